@@ -438,7 +438,7 @@ impl Plane for Memory {
     fn snapshot(&self) -> Snapshot {
         let mut sample = LinkSample::default();
         (sample.counters.packets_in, sample.counters.packets_out) = (17, 15);
-        sample.counters.drops.insert("queue_full".into(), 2);
+        (0..2).for_each(|_| sample.counters.count_drop(weir_core::stats::DropReason::QueueFull));
         let applied = self.applied.lock().unwrap();
         let real = applied
             .last()

@@ -5,14 +5,15 @@ use weir_core::config::{Capacity, LinkConfig, Loss};
 use weir_core::link::Step;
 use weir_core::stats::LinkStats;
 use weir_linux::live::LaneReport;
-use weir_report::{LinkResult, Series};
+use weir_measure::series::LinkSeries;
+use weir_report::LinkResult;
 use weir_rules::{LinkSpec, canonical};
 
 /// One direction's results. Without a `spec`, rules decide what its packets meet.
 pub(crate) fn link_result(
     (from, to): (&str, &str),
     lane: &LaneReport,
-    series: Series,
+    series: LinkSeries,
     spec: Option<&LinkSpec>,
 ) -> LinkResult {
     let stats = LinkStats {

@@ -7,8 +7,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use weir_core::Nanos;
 use weir_linux::live::{ArrivalEvent, DepartureEvent, Observer, Outcome, Sample};
+use weir_measure::series::{LinkRecorder, LinkSeries};
 use weir_report::pcap::{Event, Interface, Meta};
-use weir_report::{CaptureError, CaptureFile, CaptureReport, Series, SeriesRecorder};
+use weir_report::{CaptureError, CaptureFile, CaptureReport};
 
 /// Records a session: keeps the series, and writes the capture.
 #[derive(Debug)]
@@ -58,20 +59,20 @@ impl Recorder {
 
 /// The series of each lane: written by the observer, read from any thread.
 #[derive(Debug, Clone)]
-pub(crate) struct Recording(Arc<Mutex<Vec<SeriesRecorder>>>);
+pub(crate) struct Recording(Arc<Mutex<Vec<LinkRecorder>>>);
 
 impl Recording {
     fn new(lanes: usize, start: Nanos) -> Self {
-        Self(Arc::new(Mutex::new((0..lanes).map(|_| SeriesRecorder::new(start)).collect())))
+        Self(Arc::new(Mutex::new((0..lanes).map(|_| LinkRecorder::new(start.0)).collect())))
     }
 
     /// The series of each lane up to now.
-    pub(crate) fn series(&self) -> Vec<Series> {
+    pub(crate) fn series(&self) -> Vec<LinkSeries> {
         self.0
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .iter()
-            .map(SeriesRecorder::series)
+            .map(LinkRecorder::series)
             .collect()
     }
 }
@@ -130,7 +131,7 @@ impl Observer for Watcher {
         let mut recorders = self.recording.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(recorder) = recorders.get_mut(usize::from(sample.lane)) {
             recorder.observe(
-                sample.at,
+                sample.at.0,
                 sample.counters,
                 (sample.queue_packets, sample.queue_bytes),
             );

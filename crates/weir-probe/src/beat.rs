@@ -2,7 +2,7 @@
 
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
-use crate::source::Pace;
+use weir_measure::watch::Pace;
 
 /// Maximum sleep of a turn, in ns, so that the caller can stop.
 pub(crate) const NAP: u64 = 20_000_000;

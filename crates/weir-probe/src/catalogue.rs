@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::{Handle, Queue, QueueId, Sink};
+use weir_measure::watch::{Handle, Queue, QueueId, Sink};
 
 /// The identity of a queue. Two queues that agree in all fields are the same.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -125,7 +125,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::{Catalogue, Numbers, Seen};
-    use crate::model::{Counters, Queue, QueueId, Run, Sink};
+    use weir_measure::watch::{Counters, Queue, QueueId, Run, Sink};
 
     #[derive(Default)]
     struct Words(Vec<String>);

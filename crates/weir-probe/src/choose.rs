@@ -2,8 +2,9 @@
 //! privileges.
 
 use crate::error::ProbeError;
-use crate::source::{Method, Opened, Plan, Source};
+use crate::source::{Opened, Plan, Source};
 use crate::transmission::Beside;
+use weir_measure::watch::Method;
 
 /// The highest rate of the timer; above it, the pace takes a whole processor.
 const TIMER_RATE: u64 = 10_000;

@@ -11,8 +11,8 @@ use weir_linux::netns::NetNs;
 
 use crate::catalogue::Catalogue;
 use crate::error::ProbeError;
-use crate::model::Sink;
 use crate::target::{Namespace, Target};
+use weir_measure::watch::Sink;
 
 /// Netlink multicast group that reports new, removed and changed devices.
 const LINK_NEWS: u32 = 1;

@@ -10,8 +10,8 @@ use crate::beat::{Beat, NAP, monotonic, sleep_until};
 use crate::catalogue::{Numbers, Seen};
 use crate::error::ProbeError;
 use crate::group::Group;
-use crate::model::{Counters, Handle, Run, Sink};
-use crate::source::{Method, Pace, Plan, Source};
+use crate::source::{Plan, Source};
+use weir_measure::watch::{Counters, Handle, Method, Pace, Run, Sink};
 
 /// Duration of one turn, in ns: a program or two.
 const TURN: u64 = 4_000_000;
@@ -212,7 +212,7 @@ fn handle(text: &str) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::{handle, parse};
-    use crate::model::Handle;
+    use weir_measure::watch::Handle;
 
     #[test]
     fn handles_come_back_from_the_words_that_they_are_shown_as() {

@@ -14,8 +14,8 @@ use weir_linux::sys::process::unshare;
 use crate::beat::monotonic;
 use crate::error::ProbeError;
 use crate::group::Group;
-use crate::model::{Counters, Event, Queue, QueueId, Run, Sink, Transmission};
-use crate::source::{Method, Pace, Plan, Source};
+use crate::source::{Plan, Source};
+use weir_measure::watch::{Counters, Event, Method, Pace, Queue, QueueId, Run, Sink, Transmission};
 
 /// Time between two reads, in ns.
 const INTERVAL: u64 = 20_000_000;

@@ -60,32 +60,6 @@ pub fn percent(fraction: f64) -> String {
     }
 }
 
-/// A drop or mark reason's name as words: `queue_full` as `queue full`.
-pub fn reason(name: &str) -> String {
-    match name {
-        "loss_before_queue" => "random loss before the queue".to_owned(),
-        "loss_on_link" => "random loss on the link".to_owned(),
-        "profile" => "loss level of the profile".to_owned(),
-        "no_memory" => "out of memory".to_owned(),
-        "too_many_flows" => "too many flows".to_owned(),
-        "no_such_pipe" => "no such pipe".to_owned(),
-        "send_failed" => "could not be sent".to_owned(),
-        "scheduler" => "no place in the scheduler".to_owned(),
-        "device_full" => "no place in the device behind the scheduler".to_owned(),
-        "hand_over" => "no place at the worker that has its queue".to_owned(),
-        "early" => "early, by the AQM's chance".to_owned(),
-        "forced" => "all of them, by the AQM".to_owned(),
-        "target" => "waited above the AQM's target".to_owned(),
-        "overlimit" => "of the fattest flow at the common limit".to_owned(),
-        "penalty" => "of a flow that does not respond".to_owned(),
-        "ack_filter" => "needless acknowledgement".to_owned(),
-        "ce_threshold" => "waited above the threshold for marks".to_owned(),
-        "step" => "above the step of L4S".to_owned(),
-        "coupled" => "coupled, for L4S".to_owned(),
-        other => other.replace('_', " "),
-    }
-}
-
 /// The unit and its size with which values up to `max` read best.
 pub(crate) fn unit_for(max: f64, units: &'static [(f64, &'static str)]) -> (f64, &'static str) {
     // 0.9995 of the next unit already rounds to it at three digits.
@@ -144,8 +118,6 @@ pub(crate) const BYTE_UNITS: [(f64, &str); 4] = [(1.0, "B"), (1e3, "kB"), (1e6, 
 
 #[cfg(test)]
 mod tests {
-    use weir_core::stats::{DropReason, MarkReason};
-
     use super::*;
 
     #[test]
@@ -181,15 +153,5 @@ mod tests {
         assert_eq!(percent(0.031), "3.1 %");
         assert_eq!(percent(0.000_001), "<0.001 %");
         assert_eq!(percent(1.0), "100 %");
-        assert_eq!(reason("queue_full"), "queue full");
-    }
-
-    #[test]
-    fn every_reason_has_words() {
-        let drops = DropReason::ALL.into_iter().map(DropReason::name);
-        for name in drops.chain(MarkReason::ALL.into_iter().map(MarkReason::name)) {
-            let words = reason(name);
-            assert!(!words.contains('_') && words.len() > 5, "{name}: {words}");
-        }
     }
 }

@@ -3,10 +3,9 @@
 //! Times are integers in nanoseconds, rates integers in bit/s, fractions numbers from 0 to 1. Keys
 //! are only ever added, after those that are there.
 
-use std::collections::BTreeMap;
-
 use serde::Serialize;
-use weir_core::histogram::Histogram;
+use weir_measure::histogram::Histogram;
+use weir_measure::stats::{DropCounts, MarkCounts};
 
 use crate::model::{LinkResult, PipeResult, RuleResult, RunResult};
 
@@ -52,11 +51,11 @@ struct Pipe {
     bytes_out: u64,
     backlog_packets: u64,
     duplicated: u64,
-    drops: BTreeMap<&'static str, u64>,
+    drops: DropCounts,
     queue_ns: Latency,
     total_ns: Latency,
     balanced: bool,
-    marks: BTreeMap<&'static str, u64>,
+    marks: MarkCounts,
 }
 
 #[derive(Serialize)]
@@ -72,8 +71,8 @@ struct Link<'a> {
     bytes_out: u64,
     backlog_packets: u64,
     duplicated: u64,
-    drops: &'a BTreeMap<String, u64>,
-    marks: &'a BTreeMap<String, u64>,
+    drops: &'a DropCounts,
+    marks: &'a MarkCounts,
     queue_ns: Latency,
     total_ns: Latency,
     lateness_ns: Lateness,
@@ -140,11 +139,11 @@ impl Pipe {
             bytes_out: c.bytes_out,
             backlog_packets: c.backlog_packets,
             duplicated: c.duplicated,
-            drops: c.reasons().drop_counts().iter().map(|(reason, n)| (reason.name(), n)).collect(),
+            drops: *c.drop_counts(),
             queue_ns: Latency::of(&pipe.stats.queue_ns),
             total_ns: Latency::of(&pipe.stats.total_ns),
             balanced: c.balanced(),
-            marks: c.reasons().mark_counts().iter().map(|(reason, n)| (reason.name(), n)).collect(),
+            marks: *c.mark_counts(),
         }
     }
 }
@@ -157,26 +156,26 @@ impl<'a> Link<'a> {
             to: &l.to,
             rate_bps: l.rate_bps,
             delay_ns: l.delay_ns,
-            packets_in: l.packets_in,
-            packets_out: l.packets_out,
-            bytes_in: l.bytes_in,
-            bytes_out: l.bytes_out,
-            backlog_packets: l.backlog_packets,
-            duplicated: l.duplicated,
-            drops: &l.drops,
-            marks: &l.marks,
+            packets_in: l.counters.packets_in,
+            packets_out: l.counters.packets_out,
+            bytes_in: l.counters.bytes_in,
+            bytes_out: l.counters.bytes_out,
+            backlog_packets: l.counters.backlog_packets,
+            duplicated: l.counters.duplicated,
+            drops: l.counters.drop_counts(),
+            marks: l.counters.mark_counts(),
             queue_ns: Latency::of(&l.queue_ns),
             total_ns: Latency::of(&l.total_ns),
             lateness_ns: Lateness::of(&l.lateness_ns),
             spec: &l.spec,
             loss: l.loss,
-            corrupted: l.corrupted,
-            reordered: l.reordered,
-            peak_queue_packets: l.peak_queue_packets,
+            corrupted: l.counters.corrupted,
+            reordered: l.counters.reordered,
+            peak_queue_packets: l.counters.peak_queue_packets,
             mean_out_bps: l.mean_out_bps(duration_ns).round() as u64,
             peak_out_bps: l.peak_out_bps(),
             late_fraction: l.late_fraction(),
-            balanced: l.balanced(),
+            balanced: l.counters.balanced(),
         }
     }
 }
@@ -200,6 +199,8 @@ impl Lateness {
 
 #[cfg(test)]
 mod tests {
+    use weir_measure::stats::{DropReason, LinkCounters};
+
     use super::*;
     use crate::model::RunInfo;
 
@@ -212,13 +213,16 @@ mod tests {
             spec: "bw 4Mbit/s delay 20ms".into(),
             rate_bps: Some(4_000_000),
             delay_ns: 20_000_000,
-            packets_in: 5,
-            packets_out: 4,
-            bytes_in: 7500,
-            bytes_out: 6000,
+            counters: LinkCounters {
+                packets_in: 5,
+                packets_out: 4,
+                bytes_in: 7500,
+                bytes_out: 6000,
+                ..LinkCounters::default()
+            },
             ..LinkResult::default()
         };
-        link.drops.insert("queue_full".into(), 1);
+        link.counters.count_drop(DropReason::QueueFull);
         [0, 1_000_000, 2_000_000].into_iter().for_each(|v| link.queue_ns.record(v));
         let info = RunInfo {
             version: "0.1.0".into(),

@@ -1,7 +1,7 @@
 //! Weir's results: what a run measured, in the forms that people and programs read.
 //!
 //! A driver fills a [`RunResult`] (counters and histograms of the engine, a time series from a
-//! [`SeriesRecorder`]) and asks for a [`summary()`] for the terminal, [`to_json`] for programs,
+//! [`LinkRecorder`](weir_measure::series::LinkRecorder)) and asks for a [`summary()`] for the terminal, [`to_json`] for programs,
 //! [`to_html`] for a report with plots in one file, and a pcapng file through a [`CaptureFile`].
 //! Scenarios, of several flows and links and runs, have their results in [`sim`]; queues that were
 //! watched, in [`watch`]. Nothing here drives traffic, and nothing here is on a
@@ -15,7 +15,6 @@ mod json;
 mod model;
 pub mod pcap;
 pub mod plot;
-mod series;
 pub mod sim;
 mod summary;
 pub mod watch;
@@ -25,5 +24,4 @@ pub use html::{finding_to_html, to_html};
 pub use json::to_json;
 pub use model::{LATE_NS, LATE_WARNING, LinkResult, PipeResult, RuleResult, RunInfo, RunResult};
 pub use pcap::{CaptureError, CaptureFile, CaptureReport, CaptureWriter};
-pub use series::{Range, Sample, Series, SeriesRecorder};
 pub use summary::summary;

@@ -1,16 +1,14 @@
 //! What a run measured: the one shape that every output format is made from.
 //!
-//! The driver fills these types; the formats only read them. [`RunResult::new`] checks the books:
-//! for each link `packets_in + duplicated = packets_out + Σ drops + backlog_packets`, and a link
-//! that breaks this is reported in the result's own warnings rather than shown as if it were right.
+//! The driver fills these types; the formats only read them. [`RunResult::new`] checks that every
+//! packet of each link is accounted for ([`LinkCounters::accounts`]). A link that breaks the identity
+//! is named in the warnings of the result rather than shown as if it were right.
 
-use std::collections::BTreeMap;
-
-use weir_core::histogram::Histogram;
-use weir_core::stats::{DropReason, LinkStats};
+use weir_measure::histogram::Histogram;
+use weir_measure::series::LinkSeries;
+use weir_measure::stats::{DropReason, LinkCounters, LinkStats};
 
 use crate::format;
-use crate::series::Series;
 
 /// What is known about a run besides its links.
 #[derive(Clone, Debug, Default)]
@@ -53,29 +51,8 @@ pub struct LinkResult {
     pub delay_ns: u64,
     /// Configured random loss as a fraction (long-run mean); `None` when there is none.
     pub loss: Option<f64>,
-    /// Packets submitted.
-    pub packets_in: u64,
-    /// Packets that left, duplicates included.
-    pub packets_out: u64,
-    /// Network-layer bytes submitted.
-    pub bytes_in: u64,
-    /// Network-layer bytes that left, duplicates included.
-    pub bytes_out: u64,
-    /// Packets still inside at the end.
-    pub backlog_packets: u64,
-    /// Most packets that ever waited in queues at once.
-    pub peak_queue_packets: u64,
-    /// Additional copies made.
-    pub duplicated: u64,
-    /// Packets that left with an inverted bit.
-    pub corrupted: u64,
-    /// Packets that skipped the delay line.
-    pub reordered: u64,
-    /// Lost packets by reason (the names of [`DropReason::name`]); reasons that did not occur are
-    /// absent.
-    pub drops: BTreeMap<String, u64>,
-    /// Packets marked with congestion experienced, by reason.
-    pub marks: BTreeMap<String, u64>,
+    /// What became of its packets.
+    pub counters: LinkCounters,
     /// Time in the queue, ns.
     pub queue_ns: Histogram,
     /// Time from submission to intended release, ns.
@@ -83,7 +60,7 @@ pub struct LinkResult {
     /// Actual minus intended release, ns. Empty where the clock is virtual.
     pub lateness_ns: Histogram,
     /// Traffic, drops and queue over time.
-    pub series: Series,
+    pub series: LinkSeries,
 }
 
 impl LinkResult {
@@ -102,49 +79,23 @@ impl LinkResult {
     /// packets come from and go to; the configuration, the lateness and the series are the caller's
     /// to add.
     pub fn from_stats(name: &str, from: &str, to: &str, stats: &LinkStats) -> Self {
-        let c = &stats.counters;
-        let named = |(reason, n): (DropReason, u64)| (reason.name().to_owned(), n);
         Self {
             name: name.to_owned(),
             from: from.to_owned(),
             to: to.to_owned(),
-            packets_in: c.packets_in,
-            packets_out: c.packets_out,
-            bytes_in: c.bytes_in,
-            bytes_out: c.bytes_out,
-            backlog_packets: c.backlog_packets,
-            peak_queue_packets: c.peak_queue_packets,
-            duplicated: c.duplicated,
-            corrupted: c.corrupted,
-            reordered: c.reordered,
-            drops: c.reasons().drop_counts().iter().map(named).collect(),
-            marks: c
-                .reasons()
-                .mark_counts()
-                .iter()
-                .map(|(reason, n)| (reason.name().to_owned(), n))
-                .collect(),
+            counters: stats.counters.clone(),
             queue_ns: stats.queue_ns.clone(),
             total_ns: stats.total_ns.clone(),
             ..Self::default()
         }
     }
 
-    /// Lost packets, all reasons together.
-    pub fn total_drops(&self) -> u64 {
-        self.drops.values().sum()
-    }
-
-    /// Marks for all reasons.
-    pub fn total_marks(&self) -> u64 {
-        self.marks.values().sum()
-    }
-
     /// Fraction of the submitted packets that random loss took (queue overflow and faults not
     /// counted); `None` without packets.
     pub fn measured_loss(&self) -> Option<f64> {
-        let random = RANDOM_LOSS.iter().filter_map(|r| self.drops.get(r.name())).sum::<u64>();
-        (self.packets_in > 0).then(|| random as f64 / self.packets_in as f64)
+        let random: u64 = RANDOM_LOSS.iter().map(|&reason| self.counters.drops(reason)).sum();
+        let submitted = self.counters.packets_in;
+        (submitted > 0).then(|| random as f64 / submitted as f64)
     }
 
     /// Mean rate of what left while the link was busy, bit/s; over `duration_ns` when no series was
@@ -154,7 +105,7 @@ impl LinkResult {
             0 => duration_ns,
             busy => busy,
         };
-        if span == 0 { 0.0 } else { self.bytes_out as f64 * 8e9 / span as f64 }
+        if span == 0 { 0.0 } else { self.counters.bytes_out as f64 * 8e9 / span as f64 }
     }
 
     /// Highest rate of what left over any full second, bit/s; `None` when no full second was
@@ -169,18 +120,6 @@ impl LinkResult {
         let late: u64 =
             self.lateness_ns.bins().filter(|bin| bin.low >= LATE_NS).map(|bin| bin.count).sum();
         (self.lateness_ns.count() > 0).then(|| late as f64 / self.lateness_ns.count() as f64)
-    }
-
-    /// Whether every packet is accounted for.
-    pub fn balanced(&self) -> bool {
-        self.accounts().is_some_and(|(came, went)| came == went)
-    }
-
-    /// Both sides of the identity; `None` when a sum overflows.
-    fn accounts(&self) -> Option<(u64, u64)> {
-        let came = self.packets_in.checked_add(self.duplicated)?;
-        let drops = self.drops.values().try_fold(0u64, |sum, &n| sum.checked_add(n))?;
-        Some((came, self.packets_out.checked_add(drops)?.checked_add(self.backlog_packets)?))
     }
 }
 
@@ -219,8 +158,11 @@ impl RunResult {
     /// Puts a result together. A link whose packets do not add up, or that was released late, adds
     /// a warning.
     pub fn new(mut info: RunInfo, links: Vec<LinkResult>) -> Self {
-        for link in links.iter().filter(|l| !l.balanced()) {
-            let (came, went) = link.accounts().unwrap_or((u64::MAX, u64::MAX));
+        for link in &links {
+            let (came, went) = link.counters.accounts().unwrap_or((u64::MAX, u64::MIN));
+            if came == went {
+                continue;
+            }
             info.warnings.push(format!(
                 "link {}: the counters do not add up: {came} packets came in or were copied, {went} left, were dropped or are \
                  still inside; do not trust this link's figures, and please report this as a bug",
@@ -281,25 +223,25 @@ const RANDOM_LOSS: [DropReason; 3] =
 
 #[cfg(test)]
 mod tests {
-    use weir_core::stats::MarkReason;
-
     use super::*;
 
     fn link(packets_in: u64, packets_out: u64) -> LinkResult {
-        LinkResult { name: "up".into(), packets_in, packets_out, ..LinkResult::default() }
+        let mut link = LinkResult { name: "up".into(), ..LinkResult::default() };
+        (link.counters.packets_in, link.counters.packets_out) = (packets_in, packets_out);
+        link
     }
 
     #[test]
-    fn books_that_balance_add_no_warning() {
+    fn accounts_that_balance_add_no_warning() {
         let mut l = link(10, 9);
-        l.duplicated = 2;
-        l.backlog_packets = 1;
-        l.drops.insert("queue_full".into(), 2);
+        l.counters.duplicated = 2;
+        l.counters.backlog_packets = 1;
+        (0..2).for_each(|_| l.counters.count_drop(DropReason::QueueFull));
         assert!(RunResult::new(RunInfo::default(), vec![l]).info().warnings.is_empty());
     }
 
     #[test]
-    fn books_that_do_not_balance_are_said_loudly() {
+    fn accounts_that_do_not_balance_are_a_warning() {
         let run = RunResult::new(RunInfo::default(), vec![link(10, 9)]);
         assert_eq!(run.info().warnings.len(), 1);
         assert!(
@@ -307,10 +249,9 @@ mod tests {
             "{:?}",
             run.info().warnings
         );
-        let run = RunResult::new(
-            RunInfo::default(),
-            vec![LinkResult { duplicated: 1, ..link(u64::MAX, 0) }],
-        );
+        let mut overflown = link(u64::MAX, 0);
+        overflown.counters.duplicated = 1;
+        let run = RunResult::new(RunInfo::default(), vec![overflown]);
         assert_eq!(run.info().warnings.len(), 1, "an overflow must not pass for balance");
     }
 
@@ -328,17 +269,11 @@ mod tests {
     }
 
     #[test]
-    fn engine_statistics_convert_with_reasons_by_name() {
-        let mut stats = LinkStats::default();
-        stats.counters.packets_in = 3;
-        stats.counters.packets_out = 1;
-        stats.counters.count_drop(DropReason::QueueFull);
-        stats.counters.count_drop(DropReason::LossOnLink);
-        stats.counters.count_mark(MarkReason::Early);
-        let l = LinkResult::from_stats("up", "a", "b", &stats);
-        assert!(l.balanced());
-        assert_eq!(l.drops, [("loss_on_link".to_owned(), 1), ("queue_full".to_owned(), 1)].into());
-        assert_eq!(l.marks, [("early".to_owned(), 1)].into());
+    fn random_loss_is_measured_without_overflows() {
+        let mut l = link(3, 1);
+        l.counters.count_drop(DropReason::QueueFull);
+        l.counters.count_drop(DropReason::LossOnLink);
+        assert!(l.counters.balanced());
         assert_eq!(l.measured_loss(), Some(1.0 / 3.0));
     }
 }

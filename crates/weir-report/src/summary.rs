@@ -1,10 +1,9 @@
 //! The table at the end of a run: what was configured beside what was measured, readable at 80
 //! columns.
 
-use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use crate::format::{count, duration, elapsed, percent, rate, reason};
+use crate::format::{count, duration, elapsed, percent, rate};
 use crate::model::{LATE_WARNING, LinkResult, RunResult};
 
 /// The summary as text, ending with a newline. `colour` adds ANSI colours; the caller knows whether
@@ -61,7 +60,7 @@ fn link_block(out: &mut String, l: &LinkResult, duration_ns: u64, paint: Paint) 
     let mut cells = vec![format!("{} mean", rate(l.mean_out_bps(duration_ns)))];
     cells.extend(l.peak_out_bps().map(|p| format!("{} peak (1 s)", rate(p as f64))));
     row("throughput", &configured, &cells);
-    let quantiles = |h: &weir_core::histogram::Histogram| {
+    let quantiles = |h: &weir_measure::histogram::Histogram| {
         [(0.5, "p50"), (0.99, "p99")]
             .map(|(q, name)| format!("{} {name}", duration(h.quantile(q) as f64)))
     };
@@ -83,21 +82,26 @@ fn link_block(out: &mut String, l: &LinkResult, duration_ns: u64, paint: Paint) 
     if let (Some(loss), Some(measured)) = (l.loss, l.measured_loss()) {
         row("random loss", &percent(loss), &[percent(measured)]);
     }
-    let mut cells =
-        vec![format!("{} in", count(l.packets_in)), format!("{} out", count(l.packets_out))];
-    if l.backlog_packets > 0 {
-        cells.push(format!("{} still inside", count(l.backlog_packets)));
+    let mut cells = vec![
+        format!("{} in", count(l.counters.packets_in)),
+        format!("{} out", count(l.counters.packets_out)),
+    ];
+    if l.counters.backlog_packets > 0 {
+        cells.push(format!("{} still inside", count(l.counters.backlog_packets)));
     }
     row("packets", "", &cells);
-    let all = l.packets_in + l.duplicated;
-    reason_rows("dropped", &l.drops, all, &mut row);
-    reason_rows("marked", &l.marks, all, &mut row);
-    let extras: Vec<String> =
-        [(l.duplicated, "duplicated"), (l.corrupted, "corrupted"), (l.reordered, "reordered")]
-            .into_iter()
-            .filter(|&(n, _)| n > 0)
-            .map(|(n, what)| format!("{} {what}", count(n)))
-            .collect();
+    let all = l.counters.packets_in + l.counters.duplicated;
+    reason_rows("dropped", l.counters.drop_counts().in_words(), all, &mut row);
+    reason_rows("marked", l.counters.mark_counts().in_words(), all, &mut row);
+    let extras: Vec<String> = [
+        (l.counters.duplicated, "duplicated"),
+        (l.counters.corrupted, "corrupted"),
+        (l.counters.reordered, "reordered"),
+    ]
+    .into_iter()
+    .filter(|&(n, _)| n > 0)
+    .map(|(n, what)| format!("{} {what}", count(n)))
+    .collect();
     extras.chunks(3).for_each(|cells| row("altered", "", cells));
     lateness_row(out, l, paint);
 }
@@ -126,11 +130,11 @@ fn rules_block(out: &mut String, run: &RunResult, paint: Paint) {
             count(c.packets_in),
             count(c.packets_out)
         );
-        for (why, n) in c.reasons().drop_counts().iter() {
-            let _ = write!(line, ", {} {}", count(n), reason(why.name()));
+        for (words, n) in c.drop_counts().in_words() {
+            let _ = write!(line, ", {} {words}", count(n));
         }
-        for (why, n) in c.reasons().mark_counts().iter() {
-            let _ = write!(line, ", {} marked {}", count(n), reason(why.name()));
+        for (words, n) in c.mark_counts().in_words() {
+            let _ = write!(line, ", {} marked {words}", count(n));
         }
         let _ = writeln!(out, "  {}", clipped(&line, WIDTH - 2));
     }
@@ -139,19 +143,16 @@ fn rules_block(out: &mut String, run: &RunResult, paint: Paint) {
 /// What happened to packets for which reasons, the most frequent first; `all` of them there were.
 fn reason_rows(
     what: &str,
-    reasons: &BTreeMap<String, u64>,
+    reasons: impl Iterator<Item = (&'static str, u64)>,
     all: u64,
     row: &mut impl FnMut(&str, &str, &[String]),
 ) {
-    let mut reasons: Vec<_> = reasons.iter().filter(|&(_, &n)| n > 0).collect();
-    reasons.sort_by(|a, b| b.1.cmp(a.1).then(a.0.cmp(b.0)));
-    for (i, (name, n)) in reasons.iter().enumerate() {
-        let share = percent(**n as f64 / all.max(1) as f64);
-        row(
-            if i == 0 { what } else { "" },
-            "",
-            &[format!("{} {} ({share})", count(**n), reason(name))],
-        );
+    let mut reasons: Vec<_> = reasons.collect();
+    reasons.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
+    for (i, (words, n)) in reasons.into_iter().enumerate() {
+        let share = percent(n as f64 / all.max(1) as f64);
+        let cell = format!("{} {words} ({share})", count(n));
+        row(if i == 0 { what } else { "" }, "", &[cell]);
     }
 }
 
@@ -262,6 +263,8 @@ const CELL: usize = 17;
 
 #[cfg(test)]
 mod tests {
+    use weir_measure::stats::{DropReason, LinkCounters, MarkReason};
+
     use super::*;
     use crate::model::RunInfo;
 
@@ -274,15 +277,20 @@ mod tests {
             rate_bps: Some(4_000_000),
             delay_ns: 20_000_000,
             loss: Some(0.01),
+            ..LinkResult::default()
+        };
+        l.counters = LinkCounters {
             packets_in: 10_234,
             packets_out: 10_126,
             bytes_out: 15_189_000,
             backlog_packets: 3,
             duplicated: 12,
-            ..LinkResult::default()
+            ..LinkCounters::default()
         };
-        l.drops = [("queue_full".to_owned(), 14), ("loss_on_link".to_owned(), 103)].into();
-        l.marks = [("target".to_owned(), 41), ("ce_threshold".to_owned(), 2)].into();
+        (0..14).for_each(|_| l.counters.count_drop(DropReason::QueueFull));
+        (0..103).for_each(|_| l.counters.count_drop(DropReason::LossOnLink));
+        (0..41).for_each(|_| l.counters.count_mark(MarkReason::Target));
+        (0..2).for_each(|_| l.counters.count_mark(MarkReason::CeThreshold));
         (0..1000u64).for_each(|i| {
             l.queue_ns.record(i * 50_000);
             l.total_ns.record(20_000_000 + i * 50_000);

@@ -170,17 +170,17 @@ fn add_port(network: &mut Network, direction: &Direction) -> PortId {
 /// What results say of a port.
 pub fn link_name(direction: &Direction, from: String, to: String) -> LinkName {
     let PipeConfig { link, .. } = &direction.spec.pipe;
-    let rate = match &link.capacity {
+    let rate_bps = match &link.capacity {
         Capacity::Unlimited => None,
-        capacity => Rate::new(capacity.mean_bps()),
+        capacity => Rate::new(capacity.mean_bps()).map(Rate::bps),
     };
     LinkName {
         name: direction.name.clone(),
         from,
         to,
         spec: direction.words(),
-        rate,
-        delay: link.delay,
+        rate_bps,
+        delay_ns: link.delay.0,
         loss: mean_loss(link.loss),
     }
 }

@@ -118,7 +118,7 @@ pub fn run(
         (now, events) = (next, world.events());
     }
     progress.finished.fetch_add(1, Ordering::Relaxed);
-    Ok(Some(Outcome::of(&mut world, &plan, &names)))
+    Ok(Some(plan.gather(&mut world, &names)))
 }
 
 /// Makes runs on `threads` threads: results are in the order of `jobs`. `None` when they were

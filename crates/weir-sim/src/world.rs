@@ -10,7 +10,7 @@
 use weir_core::Nanos;
 
 use crate::endpoint::{Context, Endpoint, EndpointId};
-use crate::measure::{Meter, Series, Settings};
+use crate::measure::{Meter, RunSeries, Settings};
 use crate::network::{FlowSpec, NOBODY, Network, Observer};
 use crate::packet::{FlowId, Packet};
 
@@ -105,7 +105,7 @@ impl World {
 
     /// Ends measuring over time: the series, and the greatest queue of each port since counting
     /// began. Nothing when it never began.
-    pub(crate) fn take_series(&mut self) -> Option<(Series, Vec<u64>)> {
+    pub(crate) fn take_series(&mut self) -> Option<(RunSeries, Vec<u64>)> {
         let meter = self.meter.take()?;
         self.set_next_tick();
         Some(meter.finish(&mut self.network))

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use weir_report::format::{count, duration, percent, rate, reason};
+use weir_report::format::{count, duration, percent, rate};
 use weir_sim::measure::{Distribution, Estimate, FlowOutcome, LinkOutcome, Outcome};
 use weir_sim::run::Ran;
 
@@ -99,7 +99,7 @@ fn flows(outcomes: &[Outcome]) -> String {
 
 fn links(outcomes: &[Outcome]) -> String {
     let mut all = over(outcomes, |outcome| &outcome.links);
-    all.retain(|runs| runs.iter().any(|(_, link)| link.packets_in > 0));
+    all.retain(|runs| runs.iter().any(|(_, link)| link.counters.packets_in > 0));
     if all.is_empty() {
         return String::new();
     }
@@ -121,13 +121,15 @@ fn links(outcomes: &[Outcome]) -> String {
             if used.runs == 0 { "-".to_owned() } else { percent(used.mean) },
             with_bounds(runs, |_, link| link.queue_ns.mean(), duration),
             duration(queue.quantile(0.99) as f64),
-            count(mean_count(runs, |link| link.packets_in)),
-            count(mean_count(runs, LinkOutcome::total_drops)),
-            count(mean_count(runs, LinkOutcome::total_marks)),
+            count(mean_count(runs, |link| link.counters.packets_in)),
+            count(mean_count(runs, |link| link.counters.total_drops())),
+            count(mean_count(runs, |link| link.counters.total_marks())),
         ]);
-        let why =
-            [why(runs, "dropped", |link| &link.drops), why(runs, "marked", |link| &link.marks)]
-                .concat();
+        let why = [
+            why(runs, "dropped", |link| link.counters.drop_counts().in_words().collect()),
+            why(runs, "marked", |link| link.counters.mark_counts().in_words().collect()),
+        ]
+        .concat();
         if !why.is_empty() {
             let _ = writeln!(reasons, "  {}: {}", link.name, why.join(", "));
         }
@@ -172,15 +174,14 @@ fn merged<'a, T>(runs: &Runs<'a, T>, which: impl Fn(&'a T) -> &'a Distribution) 
 fn why(
     runs: &Runs<'_, LinkOutcome>,
     what: &str,
-    which: fn(&LinkOutcome) -> &BTreeMap<String, u64>,
+    counts: fn(&LinkOutcome) -> Vec<(&'static str, u64)>,
 ) -> Vec<String> {
-    let names: std::collections::BTreeSet<&String> =
-        runs.iter().flat_map(|(_, link)| which(link).keys()).collect();
-    let one = |name: &String| {
-        let n = mean_count(runs, |link| which(link).get(name).copied().unwrap_or(0));
-        format!("{} {what} {}", count(n), reason(name))
-    };
-    names.into_iter().map(one).collect()
+    let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
+    for (words, n) in runs.iter().flat_map(|(_, link)| counts(link)) {
+        *sums.entry(words).or_default() += n;
+    }
+    let runs = runs.len().max(1) as u64;
+    sums.into_iter().map(|(words, n)| format!("{} {what} {words}", count(n / runs))).collect()
 }
 
 /// Rows that a screen shows.

@@ -69,7 +69,7 @@ impl Row {
             recent: queue
                 .recent()
                 .iter()
-                .map(|bucket| if bucket.is_empty() { 0 } else { bucket.max_packets })
+                .map(|period| u32::try_from(period.packets.max()).unwrap_or(u32::MAX))
                 .collect(),
             now: if queue.until.is_none() {
                 queue.current().map_or(0, |(packets, _)| packets)

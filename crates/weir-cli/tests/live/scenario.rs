@@ -9,7 +9,7 @@ use nix::sys::signal::{Signal, kill};
 use serde_json::Value;
 use weir_report::sim::{Results, to_json};
 use weir_sim::build::{Built, build};
-use weir_sim::measure::{Outcome, Plan};
+use weir_sim::measure::Plan;
 
 use crate::common::{Copies, Lab, NOBODY, Need, number, output_of, trial, until};
 
@@ -99,7 +99,7 @@ fn simulate(text: &str) -> Value {
         end: scenario.duration,
         ..Plan::default()
     };
-    let outcome = Outcome::run(&mut world, &plan, &names, &mut |_| {});
+    let outcome = plan.run(&mut world, &names, &mut |_| {});
     let results =
         Results { source: "sim".to_owned(), scenario: String::new(), runs: vec![outcome] };
     serde_json::from_str(&to_json(&results)).expect("JSON")

@@ -472,9 +472,7 @@ impl Daemon {
             .map(|lane| &lane.counters)
             .chain(pipes.iter().map(|pipe| &pipe.state.counters))
         {
-            let gone = counters.packets_out
-                + counters.drops.values().sum::<u64>()
-                + counters.backlog_packets;
+            let gone = counters.packets_out + counters.total_drops() + counters.backlog_packets;
             assert_eq!(counters.packets_in + counters.duplicated, gone, "{counters:?}");
         }
     }

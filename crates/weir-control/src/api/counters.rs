@@ -5,103 +5,26 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use weir_core::histogram::Histogram;
 use weir_core::key::FlowKey;
-use weir_core::stats::{LinkCounters, Reasons};
-
-/// Packets of a link, queue or lane. At any moment
-/// `packets_in + duplicated = packets_out + Σ drops + backlog_packets`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct CounterSet {
-    /// Packets that came.
-    pub packets_in: u64,
-    /// Their network-layer bytes.
-    pub bytes_in: u64,
-    /// Packets that left, additional copies included.
-    pub packets_out: u64,
-    /// Their network-layer bytes.
-    pub bytes_out: u64,
-    /// Additional copies.
-    pub duplicated: u64,
-    /// Packets with an inverted bit.
-    pub corrupted: u64,
-    /// Packets that overtook others by `reorder`.
-    pub reordered: u64,
-    /// Packets inside now.
-    pub backlog_packets: u64,
-    /// Most packets that ever waited at once.
-    pub peak_queue_packets: u64,
-    /// Packets lost, by reason.
-    pub drops: BTreeMap<String, u64>,
-    /// Packets marked with congestion experienced, by reason.
-    pub marks: BTreeMap<String, u64>,
-}
-
-impl From<&LinkCounters> for CounterSet {
-    fn from(c: &LinkCounters) -> Self {
-        let (drops, marks) = by_reason(c.reasons());
-        Self {
-            packets_in: c.packets_in,
-            bytes_in: c.bytes_in,
-            packets_out: c.packets_out,
-            bytes_out: c.bytes_out,
-            duplicated: c.duplicated,
-            corrupted: c.corrupted,
-            reordered: c.reordered,
-            backlog_packets: c.backlog_packets,
-            peak_queue_packets: c.peak_queue_packets,
-            drops,
-            marks,
-        }
-    }
-}
-
-/// How long packets took, ns.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct LatencyView {
-    /// Packets that it is about.
-    pub count: u64,
-    /// Mean.
-    pub mean_ns: u64,
-    /// Half of them took no longer.
-    pub p50_ns: u64,
-    /// All but one in a hundred took no longer.
-    pub p99_ns: u64,
-    /// The longest.
-    pub max_ns: u64,
-}
-
-impl From<&Histogram> for LatencyView {
-    fn from(h: &Histogram) -> Self {
-        if h.count() == 0 {
-            return Self::default();
-        }
-        Self {
-            count: h.count(),
-            mean_ns: h.mean() as u64,
-            p50_ns: h.quantile(0.5),
-            p99_ns: h.quantile(0.99),
-            max_ns: h.max(),
-        }
-    }
-}
+use weir_measure::latency::Latency;
+use weir_measure::stats::{LinkCounters, Reasons};
 
 /// What a pipe or scheduler has counted, all its instances together.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LinkSample {
     /// Packets.
-    pub counters: CounterSet,
+    pub counters: LinkCounters,
     /// Packets waiting in its queues now.
     pub queue_packets: u64,
     /// Their network-layer bytes.
     pub queue_bytes: u64,
     /// Instances that exist now.
     pub instances: u64,
-    /// Time in the queue. With more than 64 pipes and schedulers, times are not gathered, and their
-    /// `count` is 0.
-    pub queue_time: LatencyView,
-    /// Time from arrival to release.
-    pub total_time: LatencyView,
+    /// Time in the queue, ns. With more than 64 pipes and schedulers, times are not gathered, and
+    /// their `count` is 0.
+    pub queue_ns: Latency,
+    /// Time from arrival to release, ns.
+    pub total_ns: Latency,
 }
 
 /// What a queue has counted, all its flows together.
@@ -111,14 +34,9 @@ pub struct QueueCounters {
     pub packets_in: u64,
     /// Their network-layer bytes.
     pub bytes_in: u64,
-    /// Packets lost.
-    pub drops: u64,
-    /// The same by reason.
-    #[serde(default)]
-    pub drops_by_reason: BTreeMap<String, u64>,
-    /// Packets marked with congestion experienced, by reason.
-    #[serde(default)]
-    pub marks: BTreeMap<String, u64>,
+    /// Packets lost and marked, by reason.
+    #[serde(flatten)]
+    pub reasons: Reasons,
     /// Packets waiting now.
     pub queue_packets: u64,
     /// Their network-layer bytes.
@@ -128,24 +46,14 @@ pub struct QueueCounters {
 }
 
 impl QueueCounters {
-    /// Counts drops and marks too.
-    pub fn add_reasons(&mut self, reasons: &Reasons) {
-        self.drops += reasons.total_drops();
-        let (drops, marks) = by_reason(reasons);
-        add(&mut self.drops_by_reason, &drops);
-        add(&mut self.marks, &marks);
-    }
-
     /// Adds those of another part of the same queue.
     pub fn merge(&mut self, other: &Self) {
         self.packets_in += other.packets_in;
         self.bytes_in += other.bytes_in;
-        self.drops += other.drops;
+        self.reasons.merge(&other.reasons);
         self.queue_packets += other.queue_packets;
         self.queue_bytes += other.queue_bytes;
         self.instances += other.instances;
-        add(&mut self.drops_by_reason, &other.drops_by_reason);
-        add(&mut self.marks, &other.marks);
     }
 }
 
@@ -172,14 +80,9 @@ pub struct InstanceView {
     pub packets_in: u64,
     /// Their network-layer bytes.
     pub bytes_in: u64,
-    /// Packets lost.
-    pub drops: u64,
-    /// The same by reason.
-    #[serde(default)]
-    pub drops_by_reason: BTreeMap<String, u64>,
-    /// Packets marked with congestion experienced, by reason.
-    #[serde(default)]
-    pub marks: BTreeMap<String, u64>,
+    /// Packets lost and marked, by reason.
+    #[serde(flatten)]
+    pub reasons: Reasons,
     /// State of the AQM of its queue, by name: probabilities from 0 to 1, counts, times in ns. Of a
     /// pipe or scheduler with several flows nothing.
     #[serde(default)]
@@ -188,21 +91,6 @@ pub struct InstanceView {
     pub queue_packets: u64,
     /// Their network-layer bytes.
     pub queue_bytes: u64,
-}
-
-fn add(sums: &mut BTreeMap<String, u64>, others: &BTreeMap<String, u64>) {
-    for (name, count) in others {
-        *sums.entry(name.clone()).or_default() += count;
-    }
-}
-
-/// Drops and marks by name of their reason.
-pub fn by_reason(reasons: &Reasons) -> (BTreeMap<String, u64>, BTreeMap<String, u64>) {
-    let drops =
-        reasons.drop_counts().iter().map(|(reason, count)| (reason.name().to_owned(), count));
-    let marks =
-        reasons.mark_counts().iter().map(|(reason, count)| (reason.name().to_owned(), count));
-    (drops.collect(), marks.collect())
 }
 
 /// The header fields by which a mask tells instances apart; those that it does not name are empty.
@@ -280,9 +168,9 @@ pub struct LaneView {
     /// Interface where they go out.
     pub to: String,
     /// Packets.
-    pub counters: CounterSet,
-    /// How much later than intended packets left.
-    pub lateness: LatencyView,
+    pub counters: LinkCounters,
+    /// How much later than intended packets left, ns.
+    pub lateness_ns: Latency,
     /// Frames that the kernel dropped before they could be read; not part of `counters`.
     pub rx_kernel_drops: u64,
     /// Frames whose offload the kernel could not tell; not part of `counters`.

@@ -15,8 +15,8 @@ use weir_rules::show::Answer;
 use weir_rules::{Diagnostic, Severity};
 
 pub use counters::{
-    CounterSet, EventSample, InstancePage, InstanceView, KeyView, LaneView, LatencyView,
-    LengthView, LengthsView, LinkSample, QueueCounters, RuleCounters, by_reason,
+    EventSample, InstancePage, InstanceView, KeyView, LaneView, LengthView, LengthsView,
+    LinkSample, QueueCounters, RuleCounters,
 };
 pub use view::{
     AqmView, BridgeView, ConfigurationView, NetConfigView, PipeView, QueueView, RuleView,

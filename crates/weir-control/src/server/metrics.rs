@@ -7,9 +7,10 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
+use weir_measure::stats::{LinkCounters, Reasons};
 
 use super::State;
-use crate::api::{CounterSet, LaneView};
+use crate::api::LaneView;
 use crate::plane::Snapshot;
 
 type Labels = Vec<(&'static str, String)>;
@@ -86,7 +87,8 @@ fn daemon(registry: &mut Registry, state: &State) {
 }
 
 fn links(registry: &mut Registry, snapshot: &Snapshot) {
-    let books = Books::new(registry, "link", "of a pipe or scheduler, all instances together");
+    let families =
+        LinkFamilies::new(registry, "link", "of a pipe or scheduler, all instances together");
     let waiting = gauges(
         registry,
         "link_queue_packets",
@@ -100,7 +102,7 @@ fn links(registry: &mut Registry, snapshot: &Snapshot) {
     let instances = gauges(registry, "link_instances", "Instances of a pipe or scheduler");
     for (number, link) in &snapshot.links {
         let labels = vec![("link", number.to_string())];
-        books.enter(&labels, &link.counters);
+        families.add(&labels, &link.counters);
         waiting.get_or_create(&labels).set(link.queue_packets as f64);
         bytes.get_or_create(&labels).set(link.queue_bytes as f64);
         instances.get_or_create(&labels).set(link.instances as f64);
@@ -116,13 +118,7 @@ fn queues(registry: &mut Registry, snapshot: &Snapshot) {
     for (number, queue) in &snapshot.queues {
         let labels = vec![("queue", number.to_string())];
         packets.get_or_create(&labels).inc_by(queue.packets_in);
-        for (family, by_reason) in [(&drops, &queue.drops_by_reason), (&marks, &queue.marks)] {
-            for (reason, count) in by_reason {
-                family
-                    .get_or_create(&[labels.as_slice(), &[("reason", reason.clone())]].concat())
-                    .inc_by(*count);
-            }
-        }
+        by_reason(&drops, &marks, &labels, &queue.reasons);
         waiting.get_or_create(&labels).set(queue.queue_packets as f64);
     }
 }
@@ -142,7 +138,7 @@ fn rules(registry: &mut Registry, state: &State, snapshot: &Snapshot) {
 }
 
 fn lanes(registry: &mut Registry, lanes: &[LaneView]) {
-    let books = Books::new(registry, "lane", "of one way over a bridge");
+    let families = LinkFamilies::new(registry, "lane", "of one way over a bridge");
     let kernel = counters(
         registry,
         "lane_kernel_drops",
@@ -152,12 +148,12 @@ fn lanes(registry: &mut Registry, lanes: &[LaneView]) {
     for lane in lanes {
         let labels =
             vec![("lane", lane.name.clone()), ("from", lane.from.clone()), ("to", lane.to.clone())];
-        books.enter(&labels, &lane.counters);
+        families.add(&labels, &lane.counters);
         kernel.get_or_create(&labels).inc_by(lane.rx_kernel_drops);
         for (quantile, ns) in [
-            ("0.5", lane.lateness.p50_ns),
-            ("0.99", lane.lateness.p99_ns),
-            ("1", lane.lateness.max_ns),
+            ("0.5", lane.lateness_ns.p50),
+            ("0.99", lane.lateness_ns.p99),
+            ("1", lane.lateness_ns.max),
         ] {
             let labels = [labels.as_slice(), &[("quantile", quantile.to_owned())]].concat();
             late.get_or_create(&labels).set(ns as f64 / 1e9);
@@ -190,9 +186,20 @@ fn bridges(registry: &mut Registry, state: &State) {
     }
 }
 
-/// The families of a set of counters, which balance:
+/// Adds drops and marks to their families, each with its reason as a label.
+fn by_reason(drops: &Counters, marks: &Counters, labels: &Labels, reasons: &Reasons) {
+    let with = |reason: &str| [labels.as_slice(), &[("reason", reason.to_owned())]].concat();
+    for (reason, count) in reasons.drop_counts().iter() {
+        drops.get_or_create(&with(reason.name())).inc_by(count);
+    }
+    for (reason, count) in reasons.mark_counts().iter() {
+        marks.get_or_create(&with(reason.name())).inc_by(count);
+    }
+}
+
+/// The families of a link's counters, which balance:
 /// `packets{in} + duplicated = packets{out} + Σ drops + backlog`.
-struct Books {
+struct LinkFamilies {
     packets: Counters,
     bytes: Counters,
     drops: Counters,
@@ -201,7 +208,7 @@ struct Books {
     backlog: Gauges,
 }
 
-impl Books {
+impl LinkFamilies {
     fn new(registry: &mut Registry, of: &str, words: &str) -> Self {
         let name = |what: &str| format!("{of}_{what}");
         Self {
@@ -222,7 +229,7 @@ impl Books {
         }
     }
 
-    fn enter(&self, labels: &Labels, counters: &CounterSet) {
+    fn add(&self, labels: &Labels, counters: &LinkCounters) {
         let with = |name, value: &str| [labels.as_slice(), &[(name, value.to_owned())]].concat();
         for (direction, packets, bytes) in [
             ("in", counters.packets_in, counters.bytes_in),
@@ -231,12 +238,7 @@ impl Books {
             self.packets.get_or_create(&with("direction", direction)).inc_by(packets);
             self.bytes.get_or_create(&with("direction", direction)).inc_by(bytes);
         }
-        for (reason, count) in &counters.drops {
-            self.drops.get_or_create(&with("reason", reason)).inc_by(*count);
-        }
-        for (reason, count) in &counters.marks {
-            self.marks.get_or_create(&with("reason", reason)).inc_by(*count);
-        }
+        by_reason(&self.drops, &self.marks, labels, counters.reasons());
         self.duplicated.get_or_create(labels).inc_by(counters.duplicated);
         self.backlog.get_or_create(labels).set(counters.backlog_packets as f64);
     }

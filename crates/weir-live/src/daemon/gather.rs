@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use weir_control::api::{CounterSet, LatencyView, LengthView, LinkSample, QueueCounters};
+use weir_control::api::{LengthView, LinkSample, QueueCounters};
 use weir_control::plane::Lengths;
 use weir_core::histogram::Histogram;
-use weir_core::stats::{LinkCounters, Reasons};
+use weir_core::stats::LinkCounters;
 use weir_core::{Emulator, Nanos};
+use weir_measure::latency::Latency;
 
 /// What one engine has counted, or several.
 #[derive(Default)]
@@ -40,15 +41,13 @@ impl Gathered {
                 instances: engine.flow_count(id) as u64,
                 ..QueueCounters::default()
             };
-            let mut reasons = Reasons::default();
             for flow in engine.flows_of(id, None, MOST_FLOWS) {
                 sum.packets_in += flow.totals.packets;
                 sum.bytes_in += flow.totals.bytes;
-                reasons.merge(&flow.totals.reasons);
+                sum.reasons.merge(&flow.totals.reasons);
                 sum.queue_packets += flow.totals.queued_packets;
                 sum.queue_bytes += flow.totals.queued_bytes;
             }
-            sum.add_reasons(&reasons);
             (id, sum)
         };
         Self {
@@ -90,15 +89,15 @@ impl Link {
 
     fn view(self) -> LinkSample {
         let time = |which: fn(&(Histogram, Histogram)) -> &Histogram| {
-            self.times.as_deref().map(|times| LatencyView::from(which(times))).unwrap_or_default()
+            self.times.as_deref().map(|times| Latency::from(which(times))).unwrap_or_default()
         };
         LinkSample {
-            counters: CounterSet::from(&self.counters),
+            counters: self.counters.clone(),
             queue_packets: self.queue.0,
             queue_bytes: self.queue.1,
             instances: self.instances,
-            queue_time: time(|times| &times.0),
-            total_time: time(|times| &times.1),
+            queue_ns: time(|times| &times.0),
+            total_ns: time(|times| &times.1),
         }
     }
 }

@@ -6,16 +6,14 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use weir_control::api::{
-    BridgeView, CounterSet, InstancePage, InstanceView, LaneView, LatencyView, RuleCounters,
-    by_reason,
-};
+use weir_control::api::{BridgeView, InstancePage, InstanceView, LaneView, RuleCounters};
 use weir_control::plane::{Lengths, Plane, Snapshot};
 use weir_core::{Emulator, FlowView, Nanos, Totals};
 use weir_linux::clock;
 use weir_linux::live::{Gso, LaneConfig, LaneReport, LiveEvent, LiveHandle, Observer};
 use weir_linux::port::Fault;
 use weir_linux::resident::Resident;
+use weir_measure::latency::Latency;
 use weir_rules::classify::{DynamicEntry, Pass, Place};
 use weir_rules::command::ObjectKind;
 use weir_rules::ruleset::Ruleset;
@@ -380,8 +378,8 @@ fn lane_view(lane: &LaneReport) -> LaneView {
         name: lane.name.clone(),
         from: lane.from.clone(),
         to: lane.to.clone(),
-        counters: CounterSet::from(&lane.counters),
-        lateness: LatencyView::from(&lane.lateness),
+        counters: lane.counters.clone(),
+        lateness_ns: Latency::from(&lane.lateness),
         rx_kernel_drops: lane.rx_kernel_drops,
         rx_unreadable: lane.rx_unreadable,
     }
@@ -397,15 +395,12 @@ fn page(
 ) -> Vec<(u32, InstanceView)> {
     let view =
         |key: &weir_core::key::FlowKey, hash, totals: &Totals, figures: &[(&'static str, u64)]| {
-            let (drops_by_reason, marks) = by_reason(&totals.reasons);
             InstanceView {
                 key: (*key).into(),
                 hash,
                 packets_in: totals.packets,
                 bytes_in: totals.bytes,
-                drops: totals.drops,
-                drops_by_reason,
-                marks,
+                reasons: totals.reasons,
                 aqm: show::figures(figures),
                 queue_packets: totals.queued_packets,
                 queue_bytes: totals.queued_bytes,

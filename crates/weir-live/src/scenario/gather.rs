@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use weir_core::stats::{LinkStats, Reasons};
-use weir_sim::measure::{
-    Distribution, FlowName, FlowOutcome, FlowSample, LinkOutcome, LinkSample, Names, Outcome,
-    Series,
+use weir_core::stats::LinkStats;
+use weir_measure::distribution::Distribution;
+use weir_measure::scenario::{
+    FlowName, FlowOutcome, LinkOutcome, Names, Outcome, RunSeries, fairness_by_kind,
 };
+use weir_measure::series::{FlowPeriod, LinkPeriod};
 use weir_sim::scenario::Scenario;
 
 use super::flows::Flow;
@@ -20,11 +21,11 @@ pub(super) struct Seen {
     /// Of each flow by number, what its two ends saw.
     pub(super) ends: BTreeMap<u32, [EndReport; 2]>,
     /// Of each watched flow by number, what the loop saw, at the end and over time.
-    pub(super) watched: BTreeMap<u32, (Count, Vec<FlowSample>)>,
+    pub(super) watched: BTreeMap<u32, (Count, Vec<FlowPeriod>)>,
     /// Counters of each port.
     pub(super) ports: Vec<LinkStats>,
     /// Samples of each port.
-    pub(super) samples: Vec<Vec<LinkSample>>,
+    pub(super) samples: Vec<Vec<LinkPeriod>>,
     /// Length of their interval, ns.
     pub(super) interval_ns: u64,
     /// Packets that went through the loop.
@@ -39,7 +40,7 @@ pub(super) fn outcome(
     flows: &[Flow],
     seen: Seen,
 ) -> Outcome {
-    let mut figures: Vec<(FlowOutcome, Vec<FlowSample>)> =
+    let mut figures: Vec<(FlowOutcome, Vec<FlowPeriod>)> =
         names.flows.iter().map(|name| (nothing(name), Vec::new())).collect();
     let places: BTreeMap<&str, usize> =
         names.flows.iter().enumerate().map(|(place, name)| (&*name.name, place)).collect();
@@ -63,8 +64,8 @@ pub(super) fn outcome(
     let link = |(name, stats)| LinkOutcome::from_stats(name, stats);
     let links = names.links.iter().zip(&seen.ports).map(link).collect();
     let longest = seen.samples.iter().map(Vec::len).max().unwrap_or(0);
-    let pad = |mut samples: Vec<FlowSample>| {
-        samples.resize(longest, FlowSample::default());
+    let pad = |mut samples: Vec<FlowPeriod>| {
+        samples.resize(longest, FlowPeriod::default());
         samples
     };
     Outcome {
@@ -73,10 +74,10 @@ pub(super) fn outcome(
         warmup_ns: scenario.warmup.0,
         end_ns: scenario.duration.0,
         events: seen.events,
-        fairness: weir_sim::measure::fairness_by_kind(&flows),
+        fairness: fairness_by_kind(&flows),
         flows,
         links,
-        series: Series {
+        series: RunSeries {
             interval_ns: seen.interval_ns,
             end_ns: scenario.duration.0,
             links: seen.samples,
@@ -116,7 +117,6 @@ fn by_ends([sender, receiver]: &[EndReport; 2]) -> FlowOutcome {
 
 /// A flow whose packets the loop has counted.
 fn watched(count: &Count, [sender, receiver]: &[EndReport; 2]) -> FlowOutcome {
-    let (drops, marks) = by_reason(&count.reasons);
     let gone = count.received + count.reasons.total_drops();
     let came = count.sent + count.duplicated;
     // What is read by a program of the user's nobody counts; its packets say as much.
@@ -131,8 +131,7 @@ fn watched(count: &Count, [sender, receiver]: &[EndReport; 2]) -> FlowOutcome {
         received_bytes: count.received_bytes,
         goodput_bytes: goodput,
         lost: count.reasons.total_drops(),
-        drops,
-        marks,
+        reasons: count.reasons,
         marked: count.marked,
         retransmitted: sender.retransmitted,
         inside: came.saturating_sub(gone),
@@ -146,12 +145,6 @@ fn watched(count: &Count, [sender, receiver]: &[EndReport; 2]) -> FlowOutcome {
 /// Mean difference between the delays of successive packets.
 fn jitter(variation_ns: u64, packets: u64) -> f64 {
     if packets < 2 { 0.0 } else { variation_ns as f64 / (packets - 1) as f64 }
-}
-
-fn by_reason(reasons: &Reasons) -> (BTreeMap<String, u64>, BTreeMap<String, u64>) {
-    let drops = reasons.drop_counts().iter().map(|(reason, n)| (reason.name().to_owned(), n));
-    let marks = reasons.mark_counts().iter().map(|(reason, n)| (reason.name().to_owned(), n));
-    (drops.collect(), marks.collect())
 }
 
 /// Adds a flow to the figures of its group.
@@ -172,16 +165,9 @@ fn add(group: &mut FlowOutcome, own: FlowOutcome) {
     group.inside += own.inside;
     group.opened += own.opened;
     group.completed += own.completed;
-    merge_counts(&mut group.drops, own.drops);
-    merge_counts(&mut group.marks, own.marks);
+    group.reasons.merge(&own.reasons);
     merge(&mut group.delay_ns, own.delay_ns);
     merge(&mut group.completion_ns, own.completion_ns);
-}
-
-fn merge_counts(all: &mut BTreeMap<String, u64>, own: BTreeMap<String, u64>) {
-    for (reason, count) in own {
-        *all.entry(reason).or_default() += count;
-    }
 }
 
 fn merge(all: &mut Distribution, own: Distribution) {
@@ -189,11 +175,11 @@ fn merge(all: &mut Distribution, own: Distribution) {
 }
 
 /// What a flow's ends saw over time.
-fn samples([sender, receiver]: &[EndReport; 2]) -> Vec<FlowSample> {
+fn samples([sender, receiver]: &[EndReport; 2]) -> Vec<FlowPeriod> {
     let at = |series: &[Point], n: usize| series.get(n).copied().unwrap_or_default();
     let sample = |n| {
         let (sent, received) = (at(&sender.series, n), at(&receiver.series, n));
-        FlowSample {
+        FlowPeriod {
             sent: sent.packets,
             sent_bytes: sent.bytes,
             received: received.packets,
@@ -207,9 +193,9 @@ fn samples([sender, receiver]: &[EndReport; 2]) -> Vec<FlowSample> {
     (0..sender.series.len().max(receiver.series.len())).map(sample).collect()
 }
 
-fn merge_series(all: &mut Vec<FlowSample>, own: &[FlowSample]) {
+fn merge_series(all: &mut Vec<FlowPeriod>, own: &[FlowPeriod]) {
     if all.len() < own.len() {
-        all.resize(own.len(), FlowSample::default());
+        all.resize(own.len(), FlowPeriod::default());
     }
     for (all, own) in all.iter_mut().zip(own) {
         all.add(own);
@@ -238,7 +224,7 @@ mod tests {
 
     #[test]
     fn every_packet_of_a_watched_flow_is_accounted_for() {
-        let mut reasons = Reasons::default();
+        let mut reasons = weir_core::stats::Reasons::default();
         reasons.count_drop(weir_core::stats::DropReason::QueueFull);
         let count = Count { sent: 10, received: 7, duplicated: 1, reasons, ..Count::default() };
         let flow = watched(&count, &Default::default());

@@ -1,8 +1,8 @@
 //! What ports and watched flows do over time, as the simulator's meter writes it down.
 
-use weir_core::stats::{LinkCounters, LinkStats};
+use weir_core::stats::LinkStats;
 use weir_linux::live::{Gone, LiveHandle};
-use weir_sim::measure::{FlowSample, LinkSample};
+use weir_measure::series::{FlowPeriod, LinkPeriod};
 
 use super::plan::engine_id;
 use super::watch::{Count, Counts};
@@ -13,13 +13,13 @@ pub(super) struct Sampler {
     handle: LiveHandle,
     ports: usize,
     watched: Counts,
-    seen_links: Vec<LinkSample>,
-    seen_flows: Vec<FlowSample>,
-    open: Vec<LinkSample>,
+    seen_links: Vec<LinkPeriod>,
+    seen_flows: Vec<FlowPeriod>,
+    open: Vec<LinkPeriod>,
     /// Samples of each port.
-    pub(super) links: Vec<Vec<LinkSample>>,
+    pub(super) links: Vec<Vec<LinkPeriod>>,
     /// Samples of each watched flow.
-    pub(super) flows: Vec<Vec<FlowSample>>,
+    pub(super) flows: Vec<Vec<FlowPeriod>>,
 }
 
 impl Sampler {
@@ -29,9 +29,9 @@ impl Sampler {
             handle,
             ports,
             watched,
-            seen_links: vec![LinkSample::default(); ports],
-            seen_flows: vec![FlowSample::default(); flows],
-            open: vec![LinkSample::default(); ports],
+            seen_links: vec![LinkPeriod::default(); ports],
+            seen_flows: vec![FlowPeriod::default(); flows],
+            open: vec![LinkPeriod::default(); ports],
             links: vec![Vec::new(); ports],
             flows: vec![Vec::new(); flows],
         }
@@ -44,8 +44,8 @@ impl Sampler {
             (0..ports).map(|port| engine.queue_length(engine_id(port))).collect::<Vec<_>>()
         })?;
         for (open, (packets, bytes)) in self.open.iter_mut().zip(queues) {
-            open.queue_packets.include(packets);
-            open.queue_bytes.include(bytes);
+            open.queue_packets.include(packets, 1);
+            open.queue_bytes.include(bytes, 1);
         }
         Ok(())
     }
@@ -74,7 +74,7 @@ impl Sampler {
                 let _ = engine.zero(engine_id(port));
             }
         })?;
-        self.seen_links.fill(LinkSample::default());
+        self.seen_links.fill(LinkPeriod::default());
         self.handle.settle_observer()?;
         // An interval that the warm-up ends in lacks what was before.
         self.watched
@@ -82,7 +82,7 @@ impl Sampler {
             .unwrap_or_else(std::sync::PoisonError::into_inner)
             .iter_mut()
             .for_each(|count| *count = Count::default());
-        self.seen_flows.fill(FlowSample::default());
+        self.seen_flows.fill(FlowPeriod::default());
         Ok(())
     }
 
@@ -103,7 +103,10 @@ impl Sampler {
         let ports = self.ports;
         let now = self.handle.with_engine(move |engine, _| {
             let counters = |port| {
-                engine.stats(engine_id(port)).map(|stats| seen(&stats.counters)).unwrap_or_default()
+                engine
+                    .stats(engine_id(port))
+                    .map(|stats| LinkPeriod::totals(&stats.counters))
+                    .unwrap_or_default()
             };
             (0..ports).map(counters).collect::<Vec<_>>()
         })?;
@@ -120,10 +123,10 @@ impl Sampler {
         Ok(self.watched.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone())
     }
 
-    fn flows_now(&self) -> Result<Vec<FlowSample>, Gone> {
+    fn flows_now(&self) -> Result<Vec<FlowPeriod>, Gone> {
         self.handle.settle_observer()?;
         let counts = self.watched.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let sample = |count: &Count| FlowSample {
+        let sample = |count: &Count| FlowPeriod {
             sent: count.sent,
             sent_bytes: count.sent_bytes,
             received: count.received,
@@ -134,20 +137,5 @@ impl Sampler {
             delay_sum_ns: u64::try_from(count.delay_ns.sum()).unwrap_or(u64::MAX),
         };
         Ok(counts.iter().map(sample).collect())
-    }
-}
-
-fn seen(c: &LinkCounters) -> LinkSample {
-    let (drops, marks) = (c.total_drops(), c.reasons().total_marks());
-    let (packets_in, bytes_in, packets_out, bytes_out) =
-        (c.packets_in, c.bytes_in, c.packets_out, c.bytes_out);
-    LinkSample {
-        packets_in,
-        bytes_in,
-        packets_out,
-        bytes_out,
-        drops,
-        marks,
-        ..LinkSample::default()
     }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use weir_core::{Emulator, Nanos};
 use weir_linux::live::{Change, Gone, LiveHandle, LiveReport};
 use weir_linux::port::AnyPort;
-use weir_report::Series;
+use weir_measure::series::LinkSeries;
 use weir_rules::LinkSpec;
 use weir_rules::classify::PlaceInterface;
 use weir_rules::ruleset::Ruleset;
@@ -146,7 +146,7 @@ impl Control {
     }
 
     /// The series of each lane up to now; empty where none are recorded.
-    pub fn series(&self) -> Vec<Series> {
+    pub fn series(&self) -> Vec<LinkSeries> {
         self.recording.as_ref().map(Recording::series).unwrap_or_default()
     }
 

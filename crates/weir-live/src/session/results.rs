@@ -5,7 +5,8 @@ use std::time::SystemTime;
 use weir_core::Nanos;
 use weir_linux::live::{LiveReport, StopReason};
 use weir_linux::topology::Note;
-use weir_report::{CaptureReport, LinkResult, PipeResult, RuleResult, RunInfo, RunResult, Series};
+use weir_measure::series::LinkSeries;
+use weir_report::{CaptureReport, LinkResult, PipeResult, RuleResult, RunInfo, RunResult};
 
 use super::state::State;
 use crate::links::link_result;
@@ -112,7 +113,7 @@ impl Finished {
 }
 
 /// The results in a report of the live loop, with the series of its lanes.
-pub(super) fn snapshot(report: &LiveReport, series: Vec<Series>, state: &State) -> Snapshot {
+pub(super) fn snapshot(report: &LiveReport, series: Vec<LinkSeries>, state: &State) -> Snapshot {
     let mut series = series.into_iter();
     let lanes = report.lanes.iter().zip(&state.directions);
     let links = lanes.map(|(lane, direction)| {

@@ -11,7 +11,7 @@
 //! have been reached, and the greater one is a lower bound that was. [`LinkCounters::merge`] keeps
 //! the greater one. A link with a single instance lives on one worker, so its peak stays exact.
 
-use super::reasons::{DropReason, MarkReason, Reasons};
+use super::reasons::{DropCounts, DropReason, MarkCounts, MarkReason, Reasons};
 
 /// How a counter behaves over time, and how those of several parts become one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,8 +48,9 @@ macro_rules! counters {
                 #[cfg_attr(feature = "serde", serde(default))]
                 pub $name: u64,
             )*
+            /// Drops and marks by reason.
             #[cfg_attr(feature = "serde", serde(flatten))]
-            pub(super) reasons: Reasons,
+            pub reasons: Reasons,
         }
 
         impl $type {
@@ -142,6 +143,16 @@ impl LinkCounters {
     #[inline]
     pub fn count_mark(&mut self, reason: MarkReason) {
         self.reasons.count_mark(reason);
+    }
+
+    /// Drops by reason.
+    pub fn drop_counts(&self) -> &DropCounts {
+        self.reasons.drop_counts()
+    }
+
+    /// Marks by reason.
+    pub fn mark_counts(&self) -> &MarkCounts {
+        self.reasons.mark_counts()
     }
 
     /// Whether every packet is accounted for (see [the identities](super)). Those of a part of a

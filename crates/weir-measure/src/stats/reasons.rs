@@ -83,9 +83,19 @@ macro_rules! reasons {
                 }
             }
 
+            /// Counts made from those of two, reason by reason.
+            fn map_both(&self, other: &Self, mut count: impl FnMut(u64, u64) -> u64) -> Self {
+                Self(core::array::from_fn(|at| count(self.0[at], other.0[at])))
+            }
+
             /// The reasons that occurred, with their counts, in the order of [`Self::of_all`].
             pub fn iter(&self) -> impl Iterator<Item = ($name, u64)> + '_ {
                 self.of_all().filter(|&(_, count)| count > 0)
+            }
+
+            /// The reasons that occurred in words, with their counts.
+            pub fn in_words(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+                self.iter().map(|(reason, count)| (reason.words(), count))
             }
 
             /// Every reason with its count.
@@ -202,9 +212,12 @@ reasons! {
 /// Drops and marks by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(default))]
 pub struct Reasons {
+    /// Dropped packets by reason; reasons that did not occur are absent.
+    #[cfg_attr(feature = "serde", serde(default))]
     drops: DropCounts,
+    /// Packets marked with congestion experienced by reason.
+    #[cfg_attr(feature = "serde", serde(default))]
     marks: MarkCounts,
 }
 
@@ -247,6 +260,15 @@ impl Reasons {
     pub fn merge(&mut self, other: &Self) {
         self.drops.merge(&other.drops);
         self.marks.merge(&other.marks);
+    }
+
+    /// Counts made from those of two, reason by reason.
+    #[must_use]
+    pub fn map_both(&self, other: &Self, count: impl Fn(u64, u64) -> u64) -> Self {
+        Self {
+            drops: self.drops.map_both(&other.drops, &count),
+            marks: self.marks.map_both(&other.marks, &count),
+        }
     }
 
     /// Drops by reason.

@@ -20,9 +20,9 @@ use super::{Programs, processors};
 use crate::beat::{monotonic, sleep_until};
 use crate::catalogue::Seen;
 use crate::error::ProbeError;
-use crate::gaps::Gaps;
-use crate::model::{Event, EventKind, Handle, QueueId, Sink};
-use crate::source::{Method, Pace, Plan, Source};
+use crate::source::{Plan, Source};
+use weir_measure::watch::{Event, EventKind, Handle, QueueId, Sink};
+use weir_measure::watch::{Gaps, Method, Pace};
 
 /// The programs that the kernel calls.
 const CALLED: [&str; 4] = ["put_in", "take_out", "throw_away", "end"];

@@ -56,7 +56,7 @@ pub(super) const SLOT: usize = 14;
 /// Words of `struct run`.
 pub(super) const RUN: usize = 4;
 /// Words of `struct gaps`.
-pub(super) const GAP_WORDS: usize = crate::gaps::Gaps::LENGTH / 2;
+pub(super) const GAP_WORDS: usize = weir_measure::watch::Gaps::LENGTH / 2;
 
 /// The lower and upper half of a word, in the memory order of 4-byte fields.
 pub(super) fn halves(word: u64) -> (u32, u32) {

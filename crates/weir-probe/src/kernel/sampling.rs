@@ -9,10 +9,10 @@ use super::layout::{self, Slot, control, halves, word};
 use crate::beat::{NAP, monotonic, sleep_until};
 use crate::catalogue::Numbers;
 use crate::error::ProbeError;
-use crate::gaps::Gaps;
 use crate::group::Group;
-use crate::model::{Counters, Run, Sink};
-use crate::source::{Method, Pace, Plan, Source};
+use crate::source::{Plan, Source};
+use weir_measure::watch::{Counters, Run, Sink};
+use weir_measure::watch::{Gaps, Method, Pace};
 
 /// Duration of one call inside the kernel, in ns: long enough that the cost of the call is
 /// negligible, short enough not to delay the release of kernel memory noticeably.

@@ -16,8 +16,8 @@ use crate::beat::{Beat, NAP, monotonic, sleep_until};
 use crate::catalogue::{Numbers, Seen};
 use crate::error::ProbeError;
 use crate::group::Group;
-use crate::model::{Counters, Run, Sink};
-use crate::source::{Method, Pace, Plan, Source};
+use crate::source::{Plan, Source};
+use weir_measure::watch::{Counters, Method, Pace, Run, Sink};
 
 /// Duration of one turn, in ns, after which it delivers its readings.
 const TURN: u64 = 4_000_000;

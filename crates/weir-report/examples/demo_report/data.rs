@@ -4,9 +4,9 @@
 
 use std::collections::VecDeque;
 
-use weir_core::Nanos;
 use weir_core::stats::{DropReason, LinkStats};
-use weir_report::{LinkResult, RunInfo, RunResult, SeriesRecorder};
+use weir_measure::series::LinkRecorder;
+use weir_report::{LinkResult, RunInfo, RunResult};
 
 /// The results of a download that takes `seconds`.
 pub(crate) fn run(seconds: u64) -> RunResult {
@@ -72,7 +72,7 @@ struct Link {
     free_at: u64,
     stats: LinkStats,
     lateness: weir_core::histogram::Histogram,
-    recorder: SeriesRecorder,
+    recorder: LinkRecorder,
 }
 
 impl Link {
@@ -87,7 +87,7 @@ impl Link {
             free_at: 0,
             stats: LinkStats::default(),
             lateness: weir_core::histogram::Histogram::default(),
-            recorder: SeriesRecorder::new(Nanos(0)),
+            recorder: LinkRecorder::new(0),
         }
     }
 
@@ -137,7 +137,7 @@ impl Link {
             self.stats.counters.bytes_out += bytes;
         }
         let waiting = self.queue.iter().map(|p| p.1).sum();
-        self.recorder.observe(Nanos(now), &self.stats.counters, (self.queue.len() as u64, waiting));
+        self.recorder.observe(now, &self.stats.counters, (self.queue.len() as u64, waiting));
         left
     }
 

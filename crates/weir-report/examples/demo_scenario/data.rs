@@ -53,8 +53,8 @@ pub(crate) fn names() -> Names {
         from: "h1".into(),
         to: "r1".into(),
         spec: format!("bw {}Mbit/s delay {ms}ms", rate / 1_000_000),
-        rate: Rate::new(rate),
-        delay: Nanos::from_millis(ms),
+        rate_bps: Some(rate),
+        delay_ns: ms * 1_000_000,
         loss: None,
     };
     Names {
@@ -119,5 +119,5 @@ pub(crate) fn run(seed: u64, percent: f64, records: Option<Records>) -> Outcome 
         Plan { seed, warmup: Nanos::from_secs(2), end, measure: Settings::for_duration(end) };
     let mut world = world(seed, percent);
     world.observe(Box::new(Recorder::new(records, true)));
-    Outcome::run(&mut world, &plan, &names(), &mut |_| {})
+    plan.run(&mut world, &names(), &mut |_| {})
 }

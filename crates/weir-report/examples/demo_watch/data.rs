@@ -1,8 +1,8 @@
 //! A made-up watch: a `tbf` that a sender fills in a saw-tooth, with its hidden leaf; on another
 //! device the bands of a `pfifo_fast`.
 
-use weir_probe::measure::Summary;
-use weir_probe::{Counters, Handle, Method, Pace, Queue, Run, Sink, Transmission};
+use weir_measure::watch::Summary;
+use weir_measure::watch::{Counters, Handle, Method, Pace, Queue, Run, Sink, Transmission};
 
 /// The length of the single reading that stands out.
 pub(crate) const PEAK: u32 = 187;
@@ -96,7 +96,7 @@ pub(crate) fn play(seconds: u64, sink: &mut dyn Sink) {
 }
 
 /// Its figures.
-pub(crate) fn summary(tally: &weir_probe::Tally, seconds: u64) -> Summary {
+pub(crate) fn summary(tally: &weir_measure::watch::Tally, seconds: u64) -> Summary {
     let mut pace =
         Pace { asked: Some(200_000), readings: seconds * 200_000, missed: 17, ..Pace::default() };
     (0..1000u64).for_each(|n| pace.gaps.record(4990 + n % 20));

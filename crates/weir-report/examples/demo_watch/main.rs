@@ -9,7 +9,7 @@ mod data;
 use std::error::Error;
 use std::path::PathBuf;
 
-use weir_probe::{Sink, Tally, Tee};
+use weir_measure::watch::{Sink, Tally, Tee};
 use weir_report::watch::{About, Format, Recorder, html};
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -1,13 +1,12 @@
 //! The report's plots of one link, and the values behind them for the page's script.
 
 use serde::Serialize;
-use weir_core::histogram::Histogram;
-use weir_core::stats::{DropReason, MarkReason};
+use weir_measure::histogram::Histogram;
+use weir_measure::series::{Envelope, LinkPeriod, LinkSeries};
 
 use crate::format;
 use crate::model::{LATE_NS, LinkResult};
 use crate::plot::{Axis, Curve, Plot, Scale, Shape, Unit};
-use crate::series::{Range, Sample, Series};
 
 /// A place in the report: one plot, or several to switch between.
 pub(super) struct Chart {
@@ -63,7 +62,7 @@ struct Values {
 /// The plots of a link with at most about `points` points for each curve.
 pub(super) fn charts(l: &LinkResult, points: usize) -> Vec<Chart> {
     let mut all = Vec::new();
-    if !l.series.samples.is_empty() {
+    if !l.series.is_empty() {
         all.push(throughput(l, points));
         all.push(queue(l, points));
     }
@@ -71,10 +70,10 @@ pub(super) fn charts(l: &LinkResult, points: usize) -> Vec<Chart> {
         all.push(delay_cdf(l, points));
         all.push(delay_histogram(l));
     }
-    if !l.series.samples.is_empty() && l.total_drops() > 0 {
+    if !l.series.is_empty() && l.counters.total_drops() > 0 {
         all.push(drops(l, points));
     }
-    if !l.series.samples.is_empty() && l.total_marks() > 0 {
+    if !l.series.is_empty() && l.counters.total_marks() > 0 {
         all.push(marks(l, points));
     }
     if l.lateness_ns.count() > 0 {
@@ -89,10 +88,10 @@ fn throughput(l: &LinkResult, points: usize) -> Chart {
     let wanted = (l.series.end_ns / points as u64)
         .max((l.series.end_ns / 40).min(MIN_RATE_PERIOD_NS.max(ten_packets)));
     let s = l.series.coarser(wanted);
-    let curve = |bytes: fn(&Sample) -> u64| {
-        steps(&s, |i, sample| {
-            let span = s.span_ns(i);
-            if span == 0 { 0.0 } else { bytes(sample) as f64 * 8e9 / span as f64 }
+    let curve = |bytes: fn(&LinkPeriod) -> u64| {
+        steps(&s, |t_ns, period| {
+            let span = s.span_ns(t_ns);
+            if span == 0 { 0.0 } else { bytes(period) as f64 * 8e9 / span as f64 }
         })
     };
     let mut curves = vec![
@@ -105,10 +104,10 @@ fn throughput(l: &LinkResult, points: usize) -> Chart {
     let description = format!(
         "Rate over time into and out of link {}, means over {}. Configured: {}.",
         l.name,
-        format::duration(s.period_ns as f64),
+        format::duration(s.period_ns() as f64),
         l.configured_rate()
     );
-    let remark = format!("Means over {}.", micro(&format::duration(s.period_ns as f64)));
+    let remark = format!("Means over {}.", micro(&format::duration(s.period_ns() as f64)));
     let plot =
         over_time("Throughput", description, Axis::linear("rate", Unit::BitsPerSecond), &s, curves);
     Chart { variants: vec![variant("", "time", plot)], remark }
@@ -116,11 +115,10 @@ fn throughput(l: &LinkResult, points: usize) -> Chart {
 
 fn queue(l: &LinkResult, points: usize) -> Chart {
     let s = l.series.coarser(l.series.end_ns / points as u64);
-    let one = |name: &str, unit: Unit, range: fn(&Sample) -> Range| {
+    let one = |name: &str, unit: Unit, range: fn(&LinkPeriod) -> Envelope| {
         let mut band: Vec<[f64; 3]> = s
-            .samples
             .iter()
-            .map(|x| [seconds(x.t_ns), range(x).min as f64, range(x).max as f64])
+            .map(|(t_ns, x)| [seconds(t_ns), range(x).min() as f64, range(x).max() as f64])
             .collect();
         if let Some(&[_, low, high]) = band.last() {
             band.push([seconds(s.end_ns), low, high]);
@@ -128,7 +126,7 @@ fn queue(l: &LinkResult, points: usize) -> Chart {
         let mean = steps(&s, |_, x| range(x).mean());
         let curves =
             vec![Curve::new("least to most", 5, Shape::Band(band)), Curve::new("mean", 4, mean)];
-        let most = s.samples.iter().map(|x| range(x).max).max().unwrap_or(0);
+        let most = s.iter().map(|(_, x)| range(x).max()).max().unwrap_or(0);
         let description = format!(
             "Least and most {name} waiting in the queue of link {} over time; at most {}.",
             l.name,
@@ -188,15 +186,17 @@ fn delay_histogram(l: &LinkResult) -> Chart {
 }
 
 fn drops(l: &LinkResult, points: usize) -> Chart {
-    let reasons = DropReason::ALL.map(DropReason::name);
-    let title = ("Drops", "packets dropped", l.total_drops());
-    by_reason(l, points, title, &reasons, |sample| &sample.drops)
+    let title = ("Drops", "packets dropped", l.counters.total_drops());
+    by_reason(l, points, title, |period| {
+        period.drop_counts().of_all().map(|(reason, n)| (reason.words(), n)).collect()
+    })
 }
 
 fn marks(l: &LinkResult, points: usize) -> Chart {
-    let reasons = MarkReason::ALL.map(MarkReason::name);
-    let title = ("Marks", "packets marked", l.total_marks());
-    by_reason(l, points, title, &reasons, |sample| &sample.marks)
+    let title = ("Marks", "packets marked", l.counters.total_marks());
+    by_reason(l, points, title, |period| {
+        period.mark_counts().of_all().map(|(reason, n)| (reason.words(), n)).collect()
+    })
 }
 
 /// Bars over time, stacked by reason.
@@ -204,29 +204,26 @@ fn by_reason(
     l: &LinkResult,
     points: usize,
     (title, axis, total): (&str, &'static str, u64),
-    reasons: &[&str],
-    counts: fn(&Sample) -> &[u64],
+    counts: fn(&LinkPeriod) -> Vec<(&'static str, u64)>,
 ) -> Chart {
     let s = l.series.coarser(l.series.end_ns / (points as u64 / 4).max(1));
-    let present: Vec<usize> =
-        (0..reasons.len()).filter(|&r| s.samples.iter().any(|x| counts(x)[r] > 0)).collect();
-    let mut floor = vec![0.0; s.samples.len()];
+    let counted: Vec<_> = s.iter().map(|(t_ns, period)| (t_ns, counts(period))).collect();
+    let reasons = counted.first().map_or(0, |(_, counts)| counts.len());
+    let occurs = |&reason: &usize| counted.iter().any(|(_, counts)| counts[reason].1 > 0);
+    let mut floor = vec![0.0; counted.len()];
     let mut curves = Vec::new();
-    for (k, &r) in present.iter().enumerate() {
+    for (reason, colour) in (0..reasons).filter(occurs).zip(REASON_COLOURS.into_iter().cycle()) {
         let mut bars = Vec::new();
-        for (i, sample) in s.samples.iter().enumerate().filter(|(_, x)| counts(x)[r] > 0) {
-            let from = seconds(sample.t_ns);
-            let high = floor[i] + counts(sample)[r] as f64;
-            bars.push([from, from + seconds(s.span_ns(i)), floor[i], high]);
-            floor[i] = high;
+        for ((t_ns, counts), floor) in counted.iter().zip(&mut floor) {
+            let (from, count) = (seconds(*t_ns), counts[reason].1 as f64);
+            if count > 0.0 {
+                bars.push([from, from + seconds(s.span_ns(*t_ns)), *floor, *floor + count]);
+                *floor += count;
+            }
         }
-        curves.push(Curve::new(
-            &format::reason(reasons[r]),
-            REASON_COLOURS[k % REASON_COLOURS.len()],
-            Shape::Bars(bars),
-        ));
+        curves.push(Curve::new(counted[0].1[reason].0, colour, Shape::Bars(bars)));
     }
-    let period = micro(&format::duration(s.period_ns as f64));
+    let period = micro(&format::duration(s.period_ns() as f64));
     let description =
         format!("{title} of link {} over time by reason, {} in all.", l.name, format::count(total));
     let remark = format!("Packets in each {period}.");
@@ -263,14 +260,20 @@ fn lateness(l: &LinkResult, points: usize) -> Chart {
     }
 }
 
-fn over_time(title: &str, description: String, y: Axis, s: &Series, curves: Vec<Curve>) -> Plot {
+fn over_time(
+    title: &str,
+    description: String,
+    y: Axis,
+    s: &LinkSeries,
+    curves: Vec<Curve>,
+) -> Plot {
     let x = Axis::linear("time", Unit::Seconds).over(0.0, seconds(s.end_ns.max(1)));
     Plot { title: title.to_owned(), description, x, y, curves }
 }
 
-fn steps(s: &Series, value: impl Fn(usize, &Sample) -> f64) -> Shape {
+fn steps(s: &LinkSeries, value: impl Fn(u64, &LinkPeriod) -> f64) -> Shape {
     let mut points: Vec<[f64; 2]> =
-        s.samples.iter().enumerate().map(|(i, x)| [seconds(x.t_ns), value(i, x)]).collect();
+        s.iter().map(|(t_ns, x)| [seconds(t_ns), value(t_ns, x)]).collect();
     if let Some(&[_, last]) = points.last() {
         points.push([seconds(s.end_ns), last]);
     }

@@ -12,9 +12,9 @@ pub(crate) mod watch;
 
 use std::fmt::Write;
 
-use weir_core::histogram::Histogram;
+use weir_measure::histogram::Histogram;
 
-use crate::format::{count, duration, elapsed, percent, rate, reason};
+use crate::format::{count, duration, elapsed, percent, rate};
 use crate::model::{LATE_WARNING, LinkResult, RunResult};
 use crate::plot::{STYLE, Size, escape};
 use crate::summary::shell_words;
@@ -128,8 +128,8 @@ fn overview(out: &mut String, run: &RunResult) {
             at(&l.total_ns, 0.5),
             at(&l.total_ns, 0.99),
             at(&l.queue_ns, 0.99),
-            count(l.packets_in),
-            count(l.total_drops()),
+            count(l.counters.packets_in),
+            count(l.counters.total_drops()),
             verdict(l)
         );
     }
@@ -235,49 +235,70 @@ fn tiles(out: &mut String, l: &LinkResult, duration_ns: u64) {
         ),
     );
     let (q99, qmax) = (at(&l.queue_ns, 0.99), at(&l.queue_ns, 1.0));
-    let most = match l.peak_queue_packets {
+    let most = match l.counters.peak_queue_packets {
         0 => String::new(),
         1 => ", longest 1 packet".to_owned(),
         n => format!(", longest {} packets", count(n)),
     };
     tile("In queue, median", &at(&l.queue_ns, 0.5), &format!("p99 {q99}, max {qmax}{most}"));
-    let inside = if l.backlog_packets > 0 {
-        format!(", {} still inside", count(l.backlog_packets))
+    let inside = if l.counters.backlog_packets > 0 {
+        format!(", {} still inside", count(l.counters.backlog_packets))
     } else {
         String::new()
     };
-    tile("Packets in", &count(l.packets_in), &format!("{} out{inside}", count(l.packets_out)));
+    tile(
+        "Packets in",
+        &count(l.counters.packets_in),
+        &format!("{} out{inside}", count(l.counters.packets_out)),
+    );
     let drops: Vec<String> = l
-        .drops
-        .iter()
-        .filter(|d| *d.1 > 0)
-        .map(|(r, &n)| format!("{} {}", count(n), escape(&reason(r))))
+        .counters
+        .drop_counts()
+        .in_words()
+        .map(|(words, n)| format!("{} {}", count(n), escape(words)))
         .collect();
     let loss = l.loss.map_or(String::new(), |p| format!("; random loss configured {}", percent(p)));
-    let share = percent(l.total_drops() as f64 / (l.packets_in + l.duplicated).max(1) as f64);
+    let share = percent(
+        l.counters.total_drops() as f64
+            / (l.counters.packets_in + l.counters.duplicated).max(1) as f64,
+    );
     tile(
         "Dropped",
-        &format!("{} <i>{share}</i>", count(l.total_drops())),
+        &format!("{} <i>{share}</i>", count(l.counters.total_drops())),
         &format!("{}{loss}", drops.join(", ")),
     );
-    if l.total_marks() > 0 {
+    if l.counters.total_marks() > 0 {
         let marks: Vec<String> = l
-            .marks
-            .iter()
-            .filter(|m| *m.1 > 0)
-            .map(|(r, &n)| format!("{} {}", count(n), escape(&reason(r))))
+            .counters
+            .mark_counts()
+            .in_words()
+            .map(|(words, n)| format!("{} {}", count(n), escape(words)))
             .collect();
-        let share = percent(l.total_marks() as f64 / (l.packets_in + l.duplicated).max(1) as f64);
-        tile("Marked", &format!("{} <i>{share}</i>", count(l.total_marks())), &marks.join(", "));
+        let share = percent(
+            l.counters.total_marks() as f64
+                / (l.counters.packets_in + l.counters.duplicated).max(1) as f64,
+        );
+        tile(
+            "Marked",
+            &format!("{} <i>{share}</i>", count(l.counters.total_marks())),
+            &marks.join(", "),
+        );
     }
-    let altered: Vec<String> =
-        [(l.duplicated, "duplicated"), (l.corrupted, "corrupted"), (l.reordered, "reordered")]
-            .into_iter()
-            .filter(|&(n, _)| n > 0)
-            .map(|(n, what)| format!("{} {what}", count(n)))
-            .collect();
+    let altered: Vec<String> = [
+        (l.counters.duplicated, "duplicated"),
+        (l.counters.corrupted, "corrupted"),
+        (l.counters.reordered, "reordered"),
+    ]
+    .into_iter()
+    .filter(|&(n, _)| n > 0)
+    .map(|(n, what)| format!("{} {what}", count(n)))
+    .collect();
     if !altered.is_empty() {
-        tile("Altered", &count(l.duplicated + l.corrupted + l.reordered), &altered.join(", "));
+        tile(
+            "Altered",
+            &count(l.counters.duplicated + l.counters.corrupted + l.counters.reordered),
+            &altered.join(", "),
+        );
     }
     if l.late_fraction().is_some() {
         let (p50, p99) = (at(&l.lateness_ns, 0.5), at(&l.lateness_ns, 0.99));

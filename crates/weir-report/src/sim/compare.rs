@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use serde_json::Value;
-use weir_sim::measure::Estimate;
+use weir_measure::estimate::Estimate;
 
 /// Why a result could not be read.
 #[derive(Debug, thiserror::Error)]

@@ -4,7 +4,9 @@
 //! One list of names for all forms: the summary's runs, its intervals, tables of the report and
 //! comparisons are made from it.
 
-use weir_sim::measure::{Distribution, Estimate, FlowOutcome, LinkOutcome, Outcome};
+use weir_measure::distribution::Distribution;
+use weir_measure::estimate::Estimate;
+use weir_measure::scenario::{FlowOutcome, LinkOutcome, Outcome};
 
 use super::Results;
 
@@ -41,18 +43,18 @@ pub(crate) fn figures_of_flow(run: &Outcome, f: &FlowOutcome) -> Vec<Figure> {
 
 /// The figures of a link.
 pub(crate) fn figures_of_link(run: &Outcome, l: &LinkOutcome) -> Vec<Figure> {
-    let came = l.carried + l.packets_in + l.duplicated;
+    let came = l.counters.carried + l.counters.packets_in + l.counters.duplicated;
     let mut all = vec![
-        some("throughput_bps", run.bps(l.bytes_out)),
+        some("throughput_bps", run.bps(l.counters.bytes_out)),
         Figure { name: "utilisation", value: run.utilisation(l) },
-        some("packets_out", l.packets_out as f64),
-        some("drops", l.total_drops() as f64),
+        some("packets_out", l.counters.packets_out as f64),
+        some("drops", l.counters.total_drops() as f64),
         Figure {
             name: "drop_share",
-            value: (came > 0).then(|| l.total_drops() as f64 / came as f64),
+            value: (came > 0).then(|| l.counters.total_drops() as f64 / came as f64),
         },
-        some("marks", l.total_marks() as f64),
-        some("peak_queue_packets", l.peak_queue_packets as f64),
+        some("marks", l.counters.total_marks() as f64),
+        some("peak_queue_packets", l.counters.peak_queue_packets as f64),
     ];
     latencies(&mut all, QUEUE, &l.queue_ns);
     latencies(&mut all, TOTAL, &l.total_ns);

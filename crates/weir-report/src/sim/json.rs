@@ -11,7 +11,10 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
-use weir_sim::measure::{ClassOutcome, Distribution, FlowOutcome, LinkOutcome, Outcome, Series};
+use weir_measure::distribution::Distribution;
+use weir_measure::scenario::{ClassOutcome, FlowOutcome, LinkOutcome, Outcome, RunSeries};
+use weir_measure::series::{FlowPeriod, LinkPeriod};
+use weir_measure::stats::{DropCounts, MarkCounts, Reasons};
 
 use super::Results;
 use super::figures::{Figure, estimate, figures_of_flow, figures_of_link, merged};
@@ -231,8 +234,8 @@ impl<'a> Flow<'a> {
             carried: of(|f| f.carried),
             duplicated: of(|f| f.duplicated),
             inside: of(|f| f.inside),
-            drops: reasons(all.iter().map(|f| &f.drops)),
-            marks: reasons(all.iter().map(|f| &f.marks)),
+            drops: drops(all.iter().map(|f| &f.reasons)),
+            marks: marks(all.iter().map(|f| &f.reasons)),
             marked: of(|f| f.marked),
             jitter_ns: bps("jitter_ns"),
             opened: of(|f| f.opened),
@@ -262,29 +265,29 @@ impl<'a> Link<'a> {
             to: &first.to,
             rate_bps: first.rate_bps,
             delay_ns: first.delay_ns,
-            packets_in: of(|l| l.packets_in),
-            packets_out: of(|l| l.packets_out),
-            bytes_in: of(|l| l.bytes_in),
-            bytes_out: of(|l| l.bytes_out),
-            backlog_packets: of(|l| l.backlog_packets),
-            duplicated: of(|l| l.duplicated),
-            drops: reasons(all.iter().map(|l| &l.drops)),
-            marks: reasons(all.iter().map(|l| &l.marks)),
+            packets_in: of(|l| l.counters.packets_in),
+            packets_out: of(|l| l.counters.packets_out),
+            bytes_in: of(|l| l.counters.bytes_in),
+            bytes_out: of(|l| l.counters.bytes_out),
+            backlog_packets: of(|l| l.counters.backlog_packets),
+            duplicated: of(|l| l.counters.duplicated),
+            drops: drops(all.iter().map(|l| l.counters.reasons())),
+            marks: marks(all.iter().map(|l| l.counters.reasons())),
             queue_ns: Latency::of(&queue),
             total_ns: Latency::of(&merged(all.iter().map(|l| &l.total_ns))),
             lateness_ns: Lateness::default(),
             spec: &first.spec,
             loss: first.loss.map(rounded),
-            corrupted: of(|l| l.corrupted),
-            reordered: of(|l| l.reordered),
-            peak_queue_packets: of(|l| l.peak_queue_packets),
+            corrupted: of(|l| l.counters.corrupted),
+            reordered: of(|l| l.counters.reordered),
+            peak_queue_packets: of(|l| l.counters.peak_queue_packets),
             mean_out_bps: estimate(&figures, "throughput_bps")
                 .map_or(Number(0.0), |e| rounded(e.mean)),
             peak_out_bps: busiest_second(runs, n).map(rounded),
             late_fraction: None,
-            balanced: all.iter().all(|l| l.balanced()),
+            balanced: all.iter().all(|l| l.counters.balanced()),
             utilisation: estimate(&figures, "utilisation").map(|e| rounded(e.mean)),
-            carried: of(|l| l.carried),
+            carried: of(|l| l.counters.carried),
             sojourn_ns: Latency::of(&queue),
             classes: (0..first.classes.len()).map(|class| Class::of(&all, class)).collect(),
             inversions,
@@ -301,8 +304,8 @@ impl<'a> Class<'a> {
             class: all.first().map_or(0, |class| class.class),
             packets: mean(&all, |class| class.packets as f64),
             bytes: mean(&all, |class| class.bytes as f64),
-            drops: reasons(all.iter().map(|class| &class.drops)),
-            marks: reasons(all.iter().map(|class| &class.marks)),
+            drops: drops(all.iter().map(|class| &class.reasons)),
+            marks: marks(all.iter().map(|class| &class.reasons)),
             sojourn_ns: Latency::of(&merged(all.iter().map(|class| &class.queue_ns))),
         }
     }
@@ -364,16 +367,15 @@ impl<'a> Batches<'a> {
 impl<'a> Batch<'a> {
     fn of_flow(
         name: &'a str,
-        series: &Series,
+        series: &RunSeries,
         n: usize,
         batches: &[std::ops::Range<usize>],
     ) -> Self {
         let empty = Vec::new();
         let samples = series.flows.get(n).unwrap_or(&empty);
-        let sum =
-            |range: &std::ops::Range<usize>, f: fn(&weir_sim::measure::FlowSample) -> u64| -> f64 {
-                samples.get(range.clone()).unwrap_or_default().iter().map(|s| f(s) as f64).sum()
-            };
+        let sum = |range: &std::ops::Range<usize>, f: fn(&FlowPeriod) -> u64| -> f64 {
+            samples.get(range.clone()).unwrap_or_default().iter().map(|s| f(s) as f64).sum()
+        };
         let bps = |f| {
             batches
                 .iter()
@@ -393,21 +395,23 @@ impl<'a> Batch<'a> {
 
     fn of_link(
         name: &'a str,
-        series: &Series,
+        series: &RunSeries,
         n: usize,
         batches: &[std::ops::Range<usize>],
     ) -> Self {
         let empty = Vec::new();
         let samples = series.links.get(n).unwrap_or(&empty);
-        let sum =
-            |range: &std::ops::Range<usize>, f: fn(&weir_sim::measure::LinkSample) -> u64| -> f64 {
-                samples.get(range.clone()).unwrap_or_default().iter().map(|s| f(s) as f64).sum()
-            };
+        let sum = |range: &std::ops::Range<usize>, f: fn(&LinkPeriod) -> u64| -> f64 {
+            samples.get(range.clone()).unwrap_or_default().iter().map(|s| f(s) as f64).sum()
+        };
         let bps = batches.iter().map(|r| {
             rounded(sum(r, |s| s.bytes_out) * 8e9 / (r.len() as f64 * series.interval_ns as f64))
         });
         let queue = |r| {
-            rounded(sum(r, |s| s.queue_packets.sum) / sum(r, |s| s.queue_packets.looks).max(1.0))
+            rounded(
+                sum(r, |s| s.queue_packets.sum() as u64)
+                    / sum(r, |s| s.queue_packets.weight()).max(1.0),
+            )
         };
         let queues = batches.iter().map(queue).collect();
         Self {
@@ -450,13 +454,22 @@ fn intervals(runs: &[Vec<Figure>]) -> Map<String, Value> {
     names.filter_map(half).collect()
 }
 
-fn reasons<'a>(runs: impl Iterator<Item = &'a BTreeMap<String, u64>>) -> BTreeMap<&'a str, Number> {
-    let (mut all, mut count) = (BTreeMap::<&str, f64>::new(), 0);
-    for run in runs {
-        count += 1;
-        run.iter().for_each(|(reason, n)| *all.entry(reason).or_default() += *n as f64);
-    }
-    all.into_iter().map(|(reason, n)| (reason, rounded(n / f64::from(count)))).collect()
+/// Means of drops by reason.
+fn drops<'a>(runs: impl Iterator<Item = &'a Reasons>) -> BTreeMap<&'static str, Number> {
+    let runs: Vec<&Reasons> = runs.collect();
+    let mut all = DropCounts::default();
+    runs.iter().for_each(|reasons| all.merge(reasons.drop_counts()));
+    let share = |n: u64| rounded(n as f64 / runs.len() as f64);
+    all.iter().map(|(reason, n)| (reason.name(), share(n))).collect()
+}
+
+/// Means of marks by reason.
+fn marks<'a>(runs: impl Iterator<Item = &'a Reasons>) -> BTreeMap<&'static str, Number> {
+    let runs: Vec<&Reasons> = runs.collect();
+    let mut all = MarkCounts::default();
+    runs.iter().for_each(|reasons| all.merge(reasons.mark_counts()));
+    let share = |n: u64| rounded(n as f64 / runs.len() as f64);
+    all.iter().map(|(reason, n)| (reason.name(), share(n))).collect()
 }
 
 fn mean<T>(runs: &[T], value: impl Fn(&T) -> f64) -> Number {

@@ -26,7 +26,7 @@ pub(crate) use figures::{
     Figure, estimate, figures_of_flow, figures_of_link, merged_delay, merged_queue,
 };
 
-use weir_sim::measure::Outcome;
+use weir_measure::scenario::Outcome;
 
 /// The runs of one scenario.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -1,7 +1,8 @@
 //! The data of results as tables: a row for each flow, each link, each interval, each bucket of a
 //! distribution.
 
-use weir_sim::measure::{Distribution, FlowOutcome, LinkOutcome, Outcome};
+use weir_measure::distribution::Distribution;
+use weir_measure::scenario::{FlowOutcome, LinkOutcome, Outcome};
 
 use super::Results;
 use super::figures::{Figure, figures_of_flow, figures_of_link};
@@ -45,13 +46,13 @@ pub(crate) fn links(results: &Results) -> Table {
         results.runs.iter().flat_map(|run| run.links.iter().map(move |link| (run, link))).collect();
     let counts: [(&'static str, Count<LinkOutcome>); 8] = [
         ("delay_ns", |l| l.delay_ns),
-        ("packets_in", |l| l.packets_in),
-        ("bytes_in", |l| l.bytes_in),
-        ("bytes_out", |l| l.bytes_out),
-        ("carried", |l| l.carried),
-        ("duplicated", |l| l.duplicated),
-        ("corrupted", |l| l.corrupted),
-        ("backlog_packets", |l| l.backlog_packets),
+        ("packets_in", |l| l.counters.packets_in),
+        ("bytes_in", |l| l.counters.bytes_in),
+        ("bytes_out", |l| l.counters.bytes_out),
+        ("carried", |l| l.counters.carried),
+        ("duplicated", |l| l.counters.duplicated),
+        ("corrupted", |l| l.counters.corrupted),
+        ("backlog_packets", |l| l.counters.backlog_packets),
     ];
     let mut columns = vec![
         ("seed", Column::Int(rows.iter().map(|(run, _)| run.seed).collect())),
@@ -89,15 +90,15 @@ pub(crate) fn series(results: &Results) -> Table {
             rows.object(run.seed, LINK, &link.name);
             for (n, x) in samples.iter().enumerate() {
                 let counts =
-                    [x.packets_in, x.bytes_in, x.packets_out, x.bytes_out, x.drops, x.marks];
+                    [x.packets_in, x.bytes_in, x.packets_out, x.bytes_out, x.drops(), x.marks()];
                 rows.sample(n as u64 * s.interval_ns, s.span_ns(n), counts);
                 rows.goodput.push(None);
                 rows.delay.push(None);
                 rows.queue(Some((
-                    x.queue_packets.min,
+                    x.queue_packets.min(),
                     x.queue_packets.mean(),
-                    x.queue_packets.max,
-                    x.queue_bytes.max,
+                    x.queue_packets.max(),
+                    x.queue_bytes.max(),
                 )));
             }
         }
@@ -116,14 +117,14 @@ pub(crate) fn delays(results: &Results) -> Table {
         if distribution.count > 0 {
             all.push(name.to_owned());
         }
-        for bucket in &distribution.buckets {
+        for bin in &distribution.bins {
             seed.push(run);
             object.push(is_link);
             what.push(kind);
             name_of.push(all.len() as u32 - 1);
-            low.push(bucket.low);
-            high.push(bucket.high);
-            count.push(bucket.count);
+            low.push(bin.low);
+            high.push(bin.high);
+            count.push(bin.count);
         }
     };
     for run in &results.runs {

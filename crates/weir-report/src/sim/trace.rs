@@ -9,7 +9,8 @@ use std::io::{self, Write};
 use weir_core::key::FlowKey;
 use weir_core::packet::Ecn;
 use weir_core::stats::DropReason;
-use weir_sim::measure::{Event, Names, Record};
+use weir_measure::scenario::{LinkName, Names};
+use weir_sim::measure::{Event, Record};
 use weir_sim::packet::{Flags, Packet};
 
 use super::parquet::{Column, Table, TableError, TableWriter};
@@ -137,7 +138,7 @@ impl<W: Write> TraceCapture<W> {
     /// # Errors
     /// It takes nothing.
     pub fn new(writer: W, names: &Names) -> io::Result<Self> {
-        let interface = |link: &weir_sim::measure::LinkName| Interface {
+        let interface = |link: &LinkName| Interface {
             name: link.name.clone(),
             description: format!("{} → {}, {}", link.from, link.to, link.spec),
             link_type: LinkType::RawIp,
@@ -255,7 +256,7 @@ mod tests {
     use parquet::file::reader::{FileReader, SerializedFileReader};
     use parquet::record::RowAccessor;
     use weir_core::Nanos;
-    use weir_sim::measure::{FlowName, LinkName};
+    use weir_measure::scenario::FlowName;
     use weir_sim::network::PortId;
 
     use super::*;

@@ -2,7 +2,7 @@
 //! it.
 
 use serde::Serialize;
-use weir_probe::{Counters, Event, EventKind, Queue, QueueId, Run, Transmission};
+use weir_measure::watch::{Counters, Event, EventKind, Queue, QueueId, Run, Transmission};
 
 /// One entry of a record. As JSON, `type` says which it is; times are `CLOCK_MONOTONIC`, in ns.
 #[derive(Serialize)]

@@ -24,7 +24,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use weir_probe::{Counters, Event, Queue, QueueId, Run, Sink, Transmission};
+use weir_measure::watch::{Counters, Event, Queue, QueueId, Run, Sink, Transmission};
 
 pub use crate::html::watch::{About, html};
 use entry::{Entry, Merger};

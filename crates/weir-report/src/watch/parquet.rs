@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write as _};
 use std::path::Path;
 
-use weir_probe::{Queue, QueueId};
+use weir_measure::watch::{Queue, QueueId};
 
 use super::entry::{Change, Entry, Readings};
 use crate::file::Beside;

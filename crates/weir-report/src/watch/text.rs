@@ -5,7 +5,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::Path;
 
-use weir_probe::{Queue, QueueId};
+use weir_measure::watch::{Queue, QueueId};
 
 use super::entry::{Change, Entry, Readings};
 

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::RowAccessor;
 use serde_json::Value;
-use weir_probe::{Event, EventKind, Handle, Queue, Run, Sink, Tally};
+use weir_measure::watch::{Event, EventKind, Handle, Queue, Run, Sink, Tally};
 use weir_report::watch::{About, Format, RecordError, Recorder, html};
 
 struct Scratch(PathBuf);

@@ -9,6 +9,7 @@ use weir_core::config::{Capacity, FlowsetConfig, LinkConfig, Loss, QueueLimit, d
 use weir_core::key::{FlowMask, stable_hash};
 use weir_core::sched::{Discipline, Kind};
 use weir_core::units::{Bytes, Nanos, Rate};
+use weir_measure::stats::Reasons;
 
 use super::{FlowCount, Source};
 use crate::command::{Numbers, ObjectKind};
@@ -173,14 +174,9 @@ pub struct FlowView {
     pub queue_packets: u64,
     /// Their network-layer bytes.
     pub queue_bytes: u64,
-    /// Packets that were dropped.
-    pub drops: u64,
-    /// The same by reason.
-    #[serde(default)]
-    pub drops_by_reason: BTreeMap<String, u64>,
-    /// Packets that were marked, by reason.
-    #[serde(default)]
-    pub marks: BTreeMap<String, u64>,
+    /// Packets that were dropped and marked, by reason.
+    #[serde(flatten)]
+    pub reasons: Reasons,
     /// State of its AQM, by name: probabilities from 0 to 1, counts, times in ns.
     #[serde(default)]
     pub aqm: BTreeMap<String, f64>,
@@ -367,19 +363,7 @@ fn flow(count: &FlowCount) -> FlowView {
         bytes: count.bytes,
         queue_packets: count.queue_packets,
         queue_bytes: count.queue_bytes,
-        drops: count.reasons.total_drops(),
-        drops_by_reason: count
-            .reasons
-            .drop_counts()
-            .iter()
-            .map(|(reason, n)| (reason.name().to_owned(), n))
-            .collect(),
-        marks: count
-            .reasons
-            .mark_counts()
-            .iter()
-            .map(|(reason, n)| (reason.name().to_owned(), n))
-            .collect(),
+        reasons: count.reasons,
         aqm: super::figures(&count.figures),
     }
 }

@@ -288,9 +288,10 @@ fn flow(out: &mut String, flow: &FlowView) -> fmt::Result {
         bytes,
         queue_packets,
         queue_bytes,
-        drops,
+        reasons,
         ..
     } = flow;
+    let drops = reasons.total_drops();
     write!(out, "{bucket:3} ")?;
     match (flow.src, flow.dst) {
         (IpAddr::V4(src), IpAddr::V4(dst)) => {
@@ -314,25 +315,26 @@ fn flow(out: &mut String, flow: &FlowView) -> fmt::Result {
     state(out, flow)
 }
 
-/// What an AQM did to a flow, and how it stands.
+/// Names and counts as words, in the order of the names.
+fn counts(of: impl Iterator<Item = (&'static str, u64)>) -> String {
+    let sorted: BTreeMap<&str, u64> = of.collect();
+    sorted.iter().map(|(reason, n)| format!("{reason} {n}")).collect::<Vec<_>>().join(" ")
+}
+
+/// What an AQM did to a flow, and its state.
 fn state(out: &mut String, flow: &FlowView) -> fmt::Result {
-    if flow.marks.is_empty() && flow.aqm.is_empty() {
+    if flow.reasons.mark_counts().is_empty() && flow.aqm.is_empty() {
         return Ok(());
     }
-    let counts = |of: &BTreeMap<String, u64>| {
-        of.iter().map(|(reason, n)| format!("{reason} {n}")).collect::<Vec<_>>().join(" ")
-    };
+    let drops = flow.reasons.drop_counts().iter().map(|(reason, n)| (reason.name(), n));
+    let marks = flow.reasons.mark_counts().iter().map(|(reason, n)| (reason.name(), n));
     let figures = flow
         .aqm
         .iter()
         .map(|(name, value)| format!("{name} {value}"))
         .collect::<Vec<_>>()
         .join(" ");
-    let parts = [
-        ("drops", counts(&flow.drops_by_reason)),
-        ("marks", counts(&flow.marks)),
-        ("state", figures),
-    ];
+    let parts = [("drops", counts(drops)), ("marks", counts(marks)), ("state", figures)];
     for (name, words) in parts.iter().filter(|(_, words)| !words.is_empty()) {
         writeln!(out, "      {name}: {words}")?;
     }

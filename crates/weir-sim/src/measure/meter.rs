@@ -4,8 +4,9 @@
 //! cost depends on simulated time and the number of ports, not on traffic. The greatest queue of an
 //! interval is exact, for ports keep their peaks; the least and the mean are of ten looks.
 
-use serde::Serialize;
 use weir_core::Nanos;
+use weir_measure::scenario::RunSeries;
+use weir_measure::series::{FlowPeriod, LinkPeriod};
 
 use crate::network::{FlowCount, Network, PortId};
 
@@ -40,108 +41,7 @@ impl Settings {
     }
 }
 
-/// Least, mean and greatest value within an interval.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Envelope {
-    /// Least value seen.
-    pub min: u64,
-    /// Greatest value.
-    pub max: u64,
-    /// Sum of what was seen.
-    pub sum: u64,
-    /// How often it was looked at.
-    pub looks: u64,
-}
-
-impl Envelope {
-    /// The mean of what was seen; 0 when it was never looked at.
-    pub fn mean(&self) -> f64 {
-        if self.looks == 0 { 0.0 } else { self.sum as f64 / self.looks as f64 }
-    }
-
-    /// Takes one more value into account.
-    pub fn include(&mut self, value: u64) {
-        self.min = if self.looks == 0 { value } else { self.min.min(value) };
-        self.max = self.max.max(value);
-        self.sum += value;
-        self.looks += 1;
-    }
-}
-
-/// What a port did in an interval.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct LinkSample {
-    /// Packets that came.
-    pub packets_in: u64,
-    /// Their network-layer bytes.
-    pub bytes_in: u64,
-    /// Packets that left.
-    pub packets_out: u64,
-    /// Their network-layer bytes.
-    pub bytes_out: u64,
-    /// Packets lost.
-    pub drops: u64,
-    /// Packets marked.
-    pub marks: u64,
-    /// Packets that waited; the greatest is exact.
-    pub queue_packets: Envelope,
-    /// Bytes that waited, as far as they were looked at.
-    pub queue_bytes: Envelope,
-}
-
-/// What a group of flows did in an interval.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct FlowSample {
-    /// Packets sent.
-    pub sent: u64,
-    /// Their network-layer bytes.
-    pub sent_bytes: u64,
-    /// Packets that arrived.
-    pub received: u64,
-    /// Their network-layer bytes.
-    pub received_bytes: u64,
-    /// Payload bytes that reached the application.
-    pub goodput_bytes: u64,
-    /// Packets lost.
-    pub lost: u64,
-    /// Packets that arrived marked.
-    pub marked: u64,
-    /// Sum of the one-way delays of what arrived, ns.
-    pub delay_sum_ns: u64,
-}
-
-/// What happened over time. Sample `n` of each list is of the time from `n · interval` on.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Series {
-    /// Length of an interval, ns.
-    pub interval_ns: u64,
-    /// When the last interval ended; it may be cut short, ns.
-    pub end_ns: u64,
-    /// Samples of each port.
-    pub links: Vec<Vec<LinkSample>>,
-    /// Samples of each group of flows.
-    pub flows: Vec<Vec<FlowSample>>,
-}
-
-impl Series {
-    /// How many intervals there are.
-    pub fn len(&self) -> usize {
-        self.end_ns.div_ceil(self.interval_ns.max(1)) as usize
-    }
-
-    /// Whether nothing was recorded.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Length of interval `n`, ns.
-    pub fn span_ns(&self, n: usize) -> u64 {
-        let start = (n as u64).saturating_mul(self.interval_ns);
-        self.end_ns.saturating_sub(start).min(self.interval_ns)
-    }
-}
-
-/// Records a [`Series`].
+/// Records a [`RunSeries`].
 #[derive(Debug)]
 pub(crate) struct Meter {
     start: Nanos,
@@ -151,13 +51,13 @@ pub(crate) struct Meter {
     /// Looks so far.
     ticks: u64,
     /// Counters at the last reading.
-    seen_links: Vec<LinkSample>,
-    seen_flows: Vec<FlowSample>,
+    seen_links: Vec<LinkPeriod>,
+    seen_flows: Vec<FlowPeriod>,
     /// The interval that is being filled.
-    open_links: Vec<LinkSample>,
-    open_flows: Vec<FlowSample>,
-    links: Vec<Vec<LinkSample>>,
-    flows: Vec<Vec<FlowSample>>,
+    open_links: Vec<LinkPeriod>,
+    open_flows: Vec<FlowPeriod>,
+    links: Vec<Vec<LinkPeriod>>,
+    flows: Vec<Vec<FlowPeriod>>,
     /// The greatest queue of each port since counting began.
     peaks: Vec<u64>,
 }
@@ -177,7 +77,7 @@ impl Meter {
             ticks: 0,
             seen_links: Vec::new(),
             seen_flows: Vec::new(),
-            open_links: vec![LinkSample::default(); ports],
+            open_links: vec![LinkPeriod::default(); ports],
             open_flows: Vec::new(),
             links: vec![Vec::new(); ports],
             flows: Vec::new(),
@@ -214,13 +114,13 @@ impl Meter {
     /// Counting is about to begin anew.
     pub(crate) fn before_zero(&mut self, network: &mut Network) {
         self.read(network);
-        self.seen_links.fill(LinkSample::default());
-        self.seen_flows.fill(FlowSample::default());
+        self.seen_links.fill(LinkPeriod::default());
+        self.seen_flows.fill(FlowPeriod::default());
         self.peaks.fill(0);
     }
 
     /// What was recorded until now, and the greatest queue of each port since counting began.
-    pub(crate) fn finish(mut self, network: &mut Network) -> (Series, Vec<u64>) {
+    pub(crate) fn finish(mut self, network: &mut Network) -> (RunSeries, Vec<u64>) {
         let now = network.now();
         self.read(network);
         let end_ns = now.since(self.start).0;
@@ -240,7 +140,12 @@ impl Meter {
             }
         }
         (
-            Series { interval_ns: self.interval.0, end_ns, links: self.links, flows: self.flows },
+            RunSeries {
+                interval_ns: self.interval.0,
+                end_ns,
+                links: self.links,
+                flows: self.flows,
+            },
             self.peaks,
         )
     }
@@ -249,8 +154,8 @@ impl Meter {
     fn look(&mut self, network: &mut Network) {
         for (port, open) in self.open_links.iter_mut().enumerate() {
             let (packets, bytes) = network.queue_length(PortId(port as u32));
-            open.queue_packets.include(packets);
-            open.queue_bytes.include(bytes);
+            open.queue_packets.include(packets, 1);
+            open.queue_bytes.include(bytes, 1);
         }
     }
 
@@ -259,8 +164,7 @@ impl Meter {
         for port in 0..self.open_links.len() {
             let peak = network.take_peak(PortId(port as u32));
             self.peaks[port] = self.peaks[port].max(peak);
-            self.open_links[port].queue_packets.max =
-                self.open_links[port].queue_packets.max.max(peak);
+            self.open_links[port].queue_packets.peak(peak);
         }
         let (seen_links, seen_flows) =
             (std::mem::take(&mut self.seen_links), std::mem::take(&mut self.seen_flows));
@@ -279,11 +183,11 @@ impl Meter {
     /// Notes all counters, and makes room for groups that are new.
     fn see(&mut self, network: &Network) {
         self.seen_links =
-            (0..network.ports()).map(|port| LinkSample::seen(network, PortId(port))).collect();
-        self.seen_flows = network.counts().iter().map(FlowSample::seen).collect();
+            (0..network.ports()).map(|port| seen_link(network, PortId(port))).collect();
+        self.seen_flows = network.counts().iter().map(seen_flow).collect();
         let closed = self.flows.first().map_or(self.closed(), Vec::len);
-        self.open_flows.resize(self.seen_flows.len(), FlowSample::default());
-        self.flows.resize_with(self.seen_flows.len(), || vec![FlowSample::default(); closed]);
+        self.open_flows.resize(self.seen_flows.len(), FlowPeriod::default());
+        self.flows.resize_with(self.seen_flows.len(), || vec![FlowPeriod::default(); closed]);
     }
 
     fn close(&mut self) {
@@ -296,79 +200,20 @@ impl Meter {
     }
 }
 
-impl LinkSample {
-    fn seen(network: &Network, port: PortId) -> Self {
-        let Some(stats) = network.stats(port) else { return Self::default() };
-        let c = &stats.counters;
-        let (drops, marks) = (c.total_drops(), c.reasons().total_marks());
-        let (packets_in, bytes_in, packets_out, bytes_out) =
-            (c.packets_in, c.bytes_in, c.packets_out, c.bytes_out);
-        Self { packets_in, bytes_in, packets_out, bytes_out, drops, marks, ..Self::default() }
-    }
-
-    /// What was counted since an earlier reading; queues are left out.
-    pub fn since(&self, before: &Self) -> Self {
-        Self {
-            packets_in: self.packets_in.saturating_sub(before.packets_in),
-            bytes_in: self.bytes_in.saturating_sub(before.bytes_in),
-            packets_out: self.packets_out.saturating_sub(before.packets_out),
-            bytes_out: self.bytes_out.saturating_sub(before.bytes_out),
-            drops: self.drops.saturating_sub(before.drops),
-            marks: self.marks.saturating_sub(before.marks),
-            ..Self::default()
-        }
-    }
-
-    /// Adds counts; the peak of the queue too, its looks not.
-    pub fn add(&mut self, other: &Self) {
-        self.packets_in += other.packets_in;
-        self.bytes_in += other.bytes_in;
-        self.packets_out += other.packets_out;
-        self.bytes_out += other.bytes_out;
-        self.drops += other.drops;
-        self.marks += other.marks;
-        self.queue_packets.max = self.queue_packets.max.max(other.queue_packets.max);
-    }
+fn seen_link(network: &Network, port: PortId) -> LinkPeriod {
+    network.stats(port).map(|stats| LinkPeriod::totals(&stats.counters)).unwrap_or_default()
 }
 
-impl FlowSample {
-    fn seen(count: &FlowCount) -> Self {
-        Self {
-            sent: count.sent,
-            sent_bytes: count.sent_bytes,
-            received: count.received,
-            received_bytes: count.received_bytes,
-            goodput_bytes: count.goodput_bytes,
-            lost: count.reasons.total_drops(),
-            marked: count.marked,
-            delay_sum_ns: u64::try_from(count.delay_ns.sum()).unwrap_or(u64::MAX),
-        }
-    }
-
-    /// What was counted since an earlier reading.
-    pub fn since(&self, before: &Self) -> Self {
-        Self {
-            sent: self.sent.saturating_sub(before.sent),
-            sent_bytes: self.sent_bytes.saturating_sub(before.sent_bytes),
-            received: self.received.saturating_sub(before.received),
-            received_bytes: self.received_bytes.saturating_sub(before.received_bytes),
-            goodput_bytes: self.goodput_bytes.saturating_sub(before.goodput_bytes),
-            lost: self.lost.saturating_sub(before.lost),
-            marked: self.marked.saturating_sub(before.marked),
-            delay_sum_ns: self.delay_sum_ns.saturating_sub(before.delay_sum_ns),
-        }
-    }
-
-    /// Adds counts.
-    pub fn add(&mut self, other: &Self) {
-        self.sent += other.sent;
-        self.sent_bytes += other.sent_bytes;
-        self.received += other.received;
-        self.received_bytes += other.received_bytes;
-        self.goodput_bytes += other.goodput_bytes;
-        self.lost += other.lost;
-        self.marked += other.marked;
-        self.delay_sum_ns += other.delay_sum_ns;
+fn seen_flow(count: &FlowCount) -> FlowPeriod {
+    FlowPeriod {
+        sent: count.sent,
+        sent_bytes: count.sent_bytes,
+        received: count.received,
+        received_bytes: count.received_bytes,
+        goodput_bytes: count.goodput_bytes,
+        lost: count.reasons.total_drops(),
+        marked: count.marked,
+        delay_sum_ns: u64::try_from(count.delay_ns.sum()).unwrap_or(u64::MAX),
     }
 }
 

@@ -5,9 +5,10 @@ use proptest::prelude::*;
 use weir_core::config::{
     Capacity, FlowsetConfig, LinkConfig, Loss, PipeConfig, QueueLimit, SchedulerConfig,
 };
+use weir_core::stats::DropReason;
 use weir_core::{Nanos, Probability, Rate};
 use weir_sim::endpoint::{Context, Endpoint};
-use weir_sim::measure::{FlowName, LinkName, Names, Outcome, Plan, Settings};
+use weir_sim::measure::{FlowName, LinkName, Names, Plan, Settings};
 use weir_sim::network::{FlowSpec, Network, PortId};
 use weir_sim::packet::{FlowId, Packet};
 use weir_sim::traffic::{Cbr, Sink};
@@ -67,7 +68,7 @@ fn names() -> Names {
     };
     let link = |name: &str| LinkName {
         name: name.into(),
-        rate: Rate::new(1_000_000),
+        rate_bps: Some(1_000_000),
         ..LinkName::default()
     };
     Names {
@@ -90,8 +91,8 @@ proptest! {
     ) {
         let measure = Settings { interval: Nanos(interval), looks };
         let plan = Plan { seed: 3, warmup: Nanos(warmup), end: Nanos(end), measure };
-        let outcome = Outcome::run(&mut world(percent, engine), &plan, &names(), &mut |_| {});
-        let whole = Outcome::run(&mut world(percent, engine), &Plan { warmup: Nanos(0), ..plan }, &names(), &mut |_| {});
+        let outcome = plan.run(&mut world(percent, engine), &names(), &mut |_| {});
+        let whole = (Plan { warmup: Nanos(0), ..plan }).run(&mut world(percent, engine), &names(), &mut |_| {});
         prop_assert_eq!(&outcome.series, &whole.series);
         for (n, flow) in outcome.flows.iter().enumerate() {
             prop_assert!(flow.balanced(), "{flow:?}");
@@ -105,15 +106,15 @@ proptest! {
             prop_assert_eq!(samples.iter().map(|s| u128::from(s.delay_sum_ns)).sum::<u128>(), total.delay_ns.sum);
         }
         for (n, link) in outcome.links.iter().enumerate() {
-            prop_assert!(link.balanced(), "{link:?}");
+            prop_assert!(link.counters.balanced(), "{link:?}");
             let samples = &outcome.series.links[n];
-            prop_assert_eq!(samples.iter().map(|s| s.bytes_out).sum::<u64>(), whole.links[n].bytes_out);
-            prop_assert_eq!(samples.iter().map(|s| s.drops).sum::<u64>(), whole.links[n].total_drops());
-            prop_assert_eq!(samples.iter().map(|s| s.queue_packets.max).max(), Some(whole.links[n].peak_queue_packets));
-            prop_assert!(samples.iter().all(|s| s.queue_packets.min <= s.queue_packets.max));
+            prop_assert_eq!(samples.iter().map(|s| s.bytes_out).sum::<u64>(), whole.links[n].counters.bytes_out);
+            prop_assert_eq!(samples.iter().map(|s| s.drops()).sum::<u64>(), whole.links[n].counters.total_drops());
+            prop_assert_eq!(samples.iter().map(|s| s.queue_packets.max()).max(), Some(whole.links[n].counters.peak_queue_packets));
+            prop_assert!(samples.iter().all(|s| s.queue_packets.min() <= s.queue_packets.max()));
         }
         let lost: u64 = whole.flows.iter().map(|f| f.lost).sum();
-        prop_assert_eq!(lost, whole.links.iter().map(|l| l.total_drops()).sum::<u64>());
+        prop_assert_eq!(lost, whole.links.iter().map(|l| l.counters.total_drops()).sum::<u64>());
     }
 }
 
@@ -165,8 +166,9 @@ fn an_interval_never_loses_a_peak_however_short() {
         );
         let measure = Settings { interval: Nanos::from_secs(1), looks: 10 };
         let plan = Plan { end: Nanos::from_secs(5), measure, ..Plan::default() };
-        let outcome = Outcome::run(&mut world, &plan, &Names::default(), &mut |_| {});
-        let peaks: Vec<u64> = outcome.series.links[0].iter().map(|s| s.queue_packets.max).collect();
+        let outcome = plan.run(&mut world, &Names::default(), &mut |_| {});
+        let peaks: Vec<u64> =
+            outcome.series.links[0].iter().map(|s| s.queue_packets.max()).collect();
         assert_eq!(
             peaks,
             [2, 3, 4, 5, 6],
@@ -175,9 +177,9 @@ fn an_interval_never_loses_a_peak_however_short() {
         assert!(
             outcome.series.links[0]
                 .iter()
-                .all(|s| s.queue_packets.min == 0 && s.queue_packets.mean() == 0.0)
+                .all(|s| s.queue_packets.min() == 0 && s.queue_packets.mean() == 0.0)
         );
-        assert_eq!(outcome.links[0].peak_queue_packets, 6);
+        assert_eq!(outcome.links[0].counters.peak_queue_packets, 6);
     }
 }
 
@@ -196,7 +198,7 @@ fn figures_of_a_run_worked_by_hand() {
         Box::new(Sink),
     );
     let plan = Plan { warmup: Nanos::from_secs(1), end: Nanos::from_secs(2), ..Plan::default() };
-    let outcome = Outcome::run(&mut world, &plan, &names(), &mut |_| {});
+    let outcome = plan.run(&mut world, &names(), &mut |_| {});
     let flow = &outcome.flows[0];
     assert_eq!((flow.sent, flow.received, flow.lost), (100, 100, 0), "of one second of two");
     assert_eq!(
@@ -238,15 +240,17 @@ fn queues_of_classes_are_counted_each() {
         world.add_flow(&spec, Box::new(source), Box::new(Sink));
     }
     let plan = Plan { end: Nanos::from_secs(60), ..Plan::default() };
-    let outcome = Outcome::run(&mut world, &plan, &names(), &mut |_| {});
+    let outcome = plan.run(&mut world, &names(), &mut |_| {});
     let link = &outcome.links[0];
-    assert_eq!(link.classes.iter().map(|c| c.packets).sum::<u64>(), link.packets_out);
+    assert_eq!(link.classes.iter().map(|c| c.packets).sum::<u64>(), link.counters.packets_out);
     for (class, flow) in link.classes.iter().zip(&outcome.flows) {
         assert_eq!(
             (class.packets, class.bytes, class.queue_ns.count),
             (flow.received, flow.received_bytes, flow.received)
         );
-        assert_eq!(class.drops, flow.drops);
+        assert_eq!(class.reasons, flow.reasons);
     }
-    assert!(link.classes[0].drops["queue_full"] > 0 && outcome.fairness["cbr"] <= 1.0);
+    assert!(
+        link.classes[0].reasons.drops(DropReason::QueueFull) > 0 && outcome.fairness["cbr"] <= 1.0
+    );
 }

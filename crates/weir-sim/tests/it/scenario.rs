@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use weir_core::Nanos;
+use weir_core::stats::DropReason;
 use weir_rules::NoFiles;
 use weir_sim::measure::{Names, Outcome, Record, Sink};
 use weir_sim::run::{Progress, Ran, run_points};
@@ -131,9 +132,9 @@ fn figures_are_those_of_what_was_configured() {
     assert!(outcome.flows[2].delay_ns.min >= 11_000_000);
     let bottleneck = &outcome.links[2];
     assert!(outcome.utilisation(bottleneck).unwrap() > 0.98, "{bottleneck:?}");
-    assert!(bottleneck.drops["queue_full"] > 0);
+    assert!(bottleneck.counters.drops(DropReason::QueueFull) > 0);
     assert!(
-        outcome.links.iter().all(|link| link.balanced())
+        outcome.links.iter().all(|link| link.counters.balanced())
             && outcome.flows.iter().all(|flow| flow.balanced())
     );
 }
@@ -301,7 +302,7 @@ kind = "probe"
         let links = outcomes(text).remove(0).links;
         links
             .into_iter()
-            .filter(|link| link.packets_out > 0)
+            .filter(|link| link.counters.packets_out > 0)
             .map(|link| link.name)
             .collect::<Vec<_>>()
     };
@@ -333,8 +334,11 @@ fn a_switch_has_queues_of_its_own_and_a_pipeline() {
         .replacen("scheduler = \"drr\"", "", 1)
         .replacen("[[link.queue]]\nclass = 0\nspec = \"weight 3 queue 20\"\n[[link.queue]]\nclass = 1\nspec = \"queue 10\"\n", "", 1);
     let outcome = outcomes(&text).remove(0);
-    let links: Vec<_> =
-        outcome.links.iter().map(|link| (link.name.as_str(), link.packets_out > 0)).collect();
+    let links: Vec<_> = outcome
+        .links
+        .iter()
+        .map(|link| (link.name.as_str(), link.counters.packets_out > 0))
+        .collect();
     assert_eq!(
         links,
         [
@@ -345,7 +349,7 @@ fn a_switch_has_queues_of_its_own_and_a_pipeline() {
             ("bottleneck", true)
         ]
     );
-    assert!(outcome.links.iter().all(|link| link.balanced()));
+    assert!(outcome.links.iter().all(|link| link.counters.balanced()));
     let said = |text: &str| parse(text, "t.toml", &NoFiles).diagnostics.to_string();
     let wrong = said(&text.replacen("depth 64", "depth x", 1));
     assert!(wrong.contains("depth x") && wrong.contains("t.toml:8:"), "{wrong}");

@@ -144,7 +144,7 @@ proptest! {
             }
             let measure = Settings { interval: Nanos(interval), looks: 3 };
             let plan = MeasurePlan { seed: 7, warmup: Nanos(warmup), end: Nanos::from_secs(1), measure };
-            let outcome = Outcome::run(&mut world, &plan, &Names::default(), &mut |_| {});
+            let outcome = plan.run(&mut world, &Names::default(), &mut |_| {});
             let rest: Vec<_> = (0..world.network().ports()).map(|port| world.network_mut().queue_length(PortId(port))).collect();
             (Outcome { events: 0, ..outcome }, figures(&world), rest)
         };

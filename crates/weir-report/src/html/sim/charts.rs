@@ -1,7 +1,9 @@
 //! The plots of a scenario: rates, queues and delays of flows and links, over one run or as bands
 //! over several.
 
-use weir_sim::measure::{Distribution, Envelope, FlowSample, LinkSample, Outcome, Series};
+use weir_measure::distribution::Distribution;
+use weir_measure::scenario::{Outcome, RunSeries};
+use weir_measure::series::{Envelope, FlowPeriod, LinkPeriod};
 
 use super::super::charts::{Chart, micro, seconds, variant};
 use crate::format;
@@ -15,7 +17,9 @@ pub(super) fn busiest_links(results: &Results) -> Vec<usize> {
     let weight = |n: usize| -> u128 {
         let of_run = |run: &Outcome| {
             run.links.get(n).map_or(0, |l| {
-                l.queue_ns.sum + u128::from(l.total_drops()) * 1_000_000 + u128::from(l.bytes_out)
+                l.queue_ns.sum
+                    + u128::from(l.counters.total_drops()) * 1_000_000
+                    + u128::from(l.counters.bytes_out)
             })
         };
         results.runs.iter().map(of_run).sum()
@@ -92,7 +96,7 @@ pub(super) fn of_link(results: &Results, n: usize) -> Vec<Chart> {
         .runs
         .iter()
         .filter_map(|run| run.links.get(n))
-        .map(|l| l.total_drops() + l.total_marks())
+        .map(|l| l.counters.total_drops() + l.counters.total_marks())
         .sum();
     if !first.series.is_empty() && lost > 0 {
         charts.push(losses(results, first, n));
@@ -140,7 +144,7 @@ fn flow_delays(results: &Results, first: &Outcome, shown: &[usize], remark: &str
     let period = Periods::whole(&first.series, RATE_POINTS);
     let mut curves = Vec::new();
     for (&n, colour) in shown.iter().zip(COLOURS) {
-        let mean = |samples: &[FlowSample], _| {
+        let mean = |samples: &[FlowPeriod], _| {
             let received: u64 = samples.iter().map(|s| s.received).sum();
             if received == 0 {
                 f64::NAN
@@ -173,7 +177,7 @@ fn link_rate(results: &Results, first: &Outcome, n: usize) -> Chart {
     let period = Periods::whole(&first.series, RATE_POINTS);
     let link = &first.links[n];
     let mut curves = Vec::new();
-    let rate = |run: &Outcome, bytes: fn(&LinkSample) -> u64| {
+    let rate = |run: &Outcome, bytes: fn(&LinkPeriod) -> u64| {
         period.link(run, n, |samples, span| {
             samples.iter().map(bytes).sum::<u64>() as f64 * 8e9 / span
         })
@@ -198,24 +202,22 @@ fn link_rate(results: &Results, first: &Outcome, n: usize) -> Chart {
 fn queue(results: &Results, first: &Outcome, n: usize) -> Chart {
     let period = Periods::new(&first.series, QUEUE_POINTS);
     let link = &first.links[n];
-    let one = |name: &str, unit: Unit, envelope: fn(&LinkSample) -> Envelope| {
+    let one = |name: &str, unit: Unit, envelope: fn(&LinkPeriod) -> Envelope| {
         let low = |run: &Outcome| {
             period.link(run, n, |samples, _| {
-                samples.iter().map(|s| envelope(s).min).min().unwrap_or(0) as f64
+                samples.iter().map(|s| envelope(s).min()).min().unwrap_or(0) as f64
             })
         };
         let high = |run: &Outcome| {
             period.link(run, n, |samples, _| {
-                samples.iter().map(|s| envelope(s).max).max().unwrap_or(0) as f64
+                samples.iter().map(|s| envelope(s).max()).max().unwrap_or(0) as f64
             })
         };
         let mean = |run: &Outcome| {
             period.link(run, n, |samples, _| {
-                let (sum, looks) = samples
-                    .iter()
-                    .map(envelope)
-                    .fold((0, 0), |all, e| (all.0 + e.sum, all.1 + e.looks));
-                sum as f64 / looks.max(1) as f64
+                let mut all = Envelope::default();
+                samples.iter().for_each(|s| all.merge(&envelope(s)));
+                all.sum() / all.weight().max(1) as f64
             })
         };
         let highs = fold(results.runs.iter().map(high), f64::max);
@@ -247,7 +249,7 @@ fn queue(results: &Results, first: &Outcome, n: usize) -> Chart {
 }
 
 /// What is counted of an interval.
-type Losses = fn(&LinkSample) -> u64;
+type Losses = fn(&LinkPeriod) -> u64;
 
 /// Drops and marks in each period, means over runs.
 fn losses(results: &Results, first: &Outcome, n: usize) -> Chart {
@@ -263,7 +265,8 @@ fn losses(results: &Results, first: &Outcome, n: usize) -> Chart {
     };
     let mut floor = vec![0.0; period.len()];
     let mut curves = Vec::new();
-    let all: [(&str, u8, Losses); 2] = [("dropped", 1, |s| s.drops), ("marked", 2, |s| s.marks)];
+    let all: [(&str, u8, Losses); 2] =
+        [("dropped", 1, |s| s.drops()), ("marked", 2, |s| s.marks())];
     for (name, colour, f) in all {
         let mut bars = Vec::new();
         for (i, value) in counts(f).into_iter().enumerate().filter(|(_, value)| *value > 0.0) {
@@ -327,14 +330,14 @@ fn cumulative(
 fn shares(d: &Distribution) -> Shape {
     let mut points = vec![[d.min as f64, 0.0]];
     let (mut seen, mut shown) = (0, 0);
-    for (i, bucket) in d.buckets.iter().enumerate() {
-        seen += bucket.count;
+    for (i, bin) in d.bins.iter().enumerate() {
+        seen += bin.count;
         // A step of 1/400 in either direction is the least that the eye sees.
         if (seen - shown) * CDF_POINTS >= d.count
-            || i % (d.buckets.len() / 100).max(1) == 0
-            || i + 1 == d.buckets.len()
+            || i % (d.bins.len() / 100).max(1) == 0
+            || i + 1 == d.bins.len()
         {
-            points.push([bucket.high.clamp(d.min, d.max) as f64, seen as f64 / d.count as f64]);
+            points.push([bin.high.clamp(d.min, d.max) as f64, seen as f64 / d.count as f64]);
             shown = seen;
         }
     }
@@ -343,19 +346,19 @@ fn shares(d: &Distribution) -> Shape {
 
 /// The time of a series, cut into periods of some intervals each.
 struct Periods<'a> {
-    series: &'a Series,
+    series: &'a RunSeries,
     each: usize,
     /// Leave out a last one that the end of the run cuts short: its rates would jump.
     whole: bool,
 }
 
 impl<'a> Periods<'a> {
-    fn new(series: &'a Series, points: usize) -> Self {
+    fn new(series: &'a RunSeries, points: usize) -> Self {
         Self { series, each: series.len().div_ceil(points).max(1), whole: false }
     }
 
     /// Periods for rates and means.
-    fn whole(series: &'a Series, points: usize) -> Self {
+    fn whole(series: &'a RunSeries, points: usize) -> Self {
         Self { whole: series.len() > points.min(2), ..Self::new(series, points) }
     }
 
@@ -377,12 +380,12 @@ impl<'a> Periods<'a> {
     }
 
     /// A value of each period of a flow, from its samples and their length in ns.
-    fn flow(&self, run: &Outcome, n: usize, value: impl Fn(&[FlowSample], f64) -> f64) -> Vec<f64> {
+    fn flow(&self, run: &Outcome, n: usize, value: impl Fn(&[FlowPeriod], f64) -> f64) -> Vec<f64> {
         self.values(run.series.flows.get(n).map_or(&[][..], Vec::as_slice), value)
     }
 
     /// The same of a link.
-    fn link(&self, run: &Outcome, n: usize, value: impl Fn(&[LinkSample], f64) -> f64) -> Vec<f64> {
+    fn link(&self, run: &Outcome, n: usize, value: impl Fn(&[LinkPeriod], f64) -> f64) -> Vec<f64> {
         self.values(run.series.links.get(n).map_or(&[][..], Vec::as_slice), value)
     }
 

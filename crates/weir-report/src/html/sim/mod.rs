@@ -9,10 +9,11 @@ mod charts;
 
 use std::fmt::Write;
 
-use weir_sim::measure::{Estimate, LinkOutcome, Outcome};
+use weir_measure::estimate::Estimate;
+use weir_measure::scenario::{LinkOutcome, Outcome};
 
 use super::{close, figure, micro, opened};
-use crate::format::{count, duration, elapsed, exact_duration, exact_rate, percent, rate, reason};
+use crate::format::{count, duration, elapsed, exact_duration, exact_rate, percent, rate};
 use crate::plot::escape;
 use crate::sim::{Figure, Results, estimate, figures_of_flow, figures_of_link, to_json};
 
@@ -113,7 +114,7 @@ fn unbalanced(results: &Results) -> Vec<String> {
         names.extend(
             run.links
                 .iter()
-                .filter(|l| !l.balanced())
+                .filter(|l| !l.counters.balanced())
                 .map(|l| format!("link {} with seed {}", l.name, run.seed)),
         );
     }
@@ -208,8 +209,13 @@ fn links(out: &mut String, results: &Results, first: &Outcome) {
             .collect();
         let time = |name| cell(&runs, name, |v| micro(&duration(v)));
         let number = |name| cell(&runs, name, |v| count(v.round() as u64));
-        let why: Vec<String> =
-            link.drops.keys().chain(link.marks.keys()).map(|name| reason(name)).collect();
+        let why: Vec<&str> = link
+            .counters
+            .drop_counts()
+            .in_words()
+            .chain(link.counters.mark_counts().in_words())
+            .map(|(words, _)| words)
+            .collect();
         let drops = match estimate(&runs, "drop_share").map(|e| e.mean) {
             Some(share) if share > 0.0 => {
                 format!(
@@ -265,7 +271,7 @@ fn classes(out: &mut String, link: &LinkOutcome) {
     );
     for class in &link.classes {
         let at = |q: f64| micro(&duration(class.queue_ns.quantile(q) as f64));
-        let (drops, marks) = (class.drops.values().sum(), class.marks.values().sum());
+        let (drops, marks) = (class.reasons.total_drops(), class.reasons.total_marks());
         let mean = micro(&duration(class.queue_ns.mean()));
         row(
             out,

@@ -1,6 +1,9 @@
 //! The plots of a queue that was watched.
 
-use weir_probe::measure::{Bucket, Distribution, Envelope, Measured};
+use weir_measure::exact::Exact;
+use weir_measure::histogram::Bin;
+use weir_measure::series::Periods;
+use weir_measure::watch::{Measured, QueuePeriod};
 
 use super::super::charts::{Chart, Detail, micro, seconds, variant};
 use super::detail::{self, Part};
@@ -19,15 +22,15 @@ pub(super) fn length(queue: &Measured, (start, end): Span, most: usize) -> Chart
         if unit == Unit::Bytes && queue.bytes().max() == 0 && queue.packets().max() > 0 {
             continue;
         }
-        let envelope = queue.envelope();
-        let offset = envelope.origin().saturating_sub(start);
-        let group = envelope.buckets().len().div_ceil(COLUMNS).max(1);
-        let width = envelope.width() * group as u64;
+        let periods = queue.periods();
+        let offset = periods.origin_ns().saturating_sub(start);
+        let group = periods.as_slice().len().div_ceil(COLUMNS).max(1);
+        let width = periods.width_ns() * group as u64;
         let until = queue.until.unwrap_or(end).saturating_sub(start);
         let (mut band, mut mean) = (Vec::new(), Vec::new());
-        for item in detail::items(envelope, group, part) {
+        for item in detail::items(periods, group, part) {
             let at = seconds(offset + item.from as u64 * width);
-            band.push([at, item.low.into(), item.high.into()]);
+            band.push([at, item.low as f64, item.high as f64]);
             mean.push([at, item.mean]);
         }
         let last = seconds(until);
@@ -48,8 +51,8 @@ pub(super) fn length(queue: &Measured, (start, end): Span, most: usize) -> Chart
         let plot =
             over_time("Queue length", description, Axis::linear(name, unit), (start, end), curves);
         let mut variant = variant(name, "time", plot);
-        let (group, items) = detail::at_most(envelope, most, part);
-        let period = seconds(envelope.width() * group as u64);
+        let (group, items) = detail::at_most(periods, most, part);
+        let period = seconds(periods.width_ns() * group as u64);
         variant.data.detail = Some(Detail {
             offset: seconds(offset),
             period,
@@ -58,7 +61,7 @@ pub(super) fn length(queue: &Measured, (start, end): Span, most: usize) -> Chart
         });
         variants.push(variant);
     }
-    let finest = micro(&format::duration(queue.envelope().width() as f64));
+    let finest = micro(&format::duration(queue.periods().width_ns() as f64));
     let remark = format!(
         "The band spans the extremes, so that a single reading is visible. Zoom: drag, or + and −; finest period {finest}."
     );
@@ -71,7 +74,7 @@ pub(super) fn histogram(queue: &Measured) -> Chart {
     let (least, most) = (packets.min(), packets.max());
     let step = (most - least + 1).div_ceil(BARS).max(1);
     let mut bars: Vec<[f64; 4]> = Vec::new();
-    for (value, weight) in packets.iter() {
+    for Bin { low: value, count: weight, .. } in packets.bins() {
         let from = (least + (value - least) / step * step) as f64 - 0.5;
         let height = weight as f64 / packets.total().max(1) as f64;
         match bars.last_mut().filter(|bar| bar[0] == from) {
@@ -127,11 +130,11 @@ pub(super) fn above(queue: &Measured) -> Chart {
 }
 
 /// `[length, share above]`, thinned without losing the ends.
-fn complement(packets: &Distribution) -> Vec<[f64; 2]> {
+fn complement(packets: &Exact) -> Vec<[f64; 2]> {
     let total = packets.total().max(1) as f64;
     let mut left = packets.total();
     let mut points = vec![[0.0, (packets.total() - packets.weight_at(0)) as f64 / total]];
-    for (value, weight) in packets.iter() {
+    for Bin { low: value, count: weight, .. } in packets.bins() {
         left -= weight;
         if value > 0 {
             points.push([value as f64, left as f64 / total]);
@@ -193,17 +196,17 @@ pub(super) fn variance(queue: &Measured) -> Chart {
 
 /// Packets dropped over time.
 pub(super) fn drops(queue: &Measured, (start, end): Span) -> Chart {
-    let envelope = queue.envelope();
-    let offset = envelope.origin().saturating_sub(start);
-    let group = group_of(envelope);
-    let width = envelope.width() * group as u64;
-    let of_group = |(place, buckets): (usize, &[Bucket])| {
-        let drops: u64 = buckets.iter().map(|bucket| bucket.drops).sum();
+    let periods = queue.periods();
+    let offset = periods.origin_ns().saturating_sub(start);
+    let group = group_of(periods);
+    let width = periods.width_ns() * group as u64;
+    let of_group = |(place, group): (usize, &[QueuePeriod])| {
+        let drops: u64 = group.iter().map(|period| period.drops).sum();
         let from = offset + place as u64 * width;
         (drops > 0).then(|| [seconds(from), seconds(from + width), 0.0, drops as f64])
     };
     let bars: Vec<[f64; 4]> =
-        envelope.buckets().chunks(group).enumerate().filter_map(of_group).collect();
+        periods.as_slice().chunks(group).enumerate().filter_map(of_group).collect();
     let total = format::count(queue.counted().drops);
     let description =
         format!("Packets dropped by {} over time, {total} in all.", queue.queue.label());
@@ -219,9 +222,9 @@ pub(super) fn drops(queue: &Measured, (start, end): Span) -> Chart {
 }
 
 /// Periods in a bar of drops: counters are read less often than lengths.
-fn group_of(envelope: &Envelope) -> usize {
-    let least = LEAST_DROP_PERIOD_NS.div_ceil(envelope.width()) as usize;
-    envelope.buckets().len().div_ceil(DROP_COLUMNS).max(least).max(1)
+fn group_of(periods: &Periods<QueuePeriod>) -> usize {
+    let least = LEAST_DROP_PERIOD_NS.div_ceil(periods.width_ns()) as usize;
+    periods.as_slice().len().div_ceil(DROP_COLUMNS).max(least).max(1)
 }
 
 fn over_time(
@@ -241,8 +244,8 @@ pub(super) fn share_of(queue: &Measured) -> &'static str {
     if queue.is_exact() { "time" } else { "readings" }
 }
 
-const PACKETS: Part = |bucket| (bucket.min_packets, bucket.max_packets, bucket.mean_packets());
-const BYTES: Part = |bucket| (bucket.min_bytes, bucket.max_bytes, bucket.mean_bytes());
+const PACKETS: Part = |period| period.packets;
+const BYTES: Part = |period| period.bytes;
 /// Periods of the picture over time: about as many as it has columns.
 const COLUMNS: usize = 700;
 /// Bars of drops over time.

@@ -7,7 +7,8 @@
 //! numbers of 7 bits a byte, the low bits first, the last byte of each below 128. The whole is
 //! base64.
 
-use weir_probe::measure::{Bucket, Envelope};
+use weir_measure::series::{Envelope, Period as _, Periods};
+use weir_measure::watch::QueuePeriod;
 
 /// Periods that are alike: readings, or their absence, go on from one to the next.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -17,28 +18,29 @@ pub(super) struct Item {
     /// The one after the last.
     pub(super) to: usize,
     /// Least length.
-    pub(super) low: u32,
+    pub(super) low: u64,
     /// Greatest.
-    pub(super) high: u32,
+    pub(super) high: u64,
     /// Mean.
     pub(super) mean: f64,
 }
 
-/// Packets or bytes of a period: least, greatest, mean.
-pub(super) type Part = fn(&Bucket) -> (u32, u32, f64);
+/// Packets or bytes of a period.
+pub(super) type Part = fn(&QueuePeriod) -> Envelope;
 
 /// The periods that say something, in groups of `group`.
-pub(super) fn items(envelope: &Envelope, group: usize, part: Part) -> Vec<Item> {
+pub(super) fn items(periods: &Periods<QueuePeriod>, group: usize, part: Part) -> Vec<Item> {
     let mut items: Vec<Item> = Vec::new();
-    for (place, buckets) in envelope.buckets().chunks(group.max(1)).enumerate() {
-        let bucket = buckets[1..].iter().fold(buckets[0], |mut all, bucket| {
-            all.merge(bucket);
+    for (place, group) in periods.as_slice().chunks(group.max(1)).enumerate() {
+        let merged = group[1..].iter().fold(group[0], |mut all, period| {
+            all.merge(period);
             all
         });
-        if bucket.is_empty() {
+        let part = part(&merged);
+        if part.is_empty() {
             continue;
         }
-        let (low, high, mean) = part(&bucket);
+        let (low, high, mean) = (part.min(), part.max(), part.mean());
         let flat =
             |item: &Item| item.to == place && (item.low, item.high) == (low, low) && high == low;
         match items.last_mut().filter(|item| flat(item)) {
@@ -50,10 +52,14 @@ pub(super) fn items(envelope: &Envelope, group: usize, part: Part) -> Vec<Item> 
 }
 
 /// At most `most` items: of the finest periods that are that few.
-pub(super) fn at_most(envelope: &Envelope, most: usize, part: Part) -> (usize, Vec<Item>) {
+pub(super) fn at_most(
+    periods: &Periods<QueuePeriod>,
+    most: usize,
+    part: Part,
+) -> (usize, Vec<Item>) {
     let mut group = 1;
     loop {
-        let found = items(envelope, group, part);
+        let found = items(periods, group, part);
         if found.len() <= most.max(1) {
             return (group, found);
         }
@@ -67,15 +73,15 @@ pub(super) fn encode(items: &[Item]) -> String {
     for item in items {
         number(&mut bytes, (item.from - end) as u64);
         number(&mut bytes, (item.to - item.from) as u64);
-        let step = i64::from(item.low) - before;
+        let step = item.low as i64 - before;
         number(&mut bytes, ((step << 1) ^ (step >> 63)) as u64);
         let more = item.high - item.low;
-        number(&mut bytes, more.into());
+        number(&mut bytes, more);
         if more > 0 {
-            let place = (item.mean - f64::from(item.low)) / f64::from(more) * 255.0;
+            let place = (item.mean - item.low as f64) / more as f64 * 255.0;
             bytes.push(place.round().clamp(0.0, 255.0) as u8);
         }
-        (end, before) = (item.to, item.low.into());
+        (end, before) = (item.to, item.low as i64);
     }
     base64(&bytes)
 }
@@ -108,8 +114,7 @@ mod tests {
 
     use super::*;
 
-    pub(crate) const PACKETS: Part =
-        |bucket| (bucket.min_packets, bucket.max_packets, bucket.mean_packets());
+    const PACKETS: Part = |period| period.packets;
 
     #[test]
     fn the_text_is_base64() {
@@ -127,19 +132,20 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
         fn one_reading_among_ten_million_is_seen_however_coarse(at in 0u64..10_000_000, gap in 40u64..100_000, most in 1usize..2000) {
-            let mut envelope = Envelope::new(0, 1 << 12);
+            let mut periods = Periods::<QueuePeriod>::new(0, 1024, 1 << 12);
             let mut read = |from: u64, to: u64, qlen: u32| {
                 if to > from {
-                    envelope.hold(from * gap, (to - 1) * gap, to - from, qlen, 0);
+                    let span = (from * gap, (to - 1) * gap);
+                    periods.spread(span, to - from, |p, weight| p.include(qlen, 0, weight));
                 }
             };
             read(0, at, 3);
             read(at, at + 1, 997);
             read(at + 1, 10_000_000, 3);
-            let (group, found) = at_most(&envelope, most, PACKETS);
+            let (group, found) = at_most(&periods, most, PACKETS);
             prop_assert!(found.len() <= most);
             let peak = found.iter().find(|item| item.high == 997).expect("the peak is there");
-            let width = envelope.width() * group as u64;
+            let width = periods.width_ns() * group as u64;
             prop_assert!(peak.from as u64 * width <= at * gap && at * gap < peak.to as u64 * width, "where it was");
             prop_assert_eq!(found.iter().filter(|item| item.high == 997).count(), 1);
         }

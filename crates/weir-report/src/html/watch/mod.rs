@@ -9,8 +9,8 @@ mod detail;
 
 use std::fmt::Write;
 
-use weir_probe::measure::{DeviceSummary, Measured, QueueSummary, Spread, Summary};
-use weir_probe::{Handle, Tally};
+use weir_measure::watch::{DeviceSummary, Measured, QueueSummary, Spread, Summary};
+use weir_measure::watch::{Handle, Tally};
 
 use super::charts::{Chart, Data};
 use super::{close, figure, figure_in, micro, opened};
@@ -223,7 +223,7 @@ fn row(out: &mut String, queue: &QueueSummary) {
         queue.backlog_bytes.as_ref().map_or("–".to_owned(), |spread| bytes(of(spread)))
     };
     let Spread { mean, p50, p99, max } = queue.qlen;
-    let variance = |of: fn(&weir_probe::measure::VarianceSummary) -> f64| {
+    let variance = |of: fn(&weir_measure::watch::VarianceSummary) -> f64| {
         queue.variance.as_ref().map_or("–".to_owned(), |v| percent(of(v)))
     };
     let cells = [

@@ -1,6 +1,6 @@
 //! What a page of a watch says, as text.
 
-use weir_probe::{Counters, Handle, Method, Pace, Queue, Run, Sink};
+use weir_measure::watch::{Counters, Handle, Method, Pace, Queue, Run, Sink};
 
 use super::*;
 

@@ -1,6 +1,7 @@
 //! Several sinks as one.
 
-use crate::model::{Counters, Event, Queue, QueueId, Run, Sink, Transmission};
+use super::model::{Counters, Event, Queue, QueueId, Run, Sink, Transmission};
+use alloc::vec::Vec;
 
 /// Tells several sinks the same, in their order.
 pub struct Tee<'a>(pub Vec<&'a mut dyn Sink>);

@@ -1,6 +1,8 @@
 //! How long after each other readings were taken: exact to 1 ns below 8 us, to 1 us below 8 ms, to
 //! 1 ms below 8 s.
 
+use alloc::vec;
+use alloc::vec::Vec;
 /// Places of each part.
 const PLACES: usize = 8192;
 /// A place of each part is this power of two of ns wide.

@@ -1,5 +1,7 @@
 //! What is seen: queues, runs of readings, events, counters; and the [`Sink`] that takes them in.
 
+use alloc::format;
+use alloc::string::String;
 use serde::Serialize;
 
 /// Number of a queue within one recording, in the order of appearance. A queue that comes back has
@@ -17,8 +19,8 @@ impl Handle {
 
 /// As `tc` writes it: hexadecimal, `8001:`, `1:2a`, `root`; and `none` for the zero that the
 /// kernel's default disciplines have.
-impl std::fmt::Display for Handle {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl core::fmt::Display for Handle {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match (self.0 >> 16, self.0 & 0xffff) {
             _ if *self == Handle::ROOT => write!(f, "root"),
             (0, 0) => write!(f, "none"),
@@ -178,6 +180,8 @@ pub trait Sink {
 
 #[cfg(test)]
 mod tests {
+    use alloc::string::ToString as _;
+
     use super::{Handle, Queue};
 
     #[test]

@@ -1,8 +1,9 @@
 //! What was measured of one queue.
 
-use super::distribution::Distribution;
-use super::envelope::{Envelope, Recent};
-use crate::model::{Counters, Event, EventKind, Queue, QueueId, Run};
+use super::envelope::{QueuePeriod, Recent};
+use super::model::{Counters, Event, EventKind, Queue, QueueId, Run};
+use crate::exact::Exact;
+use crate::series::Periods;
 
 /// One queue and all that was seen of it. Times are `CLOCK_MONOTONIC`, in ns.
 #[derive(Clone, Debug)]
@@ -22,13 +23,13 @@ pub struct Measured {
     pub readings: u64,
     /// Packets put in and taken out, where that was recorded.
     pub events: EventCounts,
-    pub(super) read: [Distribution; 2],
-    pub(super) held: [Distribution; 2],
-    steps: Distribution,
+    pub(super) read: [Exact; 2],
+    pub(super) held: [Exact; 2],
+    steps: Exact,
     last: Option<Level>,
     counters: Option<(Counters, Counters)>,
     past: Counters,
-    pub(super) envelope: Envelope,
+    pub(super) periods: Periods<QueuePeriod>,
     recent: Recent,
 }
 
@@ -73,7 +74,12 @@ impl EventCounts {
 }
 
 impl Measured {
-    pub(super) fn new(id: QueueId, queue: Queue, since: u64, envelope: Envelope) -> Measured {
+    pub(super) fn new(
+        id: QueueId,
+        queue: Queue,
+        since: u64,
+        periods: Periods<QueuePeriod>,
+    ) -> Measured {
         Measured {
             id,
             queue,
@@ -84,11 +90,11 @@ impl Measured {
             events: EventCounts::default(),
             read: Default::default(),
             held: Default::default(),
-            steps: Distribution::default(),
+            steps: Exact::default(),
             last: None,
             counters: None,
             past: Counters::default(),
-            envelope,
+            periods,
             recent: Recent::default(),
         }
     }
@@ -103,20 +109,20 @@ impl Measured {
     /// Its length in packets: readings of each length; ns where [events](Measured::is_exact) were
     /// recorded.
     #[must_use]
-    pub fn packets(&self) -> &Distribution {
+    pub fn packets(&self) -> &Exact {
         if self.is_exact() { &self.held[0] } else { &self.read[0] }
     }
 
     /// Its length in bytes, weighted in the same way.
     #[must_use]
-    pub fn bytes(&self) -> &Distribution {
+    pub fn bytes(&self) -> &Exact {
         if self.is_exact() { &self.held[1] } else { &self.read[1] }
     }
 
     /// By how many packets consecutive readings differ, either way: what the publication on the
     /// Fast Queue Sampler calls variance.
     #[must_use]
-    pub fn steps(&self) -> &Distribution {
+    pub fn steps(&self) -> &Exact {
         &self.steps
     }
 
@@ -141,8 +147,8 @@ impl Measured {
 
     /// Its length over the whole watch.
     #[must_use]
-    pub fn envelope(&self) -> &Envelope {
-        &self.envelope
+    pub fn periods(&self) -> &Periods<QueuePeriod> {
+        &self.periods
     }
 
     /// Its length over the last seconds.
@@ -172,7 +178,7 @@ impl Measured {
             None => {}
         }
         self.last = Some(Level { time: run.last, packets: run.qlen, bytes: run.backlog });
-        self.envelope.hold(run.first, run.last, count, run.qlen, run.backlog);
+        self.hold((run.first, run.last), count, (run.qlen, run.backlog));
         self.recent.include(run.last, run.qlen, run.backlog, count);
     }
 
@@ -191,7 +197,7 @@ impl Measured {
         // A length that is gone at the same ns was there all the same.
         self.held[0].record(event.qlen.into(), 0);
         self.held[1].record(event.backlog.into(), 0);
-        self.envelope.hold(event.time, event.time, 0, event.qlen, event.backlog);
+        self.hold((event.time, event.time), 0, (event.qlen, event.backlog));
         self.recent.include(event.time, event.qlen, event.backlog, 0);
     }
 
@@ -204,9 +210,14 @@ impl Measured {
         let Some(held) = time.checked_sub(from).filter(|&held| held > 0) else { return };
         self.held[0].record(packets.into(), held);
         self.held[1].record(bytes.into(), held);
-        self.envelope.hold(from, time - 1, held, packets, bytes);
+        self.hold((from, time - 1), held, (packets, bytes));
         self.recent.include(time, packets, bytes, held);
         self.last = Some(Level { time, packets, bytes });
+    }
+
+    /// The queue had this length in packets and bytes from a time to another, both included.
+    fn hold(&mut self, span: (u64, u64), weight: u64, (packets, bytes): (u32, u32)) {
+        self.periods.spread(span, weight, |period, weight| period.include(packets, bytes, weight));
     }
 
     pub(super) fn count(&mut self, time: u64, now: &Counters) {
@@ -223,7 +234,7 @@ impl Measured {
             self.counters = Some((first, *now));
         }
         if drops > 0 {
-            self.envelope.drop_packets(time, drops);
+            self.periods.at(time).drops += drops;
             self.recent.drop_packets(time, drops);
         }
     }

@@ -1,12 +1,16 @@
 //! The figures of a watch for programs: a document for each device.
 
+use alloc::borrow::ToOwned;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
 use serde::Serialize;
 
-use super::distribution::Distribution;
+use super::model::{Counters, Handle};
+use super::pace::{Method, Pace};
 use super::queue::{EventCounts, Measured};
-use super::{Ring, Tally};
-use crate::model::{Counters, Handle};
-use crate::source::{Method, Pace};
+use super::tally::{Remark, Ring, Tally};
+use crate::exact::Exact;
 
 /// A document for each device. As JSON, that of a single device stands alone; several are a list.
 #[derive(Clone, Debug)]
@@ -216,7 +220,7 @@ impl DeviceSummary {
         let roots = || own.iter().filter(|queue| queue.queue.root);
         let (start, end) = tally.span().unwrap_or_default();
         let mut events = EventCounts::default();
-        let mut steps = Distribution::default();
+        let mut steps = Exact::default();
         own.iter().for_each(|queue| events.add(&queue.events));
         own.iter()
             .filter(|queue| takes_packets(queue, &own))
@@ -269,7 +273,7 @@ fn takes_packets(queue: &Measured, all: &[&Measured]) -> bool {
 }
 
 fn notes(tally: &Tally, start: u64) -> Vec<String> {
-    let text = |remark: &super::Remark| match remark.time {
+    let text = |remark: &Remark| match remark.time {
         Some(time) => format!("{:.3} s: {}", seconds_between(start, time), remark.text),
         None => remark.text.clone(),
     };
@@ -326,7 +330,7 @@ impl TransmissionSummary {
 impl VarianceSummary {
     /// Of differences; nothing where there are none.
     #[must_use]
-    pub fn of(steps: &Distribution) -> Option<VarianceSummary> {
+    pub fn of(steps: &Exact) -> Option<VarianceSummary> {
         let (zero, one, count) = (steps.share_at(0), steps.share_at(1), steps.total());
         let more = steps.share_above(1);
         (count > 0).then_some(VarianceSummary { zero, one, more, max: steps.max(), count })
@@ -336,7 +340,7 @@ impl VarianceSummary {
 impl Spread {
     /// Of a distribution.
     #[must_use]
-    pub fn of(values: &Distribution) -> Spread {
+    pub fn of(values: &Exact) -> Spread {
         Spread {
             mean: values.mean(),
             p50: values.quantile(0.5),

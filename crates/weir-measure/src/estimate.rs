@@ -1,6 +1,6 @@
-//! What a figure of several runs is worth: Student's intervals, and Welch's test of two means.
+//! How much a number from several runs says: Student's intervals, and Welch's test of two means.
 //!
-//! Runs over seeds are independent, and a figure of one run is nearly normal when it is a mean over
+//! Runs over seeds are independent, and a number of one run is nearly normal when it is a mean over
 //! many packets. The mean of n runs then lies within t(n − 1) · s / √n of the true one, with t from
 //! Student's distribution. The distribution is computed here from the incomplete beta function,
 //! over `libm` by name, so that results have the same bytes everywhere.
@@ -29,8 +29,8 @@ impl Estimate {
             return Self { runs: values.len() as u64, mean, deviation: None, half_width: None };
         }
         let squares: f64 = values.iter().map(|v| (v - mean) * (v - mean)).sum();
-        let deviation = (squares / (runs - 1.0)).sqrt();
-        let half_width = quantile(0.975, runs - 1.0) * deviation / runs.sqrt();
+        let deviation = libm::sqrt(squares / (runs - 1.0));
+        let half_width = quantile(0.975, runs - 1.0) * deviation / libm::sqrt(runs);
         Self {
             runs: values.len() as u64,
             mean,
@@ -50,7 +50,7 @@ impl Estimate {
         }
         let freedom = (a + b) * (a + b)
             / (a * a / (self.runs as f64 - 1.0) + b * b / (other.runs as f64 - 1.0));
-        Some(2.0 * (1.0 - cumulative(apart / (a + b).sqrt(), freedom)))
+        Some(2.0 * (1.0 - cumulative(apart / libm::sqrt(a + b), freedom)))
     }
 }
 

@@ -1,11 +1,12 @@
 //! What a tally keeps of what it is told.
 
+use alloc::vec::Vec;
 use proptest::prelude::*;
 use serde_json::json;
 
+use super::model::{EventKind, Handle};
+use super::pace::{Method, Pace};
 use super::*;
-use crate::model::{EventKind, Handle};
-use crate::source::{Method, Pace};
 
 pub(crate) fn queue(device: &str, kind: &str, handle: u32, root: bool) -> Queue {
     let parent = if root { Handle::ROOT } else { Handle(0x1_0001) };
@@ -118,7 +119,7 @@ fn events_weigh_lengths_by_time() {
         (900, 100, 2)
     );
     assert_eq!(
-        queue.envelope().buckets().iter().map(|bucket| bucket.max_packets).max(),
+        queue.periods().as_slice().iter().map(|period| period.packets.max()).max(),
         Some(2),
         "a peak of no length"
     );
@@ -164,34 +165,7 @@ fn counters_that_wrap_or_begin_anew_lose_nothing() {
     }
     let queue = &tally.queues()[0];
     assert_eq!(queue.counted().drops, 7 + 5 + 1);
-    assert_eq!(queue.envelope().buckets().iter().map(|bucket| bucket.drops).sum::<u64>(), 13);
-}
-
-#[test]
-fn a_discipline_that_is_replaced_without_end_takes_bounded_memory() {
-    let mut tally = Tally::new();
-    for id in 0..5000 {
-        let time = u64::from(id) * 10_000_000;
-        tally.appeared(time, id, &queue("eth0", "tbf", 0x8001_0000 + (id << 16), true));
-        tally.counters(time, id, &Counters::default());
-        tally.runs(&[run(id, time, time + 5_000_000, 100, id % 7)]);
-        tally.counters(time + 1, id, &Counters { drops: 1, ..Counters::default() });
-        tally.vanished(time + 9_000_000, id);
-        tally.remark(time, "replaced");
-    }
-    assert_eq!(
-        (tally.queues().len(), tally.remarks().len(), tally.more_remarks()),
-        (MOST_QUEUES, MOST_REMARKS, 4000)
-    );
-    assert!(tally.places.len() <= MOST_QUEUES + 1);
-    assert!(
-        tally.queues().iter().map(|queue| queue.envelope().buckets().len()).sum::<usize>()
-            <= ALL_BUCKETS
-    );
-    let summary = Summary::of(&tally, Method::Loop, 50.0, &Pace::default());
-    assert_eq!(summary.devices[0].samples, 500_000, "every reading is in one of them");
-    assert_eq!(summary.devices[0].qdiscs.iter().filter_map(|queue| queue.drops).sum::<u64>(), 5000);
-    assert_eq!(summary.devices[0].qdiscs.iter().map(|queue| queue.instances).sum::<u64>(), 5000);
+    assert_eq!(queue.periods().as_slice().iter().map(|period| period.drops).sum::<u64>(), 13);
 }
 
 proptest! {

@@ -1,14 +1,18 @@
-//! How often each value was there, exact as long as there are not too many different ones.
+//! Exact counts of values, for the lengths of queues: a histogram that keeps every value apart.
 //!
-//! Queues have few different lengths, so each has a count of its own. Past 8,192 different values
+//! A log-linear histogram would put lengths of 64 and 65 packets in one bin, which readings of a
+//! queue must tell apart. Queues have few different lengths, so each has a count of its own. Past 8,192 different values
 //! the largest are rounded, to as many leading bits as keep the number of counts below that: at
 //! worst 7 bits, 1 part in 128. Total, sum, least and greatest stay exact.
 
-use std::collections::BTreeMap;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use crate::histogram::Bin;
 
 /// Weighted values: by readings where a queue was sampled, by ns where every change is known.
 #[derive(Clone, Debug, Default)]
-pub struct Distribution {
+pub struct Exact {
     small: Vec<u64>,
     large: BTreeMap<u64, u64>,
     /// Trailing bits that are rounded away: those beyond 64 less this many.
@@ -18,7 +22,7 @@ pub struct Distribution {
     range: Option<(u64, u64)>,
 }
 
-impl Distribution {
+impl Exact {
     /// Counts a value with a weight. A weight of 0 leaves only its mark on the least and the
     /// greatest value.
     pub fn record(&mut self, value: u64, weight: u64) {
@@ -41,7 +45,7 @@ impl Distribution {
         *self.large.entry(self.class(value)).or_default() += weight;
         while self.large.len() > MOST {
             self.coarser += 1;
-            for (value, weight) in std::mem::take(&mut self.large) {
+            for (value, weight) in core::mem::take(&mut self.large) {
                 *self.large.entry(self.class(value)).or_default() += weight;
             }
         }
@@ -127,8 +131,14 @@ impl Distribution {
         above as f64 / self.total.max(1) as f64
     }
 
+    /// The filled bins, ascending; a bin has one value where values are not rounded.
+    pub fn bins(&self) -> impl Iterator<Item = Bin> + '_ {
+        let high = |low: u64| low + ((1 << self.shift(low)) - 1);
+        self.iter().map(move |(low, count)| Bin { low, high: high(low), count })
+    }
+
     /// Values and weights, ascending; the least of those that are counted together.
-    pub fn iter(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+    fn iter(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let small = (0u64..).zip(&self.small).filter(|&(_, &weight)| weight > 0);
         small
             .chain(self.large.iter().map(|(&value, weight)| (value, weight)))
@@ -136,7 +146,7 @@ impl Distribution {
     }
 
     /// Adds all of another's.
-    pub fn merge(&mut self, other: &Distribution) {
+    pub fn merge(&mut self, other: &Exact) {
         for (value, weight) in other.iter() {
             self.record(value, weight);
         }
@@ -167,7 +177,7 @@ mod tests {
 
     #[test]
     fn a_queues_lengths_are_exact() {
-        let mut lengths = Distribution::default();
+        let mut lengths = Exact::default();
         for (value, weight) in [(0, 90), (1, 5), (7, 4), (5000, 1)] {
             lengths.record(value, weight);
         }
@@ -181,12 +191,12 @@ mod tests {
             (lengths.share_at(7), lengths.weight_at(5000), lengths.is_exact()),
             (0.04, 1, true)
         );
-        assert_eq!(Distribution::default().quantile(0.5), 0);
+        assert_eq!(Exact::default().quantile(0.5), 0);
     }
 
     #[test]
     fn a_value_without_weight_is_still_the_greatest() {
-        let mut held = Distribution::default();
+        let mut held = Exact::default();
         held.record(3, 10);
         held.record(99, 0);
         assert_eq!((held.max(), held.quantile(0.99), held.total()), (99, 3, 10));
@@ -196,7 +206,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(40))]
         #[test]
         fn many_values_are_rounded_a_little_and_memory_is_bounded(start in 0u64..1 << 31, step in 1u64..200_000, n in 1u64..20_000) {
-            let mut all = Distribution::default();
+            let mut all = Exact::default();
             (0..n).for_each(|i| all.record(start + i * step, 1));
             prop_assert!(all.large.len() <= MOST && all.total() == n);
             prop_assert_eq!((all.min(), all.max()), (start, start + (n - 1) * step));
@@ -209,7 +219,7 @@ mod tests {
         #[test]
         fn merging_is_recording_both(a in prop::collection::vec(0u64..5000, 0..50), b in prop::collection::vec(0u64..5000, 0..50)) {
             let of = |values: &[u64]| {
-                let mut all = Distribution::default();
+                let mut all = Exact::default();
                 values.iter().for_each(|&v| all.record(v, v % 3));
                 all
             };

@@ -1,24 +1,15 @@
-//! What a watch has measured: a [`Tally`] takes in what a source sees and keeps figures, in memory
-//! that does not grow with time.
+//! Keeps statistics of everything that was seen.
 
-mod distribution;
-mod envelope;
-mod queue;
-mod summary;
-mod tee;
+use alloc::borrow::ToOwned;
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
 
-use std::collections::{BTreeMap, VecDeque};
-
-pub use distribution::Distribution;
-pub use envelope::{Bucket, Envelope, Recent};
-pub use queue::{EventCounts, Measured};
-pub use summary::{
-    Above, DeviceSummary, EventSummary, GapSummary, QueueSummary, Spread, Summary,
-    TransmissionSummary, VarianceSummary,
-};
-pub use tee::Tee;
-
-use crate::model::{Counters, Event, Queue, QueueId, Run, Sink, Transmission};
+use super::envelope::periods;
+use super::model::{Counters, Event, Queue, QueueId, Run, Sink, Transmission};
+use super::queue::Measured;
+use crate::exact::Exact;
 
 /// Something that the reader of the results must know.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,9 +30,9 @@ pub struct Ring {
     /// Number of its transmission queue.
     pub queue: u32,
     /// Bytes that dynamic queue limits let into it, of each look.
-    pub limit: Distribution,
+    pub limit: Exact,
     /// Bytes that were in it.
-    pub inflight: Distribution,
+    pub inflight: Exact,
     /// The limit at the last look.
     pub last_limit: u64,
 }
@@ -181,12 +172,12 @@ impl Sink for Tally {
         }
         self.places.insert(id, self.queues.len());
         let origin = self.span.map_or(time, |(first, _)| first);
-        let capacity = |queues: usize| (ALL_BUCKETS / queues.next_power_of_two()).min(MOST_BUCKETS);
+        let capacity = |queues: usize| (ALL_PERIODS / queues.next_power_of_two()).min(MOST_PERIODS);
         let (before, now) = (capacity(self.queues.len().max(1)), capacity(self.queues.len() + 1));
         if now < before {
-            self.queues.iter_mut().for_each(|queue| queue.envelope.limit(now));
+            self.queues.iter_mut().for_each(|queue| queue.periods.limit(now));
         }
-        self.queues.push(Measured::new(id, queue.clone(), time, Envelope::new(origin, now)));
+        self.queues.push(Measured::new(id, queue.clone(), time, periods(origin, now)));
     }
 
     fn vanished(&mut self, time: u64, id: QueueId) {
@@ -238,8 +229,8 @@ impl Sink for Tally {
                     device,
                     netns,
                     queue,
-                    limit: Distribution::default(),
-                    inflight: Distribution::default(),
+                    limit: Exact::default(),
+                    inflight: Exact::default(),
                     last_limit: 0,
                 });
             }
@@ -262,9 +253,51 @@ const MOST_QUEUES: usize = 1024;
 const MOST_REMARKS: usize = 1000;
 /// Periods of a queue over time: finer than a screen by far, so that there is something to zoom
 /// into.
-const MOST_BUCKETS: usize = 1 << 16;
-/// Periods of all queues together, 56 bytes each.
-const ALL_BUCKETS: usize = 1 << 19;
+const MOST_PERIODS: usize = 1 << 16;
+/// Periods of all queues together, 72 bytes each.
+const ALL_PERIODS: usize = 1 << 19;
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+    use crate::watch::pace::{Method, Pace};
+    use crate::watch::summary::Summary;
+    use crate::watch::tests::queue;
+
+    fn run(queue: QueueId, first: u64, last: u64, count: u32, qlen: u32) -> Run {
+        Run { queue, first, last, count, qlen, backlog: qlen * 1514 }
+    }
+
+    #[test]
+    fn a_discipline_that_is_replaced_without_end_takes_bounded_memory() {
+        let mut tally = Tally::new();
+        for id in 0..5000 {
+            let time = u64::from(id) * 10_000_000;
+            tally.appeared(time, id, &queue("eth0", "tbf", 0x8001_0000 + (id << 16), true));
+            tally.counters(time, id, &Counters::default());
+            tally.runs(&[run(id, time, time + 5_000_000, 100, id % 7)]);
+            tally.counters(time + 1, id, &Counters { drops: 1, ..Counters::default() });
+            tally.vanished(time + 9_000_000, id);
+            tally.remark(time, "replaced");
+        }
+        assert_eq!(
+            (tally.queues().len(), tally.remarks().len(), tally.more_remarks()),
+            (MOST_QUEUES, MOST_REMARKS, 4000)
+        );
+        assert!(tally.places.len() <= MOST_QUEUES + 1);
+        assert!(
+            tally.queues().iter().map(|queue| queue.periods().as_slice().len()).sum::<usize>()
+                <= ALL_PERIODS
+        );
+        let summary = Summary::of(&tally, Method::Loop, 50.0, &Pace::default());
+        assert_eq!(summary.devices[0].samples, 500_000, "every reading is in one of them");
+        assert_eq!(
+            summary.devices[0].qdiscs.iter().filter_map(|queue| queue.drops).sum::<u64>(),
+            5000
+        );
+        assert_eq!(
+            summary.devices[0].qdiscs.iter().map(|queue| queue.instances).sum::<u64>(),
+            5000
+        );
+    }
+}

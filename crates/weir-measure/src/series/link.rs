@@ -1,0 +1,239 @@
+//! What a link, or a group of flows, did in a period.
+
+use alloc::boxed::Box;
+
+use serde::Serialize;
+
+use super::periods::{Envelope, Period, Periods};
+use crate::stats::{DropCounts, LinkCounters, MarkCounts, Reasons};
+
+/// What a link did in a period.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct LinkPeriod {
+    /// Packets submitted.
+    pub packets_in: u64,
+    /// Their network-layer bytes.
+    pub bytes_in: u64,
+    /// Packets that left.
+    pub packets_out: u64,
+    /// Their network-layer bytes.
+    pub bytes_out: u64,
+    /// Bytes that left in the busiest of the periods that were merged into this one.
+    pub bytes_out_peak: u64,
+    /// Packets that waited in the queues.
+    pub queue_packets: Envelope,
+    /// Bytes that waited in the queues.
+    pub queue_bytes: Envelope,
+    /// Drops and marks by reason; `None` where there were none, as in most periods.
+    reasons: Option<Box<Reasons>>,
+}
+
+impl LinkPeriod {
+    /// What a link has counted so far, as if in one period; queues are left out.
+    pub fn totals(counters: &LinkCounters) -> Self {
+        Self {
+            packets_in: counters.packets_in,
+            bytes_in: counters.bytes_in,
+            packets_out: counters.packets_out,
+            bytes_out: counters.bytes_out,
+            reasons: boxed(*counters.reasons()),
+            ..Self::default()
+        }
+    }
+
+    /// A period whose queue has these packets and bytes until it is observed again.
+    pub(super) fn holding((packets, bytes): (u64, u64)) -> Self {
+        let (queue_packets, queue_bytes) = (Envelope::of(packets, 0), Envelope::of(bytes, 0));
+        Self { queue_packets, queue_bytes, ..Self::default() }
+    }
+
+    /// What was counted since earlier totals; queues are left out. A counter that is less than it
+    /// was began anew, and counts from zero.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let since = |now: u64, before: u64| now.checked_sub(before).unwrap_or(now);
+        Self {
+            packets_in: since(self.packets_in, earlier.packets_in),
+            bytes_in: since(self.bytes_in, earlier.bytes_in),
+            packets_out: since(self.packets_out, earlier.packets_out),
+            bytes_out: since(self.bytes_out, earlier.bytes_out),
+            reasons: boxed(self.reasons().map_both(&earlier.reasons(), since)),
+            ..Self::default()
+        }
+    }
+
+    /// The share `part / whole` of all counts, rounded down; queues are left out.
+    #[must_use]
+    pub(super) fn share(&self, part: u64, whole: u64) -> Self {
+        // At most the value itself, so it fits.
+        let share = |n: u64, _| (u128::from(n) * u128::from(part) / u128::from(whole)) as u64;
+        Self {
+            packets_in: share(self.packets_in, 0),
+            bytes_in: share(self.bytes_in, 0),
+            packets_out: share(self.packets_out, 0),
+            bytes_out: share(self.bytes_out, 0),
+            reasons: boxed(self.reasons().map_both(&Reasons::default(), share)),
+            ..Self::default()
+        }
+    }
+
+    /// Adds the counts of another part of the same period, and the greatest queue; its looks at the
+    /// queue are left out.
+    pub fn add(&mut self, other: &Self) {
+        self.packets_in += other.packets_in;
+        self.bytes_in += other.bytes_in;
+        self.packets_out += other.packets_out;
+        self.bytes_out += other.bytes_out;
+        self.queue_packets.peak(other.queue_packets.max());
+        if let Some(reasons) = &other.reasons {
+            self.reasons.get_or_insert_default().merge(reasons);
+        }
+    }
+
+    /// Drops for all reasons.
+    pub fn drops(&self) -> u64 {
+        self.reasons.as_ref().map_or(0, |reasons| reasons.total_drops())
+    }
+
+    /// Marks for all reasons.
+    pub fn marks(&self) -> u64 {
+        self.reasons.as_ref().map_or(0, |reasons| reasons.total_marks())
+    }
+
+    /// Drops by reason.
+    pub fn drop_counts(&self) -> DropCounts {
+        *self.reasons().drop_counts()
+    }
+
+    /// Marks by reason.
+    pub fn mark_counts(&self) -> MarkCounts {
+        *self.reasons().mark_counts()
+    }
+
+    fn reasons(&self) -> Reasons {
+        self.reasons.as_deref().copied().unwrap_or_default()
+    }
+}
+
+impl Period for LinkPeriod {
+    fn merge(&mut self, next: &Self) {
+        self.add(next);
+        self.bytes_out_peak = self.bytes_out_peak.max(next.bytes_out_peak);
+        self.queue_packets.merge(&next.queue_packets);
+        self.queue_bytes.merge(&next.queue_bytes);
+    }
+}
+
+fn boxed(reasons: Reasons) -> Option<Box<Reasons>> {
+    (reasons != Reasons::default()).then(|| Box::new(reasons))
+}
+
+/// What a group of flows did in a period.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct FlowPeriod {
+    /// Packets sent.
+    pub sent: u64,
+    /// Their network-layer bytes.
+    pub sent_bytes: u64,
+    /// Packets that arrived.
+    pub received: u64,
+    /// Their network-layer bytes.
+    pub received_bytes: u64,
+    /// Payload bytes that reached the application.
+    pub goodput_bytes: u64,
+    /// Packets lost.
+    pub lost: u64,
+    /// Packets that arrived marked.
+    pub marked: u64,
+    /// Sum of the one-way delays of the packets that arrived, ns.
+    pub delay_sum_ns: u64,
+}
+
+impl FlowPeriod {
+    /// What was counted since an earlier reading.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        Self {
+            sent: self.sent.saturating_sub(before.sent),
+            sent_bytes: self.sent_bytes.saturating_sub(before.sent_bytes),
+            received: self.received.saturating_sub(before.received),
+            received_bytes: self.received_bytes.saturating_sub(before.received_bytes),
+            goodput_bytes: self.goodput_bytes.saturating_sub(before.goodput_bytes),
+            lost: self.lost.saturating_sub(before.lost),
+            marked: self.marked.saturating_sub(before.marked),
+            delay_sum_ns: self.delay_sum_ns.saturating_sub(before.delay_sum_ns),
+        }
+    }
+
+    /// Adds counts.
+    pub fn add(&mut self, other: &Self) {
+        self.sent += other.sent;
+        self.sent_bytes += other.sent_bytes;
+        self.received += other.received;
+        self.received_bytes += other.received_bytes;
+        self.goodput_bytes += other.goodput_bytes;
+        self.lost += other.lost;
+        self.marked += other.marked;
+        self.delay_sum_ns += other.delay_sum_ns;
+    }
+}
+
+/// A link over time, as a [`LinkRecorder`](crate::series::LinkRecorder) saw it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LinkSeries {
+    pub(super) periods: Periods<LinkPeriod>,
+    /// Width of the period that [`LinkPeriod::bytes_out_peak`] is about, ns.
+    pub base_ns: u64,
+    /// When recording ended, ns since the start of the run.
+    pub end_ns: u64,
+    pub(super) busy_ns: u64,
+    pub(super) peak_second: Option<(u64, u64)>,
+}
+
+impl LinkSeries {
+    /// The periods with their beginnings, ns since the start of the run; in order, without gaps.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (u64, &LinkPeriod)> + ExactSizeIterator {
+        self.periods.iter()
+    }
+
+    /// Whether nothing was recorded.
+    pub fn is_empty(&self) -> bool {
+        self.periods.as_slice().is_empty()
+    }
+
+    /// Width of a period, ns. The last one may be cut short by the end of the run.
+    pub fn period_ns(&self) -> u64 {
+        self.periods.width_ns()
+    }
+
+    /// Time during which packets left, ns: from the first to the last departure, without pauses
+    /// longer than two seconds.
+    pub fn busy_ns(&self) -> u64 {
+        self.busy_ns
+    }
+
+    /// Most bytes submitted within any full second; `None` when less than a second was recorded.
+    pub fn peak_second_in(&self) -> Option<u64> {
+        self.peak_second.map(|p| p.0)
+    }
+
+    /// Most bytes that left within any full second; `None` when less than a second was recorded.
+    pub fn peak_second_out(&self) -> Option<u64> {
+        self.peak_second.map(|p| p.1)
+    }
+
+    /// The same series in periods of at least `period_ns`, as a whole multiple of its own. Extremes
+    /// survive.
+    #[must_use]
+    pub fn coarser(&self, period_ns: u64) -> Self {
+        let group = period_ns.div_ceil(self.period_ns().max(1)).max(1);
+        let group = usize::try_from(group).unwrap_or(usize::MAX);
+        Self { periods: self.periods.grouped(group), ..*self }
+    }
+
+    /// Length of the period that begins at `t_ns`, ns: the width, or what the end of the run left
+    /// of it.
+    pub fn span_ns(&self, t_ns: u64) -> u64 {
+        self.end_ns.saturating_sub(t_ns).min(self.period_ns())
+    }
+}

@@ -1,0 +1,261 @@
+//! Records a link over time from its running counters.
+//!
+//! The driver calls [`LinkRecorder::observe`] with the link's counters now and then; what passed
+//! since the call before is spread evenly over the base periods in between, so a late call makes no
+//! false peak.
+
+use alloc::collections::VecDeque;
+
+use super::link::{LinkPeriod, LinkSeries};
+use super::periods::{Period as _, Periods};
+use crate::stats::LinkCounters;
+
+/// Records a [`LinkSeries`]. Times are in ns on a clock of the driver's.
+#[derive(Clone, Debug)]
+pub struct LinkRecorder {
+    start_ns: u64,
+    base_ns: u64,
+    /// Until when everything is recorded, ns since the start.
+    last: u64,
+    seen: LinkPeriod,
+    /// Queue at the last observation: packets, bytes.
+    level: (u64, u64),
+    peak_seen: u64,
+    /// The base period being filled.
+    open: LinkPeriod,
+    /// Finished base periods since the start.
+    closed: u64,
+    periods: Periods<LinkPeriod>,
+    /// Bytes in and out of the base periods within the last second.
+    window: VecDeque<(u64, u64)>,
+    window_sum: (u64, u64),
+    peak_second: Option<(u64, u64)>,
+    busy: u64,
+    last_busy: Option<u64>,
+}
+
+impl LinkRecorder {
+    /// A recorder that starts at `start_ns` with the default period and capacity (10 ms; 4,096
+    /// periods, about 0.5 MB).
+    pub fn new(start_ns: u64) -> Self {
+        Self::with_period(start_ns, DEFAULT_PERIOD_NS, DEFAULT_CAPACITY)
+    }
+
+    /// A recorder with a base period in ns (at least 1) and room for `capacity` periods (at least
+    /// 2). The peak over a second is exact when the period divides one second.
+    pub fn with_period(start_ns: u64, period_ns: u64, capacity: usize) -> Self {
+        Self {
+            start_ns,
+            base_ns: period_ns.max(1),
+            last: 0,
+            seen: LinkPeriod::default(),
+            level: (0, 0),
+            peak_seen: 0,
+            open: LinkPeriod::holding((0, 0)),
+            closed: 0,
+            periods: Periods::new(0, period_ns, capacity),
+            window: VecDeque::new(),
+            window_sum: (0, 0),
+            peak_second: None,
+            busy: 0,
+            last_busy: None,
+        }
+    }
+
+    /// How often [`Self::observe`] is worth calling, ns.
+    pub fn period_ns(&self) -> u64 {
+        self.base_ns
+    }
+
+    /// Takes the link's running counters at `now_ns`, with the packets and bytes waiting in its
+    /// queues. Calls go forward in time; one that does not is taken as the time of the call before.
+    pub fn observe(&mut self, now_ns: u64, counters: &LinkCounters, queue: (u64, u64)) {
+        let now = now_ns.saturating_sub(self.start_ns).max(self.last);
+        let totals = LinkPeriod::totals(counters);
+        self.spread(&totals.since(&self.seen), now);
+        self.open.queue_packets.include(queue.0, 1);
+        self.open.queue_bytes.include(queue.1, 1);
+        if counters.peak_queue_packets > self.peak_seen {
+            // A peak between two calls is known to have happened, though not when exactly.
+            self.peak_seen = counters.peak_queue_packets;
+            self.open.queue_packets.peak(self.peak_seen);
+        }
+        self.level = queue;
+        self.seen = totals;
+        self.last = now;
+    }
+
+    /// The series up to the last observation. The recorder can go on.
+    pub fn series(&self) -> LinkSeries {
+        let mut rest = self.clone();
+        let used = rest.open.packets_in + rest.open.packets_out + rest.open.drops() > 0;
+        if rest.last > rest.closed * rest.base_ns || used {
+            rest.close();
+        }
+        LinkSeries {
+            busy_ns: rest.busy.saturating_mul(rest.base_ns).min(self.last),
+            periods: rest.periods,
+            base_ns: rest.base_ns,
+            end_ns: self.last,
+            peak_second: self.peak_second,
+        }
+    }
+
+    /// Spreads what passed in `(last, now]` over the base periods in proportion to time, closing
+    /// those that end.
+    fn spread(&mut self, delta: &LinkPeriod, now: u64) {
+        let (from, span) = (self.last, now - self.last);
+        let mut given = LinkPeriod::default();
+        // Nothing ends while no time passes, so the span divided by below is not 0.
+        while span > 0 && (self.closed + 1) * self.base_ns <= now {
+            let end = (self.closed + 1) * self.base_ns;
+            let upto = delta.share(end.saturating_sub(from), span);
+            self.open.add(&upto.since(&given));
+            given = upto;
+            self.close();
+        }
+        // What ends exactly with a period belongs to it, so a rest only goes to the open period
+        // when there is one.
+        self.open.add(&delta.since(&given));
+    }
+
+    fn close(&mut self) {
+        let mut period = core::mem::replace(&mut self.open, LinkPeriod::holding(self.level));
+        period.bytes_out_peak = period.bytes_out;
+        // However often it was observed, a period weighs the same as the others.
+        period.queue_packets = period.queue_packets.weighing(1);
+        period.queue_bytes = period.queue_bytes.weighing(1);
+        self.count_busy(&period);
+        self.slide_window(&period);
+        self.periods.at(self.closed * self.base_ns).merge(&period);
+        self.closed += 1;
+    }
+
+    fn count_busy(&mut self, period: &LinkPeriod) {
+        if period.packets_out == 0 {
+            return;
+        }
+        let since = self.last_busy.map_or(1, |last| self.closed - last);
+        self.busy += if since.saturating_mul(self.base_ns) <= LONGEST_PAUSE_NS { since } else { 1 };
+        self.last_busy = Some(self.closed);
+    }
+
+    fn slide_window(&mut self, period: &LinkPeriod) {
+        let full = usize::try_from(SECOND_NS.div_ceil(self.base_ns)).unwrap_or(usize::MAX);
+        self.window.push_back((period.bytes_in, period.bytes_out));
+        self.window_sum.0 += period.bytes_in;
+        self.window_sum.1 += period.bytes_out;
+        if self.window.len() > full
+            && let Some(old) = self.window.pop_front()
+        {
+            self.window_sum.0 -= old.0;
+            self.window_sum.1 -= old.1;
+        }
+        if self.window.len() == full {
+            let peak = self.peak_second.get_or_insert((0, 0));
+            *peak = (peak.0.max(self.window_sum.0), peak.1.max(self.window_sum.1));
+        }
+    }
+}
+
+/// Fine enough to see a TCP window's burst on a fast link, coarse enough to cost nothing.
+const DEFAULT_PERIOD_NS: u64 = 10_000_000;
+/// More than twice as many as any screen has columns.
+const DEFAULT_CAPACITY: usize = 4096;
+const SECOND_NS: u64 = 1_000_000_000;
+/// Longer than the second between two pings, shorter than a person's pause.
+const LONGEST_PAUSE_NS: u64 = 2_000_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn counters(packets: u64) -> LinkCounters {
+        let mut c = LinkCounters::default();
+        (c.packets_in, c.bytes_in, c.packets_out, c.bytes_out) =
+            (packets, packets * 100, packets, packets * 100);
+        c
+    }
+
+    #[test]
+    fn sums_are_exact_and_peaks_survive_whatever_is_merged() {
+        for hours_of_ms in [50, 500, 5_000, 50_000] {
+            let mut r = LinkRecorder::with_period(7, 10 * MS, 16);
+            for t in 1..=hours_of_ms {
+                let queue = if t == 33 { (99, 9900) } else { (t % 3, 100) };
+                r.observe(7 + t * MS, &counters(t * 3), queue);
+            }
+            let s = r.series();
+            assert!(s.iter().len() <= 16);
+            assert_eq!(s.iter().map(|(_, x)| x.packets_out).sum::<u64>(), hours_of_ms * 3);
+            assert_eq!(s.iter().map(|(_, x)| x.queue_packets.max()).max(), Some(99));
+            assert_eq!(s.end_ns, hours_of_ms * MS);
+            assert!(s.iter().zip(s.iter().skip(1)).all(|(a, b)| b.0 - a.0 == s.period_ns()));
+            assert!(
+                s.iter().all(|(_, x)| x.bytes_out_peak <= 3000 + 300),
+                "10 ms hold at most 11 calls"
+            );
+        }
+    }
+
+    #[test]
+    fn the_mean_of_the_queue_counts_time_not_observations() {
+        let mut r = LinkRecorder::with_period(0, 10 * MS, 2);
+        for t in 1..=10 {
+            r.observe(t * MS, &counters(0), (40, 0));
+        }
+        // Nobody looks for 30 ms; then the queue turns out to be empty.
+        r.observe(40 * MS, &counters(0), (0, 0));
+        r.observe(80 * MS, &counters(0), (0, 0));
+        let series = r.series();
+        let means = series.iter().map(|(_, period)| period.queue_packets.mean());
+        assert_eq!(means.sum::<f64>() / series.iter().len() as f64, 20.0);
+    }
+
+    #[test]
+    fn a_late_observation_is_spread_and_makes_no_peak() {
+        let mut r = LinkRecorder::with_period(0, 10 * MS, 1000);
+        r.observe(1000 * MS, &counters(1000), (0, 0));
+        let s = r.series();
+        assert_eq!(s.iter().len(), 100);
+        assert!(s.iter().all(|(_, x)| x.packets_in == 10));
+        assert_eq!(s.peak_second_out(), Some(100_000));
+    }
+
+    #[test]
+    fn the_peak_second_is_found_after_merging_too() {
+        let mut r = LinkRecorder::with_period(0, 10 * MS, 4);
+        let mut total = 0;
+        for t in 1..=1000u64 {
+            total += if (300..400).contains(&t) { 50 } else { 1 };
+            r.observe(t * 10 * MS, &counters(total), (0, 0));
+        }
+        assert_eq!(r.series().peak_second_out(), Some(100 * 50 * 100));
+        assert!(r.series().period_ns() >= 1000 * MS);
+    }
+
+    #[test]
+    fn busy_time_leaves_out_long_pauses_only() {
+        let mut r = LinkRecorder::with_period(0, 10 * MS, 4096);
+        r.observe(10 * MS, &counters(1), (0, 0));
+        r.observe(990 * MS, &counters(1), (0, 0));
+        r.observe(1000 * MS, &counters(2), (0, 0));
+        r.observe(9990 * MS, &counters(2), (0, 0));
+        r.observe(10_000 * MS, &counters(3), (0, 0));
+        assert_eq!(r.series().busy_ns(), 1010 * MS);
+    }
+
+    #[test]
+    fn a_counter_reset_and_a_clock_that_stands_still_are_survived() {
+        let mut r = LinkRecorder::new(0);
+        r.observe(5 * MS, &counters(10), (1, 1));
+        r.observe(5 * MS, &counters(12), (1, 1));
+        r.observe(4 * MS, &counters(3), (1, 1));
+        let s = r.series();
+        assert_eq!(s.iter().map(|(_, x)| x.packets_in).sum::<u64>(), 15);
+        assert_eq!((s.end_ns, s.iter().len()), (5 * MS, 1));
+        assert_eq!(LinkRecorder::new(0).series().iter().len(), 0);
+    }
+}

@@ -1,0 +1,29 @@
+//! What a watch of the kernel's queues, or of Weir's own, saw and measured.
+//!
+//! A source of readings tells a [`Sink`] what it sees: queues, runs of equal readings, events,
+//! counters. A [`Tally`] is the sink that keeps statistics, in memory that does not grow with time;
+//! a [`Summary`] of it is what programs read.
+
+mod envelope;
+mod gaps;
+mod model;
+mod pace;
+mod queue;
+mod summary;
+mod tally;
+mod tee;
+
+pub use envelope::{QueuePeriod, Recent};
+pub use gaps::Gaps;
+pub use model::{Counters, Event, EventKind, Handle, Queue, QueueId, Run, Sink, Transmission};
+pub use pace::{Method, Pace};
+pub use queue::{EventCounts, Measured};
+pub use summary::{
+    Above, DeviceSummary, EventSummary, GapSummary, QueueSummary, Spread, Summary,
+    TransmissionSummary, VarianceSummary,
+};
+pub use tally::{Remark, Ring, Tally};
+pub use tee::Tee;
+
+#[cfg(test)]
+mod tests;
