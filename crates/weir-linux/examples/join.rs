@@ -2,21 +2,27 @@
 //! ordinary tools.
 //!
 //! `join PORT PORT [delay=NANOS] [rate=BITS_PER_SECOND] [gso=split|whole] [spin=adaptive|off|NANOS]
-//! [realtime=on|off] [seconds=N]
+//! [realtime=on|off] [seconds=N] [workers=N] [observe=FILE]
 //! [netns=NAME]`, where PORT is `packet:INTERFACE` or `tap:NAME@NETNS`. Prints the report of each
-//! direction when the time is up. Packet ports are opened in the namespace NAME of `ip netns`, or
-//! in the caller's.
+//! direction and the processor time of the process when the time is up. With `observe` every packet
+//! is copied to FILE, as a capture does. Packet ports are opened in the namespace NAME of
+//! `ip netns`, or in the caller's.
 
 use std::error::Error;
 use std::fs::File;
+use std::io::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use rustix::time::{ClockId, clock_gettime};
 use weir_core::config::{Capacity, FlowsetConfig, LinkConfig, PipeConfig, QueueLimit};
 use weir_core::{Nanos, Rate};
-use weir_linux::live::{Gso, LaneConfig, LaneReport, Live, LiveConfig, Realtime, Spin};
+use weir_linux::live::{
+    ArrivalEvent, DepartureEvent, Gso, LaneConfig, LaneReport, Live, LiveConfig, Observer,
+    Realtime, Spin,
+};
 use weir_linux::port::{AnyPort, PacketPort, TapPort};
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -29,6 +35,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let mut link = LinkConfig::default();
     let (mut gso, mut seconds, mut netns) = (Gso::Split, 10, None);
+    let (mut workers, mut observe) = (1, None);
     let (mut spin, mut realtime) = (Spin::Adaptive, Realtime::WhenAllowed);
     for option in options {
         match option.split_once('=') {
@@ -47,11 +54,17 @@ fn main() -> Result<(), Box<dyn Error>> {
                 realtime = if on == "on" { Realtime::WhenAllowed } else { Realtime::Off }
             }
             Some(("seconds", n)) => seconds = n.parse()?,
+            Some(("workers", n)) => workers = n.parse::<usize>()?,
+            Some(("observe", path)) => observe = Some(path.to_owned()),
             Some(("netns", name)) => netns = Some(name.to_owned()),
             _ => return Err(format!("{option}: no such option").into()),
         }
     }
-    let ports = vec![open(first, netns.as_deref())?, open(second, netns.as_deref())?];
+    let mut ports = vec![open(first, netns.as_deref())?, open(second, netns.as_deref())?];
+    let mut more_workers = Vec::new();
+    for _ in 1..workers {
+        more_workers.push(ports.iter_mut().map(AnyPort::share).collect::<Result<Vec<_>, _>>()?);
+    }
     let lane = |name: &str, from, to, pipe| LaneConfig {
         name: name.into(),
         from,
@@ -66,6 +79,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     config.pipes =
         [1, 2].map(|id| (id, PipeConfig { link: link.clone(), queue: queue.clone() })).into();
     (config.spin, config.realtime) = (spin, realtime);
+    config.more_workers = more_workers;
+    if let Some(path) = observe {
+        config.observer = Some(Box::new(Copier::new(File::create(path)?)));
+    }
     let mut live = Live::new(config)?;
     let stop = Arc::new(AtomicBool::new(false));
     let alarm = Arc::clone(&stop);
@@ -74,14 +91,54 @@ fn main() -> Result<(), Box<dyn Error>> {
         alarm.store(true, Ordering::Relaxed);
     });
     let report = live.run(&stop)?;
+    let used = clock_gettime(ClockId::ProcessCPUTime);
     for lane in &report.lanes {
         print(lane);
     }
+    let packets: u64 = report.lanes.iter().map(|lane| lane.counters.packets_out).sum();
+    let used = used.tv_sec as f64 * 1e9 + used.tv_nsec as f64;
+    println!("{packets} packets, {:.0} ns of processor time each", used / packets.max(1) as f64);
+    println!("{} frames were not observed", report.unobserved);
     println!(
         "realtime {} spin margin {} stopped {:?} events {:?}",
         report.realtime, report.spin_margin, report.stopped, report.events
     );
     Ok(())
+}
+
+/// An observer that copies every packet to a file.
+struct Copier {
+    file: File,
+    buffer: Vec<u8>,
+}
+
+impl Copier {
+    fn new(file: File) -> Self {
+        Self { file, buffer: Vec::new() }
+    }
+
+    fn copy(&mut self, frame: &[u8]) {
+        self.buffer.extend_from_slice(frame);
+        if self.buffer.len() >= 256 << 10 {
+            // A full disk leaves a gap; the measurement goes on.
+            let _ = self.file.write_all(&self.buffer);
+            self.buffer.clear();
+        }
+    }
+}
+
+impl Observer for Copier {
+    fn wants_frames(&self) -> bool {
+        true
+    }
+
+    fn on_arrival(&mut self, event: &ArrivalEvent<'_>) {
+        self.copy(event.frame);
+    }
+
+    fn on_departure(&mut self, event: &DepartureEvent<'_>) {
+        self.copy(event.frame);
+    }
 }
 
 /// Opens a port; a TAP device is made in its namespace by a thread of its own.
@@ -110,7 +167,7 @@ fn open(word: &str, netns: Option<&str>) -> Result<AnyPort, Box<dyn Error>> {
     });
     let port = opened?;
     if let (AnyPort::Tap(tap), Some(netns)) = (&port, netns) {
-        // Whoever measures gives it an address; being up is enough here.
+        // The measurement gives it an address; being up is enough here.
         std::process::Command::new("ip")
             .args(["-n", netns, "link", "set", tap.name(), "up"])
             .status()?;

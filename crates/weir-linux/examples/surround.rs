@@ -4,8 +4,8 @@
 //! `surround run [tap|packet] [closed] [slow] -- COMMAND…`,
 //! `surround pair [tap|packet] [slow] -- LEFT… -- RIGHT…`, `surround bridge [tap|packet] IF1 IF2`,
 //! `surround doctor`. The link has a delay of 1 ms; `slow` makes it 4 Mbit/s and 20 ms. With
-//! `count` each direction's counters are written to standard error once things should be quiet, and
-//! at the end.
+//! `count` each direction's counters are written to standard error once the link should be quiet,
+//! and at the end.
 
 use std::error::Error;
 use std::ffi::OsString;
@@ -92,7 +92,7 @@ fn surround() -> Result<u8, Box<dyn Error>> {
     Ok(outcome.exit_code())
 }
 
-/// What is wanted of the link.
+/// The options of the link.
 struct LinkOptions {
     slow: bool,
     count: bool,
@@ -134,7 +134,7 @@ fn drive(
     });
     if options.count {
         let handle = handle.clone();
-        // Ends by itself, or with the process.
+        // It ends on its own, or with the process.
         std::thread::spawn(move || {
             std::thread::sleep(SETTLED);
             count("settled", &handle);
@@ -169,5 +169,5 @@ fn count(when: &str, handle: &LiveHandle) {
     }
 }
 
-/// When nothing should come any more that no program sent.
+/// After this time no packet arrives that no program sent.
 const SETTLED: Duration = Duration::from_millis(200);

@@ -1,22 +1,22 @@
-//! Frame storage: the bytes behind the `u32` that the engine carries.
+//! Frame storage: the bytes behind the `u32` handles that the engine carries.
 //!
 //! A handle names a frame and, for an offload train that was cut into wire packets, one segment of
 //! it: 20 bits of slot, 12 bits of segment. The segments of a train and the copies of a duplicate
-//! share one frame, which lives until the last reference is gone. Buffers come in three sizes and
-//! are recycled, most recently used first, so that a busy loop stays in the cache.
+//! share one frame, which lives until its last reference is released. Buffers come in three sizes
+//! and are recycled, most recently used first, so that a busy loop stays in the cache.
 //!
-//! **Invariant:** the bytes of all buffers in stored frames never exceed the budget; a frame that
-//! would is handed back.
+//! **Invariant:** the buffers of stored frames never hold more bytes than the budget; a frame
+//! beyond it is refused.
 
 use weir_wire::{Parsed, Train, VnetHeader};
 
 use crate::journey::Journey;
 
-/// Bytes left free in front of a received frame, for a VLAN tag that the kernel took out.
+/// Bytes left free in front of a received frame, for a VLAN tag that the kernel removed.
 pub const HEADROOM: usize = 16;
-/// Bytes of a small buffer; a frame of up to `SMALL - HEADROOM` fits.
+/// Bytes of a small buffer, which takes a frame of up to `SMALL - HEADROOM`.
 pub const SMALL: usize = 2048;
-/// Most segments of a train that handles can name.
+/// The most segments of a train that handles can name.
 pub const MAX_SEGMENTS: usize = 1 << SEGMENT_BITS;
 
 /// A piece of memory for one frame.
@@ -24,12 +24,12 @@ pub const MAX_SEGMENTS: usize = 1 << SEGMENT_BITS;
 pub struct Buffer(Box<[u8]>);
 
 impl Buffer {
-    /// All bytes of it.
+    /// All its bytes.
     pub fn bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// All bytes of it, to change.
+    /// All its bytes, to change.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.0
     }
@@ -42,20 +42,20 @@ pub struct BufferPool {
 }
 
 impl BufferPool {
-    /// A buffer of at least `bytes` bytes (of the largest size when that is too little); its
+    /// A buffer of at least `bytes` bytes, or of the largest size when `bytes` exceeds it. Its
     /// content is arbitrary.
     pub fn take(&mut self, bytes: usize) -> Buffer {
         let class = SIZES.iter().position(|&size| size >= bytes).unwrap_or(SIZES.len() - 1);
         self.free[class].pop().unwrap_or_else(|| Buffer(vec![0; SIZES[class]].into_boxed_slice()))
     }
 
-    /// A buffer of at least `bytes` bytes that is there already; its content is arbitrary.
+    /// A free buffer of at least `bytes` bytes, if there is one. Its content is arbitrary.
     pub fn take_used(&mut self, bytes: usize) -> Option<Buffer> {
         let class = SIZES.iter().position(|&size| size >= bytes)?;
         self.free[class].pop()
     }
 
-    /// Takes a buffer back.
+    /// Returns a buffer to the pool.
     pub fn give(&mut self, buffer: Buffer) {
         if let Some(class) = SIZES.iter().position(|&size| size == buffer.0.len()) {
             self.free[class].push(buffer);
@@ -63,7 +63,7 @@ impl BufferPool {
     }
 }
 
-/// A frame and what the driver knows of it.
+/// A frame and what the driver knows about it.
 #[derive(Debug)]
 pub struct Frame {
     /// Its memory.
@@ -74,18 +74,18 @@ pub struct Frame {
     pub len: usize,
     /// Offload state: partial checksum, train.
     pub vnet: VnetHeader,
-    /// Where its headers are; `None` when they make no sense.
+    /// The positions of its headers; `None` when they are malformed.
     pub parsed: Option<Parsed>,
-    /// How to cut it, when it is a train that is shaped packet by packet.
+    /// The plan to cut it, when it is a train that is shaped packet by packet.
     pub train: Option<Train>,
-    /// The lane it came in on.
+    /// The lane on which it was received.
     pub lane: u16,
-    /// Wire packets that each reference stands for: 1, or those of a train kept whole.
+    /// Wire packets for each reference: 1, or all packets of a train kept whole.
     pub weight: u16,
-    /// Network-layer bytes of a frame without a plan to cut it: of all its wire packets, each with
-    /// headers of its own, when it is a train kept whole.
+    /// Network-layer bytes of a frame that is not cut. For a train kept whole: of all its wire
+    /// packets, each with its own headers.
     pub wire_len: u32,
-    /// How far its packets have come, by segment; empty while none of them is to be judged again.
+    /// The progress of its packets, by segment; empty while rules will not judge any of them again.
     pub journeys: Vec<Journey>,
 }
 
@@ -130,8 +130,8 @@ impl Arena {
         Self { slots: Vec::new(), free: Vec::new(), held: 0, budget, pool: BufferPool::default() }
     }
 
-    /// Stores a frame with `references` references, which must not be 0; gives its slot. A frame
-    /// for which there is no room is dropped, and its buffer recycled.
+    /// Stores a frame with `references` references, which must not be 0, and returns its slot. A
+    /// frame that does not fit is dropped, and its buffer recycled.
     ///
     /// # Errors
     /// The budget or the number of slots is used up.
@@ -152,23 +152,22 @@ impl Arena {
         Ok((self.slots.len() - 1) as u32)
     }
 
-    /// The frame in a slot; `None` when it is gone.
+    /// The frame in a slot; `None` when it was released.
     pub fn get(&self, slot: u32) -> Option<&Frame> {
         self.slots.get(slot as usize)?.frame.as_ref()
     }
 
-    /// The frame in a slot, to change what all that share it have in common; `None` when it is
-    /// gone.
+    /// The frame in a slot, to change what all its references share; `None` when it was released.
     pub fn get_mut(&mut self, slot: u32) -> Option<&mut Frame> {
         self.slots.get_mut(slot as usize)?.frame.as_mut()
     }
 
-    /// How many references a slot has.
+    /// The number of references to a slot.
     pub fn references(&self, slot: u32) -> u32 {
         self.slots.get(slot as usize).map_or(0, |slot| slot.references)
     }
 
-    /// Takes a frame out with all its references; `None` when it is gone.
+    /// Takes a frame out with all its references; `None` when it was released.
     pub fn take(&mut self, slot: u32) -> Option<Frame> {
         let entry = self.slots.get_mut(slot as usize)?;
         let frame = entry.frame.take()?;
@@ -178,7 +177,7 @@ impl Arena {
         Some(frame)
     }
 
-    /// The frame in a slot, to change; `None` when it is gone or shared.
+    /// The frame in a slot, to change; `None` when it was released or is shared.
     pub fn get_exclusive(&mut self, slot: u32) -> Option<&mut Frame> {
         let slot = self.slots.get_mut(slot as usize)?;
         if slot.references == 1 { slot.frame.as_mut() } else { None }
@@ -189,7 +188,7 @@ impl Arena {
         self.slots[slot as usize].references += count;
     }
 
-    /// Takes `count` references away; the frame goes with the last.
+    /// Removes `count` references; the last one releases the frame.
     pub fn release(&mut self, slot: u32, count: u32) {
         let entry = &mut self.slots[slot as usize];
         debug_assert!(entry.references >= count, "a frame was released more often than referenced");
@@ -209,7 +208,7 @@ impl Arena {
     }
 }
 
-/// There was no room for the frame.
+/// The arena has no room for the frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoRoom;
 

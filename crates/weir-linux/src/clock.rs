@@ -1,24 +1,24 @@
-//! The clocks: monotonic time for the engine, and how it stands to wall time for captures.
+//! The clocks: monotonic time for the engine, and its offset to wall-clock time for captures.
 
 use rustix::time::{ClockId, clock_gettime};
 use weir_core::Nanos;
 
-/// The monotonic clock; no system call, the kernel maps it into the process.
+/// The monotonic clock. The kernel maps it into the process, so this makes no system call.
 pub fn now() -> Nanos {
     read(ClockId::Monotonic)
 }
 
-/// What to add to a time of [`now`] for the time since 1970 (UTC), as it stands at the call.
+/// The offset that turns a time of [`now`] into the time since 1970 (UTC), as of this call.
 pub fn wall_offset() -> Nanos {
-    // The wall clock is read between two readings of ours: the middle of them is within half the
-    // gap of the truth.
+    // The wall clock is read between two readings of the monotonic clock. Their middle is at most
+    // half their distance off.
     let before = now();
     let wall = read(ClockId::Realtime);
     let after = now();
     wall.since(Nanos(before.0 + after.since(before).0 / 2))
 }
 
-/// Sleeps for about `span`; the thread's timer slack and the machine decide how much longer.
+/// Sleeps for about `span`; timer slack and the machine make it somewhat longer.
 pub fn sleep(span: Nanos) {
     std::thread::sleep(std::time::Duration::from_nanos(span.0));
 }

@@ -1,9 +1,9 @@
-//! The way from a namespace to the networks of the machine, as root: address translation and
+//! The path from a namespace to the machine's networks, for root: address translation and
 //! forwarding.
 //!
 //! The nftables table is owned by a process (`flags owner`), so the kernel removes it when that
-//! process ends; and the process, an interactive `nft`, ends when its standard input closes.
-//! Forwarding is switched on for single interfaces, never for the machine.
+//! process ends. The process, an interactive `nft`, ends when its standard input closes. Forwarding
+//! is switched on for single interfaces, never for the whole machine.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -39,17 +39,17 @@ pub enum NatError {
     /// It refused the rules.
     #[error("nft refuses the rules: {answer}")]
     Refused {
-        /// What it said.
+        /// Its message.
         answer: String,
     },
 }
 
 impl Translation {
-    /// Hides the two inside addresses behind the machine's own for whatever leaves it by an
+    /// Translates the two inside addresses to the machine's own in packets that leave it by an
     /// interface other than `interface`.
     ///
     /// # Errors
-    /// Why not; no rule is left then.
+    /// The reason; no rule is left then.
     pub fn start(
         interface: &str,
         ipv4: Ipv4Addr,
@@ -57,7 +57,7 @@ impl Translation {
     ) -> Result<Translation, NatError> {
         let program = find_tool("nft").ok_or(NatError::NoNft)?;
         let mut command = Command::new(&program);
-        // A group of its own: ^C is for the user's program.
+        // A process group of its own: ^C is meant for the user's program.
         command
             .arg("-i")
             .stdin(Stdio::piped())
@@ -86,7 +86,7 @@ impl Translation {
         }
         drop(translation.input.take());
         let mut answer = String::new();
-        // It has no input any more, so it ends, and the end of its words with it.
+        // Its input is closed, so it ends, and its messages end too.
         if let Some(errors) = &mut translation.nft.stderr {
             errors.read_to_string(&mut answer)?;
         }
@@ -97,16 +97,16 @@ impl Translation {
 impl Drop for Translation {
     fn drop(&mut self) {
         drop(self.input.take());
-        // The end of input ends it; the kernel removes the table with it, before the wait returns.
+        // It ends with its input. The kernel removes the table with it, before the wait returns.
         let _ = self.nft.kill();
         let _ = self.nft.wait();
     }
 }
 
-/// Loads a ruleset into a namespace of our own, whose end is the end of the rules too.
+/// Loads a ruleset into a namespace of our own; the rules end with the namespace.
 ///
 /// # Errors
-/// Why not; no rule is left then.
+/// The reason; no rule is left then.
 pub(crate) fn load(netns: &NetNs, rules: &str) -> Result<(), NatError> {
     let program = find_tool("nft").ok_or(NatError::NoNft)?;
     netns.enter(|| {
@@ -122,7 +122,7 @@ pub(crate) fn load(netns: &NetNs, rules: &str) -> Result<(), NatError> {
             keep_capabilities(&mut command);
         }
         let mut nft = command.spawn()?;
-        // It reads everything before it says anything.
+        // It reads everything before it writes a message.
         let written =
             nft.stdin.take().map_or(Ok(()), |mut input| input.write_all(rules.as_bytes()));
         let output = nft.wait_with_output()?;
@@ -133,8 +133,8 @@ pub(crate) fn load(netns: &NetNs, rules: &str) -> Result<(), NatError> {
     })
 }
 
-/// The settings that let packets from and to a link through this machine: (setting, value), of
-/// interfaces that exist already.
+/// The settings that let packets from and to a link pass through this machine, as (setting, value),
+/// for interfaces that exist.
 #[must_use]
 pub fn forwarding_settings(links: &[Link], routes: &[Route]) -> ForwardingPlan {
     let on = |setting: &str| read_setting(setting).is_ok_and(|value| value != "0");
@@ -173,12 +173,12 @@ pub fn forwarding_settings(links: &[Link], routes: &[Route]) -> ForwardingPlan {
     plan
 }
 
-/// What has to be switched on for packets to pass.
+/// The settings that must be switched on for packets to pass.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ForwardingPlan {
-    /// Settings to become 1.
+    /// Settings to set to 1.
     pub changes: Vec<String>,
-    /// Whether IPv6 can pass then.
+    /// Whether IPv6 passes then.
     pub ipv6: Ipv6Forwarding,
 }
 
@@ -190,12 +190,12 @@ pub enum Ipv6Forwarding {
     NoRoute,
     /// With the plan's changes.
     Possible,
-    /// Only by turning the whole machine into a router, which would make it ignore router
-    /// advertisements: left to the user.
+    /// Only if the whole machine became a router, which would make it ignore router advertisements.
+    /// That decision is left to the user.
     Off,
 }
 
-/// Chains of other tables that drop forwarded packets, or those to the machine itself, unless a
+/// Chains of other tables that drop forwarded packets, or packets to the machine itself, unless a
 /// rule lets them pass.
 #[must_use]
 pub fn strict_chains() -> Vec<StrictChain> {
@@ -207,7 +207,7 @@ pub fn strict_chains() -> Vec<StrictChain> {
             .output();
         output.map_or_else(|_| Vec::new(), |output| strict_nft_chains(&output.stdout))
     });
-    // Rules of the older kernel interface are invisible to nft.
+    // nft does not show rules of the older kernel interface.
     let legacy = std::fs::read_to_string("/proc/net/ip_tables_names")
         .is_ok_and(|tables| tables.lines().any(|table| table == "filter"));
     if legacy && let Some(iptables) = find_tool("iptables-legacy") {
@@ -235,7 +235,7 @@ pub fn strict_chains() -> Vec<StrictChain> {
 pub struct StrictChain {
     /// Family, table and chain.
     pub name: String,
-    /// Whether it judges forwarded packets; otherwise those to the machine.
+    /// Whether it filters forwarded packets; otherwise those to the machine.
     pub forwards: bool,
     /// Whether it is managed with iptables.
     pub iptables: bool,
@@ -266,7 +266,7 @@ fn strict_nft_chains(json: &[u8]) -> Vec<StrictChain> {
         .map(|chain| {
             let word = |key: &str| chain[key].as_str().unwrap_or_default();
             let (family, table, name) = (word("family"), word("table"), word("name"));
-            // Both tools see these names; Debian's iptables writes them.
+            // Both tools use these names; Debian's iptables writes them.
             let iptables =
                 family == "ip" && table == "filter" && (name == "FORWARD" || name == "INPUT");
             StrictChain {
@@ -278,7 +278,7 @@ fn strict_nft_chains(json: &[u8]) -> Vec<StrictChain> {
         .collect()
 }
 
-/// One line, so that nft carries it out as one transaction.
+/// One line, so that nft applies it as one transaction.
 fn rules(table: &str, interface: &str, ipv4: Ipv4Addr, ipv6: Option<Ipv6Addr>) -> String {
     let mut rules = format!("ip saddr {ipv4} oifname != \"{interface}\" masquerade; ");
     if let Some(ipv6) = ipv6 {
@@ -289,11 +289,11 @@ fn rules(table: &str, interface: &str, ipv4: Ipv4Addr, ipv6: Option<Ipv6Addr>) -
     )
 }
 
-/// First part of the tables' names; the rest is the interface's.
+/// The first part of the tables' names; the interface's name follows.
 const TABLE: &str = "weir_";
 /// How long nft may take; it takes some ten milliseconds.
 const START_TIME: Duration = Duration::from_secs(3);
-/// How often to look.
+/// Time between two checks.
 const POLL: Duration = Duration::from_millis(5);
 
 #[cfg(test)]

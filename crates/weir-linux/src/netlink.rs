@@ -1,5 +1,5 @@
-//! Interfaces, addresses and routes through the kernel's own socket, one request at a time: the
-//! only module that knows the netlink crates, whose types change often.
+//! Interfaces, addresses and routes through the kernel's netlink socket, one request at a time.
+//! This is the only module that uses the netlink crates, because their types change often.
 
 use std::io;
 use std::net::IpAddr;
@@ -30,9 +30,9 @@ use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {what}: {source}")]
 pub struct NetlinkError {
-    /// What was asked for.
+    /// What was requested.
     pub what: String,
-    /// What the kernel answered.
+    /// The kernel's answer.
     pub source: io::Error,
 }
 
@@ -69,7 +69,7 @@ pub struct Route {
     pub ipv6: bool,
     /// Outgoing interface.
     pub interface: Option<u32>,
-    /// Whether packets are sent on (and not delivered here, or refused).
+    /// Whether packets are forwarded (not delivered here, or refused).
     pub unicast: bool,
 }
 
@@ -80,7 +80,7 @@ pub struct Netlink {
 }
 
 impl Netlink {
-    /// Opens one in the calling thread's network namespace.
+    /// Opens a connection in the calling thread's network namespace.
     ///
     /// # Errors
     /// When the kernel refuses the socket.
@@ -165,9 +165,9 @@ impl Netlink {
             .collect())
     }
 
-    /// Makes a veth pair: `near` in this namespace with the number `index`, `far` in that of the
-    /// descriptor. `mac` is the far end's address. An end whose number differs from its peer's is
-    /// ready at once, another one after up to a second.
+    /// Makes a veth pair: `near` in this namespace with the number `index`, `far` in the namespace
+    /// of the descriptor. `mac` is the far end's address. An end with a number other than its
+    /// peer's is ready at once; an end with the same number after up to a second.
     ///
     /// # Errors
     /// `AlreadyExists` when a name is taken; `PermissionDenied` without `CAP_NET_ADMIN` in both.
@@ -204,7 +204,7 @@ impl Netlink {
     /// Sets an interface's Ethernet address and MTU.
     ///
     /// # Errors
-    /// `InvalidInput` for an MTU that the device does not take.
+    /// `InvalidInput` for an MTU that the device does not allow.
     pub fn set_link(&mut self, index: u32, mac: Mac, mtu: u32) -> Result<(), NetlinkError> {
         let mut message = LinkMessage::default();
         message.header.index = index;
@@ -217,7 +217,7 @@ impl Netlink {
     /// Switches an interface on.
     ///
     /// # Errors
-    /// What the kernel answers.
+    /// The kernel's error.
     pub fn set_up(&mut self, index: u32) -> Result<(), NetlinkError> {
         let mut message = LinkMessage::default();
         message.header.index = index;
@@ -228,12 +228,12 @@ impl Netlink {
         })
     }
 
-    /// Gives an interface an address, usable at once: without asking the link whether somebody else
-    /// has it.
+    /// Gives an interface an address that is usable at once: the kernel does not check on the link
+    /// whether another host has it.
     ///
     /// # Errors
-    /// What the kernel answers; `EADDRNOTAVAIL`, `EACCES` or `EOPNOTSUPP` for IPv6 where it is
-    /// switched off.
+    /// The kernel's error; `EADDRNOTAVAIL`, `EACCES` or `EOPNOTSUPP` for IPv6 where it is switched
+    /// off.
     pub fn add_address(
         &mut self,
         index: u32,
@@ -255,10 +255,10 @@ impl Netlink {
         })
     }
 
-    /// Sends everything else through `gateway` on an interface.
+    /// Adds a default route through `gateway` on an interface.
     ///
     /// # Errors
-    /// What the kernel answers.
+    /// The kernel's error.
     pub fn add_default_route(&mut self, index: u32, gateway: IpAddr) -> Result<(), NetlinkError> {
         let mut message = RouteMessage::default();
         message.header.address_family =
@@ -274,10 +274,11 @@ impl Netlink {
         })
     }
 
-    /// Tells an interface for good which Ethernet address a neighbour has, so that it never asks.
+    /// Adds a permanent entry for a neighbour's Ethernet address, so that the interface never asks
+    /// for it.
     ///
     /// # Errors
-    /// What the kernel answers.
+    /// The kernel's error.
     pub fn add_neighbour(
         &mut self,
         index: u32,
@@ -298,11 +299,11 @@ impl Netlink {
         })
     }
 
-    /// Lets what an interface has learnt of its neighbours hold for a day without asking them
-    /// again. They are still asked first.
+    /// Keeps learnt neighbours of an interface valid for a day. Before the first packet they are
+    /// still asked for.
     ///
     /// # Errors
-    /// What the kernel answers; `NotFound` for IPv6 where the interface has none.
+    /// The kernel's error; `NotFound` for IPv6 where the interface has none.
     pub fn trust_neighbours(&mut self, index: u32, ipv6: bool) -> Result<(), NetlinkError> {
         let mut message = NeighbourTableMessage::default();
         message.header.family = if ipv6 { AddressFamily::Inet6 } else { AddressFamily::Inet };
@@ -388,8 +389,8 @@ impl Netlink {
                 if sequence != self.sequence {
                     continue;
                 }
-                // An interface or route with attributes that the crate cannot read is none that
-                // this project uses.
+                // This project uses no interface or route with attributes that the crate cannot
+                // read.
                 let Ok(answer) = NetlinkMessage::<RouteNetlinkMessage>::deserialize(one) else {
                     continue;
                 };
@@ -448,11 +449,11 @@ fn route(message: &RouteMessage) -> Route {
     route
 }
 
-/// Longer than an emulation lasts, in milliseconds.
+/// Longer than any emulation, in milliseconds.
 const A_DAY_MS: u64 = 24 * 60 * 60 * 1000;
 /// Length of a netlink message header in bytes.
 const HEADER: usize = 16;
-/// A machine whose tables change faster than they can be read four times has other problems.
+/// A machine whose tables change faster than four reads has other problems.
 const DUMP_ATTEMPTS: usize = 4;
 
 #[cfg(test)]

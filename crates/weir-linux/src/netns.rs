@@ -1,5 +1,5 @@
-//! Network namespaces without names: held by a descriptor, gone with the last process or descriptor
-//! that refers to them.
+//! Network namespaces without names: they live until the last process or descriptor that refers to
+//! them is gone.
 
 use std::fs::File;
 use std::io;
@@ -17,11 +17,11 @@ pub struct NetNs {
 }
 
 impl NetNs {
-    /// A new, empty namespace in which only the loopback interface exists, down. The calling thread
-    /// stays where it is.
+    /// Makes an empty namespace that has only the loopback interface, down. The calling thread
+    /// stays in its own namespace.
     ///
     /// # Errors
-    /// What the kernel answers; `EPERM` without `CAP_SYS_ADMIN`.
+    /// The kernel's error; `EPERM` without `CAP_SYS_ADMIN`.
     pub fn create() -> io::Result<NetNs> {
         on_a_thread(|| {
             unshare(UnshareFlags::NEWNET)?;
@@ -37,14 +37,14 @@ impl NetNs {
         Ok(NetNs { file: File::open("/proc/thread-self/ns/net")? })
     }
 
-    /// The namespace that a descriptor stands for.
+    /// The namespace that a descriptor refers to.
     #[must_use]
     pub fn of(descriptor: OwnedFd) -> NetNs {
         NetNs { file: descriptor.into() }
     }
 
-    /// Runs `work` on a thread of its own inside the namespace and returns what it returns. Sockets
-    /// made there stay there.
+    /// Runs `work` on a thread of its own inside the namespace and returns its result. Sockets made
+    /// there stay there.
     ///
     /// # Errors
     /// When the namespace cannot be entered; what `work` returns.
@@ -61,7 +61,7 @@ impl NetNs {
     /// Moves the calling thread into the namespace for good.
     ///
     /// # Errors
-    /// What the kernel answers.
+    /// The kernel's error.
     pub fn join(&self) -> io::Result<()> {
         Ok(move_into_link_name_space(self.file.as_fd(), Some(LinkNameSpaceType::Network))?)
     }
@@ -72,15 +72,15 @@ impl NetNs {
         self.file.as_fd()
     }
 
-    /// Number of that descriptor.
+    /// The number of that descriptor.
     #[must_use]
     pub fn raw(&self) -> RawFd {
         self.file.as_raw_fd()
     }
 }
 
-/// Runs `work` on a new thread and waits for it: namespaces belong to threads, and a thread that
-/// ends takes its change with it.
+/// Runs `work` on a new thread and waits for it. Namespaces belong to threads, so the change of the
+/// namespace ends with the thread.
 ///
 /// # Errors
 /// When no thread can be started; what `work` returns.

@@ -1,4 +1,4 @@
-//! What of this machine Weir can use, for `weir doctor`.
+//! What Weir can use on this machine, for `weir doctor`.
 
 use std::fs::{self, File};
 use std::io;
@@ -15,31 +15,31 @@ use crate::netns::NetNs;
 use crate::port::PacketPort;
 use crate::process::find_tool;
 
-/// Whether something is there.
+/// Whether something is available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
     /// It works.
     Ok,
-    /// It works in part, or worse than it could.
+    /// It works in part, or less well than it could.
     Limited,
-    /// It is not there.
+    /// It is missing.
     Missing,
 }
 
-/// One thing that was looked at.
+/// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Check {
     /// Short name, lower case.
     pub name: &'static str,
-    /// Whether it is there.
+    /// Whether it is available.
     pub status: Status,
-    /// What was found, one sentence without a full stop.
+    /// What was found: one sentence without a full stop.
     pub detail: String,
-    /// The command that changes it, where there is one.
+    /// The command that changes it, if there is one.
     pub remedy: Option<String>,
 }
 
-/// Looks at everything; takes less than a second and changes nothing.
+/// Runs all checks; takes less than a second and changes nothing.
 #[must_use]
 pub fn probe() -> Vec<Check> {
     let held = capabilities(None).map_or(CapabilitySet::empty(), |sets| sets.effective);
@@ -50,8 +50,8 @@ pub fn probe() -> Vec<Check> {
         user_namespaces(),
         tun(),
         packet_sockets(privileged),
-        tool("nft", "nftables", "the way out of 'weir run'"),
-        tool("pasta", "passt", "the way out of 'weir run' without root, for all but TCP"),
+        tool("nft", "nftables", "the outside network of 'weir run'"),
+        tool("pasta", "passt", "the outside network of 'weir run' without root, for all but TCP"),
         tool("valgrind", "valgrind", "instructions and cache misses in 'weir rig'"),
         tool("tc", "iproute2", "the method tc of 'weir watch', for comparison"),
         realtime(held),
@@ -88,7 +88,7 @@ fn privileges(privileged: bool) -> Check {
     Check::new(name, Status::Limited, detail).remedy("sudo weir …")
 }
 
-/// Tries it in a process of its own, for this one may have threads.
+/// Tries it in a separate process, because this one may have threads.
 fn user_namespaces() -> Check {
     let name = "user namespaces";
     let Some(unshare) = find_tool("unshare") else {
@@ -209,7 +209,7 @@ fn awake() -> Check {
     }
 }
 
-/// Sleeps a hundred times for a millisecond, and looks how much longer it took.
+/// Sleeps for a millisecond a hundred times, and measures how much longer it took.
 fn timers() -> Check {
     let mut late: Vec<Duration> = (0..SLEEPS)
         .map(|_| {
@@ -302,11 +302,11 @@ fn read(path: &str) -> Option<String> {
     fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
 }
 
-/// How many sleeps tell: a tenth of a second's worth.
+/// The number of sleeps: together a tenth of a second.
 const SLEEPS: usize = 100;
-/// Longer than any processor's way out of its deepest idle state.
+/// Longer than any processor needs to leave its deepest idle state.
 const SLEEP: Duration = Duration::from_millis(1);
-/// Above this, timers are those of a kernel tick.
+/// Above this lateness, timers have the resolution of a kernel tick.
 const COARSE: Duration = Duration::from_micros(900);
 
 #[cfg(test)]

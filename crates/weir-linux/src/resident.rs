@@ -1,5 +1,5 @@
-//! A thread that stays in a network namespace and does there what it is given, after its process
-//! may no longer enter any.
+//! A thread that stays in a network namespace and runs work there after its process may no longer
+//! enter one.
 
 use std::fs::File;
 use std::io;
@@ -8,7 +8,7 @@ use std::thread;
 
 use crate::netns::NetNs;
 
-/// A thread in a network namespace; clones are handles on the same one. It ends with its last
+/// A thread in a network namespace; clones are handles on the same thread. It ends with its last
 /// handle.
 #[derive(Clone, Debug)]
 pub struct Resident {
@@ -19,8 +19,8 @@ impl Resident {
     /// Starts a thread in the namespace that `ip netns add NAME` made, or in the caller's own.
     ///
     /// # Errors
-    /// `NotFound` when there is none of this name, `InvalidInput` when it cannot be one; what the
-    /// kernel answers.
+    /// `NotFound` when there is none of this name, `InvalidInput` when the name is not possible;
+    /// the kernel's error.
     pub fn start(name: Option<&str>) -> io::Result<Resident> {
         let netns = name.map(named).transpose()?;
         let (work, inbox) = channel::<Box<dyn FnOnce() + Send>>();
@@ -28,7 +28,7 @@ impl Resident {
         thread::Builder::new().name("weir-netns".into()).spawn(move || {
             let joined = netns.map_or(Ok(()), |netns| netns.join());
             let failed = joined.is_err();
-            // Who started this waits for the answer.
+            // The thread that started this one waits for the answer.
             let _ = entered.send(joined);
             if !failed {
                 inbox.iter().for_each(|work| work());
@@ -38,11 +38,11 @@ impl Resident {
         Ok(Resident { work })
     }
 
-    /// Runs `work` there and returns what it returns; `None` when the thread has ended by a panic.
+    /// Runs `work` there and returns its result; `None` when the thread has ended by a panic.
     pub fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
         let (done, result) = channel();
         let work = Box::new(move || {
-            // Who asked waits for the answer.
+            // The asking thread waits for the answer.
             let _ = done.send(work());
         });
         self.work.send(work).ok()?;

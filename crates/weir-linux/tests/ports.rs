@@ -218,7 +218,7 @@ fn jumbo_frames_pass_where_the_mtu_allows() {
 }
 
 #[test]
-fn an_interface_deleted_under_traffic_ends_the_run_with_books_that_balance() {
+fn an_interface_deleted_under_traffic_ends_the_run_and_the_accounting_balances() {
     for kind in [Kind::Packet, Kind::Tap] {
         let Some(mut net) = Net::new(kind) else { return };
         let running = net.start(
@@ -227,7 +227,7 @@ fn an_interface_deleted_under_traffic_ends_the_run_with_books_that_balance() {
         );
         let sender = net.spawn("a", || {
             let socket = client("0.0.0.0:0");
-            // Bounded in count and, by the pause, in rate; ends early when the way is gone.
+            // Bounded in number and, by the pause, in rate; ends early when the path is gone.
             (0..20_000)
                 .take_while(|_| {
                     std::thread::sleep(Duration::from_micros(20));
@@ -274,7 +274,7 @@ fn an_interface_that_is_down_is_reported_and_works_again_when_up() {
 }
 
 #[test]
-fn hostile_frames_neither_stop_the_loop_nor_upset_the_books() {
+fn hostile_frames_neither_stop_the_loop_nor_break_the_accounting() {
     let Some(mut net) = Net::new(Kind::Packet) else { return };
     let running = net.start(&pipe(LinkConfig::default()), |config| {
         config.observer = Some(Box::new(Watcher(channel().0)))
@@ -318,14 +318,14 @@ fn an_inverted_bit_is_seen_by_the_receiver() {
         let Some(mut net) = Net::new(kind) else { return };
         let running = net.start(&pipe(LinkConfig::default()), |_| {});
         let sink = net.within("b", || UdpSocket::bind("10.77.0.2:9").unwrap());
-        // The neighbour is known before anything is corrupted.
+        // The neighbour is known before any packet is corrupted.
         net.within("a", || client("0.0.0.0:0").send_to(&[1; 10], "10.77.0.2:9").unwrap());
         assert_eq!(receive(&sink), Some(10));
         let corrupt = LinkConfig { corrupt: Probability::ONE, ..LinkConfig::default() };
         running.handle.set_pipe(1, &pipe(corrupt)).unwrap();
         net.within("a", || {
             let socket = client("0.0.0.0:0");
-            // Few enough to wait in the socket's buffer: a checksum is looked at when the datagram
+            // Few enough to wait in the socket's buffer: the checksum is verified when the datagram
             // is read.
             for _ in 0..50 {
                 socket.send_to(&[1; 300], "10.77.0.2:9").unwrap();
@@ -398,7 +398,7 @@ fn a_full_memory_drops_and_says_so() {
     let running = net.start(&pipe(slow), |config| config.memory = 64 * 1024);
     net.within("a", || {
         let socket = client("0.0.0.0:0");
-        // 255 cannot be a neighbour that is asked for: broadcast frames need no answer first.
+        // 255 is the broadcast address: its frames need no neighbour to answer first.
         socket.set_broadcast(true).unwrap();
         for _ in 0..100 {
             socket.send_to(&[1; 100], "10.77.0.255:9").unwrap();
@@ -425,7 +425,7 @@ fn a_handle_stops_the_loop_and_then_says_that_it_is_gone() {
     assert!(handle.report().is_err());
 }
 
-/// Hands every delivered frame to the test.
+/// Passes every delivered frame to the test.
 pub(crate) struct Watcher(pub(crate) Sender<Vec<u8>>);
 
 impl Observer for Watcher {
@@ -473,7 +473,7 @@ pub(crate) fn client(any: &str) -> UdpSocket {
     socket
 }
 
-/// The length of the next datagram; `None` when none comes within five seconds.
+/// The length of the next datagram; `None` when none arrives within five seconds.
 pub(crate) fn receive(socket: &UdpSocket) -> Option<usize> {
     socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
     loop {
@@ -521,7 +521,7 @@ pub(crate) fn wait_for(running: &Running, mut what: impl FnMut(&LiveReport) -> b
     }
 }
 
-/// Waits until at least `packets` have come in on the way up and nothing more happens.
+/// Waits until at least `packets` have arrived on the lane up and all of them have left.
 pub(crate) fn settle(running: &Running, packets: u64) {
     let mut before = 0;
     wait_for(running, |report| {
@@ -531,7 +531,8 @@ pub(crate) fn settle(running: &Running, packets: u64) {
     });
 }
 
-/// Whether a frame's IPv4 header and transport checksums are right (what has none counts as right).
+/// Whether a frame's IPv4 header and transport checksums are correct (a frame without them counts
+/// as correct).
 pub(crate) fn verified(frame: &[u8]) -> bool {
     let parsed = weir_wire::parse(frame).unwrap();
     weir_wire::checksum::verify_ipv4_header(frame, &parsed) != Some(false)

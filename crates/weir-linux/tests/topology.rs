@@ -1,5 +1,6 @@
 //! Sessions leave nothing behind: programs, interfaces, rules, settings, mounts and files are
-//! compared before and after, with the session ended in every way, also by SIGKILL at any moment.
+//! compared before and after a session that ends in every possible manner, also by SIGKILL at any
+//! moment.
 //!
 //! Each test has a machine of its own, see [`topology_net`]. Needs root.
 
@@ -22,7 +23,7 @@ fn exit_codes_pass_through() {
     assert_eq!(code(&["run", "--", "sh", "-c", "kill -KILL $$"]), Some(128 + 9));
     assert_eq!(code(&["run", "--", "no-such-command-anywhere"]), Some(127));
     assert_eq!(code(&["run", "--", "/etc/hosts"]), Some(126));
-    // The right program decides; the left one is ended by the session.
+    // The right program decides; the session ends the left one.
     assert_eq!(code(&["pair", "--", "sleep", "300", "--", "sh", "-c", "exit 5"]), Some(5));
     assert_eq!(code(&["pair", "--", "sh", "-c", "exit 6", "--", "sleep", "300"]), Some(6));
     machine.assert_as_before(&before, "after programs that ended");
@@ -52,7 +53,7 @@ fn idle_link_carries_nothing_that_no_program_sent() {
     let users_have_tap = machine.users_may_open_tun("quiet");
     let nobody = |words: &[&str]| machine.output(&as_nobody(&with_surround(words)));
     let words_of = |output: Output| String::from_utf8_lossy(&output.stderr).into_owned();
-    // All at once, for they only wait.
+    // All at once, since they only wait.
     std::thread::scope(|scope| {
         for backend in ["tap", "packet"] {
             let expect_silence = move |words: String| {
@@ -78,8 +79,7 @@ fn idle_link_carries_nothing_that_no_program_sent() {
                     "pair", backend, "count", "--", "sleep", "300", "--", "ping", family, "-q",
                     "-c8", "left",
                 ];
-                // One question for the address, and the kernel does not ask again after some
-                // seconds.
+                // The kernel asks for the address once, and asks again only after some seconds.
                 scope.spawn(move || {
                     let words = words_of(machine.surround(&ping));
                     assert!(
@@ -149,7 +149,7 @@ fn signals_reach_the_program_and_its_answer_comes_back() {
     let Some(machine) = Machine::new("signals") else { return };
     let before = machine.snapshot();
     for (signal, code) in [("TERM", 21), ("HUP", 22), ("INT", 23), ("USR1", 24)] {
-        // A shell cannot trap what was ignored when it began, as SIGHUP is under nohup.
+        // A shell cannot trap a signal that was ignored when it started, as SIGHUP is under nohup.
         let script =
             format!("trap 'exit {code}' {signal}; echo ready; while :; do sleep 0.05; done");
         let mut child = machine
@@ -168,7 +168,7 @@ fn signals_reach_the_program_and_its_answer_comes_back() {
 fn killed_at_any_moment_nothing_is_left() {
     let Some(machine) = Machine::new("killed") else { return };
     let before = machine.snapshot();
-    // Fixed, so that a failure can be repeated as far as time can.
+    // Fixed, so that a failure can be repeated as far as timing allows.
     let mut random = 0x2545_f491_4f6c_dd1d_u64;
     for round in 0..KILLS {
         random ^= random << 13;
@@ -327,7 +327,7 @@ fn next_session_does_the_work_of_a_killed_janitor() {
     assert_ne!(
         machine.snapshot(),
         before,
-        "somebody else put the settings back: this test shows nothing"
+        "another process restored the settings: this test shows nothing"
     );
     let next = machine.surround(&["run", "--", "true"]);
     assert!(String::from_utf8_lossy(&next.stderr).contains("were put back"), "{next:?}");

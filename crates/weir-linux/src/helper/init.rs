@@ -1,11 +1,11 @@
-//! Process 1 of a program's PID namespace: sets its mounts up, starts it, reaps, forwards signals,
-//! and ends what it leaves behind.
+//! Process 1 of a program's PID namespace: it sets up the mounts, starts the program, reaps
+//! processes, forwards signals, and ends what the program leaves behind.
 //!
-//! The kernel kills every process of a PID namespace when its process 1 ends. So all that this one
-//! has to do to leave nothing is to end: when the program is over, and when the socket to the main
-//! process closes. It stays in the main process's process group, and so does the program: a
-//! terminal's signals and job control then work as if Weir were not there. As process 1 it is deaf
-//! to those signals itself.
+//! The kernel kills every process of a PID namespace when its process 1 ends. This process
+//! therefore leaves nothing behind if it ends when the program is over and when the socket to the
+//! main process closes. It stays in the main process's process group, and so does the program: a
+//! terminal's signals and job control work as they do without Weir. As process 1 it ignores those
+//! signals itself.
 
 use std::ffi::OsString;
 use std::io;
@@ -29,7 +29,7 @@ use crate::sys::process::{
 /// Runs as init until the program or the main process is over.
 pub(super) fn run(socket: OwnedFd) -> ExitCode {
     let socket = UnixStream::from(socket);
-    // The name is for people who look at a process list; no name is not a failure.
+    // The name is for people who read a process list; failing to set it does not matter.
     let _ = rustix::thread::set_name(c"weir-init");
     let Ok(order) = receive::<Order>(&socket) else {
         return ExitCode::FAILURE;
@@ -48,10 +48,10 @@ struct Init {
 }
 
 impl Init {
-    /// Sets up and starts; `None` when that failed and the main process was told.
+    /// Sets up and starts; `None` when that failed and the main process has been informed.
     fn start(socket: UnixStream, order: &Order) -> Option<io::Result<Init>> {
         let tell = |event: &Event| {
-            // Nobody to tell means that the main process is gone, and this one ends either way.
+            // If sending fails, the main process is gone, and this one ends either way.
             let _ = send(&socket, event);
         };
         let children = match signal_descriptor(&[libc::SIGCHLD]) {
@@ -110,7 +110,7 @@ impl Init {
             let (message, child) = (!fds[0].revents().is_empty(), !fds[1].revents().is_empty());
             if child && let (Some(status), _) = self.reap() {
                 let background = self.end_background();
-                // Without a main process there is nobody to tell.
+                // If sending fails, the main process is gone.
                 let _ = send(&self.socket, &Event::Ended { code: exit_code(status), background });
                 return ExitCode::SUCCESS;
             }
@@ -123,8 +123,8 @@ impl Init {
         }
     }
 
-    /// Reaps what is over: the program's status if it is among them, and how many others there
-    /// were.
+    /// Reaps ended processes: returns the program's status if it is among them, and the number of
+    /// others.
     fn reap(&self) -> (Option<ExitStatus>, u32) {
         while let Ok(Some(_)) = read_signal(self.children.as_fd()) {}
         let (mut status, mut others) = (None, 0);
@@ -138,17 +138,18 @@ impl Init {
         (status, others)
     }
 
-    /// SIGTERM, the grace, SIGKILL for everything that the program left; how many there were.
+    /// Ends everything that the program left: SIGTERM, the grace, SIGKILL. Returns how many there
+    /// were.
     fn end_background(&self) -> u32 {
         let mut ended = 0;
         let deadline = Instant::now() + self.grace;
         let mut signal = libc::SIGTERM;
-        // A stopped process acts on SIGTERM only once it goes on.
+        // A stopped process handles SIGTERM only after it continues.
         while signal_everyone(signal) && (signal != libc::SIGTERM || signal_everyone(libc::SIGCONT))
         {
             let left = deadline.saturating_duration_since(Instant::now());
             let mut fds = [PollFd::new(&self.children, PollFlags::IN)];
-            // Interrupted or not, the next round looks again.
+            // Whether this is interrupted or not, the next round checks again.
             let _ = poll(&mut fds, Some(&timespec(left.max(KILL_POLL))));
             ended += self.reap().1;
             signal = if Instant::now() >= deadline { libc::SIGKILL } else { 0 };
@@ -157,7 +158,7 @@ impl Init {
     }
 }
 
-/// A shell's exit code for a status.
+/// The exit code that a shell gives for a status.
 fn exit_code(status: ExitStatus) -> u8 {
     let code = status.code().or_else(|| status.signal().map(|number| 128 + number));
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(255)

@@ -1,11 +1,11 @@
-//! Settings of the machine that a session changes, and the process that puts them back when the
+//! Settings of the machine that a session changes, and the process that restores them when the
 //! session is over, however it ended.
 //!
 //! Each session with such changes has a state file in `/run/weir`, written before the first change.
-//! Its janitor is a process in a session of its own that ignores signals and waits for the main
-//! process to go. Should both be killed, the next session that starts does their work. A setting
-//! that several sessions need is put back with the last of them: each file holds the value from
-//! before the first.
+//! Its janitor is a process in a session of its own that ignores signals and waits until the main
+//! process is gone. If both are killed, the next session that starts does the janitor's work. A
+//! setting that several sessions need is restored with the last of them: each file holds the value
+//! from before the first.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
@@ -34,10 +34,9 @@ pub(crate) struct Undo {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct State {
     pub(crate) pid: u32,
-    /// When that process started, in clock ticks since boot: a process number alone may be used
-    /// again.
+    /// When that process started, in clock ticks since boot, because process numbers are reused.
     pub(crate) started: u64,
-    /// Which network namespace the settings belong to.
+    /// The network namespace that the settings belong to.
     pub(crate) namespace: u64,
     pub(crate) interface: String,
     pub(crate) undo: Vec<Undo>,
@@ -56,7 +55,7 @@ impl State {
         })
     }
 
-    /// Whether its process is still there.
+    /// Whether its process still exists.
     pub(crate) fn is_alive(&self) -> bool {
         start_time(self.pid) == Some(self.started)
     }
@@ -78,7 +77,7 @@ impl State {
     /// Changes `setting` to `value` and remembers what it was; under the lock, on an unsaved state.
     pub(crate) fn plan(&mut self, setting: &str, value: &str, others: &[State]) -> io::Result<()> {
         let now = match read_setting(setting) {
-            // The interface went since it was listed: another session's, most likely.
+            // The interface has vanished since it was listed, probably with another session.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             now => now?,
         };
@@ -107,7 +106,7 @@ impl State {
     }
 }
 
-/// The janitor process, seen from the main process.
+/// The janitor process, as the main process sees it.
 #[derive(Debug)]
 pub(crate) struct Janitor {
     child: Child,
@@ -128,8 +127,8 @@ impl Janitor {
         Ok(Janitor { child, leash: Some(leash) })
     }
 
-    /// Names the state file to be dealt with when the session closes; a process that died is found
-    /// without.
+    /// Names the state file to restore when the session closes. Those of killed processes are found
+    /// without this.
     pub(crate) fn entrust(&self, path: &Path) -> io::Result<()> {
         self.leash.as_ref().map_or(Ok(()), |leash| send(leash, &path))
     }
@@ -147,7 +146,7 @@ impl Drop for Janitor {
 /// lists.
 pub(super) fn run(socket: OwnedFd) -> ExitCode {
     ignore_signals();
-    // Both only make it harder to hit the janitor by accident, and easier to see it.
+    // Both only make it harder to hit the janitor by accident, and easier to find it.
     let _ = rustix::process::setsid();
     let _ = rustix::thread::set_name(c"weir-janitor");
     let mut socket = UnixStream::from(socket);
@@ -155,7 +154,7 @@ pub(super) fn run(socket: OwnedFd) -> ExitCode {
         return ExitCode::FAILURE;
     }
     let mut entrusted = Vec::new();
-    // Whatever ends this, an error too, means that the session is over.
+    // Whatever ends this loop, even an error, means that the session is over.
     while let Ok(path) = receive::<PathBuf>(&socket) {
         entrusted.push(path);
     }
@@ -168,7 +167,8 @@ pub(super) fn run(socket: OwnedFd) -> ExitCode {
     if done.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Puts back what the state file at `path` lists, except what others still need, and removes it.
+/// Restores what the state file at `path` lists, except what other sessions still need, and removes
+/// it.
 fn release(directory: &Path, path: &Path) -> io::Result<()> {
     let Ok(state) = read_state(path) else { return Ok(()) };
     fs::remove_file(path)?;
@@ -178,9 +178,9 @@ fn release(directory: &Path, path: &Path) -> io::Result<()> {
             other.namespace == state.namespace
                 && other.undo.iter().any(|theirs| theirs.setting == undo.setting)
         });
-        // A value that is no longer ours was changed by somebody who meant it.
+        // A value other than the session's was set deliberately by another program or user.
         if !needed && read_setting(&undo.setting).is_ok_and(|now| now == undo.during) {
-            // The interface may be gone by now, and its settings with it.
+            // The interface may have vanished, and its settings with it.
             let _ = write_setting(&undo.setting, &undo.before);
         }
     }
@@ -198,7 +198,7 @@ pub(crate) fn clean_up(directory: &Path) -> io::Result<usize> {
     for state in &dead {
         release(directory, &state.path(directory))?;
     }
-    // Under the lock nobody is writing: what looks unfinished stays so.
+    // Under the lock no process is writing, so an unfinished file stays unfinished.
     for draft in fs::read_dir(directory)?.filter_map(Result::ok).map(|entry| entry.path()) {
         if draft.extension().is_some_and(|extension| extension == DRAFT) {
             fs::remove_file(draft)?;
@@ -207,7 +207,7 @@ pub(crate) fn clean_up(directory: &Path) -> io::Result<usize> {
     Ok(dead.len())
 }
 
-/// Every state file that can be read.
+/// Every readable state file.
 pub(crate) fn list_states(directory: &Path) -> io::Result<Vec<State>> {
     let entries = match fs::read_dir(directory) {
         Ok(entries) => entries,
@@ -225,13 +225,13 @@ fn read_state(path: &Path) -> io::Result<State> {
     Ok(serde_json::from_slice(&fs::read(path)?)?)
 }
 
-/// Where state files are: of the machine, for only root changes it.
+/// Where state files are. They belong to the machine, since only root changes it.
 pub(crate) fn state_directory() -> &'static Path {
     Path::new("/run/weir")
 }
 
-/// Runs `work` while no other session looks at or changes the state directory, which is there while
-/// it runs and goes when empty.
+/// Runs `work` while no other session reads or changes the state directory. The directory exists
+/// meanwhile, and is removed when it is empty.
 pub(crate) fn with_lock<T>(work: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<T> {
     let directory = state_directory();
     let path = directory.join(LOCK);
@@ -243,12 +243,13 @@ pub(crate) fn with_lock<T>(work: impl FnOnce(&Path) -> io::Result<T>) -> io::Res
         }
         let file = match File::options().create(true).truncate(false).write(true).open(&path) {
             Ok(file) => file,
-            // The last session removed the directory just now.
+            // The last session has just removed the directory.
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             Err(error) => return Err(error),
         };
         flock(file.as_fd(), FlockOperation::LockExclusive)?;
-        // Whoever held it may have removed it: then it excludes nobody any more.
+        // The process that held the lock may have removed the file; a lock on it then excludes no
+        // process.
         if fs::metadata(&path)
             .is_ok_and(|now| file.metadata().is_ok_and(|held| held.ino() == now.ino()))
         {
@@ -258,7 +259,7 @@ pub(crate) fn with_lock<T>(work: impl FnOnce(&Path) -> io::Result<T>) -> io::Res
     let result = work(directory);
     if list_states(directory).is_ok_and(|states| states.is_empty()) {
         let _ = fs::remove_file(&path);
-        // Fails when somebody else keeps a file there, which is then not ours to remove.
+        // This fails when the directory holds another program's file, which must stay.
         let _ = fs::remove_dir(directory);
     }
     drop(lock);
@@ -270,11 +271,11 @@ fn namespace() -> io::Result<u64> {
     Ok(fs::metadata("/proc/thread-self/ns/net")?.ino())
 }
 
-/// When process `pid` started, in ticks since boot; `None` when there is no such process or it is
-/// only a zombie.
+/// When process `pid` started, in ticks since boot; `None` when it does not exist or is a zombie.
 fn start_time(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The second field is the name in parentheses, which may hold anything, parentheses too.
+    // The second field is the name in parentheses, which may contain any character, parentheses
+    // too.
     let mut fields = stat[stat.rfind(')')? + 1..].split_whitespace();
     if fields.next()? == "Z" {
         return None;

@@ -1,9 +1,9 @@
 //! The processes that Weir starts from its own executable: the init of a program's namespaces, the
 //! janitor, and the proxy.
 //!
-//! All are this executable again under a hidden first argument, so that no second file has to be
-//! installed and found, and all hold one end of a socket whose other end is the main process: its
-//! end of file is the one message that even SIGKILL sends.
+//! All run this executable under a hidden first argument, so that no second file must be installed
+//! and found. Each holds one end of a socket whose other end belongs to the main process: its end
+//! of file is the one message that even SIGKILL sends.
 
 mod init;
 mod janitor;
@@ -21,14 +21,14 @@ use crate::sys::process::{
 pub(crate) use janitor::{Janitor, State, clean_up, list_states, state_directory, with_lock};
 pub(crate) use proxy::{FIRST_PACKETS, NOTHING, Proxy, ProxySockets};
 
-/// Which helper to be.
+/// The kind of helper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     /// Process 1 of a program's PID namespace.
     Init,
-    /// The one that puts the machine's settings back.
+    /// Restores the machine's settings.
     Janitor,
-    /// The one that carries TCP connections between a link and the machine's network.
+    /// Carries TCP connections between a link and the machine's network.
     Proxy,
 }
 
@@ -58,7 +58,7 @@ pub fn main_if_helper() -> Option<ExitCode> {
 
 /// The command that starts a helper holding `socket`.
 pub(crate) fn command(role: Role, socket: RawFd) -> Command {
-    // The link of the process itself: it works even when the file was replaced or removed since.
+    // The link to the process itself works even if the file has been replaced or removed since.
     let mut command = Command::new("/proc/self/exe");
     let word = match role {
         Role::Init => INIT,
@@ -68,15 +68,15 @@ pub(crate) fn command(role: Role, socket: RawFd) -> Command {
     command.arg0("weir").arg(word).arg(socket.to_string());
     keep_open(&mut command, socket);
     unblock_signals(&mut command);
-    // Root keeps its own over exec without help.
+    // Root keeps its capabilities over exec without help.
     if !rustix::process::geteuid().is_root() {
         keep_capabilities(&mut command);
     }
     command
 }
 
-/// Makes a helper deaf to what ends the main process or is sent to both: it goes when its socket
-/// says that the other is gone.
+/// Makes a helper ignore the signals that end the main process or are sent to both. It ends when
+/// its socket shows that the main process is gone.
 fn ignore_signals() {
     for signal in [
         libc::SIGINT,

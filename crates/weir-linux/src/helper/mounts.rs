@@ -1,7 +1,6 @@
-//! What a program sees of the file system that is its own: `/etc/hosts`, `/etc/resolv.conf`,
-//! `/proc` and `/sys`.
+//! A program's own view of the file system: `/etc/hosts`, `/etc/resolv.conf`, `/proc` and `/sys`.
 //!
-//! All of it lives in the mount namespace of the program and goes with it; the machine's files are
+//! All of it is in the mount namespace of the program and ends with it; the machine's files are
 //! never written.
 
 use std::fs::{self, Permissions};
@@ -17,13 +16,13 @@ use rustix::mount::{
 
 use crate::process::{NETNS_FILE, Order};
 
-/// What was tried, and what the kernel answered.
+/// What was attempted, and the kernel's answer.
 pub(super) type Failure = (String, io::Error);
 
-/// Sets the mounts up; returns what could not be done and is not essential, one sentence each.
+/// Sets up the mounts; returns what failed and is not essential, one sentence each.
 pub(super) fn set_up(order: &Order) -> Result<Vec<String>, Failure> {
     let mut warnings = Vec::new();
-    // Mounts made here must not show outside; those made outside later may show here.
+    // Mounts made here must not appear outside; those made outside later may appear here.
     let flags = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
     mount_change("/", flags).map_err(|error| ("detaching the mounts".to_owned(), error.into()))?;
     if let Some(fd) = order.netns {
@@ -41,7 +40,7 @@ pub(super) fn set_up(order: &Order) -> Result<Vec<String>, Failure> {
                 ));
             }
         }
-        // The files stay mounted where they were put; only their directory goes.
+        // The files stay mounted at their places; only their directory goes.
         unmount(SCRATCH, UnmountFlags::DETACH)
             .map_err(|error| (format!("unmounting {SCRATCH}"), error.into()))?;
     }
@@ -57,18 +56,20 @@ pub(super) fn set_up(order: &Order) -> Result<Vec<String>, Failure> {
     Ok(warnings)
 }
 
-/// Mounts a `/sys` that shows the namespace's interfaces, with the machine's control groups where
-/// they were.
+/// Mounts a `/sys` that shows the namespace's interfaces, with the machine's control groups in
+/// their place.
 fn own_sys(flags: MountFlags) {
     let tree = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
         | OpenTreeFlags::AT_RECURSIVE;
     let groups = open_tree(CWD, "/sys/fs/cgroup", tree);
-    // Containers refuse it; the only loss is that /sys/class/net lists the machine's interfaces.
+    // Containers refuse it; then /sys/class/net lists the machine's interfaces, and nothing else is
+    // lost.
     if mount("sysfs", "/sys", "sysfs", flags, None).is_ok()
         && let Ok(groups) = groups
     {
-        // Programs that look for their limits and find no control groups assume none.
+        // Programs that look for their limits and find no control groups assume that there are
+        // none.
         let _ =
             move_mount(groups, "", CWD, "/sys/fs/cgroup", MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH);
     }
@@ -84,7 +85,7 @@ fn show_netns(fd: i32) -> Result<(), Failure> {
     show().map_err(|error: io::Error| ("mounting the network namespace".to_owned(), error))
 }
 
-/// An empty directory that only this mount namespace sees.
+/// An empty directory that is visible in this mount namespace only.
 fn scratch() -> Result<(), Failure> {
     mount(
         "tmpfs",
@@ -99,10 +100,10 @@ fn scratch() -> Result<(), Failure> {
 fn replace_file(path: &str, text: &str) -> io::Result<()> {
     let copy = Path::new(SCRATCH).join(Path::new(path).file_name().unwrap_or_default());
     fs::write(&copy, text)?;
-    // Whatever the caller's umask: every user of the namespace looks names up.
+    // Independent of the caller's umask: every user of the namespace looks up names.
     fs::set_permissions(&copy, Permissions::from_mode(0o644))?;
     Ok(mount_bind(&copy, path)?)
 }
 
-/// Every system has it, and nothing runs yet that could miss what it holds.
+/// Every system has it, and no program runs yet that could miss its content.
 const SCRATCH: &str = "/tmp";

@@ -1,22 +1,22 @@
-//! Keeping processors from falling asleep while little traffic passes.
+//! Keeping processors awake while little traffic passes.
 //!
-//! Where nothing runs, a processor sleeps, and waking it takes 2 us on a desktop and 50 us on a
-//! virtual machine. A packet over an emulated link wakes two programs more than one over a wire:
-//! the loop, and the receiver, which the loop's packet finds asleep. So while packets pass, but
-//! few, the kernel is asked to keep idle processors spinning (its power management's quality of
-//! service, as real-time test programs do). Under load nobody sleeps, and a processor that spins
-//! takes from its hyperthread sibling: then, and when no packet has passed for a while, the request
-//! is withdrawn. It ends with the process in any case.
+//! An idle processor sleeps, and waking it takes 2 us on a desktop and 50 us on a virtual machine.
+//! A packet on an emulated link wakes two programs more than one on a wire: the loop, and the
+//! receiver, which sleeps when the loop's packet arrives. While a few packets pass, the loop
+//! therefore asks the kernel to keep idle processors spinning (through the power management's
+//! quality of service, as real-time test programs do). Under load no processor sleeps, and one that
+//! spins takes time from its hyperthread sibling: the request is then withdrawn, as it is after a
+//! while without packets. It ends with the process in any case.
 
 use std::fs::File;
 use std::io::Write as _;
 
 use weir_core::Nanos;
 
-/// The request, and what it follows.
+/// The request, and the observations that decide about it.
 #[derive(Debug)]
 pub(super) struct Awake {
-    /// `None` where this process may not ask.
+    /// `None` where this process may not make one.
     request: Option<File>,
     asked: bool,
     period_began: Nanos,
@@ -25,17 +25,17 @@ pub(super) struct Awake {
 }
 
 impl Awake {
-    /// Without a request: nothing is asked of the kernel.
+    /// Never makes a request.
     pub(super) fn off() -> Self {
         Self { request: None, asked: false, period_began: Nanos::ZERO, slept: 0, last_packet: None }
     }
 
-    /// Asks from now on, where the process may. The device grants no latency until a number is
-    /// written.
+    /// Makes requests from now on, where the process may. Until a number is written, the open
+    /// device asks for the lowest latency.
     pub(super) fn when_allowed() -> Self {
         let open = File::options().write(true).open(DEVICE);
         let mut awake = Self { request: open.ok(), ..Self::off() };
-        // Opening it already asks for the least that anyone has asked for.
+        // Opening the device is already a request for no latency at all.
         awake.ask(ANY);
         awake
     }
@@ -51,7 +51,7 @@ impl Awake {
         }
     }
 
-    /// Takes note of a sleep of the loop that ended at `now`.
+    /// Takes note of a sleep of the loop for `span` that ended at `now`.
     #[inline]
     pub(super) fn slept(&mut self, now: Nanos, span: Nanos) {
         if self.request.is_some() {
@@ -62,8 +62,8 @@ impl Awake {
         }
     }
 
-    /// At the end of a period: awake when packets passed lately and the loop slept most of the
-    /// time.
+    /// Decides at the end of a period: processors stay awake when packets passed recently and the
+    /// loop slept most of the time.
     #[cold]
     fn decide(&mut self, now: Nanos) {
         let period = now.since(self.period_began);
@@ -78,7 +78,7 @@ impl Awake {
     }
 
     fn ask(&mut self, latency_us: i32) {
-        // A kernel that takes no request is as if the process might not make one.
+        // A kernel that refuses the request counts like a process that may not make one.
         if self
             .request
             .as_mut()
@@ -90,20 +90,20 @@ impl Awake {
 }
 
 const DEVICE: &str = "/dev/cpu_dma_latency";
-/// No waking time at all is accepted.
+/// A request for no wake-up latency.
 const NONE: i32 = 0;
-/// The kernel's own default: any is.
+/// The kernel's default: any latency is allowed.
 const ANY: i32 = 2_000_000_000;
-/// How often it is decided.
+/// Time between two decisions.
 const PERIOD: Nanos = Nanos::from_millis(20);
-/// Without a packet for so long, nobody minds a slow waking.
+/// After this time without a packet, a slow wake-up harms nothing.
 const QUIET: Nanos = Nanos::from_millis(250);
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// With a file in the device's place: what was asked can be read.
+    /// Writes to a file in place of the device, so that the requests can be read.
     fn fixture(name: &str) -> (Awake, std::path::PathBuf) {
         let path = std::env::temp_dir().join(format!("weir-awake-{}-{name}", std::process::id()));
         let awake = Awake {

@@ -1,4 +1,4 @@
-//! The loop's remote control: change it and look at it while it runs.
+//! The handle on a running loop, which changes it and reads its state.
 
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
@@ -15,7 +15,7 @@ use super::config::LiveError;
 use super::report::{Arrivals, LiveReport, RuleCount, merge_rules};
 use crate::port::AnyPort;
 
-/// A handle on a running loop; clones and threads are free to use it.
+/// A handle on a running loop. It can be cloned and used from any thread.
 #[derive(Clone, Debug)]
 pub struct LiveHandle {
     /// One for each worker.
@@ -34,7 +34,7 @@ pub(super) struct Remote {
 #[error("the link has ended")]
 pub struct Gone;
 
-/// What is done with an engine; done again with the engine of each further worker.
+/// A change of an engine; applied to the engine of each worker.
 pub type Change = Arc<dyn Fn(&mut Emulator, Nanos) + Send + Sync>;
 
 impl LiveHandle {
@@ -42,41 +42,41 @@ impl LiveHandle {
         Self { remotes: remotes.into() }
     }
 
-    /// Makes pipe `id`, or changes it; packets inside stay. It is in force when this returns, so
-    /// the loop must be running.
+    /// Makes or changes pipe `id`; packets inside stay. The change is in force when this returns,
+    /// so the loop must be running.
     pub fn set_pipe(&self, id: u16, config: &PipeConfig) -> Result<(), Gone> {
         self.ask_all(|answer| Command::SetPipe(id, Box::new(config.clone()), answer)).map(|_| ())
     }
 
-    /// Puts other rules in force, after `change` was done with the engine: for each worker both
-    /// happen between two packets. The counters of rules that stay go on; packets inside go on
-    /// where their rule was.
+    /// Puts other rules in force after applying `change` to the engine. On each worker both happen
+    /// between two packets. Rules that stay keep their counters; packets inside continue at their
+    /// rule.
     pub fn set_rules(&self, rules: &Arc<Classifier>, change: &Change) -> Result<(), Gone> {
-        // What comes back are the old rules: to free them takes time that the loop has not.
+        // The answers are the old rules. Freeing them takes time, so this thread does it.
         self.ask_all(|answer| Command::Rules(Arc::clone(rules), Arc::clone(change), answer))
             .map(|_| ())
     }
 
-    /// What each rule has counted, with all workers together, in the order of identities; empty
+    /// The counters of each rule, summed over all workers, in the order of identities; empty
     /// without rules.
     pub fn rule_counts(&self) -> Result<Vec<RuleCount>, Gone> {
         Ok(merge_rules(self.ask_all(Command::RuleCounts)?))
     }
 
-    /// Sets the counters of rules with these identities back to 0; `None` is all.
+    /// Sets the counters of the rules with these identities to 0; `None` means all rules.
     pub fn zero_rules(&self, ids: Option<&[u32]>) -> Result<(), Gone> {
         self.ask_all(|answer| Command::ZeroRules(ids.map(<[_]>::to_vec), answer)).map(|_| ())
     }
 
-    /// The dynamic rules that there are now.
+    /// The current dynamic rules.
     pub fn dynamic_rules(&self) -> Result<Vec<DynamicEntry>, Gone> {
         let (answer, result) = sync_channel(1);
         self.remotes[0].send(Command::Dynamic(answer))?;
         result.recv().map_err(|_| Gone)
     }
 
-    /// Takes other ports in place of those of index `port`, one for each worker: an interface that
-    /// vanished is back. What waited to be sent goes to the new ones.
+    /// Replaces the ports of index `port`, with one for each worker, after an interface has come
+    /// back. Frames that wait to be sent go to the new ports.
     pub fn replace_port(&self, port: usize, with: Vec<AnyPort>) -> Result<(), Gone> {
         let mut answers = Vec::with_capacity(self.remotes.len());
         for (remote, new) in self.remotes.iter().zip(with) {
@@ -87,8 +87,8 @@ impl LiveHandle {
         answers.into_iter().try_for_each(|result| result.recv().map_err(|_| Gone))
     }
 
-    /// Does `work` with the engine of each worker between two packets, and gives the results. It
-    /// must be quick: packets wait.
+    /// Runs `work` on the engine of each worker between two packets, and returns the results. It
+    /// must be quick, because packets wait meanwhile.
     pub fn with_engines<T: Send + 'static>(
         &self,
         work: impl Fn(&mut Emulator, Nanos) -> T + Send + Sync + 'static,
@@ -97,14 +97,14 @@ impl LiveHandle {
         self.ask_all(|answer| {
             let work = Arc::clone(&work);
             Command::Engine(Box::new(move |engine, now| {
-                // Who asked may have gone; then nobody wants the result.
+                // The asking thread may have gone, and the result is then not needed.
                 let _ = answer.send(work(engine, now));
             }))
         })
     }
 
-    /// Does `work` with the engine of the only worker, or of the first one, and gives its result.
-    /// The closure must be quick: packets wait.
+    /// Runs `work` on the engine of the first or only worker, and returns its result. It must be
+    /// quick, because packets wait meanwhile.
     pub fn with_engine<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Emulator, Nanos) -> T + Send + 'static,
@@ -117,7 +117,7 @@ impl LiveHandle {
         result.recv().map_err(|_| Gone)
     }
 
-    /// The results up to now.
+    /// The results so far.
     pub fn report(&self) -> Result<LiveReport, Gone> {
         Ok(LiveReport {
             pipes: self.pipe_stats()?,
@@ -126,9 +126,9 @@ impl LiveHandle {
         })
     }
 
-    /// What each pipe and scheduler has counted, over all its instances and workers, by number. Of
-    /// many, each is as it is at a moment of its own: they are asked for in portions, since packets
-    /// wait.
+    /// The statistics of each pipe and scheduler, over all its instances and workers, by number.
+    /// They are copied in portions, because packets wait meanwhile, so those of many pipes are not
+    /// of one moment.
     pub fn pipe_stats(&self) -> Result<Vec<(u16, LinkStats)>, Gone> {
         let ids = self.with_engines(|engine, _| engine.schedulers().collect::<BTreeSet<_>>())?;
         let ids: Vec<u16> =
@@ -152,11 +152,11 @@ impl LiveHandle {
         Ok(all)
     }
 
-    /// The results up to now but for those of rules and pipes: quick, however many there are.
+    /// The results so far without those of rules and pipes; quick, however many there are.
     pub fn brief_report(&self) -> Result<LiveReport, Gone> {
         let mut parts = self.ask_all(Command::Report)?;
-        // What came in is asked for again where it is in several hands: a packet that one worker
-        // had sent when it reported may have come in at another that had reported before.
+        // With several workers the arrivals are read again: a packet that one worker had sent when
+        // it reported may have arrived at another that had reported before.
         let arrivals = if parts.len() > 1 { self.ask_all(Command::Arrivals)? } else { Vec::new() };
         let others = parts.split_off(1.min(parts.len()));
         let first = parts.pop().ok_or(Gone)?;
@@ -174,7 +174,8 @@ impl LiveHandle {
     }
 
     /// Waits until the observer has seen everything that happened before this call; returns at once
-    /// where there is no observer. Not for the observer itself, which would wait for itself.
+    /// where there is no observer. The observer itself must not call it, since it would wait for
+    /// itself.
     pub fn settle_observer(&self) -> Result<(), Gone> {
         let mut answers = Vec::with_capacity(self.remotes.len());
         for remote in &*self.remotes {
@@ -183,7 +184,7 @@ impl LiveHandle {
             answers.push(result);
         }
         for result in answers {
-            // No answer: there is no observer, or its ring is full of what it has to see.
+            // Without an answer there is no observer, or its ring is full.
             let _ = result.recv();
         }
         Ok(())
@@ -196,7 +197,7 @@ impl LiveHandle {
         outcomes.into_iter().collect()
     }
 
-    /// Asks every worker at once, and waits for all answers.
+    /// Asks every worker at once and waits for all answers.
     fn ask_all<T>(&self, command: impl Fn(SyncSender<T>) -> Command) -> Result<Vec<T>, Gone> {
         let mut answers = Vec::with_capacity(self.remotes.len());
         for remote in &*self.remotes {
@@ -222,15 +223,15 @@ impl Remote {
 
     /// Wakes the worker.
     pub(super) fn wake(&self) {
-        // A full counter means that it is already woken.
+        // A full counter means that the worker is already woken.
         let _ = rustix::io::write(&*self.wake, &1u64.to_ne_bytes());
     }
 }
 
-/// Pipes whose statistics are copied between two packets: of each up to 30 KB.
+/// Pipes whose statistics, of up to 30 KB each, are copied between two packets.
 const PORTION: usize = 8;
 
-/// What a handle asks of a worker.
+/// What a handle asks a worker to do.
 pub(super) enum Command {
     SetPipe(u16, Box<PipeConfig>, SyncSender<()>),
     Rules(Arc<Classifier>, Change, SyncSender<Option<Arc<Classifier>>>),
@@ -247,7 +248,7 @@ pub(super) enum Command {
 
 type Work = Box<dyn FnOnce(&mut Emulator, Nanos) + Send>;
 
-/// A worker's end of the control.
+/// The receiving end of a worker's commands.
 #[derive(Debug)]
 pub(super) struct Inbox {
     commands: Receiver<Command>,
@@ -270,12 +271,12 @@ impl Inbox {
         Some(command)
     }
 
-    /// The descriptor that can be read when there are commands.
+    /// The descriptor that becomes readable when commands arrive.
     pub(super) fn wake(&self) -> &OwnedFd {
         &self.wake
     }
 
-    /// Takes note of having been woken.
+    /// Resets the descriptor after a wake-up.
     pub(super) fn acknowledge(&self) {
         let mut count = [0; 8];
         let _ = rustix::io::read(&*self.wake, &mut count);

@@ -1,4 +1,4 @@
-//! What the loop is told before it starts.
+//! The configuration of the loop.
 
 use std::sync::Arc;
 
@@ -12,9 +12,9 @@ use crate::port::AnyPort;
 
 /// Everything the loop needs. Start from [`LiveConfig::new`] and change what differs.
 pub struct LiveConfig {
-    /// Where frames come in and go out.
+    /// What receives and sends frames.
     pub ports: Vec<AnyPort>,
-    /// Ways from one port to another.
+    /// The paths from one port to another.
     pub lanes: Vec<LaneConfig>,
     /// Pipes to make before the first frame.
     pub pipes: Vec<(u16, PipeConfig)>,
@@ -22,27 +22,27 @@ pub struct LiveConfig {
     pub seed: u64,
     /// Bounds of the engine.
     pub limits: Limits,
-    /// Most bytes of frame buffers in use; frames beyond are dropped as `no_memory`. 512 MiB by
+    /// The most bytes of frame buffers in use; frames beyond are dropped as `no_memory`. 512 MiB by
     /// default.
     pub memory: usize,
-    /// How the last stretch before a release is waited for.
+    /// How the loop waits shortly before a release.
     pub spin: Spin,
     /// Whether to ask for real-time priority.
     pub realtime: Realtime,
-    /// Processor to stay on.
+    /// Processor to run on.
     pub cpu: Option<usize>,
     /// Time between two samples for the observer; 10 ms by default.
     pub sample_period: Nanos,
-    /// Is told of arrivals, departures and samples.
+    /// Sees arrivals, departures and samples.
     pub observer: Option<Box<dyn Observer>>,
-    /// Decide each packet's way through the engine in place of its lane's pipe.
+    /// Decide each packet's path through the engine in place of its lane's pipe.
     pub rules: Option<Arc<Classifier>>,
-    /// Decides which lane a frame takes, by its destination; ports may then feed several lanes.
+    /// Selects a frame's lane by its destination; a port may then feed several lanes.
     pub forwarding: Option<Forwarding>,
     /// Ports of further workers: each has as many as `ports`, on the same interfaces in the same
-    /// order, which share what comes in. A worker is a thread; it has real-time priority only while
-    /// there are fewer of them than processors. Each instance of a pipe or scheduler lives on one
-    /// of them.
+    /// order, among which the kernel distributes the arriving flows. A worker is a thread; it has
+    /// real-time priority only while there are fewer workers than processors. Each instance of a
+    /// pipe or scheduler lives on one of them.
     pub more_workers: Vec<Vec<AnyPort>>,
     /// Whether the loop ends when a port's interface disappears; true by default.
     pub stop_when_port_vanishes: bool,
@@ -116,19 +116,20 @@ impl std::fmt::Debug for LiveConfig {
     }
 }
 
-/// A way from one port to another.
+/// A path from one port to another.
 #[derive(Clone, Debug)]
 pub struct LaneConfig {
     /// Name in results, such as `up`.
     pub name: String,
-    /// Index of the port where frames come in. A port feeds one lane where no [`Forwarding`]
-    /// decides.
+    /// Index of the port that receives its frames. Without a [`Forwarding`] a port feeds one lane
+    /// only.
     pub from: usize,
-    /// Index of the port where they go out.
+    /// Index of the port that sends them.
     pub to: usize,
-    /// The pipe they go through, where there are no rules.
+    /// The pipe that packets take where there are no rules.
     pub pipe: u16,
-    /// Where rules look at them, in this order; nowhere lets them pass.
+    /// The passes in which rules judge its packets, in this order. Without passes all packets are
+    /// sent.
     pub passes: Vec<Pass>,
     /// What happens to offload trains.
     pub gso: Gso,
@@ -137,45 +138,46 @@ pub struct LaneConfig {
 /// What happens to an offload train (a frame of up to 64 KiB that stands for many wire packets).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Gso {
-    /// Every wire packet is shaped by itself; those that leave together leave as one train again.
+    /// Every wire packet is shaped separately; packets that leave together are sent as one train
+    /// again.
     #[default]
     Split,
-    /// The train is one unit in queue and link: quicker, coarser. Loss takes all of it.
+    /// The train is one unit in queue and link: faster, but coarser. A loss drops all of it.
     Whole,
 }
 
-/// How the last stretch before a release is waited for.
+/// How the loop waits shortly before a release.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Spin {
-    /// By spinning for as long as the machine's timers have lately been late, 20 to 300 us.
+    /// It spins for as long as the machine's timers have recently been late, 20 to 300 us.
     #[default]
     Adaptive,
-    /// By spinning for this long.
+    /// It spins for this long.
     Fixed(Nanos),
-    /// By sleeping: packets leave as late as the machine's timers are, and an idle link costs
+    /// It sleeps: packets leave as late as the machine's timers are, and an idle link costs
     /// nothing.
     Off,
 }
 
-/// Whether the loop's thread asks for real-time priority, and that processors stay awake under
+/// Whether the loop's thread asks for real-time priority, and for processors that stay awake under
 /// light traffic.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Realtime {
-    /// Takes it where the system allows and some pipe has a time to keep, and goes on without where
-    /// not.
+    /// Yes, where the system allows it and some pipe has a rate or a delay; otherwise it goes on
+    /// without.
     #[default]
     WhenAllowed,
-    /// Stays an ordinary thread.
+    /// No: it stays an ordinary thread.
     Off,
 }
 
 /// Why a configuration cannot work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
-    /// Nothing to do.
+    /// There is no lane.
     #[error("there is no lane; a link needs at least one direction")]
     NoLanes,
-    /// A lane names a port that is not there.
+    /// A lane names a port that does not exist.
     #[error("lane {lane} names a port that is not there; there are {ports}, counted from 0")]
     NoSuchPort {
         /// The lane.
@@ -193,7 +195,7 @@ pub enum ConfigError {
         /// The port.
         port: usize,
     },
-    /// Frames of a port are sent to a lane that does not begin there.
+    /// Frames of a port are sent to a lane that starts at another port.
     #[error("frames of port {port} are to take lane {lane}, which does not begin at that port")]
     WrongLane {
         /// The port.
@@ -201,10 +203,10 @@ pub enum ConfigError {
         /// The lane.
         lane: u16,
     },
-    /// More lanes than can be named.
+    /// There are more lanes than a frame can name.
     #[error("there are more than 65,535 lanes")]
     TooManyLanes,
-    /// A worker lacks ports, or has too many.
+    /// A worker has too few or too many ports.
     #[error("worker {worker} needs {ports} ports, one for each of the first worker's")]
     WorkerPorts {
         /// The worker, counted from 0.
@@ -212,10 +214,10 @@ pub enum ConfigError {
         /// How many ports the first has.
         ports: usize,
     },
-    /// More passes than a packet can count.
+    /// A lane has more passes than a packet can count.
     #[error("a lane has more than {MOST_PASSES} passes")]
     TooManyPasses,
-    /// Samples too close together.
+    /// The sample period is too short.
     #[error("the sample period is below 100 us; take 100 us or more")]
     SamplePeriod,
 }
@@ -229,17 +231,17 @@ pub enum LiveError {
     /// A worker's thread could not be started.
     #[error("a thread for a further worker could not be started ({0})")]
     Thread(std::io::Error),
-    /// A system call that always works did not.
+    /// A system call failed that always works.
     #[error("{what} failed ({errno})")]
     System {
-        /// What was tried.
+        /// What was attempted.
         what: &'static str,
         /// The error.
         errno: rustix::io::Errno,
     },
 }
 
-/// Most passes of a lane.
+/// The most passes of a lane.
 const MOST_PASSES: usize = 100;
 const DEFAULT_MEMORY: usize = 512 << 20;
 const MIN_SAMPLE_PERIOD: Nanos = Nanos::from_micros(100);

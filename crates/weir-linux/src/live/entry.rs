@@ -153,7 +153,7 @@ impl Entry {
 
     fn post(&mut self, packets: &mut Packets, owner: usize, parcel: Parcel) {
         let Some(exchange) = &mut self.exchange else { return };
-        let Err(Parcel { frame, at, .. }) = exchange.post(owner, parcel) else { return };
+        let Some(Parcel { frame, at, .. }) = exchange.post(owner, parcel) else { return };
         let count = packets_of(&frame);
         // The frame was this worker's until now: it is lost here.
         match packets.adopt(frame, count) {
@@ -175,7 +175,7 @@ impl Entry {
         match packets.adopt(frame, count) {
             // The configuration may have changed meanwhile: then it goes on to another worker.
             Ok(slot) => {
-                self.enter(packets, Batch { slot, segments: 0..count, marked, key, action, at })
+                self.enter(packets, Batch { slot, segments: 0..count, marked, key, action, at });
             }
             Err(_) => packets.lane_mut(lane).dropped(DropReason::NoMemory, wire_packets, bytes),
         }

@@ -41,7 +41,7 @@ struct Peer {
     waiting: bool,
 }
 
-/// A frame on its way to another worker, with what is to be done with its packets.
+/// A frame that moves to another worker, with the action for its packets.
 #[derive(Debug)]
 pub(super) struct Parcel {
     pub(super) frame: Frame,
@@ -91,14 +91,14 @@ impl Exchange {
         (owner != self.me).then_some(owner)
     }
 
-    /// Sends a parcel to another worker; gives it back when the ring is full.
-    pub(super) fn post(&mut self, owner: usize, parcel: Parcel) -> Result<(), Parcel> {
+    /// Sends a parcel to another worker; returns it when the ring is full.
+    pub(super) fn post(&mut self, owner: usize, parcel: Parcel) -> Option<Parcel> {
         let Some(peer) = self.peers[owner].as_mut() else {
             debug_assert!(false, "a worker sends itself a parcel");
-            return Err(parcel);
+            return Some(parcel);
         };
         peer.waiting = true;
-        peer.out.push(parcel).map_err(|rtrb::PushError::Full(parcel)| parcel)
+        peer.out.push(parcel).err().map(|rtrb::PushError::Full(parcel)| parcel)
     }
 
     /// Workers that parcels may come from, this one among them.
@@ -182,7 +182,7 @@ mod tests {
         let mut ends = connect(&wakes);
         let mut pool = BufferPool::default();
         assert!(ends[1].fall_asleep());
-        assert!(ends[0].post(1, parcel(&mut pool)).is_ok());
+        assert!(ends[0].post(1, parcel(&mut pool)).is_none());
         ends[0].wake_peers();
         assert!(!ends[1].asleep.load(Ordering::SeqCst), "the peer has seen that it sleeps");
         assert_eq!(rustix::io::read(&*wakes[1], &mut [0; 8]), Ok(8));

@@ -1,16 +1,17 @@
-//! Which lane a frame takes where a port feeds several: by its destination address.
+//! Selects the lane of a frame by its destination address, where a port feeds several lanes.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The lanes of each port, by the address that frames are for.
+/// The lanes of each port, by destination address.
 #[derive(Clone, Debug, Default)]
 pub struct Forwarding {
     lanes: BTreeMap<(usize, IpAddr), u16>,
 }
 
 impl Forwarding {
-    /// Sends what comes in at `port` for `address` to `lane`; gives the lane that it took before.
+    /// Sends frames that arrive at `port` for `address` to `lane`; returns the lane that they took
+    /// before.
     pub fn insert(&mut self, port: usize, address: IpAddr, lane: u16) -> Option<u16> {
         self.lanes.insert((port, address), lane)
     }
@@ -20,14 +21,14 @@ impl Forwarding {
         self.lanes.iter().map(|(&(port, address), &lane)| (port, address, lane))
     }
 
-    /// The lane of a frame that came in at `port`.
+    /// The lane of a frame that arrived at `port`.
     pub(super) fn lane(&self, port: usize, frame: &[u8]) -> Option<u16> {
         self.lanes.get(&(port, destination(frame)?)).copied()
     }
 }
 
-/// Frames that no lane is for, and their bytes from the network-layer header on: a host that asks
-/// for an address nobody has, or for all of its neighbours.
+/// Frames without a lane, and their bytes from the network-layer header on. A host sends them when
+/// it asks for an address that no host has, or for all of its neighbours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Strays {
     /// Frames.
@@ -75,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_that_are_cut_short_or_for_nobody_have_no_lane() {
+    fn frames_that_are_cut_short_or_have_no_entry_have_no_lane() {
         let mut forwarding = Forwarding::default();
         let _ = forwarding.insert(0, IpAddr::from([0, 0, 0, 0]), 1);
         assert_eq!(forwarding.lane(0, &frame([8, 0], 33)), None);

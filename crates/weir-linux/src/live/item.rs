@@ -1,4 +1,4 @@
-//! Packets on their way to a port, and packets that were lost: what the accounting needs of them.
+//! Packets that are queued for a port, and packets that were lost, as the accounting sees them.
 
 use weir_core::Nanos;
 use weir_core::stats::{DropReason, MarkReason};

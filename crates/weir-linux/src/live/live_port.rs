@@ -1,5 +1,4 @@
-//! A port of the loop: what waits to be sent on it, whether frames may be waiting at it, and its
-//! fault.
+//! A port of the loop, with its queue to the kernel, its readiness and its fault.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -27,7 +26,7 @@ pub(super) struct LivePort {
     fault: Option<Fault>,
     /// The fault that was reported last.
     reported: Option<Fault>,
-    /// What was lost at ports that this one has replaced.
+    /// Frames lost at ports that this one has replaced.
     before: Losses,
     scratch: Box<[[u8; MAX_HEADER_LEN]; BATCH]>,
 }
@@ -65,7 +64,7 @@ impl LivePort {
         self.port.refresh();
     }
 
-    /// What was lost on the way in, at this port and those that it has replaced.
+    /// Frames lost before they were received, at this port and those that it has replaced.
     pub(super) fn losses(&mut self) -> Losses {
         let Losses { kernel_drops, unreadable } = self.port.losses();
         Losses {

@@ -1,22 +1,27 @@
-//! The live loop: frames in, the engine, frames out, on time.
+//! The live loop: it receives frames, submits them to the engine, and sends them when they are due.
 //!
-//! One thread does everything for its ports. It receives a bounded batch from each port, submits
-//! it, releases what is due, and sleeps until shortly before the next event; the rest it spins,
-//! since no timer of the machine is as exact as a packet needs. A *lane* leads from one port to
-//! another through the engine: through one pipe, or where rules say. A port feeds one lane, or
-//! several among which the destination address decides.
+//! One thread serves its ports. It receives a bounded batch from each port that has something to
+//! read, submits it, releases what is due, and sleeps until shortly before the next event. It spins
+//! for the rest, since no timer of the machine is as exact as a packet needs. A *lane* leads from
+//! one port to another through the engine: through one pipe, or where rules say. A port feeds one
+//! lane, or several among which the destination address decides.
 //!
-//! Several threads may share the work: the kernel deals out the flows among their sockets, and each
-//! instance of a pipe or scheduler lives on one of them, to which the others hand its packets. They
-//! share nothing else.
+//! Several threads may share the work: the kernel distributes the flows among their sockets, and
+//! each instance of a pipe or scheduler lives on one of them, to which the others hand its packets.
+//! They share their rings, the dynamic rules, and when to end.
+//!
+//! The files import one another in one direction: `packets` (the frames inside and the accounting
+//! of their `lane`s), `ports`, `entry` (the emulator, behind the rings of `exchange`), `passes`
+//! (the rules), `emulation` (one step of all that), `worker` (the loop), `team` (several of them).
+//! An observer sees packets through `tap` and `monitor`, on a thread of its own.
 //!
 //! Every frame on a lane is a packet like all others, as on a real link: ARP, neighbour discovery
-//! and multicast wait in the queue, take their time on the link and may be lost. A frame that no
-//! header parser understands passes as opaque bytes.
+//! and multicast wait in the queue, take time on the link and may be lost. A frame that no header
+//! parser understands passes as opaque bytes.
 //!
 //! **Invariant:** for each lane `packets_in + duplicated = packets_out + Σ drops + backlog`, where
-//! a packet is *out* when the kernel has taken it. The loop counts this itself, in wire packets, so
-//! that a frame the kernel refused is a drop.
+//! a packet counts as *out* when the kernel has taken it. The loop counts this itself, in wire
+//! packets, so that a frame that the kernel refused is a drop.
 
 mod awake;
 mod commands;

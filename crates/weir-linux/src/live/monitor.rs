@@ -78,8 +78,8 @@ impl Monitor {
         match record {
             Record::Arrival { lane, segments, len, at } => {
                 reader.frame(len, &mut self.sketch, |frame| {
-                    observer.on_arrival(&ArrivalEvent { lane, at, frame, segments })
-                })
+                    observer.on_arrival(&ArrivalEvent { lane, at, frame, segments });
+                });
             }
             Record::Departure { lane, len, at, due, arrived, dequeued, outcome } => {
                 reader.frame(len, &mut self.sketch, |frame| {

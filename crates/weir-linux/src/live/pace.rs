@@ -1,36 +1,36 @@
-//! Waiting for the next event: asleep while it is far, spinning while it is near.
+//! Waiting for the next event: asleep while it is far away, spinning while it is near.
 //!
-//! A sleeping thread wakes 20 to 300 us late, depending on the machine and what else it does; a
-//! spinning one is on time but costs a processor. The loop therefore sleeps until a margin before
-//! the event. The adaptive margin follows the lateness that sleeps have shown: it rises by a
-//! quarter of what was missing and shrinks by 1/256 of its surplus, which settles where about one
-//! sleep in sixty or fewer is later than the margin.
+//! A sleeping thread wakes 20 to 300 us late, depending on the machine and its load. A spinning
+//! thread is on time but occupies a processor. The loop therefore sleeps until a margin before the
+//! event. The adaptive margin follows the observed lateness of sleeps: it rises by a quarter of
+//! what was missing and shrinks by 1/256 of its surplus, so that it settles where one sleep in
+//! sixty, or fewer, is later than the margin.
 //!
-//! With real-time priority a loop that never sleeps is punished: the kernel takes its processor
-//! away for 50 ms of every second, so that others live (`sched_rt_runtime_us`, or the fair server,
-//! which makes up for what others did not get of their 50 ms). The loop therefore rests by itself,
-//! 70 us in somewhat less than a millisecond: some packets leave that much late, instead of a
-//! second's worth of 50 ms.
+//! A loop with real-time priority that never sleeps is punished: the kernel takes its processor
+//! away for 50 ms of every second in favour of other threads (`sched_rt_runtime_us`, or the fair
+//! server, which makes up for what they did not get of their 50 ms). The loop therefore rests
+//! voluntarily, 70 us in somewhat less than a millisecond. Some packets then leave that much late,
+//! instead of 50 ms late once a second.
 
 use weir_core::Nanos;
 
 use super::config::Spin;
 
-/// How to wait.
+/// How the loop waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wait {
-    /// Not at all: look again.
+    /// It does not wait but looks again.
     Spin,
-    /// Asleep until this time, unless a frame comes.
+    /// It sleeps until this time, unless a frame arrives.
     Sleep(Nanos),
 }
 
-/// Decides how to wait, and learns.
+/// Decides how to wait, and learns from past sleeps.
 #[derive(Debug)]
 pub(super) struct Pacer {
     spin: Spin,
     margin: Nanos,
-    /// When the loop slept last.
+    /// When the loop last slept.
     rested: Nanos,
 }
 
@@ -47,7 +47,7 @@ impl Pacer {
     /// How to wait at `now` for an event at `next`.
     pub(super) fn plan(&self, now: Nanos, next: Nanos) -> Wait {
         let until = next.saturating_sub(self.margin);
-        // A sleep shorter than a system call takes is none.
+        // A sleep that is shorter than a system call is not worth it.
         if until <= now.saturating_add(SHORTEST) && !(self.spin == Spin::Off && next > now) {
             Wait::Spin
         } else {
@@ -55,7 +55,8 @@ impl Pacer {
         }
     }
 
-    /// Learns from a sleep that was to end at `wanted` and, with no frame to end it, did at `woke`.
+    /// Learns from a sleep that was to end at `wanted` and ended at `woke`, without a frame that
+    /// ended it.
     pub(super) fn overslept(&mut self, wanted: Nanos, woke: Nanos) {
         if self.spin != Spin::Adaptive {
             return;
@@ -71,7 +72,7 @@ impl Pacer {
     }
 
     /// Whether a loop with real-time priority must rest at `now`, with the next event at `next`:
-    /// soon where nothing is due, at once when it has been awake for too long.
+    /// soon when nothing is due, at once when it has been awake for too long.
     pub(super) fn must_rest(&self, now: Nanos, next: Nanos) -> bool {
         let awake = now.since(self.rested);
         awake >= LONGEST_AWAKE || (awake >= LONG_AWAKE && next.since(now) >= ROOM_TO_REST)
@@ -82,21 +83,21 @@ impl Pacer {
         self.rested = now;
     }
 
-    /// How long before an event the loop spins.
+    /// How long before an event the loop starts to spin.
     pub(super) fn margin(&self) -> Nanos {
         self.margin
     }
 }
 
-/// How long a rest is.
+/// The length of a rest.
 pub(super) const REST: Nanos = Nanos::from_micros(70);
-/// After this long awake the loop rests when nothing is due for [`ROOM_TO_REST`].
+/// After this time awake the loop rests when nothing is due for [`ROOM_TO_REST`].
 const LONG_AWAKE: Nanos = Nanos::from_micros(500);
-/// After this long awake it rests in any case: with [`REST`], and what switching takes of it, well
-/// over a twentieth of the time, which is what the kernel wants.
+/// After this time awake it rests in any case. [`REST`], with the time for switching, is then well
+/// over a twentieth of the time, which is what the kernel demands.
 const LONGEST_AWAKE: Nanos = Nanos::from_micros(850);
 const ROOM_TO_REST: Nanos = Nanos::from_micros(120);
-/// Margin before anything was learnt.
+/// The margin before the first sleep.
 const START: Nanos = Nanos::from_micros(80);
 const LEAST: Nanos = Nanos::from_micros(20);
 const MOST: Nanos = Nanos::from_micros(300);

@@ -1,4 +1,4 @@
-//! The packets inside a worker: their frames, and the accounting of the lanes that they are on.
+//! The packets inside a worker: their frames, and the accounting of their lanes.
 
 use weir_core::Nanos;
 use weir_core::stats::DropReason;
@@ -13,13 +13,13 @@ use super::wire::{alter, materialise};
 use crate::arena::{Arena, BufferPool, Frame, NoRoom};
 use crate::port::Ingress;
 
-/// Frames in memory, their lanes, and what is said of them to an observer.
+/// Frames in memory, their lanes, and the observer's tap.
 #[derive(Debug)]
 pub(super) struct Packets {
     arena: Arena,
     lanes: Vec<Lane>,
     tap: Option<Tap>,
-    /// Where packets are put together.
+    /// Scratch memory for one packet.
     sketch: Vec<u8>,
 }
 
@@ -27,7 +27,7 @@ pub(super) struct Packets {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stored {
     pub(super) slot: u32,
-    /// References to it: one for each packet that the engine handles by itself.
+    /// References to it: one for each packet that the engine handles separately.
     pub(super) references: u16,
 }
 

@@ -190,8 +190,8 @@ pub(super) fn goes_on(packets: &Packets, departure: &Departure) -> bool {
         .is_some_and(|journey| journey.hops > 0)
 }
 
-/// Gives an additional copy that is judged again a frame of its own, since it goes its own way from
-/// here; `None` without memory.
+/// Moves an additional copy that is judged again into a frame of its own, since its path differs from
+/// the original's from here on; `None` without memory.
 pub(super) fn part_from_original(packets: &mut Packets, departure: &Departure) -> Option<u32> {
     let (slot, segment) = unpack(departure.frame);
     let frame = packets.frame(slot)?;

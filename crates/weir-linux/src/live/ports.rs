@@ -51,7 +51,7 @@ impl Ports {
         self.ports.iter_mut()
     }
 
-    /// What was lost on the way in, by port.
+    /// Frames lost before they were received, by port.
     pub(super) fn losses(&mut self) -> Vec<Losses> {
         self.ports.iter_mut().map(LivePort::losses).collect()
     }

@@ -1,4 +1,4 @@
-//! What the loop says afterwards, and in between when asked.
+//! The results of the loop, at its end or while it runs.
 
 use weir_core::Nanos;
 use weir_core::histogram::Histogram;
@@ -8,10 +8,10 @@ use weir_rules::classify::RuleCounters;
 use super::forwarding::Strays;
 use crate::port::Fault;
 
-/// The loop's results, at the end or up to now.
+/// The loop's results, at the end or so far.
 #[derive(Clone, Debug)]
 pub struct LiveReport {
-    /// When the loop began, on the monotonic clock.
+    /// When the loop started, on the monotonic clock.
     pub started: Nanos,
     /// When this report was made, on the monotonic clock.
     pub at: Nanos,
@@ -21,26 +21,26 @@ pub struct LiveReport {
     pub events: Vec<LiveEvent>,
     /// Whether the loop ran with real-time priority.
     pub realtime: bool,
-    /// How long before a release the loop spins now.
+    /// How long before a release the loop now starts to spin.
     pub spin_margin: Nanos,
     /// Why the loop ended; `None` while it runs.
     pub stopped: Option<StopReason>,
-    /// How many threads shared the work.
+    /// The number of workers.
     pub workers: usize,
-    /// What each rule has counted, in the order of identities; empty without rules.
+    /// The counters of each rule, in the order of identities; empty without rules.
     pub rules: Vec<RuleCount>,
-    /// What each pipe and scheduler has counted, over all its instances, by number.
+    /// The statistics of each pipe and scheduler, over all its instances, by number.
     pub pipes: Vec<(u16, LinkStats)>,
     /// Packets that rules sent to a pipe or queue that does not exist.
     pub unrouted: u64,
-    /// Frames that came in at a port without a lane for them, and were dropped; no part of any
+    /// Frames that arrived at a port without a lane for them, and were dropped; not part of any
     /// lane's counters.
     pub strays: Strays,
     /// Frames that the observer did not see because it was too slow.
     pub unobserved: u64,
 }
 
-/// What a rule has counted.
+/// The counters of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RuleCount {
     /// The rule's identity in its ruleset; that of the default rule is
@@ -50,7 +50,7 @@ pub struct RuleCount {
     pub counters: RuleCounters,
 }
 
-/// What has come in on a lane up to a moment.
+/// The arrivals on a lane up to one moment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Arrivals {
     packets: u64,
@@ -69,8 +69,8 @@ impl Arrivals {
 }
 
 impl LiveReport {
-    /// The workers' reports as one. `arrivals`, where there are any, are each worker's of a later
-    /// moment, by lane; packets that came in meanwhile count as inside.
+    /// Merges the workers' reports. `arrivals`, if any, are those of each worker at a later moment,
+    /// by lane; packets that arrived in between count as inside.
     pub(super) fn merge(first: Self, others: Vec<Self>, arrivals: &[Vec<Arrivals>]) -> Self {
         let mut whole = first;
         for part in others {
@@ -103,13 +103,13 @@ impl LiveReport {
         self.strays.frames += part.strays.frames;
         self.strays.bytes += part.strays.bytes;
         self.unobserved += part.unobserved;
-        // What ended the first worker ends the others, who were then asked to.
+        // The reason that ended one worker counts; the other workers were then asked to stop.
         self.stopped = match (self.stopped, part.stopped) {
             (Some(StopReason::Asked), other) => other.or(Some(StopReason::Asked)),
             (own, other) => own.or(other),
         };
         for event in part.events {
-            // Each worker sees what happens to an interface.
+            // Every worker reports the same event of an interface.
             if !self
                 .events
                 .iter()
@@ -141,7 +141,7 @@ impl LaneReport {
     }
 }
 
-/// The workers' counts of the same rules as one.
+/// Merges the workers' counters of the same rules.
 pub(super) fn merge_rules(parts: Vec<Vec<RuleCount>>) -> Vec<RuleCount> {
     let mut all: Vec<RuleCount> = parts.into_iter().flatten().collect();
     all.sort_by_key(|count| count.id);
@@ -162,9 +162,9 @@ pub(super) fn merge_rules(parts: Vec<Vec<RuleCount>>) -> Vec<RuleCount> {
 pub struct LaneReport {
     /// The lane's name.
     pub name: String,
-    /// Interface where frames came in.
+    /// Interface on which frames arrived.
     pub from: String,
-    /// Interface where they went out.
+    /// Interface on which they were sent.
     pub to: String,
     /// The lane's pipe, where there are no rules.
     pub pipe: u16,
@@ -172,17 +172,17 @@ pub struct LaneReport {
     /// sent. `reordered` and `peak_queue_packets` are those of the lane's pipe; 0 where rules decide
     /// the route, since each pipe in [`LiveReport::pipes`] has its own.
     pub counters: LinkCounters,
-    /// Time in the queue, of every packet that came out of the engine without being lost, ns.
+    /// Time in the queue of every packet that left the engine and was not lost, ns.
     pub queue_ns: Histogram,
     /// Time from arrival to intended release, of the same packets, ns.
     pub total_ns: Histogram,
-    /// How much later than intended the kernel had taken each packet, ns.
+    /// How much later than intended the kernel took each packet, ns.
     pub lateness: Histogram,
     /// Packets that left more than 1 ms late.
     pub late_1ms: u64,
     /// Frames that the kernel dropped before the loop could read them; not part of `counters`.
     pub rx_kernel_drops: u64,
-    /// Frames whose offload the kernel could not tell; not part of `counters`.
+    /// Frames that the kernel could not pass on because of their offload; not part of `counters`.
     pub rx_unreadable: u64,
     /// Packets that no rule sent into a pipe or queue; part of `counters`.
     pub passed: u64,
@@ -204,7 +204,7 @@ pub struct LiveEvent {
 /// Why the loop ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StopReason {
-    /// It was asked to.
+    /// A handle or the stop flag asked it to.
     Asked,
     /// The interface of this port disappeared.
     PortVanished(usize),

@@ -1,5 +1,4 @@
-//! The place of an interface that is not there: nothing comes from it, and what is sent to it is
-//! lost and counted.
+//! A port without an interface: it receives nothing, and what is sent to it is lost and counted.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -15,7 +14,7 @@ pub struct AbsentPort {
 }
 
 impl AbsentPort {
-    /// The place of the interface called `name`.
+    /// A port in place of the interface called `name`.
     ///
     /// # Errors
     /// No descriptor is left.

@@ -1,4 +1,4 @@
-//! Ports: where frames come in and go out.
+//! Ports: what receives and sends frames.
 //!
 //! A port receives and sends whole batches, with offload state (partial checksums, trains) in a
 //! virtio-net header beside each frame. Constructors act in the calling thread's network namespace;
@@ -28,7 +28,7 @@ pub enum AnyPort {
     Packet(PacketPort),
     /// A TAP device of our own.
     Tap(TapPort),
-    /// An interface that is not there.
+    /// An interface that does not exist now.
     Absent(AbsentPort),
 }
 
@@ -55,8 +55,8 @@ impl AnyPort {
         }
     }
 
-    /// Receives up to [`BATCH`] frames without waiting and appends them to `out`; gives whether there
-    /// may be more, `false` when there were none left.
+    /// Receives up to [`BATCH`] frames without waiting and appends them to `out`. Returns whether
+    /// there may be more: `false` when none was left.
     ///
     /// # Errors
     /// The port is down or gone; frames received before that are in `out`.
@@ -72,8 +72,8 @@ impl AnyPort {
         }
     }
 
-    /// Sends up to [`BATCH`] frames without waiting; gives how many were taken and why it stopped,
-    /// if it did.
+    /// Sends up to [`BATCH`] frames without waiting; returns how many were taken, and why it
+    /// stopped, if it did.
     pub fn send(&mut self, messages: &[Message<'_>]) -> (usize, Option<SendError>) {
         match self {
             Self::Packet(port) => port.send(messages),
@@ -82,7 +82,7 @@ impl AnyPort {
         }
     }
 
-    /// Looks again at what may change about the interface; to be called now and then.
+    /// Reads again what may change about the interface; to be called now and then.
     pub fn refresh(&mut self) {
         match self {
             Self::Packet(port) => port.refresh(),
@@ -91,7 +91,7 @@ impl AnyPort {
         }
     }
 
-    /// Frames lost on the way in since the port was opened.
+    /// Frames that were lost before they were received, since the port was opened.
     pub fn losses(&mut self) -> Losses {
         match self {
             Self::Packet(port) => port.losses(),
@@ -123,12 +123,12 @@ impl From<TapPort> for AnyPort {
     }
 }
 
-/// A frame that came in.
+/// A received frame.
 #[derive(Debug)]
 pub struct Ingress {
-    /// Its memory.
+    /// The memory that holds it.
     pub buffer: Buffer,
-    /// Where the frame begins.
+    /// Where the frame starts in it.
     pub start: usize,
     /// Bytes of the frame.
     pub len: usize,
@@ -136,21 +136,21 @@ pub struct Ingress {
     pub vnet: [u8; VNET_LEN],
     /// It was longer than any buffer, and its end is missing.
     pub truncated: bool,
-    /// When it came to the interface, on the monotonic clock, where the port can tell: before it
-    /// was read.
+    /// When it arrived at the interface, on the monotonic clock, if the port knows: before it was
+    /// read.
     pub arrived: Option<Nanos>,
 }
 
-/// Frames that a port lost before the loop saw them.
+/// Frames that a port lost before the loop received them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Losses {
-    /// Dropped by the kernel because nobody read in time.
+    /// Dropped by the kernel because they were not read in time.
     pub kernel_drops: u64,
-    /// Refused by the kernel because their offload cannot be told to a program.
+    /// Refused by the kernel because their offload has no form that a program can read.
     pub unreadable: u64,
 }
 
-/// What ails a port.
+/// The fault of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// The interface was set down; it may come up again.
@@ -159,7 +159,7 @@ pub enum Fault {
     /// The interface was deleted, or moved to another namespace.
     #[error("the interface is gone: it was deleted or moved to another network namespace")]
     Vanished,
-    /// Something else.
+    /// Another error.
     #[error("the interface cannot be read or written ({0})")]
     System(Errno),
 }
@@ -167,9 +167,9 @@ pub enum Fault {
 /// Why sending stopped at a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendError {
-    /// No room now; the same frame may be sent later.
+    /// There is no room now; the same frame may be sent later.
     Busy,
-    /// This frame is not for this interface: too large, or malformed.
+    /// The interface does not take this frame: it is too large, or malformed.
     Refused,
     /// The port is down or gone.
     Fault(Fault),
@@ -193,14 +193,14 @@ pub enum OpenError {
     /// A privilege is missing.
     #[error("{what} on {name} needs {capability}; run as root, or let Weir make a user namespace")]
     NotAllowed {
-        /// What was tried.
+        /// What was attempted.
         what: &'static str,
         /// The interface.
         name: String,
         /// The capability.
         capability: &'static str,
     },
-    /// `/dev/net/tun` is missing or not openable.
+    /// `/dev/net/tun` is missing or cannot be opened.
     #[error("/dev/net/tun cannot be opened ({0}); load the `tun` module or use packet sockets")]
     NoTun(Errno),
     /// The interface is not an Ethernet one.
@@ -209,7 +209,7 @@ pub enum OpenError {
         /// The interface.
         name: String,
     },
-    /// It cannot be shared among several workers.
+    /// The interface cannot be shared among several workers.
     #[error(
         "{name} is a TAP device, which one thread serves; take packet sockets for several workers (--backend packet)"
     )]
@@ -220,7 +220,7 @@ pub enum OpenError {
     /// Another system call failed.
     #[error("{what} failed on {name} ({errno})")]
     System {
-        /// What was tried.
+        /// What was attempted.
         what: &'static str,
         /// The interface.
         name: String,

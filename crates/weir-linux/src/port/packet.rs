@@ -1,9 +1,9 @@
 //! A packet socket on an existing interface.
 //!
-//! Frames come with virtio-net headers, so that trains arrive whole and checksums may be partial;
-//! the VLAN tag that the kernel takes out of a frame is put back. Frames that the socket itself or
-//! others send on the interface are not received. Sending goes past the interface's queueing
-//! discipline: the engine is the queue.
+//! Frames come with virtio-net headers, so that trains arrive whole and checksums may be partial.
+//! The VLAN tag that the kernel removes from a frame is inserted again. Frames that the socket
+//! itself or other programs send on the interface are not received. Sending bypasses the
+//! interface's queueing discipline: the engine is the queue.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -26,13 +26,14 @@ pub struct PacketPort {
     interface: u32,
     slots: Slots,
     received: Box<[Received; BATCH]>,
-    /// Frames to ask for: follows how many came, since an idle call should not prepare 64 messages.
+    /// Frames to ask for. It follows the number of frames received, so that an idle call does not
+    /// prepare 64 messages.
     ask: usize,
     losses: Losses,
-    /// Wall time less monotonic time.
+    /// Wall-clock time minus monotonic time.
     wall_offset: Nanos,
     promiscuous: bool,
-    /// The sockets among which the kernel deals out the interface's frames.
+    /// The group of sockets among which the kernel distributes the interface's frames.
     group: Option<u16>,
 }
 
@@ -85,8 +86,8 @@ impl PacketPort {
     }
 
     /// Opens another port on the same interface. From now on each of them receives a part of the
-    /// frames: those of a flow, in both directions, always the same port. The later fragments of a
-    /// datagram are a flow of their own.
+    /// frames: those of a flow, in both directions, always at the same port. The later fragments of
+    /// a datagram are a flow of their own.
     ///
     /// # Errors
     /// The kernel refuses, or the interface is gone.
@@ -106,7 +107,7 @@ impl PacketPort {
         let mut port = match packet::namespace(self.socket.as_fd()) {
             Ok(place) => match NetNs::of(place).enter(|| Ok::<_, std::io::Error>(open())) {
                 Ok(opened) => opened?,
-                // A thread that has given that privilege up stays where it opens ports.
+                // A thread without that privilege stays in the namespace in which it opens ports.
                 Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => open()?,
                 Err(error) => {
                     return Err(failed("entering the namespace of")(
@@ -114,7 +115,8 @@ impl PacketPort {
                     ));
                 }
             },
-            // Without that privilege no namespace was made: the interface is one of the caller's.
+            // Without that privilege no namespace was made: the interface is in the caller's
+            // namespace.
             Err(_) => open()?,
         };
         packet::join_group(port.socket.as_fd(), group)
@@ -127,7 +129,8 @@ impl PacketPort {
         Ok(port)
     }
 
-    /// Throws away what was received before the socket shared with others: they have it too.
+    /// Discards what was received before the socket joined the group: the other members have it
+    /// too.
     fn discard(&mut self) {
         let mut pool = BufferPool::default();
         let mut frames = Vec::new();
@@ -140,7 +143,7 @@ impl PacketPort {
     }
 
     /// Receives frames for any station, not only for the interface's own address, for as long as
-    /// the port lives: what a bridge needs.
+    /// the port lives. A bridge needs this.
     ///
     /// # Errors
     /// The kernel refuses.
@@ -174,8 +177,8 @@ impl PacketPort {
                 }
                 Err(Errno::INTR | Errno::NOBUFS) => return Ok(true),
                 Err(Errno::INVAL) => {
-                    // One frame whose offload has no virtio-net form; the kernel has taken it off
-                    // the queue.
+                    // The offload of one frame has no virtio-net form. The kernel has removed the
+                    // frame from the queue.
                     self.losses.unreadable += 1;
                     return Ok(true);
                 }
@@ -216,7 +219,7 @@ impl PacketPort {
         (sent, None)
     }
 
-    /// Follows the wall clock, in which the kernel gives its times.
+    /// Follows changes of the wall clock, which gives the kernel's timestamps.
     pub(super) fn refresh(&mut self) {
         self.wall_offset = clock::wall_offset();
     }
@@ -228,7 +231,7 @@ impl PacketPort {
         self.losses
     }
 
-    /// Tells an interface that is down from one that is gone.
+    /// Distinguishes an interface that is down from one that is gone.
     fn fault(&self, errno: Errno) -> Fault {
         match errno {
             Errno::NETDOWN | Errno::NXIO | Errno::NODEV => {
@@ -248,8 +251,8 @@ impl AsFd for PacketPort {
     }
 }
 
-/// Puts a VLAN tag back behind the two addresses, and moves the offload header's offsets with what
-/// is behind it.
+/// Inserts a VLAN tag behind the two addresses, and moves the offsets of the offload header that
+/// point behind it.
 fn insert_tag(frame: &mut Ingress, (protocol, control): (u16, u16)) {
     if frame.len < ADDRESSES || frame.start < TAG {
         return;
@@ -282,9 +285,9 @@ const ADDRESSES: usize = 12;
 const TAG: usize = 4;
 /// VIRTIO_NET_HDR_F_NEEDS_CSUM.
 const NEEDS_CSUM: u8 = 1;
-/// Fewest frames to ask for.
+/// The fewest frames to ask for.
 const MIN_ASK: usize = 8;
-/// The kernel charges each frame's bookkeeping too, so that this holds some 25,000 small frames: 40
+/// The kernel also charges its overhead for each frame, so this holds some 25,000 small frames: 40
 /// ms at 600,000 per second.
 const RECEIVE_BUFFER: usize = 16 << 20;
 /// Enough for the largest batch of trains.

@@ -1,8 +1,8 @@
 //! Receive buffers that wait to be filled.
 //!
-//! Nobody knows how long the next frame is. Each slot therefore offers a small buffer and, behind
-//! it, a large one: an ordinary frame fills the small one and costs nothing more; a train spills
-//! into the large one, and its first two kilobytes are copied in front.
+//! The length of the next frame is unknown. Each slot therefore offers a small buffer and, behind
+//! it, a large one. An ordinary frame fills the small one and costs nothing more. A train spills
+//! into the large one, and its first two kilobytes are copied in front of the rest.
 
 use crate::arena::{Buffer, BufferPool, HEADROOM, SMALL};
 use crate::port::{BATCH, Ingress};
@@ -28,7 +28,7 @@ impl Slots {
         })
     }
 
-    /// Takes frame `index` out of its slot, and makes the slot ready for another.
+    /// Takes frame `index` out of its slot, and prepares the slot for another.
     pub(super) fn take(
         &mut self,
         index: usize,

@@ -1,6 +1,8 @@
-//! A TAP device of our own: what a namespace sends comes in, what goes out the namespace receives.
+//! A TAP device of our own: it receives what its namespace sends, and the namespace receives what
+//! it sends.
 //!
-//! One copy less than a packet socket on a veth pair, and the device vanishes with its descriptor.
+//! It saves one copy compared with a packet socket on a veth pair, and it vanishes with its
+//! descriptor.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -17,19 +19,19 @@ use crate::sys::{interface_mtu, tun};
 #[derive(Debug)]
 pub struct TapPort {
     device: OwnedFd,
-    /// A socket in the device's namespace, to ask for its MTU.
+    /// A socket in the device's namespace, to read its MTU.
     control: OwnedFd,
     name: String,
     slots: Slots,
-    /// Largest frame the device is told to take, from the link header on; the kernel itself does
-    /// not check.
+    /// The largest frame that is passed to the device, from the link header on; the kernel does not
+    /// check.
     limit: usize,
 }
 
 impl TapPort {
-    /// Makes a TAP device in the calling thread's network namespace; `name` may hold `%d` for a
-    /// number of the kernel's choice. It is made down and with an MTU of 1500; a change of the MTU
-    /// is noticed within a second.
+    /// Makes a TAP device in the calling thread's network namespace. `name` may contain `%d` for a
+    /// number that the kernel chooses. The device is down at first and has an MTU of 1500; a change
+    /// of the MTU is noticed within a second.
     ///
     /// # Errors
     /// `/dev/net/tun` cannot be opened, CAP_NET_ADMIN is missing, or the name is taken.
@@ -60,7 +62,7 @@ impl TapPort {
         &self.name
     }
 
-    /// Looks up the device's MTU, above which single frames are refused.
+    /// Reads the device's MTU, above which single frames are refused.
     pub(super) fn refresh(&mut self) {
         if let Ok(mtu) = interface_mtu(&self.control, &self.name) {
             self.limit = mtu as usize + LINK_HEADER;
@@ -132,5 +134,5 @@ fn fault(errno: Errno) -> Fault {
 const DEFAULT_MTU: usize = 1500;
 /// Ethernet header and one VLAN tag, which does not count towards an MTU.
 const LINK_HEADER: usize = 18;
-/// Reads in one batch: each is a system call, and packets that are due wait for them.
+/// Reads in one batch. Each is a system call, and packets that are due wait for them.
 const READS: usize = 32;

@@ -1,11 +1,10 @@
 //! Giving up what a daemon needs only at its start: capabilities, new privileges, and most system
 //! calls.
 //!
-//! Capabilities belong to threads: each thread gives up its own, and those it starts later have no
-//! more. The filter of system calls is for all threads at once. It names what is allowed;
-//! everything else fails with `EPERM`. Nothing in it lets a program be started, a namespace entered
-//! or made, a file system mounted, another process looked into, or a program be loaded into the
-//! kernel.
+//! Capabilities belong to threads: each thread gives up its own, and threads that it starts later
+//! have no more than it. The filter of system calls applies to all threads at once. It lists the
+//! allowed calls; all others fail with `EPERM`. No allowed call starts a program, enters or makes a
+//! namespace, mounts a file system, inspects another process, or loads a program into the kernel.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -33,11 +32,11 @@ pub enum ConfineError {
     Install(#[from] seccompiler::Error),
 }
 
-/// Reduces the calling thread to the capabilities in `keep` that it has, for good: no program that
+/// Reduces the calling thread for good to those capabilities in `keep` that it has: no program that
 /// it might start could regain any.
 ///
 /// # Errors
-/// What the kernel answers.
+/// The kernel's error.
 pub fn keep_only(keep: CapabilitySet) -> Result<(), ConfineError> {
     let reduce = || {
         let held = rustix::thread::capabilities(None)?;
@@ -45,7 +44,7 @@ pub fn keep_only(keep: CapabilitySet) -> Result<(), ConfineError> {
             for capability in
                 CapabilitySet::all().iter().filter(|capability| !keep.contains(*capability))
             {
-                // One that this kernel does not know cannot be regained either.
+                // A capability that this kernel does not know cannot be regained either.
                 let _ = rustix::thread::remove_capability_from_bounding_set(capability);
             }
         }
@@ -69,7 +68,7 @@ pub fn keep_only(keep: CapabilitySet) -> Result<(), ConfineError> {
 /// daemon needs.
 ///
 /// # Errors
-/// The kernel has no such filters, or a thread has one of its own already.
+/// The kernel has no such filters, or a thread already has a filter of its own.
 pub fn filter_system_calls() -> Result<(), ConfineError> {
     let arch = std::env::consts::ARCH.try_into()?;
     let allowed: BpfProgram = SeccompFilter::new(
@@ -79,7 +78,7 @@ pub fn filter_system_calls() -> Result<(), ConfineError> {
         arch,
     )?
     .try_into()?;
-    // The flags of clone3 lie in memory, where a filter cannot look. With ENOSYS the C library uses
+    // The flags of clone3 are in memory, which a filter cannot read. With ENOSYS the C library uses
     // clone.
     let no_clone3 = BTreeMap::from([(libc::SYS_clone3, Vec::new())]);
     let refused: BpfProgram = SeccompFilter::new(
@@ -98,7 +97,7 @@ type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 fn rules() -> Result<Rules, seccompiler::BackendError> {
     let plain = ALLOWED.iter().chain(LEGACY).copied().chain([libc::SYS_clone3]);
     let mut rules: Rules = plain.map(|call| (call, Vec::new())).collect();
-    // Threads, and no namespaces.
+    // Threads are allowed, namespaces are not.
     let namespaces = (libc::CLONE_NEWUSER
         | libc::CLONE_NEWNS
         | libc::CLONE_NEWNET
@@ -126,7 +125,7 @@ fn rules() -> Result<Rules, seccompiler::BackendError> {
     Ok(rules)
 }
 
-/// What the daemon calls, and what the C library and the runtime call for it.
+/// The calls of the daemon, and those that the C library and the runtime make for it.
 const ALLOWED: &[i64] = &[
     // Descriptors and files: the state directory, the rules to reload, the token.
     libc::SYS_read,
@@ -159,7 +158,7 @@ const ALLOWED: &[i64] = &[
     libc::SYS_dup3,
     libc::SYS_pipe2,
     libc::SYS_ioctl,
-    // Sockets; of which families is said above.
+    // Sockets; the families are restricted above.
     libc::SYS_socketpair,
     libc::SYS_bind,
     libc::SYS_connect,
@@ -234,7 +233,7 @@ const ALLOWED: &[i64] = &[
     libc::SYS_sched_get_priority_max,
     libc::SYS_sched_get_priority_min,
     libc::SYS_getcpu,
-    // What the process may use, and where it runs.
+    // Resource limits and processors.
     libc::SYS_prlimit64,
     libc::SYS_getrusage,
     libc::SYS_sysinfo,
@@ -243,7 +242,7 @@ const ALLOWED: &[i64] = &[
     libc::SYS_umask,
 ];
 
-/// Calls that newer architectures leave out and C libraries still make on this one.
+/// Calls that newer architectures lack and that C libraries still make on this one.
 #[cfg(target_arch = "x86_64")]
 const LEGACY: &[i64] = &[
     libc::SYS_open,
@@ -268,8 +267,8 @@ const LEGACY: &[i64] = &[libc::SYS_accept];
 mod tests {
     use super::*;
 
-    /// The filter is for a whole process and for good, so this test runs itself again as a process
-    /// of its own.
+    /// The filter applies to a whole process for good, so this test runs itself again as a separate
+    /// process.
     #[test]
     fn a_confined_process_works_and_can_start_no_program() {
         let own_name = "process::confine::tests::a_confined_process_works_and_can_start_no_program";
@@ -303,7 +302,7 @@ mod tests {
             std::process::Command::new("true").status().map(|_| ()).map_err(|e| e.kind()),
             refused
         );
-        // What is left: threads, files, sockets, time.
+        // Still allowed: threads, files, sockets, time.
         let file = std::thread::spawn(|| std::fs::read_to_string("/proc/self/status"))
             .join()
             .unwrap()

@@ -3,7 +3,7 @@
 //!
 //! A program is started through an init process: this executable again, as process 1 of a new PID
 //! namespace (see [`crate::helper`]). When the init ends, the kernel kills everything in its
-//! namespace, daemons included; and the init ends when the socket to this process closes, which no
+//! namespace, daemons included. The init ends when the socket to this process closes, which no
 //! signal can prevent.
 
 mod confine;
@@ -33,7 +33,7 @@ use crate::netns::{NetNs, on_a_thread};
 use crate::sys;
 use crate::topology::SpawnError;
 
-/// What to run, and what it shall see.
+/// The program to run, and its view of the system.
 #[derive(Debug)]
 pub(crate) struct ProgramSpec {
     pub(crate) command: Vec<OsString>,
@@ -82,8 +82,8 @@ impl ProgramSpec {
     }
 }
 
-/// A running program, seen through its init process. Dropping it kills the program and everything
-/// it started.
+/// A running program, as seen through its init process. Dropping it kills the program and
+/// everything that it started.
 #[derive(Debug)]
 pub(crate) struct Program {
     init: Child,
@@ -99,7 +99,7 @@ pub(crate) struct Report {
 
 impl Program {
     /// Starts a program in new PID and mount namespaces, in `netns` or the caller's network
-    /// namespace. Returns it with what could not be set up as asked.
+    /// namespace. Returns it with a description of what could not be set up.
     pub(crate) fn start(
         spec: &ProgramSpec,
         netns: Option<&NetNs>,
@@ -159,19 +159,18 @@ impl Program {
         }
     }
 
-    /// Sends a signal to the program itself. One that is over already takes no notice.
+    /// Sends a signal to the program itself; without effect when it is over.
     pub(crate) fn signal(&self, number: i32) {
-        // An end of file on the next read says that the program is over; there is nothing to do
-        // about it here.
+        // If the program is over, the next read meets the end of file; nothing has to be done here.
         let _ = send(&self.socket, &Request::Signal(number));
     }
 
-    /// How it ended, if its socket says so; waits for the message when it is on its way.
+    /// How it ended, if its socket says so; waits for a message whose arrival has begun.
     pub(crate) fn report(&mut self) -> Option<Report> {
         let report = match receive(&self.socket) {
             Ok(Event::Ended { code, background }) => Report { code, background },
             Ok(_) => return None,
-            // The init itself was killed: the kernel has ended the program with it.
+            // The init itself was killed, and the kernel has ended the program with it.
             Err(_) => Report { code: 128 + 9, background: 0 },
         };
         self.reap();
@@ -183,13 +182,13 @@ impl Program {
         !matches!(self.init.try_wait(), Ok(None))
     }
 
-    /// Kills the program and everything it started, and waits until all are gone.
+    /// Kills the program and everything that it started, and waits until all are gone.
     pub(crate) fn kill(mut self) {
         self.reap();
     }
 
     fn reap(&mut self) {
-        // Only an already reaped child refuses these.
+        // Both fail only for a child that was already reaped.
         let _ = self.init.kill();
         let _ = self.init.wait();
     }
@@ -207,16 +206,16 @@ impl AsFd for Program {
     }
 }
 
-/// What [`wait_any`] saw first.
+/// The first event that [`wait_any`] saw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wake {
-    /// The program with this index has something to say.
+    /// The program with this index has sent a message, or ended.
     Program(usize),
     /// This process was sent a signal.
     Signal(Signal),
     /// The stopper was used.
     Stopped,
-    /// The time is over.
+    /// The time is up.
     Timeout,
 }
 
@@ -270,7 +269,7 @@ pub(crate) fn timespec(duration: Duration) -> Timespec {
     }
 }
 
-/// Whether `name` is an executable file in one of the directories of PATH or those where Debian
+/// The path of the executable file `name` in one of the directories of PATH or those where Debian
 /// keeps administration tools.
 pub(crate) fn find_tool(name: &str) -> Option<std::path::PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -287,6 +286,6 @@ fn is_executable(path: &OsStr) -> bool {
         && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
 }
 
-/// What a background process gets between SIGTERM and SIGKILL when the program that started it is
-/// over.
+/// Time between SIGTERM and SIGKILL for a background process after the program that started it has
+/// ended.
 const BACKGROUND_GRACE: Duration = Duration::from_millis(500);

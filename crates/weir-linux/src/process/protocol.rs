@@ -1,8 +1,9 @@
-//! What this process and the init process of a program's namespaces say to each other over a socket
+//! The messages between this process and the init process of a program's namespaces, over a socket
 //! pair.
 //!
 //! Each message is its length (four bytes, little endian) and that many bytes of JSON. The socket
-//! is also the leash: when either end is gone, by whatever signal, the other reads an end of file.
+//! also ties the two processes together: when one is gone, by whatever signal, the other reads an
+//! end of file.
 
 use std::io::{self, Read, Write};
 
@@ -16,18 +17,18 @@ pub(crate) struct Order {
     pub(crate) command: Vec<Vec<u8>>,
     /// Additions to the environment.
     pub(crate) environment: Vec<(String, String)>,
-    /// Text to be seen as `/etc/hosts`.
+    /// Text that the program sees as `/etc/hosts`.
     pub(crate) hosts: Option<String>,
-    /// Text to be seen as `/etc/resolv.conf`.
+    /// Text that the program sees as `/etc/resolv.conf`.
     pub(crate) resolv: Option<String>,
-    /// Whether `/proc` and `/sys` shall show the new namespaces.
+    /// Whether `/proc` and `/sys` show the new namespaces.
     pub(crate) own_proc: bool,
     /// Whether standard input is empty.
     pub(crate) without_stdin: bool,
     /// Whether the command keeps capabilities that its caller has only inside a user namespace.
     pub(crate) keep_capabilities: bool,
-    /// Number of an inherited descriptor of a network namespace to be seen as the file
-    /// [`NETNS_FILE`].
+    /// The number of an inherited descriptor of a network namespace that the program sees as the
+    /// file [`NETNS_FILE`].
     pub(crate) netns: Option<i32>,
     /// Milliseconds between SIGTERM and SIGKILL for background processes.
     pub(crate) grace_ms: u64,
@@ -43,7 +44,7 @@ pub(crate) enum Request {
 /// Messages from the init process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Event {
-    /// The command runs; what could not be set up as asked, in words.
+    /// The command runs. The warnings say what could not be set up.
     Started {
         /// One sentence each.
         warnings: Vec<String>,
@@ -55,7 +56,7 @@ pub(crate) enum Event {
     },
     /// The namespaces cannot be set up.
     SetupFailed {
-        /// What was tried.
+        /// What was attempted.
         what: String,
         /// The error number.
         errno: i32,
@@ -94,7 +95,7 @@ pub(crate) fn receive<T: DeserializeOwned>(mut from: impl Read) -> io::Result<T>
 
 /// Where a program with [`Order::netns`] finds that network namespace.
 pub(crate) const NETNS_FILE: &str = "/tmp/weir-netns";
-/// The kernel takes 2 MiB of arguments by default; as JSON numbers they grow fourfold.
+/// By default the kernel allows 2 MiB of arguments; as JSON numbers they grow fourfold.
 const MAX_MESSAGE: u32 = 32 << 20;
 
 #[cfg(test)]
@@ -102,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_survive_the_way_and_a_cut_is_an_error() {
+    fn messages_arrive_unchanged_and_a_cut_is_an_error() {
         let order = Order {
             command: vec![vec![b'l', 0xff]],
             hosts: Some("127.0.0.1 a\n".into()),

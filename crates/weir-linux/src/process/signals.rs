@@ -25,8 +25,8 @@ pub struct Signal {
 }
 
 impl Signals {
-    /// Takes INT, TERM, HUP, QUIT, USR1 and USR2. Call it first in `main`: threads that exist
-    /// already would still be killed.
+    /// Takes INT, TERM, HUP, QUIT, USR1 and USR2. Call it first in `main`: signals would still kill
+    /// threads that exist already.
     ///
     /// # Errors
     /// When the kernel has no descriptor left.
@@ -50,14 +50,14 @@ impl AsFd for Signals {
     }
 }
 
-/// Ends [`crate::topology::Session::wait`] from any thread; stays used once it is.
+/// Ends [`crate::topology::Session::wait`] from any thread. Once used it stays used.
 #[derive(Clone, Debug)]
 pub struct Stopper {
     event: Arc<OwnedFd>,
 }
 
 impl Stopper {
-    /// A new one.
+    /// A stopper that was not used yet.
     ///
     /// # Errors
     /// When the kernel has no descriptor left.
@@ -67,7 +67,7 @@ impl Stopper {
 
     /// Ends the wait.
     pub fn stop(&self) {
-        // The counter can only refuse when it is about to overflow, and then it is not zero.
+        // The counter refuses only when it would overflow, and then it is not zero.
         let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
     }
 }
@@ -78,6 +78,6 @@ impl AsFd for Stopper {
     }
 }
 
-/// What a user or a supervisor sends to end, or to tell something to, the program.
+/// Signals by which a user or a supervisor ends the program, or tells it something.
 const TAKEN: [i32; 6] =
     [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGUSR1, libc::SIGUSR2];

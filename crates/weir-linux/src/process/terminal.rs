@@ -1,4 +1,4 @@
-//! The terminal's foreground group: an interactive shell takes it, and inside a PID namespace
+//! The terminal's foreground group. An interactive shell takes it, and inside a PID namespace
 //! cannot give it back.
 
 use std::fs::File;
@@ -8,7 +8,7 @@ use rustix::termios::{tcgetpgrp, tcsetpgrp};
 
 use crate::sys;
 
-/// The terminal that this process's group is in the foreground of.
+/// The terminal whose foreground group this process belongs to.
 #[derive(Debug)]
 pub(crate) struct Terminal {
     file: File,
@@ -23,16 +23,16 @@ impl Terminal {
         (tcgetpgrp(&file).ok()? == group).then_some(Terminal { file, group })
     }
 
-    /// Puts this process's group in front again. The group that the shell made is empty by now, and
-    /// its number means nothing.
+    /// Puts this process's group into the foreground again. The group that the shell made is empty
+    /// by now, and its number means nothing.
     pub(crate) fn take_back(&self) {
         if tcgetpgrp(&self.file).is_ok_and(|group| group == self.group) {
             return;
         }
-        // A process in the background that does this is stopped by SIGTTOU unless it blocks it.
-        // Blocked it stays: the thread writes to the terminal as one in the foreground.
+        // A background process that does this is stopped by SIGTTOU unless it blocks the signal. It
+        // stays blocked: the thread writes to the terminal like one in the foreground.
         if sys::process::signal_descriptor(&[libc::SIGTTOU]).is_ok() {
-            // A terminal that was hung up refuses, and is nobody's then.
+            // A terminal that was hung up refuses, and has no foreground group.
             let _ = tcsetpgrp(&self.file, self.group);
         }
     }

@@ -7,9 +7,10 @@ use rustix::io::Errno;
 
 use super::{check, last_error};
 
-/// Most frames in one call.
+/// The most frames in one call.
 pub const BATCH: usize = 64;
-/// Bytes of the virtio-net header in front of each frame.
+/// Bytes of the virtio-net header in front of each frame. @d8bb6dfa | Bytes of the virtio-net
+/// header in front of each frame.
 pub const VNET_LEN: usize = 10;
 
 /// A frame to send: offload header, headers, payload. Pieces may be empty.
@@ -39,7 +40,7 @@ pub struct Target<'a> {
     pub rest: &'a mut [u8],
 }
 
-/// What a receive call says of one frame.
+/// What a receive call reports about one frame.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Received {
     /// Bytes of the frame that were written to the target.
@@ -48,16 +49,17 @@ pub struct Received {
     pub vnet: [u8; VNET_LEN],
     /// The frame was longer than the target.
     pub truncated: bool,
-    /// The VLAN tag that the kernel took out of the frame: protocol and tag control information.
+    /// The VLAN tag that the kernel removed from the frame: protocol and tag control information.
     pub vlan: Option<(u16, u16)>,
-    /// When the kernel took the frame, ns since 1970, where the socket asks for it; 0 otherwise.
+    /// When the kernel took the frame, ns since 1970, if the socket asks for timestamps; otherwise
+    /// 0.
     pub wall_ns: u64,
 }
 
 /// Receives up to [`BATCH`] frames from a packet socket with virtio-net headers and auxiliary data,
 /// without waiting.
 ///
-/// Writes what it says of frame `i` to `out[i]`; gives the number of frames.
+/// Writes the report of frame `i` to `out[i]`; returns the number of frames.
 ///
 /// # Errors
 /// `EAGAIN` when there is none; `ENETDOWN` once when the interface went down; `EINVAL` for one
@@ -171,7 +173,7 @@ pub fn read(device: BorrowedFd<'_>, target: &mut Target<'_>) -> Result<Received,
         return Err(last_error());
     }
     let len = (read as usize).saturating_sub(VNET_LEN);
-    // A TAP device says the frame's own length even when it was cut.
+    // A TAP device reports the frame's own length even when the frame was cut.
     Ok(Received { len: len.min(room), vnet, truncated: len > room, vlan: None, wall_ns: 0 })
 }
 
@@ -197,7 +199,7 @@ fn gather(message: &Message<'_>) -> [libc::iovec; 3] {
     })
 }
 
-/// What the kernel says of a frame beside its bytes.
+/// What the kernel reports about a frame beside its bytes.
 #[derive(Default)]
 struct Annotations {
     vlan: Option<(u16, u16)>,
@@ -245,7 +247,7 @@ fn annotations(header: &libc::msghdr) -> Annotations {
     found
 }
 
-/// Length that a control message has which carries a `T`.
+/// The length of a control message that carries a `T`.
 fn length_of<T>() -> usize {
     // SAFETY: CMSG_LEN computes a length; it reads nothing.
     unsafe { libc::CMSG_LEN(size_of::<T>() as u32) as usize }

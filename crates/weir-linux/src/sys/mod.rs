@@ -1,8 +1,8 @@
-//! Every system call that needs `unsafe`, behind functions that do not.
+//! Every system call that needs `unsafe`, behind safe functions.
 //!
-//! rustix covers most calls; here is what it lacks. A function takes slices and descriptors with
-//! their lifetimes, builds the kernel's structures on its own stack, and gives back values: no raw
-//! pointer crosses the border of this folder.
+//! rustix covers most calls; these are the ones that it lacks. A function takes slices and
+//! descriptors with their lifetimes, builds the kernel's structures on its own stack, and returns
+//! values: no raw pointer leaves this folder.
 #![expect(
     unsafe_code,
     reason = "the one place for system calls that no safe library wraps; each block says why it holds"

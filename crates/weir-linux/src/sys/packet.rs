@@ -16,8 +16,8 @@ pub struct Statistics {
     pub drops: u32,
 }
 
-/// A raw packet socket that receives nothing yet: it is bound to no protocol. Non-blocking, closed
-/// on exec.
+/// A raw packet socket that receives nothing yet, because it is bound to no protocol. Non-blocking,
+/// closed on exec.
 ///
 /// # Errors
 /// `EPERM` without CAP_NET_RAW in the user namespace that owns the network namespace.
@@ -25,7 +25,7 @@ pub fn open() -> Result<OwnedFd, Errno> {
     let kind = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
     // SAFETY: socket takes plain integers.
     let fd = check(unsafe { libc::socket(libc::AF_PACKET, kind, 0) })?;
-    // SAFETY: the descriptor was just made and nobody else owns it.
+    // SAFETY: the descriptor was just made and has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -47,9 +47,9 @@ pub fn set_option(socket: impl AsFd, option: libc::c_int, value: libc::c_int) ->
     set(socket.as_fd(), libc::SOL_PACKET, option, &value)
 }
 
-/// Makes a group of the socket, among whose members the kernel deals out the frames of its
-/// interface: frames of a flow, in both directions, always to the same member. Gives the group's
-/// number. The socket must be bound.
+/// Makes a group of the socket, among whose members the kernel distributes the frames of its
+/// interface: frames of a flow, in both directions, always go to the same member. Returns the
+/// group's number. The socket must be bound.
 pub fn make_group(socket: BorrowedFd<'_>) -> Result<u16, Errno> {
     join(socket, 0, libc::PACKET_FANOUT_FLAG_UNIQUEID)?;
     let mut value: libc::c_int = 0;
@@ -66,7 +66,7 @@ pub fn make_group(socket: BorrowedFd<'_>) -> Result<u16, Errno> {
         )
     };
     check(result)?;
-    // Number in the lower half, kind in the upper.
+    // The number is in the lower half, the kind in the upper.
     Ok(value as u16)
 }
 
@@ -76,7 +76,7 @@ pub fn join_group(socket: BorrowedFd<'_>, group: u16) -> Result<(), Errno> {
 }
 
 fn join(socket: BorrowedFd<'_>, group: u16, flags: libc::c_uint) -> Result<(), Errno> {
-    // A group does not heed what its members say of outgoing frames.
+    // A group ignores what its members say about outgoing frames.
     let kind = libc::PACKET_FANOUT_HASH | flags | FANOUT_IGNORE_OUTGOING;
     set(socket, libc::SOL_PACKET, libc::PACKET_FANOUT, &(u32::from(group) | kind << 16))
 }
@@ -88,7 +88,7 @@ fn join(socket: BorrowedFd<'_>, group: u16, flags: libc::c_uint) -> Result<(), E
 pub fn namespace(socket: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     // SAFETY: SIOCGSKNS takes no argument and gives a new descriptor.
     let fd = check(unsafe { libc::ioctl(socket.as_raw_fd(), SIOCGSKNS) })?;
-    // SAFETY: the descriptor was just made and nobody else owns it.
+    // SAFETY: the descriptor was just made and has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -97,7 +97,7 @@ const FANOUT_IGNORE_OUTGOING: libc::c_uint = 0x4000;
 /// `linux/sockios.h`.
 const SIOCGSKNS: libc::Ioctl = 0x894c;
 
-/// Asks for the time at which the kernel took each frame.
+/// Turns on timestamps of the time at which the kernel took each frame.
 pub fn ask_for_times(socket: BorrowedFd<'_>) -> Result<(), Errno> {
     set(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &1)
 }
@@ -125,7 +125,7 @@ pub fn set_promiscuous(socket: BorrowedFd<'_>, interface: u32) -> Result<(), Err
 }
 
 /// Sets the size of the receive or send buffer: beyond the system's limit where the privilege
-/// allows, else up to it.
+/// allows it, otherwise up to it.
 pub fn set_buffer(socket: BorrowedFd<'_>, direction: Buffer, bytes: usize) -> Result<(), Errno> {
     let value = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX / 2);
     let (force, plain) = match direction {
@@ -145,7 +145,7 @@ pub enum Buffer {
     Send,
 }
 
-/// Reads the socket's counters, which starts them anew.
+/// Reads the socket's counters, which resets them.
 pub fn statistics(socket: BorrowedFd<'_>) -> Result<Statistics, Errno> {
     // struct tpacket_stats: two unsigned ints, packets and drops.
     let mut stats = [0u32; 2];

@@ -126,8 +126,8 @@ pub fn unblock_signals(command: &mut Command) {
     unsafe { command.pre_exec(unblock) };
 }
 
-/// Lets the child of `command` keep the capabilities of this process over `exec`: an ordinary user
-/// loses them otherwise, even inside a user namespace of his own.
+/// Lets the child of `command` keep the capabilities of this process over `exec`. Otherwise an
+/// ordinary user loses them, even inside a user namespace of his own.
 pub fn keep_capabilities(command: &mut Command) {
     let keep = || {
         let mut sets = rustix::thread::capabilities(None)?;
@@ -211,10 +211,11 @@ pub fn peer_groups(socket: BorrowedFd<'_>) -> io::Result<Vec<u32>> {
     Ok(groups)
 }
 
-/// What the kernel tells of a TCP connection. An older kernel tells less, and the rest stays 0.
+/// What the kernel reports about a TCP connection. An older kernel reports less, and the rest stays
+/// 0.
 ///
 /// # Errors
-/// What the kernel answers.
+/// The kernel's error.
 pub fn tcp_info(socket: BorrowedFd<'_>) -> io::Result<libc::tcp_info> {
     // SAFETY: an all-zero tcp_info is a valid object: it has numbers only.
     let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };

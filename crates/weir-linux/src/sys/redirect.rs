@@ -1,5 +1,5 @@
-//! What a proxy asks the kernel: where a redirected connection was going, and to be shown certain
-//! frames only.
+//! What a proxy needs from the kernel: the original destination of a redirected connection, and a
+//! filter of frames.
 
 use std::mem::{size_of, zeroed};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -12,7 +12,7 @@ use super::check;
 /// One instruction of a classic BPF program: operation, jumps when true and when false, operand.
 pub type Instruction = (u16, u8, u8, u32);
 
-/// Where a connection was going before address translation brought it to this socket.
+/// The destination of a connection before address translation redirected it to this socket.
 ///
 /// # Errors
 /// `ENOENT` when it was not translated.

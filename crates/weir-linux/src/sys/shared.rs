@@ -1,4 +1,4 @@
-//! Memory that the kernel writes while we read it.
+//! Memory that the kernel writes while this process reads it.
 
 use std::num::NonZeroUsize;
 use std::ops::Deref;
@@ -9,8 +9,8 @@ use std::sync::atomic::AtomicU64;
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-/// A mapping shared with the kernel, as words: each is read and written whole, whatever the other
-/// side does meanwhile.
+/// A mapping shared with the kernel, as words: each is read and written as a whole, whatever the
+/// other side does meanwhile.
 #[derive(Debug)]
 pub struct SharedWords {
     start: NonNull<AtomicU64>,

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use super::mmsg::VNET_LEN;
 use super::{check, interface_request};
 
-/// Which offloads a TAP device hands to its reader and takes from its writer.
+/// The offloads that a TAP device hands to its reader and takes from its writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offload {
     /// Partial checksums, TCP trains and UDP trains.
@@ -19,11 +19,12 @@ pub enum Offload {
     None,
 }
 
-/// Makes a TAP device with virtio-net headers; it lives as long as the descriptor. `name` may hold
-/// `%d`. Gives the descriptor (non-blocking, closed on exec) and the name the kernel chose.
+/// Makes a TAP device with virtio-net headers; it lives as long as the descriptor. `name` may
+/// contain `%d`. Returns the descriptor (non-blocking, closed on exec) and the name that the kernel
+/// chose.
 ///
 /// # Errors
-/// `ENOENT` or `EACCES` when `/dev/net/tun` is missing or not ours to open; `EPERM` without
+/// `ENOENT` or `EACCES` when `/dev/net/tun` is missing or may not be opened; `EPERM` without
 /// CAP_NET_ADMIN; `EBUSY` when the name is taken.
 pub fn create_tap(name: &str) -> Result<(OwnedFd, String), Errno> {
     let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -42,7 +43,7 @@ pub fn create_tap(name: &str) -> Result<(OwnedFd, String), Errno> {
     Ok((device, chosen))
 }
 
-/// Turns on as many offloads as the kernel knows; gives what it took.
+/// Turns on as many offloads as the kernel knows; returns those that it accepted.
 pub fn set_offload(device: BorrowedFd<'_>) -> Offload {
     let tcp = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN;
     for (level, flags) in

@@ -1,4 +1,4 @@
-//! Addresses of the ends, chosen so that they are nobody else's.
+//! Addresses of the ends, chosen so that no other network uses them.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -61,7 +61,7 @@ impl Range {
 
     fn collides(self, route: &Route) -> bool {
         match route.to {
-            // A default route leads everywhere and claims nothing.
+            // A default route leads everywhere and reserves no address.
             None => false,
             Some(IpAddr::V4(to)) => {
                 let shortest = route.prefix.min(30);
@@ -85,25 +85,25 @@ fn same_prefix(a: u128, b: u128, prefix: u8, width: u32) -> bool {
     (a ^ b) >> (width - u32::from(prefix)) == 0
 }
 
-/// A fixed Ethernet address for side 0 or 1 of a link: the same in every run, as captures are
-/// compared. Locally administered.
+/// A fixed Ethernet address for side 0 or 1 of a link: the same in every run, so that captures can
+/// be compared. Locally administered.
 pub(super) fn mac(side: usize) -> Mac {
     [0x02, b'w', b'e', b'i', b'r', if side == 0 { 2 } else { 1 }]
 }
 
-/// The same for host `number` of a network of several.
+/// The same for host `number` of a network of several hosts.
 pub(super) fn host_mac(number: u16) -> Mac {
     let [high, low] = number.to_be_bytes();
     [0x02, b'w', b'e', b'i', high, low]
 }
 
-/// Set apart for measuring network devices (RFC 2544), so nobody's real network.
+/// Reserved for measuring network devices (RFC 2544), so no real network uses it.
 const IPV4: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 0);
 /// One link takes a /30.
 const IPV4_STEP: u32 = 4;
 /// Unique local addresses (RFC 4193) with a global identifier drawn once for this project.
 const IPV6: Ipv6Addr = Ipv6Addr::new(0xfd77, 0x6569, 0x7248, 0, 0, 0, 0, 0);
-/// How many links can be on one machine at a time; their names have at most eight letters.
+/// The most links on one machine at a time; their names have at most eight letters.
 const SLOTS: u16 = 4096;
 /// For messages.
 pub(super) const RANGES: &str = "198.18.0.0/18 and fd77:6569:7248::/52";

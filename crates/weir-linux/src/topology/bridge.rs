@@ -1,16 +1,15 @@
-//! Two interfaces that exist, joined by an emulated link.
+//! Two existing interfaces, joined by an emulated link.
 
 use super::{BridgeSetup, End, Note, Session, SetupError};
 use crate::netlink::{Link, Netlink};
 use crate::port::{AnyPort, PacketPort};
 use crate::process::Stopper;
 
-/// Opens two interfaces of the caller's network namespace as the ports of a link. Nothing is
-/// changed on them but that they receive frames for any station, which the kernel undoes when the
-/// ports close.
+/// Opens two interfaces of the caller's network namespace as the ports of a link. The only change
+/// is that they receive frames for any station, which the kernel undoes when the ports close.
 ///
 /// # Errors
-/// Why it could not be; the machine is then as before.
+/// The reason; the machine is then as before.
 pub fn bridge(setup: &BridgeSetup) -> Result<Session, SetupError> {
     if setup.left == setup.right {
         return Err(SetupError::SameInterface { name: setup.left.clone() });
@@ -54,7 +53,8 @@ pub fn bridge(setup: &BridgeSetup) -> Result<Session, SetupError> {
     let ports = if rustix::process::geteuid().is_root() {
         [open(&setup.left)?, open(&setup.right)?]
     } else {
-        // An ordinary user with CAP_NET_RAW on the executable passes; one without is told how.
+        // An ordinary user with CAP_NET_RAW on the executable passes. Without it the error says
+        // what to do.
         let opened = open(&setup.left).and_then(|left| Ok([left, open(&setup.right)?]));
         opened.map_err(|error| {
             if let SetupError::Port(_) = error { SetupError::NotPrivileged } else { error }
@@ -75,7 +75,7 @@ pub fn bridge(setup: &BridgeSetup) -> Result<Session, SetupError> {
     })
 }
 
-/// What makes an interface unusual in a bridge.
+/// What is unusual about an interface in a bridge.
 fn remarks(link: &Link, addresses: &[String]) -> Vec<Note> {
     let mut notes = Vec::new();
     if !link.up {

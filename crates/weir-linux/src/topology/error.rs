@@ -1,4 +1,4 @@
-//! Why a session could not be set up, each with what to do.
+//! Why a session could not be set up, and what to do about it.
 
 use std::io;
 
@@ -19,7 +19,7 @@ pub enum SetupError {
         /// What the kernel answered.
         source: io::Error,
     },
-    /// A user namespace can be entered by a process of one thread only.
+    /// Only a process with one thread can enter a user namespace.
     #[error(
         "a session without root must be set up before this program starts threads (it has {count})"
     )]
@@ -35,14 +35,14 @@ pub enum SetupError {
         /// What the kernel answered.
         source: io::Error,
     },
-    /// The asked MTU cannot be.
+    /// The requested MTU is not possible.
     #[error(
         "an MTU of {mtu} bytes is not possible: allowed are {} to {}",
         super::MIN_MTU,
         super::MAX_MTU
     )]
     Mtu {
-        /// What was asked.
+        /// The requested MTU.
         mtu: u32,
     },
     /// A frame port could not be opened.
@@ -51,7 +51,7 @@ pub enum SetupError {
     /// The kernel refused an interface, an address or a route.
     #[error(transparent)]
     Netlink(#[from] NetlinkError),
-    /// More hosts than namespaces are made for.
+    /// There are more hosts than one machine carries namespaces for.
     #[error("{count} hosts are too many for one machine: allowed are up to {most}")]
     Hosts {
         /// How many were asked for.
@@ -59,7 +59,7 @@ pub enum SetupError {
         /// How many there may be.
         most: u16,
     },
-    /// No free address range.
+    /// There is no free address range.
     #[error(
         "no free address range for the link: every candidate of {ranges} is routed on this machine or used by another session"
     )]
@@ -67,7 +67,7 @@ pub enum SetupError {
         /// The ranges that were tried.
         ranges: &'static str,
     },
-    /// An interface to be bridged is not there.
+    /// An interface that is to be bridged does not exist.
     #[error("there is no interface {name} here: 'ip link' lists {present}")]
     NoInterface {
         /// The name asked for.
@@ -81,7 +81,7 @@ pub enum SetupError {
         /// The name given twice.
         name: String,
     },
-    /// An interface belongs to a bridge, bond or the like already.
+    /// An interface already belongs to a bridge, a bond or the like.
     #[error(
         "{name} belongs to another device (bridge, bond or team): release it with 'ip link set {name} nomaster' first"
     )]
@@ -89,7 +89,7 @@ pub enum SetupError {
         /// The interface.
         name: String,
     },
-    /// Bridging the machine's interfaces takes privileges over them.
+    /// Bridging the machine's interfaces needs privileges.
     #[error("bridging interfaces needs root (CAP_NET_ADMIN and CAP_NET_RAW): run it with sudo")]
     NotPrivileged,
     /// The state directory or its lock failed.
@@ -103,12 +103,12 @@ pub enum SetupError {
     /// A helper process could not be started.
     #[error("cannot start the {helper} process: {source}")]
     Helper {
-        /// Which one.
+        /// Which helper.
         helper: &'static str,
         /// Why.
         source: io::Error,
     },
-    /// The kernel refused something elementary: a thread, a descriptor.
+    /// The kernel refused something elementary: a thread or a descriptor.
     #[error("cannot prepare the session: {0}")]
     System(#[from] io::Error),
 }

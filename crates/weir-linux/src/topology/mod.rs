@@ -1,15 +1,15 @@
-//! What stands around an emulated link: namespaces, interfaces, addresses, names, and the programs
-//! that run behind it.
+//! What surrounds an emulated link: namespaces, interfaces, addresses, names, and the programs that
+//! run behind it.
 //!
-//! [`run`], [`pair`] and [`bridge`] set a link's two ends up and hand back a [`Session`]. The
-//! session's two ports go to the live loop; its [`Session::spawn`] starts programs inside;
-//! [`Session::wait`] forwards signals and says how it ended; and dropping it, or closing it, or
-//! killing this process with any signal leaves the machine as it was. [`network`] does the same for
-//! any number of hosts around one loop.
+//! [`run`], [`pair`] and [`bridge`] set up the two ends of a link and return a [`Session`]. The
+//! session's two ports go to the live loop. [`Session::spawn`] starts programs inside;
+//! [`Session::wait`] forwards signals and says how it ended. When the session is dropped or closed,
+//! or this process is killed with any signal, the machine is as before. [`network`] does the same
+//! for any number of hosts that are joined by one loop.
 //!
-//! An ordinary user gets the same through a user namespace that this process itself enters, which
-//! the kernel allows only while the process has one thread: call these functions before starting
-//! any.
+//! An ordinary user gets the same through a user namespace that this process itself enters. The
+//! kernel allows that only while the process has one thread: call these functions before starting
+//! another.
 
 mod address;
 mod bridge;
@@ -36,26 +36,26 @@ pub use session::{
     CloseReport, EndedBy, FAREWELL, GRACE, Outcome, ProgramEnd, Session, SpawnError,
 };
 
-/// How frames are taken from and given to the interfaces of a namespace.
+/// How frames are exchanged with the interfaces of a namespace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Backend {
-    /// Packet sockets: they know when the kernel took a frame, so that delays are exact.
+    /// Packet sockets: they know when the kernel took a frame, so delays are exact.
     #[default]
     Auto,
-    /// A TAP device whose file descriptor this process holds: one copy less.
+    /// A TAP device, to which this process holds the descriptor: one copy less.
     Tap,
     /// A veth pair with an `AF_PACKET` socket on the far end.
     Packet,
 }
 
-/// What [`run`] shall build.
+/// What [`run`] builds.
 #[derive(Clone, Debug)]
 pub struct RunSetup {
     /// Largest IP packet of the emulated link, in bytes (576–65521; 1500 by default).
     pub mtu: u32,
     /// How frames are exchanged.
     pub backend: Backend,
-    /// Whether the program reaches what lies behind the machine: by address translation as root,
+    /// Whether the program reaches the networks behind the machine: by address translation as root,
     /// through `pasta` otherwise.
     pub outside: bool,
 }
@@ -66,7 +66,7 @@ impl Default for RunSetup {
     }
 }
 
-/// What [`pair`] shall build.
+/// What [`pair`] builds.
 #[derive(Clone, Debug)]
 pub struct PairSetup {
     /// Largest IP packet of the emulated link, in bytes (576–65521; 1500 by default).
@@ -81,7 +81,7 @@ impl Default for PairSetup {
     }
 }
 
-/// What [`bridge`] shall join: two interfaces of the namespace that the caller is in.
+/// What [`bridge`] joins: two interfaces of the caller's namespace.
 #[derive(Clone, Debug)]
 pub struct BridgeSetup {
     /// The interface that becomes port 0.
@@ -124,12 +124,12 @@ pub struct End {
     pub ipv6: Option<Ipv6Addr>,
 }
 
-/// Something the user should know about a session that works, but not in every respect.
+/// What the user should know about a session that works, but not in every respect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
-    /// What is the case.
+    /// The finding.
     pub what: String,
-    /// What to do about it, a command where there is one.
+    /// The remedy, if there is one; a command where possible.
     pub remedy: Option<String>,
 }
 
@@ -143,9 +143,9 @@ impl Note {
     }
 }
 
-/// Ethernet's usual payload: the size that real paths have, so programs meet no surprise.
+/// Ethernet's usual payload: real paths have it, so programs meet no surprise.
 pub const DEFAULT_MTU: u32 = 1500;
 /// The smallest datagram that every IPv4 host must accept; below 1280 a link carries no IPv6.
 pub const MIN_MTU: u32 = 576;
-/// 65,535 less an Ethernet header: the most that a TAP device takes.
+/// 65,535 bytes minus an Ethernet header: the most that a TAP device takes.
 pub const MAX_MTU: u32 = 65_521;

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use super::{End, Note};
 
-/// The machine's hosts file with the ends' names before everything else, for the first match wins.
+/// The machine's hosts file, preceded by the ends' names, because the first match wins.
 pub(super) fn hosts(ends: &[&End]) -> String {
     let mut text = String::from("# Names of this emulated link\n");
     for end in ends {
@@ -19,9 +19,8 @@ pub(super) fn hosts(ends: &[&End]) -> String {
     text
 }
 
-/// The machine's resolver file, for a program that has another loopback than the machine.
-/// `forwarder` is an address at which somebody passes queries on to the machine's own resolver.
-/// `None` when the file is good as it is.
+/// The machine's resolver file, for a program with a loopback of its own. `forwarder` is an address
+/// that forwards queries to the machine's own resolver. `None` when the file can stay as it is.
 pub(super) fn resolver(forwarder: Option<IpAddr>) -> (Option<String>, Option<Note>) {
     let own = fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
     let upstream = fs::read_to_string("/run/systemd/resolve/resolv.conf").ok();
@@ -112,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn stub_resolver_gives_way_to_its_upstream_then_to_the_forwarder_then_to_a_note() {
+    fn stub_resolver_is_replaced_by_its_upstream_then_to_the_forwarder_then_to_a_note() {
         let stub = "nameserver 127.0.0.53\noptions edns0\n";
         let forwarder = Some("198.18.0.1".parse().unwrap());
         assert_eq!(

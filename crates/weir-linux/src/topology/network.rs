@@ -1,9 +1,9 @@
-//! Several hosts around one live loop: a namespace for each, with an interface whose other end is a
-//! port.
+//! Several hosts that one live loop joins: each has a namespace, with an interface whose other end
+//! is a port.
 //!
-//! There is no router among them. Every host believes that all the others are on its own Ethernet
-//! segment and knows their addresses for good, so that nothing but programs sends anything; what
-//! lies between two hosts is the loop's affair.
+//! There is no router among them. Every host believes that all others are on its own Ethernet
+//! segment and has permanent entries for their addresses, so that only programs send packets. The
+//! loop decides what lies between two hosts.
 
 use std::ffi::OsString;
 use std::io;
@@ -24,7 +24,7 @@ use crate::netns::NetNs;
 use crate::port::AnyPort;
 use crate::process::{Program, ProgramSpec, Report, Signals, Stopper, Terminal, Wake, wait_any};
 
-/// What [`network`] shall build.
+/// What [`network`] builds.
 #[derive(Clone, Debug)]
 pub struct NetworkSetup {
     /// The hosts.
@@ -38,18 +38,18 @@ pub struct NetworkSetup {
 /// One host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostSetup {
-    /// The name by which the others find it.
+    /// The name by which the other hosts find it.
     pub name: String,
     /// Its address.
     pub address: Ipv4Addr,
 }
 
-/// Sets the hosts up, with a port for each. Their names resolve in each.
+/// Sets up the hosts, with a port for each. All names resolve on each host.
 ///
-/// Without root this process enters a user namespace, for good.
+/// Without root this process enters a user namespace for good.
 ///
 /// # Errors
-/// Why it could not be; the machine is then as before.
+/// The reason; the machine is then as before.
 pub fn network(setup: &NetworkSetup) -> Result<Network, SetupError> {
     check_mtu(setup.mtu)?;
     let count = setup.hosts.len();
@@ -106,7 +106,7 @@ fn end(host: &HostSetup) -> End {
     }
 }
 
-/// Tells the host with this number where all the others are.
+/// Gives the host with this number the addresses of all others.
 fn introduce(number: u16, hosts: &[HostSetup]) -> Result<(), SetupError> {
     let mut netlink = Netlink::open()?;
     let link = netlink.link(INTERFACE)?;
@@ -128,12 +128,12 @@ pub struct Network {
     started: u32,
     stopper: Stopper,
     terminal: Option<Terminal>,
-    /// Where the ports' interfaces are: a port does not keep their namespace alive.
+    /// The namespace of the ports' interfaces: a port does not keep it alive.
     #[expect(dead_code, reason = "held, not used: dropping it deletes the interfaces")]
     held: NetNs,
 }
 
-/// A program of a [`Network`], in the order in which they were started.
+/// A program of a [`Network`], in the order in which programs were started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProgramId(pub u32);
 
@@ -142,22 +142,22 @@ pub struct ProgramId(pub u32);
 pub struct Launch {
     /// Its words.
     pub command: Vec<OsString>,
-    /// Where it reads; nothing, when there is none.
+    /// Its standard input; empty without one.
     pub input: Option<OwnedFd>,
-    /// Where it writes, in place of this process's standard output.
+    /// Its standard output, in place of this process's.
     pub output: Option<OwnedFd>,
 }
 
-/// What a wait saw.
+/// How a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Happened {
     /// A program has ended, with this exit code; 128 + n when signal n ended it.
     Ended(ProgramId, u8),
-    /// This process was sent a signal that asks it to end (its number).
+    /// This process received a signal that asks it to end (its number).
     Signal(i32),
     /// [`Stopper::stop`] was called.
     Stopped,
-    /// The time has come.
+    /// The time is up.
     Time,
 }
 
@@ -189,7 +189,7 @@ impl Network {
     /// process's group.
     ///
     /// # Errors
-    /// When the command cannot be executed or its namespaces cannot be made; nothing is left of it
+    /// When the command cannot be executed or its namespaces cannot be made; nothing of it is left
     /// then.
     ///
     /// # Panics
@@ -199,7 +199,7 @@ impl Network {
         if launch.command.is_empty() {
             return Err(SpawnError::Empty);
         }
-        // Before the program can take it.
+        // Read it before the program can take the terminal.
         self.terminal = self.terminal.take().or_else(Terminal::in_front);
         let mut spec = ProgramSpec::new(&launch.command);
         spec.hosts = Some(place.hosts.clone());
@@ -240,8 +240,7 @@ impl Network {
         }
     }
 
-    /// Sends a program a signal, as the end of the experiment does. One that is over takes no
-    /// notice.
+    /// Sends a program a signal, to end it with the experiment; without effect when it is over.
     pub fn signal(&self, id: ProgramId, number: i32) {
         for (_, program) in self.programs.iter().filter(|(own, _)| *own == id) {
             program.signal(number);
@@ -260,7 +259,7 @@ impl Network {
             match wait_any(&programs, None, None, Some(deadline)) {
                 Ok(Wake::Program(index)) => drop(self.reap(index)),
                 Ok(_) => {}
-                // Then they are killed at once.
+                // Then the programs are killed at once.
                 Err(_) => break,
             }
         }
@@ -281,7 +280,7 @@ impl Network {
     }
 }
 
-/// What programs look for first.
+/// The name that programs try first.
 const INTERFACE: &str = "eth0";
-/// Each has a namespace, two interfaces, and an entry for each of the others.
+/// Each host has a namespace, two interfaces, and an entry for each of the others.
 pub const MOST_HOSTS: u16 = 250;

@@ -1,4 +1,4 @@
-//! What connects the machine's side of [`super::run`] to other networks, and goes with the session.
+//! What connects the machine's side of [`super::run`] to other networks, and ends with the session.
 
 use std::ffi::OsString;
 use std::io::{self, Read as _};
@@ -14,7 +14,8 @@ use crate::netlink::Netlink;
 use crate::netns::NetNs;
 use crate::process::{NETNS_FILE, Program, ProgramSpec, find_tool};
 
-/// The processes behind a session's way out; dropping it ends them, and with them what they did.
+/// The processes that connect a session to other networks. Dropping it ends them and undoes what
+/// they did.
 #[derive(Debug, Default)]
 pub(super) struct Outside {
     pub(super) translation: Option<Translation>,
@@ -24,7 +25,7 @@ pub(super) struct Outside {
 }
 
 impl Outside {
-    /// Ends everything; says what was not as it should be.
+    /// Ends everything; returns what was not as it should be.
     pub(super) fn close(self) -> Vec<Note> {
         drop(self.translation);
         drop(self.janitor);
@@ -36,7 +37,7 @@ impl Outside {
     }
 }
 
-/// Why there is no way out through pasta.
+/// Why pasta does not connect the link.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum PastaError {
     #[error("pasta is not installed")]
@@ -45,13 +46,13 @@ pub(super) enum PastaError {
     Failed(String),
 }
 
-/// Starts pasta on the machine's network, with its interface `interface` in `netns`: it stands
-/// where a router would, at the address of side 1, and speaks to the world as an ordinary program
-/// of this user.
+/// Starts pasta on the machine's network, with its interface `interface` in `netns`. It takes the
+/// place of a router at the address of side 1, and acts on the machine's networks as an ordinary
+/// program of this user.
 ///
-/// With `forward_dns` it passes queries sent to itself on to the machine's resolver. Only then:
-/// pasta of 2023 gives every answer of that resolver its own address, also the answer to a query
-/// sent to the resolver directly, which nobody waits for.
+/// With `forward_dns` it forwards queries that are sent to it to the machine's resolver. Use it
+/// only then: pasta of 2023 gives every answer of that resolver its own address, even the answer to
+/// a query that was sent to the resolver directly, and no program waits for that one.
 pub(super) fn start_pasta(
     netns: &NetNs,
     interface: &str,
@@ -80,7 +81,7 @@ pub(super) fn start_pasta(
     ];
     let addresses =
         ["--mtu", &mtu, "--address", &inside4, "--netmask", &prefix, "--gateway", &router4];
-    // No port of the namespace appears on the machine, none of the machine's on the namespace's
+    // No port of the namespace appears on the machine, and none of the machine's on the namespace's
     // loopback.
     let closed = [
         "-t",
@@ -119,7 +120,7 @@ pub(super) fn start_pasta(
         Ok(false) | Err(_) => {
             program.kill();
             let mut words = String::new();
-            // Its last words may not be UTF-8; then there are none.
+            // Its last message may not be UTF-8; then there is none.
             let _ = errors.read_to_string(&mut words);
             let last = words
                 .lines()
@@ -131,8 +132,7 @@ pub(super) fn start_pasta(
     }
 }
 
-/// Waits until an interface is there and switches it on; `false` when `over` says that it will not
-/// come.
+/// Waits for an interface and switches it on; `false` when `over` says that it will not appear.
 fn wait_for(name: &str, mut over: impl FnMut() -> bool) -> Result<bool, SetupError> {
     let mut netlink = Netlink::open()?;
     let deadline = Instant::now() + START_TIME;
@@ -151,5 +151,5 @@ fn wait_for(name: &str, mut over: impl FnMut() -> bool) -> Result<bool, SetupErr
 
 /// How long pasta may take; it takes some twenty milliseconds.
 const START_TIME: Duration = Duration::from_secs(3);
-/// How often to look.
+/// Time between two checks.
 const POLL: Duration = Duration::from_millis(5);

@@ -1,4 +1,5 @@
-//! Two programs, one emulated link between them, each in namespaces of its own with no way out.
+//! Two programs with one emulated link between them, each in namespaces of its own without access
+//! to other networks.
 
 use super::address::{Range, mac};
 use super::names;
@@ -12,10 +13,10 @@ use crate::process::Stopper;
 /// Sets up two namespaces and the ports of a link between them. In both, the names `left` and
 /// `right` resolve.
 ///
-/// Without root this process enters a user namespace, for good.
+/// Without root this process enters a user namespace for good.
 ///
 /// # Errors
-/// Why it could not be; the machine is then as before.
+/// The reason; the machine is then as before.
 pub fn pair(setup: &PairSetup) -> Result<Session, SetupError> {
     check_mtu(setup.mtu)?;
     become_privileged()?;
@@ -63,5 +64,5 @@ pub fn pair(setup: &PairSetup) -> Result<Session, SetupError> {
     })
 }
 
-/// What programs look for first.
+/// The name that programs try first.
 const INTERFACE: &str = "eth0";

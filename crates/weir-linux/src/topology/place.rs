@@ -11,7 +11,7 @@ use crate::netlink::{Mac, Netlink};
 use crate::netns::{NetNs, write_setting};
 use crate::port::{AnyPort, PacketPort, TapPort};
 
-/// Where programs of one side run.
+/// Where the programs of one side run.
 #[derive(Debug)]
 pub(super) struct Place {
     pub(super) netns: NetNs,
@@ -21,7 +21,7 @@ pub(super) struct Place {
     pub(super) resolv: Option<String>,
 }
 
-/// An interface to be made, and what it shall carry.
+/// An interface to make, with its configuration.
 pub(super) struct Attachment<'a> {
     /// Its name in its namespace.
     pub(super) name: &'a str,
@@ -31,13 +31,13 @@ pub(super) struct Attachment<'a> {
     pub(super) gateways: &'a [IpAddr],
 }
 
-/// A new network namespace with loopback up, `ping` allowed, and an IPv6 that starts without delay
-/// and noise.
+/// A new network namespace with loopback up and `ping` allowed, in which IPv6 starts without delays
+/// and sends nothing unasked.
 pub(super) fn quiet_netns() -> Result<NetNs, SetupError> {
     let netns = new_netns()?;
     netns.enter(|| {
         hush("default");
-        // Inside a user namespace only the groups that it maps can be named.
+        // Only groups that a user namespace maps can be named inside it.
         let gid = rustix::process::getgid().as_raw();
         if write_setting("ipv4/ping_group_range", "0 2147483647").is_err() {
             best_effort("ipv4/ping_group_range", &format!("{gid} {gid}"));
@@ -49,7 +49,7 @@ pub(super) fn quiet_netns() -> Result<NetNs, SetupError> {
     Ok(netns)
 }
 
-/// A new network namespace in which the kernel itself stays silent: for the far ends that only
+/// A new network namespace in which the kernel itself sends nothing: for the far ends that only
 /// ports use.
 pub(super) fn switch_netns() -> Result<NetNs, SetupError> {
     let netns = new_netns()?;
@@ -122,14 +122,14 @@ fn configure(to_be: &Attachment<'_>) -> Result<(), SetupError> {
     Ok(())
 }
 
-/// Keeps the kernel from sending on an interface (or on all to come, `default`) what no program
-/// asked for: such packets take random draws of the link, and the same seed would lose other
-/// packets in every run.
+/// Keeps the kernel from sending packets on an interface (or on all future ones, `default`) that no
+/// program asked for. Such packets take random draws of the link, and the same seed would lose
+/// other packets in every run.
 fn hush(interface: &str) {
     for name in ["accept_dad", "accept_ra", "autoconf", "router_solicitations"] {
         best_effort(&format!("ipv6/conf/{interface}/{name}"), "0");
     }
-    // Reports of multicast groups cannot be switched off. They come at once instead, before the
+    // Reports of multicast groups cannot be switched off. They are sent at once instead, before the
     // link is handed over.
     for setting in [
         "ipv6/conf/IF/mldv1_",
@@ -144,7 +144,7 @@ fn hush(interface: &str) {
     }
 }
 
-/// Waits until the ends have said what kernels say when an interface comes up, and discards it.
+/// Waits until the ends have sent what kernels send when an interface comes up, and discards it.
 pub(super) fn settle(ports: &mut [AnyPort]) {
     let mut pool = BufferPool::default();
     let mut frames = Vec::new();
@@ -152,7 +152,7 @@ pub(super) fn settle(ports: &mut [AnyPort]) {
     let mut quiet_since = Instant::now();
     while quiet_since.elapsed() < SILENCE && Instant::now() < deadline {
         for port in &mut *ports {
-            // A port that fails here fails again in the loop, which tells.
+            // A port that fails here fails again in the loop, which reports it.
             let _ = port.receive(&mut pool, &mut frames);
         }
         if !frames.is_empty() {
@@ -183,20 +183,20 @@ pub(super) fn has_ipv6(mtu: u32) -> bool {
     mtu >= IPV6_MIN_MTU && std::path::Path::new("/proc/sys/net/ipv6").exists()
 }
 
-/// Writes a setting that makes things quieter or quicker, not right or wrong; old kernels lack
+/// Writes a setting that makes things quieter or faster but not right or wrong; old kernels lack
 /// some.
 pub(super) fn best_effort(setting: &str, value: &str) {
     let _ = write_setting(setting, value);
 }
 
 /// Far from the numbers that interfaces get in order; see [`Netlink::create_veth`]. The last two
-/// bytes of the address tell the ends apart.
+/// bytes of the address distinguish the ends.
 const NEAR_INDEX: u32 = 1 << 30;
 /// Milliseconds; the kernel repeats a report after a random part of this.
 const SOON_MS: &str = "1";
 /// The kernel's timers have steps of up to ten milliseconds, and it repeats a report once.
 const SILENCE: Duration = Duration::from_millis(25);
-/// Bound on waiting for that.
+/// The longest wait for that.
 const SETTLE: Duration = Duration::from_millis(200);
 const POLL: Duration = Duration::from_millis(1);
 /// RFC 8200, section 5.

@@ -1,10 +1,10 @@
 //! The machine's side of an ordinary user's link: a namespace whose kernel is the router, with our
-//! proxy for TCP and pasta behind it for the rest.
+//! proxy for TCP and pasta for the rest.
 //!
-//! pasta ends TCP connections itself and has no congestion control, so that a slow link behind it
-//! sees a sender that no TCP is. Here the kernel ends them instead. Its address on the link answers
-//! pings, as the machine's does in root's sessions; UDP to that address goes to the machine's
-//! loopback through pasta, and everything else is forwarded to pasta with translated addresses.
+//! pasta terminates TCP connections itself and has no congestion control, so a slow link would see
+//! a sender that is not a TCP. Here the kernel terminates them instead. Its address on the link
+//! answers pings, as the machine's does in root's sessions. pasta passes UDP to that address to the
+//! machine's loopback, and forwards everything else with translated addresses.
 
 use std::io;
 use std::net::{IpAddr, TcpListener};
@@ -33,8 +33,8 @@ pub(super) enum RouterError {
 pub(super) fn router_netns() -> Result<NetNs, SetupError> {
     let netns = quiet_netns()?;
     netns.enter(|| {
-        // First packets come back in through loopback: a check of where they come from would refuse
-        // them.
+        // First packets come back in through loopback, where a check of their source address would
+        // refuse them.
         for name in ["all", "default", "lo"] {
             best_effort(&format!("ipv4/conf/{name}/rp_filter"), "0");
         }
@@ -45,7 +45,7 @@ pub(super) fn router_netns() -> Result<NetNs, SetupError> {
     Ok(netns)
 }
 
-/// Lets the namespace carry the connections that come over `interface`, which has the addresses of
+/// Lets the namespace carry the connections that arrive on `interface`, which has the addresses of
 /// side 1 of `range`.
 pub(super) fn start_router(
     netns: &NetNs,
@@ -84,7 +84,7 @@ pub(super) fn start_router(
     Ok(Proxy::start(&ProxySockets { listeners, watch, inject, host })?)
 }
 
-/// Gives the namespace's way to pasta its addresses and routes.
+/// Gives the namespace's interface to pasta its addresses and routes.
 pub(super) fn lead_out(ipv6: bool) -> Result<(), SetupError> {
     let range = Range::uplink();
     let mut netlink = Netlink::open()?;
@@ -98,8 +98,8 @@ pub(super) fn lead_out(ipv6: bool) -> Result<(), SetupError> {
     Ok(())
 }
 
-/// The namespace's rules. First packets are dropped before the kernel tracks them: the proxy lets
-/// them in, through loopback.
+/// The namespace's rules. First packets are dropped before the kernel tracks them; the proxy lets
+/// them in through loopback.
 fn rules(interface: &str, range: Range, host: &[IpAddr], ports: &[u16]) -> String {
     let uplink = Range::uplink();
     let mut arrive = String::new();
@@ -114,7 +114,7 @@ fn rules(interface: &str, range: Range, host: &[IpAddr], ports: &[u16]) -> Strin
              iifname \"{interface}\" {family} daddr {address} meta l4proto udp dnat {family} to {pasta}\n"
         ));
     }
-    // What the machine's IPv6 loopback answers, pasta of 2023 sends between link-local addresses
+    // pasta of 2023 sends the answers of the machine's IPv6 loopback between link-local addresses
     // instead of those of the question.
     let answers = if host.iter().any(IpAddr::is_ipv6) {
         let (asked, asker) = (uplink.ipv6(1).0, uplink.ipv6(0).0);
@@ -136,7 +136,7 @@ fn rules(interface: &str, range: Range, host: &[IpAddr], ports: &[u16]) -> Strin
 
 /// pasta's interface.
 pub(super) const UPLINK: &str = "pasta0";
-/// Connections that may arrive before the proxy looks.
+/// Connections that may arrive before the proxy accepts them.
 const BACKLOG: i32 = 1024;
 
 #[cfg(test)]

@@ -22,17 +22,18 @@ use crate::port::{AnyPort, PacketPort};
 use crate::process::Stopper;
 use crate::sys;
 
-/// Sets up a namespace for one program, and the ports of a link between it and the machine, which
-/// the name `host` means inside.
+/// Sets up a namespace for one program, and the ports of a link between it and the machine. Inside,
+/// the name `host` means the machine.
 ///
-/// Without root this process enters a user namespace, for good.
+/// Without root this process enters a user namespace for good.
 ///
 /// # Errors
-/// Why it could not be; the machine is then as before. A missing way out is a note, not an error.
+/// The reason; the machine is then as before. Missing access to other networks is a note, not an
+/// error.
 pub fn run(setup: &RunSetup) -> Result<Session, SetupError> {
     check_mtu(setup.mtu)?;
     let ipv6 = has_ipv6(setup.mtu);
-    // Inside a user namespace of one group the bounds of the setting cannot be read any more.
+    // Inside a user namespace of one group the bounds of the setting can no longer be read.
     let ping_note = if is_in_own_user_namespace() { None } else { ping_note() };
     if become_privileged()? {
         run_for_user(setup, ipv6, ping_note)
@@ -55,7 +56,8 @@ pub(super) fn become_privileged() -> Result<bool, SetupError> {
     let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     let enter = || {
         sys::process::unshare(UnshareFlags::NEWUSER)?;
-        // The user stays who he is; the kernel wants group changes given up for that.
+        // The user's identity stays the same; the kernel requires that group changes are given up
+        // for that.
         fs::write("/proc/self/setgroups", "deny")?;
         fs::write("/proc/self/uid_map", format!("{uid} {uid} 1"))?;
         fs::write("/proc/self/gid_map", format!("{gid} {gid} 1"))
@@ -70,7 +72,7 @@ fn is_in_own_user_namespace() -> bool {
         && fs::read_to_string("/proc/self/setgroups").is_ok_and(|word| word.trim() == "deny")
 }
 
-/// The parts that root and user have in common.
+/// The parts that root's and a user's sessions have in common.
 struct Inside {
     place: Place,
     port: AnyPort,
@@ -135,7 +137,7 @@ impl Inside {
     }
 }
 
-/// As root the other side is an interface of the machine.
+/// For root the other side is an interface of the machine.
 fn run_as_root(setup: &RunSetup, ipv6: bool) -> Result<Session, SetupError> {
     let host = NetNs::current()?;
     let janitor =
@@ -171,7 +173,7 @@ fn run_as_root(setup: &RunSetup, ipv6: bool) -> Result<Session, SetupError> {
             let outer = attach(&host, inside.switch.as_ref(), "outside", &to_be)?;
             let mut outside = Outside::default();
             if setup.outside {
-                notes.extend(open_way(&name, range, ipv6_out, &mut outside));
+                notes.extend(open_outside(&name, range, ipv6_out, &mut outside));
                 if outside.translation.is_some() {
                     let mut own = State::of_this_process(&name)?;
                     for setting in &plan.changes {
@@ -208,8 +210,8 @@ fn run_as_root(setup: &RunSetup, ipv6: bool) -> Result<Session, SetupError> {
 }
 
 /// Address translation, or why there is none.
-fn open_way(name: &str, range: Range, ipv6: bool, outside: &mut Outside) -> Option<Note> {
-    // The interface is the session's own, and so are its settings: nothing to undo.
+fn open_outside(name: &str, range: Range, ipv6: bool, outside: &mut Outside) -> Option<Note> {
+    // The interface and its settings belong to the session: nothing has to be undone.
     best_effort(&format!("ipv4/conf/{name}/forwarding"), "1");
     best_effort(&format!("ipv6/conf/{name}/force_forwarding"), "1");
     match Translation::start(name, range.ipv4(0).0, ipv6.then(|| range.ipv6(0).0)) {
@@ -227,7 +229,8 @@ fn open_way(name: &str, range: Range, ipv6: bool, outside: &mut Outside) -> Opti
     }
 }
 
-/// Changes the machine's settings, having told the one who puts them back; says which were refused.
+/// Changes the machine's settings after informing the janitor, which restores them; returns those
+/// that were refused.
 fn change_settings(
     own: &State,
     directory: &Path,
@@ -246,8 +249,8 @@ fn change_settings(
         .collect())
 }
 
-/// For an ordinary user the other side is a router in a namespace of its own; where that cannot be,
-/// it is pasta itself; and without pasta either, a namespace that answers pings, and that is all.
+/// For an ordinary user the other side is a router in a namespace of its own. Where that is
+/// impossible, it is pasta itself; and without pasta either, a namespace that only answers pings.
 fn run_for_user(
     setup: &RunSetup,
     ipv6: bool,
@@ -271,7 +274,7 @@ fn run_for_user(
     };
     let outer = attach(&netns, inside.switch.as_ref(), "outside", &to_be)?;
     if !setup.outside {
-        return beside_nobody(inside, netns, outer, Vec::new());
+        return alone(inside, netns, outer, Vec::new());
     }
     let mut notes = Vec::new();
     let forward_dns = set_resolver(&mut inside, range, &mut notes);
@@ -297,7 +300,7 @@ fn run_for_user(
                         "the program reaches neither this machine nor anything beyond",
                         &error,
                     );
-                    beside_nobody(inside, netns, outer, vec![note, without_router(&why)])
+                    alone(inside, netns, outer, vec![note, without_router(&why)])
                 }
             };
         }
@@ -325,7 +328,7 @@ fn run_for_user(
     inside.into_session(outer, outside, notes)
 }
 
-fn beside_nobody(
+fn alone(
     mut inside: Inside,
     netns: NetNs,
     outer: AnyPort,
@@ -336,8 +339,8 @@ fn beside_nobody(
     inside.into_session(outer, Outside::default(), notes)
 }
 
-/// Gives the program its resolver file; `true` when queries to the link's other end are to be
-/// passed on to the machine's resolver.
+/// Gives the program its resolver file; `true` when queries to the link's other end must be
+/// forwarded to the machine's resolver.
 fn set_resolver(inside: &mut Inside, range: Range, notes: &mut Vec<Note>) -> bool {
     let forwarder = IpAddr::from(range.ipv4(1).0);
     let (resolv, note) = names::resolver(Some(forwarder));
@@ -380,7 +383,7 @@ fn without_router(error: &RouterError) -> Note {
     }
 }
 
-/// What programs look for first.
+/// The name that programs try first.
 const INTERFACE: &str = "eth0";
 /// The machine's side of an ordinary user's link.
 const OUTER: &str = "host0";

@@ -1,5 +1,5 @@
-//! A link that is set up: its ports, its ends, the programs behind it, how it ended, and taking it
-//! down.
+//! A link that is set up: its ports, its ends, the programs behind it, how it ended, and how it is
+//! taken down.
 
 use std::ffi::OsString;
 use std::io;
@@ -12,8 +12,8 @@ use crate::netns::NetNs;
 use crate::port::AnyPort;
 use crate::process::{Program, ProgramSpec, Report, Signals, Stopper, Terminal, Wake, wait_any};
 
-/// A link's surroundings. Dropping it ends its programs and undoes every change to the machine, as
-/// [`Session::close`] does.
+/// The surroundings of a link. Dropping it ends its programs and undoes every change to the
+/// machine, as [`Session::close`] does.
 #[derive(Debug)]
 pub struct Session {
     pub(super) programs: Vec<(Side, Program)>,
@@ -24,8 +24,8 @@ pub struct Session {
     pub(super) stopper: Stopper,
     pub(super) terminal: Option<Terminal>,
     pub(super) outside: Option<Outside>,
-    /// Namespaces where no program runs, but interfaces are: a port's device does not keep its
-    /// namespace alive.
+    /// Namespaces that hold interfaces but no program: a port's device does not keep its namespace
+    /// alive.
     #[expect(dead_code, reason = "held, not used: dropping one deletes its interfaces")]
     pub(super) held: Vec<NetNs>,
 }
@@ -33,13 +33,13 @@ pub struct Session {
 /// Why a program was not started. `exit_code` is what a shell would have returned.
 #[derive(Debug, thiserror::Error)]
 pub enum SpawnError {
-    /// There is no such program.
+    /// There is no such command.
     #[error("{command}: there is no such command; check its spelling and PATH")]
     NotFound {
         /// The command's first word.
         command: String,
     },
-    /// The file is there and cannot be run.
+    /// The file exists but cannot be executed.
     #[error("{command}: cannot be executed ({source}); 'chmod +x' makes a script executable")]
     NotExecutable {
         /// The command's first word.
@@ -47,7 +47,7 @@ pub enum SpawnError {
         /// What the kernel answered.
         source: io::Error,
     },
-    /// No command at all.
+    /// There is no command.
     #[error("there is no command to run: give one after '--'")]
     Empty,
     /// This side of the session is the machine's own network, or an interface that is bridged.
@@ -82,13 +82,13 @@ impl SpawnError {
 /// What ended a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndedBy {
-    /// The program on this side ended by itself (or by a signal of its own).
+    /// The program on this side ended, on its own or by a signal that the session did not send.
     Program(Side),
-    /// This process was sent a signal that ends it (its number).
+    /// This process received a signal that ends it (its number).
     Signal(i32),
     /// [`Stopper::stop`] was called, usually by the thread that drives the ports.
     Stopped,
-    /// The time given to [`Session::wait`] is over.
+    /// The time given to [`Session::wait`] is up.
     Timeout,
 }
 
@@ -108,15 +108,15 @@ pub struct ProgramEnd {
 /// How a session ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// What came first.
+    /// The first reason.
     pub ended_by: EndedBy,
     /// Every program's end, in order of time.
     pub programs: Vec<ProgramEnd>,
 }
 
 impl Outcome {
-    /// The exit code of the whole: the right program's, or the left one's when the right one was
-    /// ended by the session or there is only a left one. Without programs 128 + n after signal n,
+    /// The exit code of the whole: that of the right program, or of the left one when the session
+    /// ended the right one or there is only a left one. Without programs 128 + n after signal n,
     /// else 0.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
@@ -136,10 +136,10 @@ impl Outcome {
     }
 }
 
-/// What taking a session down found.
+/// The findings of taking a session down.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CloseReport {
-    /// Things that could not be undone, or that were not as expected.
+    /// What could not be undone, or was not as expected.
     pub notes: Vec<Note>,
 }
 
@@ -172,7 +172,7 @@ impl Session {
     /// input.
     ///
     /// # Errors
-    /// When the command cannot be executed or its namespaces cannot be made; nothing is left of it
+    /// When the command cannot be executed or its namespaces cannot be made; nothing of it is left
     /// then.
     pub fn spawn(&mut self, side: Side, command: &[OsString]) -> Result<(), SpawnError> {
         let both = self.places.iter().all(Option::is_some);
@@ -182,7 +182,7 @@ impl Session {
         if command.is_empty() {
             return Err(SpawnError::Empty);
         }
-        // Before the program can take it.
+        // Read it before the program can take the terminal.
         self.terminal = self.terminal.take().or_else(Terminal::in_front);
         let mut spec = ProgramSpec::new(command);
         spec.hosts = Some(place.hosts.clone());
@@ -198,12 +198,12 @@ impl Session {
 
     /// Waits until the program ends (of two, the right one; when the left one fails, a few seconds
     /// more), a signal ends the session, [`Stopper::stop`] is called, or `timeout` is over; then
-    /// ends the programs that are left: SIGTERM, a grace of [`GRACE`], SIGKILL.
+    /// ends the remaining programs: SIGTERM, a grace of [`GRACE`], SIGKILL.
     ///
-    /// Signals sent to this process are handed to the programs. The terminal sends its own (^C) to
-    /// the whole process group, so those are not handed on, and a program decides what ^C means to
-    /// it. Sent to this process alone, SIGTERM and SIGHUP end the session after the grace, SIGINT
-    /// after half a minute, and a second one at once.
+    /// Signals sent to this process are forwarded to the programs. The terminal sends its own (^C)
+    /// to the whole process group, so those are not forwarded, and a program decides what ^C means
+    /// to it. Sent to this process alone, SIGTERM and SIGHUP end the session after the grace,
+    /// SIGINT after half a minute, and a second one at once.
     ///
     /// # Errors
     /// When waiting itself fails.
@@ -211,9 +211,9 @@ impl Session {
         self.wait_and_settle(signals, timeout, || ())
     }
 
-    /// The same as [`Session::wait`], with `settle` called when a program has ended by itself,
-    /// before the other one is ended: to let what is still in the link arrive, so that a server
-    /// learns that its client is done. It then has [`FAREWELL`] to end by itself.
+    /// The same as [`Session::wait`], but calls `settle` when a program has ended and before the
+    /// other one is ended: packets that are still in the link can arrive, so that a server learns
+    /// that its client is done. The other program then has [`FAREWELL`] to end on its own.
     ///
     /// # Errors
     /// When waiting itself fails.
@@ -226,7 +226,7 @@ impl Session {
         let deadline = timeout.map(|timeout| Instant::now() + timeout);
         let mut ends = Vec::new();
         let mut signalled = None;
-        // Until when the right program may go on after the left one failed.
+        // Until when the right program may continue after the left one failed.
         let mut abandoned: Option<Instant> = None;
         let ended_by = loop {
             let until =
@@ -251,14 +251,14 @@ impl Session {
                         break EndedBy::Signal(signal.number);
                     }
                     // The terminal sent it to the program as well, which decides what ^C means: an
-                    // editor goes on.
+                    // editor continues.
                     if signal.from_terminal {
                         continue;
                     }
                     for (_, program) in &self.programs {
                         program.signal(signal.number);
                     }
-                    // A second signal means it: the program had its chance.
+                    // On a second signal the program has had its chance.
                     if signalled.is_some() {
                         signalled = Some((signal.number, Instant::now()));
                     } else if signal.number != libc::SIGUSR1 && signal.number != libc::SIGUSR2 {
@@ -303,7 +303,7 @@ impl Session {
         CloseReport { notes }
     }
 
-    /// Takes program `index` off the list if its report says that it is over.
+    /// Removes program `index` from the list if its report says that it is over.
     fn reap(&mut self, index: usize, ended_by_us: bool) -> Option<ProgramEnd> {
         let (side, program) = &mut self.programs[index];
         let Report { code, background } = program.report()?;
@@ -312,7 +312,7 @@ impl Session {
         Some(end)
     }
 
-    /// Gives the programs that are left a moment to end by themselves.
+    /// Gives the remaining programs a moment to end on their own.
     fn farewell(&mut self, ends: &mut Vec<ProgramEnd>) -> io::Result<()> {
         let deadline = Instant::now() + FAREWELL;
         while !self.programs.is_empty() {
@@ -355,18 +355,18 @@ impl Session {
     }
 }
 
-/// How long a program has between SIGTERM and SIGKILL: enough to write its results, short enough to
+/// Time between SIGTERM and SIGKILL: enough for a program to write its results, short enough to
 /// wait for.
 pub const GRACE: Duration = Duration::from_secs(3);
-/// How long a program may take to end by itself when the other one has, before it is told to.
+/// How long a program may take to end on its own when the other one has, before it is ended.
 pub const FAREWELL: Duration = Duration::from_millis(100);
-/// How long the right program may go on when the left one has failed: enough for it to notice and
-/// say so.
+/// How long the right program may continue after the left one has failed: enough for it to notice
+/// and report that.
 const ABANDONED: Duration = Duration::from_secs(5);
-/// A program may take SIGINT as a wish (to print statistics, to ask); this bounds one that is stuck
-/// with nobody watching.
+/// A program may treat SIGINT as a request (to print statistics, to ask). This bounds a program
+/// that hangs unattended.
 const INTERRUPT_GRACE: Duration = Duration::from_secs(30);
-/// What a shell reports of a process ended by SIGKILL.
+/// The exit code that a shell gives for a process ended by SIGKILL.
 const KILLED: u8 = 128 + 9;
 
 #[cfg(test)]

@@ -38,7 +38,7 @@ pub(crate) struct Net {
 }
 
 impl Net {
-    /// Makes them; `None`, and a word on stderr, where that is not possible.
+    /// Makes them; `None`, with a message on stderr, where that is impossible.
     pub(crate) fn new(kind: Kind) -> Option<Self> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         if !rustix::process::geteuid().is_root() {
@@ -160,7 +160,7 @@ impl Net {
         launch(Live::new(config).expect("the configuration is right"))
     }
 
-    /// Starts the loop with rules that stand for A.
+    /// Starts the loop with rules that A would have.
     pub(crate) fn start_ruled(
         &mut self,
         script: &str,
@@ -202,7 +202,7 @@ impl Drop for Net {
     }
 }
 
-/// What a script configures.
+/// The configuration that a script makes.
 pub(crate) fn read(script: &str) -> Ruleset {
     let parsed = weir_rules::script::parse(script, "test", &weir_rules::NoFiles);
     assert!(!parsed.diagnostics.has_errors(), "{}", parsed.diagnostics.render(false));
@@ -236,9 +236,9 @@ fn launch(mut live: Live) -> Running {
     Running { handle, stop, thread: Some(thread) }
 }
 
-/// A loop at work, ended with the value.
+/// A running loop, which ends when this is dropped.
 pub(crate) struct Running {
-    /// To change it and look at it.
+    /// Changes the loop and reads its state.
     pub(crate) handle: LiveHandle,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<LiveReport>>,
@@ -251,7 +251,7 @@ impl Running {
         self.wait()
     }
 
-    /// Waits for the loop to end by itself.
+    /// Waits until the loop ends.
     pub(crate) fn wait(mut self) -> LiveReport {
         let thread = self.thread.take().expect("it is waited for once");
         let report = thread.join().expect("the loop does not panic");
@@ -266,7 +266,7 @@ impl Drop for Running {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // A panic of the test is on its way already.
+            // A panic of the test is already being reported.
             let _ = thread.join();
         }
     }

@@ -1,4 +1,4 @@
-//! The loop with rules: which way packets take, what becomes of them there, and what is counted.
+//! The loop with rules: which path packets take, what happens to them there, and what is counted.
 
 use std::net::UdpSocket;
 use std::sync::Arc;
@@ -64,7 +64,7 @@ fn without_one_pass_pipes_follow_each_other_exactly_and_with_it_the_first_is_all
         let report = running.stop();
         let mut count = 0;
         for (len, span) in spans.try_iter() {
-            // 8 Mbit/s take a microsecond for a byte. That the loop is late in between makes no
+            // 8 Mbit/s take a microsecond for each byte. Lateness of the loop in between makes no
             // difference.
             let link = if one_pass == "disable" { Nanos::from_micros(len) } else { Nanos::ZERO };
             assert_eq!(span, least + link);
@@ -102,8 +102,8 @@ fn a_lane_does_not_report_the_queue_of_a_pipe_that_its_packets_never_take() {
     assert_eq!(report.lanes[0].counters.peak_queue_packets, 0, "the lane up has no queue");
 }
 
-/// Gives network-layer bytes, and the time until they were to leave without that in queues, of each
-/// IPv4 packet on the way up.
+/// Passes on the network-layer bytes of each IPv4 packet on the lane up, and its time from the
+/// queue to its intended release.
 struct Spans(Sender<(u64, Nanos)>);
 
 impl Observer for Spans {
@@ -123,7 +123,7 @@ impl Observer for Spans {
 }
 
 #[test]
-fn segments_of_trains_go_their_own_ways_where_rules_draw() {
+fn segments_of_trains_take_separate_paths_where_rules_draw() {
     let Some(mut net) = Net::new(Kind::Packet) else { return };
     let script = "pipe 1 config delay 2ms\npipe 2 config delay 4ms\nadd 100 prob 0.5 pipe 1 tcp from any to any out\n\
                   add 200 setdscp ef tcp from any to any out\nadd 300 pipe 2 tcp from any to any out";
@@ -167,7 +167,7 @@ fn a_train_judged_as_one_is_counted_and_rewritten_in_all_its_packets() {
 }
 
 #[test]
-fn copies_go_on_by_themselves() {
+fn copies_continue_separately() {
     let Some(mut net) = Net::new(Kind::Packet) else { return };
     let script = "disable one_pass\npipe 1 config dup 100% delay 1ms\npipe 2 config delay 1ms loss 10%\n\
                   add 100 pipe 1 udp from any to any out\nadd 200 pipe 2 udp from any to any out";
@@ -237,7 +237,8 @@ fn other_rules_come_into_force_with_packets_inside_and_counters_kept() {
         };
         send();
         wait_for(&running, |report| report.lanes[0].counters.packets_in >= 20);
-        // Rule 200 goes, and what it sent into the pipe goes on at the first rule behind it.
+        // Rule 200 is removed, and packets that it sent into the pipe continue at the first rule
+        // behind it.
         let mut after = before.clone();
         let script = weir_rules::script::parse(
             "delete 200\nadd 150 deny udp from any to any\nadd 300 count udp from any to any",

@@ -1,5 +1,5 @@
 //! A bridge joins two interfaces of the machine: what passes, what ends it, and what it refuses or
-//! remarks.
+//! warns about.
 
 use std::io::Read as _;
 use std::process::{Child, Stdio};

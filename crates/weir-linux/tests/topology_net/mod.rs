@@ -38,8 +38,8 @@ impl Machine {
                 return None;
             }
         }
-        // Its device for TUN and TAP is every user's, as on most machines; where none can be made,
-        // the machine's own stays.
+        // Every user may open its device for TUN and TAP, as on most machines. Where none can be
+        // made, the machine's own stays.
         let script = "mount -t tmpfs -o mode=755 tmpfs /dev/net && { mknod -m 666 /dev/net/tun c 10 200 || umount /dev/net; }
             set -e; mount -t tmpfs tmpfs /run; ip link set lo up
             echo 0 >/proc/sys/net/ipv6/conf/default/accept_dad; echo 0 >/proc/sys/net/ipv4/ip_forward; ip link add up0 type veth peer name up1; ip link set up1 up; ip link set up0 up
@@ -62,7 +62,7 @@ impl Machine {
         Some(machine)
     }
 
-    /// Waits until its interfaces are what they will stay.
+    /// Waits until its interfaces have their final state.
     pub(crate) fn settle(&self) {
         let deadline = Instant::now() + PATIENCE;
         while !self.has_settled() {
@@ -75,8 +75,8 @@ impl Machine {
         }
     }
 
-    /// Whether its interfaces have their carrier and the addresses that the kernel gives them then,
-    /// neither of which comes at once: what is compared with later must not still be changing.
+    /// Whether its interfaces have their carrier and the addresses that the kernel gives them then.
+    /// Neither comes at once, and a snapshot must not be compared with one that still changes.
     fn has_settled(&self) -> bool {
         let text =
             |words: &[&str]| String::from_utf8_lossy(&self.output(words).stdout).into_owned();
@@ -121,13 +121,13 @@ impl Machine {
         thread::spawn(work).join().expect("the work does not panic")
     }
 
-    /// `surround` with these words, to its end.
+    /// Runs `surround` with these words to its end.
     pub(crate) fn surround(&self, words: &[&str]) -> Output {
         self.output(&with_surround(words))
     }
 
-    /// Whether an ordinary user may make TUN and TAP devices here; says so when not. pasta needs it
-    /// too.
+    /// Whether an ordinary user may make TUN and TAP devices here; reports it when not. pasta needs
+    /// it too.
     pub(crate) fn users_may_open_tun(&self, test: &str) -> bool {
         let open = self.output(&as_nobody(&["sh", "-c", "true <>/dev/net/tun"])).status.success();
         if !open {
@@ -181,7 +181,7 @@ impl Machine {
             .collect()
     }
 
-    /// Waits for the machine to be as it was: what the kernel does after a SIGKILL takes a moment.
+    /// Waits until the machine is as before: the kernel needs a moment after a SIGKILL.
     pub(crate) fn assert_as_before(&self, before: &[String], what: &str) {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -240,7 +240,7 @@ pub(crate) fn kill(pid: u32, signal: &str) {
     assert!(status.is_ok_and(|status| status.success()), "kill -{signal} {pid}");
 }
 
-/// Says that and why a test was not run, where `make test` looks for it.
+/// Reports that and why a test was not run, where `make test` looks for it.
 pub(crate) fn skip(test: &str, why: &str) {
     eprintln!("SKIPPED: topology {test}: {why}");
     if let Some(path) = std::env::var_os("WEIR_SKIP_LOG")
@@ -252,6 +252,6 @@ pub(crate) fn skip(test: &str, why: &str) {
 
 /// Environment variable by which a test finds the processes of its sessions.
 pub(crate) const MARK: &str = "WEIR_TEST_MARK";
-/// Bound on waiting for what comes soon or never.
+/// Bound on waits for events that happen soon or never.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) const POLL: Duration = Duration::from_millis(20);

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::{Machine, as_nobody, kill, skip, with_surround};
 
-/// A machine with all that an ordinary user needs, and says why not otherwise.
+/// A machine with all that an ordinary user needs; reports what is missing otherwise.
 fn machine(name: &str) -> Option<Machine> {
     let machine = Machine::new(name)?;
     for tool in ["python3", "pasta"] {
@@ -51,7 +51,7 @@ fn echo(mut client: TcpStream) {
     }
 }
 
-/// Runs a Python program as nobody behind a link; its output and the link's words.
+/// Runs a Python program as nobody behind a link; returns its output and the link's messages.
 fn python(machine: &Machine, options: &[&str], program: &str) -> (String, String) {
     let words = [&["run"], options, &["--", "python3", "-c", program]].concat();
     let output = machine.output(&as_nobody(&with_surround(&words)));
@@ -67,7 +67,7 @@ fn python(machine: &Machine, options: &[&str], program: &str) -> (String, String
 fn download_over_a_slow_link_keeps_to_its_rate() {
     let Some(machine) = machine("rootless_download") else { return };
     let port = serve(&machine, "127.0.0.1:0", |mut client| {
-        // The client may leave early; then the test fails by what it got.
+        // The client may leave early; then the test fails on what the client received.
         let _ = client.write_all(&vec![7; DOWNLOAD]);
     });
     let program = format!(
@@ -76,9 +76,9 @@ while b := c.recv(65536): n += len(b)
 print(n, int(n * 8 / (time.monotonic() - start)))"
     );
     let (stdout, stderr) = python(&machine, &["slow", "count"], &program);
-    let figures: Vec<usize> = stdout.split_whitespace().map(|word| word.parse().unwrap()).collect();
-    assert_eq!(figures[0], DOWNLOAD);
-    assert!(figures[1] >= 4_000_000 / 100 * 85, "{} bit/s of 4,000,000", figures[1]);
+    let numbers: Vec<usize> = stdout.split_whitespace().map(|word| word.parse().unwrap()).collect();
+    assert_eq!(numbers[0], DOWNLOAD);
+    assert!(numbers[1] >= 4_000_000 / 100 * 85, "{} bit/s of 4,000,000", numbers[1]);
     let line = stderr
         .lines()
         .find_map(|line| line.strip_prefix("end down "))
@@ -130,7 +130,7 @@ fn refusals_resets_and_half_closed_connections_are_what_they_are() {
     });
     let resetting = serve(&machine, "127.0.0.1:0", |mut client| {
         let _ = client.read(&mut [0; 1]);
-        // What is left unread makes the close a reset.
+        // Unread data turns the close into a reset.
     });
     let closed =
         machine.inside(|| TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port());
@@ -164,10 +164,10 @@ fn pings_and_datagrams_reach_the_machine() {
     if !machine.users_may_open_tun("rootless_datagrams") {
         return;
     }
-    // pasta speaks IPv6 where the machine has a way out by it.
-    let way =
+    // pasta speaks IPv6 where the machine has an IPv6 route.
+    let probe =
         "ip -6 address add 2001:db8::2/64 dev up0 nodad && ip -6 route add default via 2001:db8::1";
-    assert!(machine.output(&["sh", "-c", way]).status.success());
+    assert!(machine.output(&["sh", "-c", probe]).status.success());
     for (address, family) in [("127.0.0.1:0", "AF_INET"), ("[::1]:0", "AF_INET6")] {
         let socket = machine.inside(move || UdpSocket::bind(address).unwrap());
         let port = socket.local_addr().unwrap().port();

@@ -1,14 +1,15 @@
 //! The process that carries an ordinary user's TCP connections between the link and the machine's
 //! network.
 //!
-//! The kernel of the router's namespace ends the connections that come over the link, and this
-//! process continues each with a socket in the machine's own namespace, as any program of the user
-//! could. So the sender into the emulated link is a kernel with real congestion control. The onward
-//! connection is made first (see [`syn`]): refused is refused, and slow is slow.
+//! The kernel of the router's namespace terminates the connections that come over the link, and
+//! this process continues each with a socket in the machine's own namespace, as any program of the
+//! user could. The sender into the emulated link is therefore a kernel with real congestion
+//! control. The onward connection is made first (see [`syn`]), so that the program sees a refusal
+//! as a refusal and a slow answer as slow.
 //!
-//! Bounds: [`LIMIT`] connections or what the descriptor limit gives; 64 KiB read ahead for each
-//! direction, kept only while a receiver is slow. Beyond the limit first packets are passed over,
-//! as by a host that is busy, and come again.
+//! Bounds: [`LIMIT`] connections, or what the descriptor limit allows; 64 KiB read ahead for each
+//! direction, kept only while a receiver is slow. Beyond the limit first packets are ignored, as a
+//! busy host ignores them, and are sent again.
 
 mod relay;
 mod syn;
@@ -36,16 +37,16 @@ use crate::process::{receive, send, timespec};
 use crate::sys::process::{drop_own_capabilities, inherited_descriptor, keep_open};
 use crate::sys::redirect::original_destination;
 
-/// What the proxy works with: sockets in the router's namespace.
+/// The sockets of the proxy, in the router's namespace.
 #[derive(Debug)]
 pub(crate) struct ProxySockets {
     /// Where translated connections arrive, one for each family.
     pub(crate) listeners: Vec<OwnedFd>,
-    /// Sees the first packets on the link's interface, and refuses there.
+    /// Sees the first packets on the link's interface, and sends refusals there.
     pub(crate) watch: OwnedFd,
     /// Sends on the loopback device.
     pub(crate) inject: OwnedFd,
-    /// Addresses of the link that mean this machine.
+    /// The link's addresses that mean this machine.
     pub(crate) host: Vec<IpAddr>,
 }
 
@@ -57,7 +58,7 @@ struct Order {
     host: Vec<IpAddr>,
 }
 
-/// The proxy process, seen from the main process. Dropping it ends the connections.
+/// The proxy process, as the main process sees it. Dropping it ends the connections.
 #[derive(Debug)]
 pub(crate) struct Proxy {
     child: Child,
@@ -79,7 +80,7 @@ impl Proxy {
         for &fd in order.listeners.iter().chain([&order.watch, &order.inject]) {
             keep_open(&mut command, fd);
         }
-        // A group of its own: ^C is for the user's program.
+        // A process group of its own: ^C is meant for the user's program.
         command
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -97,7 +98,7 @@ impl Proxy {
 }
 
 impl Drop for Proxy {
-    /// Lets it pass on what it has, for a moment, and waits for it.
+    /// Gives it a moment to forward what it holds, and waits for it.
     fn drop(&mut self) {
         drop(self.leash.take());
         let _ = self.child.wait();
@@ -121,7 +122,7 @@ pub(super) fn run(socket: OwnedFd) -> ExitCode {
             inject: inherited_descriptor(order.inject)?,
             host: order.host,
         };
-        // From here on it is an ordinary program: what needed a privilege is open.
+        // From here on it is an ordinary program: everything that needed a privilege is open.
         drop_own_capabilities()?;
         Switchboard::new(sockets, leash.try_clone()?.into())?.serve()
     };
@@ -133,25 +134,25 @@ struct Switchboard {
     sockets: ProxySockets,
     leash: OwnedFd,
     epoll: OwnedFd,
-    /// Never used twice, so that an event for what is gone finds nothing.
+    /// Never reused, so that an event of a closed connection finds nothing.
     next: u64,
     calls: HashMap<u64, Call>,
     relays: HashMap<u64, (Flow, Relay)>,
-    /// Whose number each connection has.
+    /// The number of each connection.
     flows: HashMap<Flow, u64>,
-    /// Relays that had their share and could go on.
+    /// Relays that used up their share and could continue.
     busy: Vec<u64>,
     scratch: Box<[u8; SCRATCH]>,
     limit: usize,
 }
 
-/// A connection onward that nobody uses yet.
+/// A connection onward that its client has not taken yet.
 struct Call {
     flow: Flow,
     socket: OwnedFd,
     /// The packet that asked for it.
     frame: Vec<u8>,
-    /// Until when the client may take it, once it stands.
+    /// Until when the client may take it, once it is established.
     stands_until: Option<Instant>,
 }
 
@@ -185,8 +186,8 @@ impl Switchboard {
 
     fn serve(mut self) -> io::Result<()> {
         let mut events: Vec<Event> = Vec::with_capacity(EVENTS);
-        // Set when the main process is gone: what programs had sent still goes on, as from a
-        // machine whose program ended.
+        // Set when the main process is gone: data that programs had sent is still forwarded, as
+        // from a machine whose program has ended.
         let mut until: Option<Instant> = None;
         loop {
             let wait = if !self.busy.is_empty() {
@@ -238,7 +239,7 @@ impl Switchboard {
             let frame = &frame[..length.min(LARGEST_FRAME)];
             let Some(flow) = syn::opened_by(frame) else { continue };
             match self.flows.get(&flow) {
-                // It came again: the first copy may have been lost inside.
+                // The packet was sent again: its first copy may have been lost inside.
                 Some(number) => {
                     if let Some(call) =
                         self.calls.get(number).filter(|call| call.stands_until.is_some())
@@ -257,7 +258,7 @@ impl Switchboard {
         let server = self.onward(flow.server);
         let family = if server.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-        // Without a descriptor the packet is passed over, and comes again.
+        // Without a descriptor the packet is ignored, and is sent again.
         let Ok(socket) = rustix::net::socket_with(family, SocketType::STREAM, flags, None) else {
             return;
         };
@@ -267,7 +268,7 @@ impl Switchboard {
         }
         let number = self.next;
         self.next += 1;
-        // Also a connection that stands already says so through an event.
+        // A connection that is already established reports that by an event, too.
         if epoll::add(&self.epoll, &socket, EventData::new_u64(number), EventFlags::OUT).is_ok() {
             self.flows.insert(flow, number);
             self.calls
@@ -275,7 +276,7 @@ impl Switchboard {
         }
     }
 
-    /// The connection onward stands, or has failed.
+    /// The connection onward is established, or has failed.
     fn answered(&mut self, number: u64) {
         let Some(call) = self.calls.get_mut(&number) else { return };
         let _ = epoll::delete(&self.epoll, &call.socket);
@@ -287,7 +288,7 @@ impl Switchboard {
         }
         if let Some(call) = self.calls.remove(&number) {
             self.flows.remove(&call.flow);
-            // Nobody answered: nobody answers here either.
+            // The server did not answer, so the client gets no answer either.
             if error != Err(Errno::TIMEDOUT) {
                 self.refuse(&call.frame);
             }
@@ -296,7 +297,7 @@ impl Switchboard {
 
     fn let_in(&self, frame: &[u8]) {
         if let Some(frame) = syn::for_loopback(frame) {
-            // A full queue is a lost packet: it comes again.
+            // A full queue loses the packet, which is sent again.
             let _ = rustix::net::send(&self.sockets.inject, &frame, SendFlags::DONTWAIT);
         }
     }
@@ -338,7 +339,7 @@ impl Switchboard {
         let number = self.next;
         self.next += 1;
         let events = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
-        // Edges are reported from now on; what came before is found by the first turn.
+        // Edges are reported from now on; the first turn finds what arrived before.
         if relay
             .ends()
             .iter()
@@ -385,8 +386,8 @@ impl Switchboard {
         });
     }
 
-    /// Where a connection really goes: the link's own addresses of the machine mean its loopback,
-    /// as they do with pasta.
+    /// The real destination of a connection: the link's own addresses of the machine mean its
+    /// loopback, as they do with pasta.
     fn onward(&self, server: SocketAddr) -> SocketAddr {
         if !self.sockets.host.contains(&server.ip()) {
             return server;
@@ -397,7 +398,7 @@ impl Switchboard {
     }
 }
 
-/// Asks for as many descriptors as there may be; returns how many connections they are enough for.
+/// Raises the descriptor limit as far as possible; returns how many connections it is enough for.
 fn raise_descriptor_limit() -> usize {
     let wanted = (2 * LIMIT + RESERVED) as u64;
     let now = getrlimit(Resource::Nofile);
@@ -417,20 +418,20 @@ fn connections(descriptors: u64) -> usize {
     (descriptors.saturating_sub(RESERVED) / 2).clamp(1, LIMIT)
 }
 
-/// Most connections at a time, those being made among them.
+/// The most connections at a time, including those that are being made.
 const LIMIT: usize = 4096;
-/// Descriptors for other things than connections.
+/// Descriptors that are used for other things than connections.
 const RESERVED: usize = 32;
 /// Events of one wait.
 const EVENTS: usize = 256;
-/// How often unclaimed connections are looked at.
+/// Time between two checks of unclaimed connections.
 const SWEEP: Duration = Duration::from_secs(1);
 /// How long a connection onward waits for its client: a kernel repeats the answer to a first packet
 /// for about a minute.
 const UNCLAIMED: Duration = Duration::from_secs(70);
-/// How long data may still go on when the session is over …
+/// How long data is still forwarded after the session is over …
 const LAST_WORDS: Duration = Duration::from_secs(1);
-/// … and the silence that shows that there is none.
+/// … and the silence that shows that there is no more.
 const QUIET: Duration = Duration::from_millis(20);
 /// A first packet with data (TCP fast open) may be as large as the link allows, which is at most
 /// this.

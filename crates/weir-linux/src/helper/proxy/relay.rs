@@ -1,4 +1,4 @@
-//! One connection through the proxy: two sockets, and the bytes on their way between them.
+//! One connection through the proxy: two sockets, and the bytes between them.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -11,15 +11,15 @@ use rustix::net::{SendFlags, Shutdown, shutdown, sockopt};
 #[derive(Debug)]
 pub(super) struct Relay {
     ends: [OwnedFd; 2],
-    ways: [Way; 2],
+    directions: [Direction; 2],
 }
 
-/// What [`Relay::turn`] leaves.
+/// The state after [`Relay::turn`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
-    /// Nothing can move before the kernel says so.
+    /// No byte can move until the kernel reports an event.
     Waiting,
-    /// More could move at once; others have their turn first.
+    /// More bytes could move at once, but other relays have their turn first.
     Busy,
     /// Both directions have ended.
     Over,
@@ -27,8 +27,8 @@ pub(super) enum Turn {
 
 /// One direction.
 #[derive(Debug, Default)]
-struct Way {
-    /// Read and not yet written; at most [`SCRATCH`] bytes. Nothing is read while there are any.
+struct Direction {
+    /// Bytes read and not yet written; at most [`SCRATCH`]. Nothing is read while there are any.
     pending: Vec<u8>,
     written: usize,
     ended: bool,
@@ -38,10 +38,10 @@ struct Way {
 impl Relay {
     pub(super) fn new(client: OwnedFd, server: OwnedFd) -> Relay {
         for end in [&client, &server] {
-            // Small pieces go on as they come; a socket that refuses this works all the same.
+            // Small pieces are sent as they come; a socket that refuses this works all the same.
             let _ = sockopt::set_tcp_nodelay(end, true);
         }
-        Relay { ends: [client, server], ways: Default::default() }
+        Relay { ends: [client, server], directions: Default::default() }
     }
 
     /// The two sockets.
@@ -49,23 +49,23 @@ impl Relay {
         &self.ends
     }
 
-    /// Moves what can be moved, in both directions, up to a bound.
+    /// Moves as many bytes as possible in both directions, up to a bound.
     ///
     /// # Errors
-    /// One end was reset or failed: the relay is to be [aborted](Relay::abort).
+    /// One end was reset or failed: the relay must be [aborted](Relay::abort).
     pub(super) fn turn(&mut self, scratch: &mut [u8; SCRATCH]) -> io::Result<Turn> {
         let mut busy = false;
-        for (way, (from, to)) in self.ways.iter_mut().zip([(0, 1), (1, 0)]) {
-            busy |= way.advance(&self.ends[from], &self.ends[to], scratch)?;
+        for (direction, (from, to)) in self.directions.iter_mut().zip([(0, 1), (1, 0)]) {
+            busy |= direction.advance(&self.ends[from], &self.ends[to], scratch)?;
         }
-        Ok(match (busy, self.ways.iter().all(|way| way.shut)) {
+        Ok(match (busy, self.directions.iter().all(|direction| direction.shut)) {
             (_, true) => Turn::Over,
             (true, false) => Turn::Busy,
             (false, false) => Turn::Waiting,
         })
     }
 
-    /// Ends both sides as a reset does.
+    /// Ends both sides with a reset.
     pub(super) fn abort(self) {
         for end in &self.ends {
             reset_on_close(end);
@@ -73,8 +73,8 @@ impl Relay {
     }
 }
 
-impl Way {
-    /// Gives whether it stopped only because it had its share.
+impl Direction {
+    /// Returns whether it stopped only because it used up its share.
     fn advance(
         &mut self,
         from: &OwnedFd,
@@ -92,7 +92,7 @@ impl Way {
             self.written = 0;
             if self.ended {
                 if !self.shut {
-                    // An end that is gone already needs no farewell.
+                    // An end that is already gone needs no shutdown.
                     let _ = shutdown(to, Shutdown::Write);
                     self.shut = true;
                 }
@@ -113,7 +113,7 @@ impl Way {
     }
 }
 
-/// Lets a socket's close be a reset.
+/// Makes a socket's close a reset.
 pub(super) fn reset_on_close(socket: &OwnedFd) {
     let _ = sockopt::set_socket_linger(socket, Some(Duration::ZERO));
 }
@@ -127,9 +127,9 @@ fn send(to: &OwnedFd, bytes: &[u8]) -> io::Result<Option<usize>> {
     }
 }
 
-/// Bytes that one direction reads ahead at most.
+/// The most bytes that one direction reads ahead.
 pub(super) const SCRATCH: usize = 64 << 10;
-/// Reads of one direction before others have their turn.
+/// Reads of one direction before other relays have their turn.
 const SHARE: usize = 8;
 
 #[cfg(test)]
@@ -200,7 +200,7 @@ mod tests {
             assert!(taken < 64 << 20, "nothing held the writer back");
             std::thread::sleep(Duration::from_millis(1));
         }
-        assert!(relay.ways[0].pending.len() <= SCRATCH);
+        assert!(relay.directions[0].pending.len() <= SCRATCH);
         // Unread bytes make this close a reset.
         drop(server);
         turn_until(&mut relay, Result::is_err);

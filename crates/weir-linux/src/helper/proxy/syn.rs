@@ -1,11 +1,11 @@
-//! The first packet of a TCP connection: recognising it, handing it to the kernel again, refusing
-//! it.
+//! The first packet of a TCP connection: recognising it, passing it to the kernel again, and
+//! refusing it.
 //!
 //! The kernel of the router's namespace drops every first packet that comes over the link; the
-//! proxy sees a copy. When the connection onward stands, the copy goes into the namespace's
-//! loopback device, from where it is let in; when it was refused, the answer that the other end
-//! gave is made here. So a program sees a connection when there is one, and a refusal as what it
-//! is.
+//! proxy sees a copy. When the connection onward is established, the copy is sent on the
+//! namespace's loopback device, from where the kernel accepts it. When the connection was refused,
+//! the proxy makes the answer that the other end gave. The program therefore sees a connection only
+//! when there is one, and a refusal as a refusal.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -20,7 +20,7 @@ pub(super) struct Flow {
     pub(super) server: SocketAddr,
 }
 
-/// Which connection an Ethernet frame opens; `None` when it opens none.
+/// The connection that an Ethernet frame opens; `None` when it opens none.
 pub(super) fn opened_by(frame: &[u8]) -> Option<Flow> {
     let parsed = parse(frame).ok()?;
     let flags = *frame.get(parsed.tcp_flags()?)?;
@@ -38,8 +38,8 @@ pub(super) fn opened_by(frame: &[u8]) -> Option<Flow> {
     Some(Flow { client: (client, port(0)).into(), server: (server, port(2)).into() })
 }
 
-/// The same packet as a frame for the loopback device, its checksum complete: over virtual links it
-/// often is not.
+/// The same packet as a frame for the loopback device, with a complete checksum: on virtual links
+/// the checksum is often partial.
 pub(super) fn for_loopback(frame: &[u8]) -> Option<Vec<u8>> {
     let parsed = parse(frame).ok()?;
     let transport = parsed.transport()?;
@@ -147,15 +147,14 @@ const MAC: usize = 6;
 const TCP_HEADER: usize = 20;
 /// Where the checksum is in it.
 const TCP_CHECKSUM: usize = 16;
-/// What most systems send with.
+/// The usual initial value.
 const HOPS: u8 = 64;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// A first packet from 198.18.0.2:4000 to 192.0.2.7:80, with a checksum that is still to be
-    /// completed.
+    /// A first packet from 198.18.0.2:4000 to 192.0.2.7:80, with a partial checksum.
     fn syn_v4() -> Vec<u8> {
         let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0];
         let mut ip = vec![0x45, 0, 0, 44, 0, 1, 0x40, 0, 64, 6, 0, 0, 198, 18, 0, 2, 192, 0, 2, 7];
