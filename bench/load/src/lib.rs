@@ -45,9 +45,9 @@ struct Output {
 enum Command {
     /// Send UDP packets with number and time.
     Send(SendArgs),
-    /// Receive them and say what came.
+    /// Receive them and print statistics.
     Recv(RecvArgs),
-    /// Measure round trips to an echo.
+    /// Measure round-trip times to an echo.
     Ping(PingArgs),
     /// Send every packet back.
     Echo(EchoArgs),
@@ -211,7 +211,7 @@ pub fn main(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>) ->
     let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
         Err(e) => {
-            // Nowhere to complain when stderr is closed.
+            // A closed stderr leaves nowhere to report to.
             let _ = e.print();
             return ExitCode::from(if e.use_stderr() { 2 } else { 0 });
         }
@@ -261,7 +261,7 @@ impl SendArgs {
             (None, Some(pps)) => Pace::Packets(pps),
             (None, None) => Pace::Flood,
         };
-        // Without an end the sender stops after ten seconds rather than never.
+        // Without an end, the sender stops after ten seconds.
         let span_ns =
             self.seconds.unwrap_or(if self.count.is_some() { u64::MAX } else { 10 * SECOND });
         let count = self.count.unwrap_or(u64::MAX);
@@ -311,8 +311,7 @@ impl CaptureArgs {
 }
 
 impl Target {
-    /// The first address of the name that will do: a name such as `host` is resolved as any program
-    /// does.
+    /// The first address of the name in the wanted family, resolved as other programs resolve it.
     fn resolve(&self) -> Result<SocketAddr, TrafficError> {
         use std::net::ToSocketAddrs;
         let failed = |source| TrafficError::System { what: "resolve the address", source };
@@ -341,12 +340,12 @@ fn print(output: &Output, result: &impl Serialize) -> Result<(), TrafficError> {
     }
 }
 
-/// One line for each figure.
+/// One line for each value.
 fn table(value: &serde_json::Value) -> String {
-    let Some(figures) = value.as_object() else {
+    let Some(values) = value.as_object() else {
         return format!("{value}\n");
     };
-    figures.iter().fold(String::new(), |mut text, (name, v)| {
+    values.iter().fold(String::new(), |mut text, (name, v)| {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "{name:20} {v}");
         text

@@ -1,38 +1,39 @@
-//! The agenda: for everybody who waits for a time, that time; and who is next.
+//! The agenda: the time that each waiter waits for, and the earliest of them.
 //!
-//! A tournament: waiters stand side by side in groups of four, and above each group the one of it
-//! that is earliest, four of these again a group, up to the one at the top, who is next. Of equal
-//! times the lower number wins, so the order is total. A change plays the matches on its way to the
-//! top: what it plays against is known beforehand, so a processor has it at hand, and there is
-//! nothing to guess. Only far down, where a tree of thousands of waiters is too large for that, a
-//! change stops at the first match that it does not decide.
+//! It is a tournament tree. Waiters form groups of four; the earliest of each group moves up one
+//! level, where four winners form a group again, and so on up to the top, which is the next waiter.
+//! Of equal times the lower number wins, so the order is total. A change replays the matches from
+//! its place to the top. The places of its opponents are known beforehand, so the processor fetches
+//! them early and mispredicts no branch. Only far from the top, where a tree of thousands of
+//! waiters no longer fits into the cache, a change stops at the first match that it does not
+//! decide.
 //!
 //! # Keys
-//! A match compares one number: time since a base above, the waiter's number below, in as many bits
-//! as the highest needs.
+//! A match compares one number. Its high bits are the time since a base, its low bits the waiter's
+//! number, in as many bits as the highest number needs.
 //!
 //! ```text
 //! time since the base, or `far`, or `none`   number
 //! 63                              bits      bits − 1          0
 //! ```
 //!
-//! What is too far from the base to fit stands as `far`. Nobody asks for more until all that is
-//! nearer is over, and then the base moves up to the earliest: with a million waiters every five
-//! hours, with 64 waiters every nine years.
+//! A time too far from the base to fit is stored as `far`. Its exact value is needed only when all
+//! nearer times are over; then the base moves up to the earliest time. With a million waiters that
+//! happens every five hours, with 64 waiters every nine years.
 
 use weir_core::Nanos;
 
 /// Times by number.
 #[derive(Debug)]
 pub(crate) struct Agenda {
-    /// Group 0 is the top; above group `g > 0` is a place in group `(g − 1) / 4`, the places being
-    /// in the order of the groups.
+    /// Group 0 is the top. The winner of group `g > 0` has a place in group `(g − 1) / 4`; places
+    /// are in the order of the groups.
     groups: Vec<[u64; 4]>,
-    /// The group of waiter 0: behind it those of the others, in their order.
+    /// The group of waiter 0; the groups of the other waiters follow in order.
     leaves: usize,
     /// The winner of group 0.
     top: u64,
-    /// Bits of a key that have the number.
+    /// Bits of a key that hold the number.
     bits: u32,
     base: Nanos,
     /// Exact times by number.
@@ -55,7 +56,7 @@ impl Default for Agenda {
 }
 
 impl Agenda {
-    /// The earliest time, [`Nanos::MAX`] when nobody waits.
+    /// The earliest time; [`Nanos::MAX`] without waiters.
     #[inline]
     pub(crate) fn earliest(&mut self) -> Nanos {
         let offset = self.top >> self.bits;
@@ -65,7 +66,7 @@ impl Agenda {
         self.earliest_far()
     }
 
-    /// Who is next, as of the last [`Self::earliest`]: the lowest number of those with that time.
+    /// The next waiter as of the last [`Self::earliest`]: the lowest number with that time.
     #[inline]
     pub(crate) fn next(&self) -> u32 {
         (self.top & ((1 << self.bits) - 1)) as u32
@@ -97,7 +98,7 @@ impl Agenda {
         self.top = self.play(0, place, winner);
     }
 
-    /// Puts a key into its place, and says who wins the group.
+    /// Puts a key into its place; returns the winner of the group.
     #[inline(always)]
     fn play(&mut self, group: usize, place: usize, key: u64) -> u64 {
         let group = &mut self.groups[group];
@@ -116,13 +117,14 @@ impl Agenda {
         offset << self.bits | u64::from(number)
     }
 
-    /// In place of what is too far from the base; one more is for those who do not wait.
+    /// Stands for times too far from the base; the next larger value stands for waiters that do not
+    /// wait.
     #[inline]
     fn far(&self) -> u64 {
         (u64::MAX >> self.bits) - 1
     }
 
-    /// Nobody waits, or for a time far away.
+    /// Nothing waits, or only for a time far away.
     #[cold]
     fn earliest_far(&mut self) -> Nanos {
         if self.top >> self.bits > self.far() {
@@ -147,7 +149,7 @@ impl Agenda {
         self.rebuild(self.base);
     }
 
-    /// Plays all matches anew, with times since `base`.
+    /// Replays all matches, with times since `base`.
     #[cold]
     fn rebuild(&mut self, base: Nanos) {
         self.base = base;
@@ -163,7 +165,7 @@ impl Agenda {
     }
 }
 
-/// The place above a group: its group, and which of the four it is there.
+/// The place of a group's winner: its group, and its index of the four.
 #[inline]
 fn above(group: usize) -> (usize, usize) {
     ((group - 1) / 4, (group - 1) % 4)
@@ -183,7 +185,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Times near and far, that go up and down, and with now and then nobody.
+        /// Times near and far, ascending and descending, and sometimes no waiter.
         #[test]
         fn the_next_is_the_earliest_and_of_equals_the_lowest(
             most in prop::sample::select(vec![3u32, 70, 3000]),

@@ -1,9 +1,10 @@
-//! From a scenario to a world: ports, flows with their ways and addresses, and the names of both.
+//! Builds a world from a scenario: ports, flows with their paths and addresses, and the names of
+//! both.
 //!
 //! **Addresses.** Node number `n` of the file, counted from 1, has the address 10.0.0.0 + `n`: the
 //! third is 10.0.0.3, number 300 is 10.0.1.44. Flow number `n` of all traffic, counted from 0, goes
 //! from port 1024 + `n` mod 64,000 to port 5000 + (`n` / 64,000) mod 60,000; its protocol is TCP or
-//! UDP, as its traffic says. Masks and hashes of queues see these.
+//! UDP, as its traffic says. Masks and hashes of queues use these addresses and ports.
 
 use std::collections::BTreeMap;
 
@@ -19,20 +20,20 @@ use crate::topology::{Topology, WayError, port_of};
 use crate::traffic::Placement;
 use crate::world::World;
 
-/// A world, and what its numbers are called.
+/// A world, and the names of its ports and flows.
 #[derive(Debug)]
 pub struct Built {
-    /// The world, at the beginning of time.
+    /// The world at time 0.
     pub world: World,
     /// Names of its ports and flows.
     pub names: Names,
 }
 
-/// Makes a scenario's world. `seed` is the run's.
+/// Builds a scenario's world; `seed` is the seed of the run.
 ///
 /// # Errors
-/// There is no way between two hosts, or a switch cannot be; a scenario that was read from a file
-/// has neither.
+/// There is no path between two hosts, or a switch cannot be configured as described; a scenario
+/// that was read from a file has neither error.
 pub fn build(scenario: &Scenario, seed: u64) -> Result<Built, BuildError> {
     let mut network = Network::new(seed);
     let mut names = Names { scenario: scenario.name.clone(), ..Names::default() };
@@ -55,24 +56,24 @@ pub fn build(scenario: &Scenario, seed: u64) -> Result<Built, BuildError> {
     Ok(Built { world, names })
 }
 
-/// Why there is no world for a scenario.
+/// Why no world can be built from a scenario.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BuildError {
-    /// There is no way between two hosts of some traffic.
+    /// There is no path between two hosts of some traffic.
     #[error(transparent)]
     Way(#[from] WayError),
-    /// A switch cannot be as it is configured.
+    /// A switch cannot be configured as described.
     #[error(transparent)]
     Switch(#[from] SwitchError),
 }
 
-/// The ports of all directions of links. Of one that leads out of a switch it is the switch's
-/// output.
+/// The ports of all directions of links. The port of a direction that leads out of a switch is the
+/// switch's output.
 struct Ports<'a> {
     scenario: &'a Scenario,
-    /// Of each direction, by its number in ways.
+    /// The port of each direction, by the direction's number in paths.
     ports: Vec<PortId>,
-    /// Of each switch by its node, and with which number of its inputs each link comes to it.
+    /// Each switch by its node, with the number of the input at which each link arrives.
     switches: BTreeMap<usize, (Switch, BTreeMap<usize, u16>)>,
 }
 
@@ -141,8 +142,8 @@ impl<'a> Ports<'a> {
         Ok(all)
     }
 
-    /// The ports of a way; through a switch leads its pipeline, by the input that the packet comes
-    /// to.
+    /// The ports of a path; a switch contributes its pipeline, from the input at which packets
+    /// arrive.
     fn way(&self, directions: &[usize]) -> Vec<PortId> {
         let mut ports = Vec::with_capacity(directions.len());
         let mut before = None;
@@ -167,7 +168,7 @@ fn add_port(network: &mut Network, direction: &Direction) -> PortId {
     }
 }
 
-/// What results say of a port.
+/// The description of a port in results.
 pub fn link_name(direction: &Direction, from: String, to: String) -> LinkName {
     let PipeConfig { link, .. } = &direction.spec.pipe;
     let rate_bps = match &link.capacity {
@@ -198,7 +199,7 @@ fn mean_loss(loss: Loss) -> Option<f64> {
     }
 }
 
-/// Numbers of the groups that figures are kept in.
+/// Numbers of the groups of flows that share statistics.
 #[derive(Debug, Default)]
 struct Groups {
     names: Vec<FlowName>,
@@ -206,7 +207,7 @@ struct Groups {
 }
 
 impl Groups {
-    /// The group of a flow of `traffic`, of which it is number `n`, between two nodes.
+    /// The group of flow number `n` of `traffic`, between two nodes.
     fn number(&mut self, scenario: &Scenario, traffic: &Traffic, n: u64, ends: [usize; 2]) -> u32 {
         let next = self.names.len() as u32;
         let kind = traffic.spec.kind().to_owned();
@@ -237,7 +238,7 @@ impl Groups {
     }
 }
 
-/// What flows are made with, and what was made so far.
+/// Makes flows, and counts those made so far.
 struct Maker<'a> {
     scenario: &'a Scenario,
     seed: u64,
@@ -245,13 +246,13 @@ struct Maker<'a> {
     world: World,
     topology: Topology,
     groups: Groups,
-    /// Flows made, and pieces of traffic installed.
+    /// Flows made, and traffic entries installed.
     flows: u64,
     installed: u64,
 }
 
 impl Maker<'_> {
-    /// All flows of an entry. Flows that send together, to one host, are installed together.
+    /// Installs all flows of an entry. Flows that send together to one host are installed together.
     fn add(&mut self, traffic: &Traffic) -> Result<(), WayError> {
         let mut made = 0;
         for &to in &traffic.to {
@@ -304,7 +305,7 @@ pub fn key(from: usize, to: usize, serial: u64, proto: u8) -> FlowKey {
     }
 }
 
-/// What stands where flows of a group differ.
+/// Shown where the flows of a group differ.
 const SEVERAL: &str = "several";
-/// Source ports that are used.
+/// Number of source ports that are used.
 const PORTS: u64 = 64_000;

@@ -5,8 +5,8 @@
 //!                      ├── bottleneck (tested) ──┤
 //!         ── return ──┘    return link (FIFO)   └──
 //! ```
-//! Experiments and suites that compare queues are made of it. Each flow has an access link of its
-//! own, so that only the bottleneck queues.
+//! Experiments and suites that compare queues use it. Each flow has its own access links, so that
+//! packets queue only at the bottleneck.
 
 use std::sync::Arc;
 
@@ -25,10 +25,10 @@ use crate::tcp;
 use crate::traffic::Sink;
 use crate::world::World;
 
-/// What a dumbbell is like, apart from its flows.
+/// The configuration of a dumbbell, apart from its flows.
 #[derive(Clone, Debug)]
 pub struct Dumbbell {
-    /// What every draw follows from.
+    /// Seed of all random draws.
     pub seed: u64,
     /// Rate of the bottleneck.
     pub rate: Rate,
@@ -36,19 +36,19 @@ pub struct Dumbbell {
     pub schedule: Option<Schedule>,
     /// Propagation delay of the bottleneck, each way.
     pub delay: Nanos,
-    /// What keeps the bottleneck's queue short.
+    /// Queue management of the bottleneck.
     pub manager: Manager,
-    /// Its size in packets.
+    /// Size of the bottleneck's queue in packets.
     pub queue: u32,
-    /// Rate of the way back; `None` as that of the bottleneck.
+    /// Rate of the return link; `None` for that of the bottleneck.
     pub return_rate: Option<Rate>,
-    /// What keeps the queue of the way back short.
+    /// Queue management of the return link.
     pub return_manager: Manager,
     /// Rate of access links.
     pub access: Rate,
-    /// Bytes that framing adds to each packet.
+    /// Bytes of framing that are added to each packet.
     pub framing: i32,
-    /// What stands between the bottleneck's queue and its wire.
+    /// The device between the bottleneck's queue and its wire, if any.
     pub device: Option<DeviceConfig>,
 }
 
@@ -73,24 +73,24 @@ impl Default for Dumbbell {
 /// A flow over a dumbbell.
 #[derive(Clone, Debug)]
 pub struct Crossing {
-    /// Delay of each of its access links, so a quarter of the round trip less the bottleneck's
+    /// Delay of each of its access links: a quarter of the round-trip time without the bottleneck's
     /// delays.
     pub access_delay: Nanos,
-    /// From the receivers' side to the senders'.
+    /// Whether it sends from the receivers' side to the senders' side.
     pub reverse: bool,
-    /// Under which number its figures are kept.
+    /// The group that its statistics are kept under.
     pub group: u32,
-    /// What it sends.
+    /// The packets that it sends.
     pub load: Load,
 }
 
-/// What a flow sends.
+/// The packets that a flow sends.
 #[derive(Clone, Debug)]
 #[expect(clippy::large_enum_variant, reason = "an experiment makes some dozens of them, once")]
 pub enum Load {
     /// TCP.
     Tcp(tcp::Config),
-    /// Packets of `len` network-layer bytes, `header` of them headers, at equal distances.
+    /// Packets of `len` network-layer bytes, of which `header` are headers, at equal intervals.
     Udp {
         /// Length in network-layer bytes.
         len: u32,
@@ -98,21 +98,21 @@ pub enum Load {
         header: u8,
         /// Network-layer bits/s.
         bps: u64,
-        /// When it begins.
+        /// Start time.
         start: Nanos,
-        /// When it ends.
+        /// End time.
         stop: Nanos,
     },
 }
 
-/// A world made of a dumbbell.
+/// The world of a dumbbell.
 #[derive(Debug)]
 pub struct Built {
-    /// The world, at its beginning.
+    /// The world at time 0.
     pub world: World,
     /// The bottleneck.
     pub bottleneck: PortId,
-    /// The way back.
+    /// The return link.
     pub back: PortId,
 }
 
@@ -183,7 +183,7 @@ impl Dumbbell {
     }
 }
 
-/// Adds a port whose queue is kept short by `manager`.
+/// Adds a port with a queue that `manager` manages.
 pub fn add_managed(
     network: &mut Network,
     manager: &Manager,
@@ -207,7 +207,7 @@ pub fn add_managed(
     }
 }
 
-/// Addresses and ports of flow `number`: a host of its own on each side.
+/// Addresses and ports of flow `number`, which has its own host on each side.
 fn key(number: usize, tcp: bool) -> FlowKey {
     let host = number as u128 + 1;
     FlowKey {
@@ -221,7 +221,7 @@ fn key(number: usize, tcp: bool) -> FlowKey {
     }
 }
 
-/// So many Mbit/s.
+/// A rate in Mbit/s.
 ///
 /// # Panics
 /// Beyond 400,000, or at 0.
@@ -237,5 +237,5 @@ pub fn jain(shares: &[f64]) -> f64 {
     if squares == 0.0 { 1.0 } else { sum * sum / (shares.len() as f64 * squares) }
 }
 
-/// Packets that wait before an access link: none is lost there.
+/// Queue size of access links in packets: so large that none is lost there.
 const ACCESS_QUEUE: u32 = 1_000_000;

@@ -1,8 +1,8 @@
-//! Endpoints: what sends and receives at the edge of the network.
+//! Endpoints send and receive at the edge of the network.
 //!
-//! An endpoint has no clock and no thread: it is told of packets, of time and of what others say,
-//! and answers by sending packets through its [`Context`]. Whatever it draws comes from a stream of
-//! its own.
+//! An endpoint has no clock and no thread: the world calls it with packets, times and notices of
+//! other endpoints, and it answers by sending packets through its [`Context`]. It draws random
+//! numbers from its own stream.
 
 use std::fmt::Debug;
 
@@ -17,7 +17,7 @@ pub struct EndpointId(pub u32);
 
 /// One end of a flow, or something that makes flows.
 pub trait Endpoint: Debug + Send {
-    /// The simulation, or the endpoint where it is made later, begins.
+    /// The simulation starts, or the endpoint, where it is made later.
     fn start(&mut self, _context: &mut Context<'_>) {}
 
     /// A packet has arrived.
@@ -26,26 +26,28 @@ pub trait Endpoint: Debug + Send {
     /// The time of [`Self::next_event`] has come.
     fn wake(&mut self, _context: &mut Context<'_>) {}
 
-    /// When to be woken; [`Nanos::MAX`] for never. Asked after each call of the others; may be
-    /// earlier than needed.
+    /// When to call [`Self::wake`]; [`Nanos::MAX`] for never. The world asks after each of the
+    /// other calls; the time may be earlier than needed.
     fn next_event(&self) -> Nanos {
         Nanos::MAX
     }
 
-    /// A packet with [`crate::packet::Flags::TELL`] has left its host's queue and device, the first
-    /// port of its way, or was lost there.
+    /// A packet with [`crate::packet::Flags::TELL`] has left its host's queue and device, which are
+    /// the first port of its path, or was lost there.
     fn left_host(&mut self, _packet: &Packet, _context: &mut Context<'_>) {}
 
-    /// Another endpoint says something.
+    /// A notice of another endpoint has arrived.
     fn notice(&mut self, _from: FlowId, _notice: Notice, _context: &mut Context<'_>) {}
 }
 
-/// What endpoints say to each other without the network: an application to its transport, and back.
+/// A notice between endpoints that does not cross the network: from an application to its
+/// transport, or back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notice {
     /// To a transport: send this many bytes more.
     Write(u64),
-    /// To a transport: nothing is written any more; say [`Notice::Done`] when all is acknowledged.
+    /// To a transport: nothing more will be written; answer [`Notice::Done`] when everything is
+    /// acknowledged.
     Close,
     /// From a transport's receiving end: this many bytes more have arrived in order.
     Delivered(u64),
@@ -54,12 +56,12 @@ pub enum Notice {
     Done,
 }
 
-/// What an endpoint may do while it is called.
+/// The operations of an endpoint while it is called.
 #[derive(Debug)]
 pub struct Context<'a> {
-    /// The network; endpoints look at its clock and send into it.
+    /// The network; endpoints read its clock and send into it.
     pub(crate) network: &'a mut Network,
-    /// Who is called.
+    /// The endpoint that is called.
     pub(crate) me: EndpointId,
 }
 
@@ -70,7 +72,7 @@ impl Context<'_> {
         self.network.now()
     }
 
-    /// Who is called.
+    /// The endpoint that is called.
     pub fn me(&self) -> EndpointId {
         self.me
     }
@@ -82,20 +84,20 @@ impl Context<'_> {
         self.network.send(packet, NONE);
     }
 
-    /// Sends a packet with what only some carry.
+    /// Sends a packet with an extra, which only some packets carry.
     #[inline]
     pub fn send_with(&mut self, packet: Packet, extra: Extra) {
         let extra = self.network.insert_extra(extra);
         self.network.send(packet, extra);
     }
 
-    /// What a packet that is being received carries besides.
+    /// The extra of the packet that is being received.
     #[inline]
     pub fn extra(&self, packet: &Packet) -> Option<&Extra> {
         self.network.packets().extra(packet)
     }
 
-    /// Says something to an endpoint, once this call is over.
+    /// Sends a notice to an endpoint, which gets it after this call.
     pub fn tell(&mut self, to: EndpointId, flow: FlowId, notice: Notice) {
         self.network.tell(to, flow, notice);
     }
@@ -111,7 +113,8 @@ impl Context<'_> {
     }
 
     /// Makes a flow like one of the templates of [`crate::world::World::add_template`]; its
-    /// endpoints start once this call is over. Whoever opens it counts it as opened and completed.
+    /// endpoints start after this call. The endpoint that opens a flow counts it as opened and
+    /// completed.
     pub fn open(
         &mut self,
         flow: FlowId,
@@ -121,8 +124,8 @@ impl Context<'_> {
         self.network.open_like(flow, source, sink)
     }
 
-    /// A flow is over: its place may be used again once none of its packets is inside. Its figures
-    /// stay with its group.
+    /// Retires a flow: its place may be reused once none of its packets is inside. Its statistics
+    /// remain with its group.
     pub fn retire(&mut self, flow: FlowId) {
         self.network.retire(flow);
     }

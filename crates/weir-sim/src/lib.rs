@@ -2,8 +2,8 @@
 //! it.
 //!
 //! One [`world::World`] is one run: single-threaded, without a clock, and the same bytes for the
-//! same input on every machine. Runs over seeds and sweeps are independent worlds, on as many
-//! processors as there are.
+//! same input on every machine. Runs over seeds and sweeps are independent worlds, which run on all
+//! processors.
 
 mod agenda;
 pub mod build;

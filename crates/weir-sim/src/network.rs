@@ -1,10 +1,10 @@
-//! The network between endpoints: packets, pipes, the ways through them, and what became of each
+//! The network between endpoints: packets, ports, paths through ports, and the counters of each
 //! flow.
 //!
 //! A *port* is one direction of a link with its queue: a pipe or scheduler of the engine, or a
-//! [`PlainPipe`], which gives the same departures in fewer steps. A *way* is the list of ports from
-//! one endpoint to another; packets know their place in it. A plain port that is entered from one
-//! other plain port alone is passed together with it, in one step.
+//! [`PlainPipe`], which gives the same departures in fewer steps. A *path* is the list of ports
+//! from one endpoint to another; packets know their place in it. A plain port that packets enter
+//! only from one other plain port is passed together with it, in one step.
 
 mod path;
 
@@ -27,37 +27,36 @@ use path::{Hop, PORT, PORT_BITS, PlainPort};
 pub struct PortId(pub u32);
 
 impl PortId {
-    /// The same port, by the queue `number` of those in front of it, whatever the class of a flow:
-    /// for ways alone.
+    /// The same port, entered through its queue `number`, whatever the class of a flow: for paths
+    /// only.
     #[must_use]
     pub fn through(self, number: u16) -> Self {
         Self(self.0 & PORT | (u32::from(number) + 1) << PORT_BITS)
     }
 
-    /// The port of a place in a way, as observers hear of it.
+    /// The port of a place in a path, as observers see it.
     #[must_use]
     pub fn port(self) -> Self {
         Self(self.0 & PORT)
     }
 }
 
-/// What a flow is, apart from its endpoints.
+/// A flow, apart from its endpoints.
 #[derive(Clone, Debug, Default)]
 pub struct FlowSpec {
     /// Ports from source to sink, in order.
     pub forward: Vec<PortId>,
     /// Ports from sink to source, in order.
     pub back: Vec<PortId>,
-    /// Addresses and ports of its forward packets; masks and hashes of the engine see them.
+    /// Addresses and ports of its forward packets, for masks and hashes of the engine.
     pub key: FlowKey,
-    /// Which of a port's queues it goes to, where a port has several.
+    /// The queue that its packets join in a port with several queues.
     pub class: u16,
-    /// Under which number its figures are kept; flows may share one.
+    /// The group that its statistics are kept under; flows may share one.
     pub group: u32,
 }
 
-/// What became of the packets of a flow, or of a group of flows. Counts forward packets; since the
-/// warm-up ended.
+/// Counters of the forward packets of a flow, or of a group of flows, since the end of the warm-up.
 #[derive(Clone, Debug, Default)]
 pub struct FlowCount {
     /// Packets given to the network.
@@ -74,9 +73,9 @@ pub struct FlowCount {
     pub reasons: Reasons,
     /// Packets that arrived with congestion experienced.
     pub marked: u64,
-    /// Segments sent again.
+    /// Retransmitted segments.
     pub retransmitted: u64,
-    /// One-way delay of what arrived, ns.
+    /// One-way delay of packets that arrived, ns.
     pub delay_ns: Tally,
     /// Sum of the differences between the delays of successive arrivals, ns.
     pub variation_ns: u64,
@@ -85,11 +84,11 @@ pub struct FlowCount {
     pub carried: u64,
     /// Additional copies that links made.
     pub duplicated: u64,
-    /// Flows that began and that ended, where a group has several.
+    /// Flows that were opened and completed, where a group has several.
     pub opened: u64,
     /// See [`Self::opened`].
     pub completed: u64,
-    /// From beginning to end of those that ended, ns.
+    /// Duration of completed flows, ns.
     pub completion_ns: Tally,
 }
 
@@ -101,7 +100,7 @@ impl FlowCount {
     }
 }
 
-/// What became of the packets of one class in a port with a queue for each.
+/// Counters of the packets of one class, in a port with a queue for each class.
 #[derive(Clone, Debug, Default)]
 pub struct ClassCount {
     /// Packets that left the queue.
@@ -114,35 +113,34 @@ pub struct ClassCount {
     pub queue_ns: Tally,
 }
 
-/// What a packet does not say of itself.
+/// What observers get beside a packet.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct About {
-    /// The group of its flow.
+    /// The group of the packet's flow.
     pub group: u32,
-    /// Its addresses, in its direction.
+    /// The packet's addresses, in its direction.
     pub key: FlowKey,
-    /// What the port's scheduler goes by, when a port takes it.
+    /// The label that the port's scheduler uses, when a port takes the packet.
     pub rank: u64,
 }
 
-/// Sees what happens; the default does nothing.
+/// Observes events; the default methods do nothing.
 pub trait Observer: std::fmt::Debug + Send {
-    /// Called right before each of the following four, with more of the same packet.
+    /// Called before each of the following four, with more about the same packet.
     fn about(&mut self, _about: &About) {}
     /// A packet was taken by a port.
     fn entered(&mut self, _now: Nanos, _port: PortId, _packet: &Packet) {}
-    /// A packet has come out of a port; `dequeued` is when it left the queue, where that is known.
+    /// A packet has left a port; `dequeued` is when it left the queue, where that is known.
     fn left(&mut self, _now: Nanos, _port: PortId, _packet: &Packet, _dequeued: Option<Nanos>) {}
     /// A packet was lost in a port.
     fn dropped(&mut self, _now: Nanos, _port: PortId, _packet: &Packet, _reason: DropReason) {}
     /// A packet has arrived at its endpoint.
     fn arrived(&mut self, _now: Nanos, _packet: &Packet) {}
-    /// Counting begins anew.
+    /// Counters are set to zero.
     fn zero(&mut self) {}
     /// The run is over.
     fn finish(&mut self) {}
-    /// Pairs, services and differences of an order that is not that of labels, where they were
-    /// counted.
+    /// Inversions of the order of labels, where they were counted: pairs, services and differences.
     fn inversions(&self, _port: PortId) -> Option<[u64; 3]> {
         None
     }
@@ -150,13 +148,13 @@ pub trait Observer: std::fmt::Debug + Send {
     fn next_tick(&self) -> Nanos {
         Nanos::MAX
     }
-    /// Time to look at queues.
+    /// The time to read queues has come.
     fn tick(&mut self, _now: Nanos, _network: &mut Network) {}
 }
 
-/// Changes the label of packets that come to a port: the rank program of a switch.
+/// Changes the label of packets that arrive at a port: the rank program of a switch.
 pub trait Labeller: std::fmt::Debug + Send {
-    /// The label for the port's scheduler to go by, and the label that the packet carries on.
+    /// The label that the port's scheduler uses, and the label that the packet carries on.
     fn enter(&mut self, now: Nanos, packet: &Packet) -> (u64, u64);
     /// The label that a packet carries on after it has waited from `arrived` to `dequeued`.
     fn leave(&mut self, packet: &Packet, arrived: Nanos, dequeued: Nanos) -> u64 {
@@ -181,11 +179,11 @@ struct EnginePort {
     id: u16,
     /// Queues by class; none for a pipe.
     queues: Vec<u16>,
-    /// What became of the packets of each of them.
+    /// Counters of each of the queues.
     classes: Vec<ClassCount>,
     labeller: Option<Box<dyn Labeller>>,
-    /// Counts packets, each of which is a flow of its own to the scheduler; `None` where they are
-    /// of the flows that they belong to.
+    /// Numbers packets, each of which is a separate flow to the scheduler; `None` where the
+    /// scheduler sees the packets' own flows.
     apart: Option<u32>,
 }
 
@@ -221,9 +219,9 @@ pub struct Network {
     now: Nanos,
     packets: Packets,
     ways: Vec<Hop>,
-    /// Ways have been added since it was last looked which ports are joined.
+    /// Whether paths were added since joined ports were last determined.
     new_ways: bool,
-    /// Nobody looks at counters or queues before this time.
+    /// Counters and queues are not read before this time.
     horizon: Nanos,
     flows: Vec<Flow>,
     free_flows: Vec<u32>,
@@ -235,20 +233,20 @@ pub struct Network {
     /// Port of each pipe or scheduler of the engine.
     engine_ports: Vec<u32>,
     next_queue: u16,
-    /// Flows made like others so far.
+    /// Flows opened from templates so far.
     opened: u64,
     departures: Vec<Departure>,
-    /// Next events: of plain ports by their numbers, of endpoints behind them.
+    /// Next events: of plain ports by their numbers, then of endpoints.
     pub(crate) agenda: Agenda,
-    /// When the engine has something to do.
+    /// The time of the engine's next event.
     engine_event: Nanos,
-    /// Something has arrived, was said, or begins: [`crate::world::World`] hands it out.
+    /// Whether packets, notices or new flows wait for [`crate::world::World`] to deliver them.
     pub(crate) unsettled: bool,
-    /// Packets that have reached the end of their way.
+    /// Packets that have reached the end of their path.
     arrived: VecDeque<u32>,
     pub(crate) notices: VecDeque<(EndpointId, FlowId, Notice)>,
-    /// Packets with [`Flags::TELL`] that have left the first port of their way, the host's, or were
-    /// lost there.
+    /// Packets with [`Flags::TELL`] that have left the first port of their path, which is the
+    /// host's, or were lost there.
     pub(crate) left_host: VecDeque<(EndpointId, Packet)>,
     pub(crate) born: Vec<(EndpointId, Box<dyn Endpoint>)>,
     pub(crate) free_endpoints: Vec<EndpointId>,
@@ -299,15 +297,15 @@ impl Network {
         self.add_engine_pipe(config)
     }
 
-    /// Adds a port that is a pipe of the engine, also where a plain one would do.
+    /// Adds a port that is a pipe of the engine, also where a plain pipe would suffice.
     pub fn add_engine_pipe(&mut self, config: &PipeConfig) -> PortId {
         let id = self.next_engine_id();
         self.engine.set_pipe(self.now, id, config);
         self.add_port(Port::Engine(EnginePort::new(id, Vec::new())))
     }
 
-    /// Adds a port with a scheduler. `queues` are those of each class in front of it; without any
-    /// there is one, `own`.
+    /// Adds a port with a scheduler. `queues` are its queues by class; without any it has one,
+    /// `own`.
     pub fn add_scheduler(
         &mut self,
         config: &SchedulerConfig,
@@ -326,16 +324,16 @@ impl Network {
         self.add_port(Port::Engine(EnginePort::new(id, queues)))
     }
 
-    /// Gives a port of the engine a rank program. Plain ports have no use for one.
+    /// Gives a port of the engine a rank program. Plain ports ignore labels.
     pub fn set_labeller(&mut self, port: PortId, program: Box<dyn Labeller>) {
         if let Port::Engine(port) = &mut self.ports[port.0 as usize] {
             port.labeller = Some(program);
         }
     }
 
-    /// Makes each packet a flow of its own to the scheduler of a port, up to the number of flow
-    /// labels that its queue's mask keeps: a rank is then all that orders packets, as in a switch
-    /// that knows no flows.
+    /// Makes each packet a separate flow to the scheduler of a port, up to the number of flow
+    /// labels that its queue's mask keeps. Then only ranks order packets, as in a switch without
+    /// flows.
     pub fn take_apart(&mut self, port: PortId) {
         if let Port::Engine(port) = &mut self.ports[port.0 as usize] {
             port.apart = Some(0);
@@ -357,7 +355,7 @@ impl Network {
         PortId(self.ports.len() as u32 - 1)
     }
 
-    /// Reserves numbers for the figures of `groups` groups of flows.
+    /// Reserves statistics for `groups` groups of flows.
     pub fn set_groups(&mut self, groups: u32) {
         self.counts.resize_with(groups as usize, FlowCount::default);
     }
@@ -442,7 +440,7 @@ impl Network {
         let ids = [self.next_endpoint(), self.next_endpoint()];
         let Flow { forward, back, class, group, .. } = self.flows[like.0 as usize];
         let mut keys = self.keys[like.0 as usize];
-        // A port of its own tells it from the others.
+        // A distinct port number tells it from the others.
         let port = 1024 + (self.opened % 64_000) as u16;
         self.opened += 1;
         keys[0].src_port = port;
@@ -474,8 +472,8 @@ impl Network {
         }
     }
 
-    /// Gives a flow's place and its endpoints' free. These are woken no more, and the flow cannot
-    /// be retired a second time.
+    /// Frees the places of a flow and its endpoints. The endpoints are not woken any more, and the
+    /// flow cannot be retired a second time.
     fn free_flow(&mut self, flow: FlowId) {
         let state = &mut self.flows[flow.0 as usize];
         let ends = [state.source, state.sink];
@@ -504,7 +502,7 @@ impl Network {
         &self.packets
     }
 
-    /// Keeps what a packet that is about to be sent carries besides.
+    /// Stores the extra of a packet that is about to be sent.
     pub(crate) fn insert_extra(&mut self, extra: Extra) -> u32 {
         self.packets.insert_extra(extra)
     }
@@ -515,7 +513,7 @@ impl Network {
         [source, sink]
     }
 
-    /// The group that a flow's figures are kept under.
+    /// The group that a flow's statistics are kept under.
     pub fn group(&self, flow: FlowId) -> u32 {
         self.flows[flow.0 as usize].group
     }
@@ -541,7 +539,7 @@ impl Network {
         &self.counts
     }
 
-    /// How many ports there are.
+    /// Number of ports.
     pub fn ports(&self) -> u32 {
         self.ports.len() as u32
     }
@@ -554,7 +552,7 @@ impl Network {
         }
     }
 
-    /// Packets that wait in a port's queues, and their bytes.
+    /// Packets and bytes that wait in a port's queues.
     pub fn queue_length(&mut self, port: PortId) -> (u64, u64) {
         match &mut self.ports[port.0 as usize] {
             Port::Plain(plain) => plain.pipe.queue_length(self.now),
@@ -562,7 +560,8 @@ impl Network {
         }
     }
 
-    /// The most packets that waited at once in a port since the last call, or since counting began.
+    /// The peak backlog of a port in packets, since the last call or since counters were set to
+    /// zero.
     pub(crate) fn take_peak(&mut self, port: PortId) -> u64 {
         match &mut self.ports[port.0 as usize] {
             Port::Plain(plain) => plain.pipe.take_peak(self.now),
@@ -570,7 +569,7 @@ impl Network {
         }
     }
 
-    /// Counters of each class of a port that has a queue for each; none of others.
+    /// Counters of each class of a port that has a queue for each class; empty for other ports.
     pub fn classes(&self, port: PortId) -> &[ClassCount] {
         match self.ports.get(port.0 as usize) {
             Some(Port::Engine(port)) => &port.classes,
@@ -578,7 +577,7 @@ impl Network {
         }
     }
 
-    /// The engine, and the number there of a port that is not plain.
+    /// The engine, and the engine's number of a port that is not plain.
     pub fn engine(&self, port: PortId) -> (&Emulator, Option<u16>) {
         let id = match self.ports.get(port.0 as usize) {
             Some(Port::Engine(port)) => Some(port.id),
@@ -587,7 +586,7 @@ impl Network {
         (&self.engine, id)
     }
 
-    /// Begins to count anew: the warm-up is over.
+    /// Sets all counters to zero: the warm-up is over.
     pub fn zero(&mut self) {
         for count in &mut self.counts {
             *count = FlowCount { carried: count.inside(), ..FlowCount::default() };
@@ -617,5 +616,5 @@ impl Network {
     }
 }
 
-/// The endpoint of flows that none sends on.
+/// The endpoint of templates, on which no packets are sent.
 pub(crate) const NOBODY: EndpointId = EndpointId(u32::MAX);

@@ -1,42 +1,42 @@
-//! Packets of the simulator: what a header would say, without the bytes.
+//! Packets of the simulator: the contents of headers, without the bytes.
 //!
-//! A packet is one cache line. What only some packets carry (selective acknowledgements, ECN
-//! counters, a real stack's bytes) stands in an [`Extra`] beside it.
+//! A packet is one cache line. Contents of only some packets (selective acknowledgements, ECN
+//! counters, a real stack's bytes) are in an [`Extra`] beside it.
 
 use weir_core::Nanos;
 use weir_core::packet::Ecn;
 
-/// Number of a flow: two endpoints and the ways between them.
+/// Number of a flow: two endpoints and the paths between them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FlowId(pub u32);
 
-/// A packet on its way.
+/// A packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet {
-    /// Whose it is.
+    /// Its flow.
     pub flow: FlowId,
     /// Bytes from the network-layer header on.
     pub len: u32,
     /// Number of the first payload byte, or of the packet where there are no bytes to count.
     pub seq: u64,
-    /// The next byte that the sender of this packet expects, where it acknowledges.
+    /// The next byte that the sender of this packet expects, where the packet acknowledges.
     pub ack: u64,
-    /// Rank or deadline that schedulers and switches go by; 0 for none.
+    /// Rank or deadline for schedulers and switches; 0 for none.
     pub label: u64,
-    /// When its source gave it to the network.
+    /// When its source sent it.
     pub sent: Nanos,
-    /// A time that endpoints tell each other, as TCP's timestamp option does.
+    /// A time for the other endpoint, as in TCP's timestamp option.
     pub stamp: Nanos,
     /// Receive window in bytes.
     pub window: u32,
     pub(crate) extra: u32,
-    /// Place in the table of ways: the pipe that it goes to next.
+    /// Place in the table of paths: the port that it goes to next.
     pub(crate) way: u32,
     /// Bytes of `len` that are headers, of each wire packet.
     pub header: u8,
-    /// Wire packets that it stands for: 1, or more where a host leaves cutting to its device.
+    /// Wire packets that it represents: 1, or more where a host leaves segmentation to its device.
     pub segments: u8,
-    /// What it is; see [`Flags`].
+    /// Its flags; see [`Flags`].
     pub flags: Flags,
     /// ECN field.
     pub ecn: Ecn,
@@ -66,7 +66,7 @@ impl Default for Packet {
 }
 
 impl Packet {
-    /// Bytes behind the headers.
+    /// Payload bytes.
     #[inline]
     pub fn payload(&self) -> u32 {
         self.len.saturating_sub(u32::from(self.header) * u32::from(self.segments))
@@ -84,10 +84,10 @@ impl Flags {
     pub const FIN: Self = Self(4);
     pub const ECE: Self = Self(8);
     pub const CWR: Self = Self(16);
-    /// Sent before.
+    /// It is a retransmission.
     pub const RETRANSMISSION: Self = Self(32);
-    /// The endpoint wants to hear when it has left its host, or was lost there: the first port of
-    /// its way ([`crate::endpoint::Endpoint::left_host`]).
+    /// The endpoint wants a notice when the packet has left its host, which is the first port of
+    /// its path, or was lost there ([`crate::endpoint::Endpoint::left_host`]).
     pub const TELL: Self = Self(64);
     /// It goes from the flow's destination to its source.
     pub const BACK: Self = Self(128);
@@ -98,14 +98,14 @@ impl Flags {
         self.0 & other.0 == other.0
     }
 
-    /// With the bits of `other`.
+    /// These flags with the bits of `other`.
     #[inline]
     #[must_use]
     pub fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// Without the bits of `other`.
+    /// These flags without the bits of `other`.
     #[inline]
     #[must_use]
     pub fn without(self, other: Self) -> Self {
@@ -113,12 +113,12 @@ impl Flags {
     }
 }
 
-/// What only some packets carry.
+/// Contents that only some packets carry.
 #[derive(Clone, Debug, Default)]
 pub struct Extra {
-    /// Selective acknowledgements: first byte and the byte behind the last, the latest first.
+    /// Selective acknowledgements: first byte and the byte after the last, the latest block first.
     pub sack: [(u64, u64); 4],
-    /// How many of them there are.
+    /// Number of them.
     pub sacks: u8,
     /// Packets and payload bytes that arrived with congestion experienced, as accurate ECN counts
     /// them.
@@ -143,7 +143,7 @@ pub struct Packets {
 }
 
 impl Packets {
-    /// Gives a packet a place.
+    /// Stores a packet; returns its place.
     #[inline(always)]
     pub(crate) fn insert(&mut self, packet: Packet) -> u32 {
         let number = self.free.pop().unwrap_or_else(|| self.grow());
@@ -151,7 +151,7 @@ impl Packets {
         number
     }
 
-    /// One place more.
+    /// Adds a place.
     #[cold]
     fn grow(&mut self) -> u32 {
         self.slots.push(Packet::default());
@@ -176,7 +176,7 @@ impl Packets {
         self.slots[number as usize]
     }
 
-    /// Gives a copy a place of its own.
+    /// Stores a copy of a packet; returns its place.
     pub(crate) fn duplicate(&mut self, number: u32) -> u32 {
         let mut copy = *self.get(number);
         copy.flags = copy.flags.without(Flags::TELL);
@@ -192,12 +192,12 @@ impl Packets {
         self.slots.len() - self.free.len()
     }
 
-    /// Whether none is inside.
+    /// Whether no packet is inside.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// What a packet carries besides.
+    /// The extra of a packet.
     #[inline]
     pub fn extra(&self, packet: &Packet) -> Option<&Extra> {
         self.extras.get(packet.extra as usize)

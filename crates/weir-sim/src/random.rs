@@ -1,8 +1,8 @@
 //! Random variables over a seeded stream, with the same bits on every machine.
 //!
-//! Every function of a real number is `libm`'s, called by name: the platform's differ in the last
-//! bits, and a crate elsewhere in the build could switch a library's choice. A hash of many draws
-//! pins each variable, so that a seed means the same for ever.
+//! Functions of real numbers come from `libm`, called by name: those of platforms differ in the
+//! last bits, and another crate in the build could switch a library's choice. A hash of many draws
+//! pins each variable, so that a seed gives the same values forever.
 
 use weir_core::Nanos;
 use weir_core::rng::{Purpose, Stream};
@@ -12,9 +12,8 @@ use weir_core::rng::{Purpose, Stream};
 pub struct Draws(Stream);
 
 impl Draws {
-    /// The stream `part` of the component `number`: each thing that a component draws has a stream
-    /// of its own, so that changing the sizes of flows leaves the times when they begin as they
-    /// were.
+    /// The stream `part` of the component `number`: each quantity that a component draws has its
+    /// own stream, so that a change of flow sizes does not change start times.
     pub fn new(seed: u64, number: u64, part: u8) -> Self {
         Self(Stream::new(seed, number << 8 | u64::from(part), Purpose::Generator))
     }
@@ -49,7 +48,7 @@ impl Draws {
         scale * libm::pow(self.unit(), -1.0 / shape)
     }
 
-    /// Normal, by the transform of Box and Muller; the second of each pair is not used, so that
+    /// Normal, by the Box–Muller transform; the second value of each pair is not used, so that
     /// every draw costs two numbers.
     #[inline]
     pub fn normal(&mut self, mean: f64, deviation: f64) -> f64 {
@@ -63,7 +62,8 @@ impl Draws {
         libm::exp(self.normal(mu, sigma))
     }
 
-    /// An index, each with the probability of its weight. At least one weight must be above 0.
+    /// An index, with a probability proportional to its weight. At least one weight must be above
+    /// 0.
     pub fn weighted(&mut self, weights: &[f64]) -> usize {
         let mut left = self.unit() * weights.iter().sum::<f64>();
         for (index, weight) in weights.iter().enumerate() {
@@ -79,7 +79,7 @@ impl Draws {
 /// A random variable.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Variable {
-    /// Always the same.
+    /// A constant.
     Fixed(f64),
     /// Uniform from the first to the second.
     Uniform(f64, f64),
@@ -102,12 +102,12 @@ pub enum Variable {
         /// Standard deviation of the logarithm.
         sigma: f64,
     },
-    /// As measured.
+    /// Empirical.
     Empirical(Cdf),
-    /// Another one, drawn anew until it lies between two values. The share that is drawn again is
-    /// small, or the bounds are wrong.
+    /// Another variable, drawn again until the value lies between two bounds; bounds that reject a
+    /// large share of values are an error.
     Within(Box<Variable>, f64, f64),
-    /// Another one, of which values above the second are taken for the second.
+    /// Another variable, with larger values replaced by a bound.
     AtMost(Box<Variable>, f64),
 }
 
@@ -146,12 +146,12 @@ impl Variable {
         }
     }
 
-    /// Draws a span of time; the variable is in nanoseconds.
+    /// Draws a time span; the variable is in nanoseconds.
     pub fn span(&self, draws: &mut Draws) -> Nanos {
         nanos(self.draw(draws))
     }
 
-    /// The mean; `None` where it is infinite, or not known in closed form.
+    /// The mean; `None` where it is infinite or has no closed form.
     pub fn mean(&self) -> Option<f64> {
         match *self {
             Self::Fixed(value) => Some(value),
@@ -171,7 +171,7 @@ impl Variable {
     }
 }
 
-/// The mean of a variable that is drawn until it lies between two values.
+/// The mean of a variable that is drawn until the value lies between two bounds.
 fn within_mean(variable: &Variable, low: f64, high: f64) -> Option<f64> {
     match *variable {
         Variable::Pareto { shape, scale } if shape != 1.0 => {
@@ -193,11 +193,11 @@ fn within_mean(variable: &Variable, low: f64, high: f64) -> Option<f64> {
     }
 }
 
-/// A cumulative distribution function by some of its points, with straight lines between them.
+/// A cumulative distribution function: points with linear interpolation between them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cdf(Vec<(f64, f64)>);
 
-/// Why points are no cumulative distribution function.
+/// Why a text is not a cumulative distribution function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CdfError {
     /// A line is not two numbers.
@@ -214,13 +214,13 @@ pub enum CdfError {
 }
 
 impl Cdf {
-    /// The function whose text has a line `value,probability` (or with blanks between, a third
-    /// number in the middle ignored, as traffic generators write it) for each point. Probabilities
-    /// may be in percent when the last is 100. Empty lines, lines that begin with `#`, and a first
-    /// line of words are skipped.
+    /// Parses a text with a line `value,probability` for each point. Numbers may be separated by
+    /// blanks; a third number in the middle, as some traffic generators write it, is ignored.
+    /// Probabilities may be in percent when the last is 100. Empty lines, lines that begin with
+    /// `#`, and a first line of words are skipped.
     ///
     /// # Errors
-    /// Not such a text.
+    /// A text in another format.
     pub fn read(text: &str) -> Result<Self, CdfError> {
         let mut points = Vec::new();
         for (line, number) in text.lines().zip(1..) {
@@ -244,7 +244,7 @@ impl Cdf {
         let mut before = (0.0, 0.0);
         for &mut ((value, ref mut p), number) in &mut points {
             *p /= scale;
-            // Written so that what is not a number is refused too.
+            // This form of the comparison also refuses values that are not numbers.
             if !(value >= before.0 && value <= MOST_VALUE && *p >= before.1 && *p <= 1.0) {
                 return Err(CdfError::Order(number));
             }
@@ -261,7 +261,7 @@ impl Cdf {
         &self.0
     }
 
-    /// The value that a share `p` of all lie below.
+    /// The value below which a share `p` of all values lies.
     pub fn quantile(&self, p: f64) -> f64 {
         let at = self.0.partition_point(|&(_, q)| q < p).min(self.0.len() - 1);
         let (value, q) = self.0[at];
@@ -300,13 +300,13 @@ impl Cdf {
     }
 }
 
-/// Nanoseconds of a number of them; never more than half of what time has room for.
+/// A real number as nanoseconds, at most half of the range of times.
 #[inline]
 pub fn nanos(ns: f64) -> Nanos {
     Nanos((libm::round(ns).max(0.0) as u64).min(u64::MAX / 2))
 }
 
-/// How often a value outside the bounds is drawn again.
+/// How often a value outside the bounds is drawn again at most.
 const MOST_AGAIN: u32 = 1000;
 /// The largest value of a distribution.
 const MOST_VALUE: f64 = 1e15;
@@ -392,8 +392,8 @@ mod tests {
         let mut draws = Draws::new(1, 2, 3);
         let mut values: Vec<f64> = (0..100_000).map(|_| cdf.draw(&mut draws)).collect();
         values.sort_by(f64::total_cmp);
-        // The law of Kolmogorov and Smirnov: beyond 1.95 / √n in one of a thousand samples. At a
-        // step the share jumps, so that only the share up to and including the value is compared.
+        // The Kolmogorov–Smirnov test: one of a thousand samples exceeds 1.95 / √n. The share jumps
+        // at a step, so only the share up to and including the value is compared.
         for (index, &value) in values.iter().enumerate() {
             if values.get(index + 1).is_none_or(|&next| next > value) {
                 let measured = (index + 1) as f64 / values.len() as f64;

@@ -1,7 +1,7 @@
 //! Runs: one scenario with one seed, or many on all processors.
 //!
-//! A run knows nothing of other runs, so how many threads there are and which takes which run does
-//! not show in results: they stand in the order in which they were asked for.
+//! Runs are independent, so results depend neither on the number of threads nor on their timing:
+//! they are in the order of the jobs.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -12,32 +12,32 @@ use crate::build::{BuildError, Built, build};
 use crate::measure::{Names, Outcome, Plan, Recorder, Settings, Sink};
 use crate::scenario::{self, Scenario};
 
-/// A run to be made.
+/// A run to carry out.
 #[derive(Clone, Copy, Debug)]
 pub struct Job<'a> {
-    /// What is run.
+    /// The scenario.
     pub scenario: &'a Scenario,
-    /// With which seed.
+    /// The seed.
     pub seed: u64,
 }
 
-/// A point, and what its runs gave.
+/// A point, and the results of its runs.
 #[derive(Clone, Debug)]
 pub struct Ran {
     /// The point.
     pub point: scenario::Point,
-    /// What each run gave, in the order of seeds.
+    /// The outcome of each run, in the order of seeds.
     pub outcomes: Vec<Outcome>,
 }
 
-/// Gives the sink that a run's records go to, if they are wanted: number of the point, number of
-/// its run, names in the run's world.
+/// Returns the sink for a run's records, if they are wanted. Takes the number of the point, the
+/// number of its run, and the names in the run's world.
 pub type Tap<'a> = dyn Fn(usize, u32, &Names) -> Option<Sink> + Sync + 'a;
 
-/// Makes all runs of all points, on `threads` threads. `None` when they were stopped.
+/// Carries out all runs of all points, on `threads` threads. `None` when they were stopped.
 ///
 /// # Errors
-/// There is no world for a scenario.
+/// No world can be built from a scenario.
 pub fn run_points(
     points: Vec<scenario::Point>,
     threads: usize,
@@ -69,7 +69,7 @@ pub fn jobs(scenario: &Scenario) -> impl Iterator<Item = Job<'_>> {
         .map(move |n| Job { scenario, seed: scenario.seed.wrapping_add(n) })
 }
 
-/// How far runs are; written by the threads that make them, read by who shows it.
+/// The progress of runs; the threads that carry them out write it, another may read it.
 #[derive(Debug, Default)]
 pub struct Progress {
     /// Simulated time of all runs together, ns.
@@ -78,14 +78,14 @@ pub struct Progress {
     pub events: AtomicU64,
     /// Runs that are over.
     pub finished: AtomicUsize,
-    /// Set from outside: runs end early, and without a result.
+    /// Set by the caller to end all runs early, without a result.
     pub stop: AtomicBool,
 }
 
-/// Makes one run; `None` when it was stopped. Records go to the sink that `tap` gives.
+/// Carries out one run; `None` when it was stopped. Records go to the sink that `tap` returns.
 ///
 /// # Errors
-/// There is no world for the scenario.
+/// No world can be built from the scenario.
 pub fn run(
     job: Job<'_>,
     progress: &Progress,
@@ -100,7 +100,7 @@ pub fn run(
     let measure = Settings { interval: scenario.measure.interval, ..Settings::default() };
     let plan = Plan { seed, warmup: scenario.warmup, end: scenario.duration, measure };
     world.measure(plan.measure, plan.end);
-    // Pieces are for whoever watches: a run in pieces is the same run.
+    // The run is cut into pieces to report progress; the result is the same.
     let piece = Nanos((plan.end.0 / PIECES).max(1));
     let (mut now, mut events) = (Nanos::ZERO, 0);
     while now < plan.end {
@@ -121,7 +121,7 @@ pub fn run(
     Ok(Some(plan.gather(&mut world, &names)))
 }
 
-/// Makes runs on `threads` threads: results are in the order of `jobs`. `None` when they were
+/// Carries out runs on `threads` threads; results are in the order of `jobs`. `None` when they were
 /// stopped.
 fn run_all(
     jobs: &[Job<'_>],
@@ -151,5 +151,5 @@ fn run_all(
         .collect()
 }
 
-/// Pieces that a run is made in.
+/// Pieces that a run is cut into.
 const PIECES: u64 = 200;

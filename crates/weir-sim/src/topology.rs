@@ -1,42 +1,42 @@
-//! Ways through the network: by default those with the fewest links.
+//! Paths through the network: by default those with the fewest links.
 //!
-//! Of several ways with equally few links it is the one that a breadth-first search from the source
-//! meets first, when it looks at each node's links in the order of the file. Hosts forward nothing:
-//! a way begins and ends at one and leads through none. A way that the file gives holds in its
-//! direction; the way back is found by itself.
+//! Of several paths with equally few links, it is the first that a breadth-first search from the
+//! source finds, which visits each node's links in the order of the file. Hosts do not forward: a
+//! path starts and ends at a host, and passes through none. A route in the file applies to its
+//! direction only; the path back is searched separately.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::scenario::{Link, Node, NodeKind, Route};
 
-/// Nodes, links between them, and the ways found so far.
+/// Nodes, links between them, and the paths found so far.
 #[derive(Clone, Debug)]
 pub struct Topology {
-    /// Of each node, its links in the order of the file: port that leads away from it, and node at
-    /// the other end.
+    /// The links of each node, in the order of the file: the port that leads away from it, and the
+    /// node at the other end.
     neighbours: Vec<Vec<(u32, u32)>>,
     is_host: Vec<bool>,
     routes: BTreeMap<(u32, u32), Vec<u32>>,
-    /// Of sources that were asked for, the port through which each node is reached, and the node
-    /// before it.
+    /// For each source that was asked for: the port through which each node is reached, and the
+    /// node before it.
     trees: BTreeMap<u32, Vec<(u32, u32)>>,
 }
 
-/// Why there is no way.
+/// Why there is no path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WayError {
-    /// Source and destination are one.
+    /// Source and destination are the same.
     #[error("source and destination are the same node")]
     Same,
-    /// No chain of links.
+    /// No chain of links connects them.
     #[error("no chain of links leads there")]
     NoLinks,
-    /// Every way leads through a host, such as this one.
+    /// Every path leads through a host, such as this one.
     #[error("every way leads through a host")]
     OverHost(usize),
 }
 
-/// The port of one direction of a link: the forward ones are even.
+/// The port of one direction of a link: forward ports are even.
 pub fn port_of(link: usize, direction: usize) -> usize {
     2 * link + direction
 }
@@ -55,7 +55,7 @@ impl Topology {
         Self { neighbours, is_host, routes: BTreeMap::new(), trees: BTreeMap::new() }
     }
 
-    /// With ways that are given. Where two nodes have several links, a way takes the first.
+    /// Adds routes. Where two nodes have several links, a route takes the first.
     #[must_use]
     pub fn with_routes(mut self, routes: &[Route]) -> Self {
         for route in routes {
@@ -76,7 +76,7 @@ impl Topology {
     /// The ports from one node to another, in order.
     ///
     /// # Errors
-    /// There is no way.
+    /// There is no path.
     pub fn way(&mut self, from: usize, to: usize) -> Result<Vec<usize>, WayError> {
         if let Some(ports) = self.routes.get(&(from as u32, to as u32)) {
             return Ok(ports.iter().map(|&port| port as usize).collect());
@@ -96,13 +96,13 @@ impl Topology {
     /// The nodes from one to another along the fewest links, both included; they may be routers.
     ///
     /// # Errors
-    /// There is no way.
+    /// There is no path.
     pub fn nodes_between(&self, from: usize, to: usize) -> Result<Vec<usize>, WayError> {
         let hops = self.follow(&self.tree(from, false), from, to)?;
         Ok(std::iter::once(from).chain(hops.into_iter().map(|(_, node)| node as usize)).collect())
     }
 
-    /// The way to each node, as the port and the node before it.
+    /// The path to each node, as the port and the node before it.
     fn tree(&self, from: usize, over_hosts: bool) -> Vec<(u32, u32)> {
         let mut tree = vec![(NONE, NONE); self.neighbours.len()];
         let mut open = VecDeque::from([from]);
@@ -144,7 +144,7 @@ impl Topology {
         Ok(hops)
     }
 
-    /// Whether it would be reached if hosts did forward.
+    /// Whether the node would be reached if hosts forwarded.
     fn why_not(&self, from: usize, to: usize) -> WayError {
         let tree = self.tree(from, true);
         let mut at = to;
@@ -162,5 +162,5 @@ impl Topology {
 }
 
 const NONE: u32 = u32::MAX;
-/// Entries of trees that are kept.
+/// Entries of trees that are kept at most.
 const MOST_KEPT: usize = 16_000_000;

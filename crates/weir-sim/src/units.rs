@@ -1,7 +1,7 @@
 //! Quantities of scenario files: text with a unit, read as the command language reads it.
 //!
-//! A time always names its unit, since `20` says nothing to who reads a scenario a year later.
-//! Everything is written back in the form in which it can be read again, exactly.
+//! A time always needs a unit, since a plain `20` is ambiguous to readers. Quantities are written
+//! in a form that reads back exactly.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -26,7 +26,7 @@ pub struct RateText(pub Rate);
 pub struct Size(pub u64);
 
 impl Time {
-    /// A time by its whole milliseconds.
+    /// A time in whole milliseconds.
     pub const fn millis(ms: u64) -> Self {
         Self(Nanos::from_millis(ms))
     }
@@ -39,7 +39,7 @@ impl Time {
     /// The time that a text names.
     ///
     /// # Errors
-    /// In words: not a time with a unit, or above [`MAX_TIME`].
+    /// Not a time with a unit, or above [`MAX_TIME`]; as text.
     pub fn read(text: &str) -> Result<Self, String> {
         let read = match quantity::time(text, MAX_TIME) {
             Ok(_) if text.ends_with(|last: char| last.is_ascii_digit() || last == '.') => {
@@ -71,7 +71,7 @@ impl RateText {
     /// The rate that a text names.
     ///
     /// # Errors
-    /// In words: not a rate, zero, or above 400 Gbit/s.
+    /// Not a rate, zero, or above 400 Gbit/s; as text.
     pub fn read(text: &str) -> Result<Self, String> {
         match quantity::rate(text) {
             Ok(Some(rate)) => Ok(Self(rate)),
@@ -93,7 +93,7 @@ impl Size {
     /// The size that a text names.
     ///
     /// # Errors
-    /// In words: not a size, or above 1 TB.
+    /// Not a size, or above 1 TB; as text.
     pub fn read(text: &str) -> Result<Self, String> {
         quantity::size(text).map(Self).map_err(|error| match error {
             QuantityError::Negative => format!("`{text}` is negative; a size is 0 or more"),

@@ -1,11 +1,11 @@
-//! The world: a network, its endpoints, and the run of events over both.
+//! The world: a network, its endpoints, and the event loop over both.
 //!
 //! **Order.** Events happen in the order of their times. At the same time: first the engine's links
 //! in the order of their numbers, then plain ports in the order of theirs, then endpoints in
-//! theirs; and whatever these cause at once (a packet that arrives, a notice, a flow that begins)
-//! happens before the next of them, in the order in which it was caused. Of ports that are passed
-//! together ([`crate::network`]) only the last has an event. Nothing else has a say: not addresses
-//! in memory, not threads, not the machine.
+//! theirs; and the immediate consequences of an event (an arriving packet, a notice, the start of a
+//! flow) happen before the next event, in the order in which they were caused. Of ports that are
+//! passed together ([`crate::network`]) only the last has an event. Nothing else affects the order:
+//! not addresses in memory, not threads, not the machine.
 
 use weir_core::Nanos;
 
@@ -21,11 +21,11 @@ pub struct World {
     endpoints: Vec<Place>,
     started: bool,
     meter: Option<Meter>,
-    /// When the meter or the observer wants to look.
+    /// When the meter or the observer is called next.
     next_tick: Nanos,
 }
 
-/// An endpoint, and what the event queue knows of it.
+/// An endpoint, and its time in the event queue.
 #[derive(Debug)]
 struct Place {
     endpoint: Box<dyn Endpoint>,
@@ -61,7 +61,8 @@ impl World {
         id
     }
 
-    /// The number of an endpoint that [`Self::fill_endpoint`] adds later, for others to know it by.
+    /// Reserves the number of an endpoint that [`Self::fill_endpoint`] adds later, so that others
+    /// can refer to it.
     pub fn reserve_endpoint(&mut self) -> EndpointId {
         let id = self.network.next_endpoint();
         self.place(id, Box::new(Nobody));
@@ -73,26 +74,26 @@ impl World {
         self.place(id, endpoint);
     }
 
-    /// Adds a flow that none sends on: others are made like it by [`Context::open`].
+    /// Adds a template: no packets are sent on it, but [`Context::open`] makes flows like it.
     pub fn add_template(&mut self, spec: &FlowSpec) -> FlowId {
         let flow = self.network.add_flow(spec, NOBODY, NOBODY);
         self.network.count(flow).opened -= 1;
         flow
     }
 
-    /// Sees what happens from now on.
+    /// Adds an observer of all events from now on.
     pub fn observe(&mut self, observer: Box<dyn Observer>) {
         self.network.observer = Some(observer);
         self.set_next_tick();
     }
 
-    /// Measures over time from now on, in a run that ends at `end`.
+    /// Records time series from now on, in a run that ends at `end`.
     pub fn measure(&mut self, settings: Settings, end: Nanos) {
         self.meter = Some(Meter::new(settings, &self.network, end));
         self.set_next_tick();
     }
 
-    /// The warm-up is over: counts anew. What is measured over time goes on.
+    /// The warm-up is over: sets counters to zero. Time series continue.
     pub fn zero(&mut self) {
         if let Some(meter) = &mut self.meter {
             meter.before_zero(&mut self.network);
@@ -103,8 +104,8 @@ impl World {
         self.network.zero();
     }
 
-    /// Ends measuring over time: the series, and the greatest queue of each port since counting
-    /// began. Nothing when it never began.
+    /// Ends the time series; returns them, and the peak backlog of each port since counters were
+    /// set to zero. Empty where no time series were recorded.
     pub(crate) fn take_series(&mut self) -> Option<(RunSeries, Vec<u64>)> {
         let meter = self.meter.take()?;
         self.set_next_tick();
@@ -122,7 +123,7 @@ impl World {
         &self.network
     }
 
-    /// The network, to look at queues or set counters to zero.
+    /// The network, for reading queues or setting counters to zero.
     pub fn network_mut(&mut self) -> &mut Network {
         &mut self.network
     }
@@ -132,7 +133,7 @@ impl World {
         self.network.handled
     }
 
-    /// Runs until `end`, and everything at `end` too. The first run starts the endpoints.
+    /// Runs until `end`, inclusive. The first run starts the endpoints.
     pub fn run(&mut self, end: Nanos) {
         self.network.join();
         self.network.set_horizon(end.min(self.next_tick));
@@ -176,14 +177,14 @@ impl World {
                 self.settle();
             }
         }
-        // What happens at the end is over, however far away it is.
+        // Events at the end have happened, however far away it is.
         self.network.catch_up(end.min(Nanos(u64::MAX - 1)));
         if end != Nanos::MAX {
             self.network.set_now(end);
         }
     }
 
-    /// Hands out what has arrived and been said, until there is no more.
+    /// Delivers packets and notices until there are no more.
     #[inline]
     fn settle(&mut self) {
         loop {
@@ -202,7 +203,7 @@ impl World {
         }
     }
 
-    /// Hands a packet to its endpoint.
+    /// Delivers a packet to its endpoint.
     #[inline]
     fn deliver(&mut self, number: u32) {
         let packet = self.network.take(number);
@@ -241,14 +242,14 @@ impl World {
             self.endpoints.push(Place { endpoint: Box::new(Nobody), announced: Nanos::MAX });
         }
         self.endpoints[number] = Place { endpoint, announced: Nanos::MAX };
-        // What had the number before may still have been expected to wake.
+        // The endpoint that had the number before may still be in the agenda.
         self.network.agenda.set(self.network.ports() + id.0, Nanos::MAX);
     }
 
     fn tick(&mut self) {
         let now = self.next_tick;
         self.network.set_now(now);
-        // A look comes before everything else at its time.
+        // Meters and observers precede all other events of their time.
         if now > Nanos::ZERO {
             self.network.catch_up(Nanos(now.0 - 1));
         }
@@ -265,7 +266,7 @@ impl World {
     }
 }
 
-/// Stands where no endpoint is yet.
+/// Stands in for an endpoint that does not exist yet.
 #[derive(Debug)]
 struct Nobody;
 

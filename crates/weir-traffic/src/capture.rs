@@ -1,10 +1,10 @@
 //! The raw receiver: sees frames that UDP would drop, and finds inverted bits in them.
 //!
-//! Every frame with an IP packet of the expected size is taken as one of the stream's: a damaged
-//! one must be counted whatever field was hit. A packet is damaged when its IPv4 header's checksum,
-//! its payload's pattern, its UDP ports and length, or its UDP checksum is not right. The UDP
-//! checksum may also be a partial one: between namespaces the kernel leaves it to hardware that
-//! never comes. In an IPv6 header only version, length, next header and addresses are covered.
+//! Every frame with an IP packet of the expected size counts as one of the stream, so that damaged
+//! packets count whatever field is damaged. A packet is damaged when its IPv4 header's checksum,
+//! its payload's pattern, its UDP length, or its UDP checksum is wrong. The UDP checksum may also
+//! be a partial one: between namespaces the kernel leaves the rest to hardware that does not exist.
+//! In an IPv6 header only version, length, next header and addresses are covered.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 
@@ -28,13 +28,13 @@ pub struct Watch {
     pub size: usize,
     /// Stop after this many packets.
     pub count: u64,
-    /// Stop when no packet came for so long after the first, ns.
+    /// Stop when no packet arrived for so long after the first, ns.
     pub idle_ns: u64,
-    /// Give up when no packet came at all for so long, ns.
+    /// Give up when no packet arrived at all for so long, ns.
     pub wait_ns: u64,
 }
 
-/// What was seen.
+/// The packets that were captured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Capture {
     /// Packets of the expected size.
@@ -49,7 +49,7 @@ pub struct Capture {
     pub in_headers: u64,
 }
 
-/// Captures, and says what was seen.
+/// Captures packets and counts them.
 ///
 /// # Errors
 /// No privilege for raw sockets, no such interface, or a socket that fails.
@@ -85,7 +85,8 @@ pub fn capture(watch: &Watch) -> Result<Capture, TrafficError> {
     Ok(seen)
 }
 
-/// The next frame that came in on the interface; `None` for others' and when nothing came.
+/// The next frame that arrived at the interface; `None` when there is none, or one of another
+/// interface.
 fn next<'a>(
     socket: &OwnedFd,
     buffer: &'a mut [u8],
@@ -106,7 +107,8 @@ fn is_ours(frame: &[u8], size: usize) -> bool {
     frame.len() == ETHERNET + size && matches!(frame[12..14], [0x08, 0x00] | [0x86, 0xdd])
 }
 
-/// Counts one packet; the frame's type says whether it is IPv6, its own first byte may be damaged.
+/// Counts one packet. The frame's type says whether it is IPv6, because the packet's first byte may
+/// be damaged.
 fn judge(packet: &[u8], v6: bool, seen: &mut Capture) {
     let headers = if v6 { 48 } else { 28 };
     if packet.len() < headers {
@@ -121,7 +123,7 @@ fn judge(packet: &[u8], v6: bool, seen: &mut Capture) {
     seen.damaged += u64::from(bits > 0 || bad_headers);
 }
 
-/// Whether the headers are right; the UDP checksum tells only with an undamaged payload.
+/// Whether the headers are right; the UDP checksum counts only where the payload is undamaged.
 fn headers_right(packet: &[u8], headers: usize, payload_right: bool) -> bool {
     let (ip, udp) = packet.split_at(headers - 8);
     let length = u16::from_be_bytes([udp[4], udp[5]]);

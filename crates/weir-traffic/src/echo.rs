@@ -13,16 +13,16 @@ use crate::send::{Outlet, payload_size};
 use crate::stats::Spread;
 use crate::{Context, TrafficError};
 
-/// What to ask.
+/// What to send.
 #[derive(Clone, Copy, Debug)]
 pub struct Ask {
-    /// Whom.
+    /// The end that sends packets back.
     pub to: SocketAddr,
     /// Network-layer bytes of each packet.
     pub size: usize,
-    /// How often.
+    /// Number of packets.
     pub count: u32,
-    /// Time between packets, ns. They do not wait for answers.
+    /// Time between packets, ns. Sending does not wait for answers.
     pub interval_ns: u64,
     /// How long to wait for the last answer, ns.
     pub timeout_ns: u64,
@@ -31,7 +31,7 @@ pub struct Ask {
     pub icmp: bool,
 }
 
-/// What came back.
+/// The answers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Answers {
     /// Packets sent.
@@ -44,7 +44,7 @@ pub struct Answers {
     pub rtt_ns: Spread,
 }
 
-/// Sends packets and takes their answers.
+/// Sends packets and measures their answers.
 ///
 /// # Errors
 /// A size that holds no stamp or that UDP does not take; a socket that fails.
@@ -70,7 +70,7 @@ pub fn ping(ask: &Ask) -> Result<Answers, TrafficError> {
         socket.set_read_timeout(Some(left)).when("set a timeout")?;
         let len = match socket.recv(&mut buffer) {
             Ok(len) => len,
-            // Nobody listens yet, or nothing came: the time-out decides.
+            // The other end does not listen yet, or no answer arrived: the time-out decides.
             Err(e)
                 if matches!(
                     e.kind(),
@@ -140,7 +140,7 @@ fn send_all(socket: &UdpSocket, ask: &Ask, size: usize) -> u64 {
         if ask.icmp {
             icmp::request(&mut packet, sequence);
         }
-        // What cannot be sent gets no answer and is counted as lost.
+        // A packet that cannot be sent gets no answer and counts as lost.
         let _ = socket.send(&packet);
     }
     u64::from(ask.count)

@@ -1,4 +1,4 @@
-//! ICMP echo: what a kernel answers by itself, without a program that has to be woken.
+//! ICMP echo: the kernel answers it, without a program that has to be woken.
 
 use std::net::{SocketAddr, UdpSocket};
 
@@ -15,8 +15,8 @@ pub(crate) const HEADER: usize = 8;
 /// Most bytes in front of an answer's payload: an IPv4 header with options, and the header.
 pub(crate) const MOST_HEADERS: usize = 60 + HEADER;
 
-/// A raw ICMP socket that sends to and hears from `to` only. The standard library has no type for
-/// it; sending and receiving are those of a connected UDP socket.
+/// A raw ICMP socket that sends to and receives from `to` only. The standard library has no type
+/// for it, but sending and receiving work as with a connected UDP socket.
 pub(crate) fn connect(to: SocketAddr) -> Result<UdpSocket, TrafficError> {
     let SocketAddr::V4(to) = to else {
         let source = std::io::Error::new(
@@ -50,7 +50,7 @@ pub(crate) fn answer(packet: &[u8]) -> Option<&[u8]> {
     icmp.get(HEADER..).filter(|_| ours)
 }
 
-/// Tells our answers from those to another process.
+/// Identifies the answers to this process.
 fn identity() -> u16 {
     std::process::id() as u16
 }

@@ -50,7 +50,7 @@ pub enum TrafficError {
         /// The most that UDP takes.
         most: usize,
     },
-    /// An interface that is not there.
+    /// An interface that does not exist.
     #[error("there is no interface `{0}` in this network namespace")]
     NoInterface(String),
     /// An order that cannot be read, or a report that cannot be written, as JSON.

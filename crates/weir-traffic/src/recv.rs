@@ -28,9 +28,9 @@ pub struct Listen {
     pub count: u64,
     /// Stop so long after the first packet, ns.
     pub span_ns: u64,
-    /// Stop when no packet came for so long after the first, ns.
+    /// Stop when no packet arrived for so long after the first, ns.
     pub idle_ns: u64,
-    /// Give up when no packet came at all for so long, ns.
+    /// Give up when no packet arrived at all for so long, ns.
     pub wait_ns: u64,
     /// What the statistics should know and list.
     pub known: Known,
@@ -278,7 +278,7 @@ const LARGEST: usize = 65_536;
 const MOST: u64 = 20_000_000;
 /// Socket buffer: the receiver must not be what loses packets.
 const BUFFER: usize = 64 << 20;
-/// How long to stay away from empty sockets; a buffer holds 80 ms at a million packets a second.
+/// How long to leave empty sockets alone; a buffer holds 80 ms at a million packets a second.
 const NAP: Duration = Duration::from_micros(500);
 /// How often to look at the clock while no packet arrives.
 const TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };

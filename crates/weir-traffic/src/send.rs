@@ -277,8 +277,8 @@ impl Batch {
                 outlet.count(span, sent_ns, done, done * (payload + outlet.headers) as u64);
                 done
             }
-            // Nobody listens yet: an earlier packet came back. This call sent nothing, and its
-            // packets are still to go.
+            // The receiver does not listen yet: it refused an earlier packet. This call sent
+            // nothing, and its packets are still to go.
             Err(Errno::ECONNREFUSED | Errno::EINTR) => 0,
             Err(errno) => {
                 outlet.sent.refused += packets as u64;

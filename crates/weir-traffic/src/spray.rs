@@ -19,9 +19,9 @@ use crate::{Context, TrafficError};
 /// What to send.
 #[derive(Clone, Debug)]
 pub struct Spray {
-    /// Out of which interface.
+    /// The interface that frames leave from.
     pub interface: String,
-    /// To how many addresses, from 10.2.0.0 on, in turn.
+    /// Number of addresses, from 10.2.0.0 on, that packets go to in turn.
     pub customers: u32,
     /// Network-layer bytes of each packet.
     pub size: usize,
@@ -31,7 +31,7 @@ pub struct Spray {
     pub span_ns: u64,
 }
 
-/// Sends UDP packets in frames to a station that nobody is.
+/// Sends UDP packets in frames to the address of a station that does not exist.
 ///
 /// # Errors
 /// The interface is missing, or the privilege to send raw frames.
@@ -43,7 +43,7 @@ pub fn spray(plan: &Spray) -> Result<Sent, TrafficError> {
     let out =
         socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, None::<SockProtocol>)
             .when("make a raw socket")?;
-    // As for UDP senders: the bound applies without the privilege.
+    // Without the privilege, the usual bound applies.
     let _ = setsockopt(&out, sockopt::SndBufForce, &(4 << 20));
     let address = nix::ifaddrs::getifaddrs()
         .when("list the interfaces")?

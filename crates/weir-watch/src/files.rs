@@ -8,7 +8,7 @@ use weir_report::watch::{Format, Recorder};
 use super::WatchError;
 use super::reader::Seen;
 
-/// The files that want every reading.
+/// The files that hold every reading.
 pub struct Files {
     files: Vec<File>,
     flushed: Instant,
@@ -16,7 +16,7 @@ pub struct Files {
 
 struct File {
     recorder: Recorder,
-    /// Whether its failure has been told of.
+    /// Whether its failure was reported.
     told: bool,
 }
 
@@ -24,7 +24,7 @@ impl Files {
     /// Creates a file of each form, with the version of the program that writes it.
     ///
     /// # Errors
-    /// For one that cannot be made.
+    /// A file that cannot be made.
     pub fn create(wanted: &[(&Path, Format)], version: &str) -> Result<Self, WatchError> {
         let mut files = Vec::new();
         for &(path, format) in wanted {
@@ -33,8 +33,8 @@ impl Files {
         Ok(Self { files, flushed: Instant::now() })
     }
 
-    /// Writes down what was seen; what went wrong. A file that cannot be written is told of once
-    /// and left as it is.
+    /// Writes a batch; returns what failed. A file that cannot be written is reported once, and
+    /// left as it is.
     pub fn take(&mut self, seen: &[Seen]) -> Vec<String> {
         let flush = self.flushed.elapsed() >= FLUSH_EVERY;
         if flush {
@@ -54,7 +54,7 @@ impl Files {
         failures
     }
 
-    /// Completes all files; what went wrong.
+    /// Completes all files; returns what failed.
     pub fn finish(&mut self) -> Vec<String> {
         let end = |file: File| {
             let told = file.told;
@@ -70,5 +70,5 @@ impl Default for Files {
     }
 }
 
-/// Time between two moments at which all that was seen is in the files.
+/// Time between two flushes of the files.
 const FLUSH_EVERY: Duration = Duration::from_secs(1);

@@ -1,5 +1,5 @@
 //! Weir's own queues, as a source beside the kernel's: the pipes, queues and schedulers of a
-//! daemon, asked for over its API.
+//! daemon, read over its API.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ use weir_probe::{
 /// A daemon's queues.
 pub struct Own {
     daemon: Connection,
-    /// What its queues are said to belong to.
+    /// The place that its queues are shown in.
     place: Option<String>,
     interval: u64,
     next: u64,
@@ -25,7 +25,7 @@ pub struct Own {
     numbers: QueueId,
 }
 
-/// What has packets waiting in it.
+/// A kind of object that holds packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     Pipe,
@@ -37,8 +37,7 @@ type Readings = BTreeMap<(Kind, u16), LengthView>;
 
 impl Own {
     /// A source of the queues of the daemon at this socket, or of the one that this user's commands
-    /// go to. Asked for more readings per second than the daemon should be asked for, it takes as
-    /// many as that.
+    /// go to. The rate is in readings per second; the source bounds it, to spare the daemon.
     ///
     /// # Errors
     /// When no daemon answers.
@@ -66,7 +65,7 @@ impl Own {
         Ok(Opened { source: Box::new(own), remarks })
     }
 
-    /// Sleeps until the next moment of the pace, or for a while; whether it has come.
+    /// Sleeps until the next reading is due, or for a while; returns whether it is due.
     fn wait(&mut self) -> bool {
         let now = clock::now().0;
         let due = if self.next == 0 { now } else { self.next };
@@ -82,7 +81,7 @@ impl Own {
         true
     }
 
-    /// The sink learns which queues came and went.
+    /// Reports to the sink which queues appeared and vanished.
     fn follow(&mut self, time: u64, readings: &Readings, sink: &mut dyn Sink) {
         self.queues.retain(|key, id| {
             let stays = readings.contains_key(key);
@@ -147,7 +146,7 @@ impl Source for Own {
     }
 }
 
-/// All of them, whatever they are.
+/// The readings of objects of all kinds.
 fn readings(now: LengthsView) -> Readings {
     let all = [(Kind::Pipe, now.pipes), (Kind::Sched, now.scheds), (Kind::Queue, now.queues)];
     all.into_iter()
@@ -179,11 +178,11 @@ fn refused(error: &ClientError) -> ProbeError {
     ProbeError::Unavailable(error.to_string())
 }
 
-/// What the daemon's queues are said to belong to.
+/// The device that the daemon's queues are shown under.
 const DEVICE: &str = "weir";
-/// Readings per second at most: each makes the loop look up from its packets.
+/// Readings per second at most: each interrupts the loop.
 const MOST_RATE: u64 = 1000;
-/// The longest that a turn sleeps, in ns, so that whoever calls can stop.
+/// The longest sleep of a turn, in ns, so that the caller can stop.
 const NAP: u64 = 20_000_000;
 
 #[cfg(test)]

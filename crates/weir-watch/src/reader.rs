@@ -1,5 +1,4 @@
-//! The threads that read queues: each has a source of its own and hands what it sees to the
-//! recorder.
+//! The threads that read queues: each has its own source and passes what it reads to the recorder.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -15,7 +14,7 @@ use weir_probe::{
 
 use super::WatchError;
 
-/// Something that a source saw.
+/// An observation of a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Seen {
     /// At a time, in ns, a queue appeared.
@@ -24,7 +23,7 @@ pub enum Seen {
     Vanished(u64, QueueId),
     /// Readings of queues' lengths.
     Runs(Vec<Run>),
-    /// Packets that went in or out.
+    /// Packets that entered or left.
     Events(Vec<Event>),
     /// A queue's counters at a time, in ns.
     Counters(u64, QueueId, Counters),
@@ -34,21 +33,21 @@ pub enum Seen {
     Remark(u64, String),
 }
 
-/// What a source saw in some milliseconds, and which source it was.
+/// The number of a source, and what it read in some milliseconds.
 pub type Batch = (usize, Vec<Seen>);
 
-/// How a reader is doing.
+/// The state of a reader.
 #[derive(Clone, Debug, Default)]
 pub struct Progress {
-    /// Its way of reading; none before it has read.
+    /// Its method; none before the first reading.
     pub method: Option<Method>,
-    /// How often it has read.
+    /// How often it reads.
     pub pace: Pace,
-    /// In how many namespaces: each has the pace that was asked for.
+    /// The number of namespaces that it reads, each at the pace that was asked for.
     pub namespaces: usize,
-    /// What the user must know about the choice of the way.
+    /// What the user must know about the choice of the method.
     pub remarks: Vec<String>,
-    /// Why it ended by itself.
+    /// Why it ended before it was stopped, if it did.
     pub failed: Option<String>,
 }
 
@@ -59,12 +58,12 @@ pub struct Reader {
     progress: Arc<Mutex<Progress>>,
 }
 
-/// What a reader says when it has read for the first time, or why it cannot.
+/// The result of opening a source and reading it once.
 type Ready = Result<(), ProbeError>;
 
 impl Reader {
     /// Starts a thread, opens the source there and reads once. The source belongs to its thread,
-    /// whose namespace it may change.
+    /// because it may change the namespace of the thread.
     ///
     /// # Errors
     /// When the source cannot be opened or read.
@@ -96,7 +95,7 @@ impl Reader {
                     Ok(source) => (Some(source), Ok(())),
                     Err(error) => (None, Err(error)),
                 };
-                // Whoever started this thread waits for the answer.
+                // The thread that called `start` waits for the answer.
                 let _ = ready.send(answer);
                 if let Some(mut source) = source {
                     read(&mut *source, &mut relay, &stop, &progress);
@@ -113,17 +112,17 @@ impl Reader {
         }
     }
 
-    /// How it is doing.
+    /// Its state.
     pub fn progress(&self) -> Progress {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Tells it to end, after one more look at everything.
+    /// Stops it, after one more reading of everything.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    /// Waits for its end.
+    /// Waits for its end; returns its last state.
     pub fn join(self) -> Progress {
         let panicked = self.thread.join().is_err();
         let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -134,7 +133,7 @@ impl Reader {
     }
 }
 
-/// Reads until told to stop, or until nothing can be read any more.
+/// Reads until stopped, or until the source fails.
 fn read(source: &mut dyn Source, relay: &mut Relay, stop: &AtomicBool, progress: &Mutex<Progress>) {
     let update = |pace: Pace, failed: Option<String>| {
         let mut progress = progress.lock().unwrap_or_else(PoisonError::into_inner);
@@ -166,7 +165,7 @@ fn read(source: &mut dyn Source, relay: &mut Relay, stop: &AtomicBool, progress:
     update(source.pace(), failed);
 }
 
-/// Gathers what a source tells and hands it on every few milliseconds.
+/// Collects the observations of a source and passes them on every few milliseconds.
 struct Relay {
     number: usize,
     to: SyncSender<Batch>,
@@ -175,8 +174,9 @@ struct Relay {
 }
 
 impl Relay {
-    /// Hands on what is due; whether anybody takes it. Waits where the recorder cannot keep up: a
-    /// reading that is late is seen in the gaps, one that is left out would be seen nowhere.
+    /// Passes the batch on when it is due; returns whether the recorder still takes batches. Waits
+    /// while the recorder cannot keep up: late readings show in the statistics of gaps, omitted
+    /// ones would show nowhere.
     fn is_heard(&mut self) -> bool {
         if self.since.elapsed() < HAND_ON && self.batch.len() < MOST { true } else { self.flush() }
     }
@@ -226,12 +226,12 @@ impl Sink for Relay {
 
 /// Time between two updates of a reader's progress.
 const UPDATE: Duration = Duration::from_millis(200);
-/// Reading goes on for so long after the word to stop: counters are looked at less often than
-/// lengths, and shall be of the end.
+/// How long reading continues after the stop: counters are read less often than lengths, and are to
+/// be those of the end.
 const LINGER: Duration = Duration::from_millis(50);
 /// Time between two batches.
 const HAND_ON: Duration = Duration::from_millis(5);
-/// Entries that make a batch due at once.
+/// Number of observations that makes a batch due at once.
 const MOST: usize = 4096;
 
 #[cfg(test)]

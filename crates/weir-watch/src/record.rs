@@ -1,5 +1,5 @@
-//! The thread that keeps what the readers see: figures for the view and the summary, and each
-//! reading for the files that want it.
+//! The thread that records what the readers see: statistics for the view and the summary, and each
+//! reading for the files.
 
 use std::collections::BTreeSet;
 use std::sync::mpsc::Receiver;
@@ -13,12 +13,12 @@ use super::WatchError;
 use super::files::Files;
 use super::reader::{Batch, Seen};
 
-/// Everything that was seen so far.
+/// Everything that was recorded so far.
 #[derive(Default)]
 pub struct Record {
-    /// Figures of it.
+    /// Statistics of the queues.
     pub tally: Tally,
-    /// Which devices each source has told of, by name and namespace.
+    /// The devices that each source has read, by name and namespace.
     pub devices: Vec<BTreeSet<(String, Option<String>)>>,
     files: Files,
     failures: Vec<String>,
@@ -31,10 +31,10 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Starts one that records until no reader is left.
+    /// Starts a recorder that records until no reader is left.
     ///
     /// # Errors
-    /// Without threads.
+    /// A thread that cannot be started.
     pub fn start(from: Receiver<Batch>, files: Files) -> Result<Self, WatchError> {
         let record = Arc::new(Mutex::new(Record { files, ..Record::default() }));
         let work = {
@@ -50,12 +50,12 @@ impl Recorder {
         Ok(Self { thread, record })
     }
 
-    /// What was recorded so far; recording waits meanwhile.
+    /// The record so far; recording waits while it is borrowed.
     pub fn look(&self) -> MutexGuard<'_, Record> {
         lock(&self.record)
     }
 
-    /// What was recorded, once all readers have ended.
+    /// The record, once all readers have ended.
     ///
     /// # Errors
     /// When the thread panicked.
@@ -68,8 +68,8 @@ impl Recorder {
 }
 
 impl Record {
-    /// Puts down a batch. Queues of several sources must not have the same number: each source has
-    /// a range of its own.
+    /// Records a batch. Each source has its own range of queue numbers, so that queues of different
+    /// sources never share one.
     fn take(&mut self, source: usize, batch: Vec<Seen>) {
         let number = |id: QueueId| id | (source as QueueId) << ID_BITS;
         if self.devices.len() <= source {
@@ -100,12 +100,12 @@ impl Record {
         self.failures.extend(self.files.take(&batch));
     }
 
-    /// What went wrong with a file since the last call.
+    /// What failed with a file since the last call.
     pub fn failures(&mut self) -> Vec<String> {
         std::mem::take(&mut self.failures)
     }
 
-    /// Completes the files of readings; what went wrong with them.
+    /// Completes the files of readings; returns what failed.
     pub fn finish(&mut self) -> Vec<String> {
         self.tally.finish();
         self.failures.extend(self.files.finish());
@@ -114,7 +114,7 @@ impl Record {
 }
 
 impl Seen {
-    /// Tells a sink of it.
+    /// Reports the observation to a sink.
     pub fn tell(&self, sink: &mut dyn Sink) {
         match self {
             Seen::Appeared(time, id, queue) => sink.appeared(*time, *id, queue),
@@ -132,7 +132,7 @@ fn lock(record: &Mutex<Record>) -> MutexGuard<'_, Record> {
     record.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Bits of a queue's number that are its source's own: more queues than appear in any watch.
+/// Bits of a queue's number within its source: enough for the queues of any watch.
 const ID_BITS: u32 = 26;
 
 #[cfg(test)]

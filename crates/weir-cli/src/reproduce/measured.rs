@@ -1,4 +1,4 @@
-//! Experiments that the rig measures: measured here, judged by the library.
+//! Experiments that the rig measures: the command measures, the library judges.
 
 use weir_experiments::{MEASURED, Measured, Metric, Row};
 use weir_rig::Algorithm;
@@ -7,7 +7,7 @@ use super::{Experiment, How, Outcome, Settings, simulated};
 use crate::output::{Failure, say};
 use crate::rig::{self, Config, has_valgrind, measure, picture_of};
 
-/// All of them.
+/// All experiments that the rig measures.
 pub(super) fn all() -> impl Iterator<Item = Experiment> {
     MEASURED.iter().map(|experiment| Experiment {
         name: experiment.name,
@@ -17,7 +17,7 @@ pub(super) fn all() -> impl Iterator<Item = Experiment> {
     })
 }
 
-/// Measures one and judges it.
+/// Measures an experiment and judges it.
 pub(super) fn run(experiment: &Measured, settings: &Settings) -> Result<Outcome, Failure> {
     let (mut rows, mut plots) = (Vec::new(), Vec::new());
     for measurement in experiment.measurements {
@@ -40,7 +40,7 @@ pub(super) fn run(experiment: &Measured, settings: &Settings) -> Result<Outcome,
     })
 }
 
-/// The rig's metrics, as far as this machine has what they need.
+/// The rig's metrics, without those that this machine cannot measure.
 fn metrics(wanted: &[Metric]) -> Vec<rig::Metric> {
     let mut metrics = Vec::new();
     for metric in wanted {

@@ -1,8 +1,9 @@
-//! `weir reproduce`: published experiments run again, their figures beside ours, and a verdict.
+//! `weir reproduce`: published experiments run again, with the published results beside ours, and a
+//! verdict.
 //!
-//! A time was measured on a machine of its day, so the verdict is on shape: which algorithm costs
-//! more than which, what grows and what stays, which ratio stands between two. Each claim of a
-//! publication is judged by itself. What was simulated, or is simulated here, compares as numbers.
+//! Published times depend on the machine, so verdicts on them are about shape: the order of
+//! algorithms, growth, ratios. Each claim of a publication is judged separately. Simulated results
+//! compare as numbers.
 
 mod measured;
 mod simulated;
@@ -49,7 +50,7 @@ pub(crate) struct ReproduceArgs {
     pub(crate) quiet: bool,
 }
 
-/// A time that makes sense: up to an hour.
+/// Parses a time from 0.1 s to an hour.
 fn seconds(text: &str) -> Result<f64, String> {
     let read = text.parse().ok().filter(|seconds| (0.1..=3600.0).contains(seconds));
     read.ok_or_else(|| format!("'{text}' is no number of seconds from 0.1 to 3600"))
@@ -63,43 +64,43 @@ struct Experiment {
     run: How,
 }
 
-/// What runs an experiment.
+/// How an experiment runs.
 enum How {
-    /// The rig.
+    /// The rig measures it.
     Measured(&'static weir_experiments::Measured),
-    /// Networks in namespaces, which take rights that may be missing.
+    /// It makes networks in namespaces, which needs rights that may be missing.
     Live(fn(&Settings) -> Result<Outcome, Failure>),
-    /// The simulator.
+    /// The simulator runs it.
     Simulated(fn(&weir_experiments::Options) -> weir_report::finding::Finding),
 }
 
-/// How an experiment is run.
+/// The options of an experiment.
 struct Settings {
     quick: bool,
     show_progress: bool,
-    /// What was asked of an experiment that runs in real time.
+    /// Options of an experiment that runs in real time.
     seconds: Option<f64>,
     clients: Option<Vec<u16>>,
 }
 
-/// What came of it.
+/// The result of an experiment.
 #[derive(Default)]
 struct Outcome {
-    /// Tables, published beside measured.
+    /// Tables with published beside measured values.
     text: String,
     claims: Vec<Claim>,
     runs: Vec<Run>,
     plots: Vec<(String, Plot)>,
-    /// The same tables as data; null where `runs` are.
+    /// The tables as data; null where there are `runs`.
     tables: serde_json::Value,
-    /// All of it as an HTML page.
+    /// The result as an HTML page.
     page: Option<String>,
 }
 
-/// Something that a publication says, judged.
+/// A claim of a publication with its verdict.
 struct Claim {
     words: String,
-    /// What was measured of it; `None` when it could not be tried.
+    /// The verdict and the measured values; `None` when it could not be tried.
     seen: Option<(bool, String)>,
 }
 
@@ -108,7 +109,7 @@ fn experiments() -> Vec<Experiment> {
     measured::all().chain([simulated::SAMPLER]).chain(simulated::all()).collect()
 }
 
-/// Runs what was named.
+/// Runs the named experiments.
 pub(crate) fn reproduce(args: &ReproduceArgs) -> Result<ExitCode, Failure> {
     if args.list || args.names.is_empty() {
         return print(&list());
@@ -181,7 +182,7 @@ fn list() -> String {
 }
 
 impl Claim {
-    /// What follows when all figures are there.
+    /// A claim with its verdict, if all values were measured.
     fn new(words: impl Into<String>, seen: Option<(bool, String)>) -> Self {
         Self { words: words.into(), seen }
     }
@@ -266,7 +267,7 @@ const EXAMPLES: &str = "Examples:
   sudo weir reproduce queue-sampler --seconds 10
   weir reproduce all --quick
 
-A published time belongs to its machine. What is judged is shape: order, growth, ratios; each claim by itself.";
+Published times depend on the machine. Verdicts are about shape: order, growth, ratios; each claim separately.";
 
 #[cfg(test)]
 mod tests {

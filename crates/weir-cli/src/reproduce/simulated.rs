@@ -1,4 +1,4 @@
-//! Experiments of the library as those of this command.
+//! Experiments of the simulator and of the kernel's queues, which the library runs.
 
 use serde_json::json;
 use weir_experiments::{EXPERIMENTS, Options, queue_sampler};
@@ -11,7 +11,7 @@ use super::{Claim, Experiment, How, Outcome, Settings};
 use crate::output::{Failure, say};
 use crate::rig::Table;
 
-/// All of them.
+/// All experiments of the simulator.
 pub(super) fn all() -> impl Iterator<Item = Experiment> {
     EXPERIMENTS.iter().map(|experiment| Experiment {
         name: experiment.name,
@@ -21,7 +21,7 @@ pub(super) fn all() -> impl Iterator<Item = Experiment> {
     })
 }
 
-/// The one that reads the kernel's queues.
+/// The experiment that reads the kernel's queues.
 pub(super) const SAMPLER: Experiment = Experiment {
     name: queue_sampler::NAME,
     summary: queue_sampler::SUMMARY,
@@ -47,12 +47,12 @@ fn sampler(settings: &Settings) -> Result<Outcome, Failure> {
     Ok(outcome(&queue_sampler::run(&own, &begins).map_err(Failure::own)?))
 }
 
-/// Runs one.
+/// Runs an experiment of the simulator.
 pub(super) fn run(experiment: fn(&Options) -> Finding, settings: &Settings) -> Outcome {
     outcome(&experiment(&Options { quick: settings.quick, ..Options::default() }))
 }
 
-/// A finding as what came of an experiment.
+/// A finding as the result of an experiment.
 pub(super) fn outcome(finding: &Finding) -> Outcome {
     Outcome {
         text: text(finding),

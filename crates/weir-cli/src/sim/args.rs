@@ -1,4 +1,4 @@
-//! What can be typed behind `weir sim`.
+//! The command line of `weir sim`.
 
 use std::path::PathBuf;
 
@@ -14,8 +14,8 @@ pub(crate) struct SimArgs {
     /// Seed of the first run, in place of the scenario's; further runs have the next ones.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64), help_heading = "Runs")]
     pub(crate) seed: Option<u64>,
-    /// Runs with different seeds, in place of the scenario's: results then have intervals of
-    /// confidence.
+    /// Runs with different seeds, in place of the scenario's: results then have confidence
+    /// intervals.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000), help_heading = "Runs")]
     pub(crate) runs: Option<u32>,
     /// Threads that make runs [default: as many as there are processors]; results do not depend on

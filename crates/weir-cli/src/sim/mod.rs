@@ -1,4 +1,4 @@
-//! `weir sim`: a scenario file, simulated.
+//! `weir sim`: simulates a scenario file.
 
 mod args;
 mod results;
@@ -68,7 +68,7 @@ pub(crate) fn check(name: &str, json: bool) -> Result<ExitCode, Failure> {
     let files = Beside(Path::new(&name).parent().unwrap_or(Path::new("")));
     let Checked { scenario, mut diagnostics } =
         scenario::parse_edited(&edited, &name, &name, &files);
-    // Each point of a sweep is read as it will be run.
+    // Each point of a sweep is checked as it will run.
     if let Some(Err(said)) =
         scenario.as_ref().map(|scenario| scenario::points(&edited, scenario, &name, &files))
     {
@@ -97,7 +97,7 @@ pub(crate) fn check(name: &str, json: bool) -> Result<ExitCode, Failure> {
     print(&summary.unwrap_or_default())
 }
 
-/// The points of a scenario, with what the command line changes.
+/// The points of a scenario, with the changes of the command line.
 fn load(file: &Path, args: &SimArgs) -> Result<Vec<Point>, Failure> {
     let (name, text) = read(file)?;
     let mut edited = Edited::new(&text);
@@ -106,7 +106,7 @@ fn load(file: &Path, args: &SimArgs) -> Result<Vec<Point>, Failure> {
     let set = args.settings.iter().map(|(key, value)| (key.clone(), value.clone(), "--set"));
     for (key, value, option) in set.chain(seed).chain(runs) {
         match edited.set(&key, &value) {
-            // What is wrong with the text is said when it is read.
+            // Errors in the text are reported when it is parsed.
             Ok(()) | Err(scenario::EditError::Text) => {}
             Err(error) => {
                 return Err(Failure::new(USAGE, format!("{option} {key}={value}: {error}")));
@@ -140,7 +140,7 @@ fn load(file: &Path, args: &SimArgs) -> Result<Vec<Point>, Failure> {
     Ok(points)
 }
 
-/// A scenario's file, or standard input.
+/// The name and text of a scenario's file, or of standard input.
 fn read(file: &Path) -> Result<(String, String), Failure> {
     if file.as_os_str() == "-" {
         let text = std::io::read_to_string(std::io::stdin())
@@ -158,7 +158,7 @@ fn refused(said: &Diagnostics) -> Failure {
     Failure::new(USAGE, format!("{}\n", said.render(colour()).trim_end()))
 }
 
-/// Makes the runs, with a line of progress on a terminal.
+/// Runs all points, with a progress bar on a terminal.
 fn run(
     points: Vec<Point>,
     threads: usize,
@@ -208,7 +208,7 @@ fn bar(quiet: bool) -> Option<ProgressBar> {
     Some(bar)
 }
 
-/// Keeps the bar where the runs are.
+/// Updates the progress bar until the runs are over.
 fn watch(
     bar: &ProgressBar,
     progress: &Progress,
@@ -238,5 +238,5 @@ fn cpu_seconds() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// Parts of the bar.
+/// Steps of the progress bar.
 const PARTS: u64 = 10_000;

@@ -1,5 +1,5 @@
-//! Results of simulations in files: JSON, the report, and a directory that appears when all is in
-//! it.
+//! Results of simulations in files: JSON, the report, and a directory that appears when it is
+//! complete.
 
 use std::fs::{self, File};
 use std::io::BufWriter;
@@ -16,7 +16,7 @@ use weir_sim::run::Ran;
 use super::SimArgs;
 use crate::output::{Failure, USAGE, print, say};
 
-/// Finds out before the runs whether their results can be written.
+/// Checks before the runs whether their results can be written.
 pub(crate) fn check_destinations(args: &SimArgs, points: usize) -> Result<(), Failure> {
     for (option, path) in [("--json", &args.json), ("--report", &args.report), ("--out", &args.out)]
     {
@@ -69,7 +69,7 @@ fn parent(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Writes what was asked for besides the directory.
+/// Writes the results that were asked for besides the directory.
 pub(crate) fn write_files(args: &SimArgs, all: &[Ran], cpu_s: f64) -> Result<(), Failure> {
     if let Some(path) = &args.json {
         let text = json(all, Some(cpu_s));
@@ -96,7 +96,7 @@ fn results(ran: &Ran) -> Results {
     }
 }
 
-/// All results as one JSON object; the points of a sweep stand in a list in it.
+/// All results as one JSON object; the points of a sweep are a list in it.
 fn json(all: &[Ran], cpu_s: Option<f64>) -> String {
     if let [only] = all
         && only.point.settings.is_empty()
@@ -112,7 +112,7 @@ fn json(all: &[Ran], cpu_s: Option<f64>) -> String {
             .map(|(key, value)| format!("{}: {}", quoted(key), quoted(value)))
             .collect();
         let summary = to_json(&results(ran));
-        // The point's settings stand before its figures, as its first key.
+        // The point's settings precede its results, as its first key.
         let rest = summary.trim_start().strip_prefix('{').unwrap_or_default();
         let text = format!("{{\n  \"set\": {{ {} }},{rest}", set.join(", "));
         points.push(text.trim_end().replace('\n', "\n    "));
@@ -132,8 +132,8 @@ fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// A directory of results in the making. It has another name until all is in it; what is dropped
-/// before leaves nothing.
+/// A directory of results that is being written. It has a temporary name until it is complete;
+/// dropping it before removes it.
 #[derive(Debug)]
 pub(crate) struct Directory {
     path: PathBuf,
@@ -154,8 +154,8 @@ impl Directory {
         Ok(Self { path: path.to_owned(), building, failed: Arc::default() })
     }
 
-    /// Where the results of a point go: the directory itself, or one in it for each point of a
-    /// sweep.
+    /// The directory of the results of a point: the directory itself, or a subdirectory for each
+    /// point of a sweep.
     fn point(&self, number: usize, points: usize) -> PathBuf {
         if points == 1 {
             self.building.clone()
@@ -164,7 +164,7 @@ impl Directory {
         }
     }
 
-    /// The sink for the records of a run: of each point, the first.
+    /// The sink for the records of a run: only the first run of each point is recorded.
     pub(crate) fn tap(
         &self,
         number: usize,
@@ -211,8 +211,8 @@ impl Directory {
         let moved =
             |error: std::io::Error| Failure::own(format!("{}: {error}", self.path.display()));
         if force && fs::symlink_metadata(&self.path).is_ok() {
-            // Out of the way first, so that there is a whole directory of that name at any moment
-            // but one.
+            // The old directory is renamed first, so that a complete directory of that name exists
+            // at all times but one.
             let old = self.building.with_extension("old");
             fs::rename(&self.path, &old).map_err(moved)?;
             fs::rename(&self.building, &self.path).map_err(moved)?;
@@ -226,7 +226,7 @@ impl Directory {
 
 impl Drop for Directory {
     fn drop(&mut self) {
-        // After it was given its name there is nothing left to remove.
+        // After the rename there is nothing left to remove.
         let _ = fs::remove_dir_all(&self.building);
     }
 }
@@ -263,7 +263,7 @@ impl Trace {
     }
 }
 
-/// A trace that is ended when its run is over, and says what went wrong.
+/// A trace that is completed when its run is over, and reports what failed.
 struct Ending<F: Fn(String)> {
     trace: Option<Trace>,
     fail: F,

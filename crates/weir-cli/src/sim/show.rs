@@ -25,7 +25,7 @@ pub(crate) fn tables(all: &[Ran]) -> String {
     text
 }
 
-/// What flows and links did over some runs, as tables.
+/// The results of flows and links over some runs, as tables.
 pub(crate) fn figures(outcomes: &[Outcome]) -> String {
     flows(outcomes) + &links(outcomes)
 }
@@ -145,7 +145,7 @@ fn more(rows: usize) -> String {
     }
 }
 
-/// A figure's mean over runs, with its bounds where there are several.
+/// The mean of a value over runs, with its confidence bounds where there are several runs.
 fn with_bounds<T>(
     runs: &Runs<'_, T>,
     figure: impl Fn(&Outcome, &T) -> f64,
@@ -157,20 +157,20 @@ fn with_bounds<T>(
     write(estimate.mean) + &bounds
 }
 
-/// A count's mean over runs.
+/// The mean of a count over runs.
 fn mean_count<T>(runs: &Runs<'_, T>, of: impl Fn(&T) -> u64) -> u64 {
     let sum: u64 = runs.iter().map(|(_, it)| of(it)).sum();
     sum / runs.len().max(1) as u64
 }
 
-/// All values of all runs.
+/// The distributions of all runs, merged.
 fn merged<'a, T>(runs: &Runs<'a, T>, which: impl Fn(&'a T) -> &'a Distribution) -> Distribution {
     let mut all = Distribution::default();
     runs.iter().for_each(|(_, it)| all.merge(which(it)));
     all
 }
 
-/// Why packets were dropped or marked, in words.
+/// The reasons of drops or marks, as text.
 fn why(
     runs: &Runs<'_, LinkOutcome>,
     what: &str,
@@ -184,5 +184,5 @@ fn why(
     sums.into_iter().map(|(words, n)| format!("{} {what} {words}", count(n / runs))).collect()
 }
 
-/// Rows that a screen shows.
+/// Rows of a table at most.
 const MOST_ROWS: usize = 40;

@@ -1,4 +1,4 @@
-//! `weir sim --suite`: many experiments on one queue after another, side by side on one page.
+//! `weir sim --suite`: many experiments, with one queue after another, side by side on one page.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -13,7 +13,7 @@ use super::SimArgs;
 use crate::output::{Failure, USAGE, print, say};
 use crate::rig::Table;
 
-/// The suites there are.
+/// The names of all suites.
 pub(super) const NAMES: [&str; 1] = ["rfc7928"];
 
 pub(super) fn suite(args: &SimArgs) -> Result<ExitCode, Failure> {
@@ -51,7 +51,7 @@ pub(super) fn suite(args: &SimArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The queues to compare: a list with commas, or those that are compared by default.
+/// The queues to compare: from a list with commas, or the default ones.
 fn managers(list: Option<&str>) -> Result<Vec<Manager>, Failure> {
     let names: Vec<&str> = list
         .map_or_else(|| rfc7928::DEFAULT.to_vec(), |list| list.split(',').map(str::trim).collect());
@@ -83,7 +83,7 @@ fn written(path: &Path, bytes: &[u8], quiet: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A line of progress, on a terminal.
+/// A progress bar, on a terminal.
 fn bar(quiet: bool) -> Option<ProgressBar> {
     use std::io::IsTerminal as _;
     if quiet || !std::io::stderr().is_terminal() {

@@ -1,4 +1,4 @@
-//! What can be typed behind `weir watch`, and the plan that it makes.
+//! The command line of `weir watch`, and the plan that follows from it.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -93,10 +93,10 @@ pub(super) enum Rate {
 }
 
 impl WatchArgs {
-    /// What to read in the kernel; none when all that is named is Weir's own.
+    /// What to read in the kernel; none when only queues of Weir are named.
     ///
     /// # Errors
-    /// For a rate that the method cannot have, in words.
+    /// A rate that the method cannot reach, in words.
     pub(super) fn plan(&self) -> Result<Option<Plan>, String> {
         let targets: Vec<Target> =
             self.devices.iter().filter_map(|watched| self.target(watched)).collect();
@@ -128,7 +128,7 @@ impl WatchArgs {
         Ok(Some(plan))
     }
 
-    /// In how many namespaces devices are watched: each is read as often as was asked for.
+    /// The number of namespaces that devices are in; each is read at the rate that was asked for.
     pub(super) fn namespaces(&self) -> usize {
         let all = self
             .devices
@@ -235,9 +235,9 @@ fn method_names() -> impl clap::builder::TypedValueParser<Value = Method> {
     PossibleValuesParser::new(Method::ALL.map(Method::name)).try_map(|name| name.parse())
 }
 
-/// What a timer inside the kernel is asked for at most, per second.
+/// The highest rate of a timer inside the kernel, per second.
 const TIMER_RATE: u64 = 10_000;
-/// Cheap: one processor in a hundred.
+/// Takes about a hundredth of a processor.
 const DEFAULT_RATE: u64 = 1000;
 /// Three years.
 const MAX_SECONDS: f64 = 1e8;

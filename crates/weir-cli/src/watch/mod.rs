@@ -1,9 +1,8 @@
-//! `weir watch`: what waits in the kernel's queues, and in Weir's own, while it lasts and when it
-//! is over.
+//! `weir watch`: the lengths of the kernel's queues and of Weir's own, live and in a summary.
 //!
-//! A thread for each source reads and hands on what it sees; another records it; the command's own
-//! thread draws the view and waits for whatever ends the watch: a key, a signal, the time, the
-//! program that runs meanwhile, or a source that can read no more.
+//! The library reads and records on threads of its own. The command's thread draws the view and
+//! waits for the end of the watch: a key, a signal, the time, the end of the program that runs
+//! meanwhile, or a source that fails.
 
 mod args;
 mod outputs;
@@ -32,7 +31,7 @@ use crate::output::{Failure, OWN, USAGE, check_files, colour, say};
 pub(crate) fn watch(args: &WatchArgs) -> Result<ExitCode, Failure> {
     let plan = args.plan().map_err(|error| Failure::new(USAGE, error))?;
     check_files(&args.files(), &["--json", "--jsonl", "--csv"])?;
-    // Before any thread: they inherit what is blocked.
+    // Before any thread starts: threads inherit the blocked signals.
     let signals =
         Signals::take().map_err(|error| Failure::own(format!("cannot take signals: {error}")))?;
     let over = Stopper::new().map_err(|error| Failure::own(format!("cannot watch: {error}")))?;
@@ -78,7 +77,7 @@ pub(crate) fn watch(args: &WatchArgs) -> Result<ExitCode, Failure> {
     attendance.conclude(code)
 }
 
-/// A watch that goes on.
+/// A running watch.
 struct Attendance<'a> {
     args: &'a WatchArgs,
     signals: Signals,
@@ -90,14 +89,14 @@ struct Attendance<'a> {
     failures: Vec<Incident>,
 }
 
-/// Something that went wrong meanwhile.
+/// A failure during the watch.
 struct Incident {
     text: String,
-    /// Whether it has been said.
+    /// Whether it was reported.
     told: bool,
 }
 
-/// Who sees what while it lasts.
+/// What is shown while the watch lasts.
 enum Display {
     /// The whole terminal.
     Screen(Screen, Box<View>),
@@ -107,7 +106,7 @@ enum Display {
 }
 
 impl Attendance<'_> {
-    /// Waits for the end of the watch; the exit code of the program, if there is one.
+    /// Waits for the end of the watch; returns the exit code of the program, or 0 without one.
     fn attend(&mut self) -> Result<u8, Failure> {
         let deadline = self.args.seconds.map(|seconds| self.began.0 + seconds);
         let mut display = self.display();
@@ -155,10 +154,10 @@ impl Attendance<'_> {
         }
     }
 
-    /// Sleeps until something happens, for a while at most.
+    /// Sleeps until something happens, for at most `most`.
     fn wait(&self, most: Duration, display: &Display, readers_over: bool) -> Result<Wake, Failure> {
         let mut fds = vec![PollFd::new(&self.signals, PollFlags::IN)];
-        // Once it is readable it stays so.
+        // Once it is readable, it stays readable.
         if !readers_over {
             fds.push(PollFd::new(&self.over, PollFlags::IN));
         }
@@ -177,8 +176,7 @@ impl Attendance<'_> {
         Ok(Wake { signal: ready(0), readers_over: !readers_over && ready(1) })
     }
 
-    /// Who is there to see: the view has the terminal for itself only where no program writes to
-    /// it.
+    /// What to show: the view takes the terminal only where no program writes to it.
     fn display(&self) -> Display {
         let free = self.program.is_none() || !io::stdout().is_terminal();
         match (self.args.quiet, io::stderr().is_terminal()) {
@@ -191,7 +189,7 @@ impl Attendance<'_> {
         }
     }
 
-    /// Shows how it stands, where that is due.
+    /// Updates the display, where that is due.
     fn draw(&self, display: &mut Display) -> Picture {
         let due = match display {
             Display::Screen(..) => true,
@@ -219,7 +217,7 @@ impl Attendance<'_> {
         picture
     }
 
-    /// Says at once what cannot be written any more, where no view is in the way.
+    /// Reports files that cannot be written any more: at once, unless the view has the terminal.
     fn tell_failures(&mut self, display: &Display) {
         for failure in self.recorder.look().failures() {
             let told = !matches!(display, Display::Screen(..));
@@ -230,7 +228,7 @@ impl Attendance<'_> {
         }
     }
 
-    /// Ends reading, writes what was asked for, and says what was found.
+    /// Stops reading, prints the account, and writes the results.
     fn conclude(self, code: u8) -> Result<ExitCode, Failure> {
         let Self {
             args, signals, readers, recorder, began: (began, started), mut failures, ..
@@ -275,18 +273,18 @@ impl Attendance<'_> {
     }
 }
 
-/// What a wait ended with.
+/// The cause of the end of a wait.
 struct Wake {
     signal: bool,
     readers_over: bool,
 }
 
-/// From now on a signal ends the command at once: the first one has ended the watch.
+/// Makes further signals end the command at once: the first one has ended the watch.
 fn heed_signals(signals: Signals) {
     let heed = move || {
         loop {
             let mut fds = [PollFd::new(&signals, PollFlags::IN)];
-            // Interrupted: looked at again.
+            // After an interruption, the loop looks again.
             let _ = poll(&mut fds, None);
             if let Ok(Some(signal)) = signals.next() {
                 terminal::give_back();
@@ -294,11 +292,11 @@ fn heed_signals(signals: Signals) {
             }
         }
     };
-    // Without the thread the results are waited for.
+    // Without the thread, a signal waits for the results.
     let _ = std::thread::Builder::new().name("weir-signals".to_owned()).spawn(heed);
 }
 
-/// Batches between the readers and the recorder; beyond that readers wait.
+/// Batches between the readers and the recorder; readers wait while there are more.
 const BATCHES: usize = 64;
 /// Time between two frames of the view.
 const TICK: Duration = Duration::from_millis(200);

@@ -1,5 +1,4 @@
-//! The files of a watch: rows of every reading while it lasts, a summary and a report when it is
-//! over.
+//! The files of a watch: every reading while it lasts, a summary and a report at its end.
 
 use std::path::Path;
 use std::time::SystemTime;
@@ -17,7 +16,7 @@ use crate::output::{Failure, print, say};
 /// Creates the files of readings that were asked for.
 ///
 /// # Errors
-/// For one that cannot be made.
+/// A file that cannot be made.
 pub(super) fn files(args: &WatchArgs) -> Result<Files, Failure> {
     let wanted: Vec<(&Path, Format)> = [
         (&args.jsonl, Format::JsonLines),
@@ -33,11 +32,11 @@ pub(super) fn files(args: &WatchArgs) -> Result<Files, Failure> {
     Files::create(&wanted, env!("CARGO_PKG_VERSION")).map_err(Failure::own)
 }
 
-/// A source and the devices that it has told of.
+/// A source and the devices that it has read.
 pub(super) type SourceOf = (Progress, Vec<(String, Option<String>)>);
 
-/// Writes the summary and the report of a watch that began then. One file that fails does not keep
-/// the other from being written; what went wrong.
+/// Writes the summary and the report of a watch that started at a time and took so many seconds;
+/// returns what failed. One file that fails does not keep the other from being written.
 pub(super) fn write_results(
     args: &WatchArgs,
     tally: &Tally,

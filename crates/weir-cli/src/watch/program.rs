@@ -1,4 +1,4 @@
-//! The program that runs while queues are watched: in this process's own surroundings, unlike those
+//! The program that runs while queues are watched: in this process's own namespaces, unlike those
 //! of `weir run`.
 
 use std::ffi::OsString;
@@ -20,7 +20,7 @@ use crate::output::Failure;
 pub(super) struct Program {
     child: Child,
     descriptor: OwnedFd,
-    /// When it is killed, once it was told to end.
+    /// When it is killed, once it was asked to end.
     deadline: Option<Instant>,
 }
 
@@ -54,14 +54,14 @@ impl Program {
         {
             Ok(descriptor) => Ok(Self { child, descriptor, deadline: None }),
             Err(errno) => {
-                // It has done nothing yet that anybody waits for.
+                // It has just started; its result is not needed.
                 let _ = child.kill().and_then(|()| child.wait());
                 Err(Failure::own(format!("cannot wait for {name}: {errno}")))
             }
         }
     }
 
-    /// Its exit code when it has ended, as a shell tells it: 128 + n after signal n.
+    /// Its exit code when it has ended, as a shell reports it: 128 + n after signal n.
     pub(super) fn code(&mut self) -> Option<u8> {
         let status = self.child.try_wait().ok()??;
         let code =
@@ -69,8 +69,8 @@ impl Program {
         Some(u8::try_from(code).unwrap_or(255))
     }
 
-    /// Hands a signal on. The terminal sends its own to the program as well; of others the program
-    /// may make what it wants for a while, and a second one means it.
+    /// Forwards a signal. The terminal sends its own signals to the program as well. After another
+    /// signal the program has some time to end; a second signal ends that time.
     pub(super) fn hand_on(&mut self, signal: Signal) {
         if signal.from_terminal {
             return;
@@ -85,7 +85,7 @@ impl Program {
         self.deadline = Some(Instant::now() + grace);
     }
 
-    /// Tells it to end.
+    /// Asks it to end.
     pub(super) fn end(&mut self) {
         if self.deadline.is_none() {
             signal_process(self.child.id().cast_signed(), libc::SIGTERM);
@@ -93,10 +93,10 @@ impl Program {
         }
     }
 
-    /// Kills it when its time is over.
+    /// Kills it after its deadline.
     pub(super) fn enforce(&mut self) {
         if self.deadline.is_some_and(|deadline| deadline <= Instant::now()) {
-            // It has ended meanwhile.
+            // It may have ended meanwhile.
             let _ = self.child.kill();
         }
     }
@@ -112,7 +112,7 @@ impl AsFd for Program {
 impl Drop for Program {
     fn drop(&mut self) {
         if !matches!(self.child.try_wait(), Ok(Some(_))) {
-            // It has ended meanwhile.
+            // It may have ended meanwhile.
             let _ = self.child.kill().and_then(|()| self.child.wait());
         }
     }
@@ -120,7 +120,7 @@ impl Drop for Program {
 
 /// Between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_secs(3);
-/// The same after SIGINT, which many programs take their time with.
+/// The same after SIGINT, which many programs handle slowly.
 const INTERRUPT_GRACE: Duration = Duration::from_secs(30);
 
 #[cfg(test)]

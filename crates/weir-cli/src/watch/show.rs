@@ -1,4 +1,4 @@
-//! What a watch has found, in words: how it was read, a table of the queues, remarks.
+//! The account of a watch as text: how queues were read, a table of the queues, remarks.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use weir_watch::Progress;
 use super::outputs::SourceOf;
 use super::view::gap;
 
-/// How a source is read, as one line of the view.
+/// How a source reads, as one line of the view.
 pub(super) fn head(progress: &Progress, seconds: f64) -> String {
     let Some(method) = progress.method else { return String::new() };
     let pace = &progress.pace;
@@ -35,7 +35,7 @@ pub(super) fn head(progress: &Progress, seconds: f64) -> String {
     line
 }
 
-/// The account at the end: pace of each source, figures of each queue, remarks.
+/// The account at the end: pace of each source, statistics of each queue, remarks.
 pub(super) fn account(
     tally: &Tally,
     sources: &[Progress],
@@ -62,7 +62,7 @@ pub(super) fn account(
         );
     }
     let first = tally.span().map_or(0, |(first, _)| first);
-    // What holds for the whole watch was said when it began.
+    // Remarks about the whole watch were printed at its start.
     let timed: Vec<_> =
         tally.remarks().iter().filter_map(|remark| Some((remark.time?, &remark.text))).collect();
     for (time, remark) in timed.iter().take(REMARKS) {
@@ -75,7 +75,7 @@ pub(super) fn account(
     text
 }
 
-/// Asked, got, and the gaps between readings.
+/// The pace of a source: asked, got, and the gaps between readings.
 fn pace_words(source: &Progress, tally: &Tally, seconds: f64) -> String {
     let Some(method) = source.method else { return String::new() };
     if method == Method::Events {
@@ -112,7 +112,7 @@ fn pace_words(source: &Progress, tally: &Tally, seconds: f64) -> String {
     )
 }
 
-/// Readings of each namespace.
+/// Readings per namespace.
 fn of_each(source: &Progress) -> u64 {
     source.pace.readings / source.namespaces.max(1) as u64
 }
@@ -128,7 +128,7 @@ fn table(tally: &Tally, threshold: Option<u32>) -> String {
     let shown: Vec<&Measured> = if queues.len() <= MOST_ROWS {
         queues.iter().collect()
     } else {
-        // Those that were longest, in their order.
+        // The longest queues, in their order.
         let mut by_length: Vec<&Measured> = queues.iter().collect();
         by_length.sort_by_key(|queue| std::cmp::Reverse((queue.queue.root, queue.packets().max())));
         by_length.truncate(MOST_ROWS);
@@ -186,8 +186,8 @@ fn cells(queue: &Measured, tally: &Tally, threshold: Option<u32>) -> Vec<String>
     cells
 }
 
-/// The summary for programs: that of each source's devices with the source's pace, and the share of
-/// time above a threshold.
+/// The summary for programs: for the devices of each source, with the source's pace and the share
+/// of time above a threshold.
 pub(super) fn summary(
     tally: &Tally,
     sources: &[SourceOf],
@@ -219,9 +219,9 @@ pub(super) fn summary(
     Summary { devices }
 }
 
-/// Rows of the table.
+/// Rows of the table at most.
 const MOST_ROWS: usize = 40;
-/// Remarks that are told.
+/// Remarks that are printed at most.
 const REMARKS: usize = 20;
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! The terminal while the view is on it: another screen, no cursor, keys without Enter; and
-//! everything as it was afterwards, also when a thread panics.
+//! The terminal while it shows the view: the alternate screen, no cursor, keys without Enter.
+//! Afterwards everything is restored, also when a thread panics.
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal as _, Write as _};
@@ -9,7 +9,7 @@ use rustix::termios::{
     LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcgetwinsize, tcsetattr,
 };
 
-/// A key that means something to the view.
+/// A key of the view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Key {
     Quit,
@@ -23,23 +23,23 @@ pub(super) enum Key {
     End,
 }
 
-/// The screen that the view has for itself; dropping it gives it back.
+/// The alternate screen; dropping it restores the terminal.
 #[derive(Debug)]
 pub(super) struct Screen {
     keys: bool,
 }
 
-/// What has to be put back. Not in [`Screen`], for a panic must find it.
+/// What has to be restored. It is not in [`Screen`], because the panic hook needs it.
 static CHANGED: Mutex<Option<Changed>> = Mutex::new(None);
 
 #[derive(Debug)]
 struct Changed {
-    /// How standard input was, where it is a terminal.
+    /// The settings of standard input before, where it is a terminal.
     input: Option<Termios>,
 }
 
 impl Screen {
-    /// Takes the screen of the terminal on standard error. `keys` asks for those typed on standard
+    /// Takes the screen of the terminal on standard error. `keys` asks for keys from standard
     /// input, where that is a terminal.
     pub(super) fn take(keys: bool) -> Self {
         static HOOK: Once = Once::new();
@@ -69,12 +69,13 @@ impl Screen {
         size.map_or((80, 24), |size| (size.ws_col.into(), size.ws_row.into()))
     }
 
-    /// Draws these lines from the top in one piece. After a panic the screen is the message's.
+    /// Draws these lines from the top, at once. After a panic it draws nothing, to leave the
+    /// message visible.
     pub(super) fn draw(&self, lines: &[String]) {
         if CHANGED.lock().unwrap_or_else(PoisonError::into_inner).is_none() {
             return;
         }
-        // The terminal shows what stands between the two marks at once, where it knows them.
+        // Terminals that know the two marks show the text between them at once.
         let mut text = String::from("\x1b[?2026h\x1b[H");
         for (number, line) in lines.iter().enumerate() {
             // Writing to a String cannot fail.
@@ -99,20 +100,20 @@ impl Drop for Screen {
     }
 }
 
-/// Puts the terminal back as it was, if it is not.
+/// Restores the terminal, if it was changed.
 pub(super) fn give_back() {
     let changed = CHANGED.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some(changed) = changed {
         write(LEAVE);
         if let Some(input) = changed.input {
-            // A terminal that was hung up refuses, and is nobody's then.
+            // A terminal that was hung up refuses, and needs no restoring.
             let _ = tcsetattr(io::stdin(), OptionalActions::Flush, &input);
         }
     }
 }
 
-/// Has the terminal hand over each key at once and unseen. ^C stays a signal; ^Z is none, for
-/// nobody would put the screen back.
+/// Makes the terminal pass each key on at once, without an echo. ^C remains a signal; ^Z does not,
+/// because the screen would not be restored.
 fn take_keys() -> Option<Termios> {
     let before = tcgetattr(io::stdin()).ok()?;
     let mut raw = before.clone();
@@ -124,7 +125,7 @@ fn take_keys() -> Option<Termios> {
     Some(before)
 }
 
-/// The keys that bytes of a terminal stand for; others mean nothing.
+/// The keys that bytes of a terminal encode; unknown keys are left out.
 fn keys(mut bytes: &[u8]) -> Vec<Key> {
     const NAMES: [(&[u8], Key); 19] = [
         (b"q", Key::Quit),
@@ -153,7 +154,7 @@ fn keys(mut bytes: &[u8]) -> Vec<Key> {
             found.push(*key);
             bytes = &bytes[name.len()..];
         } else if let Some(sequence) = bytes.strip_prefix(b"\x1b[") {
-            // Unknown: to its last byte.
+            // An unknown sequence is skipped to its last byte.
             let last = sequence.iter().position(|byte| (0x40..=0x7e).contains(byte));
             bytes = last.map_or(&[][..], |at| &sequence[at + 1..]);
         } else {
@@ -165,13 +166,13 @@ fn keys(mut bytes: &[u8]) -> Vec<Key> {
 
 fn write(text: &str) {
     let mut stderr = io::stderr().lock();
-    // A terminal that has gone away is no reason to end.
+    // A terminal that has gone away does not end the watch.
     let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
 }
 
 /// The other screen, without a cursor.
 const ENTER: &str = "\x1b[?1049h\x1b[?25l\x1b[2J";
-/// The cursor, and the screen that was.
+/// The cursor, and the screen from before.
 const LEAVE: &str = "\x1b[0m\x1b[?25h\x1b[?1049l";
 
 #[cfg(test)]

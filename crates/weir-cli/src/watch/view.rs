@@ -12,10 +12,9 @@ use super::terminal::Key;
 pub(super) struct Row {
     /// Its name.
     pub(super) label: String,
-    /// Whether it is there still.
+    /// Whether it still exists.
     pub(super) present: bool,
-    /// The most packets in each of the last periods, the newest last; none where it was not read
-    /// yet.
+    /// The most packets in each of the last periods, the newest last; none where it was not read.
     pub(super) recent: Vec<u32>,
     pub(super) now: u32,
     pub(super) mean: f64,
@@ -24,14 +23,14 @@ pub(super) struct Row {
     pub(super) drops_per_second: f64,
 }
 
-/// What was measured until now, as the view shows it.
+/// The measurement so far, as the view shows it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Picture {
-    /// The line on how it is read.
+    /// The line about the sources.
     pub(super) head: String,
     /// Queues in the order in which they appeared.
     pub(super) rows: Vec<Row>,
-    /// Words on transmission queues.
+    /// Lines about transmission queues.
     pub(super) rings: Vec<String>,
     /// The last remarks, the newest last.
     pub(super) remarks: Vec<String>,
@@ -84,7 +83,7 @@ impl Row {
     }
 }
 
-/// By what rows are sorted.
+/// The order of the rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Order {
     #[default]
@@ -94,20 +93,20 @@ enum Order {
     Drops,
 }
 
-/// What the user has chosen to see.
+/// The state of the view, as the user has set it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct View {
     order: Order,
     /// The first row shown.
     top: usize,
-    /// What is shown while it is paused.
+    /// The picture that is shown while the view is paused.
     paused: Option<Picture>,
     /// Rows that the last frame had room for.
     page: usize,
 }
 
 impl View {
-    /// Does what a key means; whether that is to end.
+    /// Handles a key; returns whether it ends the watch.
     pub(super) fn key(&mut self, key: Key, now: &Picture) -> bool {
         let page = self.page.max(1);
         match key {
@@ -132,7 +131,7 @@ impl View {
         false
     }
 
-    /// The lines of a terminal of this size: never more rows than there are, none wider than it is.
+    /// The lines for a terminal of this size: never more rows than it has, none wider than it is.
     pub(super) fn frame(
         &mut self,
         now: &Picture,
@@ -199,7 +198,7 @@ impl Order {
     fn sorted(self, rows: &[Row]) -> Vec<&Row> {
         let mut rows: Vec<&Row> = rows.iter().collect();
         match self {
-            // Those that are gone stand last.
+            // Queues that have vanished come last.
             Order::Appearance => rows.sort_by_key(|row| !row.present),
             Order::Now => rows.sort_by_key(|row| (!row.present, u32::MAX - row.now)),
             Order::Longest => rows.sort_by_key(|row| (!row.present, u64::MAX - row.max)),
@@ -213,7 +212,7 @@ impl Order {
     }
 }
 
-/// How wide the columns are.
+/// The widths of the columns.
 #[derive(Clone, Copy, Debug)]
 struct Columns {
     label: usize,
@@ -265,8 +264,8 @@ impl Columns {
     }
 }
 
-/// The last so many values as bars, in relation to the greatest of those shown; one that is not
-/// zero is never shown as zero.
+/// The last `width` values as bars, relative to the greatest of them; a value above zero is never
+/// shown as zero.
 fn sparkline(values: &[u32], width: usize) -> String {
     const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let shown = &values[values.len().saturating_sub(width)..];
@@ -278,7 +277,7 @@ fn sparkline(values: &[u32], width: usize) -> String {
     shown.iter().map(bar).collect()
 }
 
-/// The line of a recording where nobody sees a view.
+/// The line that is printed where there is no view.
 pub(super) fn line(picture: &Picture) -> String {
     let mut line = picture.head.clone();
     let present: Vec<&Row> = picture.rows.iter().filter(|row| row.present).collect();
@@ -311,20 +310,20 @@ fn styled(text: &str, style: &str, colour: bool) -> String {
     if colour && !style.is_empty() { format!("{style}{text}\x1b[0m") } else { text.to_owned() }
 }
 
-/// How a gap is written.
+/// A gap as text.
 pub(super) fn gap(ns: u64) -> String {
     duration(ns as f64)
 }
 
 const BOLD: &str = "\x1b[1m";
 const DIM: &str = "\x1b[2m";
-/// Width of the columns with figures.
+/// Width of the columns with numbers.
 const FIGURES: usize = 5 * 9;
-/// Remarks that are shown.
+/// Remarks that are shown at most.
 const REMARKS: usize = 5;
-/// Transmission queues that are shown.
+/// Transmission queues that are shown at most.
 const RINGS: usize = 4;
-/// Queues in a line.
+/// Queues in a line at most.
 const LINE_QUEUES: usize = 4;
 
 #[cfg(test)]

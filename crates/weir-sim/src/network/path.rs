@@ -1,23 +1,23 @@
-//! The path of a packet: from its source through ports to the end of its way, or to where it is
-//! lost.
+//! The path of a packet: from its source through ports to its destination, or to the port where it
+//! is lost.
 //!
 //! # Events
-//! A plain port says when a packet will come out as soon as it goes in. So a hop is one event: the
-//! packet stands among the exits of the port, in the order of their times, and only the first of
-//! them is in the agenda. What ports ask of a packet stands beside it there: packets themselves are
-//! looked up at the ends of their ways, and by the engine.
+//! A plain port knows when a packet will leave as soon as it enters. So a hop is one event: the
+//! packet joins the exits of the port, in the order of their times, and only the first exit is in
+//! the agenda. An exit holds everything that ports need to know of a packet: packets themselves are
+//! looked up only at the ends of their paths, and by the engine.
 //!
 //! # Joined ports
-//! Where all packets that come to a plain port come out of one and the same plain port, what comes
-//! there is known ahead as well, and nobody else has a say. Such a port is *joined* to the one
-//! before, and a packet is led into both at once: one event less. An access link behind the port
-//! that all flows share is joined, for instance. Counters and queue lengths stay those of the
-//! moment at which somebody looks, and losses happen when they happen: a packet that the second
-//! port will not take stands among the exits of the first until then.
+//! Where all packets of a plain port come from one other plain port, its arrivals are known ahead
+//! as well, because nothing else affects them. Such a port is *joined* to the one before, and a
+//! packet enters both at once, which saves an event. An access link behind the port that all flows
+//! share is joined, for instance. Counters and queue lengths are always those of the time at which
+//! they are read, and losses count at their own time: a packet that the second port will drop
+//! remains among the exits of the first until then.
 //!
-//! Ports are not passed together while an observer wants to see each step, nor by packets whose
-//! host is to be told that they have left it. Then, and until those that are underway have come
-//! out, there are two events again; the times are the same.
+//! Ports are not passed together while an observer wants to see each step, nor by packets that
+//! report to their host when they have left it. Then, and until the packets inside have left, there
+//! are two events again; the times are the same.
 
 use weir_core::key::FlowKey;
 use weir_core::packet::Ecn;
@@ -31,18 +31,17 @@ use super::{About, EnginePort, Network, Observer, Port, PortId};
 use crate::endpoint::EndpointId;
 use crate::packet::{Flags, FlowId, NONE, Packet};
 
-/// A place in a way.
+/// A place in a path.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Hop {
-    /// The port, with the queue in front of it that the way leads through, where it says so; or the
-    /// end.
+    /// The port, with the queue through which the path enters it, where it names one; or the end.
     pub(super) port: u32,
-    /// It is joined to the port before it.
+    /// Whether it is joined to the port before it.
     pub(super) joined: bool,
 }
 
 impl Hop {
-    /// The end of a way.
+    /// The end of a path.
     pub(super) const END: Self = Self { port: u32::MAX, joined: false };
 
     #[inline]
@@ -55,12 +54,12 @@ impl Hop {
 #[derive(Debug)]
 pub(super) struct PlainPort {
     pub(super) pipe: PlainPipe,
-    /// Packets that will come out of it, in the order of their times.
+    /// Packets that will leave it, in the order of their times.
     pub(super) exits: VecDeque<Exit>,
 }
 
-/// A packet that will come out of a port. Field by field what a [`Mover`] has, so that it is
-/// written where it stays.
+/// A packet that will leave a port. It has the fields of a [`Mover`] itself, so that they are
+/// written in place.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Exit {
     due: Nanos,
@@ -76,19 +75,19 @@ pub(super) struct Exit {
 #[derive(Clone, Copy, Debug)]
 struct Mover {
     number: u32,
-    /// Where it goes next.
+    /// Its next place.
     way: u32,
     len: u32,
     segments: u8,
-    /// Somebody is to hear when it has left its host.
+    /// Whether its host gets a notice when it has left.
     tell: bool,
-    /// The port that it goes to next will not take it.
+    /// Whether the next port will drop it.
     lost: bool,
 }
 
 impl Network {
-    /// Sends a packet from one end of its flow. In line, so that whoever puts a packet together
-    /// does so in its place.
+    /// Sends a packet from one end of its flow. Inline, so that the caller builds the packet in
+    /// place.
     #[inline(always)]
     pub(crate) fn send(&mut self, mut packet: Packet, extra: u32) {
         let flow = &mut self.flows[packet.flow.0 as usize];
@@ -108,12 +107,12 @@ impl Network {
         self.enter(Mover { number, way, len, segments, tell: flags.has(Flags::TELL), lost: false });
     }
 
-    /// Finds out which ports are joined to others.
+    /// Determines which ports are joined to others.
     pub(crate) fn join(&mut self) {
         if !std::mem::take(&mut self.new_ways) {
             return;
         }
-        // The one port that packets come from; none yet, or several.
+        // The only port that packets come from; none yet, or several.
         let mut before = vec![NONE; self.ports.len()];
         let mut last = SEVERAL;
         for hop in &self.ways {
@@ -142,13 +141,13 @@ impl Network {
         }
     }
 
-    /// Nobody looks at counters or queues before `horizon`.
+    /// Promises that counters and queues are not read before `horizon`.
     pub(crate) fn set_horizon(&mut self, horizon: Nanos) {
         self.horizon = horizon;
         self.engine_event = self.engine.next_event().unwrap_or(Nanos::MAX);
     }
 
-    /// Brings counters and queues to what they are at `now`, `now` included.
+    /// Brings counters and queues up to date at `now`, inclusive.
     pub(crate) fn catch_up(&mut self, now: Nanos) {
         for port in &mut self.ports {
             if let Port::Plain(plain) = port {
@@ -157,8 +156,8 @@ impl Network {
         }
     }
 
-    /// Puts a packet into the port that it has come to and into those joined to it, or among those
-    /// that have arrived.
+    /// Puts a packet into the port that it has reached and into ports joined to it, or among the
+    /// arrived packets.
     #[inline]
     fn enter(&mut self, mover: Mover) {
         let Mover { number, mut way, len, segments, tell, lost } = mover;
@@ -179,8 +178,7 @@ impl Network {
             };
             way += 1;
             let idle = plain.exits.is_empty();
-            // Of what is on its way out when a packet comes to be passed on, all must come to the
-            // next port before it.
+            // All packets that leave the port before this one must reach the next port before it.
             if self.ways[way as usize].joined && idle && !tell && self.observer.is_none() {
                 (at, before) = (due, port);
                 continue;
@@ -196,7 +194,7 @@ impl Network {
         }
     }
 
-    /// A plain port does not take a packet that comes from `before` at a time that may be ahead.
+    /// A plain port drops a packet that arrives from `before` at a time that may be in the future.
     #[cold]
     fn refused(&mut self, mut mover: Mover, port: u32, before: u32, at: Nanos) {
         if before == NONE {
@@ -205,7 +203,7 @@ impl Network {
         mover.lost = true;
         let Mover { number, way, len, segments, tell, lost } = mover;
         if let Port::Plain(plain) = &mut self.ports[before as usize] {
-            // The packet was to be passed on, so there is none on its way out.
+            // The packet was to pass both ports at once, so the first port has no exits.
             plain.exits.push_back(Exit { due: at, number, way, len, segments, tell, lost });
             self.agenda.set(before, at);
         }
@@ -272,7 +270,7 @@ impl Network {
         }
     }
 
-    /// Lets the observer see something of a packet.
+    /// Calls the observer for a packet.
     #[cold]
     fn observe(&mut self, packet: &Packet, rank: u64, what: impl FnOnce(&mut dyn Observer, Nanos)) {
         let (group, key) = (self.group(packet.flow), *self.key_of(packet));
@@ -300,7 +298,7 @@ impl Network {
         self.outside(packet.flow);
     }
 
-    /// A packet of a flow is inside no longer.
+    /// Counts down the packets of a flow that are inside.
     #[inline]
     pub(crate) fn outside(&mut self, flow: FlowId) {
         let state = &mut self.flows[flow.0 as usize];
@@ -316,7 +314,7 @@ impl Network {
         self.engine_event
     }
 
-    /// Lets the engine work until now, and what comes out of it go on.
+    /// Runs the engine until now, and moves its departures on.
     pub(crate) fn run_engine(&mut self) {
         let mut departures = std::mem::take(&mut self.departures);
         self.engine.poll(self.now, &mut departures);
@@ -345,7 +343,7 @@ impl Network {
             Fate::Drop(reason) => return self.lose(number, way, PortId(port), reason),
             Fate::Deliver { mark, corrupt, .. } => (mark, corrupt),
         };
-        // Every endpoint's checksum finds one inverted bit.
+        // The checksum of every endpoint detects one inverted bit.
         if corrupt.is_some() {
             return self.lose(number, way, PortId(port), DropReason::BadFrame);
         }
@@ -384,8 +382,8 @@ impl Network {
         self.enter(mover);
     }
 
-    /// Lets what is due out of a plain port. Returns the packet that has arrived at the end of its
-    /// way, if it is one and alone; where there are several they are among those that have arrived.
+    /// Releases the packets that are due from a plain port. Returns a packet that has reached the
+    /// end of its path, if it is the only one; several are added to the arrived packets.
     #[inline]
     pub(crate) fn run_plain(&mut self, port: u32) -> Option<u32> {
         loop {
@@ -411,7 +409,7 @@ impl Network {
         }
     }
 
-    /// A packet has come out of a port that others want to hear of.
+    /// Handles a packet that has left a port and that an observer or a host wants to know of.
     #[cold]
     fn left(&mut self, mover: Mover, port: u32, dequeued: Option<Nanos>) {
         let Mover { number, way, tell, lost, .. } = mover;
@@ -428,8 +426,8 @@ impl Network {
         });
     }
 
-    /// Lets the source of a forward packet know that it has passed the first port of its way, if it
-    /// has passed `ports` of them.
+    /// Notifies the source of a forward packet that it has passed the first port of its path, when
+    /// it has passed `ports` ports.
     #[cold]
     fn tell_host(&mut self, packet: &Packet, way: u32, ports: u32) {
         let flow = &self.flows[packet.flow.0 as usize];
@@ -451,7 +449,7 @@ impl Network {
         self.packets.remove(number)
     }
 
-    /// Counts a packet that has arrived, and says whom it is for.
+    /// Counts a packet that has arrived; returns the endpoint that it is for.
     #[inline]
     pub(crate) fn count_arrived(&mut self, packet: &Packet) -> EndpointId {
         if self.observer.is_some() {
@@ -474,7 +472,7 @@ impl Network {
         flow.sink
     }
 
-    /// A packet was handed to its endpoint.
+    /// Removes a packet that was delivered to its endpoint.
     #[inline]
     pub(crate) fn finish(&mut self, packet: &Packet) {
         self.packets.drop_extra(packet);
@@ -482,11 +480,11 @@ impl Network {
     }
 }
 
-/// In place of a port's number: packets come from several, or from an endpoint.
+/// Stands for a port's number where packets come from several ports, or from an endpoint.
 const SEVERAL: u32 = u32::MAX - 1;
-/// Bits of a port's number in a way; those above say through which of its queues, plus one.
+/// Bits of a port's number in a path; the bits above are the number of the queue, plus one.
 pub(super) const PORT_BITS: u32 = 20;
-/// These bits.
+/// Mask of these bits.
 pub(super) const PORT: u32 = (1 << PORT_BITS) - 1;
 /// Flow labels have 20 bits.
 const FLOW_LABEL: u32 = (1 << 20) - 1;

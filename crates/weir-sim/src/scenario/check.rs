@@ -1,5 +1,5 @@
-//! From what a file says to what can be run: names become numbers, and what does not fit together
-//! is refused.
+//! Checks the keys of a file and builds a scenario from them: names become numbers, and
+//! inconsistent settings are refused.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ use super::{
 use crate::switch::SwitchConfig;
 use crate::topology::{Topology, WayError};
 
-/// Makes a scenario of a file's parts.
+/// Builds a scenario from a file's parts.
 pub(super) fn check(
     document: Document<'_>,
     files: &dyn Files,
@@ -44,7 +44,7 @@ pub(super) fn check(
     let measure = measure.map_or_else(Measure::default, |raw| check_measure(&raw, said));
     let names = Names::of(nodes, said);
     let nodes = names.nodes;
-    // What refers to nodes that could not be read would be refused for what is not its fault.
+    // References to nodes that could not be read would cause misleading errors.
     if said.has_errors() {
         return None;
     }
@@ -92,7 +92,7 @@ pub(super) fn check(
     Some(scenario)
 }
 
-/// Refuses keys of a sweep that nothing has.
+/// Refuses keys of a sweep that do not exist.
 fn check_sweep(sweep: &[(Axis, Span)], said: &mut Say<'_>) {
     let mut seen = BTreeSet::new();
     for (axis, span) in sweep {
@@ -170,7 +170,7 @@ impl Names {
     }
 }
 
-/// What a node does; `own` has its keys besides.
+/// The kind of a node; `own` holds the keys of that kind.
 fn node_kind(
     kind: Option<&raw::Text>,
     own: Spanned<DeValue<'_>>,
@@ -215,7 +215,7 @@ fn node_kind(
     Some(plain)
 }
 
-/// Refuses names that could not stand in keys or results.
+/// Refuses names that cannot be used in keys or results.
 pub(super) fn check_name(name: &raw::Text, what: &str, said: &mut Say<'_>) {
     let text = name.get_ref();
     let fits = |c: char| c.is_alphanumeric() || "-_+".contains(c);
@@ -232,7 +232,7 @@ pub(super) fn check_name(name: &raw::Text, what: &str, said: &mut Say<'_>) {
     }
 }
 
-/// The node of a name.
+/// The node with a name.
 pub(super) fn node(
     name: &str,
     span: &Span,
@@ -257,7 +257,7 @@ fn check_links(
     let mut links = Vec::new();
     let mut taken = BTreeSet::new();
     let mut queues = 0;
-    // Names that are given come first, so that those made up keep out of their way.
+    // Names in the file come first, so that generated names avoid them.
     for name in raw.iter().filter_map(|link| link.get_ref().name.as_ref()) {
         check_name(name, "link", said);
         if !taken.insert(name.get_ref().clone()) {
@@ -308,10 +308,11 @@ fn check_links(
     links
 }
 
-/// Refuses what the switch at a link's beginning has its own of, and switches with too many links.
+/// Refuses settings of a link that the switch at its start replaces, and switches with too many
+/// links.
 fn check_switches(nodes: &[Node], links: &[Link], raw: &[Spanned<raw::Link>], said: &mut Say<'_>) {
     let mut used = vec![0usize; nodes.len()];
-    // What was refused before has no number that could be followed.
+    // Parts that were refused before have no number.
     for (link, raw) in links.iter().zip(raw).filter(|_| links.len() == raw.len()) {
         for (side, direction) in link.directions.iter().enumerate() {
             let node = &nodes[link.ends[side]];
@@ -356,7 +357,7 @@ fn check_switches(nodes: &[Node], links: &[Link], raw: &[Spanned<raw::Link>], sa
     }
 }
 
-/// The two nodes that a link is between.
+/// The two nodes of a link.
 fn ends(
     between: &Spanned<Vec<raw::Text>>,
     numbers: &BTreeMap<String, usize>,
@@ -427,7 +428,7 @@ fn check_routes(
     routes
 }
 
-/// The way from stop to stop, which visits no node twice.
+/// The path from stop to stop, which visits no node twice.
 fn along(
     stops: &[(usize, Span)],
     nodes: &[Node],
@@ -470,7 +471,7 @@ fn along(
     Some(Route { nodes: way })
 }
 
-/// Says that there is no way.
+/// Reports that there is no path.
 pub(super) fn unreachable(
     error: &WayError,
     span: &Span,

@@ -1,11 +1,11 @@
-//! Changes of single keys in a scenario's text: settings on the command line, and the points of
+//! Changes single keys in a scenario's text, for settings on the command line and for the points of
 //! sweeps.
 //!
-//! The text itself is changed, and read again as if it had been written so: what is wrong with a
-//! value is then shown in its line, and the changed text says the whole of what was run. A key is
-//! addressed from the root: `duration`, `measure.interval`, `traffic.f1.rate`, `link[1].scheduler`.
-//! Of a list of tables, one is chosen by its name or by its number from 0, and `*` means all.
-//! Behind a text in the language of links stands the word that is meant:
+//! It changes the text itself, which is then parsed as if it had been written so: errors in a value
+//! show its line, and the changed text describes the run completely. A key is addressed from the
+//! root: `duration`, `measure.interval`, `traffic.f1.rate`, `link[1].scheduler`. An item of a list
+//! of tables is addressed by its name or by its number from 0, and `*` addresses all. After a value
+//! in the language of links, the key continues with a word of that value:
 //! `link.bottleneck.spec.delay`.
 
 use toml::Spanned;
@@ -15,43 +15,43 @@ use weir_rules::{Diagnostic, Span, closest};
 
 use super::read::{HEAD, SECTIONS};
 
-/// A text that keys were changed in.
+/// A text with changed keys.
 #[derive(Clone, Debug)]
 pub struct Edited {
     /// The text.
     pub text: String,
-    /// Of each line, which it was before the changes; `None` for one that a change added.
+    /// For each line, its number before the changes; `None` for a line that a change added.
     pub(super) lines: Vec<Option<usize>>,
 }
 
 /// Why a key cannot be changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EditError {
-    /// The text is no TOML; reading it says why.
+    /// The text is not TOML; parsing it reports why.
     #[error("the file cannot be read")]
     Text,
-    /// The key is not of the form that addresses something.
+    /// The key is malformed.
     #[error(
         "`{0}` is no key: write names with dots between them, such as `traffic.f1.rate` or `link[0].spec.delay`"
     )]
     Form(String),
-    /// There is no such thing.
+    /// The key addresses nothing.
     #[error("there is no `{name}` in `{key}`{meant}")]
     Missing {
         /// What is missing.
         name: String,
         /// The key.
         key: String,
-        /// What was perhaps meant, as an end of the sentence.
+        /// A suggestion, as the end of the sentence.
         meant: String,
     },
     /// The key is a table or a list of tables.
     #[error("`{0}` is more than one value: name a key in it")]
     Table(String),
-    /// The key goes on behind a value that has no parts.
+    /// The key continues after a value that has no parts.
     #[error("`{0}` has no part `{1}`: only texts in the language of links have")]
     NoPart(String, String),
-    /// The table is written in a way that nothing can be added to.
+    /// The table is written in a form that cannot be extended.
     #[error(
         "`{0}` cannot be added where its table is written with dots: write the key into the file"
     )]
@@ -59,24 +59,24 @@ pub enum EditError {
 }
 
 impl Edited {
-    /// A text that nothing was changed in yet.
+    /// A text without changes.
     pub fn new(text: &str) -> Self {
         let lines = text.matches('\n').count() + 1;
         Self { text: text.to_owned(), lines: (1..=lines).map(Some).collect() }
     }
 
-    /// Changes a key. A value that is no TOML is taken as a text.
+    /// Changes a key. A value that is not TOML is taken as a string.
     ///
     /// # Errors
-    /// The key names nothing that could be set. Whether the value is allowed is found when the text
-    /// is read.
+    /// The key addresses nothing that can be set. Whether the value is allowed shows when the text
+    /// is parsed.
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), EditError> {
         let path = path(key)?;
         let mut changes = {
             let root = DeTable::parse(&self.text).map_err(|_| EditError::Text)?;
             find(&self.text, root.get_ref(), key, &path, value)?
         };
-        // From the end, so that places before stay where they are.
+        // From the end, so that earlier places remain valid.
         changes.sort_by_key(|change| std::cmp::Reverse(change.place.start));
         changes.iter().for_each(|change| self.replace(change));
         Ok(())
@@ -87,7 +87,7 @@ impl Edited {
         let first = self.text[..place.start].matches('\n').count();
         let old = self.text[place.clone()].matches('\n').count();
         let new = text.matches('\n').count();
-        // Whole lines are new ones; a value that is replaced leaves its line what it was.
+        // Whole lines are new; a replaced value leaves its line number as it was.
         if place.is_empty() && new > 0 {
             let at = if self.text[..place.start].ends_with('\n') || place.start == 0 {
                 first
@@ -105,8 +105,8 @@ impl Edited {
         self.text.replace_range(place.clone(), text);
     }
 
-    /// Puts a diagnostic about this text where its line was before the changes; `origin` says who
-    /// added lines.
+    /// Moves a diagnostic about this text to the line before the changes; `origin` names the source
+    /// of added lines.
     pub(super) fn restore(&self, diagnostic: &mut Diagnostic, name: &str, origin: &str) {
         if diagnostic.file.as_deref() != Some(name) {
             return;
@@ -121,7 +121,7 @@ impl Edited {
     }
 }
 
-/// What stands at a place from now on.
+/// A replacement at a place of the text.
 #[derive(Clone, Debug)]
 struct Change {
     place: Span,
@@ -136,7 +136,8 @@ enum Step {
     All,
 }
 
-/// The steps of a key: `link[1].spec` is `link`, 1, `spec`. Quotes keep dots from meaning anything.
+/// The steps of a key: `link[1].spec` is `link`, 1, `spec`. Dots within quotes do not separate
+/// steps.
 fn path(key: &str) -> Result<Vec<Step>, EditError> {
     let refused = || EditError::Form(key.to_owned());
     let mut steps = Vec::new();
@@ -182,7 +183,7 @@ fn find(
         return finder.value(found, first, rest);
     }
     match rest {
-        // A key that is not there yet stands before all tables.
+        // A new key goes before all tables.
         [] if HEAD.contains(&first.as_str()) => {
             Ok(vec![Change { place: 0..0, text: format!("{first} = {}\n", finder.literal(None)) }])
         }
@@ -210,7 +211,7 @@ impl Finder<'_> {
         EditError::Missing { name: name.to_owned(), key: self.key.to_owned(), meant }
     }
 
-    /// Goes on at a value.
+    /// Follows the key from a value.
     fn value(
         &self,
         found: &Spanned<DeValue<'_>>,
@@ -306,7 +307,7 @@ impl Finder<'_> {
         Ok(changes)
     }
 
-    /// The value as TOML. What replaces a text is one.
+    /// The value as TOML. A string is replaced by a string.
     fn literal(&self, old: Option<&DeValue<'_>>) -> String {
         let value = self.value.trim();
         let is_one_line = !value.contains(['\n', '\r']);
@@ -323,7 +324,7 @@ impl Finder<'_> {
     }
 }
 
-/// The name of a list's item: its own, or the one that it is given without one.
+/// The name of a list's item: its own, or the default.
 fn name_of(item: &DeValue<'_>, section: &str, number: usize) -> String {
     let text = |key: &str| item.get(key).and_then(|value| value.get_ref().as_str());
     let between = |n: usize| {
@@ -365,7 +366,7 @@ fn with_word(words: &str, word: &str, value: &str) -> String {
     list.join(" ")
 }
 
-/// A text as TOML.
+/// A string as TOML.
 fn quoted(text: &str) -> String {
     let mut quoted = String::from("\"");
     for c in text.chars() {
@@ -381,7 +382,7 @@ fn quoted(text: &str) -> String {
     quoted
 }
 
-/// Keys whose texts are in the language of links.
+/// Keys with values in the language of links.
 const WORDS: [&str; 5] = ["spec", "forward", "back", "scheduler", "scheduler_back"];
 
 #[cfg(test)]

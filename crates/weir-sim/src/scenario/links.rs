@@ -1,4 +1,4 @@
-//! Links of a scenario: specifications, schedulers and queues in the command language, read at
+//! Links of a scenario: specifications, schedulers and queues in the command language, parsed with
 //! their places in the file.
 
 use toml::Spanned;
@@ -35,7 +35,7 @@ impl Direction {
     }
 }
 
-/// What one direction of a link is like; `name` is its port's.
+/// The configuration of one direction of a link; `name` is its port's.
 pub(super) fn direction(
     link: &raw::Link,
     side: usize,
@@ -48,7 +48,7 @@ pub(super) fn direction(
     } else {
         (&link.back, &link.scheduler_back, &link.queue_back)
     };
-    // What both directions have is judged once.
+    // A specification of both directions is checked once.
     let judged = side == 1 && own.is_none() && link.forward.is_none();
     let spec = match own.as_ref().or(link.spec.as_ref()) {
         Some(text) if judged => check_spec(text.get_ref(), files).spec,
@@ -123,7 +123,7 @@ fn by_class(
     found.into_iter().flatten().collect()
 }
 
-/// A scheduler's words.
+/// Parses a scheduler.
 fn scheduler(text: &raw::Text, files: &dyn Files, said: &mut Say<'_>) -> Option<SchedulerConfig> {
     if text.get_ref().trim().is_empty() {
         let help =
@@ -161,7 +161,7 @@ fn scheduler(text: &raw::Text, files: &dyn Files, said: &mut Say<'_>) -> Option<
     Some(sched.scheduler)
 }
 
-/// A queue's words.
+/// Parses a queue.
 fn queue(text: &raw::Text, files: &dyn Files, said: &mut Say<'_>) -> Option<FlowsetConfig> {
     match command(QUEUE, text, files, said)? {
         Command::ConfigQueue(_, queue) => Some(queue.flowset),
@@ -178,7 +178,7 @@ fn queue(text: &raw::Text, files: &dyn Files, said: &mut Say<'_>) -> Option<Flow
     }
 }
 
-/// Reads words behind those that begin a command.
+/// Parses words after those that begin a command.
 fn command(
     prefix: &str,
     text: &raw::Text,

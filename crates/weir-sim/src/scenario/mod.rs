@@ -1,10 +1,9 @@
 //! Scenario files: a network, its traffic, what is measured, and for how long.
 //!
-//! A file is TOML. It is read in two steps: [`raw`] has what each key says, with its place;
-//! [`check`] makes of it a [`Scenario`], in which names are numbers, links are configurations of
-//! the engine, and nothing is left that could not be run. Whatever is wrong is a diagnostic that
-//! points at the line. [`edit`] changes keys before that, for settings on the command line and for
-//! sweeps.
+//! A file is TOML. It is read in two steps: [`raw`] holds the value of each key, with its place;
+//! [`check`] builds a [`Scenario`] from it, in which names are numbers and links are configurations
+//! of the engine, and which can be run. Errors are diagnostics that point at the line. [`edit`]
+//! changes keys before that, for settings on the command line and for sweeps.
 
 mod check;
 mod edit;
@@ -29,13 +28,13 @@ pub use traffic::Traffic;
 /// A scenario that can be run.
 #[derive(Clone, Debug)]
 pub struct Scenario {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// Simulated time from start to end, the warm-up included.
     pub duration: Nanos,
     /// Time at the start that is not measured; shorter than `duration`.
     pub warmup: Nanos,
-    /// Seed of the first run; each further run has the next.
+    /// Seed of the first run; further runs have the next ones.
     pub seed: u64,
     /// Runs with different seeds, at least 1.
     pub runs: u32,
@@ -43,14 +42,13 @@ pub struct Scenario {
     pub nodes: Vec<Node>,
     /// Links, in the order of the file.
     pub links: Vec<Link>,
-    /// Ways that are given, with all nodes from source to destination.
+    /// Routes of the file, with all nodes from source to destination.
     pub routes: Vec<Route>,
     /// Traffic, in the order of the file.
     pub traffic: Vec<Traffic>,
     /// What is measured besides totals.
     pub measure: Measure,
-    /// Keys and the values that they take in turn. Of a scenario with any, each point is a scenario
-    /// of its own.
+    /// Keys with the values that they take in turn. Each point of a sweep is a separate scenario.
     pub sweep: Vec<Axis>,
 }
 
@@ -59,23 +57,23 @@ pub struct Scenario {
 pub struct Node {
     /// Its name.
     pub name: String,
-    /// What it does.
+    /// Its kind.
     pub kind: NodeKind,
 }
 
-/// What a node does.
+/// The kind of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NodeKind {
-    /// Sends and receives; forwards nothing.
+    /// Sends and receives, but does not forward.
     Host,
-    /// Forwards, in no time.
+    /// Forwards without delay.
     Router,
     /// Forwards through queues that are programmed.
     Switch(Box<SwitchConfig>),
 }
 
 impl NodeKind {
-    /// The word of the kind.
+    /// The name of the kind in files.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Host => "host",
@@ -101,16 +99,16 @@ pub struct Link {
 pub struct Direction {
     /// Name in results, different from all others.
     pub name: String,
-    /// Link and own queue.
+    /// Link and its queue.
     pub spec: LinkSpec,
-    /// What shares the link; without one it is a pipe.
+    /// The scheduler that shares the link; without one it is a pipe.
     pub scheduler: Option<SchedulerConfig>,
-    /// Queues in front of the scheduler by traffic class; without any it has one, with the settings
-    /// of `spec`.
+    /// Queues of the scheduler by traffic class; without any it has one, with the settings of
+    /// `spec`.
     pub queues: Vec<FlowsetConfig>,
 }
 
-/// A way that is given.
+/// A route of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route {
     /// Numbers of all nodes from source to destination.
@@ -122,7 +120,7 @@ pub struct Route {
 pub struct Measure {
     /// Distance of the points of time series.
     pub interval: Nanos,
-    /// Whether every packet's way is written down.
+    /// Whether every packet's path is recorded.
     pub trace: bool,
     /// Whether inversions are counted: packets that left a port while one of lower rank waited
     /// there.
@@ -144,7 +142,7 @@ pub struct Axis {
     pub values: Vec<String>,
 }
 
-/// What became of a text.
+/// The result of parsing a text.
 #[derive(Clone, Debug)]
 pub struct Checked {
     /// The scenario; `None` when there are errors.
@@ -153,8 +151,8 @@ pub struct Checked {
     pub diagnostics: Diagnostics,
 }
 
-/// Reads a scenario. `name` is its file's and stands in diagnostics; `files` has what link
-/// specifications and traffic name.
+/// Parses a scenario. `name` is the name of its file, for diagnostics; `files` holds the files that
+/// link specifications and traffic name.
 pub fn parse(text: &str, name: &str, files: &dyn Files) -> Checked {
     let mut said = read::Say::new(text, name);
     let scenario =
@@ -163,7 +161,7 @@ pub fn parse(text: &str, name: &str, files: &dyn Files) -> Checked {
     Checked { scenario: scenario.filter(|_| !diagnostics.has_errors()), diagnostics }
 }
 
-/// Reads a scenario in which keys were changed: diagnostics have the lines of the text before that,
+/// Parses a scenario with changed keys: diagnostics have the lines of the text before the changes,
 /// and `origin` in place of the file's name where a change added the line.
 pub fn parse_edited(edited: &Edited, name: &str, origin: &str, files: &dyn Files) -> Checked {
     let Checked { scenario, diagnostics } = parse(&edited.text, name, files);
@@ -172,12 +170,12 @@ pub fn parse_edited(edited: &Edited, name: &str, origin: &str, files: &dyn Files
     Checked { scenario, diagnostics: restored }
 }
 
-/// A point of a sweep, or the scenario itself where there is none.
+/// A point of a sweep, or the scenario itself without a sweep.
 #[derive(Clone, Debug)]
 pub struct Point {
     /// Keys that the sweep sets here, and their values as TOML.
     pub settings: Vec<(String, String)>,
-    /// The scenario with them.
+    /// The scenario with these settings.
     pub scenario: Scenario,
     /// Its text.
     pub text: String,
@@ -187,7 +185,7 @@ pub struct Point {
 /// is no sweep.
 ///
 /// # Errors
-/// What is wrong with the first point that cannot be run.
+/// The errors of the first point that cannot be run.
 pub fn points(
     edited: &Edited,
     scenario: &Scenario,
@@ -212,7 +210,7 @@ pub fn points(
         settings.reverse();
         let mut point = edited.clone();
         for (key, value) in &settings {
-            // Reading the scenario has found that each key can be set.
+            // Parsing the scenario has checked that each key can be set.
             let _ = point.set(key, value);
         }
         let words: Vec<String> =
@@ -247,5 +245,5 @@ pub const MAX_DURATION: Nanos = Nanos::from_secs(366 * 86_400);
 pub const MAX_RUNS: i64 = 100_000;
 /// Most points of a sweep.
 pub const MAX_POINTS: usize = 100_000;
-/// Most packets that a run is expected to have before a warning is due.
+/// Expected packets of a run above which there is a warning.
 pub const MANY_PACKETS: u64 = 10_000_000_000;

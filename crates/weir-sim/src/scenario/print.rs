@@ -1,11 +1,11 @@
-//! A scenario in few lines, for people: what a file comes to once all defaults are in it.
+//! A summary of a scenario for people: the file with all defaults filled in.
 
 use std::fmt::Write as _;
 
 use super::Scenario;
 use crate::topology::Topology;
 
-/// Nodes, links, ways and traffic of a scenario, with a final newline.
+/// Nodes, links, routes and traffic of a scenario, with a final newline.
 pub fn summary(scenario: &Scenario) -> String {
     let mut out = String::new();
     let name = |node: usize| scenario.nodes[node].name.as_str();
@@ -97,7 +97,7 @@ pub fn summary(scenario: &Scenario) -> String {
     out
 }
 
-/// Names in a row; of many the first.
+/// A list of names, shortened where there are many.
 fn listed(names: &[&str]) -> String {
     match names.len() {
         0..=MOST_NAMES => names.join(", "),
@@ -111,7 +111,7 @@ fn more(out: &mut String, lines: usize) {
     }
 }
 
-/// Names that a line has room for.
+/// Names in a line at most.
 const MOST_NAMES: usize = 12;
-/// Links and kinds of traffic that are listed.
+/// Links and kinds of traffic that are listed at most.
 const MOST_LINES: usize = 100;

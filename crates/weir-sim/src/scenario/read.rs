@@ -1,5 +1,5 @@
-//! From text to the keys of a scenario file: TOML, its tables one by one, so that one wrong table
-//! hides none behind it.
+//! Parses the text of a scenario file into its keys. Each table is parsed separately, so that an
+//! error in one does not hide errors in the next.
 
 use serde::de::DeserializeOwned;
 use toml::Spanned;
@@ -11,7 +11,7 @@ use weir_rules::{Code, Diagnostic, Diagnostics, Span, closest};
 use super::raw;
 use super::{Axis, MAX_DURATION};
 
-/// Says what is wrong with a text.
+/// Collects the diagnostics of a text.
 #[derive(Debug)]
 pub(super) struct Say<'a> {
     /// The text.
@@ -34,7 +34,7 @@ impl<'a> Say<'a> {
         self.said.push(diagnostic);
     }
 
-    /// An error with what stands at the place and what to do.
+    /// An error with a label at the place and help.
     pub(super) fn error(
         &mut self,
         code: Code,
@@ -47,7 +47,7 @@ impl<'a> Say<'a> {
         self.push(if help.is_empty() { error } else { error.help(help) });
     }
 
-    /// A name that nothing has.
+    /// An unknown name.
     pub(super) fn unknown<'n>(
         &mut self,
         span: &Span,
@@ -78,8 +78,8 @@ impl<'a> Say<'a> {
         self.said
     }
 
-    /// The place of a text's part that begins at `from`; the whole value where its quotes or
-    /// escapes keep it from being found.
+    /// The place of a part of a string that begins at `from`; the whole value where quotes or
+    /// escapes make the part ambiguous.
     pub(super) fn part(&self, value: &raw::Text, part: &Span) -> Span {
         let Span { start, end } = value.span();
         let source = self.text.get(start..end).unwrap_or("");
@@ -91,8 +91,8 @@ impl<'a> Say<'a> {
         }
     }
 
-    /// Takes what is said about a value in a language of its own; `skipped` bytes stood before it
-    /// where it was read.
+    /// Adds the diagnostics of a value in another language; `skipped` bytes preceded it in the
+    /// parsed text.
     pub(super) fn take(&mut self, value: &raw::Text, said: &Diagnostics, skipped: usize) {
         for other in said.iter() {
             if other.file.is_some() {
@@ -109,8 +109,8 @@ impl<'a> Say<'a> {
         }
     }
 
-    /// Says what TOML or the types of its values have against a text. `inside` is where it is, when
-    /// it does not say so itself.
+    /// Adds an error of the TOML parser or of the types of values. `inside` is its place, where the
+    /// error has none.
     fn refused(&mut self, error: &Error, inside: Option<&Span>) {
         let whole = 0..self.text.len().min(1);
         let span = error.span().or_else(|| inside.cloned()).unwrap_or(whole);
@@ -138,7 +138,7 @@ struct Explained {
     help: String,
 }
 
-/// What a message of the TOML reader means, in the words of the rest.
+/// A message of the TOML parser in the style of the other diagnostics.
 fn explain(message: &str) -> Explained {
     let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
     let plain = |code| Explained {
@@ -189,7 +189,7 @@ fn explain(message: &str) -> Explained {
             help: String::new(),
         },
         None => match message.split_once("; ") {
-            // Quantities say what is wrong, then what to write.
+            // Messages about quantities state the error, then the help.
             Some((wrong, help)) => Explained {
                 code: Code::BadValue,
                 message: wrong.to_owned(),
@@ -213,14 +213,14 @@ pub(super) struct Document<'a> {
     pub(super) sweep: Vec<(Axis, Span)>,
 }
 
-/// A table of which there are several kinds: what all of them have, and the settings of its own.
+/// A table with several kinds: the common keys, and the settings of its kind.
 #[derive(Debug)]
 pub(super) struct Entry<'a, T> {
     pub(super) common: T,
     pub(super) own: Spanned<DeValue<'a>>,
 }
 
-/// Reads a file's tables.
+/// Parses a file's tables.
 pub(super) fn document<'a>(said: &mut Say<'a>) -> Option<Document<'a>> {
     let root = match DeTable::parse(said.text) {
         Ok(root) => root,
@@ -273,7 +273,7 @@ pub(super) fn document<'a>(said: &mut Say<'a>) -> Option<Document<'a>> {
     Some(Document { head: head?, nodes, links, routes, traffic, measure, sweep })
 }
 
-/// One table as the type that has its keys.
+/// Parses a table into the type with its keys.
 pub(super) fn item<T: DeserializeOwned>(
     said: &mut Say<'_>,
     value: Spanned<DeValue<'_>>,
@@ -282,7 +282,7 @@ pub(super) fn item<T: DeserializeOwned>(
     accept(said, &span, T::deserialize(ValueDeserializer::from(value)))
 }
 
-/// What was read of a table at `span`, or nothing and what is wrong with it.
+/// The result of parsing a table at `span`; on an error, adds the diagnostic.
 pub(super) fn accept<T>(said: &mut Say<'_>, span: &Span, read: Result<T, Error>) -> Option<T> {
     match read {
         Ok(item) => Some(item),
@@ -327,7 +327,7 @@ fn list<'a>(
     }
 }
 
-/// The keys that all kinds have, and those of the table's own.
+/// The common keys, and those of the table's kind.
 fn split<'a, T: DeserializeOwned>(
     said: &mut Say<'a>,
     value: Spanned<DeValue<'a>>,
@@ -341,7 +341,7 @@ fn split<'a, T: DeserializeOwned>(
     let (common, own): (DeTable<'a>, DeTable<'a>) =
         table.into_iter().partition(|(key, _)| keys.contains(&key.get_ref().as_ref()));
     let Some(common) = item(said, Spanned::new(span.clone(), DeValue::Table(common))) else {
-        // What is missing may be there under a slip of its name.
+        // A missing key may be present under a misspelled name.
         for key in own.keys() {
             if let Some(meant) = closest(key.get_ref(), keys.iter().copied()) {
                 let message = format!("`{}` is no key", key.get_ref());
@@ -496,7 +496,7 @@ impl Say<'_> {
         None
     }
 
-    /// A whole number within a range, or what it is without the key.
+    /// A whole number within a range; a default without the key.
     pub(super) fn number(
         &mut self,
         value: Option<&Spanned<i64>>,
@@ -525,7 +525,7 @@ impl Say<'_> {
 pub(super) const HEAD: [&str; 5] = ["name", "duration", "warmup", "seed", "runs"];
 /// Lists of tables.
 pub(super) const SECTIONS: [&str; 4] = ["node", "link", "route", "traffic"];
-/// More names than this are not listed.
+/// Names that are listed at most.
 const MOST_SHOWN: usize = 20;
 const SWEEP_EXAMPLE: &str =
     "for example `[[sweep]] key = \"traffic.f1.rate\" values = [\"1Mbit/s\", \"2Mbit/s\"]`";

@@ -1,4 +1,4 @@
-//! Traffic of a scenario: between which hosts it goes, and what it is.
+//! Traffic of a scenario: its hosts and its kind.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ use crate::units::RateText;
 /// An entry of traffic: flows of one kind between hosts.
 #[derive(Clone, Debug)]
 pub struct Traffic {
-    /// Its name; that of its flows begins with it.
+    /// Its name; the names of its flows begin with it.
     pub name: String,
     /// Numbers of the hosts that it comes from.
     pub from: Vec<usize>,
@@ -26,23 +26,23 @@ pub struct Traffic {
     pub count: u32,
     /// Traffic class.
     pub class: u16,
-    /// Under which name its figures are kept; by default each flow's own.
+    /// The name of the group of its statistics; by default each flow has its own.
     pub group: Option<String>,
-    /// What it is, as it was written.
+    /// Its settings, as written in the file.
     pub spec: Spec,
-    /// The same, ready to be put into worlds.
+    /// Its settings, ready to be installed in worlds.
     pub plan: Plan,
 }
 
 impl Traffic {
-    /// How many flows it has.
+    /// Number of its flows.
     pub fn flows(&self) -> u64 {
         (self.from.len() as u64)
             .saturating_mul(self.to.len() as u64)
             .saturating_mul(u64::from(self.count))
     }
 
-    /// About how many packets all of its flows send, where that follows from a rate.
+    /// Approximate number of packets of all its flows, where that follows from a rate.
     pub fn expected_packets(&self, duration: Nanos) -> u64 {
         let (rate, size) = match &self.spec {
             Spec::Cbr(spec) => (spec.rate, spec.size),
@@ -57,7 +57,7 @@ impl Traffic {
     }
 }
 
-/// Checks all traffic. Without a `topology`, links are not known well enough to judge ways.
+/// Checks all traffic. Without a `topology`, links have errors, and paths are not checked.
 pub(super) fn check(
     raw: Vec<read::Entry<'_, raw::Traffic>>,
     numbers: &BTreeMap<String, usize>,
@@ -103,7 +103,7 @@ pub(super) fn check(
     all
 }
 
-/// The settings of a kind, and what comes of them.
+/// The settings of a kind, and the plan from them.
 fn spec(own: Spanned<DeValue<'_>>, files: &dyn Files, said: &mut Say<'_>) -> Option<(Spec, Plan)> {
     let head = said.first_line(own.span());
     let span = own.span();
@@ -193,7 +193,7 @@ fn hosts(
     hosts
 }
 
-/// Refuses traffic between hosts without a way, there or back.
+/// Refuses traffic between hosts without a path in each direction.
 fn reachable(
     traffic: &Traffic,
     to: &Spanned<raw::OneOrMore>,

@@ -7,14 +7,14 @@ use crate::random::Draws;
 
 use super::source::{Process, Sending, Source};
 
-/// Packets of one size at equal distances. The fraction of a nanosecond that a distance has is
-/// carried on, so that the rate is exact.
+/// Packets of one size at equal intervals. The fraction of a nanosecond of an interval is carried
+/// on, so that the rate is exact.
 #[derive(Clone, Debug)]
 pub struct Constant {
     len: u32,
-    /// Distance of packets in ns, times 2^16.
+    /// Interval between packets in ns, times 2^16.
     interval: u64,
-    /// Fraction of a nanosecond that earlier packets left.
+    /// Fraction of a nanosecond carried from earlier packets.
     carry: u64,
     begun: bool,
 }
@@ -49,11 +49,11 @@ impl Process for Constant {
     }
 }
 
-/// A source of packets at equal distances.
+/// A source of packets at equal intervals.
 pub type Cbr = Source<Constant>;
 
 impl Cbr {
-    /// Packets of `len` network-layer bytes, `header` of them headers, at `bps` network-layer
+    /// Packets of `len` network-layer bytes, of which `header` are headers, at `bps` network-layer
     /// bits/s from `from` until `until`.
     pub fn new(flow: FlowId, len: u32, header: u8, bps: u64, from: Nanos, until: Nanos) -> Self {
         Self::of(

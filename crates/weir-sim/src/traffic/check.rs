@@ -1,5 +1,4 @@
-//! From what a scenario says to traffic that can be: every setting is judged once, before anything
-//! is built.
+//! Checks the settings of traffic: every setting is checked once, before anything is built.
 
 use std::io;
 
@@ -20,40 +19,40 @@ use super::settings::{Gaps, MarkovState, Periods, TraceFormat};
 use super::site::Over;
 use super::spec::{self, Spec};
 
-/// Which setting cannot be, and why.
+/// A wrong setting, and the reason.
 #[derive(Debug, thiserror::Error)]
 #[error("`{setting}`: {reason}")]
 pub struct SpecError {
     /// The setting's name.
     pub setting: &'static str,
-    /// Why.
+    /// The reason.
     pub reason: Reason,
 }
 
-/// Why a setting cannot be.
+/// The reason why a setting is wrong.
 #[derive(Debug, thiserror::Error)]
 pub enum Reason {
-    /// It, or one of those, is missing.
+    /// The setting, or all of several alternatives, are missing.
     #[error("missing; give {0}")]
     Missing(&'static str),
-    /// Several say the same thing.
+    /// Several settings exclude one another.
     #[error("says the same as another setting; give {0}")]
     Twice(&'static str),
     /// It is out of range.
     #[error("out of range; {0}")]
     Range(&'static str),
-    /// Its end is before its beginning.
+    /// Its end is before its start.
     #[error("must be later than `start`")]
     Order,
     /// A list has the wrong number of entries.
     #[error("has {has} entries; one for each of the {needs} states belongs there")]
     Entries {
-        /// Entries that it has.
+        /// Number of entries that it has.
         has: usize,
-        /// Entries that it needs.
+        /// Number of entries that it needs.
         needs: usize,
     },
-    /// A state of a Markov chain from which none that sends is reached.
+    /// A state of a Markov chain from which no sending state is reached.
     #[error(
         "state {0} leads to no state that sends; give one of the states a `rate`, and a way there"
     )]
@@ -63,26 +62,26 @@ pub enum Reason {
     File {
         /// Its name.
         path: String,
-        /// Why.
+        /// The reason.
         error: io::Error,
     },
-    /// A file is no trace.
+    /// A file is not a trace.
     #[error("`{path}`: {error}")]
     Trace {
         /// Its name.
         path: String,
-        /// Why.
+        /// The reason.
         error: TraceError,
     },
-    /// A file is no distribution.
+    /// A file is not a distribution.
     #[error("`{path}`: {error}")]
     Cdf {
         /// Its name.
         path: String,
-        /// Why.
+        /// The reason.
         error: CdfError,
     },
-    /// A text that must be something else.
+    /// A text of the wrong form.
     #[error("{0}")]
     Words(String),
 }
@@ -95,10 +94,10 @@ pub(super) fn refuse<T>(setting: &'static str, reason: Reason) -> Checked<T> {
 }
 
 impl Spec {
-    /// Judges all settings, and reads the files that they name.
+    /// Checks all settings, and reads the files that they name.
     ///
     /// # Errors
-    /// Which setting cannot be, and why.
+    /// A wrong setting, and the reason.
     pub fn check(&self, files: &dyn Files) -> Checked<Plan> {
         let begin = self.begin()?;
         let open = match self {
@@ -141,7 +140,7 @@ impl Spec {
         Ok(Plan { begin, work: Work::Open(open) })
     }
 
-    /// What goes over a transport.
+    /// Settings of traffic over a transport.
     fn over(&self, begin: Begin, what: Over) -> Checked<Plan> {
         match self.transport() {
             Some(transport) => Ok(Plan {
@@ -152,7 +151,7 @@ impl Spec {
         }
     }
 
-    /// What all kinds have.
+    /// The common settings of all kinds.
     fn begin(&self) -> Checked<Begin> {
         let spec::Common { start, stop, start_jitter, ecn, dscp, label, deadline } = self.common();
         if stop.is_some_and(|stop| stop <= start) {
@@ -188,7 +187,7 @@ pub(super) fn positive(setting: &'static str, time: Time) -> Checked<Nanos> {
     if time.ns() == 0 { refuse(setting, Reason::Range("it must be above 0")) } else { Ok(time.0) }
 }
 
-/// Mean distance of packets, from a rate or as it is, ns.
+/// Mean interval between packets, from a rate or an interval, ns.
 fn gap(
     setting: &'static str,
     rate: Option<RateText>,
@@ -281,8 +280,7 @@ fn markov(spec: &spec::Markov) -> Checked<Open> {
         .enumerate()
         .map(|(index, state)| markov_state(state, index, needs))
         .collect::<Checked<Vec<_>>>()?;
-    // From every state one that sends is reached, or the source would fall silent in a way that
-    // none has asked for.
+    // Every state must lead to a sending state, or the source would fall silent forever.
     let mut sends: Vec<bool> = states.iter().map(|state| state.bps > 0.0).collect();
     for _ in 0..needs {
         for (index, state) in states.iter().enumerate() {

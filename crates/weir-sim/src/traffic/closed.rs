@@ -18,7 +18,7 @@ use super::tcp::Tcp;
 use super::transport::Transport;
 use super::web::Pages;
 
-/// The transport that settings say.
+/// The transport that the settings describe.
 pub(super) fn transport(
     spec: &spec::Transport<'_>,
     ecn: Option<Ecn>,

@@ -1,11 +1,11 @@
 //! Requests and responses: a client asks, a server answers over a transport.
 //!
 //! # Model
-//! A request is one packet from the client to the server, on the flow's way back; while none has
-//! come, it is sent again after 1 s, 2 s, 4 s and so on. The server answers at once. On a new
-//! connection the response then costs the transport's handshake besides, so that the first byte
-//! comes two round trips after the request, as when a client opens a TCP connection; on a
-//! persistent one it comes after one.
+//! A request is one packet from the client to the server, on the flow's path back; until it
+//! arrives, it is sent again after 1 s, 2 s, 4 s and so on. The server answers at once. On a new
+//! connection the response also takes the transport's handshake, so that the first byte arrives two
+//! round trips after the request, as when a client opens a TCP connection; on a persistent
+//! connection it arrives after one.
 
 use std::collections::BTreeMap;
 
@@ -16,8 +16,8 @@ use crate::packet::{Flags, FlowId, Packet};
 
 use super::transport::{Opener, Supply, tell_source};
 
-/// The client's end of a flow of requests: sends the number that it is told ([`Notice::Write`])
-/// until it is told that the request has come ([`Notice::Done`]).
+/// The client's end of a flow of requests: sends the request with the number of a [`Notice::Write`]
+/// until a [`Notice::Done`] says that it has arrived.
 #[derive(Debug)]
 pub(super) struct Asking {
     packet: Packet,
@@ -64,7 +64,7 @@ impl Endpoint for Asking {
     }
 }
 
-/// The server's end: says which request has come.
+/// The server's end: reports which request has arrived.
 #[derive(Debug)]
 pub(super) struct Answering {
     pub(super) owner: EndpointId,
@@ -76,12 +76,12 @@ impl Endpoint for Answering {
     }
 }
 
-/// Where requests and responses between a client and a server go.
+/// The flows of requests and responses between a client and a server.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Link {
     /// The flow of requests.
     pub(super) control: FlowId,
-    /// What flows of responses are like.
+    /// The template of flows of responses.
     pub(super) template: FlowId,
 }
 
@@ -93,10 +93,10 @@ struct Connection {
     flow: Option<FlowId>,
     /// Number of the last request; 0: none yet.
     request: u64,
-    /// The request is on its way.
+    /// The request has not arrived yet.
     asked: bool,
     size: u64,
-    /// Bytes of the response that have not arrived; 0: nothing is asked for.
+    /// Bytes of the response that have not arrived; 0: there is no request.
     left: u64,
 }
 
@@ -105,7 +105,7 @@ struct Connection {
 pub(super) struct Connections {
     opener: Opener,
     all: Vec<Connection>,
-    /// Which connection a flow is of: those of requests, and open ones of responses.
+    /// The connection of each flow of requests, and of each open flow of responses.
     by_flow: BTreeMap<FlowId, usize>,
 }
 
@@ -159,7 +159,8 @@ impl Connections {
         }
     }
 
-    /// Hears of a flow. Says which connection's response has arrived completely, when that is so.
+    /// Handles a notice about a flow. Returns the connection with a completed response, if there is
+    /// one.
     pub(super) fn notice(
         &mut self,
         from: FlowId,
@@ -191,7 +192,7 @@ impl Connections {
         }
     }
 
-    /// The server has heard a request.
+    /// The server has received a request.
     fn answer(&mut self, index: usize, notice: Notice, context: &mut Context<'_>) {
         let connection = &mut self.all[index];
         if notice != Notice::Delivered(connection.request) || !std::mem::take(&mut connection.asked)
@@ -214,7 +215,7 @@ impl Connections {
     }
 }
 
-/// How long a request waits before it is sent again.
+/// Time before a request is sent again the first time.
 const FIRST_WAIT: Nanos = Nanos::from_secs(1);
-/// How long at most.
+/// The longest such time.
 const LONGEST_WAIT: Nanos = Nanos::from_secs(60);

@@ -1,10 +1,10 @@
-//! Flows of random sizes that begin at random times, or when a user has thought.
+//! Flows of random sizes that start at random times, or after a user's think time.
 //!
 //! # Model
 //! Open: flows arrive as a Poisson process, whose rate is the offered load divided by the mean
-//! size. What is offered does not depend on what the network does, so that flows pile up where it
-//! is more than fits. Closed: each of some users has one flow at a time and thinks, for an
-//! exponentially distributed span, before the next.
+//! size. The offered load does not depend on the network, so that flows accumulate where it exceeds
+//! the capacity. Closed: each user has one flow at a time, with an exponentially distributed think
+//! time before the next.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -17,12 +17,12 @@ use crate::random::{Draws, Variable};
 
 use super::transport::{Opener, Supply};
 
-/// When flows begin.
+/// When flows start.
 #[derive(Clone, Debug)]
 pub(super) enum Arrivals {
-    /// At random distances, ns.
+    /// At random intervals, ns.
     Open(Variable),
-    /// A span after the last flow of a user has ended, ns; so many users.
+    /// After a think time from the end of a user's last flow, ns; with the number of users.
     Closed(Variable, u32),
 }
 
@@ -33,19 +33,19 @@ pub(super) struct Flows {
     template: FlowId,
     arrivals: Arrivals,
     sizes: Variable,
-    /// Flows that may still begin.
+    /// Number of flows that may still start.
     left: u64,
     from: Nanos,
     until: Nanos,
     times: Draws,
     draws: Draws,
-    /// When flows begin.
+    /// When flows start.
     begins: BinaryHeap<Reverse<Nanos>>,
-    /// When each open flow began.
+    /// Start time of each open flow.
     open: BTreeMap<FlowId, Nanos>,
 }
 
-/// What flows are like, and when they begin.
+/// The sizes and start times of flows.
 #[derive(Clone, Debug)]
 pub(super) struct Workload {
     pub(super) arrivals: Arrivals,
@@ -130,7 +130,7 @@ impl Endpoint for Flows {
     }
 }
 
-/// Counts what began at `began` as complete, in the group of `flow`.
+/// Counts a flow that started at `began` as completed, in the group of `flow`.
 pub(super) fn complete(flow: FlowId, began: Nanos, context: &mut Context<'_>) {
     let took = context.now().since(began);
     let count = context.count(flow);

@@ -1,9 +1,9 @@
-//! Many servers that answer one client at once.
+//! Many servers answer one client at once.
 //!
 //! # Model
-//! Every `interval`, or when the last query is complete where that takes longer, the client asks
-//! all servers at the same time, and each answers with the same number of bytes. A query is
-//! complete when the last response is: that is its completion time. This is the partition and
+//! Every `interval`, or at the end of the last query where that takes longer, the client sends a
+//! request to all servers at the same time, and each answers with the same number of bytes. A query
+//! is complete when the last response is: that is its completion time. This is the partition and
 //! aggregate pattern of Alizadeh et al., "Data Center TCP (DCTCP)", SIGCOMM 2010, section 2.
 
 use weir_core::Nanos;
@@ -14,7 +14,7 @@ use crate::packet::{FlowId, Packet};
 use super::connection::{Connections, Link};
 use super::flows::complete;
 
-/// Asks all servers, again and again.
+/// Sends queries to all servers.
 #[derive(Debug)]
 pub(super) struct Incast {
     connections: Connections,
@@ -22,7 +22,7 @@ pub(super) struct Incast {
     /// Bytes of a response.
     size: u64,
     interval: Nanos,
-    /// Queries that may still begin.
+    /// Number of queries that may still start.
     left: u64,
     until: Nanos,
     next: Nanos,

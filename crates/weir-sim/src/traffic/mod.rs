@@ -1,10 +1,10 @@
-//! Traffic: what is sent, from the settings of a scenario to endpoints in a world.
+//! Traffic: from the settings of a scenario to endpoints in a world.
 //!
-//! A [`Spec`] is what a scenario says, a [`Plan`] is that with all settings judged, and
+//! A [`Spec`] holds the settings of a scenario, a [`Plan`] the checked settings, and
 //! [`Plan::install`] puts endpoints into a world. Open-loop traffic is a [`Source`] with a
-//! [`Process`] that decides when packets go; it hears nothing from the network. Other traffic goes
-//! over a [`Transport`]: an owner opens flows, hears when they are done, and counts what they were
-//! for.
+//! [`Process`] that decides when packets are sent, without feedback from the network. Other traffic
+//! uses a [`Transport`]: an owner opens flows, gets a notice when they are done, and counts
+//! completions.
 
 mod cbr;
 mod check;

@@ -1,12 +1,12 @@
-//! Sources whose rate changes with a state: on and off, Markov chains, talk spurts.
+//! Sources with a rate that depends on a state: on and off, Markov chains, talk spurts.
 //!
 //! # Model
-//! A chain of states, each with a rate, a random time that it is held, and weights of the states
-//! that may follow. A packet needs as many bits of *credit* as it has; credit comes in at the
-//! state's rate and is kept when the state changes. So the mean rate is that of the states by their
-//! shares of time, however short the periods are beside the distance of packets. For exponential
-//! distances the credit that a packet needs is drawn, with its bits as the mean: within a state
-//! that is a Poisson process, the whole a Markov- modulated one.
+//! A chain of states, each with a rate, a random holding time, and weights of the states that may
+//! follow. A packet needs *credit* for its bits; credit accumulates at the state's rate and is kept
+//! when the state changes. So the mean rate is the mean of the states' rates weighted by time, even
+//! where periods are shorter than the intervals between packets. For exponential intervals the
+//! credit of a packet is drawn, with the packet's bits as the mean: within a state that is a
+//! Poisson process, over all states a Markov-modulated one.
 
 use weir_core::Nanos;
 
@@ -19,9 +19,9 @@ use super::source::Process;
 pub struct State {
     /// Network-layer bits a second; 0: silent.
     pub bps: f64,
-    /// Time that it is held, ns.
+    /// Holding time, ns.
     pub hold: Variable,
-    /// Weight of each state to come next.
+    /// Weight of each state as the next one.
     pub next: Vec<f64>,
 }
 
@@ -33,20 +33,20 @@ pub struct Modulated {
     exponential: bool,
     first: First,
     state: usize,
-    /// What is left of the state's time, ns.
+    /// Remaining time in the state, ns.
     left: f64,
-    /// Fraction of a nanosecond that earlier packets left.
+    /// Fraction of a nanosecond carried from earlier packets.
     carry: f64,
 }
 
-/// In which state it begins.
+/// The state in which it starts.
 #[derive(Clone, Debug)]
 pub enum First {
     /// In the first one.
     Zero,
     /// Drawn by weights.
     Drawn(Vec<f64>),
-    /// It has begun.
+    /// It has started.
     Begun,
 }
 
@@ -56,7 +56,7 @@ impl Modulated {
         Self { states, len, exponential, first, state: 0, left: 0.0, carry: 0.0 }
     }
 
-    /// A rate while on, and nothing while off. It begins on or off, each with the probability of
+    /// A rate while on, and nothing while off. It starts on or off, each with the probability of
     /// its share of time.
     pub fn on_off(len: u32, bps: f64, on: Variable, off: Variable) -> Self {
         let shares = [&on, &off].map(|period| period.mean().unwrap_or(1.0));
@@ -106,9 +106,9 @@ impl Process for Modulated {
     }
 }
 
-/// A source that is silent for longer than any scenario lasts, a year, sends no more.
+/// A source that is silent for a year, which is longer than any scenario, has ended.
 const LONGEST: f64 = 366.0 * 86_400e9;
-/// So does one whose state changes this often without a packet's worth of credit.
+/// So has a source after this many changes of state without enough credit for a packet.
 const MOST_CHANGES: u32 = 10_000_000;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Echo requests, and who sends them back.
+//! Echo requests, and the endpoint that sends them back.
 
 use weir_core::Nanos;
 
@@ -7,7 +7,7 @@ use crate::packet::{Flags, Packet};
 
 use super::source::Sending;
 
-/// Sends requests at equal distances and counts the answers: their round-trip times are the group's
+/// Sends requests at equal intervals and counts the answers: their round-trip times are the group's
 /// completion times.
 #[derive(Debug)]
 pub struct Ping {
@@ -46,7 +46,7 @@ impl Endpoint for Ping {
     }
 }
 
-/// Sends every packet back as it came.
+/// Sends every packet back unchanged.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Echo;
 

@@ -1,4 +1,4 @@
-//! Traffic whose settings are judged, and its place in a world.
+//! Traffic with checked settings, and its installation in a world.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ pub struct Plan {
     pub(super) work: Work,
 }
 
-/// What all kinds have.
+/// The common settings of all kinds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Begin {
     pub(super) start: Nanos,
@@ -38,22 +38,22 @@ pub(super) struct Begin {
     pub(super) label: u64,
 }
 
-/// What is sent.
+/// The traffic.
 #[derive(Clone, Debug)]
 pub(super) enum Work {
-    /// Without a transport.
+    /// Traffic without a transport.
     Open(Open),
-    /// Over one.
+    /// Traffic over a transport.
     Over(Over, Arc<dyn Transport>),
 }
 
-/// Traffic that hears nothing from the network.
+/// Traffic without feedback from the network.
 #[derive(Clone, Debug)]
 pub(super) enum Open {
     Constant(Constant),
     Renewal(Renewal),
     Mix(Mix),
-    /// `header`: bytes of headers where these are not IP's and UDP's.
+    /// `header`: bytes of headers, where they are not those of IP and UDP.
     Modulated {
         modulated: Modulated,
         header: u8,
@@ -63,27 +63,26 @@ pub(super) enum Open {
         len: u32,
         interval: Nanos,
     },
-    /// What is not simulated.
+    /// Traffic that is not simulated.
     Nothing,
 }
 
-/// Where traffic goes.
+/// The place of traffic in a world.
 #[derive(Clone, Copy, Debug)]
 pub struct Placement<'a> {
-    /// From where to where, in which class and group. Protocol and DSCP of the keys are set by the
-    /// traffic. All kinds need one; those of which [`Plan::joint`] says so take one for each
-    /// source.
+    /// Source, destination, class and group of flows. The traffic sets protocol and DSCP of the
+    /// keys. All kinds need one; joint traffic ([`Plan::joint`]) takes one for each source.
     pub flows: &'a [FlowSpec],
     /// The run's seed.
     pub seed: u64,
-    /// Number of this traffic in the run, of which its random streams are made: each call of
+    /// Number of this traffic in the run, which selects its random streams: each call of
     /// [`Plan::install`] has its own.
     pub number: u64,
 }
 
 impl Plan {
-    /// Whether several sources send together, to one destination: then all of them are installed at
-    /// once.
+    /// Whether several sources send together to one destination, so that all of them are installed
+    /// at once.
     pub fn joint(&self) -> bool {
         matches!(self.work, Work::Over(Over::Incast { .. }, _))
     }
@@ -97,7 +96,7 @@ impl Plan {
         }
     }
 
-    /// The same over another transport; what goes over none stays as it is.
+    /// The same over another transport; traffic without a transport is unchanged.
     #[must_use]
     pub fn over(self, transport: Arc<dyn Transport>) -> Self {
         match self.work {
@@ -106,9 +105,9 @@ impl Plan {
         }
     }
 
-    /// Puts its endpoints into a world, and says which flows it has made: those that send, and
-    /// templates of those that are opened while the world runs. Random numbers follow from seed and
-    /// number alone.
+    /// Puts its endpoints into a world; returns the flows that it has made: those that send, and
+    /// templates of those that are opened during the run. Random numbers depend only on seed and
+    /// number.
     pub fn install(&self, world: &mut World, at: &Placement<'_>) -> Vec<FlowId> {
         let mut start = Draws::new(at.seed, at.number, 0);
         let from = self

@@ -29,7 +29,7 @@ impl Transport for Real {
             Supply::Written => Load::Told,
         };
         let options = Options { start, seed, owner, ..self.options };
-        // The check has seen that the stack is built.
+        // The check has verified that the build contains the stack.
         stack::ends(self.stack, flow, load, options)
             .unwrap_or_else(|_| (Box::new(Sink), Box::new(Sink)))
     }
@@ -42,7 +42,7 @@ impl Transport for Real {
     }
 }
 
-/// The connection, and the transport that it is of.
+/// The connection, and its transport.
 pub(super) fn check(spec: &spec::RealStack) -> Checked<(Over, Arc<dyn Transport>)> {
     let words = |words| SpecError { setting: "stack", reason: Reason::Words(words) };
     let Some(stack) = Stack::from_name(&spec.stack) else {

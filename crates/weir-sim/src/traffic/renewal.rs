@@ -1,10 +1,10 @@
-//! Packets whose distances are drawn independently: Poisson arrivals, Pareto-distributed gaps, and
-//! packets of several sizes.
+//! Packets at independent random intervals: Poisson arrivals, Pareto-distributed gaps, and packets
+//! of several sizes.
 //!
 //! # Reference
 //! Pareto-distributed gaps as in published tests of queues: shape 2 and scale 4 ms, whose mean is 2
-//! · 4 ms / (2 − 1) = 8 ms. With a shape up to 2 their variance is infinite, and long silences come
-//! between bursts on every scale of time.
+//! · 4 ms / (2 − 1) = 8 ms. With a shape up to 2 their variance is infinite, and long silences
+//! separate bursts on every time scale.
 
 use weir_core::Nanos;
 
@@ -12,8 +12,7 @@ use crate::random::{Draws, Variable, nanos};
 
 use super::source::Process;
 
-/// Packets of one size at distances that are drawn; the first comes one distance after the
-/// beginning.
+/// Packets of one size at random intervals; the first is sent one interval after the start.
 #[derive(Clone, Debug)]
 pub struct Renewal {
     len: u32,
@@ -33,14 +32,13 @@ impl Process for Renewal {
     }
 }
 
-/// Packets of several sizes, each drawn by its weight; a packet's distance from the last does not
-/// depend on its size.
+/// Packets of several sizes, each drawn by its weight; intervals do not depend on the size.
 #[derive(Clone, Debug)]
 pub struct Mix {
     sizes: Vec<u32>,
     weights: Vec<f64>,
     gap: Variable,
-    /// Fraction of a nanosecond that earlier packets left.
+    /// Fraction of a nanosecond carried from earlier packets.
     carry: f64,
 }
 
@@ -104,7 +102,7 @@ mod tests {
         let mut process = Renewal::new(1000, gap);
         let mut draws = Draws::new(11, 5, 1);
         assert!((0..100_000).all(|_| process.next(&mut draws).unwrap().0 >= Nanos(4_000_000)));
-        // The variance is infinite, so the mean comes near slowly.
+        // The variance is infinite, so the mean converges slowly.
         let (packets, _) = rates(process);
         assert!((packets / 125.0 - 1.0).abs() < 0.03, "{packets}");
     }

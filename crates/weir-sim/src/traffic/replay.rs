@@ -1,10 +1,9 @@
-//! Packets as they were captured, or as a table says.
+//! Packets from a capture or a table.
 //!
 //! A table has lines `time_s,bytes`: seconds from the beginning, and network-layer bytes. Of a
-//! capture (pcap, pcapng) the times and the lengths on the wire count, less what stands before the
-//! network layer; the first packet is at the beginning. How the packets of the capture were meant,
-//! their addresses and answers, is lost: this is open-loop traffic of the same lengths at the same
-//! times.
+//! capture (pcap, pcapng), only the times and the lengths on the wire count, without headers below
+//! the network layer; the first packet is sent at the start. Addresses and responses of the capture
+//! are ignored: this is open-loop traffic of the same lengths at the same times.
 
 use std::io::Cursor;
 use std::sync::Arc;
@@ -22,33 +21,33 @@ use crate::random::{Draws, nanos};
 
 use super::source::Process;
 
-/// Why a file is no trace of packets.
+/// Why a file is not a trace of packets.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TraceError {
-    /// A line is not a time and a length.
+    /// A line does not hold a time and a length.
     #[error("line {0}: not `time_s,bytes`, such as `0.25,1500`")]
     Line(usize),
-    /// A time is before the one above.
+    /// A time is before that of the previous line.
     #[error("line {0}: earlier than the line above; times must not fall")]
     Order(usize),
-    /// A length is none of a packet.
+    /// A length is not that of a packet.
     #[error("line {0}: a packet has from 20 to 65535 bytes")]
     Length(usize),
-    /// No capture.
+    /// The file is not a capture.
     #[error("not a capture: {0}")]
     Capture(String),
-    /// Link-layer headers of unknown length.
+    /// The length of link-layer headers is unknown.
     #[error("link type {0} is not known; Ethernet, raw IP, Linux cooked and loopback captures are")]
     Link(String),
-    /// No packets.
+    /// There are no packets.
     #[error("no packet in it")]
     Empty,
-    /// Too many.
+    /// There are too many packets.
     #[error("more than {MOST_PACKETS} packets")]
     Many,
 }
 
-/// Times from the beginning, and lengths, in order of time.
+/// Times since the start, and lengths, in order of time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace(Arc<[(Nanos, u32)]>);
 
@@ -116,8 +115,7 @@ impl Trace {
         &self.0
     }
 
-    /// From one beginning to the next where it is repeated: the mean distance of packets follows on
-    /// the last one.
+    /// The period of repetition: the last packet is followed by the mean interval of packets.
     fn period(&self) -> u64 {
         let first = self.0.first().map_or(0, |packet| packet.0.0);
         let last = self.0.last().map_or(0, |packet| packet.0.0);
@@ -142,8 +140,8 @@ fn pcap(bytes: &[u8]) -> Result<Vec<(i128, u32)>, TraceError> {
     Ok(packets)
 }
 
-/// Packets of a pcapng file; the reader gives times in units of the interface, whatever its type
-/// says.
+/// Packets of a pcapng file; the reader returns times in units of the interface, although its type
+/// says nanoseconds.
 fn pcapng(bytes: &[u8]) -> Result<Vec<(i128, u32)>, TraceError> {
     let bad = |error: pcap_file::PcapError| TraceError::Capture(error.to_string());
     let mut reader = PcapNgReader::new(Cursor::new(bytes)).map_err(bad)?;
@@ -204,7 +202,7 @@ impl Ticks {
     }
 }
 
-/// Bytes in front of the network layer.
+/// Bytes before the network layer.
 fn link_header(link: DataLink) -> Result<u32, TraceError> {
     Ok(match link {
         DataLink::ETHERNET => 14,
@@ -230,9 +228,9 @@ pub struct Replay {
     speed: f64,
     repeat: bool,
     index: usize,
-    /// When this pass through the trace began, in the trace's own time.
+    /// Start of this pass through the trace, in the trace's own time.
     base: u64,
-    /// When the last packet went.
+    /// When the last packet was sent.
     last: u64,
 }
 
@@ -303,7 +301,7 @@ mod tests {
         assert_eq!(Trace::csv("# nothing\n"), Err(TraceError::Empty));
     }
 
-    /// A pcap file of Ethernet frames, of which the first bytes alone were kept.
+    /// A pcap file of Ethernet frames that holds only their first bytes.
     fn pcap_file(magic: u32, frames: &[(u32, u32, u32)]) -> Vec<u8> {
         let mut bytes = magic.to_le_bytes().to_vec();
         bytes.extend([2, 0, 4, 0]);

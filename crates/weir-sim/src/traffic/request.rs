@@ -1,4 +1,4 @@
-//! Users who ask for responses of random sizes, one after the other, and think between them.
+//! Users request responses of random sizes, one after the other, with think times between them.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -12,7 +12,8 @@ use crate::random::{Draws, Variable};
 use super::connection::{Connections, Link};
 use super::flows::{bytes, complete};
 
-/// Asks and thinks. A completion time is that from a request to the end of its response.
+/// Sends the requests of users. A completion time is the time from a request to the end of its
+/// response.
 #[derive(Debug)]
 pub(super) struct Users {
     connections: Connections,
@@ -22,18 +23,18 @@ pub(super) struct Users {
     until: Nanos,
     times: Draws,
     draws: Draws,
-    /// Users who think, and until when.
+    /// Users in their think time, and its end.
     thinking: BinaryHeap<Reverse<(Nanos, usize)>>,
-    /// When each user has asked.
+    /// Time of each user's request.
     asked: Vec<Nanos>,
 }
 
-/// What users ask for, and how long they think.
+/// The responses and think times of users.
 #[derive(Clone, Debug)]
 pub(super) struct Habits {
     /// Bytes of a response.
     pub(super) sizes: Variable,
-    /// Span before a request, ns.
+    /// Think time before a request, ns.
     pub(super) think: Variable,
 }
 

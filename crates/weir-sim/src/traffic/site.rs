@@ -1,4 +1,4 @@
-//! Traffic over a transport, and its place in a world.
+//! Traffic over a transport, and its installation in a world.
 
 use std::sync::Arc;
 
@@ -21,11 +21,11 @@ use super::web::{Pages, Reader};
 /// Traffic over a transport.
 #[derive(Clone, Debug)]
 pub(super) enum Over {
-    /// One flow; without end where `bytes` does not say.
+    /// One flow; endless without `bytes`.
     Tcp { bytes: Option<u64> },
-    /// Flows that begin at random.
+    /// Flows that start at random times.
     Flows(Workload),
-    /// Users who ask; `request` is the network-layer length of what they ask with.
+    /// Users who send requests; `request` is the network-layer length of a request.
     Requests { habits: Habits, users: u32, request: u32, persistent: bool },
     /// A user who reads pages.
     Web { pages: Pages, connections: u32, request: u32 },
@@ -47,7 +47,7 @@ pub(super) struct Site<'a> {
     pub(super) transport: &'a Arc<dyn Transport>,
     pub(super) world: &'a mut World,
     pub(super) specs: &'a [FlowSpec],
-    /// When it begins.
+    /// Start time.
     pub(super) from: Nanos,
     pub(super) at: &'a Placement<'a>,
 }
@@ -143,7 +143,7 @@ impl Site<'_> {
             let control =
                 self.world.add_flow(spec, Box::new(Answering { owner: id }), Box::new(asking));
             uncount(self.world, control);
-            // Where all connections go the same way, one template does for them.
+            // Connections on the same path share one template.
             if index == 0 || joint {
                 template = Some(self.world.add_template(spec));
             }
@@ -154,7 +154,7 @@ impl Site<'_> {
     }
 }
 
-/// A flow that does not count among what its group has opened.
+/// Adds a flow that does not count as opened in its group.
 pub(super) fn uncount(world: &mut World, flow: FlowId) {
     world.network_mut().count(flow).opened -= 1;
 }

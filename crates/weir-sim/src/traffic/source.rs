@@ -1,5 +1,4 @@
-//! A source of packets without a transport protocol, whatever decides when they go; and the sink
-//! that counts them.
+//! A source of packets without a transport protocol, and the sink that counts them.
 
 use std::fmt::Debug;
 
@@ -9,14 +8,14 @@ use crate::endpoint::{Context, Endpoint};
 use crate::packet::{FlowId, Packet};
 use crate::random::Draws;
 
-/// Decides when packets go and how long they are.
+/// Decides the times and lengths of packets.
 pub trait Process: Clone + Debug + Send + 'static {
-    /// The span from the last packet, or from the beginning, to the next one, and that one's
-    /// network-layer bytes. `None`: there is no more.
+    /// The time from the last packet, or from the start, to the next one, and that packet's
+    /// network-layer bytes. `None`: there are no more packets.
     fn next(&mut self, draws: &mut Draws) -> Option<(Nanos, u32)>;
 }
 
-/// Sends packets when a process says.
+/// Sends packets at the times of a process.
 #[derive(Debug)]
 pub struct Source<P> {
     process: P,
@@ -27,14 +26,14 @@ pub struct Source<P> {
     until: Nanos,
 }
 
-/// What all packets of a source have in common, and when they go.
+/// The common properties of a source's packets, and its start and end.
 #[derive(Clone, Copy, Debug)]
 pub struct Sending {
     /// The flow, and headers, ECN field and label of its packets.
     pub packet: Packet,
-    /// When the process begins.
+    /// Start of the process.
     pub from: Nanos,
-    /// When it has ended: nothing is sent at this time or later.
+    /// End of the process: no packet is sent at this time or later.
     pub until: Nanos,
 }
 
@@ -64,7 +63,7 @@ impl<P: Process> Endpoint for Source<P> {
     }
 }
 
-/// Counts what arrives.
+/// Counts arrivals.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sink;
 
@@ -75,8 +74,7 @@ impl Endpoint for Sink {
 }
 
 impl Sending {
-    /// Packets of a flow, `header` of their bytes headers, as soon as the world begins and until it
-    /// ends.
+    /// Packets of a flow, `header` of their bytes headers, from the start to the end of the world.
     pub fn of(flow: FlowId, header: u8) -> Self {
         Self {
             packet: Packet { flow, header, ..Packet::default() },

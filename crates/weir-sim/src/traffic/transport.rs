@@ -1,5 +1,5 @@
-//! What traffic needs of a transport protocol: two ends for a flow, and words between them and who
-//! has opened it.
+//! The interface between traffic and a transport protocol: two endpoints for a flow, and notices to
+//! its owner.
 
 use std::fmt::Debug;
 
@@ -8,33 +8,34 @@ use weir_core::Nanos;
 use crate::endpoint::{Context, Endpoint, EndpointId, Notice};
 use crate::packet::FlowId;
 
-/// What a flow has to carry.
+/// The payload of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Supply {
-    /// More than it ever can.
+    /// Unlimited.
     Unlimited,
-    /// This many bytes; then it closes by itself.
+    /// This many bytes; then the flow closes.
     Bytes(u64),
-    /// What [`Notice::Write`] says, until [`Notice::Close`].
+    /// The bytes of each [`Notice::Write`], until [`Notice::Close`].
     Written,
 }
 
-/// What a flow is opened with.
+/// The settings of a new flow.
 #[derive(Clone, Copy, Debug)]
 pub struct Opening {
-    /// What it carries.
+    /// Its payload.
     pub supply: Supply,
-    /// Who hears of it: [`Notice::Delivered`] from the sink for bytes that arrive in order,
-    /// [`Notice::Done`] from the source when it is closed and all of it is acknowledged. Who hears
-    /// that retires the flow and counts it. Without an owner the transport counts.
+    /// The endpoint that gets its notices: [`Notice::Delivered`] from the sink for bytes that
+    /// arrive in order, [`Notice::Done`] from the source when the flow is closed and all of it is
+    /// acknowledged. The owner then retires and counts the flow. Without an owner the transport
+    /// counts.
     pub owner: Option<EndpointId>,
-    /// When it begins, where that is later than its making.
+    /// Start time, where that is later than now.
     pub start: Nanos,
-    /// When it takes nothing new from its supply any more.
+    /// When it stops taking new payload.
     pub stop: Nanos,
     /// Label of its packets.
     pub label: u64,
-    /// Seed of whatever it draws.
+    /// Seed of its random draws.
     pub seed: u64,
 }
 
@@ -55,7 +56,7 @@ pub(super) struct Opener {
 }
 
 impl Opener {
-    /// Opens a flow like `template`, owned by who is called.
+    /// Opens a flow like `template`, owned by the endpoint that is called.
     pub(super) fn open(
         &mut self,
         template: FlowId,
@@ -73,7 +74,7 @@ impl Opener {
     }
 }
 
-/// Tells the sending end of a flow.
+/// Sends a notice to the sending end of a flow.
 pub(super) fn tell_source(flow: FlowId, notice: Notice, context: &mut Context<'_>) {
     let [source, _] = context.ends(flow);
     context.tell(source, flow, notice);

@@ -1,9 +1,9 @@
 //! Web pages: a document, then the objects that it names, over a few connections at once.
 //!
 //! # Model
-//! The document comes over one persistent connection. When it has been parsed, its objects are
-//! asked for over up to six of them, one after the other on each, as browsers do with HTTP/1.1.
-//! When the last has come the page is complete, its connections close, and the user reads it. A
+//! The document arrives over one persistent connection. After a time for parsing, its objects are
+//! requested over up to six connections, one after the other on each, as browsers do with HTTP/1.1.
+//! With the last object the page is complete, its connections close, and the user reads it. A
 //! completion time is that of a page.
 //!
 //! # Reference
@@ -20,24 +20,24 @@ use crate::random::{Draws, Variable};
 use super::connection::{Connections, Link};
 use super::flows::{bytes, complete};
 
-/// What pages are made of, and how they are read.
+/// The contents of pages, and the times of a reader.
 #[derive(Clone, Debug)]
 pub(super) struct Pages {
     /// Bytes of a document.
     pub(super) document: Variable,
-    /// How many objects it names, and `fewer` more; rounded down.
+    /// The number of objects that it names, plus `fewer`; rounded down.
     pub(super) objects: Variable,
     /// See `objects`.
     pub(super) fewer: f64,
     /// Bytes of an object.
     pub(super) object: Variable,
-    /// Span between the document and the requests for its objects, ns.
+    /// Time between the document and the requests for its objects, ns.
     pub(super) parse: Variable,
-    /// Span between pages, ns.
+    /// Time between pages, ns.
     pub(super) read: Variable,
 }
 
-/// What a user does.
+/// The state of a user.
 #[derive(Debug, PartialEq, Eq)]
 enum Phase {
     Reading,
@@ -58,14 +58,14 @@ pub(super) struct Reader {
     phase: Phase,
     next: Nanos,
     began: Nanos,
-    /// Objects that have not been asked for.
+    /// Number of objects that have not been requested.
     left: u32,
-    /// Responses on their way.
+    /// Number of responses that have not arrived.
     missing: u32,
 }
 
 impl Reader {
-    /// A user who begins to read something else at the beginning of `span`.
+    /// A user who starts to read another page at the start of `span`.
     pub(super) fn new(
         connections: Connections,
         links: &[Link],
@@ -98,7 +98,7 @@ impl Reader {
         self.connections.ask(connection, size, context);
     }
 
-    /// A response has come.
+    /// Handles a response.
     fn arrived(&mut self, connection: usize, context: &mut Context<'_>) {
         self.missing -= 1;
         if self.phase == Phase::Document {

@@ -5,12 +5,13 @@ use weir_rules::NoFiles;
 use weir_sim::scenario::Traffic;
 use weir_sim::traffic::Spec;
 
-/// Whether traffic of this kind consists of datagrams, sent whatever becomes of the earlier ones.
+/// Whether traffic of this kind consists of datagrams, which are sent whatever happens to earlier
+/// ones.
 pub fn is_datagrams(spec: &Spec) -> bool {
     DATAGRAMS.contains(&spec.kind())
 }
 
-/// Makes traffic send next to nothing, and nothing that is answered.
+/// Makes traffic send almost nothing, and nothing that is answered.
 pub fn silence(traffic: &mut Traffic) {
     let nothing = serde_json::from_str::<Spec>(r#"{"kind":"cbr","interval":"1000s"}"#);
     if let Ok(spec) = nothing

@@ -1,7 +1,7 @@
 //! The messages between a live scenario and the generator on a host, as lines of JSON.
 //!
-//! It reads an [`Order`], makes its sockets, writes an empty [`Ready`], reads when to start, and at
-//! the end writes a [`Report`].
+//! The generator reads an [`Order`], makes its sockets, writes an empty [`Ready`], reads its
+//! [`Start`], and at the end writes a [`Report`].
 
 use std::net::SocketAddrV4;
 
@@ -15,8 +15,8 @@ use crate::span::Point;
 pub struct Order {
     /// The host's number in the scenario.
     pub host: usize,
-    /// The scenario, as its file says it after changes of the command line: what is sent when
-    /// follows from it.
+    /// The text of the scenario, with the changes of the command line. The times and sizes of
+    /// packets follow from it.
     pub scenario: String,
     /// The file's name.
     pub file: String,
@@ -28,7 +28,7 @@ pub struct Order {
     pub warmup_ns: u64,
     /// Distance of the points of time series, ns.
     pub interval_ns: u64,
-    /// Whether who sends may ask for real-time priority.
+    /// Whether the sending thread may ask for real-time priority.
     pub realtime: bool,
     /// What it sends and receives.
     pub tasks: Vec<Task>,
@@ -55,17 +55,17 @@ pub enum Role {
     Send {
         /// The second byte of the IP header.
         tos: u8,
-        /// Each comes back.
+        /// Whether the receiver sends each back.
         echo: bool,
     },
-    /// Receives them.
+    /// Receives datagrams.
     Receive {
-        /// Sends each back.
+        /// Whether to send each back.
         echo: bool,
     },
     /// Sends over the kernel's TCP.
     Write(Transfer),
-    /// Receives from it.
+    /// Receives over the kernel's TCP.
     Read,
 }
 
@@ -80,11 +80,11 @@ pub struct Transfer {
     pub start_ns: u64,
     /// When it ends, ns after the start.
     pub stop_ns: u64,
-    /// How much is sent; without it as much as there is time for.
+    /// How many bytes are sent; without it, as many as possible until the end.
     pub bytes: Option<u64>,
 }
 
-/// The sockets are there.
+/// The generator's sockets exist.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ready {}
@@ -96,7 +96,7 @@ pub struct Start {
     pub at_ns: u64,
 }
 
-/// What a generator has seen.
+/// The results of a generator.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Report {
     /// One for each task, in their order.
@@ -105,7 +105,7 @@ pub struct Report {
     pub notes: Vec<String>,
 }
 
-/// What one end of a flow has seen, after the warm-up and before the end.
+/// The results at one end of a flow, between the warm-up and the end.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct EndReport {
     /// The flow's number.
@@ -122,13 +122,13 @@ pub struct EndReport {
     pub goodput_bytes: u64,
     /// Those of them that were sent before the warm-up was over.
     pub carried: u64,
-    /// Packets sent after the warm-up that arrived, each once, also after the end.
+    /// Packets sent after the warm-up that arrived, also after the end; copies do not count.
     pub came: u64,
-    /// Packets that arrived once more.
+    /// Copies of packets that had arrived before.
     pub duplicated: u64,
     /// Packets that arrived with congestion experienced.
     pub marked: u64,
-    /// Segments sent again.
+    /// Retransmitted segments.
     pub retransmitted: u64,
     /// One-way delays; at the sending end of a ping round trips; ns.
     pub delay_ns: Distribution,

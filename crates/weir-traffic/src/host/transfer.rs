@@ -15,7 +15,8 @@ use super::order::{EndReport, Task, Transfer};
 use crate::clock::{now, sleep_until};
 use crate::span::Span;
 
-/// Sends as much as there is, or as there is time for, and says what was sent again.
+/// Sends all bytes of a transfer, or as many as possible until its end, and reports
+/// retransmissions.
 pub(crate) fn write(task: &Task, transfer: &Transfer, span: &Span) -> io::Result<Vec<EndReport>> {
     sleep_until(span.start.saturating_add(transfer.start_ns));
     let until = span.start.saturating_add(transfer.stop_ns).min(span.end());
@@ -49,7 +50,7 @@ fn open(task: &Task, transfer: &Transfer) -> io::Result<TcpStream> {
     Ok(TcpStream::from(socket))
 }
 
-/// Listens at an address for the transfers that come.
+/// Listens at an address for transfers.
 pub(crate) fn listen(at: SocketAddrV4) -> io::Result<TcpListener> {
     let listener = TcpListener::bind(at)?;
     listener.set_nonblocking(true)?;
@@ -109,7 +110,7 @@ fn drink(mut stream: TcpStream, flow: u32, span: &Span) -> io::Result<EndReport>
     Ok(report)
 }
 
-/// Nothing to do just now.
+/// Whether the call is to be repeated later.
 fn is_pause(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -117,9 +118,9 @@ fn is_pause(error: &io::Error) -> bool {
     )
 }
 
-/// What is written and read at a time.
+/// Bytes that are written or read at a time.
 const CHUNK: usize = 256 << 10;
-/// How often to look at the clock while nothing moves.
+/// How often to look at the clock while the socket is blocked.
 const TICK: Duration = Duration::from_millis(20);
 /// How often to look for a new connection.
 const LOOK: Duration = Duration::from_millis(1);
