@@ -16,7 +16,7 @@ use crate::measure::{FlowName, LinkName, Names};
 use crate::network::{FlowSpec, Network, PortId};
 use crate::scenario::{Direction, Link, Node, NodeKind, Scenario, Traffic};
 use crate::switch::{Switch, SwitchError};
-use crate::topology::{Topology, WayError, port_of};
+use crate::topology::{PathError, Topology, port_of};
 use crate::traffic::Placement;
 use crate::world::World;
 
@@ -61,7 +61,7 @@ pub fn build(scenario: &Scenario, seed: u64) -> Result<Built, BuildError> {
 pub enum BuildError {
     /// There is no path between two hosts of some traffic.
     #[error(transparent)]
-    Way(#[from] WayError),
+    Path(#[from] PathError),
     /// A switch cannot be configured as described.
     #[error(transparent)]
     Switch(#[from] SwitchError),
@@ -144,7 +144,7 @@ impl<'a> Ports<'a> {
 
     /// The ports of a path; a switch contributes its pipeline, from the input at which packets
     /// arrive.
-    fn way(&self, directions: &[usize]) -> Vec<PortId> {
+    fn path(&self, directions: &[usize]) -> Vec<PortId> {
         let mut ports = Vec::with_capacity(directions.len());
         let mut before = None;
         for &direction in directions {
@@ -253,7 +253,7 @@ struct Maker<'a> {
 
 impl Maker<'_> {
     /// Installs all flows of an entry. Flows that send together to one host are installed together.
-    fn add(&mut self, traffic: &Traffic) -> Result<(), WayError> {
+    fn add(&mut self, traffic: &Traffic) -> Result<(), PathError> {
         let mut made = 0;
         for &to in &traffic.to {
             let mut together = Vec::new();
@@ -281,9 +281,9 @@ impl Maker<'_> {
         traffic: &Traffic,
         made: u64,
         [from, to]: [usize; 2],
-    ) -> Result<FlowSpec, WayError> {
-        let forward = self.ports.way(&self.topology.way(from, to)?);
-        let back = self.ports.way(&self.topology.way(to, from)?);
+    ) -> Result<FlowSpec, PathError> {
+        let forward = self.ports.path(&self.topology.path(from, to)?);
+        let back = self.ports.path(&self.topology.path(to, from)?);
         let key = key(from, to, self.flows, traffic.plan.protocol());
         let group = self.groups.number(self.scenario, traffic, made, [from, to]);
         self.flows += 1;

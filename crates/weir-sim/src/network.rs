@@ -218,9 +218,9 @@ struct Flow {
 pub struct Network {
     now: Nanos,
     packets: Packets,
-    ways: Vec<Hop>,
+    paths: Vec<Hop>,
     /// Whether paths were added since joined ports were last determined.
-    new_ways: bool,
+    new_paths: bool,
     /// Counters and queues are not read before this time.
     horizon: Nanos,
     flows: Vec<Flow>,
@@ -262,8 +262,8 @@ impl Network {
         Self {
             now: Nanos::ZERO,
             packets: Packets::default(),
-            ways: vec![Hop::END],
-            new_ways: false,
+            paths: vec![Hop::END],
+            new_paths: false,
             horizon: Nanos::ZERO,
             flows: Vec::new(),
             free_flows: Vec::new(),
@@ -367,8 +367,8 @@ impl Network {
         source: EndpointId,
         sink: EndpointId,
     ) -> FlowId {
-        let forward = self.add_way(&spec.forward);
-        let back = self.add_way(&spec.back);
+        let forward = self.add_path(&spec.forward);
+        let back = self.add_path(&spec.back);
         let FlowKey { src, dst, src_mac, dst_mac, src_port, dst_port, .. } = spec.key;
         let reverse = FlowKey {
             src: dst,
@@ -416,11 +416,11 @@ impl Network {
         FlowId(self.free_flows.last().copied().unwrap_or(self.flows.len() as u32))
     }
 
-    fn add_way(&mut self, ports: &[PortId]) -> u32 {
-        let start = self.ways.len() as u32;
-        self.ways.extend(ports.iter().map(|port| Hop { port: port.0, joined: false }));
-        self.ways.push(Hop::END);
-        self.new_ways = true;
+    fn add_path(&mut self, ports: &[PortId]) -> u32 {
+        let start = self.paths.len() as u32;
+        self.paths.extend(ports.iter().map(|port| Hop { port: port.0, joined: false }));
+        self.paths.push(Hop::END);
+        self.new_paths = true;
         start
     }
 

@@ -31,7 +31,7 @@ pub struct Packet {
     pub window: u32,
     pub(crate) extra: u32,
     /// Place in the table of paths: the port that it goes to next.
-    pub(crate) way: u32,
+    pub(crate) place: u32,
     /// Bytes of `len` that are headers, of each wire packet.
     pub header: u8,
     /// Wire packets that it represents: 1, or more where a host leaves segmentation to its device.
@@ -56,7 +56,7 @@ impl Default for Packet {
             stamp: Nanos::ZERO,
             window: 0,
             extra: NONE,
-            way: 0,
+            place: 0,
             header: 0,
             segments: 1,
             flags: Flags::default(),

@@ -24,7 +24,7 @@ pub struct Topology {
 
 /// Why there is no path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum WayError {
+pub enum PathError {
     /// Source and destination are the same.
     #[error("source and destination are the same node")]
     Same,
@@ -77,7 +77,7 @@ impl Topology {
     ///
     /// # Errors
     /// There is no path.
-    pub fn way(&mut self, from: usize, to: usize) -> Result<Vec<usize>, WayError> {
+    pub fn path(&mut self, from: usize, to: usize) -> Result<Vec<usize>, PathError> {
         if let Some(ports) = self.routes.get(&(from as u32, to as u32)) {
             return Ok(ports.iter().map(|&port| port as usize).collect());
         }
@@ -97,7 +97,7 @@ impl Topology {
     ///
     /// # Errors
     /// There is no path.
-    pub fn nodes_between(&self, from: usize, to: usize) -> Result<Vec<usize>, WayError> {
+    pub fn nodes_between(&self, from: usize, to: usize) -> Result<Vec<usize>, PathError> {
         let hops = self.follow(&self.tree(from, false), from, to)?;
         Ok(std::iter::once(from).chain(hops.into_iter().map(|(_, node)| node as usize)).collect())
     }
@@ -126,9 +126,9 @@ impl Topology {
         tree: &[(u32, u32)],
         from: usize,
         to: usize,
-    ) -> Result<Vec<(u32, u32)>, WayError> {
+    ) -> Result<Vec<(u32, u32)>, PathError> {
         if from == to {
-            return Err(WayError::Same);
+            return Err(PathError::Same);
         }
         let mut hops = Vec::new();
         let mut at = to;
@@ -145,7 +145,7 @@ impl Topology {
     }
 
     /// Whether the node would be reached if hosts forwarded.
-    fn why_not(&self, from: usize, to: usize) -> WayError {
+    fn why_not(&self, from: usize, to: usize) -> PathError {
         let tree = self.tree(from, true);
         let mut at = to;
         while tree[at].0 != NONE {
@@ -154,10 +154,10 @@ impl Topology {
                 break;
             }
             if self.is_host[at] {
-                return WayError::OverHost(at);
+                return PathError::OverHost(at);
             }
         }
-        WayError::NoLinks
+        PathError::NoLinks
     }
 }
 

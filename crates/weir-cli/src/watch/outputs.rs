@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use weir_probe::measure::Tally;
 use weir_report::watch::{About, Format, html};
 use weir_report::write_atomic;
-use weir_watch::{Files, Progress};
+use weir_watch::Files;
 
 use super::args::WatchArgs;
 use super::show;
@@ -32,15 +32,12 @@ pub(super) fn files(args: &WatchArgs) -> Result<Files, Failure> {
     Files::create(&wanted, env!("CARGO_PKG_VERSION")).map_err(Failure::own)
 }
 
-/// A source and the devices that it has read.
-pub(super) type SourceOf = (Progress, Vec<(String, Option<String>)>);
-
 /// Writes the summary and the report of a watch that started at a time and took so many seconds;
 /// returns what failed. One file that fails does not keep the other from being written.
 pub(super) fn write_results(
     args: &WatchArgs,
     tally: &Tally,
-    sources: &[SourceOf],
+    sources: &[show::SourceOf],
     (started, seconds): (SystemTime, f64),
 ) -> Vec<String> {
     let mut failures = Vec::new();

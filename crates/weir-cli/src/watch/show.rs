@@ -7,8 +7,10 @@ use weir_probe::{Method, Pace};
 use weir_report::format::{count, percent};
 use weir_watch::Progress;
 
-use super::outputs::SourceOf;
 use super::view::gap;
+
+/// A source and the devices that it has read.
+pub(super) type SourceOf = (Progress, Vec<(String, Option<String>)>);
 
 /// How a source reads, as one line of the view.
 pub(super) fn head(progress: &Progress, seconds: f64) -> String {

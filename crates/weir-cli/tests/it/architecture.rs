@@ -58,14 +58,11 @@ const KNOWN_CIRCLES: &[&str] = &[
     "weir-core/",
     "weir-linux/",
     "weir-live/",
-    "weir-experiments/",
     "weir-measure/",
     "weir-probe/",
     "weir-rig/",
     "weir-rules/",
     "weir-sim/",
-    "weir-traffic/",
-    "weir-watch/",
 ];
 
 #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use weir_linux::topology::SpawnError;
 use weir_rules::Diagnostics;
-use weir_sim::topology::WayError;
+use weir_sim::topology::PathError;
 
 use crate::session::{BuildError, StartError, StopError};
 
@@ -14,7 +14,7 @@ use crate::session::{BuildError, StartError, StopError};
 pub enum ScenarioError {
     /// There is no path between the ends of a flow.
     #[error(transparent)]
-    Path(#[from] WayError),
+    Path(#[from] PathError),
     /// The scenario cannot be built.
     #[error(transparent)]
     Scenario(#[from] weir_sim::build::BuildError),

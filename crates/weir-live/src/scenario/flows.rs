@@ -3,7 +3,7 @@
 use weir_core::key::FlowKey;
 use weir_sim::build::key;
 use weir_sim::scenario::Scenario;
-use weir_sim::topology::{Topology, WayError};
+use weir_sim::topology::{PathError, Topology};
 
 use super::kinds::{Carrier, carrier_of, protocol};
 
@@ -41,7 +41,7 @@ impl Flow {
 ///
 /// # Errors
 /// There is no path between two hosts; a scenario that was read from a file has all paths.
-pub(super) fn flows(scenario: &Scenario) -> Result<Vec<Flow>, WayError> {
+pub(super) fn flows(scenario: &Scenario) -> Result<Vec<Flow>, PathError> {
     let mut topology =
         Topology::new(&scenario.nodes, &scenario.links).with_routes(&scenario.routes);
     let mut flows = Vec::new();
@@ -50,7 +50,7 @@ pub(super) fn flows(scenario: &Scenario) -> Result<Vec<Flow>, WayError> {
         let pairs =
             traffic.to.iter().flat_map(|&to| traffic.from.iter().map(move |&from| (from, to)));
         for (from, to) in pairs {
-            let (forward, back) = (topology.way(from, to)?, topology.way(to, from)?);
+            let (forward, back) = (topology.path(from, to)?, topology.path(to, from)?);
             for _ in 0..traffic.count {
                 of_traffic += 1;
                 let own = || {

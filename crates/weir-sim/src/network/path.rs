@@ -64,7 +64,7 @@ pub(super) struct PlainPort {
 pub(super) struct Exit {
     due: Nanos,
     number: u32,
-    way: u32,
+    place: u32,
     len: u32,
     segments: u8,
     tell: bool,
@@ -76,7 +76,7 @@ pub(super) struct Exit {
 struct Mover {
     number: u32,
     /// Its next place.
-    way: u32,
+    place: u32,
     len: u32,
     segments: u8,
     /// Whether its host gets a notice when it has left.
@@ -94,28 +94,35 @@ impl Network {
         packet.sent = self.now;
         flow.inside += 1;
         if packet.flags.has(Flags::BACK) {
-            packet.way = flow.back;
+            packet.place = flow.back;
         } else {
-            packet.way = flow.forward;
+            packet.place = flow.forward;
             let count = &mut self.counts[flow.group as usize];
             count.sent += 1;
             count.sent_bytes += u64::from(packet.len);
         }
         packet.extra = extra;
-        let Packet { way, len, segments, flags, .. } = packet;
+        let Packet { place, len, segments, flags, .. } = packet;
         let number = self.packets.insert(packet);
-        self.enter(Mover { number, way, len, segments, tell: flags.has(Flags::TELL), lost: false });
+        self.enter(Mover {
+            number,
+            place,
+            len,
+            segments,
+            tell: flags.has(Flags::TELL),
+            lost: false,
+        });
     }
 
     /// Determines which ports are joined to others.
     pub(crate) fn join(&mut self) {
-        if !std::mem::take(&mut self.new_ways) {
+        if !std::mem::take(&mut self.new_paths) {
             return;
         }
         // The only port that packets come from; none yet, or several.
         let mut before = vec![NONE; self.ports.len()];
         let mut last = SEVERAL;
-        for hop in &self.ways {
+        for hop in &self.paths {
             let port = hop.port & PORT;
             if !hop.is_end() {
                 let from = &mut before[port as usize];
@@ -124,7 +131,7 @@ impl Network {
             last = if hop.is_end() { SEVERAL } else { port };
         }
         let mut last = SEVERAL;
-        for hop in &mut self.ways {
+        for hop in &mut self.paths {
             let port = hop.port & PORT;
             let plain = |port: u32| matches!(self.ports[port as usize], Port::Plain(_));
             let joined = !hop.is_end()
@@ -160,10 +167,10 @@ impl Network {
     /// arrived packets.
     #[inline]
     fn enter(&mut self, mover: Mover) {
-        let Mover { number, mut way, len, segments, tell, lost } = mover;
+        let Mover { number, mut place, len, segments, tell, lost } = mover;
         let (mut at, mut before) = (self.now, NONE);
         loop {
-            let hop = self.ways[way as usize];
+            let hop = self.paths[place as usize];
             if hop.is_end() {
                 self.arrived.push_back(number);
                 self.unsettled = true;
@@ -174,16 +181,16 @@ impl Network {
                 return self.enter_engine(mover);
             };
             let Ok(due) = plain.pipe.submit(at, len, segments.into(), self.horizon) else {
-                return self.refused(Mover { way, ..mover }, port, before, at);
+                return self.refused(Mover { place, ..mover }, port, before, at);
             };
-            way += 1;
+            place += 1;
             let idle = plain.exits.is_empty();
             // All packets that leave the port before this one must reach the next port before it.
-            if self.ways[way as usize].joined && idle && !tell && self.observer.is_none() {
+            if self.paths[place as usize].joined && idle && !tell && self.observer.is_none() {
                 (at, before) = (due, port);
                 continue;
             }
-            plain.exits.push_back(Exit { due, number, way, len, segments, tell, lost });
+            plain.exits.push_back(Exit { due, number, place, len, segments, tell, lost });
             if idle {
                 self.agenda.set(port, due);
             }
@@ -198,13 +205,13 @@ impl Network {
     #[cold]
     fn refused(&mut self, mut mover: Mover, port: u32, before: u32, at: Nanos) {
         if before == NONE {
-            return self.lose(mover.number, mover.way, PortId(port), DropReason::QueueFull);
+            return self.lose(mover.number, mover.place, PortId(port), DropReason::QueueFull);
         }
         mover.lost = true;
-        let Mover { number, way, len, segments, tell, lost } = mover;
+        let Mover { number, place, len, segments, tell, lost } = mover;
         if let Port::Plain(plain) = &mut self.ports[before as usize] {
             // The packet was to pass both ports at once, so the first port has no exits.
-            plain.exits.push_back(Exit { due: at, number, way, len, segments, tell, lost });
+            plain.exits.push_back(Exit { due: at, number, place, len, segments, tell, lost });
             self.agenda.set(before, at);
         }
     }
@@ -220,12 +227,12 @@ impl Network {
     /// Puts a packet into a port of the engine.
     #[inline(never)]
     fn enter_engine(&mut self, mover: Mover) {
-        let Mover { number, way, len, segments, .. } = mover;
-        let place = self.ways[way as usize].port;
-        let (port, queue) = (place & PORT, place >> PORT_BITS);
+        let Mover { number, place, len, segments, .. } = mover;
+        let hop = self.paths[place as usize].port;
+        let (port, queue) = (hop & PORT, hop >> PORT_BITS);
         let Port::Engine(to) = &mut self.ports[port as usize] else { return };
         let packet = self.packets.get_mut(number);
-        packet.way = way;
+        packet.place = place;
         let mut rank = packet.label;
         if let Some(labeller) = &mut to.labeller {
             (rank, packet.label) = labeller.enter(self.now, packet);
@@ -259,7 +266,7 @@ impl Network {
         };
         self.engine_event = self.engine.next_event().unwrap_or(Nanos::MAX);
         match outcome {
-            Err(rejected) => self.lose(number, way, PortId(port), rejected.reason),
+            Err(rejected) => self.lose(number, place, PortId(port), rejected.reason),
             Ok(()) if self.observer.is_some() => {
                 let packet = *self.packets.get(number);
                 self.observe(&packet, rank, |observer, now| {
@@ -281,12 +288,12 @@ impl Network {
     }
 
     #[cold]
-    fn lose(&mut self, number: u32, way: u32, port: PortId, reason: DropReason) {
+    fn lose(&mut self, number: u32, place: u32, port: PortId, reason: DropReason) {
         let packet = self.packets.remove(number);
         self.observe(&packet, 0, |observer, now| observer.dropped(now, port, &packet, reason));
         self.packets.drop_extra(&packet);
         if packet.flags.has(Flags::TELL) {
-            self.tell_host(&packet, way, 0);
+            self.tell_host(&packet, place, 0);
         }
         if !packet.flags.has(Flags::BACK) {
             self.count(packet.flow).reasons.count_drop(reason);
@@ -338,14 +345,14 @@ impl Network {
         let &Departure { frame: number, link, fate, arrived, dequeued, .. } = departure;
         let port = self.engine_ports[usize::from(link)];
         let packet = self.packets.get_mut(number);
-        let Packet { flow, way, len, segments, flags, .. } = *packet;
+        let Packet { flow, place, len, segments, flags, .. } = *packet;
         let (mark, corrupt) = match fate {
-            Fate::Drop(reason) => return self.lose(number, way, PortId(port), reason),
+            Fate::Drop(reason) => return self.lose(number, place, PortId(port), reason),
             Fate::Deliver { mark, corrupt, .. } => (mark, corrupt),
         };
         // The checksum of every endpoint detects one inverted bit.
         if corrupt.is_some() {
-            return self.lose(number, way, PortId(port), DropReason::BadFrame);
+            return self.lose(number, place, PortId(port), DropReason::BadFrame);
         }
         if let Some(reason) = mark {
             packet.ecn = Ecn::Ce;
@@ -370,7 +377,7 @@ impl Network {
         }
         let mover = Mover {
             number,
-            way: way + 1,
+            place: place + 1,
             len,
             segments,
             tell: flags.has(Flags::TELL),
@@ -388,8 +395,8 @@ impl Network {
     pub(crate) fn run_plain(&mut self, port: u32) -> Option<u32> {
         loop {
             let Port::Plain(plain) = &mut self.ports[port as usize] else { return None };
-            let Exit { number, way, len, segments, tell, lost, .. } = plain.exits.pop_front()?;
-            let mover = Mover { number, way, len, segments, tell, lost };
+            let Exit { number, place, len, segments, tell, lost, .. } = plain.exits.pop_front()?;
+            let mover = Mover { number, place, len, segments, tell, lost };
             let next = plain.exits.front().map_or(Nanos::MAX, |exit| exit.due);
             self.agenda.set(port, next);
             self.handled += 1;
@@ -397,7 +404,7 @@ impl Network {
             if tell || lost || self.observer.is_some() {
                 self.left(mover, port, None);
             }
-            if self.ways[way as usize].is_end() && !more && !self.unsettled {
+            if self.paths[place as usize].is_end() && !more && !self.unsettled {
                 return Some(number);
             }
             if !lost {
@@ -412,14 +419,14 @@ impl Network {
     /// Handles a packet that has left a port and that an observer or a host wants to know of.
     #[cold]
     fn left(&mut self, mover: Mover, port: u32, dequeued: Option<Nanos>) {
-        let Mover { number, way, tell, lost, .. } = mover;
+        let Mover { number, place, tell, lost, .. } = mover;
         if lost {
-            let port = self.ways[way as usize].port & PORT;
-            return self.lose(number, way, PortId(port), DropReason::QueueFull);
+            let port = self.paths[place as usize].port & PORT;
+            return self.lose(number, place, PortId(port), DropReason::QueueFull);
         }
         let packet = *self.packets.get(number);
         if tell {
-            self.tell_host(&packet, way, 1);
+            self.tell_host(&packet, place, 1);
         }
         self.observe(&packet, 0, |observer, now| {
             observer.left(now, PortId(port), &packet, dequeued)
@@ -429,9 +436,9 @@ impl Network {
     /// Notifies the source of a forward packet that it has passed the first port of its path, when
     /// it has passed `ports` ports.
     #[cold]
-    fn tell_host(&mut self, packet: &Packet, way: u32, ports: u32) {
+    fn tell_host(&mut self, packet: &Packet, place: u32, ports: u32) {
         let flow = &self.flows[packet.flow.0 as usize];
-        if way == flow.forward + ports {
+        if place == flow.forward + ports {
             self.left_host.push_back((flow.source, *packet));
             self.unsettled = true;
         }

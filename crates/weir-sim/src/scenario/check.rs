@@ -15,7 +15,7 @@ use super::{
     Measure, Node, NodeKind, Route, Scenario, links, raw, traffic,
 };
 use crate::switch::SwitchConfig;
-use crate::topology::{Topology, WayError};
+use crate::topology::{PathError, Topology};
 
 /// Builds a scenario from a file's parts.
 pub(super) fn check(
@@ -435,7 +435,7 @@ fn along(
     topology: &Topology,
     said: &mut Say<'_>,
 ) -> Option<Route> {
-    let mut way = vec![stops[0].0];
+    let mut path = vec![stops[0].0];
     for pair in stops.windows(2) {
         let ((from, _), (to, span)) = (&pair[0], &pair[1]);
         let leg = match topology.nodes_between(*from, *to) {
@@ -446,7 +446,7 @@ fn along(
             }
         };
         for next in leg.into_iter().skip(1) {
-            if way.contains(&next) {
+            if path.contains(&next) {
                 let name = &nodes[next].name;
                 let message = format!("the route goes through `{name}` twice");
                 said.error(
@@ -458,22 +458,28 @@ fn along(
                 );
                 return None;
             }
-            way.push(next);
+            path.push(next);
         }
     }
     if let Some(&host) =
-        way[1..way.len() - 1].iter().find(|&&node| nodes[node].kind == NodeKind::Host)
+        path[1..path.len() - 1].iter().find(|&&node| nodes[node].kind == NodeKind::Host)
     {
-        let error = WayError::OverHost(host);
-        unreachable(&error, &stops[stops.len() - 1].1, [way[0], way[way.len() - 1]], nodes, said);
+        let error = PathError::OverHost(host);
+        unreachable(
+            &error,
+            &stops[stops.len() - 1].1,
+            [path[0], path[path.len() - 1]],
+            nodes,
+            said,
+        );
         return None;
     }
-    Some(Route { nodes: way })
+    Some(Route { nodes: path })
 }
 
 /// Reports that there is no path.
 pub(super) fn unreachable(
-    error: &WayError,
+    error: &PathError,
     span: &Span,
     [from, to]: [usize; 2],
     nodes: &[Node],
@@ -482,14 +488,14 @@ pub(super) fn unreachable(
     let [from, to] = [from, to].map(|node| nodes[node].name.as_str());
     let message = format!("`{to}` cannot be reached from `{from}`");
     let (label, help) = match error {
-        WayError::Same => {
+        PathError::Same => {
             ("the same node".to_owned(), "source and destination are different nodes".to_owned())
         }
-        WayError::NoLinks => (
+        PathError::NoLinks => (
             "no chain of links leads to it".to_owned(),
             format!("add a `[[link]]` on the way from `{from}` to `{to}`"),
         ),
-        WayError::OverHost(host) => {
+        PathError::OverHost(host) => {
             let host = nodes[*host].name.as_str();
             let help = format!("hosts do not forward: give `{host}` the line `kind = \"router\"`");
             (format!("the way leads through the host `{host}`"), help)

@@ -80,9 +80,9 @@ pub fn summary(scenario: &Scenario) -> String {
             let _ = write!(out, ", {flows} flows");
         }
         if let ([from], [to]) = (traffic.from.as_slice(), traffic.to.as_slice())
-            && let Ok(way) = topology.way(*from, *to)
+            && let Ok(path) = topology.path(*from, *to)
         {
-            let ports: Vec<&str> = way
+            let ports: Vec<&str> = path
                 .iter()
                 .map(|port| scenario.links[port / 2].directions[port % 2].name.as_str())
                 .collect();

@@ -203,7 +203,7 @@ fn reachable(
 ) {
     let pairs = traffic.from.iter().flat_map(|&from| traffic.to.iter().map(move |&to| [from, to]));
     for [from, to_node] in pairs.flat_map(|[from, to]| [[from, to], [to, from]]) {
-        if let Err(error) = topology.way(from, to_node) {
+        if let Err(error) = topology.path(from, to_node) {
             check::unreachable(&error, &to.span(), [from, to_node], nodes, said);
             return;
         }
