@@ -24,44 +24,30 @@ pub use row::{Choice, Group, Keyword, Part};
 pub(crate) use value::Value;
 
 /// All keywords, in the order in which messages list them.
-pub static TABLE: &[&Keyword] = &[
-    &BW,
-    &TRACE,
-    &SCHEDULE,
-    &BURST,
-    &rate::OVERHEAD,
-    &PROFILE,
-    &DELAY,
-    &delay::JITTER,
-    &REORDER,
-    &LOSS,
-    &impairment::PLR,
-    &impairment::DUP,
-    &impairment::CORRUPT,
-    &LIMIT,
-    &queue::DROPTAIL,
-    &queue::MASK,
-    &queue::MAX_FLOWS,
-    &queue::WEIGHT,
-    &queue::LMAX,
-    &queue::PRI,
-    &flow::RATE,
-    &flow::CEIL,
-    &flow::BURST,
-    &flow::DEADLINE,
-    &queue::BUCKETS,
-    &queue::NOERROR,
-    &queue::GSO,
-    &aqm::RED,
-    &aqm::GRED,
-    &aqm::CODEL,
-    &aqm::PIE,
-    &AQM,
-    &RING,
-    &device::DQL,
-    &device::COALESCE,
-    &CPU,
-];
+pub static TABLE: [&Keyword; COUNT] = {
+    let (mut table, mut at, mut group) = ([&BW; COUNT], 0, 0);
+    while group < ROWS.len() {
+        let mut row = 0;
+        while row < ROWS[group].len() {
+            table[at] = ROWS[group][row];
+            (at, row) = (at + 1, row + 1);
+        }
+        group += 1;
+    }
+    table
+};
+
+const ROWS: [&[&Keyword]; 7] =
+    [rate::ROWS, delay::ROWS, impairment::ROWS, queue::ROWS, flow::ROWS, aqm::ROWS, device::ROWS];
+
+const COUNT: usize = {
+    let (mut count, mut group) = (0, 0);
+    while group < ROWS.len() {
+        count += ROWS[group].len();
+        group += 1;
+    }
+    count
+};
 
 /// The keyword that `word` is, by name or alias.
 pub fn lookup(word: &str) -> Option<&'static Keyword> {

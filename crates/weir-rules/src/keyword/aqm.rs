@@ -13,6 +13,9 @@ const AQMS: Keyword = Keyword {
     ..Keyword::EMPTY
 };
 
+/// The rows, in the order of the reference.
+pub(super) const ROWS: &[&Keyword] = &[&RED, &GRED, &CODEL, &PIE, &AQM];
+
 /// RED.
 pub(crate) static RED: Keyword = Keyword {
     name: "red",

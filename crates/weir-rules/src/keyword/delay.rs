@@ -20,6 +20,9 @@ use crate::quantity::{self, MAX_DELAY, write_probability, write_time};
 const LINK: Keyword =
     Keyword { group: Group::Delay, objects: &[Object::Link], part: Part::Link, ..Keyword::EMPTY };
 
+/// The rows, in the order of the reference.
+pub(super) const ROWS: &[&Keyword] = &[&DELAY, &JITTER, &REORDER];
+
 /// Propagation delay.
 pub(crate) static DELAY: Keyword = Keyword {
     name: "delay",

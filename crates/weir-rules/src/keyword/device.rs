@@ -21,6 +21,9 @@ const DEVICE: Keyword = Keyword {
     ..Keyword::EMPTY
 };
 
+/// The rows, in the order of the reference.
+pub(super) const ROWS: &[&Keyword] = &[&RING, &DQL, &COALESCE, &CPU];
+
 /// Transmission ring.
 pub(crate) static RING: Keyword = Keyword {
     name: "ring",

@@ -12,6 +12,9 @@ const FLOW: Keyword = Keyword {
     ..Keyword::EMPTY
 };
 
+/// The rows, in the order of the reference.
+pub(super) const ROWS: &[&Keyword] = &[&RATE, &CEIL, &BURST, &DEADLINE];
+
 /// Promised rate.
 pub(crate) static RATE: Keyword = Keyword {
     name: "rate",

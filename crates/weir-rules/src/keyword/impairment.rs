@@ -11,6 +11,9 @@ const LINK: Keyword = Keyword {
     ..Keyword::EMPTY
 };
 
+/// The rows, in the order of the reference.
+pub(super) const ROWS: &[&Keyword] = &[&LOSS, &PLR, &DUP, &CORRUPT];
+
 /// Loss on the link.
 pub(crate) static LOSS: Keyword = Keyword {
     name: "loss",

@@ -17,6 +17,10 @@ const QUEUE: Keyword = Keyword {
     ..Keyword::EMPTY
 };
 
+/// The rows, in the order of the reference.
+pub(super) const ROWS: &[&Keyword] =
+    &[&LIMIT, &DROPTAIL, &MASK, &MAX_FLOWS, &WEIGHT, &LMAX, &PRI, &BUCKETS, &NOERROR, &GSO];
+
 /// A setting that a scheduler has too when it is a flow of another one.
 const ALL: Keyword =
     Keyword { objects: &[Object::Link, Object::Queue, Object::InnerScheduler], ..QUEUE };

@@ -13,6 +13,9 @@ use crate::quantity;
 const LINK: Keyword =
     Keyword { group: Group::Rate, objects: &[Object::Link], part: Part::Link, ..Keyword::EMPTY };
 
+/// The rows, in the order of the reference.
+pub(super) const ROWS: &[&Keyword] = &[&BW, &TRACE, &SCHEDULE, &BURST, &OVERHEAD, &PROFILE];
+
 /// Rate.
 pub(crate) static BW: Keyword = Keyword {
     name: "bw",
