@@ -1,4 +1,4 @@
-//! What a verdict costs, and what a change of the rules does.
+//! The cost of a verdict and of a change of the rules.
 //!
 //! Packets come from 4,096 flows in random order, so that neither caches nor branch predictors know
 //! the next one.
@@ -23,7 +23,7 @@ const DOWN: Pass = Pass { out: false, bridged: false, recv: Some(0), xmit: None 
 
 fn verdicts(c: &mut Criterion) {
     let one = ruleset(vec![rule(100, pipe(1), vec![Test::Out])]);
-    // What an office has: services by port, two networks, then everything.
+    // The rules of an office: services by port, two networks, then everything else.
     let mut office: Vec<Rule> =
         (0..18).map(|n| rule(100 + n, pipe(n), vec![Test::Protocol(6), port(7000 + n)])).collect();
     office.push(rule(
@@ -148,7 +148,7 @@ fn in_table() -> Address {
     Address::Table(TableMatch { table: "customers".into(), value: None })
 }
 
-/// Addresses all over the IPv4 space, each of another customer.
+/// Addresses all over the IPv4 space, one per customer.
 fn customer(n: u32) -> u32 {
     (n + 1).wrapping_mul(0x9e37_79b1)
 }

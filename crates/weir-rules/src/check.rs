@@ -16,7 +16,7 @@ use crate::keyword::{
 use crate::link::LinkSpec;
 use crate::{dist, profile, quantity, trace};
 
-/// Builds the link. It counts only when there are no errors.
+/// Builds the link. The result is only valid without errors.
 pub(crate) fn build(
     draft: Draft,
     text: &str,
@@ -97,7 +97,7 @@ impl Builder<'_> {
         }
     }
 
-    /// The content of a file, or its diagnostic.
+    /// The content of a file; pushes the diagnostic of an error.
     fn accept<T>(&mut self, result: Result<T, Box<Diagnostic>>) -> Option<T> {
         result.map_err(|error| self.diagnostics.push(*error)).ok()
     }

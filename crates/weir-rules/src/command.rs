@@ -1,7 +1,7 @@
 //! Commands: one line of a script each, checked.
 //!
-//! The parser makes them, [`crate::ruleset`] carries them out on a configuration, the printer
-//! writes them again.
+//! The parser creates them, [`crate::ruleset`] applies them to a configuration, and the printer
+//! writes them.
 
 use weir_core::config::{FlowsetConfig, SchedulerConfig};
 
@@ -13,9 +13,9 @@ use crate::table::{TableKey, TableKind};
 /// A command with its place in the text.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Spanned {
-    /// What to do.
+    /// The command.
     pub command: Command,
-    /// Where it stands, in bytes.
+    /// Its place, in bytes.
     pub span: Span,
     /// Line, from 1.
     pub line: usize,
@@ -26,7 +26,7 @@ pub struct Spanned {
 pub enum Command {
     /// `pipe N config …`.
     ConfigPipe(u16, Box<LinkSpec>),
-    /// `sched N config …`: the scheduler, its link, and what its own queue is like.
+    /// `sched N config …`: the scheduler, its link, and the settings of its own queue.
     ConfigSched(u16, Box<SchedSpec>),
     /// `queue N config …`.
     ConfigQueue(u16, Box<QueueSpec>),
@@ -38,18 +38,18 @@ pub enum Command {
     ShowObjects(ObjectKind, Vec<Numbers>),
     /// `add …`.
     Add(Box<Rule>),
-    /// `delete N…`, `delete set S`, with an optional set of the numbers.
+    /// `delete N…`, optionally within one set, and `delete set S`.
     DeleteRules(RuleSelection),
     /// `list|show [N…]`; `show` and `-a` print counters.
     ListRules {
-        /// Which; nothing is all.
+        /// The rules; empty means all.
         which: Vec<Numbers>,
-        /// With counters.
+        /// Whether counters are printed.
         counters: bool,
     },
     /// `zero|resetlog [N…]`.
     Zero(Vec<Numbers>),
-    /// `flush`: all rules but those of set 31.
+    /// `flush`: all rules except those of set 31.
     FlushRules,
     /// `set …`.
     Set(SetCommand),
@@ -76,7 +76,7 @@ pub enum ObjectKind {
     Sched,
 }
 
-/// Numbers from first to last, both included.
+/// A range of numbers, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Numbers {
     /// First.
@@ -99,11 +99,11 @@ pub struct SchedSpec {
 pub struct QueueSpec {
     /// The scheduler or pipe it feeds.
     pub scheduler: u16,
-    /// What it is like.
+    /// Its settings.
     pub flowset: FlowsetConfig,
 }
 
-/// Which rules `delete` means.
+/// The rules that `delete` removes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RuleSelection {
     /// By number, in every set or in one.
@@ -138,20 +138,20 @@ pub enum SetCommand {
     },
     /// Exchanges two sets.
     Swap(u8, u8),
-    /// Shows which are on.
+    /// Shows which sets are on.
     Show,
 }
 
 /// `table NAME …`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TableCommand {
-    /// Makes it.
+    /// Creates it.
     Create {
         /// Kind of keys.
         kind: TableKind,
         /// Most entries.
         limit: Option<u32>,
-        /// `missing`: an existing one of the same kind is as good.
+        /// `missing`: an existing table of the same kind is accepted.
         missing_only: bool,
     },
     /// Removes it.
@@ -162,7 +162,7 @@ pub enum TableCommand {
         entries: Vec<(TableKey, u32)>,
         /// All or none.
         atomic: bool,
-        /// `-q`: an entry that is there is given the new value without a word.
+        /// `-q`: an existing entry gets the new value without a message.
         update: bool,
     },
     /// Removes entries.
@@ -177,7 +177,7 @@ pub enum TableCommand {
     List,
     /// Prints kind, size, state.
     Info,
-    /// Looks a key up.
+    /// Looks up a key.
     Lookup(TableKey),
 }
 
@@ -190,16 +190,16 @@ pub enum AllTablesCommand {
     Destroy,
     /// Prints all.
     List,
-    /// Prints what they are.
+    /// Prints kind, size and state of all.
     Info,
 }
 
 /// `netconfig …`: both directions and the classifier in one line.
 #[derive(Clone, Debug, PartialEq)]
 pub enum NetConfigCommand {
-    /// Makes or changes a link.
+    /// Creates or changes a link.
     Config(Box<NetConfig>),
-    /// Prints them all.
+    /// Prints all.
     List,
     /// Deletes one.
     Delete(NetConfigMode, Vec<crate::rule::Span16>),
@@ -210,21 +210,21 @@ pub enum NetConfigCommand {
 /// One line of `netconfig config`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NetConfig {
-    /// Who is on this side.
+    /// The role of this side.
     pub mode: NetConfigMode,
     /// Ports of the service.
     pub ports: Vec<crate::rule::Span16>,
-    /// Addresses of the other side; empty is any.
+    /// Addresses of the other side; empty means any.
     pub peers: Vec<crate::rule::Address>,
     /// Towards this machine.
     pub inbound: LinkSpec,
     /// Away from it.
     pub outbound: LinkSpec,
-    /// Seconds after which it deletes itself; `None` never.
+    /// Seconds after which the link deletes itself; `None` for never.
     pub expires_s: Option<u32>,
 }
 
-/// Who is on this side.
+/// The role of this side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NetConfigMode {
     /// Local clients of a service elsewhere.

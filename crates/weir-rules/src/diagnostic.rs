@@ -1,4 +1,4 @@
-//! Diagnostics: what is wrong with a text, where, what is allowed, and what was perhaps meant.
+//! Diagnostics: what is wrong with a text, where, what is allowed, and what was probably meant.
 
 use annotate_snippets::renderer::DecorStyle;
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet, normalize_untrusted_str};
@@ -8,25 +8,25 @@ use core::ops::Range;
 /// A place in a text, in bytes.
 pub type Span = Range<usize>;
 
-/// How bad it is.
+/// The severity of a diagnostic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
     /// The text is refused.
     Error,
-    /// The text is accepted, but something in it will not do what it seems to say.
+    /// The text is accepted, but part of it does not have the expected effect.
     Warning,
-    /// Something worth knowing.
+    /// Additional information.
     Note,
 }
 
-/// What kind of diagnostic it is. The names are stable.
+/// The kind of a diagnostic. The names are stable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Code {
     /// A word that is no keyword.
     UnknownKeyword,
     /// A keyword without the value it needs.
     MissingValue,
-    /// A value that is not of the form the keyword takes.
+    /// A value that does not have the keyword's form.
     BadValue,
     /// A number with a unit that does not fit.
     BadUnit,
@@ -44,35 +44,35 @@ pub enum Code {
     Unreadable,
     /// A file whose content is wrong.
     BadFile,
-    /// A setting that changes nothing.
+    /// A setting without effect.
     NoEffect,
     /// A setting that another one replaces from the first moment.
     Overridden,
     /// A queue that holds no full-size packet.
     SmallQueue,
-    /// A number without a unit that makes a rate hardly anybody wants.
+    /// A number without a unit that gives an unusually low rate.
     SmallRate,
-    /// A keyword that is accepted and does nothing.
+    /// A keyword that is accepted and has no effect.
     Ignored,
-    /// Two rates for one link, of which one wins.
+    /// Two rates for one link, of which one is used.
     ProfileRate,
     /// A rate of zero in a rate trace, taken as an outage.
     Outage,
-    /// A word too many.
+    /// A surplus word.
     Unexpected,
-    /// Something that only an operating system's own firewall can do.
+    /// A feature that only an operating system's own firewall has.
     KernelOnly,
-    /// What only a shell can carry out.
+    /// A feature that only a shell has.
     Shell,
     /// A variable that has no value.
     UnknownVariable,
-    /// More errors than are worth reading, or a line longer than is read.
+    /// Too many errors, or a line that is too long.
     TooMuch,
     /// A pipe, queue, scheduler, table or rule that is referred to and not configured.
     NotConfigured,
-    /// A jump to a rule that is not behind the one that jumps.
+    /// A jump to a rule that is not behind the jumping rule.
     Backwards,
-    /// Calls that lead back to where they were made.
+    /// Calls that lead back to the caller.
     CallLoop,
     /// A command that fails unless something was configured before the script.
     NotApplied,
@@ -143,7 +143,7 @@ impl Code {
         }
     }
 
-    /// How bad it is.
+    /// Its severity.
     pub const fn severity(self) -> Severity {
         match self {
             Self::NoEffect | Self::Overridden | Self::SmallQueue | Self::SmallRate => {
@@ -158,7 +158,7 @@ impl Code {
     }
 }
 
-/// One diagnostic. It holds the line it is about, so that it can be shown without the text.
+/// One diagnostic. It contains the line it is about, so that it can be shown without the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
     /// What kind it is.
@@ -173,9 +173,9 @@ pub struct Diagnostic {
     pub text: String,
     /// The place in the line, in bytes.
     pub span: Span,
-    /// What stands at the place, or belongs there.
+    /// What is at the place, or belongs there.
     pub label: String,
-    /// An earlier place in the line that has to do with it, and what it is.
+    /// An earlier place in the line that is related, with its label.
     pub other: Option<(Span, String)>,
     /// What is allowed and what to do.
     pub help: Vec<String>,
@@ -188,7 +188,7 @@ impl Diagnostic {
         let first = text[..start].rfind('\n').map_or(0, |i| i + 1);
         let last = text[first..].find('\n').map_or(text.len(), |i| first + i);
         let line = text[..first].matches('\n').count() + 1;
-        // Of a line that no screen holds, what surrounds the place.
+        // Of a very long line, only the part near the place.
         let first = if start - first > LONGEST_LINE {
             floor_boundary(text, start - LONGEST_LINE / 2)
         } else {
@@ -214,14 +214,14 @@ impl Diagnostic {
         }
     }
 
-    /// Says what stands at the place.
+    /// Sets the label of the place.
     #[must_use]
     pub fn label(mut self, label: impl Into<String>) -> Self {
         self.label = label.into();
         self
     }
 
-    /// Adds what is allowed or what to do.
+    /// Adds help.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Self {
         self.help.push(help.into());
@@ -240,7 +240,7 @@ impl Diagnostic {
         self
     }
 
-    /// Names the file the text is from.
+    /// Sets the name of the file that the text is from.
     #[must_use]
     pub fn in_file(mut self, name: &str) -> Self {
         self.file = Some(name.to_owned());
@@ -277,17 +277,16 @@ impl Diagnostic {
     }
 }
 
-/// Everything there is to say about a text: up to 100 of each severity, and how many more there
-/// were.
+/// The diagnostics of a text: up to 100 of each severity, and the number of all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Diagnostics {
     items: Vec<Diagnostic>,
-    /// How many there were of each severity.
+    /// The number of each severity.
     count: [usize; 3],
 }
 
 impl Diagnostics {
-    /// Adds one; beyond 100 of its severity it is only counted.
+    /// Adds one. Beyond 100 of its severity it is only counted.
     pub fn push(&mut self, diagnostic: Diagnostic) {
         let count = &mut self.count[diagnostic.code.severity() as usize];
         *count += 1;
@@ -296,7 +295,7 @@ impl Diagnostics {
         }
     }
 
-    /// The same, without the file's name where it is `name`.
+    /// The same diagnostics, without the file's name where it is `name`.
     #[must_use]
     pub fn without_file(mut self, name: &str) -> Self {
         for diagnostic in self.items.iter_mut().filter(|d| d.file.as_deref() == Some(name)) {
@@ -305,12 +304,12 @@ impl Diagnostics {
         self
     }
 
-    /// How many there were of one severity, those that are not kept too.
+    /// The number of one severity, including those that are not kept.
     pub fn count(&self, severity: Severity) -> usize {
         self.count[severity as usize]
     }
 
-    /// Takes all of another text's, each after `change`.
+    /// Adds all diagnostics of another text, after applying `change` to each.
     pub fn append(&mut self, other: Self, mut change: impl FnMut(&mut Diagnostic)) {
         let beyond = other.count.map(|n| n.saturating_sub(MAX_KEPT));
         for mut diagnostic in other.items {
@@ -337,13 +336,13 @@ impl Diagnostics {
         self.count(Severity::Error) > 0
     }
 
-    /// Whether there is nothing to say.
+    /// Whether there are no diagnostics.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
 
-    /// The diagnostics as text for a terminal, in colour or not, each with its line and the place
-    /// underlined.
+    /// The diagnostics as text for a terminal, with or without colour, each with its line and the
+    /// place underlined.
     pub fn render(&self, colour: bool) -> String {
         let renderer = if colour { Renderer::styled() } else { Renderer::plain() }
             .decor_style(DecorStyle::Ascii);

@@ -1,9 +1,10 @@
-//! The reference of the language in Markdown, made from the tables.
+//! The reference of the language in Markdown, generated from the tables.
 
 use core::fmt::Write as _;
 
 use crate::diagnostic::{Code, Severity};
 use crate::keyword::{Group, Keyword, TABLE};
+use crate::markdown::wrap;
 use crate::presets::PRESETS;
 
 /// The content of `docs/link-spec.md`.
@@ -17,7 +18,7 @@ pub fn reference() -> String {
     }
     presets(&mut out);
     diagnostics(&mut out);
-    out
+    wrap(&out)
 }
 
 fn keyword(out: &mut String, row: &Keyword) {
@@ -40,7 +41,7 @@ fn keyword(out: &mut String, row: &Keyword) {
 }
 
 fn presets(out: &mut String) {
-    line(out, "## Presets\n\n| name | what | up | down | figures |\n|---|---|---|---|---|");
+    line(out, "## Presets\n\n| name | link | up | down | source |\n|---|---|---|---|---|");
     for p in PRESETS {
         let names: Vec<&str> = std::iter::once(p.name).chain(p.aliases.iter().copied()).collect();
         line(
@@ -58,7 +59,10 @@ fn presets(out: &mut String) {
 }
 
 fn diagnostics(out: &mut String) {
-    line(out, "\n## Diagnostics\n\nEach has a stable name, shown in brackets.\n");
+    line(
+        out,
+        "\n## Diagnostics\n\nEach diagnostic has a stable name, which is shown in brackets.\n",
+    );
     for severity in [Severity::Error, Severity::Warning, Severity::Note] {
         let names: Vec<_> = Code::ALL
             .iter()
@@ -76,19 +80,21 @@ fn line(out: &mut String, text: &str) {
 
 const INTRODUCTION: &str = "# Link specifications
 
-<!-- Made from the tables of the crate `weir-rules`; `WEIR_UPDATE_DOCS=1 cargo test -p weir-rules` writes it anew. -->
+<!-- Generated from the tables of weir-rules: WEIR_UPDATE_DOCS=1 cargo test -p weir-rules --test it reference -->
 
-A specification describes one direction of a link in words, in any order, each at most once:
+A specification describes one direction of a link in keywords, in any order, each at most once:
 
 ```
 bw 4Mbit/s delay 20ms queue 50 loss 0.1%
 ```
 
-or in short form `RATE[/DELAY[/LOSS]]`, which words may follow: `4M/20ms`, `256k/20ms/1%`, `/20ms`, `4M/20ms queue 64KB`.
-The empty specification is a perfect link. A number and its unit may be one word or two (`20ms`, `20 ms`). Numbers are read exactly; a rate
-that is no whole number of bit/s, and a time that is no whole number of ns, is rounded to the nearest one. A name with spaces, or one that is a keyword,
-stands in quotes: `profile \"my file\"`. `#` starts a comment.
+or in the short form `RATE[/DELAY[/LOSS]]`, which keywords may follow: `4M/20ms`, `256k/20ms/1%`,
+`/20ms`, `4M/20ms queue 64KB`. The empty specification is a perfect link. A number and its unit may
+be one word or two (`20ms`, `20 ms`). Numbers are read exactly; rates are rounded to whole bit/s,
+and times to whole nanoseconds. Quote a name that contains spaces or equals a keyword:
+`profile \"my file\"`. `#` starts a comment.
 
-What happens to a packet, in this order: loss before the queue (`plr`), queue, network card (`ring`, see [device.md](device.md)), sending (`bw`, `overhead`, `profile`, `burst`), `loss`, `dup`,
-`corrupt`, then `delay` with `jitter` and `reorder`.
+A packet meets the settings in this order: loss before the queue (`plr`), queue, network card
+(`ring`, see [device.md](device.md)), transmission (`bw`, `overhead`, `profile`, `burst`), `loss`,
+`dup`, `corrupt`, then `delay` with `jitter` and `reorder`.
 ";

@@ -1,14 +1,14 @@
-//! Where the files that a text names come from. The crate opens none itself.
+//! The source of the files that a text names. The crate opens none itself.
 
 use std::collections::BTreeMap;
 use std::io;
 
-/// Where the files that a specification names are read from.
+/// The source of the files that a specification names.
 pub trait Files {
     /// The text of the file at `path`.
     ///
     /// # Errors
-    /// Whatever keeps it from being read; the message is shown to the user.
+    /// The file cannot be read; the message is shown to the user.
     fn read(&self, path: &str) -> io::Result<String>;
 
     /// The bytes of the file at `path`, for files that are not text.

@@ -17,7 +17,7 @@ pub(crate) struct Word {
     pub(crate) quoted: bool,
 }
 
-/// Cuts a text into words.
+/// Divides a text into words.
 pub(crate) fn lex(text: &str, diagnostics: &mut Diagnostics) -> Vec<Word> {
     let mut words = Vec::new();
     let mut at = 0;
@@ -46,8 +46,8 @@ pub(crate) fn lex(text: &str, diagnostics: &mut Diagnostics) -> Vec<Word> {
     words
 }
 
-/// The word as the lexers of specifications and scripts read it back: quoted when it must be.
-/// `is_keyword` tells words that mean something by themselves.
+/// The word in the form that the lexers of specifications and scripts read back: quoted if
+/// necessary. `is_keyword` says which words are keywords.
 pub(crate) fn quote(word: &str, is_keyword: impl Fn(&str) -> bool) -> String {
     let special = |c: char| c.is_whitespace() || "\"'\\$`;&|<>(){}=,".contains(c);
     let plain = !word.is_empty()

@@ -1,12 +1,13 @@
-//! Weir's command language: link specifications, presets, and the trace, profile and distribution
-//! files they name.
+//! Weir's command language: link specifications, presets, scripts, and the trace, profile and
+//! distribution files that they name; the classifier that scripts configure.
 //!
 //! A specification is a line of words such as `bw 4Mbit/s delay 20ms queue 50`, or the short form
-//! `4M/20ms`. [`check_spec`] turns it into the engine's configuration and says what is wrong with
-//! it, at the word where it is wrong. The words are rows of [`keyword::TABLE`], which also drives
-//! the reference in `docs/link-spec.md` and shell completion.
+//! `4M/20ms`. [`check_spec`] turns it into the engine's configuration and reports errors at the
+//! word that causes them. The keywords are rows of [`keyword::TABLE`], from which the parser, the
+//! canonical form, diagnostics and the reference in `docs/link-spec.md` follow.
 //!
-//! The crate reads no file and no clock: what a specification names is read through [`Files`].
+//! The crate opens no file and reads no clock: [`Files`] supplies the files that a specification
+//! names.
 
 mod aqm;
 mod check;
@@ -20,6 +21,7 @@ pub mod keyword;
 mod lex;
 mod link;
 pub mod manager;
+mod markdown;
 mod mask;
 mod parse;
 pub mod presets;

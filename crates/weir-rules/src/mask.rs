@@ -1,4 +1,4 @@
-//! Flow masks: which header bits tell flows apart, read and written.
+//! Flow masks, read and written: the header bits that tell flows apart.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -16,7 +16,7 @@ pub(crate) struct Field {
 }
 
 impl Field {
-    /// The field that `name` names; `…-ipv6` is another word for `…-ip6`.
+    /// The field with this name; `…-ipv6` is another word for `…-ip6`.
     pub(crate) fn named(name: &str) -> Option<&'static Self> {
         let name = match name {
             "src-ipv6" => "src-ip6",
@@ -36,11 +36,11 @@ impl Field {
         (self.set)(mask, bits);
     }
 
-    /// The bits that a text names; `None` when it is none or has bits outside the field.
+    /// The bits that a text names; `None` if it is no mask or has bits outside the field.
     pub(crate) fn parse(&self, text: &str) -> Option<u128> {
         let bits = if let Some(prefix) = text.strip_prefix('/') {
             let prefix = decimal(prefix).filter(|&n| n <= self.bits.into())? as u32;
-            // Shifting by the full width is no shift in Rust, but an overflow.
+            // A shift by the full width overflows.
             if prefix == 0 {
                 0
             } else {
@@ -63,7 +63,7 @@ impl Field {
     }
 }
 
-/// The mask as the parser reads it back; empty when no bit is set.
+/// The mask in the form that the parser reads; empty without any bit.
 pub(crate) fn write(mask: &FlowMask) -> String {
     if *mask == all() {
         return "all".to_owned();

@@ -133,8 +133,8 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Says so when the short form's rate has no unit and is below a kilobit per second: `4/20` is
-    /// meant as megabits.
+    /// Warns of a rate without a unit below a kilobit per second in the short form: `4/20` is meant
+    /// as megabits.
     fn doubt_bare_rate(&mut self, span: &Span, text: &str) {
         let Capacity::Constant(rate) = self.draft.spec.pipe.link.capacity else { return };
         let bare = Decimal::prefix(text).is_ok_and(|(_, unit)| unit.is_empty());
@@ -232,7 +232,7 @@ impl<'a> Parser<'a> {
         let error = match closest(&word.text, self.keywords.iter().copied()) {
             Some(meant) => error.label(format!("did you mean `{meant}`?")),
             None if presets::preset(&word.text).is_ok() => error.label("a preset").help(
-                "a preset describes both directions; it stands alone, not inside a specification",
+                "a preset describes both directions; use it alone, not inside a specification",
             ),
             None if word.text != "rate" && keyword::lookup(&word.text).is_some() => {
                 error.label("a word of queues in front of a scheduler: `queue N config sched M …`")
@@ -250,9 +250,8 @@ impl<'a> Parser<'a> {
                 .iter()
                 .any(|row| row.parameters.iter().any(|setting| setting.name == word.text)) =>
             {
-                error.label(
-                    "a setting of AQMs, which stands directly behind the name of one: `aqm NAME …`",
-                )
+                error
+                    .label("a setting of AQMs: put it directly behind the AQM's name, `aqm NAME …`")
             }
             None => match FOREIGN.iter().find(|(theirs, _)| *theirs == word.text) {
                 Some((_, ours)) => error.label(format!("netem's word; here it is `{ours}`")),
@@ -272,14 +271,14 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// Shows the place where something was given before, if that is in the same line.
+/// Shows the first place of a repeated word, if it is in the same line.
 fn with_first(error: Diagnostic, word: &Word, first: &Span, label: &str) -> Diagnostic {
     let offset = word.span.start - error.span.start.min(word.span.start);
     let shown = first.start >= offset && first.end >= offset;
     if shown { error.other(first.start - offset..first.end - offset, label) } else { error }
 }
 
-/// The parts of the short form, as places in it. The `/` of `bit/s` separates nothing.
+/// The parts of the short form, as places in it. The `/` of `bit/s` does not separate parts.
 fn short_parts(text: &str) -> Vec<Span> {
     let mut parts: Vec<Span> = Vec::new();
     let mut start = 0;
@@ -294,7 +293,8 @@ fn short_parts(text: &str) -> Vec<Span> {
     parts
 }
 
-/// A slower link was hardly meant, in bit/s: a full packet takes more than twelve seconds.
+/// A rate below this, in bit/s, is probably a mistake: a full packet takes more than twelve
+/// seconds.
 const SLOW_BPS: u64 = 1000;
 /// Errors after which the rest of a specification is not read.
 const MOST_ERRORS: usize = 20;

@@ -1,7 +1,7 @@
 //! Presets: links of well-known kinds, both directions, as specifications.
 //!
-//! Their figures are typical ones. Where a public document gives them it is named; where they are
-//! our choice, that is said.
+//! Their values are typical ones. A value from a public document names the document; the others are
+//! marked as our choice.
 
 use crate::suggest::closest;
 
@@ -14,7 +14,7 @@ pub struct Preset {
     pub aliases: &'static [&'static str],
     /// One line that says what it is.
     pub summary: &'static str,
-    /// Where the figures are from.
+    /// Where the values are from.
     pub source: &'static str,
     /// Specification of the direction from the user.
     pub up: &'static str,
@@ -35,7 +35,7 @@ pub struct UnknownPreset {
 /// The preset of a name or alias.
 ///
 /// # Errors
-/// There is none.
+/// No preset has this name.
 pub fn preset(name: &str) -> Result<&'static Preset, UnknownPreset> {
     let found = PRESETS.iter().find(|p| p.name == name || p.aliases.contains(&name));
     found.ok_or_else(|| UnknownPreset { name: name.to_owned(), meant: closest(name, names()) })
@@ -54,14 +54,14 @@ pub const PRESETS: &[Preset] = &[
         name: "dsl",
         aliases: &["adsl"],
         summary: "ADSL line, 8 Mbit/s down, 1 Mbit/s up, in ATM cells",
-        source: "Rates after ITU-T G.992.1 (1999), framing after RFC 2684 and RFC 2516; delay and queue are typical figures, chosen by us",
+        source: "Rates after ITU-T G.992.1 (1999), framing after RFC 2684 and RFC 2516; delay and queue are typical values of our choice",
         up: "bw 1Mbit/s overhead atm delay 12ms queue 64KB",
         down: "bw 8Mbit/s overhead atm delay 12ms queue 256KB",
     },
     Preset {
         name: "vdsl",
         summary: "VDSL2 line, 50 Mbit/s down, 10 Mbit/s up",
-        source: "Packet transfer mode after ITU-T G.993.2 (2006); rates, delay and queue are typical figures, chosen by us",
+        source: "Packet transfer mode after ITU-T G.993.2 (2006); rates, delay and queue are typical values of our choice",
         up: "bw 10Mbit/s overhead 26 delay 8ms queue 128KB",
         down: "bw 50Mbit/s overhead 26 delay 8ms queue 512KB",
         ..EMPTY
@@ -69,7 +69,7 @@ pub const PRESETS: &[Preset] = &[
     Preset {
         name: "cable",
         summary: "Cable modem, 100 Mbit/s down, 10 Mbit/s up",
-        source: "Accounting after CableLabs DOCSIS 3.1 MULPI; rates, delay, jitter and queue are typical figures, chosen by us",
+        source: "Accounting after CableLabs DOCSIS 3.1 MULPI; rates, delay, jitter and queue are typical values of our choice",
         up: "bw 10Mbit/s overhead docsis delay 7ms jitter 2ms queue 256KB",
         down: "bw 100Mbit/s overhead docsis delay 5ms queue 1MB",
         ..EMPTY
@@ -77,8 +77,8 @@ pub const PRESETS: &[Preset] = &[
     Preset {
         name: "fiber",
         aliases: &["ftth", "fibre"],
-        summary: "Fibre to the home, 300 Mbit/s both ways",
-        source: "Typical figures, chosen by us",
+        summary: "Fibre to the home, 300 Mbit/s in both directions",
+        source: "Typical values of our choice",
         up: "bw 300Mbit/s overhead ethernet delay 2ms queue 2MB",
         down: "bw 300Mbit/s overhead ethernet delay 2ms queue 2MB",
     },
@@ -86,15 +86,15 @@ pub const PRESETS: &[Preset] = &[
         name: "gigabit",
         aliases: &["lan"],
         summary: "Gigabit Ethernet in one building",
-        source: "Rate and framing after IEEE 802.3 (1000BASE-T); delay and queue are typical figures, chosen by us",
+        source: "Rate and framing after IEEE 802.3 (1000BASE-T); delay and queue are typical values of our choice",
         up: "bw 1Gbit/s overhead ethernet delay 100us queue 512KB",
         down: "bw 1Gbit/s overhead ethernet delay 100us queue 512KB",
     },
     Preset {
         name: "lte",
         aliases: &["4g"],
-        summary: "LTE, 12 Mbit/s both ways, 70 ms round trip",
-        source: "Rates and round trip as in WebPageTest's connectivity profile \"LTE\"; jitter and queue are typical figures, chosen by us",
+        summary: "LTE, 12 Mbit/s in both directions, 70 ms round trip",
+        source: "Rates and round trip as in WebPageTest's connectivity profile \"LTE\"; jitter and queue are typical values of our choice",
         up: "bw 12Mbit/s delay 35ms jitter 5ms normal correlation 50% queue 1MB",
         down: "bw 12Mbit/s delay 35ms jitter 5ms normal correlation 50% queue 2MB",
     },
@@ -102,7 +102,7 @@ pub const PRESETS: &[Preset] = &[
         name: "3g",
         aliases: &["umts"],
         summary: "3G, 1.6 Mbit/s down, 768 kbit/s up, 300 ms round trip",
-        source: "Rates and round trip as in WebPageTest's connectivity profile \"3G\"; jitter and queue are typical figures, chosen by us",
+        source: "Rates and round trip as in WebPageTest's connectivity profile \"3G\"; jitter and queue are typical values of our choice",
         up: "bw 768Kbit/s delay 150ms jitter 15ms normal correlation 50% queue 256KB",
         down: "bw 1.6Mbit/s delay 150ms jitter 15ms normal correlation 50% queue 512KB",
     },
@@ -110,14 +110,14 @@ pub const PRESETS: &[Preset] = &[
         name: "edge",
         aliases: &["2g"],
         summary: "EDGE, 240 kbit/s down, 200 kbit/s up, 840 ms round trip",
-        source: "Rates and round trip as in WebPageTest's connectivity profile \"Edge\"; jitter and queue are typical figures, chosen by us",
+        source: "Rates and round trip as in WebPageTest's connectivity profile \"Edge\"; jitter and queue are typical values of our choice",
         up: "bw 200Kbit/s delay 420ms jitter 40ms normal correlation 50% queue 64KB",
         down: "bw 240Kbit/s delay 420ms jitter 40ms normal correlation 50% queue 128KB",
     },
     Preset {
         name: "5g",
         summary: "5G below 6 GHz, 200 Mbit/s down, 40 Mbit/s up",
-        source: "Typical figures, chosen by us",
+        source: "Typical values of our choice",
         up: "bw 40Mbit/s delay 10ms jitter 3ms normal correlation 50% queue 2MB",
         down: "bw 200Mbit/s delay 10ms jitter 3ms normal correlation 50% queue 8MB",
         ..EMPTY
@@ -126,22 +126,22 @@ pub const PRESETS: &[Preset] = &[
         name: "satellite",
         aliases: &["geo"],
         summary: "Geostationary satellite, 25 Mbit/s down, 3 Mbit/s up, 600 ms round trip",
-        source: "Delay follows from the orbit's 35786 km, twice each way, with access time on top; rates, loss and queue are typical figures, chosen by us",
+        source: "Delay follows from the orbit's 35786 km, twice in each direction, plus access time; rates, loss and queue are typical values of our choice",
         up: "bw 3Mbit/s delay 300ms jitter 10ms queue 512KB loss 0.001",
         down: "bw 25Mbit/s delay 300ms jitter 5ms queue 4MB loss 0.001",
     },
     Preset {
         name: "leo",
         summary: "Low-orbit satellite, 100 Mbit/s down, 15 Mbit/s up, 45 ms round trip",
-        source: "Typical figures, chosen by us",
+        source: "Typical values of our choice",
         up: "bw 15Mbit/s delay 22ms jitter 6ms normal correlation 70% queue 1MB loss 0,0.0005,0.3,0.1",
         down: "bw 100Mbit/s delay 22ms jitter 6ms normal correlation 70% queue 4MB loss 0,0.0005,0.3,0.1",
         ..EMPTY
     },
     Preset {
         name: "wifi",
-        summary: "Wi-Fi near the access point, 60 Mbit/s both ways",
-        source: "Typical figures, chosen by us",
+        summary: "Wi-Fi near the access point, 60 Mbit/s in both directions",
+        source: "Typical values of our choice",
         up: "bw 60Mbit/s delay 1ms jitter 1ms pareto queue 512KB loss 0.0005",
         down: "bw 60Mbit/s delay 1ms jitter 1ms pareto queue 512KB loss 0.0005",
         ..EMPTY
@@ -149,7 +149,7 @@ pub const PRESETS: &[Preset] = &[
     Preset {
         name: "wifi-lossy",
         summary: "Wi-Fi at the edge of its range: 5 Mbit/s, late packets, bursts of loss",
-        source: "Typical figures, chosen by us",
+        source: "Typical values of our choice",
         up: "bw 5Mbit/s delay 5ms jitter 8ms pareto queue 256KB loss 0.005,0.01,0.4,0.2",
         down: "bw 5Mbit/s delay 5ms jitter 8ms pareto queue 256KB loss 0.005,0.01,0.4,0.2",
         ..EMPTY
@@ -165,7 +165,7 @@ pub const PRESETS: &[Preset] = &[
     Preset {
         name: "transatlantic",
         summary: "A gigabit path between Europe and North America, 80 ms round trip",
-        source: "Delay follows from about 8000 km of fibre at 5 us a kilometre; the rest are typical figures, chosen by us",
+        source: "Delay follows from about 8000 km of fibre at 5 us a kilometre; the rest are typical values of our choice",
         up: "bw 1Gbit/s delay 40ms queue 10MB loss 0.00001",
         down: "bw 1Gbit/s delay 40ms queue 10MB loss 0.00001",
         ..EMPTY
@@ -173,7 +173,7 @@ pub const PRESETS: &[Preset] = &[
     Preset {
         name: "datacenter",
         summary: "Two machines in a data centre, 25 Gbit/s",
-        source: "Rate and framing after IEEE 802.3by (2016); delay and queue are typical figures, chosen by us",
+        source: "Rate and framing after IEEE 802.3by (2016); delay and queue are typical values of our choice",
         up: "bw 25Gbit/s overhead ethernet delay 20us queue 1MB",
         down: "bw 25Gbit/s overhead ethernet delay 20us queue 1MB",
         ..EMPTY

@@ -45,7 +45,7 @@ fn keyword(row: &Keyword, spec: &LinkSpec) -> Option<String> {
     Some(if argument.is_empty() { row.name.to_owned() } else { format!("{} {argument}", row.name) })
 }
 
-/// The name of a file as one word that means nothing else.
+/// The name of a file in a form that is read as a name everywhere.
 fn file(name: &str) -> String {
     // `IN`, `OUT` and `expire` end a specification inside `netconfig`.
     let ends = |word: &str| {
@@ -53,7 +53,7 @@ fn file(name: &str) -> String {
             .iter()
             .any(|end| word.eq_ignore_ascii_case(end))
     };
-    // Behind a scheduler's type, its settings may stand anywhere.
+    // Behind a scheduler's type, its settings may be anywhere.
     let sets = |word: &str| {
         sched::TABLE
             .iter()

@@ -1,8 +1,8 @@
 //! dummynet's air-time profile files.
 //!
-//! Lines of `key value`: `name`, `bw`, `loss-level` (0 to 1, default 1: no loss), `samples`
-//! (default 100), in any order and case; then a header `delay prob` or `prob delay`, then at least
-//! two points, delays in ms. `#` starts a comment.
+//! A file has lines of `key value` in any order and case: `name`, `bw`, `loss-level` (0 to 1,
+//! default 1: no loss) and `samples` (default 100). A header `delay prob` or `prob delay` and at
+//! least two points follow, with delays in ms. `#` starts a comment.
 
 use weir_core::link::{DEFAULT_SAMPLES, MAX_SAMPLES, Profile};
 use weir_core::units::{Nanos, Probability, Rate};
@@ -16,7 +16,7 @@ use crate::suggest::closest;
 pub struct ProfileFile {
     /// The distribution of extra air-time.
     pub profile: Profile,
-    /// The rate that the file gives, if it does.
+    /// The file's rate, if it has one.
     pub rate: Option<Rate>,
 }
 
@@ -52,7 +52,7 @@ struct Reader<'a> {
     rate: Option<Rate>,
     loss_level: Option<Probability>,
     samples: Option<usize>,
-    /// Whether the delay stands first.
+    /// Whether the delay is the first column.
     header: Option<bool>,
     points: Vec<(Probability, Nanos)>,
 }
@@ -98,7 +98,7 @@ impl Reader<'_> {
         let is_number = first.starts_with(|c: char| c.is_ascii_digit() || ".-".contains(c));
         let Some(delay_first) = self.header.filter(|_| is_number) else {
             if is_number {
-                let error = self.error(first, "a point stands before the header").label("a point");
+                let error = self.error(first, "a point comes before the header").label("a point");
                 return Err(error
                     .help("a line `delay prob` or `prob delay` comes before the points")
                     .into());

@@ -1,8 +1,8 @@
-//! A rule of the classifier, as checked text: what a packet must be, and what then becomes of it.
+//! A rule of the classifier, as checked text: what a packet must be, and the action for it.
 //!
 //! This is the common form between the parser, the printer and the classifier. Everything in it is
-//! valid by itself: numbers are in range and masks fit. Whether the pipe, table or rule that it
-//! names exists is decided where all rules are known.
+//! valid on its own: numbers are in range and masks fit. Whether the pipe, table or rule that it
+//! names exists is checked where all rules are known.
 
 use std::sync::Arc;
 
@@ -11,20 +11,20 @@ use weir_core::units::Probability;
 /// A name of a table, an interface or a state.
 pub type Name = Arc<str>;
 
-/// A rule. It matches when `probability` says so and every clause of `body` holds.
+/// A rule. It matches with its `probability`, and only if every clause of `body` holds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rule {
-    /// 1 to 65534; 0 until a number is given out.
+    /// 1 to 65534; 0 until a number is assigned.
     pub number: u16,
     /// Set, 0 to 31.
     pub set: u8,
-    /// How often a packet that fits matches; `None` is always.
+    /// Probability with which a fitting packet matches; `None` for always.
     pub probability: Option<Probability>,
-    /// What becomes of a packet that matches.
+    /// Action for a packet that matches.
     pub action: RuleAction,
-    /// Tag that a matching packet gets.
+    /// Tag that is added to a matching packet.
     pub tag: Option<Target>,
-    /// Tag that a matching packet loses.
+    /// Tag that is removed from a matching packet.
     pub untag: Option<Target>,
     /// Matches are written to the log.
     pub log: bool,
@@ -34,37 +34,37 @@ pub struct Rule {
     pub comment: Option<Arc<str>>,
 }
 
-/// What becomes of a packet.
+/// The action of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RuleAction {
-    /// It passes; no further rule is looked at.
+    /// The packet passes; the search ends.
     Allow,
-    /// It is dropped.
+    /// The packet is dropped.
     Deny,
-    /// It is counted; the next rule is looked at.
+    /// The packet is counted; the search continues.
     Count,
-    /// It goes through a pipe.
+    /// The packet goes through a pipe.
     Pipe(Target),
-    /// It goes into a queue.
+    /// The packet goes into a queue.
     Queue(Target),
-    /// The search goes on at the first rule with this number or a larger one.
+    /// The search continues at the first rule with this number or a larger one.
     SkipTo(Target),
     /// The same, and `return` comes back behind this rule.
     Call(Target),
-    /// The search goes on behind the last `call`; without one, at the next rule.
+    /// The search continues behind the last `call`; without one, at the next rule.
     Return,
-    /// Its DSCP is rewritten; the next rule is looked at.
+    /// The packet's DSCP is rewritten; the search continues.
     SetDscp(Target),
-    /// The dynamic rules are looked at, of this name or the default one.
+    /// The dynamic rules with this name, or the default one, are checked.
     CheckState(Option<Name>),
 }
 
-/// A number, or the value that the rule's table look-up found.
+/// A number, or the result of the rule's table look-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     /// A number.
     Number(u16),
-    /// The value of the last table look-up of the rule that matched. Without one the rule does not
+    /// The result of the last table look-up of the rule that matched. Without one the rule does not
     /// match.
     TableArg,
 }
@@ -76,14 +76,14 @@ pub struct Clause(pub Vec<Term>);
 /// A test or its negation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Term {
-    /// Holds when the test does not.
+    /// Whether the test must fail.
     pub not: bool,
     /// The test.
     pub test: Test,
 }
 
-/// A test on a packet. A packet that lacks what is tested (ports of a later fragment, TCP flags of
-/// UDP) does not pass it.
+/// A test on a packet. A packet without the tested field (ports of a later fragment, TCP flags of
+/// UDP) fails it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Test {
     /// IPv4 (`ip4`, `ipv4`, `ipversion 4`).
@@ -100,18 +100,19 @@ pub enum Test {
     SrcPort(Vec<Span16>),
     /// Destination port in one of these spans.
     DstPort(Vec<Span16>),
-    /// The packet is coming in.
+    /// The packet comes in.
     In,
-    /// The packet is going out.
+    /// The packet goes out.
     Out,
-    /// The interface it came in by, for a packet coming in; the one it goes out by, for one going
-    /// out.
+    /// The interface through which it came in, for a packet that comes in; the one through which it
+    /// goes out, for a packet that goes out.
     Via(Interface),
-    /// The interface it came in by.
+    /// The interface through which it came in.
     Recv(Interface),
-    /// The interface it goes out by; fails for a packet coming in.
+    /// The interface through which it goes out; fails for a packet that comes in.
     Xmit(Interface),
-    /// The packet is looked at as a frame, with its link-layer header. All of Weir's packets are.
+    /// Rules see the packet as a frame with its link-layer header. All of Weir's packets are
+    /// frames.
     Layer2,
     /// The packet goes over a bridge.
     Bridged,
@@ -132,7 +133,7 @@ pub enum Test {
     IpId(Vec<Span16>),
     /// TTL or hop limit.
     IpTtl(Vec<Span16>),
-    /// The IPv4 TOS byte: bits that must be set, and bits that must not.
+    /// The IPv4 TOS byte: bits that must be set, and bits that must be clear.
     IpTos {
         /// Bits that must be 1.
         set: u8,
@@ -145,18 +146,18 @@ pub enum Test {
     Dscp(u64),
     /// A fragment: any (`frag`), or with these bits of the fragment field.
     Fragment(FragmentMatch),
-    /// IPv4 options that must be and must not be there, by [`IP_OPTIONS`]'s bits.
+    /// IPv4 options that must be present and absent, by the bits of [`IP_OPTIONS`].
     IpOptions {
-        /// Options that must be there.
+        /// Options that must be present.
         set: u8,
-        /// Options that must not.
+        /// Options that must be absent.
         clear: u8,
     },
     /// ICMP types: bit n allows type n, 0 to 63.
     IcmpTypes(u64),
     /// ICMPv6 types: bit n of word n/64 allows type n.
     Icmp6Types([u64; 4]),
-    /// IPv6 extension headers that must be there, by [`EXT6_HEADERS`]'s bits; any of them.
+    /// IPv6 extension headers, by the bits of [`EXT6_HEADERS`]; one of them must be present.
     Ext6Header(u8),
     /// IPv6 flow label in this list.
     FlowId(Vec<u32>),
@@ -177,17 +178,17 @@ pub enum Test {
     TcpWindow(Vec<Span16>),
     /// TCP maximum segment size option.
     TcpMss(Vec<Span16>),
-    /// TCP options, by [`TCP_OPTIONS`]'s bits.
+    /// TCP options, by the bits of [`TCP_OPTIONS`].
     TcpOptions {
-        /// Options that must be there.
+        /// Options that must be present.
         set: u8,
-        /// Options that must not.
+        /// Options that must be absent.
         clear: u8,
     },
     /// TCP payload bytes.
     TcpDataLength(Vec<Span16>),
-    /// Carries one of these tags; with no span, any of the tags (`tagged tablearg` is not
-    /// accepted).
+    /// The packet carries one of these tags; without spans, any tag. `tagged tablearg` is not
+    /// accepted.
     Tagged(Vec<Span16>),
     /// A field looked up in a table.
     Lookup {
@@ -198,33 +199,33 @@ pub enum Test {
     },
     /// The packet's flow looked up in a table of type `flow`.
     Flow(TableMatch),
-    /// Dynamic rules are looked at; when nothing is found and the rule matches, one is made for the
-    /// packet's flow, both directions.
+    /// Dynamic rules are checked; if none is found and the rule matches, one is created for the
+    /// packet's flow, in both directions.
     KeepState(Option<Name>),
-    /// The same, but only for so many flows at once with these fields in common: a flow too many is
+    /// The same, but only for a limited number of flows that share these fields; further flows are
     /// denied.
     Limit {
-        /// Fields in common.
+        /// Shared fields.
         mask: LimitMask,
         /// Most flows, or the table's value.
         most: Target,
         /// Name of the states.
         name: Option<Name>,
     },
-    /// A dynamic rule is made, but none is looked at.
+    /// A dynamic rule is created, but none is checked.
     RecordState(Option<Name>),
 }
 
 /// An address or a set of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
-    /// Any.
+    /// Any address.
     Any,
-    /// An address of the machine that the rules stand for.
+    /// An address of the machine on which the rules apply.
     Me,
     /// An IPv6 address of it.
     Me6,
-    /// IPv4 addresses whose bits under the mask are these; the mask need not be a prefix.
+    /// IPv4 addresses with these bits under the mask; the mask need not be a prefix.
     V4 {
         /// The bits, already under the mask.
         address: u32,
@@ -252,13 +253,13 @@ pub enum Address {
 /// A table, and the value that an entry must have.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TableMatch {
-    /// Its name; a numbered table has the number's digits.
+    /// Its name; the name of a numbered table is the number.
     pub table: Name,
-    /// The value that is wanted; `None` takes any.
+    /// The wanted value; `None` accepts any.
     pub value: Option<u32>,
 }
 
-/// A field that `lookup` takes to a table.
+/// A field that `lookup` looks up in a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LookupField {
     /// Source address.
@@ -290,22 +291,22 @@ impl Span16 {
     }
 }
 
-/// Which interface.
+/// A set of interfaces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Interface {
-    /// Any (`any`); fails where there is none.
+    /// Any interface (`any`); fails without one.
     Any,
-    /// By name; `*` and `?` are wildcards.
+    /// By name, with the wildcards `*` and `?`.
     Name(Name),
-    /// That has this IPv4 address.
+    /// The interface with this IPv4 address.
     V4(u32),
-    /// That has this IPv6 address.
+    /// The interface with this IPv6 address.
     V6(u128),
     /// Found by name in a table of type `iface`.
     Table(TableMatch),
 }
 
-/// A MAC address under a mask, both in the low 48 bits; the default is any.
+/// A MAC address under a mask, both in the low 48 bits; the default matches any.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MacMatch {
     /// The bits, already under the mask.
@@ -314,21 +315,21 @@ pub struct MacMatch {
     pub mask: u64,
 }
 
-/// Which fragments.
+/// A set of fragments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FragmentMatch {
-    /// Fragments but the first: what `frag` has always meant.
+    /// All fragments except the first: the traditional meaning of `frag`.
     Later,
     /// By flags: bit 0 `df`, 1 `mf`, 2 `rf`, 3 `offset`.
     Flags {
         /// Flags that must be set.
         set: u8,
-        /// Flags that must not.
+        /// Flags that must be clear.
         clear: u8,
     },
 }
 
-/// The fields that flows under one `limit` have in common.
+/// The fields that flows under one `limit` share.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LimitMask {
     /// Source address.
@@ -347,9 +348,9 @@ pub const IP_OPTIONS: [&str; 4] = ["ssrr", "lsrr", "rr", "ts"];
 pub const EXT6_HEADERS: [&str; 7] = ["frag", "hopopt", "route", "dstopt", "ah", "esp", "rthdr0"];
 /// Names of the TCP options, from bit 0 up.
 pub const TCP_OPTIONS: [&str; 5] = ["mss", "window", "sack", "ts", "cc"];
-/// The number of the rule that is always there.
+/// The number of the default rule, which always exists.
 pub const DEFAULT_RULE: u16 = 65_535;
-/// Sets of rules.
+/// Number of sets of rules.
 pub const SETS: u8 = 32;
-/// The set that `flush` leaves alone.
+/// The set that `flush` does not delete.
 pub const KEPT_SET: u8 = 31;

@@ -1,4 +1,4 @@
-//! Reads a specification: the parser finds the keywords, the checks decide what they mean together.
+//! Reads a specification: the parser reads each keyword, the checks decide what they mean together.
 
 use crate::check;
 use crate::diagnostic::Diagnostics;
@@ -15,14 +15,14 @@ pub struct Checked {
     pub diagnostics: Diagnostics,
 }
 
-/// Reads a specification and keeps what there is to say about it: warnings and notes even when it
-/// is accepted.
+/// Reads a specification, and returns its diagnostics too: warnings and notes even when it is
+/// accepted.
 ///
 /// An empty text is a perfect link.
 pub fn check_spec(text: &str, files: &dyn Files) -> Checked {
     let mut diagnostics = Diagnostics::default();
     let raw = parse::parse(text, &mut diagnostics);
-    // What could not be read is missing from the settings; judging the rest would blame the wrong
+    // A value that could not be read is missing from the draft; checks would report the wrong
     // words.
     let spec =
         (!diagnostics.has_errors()).then(|| check::build(raw, text, files, &mut diagnostics));
@@ -30,10 +30,10 @@ pub fn check_spec(text: &str, files: &dyn Files) -> Checked {
     Checked { spec, diagnostics }
 }
 
-/// Reads a specification. [`check_spec`] gives warnings and notes too.
+/// Reads a specification. [`check_spec`] returns warnings and notes too.
 ///
 /// # Errors
-/// Everything that is wrong with the text or the files it names.
+/// The errors in the text or in the files it names.
 pub fn parse_spec(text: &str, files: &dyn Files) -> Result<LinkSpec, Diagnostics> {
     let Checked { spec, diagnostics } = check_spec(text, files);
     spec.ok_or(diagnostics)

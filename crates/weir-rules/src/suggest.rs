@@ -1,6 +1,6 @@
 //! "Did you mean": the closest of the words that are allowed.
 
-/// The candidate closest to `word`, if one is close enough to be a likely slip: at most a third of
+/// The candidate closest to `word`, if it is close enough to be a likely typo: at most a third of
 /// the letters differ.
 pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word = word.to_lowercase();
@@ -36,7 +36,7 @@ fn distance(a: &str, b: &str) -> usize {
     last[b.len()]
 }
 
-/// Longer words are no slips of ours.
+/// Longer words are not typos of known ones.
 const LONGEST: usize = 40;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Tables: what rules look addresses, interfaces, numbers and flows up in.
+//! Tables, in which rules look up addresses, interfaces, numbers and flows.
 
 use std::collections::BTreeMap;
 
@@ -7,20 +7,20 @@ use crate::rule::Name;
 /// A table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Table {
-    /// What its keys are.
+    /// The type of its keys.
     pub kind: TableKind,
-    /// Refuses changes.
+    /// Whether it refuses changes.
     pub locked: bool,
-    /// Most entries; `None` is only bounded by memory.
+    /// Most entries; `None` for no limit but memory.
     pub limit: Option<u32>,
-    /// Entries. A value that was not given is 0.
+    /// Entries. A value that is not given is 0.
     pub entries: BTreeMap<TableKey, u32>,
 }
 
-/// What a table's keys are.
+/// The type of a table's keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum TableKind {
-    /// Prefixes; the longest that holds an address wins.
+    /// Prefixes; the longest that contains an address is found.
     #[default]
     Address,
     /// Names of interfaces.
@@ -67,7 +67,7 @@ pub enum TableKey {
     Interface(Name),
     /// A number.
     Number(u32),
-    /// A flow; fields that the table does not use are 0. IPv4 addresses stand in the low 32 bits.
+    /// A flow; fields that the table does not use are 0. IPv4 addresses are in the low 32 bits.
     Flow {
         /// Whether the addresses are IPv6.
         ipv6: bool,

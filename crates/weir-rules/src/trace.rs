@@ -1,11 +1,11 @@
-//! Files of change over time: Mahimahi's traces and tables of rate, delay and loss.
+//! Files with changes over time: Mahimahi's traces, and tables of rate, delay and loss.
 //!
-//! A table is comma separated with a header: `time`, and any of `rate`, `delay`, `loss`. A header
-//! may carry a unit after `_` (`time_ms`, `rate_mbit`, `delay_us`); without one, times are in
+//! A table is comma-separated with a header: `time`, and any of `rate`, `delay`, `loss`. A header
+//! may carry a unit after `_` (`time_ms`, `rate_mbit`, `delay_us`). Without one, times are in
 //! seconds, delays in milliseconds and rates in bit/s unless a value has a unit itself. An empty
-//! cell keeps what was there. A rate of 0 is an outage: it is taken as 1 bit/s, since a packet on
-//! the wire goes on at the next rate. When a table repeats, its last row holds as long as the one
-//! before it, or ends the period if it has nothing but a time.
+//! cell keeps the previous value. A rate of 0 is an outage and becomes 1 bit/s, because a packet on
+//! the wire continues at the next rate. When a table repeats, its last row holds as long as the one
+//! before it, or only ends the period if it has nothing but a time.
 
 use weir_core::config::Capacity;
 use weir_core::link::{Schedule, ScheduleError, Step, Trace, TraceError};
@@ -25,7 +25,7 @@ pub struct Table {
     pub outage: Option<Box<Diagnostic>>,
 }
 
-/// Reads a Mahimahi trace: one time in ms a line, ascending. `#` starts a comment.
+/// Reads a Mahimahi trace: one time in ms per line, ascending. `#` starts a comment.
 ///
 /// # Errors
 /// A line that is no time, times that go backwards, or a trace without duration.
@@ -59,7 +59,7 @@ pub fn parse_mahimahi(text: &str, name: &str) -> Result<Trace, Box<Diagnostic>> 
     })
 }
 
-/// Reads a table; `repeats` makes it begin again after its end.
+/// Reads a table. With `repeats` it starts again after its end.
 ///
 /// # Errors
 /// An unknown column, a cell that is not understood, times that do not ascend, or a table without
@@ -241,7 +241,7 @@ impl<'a> File<'a> {
         }
     }
 
-    /// The time after which the table begins again.
+    /// The time after which the table starts again.
     fn period(self, rows: &mut Vec<(Nanos, Step)>, last: &str) -> Result<Nanos, Box<Diagnostic>> {
         if let [_, .., (end, step)] = rows.as_slice()
             && *step == Step::default()
@@ -309,9 +309,9 @@ fn shorten(text: &str) -> String {
 
 /// Columns of a table.
 const COLUMNS: [&str; 4] = ["time", "rate", "delay", "loss"];
-/// What a table looks like.
+/// The expected form of a table.
 const HELP: &str = "a table begins with a header such as `time,rate` or `time_ms,rate_mbit,delay_ms,loss`, and has a row for each change";
-/// The rate of an outage: so low that nothing leaves, and above the zero that means no limit.
+/// The rate of an outage: so low that no packet departs, but above zero, which means no limit.
 const OUTAGE: Rate = match Rate::new(1) {
     Some(rate) => rate,
     None => panic!("1 bit/s is a rate"),

@@ -1,4 +1,4 @@
-//! The compiled ruleset: how it is made and changed. How it is used is in [`super::run`].
+//! The compiled ruleset: how it is built and changed. [`super::run`] applies it to packets.
 
 use std::sync::Arc;
 
@@ -12,17 +12,17 @@ use crate::ruleset::{Entry, Ruleset};
 use crate::table::TableKey;
 
 /// A ruleset, compiled for a place. It does not change; a changed ruleset is another classifier,
-/// which shares with this one what is the same.
+/// which shares the unchanged parts with this one.
 #[derive(Clone, Debug)]
 pub struct Classifier {
     rules: Arc<Rules>,
     tables: Tables,
 }
 
-/// All that depends on rules and not on the entries of tables.
+/// The part that depends on rules, but not on the entries of tables.
 #[derive(Debug)]
 struct Rules {
-    /// What it was compiled from.
+    /// Its source.
     source: Arc<Vec<Entry>>,
     enabled_sets: u32,
     one_pass: bool,
@@ -69,9 +69,9 @@ impl Classifier {
         Self { rules: Arc::new(rules), tables }
     }
 
-    /// The classifier for this ruleset as it is now, in the same place. What has not changed since
-    /// this one was compiled is taken over: the programs if no rule or set has, and each table that
-    /// has not.
+    /// The classifier for the current state of this ruleset, in the same place. It reuses the parts
+    /// that have not changed since: the programs if no rule or set has changed, and each unchanged
+    /// table.
     pub fn recompile(&self, ruleset: &Ruleset) -> Self {
         let rules = &self.rules;
         let same_rules = Arc::ptr_eq(&rules.source, &ruleset.rules)
@@ -84,17 +84,17 @@ impl Classifier {
         new
     }
 
-    /// The classifier after entries of one table were added, removed or given other values, and
-    /// nothing else has changed. The cost is that of the entries, not of the table. `ruleset` has
-    /// the table as it is now.
+    /// The classifier after entries of one table were added, removed or changed, and nothing else.
+    /// The cost depends on the number of entries, not on the size of the table. `ruleset` has the
+    /// current table.
     pub fn update_table(&self, ruleset: &Ruleset, table: &Name, keys: &[TableKey]) -> Self {
         let mut new = self.clone();
         new.tables.update(table, keys, ruleset, &self.rules.place);
         new
     }
 
-    /// Says what becomes of a packet, and counts it at the rules that matched. `from` is where a
-    /// verdict said that the search goes on; `None` starts at the first rule.
+    /// Decides about a packet, and counts it at the rules that matched. `from` is the place at
+    /// which the search continues after an earlier verdict; `None` starts at the first rule.
     #[inline]
     pub fn classify(
         &self,
@@ -106,8 +106,9 @@ impl Classifier {
         self.classify_train(state, packet, from, 1, bytes)
     }
 
-    /// The same for an offload train of `packets` wire packets with `bytes` network-layer bytes in
-    /// all, which are treated alike. Where [`Self::needs_each_segment`] says so, they may not be.
+    /// Decides about an offload train of `packets` wire packets with `bytes` network-layer bytes in
+    /// all, which get the same verdict. [`Self::needs_each_segment`] says where that is not
+    /// allowed.
     pub fn classify_train(
         &self,
         state: &mut State,
@@ -120,18 +121,18 @@ impl Classifier {
         super::run::run(self, state, packet, from, (packets, bytes))
     }
 
-    /// Whether packets of one offload train may be treated differently, so that each needs a
-    /// verdict of its own: rules draw, or look at lengths, sequence numbers or flags.
+    /// Whether packets of one offload train may get different verdicts, because rules draw random
+    /// numbers or test lengths, sequence numbers or flags.
     pub fn needs_each_segment(&self) -> bool {
         self.rules.each_segment
     }
 
-    /// Whether any rule looks at the packet's flow key.
+    /// Whether any rule tests the packet's flow key.
     pub fn needs_key(&self) -> bool {
         self.rules.key
     }
 
-    /// Whether any rule gives, takes or looks at tags.
+    /// Whether any rule sets, removes or tests tags.
     pub fn needs_tags(&self) -> bool {
         self.rules.tags
     }
@@ -162,7 +163,8 @@ impl Classifier {
         }
     }
 
-    /// Where the rule with this number and identity is; else the first rule with a larger number.
+    /// The position of the rule with this number and identity, or else of the first rule with a
+    /// larger number.
     pub(super) fn find(&self, number: u16, id: u32) -> Result<u32, u32> {
         let heads = &self.rules.heads;
         let first = heads.partition_point(|head| head.number < number);
@@ -173,7 +175,7 @@ impl Classifier {
         }
     }
 
-    /// Whether there is a rule with this identity.
+    /// Whether a rule with this identity exists.
     pub(super) fn has_rule(&self, number: u16, id: u32) -> bool {
         self.find(number, id).is_ok()
     }
@@ -192,8 +194,7 @@ fn code(pass: &super::Pass) -> u64 {
 fn differs_in_train(test: &Test) -> bool {
     match test {
         Test::IpLength(_) | Test::IpId(_) | Test::TcpSeq(_) | Test::TcpDataLength(_) => true,
-        // Only the last one ends the stream or pushes it; only the first says that the window was
-        // reduced.
+        // Only the last packet has FIN or PSH; only the first has CWR.
         Test::TcpFlags { set, clear } => (set | clear) & (1 | 8 | 0x80) != 0,
         _ => false,
     }

@@ -1,4 +1,4 @@
-//! Rules to programs.
+//! Compiles rules to programs.
 
 use super::Pass;
 use super::index::Index;
@@ -82,8 +82,8 @@ fn keep(test: &Test) -> Option<Keep> {
     }
 }
 
-/// Whether a rule looks at frames of any kind. Only a rule about the link layer does, and only if
-/// it asks for nothing of IP; `from any to any` asks for nothing.
+/// Whether a rule matches frames of any kind. Only a rule about the link layer does, and only if it
+/// demands nothing of IP; `from any to any` demands nothing.
 fn takes_frames(rule: &Rule) -> bool {
     let about_link = |test: &Test| {
         matches!(test, Test::Layer2 | Test::Mac { .. } | Test::MacType(_) | Test::Vlan(_))
@@ -102,7 +102,7 @@ fn takes_frames(rule: &Rule) -> bool {
     terms(rule).any(about_link) && !terms(rule).any(about_ip)
 }
 
-/// Whether a rule is about packets that leave.
+/// Whether a rule is only about departing packets.
 fn outwards(rule: &Rule) -> bool {
     rule.body.iter().flat_map(|clause| &clause.0).any(|term| match term.test {
         Test::Out | Test::Xmit(_) => !term.not,
@@ -111,13 +111,13 @@ fn outwards(rule: &Rule) -> bool {
     })
 }
 
-/// What a term comes to in the pass that a program is for.
+/// The value of a term in the pass of the program.
 enum Folded {
     Known(bool),
     Open(Check),
 }
 
-/// Makes the program for one pass, or for any.
+/// Compiles the program for one pass, or for any.
 pub(super) struct Compiler<'a> {
     place: &'a Place,
     tables: &'a Tables,
@@ -126,7 +126,7 @@ pub(super) struct Compiler<'a> {
 }
 
 impl<'a> Compiler<'a> {
-    /// The program for `pass`; `None` is for any.
+    /// The program for `pass`; `None` means any pass.
     pub(super) fn run(
         ruleset: &Ruleset,
         place: &'a Place,
@@ -165,14 +165,14 @@ impl<'a> Compiler<'a> {
         self.program.numbers.push(rule.number);
     }
 
-    /// Adds a clause; `false` when it cannot hold.
+    /// Adds a clause. Returns `false` if it cannot hold.
     fn clause(&mut self, clause: &Clause) -> bool {
         let first = self.program.ops.len();
         for term in &clause.0 {
             match self.fold(&term.test) {
                 Folded::Known(known) if known == term.not => {}
                 Folded::Known(_) => {
-                    // What stands before may still be looked up for its value.
+                    // An earlier term may still be looked up for its value.
                     if self.program.ops.len() > first {
                         self.program.ops.push(Op { check: Check::Always, not: false, last: true });
                     }
@@ -244,7 +244,7 @@ impl<'a> Compiler<'a> {
     fn addresses(&mut self, side: Side, list: &[Address]) -> Folded {
         let mut checks = Vec::new();
         let (mut v4, mut v6) = (Vec::new(), Vec::new());
-        // A table's value counts where it is found, so that such a list keeps its order.
+        // The value of a table counts at its place in the list, so such a list keeps its order.
         let gather = list.len() > FEW_ADDRESSES
             && !list.iter().any(|address| matches!(address, Address::Table(_)));
         for address in list {
@@ -319,12 +319,12 @@ fn put<T>(list: &mut Vec<T>, item: T) -> u32 {
     (list.len() - 1) as u32
 }
 
-/// Whether any rule that is on has such a test.
+/// Whether any enabled rule has such a test.
 pub(super) fn any_test(ruleset: &Ruleset, wanted: impl Fn(&Test) -> bool) -> bool {
     enabled(ruleset).any(|rule| terms(rule).any(&wanted))
 }
 
-/// The rules that are on.
+/// The rules in enabled sets.
 pub(super) fn enabled(ruleset: &Ruleset) -> impl Iterator<Item = &Rule> {
     ruleset
         .rules
@@ -333,7 +333,7 @@ pub(super) fn enabled(ruleset: &Ruleset) -> impl Iterator<Item = &Rule> {
         .filter(|rule| ruleset.enabled_sets >> rule.set & 1 == 1)
 }
 
-/// Whether a rule's action or tags take a value that a look-up finds.
+/// The argument of a rule's action or tags, which may be the value of a look-up.
 pub(super) fn argument(target: Target, found: Option<u32>) -> Option<u32> {
     match target {
         Target::Number(number) => Some(number.into()),
@@ -341,5 +341,5 @@ pub(super) fn argument(target: Target, found: Option<u32>) -> Option<u32> {
     }
 }
 
-/// More addresses than this in a list are looked up together.
+/// Lists of more addresses are compiled to one look-up.
 const FEW_ADDRESSES: usize = 6;

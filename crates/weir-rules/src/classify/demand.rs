@@ -1,10 +1,10 @@
-//! What a step demands of single fields: the part of its tests by which an [index](super::index)
+//! The demands of a step on single fields: the part of its tests by which an [index](super::index)
 //! can file it.
 
 use super::program::{Check, Op, Program, Step};
 use super::view::Side;
 
-/// A field that steps are filed by.
+/// A field by which steps are filed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Field {
     Address(Side),
@@ -13,7 +13,7 @@ pub(super) enum Field {
 }
 
 impl Field {
-    /// All of them. Among equals the first is taken.
+    /// All fields. Among equally good ones the first is used.
     pub(super) const ALL: [Self; 5] = [
         Self::Address(Side::Dst),
         Self::Address(Side::Src),
@@ -23,7 +23,7 @@ impl Field {
     ];
 }
 
-/// Values of a field of which a packet must have one to match.
+/// Values of a field; a packet must have one of them to match.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Demand {
     /// Prefixes of both IP versions: address and length.
@@ -42,7 +42,7 @@ impl Demand {
         }
     }
 
-    /// Takes in the values of another demand on the same field, of which one suffices.
+    /// Adds the values of an alternative demand on the same field.
     fn or(&mut self, other: Self) -> bool {
         match (self, other) {
             (Self::Address(side, v4, v6), Self::Address(other, more4, more6)) if *side == other => {
@@ -63,8 +63,8 @@ impl Demand {
     }
 }
 
-/// What a step demands, at most one demand a field. A step that looks at dynamic rules first is met
-/// by every packet and demands nothing.
+/// The demands of a step, at most one per field. A step that checks dynamic rules first can match
+/// every packet and demands nothing.
 pub(super) fn demands(program: &Program, step: &Step) -> Vec<Demand> {
     let mut all: Vec<Demand> = Vec::new();
     if step.probes {
@@ -85,7 +85,7 @@ fn of_clause(program: &Program, clause: &[Op]) -> Option<Demand> {
     any_of(clause.iter().map(|op| if op.not { None } else { of_check(program, op.check) }))
 }
 
-/// The demand of alternatives; none where one of them has none or another field.
+/// The demand of alternatives; `None` if one of them has none or is on another field.
 fn any_of(mut alternatives: impl Iterator<Item = Option<Demand>>) -> Option<Demand> {
     let mut demand = alternatives.next()??;
     alternatives.all(|other| other.is_some_and(|other| demand.or(other))).then_some(demand)
@@ -115,5 +115,5 @@ fn of_check(program: &Program, check: Check) -> Option<Demand> {
     }
 }
 
-/// Most prefixes that a step is filed under.
+/// Most prefixes under which a step is filed.
 const MOST_VALUES: usize = 16;

@@ -1,14 +1,14 @@
 //! Dynamic rules: flows that `keep-state`, `limit` and `record-state` remember, in both directions.
 //!
 //! # Model
-//! A flow is two ends and a protocol. An entry belongs to the rule that made it; a packet of the
-//! flow, in either direction, is treated as if that rule had matched. An entry lives from its last
-//! packet on for a time that depends on the protocol and, for TCP, on what both ends have said; the
-//! times are those of ipfw. No keep-alive packets are sent.
+//! A flow consists of two ends and a protocol. An entry belongs to the rule that created it. A
+//! packet of the flow, in either direction, is treated as if that rule had matched. An entry's
+//! lifetime starts again with each packet. It depends on the protocol and, for TCP, on the flags
+//! that both ends have sent; the values are those of ipfw. No keep-alive packets are sent.
 //!
 //! # Bounds
-//! There are at most [`MOST`] entries. A flow too many is refused, and counted. Entries that have
-//! outlived their time are removed by whoever comes next.
+//! There are at most [`MOST`] entries. Further flows are refused and counted. The next packet that
+//! needs the table removes expired entries.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -23,9 +23,9 @@ use crate::rule::{LimitMask, Name};
 #[derive(Debug, Default)]
 pub struct Dynamic {
     flows: HashMap<Ends, Vec<Flow>>,
-    /// How many entries each `limit` has, by rule and by what its flows have in common.
+    /// The number of entries of each `limit`, by rule and by the fields that its flows share.
     limits: HashMap<LimitKey, u32>,
-    /// When to look at an entry again: at or before the end of its life.
+    /// When to check an entry again: at or before the end of its life.
     due: BinaryHeap<Reverse<(Nanos, u64, Ends)>>,
     entries: usize,
     made: u64,
@@ -35,21 +35,21 @@ pub struct Dynamic {
 /// One dynamic rule, as it is listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DynamicEntry {
-    /// Number of the rule that made it.
+    /// Number of the rule that created it.
     pub number: u16,
     /// Identity of that rule.
     pub id: u32,
-    /// The flow, as its first packet had it.
+    /// The flow, with the direction of its first packet.
     pub key: FlowKey,
     /// Name of the states; `None` is the default one.
     pub name: Option<Name>,
-    /// Made by `limit`.
+    /// Created by `limit`.
     pub limited: bool,
     /// Packets, both directions.
     pub packets: u64,
     /// Their network-layer bytes.
     pub bytes: u64,
-    /// When it ends if nothing more comes.
+    /// When it expires without further packets.
     pub expires: Nanos,
 }
 
@@ -61,7 +61,7 @@ pub(super) struct Parent {
     pub(super) argument: Option<u32>,
 }
 
-/// A flow, whichever way it goes: the lower end first.
+/// A flow, independent of direction: the lower end first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct Ends {
     low: (u128, u16),
@@ -74,11 +74,11 @@ struct Ends {
 struct Flow {
     entry: DynamicEntry,
     parent: Parent,
-    /// Never given to another entry.
+    /// Unique among all entries.
     serial: u64,
-    /// The first packet went from the lower end to the higher.
+    /// Whether the first packet went from the lower end to the higher.
     upwards: bool,
-    /// TCP flags seen: the first packet's direction in the low byte, the other in the high.
+    /// TCP flags seen: the first packet's direction in the low byte, the other in the high byte.
     seen: u16,
     /// The earliest time in `due`.
     due: Nanos,
@@ -105,7 +105,7 @@ pub(super) struct Seen<'a> {
 }
 
 impl Dynamic {
-    /// The entries that are alive, by the number of their rule, then by age.
+    /// The entries that have not expired, by the number of their rule, then by age.
     pub fn entries(&self, now: Nanos) -> Vec<DynamicEntry> {
         let mut alive: Vec<&Flow> =
             self.flows.values().flatten().filter(|flow| flow.entry.expires > now).collect();
@@ -113,7 +113,7 @@ impl Dynamic {
         alive.into_iter().map(|flow| flow.entry.clone()).collect()
     }
 
-    /// Flows that were refused because there were [`MOST`] already.
+    /// Flows that were refused because there were already [`MOST`].
     pub fn refused(&self) -> u64 {
         self.refused
     }
@@ -138,8 +138,8 @@ impl Dynamic {
         Some(flow.parent)
     }
 
-    /// Remembers the flow of a packet. Says whether it did, or had it already; else the flow is one
-    /// too many.
+    /// Remembers the flow of a packet. Returns whether the flow has an entry now; there is none if
+    /// the table is full.
     pub(super) fn install(
         &mut self,
         parent: Parent,
@@ -187,7 +187,7 @@ impl Dynamic {
         true
     }
 
-    /// Removes the entries of rules that are gone.
+    /// Removes the entries of deleted rules.
     pub(super) fn keep_rules(&mut self, exists: impl Fn(u16, u32) -> bool) {
         let (limits, mut left) = (&mut self.limits, 0);
         self.flows.retain(|_, flows| {
@@ -204,13 +204,13 @@ impl Dynamic {
         self.entries = left;
     }
 
-    /// Removes what has outlived its time.
+    /// Removes expired entries.
     fn expire(&mut self, now: Nanos) {
         while let Some(&Reverse((due, serial, ends))) = self.due.peek()
             && due <= now
         {
             self.due.pop();
-            // Gone with its rule, or looked at again at another time.
+            // Removed with its rule, or due at another time.
             let Some(flows) = self.flows.get_mut(&ends) else { continue };
             let Some(at) = flows.iter().position(|flow| flow.serial == serial && flow.due == due)
             else {
@@ -257,7 +257,7 @@ fn release(limits: &mut HashMap<LimitKey, u32>, key: Option<LimitKey>) {
     }
 }
 
-/// How long a TCP flow lives of which these flags were seen.
+/// The lifetime of a TCP flow with these flags.
 fn tcp_life(seen: u16) -> Nanos {
     const FORTH: [u16; 3] = [FIN as u16, SYN as u16, RST as u16];
     let [fin, syn, rst] = FORTH;
@@ -268,7 +268,7 @@ fn tcp_life(seen: u16) -> Nanos {
         (both, closed) if both == syn | syn << 8 && closed == fin | fin << 8 => FIN_LIFE,
         (both, _) if both == syn | syn << 8 => ACK_LIFE,
         (forth, 0) if forth == syn => SYN_LIFE,
-        // Without a SYN nobody opened it.
+        // Without a SYN the flow was never opened.
         _ => RST_LIFE,
     }
 }
@@ -304,13 +304,13 @@ const FIN: u8 = 1;
 const SYN: u8 = 2;
 const RST: u8 = 4;
 
-/// A TCP flow that only one end has opened.
+/// A TCP flow that one end has opened.
 const SYN_LIFE: Nanos = Nanos::from_secs(20);
 /// A TCP flow that both ends have opened.
 const ACK_LIFE: Nanos = Nanos::from_secs(300);
 /// A TCP flow that both ends have closed.
 const FIN_LIFE: Nanos = Nanos::from_secs(1);
-/// A TCP flow that was reset, or never opened.
+/// A TCP flow that was reset or never opened.
 const RST_LIFE: Nanos = Nanos::from_secs(1);
 /// UDP.
 const UDP_LIFE: Nanos = Nanos::from_secs(10);
@@ -384,7 +384,7 @@ mod tests {
             assert!(table.find(None, seen(packet, flags, at)).is_some());
             assert_eq!(life(&table, at), seconds, "after {flags}");
         }
-        // The life that was cut short ends when it says, although it had been longer.
+        // A shortened lifetime ends at its new time, although it was longer before.
         assert_eq!(table.find(None, seen(&forth, 16, 1004)), None);
         assert!(table.install(PARENT, None, None, seen(&forth, SYN, 2000)));
         assert!(table.find(None, seen(&back, RST, 2001)).is_some());

@@ -1,18 +1,19 @@
-//! Which steps of a long program a packet can match at all.
+//! An index of the steps of a long program that a packet can match.
 //!
 //! # Model
-//! Each step is filed once, under the field that tells it apart best: an address prefix, a port or
-//! a protocol that it demands. A packet's own fields lead to the few lists it has to do with; their
-//! steps are tried in order of position, together with those that could not be filed. A list that
-//! is still long is filed again by the fields that are left.
+//! Each step is filed once, under its most selective field: an address prefix, a port or a protocol
+//! that it demands. A packet's fields lead to a few lists. Their steps are tried in order of
+//! position, together with the steps that could not be filed. A list that is still long is divided
+//! again by the remaining fields.
 //!
-//! A step that a packet can match is always in one of its lists. The lists may hold others, so
-//! every step is still tested in full, and a program with an index decides exactly as one without.
+//! A step that a packet can match is always in one of the packet's lists. The lists may contain
+//! others, so every step is still tested in full, and a program with an index decides exactly as
+//! one without.
 //!
 //! # Complexity
 //! Building: O(n log n) for n steps. A packet: one look-up for each field in use, then the
-//! candidates. n rules that demand different hosts, networks or ports cost what one does; nested
-//! prefixes cost one list for each that holds the address.
+//! candidates. n rules that demand different hosts, networks or ports cost as much as one; nested
+//! prefixes cost one list for each that contains the address.
 
 use std::collections::HashMap;
 
@@ -31,7 +32,7 @@ pub(super) struct Index {
     lists: Vec<u32>,
 }
 
-/// A list, and the lists it was split into.
+/// A list, and the lists into which it is divided.
 #[derive(Debug, Default)]
 struct Node {
     first: u32,
@@ -39,7 +40,7 @@ struct Node {
     branches: Vec<Branch>,
 }
 
-/// What one field leads to.
+/// The lists for the values of one field.
 #[derive(Debug)]
 enum Branch {
     Address {
@@ -48,7 +49,7 @@ enum Branch {
         v6: Prefixes<u128>,
         groups: Vec<Group>,
     },
-    /// The starts of spans, and the node for each.
+    /// The starts of spans, and the node for each span.
     Port {
         side: Side,
         starts: Vec<(u16, Option<u32>)>,
@@ -60,11 +61,11 @@ enum Branch {
 #[derive(Debug)]
 struct Group {
     node: u32,
-    /// The group of the next shorter prefix that holds this one.
+    /// The group of the next shorter prefix that contains this one.
     parent: Option<u32>,
 }
 
-/// The lists that a packet has to do with.
+/// The lists that apply to a packet.
 #[derive(Debug, Default)]
 pub(super) struct Cursors(Vec<Cursor>);
 
@@ -77,7 +78,7 @@ struct Cursor {
 }
 
 impl Index {
-    /// The index of a program; `None` for one so short that trying every step costs less.
+    /// The index of a program; `None` for a program so short that it costs less to try every step.
     pub(super) fn new(program: &Program) -> Option<Self> {
         if program.steps.len() <= SHORT {
             return None;
@@ -87,11 +88,11 @@ impl Index {
         let mut index = Self { nodes: Vec::new(), lists: Vec::new() };
         let all: Vec<u32> = (0..program.steps.len() as u32).collect();
         index.node(&demands, &all, &Field::ALL);
-        // A program of nothing but rules that cannot be told apart is as well off without.
+        // An index that separates no rules has no use.
         (!index.nodes[0].branches.is_empty()).then_some(index)
     }
 
-    /// Adds the node for some steps, to be told apart by some fields.
+    /// Adds the node for some steps, which are divided by some fields.
     fn node(&mut self, demands: &[Vec<Demand>], steps: &[u32], fields: &[Field]) -> u32 {
         let number = self.nodes.len() as u32;
         self.nodes.push(Node::default());
@@ -107,7 +108,7 @@ impl Index {
                     None => rest.push(step),
                 }
             }
-            // A handful is not worth a look-up.
+            // A look-up costs more than it saves for a few steps.
             for steps in filed.iter_mut().filter(|steps| steps.len() < LEAF / 2) {
                 rest.append(steps);
             }
@@ -192,7 +193,7 @@ impl Index {
         Branch::Address { side, v4, v6, groups }
     }
 
-    /// Makes a group for each prefix.
+    /// Creates a group for each prefix.
     fn file<A: super::prefixes::Address>(
         &mut self,
         demands: &[Vec<Demand>],
@@ -203,7 +204,7 @@ impl Index {
         entries.sort_unstable();
         entries.dedup();
         let mut prefixes = Vec::new();
-        // Prefixes that hold the one at hand: their last addresses and their groups.
+        // Prefixes that contain the current one: their last addresses and their groups.
         let mut open: Vec<(A, u32)> = Vec::new();
         for same in entries.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
             let (address, len, _) = same[0];
@@ -276,7 +277,7 @@ impl Index {
         (best != u32::MAX).then_some(best as usize)
     }
 
-    /// Puts the lists where a jump leads, which may be backwards.
+    /// Moves the lists to the target of a jump, which may be backwards.
     pub(super) fn seek(&self, cursors: &mut Cursors, to: usize) {
         for cursor in &mut cursors.0 {
             let list = &self.lists[cursor.first as usize..cursor.end as usize];
@@ -285,7 +286,7 @@ impl Index {
     }
 }
 
-/// How many steps share what they demand of a field.
+/// How many steps share a demand on a field.
 struct Sizes<'a> {
     fields: &'a [Field],
     v4: HashMap<(Side, u32, u8), usize>,
@@ -306,7 +307,8 @@ impl<'a> Sizes<'a> {
         };
         for field in fields.iter().copied().filter(|field| matches!(field, Field::Port(_))) {
             let starts = elementary(demands, steps, field);
-            // How many begin and end at each start; their running sum is how many there are.
+            // How many spans begin minus how many end at each start; the running sum is the number
+            // of spans.
             let mut changes = vec![0isize; starts.len() + 1];
             for (first, last) in
                 steps.iter().flat_map(|&step| spans(&demands[step as usize], field))
@@ -341,8 +343,8 @@ impl<'a> Sizes<'a> {
         sizes
     }
 
-    /// The place of the field under which a step has the least company; `None` where every field
-    /// has half of all or more.
+    /// The field that leaves a step in the smallest list; `None` if every list has at least half of
+    /// all steps.
     fn best(&self, demands: &[Demand], all: usize) -> Option<usize> {
         let sized = self
             .fields
@@ -352,7 +354,7 @@ impl<'a> Sizes<'a> {
         sized.min().filter(|(size, _)| size * 2 < all).map(|(_, at)| at)
     }
 
-    /// The largest list that a step would be in.
+    /// The size of the largest list that would contain a step.
     fn size(&self, demand: &Demand) -> Option<usize> {
         match demand {
             Demand::Address(side, v4, v6) => {
@@ -373,7 +375,7 @@ impl<'a> Sizes<'a> {
                 let ranges = list.iter().map(|&(first, last)| {
                     starts.partition_point(|s| *s < first)..starts.partition_point(|s| *s <= last)
                 });
-                // A step in so many lists takes more room than it saves.
+                // A step in more lists takes more memory than it saves.
                 (ranges.clone().map(|range| range.len()).sum::<usize>() <= MOST_SPANS)
                     .then(|| ranges.filter_map(|range| counts[range].iter().max()).max().copied())
                     .flatten()
@@ -394,7 +396,7 @@ fn spans(demands: &[Demand], field: Field) -> impl Iterator<Item = (u16, u16)> {
     list.iter().copied()
 }
 
-/// The starts of the spans into which the ports that steps demand cut all ports.
+/// The starts of the spans into which the demanded ports divide all ports.
 fn elementary(demands: &[Vec<Demand>], steps: &[u32], field: Field) -> Vec<u16> {
     let edges = steps.iter().flat_map(|&step| spans(&demands[step as usize], field));
     let mut starts: Vec<u16> =
@@ -405,9 +407,9 @@ fn elementary(demands: &[Vec<Demand>], steps: &[u32], field: Field) -> Vec<u16> 
     starts
 }
 
-/// Steps up to which all are tried.
+/// Programs of up to this many steps have no index.
 const SHORT: usize = 12;
-/// Steps up to which a list is not split.
+/// Lists of up to this many steps are not divided.
 const LEAF: usize = 8;
-/// Most elementary spans of ports that a step is filed under.
+/// Most elementary spans of ports under which a step is filed.
 const MOST_SPANS: usize = 64;

@@ -1,7 +1,7 @@
-//! Tables as packets look them up.
+//! Compiled tables, as packets look them up.
 //!
-//! Every table is compiled by itself and shared by the classifiers that have it, and each kind can
-//! take over a changed entry without being built anew: tables of customers change all the time.
+//! Each table is compiled separately and shared by the classifiers that use it. All kinds can take
+//! over a changed entry without being rebuilt, because tables of customers change all the time.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hash, Hasher};
@@ -16,7 +16,7 @@ use crate::table::{FlowFields, Table, TableKey, TableKind};
 /// A compiled table.
 #[derive(Clone, Debug)]
 pub(super) enum Lookup {
-    /// A table that rules name and nobody has made: nothing is found.
+    /// A table that rules name and that does not exist: no key is found.
     Missing,
     Address {
         v4: Prefixes<u32>,
@@ -56,8 +56,8 @@ impl Lookup {
         }
     }
 
-    /// This table after the entries of `keys` were added, removed or given other values. `table` is
-    /// the table as it is now.
+    /// This table after the entries of `keys` were added, removed or changed. `table` is the
+    /// current table.
     pub(super) fn update(&self, table: &Table, keys: &[TableKey], place: &Place) -> Self {
         match (self, table.kind) {
             (Self::Address { v4, v6 }, TableKind::Address) => {
@@ -161,7 +161,7 @@ impl Source<u128> for Table {
     }
 }
 
-/// The fields of a flow; those that its table does not use are 0.
+/// The fields of a flow; fields that the table does not use are 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Flow {
     src: u128,
@@ -188,7 +188,7 @@ impl Flow {
                 if fields.dst_port { key.dst_port } else { 0 },
             ),
             proto: if fields.proto { key.proto } else { 0 },
-            // Without addresses a flow is of both versions.
+            // Without addresses a flow matches both IP versions.
             ipv6: key.ipv6 && (fields.src_ip || fields.dst_ip),
         }
     }
@@ -200,7 +200,7 @@ fn join(src: u16, dst: u16) -> u32 {
 
 type Shard<K> = HashMap<K, u32, BuildHasherDefault<Fold>>;
 
-/// A hash table in parts, so that one entry changes without a copy of all.
+/// A hash table in shards, so that a change of one entry copies only one shard.
 #[derive(Clone, Debug)]
 pub(super) struct Shards<K>(Vec<Arc<Shard<K>>>);
 
@@ -234,15 +234,15 @@ impl<K: Copy + Eq + Hash> Shards<K> {
 fn shard(key: &impl Hash) -> usize {
     let mut fold = Fold::default();
     key.hash(&mut fold);
-    // The map inside takes its bucket from the lowest bits and its tag from the highest.
+    // The map inside a shard uses the lowest bits for its bucket and the highest for its tag.
     (fold.finish() >> 40) as usize % SHARDS
 }
 
-/// Parts of a hash table.
+/// Shards of a hash table.
 const SHARDS: usize = 256;
 
-/// A hash of words by multiplication. Keys are configured by the owner, so that nobody else can
-/// make them collide.
+/// A multiplicative hash of words. The owner of the machine configures the keys, so no attacker can
+/// cause collisions.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Fold(u64);
 

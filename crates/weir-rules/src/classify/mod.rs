@@ -1,22 +1,22 @@
-//! The classifier: which way through the engine a packet takes.
+//! The classifier: decides the path of a packet through the engine.
 //!
-//! Whoever has the packet asks, acts on the [`Verdict`], and, where packets come back after a pipe
-//! (`one_pass` off), asks again from where the verdict says.
+//! The caller asks for a [`Verdict`] and acts on it. Where packets come back after a pipe
+//! (`one_pass` off), it asks again from the place that the verdict names.
 //!
 //! # Model
 //! [`Classifier::compile`] turns a [`Ruleset`](crate::ruleset::Ruleset) into programs, one for each
-//! [`Pass`] that packets make through the [`Place`] where the rules apply. A classifier never
-//! changes and is shared by all workers; what it remembers is each worker's [`State`].
+//! [`Pass`] of packets through the [`Place`] where the rules apply. A classifier never changes, and
+//! all workers share it; its memory is the [`State`] of each worker.
 //!
 //! A rule matches IP packets only, unless it is about the link layer (`layer2`, `MAC`, `mac-type`,
-//! `vlan`) and asks for nothing of IP. A packet over a bridge is judged coming in; going out, only
-//! by rules that say `out` or `xmit`.
+//! `vlan`) and demands nothing of IP. Rules see a packet over a bridge when it comes in; when it
+//! goes out, only rules with `out` or `xmit` see it.
 //!
 //! # Differences from ipfw
-//! `prob` is drawn when all else holds, from a stream of the rule's own, so that a rule's luck does
-//! not depend on other rules; in front of `keep-state` and `limit` it is drawn first, as there. A
-//! rule whose `tablearg` has no value, or one that cannot be what it is for, does not match. After
-//! [`JUMPS`] jumps a packet is dropped, and counted.
+//! `prob` is drawn when all other tests hold, from a stream of the rule's own, so that the draws of
+//! a rule do not depend on other rules; with `keep-state` and `limit` it is drawn first, as in
+//! ipfw. A rule does not match if its `tablearg` has no value, or a value that is not valid for its
+//! purpose. After [`JUMPS`] jumps a packet is dropped and counted.
 
 mod classifier;
 mod compile;
@@ -47,41 +47,41 @@ use weir_wire::Parsed;
 pub struct Packet<'a> {
     /// The frame from its link-layer header on.
     pub frame: &'a [u8],
-    /// Where its headers are; `None` for a frame whose headers make no sense, of which only
-    /// link-layer tests hold.
+    /// Where its headers are; `None` for a frame with invalid headers, for which only link-layer
+    /// tests hold.
     pub parsed: Option<&'a Parsed>,
     /// Its flow key; empty without `parsed`.
     pub key: &'a FlowKey,
     /// Network-layer bytes of the wire packet; of an offload train, those of one of its segments.
     pub len: u32,
-    /// Where it is.
+    /// The pass.
     pub pass: Pass,
     /// Its tags.
     pub tags: &'a mut Tags,
-    /// When.
+    /// The current time.
     pub now: Nanos,
 }
 
-/// Where on its way a packet is looked at. Interfaces are numbered by whoever asks.
+/// The point on its path at which a packet is classified. The caller numbers the interfaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Pass {
-    /// Going out; else coming in.
+    /// Whether it goes out; else it comes in.
     pub out: bool,
     /// It goes over a bridge.
     pub bridged: bool,
-    /// The interface it came in by.
+    /// The interface through which it came in.
     pub recv: Option<u16>,
-    /// The interface it goes out by.
+    /// The interface through which it goes out.
     pub xmit: Option<u16>,
 }
 
-/// Tags of a packet, in the order in which they were given. Few packets have any.
+/// Tags of a packet, in the order in which they were set. Few packets have any.
 pub type Tags = Vec<u16>;
 
-/// What becomes of a packet.
+/// The classifier's decision about a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// What to do with it.
+    /// What to do with the packet.
     pub fate: Fate,
     /// DSCP to write into it first.
     pub dscp: Option<u8>,
@@ -94,19 +94,19 @@ pub enum Fate {
     Allow,
     /// It is dropped, and counted.
     Deny,
-    /// Through pipe N; then the rules from `resume` on, if any.
+    /// Through pipe N; then the rules continue at `resume`, if any.
     Pipe(u16, Option<Resume>),
-    /// Into queue N; then the rules from `resume` on, if any.
+    /// Into queue N; then the rules continue at `resume`, if any.
     Queue(u16, Option<Resume>),
 }
 
-/// A place in the rules at which the search goes on: behind the rule with this identity, or, where
-/// that was deleted, at the first rule behind its number.
+/// A place at which the search continues: behind the rule with this identity, or, if that was
+/// deleted, at the first rule behind its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Resume {
     /// The rule's number.
     pub number: u16,
-    /// The rule's identity, which is never given to another.
+    /// The rule's identity, which is never reused.
     pub id: u32,
 }
 

@@ -1,31 +1,29 @@
-//! Where rules are applied: which interfaces there are, what they are called, and which addresses
-//! are the machine's own.
+//! The place where rules apply: its interfaces with their names, and the machine's own addresses.
 //!
-//! Rules name interfaces and say `me`; packets carry numbers and addresses. A place ties the two
-//! together.
+//! Rules name interfaces and `me`; packets carry numbers and addresses. A place connects the two.
 
 use super::Pass;
 use crate::rule::{Interface, Name};
 
-/// The surroundings that rules are compiled for.
+/// The environment for which rules are compiled.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Place {
     /// The interfaces that a [`Pass`] may name.
     pub interfaces: Vec<PlaceInterface>,
-    /// The passes that packets will be looked at in. Each gets a program of its own, in which tests
-    /// of direction and interface are already decided. Another pass is judged as truly, only more
-    /// slowly.
+    /// The passes that packets are expected to make. Each has its own program, in which tests of
+    /// direction and interface are already decided. Packets in another pass get the same verdicts,
+    /// only more slowly.
     pub passes: Vec<Pass>,
-    /// IPv4 addresses that are `me` besides those of the interfaces.
+    /// IPv4 addresses that are `me`, besides those of the interfaces.
     pub me4: Vec<u32>,
-    /// IPv6 addresses that are `me` besides those of the interfaces.
+    /// IPv6 addresses that are `me`, besides those of the interfaces.
     pub me6: Vec<u128>,
 }
 
 /// An interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlaceInterface {
-    /// The number that a [`Pass`] has for it.
+    /// Its number in a [`Pass`].
     pub number: u16,
     /// Its name.
     pub name: Name,
@@ -51,8 +49,7 @@ impl Place {
         self.interfaces.iter().flat_map(|interface| &interface.v6).chain(&self.me6).copied()
     }
 
-    /// Whether the interface with this number is the one that a rule means. Tables are not asked
-    /// here.
+    /// Whether the interface with this number is the one that a rule names. Does not check tables.
     pub(super) fn is(&self, number: u16, wanted: &Interface) -> bool {
         let Some(interface) = self.interface(number) else { return *wanted == Interface::Any };
         match wanted {
@@ -65,10 +62,10 @@ impl Place {
     }
 }
 
-/// Whether `name` fits `pattern`, in which `*` stands for any text and `?` for one character.
+/// Whether `name` matches `pattern`, in which `*` matches any text and `?` one character.
 fn glob(pattern: &[u8], name: &[u8]) -> bool {
     let (mut p, mut n) = (0, 0);
-    // Where the last star was, and how much it has taken so far: the only place to come back to.
+    // Where the last star was, and how much it has matched so far: the only place to backtrack to.
     let mut star = None;
     while n < name.len() {
         match pattern.get(p) {

@@ -1,28 +1,28 @@
-//! Longest-prefix match: the value of the longest prefix that holds an address.
+//! Longest-prefix match: the value of the longest prefix that contains an address.
 //!
 //! # Model
-//! A trie of bytes with three ways to be small. A region of the address space (all addresses with
-//! the same first `depth` bytes) is
+//! A trie of bytes with three compact forms. A region of the address space (all addresses with the
+//! same first `depth` bytes) is
 //! - `Leaf`: all its addresses have one value;
-//! - `Few`: at most [`FEW`] prefixes lie in it, kept as the sorted starts of the intervals into
-//!   which they cut it;
-//! - `Wide`: one slot for each value of the next byte; `Last`, its compact form for the last byte
+//! - `Few`: it contains at most [`FEW`] prefixes, stored as the sorted starts of the intervals into
+//!   which they divide it;
+//! - `Wide`: one slot for each value of the next byte; `Last` is its compact form for the last byte
 //!   of an address;
-//! - `Skip`: everything in it lies in one smaller region.
+//! - `Skip`: all its prefixes are in one smaller region.
 //!
-//! A look-up follows at most one slot a byte and ends in a binary search of a few words. 100,000
+//! A look-up follows at most one slot per byte and ends in a binary search of a few words. 100,000
 //! prefixes all over the IPv4 space take two slots and one search.
 //!
 //! # Changes
-//! Nodes are shared and never changed. [`Prefixes::update`] copies the nodes on the way to the
-//! region that a changed prefix lies in and builds that region anew: a few kilobytes for a prefix
-//! that is not much shorter than its neighbours.
+//! Nodes are shared and never changed. [`Prefixes::update`] copies the nodes on the path to the
+//! region of a changed prefix and rebuilds that region: a few kilobytes for a prefix that is not
+//! much shorter than its neighbours.
 
 use std::sync::Arc;
 
 /// An address: 32 or 128 bits.
 pub(super) trait Address: Copy + Ord {
-    /// Bytes of it.
+    /// Its size in bytes.
     const BYTES: u8;
     /// Byte `depth` from the left.
     fn byte(self, depth: u8) -> u8;
@@ -30,9 +30,9 @@ pub(super) trait Address: Copy + Ord {
     fn first(self, len: u8) -> Self;
     /// The last address with the same first `len` bits.
     fn last(self, len: u8) -> Self;
-    /// The next address; the last one's is never asked for.
+    /// The next address. Not called for the last one.
     fn next(self) -> Self;
-    /// This address with byte `depth` set to `byte`; it was 0.
+    /// This address with byte `depth` set to `byte`; the byte was 0.
     fn with_byte(self, depth: u8, byte: u8) -> Self;
     /// How many leading bits two addresses share.
     fn common(self, other: Self) -> u8;
@@ -113,7 +113,7 @@ struct Skip<A> {
 struct Region<A> {
     base: A,
     depth: u8,
-    /// The value of those that no prefix inside holds.
+    /// The value of the addresses that no prefix inside contains.
     cover: Option<u32>,
 }
 
@@ -127,7 +127,7 @@ impl<A: Address> Prefixes<A> {
         Self(Node::build(rest, Region { base: A::ZERO, depth: 0, cover }))
     }
 
-    /// The value of the longest prefix that holds `address`.
+    /// The value of the longest prefix that contains `address`.
     #[inline]
     pub(super) fn get(&self, address: A) -> Option<u32> {
         let mut node = &self.0;
@@ -154,8 +154,8 @@ impl<A: Address> Prefixes<A> {
         }
     }
 
-    /// This set after the prefix of `len` bits at `address` was added, removed or given another
-    /// value. `source` has the prefixes as they are now.
+    /// This set after the prefix of `len` bits at `address` was added, removed or changed. `source`
+    /// has the current prefixes.
     pub(super) fn update(&self, address: A, len: u8, source: &impl Source<A>) -> Self {
         Self(self.0.update(A::ZERO, 0, (address, len), source))
     }
@@ -166,12 +166,12 @@ pub(super) trait Source<A> {
     /// The prefixes that start from `first` to `last`, in ascending order of address, then of
     /// length.
     fn within(&self, first: A, last: A) -> Vec<Prefix<A>>;
-    /// The value of this very prefix.
+    /// The value of exactly this prefix.
     fn exactly(&self, address: A, len: u8) -> Option<u32>;
 }
 
 impl<A: Address> Node<A> {
-    /// The node for a region in which `prefixes` lie, each longer than the region's own.
+    /// The node for a region that contains `prefixes`, each longer than the region's own.
     fn build(prefixes: &[Prefix<A>], region: Region<A>) -> Self {
         let (Some(first), Some(last)) = (prefixes.first(), prefixes.last()) else {
             return Self::Leaf(region.cover);
@@ -183,7 +183,7 @@ impl<A: Address> Node<A> {
             return Self::Last(Arc::new(covers(prefixes, region)));
         }
         let shortest = prefixes.iter().map(|prefix| prefix.len).min().unwrap_or(0);
-        // A prefix that is a region as a whole stays outside it, for it is its cover.
+        // A prefix equal to a region stays outside it, as its cover.
         let shared = first.address.common(last.address).min(shortest.saturating_sub(1)) / 8;
         if shared > region.depth {
             let base = first.address.first(shared * 8);
@@ -205,8 +205,8 @@ impl<A: Address> Node<A> {
                 .partition_point(|prefix| usize::from(prefix.address.byte(region.depth)) <= byte);
             let (mine, others) = rest.split_at(here);
             rest = others;
-            // Those that cover the slot as a whole come first, for they start where it starts and
-            // are the shortest.
+            // Prefixes that cover the whole slot come first: they start where it starts and are the
+            // shortest.
             let longer = mine.partition_point(|prefix| prefix.len <= whole);
             let base = region.base.with_byte(region.depth, byte as u8);
             Self::build(
@@ -285,10 +285,10 @@ impl<A: Address> Node<A> {
     }
 }
 
-/// The value of each slot of a region as far as prefixes of whole slots decide it.
+/// The value of each slot of a region, as far as prefixes of whole slots determine it.
 fn covers<A: Address>(prefixes: &[Prefix<A>], region: Region<A>) -> [Option<u32>; 256] {
     let mut covers = [region.cover; 256];
-    // A longer prefix comes after those that hold it.
+    // A longer prefix follows those that contain it.
     for prefix in prefixes.iter().filter(|prefix| prefix.len <= 8 * (region.depth + 1)) {
         let first = usize::from(prefix.address.byte(region.depth));
         let last = usize::from(prefix.address.last(prefix.len).byte(region.depth));
@@ -297,7 +297,7 @@ fn covers<A: Address>(prefixes: &[Prefix<A>], region: Region<A>) -> [Option<u32>
     covers
 }
 
-/// Most prefixes of a region that is searched; more get a slot for each byte.
+/// Most prefixes of a region that is searched; a region with more has one slot per byte.
 const FEW: usize = 16;
 
 #[cfg(test)]
@@ -362,7 +362,7 @@ mod tests {
             entries in prop::collection::btree_map((prefix(), any::<bool>(), any::<bool>()), 0u32..5, 0..200),
             probes in prop::collection::vec(address(), 50),
         ) {
-            // The 32 random bits stand at one of two places behind one of two long shared prefixes.
+            // The 32 random bits are at one of two places behind one of two long shared prefixes.
             let widen = |address: u32, high: bool, low: bool| {
                 (if high { 0x2001_0db8u128 } else { 0xfd00_0000 }) << 96 | u128::from(address) << if low { 0 } else { 56 }
             };
@@ -390,7 +390,7 @@ mod tests {
             let mut map = start;
             let mut set = built(&map);
             for ((address, len), value) in changes {
-                // Half of the removals hit something.
+                // Half of the removals hit an entry.
                 let (address, len) = match (value, map.keys().nth(address as usize % (2 * map.len() + 1))) {
                     (None, Some(&key)) => key,
                     _ => (address, len),

@@ -1,9 +1,10 @@
-//! Compiled rules: heads, which say what a rule does, and programs, which say when.
+//! Compiled rules: heads, which contain what a rule does, and programs, which contain when it
+//! matches.
 //!
-//! There is one head for each rule, and the default rule's behind them. There is one program for
-//! each [`Pass`](super::Pass) that was announced: its steps are the rules that can match there,
-//! with every test of direction and interface already decided, and one for any other pass, in which
-//! such tests are done for each packet.
+//! Each rule has one head; the default rule's head follows them. Each expected
+//! [`Pass`](super::Pass) has one program: its steps are the rules that can match in that pass, with
+//! every test of direction and interface already decided. One more program serves any other pass
+//! and makes such tests for each packet.
 
 use weir_core::units::Probability;
 use weir_wire::IpVersion;
@@ -21,7 +22,7 @@ use crate::rule::{Interface, LimitMask, LookupField, Name, RuleAction, Span16, T
 pub(super) struct Head {
     pub(super) number: u16,
     pub(super) id: u32,
-    /// Its set is on.
+    /// Whether its set is on.
     pub(super) enabled: bool,
     pub(super) probability: Option<Probability>,
     /// Its place among the rules with a probability.
@@ -32,12 +33,12 @@ pub(super) struct Head {
     pub(super) keep: Option<Keep>,
 }
 
-/// The dynamic rule that a rule makes when it matches.
+/// The dynamic rule that a rule creates when it matches.
 #[derive(Clone, Debug)]
 pub(super) struct Keep {
     pub(super) name: Option<Name>,
     pub(super) limit: Option<(LimitMask, Target)>,
-    /// Dynamic rules are looked at first.
+    /// Whether dynamic rules are checked first.
     pub(super) probes: bool,
 }
 
@@ -49,7 +50,7 @@ pub(super) struct Program {
     pub(super) numbers: Vec<u16>,
     pub(super) ops: Vec<Op>,
     pub(super) pool: Pool,
-    /// Which steps a packet can match; none for a short program.
+    /// The index of the steps; `None` for a short program.
     pub(super) index: Option<Index>,
 }
 
@@ -61,11 +62,11 @@ pub(super) struct Step {
     /// Its tests in [`Program::ops`].
     pub(super) first: u32,
     pub(super) count: u32,
-    /// It matches IP packets only.
+    /// Whether it matches IP packets only.
     pub(super) ip: bool,
-    /// Dynamic rules are looked at before its tests.
+    /// Whether dynamic rules are checked before its tests.
     pub(super) probes: bool,
-    /// It is not looked at when a frame leaves a bridge.
+    /// Whether it is skipped when a frame leaves a bridge.
     pub(super) inwards: bool,
 }
 
@@ -74,12 +75,11 @@ pub(super) struct Step {
 pub(super) struct Op {
     pub(super) check: Check,
     pub(super) not: bool,
-    /// The clause ends here.
+    /// Whether it is the clause's last term.
     pub(super) last: bool,
 }
 
-/// A test in the form in which packets meet it. The frequent ones are here as they are, the others
-/// in the [`Pool`].
+/// A test as packets meet it. Frequent tests are stored in place, the others in the [`Pool`].
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Check {
     Always,
@@ -111,14 +111,14 @@ pub(super) enum Check {
     Rare(u32),
 }
 
-/// A table, and the value wanted of it, as an index of [`Pool::values`] or [`ANY_VALUE`].
+/// A table, and the wanted value as an index of [`Pool::values`] or [`ANY_VALUE`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TableRef {
     pub(super) table: u32,
     pub(super) value: u32,
 }
 
-/// Any value will do.
+/// Any value.
 pub(super) const ANY_VALUE: u32 = u32::MAX;
 
 /// Which interface of a pass.
@@ -139,7 +139,7 @@ impl Which {
     }
 }
 
-/// What does not fit into a [`Check`].
+/// The parts of tests that do not fit into a [`Check`].
 #[derive(Debug, Default)]
 pub(super) struct Pool {
     pub(super) v6: Vec<(u128, u128)>,
@@ -152,7 +152,7 @@ pub(super) struct Pool {
     pub(super) rare: Vec<Test>,
 }
 
-/// What tests read besides the packet.
+/// The inputs of tests besides the packet.
 #[derive(Clone, Copy)]
 pub(super) struct Around<'a> {
     pub(super) tables: &'a Tables,
@@ -171,8 +171,8 @@ impl Program {
         self.steps.partition_point(|step| step.rule <= rule)
     }
 
-    /// Whether all clauses of a step hold. `argument` is set to what the last successful look-up
-    /// found.
+    /// Whether all clauses of a step hold. Sets `argument` to the result of the last successful
+    /// look-up.
     #[inline]
     pub(super) fn matches(
         &self,
@@ -185,7 +185,7 @@ impl Program {
         let mut ops = self.ops[first..first + step.count as usize].iter();
         while let Some(op) = ops.next() {
             if self.check(op.check, view, around, argument) != op.not {
-                // One term suffices; the others of the clause are passed over.
+                // One term suffices; the others of the clause are skipped.
                 let mut last = op.last;
                 while !last {
                     last = ops.next().is_none_or(|op| op.last);
@@ -285,7 +285,7 @@ impl Program {
         }
     }
 
-    /// Whether a look-up found what was wanted; if so, the rule's argument is what it found.
+    /// Whether a look-up found the wanted value; if so, the rule's argument is the value found.
     #[inline]
     fn found(&self, value: Option<u32>, wanted: TableRef, argument: &mut Option<u32>) -> bool {
         let Some(value) = value else { return false };

@@ -1,4 +1,4 @@
-//! A packet on its way through a program.
+//! The search: applies a program to a packet.
 
 use weir_core::units::Nanos;
 use weir_wire::{IpVersion, fields};
@@ -12,10 +12,11 @@ use super::view::View;
 use super::{Fate, Packet, Resume, Tags, Verdict};
 use crate::rule::{Name, RuleAction, Target};
 
-/// Jumps after which a packet goes in circles: far more than any script means, and soon over.
+/// Jumps after which a packet is considered to be in a loop: far more than any script needs, and
+/// soon reached.
 pub const JUMPS: u32 = 1000;
 
-/// What a rule did to the search.
+/// The result of a rule for the search.
 enum Outcome {
     /// It does not match after all.
     Unmatched,
@@ -35,15 +36,15 @@ struct Run<'a> {
     view: View<'a>,
     tags: &'a mut Tags,
     now: Nanos,
-    /// Wire packets and bytes that the verdict is for.
+    /// Wire packets and bytes of the verdict.
     weight: (u64, u64),
     dscp: Option<u8>,
-    /// Dynamic rules have been found for this packet, or it cannot have any.
+    /// The dynamic rule of this packet has been found, or it cannot have one.
     settled: bool,
     jumps: u32,
 }
 
-/// Takes a packet through the rules.
+/// Applies the rules to a packet.
 pub(super) fn run(
     classifier: &Classifier,
     state: &mut State,
@@ -55,7 +56,7 @@ pub(super) fn run(
     let view = View::new(packet);
     let start = from.map_or(0, |resume| match classifier.find(resume.number, resume.id) {
         Ok(at) => program.behind(at),
-        // The first rule behind its number, if that is in the program.
+        // The first rule behind its number, if the program has one.
         Err(at) => program.steps.partition_point(|step| step.rule < at),
     });
     state.calls.clear();
@@ -71,7 +72,7 @@ impl Run<'_> {
     fn search(&mut self, start: usize) -> Fate {
         let program = self.program;
         let Some(index) = &program.index else { return self.follow(start, |at, _| at) };
-        // Out of the state while the search borrows it.
+        // Taken out of the state while the search borrows it.
         let mut cursors = std::mem::take(&mut self.state.cursors);
         index.gather(&self.view, &mut cursors);
         index.seek(&mut cursors, start);
@@ -85,8 +86,8 @@ impl Run<'_> {
         fate
     }
 
-    /// Tries steps from `start` on. `next` says which is the first to try at or behind a position,
-    /// to which the search may have jumped.
+    /// Tries steps from `start` on. `next` returns the first step to try at or behind a position,
+    /// which may be the target of a jump.
     #[inline]
     fn follow(&mut self, start: usize, mut next: impl FnMut(usize, bool) -> usize) -> Fate {
         let program = self.program;
@@ -135,7 +136,7 @@ impl Run<'_> {
         self.matched(step.rule, head, found)
     }
 
-    /// A rule that looks at the dynamic rules before its own tests.
+    /// A rule that checks the dynamic rules before its own tests.
     fn step_with_state(&mut self, step: &Step) -> Outcome {
         let head = &self.classifier.heads()[step.rule as usize];
         let Some(keep) = &head.keep else { return Outcome::Unmatched };
@@ -170,7 +171,7 @@ impl Run<'_> {
         }
     }
 
-    /// Whether every `tablearg` of a rule has a value that can be what it is for.
+    /// Whether every `tablearg` of a rule has a value that is valid for its purpose.
     #[inline]
     fn targets_known(&self, head: &Head, found: Option<u32>) -> bool {
         let number = |target: Target| {
@@ -208,7 +209,7 @@ impl Run<'_> {
         }
     }
 
-    /// A rule matches: its dynamic rule is made, then it acts.
+    /// A rule matches: creates its dynamic rule, then performs its action.
     fn matched(&mut self, rule: u32, head: &Head, found: Option<u32>) -> Outcome {
         if let Some(keep) = &head.keep
             && !self.install(head, keep, found)
@@ -219,7 +220,7 @@ impl Run<'_> {
         self.act(rule, head, found)
     }
 
-    /// Remembers the packet's flow. Says whether it is, or was, remembered.
+    /// Remembers the packet's flow. Returns whether it has an entry now.
     fn install(&mut self, head: &Head, keep: &Keep, found: Option<u32>) -> bool {
         if self.view.ip == IpVersion::None {
             return true;
@@ -230,7 +231,7 @@ impl Run<'_> {
         self.state.dynamic().install(parent, keep.name.as_ref(), limit, seen)
     }
 
-    /// Counts a match, changes tags, and does what the rule says.
+    /// Counts a match, changes tags, and performs the action.
     #[inline]
     fn act(&mut self, rule: u32, head: &Head, found: Option<u32>) -> Outcome {
         if let RuleAction::CheckState(name) = &head.action {
@@ -276,7 +277,7 @@ impl Run<'_> {
         }
     }
 
-    /// The first step with this number or a larger one; the default rule's numbers are the end.
+    /// The first step with this number or a larger one; the default rule is at the end.
     fn position(&self, number: u32) -> usize {
         u16::try_from(number)
             .map_or(self.program.steps.len(), |number| self.program.position(number))

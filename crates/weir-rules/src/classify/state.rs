@@ -1,4 +1,4 @@
-//! What a classifier remembers between packets: counters, the random numbers of `prob`, and the
+//! The state of a classifier between packets: counters, the random numbers of `prob`, and the
 //! dynamic rules.
 
 use std::collections::HashMap;
@@ -12,37 +12,37 @@ use super::index::Cursors;
 use super::program::Head;
 use super::{Classifier, DEFAULT_ID};
 
-/// A worker's memory. One worker has one; several count apart, and share only dynamic rules.
+/// The state of one worker. Workers count separately and share only the dynamic rules.
 #[derive(Debug)]
 pub struct State {
     seed: u64,
     worker: u64,
-    /// The rules that the counters stand for; the last one is the default rule.
+    /// The rules of the counters; the last one is the default rule.
     heads: Arc<[Head]>,
     counters: Vec<RuleCounters>,
     /// Streams of the rules with `prob`, in the order of [`Head::stream`].
     streams: Vec<Stream>,
-    /// Rules behind which `return` goes on.
+    /// The rules behind which `return` continues.
     pub(super) calls: Vec<u32>,
-    /// Room for the search's lists.
+    /// Memory for the search's lists.
     pub(super) cursors: Cursors,
     dynamic: Arc<Mutex<Dynamic>>,
     loops: u64,
 }
 
-/// What a rule has matched.
+/// Matches of a rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RuleCounters {
     /// Packets.
     pub packets: u64,
     /// Their network-layer bytes.
     pub bytes: u64,
-    /// When the last one came; `None` while there was none.
+    /// Arrival of the last one; `None` without one.
     pub last: Option<Nanos>,
 }
 
 impl State {
-    /// The memory of the only worker. The same seed, rules and packets give the same verdicts.
+    /// The state of the only worker. The same seed, rules and packets give the same verdicts.
     pub fn new(seed: u64) -> Self {
         Self {
             seed,
@@ -57,17 +57,16 @@ impl State {
         }
     }
 
-    /// The memory of another worker, 1 and up, beside this one: it has random numbers and counters
-    /// of its own, and the same dynamic rules.
+    /// The state of another worker, 1 and up: it has its own random numbers and counters, and the
+    /// same dynamic rules.
     pub fn sibling(&self, worker: u32) -> Self {
         Self { worker: worker.into(), dynamic: Arc::clone(&self.dynamic), ..Self::new(self.seed) }
     }
 
-    /// Takes over another classifier: rules that it still has keep their counters and their place
-    /// in their random numbers.
+    /// Takes over the rules of another classifier. Rules that exist in both keep their counters and
+    /// their position in their random numbers.
     ///
-    /// [`Classifier::classify`] does this by itself; calling it before keeps the work off the
-    /// packet's path.
+    /// [`Classifier::classify`] does this too; an earlier call keeps the work off the packet path.
     pub fn carry_over(&mut self, classifier: &Classifier) {
         if Arc::ptr_eq(&self.heads, classifier.heads()) {
             return;
@@ -110,7 +109,7 @@ impl State {
         self.heads.iter().map(|head| head.id).zip(self.counters.iter().copied())
     }
 
-    /// Sets the counters of these rules to zero; `None` is all.
+    /// Sets the counters of these rules to zero; `None` means all.
     pub fn zero(&mut self, ids: Option<&[u32]>) {
         for (head, counters) in self.heads.iter().zip(&mut self.counters) {
             if ids.is_none_or(|ids| ids.contains(&head.id)) {
@@ -119,14 +118,14 @@ impl State {
         }
     }
 
-    /// Packets dropped because rules sent them in circles.
+    /// Packets dropped because of a loop in the rules.
     pub fn loops(&self) -> u64 {
         self.loops
     }
 
     /// The dynamic rules: for listing them and their counters.
     pub fn dynamic(&self) -> MutexGuard<'_, Dynamic> {
-        // A worker that panicked left at most an entry that is there and not counted.
+        // A worker that panicked leaves at most an entry that is not counted.
         self.dynamic.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -1,4 +1,4 @@
-//! The tables of a classifier, by the numbers that compiled rules have for them.
+//! The tables of a classifier, by their numbers in compiled rules.
 
 use std::collections::BTreeMap;
 use std::ops::Index;
@@ -10,8 +10,8 @@ use crate::rule::Name;
 use crate::ruleset::Ruleset;
 use crate::table::{Table, TableKey};
 
-/// Compiled tables. Names keep their numbers as long as the rules stay; a table that is destroyed
-/// leaves its number with nothing in it.
+/// Compiled tables. Names keep their numbers as long as the rules stay; the number of a destroyed
+/// table has no table.
 #[derive(Clone, Debug)]
 pub(super) struct Tables {
     numbers: Arc<BTreeMap<Name, u32>>,
@@ -20,7 +20,7 @@ pub(super) struct Tables {
 
 #[derive(Clone, Debug)]
 struct Slot {
-    /// What it was compiled from.
+    /// Its source.
     table: Option<Arc<Table>>,
     lookup: Arc<Lookup>,
 }
@@ -41,8 +41,8 @@ impl Slot {
 }
 
 impl Tables {
-    /// The tables of these names; tables that no rule names are not compiled. Those that `before`
-    /// had and that have not changed are taken from there.
+    /// The tables with these names; other tables are not compiled. Unchanged tables are taken from
+    /// `before`.
     pub(super) fn new<'a>(
         names: impl Iterator<Item = &'a Name>,
         ruleset: &Ruleset,
@@ -70,8 +70,7 @@ impl Tables {
         self.numbers.get(name).copied()
     }
 
-    /// The same names with the tables as they are now; whole tables are compiled where they have
-    /// changed.
+    /// The same names with the current tables. Changed tables are compiled as a whole.
     pub(super) fn refresh(&mut self, ruleset: &Ruleset, place: &Place) {
         for (name, &number) in self.numbers.iter() {
             let (slot, table) = (&mut self.slots[number as usize], ruleset.tables.get(name));
@@ -81,7 +80,7 @@ impl Tables {
         }
     }
 
-    /// Takes over entries of one table that were added, removed or given other values.
+    /// Takes over entries of one table that were added, removed or changed.
     pub(super) fn update(
         &mut self,
         name: &Name,

@@ -1,4 +1,4 @@
-//! A packet as tests see it, and the tests that are too rare to have code of their own in a
+//! A packet as tests see it, and the tests that are too rare for an operation of their own in a
 //! program.
 
 use weir_core::key::FlowKey;
@@ -14,7 +14,7 @@ pub(super) enum Side {
     Dst,
 }
 
-/// What tests read. The tags are not here: rules change them on the way.
+/// The input of tests, except for the tags, which rules change on the way.
 pub(super) struct View<'a> {
     pub(super) frame: &'a [u8],
     pub(super) parsed: Option<&'a Parsed>,
@@ -23,7 +23,7 @@ pub(super) struct View<'a> {
     pub(super) pass: Pass,
     pub(super) ip: IpVersion,
     pub(super) ports: bool,
-    /// The DSCP as rules before this one have left it.
+    /// The DSCP after the preceding rules.
     pub(super) dscp: u8,
 }
 
@@ -72,7 +72,7 @@ impl<'a> View<'a> {
         })
     }
 
-    /// The IPv4 TOS byte, with the DSCP as rules have left it.
+    /// The IPv4 TOS byte, with the DSCP after the preceding rules.
     fn tos(&self) -> Option<u8> {
         let parsed = self.parsed.filter(|p| p.ip == IpVersion::V4)?;
         fields::traffic_class(self.frame, parsed).map(|class| self.dscp << 2 | class & 3)
@@ -84,15 +84,14 @@ pub(super) fn via(pass: &Pass) -> Option<u16> {
     if pass.out { pass.xmit } else { pass.recv }
 }
 
-/// Whether a test holds that needs neither tables, tags, states nor interfaces; those are the
-/// program's own, and fail here.
+/// Whether a test holds that needs neither tables, tags, states nor interfaces. The program handles
+/// those; they fail here.
 pub(super) fn holds(test: &Test, view: &View<'_>) -> bool {
     let key = view.key;
     match test {
         Test::Layer2 => true,
         Test::Mac { dst, src } => {
-            // What has no link-layer header has no MAC addresses, and nothing but a mask of nothing
-            // fits.
+            // A frame without a link-layer header has no MAC addresses and fits only an empty mask.
             key.dst_mac & dst.mask == dst.address && key.src_mac & src.mask == src.address
         }
         Test::MacType(spans) => view.parsed.is_some_and(|parsed| within(spans, parsed.ethertype)),

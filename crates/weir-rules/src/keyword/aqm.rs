@@ -21,12 +21,12 @@ pub(crate) static RED: Keyword = Keyword {
     name: "red",
     argument: "W_Q/MIN_TH/MAX_TH/MAX_P [SETTING …]",
     value: Value::Aqm(
-        "W_Q and MAX_P above 0 up to 1; thresholds in packets, in bytes where `queue` has a size in bytes",
+        "W_Q and MAX_P above 0 up to 1; thresholds in packets, or in bytes if `queue` is in bytes",
     ),
     meaning: "Random early detection as dummynet configures it: weight of the average, the two thresholds, and the probability at \
               the upper one. The same as `aqm red` with these settings.",
     example: "bw 10Mbit/s queue 100 red 0.002/30/80/0.1 ecn",
-    dummynet: "With `ecn` every packet above MIN_TH is marked, or dropped where it cannot be; here as many as MAX_P says.",
+    dummynet: "With `ecn`, every packet above MIN_TH is marked, or dropped if it cannot be marked; here only with the probability that follows from MAX_P.",
     ..AQMS
 };
 
@@ -35,7 +35,7 @@ pub(crate) static GRED: Keyword = Keyword {
     name: "gred",
     argument: "W_Q/MIN_TH/MAX_TH/MAX_P [SETTING …]",
     value: Value::Aqm("as for `red`"),
-    meaning: "`red` that goes on gently above MAX_TH: from MAX_P to 1 at twice MAX_TH.",
+    meaning: "Gentle `red`: above MAX_TH the probability rises from MAX_P to 1 at twice MAX_TH.",
     example: "bw 10Mbit/s queue 200 gred 0.002/30/80/0.1",
     dummynet: "As for `red`.",
     ..AQMS
@@ -46,7 +46,7 @@ pub(crate) static CODEL: Keyword = Keyword {
     name: "codel",
     argument: "[target TIME] [interval TIME] [ecn|noecn] [SETTING …]",
     value: Value::Aqm("a bare number is in ms"),
-    meaning: "CoDel: drops by how long packets have waited. The same as `aqm codel`, whose settings may follow too.",
+    meaning: "CoDel: drops according to the sojourn time of packets. The same as `aqm codel`; its other settings may follow.",
     example: "bw 10Mbit/s codel target 5ms interval 100ms ecn",
     dummynet: "At most 5 s; must be the last word.",
     ..AQMS
@@ -57,10 +57,10 @@ pub(crate) static PIE: Keyword = Keyword {
     name: "pie",
     argument: "[target TIME] [tupdate TIME] [alpha N] [beta N] [max_burst TIME] [max_ecnth P] [SETTING …]",
     value: Value::Aqm("a bare number is in ms"),
-    meaning: "PIE as dummynet has it. The same as `aqm pie` with the variant of that name, whose settings may follow too: \
+    meaning: "dummynet's PIE. The same as `aqm pie variant dummynet`; its other settings may follow: \
               `ecn`, `noecn`, `capdrop`, `nocapdrop`, `drand`, `nodrand`, `onoff`, `dre`, `ts`.",
     example: "bw 10Mbit/s pie target 15ms tupdate 15ms alpha 0.125 beta 1.25 noecn",
-    dummynet: "The manual says `drand`, the program takes `derand` only. Here both are taken.",
+    dummynet: "The manual says `drand`, the program accepts only `derand`. Here both are accepted.",
     ..AQMS
 };
 
@@ -69,9 +69,9 @@ pub(crate) static AQM: Keyword = Keyword {
     name: "aqm",
     argument: "NAME [SETTING VALUE …]",
     value: Value::Aqm("the names and settings that `weir algorithms` lists"),
-    meaning: "What decides, besides the queue's size, which packets are dropped or marked. A setting is written `target 5ms` or `target=5ms`; \
-              a switch also `ecn` and `noecn`. Settings stand directly behind the name: among them a word means the setting, also \
-              where it is a keyword elsewhere. Each flow of the queue has an AQM of its own.",
+    meaning: "The algorithm that drops or marks packets before the queue reaches its limit. A setting is written `target 5ms` or `target=5ms`; \
+              a switch also `ecn` and `noecn`. Settings follow the name directly; among them, a word means the setting even \
+              if it is also a keyword. Each flow of the queue has its own AQM.",
     example: "bw 10Mbit/s aqm codel target=5ms ecn",
     dummynet: "`red`, `gred`, `codel`, `pie`, and schedulers `fq_codel` and `fq_pie`.",
     ..AQMS

@@ -29,7 +29,7 @@ pub(crate) static DELAY: Keyword = Keyword {
     argument: "TIME",
     value: Value::Time(MAX_DELAY, place!(pipe.link.delay)),
     default: "0",
-    meaning: "Propagation delay, after the packet has been sent. A bare number is in ms; units are `s`, `ms`, `us`, `ns`; fractions are exact to 1 ns.",
+    meaning: "Propagation delay, after transmission. A bare number is in ms; units are `s`, `ms`, `us`, `ns`; fractions are exact to 1 ns.",
     example: "delay 0.25ms",
     dummynet: "Whole milliseconds up to 10000, rounded to the clock's tick.",
     ..LINK
@@ -45,8 +45,8 @@ pub(crate) static JITTER: Keyword = Keyword {
         choice("pareto", "Pareto of shape 3 with standard deviation TIME"),
         choice("paretonormal", "a quarter normal, three quarters Pareto"),
         choice("FILE.dist", "a table in netem's format"),
-        choice("correlation", "of each deviation with the one before: a probability"),
-        choice("ordered", "a late packet holds back those behind it"),
+        choice("correlation", "correlation of consecutive deviations, a probability"),
+        choice("ordered", "a late packet delays those behind it"),
         choice("reorder", "packets may overtake one another"),
     ],
     value: Value::Custom {
@@ -67,7 +67,7 @@ pub(crate) static REORDER: Keyword = Keyword {
     argument: "P [gap N] [correlation P]",
     choices: &[
         choice("gap", "only every N-th packet is a candidate"),
-        choice("correlation", "of each draw with the one before"),
+        choice("correlation", "correlation of consecutive draws"),
     ],
     value: Value::Custom {
         range: || format!("{RANGE_OF_PROBABILITY}; gap {}", range_of_count(&GAP)),
@@ -79,9 +79,9 @@ pub(crate) static REORDER: Keyword = Keyword {
         },
     },
     default: "none; gap 1, correlation 0",
-    meaning: "Probability that a packet skips the delay and so overtakes those under way.",
+    meaning: "Probability that a packet skips the delay and so overtakes packets in transit.",
     example: "delay 20ms reorder 1% gap 5",
-    dummynet: "Does not exist; `prob` rules over two pipes are the idiom.",
+    dummynet: "Does not exist; the usual substitute is `prob` rules over two pipes.",
     ..LINK
 };
 

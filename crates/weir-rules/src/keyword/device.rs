@@ -30,7 +30,7 @@ pub(crate) static RING: Keyword = Keyword {
     argument: "N or SIZE [sent]",
     choices: &[choice(
         "sent",
-        "a place is free when its packet has left; otherwise when the wire begins with it",
+        "a place becomes free when its packet has been transmitted; otherwise when transmission starts",
     )],
     value: Value::Custom {
         range: || range_of_limit(MAX_RING),
@@ -47,9 +47,9 @@ pub(crate) static RING: Keyword = Keyword {
             Some(print_limit(device.ring.limit) + sent)
         },
     },
-    default: "none; 256 with any other word of a network card",
-    meaning: "Puts a network card's transmission ring between the queue and the wire: packets in it have left the queue, and no \
-              scheduler or AQM decides about them any more. The queue gives it packets while it has room.",
+    default: "none; 256 with any other keyword of the network card",
+    meaning: "A network card's transmission ring between the queue and the wire. Packets in it have left the queue; schedulers and AQMs \
+              no longer affect them. The queue fills the ring while it has room.",
     example: "bw 1Gbit/s ring 64",
     dummynet: "Does not exist.",
     ..DEVICE
@@ -63,7 +63,7 @@ pub(crate) static DQL: Keyword = Keyword {
     choices: &[
         choice("min", "least limit"),
         choice("max", "greatest limit"),
-        choice("hold", "how long it was too large before it falls"),
+        choice("hold", "how long the limit is too large before it is reduced"),
     ],
     value: Value::Custom {
         range: || format!("up to {}; hold up to {}", size(DQL_MOST.into()), time(MAX_DELAY)),
@@ -95,8 +95,8 @@ pub(crate) static COALESCE: Keyword = Keyword {
             (completion.frames > 0).then(printed)
         },
     },
-    default: "off: each packet by itself",
-    meaning: "The card reports packets that are done, whose places are free then, once for every N, but no later than TIME after the first \
+    default: "off: each packet separately",
+    meaning: "The card reports transmitted packets, and so frees their places, once per N packets, but no later than TIME after the first \
               of them. A bare TIME is in ms.",
     example: "bw 1Gbit/s ring 64 coalesce 16/50us",
     dummynet: "Does not exist.",
@@ -115,8 +115,8 @@ pub(crate) static CPU: Keyword = Keyword {
         },
     ),
     default: "0",
-    meaning: "Processor time that it takes to bring a packet into the ring, one after the other; reports of the card wait until \
-              it is done with one. A ring that is too small for it runs dry.",
+    meaning: "Processor time to put a packet into the ring, one packet at a time; the card's reports wait until the processor has \
+              finished a packet. A ring that is too small for it runs empty.",
     example: "bw 1Gbit/s ring 64 cpu 2us",
     dummynet: "Does not exist.",
     ..DEVICE

@@ -22,7 +22,7 @@ pub(crate) static RATE: Keyword = Keyword {
     value: Value::Rate(place!(pipe.queue.rate)),
     note: "; `0` for none",
     default: "none",
-    meaning: "Rate that a flow is promised, for schedulers that promise one. Only of a `queue N`: a link's rate is `bw`.",
+    meaning: "Guaranteed rate of a flow, for schedulers with such a guarantee. Only for a `queue N`; a link's rate is `bw`.",
     example: "rate 2Mbit/s ceil 10Mbit/s",
     dummynet: "Does not exist.",
     ..FLOW
@@ -37,7 +37,7 @@ pub(crate) static CEIL: Keyword = Keyword {
     default: "none: all of the link",
     meaning: "Rate that a flow never exceeds, for schedulers that shape.",
     example: "rate 2Mbit/s ceil 10Mbit/s burst 15KB",
-    dummynet: "Does not exist; a pipe for each flow is the nearest.",
+    dummynet: "Does not exist; a pipe for each flow comes closest.",
     ..FLOW
 };
 
@@ -47,7 +47,7 @@ pub(crate) static BURST: Keyword = Keyword {
     argument: "SIZE",
     value: Value::Size(place!(pipe.queue.burst)),
     default: "0",
-    meaning: "How many bytes of each flow may leave at once after a pause, for schedulers that shape. \
+    meaning: "Bytes of each flow that may depart at once after an idle period, for schedulers that shape. \
               More than 4 GB counts as 4 GB.",
     example: "rate 2Mbit/s ceil 10Mbit/s burst 15KB",
     dummynet: "Does not exist.",
@@ -60,7 +60,7 @@ pub(crate) static DEADLINE: Keyword = Keyword {
     argument: "TIME",
     value: Value::Time(MAX_DELAY, place!(pipe.queue.deadline)),
     default: "0: none",
-    meaning: "How long a flow's packets may wait, for schedulers that go by deadlines: a packet's is this much after its arrival.",
+    meaning: "Time from a packet's arrival to its deadline, for schedulers with deadlines.",
     example: "deadline 5ms",
     dummynet: "Does not exist.",
     ..FLOW

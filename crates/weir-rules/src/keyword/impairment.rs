@@ -20,10 +20,11 @@ pub(crate) static LOSS: Keyword = Keyword {
     argument: "P or K,p,H,r",
     value: Value::Loss(place!(pipe.link.loss)),
     default: "0",
-    meaning: "Loss on the link: a lost packet has waited and used the link's time. One number: each packet by itself. \
-              Four: Gilbert-Elliott with K the loss in the good state, p good to bad, H the loss in the bad state, r bad to good.",
+    meaning: "Loss on the link: a lost packet has waited in the queue and used the link's time. One number is an independent \
+              probability for each packet. Four numbers are a Gilbert-Elliott model: K is the loss in the good state, p the transition \
+              from good to bad, H the loss in the bad state, r the transition from bad to good.",
     example: "loss 0,0.01,1,0.25",
-    dummynet: "Does not exist; `plr` loses before the queue.",
+    dummynet: "Does not exist; `plr` is loss before the queue.",
     ..LINK
 };
 

@@ -39,8 +39,8 @@ pub(crate) static LIMIT: Keyword = Keyword {
         },
         print: |spec, _| spec.pipe.queue.limit.map(print_limit),
     },
-    default: "50 packets, more at high rates: 100 ms or twice the delay at full rate; none before `fq_codel` and the like, which have one",
-    meaning: "Size of the queue, in packets, or in bytes with a unit (`B`, `KB`, `KByte`, `MB`, `KiB` …). Packets that find it full are dropped.",
+    default: "50 packets; more at high rates, for 100 ms or twice the delay at full rate; none in front of a scheduler with its own limit, such as `fq_codel`",
+    meaning: "Limit of the queue in packets, or in bytes with a unit (`B`, `KB`, `KByte`, `MB`, `KiB` …). Packets that arrive at a full queue are dropped.",
     example: "bw 4Mbit/s queue 64KB",
     dummynet: "At most 100 packets or 1 MiB unless sysctls say otherwise; `K` is 1024 there.",
     ..QUEUE
@@ -51,7 +51,7 @@ pub(crate) static DROPTAIL: Keyword = Keyword {
     name: "droptail",
     value: Value::DropTail,
     default: "on",
-    meaning: "Drop arriving packets when the queue is full. This is what a queue does anyway.",
+    meaning: "Drops arriving packets when the queue is full, as every queue does.",
     example: "queue 50 droptail",
     dummynet: "The same.",
     ..QUEUE
@@ -89,9 +89,9 @@ pub(crate) static MASK: Keyword = Keyword {
         },
     },
     default: "none: one queue and one link for all",
-    meaning: "Which header bits tell flows apart. Each combination of their values gets a queue and a link of its own.",
+    meaning: "The header bits that tell flows apart. Each combination of their values gets a queue and a link of its own.",
     example: "bw 1Mbit/s mask src-ip 0x000000ff",
-    dummynet: "No VLAN, DSCP and MAC; outside IPv6 addresses `/N` sets the last N bits there, here the first N. Here `queue` ends the mask.",
+    dummynet: "No VLAN, DSCP and MAC. Outside IPv6 addresses, `/N` sets the last N bits in dummynet and the first N here. Here `queue` ends the mask.",
     ..ALL
 };
 
@@ -108,7 +108,7 @@ pub(crate) static MAX_FLOWS: Keyword = Keyword {
         },
     ),
     default: "as many as memory allows",
-    meaning: "Most flows that the mask makes at once; packets of further ones are dropped and counted until idle flows have expired.",
+    meaning: "Most flows that the mask creates at once. Packets of further flows are dropped and counted until idle flows have expired.",
     example: "bw 1Mbit/s mask src-ip 0xffffffff max_flows 10000",
     dummynet: "Does not exist.",
     ..QUEUE
@@ -120,7 +120,7 @@ pub(crate) static WEIGHT: Keyword = Keyword {
     argument: "N",
     value: Value::Count(1..=65_536, place!(pipe.queue.weight)),
     default: "1",
-    meaning: "Share of the link relative to other flows, for schedulers that weigh.",
+    meaning: "Share of the link relative to other flows, for schedulers with weights.",
     example: "weight 10",
     dummynet: "At most 100 with WF2Q+.",
     ..ALL
@@ -161,12 +161,12 @@ pub(crate) static BUCKETS: Keyword = Keyword {
         range: || range_of_count(&HASH_SIZE),
         read: |reader, _| {
             reader.count(&HASH_SIZE)?;
-            reader.ignored("tables grow by themselves");
+            reader.ignored("tables grow automatically");
             Some(())
         },
         print: |_, _| None,
     },
-    meaning: "Size of a hash table. Accepted and ignored: tables grow by themselves.",
+    meaning: "Size of a hash table. Accepted and ignored: tables grow automatically.",
     example: "buckets 64",
     dummynet: "Sets the size.",
     ..ALL
@@ -178,12 +178,12 @@ pub(crate) static NOERROR: Keyword = Keyword {
     value: Value::Custom {
         range: String::new,
         read: |reader, _| {
-            reader.ignored("a sender is never told of a drop");
+            reader.ignored("senders are not informed of drops");
             Some(())
         },
         print: |_, _| None,
     },
-    meaning: "Do not report drops to the sender. Accepted and ignored: packets come over a wire, and a sender is never told.",
+    meaning: "Does not report drops to the sender. Accepted and ignored: packets come from a wire, and senders are not informed of drops.",
     example: "noerror",
     dummynet: "A local sender sees an error without it.",
     ..ALL
@@ -197,7 +197,7 @@ pub(crate) static GSO: Keyword = Keyword {
     part: Part::Frames,
     argument: "split|whole",
     choices: &[
-        choice("split", "every wire packet is shaped by itself"),
+        choice("split", "every wire packet is shaped separately"),
         choice("whole", "the train is shaped as one packet"),
     ],
     value: Value::Custom {
@@ -217,7 +217,7 @@ pub(crate) static GSO: Keyword = Keyword {
         print: |spec, _| (spec.gso == Gso::Whole).then(|| "whole".to_owned()),
     },
     default: "split",
-    meaning: "What happens to segmentation-offload trains, large frames that stand for several packets on the wire.",
+    meaning: "Treatment of segmentation-offload trains, large frames that become several packets on the wire.",
     example: "gso whole",
     dummynet: "Always whole.",
     ..QUEUE

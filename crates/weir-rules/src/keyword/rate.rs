@@ -21,7 +21,7 @@ pub(crate) static BW: Keyword = Keyword {
     name: "bw",
     aliases: &["bandwidth"],
     argument: "RATE",
-    choices: &[choice("unlimited", "no rate: packets take no time to send; `0` means the same")],
+    choices: &[choice("unlimited", "no rate: transmission takes no time; `0` means the same")],
     value: Value::Rate(Place {
         get: |spec| match spec.pipe.link.capacity {
             Capacity::Constant(rate) => Some(rate),
@@ -33,10 +33,10 @@ pub(crate) static BW: Keyword = Keyword {
     }),
     note: "; `0` or `unlimited` for no limit",
     default: "unlimited",
-    meaning: "Rate at which packets are sent. A bare number is in bit/s; `K M G T` are powers of 1000, `Ki Mi Gi Ti` of 1024; \
+    meaning: "Rate at which packets are transmitted. A bare number is in bit/s; `K M G T` are powers of 1000, `Ki Mi Gi Ti` of 1024; \
               units are `bit/s`, `b/s`, `bps`, `Byte/s`, `B/s`, `Bps`. The rate counts bytes from the IP header on, unless `overhead` says otherwise.",
     example: "bw 1.5Mbit/s",
-    dummynet: "Whole numbers up to 2.1 or 4.3 Gbit/s. An interface's name as the clock is refused here as there.",
+    dummynet: "Whole numbers up to 2.1 or 4.3 Gbit/s. Neither accepts an interface's name as the clock.",
     ..LINK
 };
 
@@ -45,11 +45,11 @@ pub(crate) static TRACE: Keyword = Keyword {
     name: "trace",
     argument: "FILE",
     value: Value::File(
-        "a Mahimahi trace, or a table whose name ends in `.csv`",
+        "a Mahimahi trace, or a table with a name that ends in `.csv`",
         Place { get: |spec| spec.files.trace.clone(), set: |spec, name| spec.files.trace = name },
     ),
     default: "none",
-    meaning: "Rate over time from a file, repeated for ever. A Mahimahi trace has one time in ms a line, at which 1504 bytes may leave. \
+    meaning: "Rate over time from a file, which repeats at its end. Each line of a Mahimahi trace is a time in ms at which 1504 bytes may depart. \
               A `.csv` table has a header with `time` and any of `rate`, `delay`, `loss`.",
     example: "trace lte.up",
     dummynet: "Does not exist.",
@@ -60,7 +60,7 @@ pub(crate) static TRACE: Keyword = Keyword {
 pub(crate) static SCHEDULE: Keyword = Keyword {
     name: "schedule",
     argument: "FILE [loop]",
-    choices: &[choice("loop", "begin again after the end")],
+    choices: &[choice("loop", "start again after the end")],
     value: Value::Custom {
         range: || "a table in the format of `trace`'s `.csv`".to_owned(),
         read: |reader, draft| {
@@ -76,7 +76,7 @@ pub(crate) static SCHEDULE: Keyword = Keyword {
         },
     },
     default: "none",
-    meaning: "Changes of rate, delay and loss at given times; after the last one it stays as it is, unless `loop` is given.",
+    meaning: "Changes of rate, delay and loss at given times. The last values stay, unless `loop` is given.",
     example: "schedule outage.csv",
     dummynet: "Does not exist.",
     ..LINK
@@ -88,7 +88,7 @@ pub(crate) static BURST: Keyword = Keyword {
     argument: "SIZE",
     value: Value::Size(place!(pipe.link.burst)),
     default: "0",
-    meaning: "How many bytes leave at once after the link was idle for as long as they take.",
+    meaning: "Bytes that may depart at once after an idle period as long as their transmission.",
     example: "bw 4Mbit/s burst 15KB",
     dummynet: "`K` is 1024 there; here `KB` is 1000 and `KiB` 1024.",
     ..LINK
@@ -113,9 +113,9 @@ pub(crate) static OVERHEAD: Keyword = Keyword {
     },
     default: "none",
     meaning: "Bytes that framing adds to each packet before it is charged to the rate: a kind, or a number of bytes. \
-              `mpu` is the least size after that; `atm` after it cuts the result into cells.",
+              `mpu` is the minimum size after that; `atm` then divides the result into cells.",
     example: "bw 8Mbit/s overhead 44 atm",
-    dummynet: "Does not exist; `profile` is the nearest.",
+    dummynet: "Does not exist; `profile` comes closest.",
     ..LINK
 };
 
@@ -131,8 +131,8 @@ pub(crate) static PROFILE: Keyword = Keyword {
         },
     ),
     default: "none",
-    meaning: "A distribution of extra time for which each packet occupies the link: framing, contention, retransmission. \
-              A rate in the file holds when `bw` gives none.",
+    meaning: "A distribution of extra time during which each packet occupies the link: framing, contention, retransmission. \
+              The file's rate applies if `bw` gives none.",
     example: "bw 20Mbit/s profile wlan.prof",
     dummynet: "Whole milliseconds, at most 1024 samples, and nothing without a rate.",
     ..LINK

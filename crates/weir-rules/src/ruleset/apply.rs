@@ -1,4 +1,4 @@
-//! Commands carried out: which part of the configuration each changes, and what it answers.
+//! Applies commands: the part of the configuration that each changes, and its result.
 
 use std::sync::Arc;
 
@@ -7,19 +7,19 @@ use crate::command::{Command, NetConfigCommand, Numbers, ObjectKind, Spanned};
 use crate::rule::Name;
 use crate::table::TableKey;
 
-/// What a command did.
+/// The result of a command.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
-    /// What it did, or asks for.
+    /// Its effect or request.
     pub effect: Effect,
-    /// What is accepted and probably not what was meant.
+    /// Warnings about the command.
     pub warnings: Vec<Warning>,
 }
 
-/// What a command did to the configuration, or what its caller is to do.
+/// The effect of a command on the configuration, or its request to the caller.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
-    /// Nothing: the line has no meaning here, or the configuration was like that already.
+    /// None: the line has no meaning here, or the configuration was like that already.
     Nothing,
     /// The configuration has changed.
     Changed,
@@ -30,20 +30,20 @@ pub enum Effect {
         /// Its identity.
         id: u32,
     },
-    /// The counters of these rules are to be set to zero, by identity.
+    /// A request to set the counters of these rules to zero, by identity.
     Zero(Vec<u32>),
-    /// Something is to be shown.
+    /// A request to show something.
     Query(Query),
 }
 
-/// What is to be shown. The configuration is here, the counters are the caller's.
+/// A query. The configuration is here, the counters are the caller's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Query {
     /// Pipes, queues or schedulers; no numbers mean all.
     Objects(ObjectKind, Vec<Numbers>),
     /// Rules; no numbers mean all.
     Rules {
-        /// Which.
+        /// Their numbers.
         which: Vec<Numbers>,
         /// With counters.
         counters: bool,
@@ -52,9 +52,9 @@ pub enum Query {
     Sets,
     /// The entries of a table.
     Table(Name),
-    /// What a table is.
+    /// The type and size of a table.
     TableInfo(Name),
-    /// The entry of a table that a key finds, if any.
+    /// The entry that a key finds in a table, if any.
     Lookup {
         /// The table.
         name: Name,
@@ -65,17 +65,17 @@ pub enum Query {
     },
     /// The entries of all tables.
     AllTables,
-    /// What all tables are.
+    /// The types and sizes of all tables.
     AllTablesInfo,
-    /// Links made by `netconfig`.
+    /// Links created by `netconfig`.
     NetConfigs,
 }
 
 impl Ruleset {
-    /// Carries out one command, all of it or nothing.
+    /// Applies one command completely or not at all.
     ///
     /// # Errors
-    /// [`ApplyError`] says what does not fit this configuration; it has not changed then.
+    /// [`ApplyError`] if the command does not fit this configuration, which is then unchanged.
     pub fn apply(&mut self, command: &Command) -> Result<Outcome, ApplyError> {
         match command {
             Command::ConfigPipe(number, spec) => self.config_pipe(*number, spec),
@@ -104,10 +104,10 @@ impl Ruleset {
         }
     }
 
-    /// Carries out a script, all of it or nothing.
+    /// Applies a script completely or not at all.
     ///
     /// # Errors
-    /// The first command that cannot be carried out; the configuration has not changed then.
+    /// The first command that cannot be applied; the configuration is then unchanged.
     pub fn apply_all(&mut self, commands: &[Spanned]) -> Result<Vec<Outcome>, ScriptError> {
         let mut trial = self.clone();
         let mut outcomes = Vec::with_capacity(commands.len());
@@ -143,7 +143,7 @@ impl From<Query> for Outcome {
     }
 }
 
-/// Puts a shared value behind a key; whether that changed anything.
+/// Stores a shared value under a key. Returns whether that changed anything.
 pub(super) fn put<K: Ord + Clone, V: PartialEq>(
     map: &mut Arc<std::collections::BTreeMap<K, Arc<V>>>,
     key: K,
@@ -160,13 +160,13 @@ where
 }
 
 impl Numbers {
-    /// Whether a number is among them.
+    /// Whether it contains a number.
     pub fn contains(self, number: u16) -> bool {
         (self.first..=self.last).contains(&number)
     }
 }
 
-/// Whether a number was asked for; no list asks for all.
+/// Whether a number was requested; an empty list requests all.
 pub fn wanted(which: &[Numbers], number: u16) -> bool {
     which.is_empty() || which.iter().any(|n| n.contains(number))
 }

@@ -1,5 +1,5 @@
-//! The way from one configuration to the next: the fewest calls to the engine, so that what stays
-//! the same is not touched.
+//! The difference between two configurations: the fewest calls to the engine, so that unchanged
+//! parts are not touched.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,51 +13,51 @@ use super::Ruleset;
 use crate::link::Gso;
 use crate::rule::Name;
 
-/// What differs between two configurations.
+/// The difference between two configurations.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Changes {
-    /// Calls to the engine, in the order in which they are to be made.
+    /// Calls to the engine, in their order.
     pub engine: Vec<EngineChange>,
-    /// Rules, sets or `one_pass` differ: the classifier is to be compiled again.
+    /// Whether rules, sets or `one_pass` differ, so that the classifier must be compiled again.
     pub rules: bool,
-    /// Tables that differ, were made or are gone.
+    /// Tables that were changed, created or removed.
     pub tables: Vec<Name>,
 }
 
 /// A call to the engine.
 #[derive(Clone, Debug, PartialEq)]
 pub enum EngineChange {
-    /// Pipe or scheduler `id` is made or changed; what is queued stays.
+    /// Creates or changes pipe or scheduler `id`; queued packets stay.
     SetLink {
         /// Its number.
         id: u16,
-        /// What shares its link; a pipe's mask is here too.
+        /// The scheduler of its link; a pipe's mask is here too.
         scheduler: Box<SchedulerConfig>,
         /// The link.
         link: Box<LinkConfig>,
-        /// What its own queue is like, for packets that are sent to it and not to a queue in front
-        /// of it.
+        /// Its own queue, for packets that are sent directly to it and not to a queue in front of
+        /// it.
         queue: Box<FlowsetConfig>,
         /// What happens to offload trains.
         gso: Gso,
     },
-    /// Queue `id` is made or changed.
+    /// Creates or changes queue `id`.
     SetQueue {
         /// Its number.
         id: u16,
         /// The pipe or scheduler that it feeds.
         scheduler: u16,
-        /// What it is like.
+        /// Its settings.
         queue: Box<FlowsetConfig>,
     },
-    /// Pipe or scheduler `id` goes, and what is inside with it.
+    /// Deletes pipe or scheduler `id` with the packets inside.
     DeleteLink(u16),
-    /// Queue `id` goes.
+    /// Deletes queue `id`.
     DeleteQueue(u16),
 }
 
 impl Changes {
-    /// What differs from `old` to `new`.
+    /// The difference from `old` to `new`.
     pub fn between(old: &Ruleset, new: &Ruleset) -> Self {
         let same_rules = Arc::ptr_eq(&old.rules, &new.rules)
             || old.rules.len() == new.rules.len() && old.rules.iter().eq(new.rules.iter());
@@ -70,7 +70,7 @@ impl Changes {
         }
     }
 
-    /// Whether nothing differs.
+    /// Whether there is no difference.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -112,7 +112,7 @@ fn engine(old: &Ruleset, new: &Ruleset) -> Vec<EngineChange> {
     changes
 }
 
-/// The call that makes pipe or scheduler `id`.
+/// The call that configures pipe or scheduler `id`.
 fn set_link(ruleset: &Ruleset, id: u16, is_fed: bool) -> Option<EngineChange> {
     let (spec, scheduler) = match (ruleset.scheds.get(&id), ruleset.pipes.get(&id)) {
         (Some(sched), _) => (&sched.link, sched.scheduler.clone()),
@@ -131,7 +131,7 @@ fn set_link(ruleset: &Ruleset, id: u16, is_fed: bool) -> Option<EngineChange> {
         (None, None) => return None,
     };
     let PipeConfig { link, queue } = spec.pipe.clone();
-    // The mask of a pipe's queue makes instances, in each of which there is one queue.
+    // The mask of a pipe's queue creates instances; each contains one queue.
     let mask = if ruleset.scheds.contains_key(&id) { queue.mask } else { FlowMask::default() };
     let (scheduler, link, queue) =
         (Box::new(scheduler), Box::new(link), Box::new(FlowsetConfig { mask, ..queue }));
@@ -144,7 +144,7 @@ fn fed(ruleset: &Ruleset) -> BTreeSet<u16> {
     ruleset.queues.values().map(|queue| queue.scheduler).chain(parents).collect()
 }
 
-/// Keys under which two maps differ, in order.
+/// Keys with different values in two maps, in order.
 fn differing<'a, K: Ord, V: PartialEq>(
     old: &'a Arc<BTreeMap<K, Arc<V>>>,
     new: &'a Arc<BTreeMap<K, Arc<V>>>,
@@ -158,7 +158,7 @@ fn differing<'a, K: Ord, V: PartialEq>(
 }
 
 impl EngineChange {
-    /// Makes the call. `now` is when it takes effect.
+    /// Makes the call. It takes effect at `now`.
     pub fn apply(&self, now: Nanos, emulator: &mut Emulator) {
         match self {
             Self::SetLink { id, scheduler, link, queue, .. } => {
@@ -177,5 +177,5 @@ impl EngineChange {
     }
 }
 
-/// What shares the link of a pipe that queues feed: dummynet's default.
+/// The scheduler of a pipe that queues feed: dummynet's default.
 pub(crate) const SHARED_PIPE: Kind = Kind::Wf2qPlus;

@@ -1,5 +1,4 @@
-//! What can be wrong with a command that is right by itself, and what is worth a word though it is
-//! accepted.
+//! Errors of commands that are valid on their own, and warnings about accepted commands.
 
 use core::fmt;
 
@@ -8,23 +7,23 @@ use thiserror::Error;
 use crate::command::ObjectKind;
 use crate::rule::Name;
 
-/// Why a command cannot be carried out on this configuration. Nothing has been changed.
+/// Why a command cannot be applied to this configuration. The configuration is unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ApplyError {
-    /// A pipe, queue or scheduler to be deleted is not there.
+    /// The pipe, queue or scheduler to delete does not exist.
     #[error("there is no {} {number}; `{} list` shows what there is", kind.word(), kind.word())]
     NoObject {
-        /// What was looked for.
+        /// The kind of object.
         kind: ObjectKind,
         /// Its number.
         number: u16,
     },
-    /// A scheduler that others are flows of.
+    /// Other schedulers are flows of this one.
     #[error("sched {child} is a flow of {number}; delete it too: `sched delete {number} {child}`")]
     ParentInUse {
-        /// The scheduler to be deleted.
+        /// The scheduler to delete.
         number: u16,
-        /// One that is a flow of it.
+        /// A flow of it.
         child: u16,
     },
     /// A scheduler would be a flow of itself.
@@ -32,10 +31,10 @@ pub enum ApplyError {
     Circle {
         /// The scheduler.
         number: u16,
-        /// Its parent to be.
+        /// Its intended parent.
         parent: u16,
     },
-    /// Too many schedulers within each other.
+    /// Too many levels of schedulers.
     #[error("sched {number} would make more than {LEVELS} schedulers within each other; at most {LEVELS} are allowed", LEVELS = super::objects::MOST_LEVELS)]
     TooDeep {
         /// The scheduler.
@@ -50,38 +49,38 @@ pub enum ApplyError {
     /// No rule has this number.
     #[error("there is no rule {number}; `list` shows what there is")]
     NoRule {
-        /// The first number that was looked for.
+        /// The first missing number.
         number: u16,
     },
-    /// The last rule is always there.
+    /// The default rule always exists.
     #[error("rule 65535 is always there: it can be neither made nor deleted")]
     DefaultRule,
-    /// The set that stays on.
+    /// Set 31 cannot be turned off.
     #[error("set 31 cannot be turned off: it holds the rules that `flush` leaves alone")]
     KeptSet,
-    /// No table of this name.
+    /// No table has this name.
     #[error("there is no table {name}; `table {name} create` makes it")]
     NoTable {
         /// The name.
         name: Name,
     },
-    /// A table of this name is there already.
+    /// A table of this name already exists.
     #[error("there is a table {name} already; `table {name} create … missing` is content with it")]
     TableExists {
         /// The name.
         name: Name,
     },
-    /// A table has other keys than the command.
+    /// The table's keys are of another type than the command's.
     #[error("table {name} has keys of type {has}, not {given}")]
     TableKind {
         /// The table.
         name: Name,
         /// Its type.
         has: &'static str,
-        /// The type of what was given.
+        /// The type of the given key.
         given: &'static str,
     },
-    /// A table that rules name.
+    /// Rules use the table.
     #[error("rule {rule} uses table {name}; delete the rule first")]
     TableInUse {
         /// The table.
@@ -89,23 +88,23 @@ pub enum ApplyError {
         /// A rule that uses it.
         rule: u16,
     },
-    /// A table that is locked.
+    /// The table is locked.
     #[error("table {name} is locked; `table {name} unlock` allows changes")]
     TableLocked {
         /// The table.
         name: Name,
     },
-    /// A table that would have too many entries.
+    /// The table would have too many entries.
     #[error("table {name} holds at most {limit} entries, and this would make it {wanted}")]
     TableFull {
         /// The table.
         name: Name,
         /// Its limit.
         limit: u32,
-        /// The entries it would have.
+        /// The resulting number of entries.
         wanted: usize,
     },
-    /// An entry is there already.
+    /// The entry already exists.
     #[error("table {name} has {key} already; `-q` gives it the new value")]
     EntryExists {
         /// The table.
@@ -113,7 +112,7 @@ pub enum ApplyError {
         /// The entry's key.
         key: String,
     },
-    /// An entry is not there.
+    /// The entry does not exist.
     #[error("table {name} has no entry {key}")]
     NoEntry {
         /// The table.
@@ -124,16 +123,17 @@ pub enum ApplyError {
     /// No `netconfig` with this mode and these ports.
     #[error("there is no such netconfig; `netconfig list` shows what there is")]
     NoNetConfig,
-    /// Too many of them.
+    /// Too many `netconfig` links.
     #[error("there are {MAX} netconfigs already; delete one first", MAX = super::MAX_NETCONFIGS)]
     TooManyNetConfigs,
 }
 
-/// The command of a script that could not be carried out, and why. None of the script has been.
+/// The command of a script that could not be applied, and why. No command of the script has been
+/// applied.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("line {line}: {error}")]
 pub struct ScriptError {
-    /// Which command, from 0.
+    /// The command's index, from 0.
     pub index: usize,
     /// Its line, from 1.
     pub line: usize,
@@ -141,18 +141,17 @@ pub struct ScriptError {
     pub error: ApplyError,
 }
 
-/// Something that is accepted and probably not what was meant.
+/// A warning about an accepted command that probably has another effect than intended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Warning {
-    /// A queue feeds a scheduler or pipe that is not there: its packets are dropped until there is
-    /// one.
+    /// A queue feeds a missing scheduler or pipe: its packets are dropped.
     NoScheduler {
         /// The queue.
         queue: u16,
         /// The scheduler.
         scheduler: u16,
     },
-    /// A rule sends packets to something that is not there: they are dropped.
+    /// A rule sends packets to a missing object: they are dropped.
     NoTarget {
         /// The rule.
         rule: u16,
@@ -161,14 +160,14 @@ pub enum Warning {
         /// Its number.
         number: u16,
     },
-    /// A rule looks up a table that is not there: it does not match.
+    /// A rule looks up a missing table: the rule does not match.
     NoTable {
         /// The rule.
         rule: u16,
         /// The table.
         name: Name,
     },
-    /// A scheduler is a flow of one that is not there: its packets are dropped until there is one.
+    /// A scheduler is a flow of a missing one: its packets are dropped.
     NoParent {
         /// The scheduler.
         sched: u16,
@@ -182,8 +181,8 @@ pub enum Warning {
         /// The scheduler.
         sched: u16,
     },
-    /// A setting of a queue, or of a scheduler that is a flow of another, that its scheduler does
-    /// not look at.
+    /// A setting of a queue, or of a scheduler that is a flow of another one, that its scheduler
+    /// ignores.
     Unused {
         /// A queue or a scheduler.
         kind: ObjectKind,
@@ -193,31 +192,31 @@ pub enum Warning {
         setting: &'static str,
         /// The scheduler's type.
         scheduler: &'static str,
-        /// What it looks at instead, if there is such a thing.
+        /// The setting that it uses instead, if any.
         instead: Option<&'static str>,
     },
-    /// Some of the entries were in the table already and keep their values.
+    /// Some entries already exist in the table and keep their values.
     EntriesKept {
         /// The table.
         name: Name,
         /// How many.
         count: usize,
     },
-    /// Some of the entries to delete were not there.
+    /// Some entries to delete do not exist.
     EntriesMissing {
         /// The table.
         name: Name,
         /// How many.
         count: usize,
     },
-    /// A table that was to go with all others stays.
+    /// A table remains when all others are deleted.
     TableKept {
         /// The table.
         name: Name,
         /// Why.
         reason: ApplyError,
     },
-    /// A table was made by its first entry.
+    /// The first entry created the table.
     TableMade {
         /// The table.
         name: Name,

@@ -1,9 +1,9 @@
-//! A configuration as a whole: pipes, queues, schedulers, rules, sets and tables, and what each
-//! command does to it.
+//! A configuration as a whole: pipes, queues, schedulers, rules, sets and tables, and the effect of
+//! each command on it.
 //!
-//! [`Ruleset::apply`] carries out one command, all of it or nothing; [`Ruleset::apply_all`] does so
-//! with a whole script. [`Changes`] is the way from one configuration to the next with the fewest
-//! calls to the engine, so that what did not change keeps its queued packets and its counters.
+//! [`Ruleset::apply`] applies one command completely or not at all; [`Ruleset::apply_all`] does so
+//! with a whole script. [`Changes`] contains the fewest calls to the engine that lead from one
+//! configuration to the next, so that unchanged parts keep their queued packets and counters.
 
 mod apply;
 mod changes;
@@ -29,10 +29,10 @@ use crate::link::LinkSpec;
 use crate::rule::{Name, Rule};
 use crate::table::Table;
 
-/// Everything that commands configure. Two equal ones treat packets alike.
+/// Everything that commands configure. Equal configurations treat packets alike.
 ///
-/// A copy shares what it does not change, so that commands are tried on a copy at no great cost
-/// however much is configured.
+/// A copy shares its unchanged parts with the original, so that trying commands on a copy is cheap
+/// even for large configurations.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ruleset {
     /// Pipes, by number.
@@ -41,40 +41,39 @@ pub struct Ruleset {
     pub scheds: Arc<BTreeMap<u16, Arc<SchedSpec>>>,
     /// Queues, by number.
     pub queues: Arc<BTreeMap<u16, Arc<QueueSpec>>>,
-    /// Rules in the order in which they are looked at: by number, then by age. The default rule is
-    /// not among them.
+    /// Rules in the order of the search: by number, then by age. The default rule is not included.
     pub rules: Arc<Vec<Entry>>,
     /// Sets that are on; bit n is set n.
     pub enabled_sets: u32,
     /// Tables, by name.
     pub tables: Arc<BTreeMap<Name, Arc<Table>>>,
-    /// A packet that comes out of a pipe passes; else it goes on behind the rule that sent it
-    /// there.
+    /// Whether a packet that departs from a pipe passes; else it continues behind the rule that
+    /// sent it there.
     pub one_pass: bool,
-    /// Links made by `netconfig`, in the order in which they were made.
+    /// Links created by `netconfig`, in the order of their creation.
     pub netconfigs: Vec<NetLink>,
-    /// The identity that the next rule gets.
+    /// The identity of the next rule.
     pub next_id: u32,
 }
 
 /// A rule with its identity.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
-    /// Never given to another rule of the same ruleset.
+    /// Its identity, never reused in this ruleset.
     pub id: u32,
     /// The rule.
     pub rule: Arc<Rule>,
 }
 
-/// A link made by `netconfig`.
+/// A link created by `netconfig`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NetLink {
-    /// What was asked for.
+    /// Its configuration.
     pub config: Arc<NetConfig>,
-    /// Its place: it has two pipes and a rule number of its own.
+    /// Its slot, with two pipes and a rule number.
     pub slot: u16,
-    /// When it deletes itself, in seconds; `None` while it never does, or nobody has said yet what
-    /// time it is.
+    /// When it deletes itself, in seconds; `None` for never, or before the first call of
+    /// [`Ruleset::expire`].
     pub deadline_s: Option<u64>,
 }
 

@@ -1,9 +1,9 @@
 //! `netconfig`: two pipes and the rules that lead to them, in one line.
 //!
-//! Each has a place, 0 to 499, with two pipes (64001 + 2·place inwards, the next one outwards) and
-//! two rules with the number 1 in set 31, so that they are looked at before others and `flush`
-//! leaves them alone. Given again with the same mode, ports and peers, only its pipes change: what
-//! is queued stays, and so do the rules' counters.
+//! Each has a slot, 0 to 499, with two pipes (64001 + 2·slot inwards, the next one outwards) and
+//! two rules with the number 1 in set 31, so that they come before other rules and `flush` does not
+//! delete them. A repeated command with the same mode, ports and peers changes only its pipes:
+//! queued packets stay, and so do the rules' counters.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ impl Ruleset {
         };
         let slot = match self.netconfigs.iter_mut().find(|link| same(link)) {
             Some(link) => {
-                // Asked for again, its time starts anew.
+                // A repeated command restarts its lifetime.
                 link.deadline_s = None;
                 if *link.config == *config {
                     return Ok(Outcome::changed(config.expires_s.is_some()));
@@ -64,10 +64,10 @@ impl Ruleset {
         Ok(Outcome::changed(true))
     }
 
-    /// Lets time pass: links whose time is over are deleted. Returns how many.
+    /// Deletes the links with an expired lifetime. Returns their number.
     ///
-    /// A link's time starts at the first call after it was configured. `now_s` is in seconds, of
-    /// any clock that goes forwards only.
+    /// The lifetime of a link starts at the first call after it was configured. `now_s` is in
+    /// seconds, of any clock that never goes back.
     pub fn expire(&mut self, now_s: u64) -> usize {
         for link in &mut self.netconfigs {
             if let (None, Some(seconds)) = (link.deadline_s, link.config.expires_s) {
@@ -77,7 +77,7 @@ impl Ruleset {
         self.drop_netconfigs(|link| link.deadline_s.is_some_and(|deadline| deadline <= now_s))
     }
 
-    /// When the next link's time is over, in seconds of the clock of [`Self::expire`].
+    /// When the next link expires, in seconds of the clock of [`Self::expire`].
     pub fn next_expiry_s(&self) -> Option<u64> {
         self.netconfigs.iter().filter_map(|link| link.deadline_s).min()
     }
@@ -121,8 +121,8 @@ fn rules(config: &NetConfig, slot: u16) -> [Rule; 2] {
         }
     };
     let direction = |out: bool| {
-        // A service's packets carry its port as destination on the way to it and as source on the
-        // way back.
+        // A service's packets have its port as destination towards it, and as source on the return
+        // path.
         let ports = match config.mode {
             NetConfigMode::Client => vec![port(!out)],
             NetConfigMode::Server => vec![port(out)],
@@ -151,26 +151,26 @@ fn rules(config: &NetConfig, slot: u16) -> [Rule; 2] {
     [direction(false), direction(true)]
 }
 
-/// The pipes of a place: inwards and outwards.
+/// The pipes of a slot: inwards and outwards.
 pub(crate) fn pipes_of(slot: u16) -> [u16; 2] {
     [FIRST_NETCONFIG_PIPE + 2 * slot, FIRST_NETCONFIG_PIPE + 2 * slot + 1]
 }
 
-/// Whether a pipe's number is one of those that `netconfig` gives out.
+/// Whether a pipe's number is one of those that `netconfig` assigns.
 pub(crate) fn is_netconfig_pipe(number: u16) -> bool {
     (FIRST_NETCONFIG_PIPE..FIRST_NETCONFIG_PIPE + 2 * MAX_NETCONFIGS).contains(&number)
 }
 
-/// Whether a rule is one of those that `netconfig` makes.
+/// Whether `netconfig` created a rule.
 pub(crate) fn is_netconfig_rule(rule: &Rule) -> bool {
     let its_pipe =
         matches!(rule.action, RuleAction::Pipe(Target::Number(pipe)) if is_netconfig_pipe(pipe));
     its_pipe && rule.number == NETCONFIG_RULE && rule.set == KEPT_SET
 }
 
-/// The number of the rules that `netconfig` makes, in set 31.
+/// The number of the rules that `netconfig` creates, in set 31.
 pub const NETCONFIG_RULE: u16 = 1;
-/// The first of the pipes that `netconfig` makes.
+/// The first of the pipes that `netconfig` creates.
 pub const FIRST_NETCONFIG_PIPE: u16 = 64_001;
 /// Most links made by `netconfig` at once.
 pub const MAX_NETCONFIGS: u16 = 500;

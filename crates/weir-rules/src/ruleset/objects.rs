@@ -1,7 +1,7 @@
 //! Pipes, schedulers and queues.
 //!
-//! As in dummynet, pipe N and scheduler N are one link: configuring the one when the other is there
-//! changes what the new words speak of and keeps the rest.
+//! As in dummynet, pipe N and scheduler N are one link: configuring one when the other exists
+//! changes the given settings and keeps the rest.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -59,7 +59,8 @@ impl Ruleset {
             before.filter(|_| sched.link == LinkSpec::default() && sched.scheduler.parent.is_none())
         {
             sched.link = link.clone();
-            // A pipe's mask makes its instances; a scheduler has a mask of its own for that.
+            // A pipe's mask creates instances of the pipe; a scheduler has a mask of its own for
+            // that.
             let mask = std::mem::take(&mut sched.link.pipe.queue.mask);
             if sched.scheduler.mask.is_empty() {
                 sched.scheduler.mask = mask;
@@ -79,14 +80,14 @@ impl Ruleset {
         Ok(outcome.warn(missing).warn(warnings))
     }
 
-    /// Whether `parent` can be what scheduler `number` is a flow of.
+    /// Whether scheduler `number` can be a flow of `parent`.
     fn check_parent(&self, number: u16, parent: u16) -> Result<(), ApplyError> {
         let above = |&id: &u16| self.scheds.get(&id).and_then(|sched| sched.scheduler.parent);
         let way: Vec<u16> = core::iter::successors(Some(parent), above).take(MOST_LEVELS).collect();
         if way.contains(&number) {
             return Err(ApplyError::Circle { number, parent });
         }
-        // What is below comes along.
+        // The schedulers below move along.
         let below = self.levels_below(number, MOST_LEVELS);
         if way.len() + 1 + below > MOST_LEVELS {
             Err(ApplyError::TooDeep { number })
@@ -170,7 +171,7 @@ impl Ruleset {
         Ok(Outcome::changed(!found.is_empty()).warn(warnings.collect::<Vec<_>>()))
     }
 
-    /// As in dummynet, whichever of the three is named, all three go; only links made by
+    /// As in dummynet, flushing any of the three kinds removes all three; only links created by
     /// `netconfig` stay.
     pub(super) fn flush_objects(&mut self) -> Outcome {
         let before = self.pipes.len() + self.scheds.len() + self.queues.len();
@@ -182,7 +183,8 @@ impl Ruleset {
         Outcome::changed(before > kept)
     }
 
-    /// What rules and queues name and is not there. Tables that only `add` makes are among them.
+    /// Objects that rules and queues name and that do not exist. Tables that only `add` creates are
+    /// among them.
     pub fn loose_ends(&self) -> Vec<Warning> {
         let mut warnings = Vec::new();
         for (&queue, spec) in self.queues.iter().filter(|(_, spec)| !self.has_link(spec.scheduler))
@@ -219,14 +221,14 @@ impl Ruleset {
         self.pipes.contains_key(&number) || self.scheds.contains_key(&number)
     }
 
-    /// The pipe or scheduler whose link a queue's packets go through in the end: above `number` in
-    /// the hierarchy, or itself.
+    /// The pipe or scheduler with the link that a queue's packets finally use: above `number` in
+    /// the hierarchy, or `number` itself.
     pub fn root_of(&self, number: u16) -> u16 {
         let above = |&id: &u16| self.scheds.get(&id).and_then(|sched| sched.scheduler.parent);
         core::iter::successors(Some(number), above).take(MOST_LEVELS).last().unwrap_or(number)
     }
 
-    /// Whether this is a scheduler that is a flow of another.
+    /// Whether this is a scheduler that is a flow of another one.
     fn is_inner(&self, number: u16) -> bool {
         self.scheds.get(&number).is_some_and(|sched| sched.scheduler.parent.is_some())
     }
@@ -244,13 +246,13 @@ impl Ruleset {
             .map(|(&queue, _)| queue)
     }
 
-    /// Settings of a queue that differ from the default and that its scheduler does not look at.
+    /// Settings of a queue that differ from the default and that its scheduler ignores.
     fn unused_settings(&self, queue: u16) -> Vec<Warning> {
         let Some(spec) = self.queues.get(&queue) else { return Vec::new() };
         self.unused((ObjectKind::Queue, queue), &spec.flowset, spec.scheduler)
     }
 
-    /// The same of a scheduler that is a flow of another.
+    /// The same for a scheduler that is a flow of another one.
     fn unused_by_parent(&self, number: u16) -> Vec<Warning> {
         let Some(spec) = self.scheds.get(&number) else { return Vec::new() };
         let Some(parent) = spec.scheduler.parent else { return Vec::new() };
@@ -288,5 +290,5 @@ impl Ruleset {
     }
 }
 
-/// Most schedulers between a packet and its link: the engine goes no further.
+/// Most schedulers between a packet and its link; the engine supports no more.
 pub(super) const MOST_LEVELS: usize = 8;

@@ -22,7 +22,7 @@ impl Ruleset {
         Ok(Outcome { effect: Effect::Rule { number, id }, warnings: Vec::new() })
     }
 
-    /// Puts a rule behind those with the same number; gives its identity.
+    /// Inserts a rule behind those with the same number. Returns its identity.
     pub(super) fn insert_rule(&mut self, rule: Rule) -> u32 {
         let id = self.next_id;
         self.next_id += 1;
@@ -31,8 +31,8 @@ impl Ruleset {
         id
     }
 
-    /// The last number and a step of 100, or, where that is too far, the last number again.
-    /// `netconfig`'s rules do not count.
+    /// The last number and a step of 100, or the last number again if that is too large. The rules
+    /// of `netconfig` do not count.
     fn next_number(&self) -> u16 {
         let last = self
             .rules
@@ -123,7 +123,7 @@ impl Ruleset {
         set < SETS && self.enabled_sets & 1 << set != 0
     }
 
-    /// Keeps these rules, and those of `netconfig`.
+    /// Keeps these rules and those of `netconfig`.
     fn retain(&mut self, keep: impl Fn(&Rule) -> bool) -> Outcome {
         let keep = |entry: &Entry| is_netconfig_rule(&entry.rule) || keep(&entry.rule);
         let all = self.rules.iter().all(keep);
@@ -133,7 +133,7 @@ impl Ruleset {
         Outcome::changed(!all)
     }
 
-    /// Gives every rule its set; those of `netconfig` keep theirs.
+    /// Assigns a set to every rule; those of `netconfig` keep theirs.
     fn move_rules(&mut self, set_of: impl Fn(&Rule) -> u8) -> Outcome {
         let moves = |rule: &Rule| !is_netconfig_rule(rule) && set_of(rule) != rule.set;
         if !self.rules.iter().any(|entry| moves(&entry.rule)) {
@@ -151,7 +151,7 @@ impl Ruleset {
     }
 }
 
-/// Distance between numbers that are given out.
+/// Step from one assigned number to the next.
 const STEP: u16 = 100;
-/// The identity under which the default rule is counted.
+/// The identity of the default rule in counters.
 pub const DEFAULT_RULE_ID: u32 = 0;

@@ -1,4 +1,4 @@
-//! A configuration as the commands that make it.
+//! A configuration as the commands that create it.
 
 use std::sync::Arc;
 
@@ -10,10 +10,11 @@ use crate::script;
 use crate::table::Table;
 
 impl Ruleset {
-    /// The commands that make this configuration from an empty one, in canonical form, one a line.
+    /// The commands that create this configuration from an empty one, in canonical form, one per
+    /// line.
     ///
-    /// What they make treats packets like this one. Identities of rules and places of `netconfig`
-    /// links are given out anew, and the time of links that expire begins anew.
+    /// The result treats packets like this one. Rules get new identities, `netconfig` links get new
+    /// slots, and the lifetime of links that expire starts again.
     pub fn script(&self) -> String {
         let mut text = String::new();
         for command in self.commands() {
@@ -52,7 +53,7 @@ impl Ruleset {
         }
         for entry in self.rules.iter() {
             match entry.rule.action {
-                // The first of the two rules of a link stands for the link.
+                // The first of a link's two rules represents the link.
                 RuleAction::Pipe(Target::Number(pipe)) if is_netconfig_rule(&entry.rule) => {
                     let link = self.netconfigs.iter().find(|link| pipes_of(link.slot)[0] == pipe);
                     commands.extend(link.map(config_command));
@@ -63,7 +64,7 @@ impl Ruleset {
         commands
     }
 
-    /// The links that `netconfig` has made, as commands.
+    /// The links created by `netconfig`, as commands.
     pub fn netconfig_lines(&self) -> Vec<String> {
         self.netconfigs.iter().map(|link| script::print(&config_command(link))).collect()
     }

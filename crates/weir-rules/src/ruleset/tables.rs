@@ -1,4 +1,4 @@
-//! Tables: entries in and out, locks, limits, look-ups.
+//! Tables: adding and deleting entries, locks, limits, look-ups.
 
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -110,7 +110,7 @@ impl Ruleset {
     ) -> Result<Outcome, ApplyError> {
         let made = match self.tables.get(name) {
             Some(_) => None,
-            // Numbered tables were always there in older versions, and scripts count on it.
+            // Numbered tables always existed in older versions, and scripts rely on that.
             None if name.parse::<u16>().is_ok() => {
                 let kind =
                     entries.first().map_or(TableKind::Address, |(key, _)| key.natural_kind());
@@ -128,8 +128,8 @@ impl Ruleset {
             let key = fitting(name, table, key)?;
             match table.entries.get(&key) {
                 Some(old) if !update => {
-                    // The same entry again is what a script says that is run twice; another value
-                    // is a contradiction.
+                    // A script that is run twice adds the same entry again; another value is a
+                    // contradiction.
                     kept = kept
                         .or(Some((0, key, old != value)))
                         .map(|(n, key, differs)| (n + 1, key, differs));
@@ -220,7 +220,7 @@ impl Ruleset {
         })
     }
 
-    /// Rules that look something up in a table.
+    /// Rules that use a table.
     pub fn users_of(&self, name: &str) -> impl Iterator<Item = &Rule> {
         self.rules
             .iter()
@@ -240,7 +240,7 @@ impl Ruleset {
         if table.locked { Err(ApplyError::TableLocked { name: name.clone() }) } else { Ok(table) }
     }
 
-    /// A table that is known to be there.
+    /// A table that is known to exist.
     fn table_mut(&mut self, name: &Name) -> &mut Table {
         match Arc::make_mut(&mut self.tables).get_mut(name) {
             Some(table) => Arc::make_mut(table),
@@ -249,7 +249,7 @@ impl Ruleset {
     }
 }
 
-/// The key as the table keeps it; fields of a flow that the table does not use are 0.
+/// The key as the table stores it; fields of a flow that the table does not use are 0.
 fn fitting(name: &Name, table: &Table, key: &TableKey) -> Result<TableKey, ApplyError> {
     match (table.kind, key) {
         (TableKind::Flow(fields), TableKey::Flow { ipv6, src, dst, proto, src_port, dst_port }) => {
@@ -262,11 +262,11 @@ fn fitting(name: &Name, table: &Table, key: &TableKey) -> Result<TableKey, Apply
                 dst_port: if fields.dst_port { *dst_port } else { 0 },
             })
         }
-        // A number is also a way to write an IPv4 address.
+        // An IPv4 address may be written as a number.
         (TableKind::Address, TableKey::Number(number)) => {
             Ok(TableKey::V4 { address: *number, len: 32 })
         }
-        // And an interface may be called like a number.
+        // An interface may have a number as its name.
         (TableKind::Interface, TableKey::Number(number)) => {
             Ok(TableKey::Interface(number.to_string().into()))
         }
@@ -279,7 +279,7 @@ fn fitting(name: &Name, table: &Table, key: &TableKey) -> Result<TableKey, Apply
     }
 }
 
-/// Tables that a rule looks something up in.
+/// Tables that a rule uses.
 pub(super) fn tables_of(rule: &Rule) -> impl Iterator<Item = &Name> {
     rule.body.iter().flat_map(|clause| &clause.0).flat_map(|term| -> Vec<&Name> {
         match &term.test {
@@ -297,7 +297,7 @@ pub(super) fn tables_of(rule: &Rule) -> impl Iterator<Item = &Name> {
 }
 
 impl Table {
-    /// The entry that a key finds: of prefixes the longest that holds it, of others the same.
+    /// The entry for a key: the longest prefix that contains it, or the equal key.
     pub fn lookup(&self, key: &TableKey) -> Option<(TableKey, u32)> {
         let at = |key: TableKey| self.entries.get(&key).map(|&value| (key, value));
         match *key {
@@ -327,7 +327,7 @@ impl TableKind {
 }
 
 impl TableKey {
-    /// The kind of table that a key is of by itself; of flows, with every field.
+    /// The type of table that fits a key; for a flow, with every field.
     fn natural_kind(&self) -> TableKind {
         match self {
             Self::V4 { .. } | Self::V6 { .. } => TableKind::Address,
@@ -344,7 +344,7 @@ impl TableKey {
     }
 }
 
-/// As the language writes it: `10.0.0.0/8`, `eth0`, `80`, `10.0.0.1,6,1025,10.0.0.2,80`.
+/// The form in the language: `10.0.0.0/8`, `eth0`, `80`, `10.0.0.1,6,1025,10.0.0.2,80`.
 impl fmt::Display for TableKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

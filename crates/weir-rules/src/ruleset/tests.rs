@@ -1,4 +1,4 @@
-//! What commands do to a configuration, and what they are refused for.
+//! Effects of commands on a configuration, and reasons to refuse them.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What a rule does with a packet: the table of actions.
+//! The actions of rules, as a table.
 
 use crate::diagnostic::Code;
 use crate::rule::{RuleAction, Target};
@@ -76,7 +76,7 @@ fn call(cursor: &mut Cursor<'_>) -> Read<RuleAction> {
 }
 
 fn check_state(cursor: &mut Cursor<'_>) -> Read<RuleAction> {
-    // States of every name; no state itself is called so.
+    // States with any name; no state has this name.
     if cursor.take(":any") {
         return Ok(RuleAction::CheckState(Some("any".into())));
     }
@@ -105,7 +105,7 @@ pub(crate) const ACTIONS: &[Row<Take>] = &[
         "count",
         &[],
         "",
-        "The packet is counted; the search goes on.",
+        "The packet is counted; the search continues.",
         "add count tcp from any to any",
         |_| Ok(RuleAction::Count),
     ),
@@ -129,7 +129,7 @@ pub(crate) const ACTIONS: &[Row<Take>] = &[
         "skipto",
         &[],
         "N|tablearg",
-        "The search goes on at rule N or the first one behind it. It only goes forward.",
+        "The search continues at rule N or the first one behind it, never backwards.",
         "add skipto 1000 tcp from any to any",
         skip_to,
     ),
@@ -137,7 +137,7 @@ pub(crate) const ACTIONS: &[Row<Take>] = &[
         "call",
         &[],
         "N|tablearg",
-        "As `skipto`, also backwards; `return` comes back behind this rule. Up to 16 deep.",
+        "As `skipto`, also backwards; `return` comes back behind this rule. Up to 16 levels.",
         "add call 1000 tcp from any to any",
         call,
     ),
@@ -145,7 +145,7 @@ pub(crate) const ACTIONS: &[Row<Take>] = &[
         "return",
         &[],
         "",
-        "The search goes on behind the last `call`.",
+        "The search continues behind the last `call`.",
         "add return ip from any to any",
         |_| Ok(RuleAction::Return),
     ),
@@ -153,7 +153,7 @@ pub(crate) const ACTIONS: &[Row<Take>] = &[
         "setdscp",
         &[],
         "DSCP|tablearg",
-        "The DSCP is rewritten, by name or number; the search goes on.",
+        "The DSCP is rewritten, by name or number; the search continues.",
         "add setdscp ef udp from any to any 5060",
         set_dscp,
     ),
@@ -161,7 +161,7 @@ pub(crate) const ACTIONS: &[Row<Take>] = &[
         "check-state",
         &[],
         "[:NAME]",
-        "Dynamic rules are looked at here, rather than at the first `keep-state` or `limit`.",
+        "Dynamic rules are checked here instead of at the first `keep-state` or `limit`.",
         "add check-state :web",
         check_state,
     ),

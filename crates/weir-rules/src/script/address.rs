@@ -61,7 +61,7 @@ impl Cursor<'_> {
         })
     }
 
-    /// `table(NAME[,VALUE])`, or `None` when it is something else.
+    /// `table(NAME[,VALUE])`; `None` for anything else.
     pub(crate) fn table_match(&self, word: &Word, item: &str) -> Read<Option<TableMatch>> {
         let Some(inside) = item.strip_prefix("table(").and_then(|rest| rest.strip_suffix(')'))
         else {
@@ -150,7 +150,7 @@ impl Cursor<'_> {
     }
 }
 
-/// The items of a list: commas inside `()` and `{}` separate nothing. Each with its place.
+/// The items of a list with their places. Commas inside `()` and `{}` do not separate items.
 fn items(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut depth = 0usize;
     let mut start = 0;
@@ -169,7 +169,7 @@ fn items(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// An IPv4 address with what stands behind it: a length, a mask, a set of last bytes.
+/// An IPv4 address with its suffix: a length, a mask, or a set of last bytes.
 fn v4(address: u32, rest: &str) -> Option<Address> {
     let (mask, set) = match rest.split_once('{') {
         Some((mask, set)) => (mask, Some(set.strip_suffix('}')?)),
@@ -185,7 +185,7 @@ fn v4(address: u32, rest: &str) -> Option<Address> {
         return Some(Address::V4 { address: address & mask, mask });
     };
     let mask = mask.unwrap_or(SET_MASK);
-    // The last bytes that the mask leaves open.
+    // The last bytes, which the mask leaves open.
     let open = u8::try_from(!mask).ok().filter(|open| open.wrapping_add(1) & open == 0)?;
     let (low, high) = ((address & mask) as u8, (address & mask) as u8 | open);
     let mut members = [0u64; 4];

@@ -1,7 +1,8 @@
 //! A rule's body: `PROTO from A PORTS to B PORTS OPTIONS`, or options alone.
 //!
-//! A body with `from … to …` is about IP packets. One without sees every frame, ARP too, as far as
-//! its options hold; so does `ip from any to any` together with an option about the link layer.
+//! A body with `from … to …` is about IP packets. A body without it matches every frame for which
+//! its options hold, ARP included; so does `ip from any to any` together with an option about the
+//! link layer.
 
 use crate::diagnostic::Code;
 use crate::diagnostic::shorten;
@@ -30,7 +31,7 @@ pub(crate) fn body(cursor: &mut Cursor<'_>) -> Read<Vec<Clause>> {
                     let error = cursor.error(
                         Code::UnknownKeyword,
                         &word.span,
-                        format!("`{}` stands where `to` belongs", shorten(&word.text)),
+                        format!("expected `to`, found `{}`", shorten(&word.text)),
                     );
                     Box::new(error.label("expected `to`").help(format!("for example `{EXAMPLE}`")))
                 }
@@ -55,7 +56,7 @@ pub(crate) fn body(cursor: &mut Cursor<'_>) -> Read<Vec<Clause>> {
         let error = cursor.error(
             Code::UnknownKeyword,
             &word.span,
-            format!("`{}` stands where `from` belongs", shorten(&word.text)),
+            format!("expected `from`, found `{}`", shorten(&word.text)),
         );
         return Err(Box::new(
             error.label("did you mean `from`?").help(format!("for example `{EXAMPLE}`")),
@@ -89,7 +90,7 @@ pub(crate) fn about_frames(clause: &Clause) -> bool {
     })
 }
 
-/// Joins lists whose commas have spaces beside them, and makes brackets words of their own.
+/// Joins lists with spaces beside their commas, and separates brackets from other words.
 fn prepare(cursor: &mut Cursor<'_>) {
     let mut words: Vec<Word> = Vec::new();
     for word in cursor.take_rest() {
@@ -150,7 +151,7 @@ fn brackets(word: Word, out: &mut Vec<Word>) {
     }
 }
 
-/// A word as a protocol: `None` when it is none, `Some(None)` when it is any.
+/// A word as a protocol: `None` if it is none, `Some(None)` for any protocol.
 pub(crate) fn protocol(text: &str) -> Option<Option<Test>> {
     Some(match text {
         "ip" | "all" => None,
@@ -172,7 +173,7 @@ fn protocols(cursor: &mut Cursor<'_>, clauses: &mut Vec<Clause>) -> Read<()> {
         .filter(|w| !["{", "(", "not"].contains(w));
     let Some(first) = ahead.next() else { return Ok(()) };
     let is_option = OPTIONS.iter().any(|row| row.is(first));
-    // `ip4` and `ip6` are options too; as protocols they stand before `from`.
+    // `ip4` and `ip6` are options too; as protocols they come before `from`.
     let followed = ahead.next().is_some_and(|w| ["from", "or"].contains(&w));
     if protocol(first).is_none() || is_option && !followed {
         return unknown_protocol(cursor, first);
@@ -234,7 +235,7 @@ fn open(cursor: &mut Cursor<'_>) -> Option<Word> {
     Some(word)
 }
 
-/// Behind a term: whether another one follows. Without a bracket none does.
+/// Returns whether another term follows. Without a bracket none does.
 fn next_choice(cursor: &mut Cursor<'_>, opened: Option<&Word>) -> Read<bool> {
     let Some(opened) = opened else {
         let Some(word) = cursor.peek().filter(|w| !w.quoted && w.text == "or") else {
@@ -309,13 +310,13 @@ fn endpoint(cursor: &mut Cursor<'_>, clauses: &mut Vec<Clause>, side: Side) -> R
     Ok(())
 }
 
-/// Whether a word behind an address is meant as ports.
+/// Whether a word behind an address is a list of ports.
 fn is_ports(word: &Word, side: Side) -> bool {
     if word.quoted || OPTIONS.iter().any(|row| row.is(&word.text)) {
         return false;
     }
     let known = ports_begin(&word.text) || word.text == "any";
-    // What stands before `to` can be nothing else.
+    // A word before `to` can be nothing else.
     known || side == Side::Source && !["to", "{", "(", "not", "or"].contains(&word.text.as_str())
 }
 
@@ -368,5 +369,5 @@ fn option(cursor: &mut Cursor<'_>, word: &Word) -> Read<Test> {
 }
 
 const EXAMPLE: &str = "add pipe 1 tcp from 10.0.0.0/8 to any 80";
-/// Protocols that are none.
+/// Words in the place of a protocol that are none.
 const PROTOCOL_WORDS: [&str; 4] = ["ip", "all", "ip4", "ip6"];

@@ -1,5 +1,5 @@
-//! What a whole script says: objects that are referred to and never configured, jumps that lead
-//! nowhere, calls that never end.
+//! Checks a whole script: objects that are referred to and never configured, jumps to missing
+//! rules, endless calls.
 
 use std::collections::BTreeSet;
 
@@ -10,9 +10,9 @@ use crate::ruleset::Ruleset;
 
 use super::body::is_any;
 
-/// Looks at the commands of a script together; `text` and `name` are those it was read from.
+/// Checks the commands of a script together; `text` and `name` are its source.
 ///
-/// A script may count on what was configured before it, so that everything said here is a warning.
+/// A script may depend on an earlier configuration, so all these diagnostics are warnings.
 pub fn check(commands: &[Spanned], text: &str, name: &str) -> Diagnostics {
     let mut checker = Checker {
         text,
@@ -40,7 +40,7 @@ pub fn check(commands: &[Spanned], text: &str, name: &str) -> Diagnostics {
                 place,
                 &message,
                 "refused then",
-                "leave it out, or see to it that what it needs is there",
+                "remove it, or configure what it needs first",
             );
         }
     }
@@ -48,7 +48,7 @@ pub fn check(commands: &[Spanned], text: &str, name: &str) -> Diagnostics {
     checker.said
 }
 
-/// What a script configures.
+/// The objects that a script configures.
 #[derive(Debug, Default)]
 struct Known {
     pipes: BTreeSet<u16>,
@@ -224,7 +224,7 @@ impl<'a> Checker<'a> {
             } else if word == "call" && to <= *number {
                 let first = order.partition_point(|(number, ..)| *number < to);
                 if ended[at] == ended[first.min(at)] {
-                    let message = format!("rule {number} is called by itself");
+                    let message = format!("rule {number} calls itself");
                     let help = "let a `return` end what is called; a packet that goes round too often is dropped";
                     self.say(
                         Code::CallLoop,
@@ -267,8 +267,8 @@ impl<'a> Checker<'a> {
         self.said.push(diagnostic);
     }
 
-    /// Where in a command the first of these sequences of words stands; the command where none
-    /// does.
+    /// The place in a command of the first of these sequences of words; the whole command if it
+    /// contains none.
     fn place(&self, spanned: &Spanned, sequences: &[&[&str]]) -> Span {
         let line = &self.text[spanned.span.clone()];
         let words: Vec<Span> =
@@ -286,7 +286,7 @@ impl<'a> Checker<'a> {
     }
 }
 
-/// The tables that a test looks into.
+/// The tables that a test uses.
 fn tables(test: &Test) -> impl Iterator<Item = &Name> {
     let addresses: &[Address] = match test {
         Test::SrcAddress(all) | Test::DstAddress(all) => all,
@@ -306,7 +306,7 @@ fn tables(test: &Test) -> impl Iterator<Item = &Name> {
     listed.chain(single)
 }
 
-/// Whether no packet goes on behind a rule, or each goes back to where it was called from.
+/// Whether no packet continues behind a rule, or each returns to its caller.
 fn ends(rule: &Rule) -> bool {
     let everything = rule.probability.is_none() && rule.body.iter().all(is_any);
     match rule.action {
@@ -316,10 +316,10 @@ fn ends(rule: &Rule) -> bool {
     }
 }
 
-/// Commands that are tried on an empty configuration: rules out of order are costly to add one by
-/// one.
+/// Commands that are tried on an empty configuration. More would take too long: adding rules out of
+/// order is expensive.
 const MOST_APPLIED: usize = 20_000;
-/// Distance of a rule without a number from the one before it.
+/// Step from one assigned rule number to the next.
 const STEP: u16 = 100;
 /// Number of the last rule that can be added.
 const LAST: u16 = crate::rule::DEFAULT_RULE - 1;

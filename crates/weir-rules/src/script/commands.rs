@@ -1,4 +1,4 @@
-//! Commands: the table of first words, and what is read behind the short ones.
+//! Commands: the table of first words, and the readers of the short ones.
 
 use crate::command::{Command, Numbers, ObjectKind, RuleSelection, SetCommand};
 use crate::diagnostic::Code;
@@ -179,7 +179,8 @@ fn switch_one_pass(cursor: &mut Cursor<'_>, on: bool) -> Read<Vec<Command>> {
     }
 }
 
-/// `sysctl NAME=VALUE…`: what has a meaning here gets it, the kernel's own settings are noted.
+/// `sysctl NAME=VALUE…`: settings that exist here take effect; a note says that the kernel's own
+/// settings have none.
 fn sysctl(cursor: &mut Cursor<'_>) -> Read<Vec<Command>> {
     let mut commands = Vec::new();
     while let Some(word) = cursor.next() {
@@ -210,14 +211,14 @@ fn sysctl(cursor: &mut Cursor<'_>) -> Read<Vec<Command>> {
     Ok(commands)
 }
 
-/// Why a kernel's setting has no meaning here.
+/// Why a kernel's setting has no effect here.
 fn sysctl_meaning(name: &str) -> &'static str {
     let last = name.rsplit('.').next().unwrap_or(name);
     match last {
-        "hash_size" | "max_chain_len" => "tables grow by themselves",
+        "hash_size" | "max_chain_len" => "tables grow automatically",
         "io_fast" => "there is no tick to wait for",
         "pipe_slot_limit" | "pipe_byte_limit" => "the size of a queue has no such ceiling",
-        "expire" | "expire_cycle" => "idle flows expire by themselves",
+        "expire" | "expire_cycle" => "idle flows expire automatically",
         _ if last.starts_with("tick") || last == "hz" => {
             "there is no tick: each packet leaves at its own time"
         }
@@ -225,7 +226,7 @@ fn sysctl_meaning(name: &str) -> &'static str {
     }
 }
 
-/// A command of the operating system that has nothing to do here.
+/// A command of the operating system that is not needed here.
 fn nothing(cursor: &mut Cursor<'_>) -> Read<Vec<Command>> {
     let span = cursor.words[cursor.at - 1].span.clone();
     let name = format!("`{}`", cursor.words[cursor.at - 1].text);
@@ -261,7 +262,7 @@ pub(crate) const COMMANDS: &[Row<Take>] = &[
         "sched",
         &[],
         "N config [type NAME [SETTING VALUE]…] [parent M] SPEC | delete N… | show [N…] | flush",
-        "A scheduler and the link behind it; with a mask, one of both for each value under it.",
+        "A scheduler and the link behind it; with a mask, one of both for each masked value.",
         "sched 5 config type fifo bw 10Mbit/s mask src-ip 0xffffffff",
         |c| object(c, ObjectKind::Sched),
     ),
@@ -296,7 +297,7 @@ pub(crate) const COMMANDS: &[Row<Take>] = &[
     row("resetlog", &[], "[N…]", "The same as `zero`.", "resetlog 100", |c| {
         Ok(vec![Command::Zero(rules(c)?)])
     }),
-    row("flush", &[], "", "Deletes all rules but those of set 31.", "-f flush", flush),
+    row("flush", &[], "", "Deletes all rules except those of set 31.", "-f flush", flush),
     row(
         "set",
         &[],
@@ -309,7 +310,7 @@ pub(crate) const COMMANDS: &[Row<Take>] = &[
         "table",
         &[],
         "NAME create|destroy|add|delete|flush|swap|lock|unlock|list|info|lookup … | all …",
-        "Tables that rules look addresses, interfaces, numbers and flows up in.",
+        "Tables in which rules look up addresses, interfaces, numbers and flows.",
         "table customers add 10.0.0.0/24 5",
         table,
     ),
@@ -317,7 +318,7 @@ pub(crate) const COMMANDS: &[Row<Take>] = &[
         "enable",
         &[],
         "one_pass",
-        "A packet that comes out of a pipe passes.",
+        "A packet that departs from a pipe passes.",
         "enable one_pass",
         |c| switch_one_pass(c, true),
     ),
@@ -325,7 +326,7 @@ pub(crate) const COMMANDS: &[Row<Take>] = &[
         "disable",
         &[],
         "one_pass",
-        "A packet that comes out of a pipe goes on at the next rule.",
+        "A packet that departs from a pipe continues at the next rule.",
         "disable one_pass",
         |c| switch_one_pass(c, false),
     ),

@@ -1,4 +1,4 @@
-//! The place in a line up to which it is read, and what is said when it goes wrong there.
+//! The place in a line up to which it has been read, and the diagnostics for errors there.
 
 use crate::diagnostic::shorten;
 use crate::diagnostic::{Code, Diagnostic, Diagnostics, Span};
@@ -20,21 +20,21 @@ pub(crate) struct Cursor<'a> {
     pub(crate) words: Vec<Word>,
     /// The next word.
     pub(crate) at: usize,
-    /// Where the command begins in the line, behind the program's name and flags.
+    /// The place of the command in the line, behind the program's name and flags.
     pub(crate) start: usize,
-    /// What stands after `//`.
+    /// The text after `//`.
     pub(crate) comment: Option<String>,
     /// Files that specifications name.
     pub(crate) files: FilesRef<'a>,
-    /// What earlier lines say.
+    /// The state from earlier lines.
     pub(crate) context: &'a mut Context,
     /// Flags before the command.
     pub(crate) flags: Flags,
-    /// What there is to say beside the error that ends the line.
+    /// Diagnostics besides the error that ends the line.
     pub(crate) said: Diagnostics,
 }
 
-/// Files, for `Debug`.
+/// Files with an implementation of `Debug`.
 #[derive(Clone, Copy)]
 pub(crate) struct FilesRef<'a>(pub(crate) &'a dyn Files);
 
@@ -44,7 +44,7 @@ impl core::fmt::Debug for FilesRef<'_> {
     }
 }
 
-/// Flags before a command that change what it means.
+/// Flags before a command that change its meaning.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Flags {
     /// `-q`.
@@ -77,26 +77,26 @@ impl<'a> Cursor<'a> {
         self.peek().filter(|w| !w.quoted).map(|w| w.text.as_str())
     }
 
-    /// Takes the next word when it is this one.
+    /// Takes the next word if it is this one.
     pub(crate) fn take(&mut self, word: &str) -> bool {
         let found = self.plain() == Some(word);
         self.at += usize::from(found);
         found
     }
 
-    /// Takes the next word when it is one of these.
+    /// Takes the next word if it is one of these.
     pub(crate) fn take_any(&mut self, words: &[&str]) -> bool {
         words.iter().any(|word| self.take(word))
     }
 
-    /// The rest of the words; there are none left after it.
+    /// Takes the rest of the words.
     pub(crate) fn take_rest(&mut self) -> Vec<Word> {
         let rest = self.words.split_off(self.at.min(self.words.len()));
         self.at = self.words.len();
         rest
     }
 
-    /// Whether nothing is left.
+    /// Whether no word is left.
     pub(crate) fn at_end(&self) -> bool {
         self.at >= self.words.len()
     }
@@ -109,7 +109,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Nothing may follow.
+    /// An error if a word is left.
     pub(crate) fn end(&self) -> Read<()> {
         match self.peek() {
             None => Ok(()),
@@ -117,7 +117,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// A word too many.
+    /// A surplus word.
     pub(crate) fn unexpected(&self, word: &Word) -> Box<Diagnostic> {
         let message = format!("`{}` is one word too many", shorten(&word.text));
         Box::new(
@@ -142,7 +142,7 @@ impl<'a> Cursor<'a> {
         Box::new(error.label(format!("expected {what}")).help(format!("for example `{example}`")))
     }
 
-    /// A word that is none of those allowed here.
+    /// A word that is not allowed here.
     pub(crate) fn unknown<'w>(
         &self,
         word: &Word,
@@ -162,7 +162,7 @@ impl<'a> Cursor<'a> {
         Box::new(error.help(format!("allowed: {}", allowed.join(", "))))
     }
 
-    /// A value that does not fit.
+    /// A value that is not allowed.
     pub(crate) fn bad(&self, span: &Span, message: String, allowed: &str) -> Box<Diagnostic> {
         Box::new(self.error(Code::BadValue, span, message).label(format!("expected {allowed}")))
     }
@@ -179,7 +179,7 @@ impl<'a> Cursor<'a> {
         Box::new(self.error(Code::OutOfRange, span, message).label(format!("allowed: {range}")))
     }
 
-    /// Says that something is accepted and changes nothing.
+    /// A note that something is accepted and has no effect.
     pub(crate) fn ignore(&mut self, span: &Span, what: &str, why: &str) {
         let note = self.error(Code::Ignored, span, format!("{what} is accepted and ignored"));
         self.said.push(note.label(why));

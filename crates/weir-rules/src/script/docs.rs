@@ -1,6 +1,8 @@
-//! The reference of the command language in Markdown, made from the tables.
+//! The reference of the command language in Markdown, generated from the tables.
 
 use core::fmt::Write as _;
+
+use crate::markdown::wrap;
 
 use super::names::{DSCPS, PROTOCOLS};
 use super::{Entry, REFUSED, actions, commands, options};
@@ -30,7 +32,7 @@ pub fn reference() -> String {
     for row in REFUSED {
         line(&mut out, &format!("| `{}` | {} | {} |", row.name, row.reason, row.instead));
     }
-    out
+    wrap(&out)
 }
 
 fn section(out: &mut String, title: &str, text: &str, entries: impl Iterator<Item = Entry>) {
@@ -64,9 +66,10 @@ fn line(out: &mut String, text: &str) {
 
 const INTRODUCTION: &str = "# The command language
 
-<!-- Made from the tables of the crate `weir-rules`; `WEIR_UPDATE_DOCS=1 cargo test -p weir-rules` writes it anew. -->
+<!-- Generated from the tables of weir-rules: WEIR_UPDATE_DOCS=1 cargo test -p weir-rules --test it reference -->
 
-Weir is configured in the language of `ipfw` and `dnctl`, as FreeBSD's dummynet is. A script has a command on each line:
+Weir is configured in the language of `ipfw` and `dnctl`, like FreeBSD's dummynet. A script has one
+command per line:
 
 ```
 pipe 1 config bw 256Kbit/s delay 20ms queue 50
@@ -75,42 +78,46 @@ add pipe 1 ip from any to any out
 add pipe 2 ip from any to any in
 ```
 
-`weir check FILE` reads a script, says what is wrong with it and prints it in canonical form; `weir fmt FILE` lays it out. Neither needs
-privileges. The words of a link (`bw`, `delay`, `queue`, `plr`, `mask` …) are those of [link specifications](link-spec.md).
+`weir check FILE` reads a script, reports its errors and prints it in canonical form.
+`weir fmt FILE` formats it. Neither needs privileges. The keywords of a link (`bw`, `delay`, `queue`, `plr`,
+`mask` …) are those of [link specifications](link-spec.md).
 
-A line may begin with the program's name (`ipfw`, `dnctl`, `weir`, also with a path or `sudo`) and with flags (`-q`, `-f`, `-a`, `-n` …), so that
-most scripts written for `sh` can be read as they are. Of a shell's language there are:
+A line may begin with the program's name (`ipfw`, `dnctl`, `weir`, also with a path or `sudo`) and
+with flags (`-q`, `-f`, `-a`, `-n` …), so that most scripts written for `sh` can be read unchanged.
+Of a shell's language there are:
 
-- assignments in lines of their own: `net=\"10.0.0.0/8\"`; their values as `$net` and `${net}`;
-- quotes `\"…\"` and `'…'`, `\\` before a sign that is to be ordinary, and `\\` at the end of a line that goes on;
-- comments: `#` to the end of the line; behind a rule, `// text` is kept with it.
+- assignments on separate lines, `net=\"10.0.0.0/8\"`, and their values as `$net` and `${net}`;
+- quotes `\"…\"` and `'…'`, `\\` before a character that is to be ordinary, and `\\` at the end of a
+  line that continues;
+- comments: `#` to the end of the line; behind a rule, `// text` is kept with the rule.
 
-Everything else of a shell (`if`, `for`, functions, `$(…)`, `;`, `|`, `>`) is refused, with the place.
+The rest of a shell's language (`if`, `for`, functions, `$(…)`, `;`, `|`, `>`) is refused.
 ";
 const COMMANDS: &str =
-    "Numbers of pipes, queues and schedulers go from 1 to 65535, those of rules from 1 to 65534; rule 65535 is always there and lets
-everything pass. Lists of numbers are written `3`, `3-7` or `3,5 9`.
+    "Numbers of pipes, queues and schedulers are 1 to 65535, those of rules 1 to 65534. Rule 65535
+always exists and lets all packets pass. Lists of numbers are written `3`, `3-7` or `3,5 9`.
 ";
 const RULES: &str = "```
 add [N] [set S] [prob P] ACTION [log] [tag N] [untag N] [PROTO from A [PORTS] to B [PORTS]] [OPTIONS] [// COMMENT]
 ```
 
-- `prob` makes the rule match with probability P when everything else about it fits, drawn for each packet by itself.
+- `prob` lets the rule match with probability P if everything else fits, drawn independently for each packet.
 - PROTO is a name or a number, `ip` or `all` for every protocol, `ip4`, `ip6`, or a choice: `{ tcp or udp }`.
-- A and B are lists of addresses with commas: `any`, `me`, `me6`, `10.0.0.1`, `10.0.0.0/24`, `10.0.0.0:255.0.255.0`, `10.0.0.0/24{1,3-5}` (these last bytes),
-  `2001:db8::/32`, `table(NAME)`, `table(NAME,VALUE)`. Names of hosts are not looked up.
+- A and B are lists of addresses with commas: `any`, `me`, `me6`, `10.0.0.1`, `10.0.0.0/24`, `10.0.0.0:255.0.255.0`, `10.0.0.0/24{1,3-5}` (these last bytes), `2001:db8::/32`, `table(NAME)`, `table(NAME,VALUE)`. Host names are not resolved.
 - PORTS are numbers, ranges and names of services with commas: `80,443,5000-5999`, `ssh`.
-- `not` before a protocol, an address, ports or an option negates it. `{ a or b }` is a choice between addresses, between protocols or between options.
-- The short form leaves `PROTO from A to B` out: `add pipe 1 out`.
+- `not` before a protocol, an address, ports or an option negates it. `{ a or b }` is a choice between addresses, protocols or options.
+- The short form omits `PROTO from A to B`: `add pipe 1 out`.
 
-A rule with `from … to …` is about IP packets; ARP and the like pass it by. A rule in the short form sees every frame, as far as its options hold, and so does
-`ip from any to any` with one of `layer2`, `MAC`, `mac-type`, `vlan`.
+A rule with `from … to …` is about IP packets; other frames, such as ARP, do not match it. A rule in
+the short form matches every frame for which its options hold, and so does `ip from any to any` with
+one of `layer2`, `MAC`, `mac-type`, `vlan`.
 ";
 const ACTIONS: &str =
-    "Where N may be `tablearg`, it is the value that the rule's last table look-up found.
+    "Where N may be `tablearg`, it is the result of the rule's last table look-up.
 ";
 const OPTIONS: &str =
-    "All options of a rule must hold. A packet that lacks what is tested, such as the ports of a later fragment, does not pass the test.
+    "All options of a rule must hold. A packet without the tested field, such as the ports of a later
+fragment, fails the test.
 ";
 const TABLES: &str = "```
 table NAME create [type addr|iface|number|flow[:FIELDS]] [limit N] [missing]
@@ -118,15 +125,16 @@ table NAME [atomic] add KEY [VALUE]        table NAME [atomic] add KEY VALUE KEY
 table NAME delete KEY…        table NAME lookup KEY        table NAME swap OTHER
 ```
 
-- A key is a prefix (`addr`; the longest one that holds an address wins), the name of an interface (`iface`), a number (`number`) or a flow (`flow`).
-- A flow is `SRC,PROTO,SRC-PORT,DST,DST-PORT`, with `*` for what the table does not use; or, behind a `create` in the same script, only the FIELDS of the
-  table: `src-ip`, `proto`, `src-port`, `dst-ip`, `dst-port`, in this order.
-- A value is a number or an address of four bytes; without one it is 0. What it means depends on the rule that finds it (`tablearg`).
-- `missing` is content with a table that is there; `atomic` adds all entries or none; the flag `-q` gives an entry that is there the new value.
+- A key is a prefix (`addr`; the longest one that contains an address is found), the name of an interface (`iface`), a number (`number`) or a flow (`flow`).
+- A flow is `SRC,PROTO,SRC-PORT,DST,DST-PORT`, with `*` for fields that the table does not use; or, behind a `create` in the same script, only the FIELDS of the table: `src-ip`, `proto`, `src-port`, `dst-ip`, `dst-port`, in this order.
+- A value is a number or an address of four bytes; without one it is 0. Its meaning depends on the rule that finds it (`tablearg`).
+- `missing` accepts an existing table; `atomic` adds all entries or none; the flag `-q` gives an existing entry the new value.
 ";
-const NETCONFIG: &str = "`netconfig` makes a link for one service with the rules that it needs. `client` is for clients on this side of a service elsewhere, `server` for a
-service on this side, `service` for both; PEERS are the addresses on the other side. `IN` is the direction towards this side, `OUT` the one away from it. With `expire`
-the link deletes itself after so many seconds, or after a time such as `30m` or `2h`. The same command with other words changes the link.
+const NETCONFIG: &str = "`netconfig` creates a link for one service with the necessary rules. `client` is for clients on this
+side of a service elsewhere, `server` for a service on this side, `service` for both. PEERS are the
+addresses on the other side. `IN` is the direction towards this side, `OUT` the direction away from
+it. With `expire` the link deletes itself after a number of seconds, or after a time such as `30m`
+or `2h`. The same command with other settings changes the link.
 ";
 const REFUSALS: &str =
     "Words of `ipfw` that only make sense inside an operating system are refused by name.

@@ -1,7 +1,7 @@
-//! A script laid out: each command in canonical form, comments and empty lines kept.
+//! Formats a script: each command in canonical form, with comments and empty lines kept.
 //!
-//! A line that a shell would read otherwise than Weir prints it stays as it stands: one with
-//! variables, and one that calls a program and holds signs that a shell takes for its own.
+//! A line stays unchanged if a shell would read the canonical form differently: a line with
+//! variables, and one that calls a program and contains characters with a meaning for a shell.
 
 use crate::command::Command;
 use crate::diagnostic::Diagnostics;
@@ -9,11 +9,11 @@ use crate::files::Files;
 
 use super::{Context, lex, print, read_line};
 
-/// The script with each command in canonical form. It means the same, and formatting it again
-/// changes nothing.
+/// The script with each command in canonical form. Its meaning stays the same, and formatting it
+/// again changes nothing.
 ///
 /// # Errors
-/// Everything that is wrong with the script or the files it names.
+/// The errors in the script or the files it names.
 pub fn format(text: &str, name: &str, files: &dyn Files) -> Result<String, Diagnostics> {
     let mut out = String::with_capacity(text.len());
     let (mut said, mut context) = (Diagnostics::default(), Context::default());
@@ -27,7 +27,7 @@ pub fn format(text: &str, name: &str, files: &dyn Files) -> Result<String, Diagn
                 diagnostic.file = Some(name.to_owned());
             }
         });
-        // Several empty lines become one; there is none at the beginning and at the end.
+        // Several empty lines become one; the first and the last line are not empty.
         if formatted.is_empty() {
             gap = !out.is_empty();
             continue;
@@ -52,11 +52,11 @@ fn one(
     said: &mut Diagnostics,
 ) -> String {
     let read = read_line(line, files, context, said);
-    // An empty line that is continued is an empty line.
+    // A continued empty line is an empty line.
     if read.commands.is_empty() && line.text.chars().all(|c| c.is_whitespace() || c == '\\') {
         return String::new();
     }
-    // Without the space behind it, a `\` would continue the line.
+    // Without a space behind it, a `\` would continue the line.
     let as_it_stands = || {
         Some(line.text.trim()).filter(|text| !text.ends_with('\\')).unwrap_or(line.text).to_owned()
     };
@@ -71,7 +71,7 @@ fn one(
     let prefix: Vec<&str> = line.text[..read.start].split_whitespace().collect();
     let mut printed = print(command);
     if !prefix.is_empty() {
-        // What stands before the command says `-q` already.
+        // The words before the command already contain `-q`.
         printed = printed.strip_prefix("-q ").map_or(printed.clone(), str::to_owned);
         let program = prefix.iter().any(|word| !word.starts_with('-'));
         if program && printed.contains(OF_A_SHELL) {
@@ -88,7 +88,7 @@ fn one(
     printed
 }
 
-/// Signs that mean something to a shell.
+/// Characters with a meaning for a shell.
 const OF_A_SHELL: [char; 15] =
     ['(', ')', '{', '}', '&', ';', '|', '<', '>', '!', '*', '?', '`', '\'', '#'];
 

@@ -1,8 +1,8 @@
-//! Lines of a script, and the words in them: quotes, variables, comments, continued lines.
+//! Lines of a script, and their words: quotes, variables, comments, continued lines.
 //!
-//! Words are as in a shell: white space separates them, `"…"` and `'…'` hold it, `\` makes the next
-//! sign ordinary, `$name` and `${name}` are values of variables. `#` at the beginning of a word
-//! starts a comment, `//` a rule's comment; both end with the line.
+//! Words are as in a shell: white space separates them, `"…"` and `'…'` contain it, `\` makes the
+//! next character ordinary, `$name` and `${name}` are values of variables. `#` at the beginning of
+//! a word starts a comment, `//` a rule's comment; both end with the line.
 
 use std::collections::HashMap;
 
@@ -13,19 +13,19 @@ use super::Lexed;
 
 type Problem = Box<Diagnostic>;
 
-/// A line: one line of the text, or several of which all but the last end with `\`.
+/// A line: one line of the text, or several if all but the last end with `\`.
 #[derive(Debug)]
 pub(crate) struct Line<'a> {
     /// The line without its end.
     pub(crate) text: &'a str,
     /// Its number, from 1.
     pub(crate) number: usize,
-    /// Where it begins in the script.
+    /// Its offset in the script.
     pub(crate) start: usize,
 }
 
 impl Line<'_> {
-    /// Where it stands in the script.
+    /// Its place in the script.
     pub(crate) fn span(&self) -> Span {
         self.start..self.start + self.text.len()
     }
@@ -58,7 +58,7 @@ pub(crate) fn lines(text: &str) -> impl Iterator<Item = Line<'_>> {
     })
 }
 
-/// Whether a line ends with `\` and so goes on; a comment never does.
+/// Whether a line ends with `\` and continues on the next one; a comment never does.
 fn continues(line: &str) -> bool {
     (line.len() - line.trim_end_matches('\\').len()) % 2 == 1 && !has_comment(line)
 }
@@ -83,7 +83,7 @@ fn has_comment(line: &str) -> bool {
     false
 }
 
-/// The words of a line, with the values of variables in their places.
+/// The words of a line, with variables replaced by their values.
 pub(crate) fn words<'a>(
     text: &'a str,
     variables: &HashMap<String, String>,
@@ -104,7 +104,7 @@ pub(crate) fn words<'a>(
     }
 }
 
-/// Cuts the rule's comment off words that a shell made.
+/// Removes the rule's comment from words that a shell has separated.
 pub(crate) fn take_comment(words: &mut Vec<Word>) -> Option<String> {
     let at = words.iter().position(|word| word.text.starts_with("//"))?;
     let comment: Vec<String> = words.split_off(at).into_iter().map(|word| word.text).collect();
@@ -169,7 +169,7 @@ impl<'a> Lexer<'a> {
                     if is_assignment(&text) {
                         text += &value;
                     } else {
-                        // The value of a variable outside quotes may be several words.
+                        // The value of a variable outside quotes may consist of several words.
                         self.split(&mut text, &value, start);
                     }
                 }
@@ -192,8 +192,7 @@ impl<'a> Lexer<'a> {
         Ok(())
     }
 
-    /// Appends a variable's value: what stands before its white space ends a word, what follows
-    /// begins one.
+    /// Appends a variable's value. White space inside it ends the word and begins the next one.
     fn split(&mut self, text: &mut String, value: &str, start: usize) {
         for (i, piece) in value.split(char::is_whitespace).enumerate() {
             if i > 0 && !text.is_empty() {
@@ -235,8 +234,8 @@ impl<'a> Lexer<'a> {
         Ok(())
     }
 
-    /// The sign behind a `\`; before a letter or a digit the `\` is ordinary, before the end of a
-    /// line it is nothing.
+    /// The character behind a `\`. Before a letter or a digit the `\` is ordinary; at the end of a
+    /// line it disappears.
     fn escaped(&mut self, text: &mut String) {
         let rest = self.rest();
         match rest.chars().next() {
@@ -298,7 +297,7 @@ impl<'a> Lexer<'a> {
     }
 }
 
-/// Whether a word begins as an assignment, and with which name.
+/// The name in an assignment at the beginning of a word, if there is one.
 pub(crate) fn is_assignment(word: &str) -> bool {
     let len = name_len(word);
     len > 0 && word[len..].starts_with('=')
@@ -310,7 +309,8 @@ fn name_len(text: &str) -> usize {
     if text.starts_with(|c: char| c.is_ascii_digit()) { 0 } else { len }
 }
 
-/// Bytes of the longest word: a variable that holds itself several times must not eat the memory.
+/// Bytes of the longest word. The limit bounds the memory for a variable that contains itself
+/// several times.
 const LONGEST_WORD: usize = 1_000_000;
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
 //! Scripts: the command language of `ipfw` and `dnctl`, line by line.
 //!
-//! A script is what one would type: `pipe 1 config bw 1Mbit/s`,
-//! `add pipe 1 ip from any to any out`. Each line is read by itself, so a wrong one hides none
-//! behind it. Of a shell's language there are assignments (`net="10.0.0.0/8"`), `$net` and
-//! `${net}`, quotes, comments and continued lines; the rest is refused by name. What becomes of a
-//! line is a [`Command`]; [`print`] writes it again in its one canonical form, and [`check`] says
-//! what a whole script refers to and never configures.
+//! A script contains the commands that a user would type: `pipe 1 config bw 1Mbit/s`,
+//! `add pipe 1 ip from any to any out`. Each line is read separately, so that an error does not
+//! hide the lines behind it. Of a shell's language there are assignments (`net="10.0.0.0/8"`),
+//! `$net` and `${net}`, quotes, comments and continued lines; the rest is refused by name. A line
+//! becomes a [`Command`]; [`print`] writes its one canonical form, and [`check`] finds objects that
+//! a script refers to and never configures.
 //!
 //! The tables of commands, actions and options ([`commands`], [`actions`], [`options`],
 //! [`REFUSED`]) drive the parser, the diagnostics, the reference in `docs/rules.md` and the tests.
@@ -48,16 +48,16 @@ use crate::table::FlowFields;
 
 use cursor::Cursor;
 
-/// A word of the language and what it means: what the tables say to readers.
+/// A word of the language with its documentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// The word.
     pub name: &'static str,
     /// Other words for the same.
     pub aliases: &'static [&'static str],
-    /// What follows it.
+    /// Its argument.
     pub argument: &'static str,
-    /// What it means.
+    /// Its meaning.
     pub meaning: &'static str,
     /// A line that uses it.
     pub example: &'static str,
@@ -85,7 +85,7 @@ impl Entry {
     }
 }
 
-/// A row of the tables: an entry, and how what follows its word is read.
+/// A row of the tables: an entry, and the reader of the words that follow its word.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Row<T: 'static> {
     pub(crate) entry: Entry,
@@ -105,7 +105,7 @@ pub(crate) const fn row<T: Copy>(
 }
 
 impl<T> Row<T> {
-    /// Whether `word` is this row's.
+    /// Whether `word` is a word of this row.
     pub(crate) fn is(&self, word: &str) -> bool {
         self.entry.name == word || self.entry.aliases.contains(&word)
     }
@@ -116,26 +116,26 @@ impl<T> Row<T> {
     }
 }
 
-/// What a script says.
+/// The content of a script.
 #[derive(Clone, Debug, Default)]
 pub struct Parsed {
-    /// The commands of the lines that could be read, in their order.
+    /// The commands of the lines without errors, in their order.
     pub commands: Vec<Spanned>,
     /// Errors, warnings and notes.
     pub diagnostics: Diagnostics,
 }
 
-/// What earlier lines say about later ones.
+/// The state that earlier lines pass to later ones.
 #[derive(Debug, Default)]
 pub(crate) struct Context {
     /// The shell's variables.
     pub(crate) variables: HashMap<String, String>,
-    /// Fields of the flow tables that were created.
+    /// Fields of the flow tables that the script creates.
     pub(crate) flow_tables: HashMap<Name, FlowFields>,
 }
 
-/// Reads a script; `name` stands in its diagnostics, `files` has the files that specifications
-/// name.
+/// Reads a script. `name` is its name in diagnostics; `files` supplies the files that
+/// specifications name.
 ///
 /// Reading ends after [`MOST_ERRORS`] wrong lines.
 pub fn parse(text: &str, name: &str, files: &dyn Files) -> Parsed {
@@ -170,8 +170,8 @@ pub fn parse(text: &str, name: &str, files: &dyn Files) -> Parsed {
     parsed
 }
 
-/// Reads one command that a shell has cut into words already; a word may hold spaces. A single word
-/// is read as a line.
+/// Reads one command that a shell has already separated into words; a word may contain spaces. A
+/// single word is read as a line.
 pub fn parse_command(argv: &[String], files: &dyn Files) -> Parsed {
     if let [line] = argv {
         let mut parsed = parse(line, "", files);
@@ -185,8 +185,7 @@ pub fn parse_command(argv: &[String], files: &dyn Files) -> Parsed {
             text.push(' ');
         }
         let start = text.len();
-        // Words are quoted for the display only, so that parentheses and commas stay as they were
-        // typed.
+        // Quotes are only for the display, so that parentheses and commas stay as typed.
         let quoted = word.is_empty() || word.contains(char::is_whitespace);
         text += &if quoted { words::quote(word, |_| true) } else { word.clone() };
         list.push(Word { text: word.clone(), span: start..text.len(), quoted });
@@ -206,19 +205,19 @@ pub(crate) struct Lexed<'a> {
     pub(crate) text: &'a str,
     pub(crate) words: Vec<Word>,
     pub(crate) comment: Option<String>,
-    /// Where a comment after `#` begins.
+    /// The place of a comment after `#`.
     pub(crate) hash: Option<usize>,
 }
 
-/// What was read of a line.
+/// The content of a line.
 #[derive(Debug, Default)]
 struct LineRead {
     commands: Vec<Command>,
-    /// Where the command begins behind the program's name and flags.
+    /// The place of the command, behind the program's name and flags.
     start: usize,
     /// A comment after `//` that belongs to no rule.
     comment: Option<String>,
-    /// Where a comment after `#` begins.
+    /// The place of a comment after `#`.
     hash: Option<usize>,
 }
 
@@ -270,13 +269,13 @@ pub fn is_command(word: &str) -> bool {
     commands::COMMANDS.iter().any(|row| row.is(word))
 }
 
-/// Errors after which the rest of a script is not read; with those of one more line they are fewer
-/// than are kept.
+/// Errors after which the rest of a script is not read. The errors of one more line still fit into
+/// the number that is kept.
 pub const MOST_ERRORS: usize = 50;
 /// Bytes of the longest line that is read.
 const LONGEST_LINE: usize = 1_000_000;
 
-/// The place of a word's part that begins at `offset`; the whole word where it was quoted or is the
+/// The place of a word's part that begins at `offset`; the whole word if it was quoted or is the
 /// value of a variable.
 pub(crate) fn part_of(word: &Word, offset: usize, len: usize) -> Span {
     let exact = word.span.len() == word.text.len();

@@ -1,5 +1,4 @@
-//! Names for numbers: protocols, ports, DSCPs, EtherTypes. Figures as registered at IANA and the
-//! IEEE.
+//! Names of numbers: protocols, ports, DSCPs and EtherTypes, as registered with IANA and the IEEE.
 
 /// The number of a protocol.
 pub(crate) fn protocol(name: &str) -> Option<u8> {
@@ -37,7 +36,7 @@ pub(crate) fn ether_type(name: &str) -> Option<u16> {
     ETHER_TYPES.iter().find(|(n, _)| *n == name).map(|&(_, number)| number)
 }
 
-/// Protocols; the first name of a number is the one that is written.
+/// Protocols. The first name of a number is the printed one.
 pub(crate) const PROTOCOLS: &[(&str, u8)] = &[
     ("icmp", 1),
     ("igmp", 2),

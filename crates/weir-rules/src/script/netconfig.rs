@@ -1,4 +1,4 @@
-//! `netconfig`: a link for one service in both directions, after PlanetLab's command of that name.
+//! `netconfig`: a link for one service in both directions, modelled on PlanetLab's command.
 
 use weir_core::units::Nanos;
 
@@ -13,7 +13,7 @@ use super::cursor::{Cursor, Read};
 use super::names;
 use super::objects::link;
 
-/// Reads what follows `netconfig`.
+/// Reads the words behind `netconfig`.
 pub(crate) fn netconfig(cursor: &mut Cursor<'_>) -> Read<Vec<Command>> {
     let verb = cursor.expect("a verb", EXAMPLE)?;
     Ok(vec![Command::NetConfig(match verb.text.as_str() {
@@ -89,7 +89,7 @@ fn set<T>(
     Ok(())
 }
 
-/// The words up to the next part as a link.
+/// The words up to the next part, as a link.
 fn one_link(cursor: &mut Cursor<'_>) -> LinkSpec {
     let end = cursor.words[cursor.at..]
         .iter()
@@ -148,7 +148,7 @@ fn part(word: &Word) -> Option<Part> {
     }
 }
 
-/// Who is on this side.
+/// The roles of this side.
 pub(crate) const MODES: [(&str, NetConfigMode); 3] = [
     ("client", NetConfigMode::Client),
     ("server", NetConfigMode::Server),

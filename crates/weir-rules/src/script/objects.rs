@@ -1,4 +1,4 @@
-//! `pipe`, `queue`, `sched`: configured, listed, deleted.
+//! Configures, lists and deletes pipes, queues and schedulers.
 
 use weir_core::config::{FlowsetConfig, SchedulerConfig};
 
@@ -13,7 +13,7 @@ use crate::parse::{Seen, parse_words};
 use super::cursor::{Cursor, Read};
 use super::scheduler;
 
-/// What is read where.
+/// An example of each command.
 fn example(kind: ObjectKind) -> &'static str {
     match kind {
         ObjectKind::Pipe => "pipe 1 config bw 1Mbit/s delay 20ms",
@@ -168,7 +168,7 @@ fn inner(cursor: &mut Cursor<'_>, words: &[Word], parent: &str) -> Read<LinkSpec
     Ok(link)
 }
 
-/// Takes a word and the one behind it out of the words, wherever they stand; twice is an error.
+/// Takes a word and the one behind it out of the words, at any place; twice is an error.
 fn take_pair(
     cursor: &Cursor<'_>,
     words: &mut Vec<Word>,

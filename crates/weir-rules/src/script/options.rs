@@ -1,4 +1,4 @@
-//! What a packet must be: the table of a rule's options.
+//! The options of a rule, as a table: tests on a packet.
 
 use crate::diagnostic::Code;
 use crate::diagnostic::shorten;
@@ -18,7 +18,7 @@ use super::{Row, row};
 type Take = fn(&mut Cursor<'_>) -> Read<Test>;
 
 impl Cursor<'_> {
-    /// `:NAME`, when it follows.
+    /// `:NAME`, if it follows.
     pub(crate) fn state_name(&mut self) -> Read<Option<Name>> {
         let Some(word) = self.peek().filter(|w| w.text.starts_with(':')).cloned() else {
             return Ok(None);
@@ -34,7 +34,7 @@ impl Cursor<'_> {
         self.number(what, 0, most, example)
     }
 
-    /// The addresses that must follow; all of them IPv6 when `only_v6`.
+    /// The addresses that must follow; all must be IPv6 if `only_v6` is set.
     fn addresses(&mut self, only_v6: bool, example: &str) -> Read<Vec<Address>> {
         let word = self.expect("an address", example)?;
         let all = self.addresses_in(&word)?;
@@ -54,7 +54,7 @@ impl Cursor<'_> {
         self.spans("port", u16::MAX, names::service, example)
     }
 
-    /// Bits for the numbers of a list.
+    /// One bit for each number of a list.
     fn bits(&mut self, what: &str, most: u16, example: &str) -> Read<[u64; 4]> {
         let mut bits = [0u64; 4];
         for span in self.spans(what, most, |_| None, example)? {
@@ -207,7 +207,7 @@ fn tcp_number(cursor: &mut Cursor<'_>, what: &str) -> Read<u32> {
     Ok(cursor.number(what, 0, u32::MAX.into(), "add count tcp from any to any tcpseq 1")? as u32)
 }
 
-/// Fields that `lookup` takes to a table.
+/// Fields that `lookup` looks up in a table.
 pub(crate) const LOOKUP_FIELDS: &[(&str, LookupField)] = &[
     ("src-ip", LookupField::SrcIp),
     ("dst-ip", LookupField::DstIp),
@@ -220,26 +220,36 @@ pub(crate) const LIMIT_FIELDS: [&str; 4] = ["src-addr", "src-port", "dst-addr", 
 
 /// All options.
 pub(crate) const OPTIONS: &[Row<Take>] = &[
-    row("in", &[], "", "The packet is coming in.", "add pipe 1 ip from any to any in", |_| {
+    row("in", &[], "", "The packet comes in.", "add pipe 1 ip from any to any in", |_| {
         Ok(Test::In)
     }),
-    row("out", &[], "", "The packet is going out.", "add pipe 1 ip from any to any out", |_| {
+    row("out", &[], "", "The packet goes out.", "add pipe 1 ip from any to any out", |_| {
         Ok(Test::Out)
     }),
     row(
         "via",
         &[],
         "IF",
-        "By which interface: the one it came in by when coming in, the one it goes out by when going out.",
+        "The interface of a packet's direction: as `recv` for one that comes in, as `xmit` for one that goes out.",
         "add pipe 1 out via eth*",
         |c| c.interface("add pipe 1 out via eth0").map(Test::Via),
     ),
-    row("recv", &[], "IF", "The interface it came in by.", "add pipe 1 recv eth0", |c| {
-        c.interface("add pipe 1 recv eth0").map(Test::Recv)
-    }),
-    row("xmit", &[], "IF", "The interface it goes out by.", "add pipe 1 out xmit eth1", |c| {
-        c.interface("add pipe 1 xmit eth1").map(Test::Xmit)
-    }),
+    row(
+        "recv",
+        &[],
+        "IF",
+        "The interface through which the packet came in.",
+        "add pipe 1 recv eth0",
+        |c| c.interface("add pipe 1 recv eth0").map(Test::Recv),
+    ),
+    row(
+        "xmit",
+        &[],
+        "IF",
+        "The interface through which the packet goes out.",
+        "add pipe 1 out xmit eth1",
+        |c| c.interface("add pipe 1 xmit eth1").map(Test::Xmit),
+    ),
     row("src-ip", &[], "ADDRESSES", "Source address.", "add pipe 1 src-ip 10.0.0.0/8", |c| {
         c.addresses(false, "add pipe 1 src-ip 10.0.0.0/8").map(Test::SrcAddress)
     }),
@@ -288,7 +298,7 @@ pub(crate) const OPTIONS: &[Row<Take>] = &[
         "layer2",
         &[],
         "",
-        "The packet is seen with its link-layer header, as all are here: the rule then sees frames that are not IP too.",
+        "The packet has a link-layer header, as all packets do here. The rule also matches frames that are not IP.",
         "add pipe 1 ip from any to any layer2",
         |_| Ok(Test::Layer2),
     ),
@@ -345,7 +355,7 @@ pub(crate) const OPTIONS: &[Row<Take>] = &[
         "iptos",
         &[],
         "FLAGS",
-        "Bits of the IPv4 TOS byte: `lowdelay`, `throughput`, `reliability`, `mincost`, `congestion` or a number; `!` before one that must not be set.",
+        "Bits of the IPv4 TOS byte: `lowdelay`, `throughput`, `reliability`, `mincost`, `congestion` or a number; `!` before one that must be clear.",
         "add queue 1 iptos lowdelay,!throughput",
         |c| {
             c.named_flags("TOS flag", &TOS_FLAGS, "add queue 1 iptos lowdelay")
@@ -365,7 +375,7 @@ pub(crate) const OPTIONS: &[Row<Take>] = &[
         "frag",
         &[],
         "[FLAGS]",
-        "A fragment but the first; or fragment flags of `df`, `mf`, `rf`, `offset`, with `!` before those that must not be set.",
+        "A fragment other than the first; or fragment flags of `df`, `mf`, `rf`, `offset`, with `!` before those that must be clear.",
         "add pipe 1 frag !df,offset",
         frag,
     ),
@@ -373,7 +383,7 @@ pub(crate) const OPTIONS: &[Row<Take>] = &[
         "ipoptions",
         &["ipopt"],
         "OPTIONS",
-        "IPv4 options of `ssrr`, `lsrr`, `rr`, `ts`; `!` before those that must not be there.",
+        "IPv4 options of `ssrr`, `lsrr`, `rr`, `ts`; `!` before those that must be absent.",
         "add deny ipoptions lsrr,!ts",
         |c| {
             c.named_flags("IP option", &IP_OPTIONS, "add deny ipoptions lsrr")
@@ -400,7 +410,7 @@ pub(crate) const OPTIONS: &[Row<Take>] = &[
         "ext6hdr",
         &[],
         "HEADERS",
-        "IPv6 extension headers of `frag`, `hopopt`, `route`, `dstopt`, `ah`, `esp`, `rthdr0`; one of them.",
+        "One of these IPv6 extension headers: `frag`, `hopopt`, `route`, `dstopt`, `ah`, `esp`, `rthdr0`.",
         "add count ext6hdr frag,route",
         |c| {
             let (set, clear) =
@@ -421,7 +431,7 @@ pub(crate) const OPTIONS: &[Row<Take>] = &[
         "tcpflags",
         &["tcpflgs"],
         "FLAGS",
-        "TCP flags of `fin`, `syn`, `rst`, `psh`, `ack`, `urg`; `!` before those that must not be set.",
+        "TCP flags of `fin`, `syn`, `rst`, `psh`, `ack`, `urg`; `!` before those that must be clear.",
         "add count tcp from any to any tcpflags syn,!ack",
         |c| {
             c.named_flags("TCP flag", &TCP_FLAGS, "add count tcpflags syn,!ack")
@@ -480,7 +490,7 @@ pub(crate) const OPTIONS: &[Row<Take>] = &[
         "tcpoptions",
         &["tcpopts"],
         "OPTIONS",
-        "TCP options of `mss`, `window`, `sack`, `ts`, `cc`; `!` before those that must not be there.",
+        "TCP options of `mss`, `window`, `sack`, `ts`, `cc`; `!` before those that must be absent.",
         "add count tcp from any to any tcpoptions mss,!sack",
         |c| {
             c.named_flags("TCP option", &TCP_OPTIONS, "add count tcpoptions mss,!sack")
@@ -510,7 +520,7 @@ pub(crate) const OPTIONS: &[Row<Take>] = &[
         "lookup",
         &[],
         "FIELD TABLE",
-        "The field `src-ip`, `dst-ip`, `src-port`, `dst-port` or `dscp` is in a table, whose value is `tablearg`.",
+        "The field `src-ip`, `dst-ip`, `src-port`, `dst-port` or `dscp` is in a table; the entry's value is `tablearg`.",
         "add pipe tablearg lookup dst-ip customers",
         lookup,
     ),
@@ -526,7 +536,7 @@ pub(crate) const OPTIONS: &[Row<Take>] = &[
         "keep-state",
         &[],
         "[:NAME]",
-        "A match makes a dynamic rule for the flow, both directions; the next packets match by it.",
+        "A match creates a dynamic rule for the flow in both directions; it matches the flow's next packets.",
         "add allow tcp from me to any setup keep-state",
         |c| c.state_name().map(Test::KeepState),
     ),
@@ -534,7 +544,7 @@ pub(crate) const OPTIONS: &[Row<Take>] = &[
         "limit",
         &[],
         "FIELD… N|tablearg [:NAME]",
-        "As `keep-state`, for up to N flows that have the fields `src-addr`, `src-port`, `dst-addr`, `dst-port` in common.",
+        "As `keep-state`, for up to N flows that share the given fields: `src-addr`, `src-port`, `dst-addr`, `dst-port`.",
         "add allow tcp from any to me 80 limit src-addr 4",
         limit,
     ),
@@ -542,13 +552,13 @@ pub(crate) const OPTIONS: &[Row<Take>] = &[
         "record-state",
         &[],
         "[:NAME]",
-        "As `keep-state`, but only makes the dynamic rule.",
+        "As `keep-state`, but only creates the dynamic rule.",
         "add allow tcp from me to any record-state :web",
         |c| c.state_name().map(Test::RecordState),
     ),
 ];
 
-/// A number that a list may hold, for the body's look ahead.
+/// Whether a text is a number that a list may contain, for the body's look-ahead.
 pub(crate) fn is_number(text: &str) -> bool {
     integer(text).is_some()
 }

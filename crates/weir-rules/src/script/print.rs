@@ -22,7 +22,7 @@ use super::tables::FLOW_FIELDS;
 
 mod body;
 
-/// The command in canonical form: reading it gives the same command, as long as the files it names
+/// The command in canonical form. Reading it gives the same command, as long as the files it names
 /// are the same.
 pub fn print(command: &Command) -> String {
     match command {

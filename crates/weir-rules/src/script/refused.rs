@@ -1,5 +1,4 @@
-//! What belongs to an operating system's own firewall and cannot be had here: refused by name, with
-//! what to do instead.
+//! Words of an operating system's own firewall that Weir refuses, with an alternative for each.
 
 use crate::diagnostic::{Code, Diagnostic};
 use crate::lex::Word;
@@ -11,13 +10,13 @@ use super::cursor::Cursor;
 pub struct Refused {
     /// The word.
     pub name: &'static str,
-    /// Why.
+    /// Why it is refused.
     pub reason: &'static str,
-    /// What to do instead.
+    /// The alternative.
     pub instead: &'static str,
 }
 
-/// The diagnostic for a word that is refused; `None` when it is not.
+/// The diagnostic for a refused word; `None` for other words.
 pub(crate) fn refusal(cursor: &Cursor<'_>, word: &Word) -> Option<Box<Diagnostic>> {
     let row = REFUSED.iter().find(|row| row.name == word.text && !word.quoted)?;
     let error = cursor.error(
@@ -34,7 +33,7 @@ const fn refused(name: &'static str, reason: &'static str, instead: &'static str
     Refused { name, reason, instead }
 }
 
-const NO_SOCKETS: &str = "packets come over a wire, and whose they are is not known";
+const NO_SOCKETS: &str = "packets come from a wire, and their sockets are not known";
 const BY_ADDRESS: &str =
     "match addresses and ports, or let the program run in a network of its own (`weir run`)";
 const NO_ANSWERS: &str = "an emulated link sends no packets of its own";
@@ -49,7 +48,7 @@ const HOST_NAT: &str = "let the host's own firewall translate, in front of the l
 const NO_MARKS: &str = "only tags are kept with a packet";
 const USE_TAG: &str = "use `tag N` and `tagged N`";
 
-/// Everything that is refused by name.
+/// All refused words.
 pub const REFUSED: &[Refused] = &[
     refused("uid", NO_SOCKETS, BY_ADDRESS),
     refused("gid", NO_SOCKETS, BY_ADDRESS),
@@ -84,13 +83,13 @@ pub const REFUSED: &[Refused] = &[
     refused("reass", "fragments are carried one by one", "match them with `frag`"),
     refused(
         "tcp-setmss",
-        "packets are not rewritten but for ECN and DSCP",
+        "only a packet's ECN and DSCP are rewritten",
         "set the MSS on a router behind the link",
     ),
     refused("eaction", "there are no loadable actions", "use one of the built-in actions"),
     refused(
         "ipsec",
-        "whether a packet was in an IPsec tunnel is not seen on the wire",
+        "a wire does not show whether a packet was in an IPsec tunnel",
         "match `proto esp`, or the addresses inside",
     ),
     refused("altq", "ALTQ belongs to the kernel's drivers", "use `queue N` with a scheduler"),
@@ -99,13 +98,13 @@ pub const REFUSED: &[Refused] = &[
     refused(
         "defer-immediate-action",
         "dynamic rules act at once",
-        "put the action into a rule of its own behind `check-state`",
+        "put the action into a separate rule behind `check-state`",
     ),
     refused(
         "defer-action",
         "dynamic rules act at once",
-        "put the action into a rule of its own behind `check-state`",
+        "put the action into a separate rule behind `check-state`",
     ),
-    refused("set-limit", "a limit always looks at its states first", "use `limit`"),
+    refused("set-limit", "a limit always checks its states first", "use `limit`"),
     refused("internal", "it shows the kernel's own structures", "use `list` and `show`"),
 ];

@@ -9,7 +9,7 @@ use super::actions::action;
 use super::body::body;
 use super::cursor::{Cursor, Read};
 
-/// Reads what follows `add`.
+/// Reads the words behind `add`.
 pub(crate) fn add(cursor: &mut Cursor<'_>) -> Read<Vec<Command>> {
     let number = number(cursor)?;
     let set = if cursor.take("set") { set_number(cursor)? } else { 0 };

@@ -1,6 +1,6 @@
-//! `type NAME` of a scheduler, and the words that are this type's own settings.
+//! `type NAME` of a scheduler, and the settings of this type.
 //!
-//! Which settings there are is what the type's row in the table of schedulers says:
+//! The type's row in the table of schedulers has the settings:
 //! `sched 1 config type qfq+ m 4 bw 10Mbit/s`.
 
 use weir_core::sched::{self, Discipline, Kind, Row};
@@ -16,7 +16,7 @@ use crate::suggest::closest;
 
 use super::cursor::{Cursor, Read};
 
-/// Takes `type NAME` and the settings behind it out of the words.
+/// Removes `type NAME` and the settings behind it from the words.
 pub(super) fn discipline(cursor: &Cursor<'_>, words: &mut Vec<Word>) -> Read<Discipline> {
     let Some(at) = words.iter().position(|word| !word.quoted && word.text == "type") else {
         return Ok(Discipline::default());
@@ -37,7 +37,7 @@ pub(super) fn discipline(cursor: &Cursor<'_>, words: &mut Vec<Word>) -> Read<Dis
     Ok(discipline)
 }
 
-/// Takes the settings out of the words from `at` on. What belongs to an AQM among them stays.
+/// Removes the settings from the words, from `at` on. Settings of an AQM among them stay.
 fn settings(
     cursor: &Cursor<'_>,
     words: &mut Vec<Word>,
@@ -80,8 +80,8 @@ fn is_unit(words: &[Word], first: usize, at: usize) -> bool {
     is_number && (rate_unit(&words[at].text).is_some() || time_unit(&words[at].text).is_some())
 }
 
-/// Refuses a word behind the type that is nearly one of its settings, or one of another type's;
-/// others are the link's affair.
+/// Refuses a word behind the type that is nearly one of its settings, or a setting of another type.
+/// The link's parser handles the others.
 fn check_stranger(cursor: &Cursor<'_>, row: &Row, word: &Word) -> Read<()> {
     let foreign = word.quoted || word.text.starts_with(|c: char| !c.is_alphabetic());
     if foreign || keyword::lookup(&word.text).is_some() || LINKS.contains(&word.text.as_str()) {
@@ -135,7 +135,7 @@ fn kind(cursor: &Cursor<'_>, word: &Word) -> Read<Kind> {
     Err(Box::new(error.help(format!("allowed: {}", offered.join(", ")))))
 }
 
-/// The settings as they are written behind the type: those that are not at their defaults.
+/// The type and the settings with values other than the default, in the language.
 pub(super) fn write(discipline: &Discipline) -> String {
     let settings =
         discipline.changed().map(|(setting, value)| format!(" {} {value}", setting.name));
@@ -143,5 +143,5 @@ pub(super) fn write(discipline: &Discipline) -> String {
 }
 
 const EXAMPLE: &str = "sched 1 config type wf2q+ bw 10Mbit/s";
-/// Words of a scheduler that are not those of its link.
+/// Words of a scheduler that are not keywords of its link.
 const LINKS: [&str; 1] = ["parent"];

@@ -1,4 +1,4 @@
-//! What of a shell's language a script may use, and the way to the command: assignments, the
+//! The parts of a shell's language that a script may use, up to the command: assignments, the
 //! program's name, flags.
 
 use crate::command::Command;
@@ -42,8 +42,7 @@ fn assignments(cursor: &mut Cursor<'_>) -> Read<Vec<Command>> {
             word.text.split_once('=').filter(|_| is_assignment(&word.text) && !word.quoted)
         else {
             let error = cursor.error(Code::Shell, &word.span, "a command behind an assignment");
-            let help =
-                "write the assignment into a line of its own; a value with spaces stands in quotes";
+            let help = "write the assignment on a separate line, and quote a value with spaces";
             return Err(Box::new(error.label("not an assignment").help(help)));
         };
         cursor.context.variables.insert(name.to_owned(), value.to_owned());
@@ -51,7 +50,7 @@ fn assignments(cursor: &mut Cursor<'_>) -> Read<Vec<Command>> {
     Ok(Vec::new())
 }
 
-/// Refuses signs that join commands or send their output elsewhere.
+/// Refuses operators that join commands or redirect their output.
 fn only_words(cursor: &Cursor<'_>) -> Read<()> {
     let joins = |text: &str| {
         let text = text.trim_start_matches(|c: char| c.is_ascii_digit());
@@ -72,7 +71,7 @@ fn only_words(cursor: &Cursor<'_>) -> Read<()> {
     }
 }
 
-/// Skips the program's name, so that a script for a shell can be read as it is.
+/// Skips the program's name, so that a shell script can be read unchanged.
 fn program(cursor: &mut Cursor<'_>) {
     cursor.take("sudo");
     let named = cursor.plain().is_some_and(|word| {
@@ -117,7 +116,7 @@ fn flags(cursor: &mut Cursor<'_>) -> Read<()> {
     Ok(())
 }
 
-/// What to say of a first word that is no command.
+/// The diagnostic for a first word that is no command.
 fn unknown(cursor: &Cursor<'_>, word: &crate::lex::Word) -> Box<crate::diagnostic::Diagnostic> {
     let text = word.text.as_str();
     if let Some(error) = refusal(cursor, word) {
@@ -147,11 +146,11 @@ fn unknown(cursor: &Cursor<'_>, word: &crate::lex::Word) -> Box<crate::diagnosti
     cursor.unknown(word, "command", COMMANDS.iter().map(|row| row.entry.name))
 }
 
-/// Names under which the program is called.
+/// Names of the program.
 const PROGRAMS: [&str; 6] = ["ipfw", "dnctl", "weir", "ipfw.exe", "dnctl.exe", "weir.exe"];
-/// Flags that only change how something is printed or asked.
+/// Flags that only change the output or suppress questions.
 const SILENT_FLAGS: &str = "bcdDefiNStTv";
-/// First words of what only a shell can carry out.
+/// First words of commands that only a shell can run.
 const SHELL_WORDS: &[&str] = &[
     "if", "then", "else", "elif", "fi", "for", "while", "until", "do", "done", "case", "esac",
     "in", "function", "source", "exit", "return", "eval", "exec", "export", "local", "read",

@@ -1,4 +1,4 @@
-//! `table`: made, filled, looked at.
+//! `table`: creates, fills and shows tables.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -14,7 +14,7 @@ use super::cursor::{Cursor, Read};
 use super::names;
 use super::values::integer;
 
-/// Reads what follows `table`.
+/// Reads the words behind `table`.
 pub(crate) fn table(cursor: &mut Cursor<'_>) -> Read<Vec<Command>> {
     let word = cursor.expect("a table's name", EXAMPLE)?;
     if word.text == "all" && !word.quoted {
@@ -198,8 +198,7 @@ fn keys(cursor: &mut Cursor<'_>, name: &Name) -> Read<Vec<TableKey>> {
     words.iter().map(|word| key(cursor, word, name)).collect()
 }
 
-/// A word as a key: a prefix, a flow, a number or the name of an interface, whichever it looks
-/// like.
+/// A word as a key: a prefix, a flow, a number or the name of an interface, according to its form.
 fn key(cursor: &Cursor<'_>, word: &Word, table: &Name) -> Read<TableKey> {
     let text = word.text.as_str();
     let bad = |expected| {
@@ -303,7 +302,7 @@ fn flow(cursor: &Cursor<'_>, word: &Word, table: &Name) -> Read<TableKey> {
     })
 }
 
-/// An address of a flow: whether it is IPv6, if it says so, and its bits.
+/// An address of a flow: its bits, and whether it is IPv6, if known.
 fn flow_address(text: &str) -> Option<(Option<bool>, u128)> {
     if text == "*" {
         return Some((None, 0));

@@ -9,8 +9,8 @@ use crate::rule::{Name, Span16, Target};
 use super::cursor::{Cursor, Read};
 use super::part_of;
 
-/// A whole number in decimal, or in hexadecimal after `0x`. Numbers too large for 64 bits are the
-/// largest of those.
+/// A whole number in decimal, or in hexadecimal after `0x`. Numbers that do not fit into 64 bits
+/// become the largest one that does.
 pub(crate) fn integer(text: &str) -> Option<u64> {
     let (digits, radix) = text
         .strip_prefix("0x")
@@ -72,7 +72,7 @@ impl Cursor<'_> {
         self.spans_in(&word, what, most, named)
     }
 
-    /// A word as such a list.
+    /// A word as a list of numbers and ranges.
     pub(crate) fn spans_in(
         &self,
         word: &Word,
@@ -86,7 +86,7 @@ impl Cursor<'_> {
             let place = part_of(word, at, item.len());
             at += item.len() + 1;
             let number = |text: &str| named(text).map(u64::from).or_else(|| integer(text));
-            // A name may hold a `-` itself.
+            // A name may contain a `-`.
             let range = match number(item) {
                 Some(one) => Some((one, one)),
                 None => item
@@ -134,8 +134,8 @@ impl Cursor<'_> {
         Ok(all)
     }
 
-    /// Flags of which some must be set and some, after `!`, must not: `syn,!ack`. The result is
-    /// both as bits. Bits without a name are written as numbers, `0x40`.
+    /// Flags that must be set, and flags after `!` that must be clear: `syn,!ack`. Returns both as
+    /// bits. Bits without a name are written as numbers, `0x40`.
     pub(crate) fn flag_list(&self, word: &Word, what: &str, known: &[&str]) -> Read<(u8, u8)> {
         let (mut set, mut clear, mut at) = (0u8, 0u8, 0);
         for item in word.text.split(',') {
@@ -168,7 +168,7 @@ impl Cursor<'_> {
         Ok((set, clear))
     }
 
-    /// The name that must follow: of a table or a state.
+    /// The name of a table or a state that must follow.
     pub(crate) fn name_in(&self, word: &Word, text: &str, what: &str) -> Read<Name> {
         let fits = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
         if !text.is_empty()
@@ -186,7 +186,7 @@ impl Cursor<'_> {
         ))
     }
 
-    /// The name of a table; numbers are written without leading zeros.
+    /// The name of a table. Numbers lose leading zeros.
     pub(crate) fn table_name(&self, word: &Word, text: &str) -> Read<Name> {
         let name = self.name_in(word, text, "table")?;
         if !name.bytes().all(|b| b.is_ascii_digit()) {
@@ -201,5 +201,5 @@ impl Cursor<'_> {
 
 /// Letters of the longest name.
 const LONGEST_NAME: usize = 63;
-/// Words that are no names.
+/// Words that cannot be names.
 const RESERVED: [&str; 3] = ["all", "tablearg", "any"];

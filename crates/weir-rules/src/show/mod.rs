@@ -1,10 +1,9 @@
-//! What `list` and `show` answer: views of a configuration with its counters, and dummynet's way to
-//! print them.
+//! Answers to `list` and `show`: views of a configuration with its counters, and their output in
+//! dummynet's format.
 //!
-//! [`answer`] makes a view of what a [`Query`] asks for, from the configuration and whoever has the
-//! counters ([`Source`]). A view is plain data that goes through JSON and back, so that it can be
-//! printed elsewhere; [`text`] prints it in the formats that users of `ipfw` and their scripts
-//! know.
+//! [`answer`] creates the view for a [`Query`] from the configuration and a [`Source`] of counters.
+//! A view is plain data that survives JSON, so that another process can print it; [`text`] prints
+//! it in the formats that users of `ipfw` and their scripts know.
 
 mod objects;
 mod rules;
@@ -31,70 +30,70 @@ pub use text::{Options, text};
 pub enum Answer {
     /// Pipes, queues or schedulers.
     Objects(Vec<ObjectView>),
-    /// Rules, the default rule among them.
+    /// Rules, including the default rule.
     Rules {
-        /// In the order in which they are looked at.
+        /// In the order of the search.
         rules: Vec<RuleView>,
-        /// What `keep-state` and `limit` have made.
+        /// The dynamic rules of `keep-state` and `limit`.
         dynamic: Vec<DynamicView>,
-        /// `show` was asked for, not `list`.
+        /// The query was `show`, not `list`.
         counters: bool,
     },
     /// Sets of rules.
     Sets {
-        /// Those that are off.
+        /// Sets that are off.
         disabled: Vec<u8>,
-        /// Those that are on.
+        /// Sets that are on.
         enabled: Vec<u8>,
     },
     /// Tables with their entries.
     Tables(Vec<TableView>),
     /// Tables without their entries.
     TableInfo(Vec<TableView>),
-    /// What a key finds.
+    /// The result of a look-up.
     Lookup(LookupView),
-    /// Links made by `netconfig`, as commands.
+    /// Links created by `netconfig`, as commands.
     NetConfigs(Vec<String>),
 }
 
-/// Who has the counters.
+/// A source of counters.
 pub trait Source {
-    /// What the rule with this identity has counted.
+    /// The counters of the rule with this identity.
     fn rule(&self, id: u32) -> RuleCount;
 
-    /// Instances of a pipe or scheduler, or flows of a queue, and how many there are in all: the
-    /// first ones when there are many.
+    /// Instances of a pipe or scheduler, or flows of a queue, and their total number. Only the
+    /// first ones if there are many.
     fn flows(&self, kind: ObjectKind, number: u16) -> (Vec<FlowCount>, u64);
 
     /// Dynamic rules.
     fn dynamic(&self) -> Vec<DynamicView>;
 }
 
-/// What a rule has counted.
+/// The counters of a rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RuleCount {
     /// Packets.
     pub packets: u64,
     /// Network-layer bytes.
     pub bytes: u64,
-    /// When it matched last, in seconds since 1970.
+    /// The last match, in seconds since 1970.
     pub last_s: Option<u64>,
 }
 
-/// What an instance or a flow has counted.
+/// The counters of an instance or a flow.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FlowCount {
-    /// Its key, under the mask.
+    /// Its masked key.
     pub key: FlowKey,
-    /// Packets that came.
+    /// Arrivals.
     pub packets: u64,
     /// Their network-layer bytes.
     pub bytes: u64,
-    /// Packets that were dropped or marked, by reason.
+    /// Packets dropped and marked, by reason.
     pub reasons: Reasons,
     /// State of its AQM, by name ([`weir_core::aqm::Aqm::figures`]).
     pub figures: Vec<(&'static str, u64)>,
-    /// Packets that wait.
+    /// Packets in the queue.
     pub queue_packets: u64,
     /// Their network-layer bytes.
     pub queue_bytes: u64,
@@ -112,7 +111,7 @@ pub fn figures(figures: &[(&'static str, u64)]) -> BTreeMap<String, f64> {
     figures.iter().map(|&(name, value)| (name.to_owned(), shown(name, value))).collect()
 }
 
-/// Nothing has been counted.
+/// A source in which all counters are zero.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoCounters;
 
@@ -130,7 +129,7 @@ impl Source for NoCounters {
     }
 }
 
-/// A view of what a query asks for.
+/// The view for a query.
 pub fn answer(query: &Query, ruleset: &Ruleset, source: &dyn Source) -> Answer {
     match query {
         Query::Objects(kind, which) => {

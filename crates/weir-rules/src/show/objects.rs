@@ -31,28 +31,28 @@ pub enum ObjectView {
     Queue(QueueView),
 }
 
-/// A pipe or a scheduler: a link with what shares it.
+/// A pipe or a scheduler: a link and the scheduler that shares it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LinkView {
     /// Its number.
     pub number: u16,
-    /// All its words, as they configure it.
+    /// Its configuration, in the language.
     pub spec: String,
-    /// Rate in bit/s, of a trace the mean; none when it is not limited.
+    /// Rate in bit/s, the mean rate for a trace; absent without a limit.
     pub rate_bps: Option<u64>,
     /// Delay, ns.
     pub delay_ns: u64,
-    /// Bytes that may leave at once after a pause.
+    /// Bytes that may depart at once after an idle period.
     pub burst_bytes: u64,
     /// Its air-time profile.
     pub profile: Option<ProfileView>,
-    /// Words for what dummynet does not have.
+    /// The settings that dummynet does not have, in the language.
     pub extras: String,
     /// Its own queue.
     pub queue: QueueView,
-    /// What shares the link.
+    /// The scheduler that shares the link.
     pub scheduler: SchedulerView,
-    /// Its instances, the first ones when there are many.
+    /// Its instances; only the first ones if there are many.
     pub instances: Vec<FlowView>,
 }
 
@@ -67,19 +67,19 @@ pub struct ProfileView {
     pub samples: u64,
 }
 
-/// What shares a link.
+/// The scheduler of a link.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SchedulerView {
     /// Its type.
     pub algorithm: String,
-    /// The type's own settings, all of them, as they are written.
+    /// All settings of the type, as they are written.
     #[serde(default)]
     pub settings: BTreeMap<String, String>,
-    /// Which header bits make instances; empty when none do.
+    /// The header bits that tell instances apart; empty without a mask.
     pub mask: String,
-    /// How many instances there are now.
+    /// The present number of instances.
     pub active: u64,
-    /// The scheduler that it is a flow of; none when it has a link.
+    /// The scheduler of which it is a flow; absent if it has a link.
     #[serde(default)]
     pub parent: Option<u16>,
     /// Schedulers that are flows of it.
@@ -92,17 +92,17 @@ pub struct SchedulerView {
 /// A queue.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct QueueView {
-    /// Its number; of a pipe's own queue the pipe's.
+    /// Its number; a pipe's own queue has the pipe's number.
     pub number: u16,
     /// The pipe or scheduler that it feeds.
     pub scheduler: u16,
-    /// Most packets, if packets are what is limited.
+    /// Limit in packets, if it is one.
     pub limit_packets: Option<u32>,
-    /// Most bytes, if bytes are.
+    /// Limit in bytes, if it is one.
     pub limit_bytes: Option<u64>,
-    /// Loss before the queue, as `plr` takes it; empty for none.
+    /// Loss before the queue, as the argument of `plr`; empty without loss.
     pub plr: String,
-    /// Its AQM; none for drop tail.
+    /// Its AQM; absent for drop tail.
     #[serde(default)]
     pub aqm: Option<AqmView>,
     /// Weight.
@@ -111,23 +111,23 @@ pub struct QueueView {
     pub max_packet: u32,
     /// Priority.
     pub priority: u32,
-    /// Rate that a flow is promised, bit/s.
+    /// Rate that each flow is promised, bit/s.
     #[serde(default)]
     pub rate_bps: Option<u64>,
-    /// Rate that a flow does not exceed, bit/s.
+    /// Rate that no flow exceeds, bit/s.
     #[serde(default)]
     pub ceil_bps: Option<u64>,
     /// Bytes that a flow may send at once above its rates.
     #[serde(default)]
     pub burst_bytes: u64,
-    /// How long a flow's packets may wait, ns; 0 for no deadline.
+    /// Longest sojourn of a flow's packets, ns; 0 without a deadline.
     #[serde(default)]
     pub deadline_ns: u64,
-    /// Which header bits make flows; empty when none do.
+    /// The header bits that tell flows apart; empty without a mask.
     pub mask: String,
-    /// How many flows there are now.
+    /// The present number of flows.
     pub active: u64,
-    /// Its flows, the first ones when there are many.
+    /// Its flows; only the first ones if there are many.
     pub flows: Vec<FlowView>,
 }
 
@@ -136,7 +136,7 @@ pub struct QueueView {
 pub struct AqmView {
     /// Its name.
     pub algorithm: String,
-    /// Its settings, all of them, as they are written.
+    /// All its settings, as they are written.
     pub settings: BTreeMap<String, String>,
 }
 
@@ -152,7 +152,7 @@ impl From<&Policy> for AqmView {
 pub struct FlowView {
     /// A hash of its key, 0 to 63.
     pub bucket: u8,
-    /// Protocol; 0 is any.
+    /// Protocol; 0 for any.
     pub proto: u8,
     /// Source address.
     pub src: IpAddr,
@@ -164,13 +164,13 @@ pub struct FlowView {
     pub dst_port: u16,
     /// IPv6 flow label.
     pub flow_id: u32,
-    /// Fields of the key that dummynet does not have, as words.
+    /// Fields of the key that dummynet does not have, in the language.
     pub extras: String,
-    /// Packets that came.
+    /// Arrivals.
     pub packets: u64,
     /// Their network-layer bytes.
     pub bytes: u64,
-    /// Packets that wait.
+    /// Packets in the queue.
     pub queue_packets: u64,
     /// Their network-layer bytes.
     pub queue_bytes: u64,
@@ -182,7 +182,7 @@ pub struct FlowView {
     pub aqm: BTreeMap<String, f64>,
 }
 
-/// Views of the objects that were asked for, by number.
+/// Views of the requested objects, by number.
 pub(super) fn views(
     ruleset: &Ruleset,
     kind: ObjectKind,
@@ -283,7 +283,7 @@ fn link(
     }
 }
 
-/// The words that dummynet's lines have no place for.
+/// The settings for which dummynet's lines have no place.
 fn extras(spec: &LinkSpec) -> String {
     let mut rest = spec.clone();
     let link = &mut rest.pipe.link;
@@ -368,6 +368,6 @@ fn flow(count: &FlowCount) -> FlowView {
     }
 }
 
-/// Hash buckets that are shown where there is a mask: dummynet's default. Weir's tables grow by
-/// themselves.
+/// The number of hash buckets printed for a mask: dummynet's default. Weir's tables grow
+/// automatically.
 pub(super) const BUCKETS: u64 = 64;

@@ -27,16 +27,16 @@ pub struct RuleView {
     pub packets: u64,
     /// Their network-layer bytes.
     pub bytes: u64,
-    /// When it matched last, in seconds since 1970.
+    /// The last match, in seconds since 1970.
     pub last_s: Option<u64>,
 }
 
 /// A dynamic rule.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DynamicView {
-    /// Number of the rule that made it.
+    /// Number of the rule that created it.
     pub rule: u16,
-    /// What it is.
+    /// Its kind.
     pub kind: DynamicKind,
     /// Protocol.
     pub proto: u8,
@@ -52,23 +52,23 @@ pub struct DynamicView {
     pub packets: u64,
     /// Network-layer bytes.
     pub bytes: u64,
-    /// Seconds that it still lives without traffic.
+    /// Seconds to its expiry without traffic.
     pub expires_s: u64,
-    /// Name of the states it belongs to; `default` unless one was given.
+    /// Name of its states; `default` unless the rule gives one.
     pub name: String,
 }
 
-/// What a dynamic rule is.
+/// The kind of a dynamic rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DynamicKind {
-    /// Made by `keep-state` or `record-state`.
+    /// Created by `keep-state` or `record-state`.
     State,
-    /// Made by `limit`.
+    /// Created by `limit`.
     Limit,
 }
 
-/// Views of the rules that were asked for; the default rule is the last.
+/// Views of the requested rules; the default rule is the last.
 pub(super) fn views(ruleset: &Ruleset, which: &[Numbers], source: &dyn Source) -> Vec<RuleView> {
     let view = |(id, number, set, rule): (u32, u16, u8, String)| {
         let count = source.rule(id);
@@ -100,5 +100,5 @@ fn words(rule: &Rule) -> String {
     line.strip_prefix("add ").unwrap_or(&line).to_owned()
 }
 
-/// The rule that is always there.
+/// The default rule.
 const DEFAULT_WORDS: &str = "allow ip from any to any";

@@ -10,17 +10,17 @@ use crate::ruleset::Ruleset;
 pub struct TableView {
     /// Its name.
     pub name: String,
-    /// What its keys are.
+    /// The type of its keys.
     pub kind: String,
     /// Whether it refuses changes.
     pub locked: bool,
     /// Most entries.
     pub limit: Option<u32>,
-    /// How many entries it has.
+    /// The number of its entries.
     pub items: u64,
-    /// How many rules look something up in it.
+    /// The number of rules that use it.
     pub references: u64,
-    /// Its entries, where they were asked for.
+    /// Its entries, if requested.
     pub entries: Vec<EntryView>,
 }
 
@@ -33,14 +33,14 @@ pub struct EntryView {
     pub value: u32,
 }
 
-/// What a key finds in a table.
+/// The result of a look-up in a table.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LookupView {
     /// The table.
     pub table: String,
     /// The key.
     pub key: String,
-    /// The entry that it finds.
+    /// The entry found.
     pub found: Option<EntryView>,
 }
 

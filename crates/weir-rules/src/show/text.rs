@@ -1,8 +1,8 @@
 //! Views as text, in the formats of `ipfw` and `dnctl`.
 //!
-//! Columns and words are theirs; a number that needs more digits than theirs had gets them (delays
-//! below a millisecond, rates finer than a thousandth of the unit). What they have no words for
-//! stands in a line of its own, in the words that configure it.
+//! Columns and words are theirs. Numbers get more digits than theirs where necessary: delays below
+//! a millisecond, rates finer than a thousandth of the unit. Settings that they do not have are
+//! printed on a separate line, in the language.
 
 use core::fmt;
 use std::collections::BTreeMap;
@@ -22,20 +22,20 @@ use crate::mask;
 use crate::quantity::{write_rate, write_size, write_time};
 use crate::script::names::write_protocol;
 
-/// How to print.
+/// Options of the output.
 #[derive(Clone, Copy, Default)]
 pub struct Options<'a> {
-    /// `-a`: counters of rules. `show` prints them anyway.
+    /// `-a`: counters of rules. `show` always prints them.
     pub counters: bool,
-    /// `-t`: when a rule matched last. It is handed seconds since 1970 and gives them 24 columns.
+    /// `-t`: the last match of a rule. The function formats seconds since 1970 in 24 columns.
     pub time: Option<&'a dyn Fn(u64) -> String>,
-    /// `-T`: the same as seconds since 1970.
+    /// `-T`: the last match in seconds since 1970.
     pub seconds: bool,
-    /// `-d`: dynamic rules too.
+    /// `-d`: include dynamic rules.
     pub dynamic: bool,
     /// `-D`: dynamic rules only.
     pub dynamic_only: bool,
-    /// `-S`: the sets of rules, and rules of sets that are off.
+    /// `-S`: the sets of rules, and the rules of disabled sets.
     pub sets: bool,
 }
 
@@ -48,7 +48,7 @@ impl fmt::Debug for Options<'_> {
     }
 }
 
-/// The answer as text; every line ends with a line end.
+/// The answer as text. Every line ends with a newline.
 pub fn text(answer: &Answer, options: &Options<'_>) -> String {
     let mut out = String::new();
     // Writing to a String cannot fail.
@@ -71,7 +71,7 @@ pub fn text(answer: &Answer, options: &Options<'_>) -> String {
     out
 }
 
-/// Rate, delay and burst: the line that a pipe or scheduler begins with.
+/// Rate, delay and burst: the first line of a pipe or scheduler.
 fn head(out: &mut String, link: &LinkView) -> fmt::Result {
     writeln!(
         out,
@@ -94,7 +94,7 @@ fn head(out: &mut String, link: &LinkView) -> fmt::Result {
     Ok(())
 }
 
-/// As dummynet shows them: the pipe's own FIFO is scheduler N + 65536, its queue N + 131072.
+/// As in dummynet, the pipe's own FIFO is scheduler N + 65536, its queue N + 131072.
 fn pipe(out: &mut String, link: &LinkView) -> fmt::Result {
     head(out, link)?;
     let number = u32::from(link.number);
@@ -178,7 +178,7 @@ fn queue(out: &mut String, queue: &QueueView) -> fmt::Result {
     flows(out, &queue.flows, *active)
 }
 
-/// The end of a queue's line: the AQM with all its settings, in a line of its own as in dummynet.
+/// The end of a queue's line: the AQM with all its settings, on a separate line as in dummynet.
 fn aqm(out: &mut String, view: Option<&AqmView>) -> fmt::Result {
     let Some(view) = view else { return writeln!(out, "droptail") };
     write!(out, "\n\t AQM {}", view.algorithm.to_uppercase())?;
@@ -192,7 +192,7 @@ fn aqm(out: &mut String, view: Option<&AqmView>) -> fmt::Result {
     writeln!(out)
 }
 
-/// What dummynet's lines have no place for.
+/// The settings for which dummynet's lines have no place.
 fn settings_line<'a>(
     out: &mut String,
     settings: impl Iterator<Item = (&'a str, String)>,
@@ -201,7 +201,7 @@ fn settings_line<'a>(
     if words.is_empty() { Ok(()) } else { writeln!(out, "   Settings:{words}") }
 }
 
-/// Size and loss of a queue.
+/// Limit and loss of a queue.
 fn flowset(out: &mut String, queue: &QueueView) -> fmt::Result {
     match (queue.limit_packets, queue.limit_bytes) {
         (Some(packets), _) => write!(out, "{packets:3} sl.")?,
@@ -295,7 +295,7 @@ fn flow(out: &mut String, flow: &FlowView) -> fmt::Result {
     write!(out, "{bucket:3} ")?;
     match (flow.src, flow.dst) {
         (IpAddr::V4(src), IpAddr::V4(dst)) => {
-            // An address type of its own does not pad.
+            // As text, so that the width of the column applies.
             let (src, dst) = (src.to_string(), dst.to_string());
             write!(out, "{proto:<4} {src:>15}/{src_port:<5} {dst:>15}/{dst_port:<5} ")?;
         }
@@ -321,7 +321,7 @@ fn counts(of: impl Iterator<Item = (&'static str, u64)>) -> String {
     sorted.iter().map(|(reason, n)| format!("{reason} {n}")).collect::<Vec<_>>().join(" ")
 }
 
-/// What an AQM did to a flow, and its state.
+/// The AQM's marks and drops of a flow, and its state.
 fn state(out: &mut String, flow: &FlowView) -> fmt::Result {
     if flow.reasons.mark_counts().is_empty() && flow.aqm.is_empty() {
         return Ok(());
@@ -434,7 +434,7 @@ fn lookup(out: &mut String, lookup: &LookupView) -> fmt::Result {
     }
 }
 
-/// Eight columns and a unit; more digits where three behind the point would not be exact.
+/// Eight columns and a unit; more digits where three decimals would not be exact.
 fn rate(bps: Option<u64>) -> String {
     let Some(bps) = bps else { return "unlimited     ".to_owned() };
     let (unit, digits, name) = match bps {
@@ -449,7 +449,7 @@ fn rate(bps: Option<u64>) -> String {
     format!("{:>7} {name}", format!("{whole}.{}", &fraction[..least]))
 }
 
-/// Milliseconds, with as many digits behind the point as are needed.
+/// Milliseconds, with as many decimals as necessary.
 fn milliseconds(ns: u64) -> String {
     crate::decimal::write(ns, 1_000_000)
 }
@@ -458,7 +458,8 @@ fn digits(number: u64) -> usize {
     number.to_string().len()
 }
 
-/// What dummynet adds to a pipe's number for its hidden scheduler, and twice for its hidden queue.
+/// The offset from a pipe's number to dummynet's hidden scheduler. The offset to its hidden queue is
+/// twice as large.
 const HIDDEN: u32 = 65_536;
 const HEADER_V4: &str =
     "BKT Prot ___Source IP/port____ ____Dest. IP/port____ Tot_pkt/bytes Pkt/Byte Drp";

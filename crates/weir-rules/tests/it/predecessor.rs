@@ -1,8 +1,8 @@
-//! What dummynet gets wrong, and this must not: a script, an engine set up by it, and what becomes
+//! Faults of dummynet that Weir must not have: a script, an engine configured by it, and the fate
 //! of packets.
 //!
-//! Named for what holds here. Locks (workers share none) and the air-time profile with many points
-//! have their tests elsewhere: in the live loop and in `profile`.
+//! The names state what holds here. Locks (workers share none) and the air-time profile with many
+//! points are tested elsewhere: in the live loop and in `profile`.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use weir_core::{Action, Arrival, Departure, Emulator, Fate, Limits, Nanos};
 use weir_rules::ruleset::{Changes, Ruleset};
 use weir_rules::{NoFiles, script};
 
-/// An engine under the commands given so far.
+/// An engine with the configuration of all commands so far.
 struct Bench {
     ruleset: Ruleset,
     emulator: Emulator,
@@ -31,7 +31,7 @@ impl Bench {
         bench
     }
 
-    /// Carries out commands at `now`, as a daemon would.
+    /// Applies commands at `now`, as a daemon would.
     fn command(&mut self, now: Nanos, text: &str) {
         let parsed = script::parse(text, "script", &NoFiles);
         assert!(!parsed.diagnostics.has_errors(), "{}", parsed.diagnostics);
@@ -42,7 +42,7 @@ impl Bench {
         }
     }
 
-    /// Gives a packet of `len` bytes; its number is the frame.
+    /// Submits a packet of `len` bytes; its number is the frame.
     fn packet(
         &mut self,
         now: Nanos,
@@ -62,7 +62,7 @@ impl Bench {
         self.emulator.submit(now, arrival, &key, action).map_err(|rejected| rejected.reason)
     }
 
-    /// Gives a packet with this ECN field.
+    /// Submits a packet with this ECN field.
     fn with_ecn(&mut self, now: Nanos, len: u32, ecn: Ecn) -> Result<(), DropReason> {
         let arrival =
             Arrival { frame: self.next, len, link_header: 14, segments: 1, ecn, label: 0 };
@@ -157,7 +157,7 @@ fn loss_may_be_before_the_queue_or_on_the_link_and_each_is_counted_as_itself() {
 fn queues_are_as_large_as_asked_for() {
     let mut bench =
         Bench::new("pipe 1 config bw 1Mbit/s queue 9000\npipe 2 config bw 1Mbit/s queue 50MB");
-    // One is on the link.
+    // One more is on the link.
     for _ in 0..=9000 {
         bench.packet(Nanos(0), Action::Pipe(1), 100, FlowKey::default()).unwrap();
     }
@@ -199,7 +199,7 @@ fn shares_follow_the_weights_of_those_who_are_there() {
         "sched 5 config type wf2q+ bw 8Mbit/s\nqueue 1 config sched 5 weight 100\nqueue 2 config sched 5 weight 1 queue 1000\n\
          queue 3 config sched 5 weight 3 queue 1000",
     );
-    // The heavy one comes and goes; then the two others are alone, and have a quarter and three.
+    // The heavy queue becomes idle; the two others then share the link one to three.
     bench.packet(Nanos(0), Action::Queue(1), 1000, customer(1)).unwrap();
     for _ in 0..800 {
         bench.packet(Nanos(0), Action::Queue(2), 1000, customer(2)).unwrap();
@@ -272,14 +272,14 @@ fn masks_know_ipv6_and_the_link_layer() {
     ] {
         bench.packet(Nanos(0), Action::Pipe(2), 1000, key).unwrap();
     }
-    // Each had a link of its own: all leave at once.
+    // Each had a link of its own: all depart at the same time.
     assert!(bench.departures(Nanos::from_secs(1)).iter().all(|d| d.due == Nanos::from_millis(1)));
 }
 
 #[test]
 fn what_was_documented_and_rejected_says_why() {
     assert!(refused("pipe 1 config bw tun0").contains("tun0"));
-    // The manual had one of these words, the program another.
+    // dummynet's manual has one of these words, the program the other.
     let derandomised = |word: &str| {
         let bench = Bench::new(&format!("pipe 1 config bw 1Mbit/s pie target 15ms {word}"));
         bench.ruleset.pipes[&1].pipe.queue.aqm.unwrap().number("derand").unwrap()
@@ -291,8 +291,8 @@ fn what_was_documented_and_rejected_says_why() {
 
 #[test]
 fn red_with_ecn_marks_as_many_as_it_would_drop_and_not_everything_above_its_lower_threshold() {
-    // 1250 bytes take 1 ms. The queue stands between the thresholds; packets come as fast as they
-    // leave.
+    // 1250 bytes take 1 ms. The queue stays between the thresholds; packets arrive as fast as they
+    // depart.
     let count = |ecn: Ecn| {
         let mut bench = Bench::new("pipe 1 config bw 10Mbit/s queue 200 red 0.01/20/80/0.1 ecn");
         let (mut seen, mut chosen) = (0u32, 0u32);
@@ -306,7 +306,7 @@ fn red_with_ecn_marks_as_many_as_it_would_drop_and_not_everything_above_its_lowe
                 let refused = bench.with_ecn(now, 1250, ecn).is_err();
                 chosen += u32::from(refused && ms > 0);
             }
-            // What was dropped comes again, so that the queue stays as long as it is.
+            // Dropped packets are submitted again, so that the queue keeps its length.
             while bench.emulator.queue_length(1).0 < 44 {
                 chosen += u32::from(bench.with_ecn(now, 1250, ecn).is_err());
             }

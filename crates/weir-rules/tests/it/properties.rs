@@ -1,4 +1,4 @@
-//! Properties of the language: no text makes it panic, and what is printed reads back.
+//! Properties of the language: no text causes a panic, and printed text reads back.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -197,8 +197,8 @@ fn nearly() -> impl Strategy<Value = String> {
     proptest::collection::vec(word, 0..12).prop_map(|words| words.join(" "))
 }
 
-/// What every text must stand: no panic, in the reading or in the rendering, and a canonical form
-/// that reads back.
+/// Properties of every text: no panic in reading or rendering, and a canonical form that reads
+/// back.
 fn check(text: &str) -> Result<(), TestCaseError> {
     let files: BTreeMap<String, String> = [
         ("x.dist".to_owned(), "1 2 3".to_owned()),

@@ -1,5 +1,5 @@
-//! Properties of configurations: what a configuration writes makes the same one again, and changes
-//! lead from any to any.
+//! Properties of configurations: the script of a configuration creates the same one, and changes
+//! lead from any configuration to any other.
 
 use std::collections::BTreeSet;
 
@@ -10,8 +10,8 @@ use weir_rules::command::Command;
 use weir_rules::ruleset::{Changes, EngineChange, Ruleset};
 use weir_rules::script;
 
-/// Lines of a script. Few numbers, so that they meet; some of the lines are refused, which is right
-/// too.
+/// Lines of a script with few different numbers, so that they coincide. Some of the lines are
+/// refused.
 fn line() -> impl Strategy<Value = String> {
     let number = 1..6u16;
     let spec = prop_oneof![
@@ -93,7 +93,7 @@ fn build(lines: &[String]) -> Ruleset {
     ruleset
 }
 
-/// Everything that a configuration's script keeps: not identities, and not the places of netconfig
+/// Everything that a configuration's script keeps: neither identities nor the slots of netconfig
 /// links.
 fn kept(ruleset: &Ruleset) -> impl PartialEq + std::fmt::Debug {
     let place = |pipe: u16| pipe < weir_rules::ruleset::FIRST_NETCONFIG_PIPE;
@@ -151,7 +151,8 @@ proptest! {
             for (&id, spec) in new.queues.iter() {
                 prop_assert_eq!(emulator.queue_config(id), Some((spec.scheduler, &spec.flowset)));
             }
-            // A direct way and one from nothing set every link alike.
+            // A direct change and one from an empty configuration give every link the same
+            // settings.
             for change in Changes::between(&Ruleset::default(), new).engine {
                 if let EngineChange::SetLink { id, scheduler, link, .. } = change {
                     prop_assert_eq!(emulator.scheduler_config(id), Some((*scheduler, &*link)));

@@ -1,5 +1,5 @@
-//! Properties of scripts: no text makes the reader panic, what is printed reads back, laying out
-//! changes no meaning, and time grows with the text.
+//! Properties of scripts: no text makes the reader panic, printed text reads back, formatting keeps
+//! the meaning, and time grows with the text.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ fn read(parsed: &Parsed) -> Vec<&Command> {
     parsed.commands.iter().map(|c| &c.command).collect()
 }
 
-/// What every text must stand.
+/// Properties of every text.
 fn stands(text: &str) -> Result<(), TestCaseError> {
     let parsed = parse(text, "script", &NoFiles);
     let _ = (parsed.diagnostics.render(true), parsed.diagnostics.render(false));
@@ -137,7 +137,7 @@ fn nearly() -> impl Strategy<Value = String> {
     proptest::collection::vec(line, 1..4).prop_map(|lines| lines.join("\n"))
 }
 
-/// Examples put together: rules of several options, each of which may be negated.
+/// Combined examples: rules of several options, each of which may be negated.
 fn rules() -> impl Strategy<Value = String> {
     let bodies: Vec<String> = options()
         .filter_map(|e| {
@@ -186,7 +186,7 @@ proptest! {
 
     #[test]
     fn a_line_is_read_alike_whatever_stands_before_it(before in nearly(), text in rules()) {
-        // An open quote or a `\` at its end would take in what follows.
+        // An open quote or a `\` at its end would include the next words.
         let before = before.trim_end_matches('\\');
         let both = parse(&format!("{before}\n{text}"), "both", &NoFiles);
         let alone = parse(&text, "alone", &NoFiles);

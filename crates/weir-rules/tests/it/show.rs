@@ -1,8 +1,8 @@
-//! Runs `tests/show/*.md`: each fenced block `show` holds a script, a line `---`, and what its
-//! queries print. A first line `flags …` has the flags of the verb. Counters are made up from the
-//! numbers of what is counted.
+//! Runs `tests/show/*.md`: each fenced block `show` contains a script, a line `---`, and the output
+//! of its queries. A first line `flags …` has the flags of the verb. Counters are derived from the
+//! numbers of the counted objects.
 //!
-//! `WEIR_UPDATE_SPEC=1` writes the outcomes anew; read the difference before it is committed.
+//! `WEIR_UPDATE_SPEC=1` rewrites the outcomes; read the difference before you commit it.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -16,7 +16,7 @@ use weir_rules::show::{
 };
 use weir_rules::{Files, script};
 
-/// Counters that follow from what is counted.
+/// Counters derived from the counted object.
 struct Made;
 
 impl Source for Made {
@@ -90,7 +90,7 @@ impl Source for Made {
     }
 }
 
-/// What the queries of a script print.
+/// The output of a script's queries.
 fn outcome(input: &str, files: &dyn Files) -> String {
     let (flags, script) = match input.strip_prefix("flags ").and_then(|rest| rest.split_once('\n'))
     {
@@ -140,7 +140,7 @@ fn answers_are_printed_as_the_files_say() {
     for entry in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/show")).unwrap() {
         let path = entry.unwrap().path();
         let document = std::fs::read_to_string(&path).unwrap();
-        let mut anew = String::new();
+        let mut rewritten = String::new();
         let mut rest = document.as_str();
         while let Some((before, block)) = rest.split_once("```show\n") {
             let (block, after) = block.split_once("```\n").unwrap();
@@ -153,17 +153,17 @@ fn answers_are_printed_as_the_files_say() {
                     path.display()
                 ));
             }
-            anew.push_str(&format!("{before}```show\n{input}---\n{found}```\n"));
+            rewritten.push_str(&format!("{before}```show\n{input}---\n{found}```\n"));
             rest = after;
         }
         if update {
-            std::fs::write(&path, anew + rest).unwrap();
+            std::fs::write(&path, rewritten + rest).unwrap();
         }
     }
     assert!(cases > 0, "no case found");
     assert!(
         update || failures.is_empty(),
-        "{failures}\nset WEIR_UPDATE_SPEC=1 to write the outcomes anew"
+        "{failures}\nset WEIR_UPDATE_SPEC=1 to rewrite the outcomes"
     );
 }
 

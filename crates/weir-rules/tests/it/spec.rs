@@ -1,11 +1,11 @@
-//! Runs the Markdown files in `spec/`: each fenced block `spec` holds a specification, each block
-//! `script` a script, then a line `---` and what becomes of it: the canonical form, each line after
-//! `= `, then the diagnostics. Blocks `file NAME` are the files that both may name. A script whose
-//! first line is `# checked` is checked as a whole too. The lists of all schedulers, AQMs, keywords
-//! of a link and keywords of a queue are written `SCHEDULERS`, `AQMS`, `KEYWORDS` and
-//! `QUEUE-KEYWORDS`, so that a new one changes no case.
+//! Runs the Markdown files in `spec/`. Each fenced block `spec` contains a specification, each
+//! block `script` a script, then a line `---` and the expected outcome: the canonical form, each
+//! line after `= `, then the diagnostics. Blocks `file NAME` are the files that both may name. A
+//! script with the first line `# checked` is checked as a whole too. The lists of all schedulers,
+//! AQMs, keywords of a link and keywords of a queue are written `SCHEDULERS`, `AQMS`, `KEYWORDS`
+//! and `QUEUE-KEYWORDS`, so that a new one changes no case.
 //!
-//! `WEIR_UPDATE_SPEC=1` writes the outcomes anew; read the difference before it is committed.
+//! `WEIR_UPDATE_SPEC=1` rewrites the outcomes; read the difference before you commit it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -28,10 +28,10 @@ fn specifications_become_what_their_files_say() {
         let text = std::fs::read_to_string(&path).unwrap();
         let parts = split(&text);
         let files = files(&parts);
-        let mut anew = String::new();
+        let mut rewritten = String::new();
         for part in &parts {
             match part {
-                Part::Text(text) => anew.push_str(text),
+                Part::Text(text) => rewritten.push_str(text),
                 Part::Block { info, body } if info == "spec" || info == "script" => {
                     let (input, expected) = body.split_once("---\n").unwrap_or((body, ""));
                     let outcome = if info == "spec" {
@@ -48,26 +48,26 @@ fn specifications_become_what_their_files_say() {
                         )
                         .unwrap();
                     }
-                    write!(anew, "```{info}\n{input}---\n{outcome}```\n").unwrap();
+                    write!(rewritten, "```{info}\n{input}---\n{outcome}```\n").unwrap();
                 }
-                Part::Block { info, body } => write!(anew, "```{info}\n{body}```\n").unwrap(),
+                Part::Block { info, body } => write!(rewritten, "```{info}\n{body}```\n").unwrap(),
             }
         }
         if update {
-            std::fs::write(&path, anew).unwrap();
+            std::fs::write(&path, rewritten).unwrap();
         }
     }
     assert!(cases > 0, "no case found");
     assert!(
         update || failures.is_empty(),
-        "{failures}\nset WEIR_UPDATE_SPEC=1 to write the outcomes anew"
+        "{failures}\nset WEIR_UPDATE_SPEC=1 to rewrite the outcomes"
     );
 }
 
 #[test]
 fn every_keyword_and_every_diagnostic_has_a_case() {
     if std::env::var_os("WEIR_UPDATE_SPEC").is_some() {
-        // The files are being written by the other test.
+        // The other test is writing the files.
         return;
     }
     let (mut inputs, mut outcomes) = (BTreeSet::new(), String::new());
@@ -147,7 +147,7 @@ fn script_outcome(text: &str, files: &BTreeMap<String, String>) -> String {
         "the canonical form reads back:\n{out}"
     );
     let mut said = parsed.diagnostics;
-    // What a whole script says counts once each line can be read.
+    // The check of a whole script applies only if each line can be read.
     if !said.has_errors() && text.starts_with("# checked") {
         said.append(script::check(&parsed.commands, text, "rules"), |_| {});
     }

@@ -12,7 +12,7 @@ use crate::script::body::{about_frames, is_any};
 use crate::script::names::{FRAGMENT_FLAGS, TCP_FLAGS, TOS_FLAGS, write_dscp, write_protocol};
 use crate::script::options::{LIMIT_FIELDS, LOOKUP_FIELDS, write_target};
 
-/// The body: with `from … to …` where it begins as one, else as options.
+/// The body: with `from … to …` if it begins like that, else as options.
 pub(super) fn write(body: &[Clause]) -> String {
     let (mut out, rest) = match long_form(body) {
         Some((text, used)) => (vec![text], &body[used..]),
@@ -24,7 +24,7 @@ pub(super) fn write(body: &[Clause]) -> String {
 
 type Fits = fn(&Test) -> bool;
 
-/// The part of a body that `PROTO from A PORTS to B PORTS` says, and how many clauses that is.
+/// The part of a body that `PROTO from A PORTS to B PORTS` expresses, and its number of clauses.
 fn long_form(body: &[Clause]) -> Option<(String, usize)> {
     let all = |clause: &Clause, fits: Fits| {
         !clause.0.is_empty() && clause.0.iter().all(|term| fits(&term.test))
@@ -150,7 +150,7 @@ fn option(test: &Test) -> String {
     }
 }
 
-/// ` :NAME`, or nothing.
+/// ` :NAME`, or an empty text.
 pub(super) fn state(name: Option<&Name>) -> String {
     name.map_or_else(String::new, |name| format!(" :{name}"))
 }
@@ -171,7 +171,7 @@ fn write_spans(spans: &[Span16], number: fn(u16) -> String) -> String {
     spans.iter().map(one).collect::<Vec<_>>().join(",")
 }
 
-/// `6` where all addresses are IPv6, so that `ipfw` reads the option too.
+/// `6` if all addresses are IPv6, so that `ipfw` can read the option too.
 fn family(all: &[Address]) -> &'static str {
     let v6 = |a: &Address| matches!(a, Address::V6 { .. } | Address::Me6);
     if all.iter().all(v6) { "6" } else { "" }
@@ -237,7 +237,7 @@ fn mac(mac: MacMatch) -> String {
     }
 }
 
-/// Numbers of the bits that are set, with ranges of three and more.
+/// Numbers of the bits that are set, with ranges of three or more.
 fn bit_list(words: &[u64], name: fn(u32) -> String) -> String {
     let bits: Vec<u32> = (0..words.len() as u32 * 64)
         .filter(|n| words[*n as usize / 64] >> (n % 64) & 1 == 1)
@@ -259,8 +259,8 @@ fn bit_list(words: &[u64], name: fn(u32) -> String) -> String {
     parts.join(",")
 }
 
-/// Flags that must be set, and after `!` those that must not. Bits without a name are written as a
-/// number.
+/// Flags that must be set, and after `!` flags that must be clear. Bits without a name are written
+/// as a number.
 fn flags(set: u8, clear: u8, names: &[&str]) -> String {
     let part = |bits: u8, sign: &str| {
         (0..8u8)

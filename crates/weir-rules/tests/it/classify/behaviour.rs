@@ -1,4 +1,4 @@
-//! The classifier on packets made for the purpose: what each kind of rule does.
+//! The classifier on prepared packets: the effect of each kind of rule.
 
 use super::common::{self, Bench, UP, add, any, ruleset, term};
 use weir_core::units::Probability;

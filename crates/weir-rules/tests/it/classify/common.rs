@@ -60,7 +60,7 @@ pub(crate) fn ruleset(rules: impl IntoIterator<Item = Rule>) -> Ruleset {
     Ruleset { next_id: rules.len() as u32 + 1, rules: rules.into(), ..Ruleset::default() }
 }
 
-/// The configuration that a script makes.
+/// The configuration that a script creates.
 #[track_caller]
 pub(crate) fn script(text: &str) -> Ruleset {
     let parsed = weir_rules::script::parse(text, "script", &weir_rules::NoFiles);
@@ -75,7 +75,7 @@ pub(crate) fn edit_rule(ruleset: &mut Ruleset, at: usize, change: impl FnOnce(&m
     change(Arc::make_mut(&mut Arc::make_mut(&mut ruleset.rules)[at].rule));
 }
 
-/// Makes a table.
+/// Creates a table.
 pub(crate) fn set_table(
     ruleset: &mut Ruleset,
     name: &str,
@@ -107,7 +107,7 @@ pub(crate) fn place() -> Place {
     }
 }
 
-/// A classifier with its memory.
+/// A classifier with its state.
 pub(crate) struct Bench {
     pub(crate) classifier: Classifier,
     pub(crate) state: State,
@@ -129,7 +129,7 @@ impl Bench {
         }
     }
 
-    /// What becomes of a packet that goes out.
+    /// The fate of a packet that goes out.
     pub(crate) fn fate(&mut self, packet: &PacketBuilder) -> Fate {
         self.fate_from(packet, UP, None)
     }

@@ -1,5 +1,5 @@
-//! The classifier: what rules do, one kind at a time, and all of them against a naive reading of
-//! the same rules.
+//! The classifier: the effect of rules, one kind at a time, and all of them against a naive
+//! interpreter of the same rules.
 
 mod actions;
 mod behaviour;

@@ -1,16 +1,15 @@
-//! Each option of a rule, as it is written: of some frames made for the purpose, those that a rule
-//! with it matches.
+//! Each option of a rule, in its written form: which of some prepared frames match a rule with it.
 
 use super::common::{Bench, PASSES, UP, place, script};
 use weir_rules::classify::{Fate, Place};
 use weir_wire::builder::{PacketBuilder, Transport};
 use weir_wire::{parse, protocol};
 
-/// Frames and what they are called.
+/// Frames with their names.
 struct Frames(Vec<(&'static str, Vec<u8>)>);
 
 impl Frames {
-    /// A rule with this body matches just these, in every form in which rules are compiled.
+    /// A rule with this body matches exactly these, in every form in which rules are compiled.
     #[track_caller]
     fn matched(&self, body: &str, expected: &[&str]) {
         let filler: String = (0..60)

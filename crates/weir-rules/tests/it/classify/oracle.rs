@@ -1,5 +1,5 @@
-//! A naive reading of rules: every rule in its order, every test on the packet as it was described,
-//! every table by trying all prefix lengths. Slow, and plain enough to be right.
+//! A naive interpreter of rules: every rule in its order, every test on the packet as described,
+//! every table by trying all prefix lengths. It is slow, and simple enough to be evidently correct.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -13,7 +13,7 @@ use weir_rules::ruleset::Ruleset;
 use weir_rules::table::{FlowFields, TableKey, TableKind};
 use weir_wire::builder::{PacketBuilder, Transport};
 
-/// Rules with the memory that they need.
+/// Rules with the state that they need.
 pub(crate) struct Oracle<'a> {
     pub(crate) ruleset: &'a Ruleset,
     pub(crate) place: &'a Place,

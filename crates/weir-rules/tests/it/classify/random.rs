@@ -1,5 +1,5 @@
-//! Random rulesets and packets: the compiled classifier decides, counts and tags as the naive
-//! reading of the same rules does.
+//! Random rulesets and packets: the compiled classifier decides, counts and tags like a naive
+//! interpreter of the same rules.
 
 use proptest::prelude::*;
 use weir_core::units::Probability;
@@ -15,7 +15,7 @@ use weir_wire::builder::{PacketBuilder, Transport};
 use super::common::{Bench, PASSES, edit_table, place, ruleset, set_table};
 use super::oracle::Oracle;
 
-/// A number within 0..n that is mostly small, so that values meet.
+/// A number within 0..n that is mostly small, so that values coincide.
 fn few(n: u32) -> impl Strategy<Value = u32> {
     prop_oneof![3 => 0..n.min(4), 1 => 0..n]
 }
@@ -234,7 +234,7 @@ fn packet() -> impl Strategy<Value = PacketBuilder> {
         )
 }
 
-/// Packets of all passes through a ruleset, again behind each pipe.
+/// Packets of all passes through a ruleset, and again behind each pipe.
 fn agree(
     rules: &Ruleset,
     place: &Place,
