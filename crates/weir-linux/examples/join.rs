@@ -43,7 +43,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             Some(("rate", n)) => {
                 link.capacity = Capacity::Constant(
                     Rate::new(n.parse()?).ok_or("rate: 1 to 400,000,000,000 bit/s")?,
-                )
+                );
             }
             Some(("gso", "whole")) => gso = Gso::Whole,
             Some(("gso", "split")) => gso = Gso::Split,

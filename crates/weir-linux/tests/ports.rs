@@ -141,7 +141,7 @@ fn captured_packets_are_as_on_the_wire() {
     let Some(mut net) = Net::new(Kind::Packet) else { return };
     let (seen, frames) = channel();
     let running = net.start(&pipe(LinkConfig::default()), |config| {
-        config.observer = Some(Box::new(Watcher(seen)))
+        config.observer = Some(Box::new(Watcher(seen)));
     });
     transfer(&net, "10.77.0.2:5000", 2_000_000);
     let report = running.stop();
@@ -277,7 +277,7 @@ fn an_interface_that_is_down_is_reported_and_works_again_when_up() {
 fn hostile_frames_neither_stop_the_loop_nor_break_the_accounting() {
     let Some(mut net) = Net::new(Kind::Packet) else { return };
     let running = net.start(&pipe(LinkConfig::default()), |config| {
-        config.observer = Some(Box::new(Watcher(channel().0)))
+        config.observer = Some(Box::new(Watcher(channel().0)));
     });
     let sent = net.within("a", || {
         let mut port = AnyPort::from(PacketPort::open("x0").unwrap());

@@ -56,7 +56,6 @@ const KNOWN_CIRCLES: &[&str] = &[
     "weir-cli/",
     "weir-control/",
     "weir-core/",
-    "weir-linux/",
     "weir-live/",
     "weir-measure/",
     "weir-probe/",

@@ -18,7 +18,7 @@ use std::process::{Child, ExitCode, Stdio};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
-use super::{Role, ignore_signals};
+use super::role::{Role, command, ignore_signals};
 use crate::netns::{read_setting, write_setting};
 use crate::process::{receive, send};
 
@@ -118,7 +118,7 @@ impl Janitor {
     /// state directory included: a process can be killed between any two of its steps.
     pub(crate) fn start() -> io::Result<Janitor> {
         let (mut leash, theirs) = UnixStream::pair()?;
-        let mut command = super::command(Role::Janitor, theirs.as_raw_fd());
+        let mut command = command(Role::Janitor, theirs.as_raw_fd());
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).current_dir("/");
         let child = command.spawn()?;
         drop(theirs);

@@ -9,28 +9,15 @@ mod init;
 mod janitor;
 mod mounts;
 mod proxy;
+mod role;
 
-use std::os::fd::RawFd;
-use std::os::unix::process::CommandExt as _;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
-use crate::sys::process::{
-    ignore_signal, inherited_descriptor, keep_capabilities, keep_open, unblock_signals,
-};
+use crate::sys::process::inherited_descriptor;
 
 pub(crate) use janitor::{Janitor, State, clean_up, list_states, state_directory, with_lock};
 pub(crate) use proxy::{FIRST_PACKETS, NOTHING, Proxy, ProxySockets};
-
-/// The kind of helper.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Role {
-    /// Process 1 of a program's PID namespace.
-    Init,
-    /// Restores the machine's settings.
-    Janitor,
-    /// Carries TCP connections between a link and the machine's network.
-    Proxy,
-}
+pub(crate) use role::{Role, command};
 
 /// Runs as a helper process when the arguments say so; `None` in a process that a user started.
 ///
@@ -38,15 +25,11 @@ pub(crate) enum Role {
 #[must_use]
 pub fn main_if_helper() -> Option<ExitCode> {
     let mut arguments = std::env::args_os().skip(1);
-    let role = match arguments.next()?.to_str()? {
-        INIT => Role::Init,
-        JANITOR => Role::Janitor,
-        PROXY => Role::Proxy,
-        _ => return None,
-    };
+    let word = arguments.next()?;
+    let role = Role::ALL.into_iter().find(|role| word == role.word())?;
     let number = arguments.next().and_then(|word| word.to_str()?.parse().ok());
     let Some(Ok(socket)) = number.map(inherited_descriptor) else {
-        eprintln!("weir: {INIT}, {JANITOR} and {PROXY} are for weir's own use");
+        eprintln!("weir: {} are for weir's own use", Role::ALL.map(Role::word).join(", "));
         return Some(ExitCode::from(2));
     };
     Some(match role {
@@ -55,42 +38,3 @@ pub fn main_if_helper() -> Option<ExitCode> {
         Role::Proxy => proxy::run(socket),
     })
 }
-
-/// The command that starts a helper holding `socket`.
-pub(crate) fn command(role: Role, socket: RawFd) -> Command {
-    // The link to the process itself works even if the file has been replaced or removed since.
-    let mut command = Command::new("/proc/self/exe");
-    let word = match role {
-        Role::Init => INIT,
-        Role::Janitor => JANITOR,
-        Role::Proxy => PROXY,
-    };
-    command.arg0("weir").arg(word).arg(socket.to_string());
-    keep_open(&mut command, socket);
-    unblock_signals(&mut command);
-    // Root keeps its capabilities over exec without help.
-    if !rustix::process::geteuid().is_root() {
-        keep_capabilities(&mut command);
-    }
-    command
-}
-
-/// Makes a helper ignore the signals that end the main process or are sent to both. It ends when
-/// its socket shows that the main process is gone.
-fn ignore_signals() {
-    for signal in [
-        libc::SIGINT,
-        libc::SIGTERM,
-        libc::SIGHUP,
-        libc::SIGQUIT,
-        libc::SIGPIPE,
-        libc::SIGUSR1,
-        libc::SIGUSR2,
-    ] {
-        ignore_signal(signal);
-    }
-}
-
-const INIT: &str = "__weir-init";
-const JANITOR: &str = "__weir-janitor";
-const PROXY: &str = "__weir-proxy";

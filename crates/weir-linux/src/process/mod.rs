@@ -7,6 +7,7 @@
 //! signal can prevent.
 
 mod confine;
+mod error;
 mod protocol;
 mod signals;
 mod terminal;
@@ -24,6 +25,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::thread::UnshareFlags;
 
 pub use confine::{CapabilitySet as Capabilities, ConfineError, filter_system_calls, keep_only};
+pub use error::SpawnError;
 pub(crate) use protocol::{Event, NETNS_FILE, Order, Request, receive, send};
 pub use signals::{Signal, Signals, Stopper};
 pub(crate) use terminal::Terminal;
@@ -31,7 +33,6 @@ pub(crate) use terminal::Terminal;
 use crate::helper;
 use crate::netns::{NetNs, on_a_thread};
 use crate::sys;
-use crate::topology::SpawnError;
 
 /// The program to run, and its view of the system.
 #[derive(Debug)]

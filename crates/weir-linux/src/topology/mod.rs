@@ -25,6 +25,7 @@ mod session;
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+pub use crate::process::SpawnError;
 pub use bridge::bridge;
 pub use error::SetupError;
 pub use network::{
@@ -32,9 +33,7 @@ pub use network::{
 };
 pub use pair::pair;
 pub use run::run;
-pub use session::{
-    CloseReport, EndedBy, FAREWELL, GRACE, Outcome, ProgramEnd, Session, SpawnError,
-};
+pub use session::{CloseReport, EndedBy, FAREWELL, GRACE, Outcome, ProgramEnd, Session};
 
 /// How frames are exchanged with the interfaces of a namespace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -185,7 +185,7 @@ impl Net {
         let mut live = Live::new(config).expect("the configuration is right");
         let changes = Changes::between(&Ruleset::default(), &ruleset);
         live.configure(|engine, now| {
-            changes.engine.iter().for_each(|change| change.apply(now, engine))
+            changes.engine.iter().for_each(|change| change.apply(now, engine));
         });
         launch(live)
     }

@@ -274,7 +274,7 @@ fn other_rules_come_into_force_with_packets_inside_and_counters_kept() {
 fn change(running: &Running, old: &Ruleset, new: &Ruleset) {
     let changes = Changes::between(old, new);
     let work: Change = Arc::new(move |engine, now| {
-        changes.engine.iter().for_each(|change| change.apply(now, engine))
+        changes.engine.iter().for_each(|change| change.apply(now, engine));
     });
     running.handle.set_rules(&compiled(new), &work).unwrap();
 }

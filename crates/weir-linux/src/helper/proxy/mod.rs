@@ -32,7 +32,7 @@ use serde::{Deserialize, Serialize};
 use self::relay::{Relay, SCRATCH, Turn, reset_on_close};
 use self::syn::Flow;
 pub(crate) use self::syn::{FIRST_PACKETS, NOTHING};
-use super::{Role, ignore_signals};
+use super::role::{Role, command, ignore_signals};
 use crate::process::{receive, send, timespec};
 use crate::sys::process::{drop_own_capabilities, inherited_descriptor, keep_open};
 use crate::sys::redirect::original_destination;
@@ -70,7 +70,7 @@ impl Proxy {
     /// namespace.
     pub(crate) fn start(sockets: &ProxySockets) -> io::Result<Proxy> {
         let (leash, theirs) = UnixStream::pair()?;
-        let mut command = super::command(Role::Proxy, theirs.as_raw_fd());
+        let mut command = command(Role::Proxy, theirs.as_raw_fd());
         let order = Order {
             listeners: sockets.listeners.iter().map(|listener| listener.as_raw_fd()).collect(),
             watch: sockets.watch.as_raw_fd(),

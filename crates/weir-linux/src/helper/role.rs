@@ -1,0 +1,62 @@
+//! The kinds of helper processes, and how one is started.
+
+use std::os::fd::RawFd;
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
+
+use crate::sys::process::{ignore_signal, keep_capabilities, keep_open, unblock_signals};
+
+/// The kind of helper.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Process 1 of a program's PID namespace.
+    Init,
+    /// Restores the machine's settings.
+    Janitor,
+    /// Carries TCP connections between a link and the machine's network.
+    Proxy,
+}
+
+impl Role {
+    /// Every kind.
+    pub(super) const ALL: [Self; 3] = [Self::Init, Self::Janitor, Self::Proxy];
+
+    /// The hidden first argument by which the executable becomes this helper.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Init => "__weir-init",
+            Self::Janitor => "__weir-janitor",
+            Self::Proxy => "__weir-proxy",
+        }
+    }
+}
+
+/// The command that starts a helper holding `socket`.
+pub(crate) fn command(role: Role, socket: RawFd) -> Command {
+    // The link to the process itself works even if the file has been replaced or removed since.
+    let mut command = Command::new("/proc/self/exe");
+    command.arg0("weir").arg(role.word()).arg(socket.to_string());
+    keep_open(&mut command, socket);
+    unblock_signals(&mut command);
+    // Root keeps its capabilities over exec without help.
+    if !rustix::process::geteuid().is_root() {
+        keep_capabilities(&mut command);
+    }
+    command
+}
+
+/// Makes a helper ignore the signals that end the main process or are sent to both. It ends when
+/// its socket shows that the main process is gone.
+pub(super) fn ignore_signals() {
+    for signal in [
+        libc::SIGINT,
+        libc::SIGTERM,
+        libc::SIGHUP,
+        libc::SIGQUIT,
+        libc::SIGPIPE,
+        libc::SIGUSR1,
+        libc::SIGUSR2,
+    ] {
+        ignore_signal(signal);
+    }
+}

@@ -1,0 +1,52 @@
+//! Why a program could not be started.
+
+use std::io;
+
+/// Why a program was not started. `exit_code` is what a shell would have returned.
+#[derive(Debug, thiserror::Error)]
+pub enum SpawnError {
+    /// There is no such command.
+    #[error("{command}: there is no such command; check its spelling and PATH")]
+    NotFound {
+        /// The command's first word.
+        command: String,
+    },
+    /// The file exists but cannot be executed.
+    #[error("{command}: cannot be executed ({source}); 'chmod +x' makes a script executable")]
+    NotExecutable {
+        /// The command's first word.
+        command: String,
+        /// What the kernel answered.
+        source: io::Error,
+    },
+    /// There is no command.
+    #[error("there is no command to run: give one after '--'")]
+    Empty,
+    /// This side of the session is the machine's own network, or an interface that is bridged.
+    #[error("programs cannot be started on the {name} side of this session")]
+    NoPlace {
+        /// Name of the end.
+        name: String,
+    },
+    /// The process that keeps the program's namespaces failed.
+    #[error("cannot set up the namespaces of {command}: {source}")]
+    Namespace {
+        /// The command's first word.
+        command: String,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl SpawnError {
+    /// 127 when the command is missing, 126 when it cannot be executed, 125 when Weir itself
+    /// failed.
+    #[must_use]
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            SpawnError::NotFound { .. } => 127,
+            SpawnError::NotExecutable { .. } => 126,
+            SpawnError::Empty | SpawnError::NoPlace { .. } | SpawnError::Namespace { .. } => 125,
+        }
+    }
+}
