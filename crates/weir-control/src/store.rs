@@ -259,7 +259,7 @@ mod tests {
     use crate::testing::Scratch;
 
     #[test]
-    fn a_saved_configuration_comes_back_with_its_number() {
+    fn a_saved_configuration_is_loaded_with_its_revision() {
         let scratch = Scratch::new();
         let store = Store::open(scratch.path()).unwrap();
         assert_eq!(store.load().unwrap(), None);
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_daemon_is_refused_and_the_lock_goes_with_the_first() {
+    fn a_second_daemon_is_refused_until_the_first_has_ended() {
         let scratch = Scratch::new();
         let first = Store::open(scratch.path()).unwrap();
         assert!(matches!(Store::open(scratch.path()), Err(StoreError::InUse { .. })));
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_kept_by_content_and_nothing_else_is_read() {
+    fn files_are_stored_by_content_and_no_other_file_is_read() {
         let scratch = Scratch::new();
         let store = Store::open(scratch.path()).unwrap();
         let place = store.place_of("../a dir/tr ace.csv", "1,2\n");

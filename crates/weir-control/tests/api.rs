@@ -26,7 +26,7 @@ use weir_rules::ruleset::Ruleset;
 use weir_rules::show::{Answer, DynamicView, FlowCount};
 
 #[test]
-fn commands_are_carried_out_saved_and_seen() {
+fn commands_are_executed_saved_and_visible() {
     let lab = Lab::new();
     let client = lab.client();
     let reply =
@@ -84,7 +84,7 @@ fn a_script_is_all_or_nothing() {
 }
 
 #[test]
-fn a_killed_daemon_comes_back_with_what_was_acknowledged() {
+fn a_killed_daemon_restores_the_acknowledged_configuration() {
     let mut lab = Lab::new();
     let reply = send(&lab.client(), "pipe 1 config bw 4Mbit/s\npipe 2 config bw 8Mbit/s");
     let before = lab.client().configuration().unwrap();
@@ -100,7 +100,7 @@ fn a_killed_daemon_comes_back_with_what_was_acknowledged() {
 }
 
 #[test]
-fn a_damaged_configuration_is_not_taken_for_none() {
+fn a_damaged_configuration_is_an_error_and_not_an_empty_one() {
     let scratch = Scratch::new();
     drop(Store::open(&scratch.0).unwrap());
     std::fs::write(scratch.0.join("config.weir"), "pipe 1 config bw 4Mbit/s\nnonsense here\n")
@@ -110,7 +110,7 @@ fn a_damaged_configuration_is_not_taken_for_none() {
 }
 
 #[test]
-fn files_that_commands_name_are_kept_and_forgotten() {
+fn files_of_commands_are_stored_and_removed_after_use() {
     let mut lab = Lab::new();
     let trace = |mbit: u32| CommandRequest {
         script: "pipe 1 config trace up.csv".into(),
@@ -133,7 +133,7 @@ fn files_that_commands_name_are_kept_and_forgotten() {
     let again = CommandRequest { script: before.script.clone(), ..CommandRequest::default() };
     assert!(lab.client().commands(&again).unwrap().applied);
     assert!(lab.client().commands(&trace(5)).unwrap().applied);
-    assert_eq!(kept(&lab), 1, "the first content is named by nobody");
+    assert_eq!(kept(&lab), 1, "no command names the first content any more");
     let missing = CommandRequest {
         script: "pipe 1 config trace /etc/hostname".into(),
         ..CommandRequest::default()
@@ -145,7 +145,7 @@ fn files_that_commands_name_are_kept_and_forgotten() {
 }
 
 #[test]
-fn waiting_commands_share_a_save_and_each_is_answered() {
+fn waiting_commands_share_a_save_and_get_their_own_answers() {
     let lab = Lab::new();
     let client = lab.client();
     let threads: Vec<_> = (1..=40u16)
@@ -163,7 +163,7 @@ fn waiting_commands_share_a_save_and_each_is_answered() {
 }
 
 #[test]
-fn replacing_starts_from_nothing() {
+fn replacing_starts_from_the_empty_configuration() {
     let lab = Lab::new();
     send(&lab.client(), "pipe 1 config bw 4Mbit/s");
     let request =
@@ -174,7 +174,7 @@ fn replacing_starts_from_nothing() {
 }
 
 #[test]
-fn lengths_are_told_again_and_again_over_one_connection() {
+fn one_connection_serves_repeated_requests_for_lengths() {
     let lab = Lab::new();
     let mut daemon = lab.client().keep().unwrap();
     assert!(daemon.lengths().unwrap().pipes.is_empty());
@@ -188,7 +188,7 @@ fn lengths_are_told_again_and_again_over_one_connection() {
 }
 
 #[test]
-fn a_kept_connection_outlives_a_restart() {
+fn a_persistent_connection_survives_a_restart() {
     let mut lab = Lab::new();
     let mut daemon = lab.client().keep().unwrap();
     daemon.lengths().unwrap();
@@ -197,7 +197,7 @@ fn a_kept_connection_outlives_a_restart() {
 }
 
 #[test]
-fn zero_reaches_the_plane_and_changes_no_number() {
+fn zero_resets_the_plane_and_keeps_the_revision() {
     let lab = Lab::new();
     let first = send(&lab.client(), "pipe 1 config bw 4Mbit/s\nadd 100 pipe 1 ip from any to any");
     let reply = send(&lab.client(), "zero");
@@ -206,7 +206,7 @@ fn zero_reaches_the_plane_and_changes_no_number() {
 }
 
 #[test]
-fn what_a_command_asks_for_is_in_its_answer() {
+fn the_answer_contains_the_result_of_a_query() {
     let lab = Lab::new();
     let reply = send(
         &lab.client(),
@@ -223,7 +223,7 @@ fn what_a_command_asks_for_is_in_its_answer() {
 }
 
 #[test]
-fn what_is_no_request_is_refused_with_words() {
+fn an_invalid_request_is_refused_with_a_message() {
     let lab = Lab::new();
     let post = |kind: &str, body: &str| {
         let head = format!(
@@ -258,7 +258,7 @@ fn what_is_no_request_is_refused_with_words() {
 }
 
 #[test]
-fn events_come_by_their_period_and_end_when_asked() {
+fn events_follow_their_period_and_end_after_the_count() {
     let lab = Lab::new();
     send(&lab.client(), "pipe 1 config bw 4Mbit/s");
     let mut samples = Vec::new();
@@ -283,7 +283,7 @@ fn events_come_by_their_period_and_end_when_asked() {
 }
 
 #[test]
-fn a_reader_that_never_reads_costs_samples_and_nothing_else() {
+fn a_reader_that_never_reads_only_misses_samples() {
     let lab = Lab::new();
     lab.plane.links.store(2_000, Ordering::Relaxed);
     let mut silent = UnixStream::connect(lab.socket()).unwrap();
@@ -334,7 +334,7 @@ fn metrics_are_openmetrics_and_balance() {
 }
 
 #[test]
-fn every_resource_is_described_and_every_description_is_a_resource() {
+fn the_openapi_document_lists_exactly_the_resources() {
     let lab = Lab::new();
     let document: serde_json::Value = lab.client().get("/v1/openapi.json").unwrap();
     assert!(document["openapi"].as_str().unwrap().starts_with("3."));
@@ -367,7 +367,7 @@ fn every_resource_is_described_and_every_description_is_a_resource() {
 }
 
 #[test]
-fn on_tcp_the_token_decides() {
+fn tcp_clients_need_the_token() {
     let scratch = Scratch::new();
     let file = scratch.0.join("token");
     std::fs::write(&file, "correct-horse-battery\n").unwrap();
@@ -401,7 +401,7 @@ fn on_tcp_the_token_decides() {
 }
 
 #[test]
-fn the_name_of_the_socket_goes_with_the_server() {
+fn the_server_removes_the_name_of_its_socket() {
     let mut lab = Lab::new();
     let client = lab.client();
     assert_eq!(client.health().unwrap().revision, 0);

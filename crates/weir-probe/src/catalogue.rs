@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stays_keeps_its_number_and_what_comes_back_gets_a_new_one() {
+    fn a_queue_keeps_its_number_until_it_vanishes() {
         let (mut catalogue, mut numbers, mut words) =
             (Catalogue::default(), Numbers::default(), Words::default());
         let names = BTreeMap::from([(3, "eth0".to_owned())]);
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_released_comes_back_as_another_even_if_it_looks_the_same() {
+    fn a_released_queue_reappears_under_a_new_number() {
         let (mut catalogue, mut numbers, mut words) =
             (Catalogue::default(), Numbers::default(), Words::default());
         let names = BTreeMap::from([(3, "eth0".to_owned())]);

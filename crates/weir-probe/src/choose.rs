@@ -3,7 +3,7 @@
 
 use crate::error::ProbeError;
 use crate::source::{Opened, Plan, Source};
-use crate::transmission::Beside;
+use crate::transmission::WithTransmission;
 use weir_measure::watch::Method;
 
 /// The highest rate of the timer; above it, the pace takes a whole processor.
@@ -21,7 +21,7 @@ pub fn open(plan: &Plan) -> Result<Opened, ProbeError> {
         Some(method) => open_one(plan, method)?,
         None => open_best(plan, &mut remarks)?,
     };
-    let source = Box::new(Beside::open(plan, source, &mut remarks)?);
+    let source = Box::new(WithTransmission::open(plan, source, &mut remarks)?);
     Ok(Opened { source, remarks })
 }
 
@@ -54,8 +54,8 @@ fn open_one(plan: &Plan, method: Method) -> Result<Box<dyn Source>, ProbeError> 
             "this weir was built without BPF, which the method {} needs: build it with clang, libelf-dev and zlib1g-dev installed",
             method.name()
         ))),
-        Method::Netlink => Ok(Box::new(crate::netlink::Asking::open(plan)?)),
-        Method::Tc => Ok(Box::new(crate::tc::Starting::open(plan)?)),
+        Method::Netlink => Ok(Box::new(crate::netlink::NetlinkSource::open(plan)?)),
+        Method::Tc => Ok(Box::new(crate::tc::TcSource::open(plan)?)),
         Method::Daemon => Err(ProbeError::Unavailable(
             "a daemon has no queues of the kernel: `weir watch weir` reads its own".to_owned(),
         )),

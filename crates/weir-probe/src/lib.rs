@@ -9,8 +9,6 @@
 //! types compile on every system; reading is for Linux.
 
 #[cfg(target_os = "linux")]
-mod beat;
-#[cfg(target_os = "linux")]
 mod catalogue;
 #[cfg(target_os = "linux")]
 mod choose;
@@ -21,6 +19,8 @@ mod group;
 mod kernel;
 #[cfg(target_os = "linux")]
 mod netlink;
+#[cfg(target_os = "linux")]
+mod pacer;
 mod source;
 mod target;
 #[cfg(target_os = "linux")]

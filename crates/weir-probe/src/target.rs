@@ -96,7 +96,7 @@ impl FromStr for Target {
             ("", _) if !text.contains('@') => Namespace::Own,
             ("", _) => {
                 return Err(format!(
-                    "'{text}': after the @ stands a namespace, by its name or a process in it"
+                    "'{text}': the part after the @ is a namespace: its name, or a process in it"
                 ));
             }
             (_, Ok(pid)) => Namespace::Process(pid),
@@ -124,7 +124,7 @@ mod tests {
     use super::{Namespace, Target};
 
     #[test]
-    fn targets_are_read_and_refused() {
+    fn valid_targets_are_parsed_and_others_refused() {
         let read = |text: &str| text.parse::<Target>();
         assert_eq!(read("eth0"), Ok(Target { device: "eth0".into(), namespace: Namespace::Own }));
         assert_eq!(read("veth*@left").expect("a target").namespace, Namespace::Name("left".into()));
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_fit_as_in_a_shell() {
+    fn patterns_match_like_in_a_shell() {
         let fits = |pattern: &str, name: &str| {
             Target { device: pattern.into(), namespace: Namespace::Own }.fits(name)
         };
@@ -156,7 +156,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn a_namespace_that_is_not_there_is_named() {
+    fn the_error_names_a_missing_namespace() {
         let error = Namespace::Name("no-such-place".into()).open().expect_err("it does not exist");
         assert!(error.to_string().contains("no-such-place"), "{error}");
         let error =

@@ -6,10 +6,10 @@ use std::process::{Command, Output};
 
 use serde::Deserialize;
 
-use crate::beat::{Beat, NAP, monotonic, sleep_until};
 use crate::catalogue::{Numbers, Seen};
 use crate::error::ProbeError;
 use crate::group::Group;
+use crate::pacer::{NAP, Pacer, monotonic, sleep_until};
 use crate::source::{Plan, Source};
 use weir_measure::watch::{Counters, Handle, Method, Pace, Run, Sink};
 
@@ -44,9 +44,9 @@ struct Shown {
 }
 
 /// The method `tc`.
-pub(crate) struct Starting {
+pub(crate) struct TcSource {
     program: &'static str,
-    beat: Beat,
+    pacer: Pacer,
     children: bool,
     bands: bool,
     groups: Vec<Group>,
@@ -55,12 +55,12 @@ pub(crate) struct Starting {
     runs: Vec<Run>,
 }
 
-impl Starting {
+impl TcSource {
     /// Finds the program.
     ///
     /// # Errors
     /// [`ProbeError::Unavailable`] if it is missing; or a target does not exist.
-    pub(crate) fn open(plan: &Plan) -> Result<Starting, ProbeError> {
+    pub(crate) fn open(plan: &Plan) -> Result<TcSource, ProbeError> {
         let is_there = |program: &&str| {
             Command::new(program).arg("-V").output().is_ok_and(|output| output.status.success())
         };
@@ -68,9 +68,9 @@ impl Starting {
             let words = "the method tc needs the program of that name: install iproute2, or use `--method netlink`";
             return Err(ProbeError::Unavailable(words.into()));
         };
-        Ok(Starting {
+        Ok(TcSource {
             program,
-            beat: Beat::new(plan.rate, plan.interval()),
+            pacer: Pacer::new(plan.rate, plan.interval()),
             children: plan.children,
             bands: plan.bands,
             groups: Group::of(&plan.targets)?,
@@ -168,7 +168,7 @@ impl Starting {
     }
 }
 
-impl Source for Starting {
+impl Source for TcSource {
     fn method(&self) -> Method {
         Method::Tc
     }
@@ -181,9 +181,9 @@ impl Source for Starting {
         if self.groups.iter().all(|group| group.devices.is_empty()) {
             sleep_until(began + NAP);
         }
-        while let Some(time) = self.beat.wait() {
+        while let Some(time) = self.pacer.wait() {
             self.read(time, sink)?;
-            self.beat.taken(time);
+            self.pacer.record_reading(time);
             if monotonic() >= began + TURN {
                 break;
             }
@@ -192,7 +192,7 @@ impl Source for Starting {
     }
 
     fn pace(&self) -> Pace {
-        self.beat.pace()
+        self.pacer.pace()
     }
 }
 
@@ -215,7 +215,7 @@ mod tests {
     use weir_measure::watch::Handle;
 
     #[test]
-    fn handles_come_back_from_the_words_that_they_are_shown_as() {
+    fn a_formatted_handle_parses_to_itself() {
         for number in [0x8001_0000, 0x0001_002a, 0xffff_fff1, 0x0000_0003] {
             assert_eq!(handle(&Handle(number).to_string()), number);
         }
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_program_writes_is_read() {
+    fn the_output_of_tc_is_parsed() {
         let text = br#"[{"kind":"tbf","handle":"8001:","root":true,"refcnt":2,"options":{"rate":125},"bytes":70,"packets":1,
             "drops":2,"overlimits":3,"requeues":4,"backlog":500,"qlen":5},{"kind":"pfifo","handle":"0:","parent":"8001:1","options":{}}]"#;
         let shown = parse(text).expect("it is JSON");

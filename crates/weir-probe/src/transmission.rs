@@ -11,9 +11,9 @@ use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
 use rustix::thread::UnshareFlags;
 use weir_linux::sys::process::unshare;
 
-use crate::beat::monotonic;
 use crate::error::ProbeError;
 use crate::group::Group;
+use crate::pacer::monotonic;
 use crate::source::{Plan, Source};
 use weir_measure::watch::{Counters, Event, Method, Pace, Queue, QueueId, Run, Sink, Transmission};
 
@@ -24,7 +24,7 @@ const MAX_QUEUES: u32 = 256;
 const CLASS: &str = "/sys/class/net";
 
 /// A source combined with the transmission queues of its devices.
-pub(crate) struct Beside {
+pub(crate) struct WithTransmission {
     source: Box<dyn Source>,
     places: Vec<Place>,
     next: u64,
@@ -47,7 +47,7 @@ struct TxQueue {
     inflight: OwnedFd,
 }
 
-impl Beside {
+impl WithTransmission {
     /// Finds the transmission queues of the plan's devices. If none are visible, `remarks` says
     /// why.
     ///
@@ -57,7 +57,7 @@ impl Beside {
         plan: &Plan,
         source: Box<dyn Source>,
         remarks: &mut Vec<String>,
-    ) -> Result<Beside, ProbeError> {
+    ) -> Result<WithTransmission, ProbeError> {
         let mut places = Vec::new();
         for group in Group::of(&plan.targets)? {
             match directory(&group) {
@@ -72,7 +72,7 @@ impl Beside {
                 }
             }
         }
-        Ok(Beside { source, places, next: 0 })
+        Ok(WithTransmission { source, places, next: 0 })
     }
 
     fn look(&mut self, time: u64, sink: &mut dyn Sink) {
@@ -80,7 +80,7 @@ impl Beside {
         for place in &mut self.places {
             // The source has already informed the sink. If the devices cannot be listed, the old
             // list remains valid.
-            if place.group.follow(time, &mut Silence).unwrap_or(false) {
+            if place.group.follow(time, &mut NullSink).unwrap_or(false) {
                 place.search();
             }
             let netns = place.group.netns();
@@ -139,7 +139,7 @@ impl Place {
     }
 }
 
-impl Source for Beside {
+impl Source for WithTransmission {
     fn method(&self) -> Method {
         self.source.method()
     }
@@ -196,9 +196,9 @@ fn number(file: &OwnedFd) -> Option<u64> {
 }
 
 /// A sink that discards everything.
-struct Silence;
+struct NullSink;
 
-impl Sink for Silence {
+impl Sink for NullSink {
     fn appeared(&mut self, _: u64, _: QueueId, _: &Queue) {}
     fn vanished(&mut self, _: u64, _: QueueId) {}
     fn runs(&mut self, _: &[Run]) {}

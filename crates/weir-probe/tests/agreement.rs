@@ -54,7 +54,7 @@ fn full_token_bucket_filters_agree() {
 }
 
 #[test]
-fn hundred_leaves_of_htb_agree_the_hidden_ones_too() {
+fn a_hundred_leaves_of_htb_agree_including_hidden_ones() {
     let Some(place) = Place::new() else { return };
     let mut lines = String::from("qdisc add dev x0 root handle 1: htb default 0\n");
     for class in 1..=100 {
@@ -98,7 +98,7 @@ fn hundred_leaves_of_htb_agree_the_hidden_ones_too() {
 }
 
 #[test]
-fn bands_of_pfifo_fast_hold_what_was_sent_with_their_priority() {
+fn bands_of_pfifo_fast_hold_the_packets_of_their_priority() {
     let Some(place) = Place::new() else { return };
     place.tc("qdisc add dev x0 root handle 1: tbf rate 8bit burst 2000 limit 60000\nqdisc add dev x0 parent 1:1 handle 2: pfifo_fast\n");
     // Best effort goes into band 1 and uses up the burst; interactive into 0, bulk into 2.
@@ -150,7 +150,7 @@ fn a_device_without_a_queue_agrees() {
 }
 
 #[test]
-fn roots_alone_are_read_when_children_are_not_asked_for() {
+fn only_roots_are_read_if_the_plan_excludes_children() {
     let Some(place) = Place::new() else { return };
     place.tc("qdisc add dev x0 root handle 1: tbf rate 8bit burst 2000 limit 6000\n");
     place.send(30, 0);
@@ -166,7 +166,7 @@ fn roots_alone_are_read_when_children_are_not_asked_for() {
 }
 
 #[test]
-fn disciplines_and_devices_that_come_and_go_are_followed() {
+fn new_and_vanished_disciplines_and_devices_are_reported() {
     for method in METHODS {
         let Some(place) = Place::new() else { return };
         place.tc("qdisc add dev x0 root handle 1: tbf rate 8bit burst 2000 limit 6000\n");
@@ -211,7 +211,7 @@ fn disciplines_and_devices_that_come_and_go_are_followed() {
 }
 
 #[test]
-fn netlink_needs_no_rights_and_is_what_is_left_without_them() {
+fn netlink_needs_no_privileges_and_is_chosen_without_them() {
     let none = CapabilitySets {
         effective: CapabilitySet::empty(),
         permitted: CapabilitySet::empty(),
@@ -246,7 +246,7 @@ fn netlink_needs_no_rights_and_is_what_is_left_without_them() {
 }
 
 #[test]
-fn transmission_queues_with_a_limit_are_told() {
+fn transmission_queues_with_a_limit_are_reported() {
     let limit = |device: &str| {
         let text = std::fs::read_to_string(format!(
             "/sys/class/net/{device}/queues/tx-0/byte_queue_limits/limit"

@@ -54,7 +54,7 @@ fn unexplained(events: &[Event]) -> BTreeMap<QueueId, i64> {
 }
 
 #[test]
-fn every_packet_through_a_token_bucket_is_recorded_or_missed_with_a_word() {
+fn every_packet_through_a_token_bucket_is_recorded_or_its_loss_reported() {
     let Some(place) = Place::new() else { return };
     // In the first case the sender's buffer fills before the queue does, in the second the queue
     // fills first.
@@ -118,7 +118,7 @@ fn every_packet_through_a_token_bucket_is_recorded_or_missed_with_a_word() {
 }
 
 #[test]
-fn a_lock_free_discipline_is_followed_on_all_processors() {
+fn a_lock_free_discipline_is_recorded_on_all_processors() {
     let Some(place) = Place::new() else { return };
     place.discipline("add dev x0 root handle 1: pfifo_fast");
     let work = || {

@@ -163,7 +163,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     #[test]
-    fn a_token_is_compared_whole() {
+    fn a_token_matches_only_in_full() {
         let token = Token(b"0123456789abcdef".as_slice().into());
         assert!(token.matches(b"0123456789abcdef"));
         for other in [b"".as_slice(), b"0123456789abcde", b"0123456789abcdeg", b"0123456789abcdef0"]

@@ -97,7 +97,7 @@ mod tests {
     use tokio::io::AsyncWriteExt as _;
 
     #[test]
-    fn a_client_that_takes_nothing_is_given_up_and_one_that_does_is_not() {
+    fn only_a_client_that_accepts_no_data_is_disconnected() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let tally = Arc::new(Tally::default());

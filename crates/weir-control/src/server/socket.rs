@@ -131,7 +131,7 @@ mod tests {
     use crate::testing::Scratch;
 
     #[test]
-    fn a_socket_left_behind_is_replaced_and_one_in_use_is_not() {
+    fn a_stale_socket_is_replaced_and_one_in_use_is_refused() {
         let scratch = Scratch::new();
         let path = scratch.path().join("dir/weir.sock");
         let first = ControlSocket::bind(&path, None).unwrap();
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_socket_is_left_alone() {
+    fn a_file_that_is_no_socket_is_not_replaced() {
         let scratch = Scratch::new();
         let path = scratch.path().join("precious");
         fs::write(&path, "text").unwrap();

@@ -87,7 +87,7 @@ mod tests {
     use super::Gaps;
 
     #[test]
-    fn quantiles_are_exact_below_8_us_and_near_above_it() {
+    fn quantiles_are_exact_below_8_us_and_approximate_above() {
         let mut gaps = Gaps::default();
         for gap in (1..=97).chain([5_000_000, 10_000_000, 60_000_000_000]) {
             gaps.record(gap);

@@ -185,7 +185,7 @@ mod tests {
     use super::{Handle, Queue};
 
     #[test]
-    fn handles_are_written_as_tc_does() {
+    fn handles_are_formatted_like_tc() {
         let text = |number| Handle(number).to_string();
         assert_eq!(
             [text(0x8001_0000), text(0x1_002a), text(u32::MAX), text(0)],
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_tell_queues_of_a_device_apart() {
+    fn labels_distinguish_the_queues_of_a_device() {
         let queue = |kind: &str, handle, parent, band, root| Queue {
             device: "eth0".into(),
             netns: Some("left".into()),

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_that_follow_are_no_gaps() {
+    fn consistent_steps_are_no_gaps() {
         let events = [
             record(Kind::Enqueue, 1, 11, 0, 0),
             record(Kind::Dequeue, 3, 8, 0, 0),
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_event_is_a_gap_and_the_next_is_none() {
+    fn a_missing_event_causes_exactly_one_gap() {
         let told = follow(
             Rule::Strict,
             &[record(Kind::Enqueue, 1, 12, 0, 0), record(Kind::Enqueue, 1, 13, 0, 0)],
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_lock_lengths_may_be_read_early_or_late_but_do_not_drift() {
+    fn lock_free_lengths_may_be_early_or_late_but_do_not_drift() {
         // The length is read after the other processor has already dequeued the packet.
         let swapped = [record(Kind::Enqueue, 1, 10, 0, 0), record(Kind::Dequeue, 1, 10, 0, 0)];
         assert_eq!(follow(Rule::Loose(2), &swapped), [(1, false), (1, false)]);
@@ -157,7 +157,7 @@ mod tests {
         /// Any complete sequence of events has no gap; with one left out, if its step is not
         /// undone, it has exactly one.
         #[test]
-        fn exactly_what_is_left_out_is_found(steps in prop::collection::vec((any::<bool>(), 1u32..5, 0u32..3), 3..60), out in 1usize..58) {
+        fn omitted_events_are_found_exactly(steps in prop::collection::vec((any::<bool>(), 1u32..5, 0u32..3), 3..60), out in 1usize..58) {
             let (mut qlen, mut drops, mut events) = (10u32, 0u32, Vec::new());
             for (put_in, packets, refused) in steps {
                 let packets = if put_in { 1 } else { packets.min(qlen) };

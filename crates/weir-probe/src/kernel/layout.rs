@@ -152,7 +152,7 @@ mod tests {
     use super::{halves, word};
 
     #[test]
-    fn halves_of_a_word_come_back() {
+    fn a_word_is_split_into_its_halves_and_joined_again() {
         assert_eq!(halves(word(7, u32::MAX)), (7, u32::MAX));
     }
 }

@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn devices_that_stay_keep_their_places_and_others_give_theirs_back() {
+    fn staying_devices_keep_their_slots_and_others_free_theirs() {
         let table = table();
         let all: Vec<(u32, u32)> =
             (1..=60).flat_map(|ifindex| [(7, ifindex), (8, ifindex)]).collect();
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_without_a_place_is_named() {
+    fn devices_without_a_free_slot_are_returned() {
         let table = table();
         // Interface indices with the same first slot.
         let crowd = (1..)

@@ -6,10 +6,10 @@ use weir_linux::sys::shared::SharedWords;
 
 use super::Programs;
 use super::layout::{self, Slot, control, halves, word};
-use crate::beat::{NAP, monotonic, sleep_until};
 use crate::catalogue::Numbers;
 use crate::error::ProbeError;
 use crate::group::Group;
+use crate::pacer::{NAP, monotonic, sleep_until};
 use crate::source::{Plan, Source};
 use weir_measure::watch::{Counters, Run, Sink};
 use weir_measure::watch::{Gaps, Method, Pace};

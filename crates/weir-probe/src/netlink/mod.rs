@@ -12,10 +12,10 @@ use std::io;
 
 use wire::{Answer, Asker, Outcome};
 
-use crate::beat::{Beat, NAP, monotonic, sleep_until};
 use crate::catalogue::{Numbers, Seen};
 use crate::error::ProbeError;
 use crate::group::Group;
+use crate::pacer::{NAP, Pacer, monotonic, sleep_until};
 use crate::source::{Plan, Source};
 use weir_measure::watch::{Counters, Method, Pace, Run, Sink};
 
@@ -37,8 +37,8 @@ struct Place {
 }
 
 /// The method `netlink`.
-pub(crate) struct Asking {
-    beat: Beat,
+pub(crate) struct NetlinkSource {
+    pacer: Pacer,
     children: bool,
     bands: bool,
     places: Vec<Place>,
@@ -47,12 +47,12 @@ pub(crate) struct Asking {
     interrupted: bool,
 }
 
-impl Asking {
+impl NetlinkSource {
     /// Opens a socket in each namespace.
     ///
     /// # Errors
     /// A target does not exist, or its namespace cannot be entered.
-    pub(crate) fn open(plan: &Plan) -> Result<Asking, ProbeError> {
+    pub(crate) fn open(plan: &Plan) -> Result<NetlinkSource, ProbeError> {
         let place = |group: Group| {
             let asker =
                 group.within(Asker::open).map_err(ProbeError::system("open a netlink socket"))?;
@@ -70,8 +70,8 @@ impl Asking {
         // A late wake-up disturbs the pace. Without the privilege for exact timers, wake-ups are
         // slightly late.
         let _ = weir_linux::sys::thread::exact_timers();
-        Ok(Asking {
-            beat: Beat::new(plan.rate, plan.interval()),
+        Ok(NetlinkSource {
+            pacer: Pacer::new(plan.rate, plan.interval()),
             children: plan.children,
             bands: plan.bands,
             places,
@@ -242,7 +242,7 @@ fn run_of(queue: u32, time: u64, answer: &Answer) -> Run {
     Run { queue, first: time, last: time, count: 1, qlen: answer.qlen, backlog: answer.backlog }
 }
 
-impl Source for Asking {
+impl Source for NetlinkSource {
     fn method(&self) -> Method {
         Method::Netlink
     }
@@ -252,11 +252,11 @@ impl Source for Asking {
         for place in &mut self.places {
             place.group.follow(began, sink)?;
         }
-        while let Some(time) = self.beat.wait() {
+        while let Some(time) = self.pacer.wait() {
             if self.read(time, sink)? {
-                self.beat.taken(time);
+                self.pacer.record_reading(time);
             } else {
-                self.beat.lost();
+                self.pacer.record_failure();
             }
             if time >= began + TURN {
                 break;
@@ -273,6 +273,6 @@ impl Source for Asking {
     }
 
     fn pace(&self) -> Pace {
-        self.beat.pace()
+        self.pacer.pace()
     }
 }

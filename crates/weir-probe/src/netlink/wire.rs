@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_read_with_its_64_bit_counters() {
+    fn an_answer_is_parsed_with_its_64_bit_counters() {
         let basic = [7_000_000_000u64.to_ne_bytes().to_vec(), words(&[21, 0])].concat();
         let statistics = [
             attribute(TCA_STATS_BASIC, &basic),
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_is_another_one_by_device_handle_parent_or_kind() {
+    fn device_handle_parent_and_kind_identify_a_queue() {
         let one = Answer {
             ifindex: 1,
             handle: 2,
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_does_not_fit_is_asked_for_again_with_more_room() {
+    fn a_truncated_answer_is_requested_again_with_a_larger_buffer() {
         let mut asker = Asker::open().expect("nothing is needed");
         asker.room = 8;
         let mut asked = 0;
@@ -401,7 +401,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_make_the_reader_fail_or_go_on_forever(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        fn parsing_arbitrary_bytes_terminates_without_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             let answers = messages(&bytes).filter_map(|message| Answer::read(message.body)).count();
             prop_assert!(answers <= bytes.len() / 16);
             prop_assert!(attributes(&bytes).count() <= bytes.len() / 4);

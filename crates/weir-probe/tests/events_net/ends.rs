@@ -93,7 +93,7 @@ fn signal(child: &Child, name: &str) {
 }
 
 #[test]
-fn nothing_is_left_in_the_kernel_however_the_process_ends() {
+fn no_object_remains_in_the_kernel_however_the_process_ends() {
     for method in [Method::Loop, Method::Timer, Method::Events] {
         for (end, seconds) in [(None, "0.3"), (Some("INT"), "600"), (Some("KILL"), "600")] {
             let (Some(place), Some(other)) = (Place::new(), Place::new()) else { return };
@@ -157,7 +157,7 @@ fn is_reachable() -> bool {
 }
 
 #[test]
-fn without_rights_a_forced_method_says_why_and_a_free_choice_reads_over_netlink() {
+fn without_privileges_a_forced_method_fails_and_a_free_choice_uses_netlink() {
     let Some(place) = Place::new() else { return };
     let reachable = is_reachable();
     // The first word after the script is its name.

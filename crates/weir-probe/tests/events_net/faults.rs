@@ -18,7 +18,7 @@ fn bucket(handle: u32) -> String {
 }
 
 #[test]
-fn a_device_that_is_deleted_is_gone_and_the_next_of_its_name_is_another() {
+fn a_deleted_device_and_its_namesake_are_different_queues() {
     for method in METHODS {
         let Some(place) = Place::new() else { return };
         place.discipline(&bucket(1));
@@ -55,7 +55,7 @@ fn replace(place: &Place, turns: &AtomicU64, handles: &mut BTreeSet<Handle>) {
 }
 
 #[test]
-fn disciplines_replaced_a_hundred_times_a_second_are_told_apart_and_read_right() {
+fn disciplines_replaced_a_hundred_times_a_second_are_distinguished() {
     for method in [Method::Loop, Method::Netlink, Method::Events] {
         let Some(place) = Place::new() else { return };
         place.discipline(&bucket(1));
@@ -118,7 +118,7 @@ fn disciplines_replaced_a_hundred_times_a_second_are_told_apart_and_read_right()
 }
 
 #[test]
-fn a_namespace_whose_name_is_deleted_is_read_to_the_end_and_not_kept() {
+fn a_namespace_without_a_name_is_read_until_the_end_and_then_released() {
     for method in METHODS {
         let (Some(place), Some(other)) = (Place::new(), Place::new()) else { return };
         // The device exists as long as the namespace at its other end.
@@ -143,7 +143,7 @@ fn a_namespace_whose_name_is_deleted_is_read_to_the_end_and_not_kept() {
 }
 
 #[test]
-fn several_devices_of_several_namespaces_are_read_and_followed_by_pattern() {
+fn patterns_select_devices_in_several_namespaces() {
     for method in METHODS {
         let (Some(one), Some(two)) = (Place::new(), Place::new()) else { return };
         one.discipline(&bucket(1));

@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_what_is_expected_wherever_it_is_cut() {
+    fn the_pattern_matches_wherever_it_is_cut() {
         let mut supply = Supply::new(Load::Bytes(100_000));
         for room in [1, 250, 251, 1448, 30_000, 65_536].into_iter().cycle() {
             let bytes = supply.next(room);
@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "other bytes than were written")]
-    fn a_byte_that_is_missing_is_noticed() {
+    fn a_missing_byte_is_detected() {
         let supply = Supply::new(Load::Bulk);
         check(0, &supply.next(100)[1..]);
     }

@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stack_is_found_by_its_name_and_says_when_it_is_missing() {
+    fn stacks_are_found_by_name_and_missing_ones_are_reported() {
         for stack in Stack::ALL {
             assert_eq!(Stack::from_name(stack.name()), Some(stack));
             let made = ends(stack, FlowId(0), Load::Bulk, Options::default());

@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_opens_with_its_key_and_number_only() {
+    fn a_packet_opens_only_with_its_key_and_number() {
         let opens = |key: Key, number, mut bytes: BytesMut| {
             PacketKey::decrypt(&key, number, &[], &mut bytes).is_ok().then_some(bytes)
         };
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn sides_have_each_others_keys() {
+    fn each_side_has_the_keys_of_the_other() {
         let (client, server) = (keys(DATA, Side::Client), keys(DATA, Side::Server));
         let sealed = seal(&*client.packet.local, 3);
         assert!(server.packet.remote.decrypt(3, &[], &mut sealed.clone()).is_ok());
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn signatures_differ_by_what_is_signed() {
+    fn signatures_depend_on_the_signed_data() {
         let sign = |data: &[u8]| {
             let mut out = vec![0; 32];
             Open.sign(data, &mut out);

@@ -101,7 +101,7 @@ fn play(
 }
 
 #[test]
-fn what_cannot_be_is_refused_with_what_can() {
+fn an_invalid_switch_is_refused_with_the_allowed_values() {
     let wrong = |change: fn(&mut SwitchConfig)| {
         let mut config = SwitchConfig::default();
         change(&mut config);
@@ -126,7 +126,7 @@ fn what_cannot_be_is_refused_with_what_can() {
 }
 
 #[test]
-fn an_input_buffer_is_its_inputs_own_and_the_pipeline_takes_turns() {
+fn each_input_has_its_own_buffer_and_the_pipeline_alternates() {
     let config = SwitchConfig { input_buffer: 10, pipeline: 1000, ..SwitchConfig::default() };
     let mut network = Network::new(1);
     let switch = config.build(&mut network, &[link(8_000_000_000), link(8_000_000_000)]).unwrap();
@@ -148,7 +148,7 @@ fn an_input_buffer_is_its_inputs_own_and_the_pipeline_takes_turns() {
 }
 
 #[test]
-fn a_single_rank_sees_one_of_the_strict_queues() {
+fn a_single_rank_uses_one_strict_queue() {
     // 200 packets at once: 64 wait, one is in the egress queue, and one in the interface, being
     // sent.
     let packets = (0..200).map(|n| (n, 0, 1000)).collect();
@@ -157,7 +157,7 @@ fn a_single_rank_sees_one_of_the_strict_queues() {
 }
 
 #[test]
-fn ranks_order_packets_only_while_the_queues_behind_block() {
+fn ranks_order_packets_only_if_the_following_queues_block() {
     // Every class sends ten packets at once, the least important first.
     let scripts: Vec<Vec<_>> =
         (0..8).map(|class| (0..10).map(|n| (100 - class * 10 + n, 0, 1000)).collect()).collect();
@@ -197,7 +197,7 @@ fn a_batch_leaves_before_a_full_interface_takes_more() {
 }
 
 #[test]
-fn fifo_plus_prefers_who_has_waited_before_and_edf_who_is_due() {
+fn fifo_plus_prefers_earlier_waits_and_edf_earlier_deadlines() {
     // Two packets occupy the queues after the traffic manager.
     let busy = |label| vec![(0, label, 1000), (1, label, 1000)];
     let late = |label| vec![(10, label, 1000)];
@@ -218,7 +218,7 @@ fn fifo_plus_prefers_who_has_waited_before_and_edf_who_is_due() {
 }
 
 #[test]
-fn programs_without_labels_go_by_flows() {
+fn programs_without_labels_rank_by_flow_state() {
     let busy = vec![(0, 0, 1000); 2];
     let run = |program: &str, scripts: Vec<Vec<(u64, u64, u32)>>| {
         let seen = play(&small("pifo", Some(program)), 1, scripts);
@@ -249,7 +249,7 @@ fn programs_without_labels_go_by_flows() {
 }
 
 #[test]
-fn without_order_within_flows_a_rank_is_all_that_counts() {
+fn without_flow_order_only_ranks_order_packets() {
     let packets = vec![
         (0, 900, 1000),
         (1, 900, 1000),

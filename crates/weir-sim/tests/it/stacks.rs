@@ -109,7 +109,7 @@ fn stacks_fill_a_lossy_link() {
 }
 
 #[test]
-fn everything_arrives_when_a_tenth_is_lost() {
+fn all_data_arrives_when_a_tenth_of_the_packets_is_lost() {
     for stack in built() {
         for seed in 1..5 {
             let bytes = 100_000;
@@ -154,7 +154,7 @@ impl Endpoint for Writer {
 }
 
 #[test]
-fn an_application_writes_in_parts_and_hears_when_all_is_acknowledged() {
+fn an_application_writes_in_parts_and_is_notified_at_the_end() {
     for stack in built() {
         let (network, [there, back]) = network(0.0);
         let mut world = World::new(network);
@@ -187,7 +187,7 @@ fn an_application_writes_in_parts_and_hears_when_all_is_acknowledged() {
 }
 
 #[test]
-fn both_ends_are_silent_when_it_is_over() {
+fn both_ends_are_silent_after_the_end() {
     for stack in built() {
         let (network, [there, back]) = network(0.05);
         let mut world = World::new(network);
@@ -257,7 +257,7 @@ fn stacks_and_the_simulators_own_tcp_share_a_fair_queue() {
 
 #[cfg(feature = "quic")]
 #[test]
-fn quic_slows_down_for_marks_before_anything_is_lost() {
+fn quic_slows_down_for_marks_without_loss() {
     let mut red = Policy::new(aqm::Kind::Red);
     for (name, value) in [
         ("min", "10"),

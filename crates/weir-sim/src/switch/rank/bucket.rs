@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_beyond_its_bucket_falls_behind_by_what_it_exceeds() {
+    fn a_flow_that_exceeds_its_bucket_falls_behind_by_the_excess() {
         // 8 Mbit/s: a packet is worth a millisecond, the bucket two.
         let mut program = Buckets::new(&[8_000_000, 2000], false);
         let ranks: Vec<_> = (0..4).map(|_| program.enter(Nanos(5_000_000), &packet(1)).0).collect();
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_beyond_a_promise_takes_no_tokens() {
+    fn packets_beyond_the_promised_rate_take_no_tokens() {
         let mut program = Buckets::new(&[8_000_000, 1000], true);
         let ranks: Vec<_> = [0, 0, 500_000, 1_000_000, 1_500_000]
             .iter()

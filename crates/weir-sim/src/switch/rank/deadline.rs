@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_deadline_is_given_once_and_stays() {
+    fn a_deadline_is_assigned_once() {
         let mut program = Earliest { within: 50 };
         let mut packet = Packet::default();
         assert_eq!(program.enter(Nanos(10), &packet), (60, 60));

@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn defaults_are_within_their_ranges_and_names_are_told_apart() {
+    fn defaults_are_in_range_and_names_are_unique() {
         for (n, program) in TABLE.iter().enumerate() {
             assert!(TABLE[..n].iter().all(|other| other.name != program.name), "{}", program.name);
             for setting in program.settings {
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_named_with_what_is_allowed() {
+    fn errors_name_the_unknown_word_and_the_allowed_ones() {
         assert!(read("fifo-plus").unwrap_err().contains("allowed are fifo+, lstf, edf"));
         assert!(read("").is_err());
         assert_eq!(

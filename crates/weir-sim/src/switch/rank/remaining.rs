@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_waited_is_taken_off_down_to_one() {
+    fn waiting_time_is_subtracted_down_to_one() {
         let mut program = Remaining { given: 100 };
         let mut packet = Packet::default();
         assert_eq!(program.enter(Nanos(7), &packet), (100, 100));

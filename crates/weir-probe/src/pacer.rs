@@ -14,17 +14,17 @@ const CATCH_UP: u64 = 8;
 
 /// The scheduled moments of a pace, and how well they were kept.
 #[derive(Debug)]
-pub(crate) struct Beat {
+pub(crate) struct Pacer {
     interval: u64,
     next: u64,
     last: u64,
     pace: Pace,
 }
 
-impl Beat {
+impl Pacer {
     /// `rate` readings per second, or as many as possible without a rate.
-    pub(crate) fn new(rate: Option<u64>, interval: u64) -> Beat {
-        Beat { interval, next: 0, last: 0, pace: Pace { asked: rate, ..Pace::default() } }
+    pub(crate) fn new(rate: Option<u64>, interval: u64) -> Pacer {
+        Pacer { interval, next: 0, last: 0, pace: Pace { asked: rate, ..Pace::default() } }
     }
 
     /// Waits for the next moment, at most for [`NAP`], and returns the time; `None` if the moment
@@ -71,7 +71,7 @@ impl Beat {
     }
 
     /// Records a reading at this time.
-    pub(crate) fn taken(&mut self, time: u64) {
+    pub(crate) fn record_reading(&mut self, time: u64) {
         if self.last != 0 {
             self.pace.gaps.record(time.saturating_sub(self.last));
         }
@@ -80,7 +80,7 @@ impl Beat {
     }
 
     /// Records a failed reading.
-    pub(crate) fn lost(&mut self) {
+    pub(crate) fn record_failure(&mut self) {
         self.pace.missed += u64::from(self.interval > 0);
     }
 
@@ -105,25 +105,25 @@ pub(crate) fn sleep_until(time: u64) {
 
 #[cfg(test)]
 mod tests {
-    use super::Beat;
+    use super::Pacer;
 
     #[test]
-    fn a_little_late_is_made_up_for_and_much_is_missed() {
-        let mut beat = Beat::new(Some(1_000), 1_000_000);
-        beat.next = 10_000_000;
-        beat.step(17_999_999);
-        assert_eq!((beat.next, beat.pace.missed), (11_000_000, 0));
-        beat.step(31_500_000);
-        assert_eq!((beat.next, beat.pace.missed), (32_000_000, 20));
+    fn a_short_delay_is_made_up_for_and_a_long_one_misses_readings() {
+        let mut pacer = Pacer::new(Some(1_000), 1_000_000);
+        pacer.next = 10_000_000;
+        pacer.step(17_999_999);
+        assert_eq!((pacer.next, pacer.pace.missed), (11_000_000, 0));
+        pacer.step(31_500_000);
+        assert_eq!((pacer.next, pacer.pace.missed), (32_000_000, 20));
     }
 
     #[test]
-    fn gaps_are_counted_between_readings_alone() {
-        let mut beat = Beat::new(None, 0);
+    fn gaps_are_counted_only_between_readings() {
+        let mut pacer = Pacer::new(None, 0);
         for time in [5, 12, 29] {
-            beat.taken(time);
+            pacer.record_reading(time);
         }
-        let pace = beat.pace();
+        let pace = pacer.pace();
         assert_eq!((pace.readings, pace.gaps.count(), pace.gaps.longest()), (3, 2, 17));
     }
 }
