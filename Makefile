@@ -1,4 +1,4 @@
-# The entry to everything: `make help` lists the targets, each runs one script or cargo command.
+# The entry point: `make help` lists the targets; each runs one script or cargo command.
 CARGO        ?= cargo
 PREFIX       ?= /usr/local
 FUZZ_SECONDS ?= 60

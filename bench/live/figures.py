@@ -1,4 +1,4 @@
-"""The figures: what is measured on which arm, and what it is held against.
+"""The measurements: what is measured on which arm, and the ideal values.
 
 Each function yields rows; a row is one number with the arm it was measured on, what would be ideal, and the command.
 """
@@ -37,7 +37,7 @@ class Row:
 
 
 def measured(arm: Arm, work: Callable[[Arm], Iterator[Row]]) -> Iterator[Row]:
-    """The rows of one arm; an arm that cannot be measured gives one row that says why."""
+    """The rows of one arm; an arm that cannot be measured gives one row with the reason."""
     try:
         with arm:
             yield from work(arm)
@@ -50,7 +50,7 @@ def measured(arm: Arm, work: Callable[[Arm], Iterator[Row]]) -> Iterator[Row]:
 # -- (a) delay ---------------------------------------------------------------------------------------------------------
 
 # The first packets wait for address resolution, which crosses the link too: one exchange before those that count.
-# The first end is asked by ICMP, which its kernel answers, and then through a program that has to be woken.
+# Round trips use ICMP, which the first end's kernel answers, and then a program that must be woken.
 PING = "{load} ping --to {left}:9000 -4 --count 1 >/dev/null; {load} ping --icmp --to {left}:9000 -4 --count COUNT --interval 0.01 --json --out {out}/icmp.json; {load} ping --to {left}:9000 -4 --count COUNT --interval 0.01 --json --out {out}/program.json"
 ECHO = "{load} echo --bind 0.0.0.0:9000"
 ANSWERS = {"icmp": "ICMP", "program": "echo program"}
@@ -58,7 +58,7 @@ ANSWERS = {"icmp": "ICMP", "program": "echo program"}
 
 def round_trips(arm: Arm, count: int) -> dict[str, dict]:
     found = arm.run(ECHO, PING.replace("COUNT", str(count)))
-    # Inside Mahimahi's shells nobody may open the socket that ICMP takes.
+    # Programs inside Mahimahi's shells cannot open an ICMP socket.
     return {kind: found[kind] for kind in ANSWERS if kind in found}
 
 
@@ -75,7 +75,7 @@ def delay(quick: bool) -> Iterator[Row]:
         def work(arm: Arm) -> Iterator[Row]:
             for kind, answers in round_trips(arm, count).items():
                 rtt = answers["rtt_ns"]
-                # A single late answer of veth is no part of what a link should have: its median is.
+                # Only the median of veth is a part of the ideal, not a single late answer.
                 over = [rtt[k] / 1000 - due_us - base[kind]["p50"] / 1000 for k in ("p50", "p99")]
                 what = f"RTT above {due_us / 1000:.0f} ms + veth, p50 / p99" if due_us else "zero delay adds to veth's RTT, p50 / p99"
                 yield Row("delay", arm.name, f"{ANSWERS[kind]}: {what}", f"{over[0]:+.0f} / {over[1]:+.0f}", "us", "0", arm.command)
@@ -94,7 +94,7 @@ def delay(quick: bool) -> Iterator[Row]:
 
 
 def stream(arm: Arm, pace: str, size: int, seconds: float, extra: str = "") -> dict:
-    """One way from right to left; the sender stays until the receiver has seen the end."""
+    """Traffic from right to left; the sender stays until the receiver has seen the end."""
     recv = f"{{load}} recv --bind 0.0.0.0:9000 --idle 0.7 {extra} --json --out {{out}}/recv.json"
     send = f"{{load}} send --to {{left}}:9000 -4 {pace} --size {size} --seconds {seconds} --json --out {{out}}/send.json; sleep 2.5"
     return arm.run(recv, send)
@@ -124,7 +124,7 @@ def rates(quick: bool) -> Iterator[Row]:
         for arm in (WeirPair(f"bw {rate}bit/s"), WeirBridge(f"bw {rate}bit/s"), Tbf(rate)):
             yield from measured(arm, work)
         trace = mahimahi_trace(rate)
-        # Without a limit its queue is endless, and what waits in it when the sender ends is never received.
+        # Without a limit its queue is unbounded, and its packets are never received after the sender ends.
         queue = "--uplink-queue=droptail --uplink-queue-args=packets=100"
         yield from measured(Mahimahi(f"mm-link {trace} {trace} {queue}"), work)
 
@@ -142,7 +142,7 @@ def mahimahi_trace(rate: int) -> Path:
 
 
 def ceiling(quick: bool) -> Iterator[Row]:
-    """Small packets per second and TCP without a limit."""
+    """Small packets per second, and TCP without a limit."""
     seconds = 2 if quick else 5
 
     def small(arm: Arm) -> Iterator[Row]:

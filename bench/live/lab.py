@@ -1,4 +1,4 @@
-"""Places to measure in: two ends, left and right, with something between them.
+"""Test networks: two ends, left and right, connected through an arm of the comparison.
 
 Each arm is a context manager whose `run(left, right)` starts one shell command on each side and returns when the right one has
 ended; results come back through files. `{left}` in a right command is the left end's IPv4 address. Everything lives in network
@@ -26,18 +26,18 @@ LIMIT = 60  # seconds that one measurement may take
 
 
 class Unavailable(Exception):
-    """This arm cannot be measured here; the text says why."""
+    """This arm cannot be measured here; the text gives the reason."""
 
 
 def sh(command: str) -> None:
-    """Runs a set-up command; its words show only when it fails."""
+    """Runs a set-up command; its output appears only if it fails."""
     done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise RuntimeError(f"{command}: {done.stderr.strip()}")
 
 
 def stop(process: subprocess.Popen) -> None:
-    """Ends a process and what it started."""
+    """Ends a process and its children."""
     for sig in (signal.SIGTERM, signal.SIGKILL):
         if process.poll() is not None:
             return
@@ -82,7 +82,7 @@ class Arm:
         return full
 
     def address(self) -> None:
-        """Gives both ends their addresses; `l0` and `r0` are there already."""
+        """Assigns addresses to both ends; `l0` and `r0` exist already."""
         for space, dev, n in ((self.left, "l0", 1), (self.right, "r0", 2)):
             sh(f"ip -n {space} addr add 10.201.0.{n}/24 dev {dev} && ip -n {space} link set {dev} up")
 
@@ -188,7 +188,7 @@ class WeirBridge(Bridge):
 
 
 class WeirServe(WeirBridge):
-    """`weir serve` on the same bridge: it is changed over its socket."""
+    """`weir serve` on the same bridge, reconfigured over its socket."""
 
     name = "weir serve"
 
@@ -199,7 +199,7 @@ class WeirServe(WeirBridge):
         self.command = "weir serve --bridge l1,r1"
 
     def post(self, connection: http.client.HTTPConnection, script: str) -> int:
-        """Sends commands over a connection of `connect`; gives the status of the answer."""
+        """Sends commands over a connection of `connect` and returns the status of the answer."""
         connection.request("POST", "/v1/commands", json.dumps({"script": script}), {"Content-Type": "application/json"})
         answer = connection.getresponse()
         answer.read()
@@ -213,7 +213,7 @@ class WeirServe(WeirBridge):
 
 
 class WeirPair(Arm):
-    """`weir pair`: Weir makes the namespaces itself, with TAP devices where it can."""
+    """`weir pair`: Weir creates the namespaces, with TAP devices where possible."""
 
     name = "weir pair"
 
@@ -263,7 +263,7 @@ class Mahimahi(Arm):
         server = self.start(["ip", "netns", "exec", self.left, "sh", "-c", left.format(**fill)])
         time.sleep(0.3)
         words = self.shell.split()
-        # mm-link takes options behind its two traces, and would take the command's for its own.
+        # mm-link also parses options after its two traces, and would take those of the command.
         end = ["--"] if words[0] == "mm-link" else []
         inside = [str(ROOT / "scripts" / "mahimahi"), "--here", *words, *end, "sh", "-c", right.format(**fill)]
         client = self.start(["ip", "netns", "exec", self.left, *inside])
