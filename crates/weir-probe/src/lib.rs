@@ -1,12 +1,11 @@
-//! Reads the queues of the Linux kernel: what waits in every queueing discipline of a device,
-//! millions of times a second, or every packet that goes in and out, on a stock kernel and without
-//! a module.
+//! Reads the queues of the Linux kernel: the length of every queueing discipline of a device,
+//! millions of times a second, or every enqueue and dequeue, on a stock kernel and without a module.
 //!
-//! A [`Plan`] says which devices and how often. [`open`] chooses a [`Method`] and gives a
-//! [`Source`]; each of its turns lasts some milliseconds at most and tells a [`Sink`] what was
-//! seen. A source moves the thread that calls it into the namespaces it watches, so it belongs on a
-//! thread of its own. What was seen, and the sinks that keep it, are in [`weir_measure::watch`]. The
-//! types compile on every system; reading is for Linux.
+//! A [`Plan`] selects devices and a rate. [`open`] chooses a [`Method`] and returns a [`Source`].
+//! Each of its turns lasts some milliseconds at most and reports its readings to a [`Sink`]. A
+//! source moves the calling thread into the namespaces that it watches, so it needs its own thread.
+//! The readings, and the sinks that keep them, are in [`weir_measure::watch`]. The types compile on
+//! every system; reading requires Linux.
 
 #[cfg(target_os = "linux")]
 mod catalogue;

@@ -1,31 +1,32 @@
-//! How queues are read: the methods, what can be asked of them, and what all have in common.
+//! The methods of reading queues, their plan, and their common interface.
 
 use crate::error::ProbeError;
 use crate::target::Target;
 use weir_measure::watch::{Method, Pace, Sink};
 
-/// What to read, and how often.
+/// The queues to read, and the rate.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The devices.
     pub targets: Vec<Target>,
-    /// How; `None` chooses by rate and rights.
+    /// The method; `None` chooses by rate and privileges.
     pub method: Option<Method>,
-    /// Readings per second; `None` as many as the method gives.
+    /// Readings per second; `None` for as many as the method allows.
     pub rate: Option<u64>,
-    /// Whether to read what hangs below the roots.
+    /// Whether to read the children of the roots.
     pub children: bool,
     /// Whether to read the bands of `pfifo_fast`.
     pub bands: bool,
 }
 
 impl Plan {
-    /// The highest rate that can be asked for, per second: one reading takes longer than the time
-    /// to the next.
+    /// The highest valid rate, per second: above it one reading takes longer than the interval.
     pub const MAX_RATE: u64 = 50_000_000;
 
+    /// Checks the plan.
+    ///
     /// # Errors
-    /// [`ProbeError::Plan`] for no target and for a rate of zero or beyond [`Plan::MAX_RATE`].
+    /// [`ProbeError::Plan`] for no target and for a rate of zero or above [`Plan::MAX_RATE`].
     pub fn check(&self) -> Result<(), ProbeError> {
         if self.targets.is_empty() {
             return Err(ProbeError::Plan("no device to watch".into()));
@@ -42,36 +43,35 @@ impl Plan {
         }
     }
 
-    /// Time between two readings in ns, 0 without a rate.
+    /// Time between two readings in ns; 0 without a rate.
     #[must_use]
     pub fn interval(&self) -> u64 {
         self.rate.map_or(0, |rate| 1_000_000_000 / rate.max(1))
     }
 }
 
-/// Something that reads queues.
+/// A reader of queues.
 pub trait Source {
-    /// How it reads.
+    /// Its method.
     fn method(&self) -> Method;
 
-    /// Reads for some milliseconds at most, or waits for the next moment of its pace, and tells the
-    /// sink.
+    /// Reads for some milliseconds at most, or waits for the next moment of its pace, and reports
+    /// to the sink.
     ///
     /// # Errors
-    /// What makes going on impossible. A device that is gone is no error but a remark.
+    /// The source cannot continue. A vanished device is not an error but a remark.
     fn turn(&mut self, sink: &mut dyn Sink) -> Result<(), ProbeError>;
 
-    /// Ends the reading: hands over what is left and says what the reader of the results must know.
-    /// There is no turn after it.
+    /// Ends the recording: delivers the remaining readings and remarks. No turn may follow.
     ///
     /// # Errors
-    /// As for a turn. What was handed over before stays right.
+    /// As for a turn. Data that was delivered before stays valid.
     fn finish(&mut self, sink: &mut dyn Sink) -> Result<(), ProbeError> {
         let _ = sink;
         Ok(())
     }
 
-    /// How often it has read so far.
+    /// The statistics of the pace so far.
     fn pace(&self) -> Pace;
 }
 
@@ -79,6 +79,6 @@ pub trait Source {
 pub struct Opened {
     /// The source.
     pub source: Box<dyn Source>,
-    /// What the user must know: why a slower method was chosen.
+    /// Remarks for the user, such as why a slower method was chosen.
     pub remarks: Vec<String>,
 }

@@ -1,8 +1,8 @@
-//! What goes over the wire: requests, replies, and the views of what is configured and counted.
+//! The wire types of the API: requests, replies, and views of the configuration and its counters.
 //!
 //! Every type is JSON, described in the OpenAPI document that the daemon serves. Requests refuse
-//! fields they do not know; readers of replies should not, for fields are added over time. Times
-//! are nanoseconds, rates bit/s, lengths network-layer bytes.
+//! unknown fields; readers of replies should accept them, because later versions add fields. Times
+//! are in nanoseconds, rates in bit/s, lengths in network-layer bytes.
 
 mod counters;
 mod view;
@@ -26,112 +26,112 @@ pub(crate) use view::{
     configuration, lengths, netconfigs, pipes, queues, rules, scheds, table_page, tables,
 };
 
-/// Commands to carry out: all of them, or none.
+/// Commands to execute: all of them, or none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CommandRequest {
-    /// The commands, one a line, in the language of `ipfw` and `dnctl`.
+    /// The commands, one per line, in the language of `ipfw` and `dnctl`.
     #[schema(example = "pipe 1 config bw 4Mbit/s delay 20ms\nadd 100 pipe 1 ip from any to any")]
     pub script: String,
-    /// What the script is called in messages, such as the name of its file.
+    /// The name of the script in messages, such as its file name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The content of the files that the commands name (profiles, traces, schedules, jitter
+    /// The contents of the files that the commands name (profiles, traces, schedules, jitter
     /// tables), by those names. The daemon reads no other file.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub files: BTreeMap<String, String>,
-    /// Only check: nothing is changed.
+    /// Only check the commands; change nothing.
     #[serde(default)]
     pub check_only: bool,
 }
 
-/// What became of a request's commands.
+/// The result of a request's commands.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct CommandReply {
-    /// Whether the commands were carried out. What is applied is on disk.
+    /// Whether the commands were executed. An applied change is on disk.
     pub applied: bool,
-    /// The configuration's number: it grows by one or more with every change that was applied.
+    /// The revision of the configuration. It grows by at least one with every applied change.
     pub revision: u64,
-    /// One for each command, in order; of a refused script, those before the one that was refused.
+    /// One outcome per command, in order. For a refused script, the outcomes of the commands before
+    /// the refused one.
     pub outcomes: Vec<CommandOutcome>,
-    /// Errors, warnings and notes about the text.
+    /// Errors, warnings and notes about the script.
     pub diagnostics: Vec<DiagnosticView>,
-    /// What else the user should know, such as an interface that is not there now.
+    /// Other information for the user, such as a missing interface.
     pub notices: Vec<String>,
 }
 
-/// What one command did.
+/// The outcome of one command.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct CommandOutcome {
-    /// Its line, from 1.
+    /// The line of the command, counted from 1.
     pub line: usize,
     /// The command in canonical form.
     pub command: String,
-    /// What came of it.
+    /// The kind of outcome.
     pub result: OutcomeKind,
-    /// The number that a new rule got.
+    /// The number that was assigned to a new rule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<u16>,
-    /// What a command answers that asks for something: `show`, `list`, `table … list`, and the
-    /// like.
+    /// The answer to a query: `show`, `list`, `table … list`, and the like.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub answer: Option<Answer>,
-    /// What it does not do although it seems to.
+    /// Warnings about effects that the command appears to have but does not.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }
 
-/// What came of a command.
+/// The kinds of outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OutcomeKind {
-    /// The configuration is another one.
+    /// The configuration changed.
     Changed,
-    /// Counters of rules are zero again.
+    /// Rule counters were reset to zero.
     Zeroed,
-    /// Accepted, and nothing was to do.
+    /// The command was accepted but had no effect.
     Nothing,
-    /// It asked for something, and changed nothing.
+    /// The command was a query and changed nothing.
     Query,
 }
 
-/// An error, warning or note about a text.
+/// An error, warning or note about a script.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DiagnosticView {
-    /// How bad it is.
+    /// The severity.
     pub severity: SeverityView,
-    /// Its stable name.
+    /// The stable name of the diagnostic.
     #[schema(example = "unknown-keyword")]
     pub code: String,
-    /// What is wrong, in one sentence.
+    /// The problem, in one sentence.
     pub message: String,
-    /// Name of the file, if it is about one.
+    /// Name of the file that the diagnostic is about, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    /// Line, from 1.
+    /// The line, counted from 1.
     pub line: usize,
-    /// The line.
+    /// The text of the line.
     pub text: String,
-    /// Where in the line it begins, in bytes.
+    /// Start of the marked part within the line, in bytes.
     pub start: usize,
-    /// Where it ends.
+    /// End of the marked part, in bytes.
     pub end: usize,
-    /// What stands there, or belongs there.
+    /// A label for the marked part: what it is, or what is expected there.
     pub label: String,
-    /// What is allowed and what to do.
+    /// What is allowed, and what to do.
     pub help: Vec<String>,
 }
 
-/// How bad a diagnostic is.
+/// The severity of a diagnostic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SeverityView {
-    /// The text is refused.
+    /// The script is refused.
     Error,
-    /// Accepted, but something will not do what it seems to say.
+    /// The script is accepted, but a part of it does not have its apparent effect.
     Warning,
-    /// Worth knowing.
+    /// Additional information.
     Note,
 }
 
@@ -157,29 +157,29 @@ impl From<&Diagnostic> for DiagnosticView {
     }
 }
 
-/// Why a request was not served.
+/// The reason why a request was refused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Problem {
-    /// What is wrong and what to do.
+    /// The problem, and what to do about it.
     pub error: String,
 }
 
-/// How the daemon is.
+/// The state of the daemon.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Health {
     /// `ok`, or `degraded` when a bridge lacks an interface.
     pub status: HealthStatus,
     /// Version of the daemon.
     pub version: String,
-    /// The configuration's number.
+    /// The revision of the configuration.
     pub revision: u64,
-    /// How long it has run, ns.
+    /// Time since the daemon started, in ns.
     pub uptime_ns: u64,
-    /// What it forwards between.
+    /// The bridges of the daemon.
     pub bridges: Vec<BridgeView>,
 }
 
-/// How the daemon is, in a word.
+/// The state of the daemon in one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum HealthStatus {
@@ -189,38 +189,38 @@ pub enum HealthStatus {
     Degraded,
 }
 
-/// A part of a long list.
+/// Selects a page of a long list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct Page {
-    /// How many to leave out at the beginning.
+    /// The number of entries to skip at the beginning.
     #[serde(default)]
     #[param(maximum = 2_147_483_647)]
     pub offset: u32,
-    /// Most to return, 1 to 10,000; 100 unless given.
+    /// The maximum number of entries to return, 1 to 10,000; the default is 100.
     #[serde(default)]
     #[param(minimum = 1, maximum = 10_000)]
     pub limit: Option<u32>,
 }
 
-/// A part of a list that changes while it is read.
+/// Selects a page of a list that may change between requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct Cursor {
-    /// What the part before said is next; without it, the list begins.
+    /// The continuation that the previous page returned; absent for the first page.
     #[serde(default)]
     #[param(minimum = 0, maximum = 9_223_372_036_854_775_807_u64)]
     pub after: Option<u64>,
-    /// Most to return, 1 to 10,000; 100 unless given.
+    /// The maximum number of entries to return, 1 to 10,000; the default is 100.
     #[serde(default)]
     #[param(minimum = 1, maximum = 10_000)]
     pub limit: Option<u32>,
 }
 
 impl Cursor {
-    /// The same in numbers; `None` when there are none such.
+    /// The continuation and the maximum number of entries; `None` if they are out of range.
     pub(crate) fn span(self) -> Option<(Option<u64>, usize)> {
         let limit = self.limit.unwrap_or(DEFAULT_PAGE);
         let known = self.after.is_none_or(|after| i64::try_from(after).is_ok());
@@ -229,7 +229,7 @@ impl Cursor {
 }
 
 impl Page {
-    /// The first one wanted, and how many; `None` when there are none such.
+    /// The first entry and the maximum number of entries; `None` if they are out of range.
     pub(crate) fn span(self) -> Option<(usize, usize)> {
         let limit = self.limit.unwrap_or(DEFAULT_PAGE);
         (i32::try_from(self.offset).is_ok() && (1..=MAX_PAGE).contains(&limit))
@@ -237,22 +237,22 @@ impl Page {
     }
 }
 
-/// What `GET /v1/events` is asked for.
+/// The parameters of `GET /v1/events`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct EventQuery {
-    /// Milliseconds between two samples, 50 to 60,000; 1000 unless given.
+    /// Milliseconds between two samples, 50 to 60,000; the default is 1000.
     #[serde(default)]
     #[param(minimum = 50, maximum = 60_000)]
     pub period: Option<u32>,
-    /// End after this many samples, 1 or more; without it the stream lasts.
+    /// The number of samples after which the stream ends, at least 1; unlimited by default.
     #[serde(default)]
     #[param(minimum = 1, maximum = 2_147_483_647)]
     pub count: Option<u32>,
 }
 
-/// Entries on a page unless more or fewer are asked for.
+/// Default number of entries on a page.
 const DEFAULT_PAGE: u32 = 100;
-/// Most entries on a page.
+/// Maximum number of entries on a page.
 const MAX_PAGE: u32 = 10_000;

@@ -1,5 +1,4 @@
-//! What is configured, as it goes over the wire: each object as the words that make it, with its
-//! counters beside them.
+//! Wire views of the configuration: each object as the command that creates it, with its counters.
 
 use std::collections::BTreeMap;
 
@@ -17,16 +16,16 @@ use super::LaneView;
 use super::counters::{LengthsView, LinkSample, QueueCounters, RuleCounters};
 use crate::plane::{Lengths, Snapshot};
 
-/// The configuration as a whole.
+/// The whole configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ConfigurationView {
-    /// Its number.
+    /// The revision of the configuration.
     pub revision: u64,
-    /// The commands that make it, in canonical form.
+    /// The commands that create the configuration, in canonical form.
     pub script: String,
-    /// Whether a packet that comes out of a pipe passes without meeting further rules.
+    /// Whether a packet that leaves a pipe passes without meeting further rules.
     pub one_pass: bool,
-    /// Sets of rules that are on.
+    /// The enabled sets of rules.
     pub enabled_sets: Vec<u8>,
     /// Numbers of the pipes.
     pub pipes: Vec<u16>,
@@ -34,38 +33,38 @@ pub struct ConfigurationView {
     pub scheds: Vec<u16>,
     /// Numbers of the queues.
     pub queues: Vec<u16>,
-    /// How many rules there are, without the default rule.
+    /// Number of rules, without the default rule.
     pub rules: u64,
     /// Names of the tables.
     pub tables: Vec<String>,
-    /// How many links `netconfig` has made.
+    /// Number of links that `netconfig` created.
     pub netconfigs: u64,
 }
 
 /// A pipe.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PipeView {
-    /// Its number.
+    /// The number of the pipe.
     pub number: u16,
-    /// Its specification in canonical form.
+    /// The link specification in canonical form.
     pub spec: String,
-    /// Rate, bit/s; none when unlimited. Of a rate trace the mean.
+    /// Rate in bit/s; none if unlimited. For a rate trace, the mean.
     pub rate_bps: Option<u64>,
-    /// Delay, ns.
+    /// Delay in ns.
     pub delay_ns: u64,
-    /// The AQM of its queue; none for drop tail.
+    /// The AQM of the pipe's queue; none for drop tail.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub aqm: Option<AqmView>,
-    /// What it has counted.
+    /// The counters of the pipe.
     pub state: LinkSample,
 }
 
 /// An AQM.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AqmView {
-    /// The algorithm.
+    /// The name of the algorithm.
     pub algorithm: String,
-    /// Its settings, all of them, as they are written.
+    /// All settings of the algorithm, as strings in the command language.
     pub settings: BTreeMap<String, String>,
 }
 
@@ -79,119 +78,119 @@ impl From<&Policy> for AqmView {
 /// A scheduler.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SchedView {
-    /// Its number.
+    /// The number of the scheduler.
     pub number: u16,
-    /// The command that makes it, in canonical form.
+    /// The command that creates the scheduler, in canonical form.
     pub command: String,
-    /// The algorithm.
+    /// The name of the algorithm.
     pub algorithm: String,
-    /// The algorithm's own settings, all of them, as they are written.
+    /// All settings of the algorithm itself, as strings in the command language.
     #[serde(default)]
     pub settings: BTreeMap<String, String>,
-    /// The scheduler that it is a flow of; none when it has a link.
+    /// The scheduler of which this one is a flow; none if it has a link.
     #[serde(default)]
     pub parent: Option<u16>,
-    /// Rate, bit/s; none when unlimited. Of a rate trace the mean.
+    /// Rate in bit/s; none if unlimited. For a rate trace, the mean.
     pub rate_bps: Option<u64>,
-    /// Delay, ns.
+    /// Delay in ns.
     pub delay_ns: u64,
-    /// What it has counted; nothing when it has a parent, whose link counts.
+    /// The counters of the scheduler; empty if it has a parent, because the parent's link counts.
     pub state: LinkSample,
 }
 
 /// A queue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct QueueView {
-    /// Its number.
+    /// The number of the queue.
     pub number: u16,
-    /// The command that makes it, in canonical form.
+    /// The command that creates the queue, in canonical form.
     pub command: String,
     /// The scheduler that it feeds.
     pub scheduler: u16,
     /// Its weight.
     pub weight: u32,
-    /// Its AQM; none for drop tail.
+    /// The AQM of the queue; none for drop tail.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub aqm: Option<AqmView>,
-    /// What it has counted.
+    /// The counters of the queue.
     pub state: QueueCounters,
 }
 
 /// A rule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RuleView {
-    /// Its identity, which no other rule of this configuration ever gets.
+    /// The identity of the rule, which no other rule of this configuration ever has.
     pub id: u32,
-    /// Its number; several rules may have it.
+    /// The number of the rule; several rules may share it.
     pub number: u16,
     /// Its set.
     pub set: u8,
-    /// Whether its set is on.
+    /// Whether its set is enabled.
     pub enabled: bool,
-    /// What becomes of a packet that matches, in a word.
+    /// The action for a matching packet, in one word.
     pub action: String,
-    /// The command that makes it, in canonical form.
+    /// The command that creates the rule, in canonical form.
     pub command: String,
-    /// What it has counted.
+    /// The counters of the rule.
     pub counters: RuleCounters,
 }
 
 /// A table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TableView {
-    /// Its name.
+    /// The name of the table.
     pub name: String,
-    /// What its keys are: `addr`, `iface`, `number` or `flow`.
+    /// The type of the keys: `addr`, `iface`, `number` or `flow`.
     pub kind: String,
-    /// How many entries it has.
+    /// Number of entries.
     pub entries: u64,
-    /// Most entries it may have.
+    /// Maximum number of entries, if limited.
     pub limit: Option<u32>,
-    /// Whether it refuses changes.
+    /// Whether the table refuses changes.
     pub locked: bool,
 }
 
-/// A part of a table.
+/// A page of a table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TablePage {
     /// The table.
     pub table: TableView,
-    /// The part that was asked for, in the order of keys.
+    /// The requested entries, in the order of keys.
     pub entries: Vec<TableEntryView>,
 }
 
 /// An entry of a table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TableEntryView {
-    /// The key as it is written.
+    /// The key in the notation of the command language.
     pub key: String,
     /// The value.
     pub value: u32,
 }
 
-/// A link made by `netconfig`.
+/// A link that `netconfig` created.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct NetConfigView {
-    /// Its place, from which its pipes and its rule have their numbers.
+    /// The slot of the link, which determines the numbers of its pipes and rules.
     pub slot: u16,
-    /// The command that makes it, in canonical form.
+    /// The command that creates the link, in canonical form.
     pub command: String,
-    /// When it deletes itself, seconds since 1970.
+    /// The time at which the link expires, in seconds since 1970.
     pub deadline_s: Option<u64>,
 }
 
-/// Two interfaces that the daemon forwards between.
+/// Two interfaces between which the daemon forwards.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct BridgeView {
     /// The interfaces.
     pub interfaces: [String; 2],
-    /// The network namespace they are in; none for the daemon's own.
+    /// The network namespace of the interfaces; none for the daemon's own.
     pub netns: Option<String>,
-    /// Which of them are there now.
+    /// For each interface, whether it is currently attached.
     pub attached: [bool; 2],
-    /// How often an interface has vanished.
+    /// How often an interface vanished.
     pub vanished: u64,
-    /// Both ways, left to right first.
+    /// The lanes of both directions, left to right first.
     pub lanes: Vec<LaneView>,
 }
 
@@ -278,7 +277,7 @@ pub(crate) fn rules(rules: &Ruleset, snapshot: &Snapshot) -> Vec<RuleView> {
             counters: snapshot.rules.get(&entry.id).copied().unwrap_or_default(),
         });
     }
-    // Always there, and not among the configured ones.
+    // The default rule always exists and is not part of the configured rules.
     views.push(RuleView {
         id: DEFAULT_RULE_ID,
         number: DEFAULT_RULE,
@@ -295,7 +294,7 @@ pub(crate) fn tables(rules: &Ruleset) -> Vec<TableView> {
     rules.tables.iter().map(|(name, table)| table_view(name, table)).collect()
 }
 
-/// A part of the table `name`; `None` when there is no such table.
+/// A page of the table `name`; `None` if there is no such table.
 pub(crate) fn table_page(
     rules: &Ruleset,
     name: &str,

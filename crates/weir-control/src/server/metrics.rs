@@ -1,4 +1,4 @@
-//! The counters as OpenMetrics text, made anew for each scrape.
+//! The counters as OpenMetrics text, generated for each scrape.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -17,7 +17,7 @@ type Labels = Vec<(&'static str, String)>;
 type Counters = Family<Labels, Counter>;
 type Gauges = Family<Labels, Gauge<f64, AtomicU64>>;
 
-/// What the text is.
+/// The media type of the text.
 pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 pub(super) fn render(state: &State) -> String {
@@ -30,7 +30,7 @@ pub(super) fn render(state: &State) -> String {
     lanes(&mut registry, &snapshot.lanes);
     bridges(&mut registry, state);
     let mut text = String::new();
-    // Writing to a string does not fail.
+    // Writing to a string cannot fail.
     let _ = encode(&mut text, &registry);
     text
 }
@@ -54,14 +54,17 @@ fn daemon(registry: &mut Registry, state: &State) {
     one(
         registry,
         "configuration_revision",
-        "Number of the configuration in force",
+        "Revision of the configuration in force",
         state.owner.current().revision as f64,
     );
     let uptime = Gauges::default();
     uptime.get_or_create(&Vec::new()).set(state.uptime().as_secs_f64());
     registry.register_with_unit("uptime", "Time since the daemon started", Unit::Seconds, uptime);
-    let requests =
-        counters(registry, "requests", "Requests answered, by whose fault it was when they failed");
+    let requests = counters(
+        registry,
+        "requests",
+        "Answered requests by outcome: served, refused (client error), failed (server error)",
+    );
     let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     let tally = &state.tally;
     for (outcome, counter) in
@@ -70,15 +73,11 @@ fn daemon(registry: &mut Registry, state: &State) {
         requests.get_or_create(&vec![("outcome", outcome.to_owned())]).inc_by(load(counter));
     }
     for (name, help, counter) in [
-        (
-            "events_skipped",
-            "Samples that slow readers of the event stream did not get",
-            &tally.skipped,
-        ),
-        ("clients_stalled", "Clients dropped because they took no data", &tally.stalled),
+        ("events_skipped", "Samples that slow readers of the event stream missed", &tally.skipped),
+        ("clients_stalled", "Clients disconnected because they accepted no data", &tally.stalled),
         (
             "clients_refused",
-            "Connections of those who may not control the daemon",
+            "Connections from users without permission",
             &tally.refused_connections,
         ),
     ] {
@@ -138,7 +137,7 @@ fn rules(registry: &mut Registry, state: &State, snapshot: &Snapshot) {
 }
 
 fn lanes(registry: &mut Registry, lanes: &[LaneView]) {
-    let families = LinkFamilies::new(registry, "lane", "of one way over a bridge");
+    let families = LinkFamilies::new(registry, "lane", "of one direction of a bridge");
     let kernel = counters(
         registry,
         "lane_kernel_drops",

@@ -1,17 +1,17 @@
-//! How long after each other readings were taken: exact to 1 ns below 8 us, to 1 us below 8 ms, to
-//! 1 ms below 8 s.
+//! A histogram of the gaps between readings: exact to 1 ns below 8 us, to 1 us below 8 ms, and to 1
+//! ms below 8 s.
 
 use alloc::vec;
 use alloc::vec::Vec;
-/// Places of each part.
+/// Number of bins in each part.
 const PLACES: usize = 8192;
-/// A place of each part is this power of two of ns wide.
+/// The width of a bin in each part is this power of two, in ns.
 const PARTS: [u32; 3] = [0, 10, 20];
 
 /// A histogram of gaps between readings, in ns.
 #[derive(Clone, Debug)]
 pub struct Gaps {
-    /// The parts one after the other.
+    /// The bins of all parts, one part after the other.
     counts: Vec<u64>,
     count: u64,
     longest: u64,
@@ -24,14 +24,15 @@ impl Default for Gaps {
 }
 
 impl Gaps {
-    /// How many counts there are.
+    /// Total number of bins.
     pub const LENGTH: usize = PLACES * PARTS.len();
 
-    /// From counts that were kept elsewhere: of gaps of 0 to 8191 ns, then of 0 to 8191 times 2^10
-    /// ns, then of 0 to 8191 times 2^20 ns; the last place is for all longer ones.
+    /// Creates a histogram from counts that were kept elsewhere: of gaps of 0 to 8191 ns, then of 0
+    /// to 8191 times 2^10 ns, then of 0 to 8191 times 2^20 ns; the last bin also counts all longer
+    /// gaps.
     ///
     /// # Panics
-    /// When there are not [`Gaps::LENGTH`] counts.
+    /// The number of counts is not [`Gaps::LENGTH`].
     #[must_use]
     pub fn from_counts(counts: Vec<u64>, longest: u64) -> Gaps {
         assert_eq!(counts.len(), Gaps::LENGTH, "counts of another histogram");
@@ -39,7 +40,7 @@ impl Gaps {
         Gaps { counts, count, longest }
     }
 
-    /// Counts one gap.
+    /// Counts one gap, in ns.
     pub fn record(&mut self, gap: u64) {
         let part =
             PARTS.iter().position(|shift| gap >> shift < PLACES as u64).unwrap_or(PARTS.len() - 1);
@@ -49,19 +50,19 @@ impl Gaps {
         self.longest = self.longest.max(gap);
     }
 
-    /// How many gaps were counted.
+    /// Number of gaps.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// The longest, in ns.
+    /// The longest gap, in ns.
     #[must_use]
     pub fn longest(&self) -> u64 {
         self.longest
     }
 
-    /// The gap that a fraction `q` (0 to 1) of all does not exceed, in ns; 0 without gaps.
+    /// The gap, in ns, that a fraction `q` (0 to 1) of all gaps does not exceed; 0 without gaps.
     #[must_use]
     pub fn quantile(&self, q: f64) -> u64 {
         if self.count == 0 {
@@ -73,7 +74,7 @@ impl Gaps {
             seen += n;
             if seen > rank {
                 let shift = PARTS[place / PLACES];
-                // The middle of what the place stands for.
+                // The middle of the bin.
                 let value = ((place % PLACES) as u64) << shift | (1 << shift) >> 1;
                 return value.min(self.longest);
             }

@@ -1,11 +1,12 @@
-//! What is seen: queues, runs of readings, events, counters; and the [`Sink`] that takes them in.
+//! The data model of readings: queues, runs of readings, events, counters, and the [`Sink`] that
+//! accepts them.
 
 use alloc::format;
 use alloc::string::String;
 use serde::Serialize;
 
-/// Number of a queue within one recording, in the order of appearance. A queue that comes back has
-/// a new one.
+/// Number of a queue within one recording, in the order of appearance. A queue that reappears gets
+/// a new number.
 pub type QueueId = u32;
 
 /// A traffic control handle, `major:minor`.
@@ -13,12 +14,12 @@ pub type QueueId = u32;
 pub struct Handle(pub u32);
 
 impl Handle {
-    /// What a root hangs below.
+    /// The parent of a root discipline.
     pub const ROOT: Handle = Handle(u32::MAX);
 }
 
-/// As `tc` writes it: hexadecimal, `8001:`, `1:2a`, `root`; and `none` for the zero that the
-/// kernel's default disciplines have.
+/// Formats like `tc`: hexadecimal, `8001:`, `1:2a`, `root`; and `none` for the zero handle of the
+/// kernel's default disciplines.
 impl core::fmt::Display for Handle {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match (self.0 >> 16, self.0 & 0xffff) {
@@ -40,17 +41,17 @@ impl Serialize for Handle {
 /// itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Queue {
-    /// The device that it belongs to.
+    /// Name of its device.
     pub device: String,
-    /// Where the device is, as it was asked for; `None` in the caller's own namespace.
+    /// Network namespace of the device in the user's notation; `None` for the caller's own.
     pub netns: Option<String>,
-    /// The discipline: `tbf`, `htb`; `band` for a band.
+    /// The discipline, such as `tbf` or `htb`; `band` for a band.
     pub kind: String,
-    /// Its handle; [`none`](Handle) for those that `tc` does not show.
+    /// Its handle; [`none`](Handle) for disciplines that `tc` does not show.
     pub handle: Handle,
-    /// The class that it hangs below.
+    /// Its parent class.
     pub parent: Handle,
-    /// Which of the three bands of a `pfifo_fast`, 0 is served first.
+    /// The band of a `pfifo_fast`; band 0 is served first.
     pub band: Option<u8>,
     /// Whether the device hands its packets to it.
     pub root: bool,
@@ -71,62 +72,60 @@ impl Queue {
     }
 }
 
-/// Readings of one queue that were equal and followed each other. Times are `CLOCK_MONOTONIC`, in
-/// ns.
+/// Consecutive equal readings of one queue. Times are `CLOCK_MONOTONIC`, in ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// Which queue.
+    /// The queue.
     pub queue: QueueId,
-    /// When the first of them was taken.
+    /// Time of the first reading.
     pub first: u64,
-    /// When the last was.
+    /// Time of the last reading.
     pub last: u64,
-    /// How many there are, at least 1.
+    /// Number of readings, at least 1.
     pub count: u32,
-    /// Packets that waited.
+    /// Waiting packets.
     pub qlen: u32,
-    /// Bytes that waited; 0 for bands, which are not counted in bytes.
+    /// Waiting bytes; 0 for bands, which are not counted in bytes.
     pub backlog: u32,
 }
 
-/// What happened to a queue.
+/// The kinds of event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EventKind {
-    /// A packet was put in.
+    /// A packet was enqueued.
     Enqueue,
-    /// Packets, or none, were taken out.
+    /// A dequeue, of any number of packets including none.
     Dequeue,
 }
 
-/// One packet put into or taken out of a root discipline.
+/// One enqueue or dequeue of a root discipline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// Which queue.
+    /// The queue.
     pub queue: QueueId,
-    /// When, `CLOCK_MONOTONIC` in ns.
+    /// Time of the event, `CLOCK_MONOTONIC` in ns.
     pub time: u64,
-    /// What happened.
+    /// The kind of event.
     pub kind: EventKind,
-    /// Packets that came or went: a driver may take several at once, and 0 when there was none to
-    /// take.
+    /// Packets of the event: a driver may dequeue several at once, and 0 if none was waiting.
     pub packets: u32,
-    /// Their bytes.
+    /// Bytes of these packets.
     pub bytes: u32,
-    /// Packets that waited afterwards.
+    /// Waiting packets after the event.
     pub qlen: u32,
-    /// Bytes that waited afterwards.
+    /// Waiting bytes after the event.
     pub backlog: u32,
-    /// The discipline's count of drops then.
+    /// The discipline's drop counter after the event.
     pub drops: u32,
-    /// The processor on which it happened.
+    /// The processor of the event.
     pub cpu: u32,
-    /// Whether the length does not follow from the event before: something happened in between that
-    /// was not recorded.
+    /// Whether the length does not follow from the previous event, because an unrecorded change
+    /// happened in between.
     pub after_gap: bool,
 }
 
-/// A queue's counters since it was made, as `tc -s` shows them.
+/// A queue's counters since its creation, as `tc -s` shows them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counters {
     /// Packets sent.
@@ -135,46 +134,46 @@ pub struct Counters {
     pub bytes: u64,
     /// Packets dropped.
     pub drops: u64,
-    /// Packets put back because the device was busy.
+    /// Packets that were requeued because the device was busy.
     pub requeues: u64,
-    /// Times that a limit held something back.
+    /// How often a limit delayed a packet.
     pub overlimits: u64,
 }
 
-/// A device's transmission queue: what dynamic queue limits (DQL) let into its ring.
+/// A device's transmission queue under dynamic queue limits (DQL).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Transmission {
-    /// The device.
+    /// Name of the device.
     pub device: String,
-    /// Where it is, as for a [`Queue`].
+    /// Network namespace of the device, as for a [`Queue`].
     pub netns: Option<String>,
     /// Number of its transmission queue.
     pub queue: u32,
-    /// Bytes that may be in the ring.
+    /// Maximum number of bytes in the ring.
     pub limit: u64,
-    /// Bytes that are.
+    /// Bytes in the ring.
     pub inflight: u64,
 }
 
-/// Takes in what a [`Source`](crate::Source) sees, in the order of time for each queue.
+/// Accepts the readings of a [`Source`](crate::Source), in the order of time for each queue.
 pub trait Sink {
-    /// A queue is there now: at the start, or since `time`.
+    /// A queue exists: at the start, or since `time`.
     fn appeared(&mut self, time: u64, id: QueueId, queue: &Queue);
-    /// A queue is there no longer.
+    /// A queue has vanished.
     fn vanished(&mut self, time: u64, id: QueueId);
-    /// Readings.
+    /// Delivers readings.
     fn runs(&mut self, runs: &[Run]);
-    /// Events.
+    /// Delivers events.
     fn events(&mut self, events: &[Event]) {
         let _ = events;
     }
-    /// A queue's counters at a moment.
+    /// Delivers a queue's counters at a moment.
     fn counters(&mut self, time: u64, id: QueueId, counters: &Counters);
-    /// Transmission queues at a moment.
+    /// Delivers the state of transmission queues at a moment.
     fn transmission(&mut self, time: u64, queues: &[Transmission]) {
         let _ = (time, queues);
     }
-    /// Something that the reader of the results must know.
+    /// Delivers a remark for the reader of the results.
     fn remark(&mut self, time: u64, text: &str);
 }
 

@@ -1,4 +1,4 @@
-//! How queues were read: the method, and how often against what was asked.
+//! The method of reading queues, and the number of readings compared with the requested rate.
 
 use alloc::format;
 use alloc::string::String;
@@ -8,21 +8,21 @@ use serde::Serialize;
 
 use super::gaps::Gaps;
 
-/// A way to read queues.
+/// A method of reading queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Method {
-    /// A loop inside the kernel, flat out or at a busy pace: takes a processor.
+    /// A loop inside the kernel, flat out or paced by spinning: takes a processor.
     Loop,
     /// One reading inside the kernel at each tick of a timer: cheap, up to 10,000 a second.
     Timer,
-    /// A record of every packet put in and taken out.
+    /// A record of every enqueue and dequeue.
     Events,
-    /// Questions over a netlink socket, as `tc` asks them: no rights needed.
+    /// Queries over a netlink socket, as `tc` sends them: no privileges needed.
     Netlink,
-    /// The program `tc` once for each reading: the baseline of the publication.
+    /// The program `tc` once per reading: the baseline of the publication.
     Tc,
-    /// Questions to Weir's own daemon about its queues; not for the kernel's.
+    /// Queries to Weir's own daemon about its queues; not for the kernel's queues.
     Daemon,
 }
 
@@ -31,7 +31,7 @@ impl Method {
     pub const ALL: [Method; 5] =
         [Method::Loop, Method::Timer, Method::Events, Method::Netlink, Method::Tc];
 
-    /// What it is called.
+    /// The name of the method.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -56,16 +56,15 @@ impl FromStr for Method {
     }
 }
 
-/// How often was read, against what was asked.
+/// The number of readings, compared with the requested rate.
 #[derive(Clone, Debug, Default)]
 pub struct Pace {
-    /// Readings per second that were asked for.
+    /// Requested readings per second.
     pub asked: Option<u64>,
-    /// Readings taken, each of all queues; of the method `events`, the events.
+    /// Readings taken, each of all queues; for the method `events`, the number of events.
     pub readings: u64,
-    /// Moments of the asked pace that passed without a reading.
+    /// Scheduled moments that passed without a reading.
     pub missed: u64,
-    /// Time between each reading and the one before, where both were of the same namespace; or
-    /// between an event and the one before.
+    /// Time between consecutive readings of the same namespace, or between consecutive events.
     pub gaps: Gaps,
 }
