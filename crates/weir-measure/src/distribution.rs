@@ -1,4 +1,4 @@
-//! A distribution as plain data: what any histogram has counted, to be merged, shown and stored.
+//! A distribution as plain data: the content of any histogram, to be merged, shown and stored.
 
 use alloc::vec::Vec;
 
@@ -6,16 +6,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::histogram::{Bin, Histogram};
 
-/// What values were counted, and how often.
+/// Counts of values by bins.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Distribution {
-    /// How many.
+    /// Number of values.
     pub count: u64,
-    /// Their exact sum.
+    /// The exact sum of the values.
     pub sum: u128,
-    /// The exact least; 0 without values.
+    /// The exact least value; 0 without values.
     pub min: u64,
-    /// The exact greatest; 0 without values.
+    /// The exact greatest value; 0 without values.
     pub max: u64,
     /// The filled bins, ascending.
     pub bins: Vec<Bin>,
@@ -44,7 +44,7 @@ impl Distribution {
         self.max
     }
 
-    /// Adds the values of another: those of another run, for instance.
+    /// Adds the values of another distribution, such as that of another run.
     pub fn merge(&mut self, other: &Self) {
         if other.count == 0 {
             return;

@@ -1,27 +1,27 @@
-//! How much a number from several runs says: Student's intervals, and Welch's test of two means.
+//! The precision of a number from several runs: Student's intervals, and Welch's test of two means.
 //!
-//! Runs over seeds are independent, and a number of one run is nearly normal when it is a mean over
+//! Runs over seeds are independent, and a number of one run is nearly normal if it is a mean over
 //! many packets. The mean of n runs then lies within t(n − 1) · s / √n of the true one, with t from
 //! Student's distribution. The distribution is computed here from the incomplete beta function,
-//! over `libm` by name, so that results have the same bytes everywhere.
+//! with functions of `libm` called by name, so that results have the same bytes everywhere.
 
 use serde::Serialize;
 
-/// A figure's mean over runs, and how far from it the true one may lie.
+/// A number's mean over runs, and its distance from the true mean.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Estimate {
-    /// Runs.
+    /// Number of runs.
     pub runs: u64,
     /// Their mean.
     pub mean: f64,
-    /// Their standard deviation (n − 1); `None` of one run.
+    /// Their standard deviation (n − 1); `None` for a single run.
     pub deviation: Option<f64>,
-    /// The true mean lies this close to `mean`, with 95 % confidence; `None` of one run.
+    /// The true mean lies this close to `mean`, with 95 % confidence; `None` for a single run.
     pub half_width: Option<f64>,
 }
 
 impl Estimate {
-    /// The estimate from a figure's value in each run.
+    /// The estimate from a number's value in each run.
     pub fn of(values: &[f64]) -> Self {
         let runs = values.len() as f64;
         let mean = if values.is_empty() { 0.0 } else { values.iter().sum::<f64>() / runs };
@@ -39,8 +39,8 @@ impl Estimate {
         }
     }
 
-    /// Welch's test: the probability of means at least this far apart if both true means were the
-    /// same. `None` when either side has fewer than two runs.
+    /// Welch's test: the probability of means at least this far apart if both true means were
+    /// equal. `None` if either side has fewer than two runs.
     pub fn welch(&self, other: &Self) -> Option<f64> {
         let part = |e: &Self| e.deviation.map(|s| s * s / e.runs as f64);
         let (a, b) = (part(self)?, part(other)?);
@@ -54,7 +54,7 @@ impl Estimate {
     }
 }
 
-/// Jain's index of fairness: 1 when all values are the same, 1/n when one has all; `None` without a
+/// Jain's index of fairness: 1 if all values are equal, 1/n if one has everything; `None` without a
 /// positive value.
 pub fn fairness(values: &[f64]) -> Option<f64> {
     let sum: f64 = values.iter().sum();
@@ -62,7 +62,7 @@ pub fn fairness(values: &[f64]) -> Option<f64> {
     (squares > 0.0).then(|| sum * sum / (values.len() as f64 * squares))
 }
 
-/// The value that Student's t with `freedom` degrees of freedom stays below with probability `p`
+/// The value below which Student's t with `freedom` degrees of freedom lies with probability `p`
 /// (0.5 to 1).
 pub fn quantile(p: f64, freedom: f64) -> f64 {
     let (mut low, mut high) = (0.0, 1.0);
@@ -83,7 +83,7 @@ pub fn cumulative(t: f64, freedom: f64) -> f64 {
 }
 
 /// The regularised incomplete beta function, by its continued fraction (Abramowitz and Stegun
-/// 26.5.8, in Lentz's way).
+/// 26.5.8, evaluated with Lentz's method).
 fn incomplete_beta(a: f64, b: f64, x: f64) -> f64 {
     if x <= 0.0 || x >= 1.0 {
         return x.clamp(0.0, 1.0);
@@ -113,9 +113,9 @@ fn incomplete_beta(a: f64, b: f64, x: f64) -> f64 {
     libm::exp(scale) * fraction / a
 }
 
-/// Instead of a division by nothing.
+/// Replaces a zero denominator.
 const TINY: f64 = 1e-300;
-/// Terms of the fraction; some tens suffice.
+/// Maximum number of terms of the fraction; some tens suffice.
 const MOST_TERMS: u32 = 500;
 
 #[cfg(test)]

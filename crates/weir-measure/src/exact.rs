@@ -1,9 +1,10 @@
-//! Exact counts of values, for the lengths of queues: a histogram that keeps every value apart.
+//! Exact counts of values, for the lengths of queues: a histogram that keeps every value separate.
 //!
-//! A log-linear histogram would put lengths of 64 and 65 packets in one bin, which readings of a
-//! queue must tell apart. Queues have few different lengths, so each has a count of its own. Past 8,192 different values
-//! the largest are rounded, to as many leading bits as keep the number of counts below that: at
-//! worst 7 bits, 1 part in 128. Total, sum, least and greatest stay exact.
+//! A log-linear histogram would put lengths of 64 and 65 packets in one bin, but readings of a
+//! queue must distinguish them. Queues have few different lengths, so each has its own count. Above
+//! 8,192 different values the largest are rounded, to as many leading bits as keep the number of
+//! counts below that: at worst 7 bits, 1 part in 128. Total, sum, least and greatest value stay
+//! exact.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -15,7 +16,7 @@ use crate::histogram::Bin;
 pub struct Exact {
     small: Vec<u64>,
     large: BTreeMap<u64, u64>,
-    /// Trailing bits that are rounded away: those beyond 64 less this many.
+    /// Number of trailing bits that are rounded away.
     coarser: u32,
     total: u64,
     sum: u128,
@@ -23,8 +24,7 @@ pub struct Exact {
 }
 
 impl Exact {
-    /// Counts a value with a weight. A weight of 0 leaves only its mark on the least and the
-    /// greatest value.
+    /// Counts a value with a weight. A weight of 0 only affects the least and the greatest value.
     pub fn record(&mut self, value: u64, weight: u64) {
         self.range = Some(
             self.range.map_or((value, value), |(least, most)| (least.min(value), most.max(value))),
@@ -51,7 +51,7 @@ impl Exact {
         }
     }
 
-    /// The least value of those that are counted together with this one.
+    /// The least of the values that share a count with this one.
     fn class(&self, value: u64) -> u64 {
         let shift = self.shift(value);
         (value >> shift) << shift
@@ -61,13 +61,13 @@ impl Exact {
         (64 - value.leading_zeros()).saturating_sub(64 - self.coarser)
     }
 
-    /// All weights together.
+    /// The sum of all weights.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.total
     }
 
-    /// Whether every value is counted by itself.
+    /// Whether every value has its own count.
     #[must_use]
     pub fn is_exact(&self) -> bool {
         self.large.keys().all(|&value| self.shift(value) == 0)
@@ -109,7 +109,7 @@ impl Exact {
         self.max()
     }
 
-    /// The weight of one value; of all that are counted together with it where values are rounded.
+    /// The weight of a value; where values are rounded, of all values that share its count.
     #[must_use]
     pub fn weight_at(&self, value: u64) -> u64 {
         if value < SMALL {
@@ -131,13 +131,13 @@ impl Exact {
         above as f64 / self.total.max(1) as f64
     }
 
-    /// The filled bins, ascending; a bin has one value where values are not rounded.
+    /// The filled bins, ascending; without rounding a bin holds one value.
     pub fn bins(&self) -> impl Iterator<Item = Bin> + '_ {
         let high = |low: u64| low + ((1 << self.shift(low)) - 1);
         self.iter().map(move |(low, count)| Bin { low, high: high(low), count })
     }
 
-    /// Values and weights, ascending; the least of those that are counted together.
+    /// Values and weights, ascending; for rounded values the least of those that share a count.
     fn iter(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let small = (0u64..).zip(&self.small).filter(|&(_, &weight)| weight > 0);
         small
@@ -145,12 +145,12 @@ impl Exact {
             .map(|(value, &weight)| (value, weight))
     }
 
-    /// Adds all of another's.
+    /// Adds the values of another one.
     pub fn merge(&mut self, other: &Exact) {
         for (value, weight) in other.iter() {
             self.record(value, weight);
         }
-        // Rounded values have moved the sum and the ends a little; the exact ones are known.
+        // Rounding has shifted the sum and the extremes slightly; the exact ones are known.
         self.sum = self.sum
             - other
                 .iter()
@@ -164,9 +164,9 @@ impl Exact {
     }
 }
 
-/// Values below have a place in a list: most queues are never longer.
+/// Smaller values are counted in a list: most queues are never longer.
 const SMALL: u64 = 1024;
-/// Counts of larger values.
+/// Maximum number of counts of larger values.
 const MOST: usize = 8192 - SMALL as usize;
 
 #[cfg(test)]

@@ -6,22 +6,22 @@
 
 use alloc::boxed::Box;
 
-/// Values that are not told apart, and how often they were counted.
+/// Values that share a count, and their number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Bin {
-    /// The least value that belongs to it.
+    /// The least value of the bin.
     pub low: u64,
-    /// The greatest value that belongs to it.
+    /// The greatest value of the bin.
     pub high: u64,
-    /// How many values were counted.
+    /// Number of values.
     pub count: u64,
 }
 
 /// A histogram of `u64` values.
 #[derive(Clone, Debug, Default)]
 pub struct Histogram {
-    /// Allocated at the first value.
+    /// Allocated with the first value.
     buckets: Option<Box<[u64; BUCKETS]>>,
     count: u64,
     sum: u128,
@@ -60,7 +60,7 @@ impl Histogram {
         self.record(value);
     }
 
-    /// How many values were counted.
+    /// Number of values.
     pub fn count(&self) -> u64 {
         self.count
     }
@@ -127,8 +127,8 @@ impl Histogram {
     }
 }
 
-/// Bucket of a value. Values below 32 have a bucket each; above, the leading one and the 5 bits
-/// after it choose.
+/// The bucket of a value. Values below 32 have a bucket each; above, the leading one and the 5 bits
+/// after it select the bucket.
 #[inline]
 fn index(value: u64) -> usize {
     if value < SUB {
@@ -138,7 +138,7 @@ fn index(value: u64) -> usize {
     ((u64::from(shift) + 1) * SUB + ((value >> shift) - SUB)) as usize
 }
 
-/// Least value of a bucket.
+/// The least value of a bucket.
 fn lower(index: usize) -> u64 {
     let index = index as u64;
     if index < SUB {
@@ -147,24 +147,24 @@ fn lower(index: usize) -> u64 {
     (SUB + index % SUB) << (index / SUB - 1)
 }
 
-/// Greatest value of a bucket.
+/// The greatest value of a bucket.
 fn upper(index: usize) -> u64 {
     lower(index) + (width(index) - 1)
 }
 
-/// Middle of a bucket.
+/// The middle of a bucket.
 fn middle(index: usize) -> u64 {
     lower(index) + width(index) / 2
 }
 
-/// How many values a bucket has.
+/// The number of values in a bucket.
 fn width(index: usize) -> u64 {
     if (index as u64) < SUB { 1 } else { 1 << (index as u64 / SUB - 1) }
 }
 
-/// Bits of a value after its leading one that choose the bucket.
+/// Number of bits after the leading one of a value that select the bucket.
 const SUB_BITS: u32 = 5;
-/// Buckets in each power of two.
+/// Number of buckets in each power of two.
 const SUB: u64 = 1 << SUB_BITS;
 /// All buckets: 32 single values and 59 powers of two.
 const BUCKETS: usize = (SUB as usize) * (64 - SUB_BITS as usize + 1);

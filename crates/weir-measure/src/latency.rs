@@ -1,8 +1,8 @@
-//! Latencies in results: what a histogram of times says in seven numbers.
+//! Latencies in results: seven numbers that summarise a histogram of times.
 
 use crate::histogram::Histogram;
 
-/// Makes the numbers of a distribution from rows.
+/// Defines the numbers of a distribution from rows.
 macro_rules! latency {
     ($(#[$doc:meta])* $type:ident; $($name:ident, $meaning:literal;)*) => {
         $(#[$doc])*
@@ -21,8 +21,8 @@ macro_rules! latency {
 }
 
 latency! {
-    /// A distribution of times, ns. All are 0 without values. Quantiles are as exact as the
-    /// histogram; the other numbers are exact.
+    /// A distribution of times, in ns. All numbers are 0 without values. Quantiles are as exact as
+    /// the histogram; the other numbers are exact.
     Latency;
     mean, "The mean.";
     p50, "The median.";

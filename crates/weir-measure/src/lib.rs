@@ -1,16 +1,16 @@
-//! What Weir measures, and the one form that results have.
+//! The measurements of Weir, and the common form of all results.
 //!
-//! The engine counts packets and latencies in these types while packets pass; the live loop, the
-//! simulator, the sampler and the daemon add them up; reports and documents show them. Nothing is
-//! copied into types of another crate on the way, so a new counter or drop reason is a row here and
-//! the place that counts it.
+//! The engine counts packets and latencies in these types. The live loop, the simulator, the probe
+//! and the daemon add them up. Reports and documents show them. No crate copies them into types of
+//! its own, so a new counter or drop reason is a row here and the place that counts it.
 //!
 //! - [`stats`]: counters of a link, with a typed reason for every drop and mark.
-//! - [`histogram`]: latencies, to within 3.1 %. Two other histograms have their reasons: `tally` for
-//!   the delays of flows, to within 0.1 %, and `exact` for the lengths of queues. All are read as
-//!   bins of low, high and count, and a `distribution` holds what any of them has counted.
+//! - [`histogram`]: latencies, to within 3.1 %. Two other histograms serve special purposes:
+//!   `tally` holds the delays of flows, to within 0.1 %, and `exact` holds the lengths of queues.
+//!   All are read as bins with low, high and count, and a `distribution` holds the content of any
+//!   of them.
 //! - `series`: quantities over time in bounded memory.
-//! - `scenario`, `watch`: what a run of a scenario and a watch of queues measured.
+//! - `scenario`, `watch`: the results of a scenario's run and of a watch of queues.
 //!
 //! The crate needs neither `std` nor a clock. The engine uses the first two modules; the feature
 //! `serde` reads and writes their types, and `document` adds the rest.

@@ -1,10 +1,9 @@
-//! What a run of a scenario measured: every flow and every link with its name, in the order in which
-//! they were made. The simulator and the live runner fill these types; reports and documents read
-//! them.
+//! The results of a scenario's run: every flow and every link with its name, in the order of their
+//! creation. The simulator and the live runner fill these types; reports and documents read them.
 //!
 //! # Identities
 //! Of a flow: `carried + sent + duplicated = received + lost + inside`. Of a link: see
-//! [`crate::stats`]. Tests hold every run to them.
+//! [`crate::stats`]. Tests check them for every run.
 
 use alloc::borrow::ToOwned;
 use alloc::collections::BTreeMap;
@@ -18,23 +17,23 @@ use crate::estimate::fairness;
 use crate::series::{FlowPeriod, LinkPeriod};
 use crate::stats::{LinkCounters, LinkStats, Reasons};
 
-/// Names of what a world has: groups of flows and ports, in the order of their numbers.
+/// The names of the objects of a world: groups of flows and ports, in the order of their numbers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Names {
-    /// The scenario.
+    /// The name of the scenario.
     pub scenario: String,
-    /// Each group of flows.
+    /// The groups of flows.
     pub flows: Vec<FlowName>,
-    /// Each port.
+    /// The ports.
     pub links: Vec<LinkName>,
 }
 
-/// What a group of flows is.
+/// The description of a group of flows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FlowName {
     /// Its name in the scenario.
     pub name: String,
-    /// Which traffic it is, such as `cbr`.
+    /// The kind of traffic, such as `cbr`.
     pub kind: String,
     /// The host that sends.
     pub from: String,
@@ -42,14 +41,14 @@ pub struct FlowName {
     pub to: String,
 }
 
-/// What a port is.
+/// The description of a port.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LinkName {
     /// The name of this direction of a link.
     pub name: String,
-    /// The node that it leads away from.
+    /// The node at its start.
     pub from: String,
-    /// The node that it leads to.
+    /// The node at its end.
     pub to: String,
     /// Its configuration as text.
     pub spec: String,
@@ -57,25 +56,25 @@ pub struct LinkName {
     pub rate_bps: Option<u64>,
     /// Its propagation delay, ns.
     pub delay_ns: u64,
-    /// Its random loss as a fraction; `None` without.
+    /// Its random loss as a fraction; `None` without loss.
     pub loss: Option<f64>,
 }
 
-/// What happened over time. Period `n` of each list is of the time from `n · interval` on.
+/// Quantities of a run over time: period `n` of each list begins at `n · interval`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct RunSeries {
     /// Length of an interval, ns.
     pub interval_ns: u64,
-    /// When the last interval ended; it may be cut short, ns.
+    /// End of the last interval, which may be shorter, ns.
     pub end_ns: u64,
-    /// Periods of each port.
+    /// The periods of each port.
     pub links: Vec<Vec<LinkPeriod>>,
-    /// Periods of each group of flows.
+    /// The periods of each group of flows.
     pub flows: Vec<Vec<FlowPeriod>>,
 }
 
 impl RunSeries {
-    /// How many intervals there are.
+    /// Number of intervals.
     pub fn len(&self) -> usize {
         self.end_ns.div_ceil(self.interval_ns.max(1)) as usize
     }
@@ -92,43 +91,43 @@ impl RunSeries {
     }
 }
 
-/// What a run gave. All counts are of the time after the warm-up; the series is of the whole run.
+/// The results of a run. All counts exclude the warm-up; the series covers the whole run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Outcome {
     /// The scenario's name.
     pub scenario: String,
-    /// The seed.
+    /// The seed of the run.
     pub seed: u64,
-    /// When counting began, ns.
+    /// Start of counting, ns.
     pub warmup_ns: u64,
-    /// When the run ended, ns.
+    /// End of the run, ns.
     pub end_ns: u64,
-    /// Events handled.
+    /// Number of events of the simulation.
     pub events: u64,
     /// Each group of flows.
     pub flows: Vec<FlowOutcome>,
     /// Each port.
     pub links: Vec<LinkOutcome>,
-    /// Jain's index over the goodput of the flows of each kind of which there are several.
+    /// Jain's index over goodput, for each kind of traffic with several flows.
     pub fairness: BTreeMap<String, f64>,
-    /// What happened over time.
+    /// Quantities over time.
     pub series: RunSeries,
 }
 
-/// What became of a group of flows.
+/// The results of a group of flows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct FlowOutcome {
     /// Its name in the scenario.
     pub name: String,
-    /// Which traffic it is.
+    /// The kind of traffic.
     pub kind: String,
     /// The host that sends.
     pub from: String,
     /// The host that receives.
     pub to: String,
-    /// Packets that were inside when counting began.
+    /// Packets inside when counting began.
     pub carried: u64,
-    /// Packets given to the network.
+    /// Packets handed to the network.
     pub sent: u64,
     /// Their network-layer bytes.
     pub sent_bytes: u64,
@@ -140,36 +139,36 @@ pub struct FlowOutcome {
     pub received_bytes: u64,
     /// Payload bytes that reached the application, each once.
     pub goodput_bytes: u64,
-    /// Packets lost in the network; those for which no reason is known, too.
+    /// Packets lost in the network, including those without a known reason.
     pub lost: u64,
-    /// Packets lost and marked in the network, by reason, where it is known.
+    /// Packets lost and marked in the network, by reason, where the reason is known.
     pub reasons: Reasons,
-    /// Packets that arrived with congestion experienced.
+    /// Packets that arrived with a congestion mark.
     pub marked: u64,
-    /// Segments sent again.
+    /// Retransmitted segments.
     pub retransmitted: u64,
     /// Packets inside when the run ended.
     pub inside: u64,
-    /// Flows that began.
+    /// Flows opened.
     pub opened: u64,
-    /// Flows that ended.
+    /// Flows completed.
     pub completed: u64,
-    /// One-way delay of what arrived, ns.
+    /// One-way delay of the packets that arrived, ns.
     pub delay_ns: Distribution,
-    /// Mean difference between the delays of successive arrivals, ns.
+    /// Mean difference between the delays of consecutive arrivals, ns.
     pub jitter_ns: f64,
-    /// From beginning to end of flows that ended, ns.
+    /// Duration of the completed flows, ns.
     pub completion_ns: Distribution,
 }
 
-/// What a port did.
+/// The results of a port.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct LinkOutcome {
     /// The name of this direction of a link.
     pub name: String,
-    /// The node that it leads away from.
+    /// The node at its start.
     pub from: String,
-    /// The node that it leads to.
+    /// The node at its end.
     pub to: String,
     /// Its configuration as text.
     pub spec: String,
@@ -177,22 +176,22 @@ pub struct LinkOutcome {
     pub rate_bps: Option<u64>,
     /// Its propagation delay, ns.
     pub delay_ns: u64,
-    /// Its random loss as a fraction; `None` without.
+    /// Its random loss as a fraction; `None` without loss.
     pub loss: Option<f64>,
-    /// What became of its packets.
+    /// The counters of its packets.
     pub counters: LinkCounters,
     /// Time in the queue, ns.
     pub queue_ns: Distribution,
     /// Time from arrival to the other end, ns.
     pub total_ns: Distribution,
-    /// Each queue, where the port has one for each class.
+    /// The queues, if the port has one per class.
     pub classes: Vec<ClassOutcome>,
-    /// Pairs of a packet that was served and one of lower label that waited, the services with any,
-    /// and the sum of the differences of labels; `None` unless asked for.
+    /// Pairs of a served packet and a waiting one of lower label, the services with any, and the
+    /// sum of the differences of labels; `None` unless requested.
     pub inversions: Option<[u64; 3]>,
 }
 
-/// What a queue of a port did.
+/// The results of one queue of a port.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ClassOutcome {
     /// The class.
@@ -208,18 +207,19 @@ pub struct ClassOutcome {
 }
 
 impl Outcome {
-    /// How long was counted, ns.
+    /// Duration of counting, ns.
     pub fn counted_ns(&self) -> u64 {
         self.end_ns.saturating_sub(self.warmup_ns)
     }
 
-    /// A count of bytes as a mean rate over the time that was counted, bit/s.
+    /// Bytes as a mean rate over the duration of counting, bit/s.
     pub fn bps(&self, bytes: u64) -> f64 {
         let ns = self.counted_ns();
         if ns == 0 { 0.0 } else { bytes as f64 * 8e9 / ns as f64 }
     }
 
-    /// The share of a link's rate that left it, in network-layer bits; `None` without a limit.
+    /// The used share of a link's rate, in network-layer bits that left it; `None` without a rate
+    /// limit.
     pub fn utilisation(&self, link: &LinkOutcome) -> Option<f64> {
         link.rate_bps.map(|rate| self.bps(link.counters.bytes_out) / rate.max(1) as f64)
     }
@@ -233,7 +233,7 @@ impl FlowOutcome {
 }
 
 impl LinkOutcome {
-    /// A port of this name, from its statistics, which know nothing of classes.
+    /// The results of a port from its statistics, which do not include classes.
     pub fn from_stats(name: &LinkName, stats: &LinkStats) -> Self {
         let LinkName { name, from, to, spec, rate_bps, delay_ns, loss } = name.clone();
         Self {

@@ -1,10 +1,10 @@
 //! A tally: a finer histogram for the delays of flows, which are compared with published results.
 //!
-//! It is log-linear as [`Histogram`](crate::histogram::Histogram) is, with 512 equal bins in each
+//! It is log-linear like [`Histogram`](crate::histogram::Histogram), with 512 equal bins in each
 //! power of two where that has 32: a value read from it is within 0.1 % of the true one, and mean,
-//! least and greatest value are exact. Only the powers of two that occur take memory, 4 kB each; the
-//! delays of a flow lie in a few. The histogram of the engine stays coarse, for there is one for
-//! every link.
+//! least and greatest value are exact. Only the powers of two that occur take memory, 4 kB each;
+//! the delays of a flow occupy a few. The engine's histogram stays coarse, because every link has
+//! one.
 
 use alloc::boxed::Box;
 use core::fmt;
@@ -12,7 +12,7 @@ use core::fmt;
 use crate::distribution::Distribution;
 use crate::histogram::Bin;
 
-/// Counts values, in a few instructions each.
+/// Counts values, with a few instructions each.
 #[derive(Clone)]
 pub struct Tally {
     octaves: [Option<Box<[u64; BUCKETS]>>; OCTAVES],
@@ -56,7 +56,7 @@ impl Tally {
         self.max = self.max.max(value);
     }
 
-    /// How many values were counted.
+    /// Number of values.
     pub fn count(&self) -> u64 {
         self.count
     }
@@ -87,7 +87,7 @@ impl Tally {
         self.distribution().quantile(q)
     }
 
-    /// What was counted, as plain data.
+    /// The content as plain data.
     pub fn distribution(&self) -> Distribution {
         let bin = |(octave, bucket, count): (usize, usize, u64)| {
             let shift = octave.saturating_sub(1);
@@ -114,9 +114,9 @@ fn first(octave: &mut Option<Box<[u64; BUCKETS]>>, bucket: usize) {
     octave.insert(Box::new([0; BUCKETS]))[bucket] = 1;
 }
 
-/// Bits of a value after its leading one that choose the bucket.
+/// Number of bits after the leading one of a value that select the bucket.
 const SUB_BITS: u32 = 9;
-/// Buckets in each power of two.
+/// Number of buckets in each power of two.
 const BUCKETS: usize = 1 << SUB_BITS;
 /// Single values, and each power of two above.
 const OCTAVES: usize = 64 - SUB_BITS as usize + 1;

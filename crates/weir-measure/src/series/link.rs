@@ -1,4 +1,4 @@
-//! What a link, or a group of flows, did in a period.
+//! The activity of a link, or of a group of flows, in a period.
 
 use alloc::boxed::Box;
 
@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::periods::{Envelope, Period, Periods};
 use crate::stats::{DropCounts, LinkCounters, MarkCounts, Reasons};
 
-/// What a link did in a period.
+/// The activity of a link in a period.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct LinkPeriod {
     /// Packets submitted.
@@ -24,12 +24,12 @@ pub struct LinkPeriod {
     pub queue_packets: Envelope,
     /// Bytes that waited in the queues.
     pub queue_bytes: Envelope,
-    /// Drops and marks by reason; `None` where there were none, as in most periods.
+    /// Drops and marks by reason; `None` without any, as in most periods.
     reasons: Option<Box<Reasons>>,
 }
 
 impl LinkPeriod {
-    /// What a link has counted so far, as if in one period; queues are left out.
+    /// The running totals of a link as one period; queues are left out.
     pub fn totals(counters: &LinkCounters) -> Self {
         Self {
             packets_in: counters.packets_in,
@@ -41,14 +41,14 @@ impl LinkPeriod {
         }
     }
 
-    /// A period whose queue has these packets and bytes until it is observed again.
+    /// A period with a queue that holds these packets and bytes until the next observation.
     pub(super) fn holding((packets, bytes): (u64, u64)) -> Self {
         let (queue_packets, queue_bytes) = (Envelope::of(packets, 0), Envelope::of(bytes, 0));
         Self { queue_packets, queue_bytes, ..Self::default() }
     }
 
-    /// What was counted since earlier totals; queues are left out. A counter that is less than it
-    /// was began anew, and counts from zero.
+    /// The difference from earlier totals; queues are left out. A counter below its earlier value
+    /// was reset, and counts from zero.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let since = |now: u64, before: u64| now.checked_sub(before).unwrap_or(now);
@@ -77,8 +77,8 @@ impl LinkPeriod {
         }
     }
 
-    /// Adds the counts of another part of the same period, and the greatest queue; its looks at the
-    /// queue are left out.
+    /// Adds the counts of another part of the same period, and the greatest queue; the other queue
+    /// observations are left out.
     pub fn add(&mut self, other: &Self) {
         self.packets_in += other.packets_in;
         self.bytes_in += other.bytes_in;
@@ -128,7 +128,7 @@ fn boxed(reasons: Reasons) -> Option<Box<Reasons>> {
     (reasons != Reasons::default()).then(|| Box::new(reasons))
 }
 
-/// What a group of flows did in a period.
+/// The activity of a group of flows in a period.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct FlowPeriod {
     /// Packets sent.
@@ -150,7 +150,7 @@ pub struct FlowPeriod {
 }
 
 impl FlowPeriod {
-    /// What was counted since an earlier reading.
+    /// The difference from an earlier reading.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         Self {
@@ -178,20 +178,21 @@ impl FlowPeriod {
     }
 }
 
-/// A link over time, as a [`LinkRecorder`](crate::series::LinkRecorder) saw it.
+/// A link over time, recorded by a [`LinkRecorder`](crate::series::LinkRecorder).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LinkSeries {
     pub(super) periods: Periods<LinkPeriod>,
-    /// Width of the period that [`LinkPeriod::bytes_out_peak`] is about, ns.
+    /// Width of the periods to which [`LinkPeriod::bytes_out_peak`] refers, ns.
     pub base_ns: u64,
-    /// When recording ended, ns since the start of the run.
+    /// End of the recording, ns since the start of the run.
     pub end_ns: u64,
     pub(super) busy_ns: u64,
     pub(super) peak_second: Option<(u64, u64)>,
 }
 
 impl LinkSeries {
-    /// The periods with their beginnings, ns since the start of the run; in order, without gaps.
+    /// The periods with their start times, in ns since the start of the run; in order, without
+    /// gaps.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (u64, &LinkPeriod)> + ExactSizeIterator {
         self.periods.iter()
     }
@@ -201,7 +202,7 @@ impl LinkSeries {
         self.periods.as_slice().is_empty()
     }
 
-    /// Width of a period, ns. The last one may be cut short by the end of the run.
+    /// Width of a period, ns. The end of the run may cut the last one short.
     pub fn period_ns(&self) -> u64 {
         self.periods.width_ns()
     }
@@ -231,8 +232,7 @@ impl LinkSeries {
         Self { periods: self.periods.grouped(group), ..*self }
     }
 
-    /// Length of the period that begins at `t_ns`, ns: the width, or what the end of the run left
-    /// of it.
+    /// Length of the period that begins at `t_ns`, ns: the width, or less if the run ended in it.
     pub fn span_ns(&self, t_ns: u64) -> u64 {
         self.end_ns.saturating_sub(t_ns).min(self.period_ns())
     }

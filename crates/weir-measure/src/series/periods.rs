@@ -12,7 +12,7 @@ pub struct Envelope {
     /// `u64::MAX` before the first value.
     min: u64,
     max: u64,
-    /// Exact below 2⁵³, to within 2⁻⁵³ of itself above.
+    /// Exact below 2⁵³, with a relative error of 2⁻⁵³ above.
     sum: f64,
     weight: u64,
 }
@@ -31,7 +31,7 @@ impl Envelope {
         one
     }
 
-    /// Takes in a value with a weight. A weight of 0 changes only the extremes.
+    /// Includes a value with a weight. A weight of 0 changes only the extremes.
     #[inline]
     pub fn include(&mut self, value: u64, weight: u64) {
         self.min = self.min.min(value);
@@ -40,12 +40,12 @@ impl Envelope {
         self.weight += weight;
     }
 
-    /// Takes in a value that was reached at some time within the period, as the greatest only.
+    /// Includes a value that was reached at some time within the period, as a maximum only.
     pub fn peak(&mut self, value: u64) {
         self.max = self.max.max(value);
     }
 
-    /// Takes in the values of another envelope.
+    /// Includes the values of another envelope.
     pub fn merge(&mut self, other: &Self) {
         self.min = self.min.min(other.min);
         self.max = self.max.max(other.max);
@@ -73,31 +73,31 @@ impl Envelope {
         self.sum
     }
 
-    /// All weights together.
+    /// The sum of all weights.
     pub fn weight(&self) -> u64 {
         self.weight
     }
 
-    /// The weighted mean; the least value where nothing had a weight.
+    /// The weighted mean; the least value if nothing had a weight.
     pub fn mean(&self) -> f64 {
         if self.weight == 0 { self.min() as f64 } else { self.sum / self.weight as f64 }
     }
 
-    /// The same extremes and mean with another weight: however often a period was looked at, it
-    /// weighs as much as the others.
+    /// The same extremes and mean with another weight, so that a period's weight does not depend on
+    /// the number of its readings.
     #[must_use]
     pub fn weighing(self, weight: u64) -> Self {
         Self { sum: self.mean() * weight as f64, weight, ..self }
     }
 }
 
-/// What is recorded of a period.
+/// The record of a period.
 pub trait Period: Clone + Default {
-    /// Takes in the period that follows, so that both are one. Sums are added; extremes survive.
+    /// Merges the following period into this one. Sums are added; extremes survive.
     fn merge(&mut self, next: &Self);
 }
 
-/// Periods of equal width, one after the other, in at most so many places.
+/// Consecutive periods of equal width, up to a maximum number.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Periods<P> {
     origin_ns: u64,
@@ -113,15 +113,15 @@ impl<P> Default for Periods<P> {
 }
 
 impl<P: Period> Periods<P> {
-    /// No periods yet. The first begins at `origin_ns`; their width is `width_ns` (at least 1) until
-    /// there are more than `capacity` (at least 2).
+    /// An empty sequence. The first period begins at `origin_ns`; the width is `width_ns` (at least
+    /// 1) until there are more than `capacity` (at least 2) periods.
     #[must_use]
     pub fn new(origin_ns: u64, width_ns: u64, capacity: usize) -> Self {
         let (width_ns, capacity) = (width_ns.max(1), capacity.max(2));
         Self { origin_ns, width_ns, capacity, periods: Vec::new() }
     }
 
-    /// When the first period begins, ns.
+    /// Start of the first period, ns.
     #[must_use]
     pub fn origin_ns(&self) -> u64 {
         self.origin_ns
@@ -182,7 +182,7 @@ impl<P: Period> Periods<P> {
         }
     }
 
-    /// At most so many periods from now on, at least 2.
+    /// Limits the number of periods from now on to `capacity`, at least 2.
     pub fn limit(&mut self, capacity: usize) {
         self.capacity = capacity.max(2);
         while self.periods.len() > self.capacity {
@@ -191,7 +191,7 @@ impl<P: Period> Periods<P> {
         self.periods.shrink_to_fit();
     }
 
-    /// The same periods, so many as one.
+    /// The same data with this many periods merged into one.
     #[must_use]
     pub fn grouped(&self, group: usize) -> Self {
         let merged = |group: &[P]| {
@@ -207,7 +207,7 @@ impl<P: Period> Periods<P> {
         }
     }
 
-    /// The place of a time since the origin, which is there after this.
+    /// The index of a time since the origin; adds periods up to it.
     fn reach(&mut self, time: u64) -> usize {
         while time / self.width_ns >= self.capacity as u64 {
             self.double();

@@ -1,8 +1,8 @@
 //! Records a link over time from its running counters.
 //!
-//! The driver calls [`LinkRecorder::observe`] with the link's counters now and then; what passed
-//! since the call before is spread evenly over the base periods in between, so a late call makes no
-//! false peak.
+//! The driver calls [`LinkRecorder::observe`] with the link's counters at intervals. The difference
+//! from the previous call is spread evenly over the base periods in between, so a late call does
+//! not create a false peak.
 
 use alloc::collections::VecDeque;
 
@@ -10,20 +10,20 @@ use super::link::{LinkPeriod, LinkSeries};
 use super::periods::{Period as _, Periods};
 use crate::stats::LinkCounters;
 
-/// Records a [`LinkSeries`]. Times are in ns on a clock of the driver's.
+/// Records a [`LinkSeries`]. Times are in ns on the driver's clock.
 #[derive(Clone, Debug)]
 pub struct LinkRecorder {
     start_ns: u64,
     base_ns: u64,
-    /// Until when everything is recorded, ns since the start.
+    /// Time up to which everything is recorded, ns since the start.
     last: u64,
     seen: LinkPeriod,
     /// Queue at the last observation: packets, bytes.
     level: (u64, u64),
     peak_seen: u64,
-    /// The base period being filled.
+    /// The current base period.
     open: LinkPeriod,
-    /// Finished base periods since the start.
+    /// Number of finished base periods since the start.
     closed: u64,
     periods: Periods<LinkPeriod>,
     /// Bytes in and out of the base periods within the last second.
@@ -62,13 +62,13 @@ impl LinkRecorder {
         }
     }
 
-    /// How often [`Self::observe`] is worth calling, ns.
+    /// The useful interval between calls of [`Self::observe`], ns.
     pub fn period_ns(&self) -> u64 {
         self.base_ns
     }
 
-    /// Takes the link's running counters at `now_ns`, with the packets and bytes waiting in its
-    /// queues. Calls go forward in time; one that does not is taken as the time of the call before.
+    /// Records the link's running counters at `now_ns`, with the packets and bytes in its queues. A
+    /// time before that of the previous call counts as the latter.
     pub fn observe(&mut self, now_ns: u64, counters: &LinkCounters, queue: (u64, u64)) {
         let now = now_ns.saturating_sub(self.start_ns).max(self.last);
         let totals = LinkPeriod::totals(counters);
@@ -76,7 +76,7 @@ impl LinkRecorder {
         self.open.queue_packets.include(queue.0, 1);
         self.open.queue_bytes.include(queue.1, 1);
         if counters.peak_queue_packets > self.peak_seen {
-            // A peak between two calls is known to have happened, though not when exactly.
+            // A peak between two calls has happened, but its exact time is unknown.
             self.peak_seen = counters.peak_queue_packets;
             self.open.queue_packets.peak(self.peak_seen);
         }
@@ -85,7 +85,7 @@ impl LinkRecorder {
         self.last = now;
     }
 
-    /// The series up to the last observation. The recorder can go on.
+    /// The series up to the last observation. The recorder can continue.
     pub fn series(&self) -> LinkSeries {
         let mut rest = self.clone();
         let used = rest.open.packets_in + rest.open.packets_out + rest.open.drops() > 0;
@@ -101,12 +101,12 @@ impl LinkRecorder {
         }
     }
 
-    /// Spreads what passed in `(last, now]` over the base periods in proportion to time, closing
-    /// those that end.
+    /// Spreads the difference in `(last, now]` over the base periods in proportion to time, and
+    /// closes those that end.
     fn spread(&mut self, delta: &LinkPeriod, now: u64) {
         let (from, span) = (self.last, now - self.last);
         let mut given = LinkPeriod::default();
-        // Nothing ends while no time passes, so the span divided by below is not 0.
+        // No period ends while no time passes, so the divisor below is not 0.
         while span > 0 && (self.closed + 1) * self.base_ns <= now {
             let end = (self.closed + 1) * self.base_ns;
             let upto = delta.share(end.saturating_sub(from), span);
@@ -114,15 +114,15 @@ impl LinkRecorder {
             given = upto;
             self.close();
         }
-        // What ends exactly with a period belongs to it, so a rest only goes to the open period
-        // when there is one.
+        // Counts up to the exact end of a period belong to it, so only a remainder goes to the open
+        // period, if there is one.
         self.open.add(&delta.since(&given));
     }
 
     fn close(&mut self) {
         let mut period = core::mem::replace(&mut self.open, LinkPeriod::holding(self.level));
         period.bytes_out_peak = period.bytes_out;
-        // However often it was observed, a period weighs the same as the others.
+        // Every period has the same weight, however often it was observed.
         period.queue_packets = period.queue_packets.weighing(1);
         period.queue_bytes = period.queue_bytes.weighing(1);
         self.count_busy(&period);
@@ -158,9 +158,9 @@ impl LinkRecorder {
     }
 }
 
-/// Fine enough to see a TCP window's burst on a fast link, coarse enough to cost nothing.
+/// Fine enough to show a TCP window's burst on a fast link, coarse enough to be cheap.
 const DEFAULT_PERIOD_NS: u64 = 10_000_000;
-/// More than twice as many as any screen has columns.
+/// More than twice the number of columns on any screen.
 const DEFAULT_CAPACITY: usize = 4096;
 const SECOND_NS: u64 = 1_000_000_000;
 /// Longer than the second between two pings, shorter than a person's pause.
@@ -206,7 +206,7 @@ mod tests {
         for t in 1..=10 {
             r.observe(t * MS, &counters(0), (40, 0));
         }
-        // Nobody looks for 30 ms; then the queue turns out to be empty.
+        // There is no observation for 30 ms; then the queue is empty.
         r.observe(40 * MS, &counters(0), (0, 0));
         r.observe(80 * MS, &counters(0), (0, 0));
         let series = r.series();

@@ -1,8 +1,8 @@
-//! What a device counts.
+//! The counters of a device.
 //!
 //! # Identity
-//! `carried + entered = started + Σ drops + packets`, in packets; what is dropped otherwise while
-//! it is inside, because its pipe is deleted, is no longer asked for.
+//! `carried + entered = started + Σ drops + packets`, in packets. Packets that are dropped inside
+//! because their pipe is deleted no longer count.
 
 use alloc::vec::Vec;
 
@@ -11,8 +11,7 @@ use crate::histogram::Histogram;
 /// Counters of the devices of one link's instances.
 #[derive(Clone, Debug, Default)]
 pub struct DeviceStats {
-    /// Packets inside now: those that have left the scheduler and that the wire has not started
-    /// with.
+    /// Packets inside now: they have left the scheduler, and their transmission has not begun.
     pub packets: u64,
     /// Their bytes, with the link-layer header.
     pub bytes: u64,
@@ -20,11 +19,11 @@ pub struct DeviceStats {
     pub most_packets: u64,
     /// Most bytes ever inside.
     pub most_bytes: u64,
-    /// Packets that came from the scheduler.
+    /// Packets that arrived from the scheduler.
     pub entered: u64,
-    /// Packets that the wire has started with.
+    /// Packets with a started transmission.
     pub started: u64,
-    /// Packets that were inside when counting began anew.
+    /// Packets that were inside at the last reset.
     pub carried: u64,
     /// Packets dropped at each stage, the ring last; shorter while the later ones dropped none.
     pub drops: Vec<u64>,
@@ -33,10 +32,10 @@ pub struct DeviceStats {
     /// Sum over all packets that left the device of their bytes times the ns they were inside. Over
     /// a span of time it gives the mean of [`Self::bytes`] ([`Self::mean_bytes`]).
     pub byte_ns: u128,
-    /// How often the wire fell idle while packets waited that the device had kept from it, or had
-    /// not brought to it yet.
+    /// How often the wire became idle although the device held packets that it had not passed on
+    /// yet.
     pub starved: u64,
-    /// For how long in all, ns.
+    /// Total duration of these idle times, ns.
     pub starved_ns: u64,
 }
 
@@ -76,7 +75,7 @@ impl DeviceStats {
         self.starved_ns += other.starved_ns;
     }
 
-    /// Begins to count anew. What is inside is carried over.
+    /// Resets the counters. Packets inside are carried over.
     pub fn zero(&mut self) {
         let Self { packets, bytes, .. } = *self;
         *self = Self {
@@ -89,7 +88,7 @@ impl DeviceStats {
         };
     }
 
-    /// Counts a packet of `bytes` that came from the scheduler.
+    /// Counts a packet of `bytes` that arrived from the scheduler.
     #[inline]
     pub fn enter(&mut self, bytes: u64) {
         self.entered += 1;
@@ -99,7 +98,7 @@ impl DeviceStats {
         self.most_bytes = self.most_bytes.max(self.bytes);
     }
 
-    /// Counts a packet that the wire starts with after `inside_ns` in the device.
+    /// Counts the start of a transmission, after `inside_ns` in the device.
     #[inline]
     pub fn start(&mut self, bytes: u64, inside_ns: u64) {
         self.started += 1;
@@ -107,14 +106,14 @@ impl DeviceStats {
         self.leave(bytes, inside_ns);
     }
 
-    /// Counts a packet that stage `stage` had no room for.
+    /// Counts a packet for which stage `stage` had no room.
     #[inline]
     pub fn drop_at(&mut self, stage: usize, bytes: u64, inside_ns: u64) {
         self.count_drops(stage, 1);
         self.leave(bytes, inside_ns);
     }
 
-    /// Takes a packet out that is gone with its link.
+    /// Removes a packet that is dropped with its link.
     #[inline]
     pub fn leave(&mut self, bytes: u64, inside_ns: u64) {
         self.packets -= 1;

@@ -1,9 +1,9 @@
-//! Statistics of a link: what became of every packet, why, and how long it took.
+//! Statistics of a link: the fate of every packet, its reason, and its latency.
 //!
 //! # Identities
 //! For each link, and so for their sum:
-//! `carried + packets_in + duplicated = packets_out + Σ drops + backlog_packets`. What a device
-//! counts has [its own](DeviceStats).
+//! `carried + packets_in + duplicated = packets_out + Σ drops +
+//! backlog_packets`. The counters of a device have [their own](DeviceStats).
 
 mod counters;
 mod device;
@@ -26,12 +26,12 @@ pub struct LinkStats {
     pub queue_ns: Histogram,
     /// Time from submission to intended release, for every packet that left, ns.
     pub total_ns: Histogram,
-    /// What its devices counted; `None` where no packet has come to one.
+    /// The counters of its devices; `None` if no packet has reached one.
     pub device: Option<Box<DeviceStats>>,
 }
 
 impl LinkStats {
-    /// Adds those of another part of the same link, as [`LinkCounters::merge`] does.
+    /// Adds the statistics of another part of the same link, as [`LinkCounters::merge`] does.
     pub fn merge(&mut self, other: &Self) {
         self.counters.merge(&other.counters);
         self.queue_ns.merge(&other.queue_ns);
@@ -41,7 +41,7 @@ impl LinkStats {
         }
     }
 
-    /// Begins to count anew, with `queued` packets in queues. What is inside is carried over.
+    /// Resets the statistics, with `queued` packets in queues. Packets inside are carried over.
     pub fn zero(&mut self, queued: u64) {
         let backlog_packets = self.counters.backlog_packets;
         let counters = LinkCounters {

@@ -1,10 +1,10 @@
-//! Why packets are dropped and marked: a row for each reason, and counts by reason.
+//! The reasons of drops and marks: a row for each reason, and counts by reason.
 //!
-//! A row holds the variant, its name in results, the words that people read, and its meaning. JSON,
-//! its schema, summaries, metrics and the documentation are made from these rows: a new reason is
+//! A row holds the variant, its name in results, its name for people, and its meaning. JSON, its
+//! schema, summaries, metrics and the documentation are generated from these rows: a new reason is
 //! a row here and the place that counts it.
 
-/// Makes an enum of reasons and counts by reason from rows.
+/// Defines an enum of reasons and counts by reason from rows.
 macro_rules! reasons {
     (
         $(#[$doc:meta])* $name:ident;
@@ -43,7 +43,7 @@ macro_rules! reasons {
                 }
             }
 
-            /// The reason of this name; `None` when there is none.
+            /// The reason with this name; `None` if there is none.
             pub fn from_name(name: &str) -> Option<Self> {
                 Self::ALL.into_iter().find(|reason| reason.name() == name)
             }
@@ -83,7 +83,7 @@ macro_rules! reasons {
                 }
             }
 
-            /// Counts made from those of two, reason by reason.
+            /// Combines the counts of two, reason by reason.
             fn map_both(&self, other: &Self, mut count: impl FnMut(u64, u64) -> u64) -> Self {
                 Self(core::array::from_fn(|at| count(self.0[at], other.0[at])))
             }
@@ -262,7 +262,7 @@ impl Reasons {
         self.marks.merge(&other.marks);
     }
 
-    /// Counts made from those of two, reason by reason.
+    /// Combines the counts of two, reason by reason.
     #[must_use]
     pub fn map_both(&self, other: &Self, count: impl Fn(u64, u64) -> u64) -> Self {
         Self {

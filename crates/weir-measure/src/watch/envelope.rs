@@ -9,16 +9,16 @@ use crate::series::{Envelope, Period, Periods};
 /// A queue in a period.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct QueuePeriod {
-    /// Packets that waited; weights are readings, or ns for which the length is known.
+    /// Waiting packets; weights are readings, or ns for which the length is known.
     pub packets: Envelope,
-    /// Bytes that waited, weighted in the same way.
+    /// Waiting bytes, weighted in the same manner.
     pub bytes: Envelope,
-    /// Packets dropped, as the counters said within the period.
+    /// Packets dropped within the period, according to the counters.
     pub drops: u64,
 }
 
 impl QueuePeriod {
-    /// Takes in a length that was there with a weight.
+    /// Includes a length with a weight.
     pub fn include(&mut self, packets: u32, bytes: u32, weight: u64) {
         self.packets.include(packets.into(), weight);
         self.bytes.include(bytes.into(), weight);
@@ -49,17 +49,17 @@ pub struct Recent {
 impl Recent {
     /// Length of a period, ns.
     pub const WIDTH: u64 = 100_000_000;
-    /// How many are kept.
+    /// Number of periods kept.
     pub const KEPT: usize = 128;
 
-    /// The periods, the oldest first; where nothing was read, the length before holds on with a
-    /// weight of 0. The last is unfinished.
+    /// The periods, the oldest first; without a reading, the previous length continues with a
+    /// weight of 0. The last period is unfinished.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &QueuePeriod> + ExactSizeIterator {
         self.periods.iter()
     }
 
-    /// Packets dropped in a second, over the last finished second or what there is of it; 0 before
-    /// the first period is over.
+    /// Packets dropped per second, over the last finished second or the available part of it; 0
+    /// before the first period is over.
     #[must_use]
     pub fn drops_per_second(&self) -> f64 {
         let finished: Vec<u64> =
@@ -97,7 +97,7 @@ impl Recent {
     }
 }
 
-/// Length of the first period, ns: shorter than the fastest readings are apart by little.
+/// Length of the first period, ns: close to the shortest interval between readings.
 const FIRST_WIDTH: u64 = 1024;
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! What a watch of the kernel's queues, or of Weir's own, saw and measured.
+//! The readings and measurements of a watch of the kernel's queues, or of Weir's own.
 //!
-//! A source of readings tells a [`Sink`] what it sees: queues, runs of equal readings, events,
-//! counters. A [`Tally`] is the sink that keeps statistics, in memory that does not grow with time;
-//! a [`Summary`] of it is what programs read.
+//! A source of readings reports to a [`Sink`]: queues, runs of equal readings, events, counters. A
+//! [`Tally`] is the sink that keeps statistics, in memory that does not grow with time; a
+//! [`Summary`] is its output for programs.
 
 mod envelope;
 mod gaps;

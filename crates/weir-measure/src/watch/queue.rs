@@ -1,27 +1,27 @@
-//! What was measured of one queue.
+//! The measurements of one queue.
 
 use super::envelope::{QueuePeriod, Recent};
 use super::model::{Counters, Event, EventKind, Queue, QueueId, Run};
 use crate::exact::Exact;
 use crate::series::Periods;
 
-/// One queue and all that was seen of it. Times are `CLOCK_MONOTONIC`, in ns.
+/// One queue and its measurements. Times are `CLOCK_MONOTONIC`, in ns.
 #[derive(Clone, Debug)]
 pub struct Measured {
-    /// Its number; of the first, where several are kept as one.
+    /// Its number; that of the first, if several queues are kept as one.
     pub id: QueueId,
-    /// Which queue it is.
+    /// The queue.
     pub queue: Queue,
-    /// When it was first seen.
+    /// Time of its first observation.
     pub since: u64,
-    /// When it was gone; `None` while it is there.
+    /// Time at which it vanished; `None` while it exists.
     pub until: Option<u64>,
-    /// How many queues in the same place followed each other and are kept as one: 1, but for a
-    /// discipline that is replaced without end.
+    /// Number of consecutive queues at the same place that are kept as one: 1, except for a
+    /// discipline that is replaced continually.
     pub instances: u64,
-    /// Readings taken of it.
+    /// Number of its readings.
     pub readings: u64,
-    /// Packets put in and taken out, where that was recorded.
+    /// Enqueues and dequeues, if they were recorded.
     pub events: EventCounts,
     pub(super) read: [Exact; 2],
     pub(super) held: [Exact; 2],
@@ -33,7 +33,7 @@ pub struct Measured {
     recent: Recent,
 }
 
-/// The length at a moment, until which all is counted.
+/// The length at the moment up to which everything is counted.
 #[derive(Clone, Copy, Debug)]
 struct Level {
     time: u64,
@@ -41,29 +41,29 @@ struct Level {
     bytes: u32,
 }
 
-/// What a record of events has seen.
+/// The counts of a record of events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct EventCounts {
-    /// Packets put in.
+    /// Enqueued packets.
     pub enqueues: u64,
-    /// Times that packets were taken out.
+    /// Number of dequeues.
     pub dequeues: u64,
-    /// Packets taken out.
+    /// Dequeued packets.
     pub dequeued_packets: u64,
-    /// Times that there was nothing to take out.
+    /// Dequeues that found no packet.
     pub empty_dequeues: u64,
-    /// Times that the length did not follow from the event before: something was not recorded.
+    /// Events with a length that did not follow from the previous one: a change was not recorded.
     pub gaps: u64,
 }
 
 impl EventCounts {
-    /// All that was recorded.
+    /// The number of all recorded events.
     #[must_use]
     pub fn recorded(&self) -> u64 {
         self.enqueues + self.dequeues
     }
 
-    /// Adds another queue's.
+    /// Adds the counts of another queue.
     pub fn add(&mut self, other: &EventCounts) {
         self.enqueues += other.enqueues;
         self.dequeues += other.dequeues;
@@ -99,46 +99,46 @@ impl Measured {
         }
     }
 
-    /// Whether its events were recorded, so that lengths are weighted by the time for which they
-    /// were there, not by readings.
+    /// Whether its events were recorded, so that lengths are weighted by their duration and not by
+    /// readings.
     #[must_use]
     pub fn is_exact(&self) -> bool {
         self.events.recorded() > 0
     }
 
-    /// Its length in packets: readings of each length; ns where [events](Measured::is_exact) were
+    /// Its length in packets, weighted by readings, or by ns if [events](Measured::is_exact) were
     /// recorded.
     #[must_use]
     pub fn packets(&self) -> &Exact {
         if self.is_exact() { &self.held[0] } else { &self.read[0] }
     }
 
-    /// Its length in bytes, weighted in the same way.
+    /// Its length in bytes, weighted in the same manner.
     #[must_use]
     pub fn bytes(&self) -> &Exact {
         if self.is_exact() { &self.held[1] } else { &self.read[1] }
     }
 
-    /// By how many packets consecutive readings differ, either way: what the publication on the
-    /// Fast Queue Sampler calls variance.
+    /// The difference of consecutive readings in packets, in either direction. The Fast Queue
+    /// Sampler publication calls it variance.
     #[must_use]
     pub fn steps(&self) -> &Exact {
         &self.steps
     }
 
-    /// Its length now, in packets and bytes, or when it was last seen.
+    /// Its current or last known length, in packets and bytes.
     #[must_use]
     pub fn current(&self) -> Option<(u32, u32)> {
         self.last.map(|level| (level.packets, level.bytes))
     }
 
-    /// Its counters at the last look, since it was made.
+    /// Its counters at the last reading, since its creation.
     #[must_use]
     pub fn counters(&self) -> Option<Counters> {
         self.counters.map(|(_, last)| last)
     }
 
-    /// What was counted during the watch.
+    /// The increase of the counters during the watch.
     #[must_use]
     pub fn counted(&self) -> Counters {
         let now = self.counters.map_or_else(Counters::default, |(first, last)| last.since(&first));
@@ -163,12 +163,11 @@ impl Measured {
         self.read[0].record(run.qlen.into(), count);
         self.read[1].record(run.backlog.into(), count);
         if self.is_exact() {
-            // A look in between: events tell of the length, and of those before it some may be on
-            // their way.
+            // A reading between events: the events determine the length, and earlier ones may still
+            // be pending.
             return;
         }
-        // Each reading but the first follows another: those within the run are equal to the one
-        // before.
+        // Each reading except the first has a predecessor; within a run the two are equal.
         match self.last {
             Some(last) => {
                 self.steps.record(last.packets.abs_diff(run.qlen).into(), 1);
@@ -194,14 +193,14 @@ impl Measured {
         }
         self.events.gaps += u64::from(event.after_gap);
         self.last = Some(Level { time: event.time, packets: event.qlen, bytes: event.backlog });
-        // A length that is gone at the same ns was there all the same.
+        // A length that lasted for 0 ns still occurred.
         self.held[0].record(event.qlen.into(), 0);
         self.held[1].record(event.backlog.into(), 0);
         self.hold((event.time, event.time), 0, (event.qlen, event.backlog));
         self.recent.include(event.time, event.qlen, event.backlog, 0);
     }
 
-    /// Where events tell of every change, the length was what it was until now.
+    /// If events report every change, the length was constant until now.
     pub(super) fn hold_until(&mut self, time: u64) {
         let Some(Level { time: from, packets, bytes }) = self.last.filter(|_| self.is_exact())
         else {
@@ -215,7 +214,7 @@ impl Measured {
         self.last = Some(Level { time, packets, bytes });
     }
 
-    /// The queue had this length in packets and bytes from a time to another, both included.
+    /// Records this length in packets and bytes for a time span, both ends included.
     fn hold(&mut self, span: (u64, u64), weight: u64, (packets, bytes): (u32, u32)) {
         self.periods.spread(span, weight, |period, weight| period.include(packets, bytes, weight));
     }
@@ -227,7 +226,7 @@ impl Measured {
         };
         let drops = now.since(&last).drops;
         if now.drops < last.drops {
-            // Begun anew, or wrapped around: what was counted before is kept apart.
+            // The counters were reset or have wrapped: the earlier counts are kept separately.
             self.past = self.past.plus(&last.since(&first)).plus(&now.since(&last));
             self.counters = Some((*now, *now));
         } else {
@@ -244,7 +243,7 @@ impl Measured {
         self.until = Some(time);
     }
 
-    /// Another queue in the same place is kept with this one.
+    /// Continues with another queue at the same place.
     pub(super) fn succeed(&mut self, queue: &Queue) {
         self.past = self.counted();
         (self.counters, self.last, self.until) = (None, None, None);
@@ -254,8 +253,8 @@ impl Measured {
 }
 
 impl Counters {
-    /// What was counted since an earlier look. A count that is lower than it was has wrapped around
-    /// at 32 bits, or begun anew.
+    /// The increase since an earlier reading. A count below its earlier value has wrapped at 32
+    /// bits, or was reset.
     #[must_use]
     pub fn since(&self, earlier: &Counters) -> Counters {
         let since = |now: u64, before: u64| match now.checked_sub(before) {
@@ -274,7 +273,7 @@ impl Counters {
         }
     }
 
-    /// Both together.
+    /// The sum of both.
     #[must_use]
     pub fn plus(&self, other: &Counters) -> Counters {
         Counters {

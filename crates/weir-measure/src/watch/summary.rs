@@ -1,4 +1,4 @@
-//! The figures of a watch for programs: a document for each device.
+//! The statistics of a watch for programs: a document for each device.
 
 use alloc::borrow::ToOwned;
 use alloc::format;
@@ -12,10 +12,10 @@ use super::queue::{EventCounts, Measured};
 use super::tally::{Remark, Ring, Tally};
 use crate::exact::Exact;
 
-/// A document for each device. As JSON, that of a single device stands alone; several are a list.
+/// The documents of all devices. In JSON, a single device is one object; several are a list.
 #[derive(Clone, Debug)]
 pub struct Summary {
-    /// In the order in which their queues appeared.
+    /// The devices in the order in which their queues appeared.
     pub devices: Vec<DeviceSummary>,
 }
 
@@ -24,32 +24,33 @@ pub struct Summary {
 pub struct DeviceSummary {
     /// Its name.
     pub device: String,
-    /// Its network namespace, as it was asked for; null for the caller's.
+    /// Its network namespace in the user's notation; null for the caller's own.
     pub netns: Option<String>,
-    /// How it was read.
+    /// The method of reading.
     pub method: Method,
-    /// Length of the watch, s.
+    /// Duration of the watch, s.
     pub seconds: f64,
-    /// Readings of the device, each of all its queues; events for a record of those.
+    /// Readings of the device, each of all its queues; for a record of events, the number of
+    /// events.
     pub samples: u64,
-    /// The same in a second.
+    /// Readings per second.
     pub samples_per_s: f64,
-    /// Readings in a second that were asked for; null where as many as possible were.
+    /// Requested readings per second; null for as many as possible.
     pub asked_per_s: Option<u64>,
-    /// Moments of the asked pace that passed without a reading, of all devices together.
+    /// Scheduled moments that passed without a reading, for all devices together.
     pub missed: u64,
-    /// Time between readings, of all devices together.
+    /// Time between readings, for all devices together.
     pub gap_ns: GapSummary,
-    /// Differences between consecutive readings of what the device hands its packets to: its root,
-    /// or below an `mq` each of its children; null without such.
+    /// Differences between consecutive readings of the discipline to which the device hands its
+    /// packets: its root, or each child of an `mq`; null without such a discipline.
     pub variance: Option<VarianceSummary>,
     /// Its queues.
     pub qdiscs: Vec<QueueSummary>,
-    /// Its transmission queues, where they have dynamic limits.
+    /// Its transmission queues, if they have dynamic limits.
     pub transmission: Vec<TransmissionSummary>,
-    /// Packets in and out of what it hands them to, where they were recorded.
+    /// Enqueues and dequeues of the disciplines to which the device hands its packets, if recorded.
     pub events: Option<EventSummary>,
-    /// What the reader must know, with the time since the watch began where it has one.
+    /// Remarks for the reader, with the time since the start of the watch where there is one.
     pub notes: Vec<String>,
 }
 
@@ -60,28 +61,29 @@ pub struct GapSummary {
     pub p50: u64,
     /// 99th percentile.
     pub p99: u64,
-    /// The longest.
+    /// Maximum.
     pub max: u64,
 }
 
-/// How consecutive readings differ, in packets either way: fractions of all differences.
+/// Differences of consecutive readings in packets, in either direction: fractions of all
+/// differences.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct VarianceSummary {
-    /// Not at all.
+    /// No difference.
     #[serde(rename = "0")]
     pub zero: f64,
-    /// By one packet.
+    /// One packet.
     #[serde(rename = "1")]
     pub one: f64,
-    /// By more.
+    /// More than one packet.
     pub more: f64,
-    /// The greatest difference, packets.
+    /// The greatest difference, in packets.
     pub max: u64,
-    /// How many differences there are.
+    /// Number of differences.
     pub count: u64,
 }
 
-/// Figures of a distribution.
+/// Mean and quantiles of a distribution.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Spread {
     /// Mean.
@@ -90,7 +92,7 @@ pub struct Spread {
     pub p50: u64,
     /// 99th percentile.
     pub p99: u64,
-    /// The greatest.
+    /// Maximum.
     pub max: u64,
 }
 
@@ -99,37 +101,37 @@ pub struct Spread {
 pub struct QueueSummary {
     /// The discipline; `band` for a band.
     pub kind: String,
-    /// Its handle, as `tc` writes it.
+    /// Its handle in the notation of `tc`.
     pub handle: Handle,
-    /// The class that it hangs below.
+    /// Its parent class.
     pub parent: Handle,
-    /// Which band of a `pfifo_fast`.
+    /// The band of a `pfifo_fast`.
     pub band: Option<u8>,
     /// Whether the device hands its packets to it.
     pub root: bool,
-    /// When it appeared, s since the watch began.
+    /// Time of its appearance, s since the start of the watch.
     pub since_s: f64,
-    /// When it was gone, s since the watch began; null for one that is there.
+    /// Time at which it vanished, s since the start of the watch; null if it still exists.
     pub until_s: Option<f64>,
-    /// How many queues in the same place followed each other and are shown as one.
+    /// Number of consecutive queues at the same place that are shown as one.
     pub instances: u64,
-    /// Readings of it.
+    /// Number of its readings.
     pub samples: u64,
-    /// Packets that waited, over its readings, or over time where events were recorded.
+    /// Waiting packets, over its readings, or over time if events were recorded.
     pub qlen: Spread,
-    /// Bytes that waited; null for bands, which are not counted in bytes.
+    /// Waiting bytes; null for bands, which are not counted in bytes.
     pub backlog_bytes: Option<Spread>,
     /// Differences between consecutive readings.
     pub variance: Option<VarianceSummary>,
-    /// Packets dropped during the watch; null where there is no such counter.
+    /// Packets dropped during the watch; null without such a counter.
     pub drops: Option<u64>,
-    /// The same in a second of the queue's time.
+    /// Drops per second of the queue's lifetime.
     pub drops_per_s: Option<f64>,
-    /// What else was counted during the watch.
+    /// Increase of the other counters during the watch.
     pub counted: Option<Counters>,
-    /// Packets in and out, where they were recorded.
+    /// Enqueues and dequeues, if they were recorded.
     pub events: Option<EventCounts>,
-    /// How long it was longer than a threshold, where one was asked for.
+    /// The share above a threshold, if one was given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub above: Option<Above>,
 }
@@ -149,26 +151,26 @@ pub struct Above {
 pub struct TransmissionSummary {
     /// Its number.
     pub queue: u32,
-    /// Bytes that dynamic queue limits let into it.
+    /// The limit of dynamic queue limits, in bytes.
     pub limit_bytes: Spread,
     /// Bytes in it.
     pub inflight_bytes: Spread,
-    /// Looks at it.
+    /// Number of readings.
     pub samples: u64,
 }
 
-/// Packets in and out of a device.
+/// Enqueues and dequeues of a device.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct EventSummary {
-    /// Counts.
+    /// The counts.
     #[serde(flatten)]
     pub counts: EventCounts,
-    /// Events after which the length did not follow from the one before, as a fraction of all.
+    /// Events with a length that did not follow from the previous one, as a fraction of all.
     pub gap_share: f64,
 }
 
 impl Summary {
-    /// The figures of a watch that lasted `seconds`.
+    /// The statistics of a watch that lasted `seconds`.
     #[must_use]
     pub fn of(tally: &Tally, method: Method, seconds: f64, pace: &Pace) -> Summary {
         let mut devices: Vec<(&str, Option<&str>)> = Vec::new();
@@ -225,7 +227,8 @@ impl DeviceSummary {
         own.iter()
             .filter(|queue| takes_packets(queue, &own))
             .for_each(|queue| steps.merge(queue.steps()));
-        // Every reading is of one root; where there is none, of each of the other queues.
+        // Every reading is of one root; without a root, count the readings of each of the other
+        // queues.
         let readings = match roots().map(|queue| queue.readings).sum() {
             0 => own.iter().map(|queue| queue.readings).max().unwrap_or(0),
             readings => readings,
@@ -260,8 +263,8 @@ impl DeviceSummary {
     }
 }
 
-/// Whether the device hands its packets to it: it is the root, or the root only deals out the
-/// device's transmission queues and is never long itself.
+/// Whether the device hands its packets to this discipline: it is the root, or the root only
+/// distributes among the device's transmission queues and never holds packets.
 fn takes_packets(queue: &Measured, all: &[&Measured]) -> bool {
     let deals = |root: &Measured| root.queue.root && root.queue.kind.starts_with("mq");
     let below = |root: &Measured| {
@@ -328,7 +331,7 @@ impl TransmissionSummary {
 }
 
 impl VarianceSummary {
-    /// Of differences; nothing where there are none.
+    /// The summary of differences; `None` without any.
     #[must_use]
     pub fn of(steps: &Exact) -> Option<VarianceSummary> {
         let (zero, one, count) = (steps.share_at(0), steps.share_at(1), steps.total());
@@ -338,7 +341,7 @@ impl VarianceSummary {
 }
 
 impl Spread {
-    /// Of a distribution.
+    /// The summary of a distribution.
     #[must_use]
     pub fn of(values: &Exact) -> Spread {
         Spread {

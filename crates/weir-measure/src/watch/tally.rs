@@ -1,4 +1,4 @@
-//! Keeps statistics of everything that was seen.
+//! Keeps statistics of all readings and events.
 
 use alloc::borrow::ToOwned;
 use alloc::collections::{BTreeMap, VecDeque};
@@ -11,37 +11,37 @@ use super::model::{Counters, Event, Queue, QueueId, Run, Sink, Transmission};
 use super::queue::Measured;
 use crate::exact::Exact;
 
-/// Something that the reader of the results must know.
+/// A remark for the reader of the results.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remark {
-    /// When, `CLOCK_MONOTONIC` in ns; `None` for what holds for the whole watch.
+    /// Time of the remark, `CLOCK_MONOTONIC` in ns; `None` if it applies to the whole watch.
     pub time: Option<u64>,
-    /// What.
+    /// The text.
     pub text: String,
 }
 
 /// A device's transmission queue over the watch.
 #[derive(Clone, Debug)]
 pub struct Ring {
-    /// The device.
+    /// Name of the device.
     pub device: String,
-    /// Where it is, as it was asked for; `None` in the caller's own namespace.
+    /// Network namespace of the device in the user's notation; `None` for the caller's own.
     pub netns: Option<String>,
-    /// Number of its transmission queue.
+    /// Number of the transmission queue.
     pub queue: u32,
-    /// Bytes that dynamic queue limits let into it, of each look.
+    /// The limit of dynamic queue limits in bytes, at each reading.
     pub limit: Exact,
-    /// Bytes that were in it.
+    /// Bytes in the ring, at each reading.
     pub inflight: Exact,
-    /// The limit at the last look.
+    /// The limit at the last reading.
     pub last_limit: u64,
 }
 
-/// Figures of everything that was seen.
+/// Statistics of all readings and events.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     queues: Vec<Measured>,
-    /// Where each queue's figures are, by its number; of the vanished ones only the latest.
+    /// The index of each queue's statistics, by its number; for vanished queues only the latest.
     places: BTreeMap<QueueId, usize>,
     vanished: VecDeque<QueueId>,
     rings: Vec<Ring>,
@@ -52,55 +52,54 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Nothing seen yet.
+    /// An empty tally.
     #[must_use]
     pub fn new() -> Tally {
         Tally::default()
     }
 
-    /// The queues, in the order in which they appeared; those that are gone too.
+    /// The queues in the order of their appearance, including vanished ones.
     #[must_use]
     pub fn queues(&self) -> &[Measured] {
         &self.queues
     }
 
-    /// Transmission queues of devices that have them.
+    /// The transmission queues, for devices that have any.
     #[must_use]
     pub fn rings(&self) -> &[Ring] {
         &self.rings
     }
 
-    /// What was remarked, the first thousand.
+    /// The first thousand remarks.
     #[must_use]
     pub fn remarks(&self) -> &[Remark] {
         &self.remarks
     }
 
-    /// How many remarks there were beyond those.
+    /// Number of remarks beyond the first thousand.
     #[must_use]
     pub fn more_remarks(&self) -> u64 {
         self.more_remarks
     }
 
-    /// How many queues were not measured, because more than a thousand were there before.
+    /// Number of queues that were not measured because a thousand already were.
     #[must_use]
     pub fn unmeasured(&self) -> u64 {
         self.unkept
     }
 
-    /// When something was seen first and last, `CLOCK_MONOTONIC` in ns.
+    /// Times of the first and the last reading or event, `CLOCK_MONOTONIC` in ns.
     #[must_use]
     pub fn span(&self) -> Option<(u64, u64)> {
         self.span
     }
 
-    /// A remark on the whole watch.
+    /// Adds a remark on the whole watch.
     pub fn note(&mut self, text: &str) {
         self.keep_remark(None, text);
     }
 
-    /// The watch is over: lengths that events told of last have been there until the last moment
-    /// seen.
+    /// Ends the watch: the last lengths of event records last until the last observed moment.
     pub fn finish(&mut self) {
         let Some((_, last)) = self.span else { return };
         self.queues
@@ -119,7 +118,7 @@ impl Tally {
 
     fn saw(&mut self, time: u64) {
         let (first, last) = self.span.get_or_insert((time, time));
-        // Readings of a first turn may be told of before the queue that they are of was found.
+        // The readings of a first turn may arrive before the appearance of their queue.
         (*first, *last) = ((*first).min(time), (*last).max(time));
     }
 
@@ -127,8 +126,8 @@ impl Tally {
         self.places.get(&id).map(|&place| &mut self.queues[place])
     }
 
-    /// A vanished queue's figures, into which those of one in the same place go when there are too
-    /// many to keep all apart.
+    /// A vanished queue whose statistics are extended by this one at the same place, when there are
+    /// too many queues to keep them all separate.
     fn predecessor(&self, queue: &Queue) -> Option<usize> {
         let same = |kept: &Measured| {
             let old = &kept.queue;
@@ -247,14 +246,13 @@ impl Sink for Tally {
     }
 }
 
-/// Queues whose figures are kept, the vanished ones among them.
+/// Maximum number of queues with statistics, including vanished ones.
 const MOST_QUEUES: usize = 1024;
-/// Remarks that are kept.
+/// Maximum number of remarks.
 const MOST_REMARKS: usize = 1000;
-/// Periods of a queue over time: finer than a screen by far, so that there is something to zoom
-/// into.
+/// Maximum number of periods of a queue: far finer than a screen, to allow zooming.
 const MOST_PERIODS: usize = 1 << 16;
-/// Periods of all queues together, 72 bytes each.
+/// Maximum number of periods of all queues together, 72 bytes each.
 const ALL_PERIODS: usize = 1 << 19;
 
 #[cfg(test)]

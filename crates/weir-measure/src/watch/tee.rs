@@ -1,9 +1,9 @@
-//! Several sinks as one.
+//! Combines several sinks into one.
 
 use super::model::{Counters, Event, Queue, QueueId, Run, Sink, Transmission};
 use alloc::vec::Vec;
 
-/// Tells several sinks the same, in their order.
+/// Reports everything to several sinks, in their order.
 pub struct Tee<'a>(pub Vec<&'a mut dyn Sink>);
 
 impl Sink for Tee<'_> {

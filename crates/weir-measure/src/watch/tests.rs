@@ -1,4 +1,4 @@
-//! What a tally keeps of what it is told.
+//! Tests of the statistics that a tally keeps.
 
 use alloc::vec::Vec;
 use proptest::prelude::*;
