@@ -1,4 +1,4 @@
-//! What a frame costs before it reaches the engine, and what a train costs to cut.
+//! Measures the cost of a frame before it reaches the engine, and the cost of cutting a train.
 
 use std::hint::black_box;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -26,8 +26,8 @@ fn headers(c: &mut Criterion) {
         let fresh = frame.clone();
         c.bench_function(&format!("set_ce/{name}"), |b| {
             b.iter(|| {
-                // Back to ECT(0) by its two bytes and the checksum, so that there is something to
-                // mark.
+                // Restore ECT(0) through its two bytes and the checksum, so that there is a packet
+                // to mark.
                 frame[14..26].copy_from_slice(&fresh[14..26]);
                 set_ce(black_box(&mut frame), black_box(&parsed))
             });

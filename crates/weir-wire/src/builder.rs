@@ -1,8 +1,8 @@
-//! Makes packets for the tests of every crate, and for fuzzing corpora: valid in every field unless
-//! asked otherwise.
+//! Builds packets for the tests of every crate, and for fuzzing corpora: valid in every field
+//! unless the caller changes it.
 //!
 //! Header bytes and transport checksums come from etherparse, so that the parser and the checksums
-//! of this crate are tested against another implementation. A misuse (a transport of 70,000 bytes,
+//! of this crate are tested against another implementation. Misuse (a transport of 70,000 bytes,
 //! ARP with ports) panics: this is for tests.
 
 use alloc::vec;
@@ -19,7 +19,7 @@ use weir_core::packet::Ecn;
 use crate::header::{ethertype, protocol};
 use crate::vnet::{Gso, VnetHeader};
 
-/// A packet to be made: start with one of the constructors, change what matters, then take
+/// A packet to build: start with one of the constructors, change the relevant fields, then call
 /// [`Self::frame`] or [`Self::packet`]. Every field may also be set directly.
 #[derive(Clone, Debug)]
 pub struct PacketBuilder {
@@ -33,7 +33,7 @@ pub struct PacketBuilder {
     pub src: IpAddr,
     /// Destination address.
     pub dst: IpAddr,
-    /// What the packet carries.
+    /// The transport layer.
     pub transport: Transport,
     /// Payload of the transport layer.
     pub payload: Vec<u8>,
@@ -52,13 +52,13 @@ pub struct PacketBuilder {
     pub fragment: Option<(u16, bool)>,
     /// IPv6 flow label.
     pub flow_label: u32,
-    /// IPv6 extension headers: kind, and the bytes behind its two first.
+    /// IPv6 extension headers: kind, and the bytes after the first two.
     pub extensions: Vec<(u8, Vec<u8>)>,
-    /// Zero bytes behind the packet, as Ethernet pads short frames.
+    /// Zero bytes after the packet, like the padding of short Ethernet frames.
     pub padding: usize,
 }
 
-/// What a packet carries.
+/// The transport layer of a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Transport {
     /// UDP.
@@ -90,7 +90,7 @@ pub enum Transport {
     },
     /// ARP request for the destination address instead of IP.
     Arp,
-    /// The payload alone, under this IP protocol number.
+    /// Only the payload, under this IP protocol number.
     Raw(u8),
 }
 
@@ -153,13 +153,13 @@ impl PacketBuilder {
         arp
     }
 
-    /// Adds an 802.1Q tag inside those that are there.
+    /// Adds an 802.1Q tag inside the existing ones.
     pub fn vlan(mut self, id: u16) -> Self {
         self.tags.push((ethertype::VLAN, id));
         self
     }
 
-    /// Adds an 802.1ad service tag inside those that are there.
+    /// Adds an 802.1ad service tag inside the existing ones.
     pub fn service_vlan(mut self, id: u16) -> Self {
         self.tags.push((ethertype::SERVICE_VLAN, id));
         self
@@ -183,7 +183,7 @@ impl PacketBuilder {
         self
     }
 
-    /// Sets a payload of `len` bytes that carries `number` (see [`payload_number`]) and then a
+    /// Sets a payload of `len` bytes that contains `number` (see [`payload_number`]) and then a
     /// pattern.
     pub fn numbered(mut self, number: u64, len: usize) -> Self {
         self.payload =
@@ -191,14 +191,14 @@ impl PacketBuilder {
         self
     }
 
-    /// Adds an IPv6 extension header of `kind` with `body` behind its next-header and length bytes,
+    /// Adds an IPv6 extension header of `kind` with `body` after its next-header and length bytes,
     /// padded to full words.
     pub fn extension(mut self, kind: u8, body: &[u8]) -> Self {
         self.extensions.push((kind, body.to_vec()));
         self
     }
 
-    /// Sets the place of an IPv4 fragment: its offset in units of eight bytes, and whether more
+    /// Makes the packet an IPv4 fragment: its offset in units of eight bytes, and whether more
     /// follow.
     pub fn fragment(mut self, offset: u16, more: bool) -> Self {
         self.fragment = Some((offset, more));
@@ -243,7 +243,7 @@ impl PacketBuilder {
         }
     }
 
-    /// The Ethernet frame with the transport checksum left partial, and the header that says so.
+    /// The Ethernet frame with a partial transport checksum, and the header that declares it.
     pub fn partial(&self) -> (VnetHeader, Vec<u8>) {
         let mut frame = self.frame();
         let start = frame.len() - self.padding - self.transport_bytes().len();
@@ -251,8 +251,8 @@ impl PacketBuilder {
         (vnet, frame)
     }
 
-    /// The Ethernet frame as an offload train of packets with `gso_size` payload bytes, as Linux
-    /// hands it over.
+    /// The Ethernet frame as an offload train of packets with `gso_size` payload bytes, in the form
+    /// in which Linux delivers it.
     pub fn train(&self, gso_size: u16) -> (VnetHeader, Vec<u8>) {
         let (mut vnet, frame) = self.partial();
         let kind = match (&self.transport, self.src) {
@@ -275,7 +275,7 @@ impl PacketBuilder {
             _ => panic!("only TCP and UDP have partial checksums"),
         };
         let len = frame.len() - self.padding - start;
-        // Not by this crate's own functions, which the tests check with it.
+        // This does not use the crate's own functions, because the tests compare them with it.
         let mut total = len as u64 + u64::from(number);
         let addresses = match (self.src, self.dst) {
             (IpAddr::V4(src), IpAddr::V4(dst)) => [src.octets(), dst.octets()].concat(),
@@ -307,7 +307,7 @@ impl PacketBuilder {
         }
     }
 
-    /// Number of the transport protocol.
+    /// The number of the transport protocol.
     fn protocol(&self) -> u8 {
         match (&self.transport, self.src) {
             (Transport::Udp { .. }, _) => protocol::UDP,
@@ -321,7 +321,7 @@ impl PacketBuilder {
 
     /// The transport header and the payload.
     fn transport_bytes(&self) -> Vec<u8> {
-        // Fragments but the first have no transport header.
+        // Only the first fragment has a transport header.
         if self.fragment.is_some_and(|(offset, _)| offset != 0) {
             return self.payload.clone();
         }

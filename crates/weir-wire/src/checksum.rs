@@ -2,8 +2,8 @@
 //! verification.
 //!
 //! A *sum* is a ones' complement sum of big-endian 16-bit words; a *checksum* is the complement of
-//! one. A *seed* is what Linux leaves in a checksum field that somebody else is to complete: the
-//! sum of the pseudo header, not complemented.
+//! one. A *seed* is the value that Linux leaves in a checksum field for later completion: the sum
+//! of the pseudo header, not complemented.
 
 use crate::header::{Fragment, IPV4_HEADER, IpVersion, Parsed, protocol};
 use crate::view::{bytes, put, u16_at};
@@ -11,8 +11,8 @@ use crate::view::{bytes, put, u16_at};
 /// The sum of `data`; an odd last byte counts as the upper half of a word.
 #[inline]
 pub fn sum(data: &[u8]) -> u16 {
-    // Ones' complement addition does not care for byte order (RFC 1071, section 2 B) nor for the
-    // width of the words: add little-endian words of 32 bits into 64, which the compiler
+    // Ones' complement addition depends neither on the byte order (RFC 1071, section 2 B) nor on
+    // the width of the words: add little-endian words of 32 bits into 64, which the compiler
     // vectorises, and swap the folded result.
     let mut total = 0u64;
     let (blocks, rest) = data.as_chunks::<32>();
@@ -49,8 +49,8 @@ pub fn checksum(data: &[u8]) -> u16 {
     !sum(data)
 }
 
-/// The checksum `check` after one 16-bit word of what it covers went from `old` to `new` (RFC 1624,
-/// equation 3).
+/// The checksum `check` after one of the covered 16-bit words changed from `old` to `new` (RFC
+/// 1624, equation 3).
 #[inline]
 pub fn update(check: u16, old: u16, new: u16) -> u16 {
     !add(add(!check, !old), new)
@@ -72,11 +72,11 @@ pub fn pseudo_v6(src: [u8; 16], dst: [u8; 16], protocol: u8, len: u32) -> u16 {
     add(add(addresses, protocol.into()), add((len >> 16) as u16, len as u16))
 }
 
-/// The sum of the pseudo header of `frame` for a transport layer of `len` bytes; `None` for what is
-/// not IP.
+/// The sum of the pseudo header of `frame` for a transport layer of `len` bytes; `None` for other
+/// protocols than IP.
 ///
-/// The addresses are those of the IP header: with an IPv6 routing header that still names stops, or
-/// IPv4 source routing, the sender's checksum covers another destination.
+/// The addresses are those of the IP header. With an IPv6 routing header that still names stops, or
+/// with IPv4 source routing, the sender's checksum covers another destination.
 #[inline]
 pub fn pseudo(frame: &[u8], parsed: &Parsed, len: u32) -> Option<u16> {
     let network = parsed.network();
@@ -97,7 +97,7 @@ pub fn pseudo(frame: &[u8], parsed: &Parsed, len: u32) -> Option<u16> {
     }
 }
 
-/// Whether the header checksum of an IPv4 frame is true. `None` for what is not IPv4.
+/// Whether the header checksum of an IPv4 frame is correct. `None` for other protocols.
 pub fn verify_ipv4_header(frame: &[u8], parsed: &Parsed) -> Option<bool> {
     let network = parsed.network();
     if parsed.ip != IpVersion::V4 {
@@ -108,7 +108,7 @@ pub fn verify_ipv4_header(frame: &[u8], parsed: &Parsed) -> Option<bool> {
     Some(sum(header) == 0xffff)
 }
 
-/// Whether the checksum of the transport layer is true. `None` where there is none to check:
+/// Whether the checksum of the transport layer is correct. `None` where there is none to check:
 /// fragments, protocols other than TCP, UDP and ICMP, and UDP over IPv4 with a checksum of zero.
 pub fn verify_transport(frame: &[u8], parsed: &Parsed) -> Option<bool> {
     parsed.payload()?;
@@ -123,7 +123,7 @@ pub fn verify_transport(frame: &[u8], parsed: &Parsed) -> Option<bool> {
             if ip == IpVersion::V4 && u16_at(data, UDP_CHECKSUM)? == 0 {
                 return None;
             }
-            // UDP has a length of its own, and what follows it is not covered.
+            // UDP has its own length field, and the bytes after that length are not covered.
             let len = usize::from(u16_at(data, 4)?);
             data = data.get(..len)?;
             pseudo(frame, parsed, len as u32)?
@@ -136,10 +136,11 @@ pub fn verify_transport(frame: &[u8], parsed: &Parsed) -> Option<bool> {
     Some(add(seed, sum(data)) == 0xffff)
 }
 
-/// Completes a partial checksum: sums `frame` from `csum_start` to its end, with the seed that the
-/// field at `csum_start + csum_offset` holds, and puts the checksum there.
+/// Completes a partial checksum: sums `frame` from `csum_start` to its end, including the seed in
+/// the field at `csum_start + csum_offset`, and writes the checksum there.
 ///
-/// `frame` ends where the network layer ends ([`Parsed::network_end`]); padding would be summed.
+/// `frame` must end where the network layer ends ([`Parsed::network_end`]), because padding would
+/// be summed.
 #[inline]
 pub fn complete_partial(
     frame: &mut [u8],
@@ -156,19 +157,19 @@ pub fn complete_partial(
     put(frame, field, check.to_be_bytes()).ok_or(error)
 }
 
-/// A checksum field that is not within its frame.
+/// A checksum field that is outside its frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the checksum field is at {csum_start}+{csum_offset}, the frame has {len} bytes")]
 pub struct PartialError {
-    /// Where the sum starts.
+    /// Start of the sum.
     pub csum_start: u16,
-    /// Where the field is, from there.
+    /// Offset of the field from there.
     pub csum_offset: u16,
     /// Bytes of the frame.
     pub len: usize,
 }
 
-/// Zero is "no checksum" to UDP; its other representation is as true for everybody.
+/// Zero means "no checksum" in UDP; the other representation of zero is equally valid.
 #[inline(always)]
 pub(crate) fn nonzero(check: u16) -> u16 {
     if check == 0 { 0xffff } else { check }
@@ -176,7 +177,7 @@ pub(crate) fn nonzero(check: u16) -> u16 {
 
 #[inline(always)]
 fn fold(mut total: u64) -> u16 {
-    // Each step brings a carry back in; after these four none is left.
+    // Each step adds a carry; none is left after these four.
     total = (total & 0xffff_ffff) + (total >> 32);
     total = (total & 0xffff_ffff) + (total >> 32);
     total = (total & 0xffff) + (total >> 16);
@@ -184,9 +185,9 @@ fn fold(mut total: u64) -> u16 {
     total as u16
 }
 
-/// Where UDP has its checksum.
+/// Offset of the checksum in a UDP header.
 pub(crate) const UDP_CHECKSUM: usize = 6;
-/// Where TCP has its checksum.
+/// Offset of the checksum in a TCP header.
 pub(crate) const TCP_CHECKSUM: usize = 16;
 
 #[cfg(test)]
@@ -237,7 +238,7 @@ mod tests {
 
         #[test]
         fn an_update_is_a_computation_anew(mut words in prop::collection::vec(any::<u16>(), 2..30), at: prop::sample::Index, new: u16) {
-            // A fixed first word: a sum of zeros alone has a checksum of its own.
+            // A fixed first word: the checksum of only zeros has a special form.
             words[0] = 0x4500;
             let at = 1 + at.index(words.len() - 1);
             let all = |words: &[u16]| checksum(&words.iter().flat_map(|w| w.to_be_bytes()).collect::<Vec<_>>());

@@ -2,12 +2,12 @@
 
 use crate::header::Parsed;
 
-/// Inverts one bit of the network layer of `frame`: number `bit` modulo how many there are, counted
-/// from the most significant bit of the first byte. Gives the offset of the byte that changed, or
-/// `None` when the network layer is empty.
+/// Inverts one bit of the network layer of `frame`: number `bit` modulo the number of bits, counted
+/// from the most significant bit of the first byte. Returns the offset of the changed byte, or
+/// `None` if the network layer is empty.
 ///
-/// Complete a partial checksum first: whoever completes it later would make the error part of a
-/// valid packet.
+/// Complete a partial checksum first: a later completion would make the error part of a valid
+/// packet.
 pub fn invert_bit(frame: &mut [u8], parsed: &Parsed, bit: u32) -> Option<usize> {
     let end = frame.len().min(parsed.network_end());
     let network = frame.get_mut(parsed.network()..end)?;

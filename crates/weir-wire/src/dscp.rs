@@ -1,12 +1,12 @@
-//! The DSCP field of a frame, rewritten.
+//! Rewrites the DSCP field of a frame.
 
 use crate::checksum;
 use crate::header::{IpVersion, Parsed};
 use crate::view::{put, u16_at};
 
-/// Writes `dscp` (6 bits) into the IP header of `frame` and into `parsed`, and keeps an IPv4
-/// header's checksum true. ECN stays as it is. Says whether the frame has the code point now; what
-/// is not IP has none.
+/// Writes `dscp` (6 bits) into the IP header of `frame` and into `parsed`, and updates the checksum
+/// of an IPv4 header. ECN does not change. Returns whether the frame has the code point now, which
+/// is false for protocols other than IP.
 #[inline]
 pub fn set_dscp(frame: &mut [u8], parsed: &mut Parsed, dscp: u8) -> bool {
     let at = parsed.network();
@@ -30,5 +30,5 @@ pub fn set_dscp(frame: &mut [u8], parsed: &mut Parsed, dscp: u8) -> bool {
     written.is_some()
 }
 
-/// Where an IPv4 header has its checksum.
+/// Offset of the checksum in an IPv4 header.
 const IPV4_CHECKSUM: usize = 10;

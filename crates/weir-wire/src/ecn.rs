@@ -1,4 +1,4 @@
-//! The ECN field of a frame: read, and set to "congestion experienced".
+//! Reads the ECN field of a frame, and sets it to "congestion experienced".
 
 use weir_core::packet::Ecn;
 
@@ -6,21 +6,21 @@ use crate::checksum;
 use crate::header::{IpVersion, Parsed, ecn_of};
 use crate::view::{bytes, put, u16_at};
 
-/// The ECN field of `frame` as it is now ([`Parsed::ecn`] is as it was at parsing).
+/// The current ECN field of `frame` ([`Parsed::ecn`] is the value at parsing).
 #[inline]
 pub fn ecn(frame: &[u8], parsed: &Parsed) -> Ecn {
     let Some([first, second]) = bytes(frame, parsed.network()) else { return Ecn::NotEct };
     match parsed.ip {
         IpVersion::V4 => ecn_of(second),
-        // The traffic class lies across the two bytes.
+        // The traffic class spans the two bytes.
         IpVersion::V6 => ecn_of((first << 4) | (second >> 4)),
         IpVersion::None => Ecn::NotEct,
     }
 }
 
-/// Marks `frame` with congestion experienced, and keeps an IPv4 header's checksum true. Says
-/// whether the frame carries the mark now: one whose sender does not know ECN is left as it is,
-/// because a mark would reach nobody (RFC 3168, section 5).
+/// Marks `frame` with congestion experienced, and updates the checksum of an IPv4 header. Returns
+/// whether the frame carries the mark now. A frame from a sender without ECN is left unchanged,
+/// because the mark would have no effect (RFC 3168, section 5).
 #[inline]
 pub fn set_ce(frame: &mut [u8], parsed: &Parsed) -> bool {
     match ecn(frame, parsed) {
@@ -44,5 +44,5 @@ pub fn set_ce(frame: &mut [u8], parsed: &Parsed) -> bool {
     }
 }
 
-/// Where an IPv4 header has its checksum.
+/// Offset of the checksum in an IPv4 header.
 const IPV4_CHECKSUM: usize = 10;

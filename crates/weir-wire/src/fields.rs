@@ -1,8 +1,8 @@
-//! Header fields that only rules look at: read from the frame when a rule asks, not for every
+//! Header fields that only rules use: read from the frame when a rule needs them, not for every
 //! packet.
 //!
-//! Each reader answers `None` where the frame does not have the field: another protocol, a later
-//! fragment, a header cut short.
+//! Each reader returns `None` if the frame does not have the field: another protocol, a later
+//! fragment, a truncated header.
 
 use crate::header::{
     FRAGMENT_OFFSET_V6, IPV4_HEADER, IPV6_HEADER, IpVersion, MAX_EXTENSIONS, Parsed,
@@ -11,8 +11,8 @@ use crate::header::{
 use crate::key::has_ports;
 use crate::view::{bytes, u16_at, u32_at};
 
-/// Whether the packet has ports, which [`crate::flow_key`] then holds: the key's 0 may be a port or
-/// none.
+/// Whether the packet has ports, which [`crate::flow_key`] then contains: a 0 in the key may be a
+/// port or mean none.
 #[inline]
 pub fn ports_present(parsed: &Parsed) -> bool {
     has_ports(parsed.protocol)
@@ -87,7 +87,7 @@ pub struct Tcp {
     pub window: u16,
 }
 
-/// The TCP header; `None` where there is no whole one.
+/// The TCP header; `None` if there is no complete one.
 #[inline]
 pub fn tcp(frame: &[u8], parsed: &Parsed) -> Option<Tcp> {
     let flags = parsed.tcp_flags()?;
@@ -100,7 +100,7 @@ pub fn tcp(frame: &[u8], parsed: &Parsed) -> Option<Tcp> {
     })
 }
 
-/// The options of the IPv4 header; none where there is no IPv4 header.
+/// The options of the IPv4 header; none without an IPv4 header.
 pub fn ipv4_options<'a>(frame: &'a [u8], parsed: &Parsed) -> Options<'a> {
     let at = parsed.network();
     let len = match frame.get(at) {
@@ -110,18 +110,18 @@ pub fn ipv4_options<'a>(frame: &'a [u8], parsed: &Parsed) -> Options<'a> {
     Options { rest: frame.get(at + IPV4_HEADER..at + len).unwrap_or_default() }
 }
 
-/// The options of the TCP header; none where there is no whole TCP header.
+/// The options of the TCP header; none without a complete TCP header.
 pub fn tcp_options<'a>(frame: &'a [u8], parsed: &Parsed) -> Options<'a> {
     let rest = match (parsed.tcp_flags(), parsed.payload()) {
-        // The options stand between the fixed header's last six bytes and the payload.
+        // The options are between the fixed header's last six bytes and the payload.
         (Some(flags), Some(payload)) => frame.get(flags + 7..payload).unwrap_or_default(),
         _ => &[],
     };
     Options { rest }
 }
 
-/// Options of kind, length and data, as IPv4 and TCP have them; padding is left out, and what is
-/// cut short ends them.
+/// Options of kind, length and data, in the format of IPv4 and TCP. Padding is skipped, and a
+/// truncated option ends the sequence.
 #[derive(Clone, Debug)]
 pub struct Options<'a> {
     rest: &'a [u8],
@@ -141,7 +141,7 @@ impl<'a> Iterator for Options<'a> {
         };
         let data = self.rest.get(2..len);
         self.rest = self.rest.get(len..).unwrap_or_default();
-        // A length below two would never end; the slice above refuses it.
+        // A length below two would never end; the slice above rejects it.
         data.map(|data| (kind, data))
     }
 }
@@ -183,7 +183,7 @@ impl Iterator for Extensions<'_> {
         self.at += extension_size(kind, length);
         let later =
             kind == protocol::FRAGMENT && u16::from_be_bytes([high, low]) & FRAGMENT_OFFSET_V6 != 0;
-        // Behind a later fragment's header is the middle of something.
+        // The data after a later fragment's header is the middle of a datagram.
         self.next = (!later && self.at <= self.end).then_some(next);
         Some((kind, here))
     }
@@ -196,5 +196,5 @@ pub fn routing_type(frame: &[u8], at: usize) -> Option<u8> {
 
 /// Padding of one byte, in IPv4's options and in TCP's.
 const NO_OPERATION: u8 = 1;
-/// Nothing but padding follows.
+/// Only padding follows.
 const END_OF_OPTIONS: u8 = 0;

@@ -1,22 +1,23 @@
 //! Finds the headers of a frame: Ethernet with VLAN tags, IPv4 with options, IPv6 with extension
 //! headers, transport.
 //!
-//! The views are written by hand because this runs once for every packet; etherparse is the oracle
-//! in the tests.
+//! The parser is written by hand because it runs once for every packet; the tests compare it with
+//! etherparse.
 
 use weir_core::packet::Ecn;
 
 use crate::view::{u16_at, u32_at};
 
-/// Where the headers of one frame are, and the fields that every packet's treatment depends on.
+/// The offsets of the headers of one frame, and the fields that determine the treatment of every
+/// packet.
 ///
-/// It is small and does not borrow the frame, so that it can be kept beside the frame's handle.
+/// It is small and does not borrow the frame, so that it can be stored with the frame's handle.
 /// Offsets count from the start of the frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Parsed {
-    /// Bytes from the network-layer header on; the IP header says how many, and what follows in the
-    /// frame is padding. For what is not IP, the rest of the frame.
+    /// Bytes from the network-layer header on, according to the IP header; the rest of the frame is
+    /// padding. For protocols other than IP, the rest of the frame.
     pub network_len: u32,
     /// IPv6 flow label, 20 bits, or 0.
     pub flow_label: u32,
@@ -24,22 +25,22 @@ pub struct Parsed {
     pub ethertype: u16,
     /// VLAN identifier of the outermost tag, or 0.
     pub vlan: u16,
-    /// Offset of the transport header; 0 where there is none.
+    /// Offset of the transport header; 0 if there is none.
     transport: u16,
-    /// Offset behind the transport header; 0 where it is incomplete or unknown.
+    /// Offset after the transport header; 0 if the header is incomplete or unknown.
     payload: u16,
     /// Bytes of link-layer header; the offset of the network layer.
     pub link_header: u8,
-    /// Whether and which IP.
+    /// The IP version, if the frame is IP.
     pub ip: IpVersion,
-    /// Protocol of the transport layer (behind any IPv6 extension headers), or 0 for what is not
-    /// IP. Set in every fragment.
+    /// Protocol of the transport layer (after any IPv6 extension headers), or 0 for protocols other
+    /// than IP. Set in every fragment.
     pub protocol: u8,
     /// DSCP, 6 bits, or 0.
     pub dscp: u8,
     /// ECN field at the time of parsing.
     pub ecn: Ecn,
-    /// Place of the packet in a fragmented datagram.
+    /// Position of the packet in a fragmented datagram.
     pub fragment: Fragment,
 }
 
@@ -50,27 +51,29 @@ impl Parsed {
         self.link_header.into()
     }
 
-    /// Offset behind the last byte of the network layer: where padding starts, or the frame ends.
+    /// Offset after the last byte of the network layer: the start of padding, or the end of the
+    /// frame.
     #[inline]
     pub fn network_end(&self) -> usize {
         usize::from(self.link_header) + self.network_len as usize
     }
 
-    /// Offset of the transport header. `None` for what is not IP, for fragments but the first, and
-    /// where the chain of IPv6 extension headers is cut short or longer than anything legitimate.
+    /// Offset of the transport header. `None` for protocols other than IP, for all fragments but
+    /// the first, and if the chain of IPv6 extension headers is truncated or longer than any
+    /// legitimate one.
     #[inline]
     pub fn transport(&self) -> Option<usize> {
         (self.transport != 0).then_some(self.transport.into())
     }
 
-    /// Offset behind the TCP, UDP or ICMP header. `None` where that header is incomplete, or of
-    /// another protocol.
+    /// Offset after the TCP, UDP or ICMP header. `None` if that header is incomplete or of another
+    /// protocol.
     #[inline]
     pub fn payload(&self) -> Option<usize> {
         (self.payload != 0).then_some(self.payload.into())
     }
 
-    /// Offset of the byte with TCP's flags, where there is a whole TCP header.
+    /// Offset of the byte with TCP's flags, if there is a complete TCP header.
     #[inline]
     pub fn tcp_flags(&self) -> Option<usize> {
         (self.protocol == protocol::TCP && self.payload != 0)
@@ -90,7 +93,7 @@ pub enum IpVersion {
     V6,
 }
 
-/// Place of a packet in a fragmented datagram.
+/// Position of a packet in a fragmented datagram.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fragment {
     /// Not fragmented.
@@ -99,17 +102,17 @@ pub enum Fragment {
     /// The first fragment, or an IPv6 packet with a fragment header that is the only fragment (RFC
     /// 6946).
     First,
-    /// Any other; it has no transport header.
+    /// Any other fragment; it has no transport header.
     Later,
 }
 
-/// Why a frame's headers make no sense.
+/// Why a frame cannot be parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseError {
     /// The frame ends within its link-layer header.
     #[error("the frame ends within its link-layer header")]
     ShortLink,
-    /// More VLAN tags than anything legitimate.
+    /// The frame has more VLAN tags than any legitimate one.
     #[error("the frame has more than {MAX_TAGS} VLAN tags")]
     TooManyTags,
     /// The frame ends within its IP header.
@@ -121,7 +124,7 @@ pub enum ParseError {
     /// An IPv4 header of less than 20 bytes, or longer than the packet.
     #[error("the IPv4 header length is {0} bytes, which does not fit the packet")]
     HeaderLength(u8),
-    /// The IP header promises more than the frame has.
+    /// The IP header declares more bytes than the frame has.
     #[error("the IP header promises {promised} bytes, the frame has {present}")]
     Truncated {
         /// Length according to the header.
@@ -133,8 +136,8 @@ pub enum ParseError {
 
 /// Parses an Ethernet frame.
 ///
-/// What is neither IPv4 nor IPv6 is parsed as far as its EtherType. An IP length of zero means the
-/// rest of the frame, as the largest offload trains have it.
+/// Protocols other than IPv4 and IPv6 are parsed as far as the EtherType. An IP length of zero
+/// means the rest of the frame, as in the largest offload trains.
 #[inline]
 pub fn parse(frame: &[u8]) -> Result<Parsed, ParseError> {
     let mut ethertype = u16_at(frame, 12).ok_or(ParseError::ShortLink)?;
@@ -162,7 +165,7 @@ pub fn parse(frame: &[u8]) -> Result<Parsed, ParseError> {
     }
 }
 
-/// Parses a layer-3 packet, as a TUN device gives it.
+/// Parses a layer-3 packet of a TUN device.
 #[inline]
 pub fn parse_ip(packet: &[u8]) -> Result<Parsed, ParseError> {
     match packet.first().map(|b| b >> 4) {
@@ -173,7 +176,7 @@ pub fn parse_ip(packet: &[u8]) -> Result<Parsed, ParseError> {
     }
 }
 
-/// What is not IP.
+/// The result for protocols other than IP.
 fn other(frame: &[u8], network: usize, vlan: u16, ethertype: u16) -> Parsed {
     let rest = frame.len().saturating_sub(network);
     let len = match ethertype {
@@ -242,7 +245,8 @@ fn parse_v6(frame: &[u8], network: usize, vlan: u16) -> Result<Parsed, ParseErro
     let present = packet.len();
     let next = header[6];
     let total = match u16::from_be_bytes([header[4], header[5]]) {
-        // A packet of nothing but its header is legitimate only when it says that nothing follows.
+        // A packet that consists only of its header is legitimate only if the header says that
+        // nothing follows.
         0 if next != protocol::NO_NEXT => present,
         len => IPV6_HEADER + usize::from(len),
     };
@@ -271,7 +275,7 @@ fn parse_v6(frame: &[u8], network: usize, vlan: u16) -> Result<Parsed, ParseErro
     Ok(parsed)
 }
 
-/// Follows the chain of IPv6 extension headers from `at`, which starts with one of the kind
+/// Follows the chain of IPv6 extension headers from `at`; the first is of the kind
 /// `parsed.protocol`.
 #[cold]
 fn walk_extensions(frame: &[u8], end: usize, mut at: usize, parsed: &mut Parsed) {
@@ -279,7 +283,7 @@ fn walk_extensions(frame: &[u8], end: usize, mut at: usize, parsed: &mut Parsed)
         if !is_extension(parsed.protocol) {
             return find_transport(frame, end, at, parsed);
         }
-        // Each is at least eight bytes long.
+        // Each header has at least eight bytes.
         let Some(&[next, length, high, low]) = frame.get(at..at + 4) else { return };
         if at + 8 > end {
             return;
@@ -297,7 +301,7 @@ fn walk_extensions(frame: &[u8], end: usize, mut at: usize, parsed: &mut Parsed)
     }
 }
 
-/// Bytes of the IPv6 extension header of this kind with this length field.
+/// Length in bytes of the IPv6 extension header of this kind with this length field.
 #[inline(always)]
 pub(crate) fn extension_size(kind: u8, length: u8) -> usize {
     match kind {
@@ -309,13 +313,13 @@ pub(crate) fn extension_size(kind: u8, length: u8) -> usize {
     }
 }
 
-/// Enters the transport header at `at` in a network layer that ends at `end`.
+/// Records the transport header at `at` in a network layer that ends at `end`.
 #[inline]
 fn find_transport(frame: &[u8], end: usize, at: usize, parsed: &mut Parsed) {
     if parsed.fragment == Fragment::Later || at > end || parsed.protocol == protocol::NO_NEXT {
         return;
     }
-    // The chain of headers is bounded, so that its end fits 16 bits; were it not, there would be no
+    // The chain of headers is bounded, so its end fits 16 bits; otherwise the packet would have no
     // transport header.
     parsed.transport = u16::try_from(at).unwrap_or(0);
     let room = end - at;
@@ -385,7 +389,7 @@ fn saturate(len: usize) -> u32 {
     u32::try_from(len).unwrap_or(u32::MAX)
 }
 
-/// EtherTypes that the parser knows (IEEE 802 numbers).
+/// EtherTypes that the parser supports (IEEE 802 numbers).
 pub mod ethertype {
     /// IPv4.
     pub const IPV4: u16 = 0x0800;
@@ -401,7 +405,7 @@ pub mod ethertype {
     pub const OLD_SERVICE_VLAN: u16 = 0x9100;
 }
 
-/// IP protocol numbers that the parser knows (IANA).
+/// IP protocol numbers that the parser supports (IANA).
 pub mod protocol {
     /// IPv6 hop-by-hop options.
     pub const HOP_BY_HOP: u8 = 0;
@@ -415,7 +419,7 @@ pub mod protocol {
     pub const ROUTING: u8 = 43;
     /// IPv6 fragment header.
     pub const FRAGMENT: u8 = 44;
-    /// Encrypted payload: what follows cannot be read.
+    /// Encrypted payload: the rest cannot be read.
     pub const ESP: u8 = 50;
     /// Authentication header.
     pub const AUTHENTICATION: u8 = 51;
@@ -443,9 +447,10 @@ pub mod protocol {
 pub(crate) const ETHERNET_HEADER: usize = 14;
 /// Bytes of a VLAN tag.
 const VLAN_TAG: usize = 4;
-/// Most VLAN tags in a frame; two are usual, and the link-layer header must fit eight bits.
+/// Maximum number of VLAN tags in a frame; two are usual, and the link-layer header must fit eight
+/// bits.
 const MAX_TAGS: usize = 8;
-/// Least value of an EtherType; below, the field is a length.
+/// Least value of an EtherType; a smaller field is a length.
 const ETHERTYPE_LEAST: u16 = 0x0600;
 /// Bytes of an IPv4 header without options.
 pub(crate) const IPV4_HEADER: usize = 20;
@@ -457,12 +462,12 @@ const MORE_FRAGMENTS_V4: u16 = 0x2000;
 const FRAGMENT_OFFSET_V4: u16 = 0x1fff;
 /// The offset in the third and fourth byte of an IPv6 fragment header.
 pub(crate) const FRAGMENT_OFFSET_V6: u16 = 0xfff8;
-/// Most extension headers followed; RFC 8200 expects each kind once, and a hostile chain costs
-/// time.
+/// Maximum number of extension headers that are followed. RFC 8200 expects each kind once, and a
+/// hostile chain costs time.
 pub(crate) const MAX_EXTENSIONS: usize = 9;
 /// Bytes of a TCP header without options.
 pub(crate) const TCP_HEADER: usize = 20;
-/// Where TCP's header length is, in the upper half of the byte.
+/// Offset of TCP's header length, which is in the upper half of the byte.
 const TCP_OFFSET: usize = 12;
-/// Where TCP's flags are.
+/// Offset of TCP's flags.
 pub(crate) const TCP_FLAGS: usize = 13;

@@ -1,13 +1,13 @@
-//! The flow key of a frame: the header fields by which the engine tells packets apart.
+//! The flow key of a frame: the header fields with which the engine distinguishes packets.
 
 use weir_core::key::FlowKey;
 
 use crate::header::{IpVersion, Parsed, protocol};
 use crate::view::bytes;
 
-/// The flow key of `frame`, whose headers are at `parsed`.
+/// The flow key of `frame` with its headers at `parsed`.
 ///
-/// Ports are those of TCP, UDP, UDP-Lite, SCTP and DCCP; fragments but the first have none. A
+/// Ports are those of TCP, UDP, UDP-Lite, SCTP and DCCP; only the first fragment has them. A
 /// layer-3 packet has no MAC addresses.
 #[inline]
 pub fn flow_key(frame: &[u8], parsed: &Parsed) -> FlowKey {

@@ -1,12 +1,11 @@
-//! Weir's view of frames: where the headers are, which flow a frame belongs to, checksums, offload
-//! trains.
+//! Frames on the wire: their headers, flow keys, checksums and offload trains.
 //!
-//! Frames come from sources that nobody vouches for, so every function here is total: it takes any
-//! bytes and any [`Parsed`], and answers with a value or a typed error, never with a panic. Offsets
-//! are bytes from the start of the frame.
+//! Frames come from untrusted sources, so every function here is total: it takes any bytes and any
+//! [`Parsed`], and returns a value or a typed error, and never panics. Offsets are bytes from the
+//! start of the frame.
 //!
 //! The usual order: [`parse`] (or [`parse_ip`] for a layer-3 device) → [`flow_key`] → the engine →
-//! [`set_ce`] when it marks → [`Train`] when the frame carries several wire packets.
+//! [`set_ce`] if it marks → [`Train`] if the frame carries several wire packets.
 #![no_std]
 
 #[cfg(any(test, feature = "builder"))]

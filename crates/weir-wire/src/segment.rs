@@ -1,25 +1,25 @@
 //! Offload trains: one frame that stands for many wire packets, cut without touching the payload.
 //!
 //! # Model
-//! A train is `[link][network][transport]` headers followed by payload; wire packet *i* carries
-//! payload bytes `i × gso_size .. min((i + 1) × gso_size, payload)` behind a copy of the headers in
+//! A train is `[link][network][transport]` headers followed by payload. Wire packet *i* carries
+//! payload bytes `i × gso_size .. min((i + 1) × gso_size, payload)` after a copy of the headers in
 //! which a few fields differ. So a run of consecutive packets is again a train, and
 //! [`Train::headers`] writes only its headers: the caller sends
-//! `[vnet header][headers][slice of the original frame]` and no payload byte is copied.
+//! `[vnet header][headers][slice of the original frame]` and copies no payload byte.
 //!
-//! # What differs in the headers of the run `i..j`
+//! # Differences in the headers of the run `i..j`
 //! | field | value |
 //! |---|---|
 //! | IP length | headers + payload of the run |
-//! | IPv4 identification | + i (RFC 6864 asks for distinct values; Linux counts up too) |
+//! | IPv4 identification | + i (RFC 6864 requires distinct values; Linux counts up too) |
 //! | TCP sequence | + i × gso_size |
 //! | TCP FIN, PSH | only if the run has the last byte |
 //! | TCP CWR | only if the run has the first packet (RFC 3168, 6.1.2) |
 //! | UDP length | 8 + payload of the run |
-//! | checksums | IPv4 header anew; transport as [`ChecksumMode`] says |
+//! | checksums | IPv4 header recomputed; transport according to [`ChecksumMode`] |
 //!
-//! Trains of UDP *fragments* (UFO) are refused: Linux has not made them since 4.14 unless a guest
-//! asks for it, and [`SegmentError::UdpFragments`] says what to switch off.
+//! Trains of UDP *fragments* (UFO) are refused: Linux has not created them since 4.14 unless a
+//! guest requests it, and [`SegmentError::UdpFragments`] says what to disable.
 
 use core::ops::Range;
 
@@ -28,7 +28,7 @@ use crate::header::{Fragment, IPV6_HEADER, IpVersion, Parsed, TCP_FLAGS, protoco
 use crate::view::{put, u16_at, u32_at};
 use crate::vnet::{Gso, VnetError, VnetHeader};
 
-/// How an offload train falls into wire packets. It does not borrow the frame.
+/// The division of an offload train into wire packets. It does not borrow the frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Train {
     parsed: Parsed,
@@ -43,44 +43,44 @@ pub struct Train {
     payload_len: u32,
 }
 
-/// Where the sum of the pseudo header comes from.
+/// The source of the pseudo header's sum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Seed {
-    /// From the train's own checksum field, which covers the whole length. It is right even where
-    /// the IP header does not name the final destination (IPv6 routing headers).
+    /// The train's own checksum field, which covers the whole length. It is correct even if the IP
+    /// header does not name the final destination (IPv6 routing headers).
     OfTrain,
-    /// From the addresses: the train came without a seed.
+    /// The addresses: the train had no seed.
     OfAddresses,
-    /// There is none: UDP over IPv4 without checksum.
+    /// None: UDP over IPv4 without a checksum.
     Unchecked,
 }
 
-/// What becomes of the transport checksum.
+/// The treatment of the transport checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChecksumMode {
     /// The field holds the seed, and the virtio-net header asks the receiver of the frame to
     /// complete it.
     Partial,
-    /// The checksum is computed. Only for runs of one packet: a train has no checksum of its own.
+    /// The checksum is computed. Only for runs of one packet: a train has no single checksum.
     Complete,
 }
 
-/// The headers of a run, written.
+/// The written headers of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
     /// The virtio-net header to send with the frame.
     pub vnet: VnetHeader,
     /// Bytes of headers written to the start of the buffer.
     pub header_len: usize,
-    /// Where the run's payload is in the original frame.
+    /// The range of the run's payload in the original frame.
     pub payload: Range<usize>,
 }
 
 impl Train {
-    /// Finds the wire packets of `frame`, which `vnet` says is a train.
+    /// Finds the wire packets of `frame`, which is a train according to `vnet`.
     ///
     /// The number of segments is at most 65,535 (a hostile sender may choose a `gso_size` of 1);
-    /// bound it before you make a descriptor for each.
+    /// limit it before creating a descriptor for each.
     pub fn plan(frame: &[u8], vnet: &VnetHeader, parsed: &Parsed) -> Result<Self, SegmentError> {
         vnet.validate(frame)?;
         let gso = vnet.gso()?;
@@ -125,7 +125,7 @@ impl Train {
             (false, Gso::UdpL4) if zero && ip == IpVersion::V4 => Seed::Unchecked,
             (false, _) => Seed::OfAddresses,
         };
-        // Fewer than 65,536, so that there are no more packets than their number can say.
+        // Fewer than 65,536 bytes, so the number of packets fits 16 bits.
         let payload_len = (end - payload) as u32;
         let segments = payload_len.div_ceil(vnet.gso_size.into()).max(1);
         Ok(Self {
@@ -140,7 +140,7 @@ impl Train {
         })
     }
 
-    /// How many wire packets the train has; at least 1.
+    /// Number of wire packets of the train; at least 1.
     #[inline]
     pub fn segments(&self) -> u16 {
         self.segments
@@ -153,7 +153,7 @@ impl Train {
         self.header_len.into()
     }
 
-    /// Payload bytes of each packet but the last.
+    /// Payload bytes of each packet except the last.
     #[inline]
     pub fn gso_size(&self) -> u16 {
         self.gso_size
@@ -165,14 +165,14 @@ impl Train {
         self.payload_len
     }
 
-    /// Network-layer bytes of packet `i`, or 0 when there is none.
+    /// Network-layer bytes of packet `i`, or 0 if there is none.
     #[inline]
     pub fn segment_len(&self, i: u16) -> u32 {
         self.run_len(i..i.saturating_add(1))
     }
 
-    /// Network-layer bytes of the run when it is sent as one frame, or 0 when it is not a run of
-    /// this train.
+    /// Network-layer bytes of the run when sent as one frame, or 0 if it is not a run of this
+    /// train.
     #[inline]
     pub fn run_len(&self, run: Range<u16>) -> u32 {
         if run.start >= run.end || run.end > self.segments {
@@ -183,8 +183,8 @@ impl Train {
     }
 
     /// Writes the headers of the run of packets `run` to the start of `out`, as one frame: a plain
-    /// packet if the run has one packet, else a smaller train. `frame` is the one the train was
-    /// planned for.
+    /// packet if the run has one packet, otherwise a smaller train. `frame` must be the one for
+    /// which the train was planned.
     pub fn headers(
         &self,
         run: Range<u16>,
@@ -235,11 +235,10 @@ impl Train {
         Ok(Run { vnet, header_len, payload })
     }
 
-    /// Writes the fields of the IP header that differ. `None` if `headers` is too short for what
-    /// was planned.
+    /// Writes the fields of the IP header that differ. `None` if `headers` is shorter than planned.
     fn write_network(&self, headers: &mut [u8], first: u16, payload: u32) -> Option<()> {
         let network = self.parsed.network();
-        // No run is longer than the train, whose length fits.
+        // No run is longer than the train, and the train's length fits.
         let len = self.network_header_len() + payload;
         if self.parsed.ip == IpVersion::V6 {
             return put(
@@ -256,7 +255,7 @@ impl Train {
         put(headers, network + 10, check.to_be_bytes())
     }
 
-    /// Writes the fields of the transport header that differ, and says whether its checksum is left
+    /// Writes the fields of the transport header that differ, and returns whether its checksum is
     /// partial.
     fn write_transport(
         &self,
@@ -295,7 +294,7 @@ impl Train {
             return Some(true);
         }
         put(headers, field, [0, 0])?;
-        // The transport header has an even length, so that the payload's sum can be added.
+        // The transport header has an even length, so the sum of the payload can be added.
         let total = checksum::add(
             seed,
             checksum::add(checksum::sum(headers.get(at..)?), checksum::sum(data)),
@@ -304,8 +303,7 @@ impl Train {
         Some(false)
     }
 
-    /// Payload bytes that the run carries, from the start of the payload. `run` is within the
-    /// train.
+    /// Payload bytes of the run, which must be within the train.
     #[inline]
     fn payload_of(&self, run: &Range<u16>) -> (u32, u32) {
         let size = u32::from(self.gso_size);
@@ -328,18 +326,18 @@ impl Train {
 /// Why a frame cannot be cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SegmentError {
-    /// The virtio-net header makes no sense.
+    /// The virtio-net header is invalid.
     #[error(transparent)]
     Vnet(#[from] VnetError),
     /// The frame is one wire packet.
     #[error("the frame is no offload train")]
     NotATrain,
-    /// A datagram to be cut into IP fragments.
+    /// The train is a datagram to be cut into IP fragments.
     #[error(
         "UDP fragmentation offload is not supported; switch it off where the frame comes from (ethtool -K DEV ufo off)"
     )]
     UdpFragments,
-    /// The headers are not of the protocol that the virtio-net header says.
+    /// The protocol of the headers differs from that of the virtio-net header.
     #[error("the train's headers are not of the protocol that its offload type says")]
     Protocol,
     /// The train is an IP fragment.
@@ -348,22 +346,22 @@ pub enum SegmentError {
     /// The frame ends within its transport header.
     #[error("the train ends within its transport header")]
     NoTransport,
-    /// More bytes than an IP length field can say.
+    /// The train has more bytes than an IP length field can express.
     #[error(
         "the train has {0} network-layer bytes; at most {MAX_NETWORK_LEN} are supported (ip link set DEV gso_max_size 65536)"
     )]
     TooLong(u32),
-    /// More headers than a buffer for them holds.
+    /// The train has more header bytes than a header buffer holds.
     #[error("the train has {0} bytes of headers; at most {MAX_HEADER_LEN} are supported")]
     HeaderTooLong(usize),
-    /// The checksum is not where the protocol has it.
+    /// The checksum is not at its place in the protocol.
     #[error(
         "the train's checksum is said to be at {csum_start}+{csum_offset}, where its protocol has none"
     )]
     ChecksumPlace {
-        /// Where the sum starts.
+        /// Start of the sum.
         csum_start: u16,
-        /// Where the field is, from there.
+        /// Offset of the field from there.
         csum_offset: u16,
     },
     /// The run is empty or not within the train.
@@ -371,18 +369,18 @@ pub enum SegmentError {
     NoSuchRun {
         /// First packet.
         start: u16,
-        /// Behind the last packet.
+        /// After the last packet.
         end: u16,
         /// Packets of the train.
         segments: u16,
     },
-    /// A completed checksum was asked for a run of several packets.
+    /// Completion of the checksum was requested for a run of several packets.
     #[error("only a run of one packet can have its checksum completed")]
     CompleteTrain,
-    /// The frame is shorter than the one that was planned for.
+    /// The frame is shorter than the one for which the train was planned.
     #[error("the frame is not the one that the train was planned for")]
     OtherFrame,
-    /// No room for the headers.
+    /// The buffer has no room for the headers.
     #[error("the headers need {needed} bytes, the buffer has {room}")]
     Buffer {
         /// Bytes of headers.
@@ -392,16 +390,16 @@ pub enum SegmentError {
     },
 }
 
-/// Where the protocol of a train has its checksum, from the transport header.
+/// Offset of the checksum from the transport header, for the protocol of a train.
 #[inline]
 fn checksum_offset(gso: Gso) -> u16 {
     if gso == Gso::UdpL4 { UDP_CHECKSUM as u16 } else { TCP_CHECKSUM as u16 }
 }
 
-/// Most bytes of headers of a train: room for VLAN tags, the largest IPv4 and TCP headers, or IPv6
+/// Maximum header bytes of a train: room for VLAN tags, the largest IPv4 and TCP headers, or IPv6
 /// extension headers.
 pub const MAX_HEADER_LEN: usize = 256;
-/// Most network-layer bytes of a train; IPv4's length field says no more.
+/// Maximum network-layer bytes of a train, the limit of IPv4's length field.
 const MAX_NETWORK_LEN: u32 = 65_535;
 /// TCP's FIN flag.
 const TCP_FIN: u8 = 0x01;

@@ -1,4 +1,4 @@
-//! Reads and writes of big-endian fields that fail softly where the bytes end.
+//! Reads and writes big-endian fields; out of bounds is `None` and not a panic.
 
 /// The `N` bytes at `at`.
 #[inline(always)]
@@ -18,7 +18,7 @@ pub(crate) fn u32_at(frame: &[u8], at: usize) -> Option<u32> {
     bytes(frame, at).map(u32::from_be_bytes)
 }
 
-/// Writes `value` at `at`; `None`, and nothing written, where the frame is too short.
+/// Writes `value` at `at`; if the frame is too short, returns `None` and writes nothing.
 #[inline(always)]
 pub(crate) fn put<const N: usize>(frame: &mut [u8], at: usize, value: [u8; N]) -> Option<()> {
     *frame.get_mut(at..)?.first_chunk_mut()? = value;

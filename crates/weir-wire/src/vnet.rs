@@ -1,8 +1,9 @@
-//! The virtio-net header that Linux puts in front of frames on packet sockets and TUN/TAP devices:
-//! what is left to do for the frame's checksum, and how an offload train is to be cut.
+//! The virtio-net header that Linux puts in front of frames on packet sockets and TUN/TAP devices.
+//! It states whether the frame's checksum is still to be completed, and how to cut an offload
+//! train.
 //!
-//! Layout (`struct virtio_net_hdr`, 10 bytes, in the machine's byte order as Linux has it by
-//! default; `tests` pin it):
+//! Layout (`struct virtio_net_hdr`, 10 bytes, in the machine's byte order, which is the default of
+//! Linux; `tests` pin it):
 //! ```text
 //! 0 flags │ 1 gso_type │ 2 hdr_len │ 4 gso_size │ 6 csum_start │ 8 csum_offset
 //! ```
@@ -14,15 +15,15 @@ use crate::checksum::{self, PartialError};
 pub struct VnetHeader {
     /// [`Self::NEEDS_CSUM`], [`Self::DATA_VALID`].
     pub flags: u8,
-    /// What kind of train, as a number; [`Self::gso`] makes sense of it.
+    /// The kind of train as a number; [`Self::gso`] decodes it.
     pub gso_type: u8,
-    /// Bytes of headers; a hint, which nothing here relies on.
+    /// Bytes of headers; a hint that nothing here relies on.
     pub hdr_len: u16,
-    /// Payload bytes of each wire packet but the last.
+    /// Payload bytes of each wire packet except the last.
     pub gso_size: u16,
-    /// Where the checksum's sum starts, from the start of the frame.
+    /// Start of the checksum's sum, from the start of the frame.
     pub csum_start: u16,
-    /// Where the checksum field is, from `csum_start`.
+    /// Offset of the checksum field from `csum_start`.
     pub csum_offset: u16,
 }
 
@@ -42,14 +43,14 @@ pub enum Gso {
 }
 
 impl VnetHeader {
-    /// Flag: the checksum field holds a seed and is to be completed.
+    /// Flag: the checksum field holds a seed and must be completed.
     pub const NEEDS_CSUM: u8 = 1;
-    /// Flag: the checksum was found true.
+    /// Flag: the checksum has been verified.
     pub const DATA_VALID: u8 = 2;
-    /// Bit of `gso_type`: a TCP train whose first packet carries CWR.
+    /// Bit of `gso_type`: the first packet of the TCP train carries CWR.
     pub const GSO_ECN: u8 = 0x80;
 
-    /// Reads a header.
+    /// Decodes a header.
     #[inline]
     pub fn decode(bytes: &[u8; VNET_HEADER_LEN]) -> Self {
         let [flags, gso_type, h0, h1, s0, s1, c0, c1, o0, o1] = *bytes;
@@ -63,7 +64,7 @@ impl VnetHeader {
         }
     }
 
-    /// The header as bytes.
+    /// Encodes the header.
     #[inline]
     pub fn encode(&self) -> [u8; VNET_HEADER_LEN] {
         let [h0, h1] = self.hdr_len.to_ne_bytes();
@@ -77,7 +78,8 @@ impl VnetHeader {
     #[inline]
     pub fn gso(&self) -> Result<Gso, VnetError> {
         match self.gso_type & !Self::GSO_ECN {
-            // The ECN bit belongs to TCP only, but Linux ignores it elsewhere, and so do we.
+            // The ECN bit is meaningful only for TCP, but Linux ignores it elsewhere, and so does
+            // this code.
             GSO_NONE => Ok(Gso::None),
             GSO_TCPV4 => Ok(Gso::TcpV4),
             GSO_UDP => Ok(Gso::UdpFragments),
@@ -87,14 +89,14 @@ impl VnetHeader {
         }
     }
 
-    /// Whether the frame's checksum is still to be completed.
+    /// Whether the frame's checksum must still be completed.
     #[inline]
     pub fn needs_csum(&self) -> bool {
         self.flags & Self::NEEDS_CSUM != 0
     }
 
-    /// Whether the header can be meant for a frame of these bytes. Headers come from a guest or
-    /// another program; a kernel refuses a frame whose header fails here.
+    /// Checks that the header fits a frame of these bytes. Headers come from a guest or another
+    /// program; a kernel refuses a frame with a header that fails here.
     #[inline]
     pub fn validate(&self, frame: &[u8]) -> Result<(), VnetError> {
         let len = frame.len();
@@ -114,8 +116,8 @@ impl VnetHeader {
     }
 
     /// Completes the checksum of `frame` (which ends where its network layer ends) if the header
-    /// asks for it, and takes that request out of the header. Not for trains: each of their packets
-    /// has a checksum of its own ([`crate::Train`]).
+    /// requests it, and removes the request from the header. Not for trains: each of their packets
+    /// has its own checksum ([`crate::Train`]).
     #[inline]
     pub fn complete(&mut self, frame: &mut [u8]) -> Result<(), VnetError> {
         if self.gso()? != Gso::None {
@@ -148,19 +150,19 @@ impl Gso {
     }
 }
 
-/// Why a virtio-net header cannot be meant for its frame.
+/// Why a virtio-net header does not fit its frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VnetError {
-    /// A kind of train that is unknown, such as those of tunnels.
+    /// An unknown kind of train, such as those of tunnels.
     #[error("offload type {0:#04x} is unknown; TCP (1, 4) and UDP (3, 5) are known")]
     GsoType(u8),
-    /// A train without a size, or with the size that the kernel keeps for itself.
+    /// A train without a size, or with the size that the kernel reserves.
     #[error("{0} is no size for the packets of a train")]
     GsoSize(u16),
     /// Headers longer than the frame.
     #[error("the headers are said to have {hdr_len} bytes, the frame has {len}")]
     HeaderLength {
-        /// As the header says.
+        /// Length according to the header.
         hdr_len: u16,
         /// Bytes of the frame.
         len: usize,
@@ -168,7 +170,7 @@ pub enum VnetError {
     /// The checksum field is outside the frame.
     #[error(transparent)]
     Checksum(PartialError),
-    /// A train has no checksum that could be completed as a whole.
+    /// A train has no single checksum that could be completed.
     #[error("a train's checksum cannot be completed as a whole; cut it first")]
     CompleteTrain,
 }
@@ -181,5 +183,5 @@ const GSO_TCPV4: u8 = 1;
 const GSO_UDP: u8 = 3;
 const GSO_TCPV6: u8 = 4;
 const GSO_UDP_L4: u8 = 5;
-/// Linux's mark for trains whose packets differ in size; it refuses the value from outside.
+/// Linux's mark for trains with packets of different sizes; it refuses the value from outside.
 const GSO_SIZE_RESERVED: u16 = 0xffff;

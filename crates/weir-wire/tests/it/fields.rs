@@ -1,4 +1,4 @@
-//! The fields that rules look at, against etherparse; and on bytes that nobody vouches for.
+//! Compares the fields for rules with etherparse, and reads them from untrusted bytes.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -14,7 +14,7 @@ proptest! {
         frame[15] = class;
         frame[18..20].copy_from_slice(&id.to_be_bytes());
         frame[20..22].copy_from_slice(&flags.to_be_bytes());
-        // Bytes behind the packet are not of it.
+        // Bytes after the packet do not belong to it.
         frame.extend(vec![0xff; behind]);
         let parsed = parse(&frame).unwrap();
         let oracle = SlicedPacket::from_ethernet(&frame).unwrap();
@@ -28,7 +28,7 @@ proptest! {
         prop_assert_eq!(field & 0x1fff, header.fragments_offset().value());
         prop_assert_eq!((field & 0x4000 != 0, field & 0x2000 != 0), (header.dont_fragment(), header.more_fragments()));
         prop_assert_eq!(field & 0x8000, flags & 0x8000);
-        // What is no first fragment has no transport header, whatever its bytes are.
+        // Only a first fragment has a transport header, whatever the bytes are.
         let first = header.fragments_offset().value() == 0;
         let kind = &packet.transport;
         prop_assert_eq!(fields::tcp(&frame, &parsed).is_some(), first && matches!(kind, Transport::Tcp { .. }));
@@ -83,7 +83,7 @@ proptest! {
     #[test]
     fn icmp_types_are_those_that_etherparse_reads(kind: u8, v6: bool) {
         let packet = if v6 { PacketBuilder::echo(A6, B6, 1, 2) } else { PacketBuilder::echo(A4, B4, 1, 2) };
-        // Twelve bytes, for etherparse wants a timestamp message whole.
+        // Twelve bytes, because etherparse requires a complete timestamp message.
         let mut frame = packet.payload([0; 12]).frame();
         let parsed = parse(&frame).unwrap();
         frame[parsed.transport().unwrap()] = kind;
@@ -134,7 +134,7 @@ proptest! {
 
     #[test]
     fn any_bytes_are_read_without_harm(mut bytes in prop::collection::vec(any::<u8>(), 0..200), kind in 0u8..4, number: u8) {
-        // Most bytes make no packet; a few set right make many that are nearly one.
+        // Random bytes rarely form a packet; with a few correct ones, many are nearly a packet.
         let ethertype: Option<[u8; 2]> = [None, Some([8, 0]), Some([0x86, 0xdd]), Some([0x81, 0])][usize::from(kind)];
         if let (Some(ethertype), 34..) = (ethertype, bytes.len()) {
             bytes[12..14].copy_from_slice(&ethertype);
@@ -162,7 +162,7 @@ proptest! {
     fn frames_cut_short_or_exchanged_are_read_without_harm(packet in any_packet(), other in any_packet(), cut in 0usize..200) {
         let (frame, other) = (packet.frame(), other.frame());
         let parsed = parse(&frame).unwrap();
-        // Headers that were found in another frame, or in more of this one.
+        // Headers that were found in another frame, or in a longer version of this one.
         read_all(&other, &parsed)?;
         let short = &frame[..cut.min(frame.len())];
         read_all(short, &parsed)?;
@@ -173,8 +173,8 @@ proptest! {
 
     #[test]
     fn what_a_packet_does_not_hold_whole_is_not_read(packet in any_packet(), cut in 1usize..60) {
-        // The packet says itself that it ends early; the bytes behind are padding. A length of 0
-        // would mean all of them.
+        // The packet declares an early end, so the bytes after it are padding. A length of 0 would
+        // include all of them.
         let mut frame = packet.frame();
         let whole = parse(&frame).unwrap();
         let len = (whole.network_len as usize).saturating_sub(cut);
@@ -260,7 +260,7 @@ fn a_frame_that_is_not_ip_has_none_of_the_fields() {
     assert_eq!(fields::extensions(&frame, &parsed).count(), 0);
 }
 
-/// Every reader; what they say lies within the frame, and lists end.
+/// Calls every reader; the results lie within the frame, and sequences end.
 fn read_all(frame: &[u8], parsed: &Parsed) -> Result<(), TestCaseError> {
     let v4 =
         fields::ip_id(frame, parsed).is_some() || fields::fragment_field(frame, parsed).is_some();
@@ -293,7 +293,7 @@ fn found(options: fields::Options<'_>) -> Vec<(u8, Vec<u8>)> {
     options.map(|(kind, data)| (kind, data.to_vec())).collect()
 }
 
-/// An option that etherparse has read, as bytes again; padding is none.
+/// An option that etherparse has parsed, as bytes again; `None` for padding.
 fn kind_and_data(option: &TcpOptionElement) -> Option<(u8, Vec<u8>)> {
     let words = |words: &[u32]| words.iter().flat_map(|word| word.to_be_bytes()).collect();
     Some(match *option {
@@ -330,7 +330,7 @@ fn options() -> impl Strategy<Value = Vec<(usize, u8, Vec<u8>)>> {
     prop::collection::vec((0usize..3, 2u8.., prop::collection::vec(any::<u8>(), 0..12)), 0..6)
 }
 
-/// Their bytes, and what of them a reader finds: those that fit into `room` bytes.
+/// The encoded options, and those that a reader finds: the ones that fit into `room` bytes.
 fn encoded(options: &[(usize, u8, Vec<u8>)], room: usize) -> (Vec<u8>, Vec<(u8, Vec<u8>)>) {
     let (mut bytes, mut expected) = (Vec::new(), Vec::new());
     for (padding, kind, data) in options {

@@ -1,4 +1,4 @@
-//! The parser against etherparse and against frames whose every field is known.
+//! Compares the parser with etherparse and with frames of known fields.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -250,7 +250,7 @@ proptest! {
         let before = parse(&frame).unwrap();
         let at = invert_bit(&mut frame, &before, bit).unwrap();
         prop_assert_eq!(frame[at].count_ones().abs_diff(packet.frame()[at].count_ones()), 1);
-        // A single inverted bit behind the headers is what the internet checksum always sees.
+        // The internet checksum always detects a single inverted bit after the headers.
         if at >= before.payload().unwrap() {
             prop_assert_eq!(checksum::verify_transport(&frame, &before), Some(false));
         }

@@ -1,5 +1,5 @@
-//! Trains: what they are cut into verifies, adds up to what came in, and does not depend on how
-//! runs were split.
+//! Trains: the packets of a cut train verify, add up to the original, and do not depend on the
+//! division into runs.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -282,7 +282,7 @@ fn any_train() -> impl Strategy<Value = (PacketBuilder, u16)> {
             }
         ),
     ];
-    // Sizes around the usual ones, tiny ones, and trains as long as they come.
+    // Usual sizes, tiny ones, and trains of any length.
     let shape = prop_oneof![
         (1u16..20, 0usize..200),
         (500u16..9000, 0usize..65_000),
