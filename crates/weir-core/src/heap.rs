@@ -1,118 +1,114 @@
-//! The event heap: next events of links, the earliest on top. It stands in front of the wheel,
-//! which has the rest.
+//! A 4-ary heap whose entries can be moved in place, the least on top.
 //!
-//! A 4-ary heap with positions, so that a link's event can be moved in place. Equal times are
-//! served in the order of link numbers, which makes the order of events total.
+//! The event queue and the schedulers that rank packets use it: both change the key of an owner
+//! that is already inside far more often than they add one. The place of each owner lies in a
+//! vector of the caller, which several heaps can share as long as no owner is in two of them.
 
 use alloc::vec::Vec;
 
-use crate::units::Nanos;
-
-/// Next events of up to 2^32 − 1 links.
-///
-/// An entry is the time in the upper half and the link in the lower: one comparison of integers
-/// orders both, and each half is read as it was written, in one piece.
-#[derive(Debug, Default)]
-pub(crate) struct EventHeap {
-    entries: Vec<u128>,
-    /// Place of each link in `entries`, or [`ABSENT`].
-    places: Vec<u32>,
+/// A key with the number that it belongs to. No two entries of a heap are equal, so that the order
+/// is total.
+pub(crate) trait Entry: Copy + Ord {
+    /// The number of its owner.
+    fn owner(self) -> u32;
 }
 
-impl EventHeap {
-    /// The earliest event and its link.
+/// Entries of up to 2^32 − 1 owners.
+#[derive(Debug)]
+pub(crate) struct Heap<E> {
+    entries: Vec<E>,
+}
+
+impl<E> Default for Heap<E> {
+    fn default() -> Self {
+        Self { entries: Vec::new() }
+    }
+}
+
+impl<E: Entry> Heap<E> {
+    /// The least entry.
     #[inline]
-    pub(crate) fn first(&self) -> Option<(Nanos, u32)> {
-        self.entries.first().map(|&e| (time(e), link(e)))
+    pub(crate) fn first(&self) -> Option<E> {
+        self.entries.first().copied()
     }
 
-    /// Events in it.
+    /// The least entry but for the first.
+    #[inline]
+    pub(crate) fn second(&self) -> Option<E> {
+        self.entries.get(1..).unwrap_or_default().iter().take(ARITY).min().copied()
+    }
+
+    /// How many entries it holds.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Time of the earliest event of any link but the first.
+    /// The only entry of a heap that has one: a new key needs no search there.
     #[inline]
-    pub(crate) fn second_time(&self) -> Nanos {
-        let children = self.entries.get(1..).unwrap_or_default();
-        children.iter().take(ARITY).min().map_or(Nanos::MAX, |&e| time(e))
-    }
-
-    /// Sets a link's next event; [`Nanos::MAX`] removes it.
-    #[inline(always)]
-    pub(crate) fn set(&mut self, link: u32, time: Nanos) {
-        // The whole heap where there is one busy link.
-        if let [only] = &mut self.entries[..]
-            && self::link(*only) == link
-            && time != Nanos::MAX
-        {
-            *only = entry(time, link);
-            return;
-        }
-        self.set_among_others(link, time);
-    }
-
-    #[inline(never)]
-    fn set_among_others(&mut self, link: u32, time: Nanos) {
-        let place = self.places.get(link as usize).copied().unwrap_or(ABSENT);
-        let Some(old) = self.entries.get_mut(place as usize) else {
-            if time != Nanos::MAX {
-                self.insert(link, time);
-            }
-            return;
-        };
-        if time == Nanos::MAX {
-            return self.remove(place as usize);
-        }
-        let (old, new) = (core::mem::replace(old, entry(time, link)), entry(time, link));
-        if new < old {
-            self.sift_up(place as usize, new);
-        } else {
-            self.sift_down(place as usize, new);
+    pub(crate) fn single_mut(&mut self) -> Option<&mut E> {
+        match &mut self.entries[..] {
+            [only] => Some(only),
+            _ => None,
         }
     }
 
-    fn insert(&mut self, link: u32, time: Nanos) {
-        if self.places.len() <= link as usize {
-            self.places.resize(link as usize + 1, ABSENT);
+    /// Sets the entry of `owner`; `None` takes it out.
+    #[inline]
+    pub(crate) fn set(&mut self, places: &mut Vec<u32>, owner: u32, entry: Option<E>) {
+        let place = places.get(owner as usize).copied().unwrap_or(ABSENT);
+        match (entry, self.entries.get(place as usize).copied()) {
+            (Some(entry), Some(old)) if entry < old => self.sift_up(places, place as usize, entry),
+            (Some(entry), Some(_)) => self.sift_down(places, place as usize, entry),
+            (Some(entry), None) => self.insert(places, entry),
+            (None, Some(_)) => self.remove(places, place as usize),
+            (None, None) => {}
         }
-        let new = entry(time, link);
-        self.entries.push(new);
-        self.sift_up(self.entries.len() - 1, new);
     }
 
-    fn remove(&mut self, place: usize) {
+    fn insert(&mut self, places: &mut Vec<u32>, entry: E) {
+        if places.len() <= entry.owner() as usize {
+            places.resize(entry.owner() as usize + 1, ABSENT);
+        }
+        self.entries.push(entry);
+        self.sift_up(places, self.entries.len() - 1, entry);
+    }
+
+    fn remove(&mut self, places: &mut [u32], place: usize) {
         let old = self.entries[place];
-        self.places[link(old) as usize] = ABSENT;
+        places[old.owner() as usize] = ABSENT;
         let Some(last) = self.entries.pop() else { return };
         if place < self.entries.len() {
-            if last < old { self.sift_up(place, last) } else { self.sift_down(place, last) }
+            if last < old {
+                self.sift_up(places, place, last);
+            } else {
+                self.sift_down(places, place, last);
+            }
         }
     }
 
     /// Puts `entry` at the free `place`, or as far above it as it belongs.
-    fn sift_up(&mut self, mut place: usize, entry: u128) {
+    fn sift_up(&mut self, places: &mut [u32], mut place: usize, entry: E) {
         while place > 0 {
             let parent = (place - 1) / ARITY;
             let above = self.entries[parent];
             if above <= entry {
                 break;
             }
-            self.put(place, above);
+            self.put(places, place, above);
             place = parent;
         }
-        self.put(place, entry);
+        self.put(places, place, entry);
     }
 
     /// Puts `entry` at the free `place`, or as far below it as it belongs.
-    fn sift_down(&mut self, mut place: usize, entry: u128) {
+    fn sift_down(&mut self, places: &mut [u32], mut place: usize, entry: E) {
         loop {
             let first = place * ARITY + 1;
             let below = self.entries.get(first..).unwrap_or_default();
             let (child, least) = match below.first_chunk::<ARITY>() {
                 Some(children) => least_of(children),
-                None => match below.iter().copied().enumerate().min_by_key(|c| c.1) {
+                None => match below.iter().copied().enumerate().min_by_key(|child| child.1) {
                     Some(least) => least,
                     None => break,
                 },
@@ -120,64 +116,63 @@ impl EventHeap {
             if entry <= least {
                 break;
             }
-            self.put(place, least);
+            self.put(places, place, least);
             place = first + child;
         }
-        self.put(place, entry);
+        self.put(places, place, entry);
     }
 
     #[inline]
-    fn put(&mut self, place: usize, entry: u128) {
+    fn put(&mut self, places: &mut [u32], place: usize, entry: E) {
         self.entries[place] = entry;
-        self.places[link(entry) as usize] = place as u32;
+        places[entry.owner() as usize] = place as u32;
     }
 }
 
-/// The least of a node's children and which it is, as a tournament: which child wins is as good as
-/// random, so that a processor would guess wrong; here there is nothing to guess.
+/// The least of a node's children and its index, as a knock-out of pairs: the winner is as good as
+/// random, so a processor could not predict a branch, and these comparisons need none.
 #[inline]
-fn least_of(children: &[u128; ARITY]) -> (usize, u128) {
+fn least_of<E: Entry>(children: &[E; ARITY]) -> (usize, E) {
     let [a, b, c, d] = *children;
     let (left, l) = if b < a { (1, b) } else { (0, a) };
     let (right, r) = if d < c { (3, d) } else { (2, c) };
     if r < l { (right, r) } else { (left, l) }
 }
 
-fn entry(time: Nanos, link: u32) -> u128 {
-    u128::from(time.0) << 64 | u128::from(link)
-}
-
-fn time(entry: u128) -> Nanos {
-    Nanos((entry >> 64) as u64)
-}
-
-fn link(entry: u128) -> u32 {
-    entry as u32
-}
-
-/// Children of a node. Four keep a node's children within one cache line.
+/// Children of a node. Four keep a node's children within one or two cache lines.
 const ARITY: usize = 4;
-/// Not in the heap.
+/// The place of an owner that is not in the heap.
 const ABSENT: u32 = u32::MAX;
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use alloc::collections::BTreeMap;
+
     use proptest::prelude::*;
+
+    use super::*;
+
+    impl Entry for (u64, u32) {
+        fn owner(self) -> u32 {
+            self.1
+        }
+    }
 
     proptest! {
         #[test]
-        fn agrees_with_a_sorted_map(operations in proptest::collection::vec((0u32..40, 0u64..100), 1..300)) {
-            let (mut heap, mut model) = (EventHeap::default(), BTreeMap::new());
-            for (link, time) in operations {
-                let time = if time > 90 { Nanos::MAX } else { Nanos(time) };
-                heap.set(link, time);
-                if time == Nanos::MAX { model.remove(&link); } else { model.insert(link, time); }
-                let expected = model.iter().map(|(&l, &t)| (t, l)).min();
-                prop_assert_eq!(heap.first(), expected);
-                let second = expected.and_then(|(_, first)| model.iter().filter(|&(&l, _)| l != first).map(|(_, &t)| t).min());
-                prop_assert_eq!(heap.second_time(), second.unwrap_or(Nanos::MAX));
+        fn agrees_with_a_sorted_map(operations in proptest::collection::vec((0u32..40, proptest::option::of(0u64..90)), 1..300)) {
+            let (mut heap, mut places, mut model) = (Heap::default(), Vec::new(), BTreeMap::new());
+            for (owner, key) in operations {
+                heap.set(&mut places, owner, key.map(|key| (key, owner)));
+                match key {
+                    Some(key) => model.insert(owner, key),
+                    None => model.remove(&owner),
+                };
+                let mut sorted: Vec<_> = model.iter().map(|(&owner, &key)| (key, owner)).collect();
+                sorted.sort_unstable();
+                prop_assert_eq!(heap.first(), sorted.first().copied());
+                prop_assert_eq!(heap.second(), sorted.get(1).copied());
+                prop_assert_eq!(heap.len(), sorted.len());
             }
         }
     }

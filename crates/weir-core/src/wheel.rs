@@ -23,13 +23,13 @@
 
 use alloc::vec::Vec;
 
-use crate::heap::EventHeap;
+use crate::heap::{Entry, Heap};
 use crate::units::Nanos;
 
 /// Next events of up to 2^31 links.
 #[derive(Debug)]
 pub(crate) struct EventQueue {
-    heap: EventHeap,
+    heap: Front,
     /// By link.
     nodes: Vec<Node>,
     /// First tick of the earliest slot that holds something; [`NEVER`] when the wheel is empty.
@@ -56,7 +56,7 @@ struct Node {
 impl Default for EventQueue {
     fn default() -> Self {
         Self {
-            heap: EventHeap::default(),
+            heap: Front::default(),
             nodes: Vec::new(),
             earliest: NEVER,
             position: 0,
@@ -192,6 +192,74 @@ impl EventQueue {
         let digit = first_of(&self.slots[level as usize]) as u64;
         let (shift, above) = (level * DIGIT_BITS, (level + 1) * DIGIT_BITS);
         self.earliest = self.position >> above << above | digit << shift;
+    }
+}
+
+/// The heap in front of the wheel.
+#[derive(Debug, Default)]
+struct Front {
+    heap: Heap<Event>,
+    /// Place of each link in the heap.
+    places: Vec<u32>,
+}
+
+/// An event: the time in the upper half and the link in the lower. One comparison of integers
+/// orders both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Event(u128);
+
+impl Event {
+    fn new(time: Nanos, link: u32) -> Self {
+        Self(u128::from(time.0) << 64 | u128::from(link))
+    }
+
+    fn time(self) -> Nanos {
+        Nanos((self.0 >> 64) as u64)
+    }
+}
+
+impl Entry for Event {
+    #[inline]
+    fn owner(self) -> u32 {
+        self.0 as u32
+    }
+}
+
+impl Front {
+    /// The earliest event and its link.
+    #[inline]
+    fn first(&self) -> Option<(Nanos, u32)> {
+        self.heap.first().map(|event| (event.time(), event.owner()))
+    }
+
+    /// Time of the earliest event of any link but the first.
+    #[inline]
+    fn second_time(&self) -> Nanos {
+        self.heap.second().map_or(Nanos::MAX, Event::time)
+    }
+
+    #[inline]
+    fn len(&self) -> usize {
+        self.heap.len()
+    }
+
+    /// Sets a link's next event; [`Nanos::MAX`] removes it.
+    #[inline(always)]
+    fn set(&mut self, link: u32, time: Nanos) {
+        // The whole heap where one link is busy.
+        if time != Nanos::MAX
+            && let Some(only) = self.heap.single_mut().filter(|only| only.owner() == link)
+        {
+            *only = Event::new(time, link);
+            return;
+        }
+        self.set_among_others(link, time);
+    }
+
+    #[inline(never)]
+    fn set_among_others(&mut self, link: u32, time: Nanos) {
+        let event = (time != Nanos::MAX).then(|| Event::new(time, link));
+        self.heap.set(&mut self.places, link, event);
     }
 }
 

@@ -7,6 +7,8 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
+use crate::heap::{Entry, Heap};
+
 /// The key of a packet that came as number `arrival`.
 pub(super) fn key(rank: u64, arrival: u64) -> u128 {
     u128::from(rank) << 64 | u128::from(arrival)
@@ -85,99 +87,31 @@ impl Turns {
     }
 }
 
-/// Who has which turn: a heap with four children for each node, in which an entry can be changed in
-/// place.
-///
-/// Where each one stands in the heap is kept in a vector of the caller, which several heaps can
-/// share as long as nobody is in two of them.
+/// The turns of flows or nodes, the best first.
 #[derive(Debug, Default)]
-pub(super) struct TurnHeap {
-    entries: Vec<(u128, u32)>,
+pub(super) struct TurnHeap(Heap<(u128, u32)>);
+
+impl Entry for (u128, u32) {
+    #[inline]
+    fn owner(self) -> u32 {
+        self.1
+    }
 }
 
 impl TurnHeap {
-    /// Who is first, and the turn.
+    /// The best turn and its owner.
     pub(super) fn first(&self) -> Option<(u128, u32)> {
-        self.entries.first().copied()
+        self.0.first()
     }
 
-    /// Sets the turn of `who`; `None` takes it out.
-    pub(super) fn set(&mut self, places: &mut Vec<u32>, who: u32, turn: Option<u128>) {
-        if places.len() <= who as usize {
-            places.resize(who as usize + 1, ABSENT);
-        }
-        let place = places[who as usize];
-        match (turn, self.entries.get(place as usize).copied()) {
-            (None, None) => {}
-            (None, Some(_)) => self.remove(places, place as usize),
-            (Some(turn), None) => {
-                self.entries.push((turn, who));
-                self.sift_up(places, self.entries.len() - 1, (turn, who));
-            }
-            (Some(turn), Some(old)) if (turn, who) < old => {
-                self.sift_up(places, place as usize, (turn, who))
-            }
-            (Some(turn), Some(_)) => self.sift_down(places, place as usize, (turn, who)),
-        }
-    }
-
-    fn remove(&mut self, places: &mut [u32], place: usize) {
-        let old = self.entries[place];
-        places[old.1 as usize] = ABSENT;
-        let Some(last) = self.entries.pop() else { return };
-        if place < self.entries.len() {
-            if last < old {
-                self.sift_up(places, place, last)
-            } else {
-                self.sift_down(places, place, last)
-            }
-        }
-    }
-
-    /// Puts `entry` at the free `place`, or as far above it as it belongs.
-    fn sift_up(&mut self, places: &mut [u32], mut place: usize, entry: (u128, u32)) {
-        while place > 0 {
-            let parent = (place - 1) / ARITY;
-            let above = self.entries[parent];
-            if above <= entry {
-                break;
-            }
-            self.put(places, place, above);
-            place = parent;
-        }
-        self.put(places, place, entry);
-    }
-
-    /// Puts `entry` at the free `place`, or as far below it as it belongs.
-    fn sift_down(&mut self, places: &mut [u32], mut place: usize, entry: (u128, u32)) {
-        loop {
-            let first = place * ARITY + 1;
-            let below = self.entries.get(first..).unwrap_or_default();
-            let least = below.iter().take(ARITY).copied().enumerate().min_by_key(|child| child.1);
-            let Some((child, least)) = least.filter(|child| child.1 < entry) else { break };
-            self.put(places, place, least);
-            place = first + child;
-        }
-        self.put(places, place, entry);
-    }
-
-    fn put(&mut self, places: &mut [u32], place: usize, entry: (u128, u32)) {
-        self.entries[place] = entry;
-        places[entry.1 as usize] = place as u32;
+    /// Sets the turn of `owner`; `None` takes it out. `places` as [`Heap`] describes them.
+    pub(super) fn set(&mut self, places: &mut Vec<u32>, owner: u32, turn: Option<u128>) {
+        self.0.set(places, owner, turn.map(|turn| (turn, owner)));
     }
 }
 
-/// Children of a node.
-const ARITY: usize = 4;
-/// Not in a heap.
-const ABSENT: u32 = u32::MAX;
-
 #[cfg(test)]
 mod tests {
-    use alloc::collections::BTreeMap;
-
-    use proptest::prelude::*;
-
     use super::*;
 
     #[test]
@@ -191,21 +125,5 @@ mod tests {
         assert_eq!(turns.pop_last(), Some(key(6, 5)));
         let rest: Vec<_> = core::iter::from_fn(|| turns.pop_first()).collect();
         assert_eq!(rest, [key(5, 0), key(6, 5), key(6, 5), key(6, 5), key(6, 5)]);
-    }
-
-    proptest! {
-        #[test]
-        fn the_heap_agrees_with_a_sorted_map(operations in proptest::collection::vec((0u32..40, proptest::option::of(0u64..90)), 1..300)) {
-            let (mut heap, mut places, mut model) = (TurnHeap::default(), Vec::new(), BTreeMap::new());
-            for (n, (who, rank)) in operations.into_iter().enumerate() {
-                let turn = rank.map(|rank| key(rank, n as u64));
-                heap.set(&mut places, who, turn);
-                match turn {
-                    Some(turn) => model.insert(who, turn),
-                    None => model.remove(&who),
-                };
-                prop_assert_eq!(heap.first(), model.iter().map(|(&who, &turn)| (turn, who)).min());
-            }
-        }
     }
 }
