@@ -14,6 +14,7 @@ pub mod descriptor;
 pub mod device;
 pub mod dist;
 mod emulator;
+pub mod gate;
 mod heap;
 pub mod key;
 pub mod link;

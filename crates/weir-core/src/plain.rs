@@ -27,7 +27,8 @@
 
 use alloc::collections::VecDeque;
 
-use crate::config::{Capacity, PipeConfig, QueueLimit};
+use crate::config::{Capacity, PipeConfig};
+use crate::gate::Bounds;
 use crate::link::{Overhead, Serializer, Timed};
 use crate::stats::{DropReason, LinkStats};
 use crate::units::Nanos;
@@ -39,8 +40,7 @@ pub struct PlainPipe {
     last_done: Nanos,
     delay: Nanos,
     overhead: Overhead,
-    max_packets: usize,
-    max_bytes: u64,
+    bounds: Bounds,
     serializer: Serializer,
     /// What a packet like the last takes: nearly all have one of two lengths, and mostly one alone
     /// goes one way.
@@ -133,16 +133,11 @@ impl PlainPipe {
         let limit = queue
             .limit
             .unwrap_or_else(|| crate::config::default_limit(link, crate::sched::Kind::Fifo));
-        let (max_packets, max_bytes) = match limit {
-            QueueLimit::Packets(packets) => (packets as usize, u64::MAX),
-            QueueLimit::Bytes(bytes) => (usize::MAX, bytes),
-        };
         Some(Self {
             last_done: Nanos::ZERO,
             delay: link.delay,
             overhead: link.overhead,
-            max_packets,
-            max_bytes,
+            bounds: limit.into(),
             serializer: Serializer::new(Nanos::ZERO, link.capacity.clone(), link.burst),
             last: Timed::default(),
             queue: VecDeque::new(),
@@ -174,9 +169,7 @@ impl PlainPipe {
             self.advance(now, horizon);
         }
         let waiting = self.queue.len() - self.started;
-        if waiting >= self.max_packets
-            || waiting > 0 && self.bytes + u64::from(len) > self.max_bytes
-        {
+        if self.bounds.exclude(waiting as u32, self.bytes, len) {
             self.refuse(now, len, horizon);
             return Err(DropReason::QueueFull);
         }

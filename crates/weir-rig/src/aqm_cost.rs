@@ -10,6 +10,7 @@
 use weir_core::Nanos;
 use weir_core::aqm::{Aqm, Maker, Setup};
 use weir_core::config::QueueLimit;
+use weir_core::gate::Bounds;
 use weir_core::packet::{Ecn, Header};
 use weir_core::rng::{Purpose, Stream};
 use weir_core::sched::{Fifo, FlowSlot, Scheduler, Visitor};
@@ -17,7 +18,7 @@ use weir_core::units::Rate;
 
 use crate::flows::FlowSet;
 use crate::generator::{Made, arrivals};
-use crate::managed::{Coming, Managed, Nobody, Open, bounds, hash_of};
+use crate::managed::{Coming, Managed, Nobody, Open, hash_of};
 use crate::plan::Order;
 use weir_rules::manager::Manager;
 
@@ -125,7 +126,8 @@ impl Maker for Driven<'_> {
     type Output = (Passed, u64);
 
     fn with<A: Aqm + std::fmt::Debug>(self, make: impl Fn(&Setup) -> A) -> Self::Output {
-        let (limit_packets, limit_bytes) = bounds(QueueLimit::Packets(self.plan.link.limit));
+        let Bounds { packets: limit_packets, bytes: limit_bytes } =
+            QueueLimit::Packets(self.plan.link.limit).into();
         let rate = self.plan.link.rate.bps();
         with_aqms(self.plan, self.clock, |flow| {
             let stream = Stream::new(self.plan.seed, u64::from(flow), Purpose::Aqm);

@@ -9,6 +9,7 @@
 use weir_core::Nanos;
 use weir_core::aqm::{Aqm, QueueState, Seen, Verdict};
 use weir_core::config::QueueLimit;
+use weir_core::gate::Gate;
 use weir_core::packet::{Header, PacketId, Store as _};
 use weir_core::sched::{FlowSlot, FlowSpec, Scheduler};
 use weir_core::stamped::{Released, StampedDescriptors};
@@ -44,9 +45,8 @@ impl Watch for Nobody {
 #[derive(Debug)]
 struct Queue<A> {
     aqm: A,
-    packets: u32,
+    gate: Gate,
     slot: FlowSlot,
-    bytes: u64,
 }
 
 /// Queues with an AQM each, and the scheduler behind them.
@@ -55,8 +55,6 @@ pub(crate) struct Managed<S, A> {
     scheduler: S,
     store: StampedDescriptors,
     queues: Vec<Queue<A>>,
-    max_packets: u32,
-    max_bytes: u64,
 }
 
 impl<S: Scheduler, A: Aqm> Managed<S, A> {
@@ -70,11 +68,10 @@ impl<S: Scheduler, A: Aqm> Managed<S, A> {
     ) -> Self {
         let queue = |(spec, aqm): (FlowSpec, A)| {
             let slot = scheduler.add_flow(Nanos::ZERO, &spec);
-            Queue { aqm, packets: 0, slot, bytes: 0 }
+            Queue { aqm, gate: Gate::new(limit.into()), slot }
         };
         let queues = flows.map(queue).collect();
-        let (max_packets, max_bytes) = bounds(limit);
-        Self { scheduler, store: StampedDescriptors::new(expected), queues, max_packets, max_bytes }
+        Self { scheduler, store: StampedDescriptors::new(expected), queues }
     }
 
     /// A packet comes. Why it is dropped, when it does not get in.
@@ -87,18 +84,9 @@ impl<S: Scheduler, A: Aqm> Managed<S, A> {
     ) -> Result<(), DropReason> {
         let &Coming { queue: number, len, header } = packet;
         let queue = &mut self.queues[number as usize];
-        let full = queue.packets >= self.max_packets
-            || queue.packets > 0 && queue.bytes + u64::from(len) > self.max_bytes;
-        let state = QueueState { packets: queue.packets, bytes: queue.bytes, full };
-        let mark = match queue.aqm.arrive(now, &Seen { len, arrived: now, header }, &state) {
-            Verdict::Drop(reason) => return Err(reason),
-            Verdict::Admit => None,
-            _ if full => return Err(DropReason::QueueFull),
-            Verdict::Mark(reason) => Some(reason),
-            Verdict::Pass => None,
-        };
-        queue.packets += 1;
-        queue.bytes += u64::from(len);
+        let seen = Seen { len, arrived: now, header };
+        let mark = queue.gate.admit_by(&mut queue.aqm, now, &seen)?;
+        queue.gate.enter(len);
         let slot = queue.slot;
         let id = self.store.allocate(len, number, now, header);
         if let Some(reason) = mark {
@@ -125,11 +113,9 @@ impl<S: Scheduler, A: Aqm> Managed<S, A> {
             let id = next?;
             let (len, header) = (self.store.len(id), self.store.header(id));
             let queue = &mut self.queues[self.store.flow(id) as usize];
-            queue.packets -= 1;
-            queue.bytes -= u64::from(len);
-            let state = QueueState { packets: queue.packets, bytes: queue.bytes, full: false };
+            queue.gate.leave(len);
             let seen = Seen { len, arrived: self.store.arrived(id), header };
-            match queue.aqm.leave(now, &seen, &state) {
+            match queue.gate.release_by(&mut queue.aqm, now, &seen) {
                 Verdict::Drop(reason) => {
                     let packet = self.store.release(id);
                     watch.dropped(now, id, &packet, reason);
@@ -165,17 +151,8 @@ impl<S: Scheduler, A: Aqm> Managed<S, A> {
     fn refuse<W: Watch>(&mut self, now: Nanos, id: PacketId, reason: DropReason, watch: &mut W) {
         let packet = self.store.release(id);
         let queue = &mut self.queues[packet.flow as usize];
-        queue.packets -= 1;
-        queue.bytes -= u64::from(packet.len);
+        queue.gate.leave(packet.len);
         watch.dropped(now, id, &packet, reason);
-    }
-}
-
-/// A limit as the most packets and the most bytes.
-pub(crate) fn bounds(limit: QueueLimit) -> (u32, u64) {
-    match limit {
-        QueueLimit::Packets(packets) => (packets, u64::MAX),
-        QueueLimit::Bytes(bytes) => (u32::MAX, bytes),
     }
 }
 

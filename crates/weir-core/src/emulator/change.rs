@@ -252,7 +252,7 @@ impl Emulator {
                 continue;
             };
             flow.cold.orphan = true;
-            let (link, serial, waits) = (flow.link, flow.cold.serial, flow.packets > 0);
+            let (link, serial, waits) = (flow.link, flow.cold.serial, flow.gate.packets() > 0);
             self.idle_flows.push_front(IdleCheck { time: now, number, serial, seen: 0 });
             if waits {
                 self.links.at_mut(link).scheduler.settle(&mut self.pool);

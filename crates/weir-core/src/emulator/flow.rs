@@ -1,12 +1,13 @@
-//! Flows: one queue of a flowset in one scheduler instance, with its limit, its counters, and what
-//! stands at its gate: loss before the queue, and an AQM.
+//! Flows: one queue of a flowset in one scheduler instance, with its gate, its counters, and what
+//! else decides on a packet: loss before the queue, and an AQM.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use super::tables::Flowset;
-use crate::aqm::{AnyAqm, Aqm, Policy, QueueState, Seen, Setup, Verdict};
+use crate::aqm::{AnyAqm, Aqm, Policy, Seen, Setup, Verdict};
 use crate::config::{FlowsetConfig, QueueLimit};
+use crate::gate::{Bounds, Gate};
 use crate::key::{FlowKey, stable_hash};
 use crate::link::LossProcess;
 use crate::packet::Header;
@@ -23,16 +24,13 @@ pub(super) struct Flow {
     /// Packets that came, and their bytes, those dropped among them.
     pub(super) packets_seen: u64,
     pub(super) bytes_seen: u64,
-    /// Waiting now.
-    pub(super) bytes: u64,
-    pub(super) packets: u32,
-    max_packets: u32,
-    max_bytes: u64,
+    /// The limit, and what waits now.
+    pub(super) gate: Gate,
     pub(super) link: u32,
     /// Its place in the link's scheduler.
     pub(super) slot: FlowSlot,
     /// What decides besides the limit.
-    gate: Option<Box<Gate>>,
+    policies: Option<Box<Policies>>,
     pub(super) cold: Box<Cold>,
 }
 
@@ -40,7 +38,7 @@ const _: () = assert!(size_of::<Option<Flow>>() == 64, "a flow fills one cache l
 
 /// Loss before the queue, and the AQM.
 #[derive(Debug)]
-struct Gate {
+struct Policies {
     loss: Option<Box<LossProcess>>,
     aqm: Option<Box<Managed>>,
 }
@@ -100,17 +98,13 @@ impl Flow {
             serial,
             orphan: false,
         };
-        let (max_packets, max_bytes) = bounds(flowset.limit);
         Self {
             packets_seen: 0,
             bytes_seen: 0,
-            bytes: 0,
-            packets: 0,
-            max_packets,
-            max_bytes,
+            gate: Gate::new(flowset.limit.into()),
             link,
             slot: FlowSlot::default(),
-            gate: Gate::configure(None, seed, path, flowset),
+            policies: Policies::configure(None, seed, path, flowset),
             cold: Box::new(cold),
         }
     }
@@ -126,59 +120,40 @@ impl Flow {
     ) -> Result<Option<MarkReason>, DropReason> {
         self.packets_seen += 1;
         self.bytes_seen += u64::from(len);
-        let full = self.packets >= self.max_packets
-            || self.packets > 0 && self.bytes + u64::from(len) > self.max_bytes;
-        match &mut self.gate {
-            None if full => Err(DropReason::QueueFull),
-            None => Ok(None),
-            Some(gate) => {
-                let queue = QueueState { packets: self.packets, bytes: self.bytes, full };
-                gate.arrive(now, &Seen { len, arrived: now, header }, &queue)
-            }
+        match &mut self.policies {
+            None => self.gate.admit(len).map(|()| None),
+            Some(policies) => policies.admit(now, &Seen { len, arrived: now, header }, &self.gate),
         }
     }
 
     /// Whether an AQM sees its packets.
     #[inline]
     pub(super) fn is_managed(&self) -> bool {
-        self.gate.as_ref().is_some_and(|gate| gate.aqm.is_some())
+        self.policies.as_ref().is_some_and(|policies| policies.aqm.is_some())
     }
 
     /// What the AQM says of the packet whose turn it is; the packet counts as waiting no longer.
     #[inline]
     pub(super) fn leave(&mut self, now: Nanos, seen: impl FnOnce() -> Seen) -> Verdict {
-        let queue = QueueState { packets: self.packets, bytes: self.bytes, full: false };
-        match self.gate.as_mut().and_then(|gate| gate.aqm.as_mut()) {
+        match self.policies.as_mut().and_then(|policies| policies.aqm.as_mut()) {
             None => Verdict::Pass,
-            Some(managed) => managed.aqm.leave(now, &seen(), &queue),
+            Some(managed) => self.gate.release_by(&mut managed.aqm, now, &seen()),
         }
     }
 
     /// State of the AQM, by name.
     pub(super) fn figures(&self) -> Vec<(&'static str, u64)> {
-        self.gate
+        self.policies
             .as_ref()
-            .and_then(|gate| gate.aqm.as_ref())
+            .and_then(|policies| policies.aqm.as_ref())
             .map(|managed| managed.aqm.figures())
             .unwrap_or_default()
     }
 
-    #[inline]
-    pub(super) fn enqueued(&mut self, len: u32) {
-        self.packets += 1;
-        self.bytes += u64::from(len);
-    }
-
-    #[inline]
-    pub(super) fn dequeued(&mut self, len: u32) {
-        self.packets -= 1;
-        self.bytes -= u64::from(len);
-    }
-
     pub(super) fn configure(&mut self, seed: u64, path: u64, flowset: &Flowset) {
-        (self.max_packets, self.max_bytes) = bounds(flowset.limit);
+        self.gate.set_bounds(flowset.limit.into());
         self.cold.spec = spec(self.cold.spec.flow, &flowset.config);
-        self.gate = Gate::configure(self.gate.take(), seed, path, flowset);
+        self.policies = Policies::configure(self.policies.take(), seed, path, flowset);
     }
 
     /// Counts from nothing again; what waits stays.
@@ -202,7 +177,7 @@ impl Cold {
     }
 }
 
-impl Gate {
+impl Policies {
     /// What a flowset asks for; `None` when that is nothing. What is already there stays as it is,
     /// unless it was asked for otherwise.
     fn configure(
@@ -212,7 +187,7 @@ impl Gate {
         flowset: &Flowset,
     ) -> Option<Box<Self>> {
         let config = &flowset.config;
-        let old = old.map_or(Self { loss: None, aqm: None }, |gate| *gate);
+        let old = old.map_or(Self { loss: None, aqm: None }, |policies| *policies);
         let loss = LossProcess::configure(old.loss, config.loss, || {
             Stream::new(seed, path, Purpose::LossBeforeQueue)
         });
@@ -220,7 +195,7 @@ impl Gate {
             let Flowset { limit, rate, .. } = *flowset;
             let same = |had: &Managed| (had.policy, had.limit, had.rate) == (policy, limit, rate);
             old.aqm.filter(|had| same(had)).unwrap_or_else(|| {
-                let (limit_packets, limit_bytes) = bounds(limit);
+                let Bounds { packets: limit_packets, bytes: limit_bytes } = limit.into();
                 let stream = Stream::new(seed, path, Purpose::Aqm);
                 let aqm = AnyAqm::new(&policy, &Setup { rate, limit_packets, limit_bytes, stream });
                 Box::new(Managed { aqm, policy, limit, rate })
@@ -230,25 +205,18 @@ impl Gate {
     }
 
     #[inline(never)]
-    fn arrive(
+    fn admit(
         &mut self,
         now: Nanos,
         packet: &Seen,
-        queue: &QueueState,
+        gate: &Gate,
     ) -> Result<Option<MarkReason>, DropReason> {
         if self.loss.as_mut().is_some_and(|l| l.next_is_lost()) {
             return Err(DropReason::LossBeforeQueue);
         }
-        match self
-            .aqm
-            .as_mut()
-            .map_or(Verdict::Pass, |managed| managed.aqm.arrive(now, packet, queue))
-        {
-            Verdict::Drop(reason) => Err(reason),
-            Verdict::Admit => Ok(None),
-            _ if queue.full => Err(DropReason::QueueFull),
-            Verdict::Mark(reason) => Ok(Some(reason)),
-            Verdict::Pass => Ok(None),
+        match &mut self.aqm {
+            None => gate.admit(packet.len).map(|()| None),
+            Some(managed) => gate.admit_by(&mut managed.aqm, now, packet),
         }
     }
 }
@@ -265,14 +233,6 @@ pub(super) fn spec(number: u32, config: &FlowsetConfig) -> FlowSpec {
         ceil: bps(config.ceil),
         burst: u32::try_from(config.burst.0).unwrap_or(u32::MAX),
         deadline: config.deadline,
-    }
-}
-
-/// A limit as the most packets and the most bytes.
-fn bounds(limit: QueueLimit) -> (u32, u64) {
-    match limit {
-        QueueLimit::Packets(packets) => (packets, u64::MAX),
-        QueueLimit::Bytes(bytes) => (u32::MAX, bytes),
     }
 }
 

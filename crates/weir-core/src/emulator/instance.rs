@@ -304,7 +304,7 @@ impl Emulator {
                 continue;
             };
             let seen = state.packets_seen;
-            if state.packets == 0 && (seen == check.seen || state.cold.orphan) {
+            if state.gate.packets() == 0 && (seen == check.seen || state.cold.orphan) {
                 self.free_flow(now, check.number);
             } else {
                 let time = now.saturating_add(self.limits.idle).max(now + Nanos(1));

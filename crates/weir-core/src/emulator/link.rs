@@ -345,7 +345,7 @@ impl Link {
         let mut number = self.flows;
         while let Some(flow) = flows.get_mut(number) {
             flow.slot = self.scheduler.add_flow(now, &flow.cold.spec);
-            leaving |= flow.cold.orphan && flow.packets > 0;
+            leaving |= flow.cold.orphan && flow.gate.packets() > 0;
             number = flow.cold.older;
         }
         // What came while nobody looked at headers does not say to which flow it belongs.
@@ -792,7 +792,7 @@ impl Surroundings<'_> {
     #[inline(always)]
     pub(super) fn enters_queue(&mut self, flow: u32, len: u32) -> FlowSlot {
         let state = self.flows.at_mut(flow);
-        state.enqueued(len);
+        state.gate.enter(len);
         self.template.enqueued(len);
         state.slot
     }
@@ -804,7 +804,7 @@ impl Surroundings<'_> {
         let Packet { flow, len, .. } = *self.pool.get(packet);
         // A flow that is being deleted may be gone already.
         if let Some(flow) = self.flows.get_mut(flow) {
-            flow.dequeued(len);
+            flow.gate.leave(len);
             flow.cold.count_drop(reason);
         }
         self.template.dequeued(len);
@@ -819,7 +819,7 @@ impl Surroundings<'_> {
         let &Packet { len, flow, .. } = pool.get(packet);
         template.dequeued(len);
         if let Some(flow) = flows.get_mut(flow) {
-            flow.dequeued(len);
+            flow.gate.leave(len);
             match flow.leave(now, || Seen {
                 len,
                 arrived: pool.arrived(packet),

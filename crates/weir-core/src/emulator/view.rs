@@ -64,8 +64,8 @@ impl Totals {
     pub(super) fn add(&mut self, flow: &Flow) {
         self.packets += flow.packets_seen;
         self.bytes += flow.bytes_seen;
-        self.queued_packets += u64::from(flow.packets);
-        self.queued_bytes += flow.bytes;
+        self.queued_packets += u64::from(flow.gate.packets());
+        self.queued_bytes += flow.gate.bytes();
         self.count(flow.cold.reasons.as_deref());
     }
 

@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde::ser::{SerializeMap as _, Serializer};
 use weir_core::Nanos;
 use weir_core::aqm::{Aqm, Maker, Setup};
+use weir_core::gate::Bounds;
 use weir_core::packet::PacketId;
 use weir_core::rng::{Purpose, Stream};
 use weir_core::sched::{Fifo, FlowSpec, Scheduler, Visitor};
@@ -14,7 +15,7 @@ use weir_core::stamped::Released;
 use weir_core::stats::{DropReason, MarkReason};
 
 use super::{Arrival, Case, Service, Wanted};
-use crate::managed::{Coming, Managed, Open, Watch, bounds};
+use crate::managed::{Coming, Managed, Open, Watch};
 use weir_rules::manager::Manager;
 
 /// What became of the packets of a case.
@@ -148,7 +149,7 @@ impl Maker for WithAqm<'_> {
     type Output = Play;
 
     fn with<A: Aqm + std::fmt::Debug>(self, make: impl Fn(&Setup) -> A) -> Play {
-        let (limit_packets, limit_bytes) = bounds(self.case.limit);
+        let Bounds { packets: limit_packets, bytes: limit_bytes } = self.case.limit.into();
         let stream = Stream::new(self.seed, 0, Purpose::Aqm);
         let aqm = make(&Setup { rate: self.case.rate, limit_packets, limit_bytes, stream });
         play_with(self.case, self.seed, Fifo::default(), aqm)
