@@ -3,161 +3,9 @@
 use std::fmt;
 
 use serde::Serialize;
-use weir_core::stats::{DropReason, MarkReason};
 
-use super::play::{Counts, Play, Snapshot};
-
-/// Something that a case expects.
-#[derive(Clone, Debug)]
-pub struct Expectation {
-    /// The line of the file where it stands, from 1.
-    pub line: usize,
-    /// What it is called there.
-    pub name: String,
-    /// What is expected.
-    pub wanted: Wanted,
-}
-
-/// What is expected.
-#[derive(Clone, Debug)]
-pub enum Wanted {
-    /// A number after each dequeue; where fewer are given, after the first ones.
-    After(Column, Vec<u64>),
-    /// A figure of the algorithm after each dequeue; `None` where nothing is said of it.
-    Figure {
-        /// Its name.
-        name: String,
-        /// Its values.
-        values: Vec<Option<u64>>,
-        /// The values are times, and may be off as times may.
-        times: bool,
-    },
-    /// When the first ones were dropped or marked, in ns.
-    Times(Column, Vec<u64>),
-    /// Flows of the first packets that were delivered.
-    Served(Vec<u32>),
-    /// A count at the end.
-    Total {
-        /// Of one flow, or of all.
-        flow: Option<u32>,
-        /// What is counted.
-        counter: Counter,
-        /// What it may be.
-        bound: Bound,
-    },
-}
-
-/// What is looked at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Column {
-    /// Packets inside.
-    Backlog,
-    /// Packets dropped.
-    Drops,
-    /// Packets marked.
-    Marks,
-}
-
-impl Column {
-    fn of(self, snapshot: &Snapshot) -> u64 {
-        match self {
-            Self::Backlog => snapshot.backlog,
-            Self::Drops => snapshot.drops,
-            Self::Marks => snapshot.marks,
-        }
-    }
-}
-
-/// What is counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Counter {
-    /// Packets that came.
-    Arrived,
-    /// Packets that left.
-    Delivered,
-    /// Their bytes.
-    DeliveredBytes,
-    /// Packets that are still inside.
-    Left,
-    /// Dropped packets, all or those dropped for one reason.
-    Drops(Option<DropReason>),
-    /// Marked packets, all or those marked for one reason.
-    Marks(Option<MarkReason>),
-}
-
-impl Counter {
-    /// The counter of this name: `drops`, `drops_early`, …
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::all().find(|counter| counter.to_string() == name)
-    }
-
-    /// All of them.
-    pub fn all() -> impl Iterator<Item = Self> {
-        let plain = [
-            Self::Arrived,
-            Self::Delivered,
-            Self::DeliveredBytes,
-            Self::Left,
-            Self::Drops(None),
-            Self::Marks(None),
-        ];
-        let drops = DropReason::ALL.into_iter().map(|reason| Self::Drops(Some(reason)));
-        plain
-            .into_iter()
-            .chain(drops)
-            .chain(MarkReason::ALL.into_iter().map(|reason| Self::Marks(Some(reason))))
-    }
-
-    fn of(self, counts: &Counts) -> u64 {
-        match self {
-            Self::Arrived => counts.arrived,
-            Self::Delivered => counts.delivered,
-            Self::DeliveredBytes => counts.delivered_bytes,
-            Self::Left => counts.left(),
-            Self::Drops(None) => counts.dropped(),
-            Self::Drops(Some(reason)) => counts.drops[reason as usize],
-            Self::Marks(None) => counts.marked(),
-            Self::Marks(Some(reason)) => counts.marks[reason as usize],
-        }
-    }
-}
-
-impl fmt::Display for Counter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Arrived => f.write_str("arrived"),
-            Self::Delivered => f.write_str("delivered"),
-            Self::DeliveredBytes => f.write_str("delivered_bytes"),
-            Self::Left => f.write_str("left"),
-            Self::Drops(None) => f.write_str("drops"),
-            Self::Drops(Some(reason)) => write!(f, "drops_{}", reason.name()),
-            Self::Marks(None) => f.write_str("marks"),
-            Self::Marks(Some(reason)) => write!(f, "marks_{}", reason.name()),
-        }
-    }
-}
-
-/// What a count may be.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Bound {
-    /// This, with every seed.
-    Exactly(u64),
-    /// Within these, with every seed.
-    Between(u64, u64),
-    /// The mean over the seeds is this, give or take so much.
-    Mean(f64, f64),
-}
-
-impl fmt::Display for Bound {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Exactly(value) => write!(f, "{value}"),
-            Self::Between(least, u64::MAX) => write!(f, "at least {least}"),
-            Self::Between(least, most) => write!(f, "{least} to {most}"),
-            Self::Mean(mean, within) => write!(f, "{mean} ± {within} in the mean"),
-        }
-    }
-}
+use super::expectation::{Bound, Column, Counter, Expectation, Wanted};
+use super::play::{Counts, Event, Play, Snapshot};
 
 /// An expectation, and what was found.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -204,7 +52,7 @@ impl Finding {
                 let found: Vec<u64> = play
                     .after
                     .iter()
-                    .map(|snapshot| column.of(snapshot))
+                    .map(|snapshot| value_of(*column, snapshot))
                     .take(values.len())
                     .collect();
                 (found == *values, list(found.iter()))
@@ -231,7 +79,7 @@ impl Finding {
                 (holds, list(found.iter().map(|value| figure(*value, *times))))
             }
             Wanted::Times(column, times) => {
-                let is_it = |event: &&super::Event| match column {
+                let is_it = |event: &&Event| match column {
                     Column::Drops => event.what == "drop",
                     _ => event.what == "dequeue" && event.reason.is_some(),
                 };
@@ -259,7 +107,7 @@ impl Finding {
                 let none = Counts::default();
                 let counts =
                     flow.map_or(&play.counts, |flow| play.flows.get(&flow).unwrap_or(&none));
-                let found = counter.of(counts);
+                let found = count_of(*counter, counts);
                 self.sum += found as f64;
                 let holds = match *bound {
                     Bound::Exactly(value) => found == value,
@@ -299,6 +147,27 @@ fn figure(value: Option<u64>, time: bool) -> String {
 }
 
 /// A time in ms, exactly.
+fn value_of(column: Column, snapshot: &Snapshot) -> u64 {
+    match column {
+        Column::Backlog => snapshot.backlog,
+        Column::Drops => snapshot.drops,
+        Column::Marks => snapshot.marks,
+    }
+}
+
+fn count_of(counter: Counter, counts: &Counts) -> u64 {
+    match counter {
+        Counter::Arrived => counts.arrived,
+        Counter::Delivered => counts.delivered,
+        Counter::DeliveredBytes => counts.delivered_bytes,
+        Counter::Left => counts.left(),
+        Counter::Drops(None) => counts.dropped(),
+        Counter::Drops(Some(reason)) => counts.drops[reason as usize],
+        Counter::Marks(None) => counts.marked(),
+        Counter::Marks(Some(reason)) => counts.marks[reason as usize],
+    }
+}
+
 pub(crate) fn milliseconds(ns: u64) -> String {
     let (whole, rest) = (ns / 1_000_000, ns % 1_000_000);
     let text = format!("{whole}.{rest:06}");

@@ -14,7 +14,8 @@ use weir_core::sched::{Fifo, FlowSpec, Scheduler, Visitor};
 use weir_core::stamped::Released;
 use weir_core::stats::{DropReason, MarkReason};
 
-use super::{Arrival, Case, Service, Wanted};
+use super::case::{Arrival, Case, Service};
+use super::expectation::Wanted;
 use crate::managed::{Coming, Managed, Open, Watch};
 use weir_rules::manager::Manager;
 

@@ -7,27 +7,11 @@ use weir_core::config::{MAX_QUEUE_PACKETS, QueueLimit};
 use weir_core::packet::{Ecn, Header};
 use weir_core::units::Rate;
 
-use super::compare::{Bound, Column, Counter, Expectation, Wanted};
-use super::table::{Table, Value, line_of};
-use super::{Arrival, Case, Service};
+use super::case::{Arrival, Case, Service};
+use super::expectation::{Bound, Column, Counter, Expectation, Wanted};
+use super::table::{CaseError, Table, Value, line_of};
 use crate::managed::hash_of;
 use weir_rules::manager::Manager;
-
-/// What is wrong with a case's file.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("line {line}: {message}")]
-pub struct CaseError {
-    /// The line, from 1.
-    pub line: usize,
-    /// What is wrong with it.
-    pub message: String,
-}
-
-impl CaseError {
-    pub(super) fn new(text: &str, offset: usize, message: String) -> Self {
-        Self { line: line_of(text, offset), message }
-    }
-}
 
 impl Case {
     /// Reads a case.

@@ -5,7 +5,21 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 use weir_core::settings::Domain;
 
-use super::read::CaseError;
+/// What is wrong with a case's file.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: {message}")]
+pub struct CaseError {
+    /// The line, from 1.
+    pub line: usize,
+    /// What is wrong with it.
+    pub message: String,
+}
+
+impl CaseError {
+    pub(super) fn new(text: &str, offset: usize, message: String) -> Self {
+        Self { line: line_of(text, offset), message }
+    }
+}
 
 /// A table and the text that it stands in.
 #[derive(Clone, Copy)]

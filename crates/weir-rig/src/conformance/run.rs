@@ -1,0 +1,51 @@
+//! Plays a case with each of its seeds and collects the findings.
+
+use serde::Serialize;
+
+use super::case::Case;
+use super::compare::Finding;
+use super::play::{Counts, Play, play};
+
+/// What came of a case.
+#[derive(Clone, Debug, Serialize)]
+pub struct Outcome {
+    /// As in the case.
+    pub about: String,
+    /// The algorithm, with settings that are not at their defaults.
+    pub algorithm: String,
+    /// Whether every expectation holds.
+    pub passed: bool,
+    /// Expectations, each with what was found.
+    pub expectations: Vec<Finding>,
+    /// The play with the first seed.
+    pub play: Play,
+    /// What it counted with each seed.
+    pub counts: Vec<(u64, Counts)>,
+}
+
+impl Case {
+    /// Plays the case with each of its seeds.
+    pub fn run(&self) -> Outcome {
+        let mut findings: Vec<Finding> = self.expected.iter().map(Finding::new).collect();
+        let (mut first, mut counts) = (None, Vec::new());
+        for seed in self.seeds.clone() {
+            let play = play(self, seed);
+            for (expected, finding) in self.expected.iter().zip(&mut findings) {
+                finding.compare(expected, &play, self.within);
+            }
+            counts.push((seed, play.counts));
+            first.get_or_insert(play);
+        }
+        for (expected, finding) in self.expected.iter().zip(&mut findings) {
+            finding.conclude(expected, counts.len());
+        }
+        Outcome {
+            about: self.about.clone(),
+            algorithm: self.manager.to_string(),
+            passed: findings.iter().all(|finding| finding.passed),
+            expectations: findings,
+            play: first.unwrap_or_default(),
+            counts,
+        }
+    }
+}
