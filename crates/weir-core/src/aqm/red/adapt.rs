@@ -2,7 +2,6 @@
 
 use super::super::power::{PacketRate, periods};
 use super::average::Average;
-use super::core::ONE;
 use crate::choice;
 use crate::settings::{Fraction, UNIT};
 use crate::units::Nanos;
@@ -217,6 +216,8 @@ fn scaled(p: u64, above: u64, below: u64) -> u64 {
     u64::try_from(product).unwrap_or(ONE).clamp(1, ONE)
 }
 
+/// The probability of what is certain, in parts of 2^32.
+pub(in super::super) const ONE: u64 = 1 << 32;
 const LINUX_PERIOD: u64 = 500_000_000;
 const LINUX_MOST: u64 = ONE / 2;
 const LINUX_LEAST: u64 = ONE / 100;

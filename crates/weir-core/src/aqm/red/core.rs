@@ -14,6 +14,7 @@ use alloc::vec::Vec;
 use super::super::power::{PacketRate, Slope};
 use super::super::{QueueState, Seen, Verdict};
 use super::adapt::Adapt;
+pub(in super::super) use super::adapt::ONE;
 use super::average::{Average, FRACTION};
 use crate::choice;
 use crate::rng::Stream;
@@ -354,7 +355,5 @@ fn half_more(p: u64) -> u64 {
     (p + p / 2).min(ONE)
 }
 
-/// The probability of what is certain.
-pub(in super::super) const ONE: u64 = 1 << 32;
 /// What dummynet takes for the longest packet, in bytes.
 const DUMMYNET_FULL: u32 = 1500;
