@@ -9,32 +9,12 @@ use alloc::sync::Arc;
 use crate::device::DeviceConfig;
 use crate::dist::Distribution;
 use crate::key::FlowMask;
-use crate::link::{Overhead, Profile, Schedule, Trace};
+use crate::link::{Overhead, Profile, Schedule};
 use crate::sched::Kind;
 use crate::units::{Bytes, Nanos, Probability, Rate};
 
-/// How fast a link serialises packets.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub enum Capacity {
-    /// Packets take no time to serialise.
-    #[default]
-    Unlimited,
-    /// A constant rate.
-    Constant(Rate),
-    /// Delivery opportunities over time, as Mahimahi's trace files describe.
-    Trace(Arc<Trace>),
-}
-
-impl Capacity {
-    /// Mean rate in bit/s; 0 when there is no limit.
-    pub fn mean_bps(&self) -> u64 {
-        match self {
-            Self::Unlimited => 0,
-            Self::Constant(rate) => rate.bps(),
-            Self::Trace(trace) => trace.mean_bps(),
-        }
-    }
-}
+pub use crate::gate::QueueLimit;
+pub use crate::link::{Capacity, Loss};
 
 /// Random delay added to each packet's fixed delay.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,27 +28,6 @@ pub struct Jitter {
     /// Whether a packet may overtake one that was sent before it. Off: late packets hold back those
     /// behind them.
     pub may_reorder: bool,
-}
-
-/// Random loss.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Loss {
-    /// No loss.
-    #[default]
-    None,
-    /// Each packet is lost with this probability, independently.
-    Bernoulli(Probability),
-    /// Gilbert-Elliott: a good and a bad state with a loss probability each.
-    GilbertElliott {
-        /// `K`: loss probability in the good state.
-        loss_in_good: Probability,
-        /// `p`: probability of going from good to bad, drawn at each packet.
-        good_to_bad: Probability,
-        /// `H`: loss probability in the bad state.
-        loss_in_bad: Probability,
-        /// `r`: probability of going from bad to good, drawn at each packet.
-        bad_to_good: Probability,
-    },
 }
 
 /// Reordering: a chosen packet skips the delay line and so overtakes those in it.
@@ -114,15 +73,6 @@ pub struct LinkConfig {
     pub corrupt: Probability,
     /// Reordering.
     pub reorder: Option<Reorder>,
-}
-
-/// Capacity of one queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum QueueLimit {
-    /// At most this many packets.
-    Packets(u32),
-    /// At most this many bytes.
-    Bytes(u64),
 }
 
 /// A flowset: how traffic is split into queues, and what each of these queues is like.

@@ -5,9 +5,17 @@
 //! [`Verdict::Admit`] lets a packet into a full queue.
 
 use crate::aqm::{Aqm, QueueState, Seen, Verdict};
-use crate::config::QueueLimit;
 use crate::stats::{DropReason, MarkReason};
 use crate::units::Nanos;
+
+/// Capacity of one queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QueueLimit {
+    /// At most this many packets.
+    Packets(u32),
+    /// At most this many bytes.
+    Bytes(u64),
+}
 
 /// A limit as the most packets and the most bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

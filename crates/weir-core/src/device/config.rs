@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use super::DqlConfig;
-use crate::config::QueueLimit;
+use crate::gate::QueueLimit;
 use crate::units::Nanos;
 
 /// What stands between a scheduler and the wire: stages, the last of which is the device's

@@ -51,7 +51,7 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use crate::config::QueueLimit;
+use crate::gate::QueueLimit;
 use crate::packet::{Packet, PacketId, PacketList, Pool};
 use crate::units::Nanos;
 

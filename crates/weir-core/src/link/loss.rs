@@ -12,7 +12,7 @@
 
 use alloc::boxed::Box;
 
-use crate::config::Loss;
+use super::Loss;
 use crate::rng::Stream;
 
 /// A loss process with its state.

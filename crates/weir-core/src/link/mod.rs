@@ -3,6 +3,7 @@
 mod delay;
 mod impair;
 mod loss;
+mod model;
 mod overhead;
 mod profile;
 mod schedule;
@@ -12,6 +13,7 @@ mod trace;
 pub(crate) use delay::DelayLine;
 pub(crate) use impair::Impairments;
 pub(crate) use loss::LossProcess;
+pub use model::{Capacity, Loss};
 pub use overhead::Overhead;
 pub use profile::{DEFAULT_SAMPLES, MAX_SAMPLES, Profile, ProfileError};
 pub use schedule::{Schedule, ScheduleError, Step};

@@ -5,7 +5,7 @@
 
 use alloc::vec::Vec;
 
-use crate::config::{Capacity, Loss};
+use super::{Capacity, Loss};
 use crate::units::Nanos;
 
 /// What changes at one moment; `None` keeps what was there.

@@ -12,8 +12,7 @@
 
 use alloc::boxed::Box;
 
-use crate::config::Capacity;
-use crate::link::TraceCursor;
+use super::{Capacity, TraceCursor};
 use crate::units::{Bytes, NANOS_PER_SEC, Nanos, Rate};
 
 /// The serialising part of a link. The fields that every packet touches come first; they fill one

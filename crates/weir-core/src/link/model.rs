@@ -1,0 +1,50 @@
+//! What a link is configured with and a schedule may change: its capacity and its loss.
+
+use alloc::sync::Arc;
+
+use super::trace::Trace;
+use crate::units::{Probability, Rate};
+
+/// How fast a link serialises packets.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Capacity {
+    /// Packets take no time to serialise.
+    #[default]
+    Unlimited,
+    /// A constant rate.
+    Constant(Rate),
+    /// Delivery opportunities over time, as Mahimahi's trace files describe.
+    Trace(Arc<Trace>),
+}
+
+impl Capacity {
+    /// Mean rate in bit/s; 0 when there is no limit.
+    pub fn mean_bps(&self) -> u64 {
+        match self {
+            Self::Unlimited => 0,
+            Self::Constant(rate) => rate.bps(),
+            Self::Trace(trace) => trace.mean_bps(),
+        }
+    }
+}
+
+/// Random loss.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Loss {
+    /// No loss.
+    #[default]
+    None,
+    /// Each packet is lost with this probability, independently.
+    Bernoulli(Probability),
+    /// Gilbert-Elliott: a good and a bad state with a loss probability each.
+    GilbertElliott {
+        /// `K`: loss probability in the good state.
+        loss_in_good: Probability,
+        /// `p`: probability of going from good to bad, drawn at each packet.
+        good_to_bad: Probability,
+        /// `H`: loss probability in the bad state.
+        loss_in_bad: Probability,
+        /// `r`: probability of going from bad to good, drawn at each packet.
+        bad_to_good: Probability,
+    },
+}
