@@ -97,7 +97,7 @@ impl<T> Default for Lines<T> {
             assert!(
                 size_of::<T>().is_multiple_of(64) && align_of::<T>() == 64,
                 "objects fill cache lines"
-            )
+            );
         }
         Self { all: Vec::new(), free: Vec::new() }
     }

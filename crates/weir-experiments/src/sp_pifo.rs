@@ -7,7 +7,7 @@
 //! to a FIFO of the same size.
 
 use weir_core::Nanos;
-use weir_core::packet::{Packet, Pool};
+use weir_core::packet::{LabelThenStart, Packet, Pool};
 use weir_core::sched::inversions::Inversions;
 use weir_core::sched::{Discipline, FlowSlot, FlowSpec, Kind, Scheduler, Visitor};
 
@@ -72,7 +72,7 @@ impl Visitor for Drive {
             arrival += draws.exponential(1.0 / self.job.load);
             while service <= arrival {
                 if let Some(id) = scheduler.dequeue(Nanos(service as u64), &mut pool) {
-                    inversions.serve(pool.get(id).label);
+                    inversions.serve(pool.get(id).label_then_start.label());
                     pool.remove(id);
                     count.served += 1;
                     service += 1.0;
@@ -86,14 +86,16 @@ impl Visitor for Drive {
                 continue;
             }
             let flow = (number % FLOWS) as u32;
-            let Ok(id) = pool.insert(Packet { len: 1500, label, flow, ..Packet::default() }) else {
+            let label_then_start = LabelThenStart::waiting(label);
+            let packet = Packet { len: 1500, label_then_start, flow, ..Packet::default() };
+            let Ok(id) = pool.insert(packet) else {
                 break;
             };
             inversions.enter(label);
             if let Some(out) =
                 scheduler.enqueue(Nanos(arrival as u64), &mut pool, slots[flow as usize], id)
             {
-                inversions.leave(pool.get(out).label);
+                inversions.leave(pool.get(out).label_then_start.label());
                 pool.remove(out);
             }
         }

@@ -13,17 +13,17 @@
 
 use alloc::vec::Vec;
 
-use super::instance::IdleCheck;
-use super::tables::{Flowset, Template};
-use super::{Emulator, Limits, put, slot};
+use super::engine::{Emulator, IdleCheck};
+use super::flow::{flow_path, path, spec};
+use super::tables::{Flowset, Template, put, slot};
+use super::totals::Gone;
+use super::traffic::Limits;
 use crate::config::{FlowsetConfig, LinkConfig, PipeConfig, SchedulerConfig};
 use crate::key::FlowMask;
 use crate::link::Impairments;
 use crate::sched::{Kind, Scheduler};
 use crate::stats::{DropReason, LinkStats};
 use crate::units::Nanos;
-
-use super::flow::{flow_path, path, spec};
 
 impl Emulator {
     /// Makes pipe `id`, or changes it; packets inside stay, in order (another mask: see
@@ -85,12 +85,12 @@ impl Emulator {
             template.flowset.configure(&own, id);
             template.flowset.resolve_limit(&template.link, template.discipline.kind());
         }
-        self.find_ways(now, rebuilt.then_some(id));
+        self.find_chains(now, rebuilt.then_some(id));
         self.refresh_flows(now, id, None);
         self.refresh_nodes(now, id);
         self.resolve_headers();
         for queue in 0..self.queues.len() {
-            if self.queues[queue].as_ref().is_some_and(|q| q.way.contains(&id)) {
+            if self.queues[queue].as_ref().is_some_and(|q| q.chain.contains(&id)) {
                 self.resolve_queue_limit(queue as u16);
                 self.refresh_flows(now, id, Some(queue as u16));
             }
@@ -111,7 +111,7 @@ impl Emulator {
                 }
             }
         }
-        self.find_way(now, id, None);
+        self.find_chain(now, id, None);
         self.resolve_headers();
         self.resolve_queue_limit(id);
         self.refresh_flows(now, scheduler, Some(id));
@@ -126,14 +126,14 @@ impl Emulator {
         self.run(now);
         for link in 0..self.links.bound() {
             if self.links.get(link).is_some_and(|l| l.template == id) {
-                if let Some((state, mut around)) = self.at(link) {
-                    state.drain(now, &mut around);
+                if let Some((state, mut context)) = self.at(link) {
+                    state.drain(now, &mut context);
                 }
                 self.free_link(link);
             }
         }
         let template = self.templates[usize::from(id)].take();
-        self.find_ways(now, None);
+        self.find_chains(now, None);
         template.map(|t| t.stats)
     }
 
@@ -153,8 +153,8 @@ impl Emulator {
             self.refuse_others(now, link);
             let packets = self.free_flow(now, number);
             self.refuse_others(now, link);
-            if let Some((_, mut around)) = self.at(link) {
-                around.drop_waiting(now, packets, DropReason::NoSuchPipe);
+            if let Some((_, mut context)) = self.at(link) {
+                context.drop_waiting(now, packets, DropReason::NoSuchPipe);
             }
             self.reschedule(link);
         }
@@ -170,7 +170,7 @@ impl Emulator {
         template.stats.zero(template.queue_packets);
         for number in 0..self.links.bound() {
             if let Some(link) = self.links.get_mut(number).filter(|l| l.template == id) {
-                link.gone = super::view::Gone::default();
+                link.gone = Gone::default();
             }
         }
         let links = &self.links;
@@ -235,8 +235,8 @@ impl Emulator {
                     seen: 0,
                 });
             }
-            if another && let Some((state, mut around)) = self.at(number) {
-                state.change_discipline(now, &config.discipline, &mut around);
+            if another && let Some((state, mut context)) = self.at(number) {
+                state.change_discipline(now, &config.discipline, &mut context);
             }
             self.serve_device(now, number);
             self.reschedule(number);
@@ -257,8 +257,8 @@ impl Emulator {
             if waits {
                 self.links.at_mut(link).scheduler.settle(&mut self.pool);
                 self.refuse_others(now, link);
-                if let Some((state, mut around)) = self.at(link) {
-                    state.serve_free_wire(now, &mut around);
+                if let Some((state, mut context)) = self.at(link) {
+                    state.serve_free_wire(now, &mut context);
                 }
                 self.reschedule(link);
             }
@@ -307,9 +307,8 @@ impl Emulator {
         let mut by_queues = Vec::new();
         for queue in self.queues.iter().flatten() {
             let on_the_way =
-                queue.way.iter().filter_map(|&id| self.templates.get(usize::from(id))?.as_ref());
-            if looks(queue) || on_the_way.into_iter().any(|t| t.discipline.row().traits.classifies)
-            {
+                queue.chain.iter().filter_map(|&id| self.templates.get(usize::from(id))?.as_ref());
+            if looks(queue) || on_the_way.into_iter().any(|t| t.discipline.row().traits.classifies) {
                 by_queues.extend(queue.root());
             }
         }
@@ -335,26 +334,27 @@ impl Emulator {
 
     /// Finds the way of each queue to a link anew. Where it is another, or leads over scheduler
     /// `rebuilt`, the queue's flows leave and others are made.
-    fn find_ways(&mut self, now: Nanos, rebuilt: Option<u16>) {
+    fn find_chains(&mut self, now: Nanos, rebuilt: Option<u16>) {
         for number in 0..self.queues.len() {
-            self.find_way(now, number as u16, rebuilt);
+            self.find_chain(now, number as u16, rebuilt);
         }
     }
 
     /// The same for queue `number`.
-    fn find_way(&mut self, now: Nanos, number: u16, rebuilt: Option<u16>) {
+    fn find_chain(&mut self, now: Nanos, number: u16, rebuilt: Option<u16>) {
         let Some(queue) = self.queues.get(usize::from(number)).and_then(Option::as_ref) else {
             return;
         };
         let template = self.templates.get(usize::from(queue.scheduler)).and_then(Option::as_ref);
-        if template.is_none_or(|t| t.parent.is_none()) && queue.way == [queue.scheduler] {
+        if template.is_none_or(|t| t.parent.is_none()) && queue.chain == [queue.scheduler] {
             return;
         }
-        let (way, mask) = self.way_of(queue);
-        let stays =
-            way == queue.way && mask == queue.mask && rebuilt.is_none_or(|id| !way.contains(&id));
+        let (chain, mask) = self.chain_of(queue);
+        let stays = chain == queue.chain
+            && mask == queue.mask
+            && rebuilt.is_none_or(|id| !chain.contains(&id));
         let Some(queue) = slot(&mut self.queues, number).filter(|_| !stays) else { return };
-        let old = core::mem::replace(&mut queue.way, way);
+        let old = core::mem::replace(&mut queue.chain, chain);
         queue.mask = mask;
         queue.flows.clear();
         // Below the first scheduler that both ways have in common, what is there belongs to the old
@@ -362,7 +362,7 @@ impl Emulator {
         let same = old
             .iter()
             .rev()
-            .zip(queue.way.iter().rev())
+            .zip(queue.chain.iter().rev())
             .take_while(|(old, new)| old == new && Some(**old) != rebuilt)
             .count();
         let gone = old[..old.len() - same].to_vec();
@@ -376,19 +376,19 @@ impl Emulator {
 
     /// The schedulers from a queue's own to the one with the link, and the bits that tell its flows
     /// apart on the way.
-    fn way_of(&self, queue: &Flowset) -> (Vec<u16>, FlowMask) {
-        let (mut way, mut mask) = (Vec::new(), queue.config.mask);
+    fn chain_of(&self, queue: &Flowset) -> (Vec<u16>, FlowMask) {
+        let (mut chain, mut mask) = (Vec::new(), queue.config.mask);
         let mut id = queue.scheduler;
-        while way.len() < MOST_LEVELS {
-            way.push(id);
+        while chain.len() < MOST_LEVELS {
+            chain.push(id);
             match self.templates.get(usize::from(id)).and_then(Option::as_ref) {
                 Some(Template { parent: Some(parent), mask: own, .. }) => {
                     mask = mask.union(own);
                     id = *parent;
                 }
                 // A queue may be there before its scheduler.
-                None if way.len() > 1 => return (Vec::new(), queue.config.mask),
-                _ => return (way, mask),
+                None if chain.len() > 1 => return (Vec::new(), queue.config.mask),
+                _ => return (chain, mask),
             }
         }
         (Vec::new(), queue.config.mask)
@@ -396,8 +396,8 @@ impl Emulator {
 
     /// Drops what a scheduler of a link's tree had no place for.
     fn refuse_others(&mut self, now: Nanos, link: u32) {
-        if let Some((state, mut around)) = self.at(link) {
-            state.refuse_others(now, &mut around);
+        if let Some((state, mut context)) = self.at(link) {
+            state.refuse_others(now, &mut context);
         }
     }
 

@@ -2,11 +2,12 @@
 
 use alloc::boxed::Box;
 
-use super::Emulator;
-use super::link::{Link, Surroundings, drop_inside};
+use super::context::{Context, drop_inside};
+use super::engine::Emulator;
+use super::link::Link;
 use crate::config::LinkConfig;
 use crate::device::{self, Device, DeviceStats, DeviceView, bytes};
-use crate::packet::{Packet, PacketId, Pool};
+use crate::packet::{LabelThenStart, Packet, PacketId, Pool};
 use crate::sched::Scheduler;
 use crate::stats::{DropReason, LinkStats};
 use crate::units::Nanos;
@@ -19,9 +20,10 @@ impl Emulator {
 
     /// Lets a device go on that was made or changed.
     pub(super) fn serve_device(&mut self, now: Nanos, link: u32) {
-        if let Some((state, mut around)) = self.at(link).filter(|(state, _)| state.device.is_some())
+        if let Some((state, mut context)) =
+            self.at(link).filter(|(state, _)| state.device.is_some())
         {
-            state.serve_free_wire(now, &mut around);
+            state.serve_free_wire(now, &mut context);
         }
     }
 }
@@ -40,28 +42,30 @@ impl Link {
     }
 
     /// Finishes the packet on the wire if it is done, and does what is due behind it.
-    pub(super) fn advance_device(&mut self, at: Nanos, around: &mut Surroundings<'_>) {
+    pub(super) fn advance_device(&mut self, at: Nanos, context: &mut Context<'_>) {
         if let Some(wire) = self.wire.take_if(|wire| wire.done <= at) {
             if !wire.in_line {
-                self.cross(at, wire, around);
+                self.cross(at, wire, context);
             }
             self.device.iter_mut().for_each(|device| device.sent(at));
         }
-        self.serve_device(at, around);
+        self.serve_device(at, context);
     }
 
     /// Moves packets from the scheduler through the device to the wire as far as they go at `now`.
-    pub(super) fn serve_device(&mut self, now: Nanos, around: &mut Surroundings<'_>) {
-        let Some(mut device) = self.device.take() else { return self.serve(now, around) };
+    pub(super) fn serve_device(&mut self, now: Nanos, context: &mut Context<'_>) {
+        let Some(mut device) = self.device.take() else { return self.serve(now, context) };
         loop {
-            device.advance(now, around.pool);
+            device.advance(now, context.pool);
             while let Some((packet, stage)) = device.pop_dropped() {
-                drop_at_stage(now, packet, stage, around);
+                drop_at_stage(now, packet, stage, context);
             }
-            if self.wire.is_none() && self.start_next(now, &mut device, around) {
+            if self.wire.is_none() && self.start_next(now, &mut device, context) {
                 continue;
             }
-            if !device.wants() || self.scheduler.is_empty() || !self.fetch(now, &mut device, around)
+            if !device.wants()
+                || self.scheduler.is_empty()
+                || !self.fetch(now, &mut device, context)
             {
                 break;
             }
@@ -70,55 +74,50 @@ impl Link {
         let starved = self.wire.is_none() && (!device.is_empty() || kept_back());
         let (before, begins) = device.note_starved(now, starved);
         if before > Nanos::ZERO || begins {
-            let stats = counted(&mut around.template.stats);
+            let stats = counted(&mut context.template.stats);
             stats.starved_ns += before.0;
             stats.starved += u64::from(begins);
         }
         if device.is_leaving() && device.is_empty() {
-            self.set_course(&around.template.link);
-            return self.serve_next(now, around);
+            self.set_effects(&context.template.link);
+            return self.serve_next(now, context);
         }
         self.device = Some(device);
     }
 
     /// Starts the device's next packet on a free wire. Says whether there was one.
-    fn start_next(
-        &mut self,
-        now: Nanos,
-        device: &mut Device,
-        around: &mut Surroundings<'_>,
-    ) -> bool {
-        let Some(id) = device.read(now, around.pool) else { return false };
-        let packet = around.pool.get_mut(id);
-        packet.label = now.0;
-        counted(&mut around.template.stats).start(bytes(packet), now.since(packet.dequeued).0);
+    fn start_next(&mut self, now: Nanos, device: &mut Device, context: &mut Context<'_>) -> bool {
+        let Some(id) = device.read(now, context.pool) else { return false };
+        let packet = context.pool.get_mut(id);
+        packet.label_then_start = LabelThenStart::started(now);
+        counted(&mut context.template.stats).start(bytes(packet), now.since(packet.dequeued).0);
         let &mut Packet { len, segments, .. } = packet;
-        let wire = self.launch(now, id, len, segments, around);
+        let wire = self.launch(now, id, len, segments, context);
         if wire.done > now {
             self.wire = Some(wire);
         } else {
-            self.cross(now, wire, around);
+            self.cross(now, wire, context);
             device.sent(now);
         }
         true
     }
 
     /// Hands a packet from the scheduler to the device. Says whether the scheduler gave one.
-    fn fetch(&mut self, now: Nanos, device: &mut Device, around: &mut Surroundings<'_>) -> bool {
-        let id = self.scheduler.dequeue(now, around.pool);
-        self.refuse_others(now, around);
+    fn fetch(&mut self, now: Nanos, device: &mut Device, context: &mut Context<'_>) -> bool {
+        let id = self.scheduler.dequeue(now, context.pool);
+        self.refuse_others(now, context);
         let Some(id) = id else { return false };
-        let dropped = around.leaves_queue(now, id);
-        let packet = around.pool.get_mut(id);
+        let dropped = context.leaves_queue(now, id);
+        let packet = context.pool.get_mut(id);
         packet.dequeued = now;
         if let Some(reason) = dropped {
-            drop_inside(now, id, reason, around);
+            drop_inside(now, id, reason, context);
             return true;
         }
-        let stats = &mut around.template.stats;
+        let stats = &mut context.template.stats;
         stats.queue_ns.record(now.since(packet.arrived).0);
         counted(stats).enter(bytes(packet));
-        device.give(now, around.pool, id);
+        device.give(now, context.pool, id);
         true
     }
 
@@ -132,16 +131,17 @@ impl Link {
     }
 
     /// Drops what is in the device.
-    pub(super) fn drain_device(&mut self, now: Nanos, around: &mut Surroundings<'_>) {
-        let Some(mut packets) = self.device.as_mut().map(|device| device.drain(around.pool)) else {
+    pub(super) fn drain_device(&mut self, now: Nanos, context: &mut Context<'_>) {
+        let Some(mut packets) = self.device.as_mut().map(|device| device.drain(context.pool))
+        else {
             return;
         };
-        while let Some(id) = packets.pop_front(around.pool) {
-            let packet = around.pool.get(id);
+        while let Some(id) = packets.pop_front(context.pool) {
+            let packet = context.pool.get(id);
             let inside = now.since(packet.dequeued);
-            let stats = counted(&mut around.template.stats);
+            let stats = counted(&mut context.template.stats);
             stats.leave(bytes(packet), inside.0);
-            drop_inside(now, id, DropReason::NoSuchPipe, around);
+            drop_inside(now, id, DropReason::NoSuchPipe, context);
         }
     }
 }
@@ -157,8 +157,8 @@ fn counted(stats: &mut LinkStats) -> &mut DeviceStats {
     stats.device.get_or_insert_with(make)
 }
 
-fn drop_at_stage(now: Nanos, id: PacketId, stage: usize, around: &mut Surroundings<'_>) {
-    let packet = around.pool.get(id);
-    counted(&mut around.template.stats).drop_at(stage, bytes(packet), now.since(packet.dequeued).0);
-    drop_inside(now, id, DropReason::DeviceFull, around);
+fn drop_at_stage(now: Nanos, id: PacketId, stage: usize, context: &mut Context<'_>) {
+    let packet = context.pool.get(id);
+    counted(&mut context.template.stats).drop_at(stage, bytes(packet), now.since(packet.dequeued).0);
+    drop_inside(now, id, DropReason::DeviceFull, context);
 }

@@ -1,13 +1,13 @@
-//! Instances: which link and flow a packet goes to, how they are made and freed, and the run of
-//! events over them.
+//! Instances: which link and flow a packet goes to, and how they are made and freed.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
+use super::engine::{Emulator, IdleCheck};
 use super::flow::{Flow, Identity, NO_FLOW, flow_hash, flow_path, path, spec};
-use super::link::{Link, Surroundings};
-use super::tables::Template;
-use super::{Action, Departure, Emulator, Rejected, slot};
+use super::link::Link;
+use super::tables::{Template, slot};
+use super::traffic::{Action, Rejected};
 use crate::key::{CompactKey, FlowKey};
 use crate::packet::PacketList;
 use crate::sched::{FlowSlot, NodeName, Scheduler, Tree, TreeNode};
@@ -15,82 +15,7 @@ use crate::slab::Slab;
 use crate::stats::{DropReason, LinkCounters};
 use crate::units::Nanos;
 
-/// When to see whether a link or flow made on demand is idle.
-#[derive(Debug)]
-pub(super) struct IdleCheck {
-    pub(super) time: Nanos,
-    pub(super) number: u32,
-    /// Tells it from others that had its number since.
-    pub(super) serial: u64,
-    /// Packets that a flow had seen when the check was set.
-    pub(super) seen: u64,
-}
-
 impl Emulator {
-    /// A link and what it works with.
-    pub(super) fn at(&mut self, link: u32) -> Option<(&mut Link, Surroundings<'_>)> {
-        let Self { seed, links, flows, templates, pool, ready, .. } = self;
-        let link = links.get_mut(link)?;
-        let template = templates.get_mut(usize::from(link.template))?.as_mut()?;
-        Some((link, Surroundings { seed: *seed, template, flows, pool, ready }))
-    }
-
-    /// Handles every event until `now`, in order; departures wait for the next poll.
-    pub(super) fn run(&mut self, now: Nanos) {
-        let mut ready = core::mem::take(&mut self.ready);
-        self.run_into(now, &mut ready);
-        self.ready = ready;
-    }
-
-    /// Handles every event until `now`, in order, and appends what departs.
-    #[inline]
-    pub(super) fn run_into(&mut self, now: Nanos, ready: &mut Vec<Departure>) {
-        let Self { seed, links, flows, templates, pool, events, .. } = self;
-        while let Some((time, number)) = events.first() {
-            if time > now {
-                break;
-            }
-            // Stay on this link while no other has an event before its next: most of the time one
-            // step of the queue for several events. At equal times the queue decides, so that the
-            // order of links holds.
-            let others = events.others_from();
-            let link = links.at_mut(number);
-            let Some(template) =
-                templates.get_mut(usize::from(link.template)).and_then(Option::as_mut)
-            else {
-                break;
-            };
-            let mut around = Surroundings { seed: *seed, template, flows, pool, ready };
-            let mut at = time;
-            let next = loop {
-                link.step(at, &mut around);
-                let next = link.next_event();
-                if next > now || next >= others {
-                    break next;
-                }
-                at = next;
-            };
-            link.announced = next;
-            events.set(number, next);
-        }
-        if self.idle_links.front().is_some_and(|check| check.time <= now) {
-            self.expire_links(now);
-        }
-        if self.idle_flows.front().is_some_and(|check| check.time <= now) {
-            self.expire_flows(now);
-        }
-    }
-
-    /// Puts the link's next event in its place.
-    pub(super) fn reschedule(&mut self, number: u32) {
-        let link = self.links.at_mut(number);
-        let next = link.next_event();
-        if next != link.announced {
-            link.announced = next;
-            self.events.set(number, next);
-        }
-    }
-
     /// A number that all packets of one instance have in common, the same in every engine with the
     /// same configuration, so that several can share the instances. `None` when nothing is
     /// configured by that number.
@@ -239,7 +164,7 @@ impl Emulator {
         );
         let identity = Identity { number, serial: self.serial, link, queue, key: masked };
         let mut flow = Flow::new(self.seed, identity, flowset, path);
-        let nodes = flowset.way.iter().rev().skip(1).copied().collect::<Vec<_>>();
+        let nodes = flowset.chain.iter().rev().skip(1).copied().collect::<Vec<_>>();
         flow.slot = match nodes[..] {
             [] => state.scheduler.add_flow(now, &flow.cold.spec),
             _ => {
@@ -278,7 +203,7 @@ impl Emulator {
     /// Frees links made on demand that have been idle.
     #[cold]
     #[inline(never)]
-    fn expire_links(&mut self, now: Nanos) {
+    pub(super) fn expire_links(&mut self, now: Nanos) {
         while let Some(check) = due(&mut self.idle_links, now) {
             let Some(state) = self.links.get(check.number).filter(|l| l.serial == check.serial)
             else {
@@ -296,7 +221,7 @@ impl Emulator {
     /// Frees flows of masked queues that have seen no packet between two looks at them.
     #[cold]
     #[inline(never)]
-    fn expire_flows(&mut self, now: Nanos) {
+    pub(super) fn expire_flows(&mut self, now: Nanos) {
         while let Some(check) = due(&mut self.idle_flows, now) {
             let Some(state) =
                 self.flows.get(check.number).filter(|f| f.cold.serial == check.serial)
@@ -369,7 +294,7 @@ fn make_nodes(
     link: &mut Link,
     flows: &mut Slab<Flow>,
     templates: &[Option<Template>],
-    way: &[u16],
+    chain: &[u16],
     key: &FlowKey,
 ) -> TreeNode {
     if link.scheduler.tree().is_none() {
@@ -383,7 +308,7 @@ fn make_nodes(
         }
     }
     let mut node = Tree::ROOT;
-    for &id in way {
+    for &id in chain {
         let (Some(tree), Some(template)) =
             (link.scheduler.tree(), templates.get(usize::from(id)).and_then(Option::as_ref))
         else {

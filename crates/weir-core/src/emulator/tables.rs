@@ -93,7 +93,7 @@ pub(super) struct Flowset {
     pub(super) scheduler: u16,
     /// That scheduler, the one it is a flow of, and so on up to the one with the link. Empty when
     /// the link is missing.
-    pub(super) way: Vec<u16>,
+    pub(super) chain: Vec<u16>,
     /// Bits of the key that tell its flows apart: those of its own mask, and of the schedulers on
     /// the way that are flows.
     pub(super) mask: FlowMask,
@@ -110,7 +110,7 @@ impl Flowset {
         Self {
             config: config.clone(),
             scheduler,
-            way: Vec::from([scheduler]),
+            chain: Vec::from([scheduler]),
             mask: config.mask,
             limit,
             rate: 0,
@@ -124,7 +124,7 @@ impl Flowset {
         let regroup = config.mask != self.config.mask || scheduler != self.scheduler;
         if regroup {
             self.flows.clear();
-            (self.way, self.mask) = (Vec::from([scheduler]), config.mask);
+            (self.chain, self.mask) = (Vec::from([scheduler]), config.mask);
         }
         self.config = config.clone();
         self.scheduler = scheduler;
@@ -134,7 +134,7 @@ impl Flowset {
     /// The scheduler with the link.
     #[inline]
     pub(super) fn root(&self) -> Option<u16> {
-        self.way.last().copied()
+        self.chain.last().copied()
     }
 
     /// Sizes the queue for its link and its scheduler, unless a size was given.
@@ -142,4 +142,17 @@ impl Flowset {
         self.limit = self.config.limit.unwrap_or_else(|| default_limit(link, scheduler));
         self.rate = link.capacity.mean_bps();
     }
+}
+
+/// The object with number `id`, if it exists.
+pub(super) fn slot<T>(objects: &mut [Option<T>], id: u16) -> Option<&mut T> {
+    objects.get_mut(usize::from(id))?.as_mut()
+}
+
+/// Puts an object at number `id`.
+pub(super) fn put<T>(objects: &mut Vec<Option<T>>, id: u16, object: T) {
+    if objects.len() <= usize::from(id) {
+        objects.resize_with(usize::from(id) + 1, || None);
+    }
+    objects[usize::from(id)] = Some(object);
 }

@@ -3,79 +3,14 @@
 //! Nothing is gathered for them while packets pass but two sums for each flow. A view looks when it
 //! is asked; with tens of thousands of instances a caller asks for a page at a time.
 
-use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use super::Emulator;
+use super::engine::Emulator;
 use super::flow::Flow;
 use super::tables::Template;
+use super::totals::Totals;
 use crate::config::{FlowsetConfig, LinkConfig, PipeConfig, SchedulerConfig};
 use crate::key::{FlowKey, stable_hash};
-use crate::stats::Reasons;
-
-/// Sums over flows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Totals {
-    /// Packets that came, those dropped among them.
-    pub packets: u64,
-    /// Their network-layer bytes.
-    pub bytes: u64,
-    /// Packets dropped before the queue or in it.
-    pub drops: u64,
-    /// Packets that left their queue with a mark.
-    pub marks: u64,
-    /// The same by reason.
-    pub reasons: Reasons,
-    /// Packets that wait now.
-    pub queued_packets: u64,
-    /// Their network-layer bytes.
-    pub queued_bytes: u64,
-}
-
-/// What flows have counted that are gone: nothing of theirs waits any more.
-#[derive(Debug, Default)]
-pub(super) struct Gone {
-    packets: u64,
-    bytes: u64,
-    /// `None` until there is one.
-    reasons: Option<Box<Reasons>>,
-}
-
-impl Gone {
-    /// Adds what a flow has counted.
-    pub(super) fn add(&mut self, flow: &Flow) {
-        self.packets += flow.packets_seen;
-        self.bytes += flow.bytes_seen;
-        if let Some(reasons) = &flow.cold.reasons {
-            self.reasons.get_or_insert_default().merge(reasons);
-        }
-    }
-
-    fn totals(&self) -> Totals {
-        let Self { packets, bytes, reasons } = self;
-        let mut totals = Totals { packets: *packets, bytes: *bytes, ..Totals::default() };
-        totals.count(reasons.as_deref());
-        totals
-    }
-}
-
-impl Totals {
-    /// Adds what a flow has counted.
-    pub(super) fn add(&mut self, flow: &Flow) {
-        self.packets += flow.packets_seen;
-        self.bytes += flow.bytes_seen;
-        self.queued_packets += u64::from(flow.gate.packets());
-        self.queued_bytes += flow.gate.bytes();
-        self.count(flow.cold.reasons.as_deref());
-    }
-
-    fn count(&mut self, reasons: Option<&Reasons>) {
-        let Some(reasons) = reasons else { return };
-        self.drops += reasons.total_drops();
-        self.marks += reasons.total_marks();
-        self.reasons.merge(reasons);
-    }
-}
 
 /// One instance of a pipe or scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

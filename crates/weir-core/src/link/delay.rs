@@ -130,7 +130,7 @@ impl DelayLine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::packet::{INTACT, Packet};
+    use crate::packet::{Corruption, Packet};
     use alloc::vec::Vec;
     use proptest::prelude::*;
 
@@ -141,7 +141,7 @@ mod tests {
             let mut line = DelayLine::default();
             for &t in &times {
                 let packet = pool.insert(Packet::default()).unwrap();
-                line.push(&mut pool, packet, Crossed { due: Nanos(t), corrupt: INTACT, duplicate: false });
+                line.push(&mut pool, packet, Crossed { due: Nanos(t), corruption: Corruption::NONE, duplicate: false });
             }
             let mut out = Vec::new();
             while !line.is_empty() {

@@ -7,6 +7,7 @@ use alloc::boxed::Box;
 
 use crate::config::{Jitter, LinkConfig, Reorder};
 use crate::dist::{CorrelatedUniform, NormalTables};
+use crate::packet::Corruption;
 use crate::rng::{Purpose, Stream};
 use crate::units::{Nanos, Probability};
 
@@ -95,10 +96,12 @@ impl Impairments {
     }
 
     /// The bit of the next packet that is inverted, if any.
-    pub(crate) fn next_corruption(&mut self) -> Option<u32> {
-        let corrupted = !self.corrupt.is_zero() && self.corrupt_stream.happens(self.corrupt);
-        // The top bit stays clear: the largest value means "intact" in the delay line.
-        corrupted.then(|| self.corrupt_stream.bits32() >> 1)
+    pub(crate) fn next_corruption(&mut self) -> Corruption {
+        if self.corrupt.is_zero() || !self.corrupt_stream.happens(self.corrupt) {
+            return Corruption::NONE;
+        }
+        // The top bit stays clear, so that the number never is the one that means "none".
+        Corruption::of_bit(self.corrupt_stream.bits32() >> 1)
     }
 
     /// How the next packet crosses a delay line of this `delay`.

@@ -139,7 +139,7 @@ impl Node {
         match &mut self.content {
             Content::Flow { turns, .. } => turns.set_back(by),
             Content::Inner { turns, .. } => {
-                *turns = turns.iter().map(|&key| turns::set_back(key, by)).collect()
+                *turns = turns.iter().map(|&key| turns::set_back(key, by)).collect();
             }
         }
     }

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use weir_core::Nanos;
-use weir_core::packet::{Packet, PacketId, Pool};
+use weir_core::packet::{LabelThenStart, Packet, PacketId, Pool};
 use weir_core::sched::{FlowSlot, FlowSpec, Scheduler};
 
 /// A flow as the tests see it: its number, its place, and the packets that are inside.
@@ -69,8 +69,14 @@ impl<S: Scheduler> Rig<S> {
 
     /// Sends a packet with a label, and gives the flow of the one that must go for it.
     pub(crate) fn send_labelled(&mut self, flow: u32, len: u32, label: u64) -> Option<u32> {
-        let packet =
-            Packet { frame: self.frames, len, flow, segments: 1, label, ..Packet::default() };
+        let packet = Packet {
+            frame: self.frames,
+            len,
+            flow,
+            segments: 1,
+            label_then_start: LabelThenStart::waiting(label),
+            ..Packet::default()
+        };
         let id = self.pool.insert(packet).unwrap();
         let state = self.flows.get_mut(&flow).unwrap();
         state.inside.push_back(self.frames);

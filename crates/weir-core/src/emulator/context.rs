@@ -1,0 +1,158 @@
+//! What a link works with besides itself: its template, the flows, the pool and the departures; and
+//! the counting at the queue's two ends.
+
+use alloc::vec::Vec;
+
+use super::flow::Flow;
+use super::tables::Template;
+use super::traffic::{Arrival, Departure, Fate, Rejected};
+use crate::aqm::{Seen, Verdict};
+use crate::key::{FlowKey, stable_hash};
+use crate::packet::{Header, LabelThenStart, Packet, PacketId, PacketList, Pool, Store};
+use crate::sched::FlowSlot;
+use crate::slab::Slab;
+use crate::stats::DropReason;
+use crate::units::Nanos;
+
+/// What a link works with besides itself.
+pub(super) struct Context<'a> {
+    pub(super) seed: u64,
+    pub(super) template: &'a mut Template,
+    pub(super) flows: &'a mut Slab<Flow>,
+    pub(super) pool: &'a mut Pool,
+    pub(super) ready: &'a mut Vec<Departure>,
+}
+
+impl Context<'_> {
+    /// Counts a packet that came, and gives it a place in the pool if its queue lets it in.
+    #[inline(always)]
+    pub(super) fn admit(
+        &mut self,
+        now: Nanos,
+        flow: u32,
+        arrival: Arrival,
+        key: &FlowKey,
+    ) -> Result<PacketId, Rejected> {
+        let Arrival { frame, len, link_header, segments, ecn, label } = arrival;
+        let counters = &mut self.template.stats.counters;
+        counters.packets_in += 1;
+        counters.bytes_in += u64::from(len);
+        let hash = if self.template.classifies { transport_hash(key) } else { 0 };
+        let header = Header { ecn, dscp: key.dscp, hash };
+        let state = self.flows.at_mut(flow);
+        let admitted = state
+            .admit(now, len, header)
+            .and_then(|mark| Ok((mark, self.pool.allocate().ok_or(DropReason::NoMemory)?)));
+        match admitted {
+            Ok((mark, id)) => {
+                let packet = Packet {
+                    frame,
+                    len,
+                    flow,
+                    segments,
+                    link_header,
+                    ecn,
+                    arrived: now,
+                    dequeued: now,
+                    label_then_start: LabelThenStart::waiting(label),
+                };
+                self.pool.fill(id, packet, header, mark);
+                counters.backlog_packets += 1;
+                Ok(id)
+            }
+            Err(reason) => {
+                state.cold.count_drop(reason);
+                counters.count_drop(reason);
+                Err(Rejected { reason })
+            }
+        }
+    }
+
+    /// Counts a packet that goes to the scheduler, and says where its flow is there.
+    #[inline(always)]
+    pub(super) fn enters_queue(&mut self, flow: u32, len: u32) -> FlowSlot {
+        let state = self.flows.at_mut(flow);
+        state.gate.enter(len);
+        self.template.enqueued(len);
+        state.slot
+    }
+
+    /// Drops packets that a scheduler has no place for.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn refuse(&mut self, now: Nanos, packet: PacketId, reason: DropReason) {
+        let Packet { flow, len, .. } = *self.pool.get(packet);
+        // A flow that is being deleted may be gone already.
+        if let Some(flow) = self.flows.get_mut(flow) {
+            flow.gate.leave(len);
+            flow.cold.count_drop(reason);
+        }
+        self.template.dequeued(len);
+        drop_inside(now, packet, reason, self);
+    }
+
+    /// Counts a packet whose turn to leave its queue has come, and asks the queue's AQM. Says why
+    /// it is dropped, if it is.
+    #[inline(always)]
+    pub(super) fn leaves_queue(&mut self, now: Nanos, packet: PacketId) -> Option<DropReason> {
+        let Self { template, flows, pool, .. } = self;
+        let &Packet { len, flow, .. } = pool.get(packet);
+        template.dequeued(len);
+        if let Some(flow) = flows.get_mut(flow) {
+            flow.gate.leave(len);
+            match flow.leave(now, || Seen {
+                len,
+                arrived: pool.arrived(packet),
+                header: pool.header(packet),
+            }) {
+                Verdict::Drop(reason) => {
+                    flow.cold.count_drop(reason);
+                    return Some(reason);
+                }
+                Verdict::Mark(reason) => pool.mark(packet, reason),
+                Verdict::Pass | Verdict::Admit => {}
+            }
+            if let Some(reason) = pool.mark_of(packet) {
+                flow.cold.count_mark(reason);
+                template.stats.counters.count_mark(reason);
+            }
+        }
+        None
+    }
+
+    /// Drops packets that waited in a scheduler.
+    pub(super) fn drop_waiting(&mut self, now: Nanos, mut packets: PacketList, reason: DropReason) {
+        while let Some(packet) = packets.pop_front(self.pool) {
+            self.template.dequeued(self.pool.get(packet).len);
+            drop_inside(now, packet, reason, self);
+        }
+    }
+}
+
+/// What tells flows apart where something classifies. Kept out of the way of packets where nothing
+/// does.
+#[inline(never)]
+fn transport_hash(key: &FlowKey) -> u32 {
+    stable_hash(&key.transport()) as u32
+}
+
+pub(super) fn drop_inside(
+    at: Nanos,
+    packet: PacketId,
+    reason: DropReason,
+    context: &mut Context<'_>,
+) {
+    let Packet { frame, arrived, dequeued, .. } = context.pool.remove(packet);
+    let counters = &mut context.template.stats.counters;
+    counters.backlog_packets -= 1;
+    counters.count_drop(reason);
+    context.ready.push(Departure {
+        frame,
+        link: context.template.id,
+        fate: Fate::Drop(reason),
+        arrived,
+        dequeued,
+        started: at,
+        due: at,
+    });
+}

@@ -1,0 +1,201 @@
+//! What a driver does with the engine: it submits packets, polls for departures, and asks when the
+//! next event is due.
+
+use alloc::vec::Vec;
+
+use super::context::Context;
+use super::engine::Emulator;
+use super::traffic::{Action, Arrival, Departure, Rejected};
+use crate::key::FlowKey;
+use crate::units::Nanos;
+
+impl Emulator {
+    /// Takes a packet, or refuses it; a refusal is counted as a drop of its pipe.
+    ///
+    /// # Errors
+    /// [`Rejected`] with the reason; the frame stays the driver's.
+    pub fn submit(
+        &mut self,
+        now: Nanos,
+        arrival: Arrival,
+        key: &FlowKey,
+        action: Action,
+    ) -> Result<(), Rejected> {
+        let Some((link, flow)) = self.locate(now, key, action, arrival.len)? else {
+            return Err(self.count_unrouted());
+        };
+        let Some((state, mut context)) = self.at(link) else {
+            return Err(self.count_unrouted());
+        };
+        state.run_wire(now, &mut context);
+        let packet = context.admit(now, flow, arrival, key)?;
+        state.take(now, packet, flow, arrival, &mut context);
+        let next = state.next_event();
+        if next != state.announced {
+            state.announced = next;
+            self.events.set(link, next);
+        }
+        Ok(())
+    }
+
+    /// Takes packets of one key that come at the same time; the same as [`Self::submit`] for each
+    /// of them. Says of those that are refused their frame and why.
+    pub fn submit_train(
+        &mut self,
+        now: Nanos,
+        train: impl Iterator<Item = Arrival>,
+        key: &FlowKey,
+        action: Action,
+        mut refused: impl FnMut(u32, Rejected),
+    ) {
+        let mut train = train.peekable();
+        let Some(&Arrival { len, frame, .. }) = train.peek() else { return };
+        let (link, flow) = match self.locate(now, key, action, len) {
+            Ok(Some(place)) => place,
+            // There is no link, or there may not be one: the engine asks for each packet anew.
+            not_found => {
+                refused(frame, not_found.err().unwrap_or_else(|| self.count_unrouted()));
+                for arrival in train.skip(1) {
+                    if let Err(rejected) = self.submit(now, arrival, key, action) {
+                        refused(arrival.frame, rejected);
+                    }
+                }
+                return;
+            }
+        };
+        let mut batch = core::mem::take(&mut self.batch);
+        let Some((state, mut context)) = self.at(link) else {
+            for arrival in train {
+                refused(arrival.frame, self.count_unrouted());
+            }
+            return;
+        };
+        state.run_wire(now, &mut context);
+        for arrival in train {
+            match context.admit(now, flow, arrival, key) {
+                Err(rejected) => refused(arrival.frame, rejected),
+                // The wire sends another until after `now`, so nothing leaves the scheduler
+                // before all are in it.
+                Ok(packet) if state.only_queues() => {
+                    let slot = context.enters_queue(flow, arrival.len);
+                    batch.push((slot, packet));
+                }
+                Ok(packet) => state.take(now, packet, flow, arrival, &mut context),
+            }
+        }
+        state.enqueue_batch(now, &batch, &mut context);
+        batch.clear();
+        self.batch = batch;
+        self.reschedule(link);
+    }
+
+    /// Appends what departs until `now`: on each link in the order of due times, and over all links
+    /// too for what was not already due when it was submitted.
+    pub fn poll(&mut self, now: Nanos, out: &mut Vec<Departure>) {
+        if !self.ready.is_empty() {
+            out.append(&mut self.ready);
+        }
+        self.run_into(now, out);
+    }
+
+    /// When something departs or changes by itself; `None` while nothing will.
+    pub fn next_event(&self) -> Option<Nanos> {
+        match self.ready.first() {
+            Some(departure) => Some(departure.due),
+            None => self.events.first().map(|(time, _)| time),
+        }
+    }
+
+    /// Handles every event until `now`, in order; departures wait for the next poll.
+    pub(super) fn run(&mut self, now: Nanos) {
+        let mut ready = core::mem::take(&mut self.ready);
+        self.run_into(now, &mut ready);
+        self.ready = ready;
+    }
+
+    /// Handles every event until `now`, in order, and appends what departs.
+    #[inline]
+    pub(super) fn run_into(&mut self, now: Nanos, ready: &mut Vec<Departure>) {
+        let Self { seed, links, flows, templates, pool, events, .. } = self;
+        while let Some((time, number)) = events.first() {
+            if time > now {
+                break;
+            }
+            // Stay on this link while no other has an event before its next: most of the time one
+            // step of the queue for several events. At equal times the queue decides, so that the
+            // order of links holds.
+            let others = events.others_from();
+            let link = links.at_mut(number);
+            let Some(template) =
+                templates.get_mut(usize::from(link.template)).and_then(Option::as_mut)
+            else {
+                break;
+            };
+            let mut context = Context { seed: *seed, template, flows, pool, ready };
+            let mut at = time;
+            let next = loop {
+                link.step(at, &mut context);
+                let next = link.next_event();
+                if next > now || next >= others {
+                    break next;
+                }
+                at = next;
+            };
+            link.announced = next;
+            events.set(number, next);
+        }
+        if self.idle_links.front().is_some_and(|check| check.time <= now) {
+            self.expire_links(now);
+        }
+        if self.idle_flows.front().is_some_and(|check| check.time <= now) {
+            self.expire_flows(now);
+        }
+    }
+
+    /// Puts the link's next event in its place.
+    pub(super) fn reschedule(&mut self, number: u32) {
+        let link = self.links.at_mut(number);
+        let next = link.next_event();
+        if next != link.announced {
+            link.announced = next;
+            self.events.set(number, next);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Limits;
+    use super::*;
+    use crate::config::PipeConfig;
+    use crate::packet::Ecn;
+    use crate::stats::DropReason;
+
+    /// A link cannot outlive its template through the public interface; if a later change breaks
+    /// that rule, the packets must still appear in the counters.
+    #[test]
+    fn a_packet_whose_link_has_lost_its_template_is_refused_and_counted() {
+        let mut emulator = Emulator::new(1, Limits::default());
+        emulator.set_pipe(Nanos::ZERO, 1, &PipeConfig::default());
+        let arrival = |frame| Arrival {
+            frame,
+            len: 1000,
+            link_header: 14,
+            segments: 1,
+            ecn: Ecn::NotEct,
+            label: 0,
+        };
+        let (key, pipe) = (FlowKey::default(), Action::Pipe(1));
+        assert_eq!(emulator.submit(Nanos::ZERO, arrival(0), &key, pipe), Ok(()));
+        emulator.links.for_each(|link| link.template = 2);
+        let rejected = Rejected { reason: DropReason::NoSuchPipe };
+        assert_eq!(emulator.submit(Nanos(1), arrival(1), &key, pipe), Err(rejected));
+        assert_eq!(emulator.unrouted(), 1);
+        let mut refused = Vec::new();
+        emulator.submit_train(Nanos(2), (2..5).map(arrival), &key, pipe, |frame, why| {
+            refused.push((frame, why));
+        });
+        assert_eq!(refused, [2, 3, 4].map(|frame| (frame, rejected)));
+        assert_eq!(emulator.unrouted(), 4);
+    }
+}

@@ -1,0 +1,119 @@
+//! The engine's state, and what a driver asks about a pipe as a whole.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use super::context::Context;
+use super::flow::Flow;
+use super::link::Link;
+use super::tables::{Flowset, Template, slot};
+use super::traffic::{Departure, Limits, Rejected};
+use crate::packet::{PacketId, Pool};
+use crate::sched::FlowSlot;
+use crate::slab::Slab;
+use crate::stats::{DropReason, LinkStats};
+use crate::units::Nanos;
+use crate::wheel::EventQueue;
+
+/// The engine.
+#[derive(Debug)]
+pub struct Emulator {
+    pub(super) seed: u64,
+    pub(super) limits: Limits,
+    pub(super) pool: Pool,
+    /// Pipes and schedulers, by number.
+    pub(super) templates: Vec<Option<Template>>,
+    /// Queues, by number.
+    pub(super) queues: Vec<Option<Flowset>>,
+    pub(super) links: Slab<Link>,
+    pub(super) flows: Slab<Flow>,
+    pub(super) events: EventQueue,
+    /// Departures since the last poll.
+    pub(super) ready: Vec<Departure>,
+    /// Packets of a train on their way into a scheduler; kept for its memory.
+    pub(super) batch: Vec<(FlowSlot, PacketId)>,
+    /// Links and flows made on demand, in the order in which they may become idle.
+    pub(super) idle_links: VecDeque<IdleCheck>,
+    pub(super) idle_flows: VecDeque<IdleCheck>,
+    /// Links and flows ever made.
+    pub(super) serial: u64,
+    pub(super) unrouted: u64,
+}
+
+/// When to see whether a link or flow made on demand is idle.
+#[derive(Debug)]
+pub(super) struct IdleCheck {
+    pub(super) time: Nanos,
+    pub(super) number: u32,
+    /// Tells it from others that had its number since.
+    pub(super) serial: u64,
+    /// Packets that a flow had seen when the check was set.
+    pub(super) seen: u64,
+}
+
+impl Emulator {
+    /// An engine without pipes whose every draw follows from `seed`.
+    pub fn new(seed: u64, limits: Limits) -> Self {
+        Self {
+            seed,
+            limits,
+            pool: Pool::new(limits.packets),
+            templates: Vec::new(),
+            queues: Vec::new(),
+            links: Slab::default(),
+            flows: Slab::default(),
+            events: EventQueue::default(),
+            ready: Vec::new(),
+            batch: Vec::new(),
+            idle_links: VecDeque::new(),
+            idle_flows: VecDeque::new(),
+            serial: 0,
+            unrouted: 0,
+        }
+    }
+
+    /// Counters and latencies of the link of pipe or scheduler `id`, over all its instances.
+    pub fn stats(&self, id: u16) -> Option<&LinkStats> {
+        self.templates.get(usize::from(id))?.as_ref().map(|t| &t.stats)
+    }
+
+    /// Packets waiting in the queues of pipe or scheduler `id` now, and their network-layer bytes.
+    pub fn queue_length(&self, id: u16) -> (u64, u64) {
+        let template = self.templates.get(usize::from(id)).and_then(Option::as_ref);
+        template.map_or((0, 0), |t| (t.queue_packets, t.queue_bytes))
+    }
+
+    /// The most packets that waited at once in the queues of pipe or scheduler `id` since the last
+    /// call, or since counting began; counts on from what waits now.
+    /// [`crate::stats::LinkCounters::peak_queue_packets`] then speaks of the time since this call.
+    pub fn take_peak(&mut self, id: u16) -> u64 {
+        slot(&mut self.templates, id).map_or(0, |t| {
+            core::mem::replace(&mut t.stats.counters.peak_queue_packets, t.queue_packets)
+        })
+    }
+
+    /// Links that exist now: one for each pipe or scheduler in use, or for each value of its mask.
+    pub fn instances(&self) -> usize {
+        self.links.len()
+    }
+
+    /// Packets submitted for a pipe or queue that does not exist.
+    pub fn unrouted(&self) -> u64 {
+        self.unrouted
+    }
+
+    /// Counts a packet that no pipe or queue takes.
+    #[cold]
+    pub(super) fn count_unrouted(&mut self) -> Rejected {
+        self.unrouted += 1;
+        Rejected { reason: DropReason::NoSuchPipe }
+    }
+
+    /// A link and what it works with.
+    pub(super) fn at(&mut self, link: u32) -> Option<(&mut Link, Context<'_>)> {
+        let Self { seed, links, flows, templates, pool, ready, .. } = self;
+        let link = links.get_mut(link)?;
+        let template = templates.get_mut(usize::from(link.template))?.as_mut()?;
+        Some((link, Context { seed: *seed, template, flows, pool, ready }))
+    }
+}

@@ -1,0 +1,70 @@
+//! Sums over flows: those that exist, and those that are gone.
+
+use alloc::boxed::Box;
+
+use super::flow::Flow;
+use crate::stats::Reasons;
+
+/// Sums over flows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Packets that came, those dropped among them.
+    pub packets: u64,
+    /// Their network-layer bytes.
+    pub bytes: u64,
+    /// Packets dropped before the queue or in it.
+    pub drops: u64,
+    /// Packets that left their queue with a mark.
+    pub marks: u64,
+    /// The same by reason.
+    pub reasons: Reasons,
+    /// Packets that wait now.
+    pub queued_packets: u64,
+    /// Their network-layer bytes.
+    pub queued_bytes: u64,
+}
+
+/// What flows have counted that are gone: nothing of theirs waits any more.
+#[derive(Debug, Default)]
+pub(super) struct Gone {
+    packets: u64,
+    bytes: u64,
+    /// `None` until there is one.
+    reasons: Option<Box<Reasons>>,
+}
+
+impl Gone {
+    /// Adds what a flow has counted.
+    pub(super) fn add(&mut self, flow: &Flow) {
+        self.packets += flow.packets_seen;
+        self.bytes += flow.bytes_seen;
+        if let Some(reasons) = &flow.cold.reasons {
+            self.reasons.get_or_insert_default().merge(reasons);
+        }
+    }
+
+    pub(super) fn totals(&self) -> Totals {
+        let Self { packets, bytes, reasons } = self;
+        let mut totals = Totals { packets: *packets, bytes: *bytes, ..Totals::default() };
+        totals.count(reasons.as_deref());
+        totals
+    }
+}
+
+impl Totals {
+    /// Adds what a flow has counted.
+    pub(super) fn add(&mut self, flow: &Flow) {
+        self.packets += flow.packets_seen;
+        self.bytes += flow.bytes_seen;
+        self.queued_packets += u64::from(flow.gate.packets());
+        self.queued_bytes += flow.gate.bytes();
+        self.count(flow.cold.reasons.as_deref());
+    }
+
+    fn count(&mut self, reasons: Option<&Reasons>) {
+        let Some(reasons) = reasons else { return };
+        self.drops += reasons.total_drops();
+        self.marks += reasons.total_marks();
+        self.reasons.merge(reasons);
+    }
+}

@@ -1,0 +1,173 @@
+//! First-in first-out lists of packets, threaded through their store.
+
+use super::fields::{NONE, PacketId};
+use super::store::Store;
+
+/// A first-in first-out list of packets, threaded through their store.
+///
+/// It knows the length of its first packet, and each packet the length of the next: whoever takes a
+/// packet learns how long the one behind it is without a look at that.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PacketList {
+    chain: Chain,
+    front_len: u32,
+}
+
+impl PacketList {
+    /// Whether the list is empty.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.chain.is_empty()
+    }
+
+    /// The first packet.
+    #[inline]
+    pub fn front(&self) -> Option<PacketId> {
+        self.chain.front()
+    }
+
+    /// Length of the first packet in bytes. Means nothing when there is none.
+    #[inline]
+    pub fn front_len(&self) -> u32 {
+        self.front_len
+    }
+
+    /// The last packet.
+    #[inline]
+    pub fn back(&self) -> Option<PacketId> {
+        self.chain.back()
+    }
+
+    /// Appends a packet.
+    #[inline]
+    pub fn push_back<P: Store>(&mut self, store: &mut P, id: PacketId) {
+        let len = store.len(id);
+        self.push_back_of(store, id, len);
+    }
+
+    /// Appends a packet whose length the caller knows.
+    #[inline]
+    pub fn push_back_of<P: Store>(&mut self, store: &mut P, id: PacketId, len: u32) {
+        if self.is_empty() {
+            self.front_len = len;
+        }
+        self.chain.push_back(store, id, len);
+    }
+
+    /// Takes the packets of flow `flow` out, in order; the others keep theirs. Looks at every
+    /// packet.
+    pub fn take_flow<P: Store>(&mut self, store: &mut P, flow: u32) -> Self {
+        let (mut taken, mut rest) = (Self::default(), Self::default());
+        while let Some(id) = self.pop_front(store) {
+            let list = if store.flow(id) == flow { &mut taken } else { &mut rest };
+            list.push_back(store, id);
+        }
+        *self = rest;
+        taken
+    }
+
+    /// How many packets, and the sum of their lengths in bytes. Looks at every packet.
+    pub fn measure<P: Store>(&self, store: &P) -> (usize, u64) {
+        let (mut rest, mut packets, mut bytes) = (*self, 0, 0);
+        while let Some(id) = rest.pop_front(store) {
+            packets += 1;
+            bytes += u64::from(store.len(id));
+        }
+        (packets, bytes)
+    }
+
+    /// Takes the first packet.
+    #[inline]
+    pub fn pop_front<P: Store>(&mut self, store: &P) -> Option<PacketId> {
+        let (id, next_len) = self.chain.pop_front(store)?;
+        self.front_len = next_len;
+        Some(id)
+    }
+
+    /// Whether the first packet of a list that has one is the last.
+    #[inline]
+    pub fn is_single(&self) -> bool {
+        self.chain.head == self.chain.tail
+    }
+
+    /// Takes the first packet of a list that the caller knows to have several.
+    ///
+    /// # Panics
+    /// May panic when there is none.
+    #[inline]
+    pub fn take_one<P: Store>(&mut self, store: &P) -> PacketId {
+        let id = PacketId(self.chain.head);
+        (self.chain.head, self.front_len) = store.next(id);
+        id
+    }
+
+    /// Takes the first packet of a list that the caller knows to have one, and says whether there
+    /// are more.
+    ///
+    /// # Panics
+    /// May panic when there is none.
+    #[inline]
+    pub fn take_first<P: Store>(&mut self, store: &P) -> (PacketId, bool) {
+        let id = PacketId(self.chain.head);
+        if id.0 == self.chain.tail {
+            self.chain.head = NONE;
+            return (id, false);
+        }
+        (self.take_one(store), true)
+    }
+}
+
+/// A first-in first-out list of packets that does not know their lengths. Its end is told by `tail`
+/// alone, so that appending writes to one packet only.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Chain {
+    head: u32,
+    tail: u32,
+}
+
+impl Default for Chain {
+    fn default() -> Self {
+        Self { head: NONE, tail: NONE }
+    }
+}
+
+impl Chain {
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.head == NONE
+    }
+
+    #[inline]
+    pub(crate) fn front(&self) -> Option<PacketId> {
+        (self.head != NONE).then_some(PacketId(self.head))
+    }
+
+    #[inline]
+    pub(crate) fn back(&self) -> Option<PacketId> {
+        (self.head != NONE).then_some(PacketId(self.tail))
+    }
+
+    /// Appends a packet; `len` is what the one before it will know of its length.
+    #[inline]
+    pub(crate) fn push_back<P: Store>(&mut self, store: &mut P, id: PacketId, len: u32) {
+        if self.head == NONE {
+            self.head = id.0;
+        } else {
+            store.set_next(PacketId(self.tail), id.0, len);
+        }
+        self.tail = id.0;
+    }
+
+    /// Takes the first packet, and gives what it knows of the next one's length.
+    #[inline]
+    pub(crate) fn pop_front<P: Store>(&mut self, store: &P) -> Option<(PacketId, u32)> {
+        let id = self.front()?;
+        if id.0 == self.tail {
+            self.head = NONE;
+            return Some((id, 0));
+        }
+        let (next, next_len) = store.next(id);
+        self.head = next;
+        Some((id, next_len))
+    }
+}

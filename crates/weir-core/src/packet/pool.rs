@@ -1,0 +1,338 @@
+//! The pool: all packets inside one engine.
+//!
+//! # Memory
+//! A packet inside takes one slot of 64 bytes, one cache line, wherever it is: the list of its
+//! queue and the delay line are threaded through the slots, so that neither has memory of its own.
+//! Only a packet that overtakes others in the delay line takes 24 bytes more. The pool grows by
+//! doubling and keeps its memory: at its peak of `n` packets it holds at most `128 × n` bytes.
+
+use alloc::vec::Vec;
+
+use super::fields::{Header, NONE, Packet, PacketId};
+use super::store::Store;
+use crate::prefetch;
+use crate::stats::MarkReason;
+use crate::units::Nanos;
+
+/// A packet's place in the pool, with what its list and the delay line keep of it.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
+struct Slot {
+    packet: Packet,
+    /// When it arrives at the other end of the delay line.
+    due: Nanos,
+    hash_then_corruption: HashThenCorruption,
+    /// Successor in the list it is in; for a free slot, the next free one.
+    next: u32,
+    /// The successor's length.
+    next_len: u32,
+    duplicate: bool,
+    /// [`Header::dscp`].
+    dscp: u8,
+    /// Why it is to be marked, if it is.
+    mark: Option<MarkReason>,
+}
+
+const _: () = assert!(size_of::<Slot>() == 64, "a packet fills one cache line");
+
+impl Slot {
+    #[inline]
+    fn crossed(&self) -> Crossed {
+        let corruption = self.hash_then_corruption.corruption();
+        Crossed { due: self.due, corruption, duplicate: self.duplicate }
+    }
+}
+
+/// What happens to a packet at the end of its delay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Crossed {
+    pub(crate) due: Nanos,
+    pub(crate) corruption: Corruption,
+    pub(crate) duplicate: bool,
+}
+
+/// The bit of a packet that the link inverts, if any, in four bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Corruption(u32);
+
+impl Corruption {
+    /// No bit is inverted.
+    pub(crate) const NONE: Self = Self(u32::MAX);
+
+    /// The bit with this number, which is less than [`u32::MAX`], is inverted.
+    #[inline]
+    pub(crate) fn of_bit(bit: u32) -> Self {
+        debug_assert_ne!(bit, u32::MAX, "the largest number means that no bit is inverted");
+        Self(bit)
+    }
+
+    /// The number of the bit.
+    #[inline]
+    pub(crate) fn bit(self) -> Option<u32> {
+        (self != Self::NONE).then_some(self.0)
+    }
+}
+
+/// [`Header::hash`] while a packet waits, and its corruption once it is on the link: one word for
+/// two values, since no packet needs both, so that a slot fills one cache line.
+#[derive(Clone, Copy, Debug)]
+struct HashThenCorruption(u32);
+
+impl HashThenCorruption {
+    #[inline]
+    fn waiting(hash: u32) -> Self {
+        Self(hash)
+    }
+
+    #[inline]
+    fn crossing(corruption: Corruption) -> Self {
+        Self(corruption.0)
+    }
+
+    #[inline]
+    fn hash(self) -> u32 {
+        self.0
+    }
+
+    #[inline]
+    fn corruption(self) -> Corruption {
+        Corruption(self.0)
+    }
+}
+
+/// All packets inside one engine, up to a fixed number.
+#[derive(Debug)]
+pub struct Pool {
+    slots: Vec<Slot>,
+    free: u32,
+    live: u32,
+    capacity: u32,
+}
+
+impl Pool {
+    /// An empty pool that holds at most `capacity` packets. Memory is taken as it is needed.
+    pub fn new(capacity: u32) -> Self {
+        Self { slots: Vec::new(), free: NONE, live: 0, capacity: capacity.min(NONE - 1) }
+    }
+
+    /// Stores a packet, or gives it back when the pool is full.
+    #[inline]
+    pub fn insert(&mut self, packet: Packet) -> Result<PacketId, Packet> {
+        let Some(id) = self.allocate() else { return Err(packet) };
+        *self.get_mut(id) = packet;
+        self.slots[id.0 as usize].mark = None;
+        Ok(id)
+    }
+
+    /// A place for a packet, with whatever was there before; `None` when the pool is full. Who
+    /// fills it field by field saves the copy of a descriptor that has just been written, for which
+    /// a processor waits.
+    #[inline]
+    pub(crate) fn allocate(&mut self) -> Option<PacketId> {
+        let id = self.free;
+        let Some(slot) = self.slots.get(id as usize).filter(|_| self.live < self.capacity) else {
+            return self.grow();
+        };
+        self.free = slot.next;
+        self.live += 1;
+        Some(PacketId(id))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self) -> Option<PacketId> {
+        let id = self.slots.len() as u32;
+        if self.live >= self.capacity {
+            return None;
+        }
+        let packet = Packet::default();
+        let slot = Slot {
+            packet,
+            due: Nanos::ZERO,
+            hash_then_corruption: HashThenCorruption::waiting(0),
+            next: NONE,
+            next_len: 0,
+            duplicate: false,
+            dscp: 0,
+            mark: None,
+        };
+        self.slots.push(slot);
+        self.live += 1;
+        Some(PacketId(id))
+    }
+
+    /// Takes a packet out.
+    #[inline]
+    pub fn remove(&mut self, id: PacketId) -> Packet {
+        let slot = &mut self.slots[id.0 as usize];
+        slot.next = self.free;
+        self.free = id.0;
+        self.live -= 1;
+        slot.packet
+    }
+
+    /// Takes a packet out that has been through the delay line, with what [`Self::set_crossed`]
+    /// wrote, and why it is marked, if it is.
+    #[inline]
+    pub(crate) fn depart(&mut self, id: PacketId) -> (Packet, Crossed, Option<MarkReason>) {
+        let slot = &mut self.slots[id.0 as usize];
+        slot.next = self.free;
+        self.free = id.0;
+        self.live -= 1;
+        (slot.packet, slot.crossed(), slot.mark)
+    }
+
+    /// The packet `id`.
+    #[inline]
+    pub fn get(&self, id: PacketId) -> &Packet {
+        &self.slots[id.0 as usize].packet
+    }
+
+    /// The packet `id`, to change.
+    #[inline]
+    pub fn get_mut(&mut self, id: PacketId) -> &mut Packet {
+        &mut self.slots[id.0 as usize].packet
+    }
+
+    /// Changes how many packets it may hold. Those above stay; until enough have left, no other
+    /// comes in.
+    pub fn set_capacity(&mut self, capacity: u32) {
+        self.capacity = capacity.min(NONE - 1);
+    }
+
+    /// How many packets are inside.
+    pub fn len(&self) -> u32 {
+        self.live
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.live == 0
+    }
+
+    /// What was last written with [`Self::set_crossed`].
+    #[inline]
+    pub(crate) fn crossed(&self, id: PacketId) -> Crossed {
+        self.slots[id.0 as usize].crossed()
+    }
+
+    /// Writes down what happens to a packet at the end of its delay.
+    #[inline]
+    pub(crate) fn set_crossed(&mut self, id: PacketId, crossed: Crossed) {
+        let slot = &mut self.slots[id.0 as usize];
+        let Crossed { due, corruption, duplicate } = crossed;
+        (slot.due, slot.duplicate) = (due, duplicate);
+        slot.hash_then_corruption = HashThenCorruption::crossing(corruption);
+    }
+
+    /// Fills a place that [`Self::allocate`] gave.
+    #[inline(always)]
+    pub(crate) fn fill(
+        &mut self,
+        id: PacketId,
+        packet: Packet,
+        header: Header,
+        mark: Option<MarkReason>,
+    ) {
+        let slot = &mut self.slots[id.0 as usize];
+        slot.packet = packet;
+        (slot.dscp, slot.mark) = (header.dscp, mark);
+        slot.hash_then_corruption = HashThenCorruption::waiting(header.hash);
+    }
+
+    /// Notes what the headers of a packet of [`Self::insert`] say.
+    pub fn set_header(&mut self, id: PacketId, header: Header) {
+        let slot = &mut self.slots[id.0 as usize];
+        (slot.packet.ecn, slot.dscp) = (header.ecn, header.dscp);
+        slot.hash_then_corruption = HashThenCorruption::waiting(header.hash);
+    }
+
+    /// Why the packet is to be marked, if it is.
+    #[inline]
+    pub fn mark_of(&self, id: PacketId) -> Option<MarkReason> {
+        self.slots[id.0 as usize].mark
+    }
+}
+
+impl Store for Pool {
+    #[inline]
+    fn len(&self, id: PacketId) -> u32 {
+        self.get(id).len
+    }
+
+    #[inline]
+    fn flow(&self, id: PacketId) -> u32 {
+        self.get(id).flow
+    }
+
+    #[inline]
+    fn label(&self, id: PacketId) -> u64 {
+        self.get(id).label_then_start.label()
+    }
+
+    #[inline]
+    fn header(&self, id: PacketId) -> Header {
+        let slot = &self.slots[id.0 as usize];
+        Header { ecn: slot.packet.ecn, dscp: slot.dscp, hash: slot.hash_then_corruption.hash() }
+    }
+
+    #[inline]
+    fn arrived(&self, id: PacketId) -> Nanos {
+        self.get(id).arrived
+    }
+
+    #[inline]
+    fn mark(&mut self, id: PacketId, reason: MarkReason) {
+        self.slots[id.0 as usize].mark.get_or_insert(reason);
+    }
+
+    #[inline]
+    fn next(&self, id: PacketId) -> (u32, u32) {
+        let slot = &self.slots[id.0 as usize];
+        (slot.next, slot.next_len)
+    }
+
+    #[inline]
+    fn set_next(&mut self, id: PacketId, next: u32, len: u32) {
+        let slot = &mut self.slots[id.0 as usize];
+        (slot.next, slot.next_len) = (next, len);
+    }
+
+    #[inline]
+    fn prefetch(&self, id: PacketId) {
+        prefetch::read(&self.slots, id.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::PacketList;
+
+    #[test]
+    fn a_full_pool_gives_the_packet_back_and_reuses_slots() {
+        let mut pool = Pool::new(2);
+        let a = pool.insert(Packet { frame: 1, ..Packet::default() }).unwrap();
+        pool.insert(Packet { frame: 2, ..Packet::default() }).unwrap();
+        assert_eq!(pool.insert(Packet { frame: 3, ..Packet::default() }).unwrap_err().frame, 3);
+        assert_eq!(pool.remove(a).frame, 1);
+        let c = pool.insert(Packet { frame: 4, ..Packet::default() }).unwrap();
+        assert_eq!((c, pool.len()), (a, 2));
+    }
+
+    #[test]
+    fn a_list_keeps_order() {
+        let mut pool = Pool::new(8);
+        let mut list = PacketList::default();
+        for frame in 0..5 {
+            let id = pool.insert(Packet { frame, ..Packet::default() }).unwrap();
+            list.push_back(&mut pool, id);
+        }
+        let mut seen = alloc::vec::Vec::new();
+        while let Some(id) = list.pop_front(&pool) {
+            seen.push(pool.remove(id).frame);
+        }
+        assert_eq!(seen, [0, 1, 2, 3, 4]);
+        assert!(list.is_empty() && pool.is_empty());
+    }
+}
