@@ -1,15 +1,17 @@
-//! Changes while traffic runs: what is configured, changed, deleted, limited and set to zero.
+//! Changes while traffic runs: creating, changing, deleting and limiting objects, and resetting
+//! counters.
 //!
-//! **Invariant:** a change loses no packet but those of an object that is deleted, and these depart
-//! with a reason.
+//! **Invariant:** a change loses no packets except those of a deleted object, and these depart with
+//! a drop reason.
 //!
-//! What holds for the order within a flow of packets:
-//! - Rates, delays, limits, weights, priorities, and another scheduling algorithm: the order holds.
-//! - Another mask of a queue: what waits in the same scheduler leaves first, in the order in which
-//!   it would have; then the new flows begin. The order holds.
-//! - Another mask of a pipe or scheduler, or another scheduler for a queue: what waits keeps its
-//!   link and leaves at its rate. Later packets go to a link that does not know of it and may
-//!   overtake it.
+//! Order of the packets within a flow:
+//! - New rates, delays, limits, weights, priorities, or another scheduling algorithm keep the
+//!   order.
+//! - A new mask of a queue keeps the order: packets that wait in the same scheduler leave first, in
+//!   their old order; then the new flows begin.
+//! - After a new mask of a pipe or scheduler, or a new scheduler for a queue, waiting packets keep
+//!   their link and leave at its rate. Later packets go to a link that does not know about them and
+//!   may overtake them.
 
 use alloc::vec::Vec;
 
@@ -26,10 +28,10 @@ use crate::stats::{DropReason, LinkStats};
 use crate::units::Nanos;
 
 impl Emulator {
-    /// Makes pipe `id`, or changes it; packets inside stay, in order (another mask: see
+    /// Creates pipe `id`, or changes it. Packets inside stay in order (for a new mask see
     /// [`Self::set_link`]).
     pub fn set_pipe(&mut self, now: Nanos, id: u16, config: &PipeConfig) {
-        // One queue in each instance: the mask has already made the instances.
+        // One queue in each instance, since the mask has already made the instances.
         let scheduler = SchedulerConfig {
             discipline: Kind::Fifo.into(),
             mask: config.queue.mask,
@@ -42,9 +44,8 @@ impl Emulator {
         }
     }
 
-    /// Makes scheduler `id` with its link, or changes it; packets inside stay (see
-    /// [`Self::set_link`]). A packet that is sent to it without a queue goes through one of the
-    /// default kind.
+    /// Creates scheduler `id` with its link, or changes it. Packets inside stay (see
+    /// [`Self::set_link`]). A packet that reaches it without a queue uses a default one.
     pub fn set_scheduler(
         &mut self,
         now: Nanos,
@@ -55,12 +56,12 @@ impl Emulator {
         self.set_link(now, id, config, link, &FlowsetConfig::default());
     }
 
-    /// Makes scheduler `id` with its link, or changes it: the general form. `own` is the queue of
-    /// each instance for packets that are sent to it as to a pipe; its mask does not count. Packets
-    /// inside stay, and each flow's keep their order.
+    /// Creates scheduler `id` with its link, or changes it: the general form. `own` is the queue of
+    /// each instance for packets that are sent to it as to a pipe; the mask of `own` is ignored.
+    /// Packets inside stay, and each flow keeps its order.
     ///
-    /// With another algorithm what waits changes over to it. With another mask it keeps its link
-    /// until that is empty, and a flow's later packets, which go to another link, may overtake it.
+    /// With another algorithm, waiting packets move to it. With another mask, they keep their link
+    /// until it is empty; later packets of the same flow go to another link and may overtake them.
     pub fn set_link(
         &mut self,
         now: Nanos,
@@ -71,8 +72,8 @@ impl Emulator {
     ) {
         let mut rebuilt = false;
         if let Some(template) = slot(&mut self.templates, id) {
-            // As a flow of another it has no links in which that could be changed: its nodes are
-            // made anew.
+            // A scheduler that is a flow of another has no links to change: its nodes are made
+            // anew.
             rebuilt = config.parent.is_some()
                 && (template.discipline != config.discipline || template.mask != config.mask);
             self.run(now);
@@ -97,10 +98,10 @@ impl Emulator {
         }
     }
 
-    /// Makes queue `id` in front of scheduler `scheduler`, or changes it; packets inside stay.
+    /// Creates queue `id` in front of scheduler `scheduler`, or changes it. Packets inside stay.
     ///
-    /// With another mask, what waits leaves before what comes, so that the order within each flow
-    /// holds. With another scheduler, what waits stays with the old one.
+    /// With another mask, waiting packets leave before later ones, so that the order within each
+    /// flow holds. With another scheduler, waiting packets stay with the old one.
     pub fn set_queue(&mut self, now: Nanos, id: u16, scheduler: u16, config: &FlowsetConfig) {
         self.run(now);
         match slot(&mut self.queues, id) {
@@ -117,10 +118,10 @@ impl Emulator {
         self.refresh_flows(now, scheduler, Some(id));
     }
 
-    /// Deletes pipe or scheduler `id`. What is inside is dropped, with the reason
+    /// Deletes pipe or scheduler `id`. Packets inside are dropped with the reason
     /// [`DropReason::NoSuchPipe`].
     ///
-    /// Returns its final counters, or `None` when there is no such pipe.
+    /// Returns the final counters, or `None` when there is no such pipe.
     pub fn delete(&mut self, now: Nanos, id: u16) -> Option<LinkStats> {
         slot(&mut self.templates, id)?;
         self.run(now);
@@ -137,9 +138,9 @@ impl Emulator {
         template.map(|t| t.stats)
     }
 
-    /// Deletes queue `id`. What waits in its flows is dropped, with the reason
-    /// [`DropReason::NoSuchPipe`]; what has left them goes its way. Says whether there was such a
-    /// queue.
+    /// Deletes queue `id`. Packets that wait in its flows are dropped with the reason
+    /// [`DropReason::NoSuchPipe`]; packets that have left the queue go on. Returns whether the
+    /// queue existed.
     pub fn delete_queue(&mut self, now: Nanos, id: u16) -> bool {
         if slot(&mut self.queues, id).is_none() {
             return false;
@@ -162,9 +163,9 @@ impl Emulator {
         true
     }
 
-    /// Begins to count anew for pipe or scheduler `id` and for all flows that feed it: everything
-    /// that was counted, and the latencies. Packets inside stay and are carried over in
-    /// [`crate::stats::LinkCounters::carried`]. Says whether there is such an object.
+    /// Resets the counters and latencies of pipe or scheduler `id` and of all flows that feed it.
+    /// Packets inside stay and are counted in [`crate::stats::LinkCounters::carried`]. Returns
+    /// whether the object exists.
     pub fn zero(&mut self, id: u16) -> bool {
         let Some(template) = slot(&mut self.templates, id) else { return false };
         template.stats.zero(template.queue_packets);
@@ -182,8 +183,8 @@ impl Emulator {
         true
     }
 
-    /// Changes the bounds on what the engine holds. What is above them stays until it leaves by
-    /// itself.
+    /// Changes the bounds on what the engine holds. Packets, links and flows above the new bounds
+    /// stay until they leave or expire.
     pub fn set_limits(&mut self, now: Nanos, limits: Limits) {
         self.limits = limits;
         self.pool.set_capacity(limits.packets);
@@ -198,7 +199,7 @@ impl Emulator {
         self.limits
     }
 
-    /// Changes a scheduler that exists.
+    /// Changes an existing scheduler.
     fn change_scheduler(
         &mut self,
         now: Nanos,
@@ -243,8 +244,8 @@ impl Emulator {
         }
     }
 
-    /// Makes the flows of a queue leave: they are no longer found, and what waits where they wait
-    /// goes before what comes.
+    /// Retires the flows of a queue: new packets no longer find them, and their packets leave
+    /// before later ones.
     fn retire_flows(&mut self, now: Nanos, queue: u16) {
         for number in 0..self.flows.bound() {
             let Some(flow) = self.flows.get_mut(number).filter(|f| f.cold.queue == Some(queue))
@@ -265,7 +266,7 @@ impl Emulator {
         }
     }
 
-    /// Passes a changed flowset on to the flows that exist: of queue `queue`, or of pipe `template`
+    /// Applies a changed flowset to the existing flows of queue `queue`, or of pipe `template`
     /// itself.
     fn refresh_flows(&mut self, now: Nanos, template: u16, queue: Option<u16>) {
         let Self { seed, templates, queues, links, flows, pool, events, .. } = self;
@@ -291,7 +292,7 @@ impl Emulator {
             };
             flow.configure(*seed, path, flowset);
             state.scheduler.change_flow(now, pool, flow.slot, &flow.cold.spec);
-            // A scheduler that holds packets back may let them go earlier, or later.
+            // A shaping scheduler may now release a packet earlier or later.
             let next = state.next_event();
             if next != state.announced {
                 state.announced = next;
@@ -300,7 +301,8 @@ impl Emulator {
         });
     }
 
-    /// Finds out for each link whether anything on the way to it looks at the headers of packets.
+    /// Determines for each link whether any queue or scheduler in front of it looks at packet
+    /// headers.
     fn resolve_headers(&mut self) {
         let looks =
             |flowset: &Flowset| flowset.config.aqm.is_some_and(|aqm| aqm.row().traits.classifies);
@@ -319,7 +321,7 @@ impl Emulator {
         }
     }
 
-    /// Sizes a queue that was not given a limit for the link and the scheduler that it feeds.
+    /// Sizes a queue without a configured limit for the link and the scheduler that it feeds.
     fn resolve_queue_limit(&mut self, id: u16) {
         let Some(queue) = self.queues.get_mut(usize::from(id)).and_then(Option::as_mut) else {
             return;
@@ -332,15 +334,15 @@ impl Emulator {
         }
     }
 
-    /// Finds the way of each queue to a link anew. Where it is another, or leads over scheduler
-    /// `rebuilt`, the queue's flows leave and others are made.
+    /// Finds the chain of schedulers from each queue to its link. Where the chain changes, or
+    /// contains the rebuilt scheduler, the queue's flows retire and new ones are made.
     fn find_chains(&mut self, now: Nanos, rebuilt: Option<u16>) {
         for number in 0..self.queues.len() {
             self.find_chain(now, number as u16, rebuilt);
         }
     }
 
-    /// The same for queue `number`.
+    /// Does the same for queue `number`.
     fn find_chain(&mut self, now: Nanos, number: u16, rebuilt: Option<u16>) {
         let Some(queue) = self.queues.get(usize::from(number)).and_then(Option::as_ref) else {
             return;
@@ -357,8 +359,7 @@ impl Emulator {
         let old = core::mem::replace(&mut queue.chain, chain);
         queue.mask = mask;
         queue.flows.clear();
-        // Below the first scheduler that both ways have in common, what is there belongs to the old
-        // one.
+        // Below the first scheduler that both chains share, all nodes belong to the old chain.
         let same = old
             .iter()
             .rev()
@@ -374,8 +375,8 @@ impl Emulator {
         self.retire_flows(now, number);
     }
 
-    /// The schedulers from a queue's own to the one with the link, and the bits that tell its flows
-    /// apart on the way.
+    /// The schedulers from a queue's own to the one with the link, and the key bits that tell its
+    /// flows apart along the chain.
     fn chain_of(&self, queue: &Flowset) -> (Vec<u16>, FlowMask) {
         let (mut chain, mut mask) = (Vec::new(), queue.config.mask);
         let mut id = queue.scheduler;
@@ -386,7 +387,7 @@ impl Emulator {
                     mask = mask.union(own);
                     id = *parent;
                 }
-                // A queue may be there before its scheduler.
+                // A queue may be configured before its scheduler.
                 None if chain.len() > 1 => return (Vec::new(), queue.config.mask),
                 _ => return (chain, mask),
             }
@@ -394,14 +395,14 @@ impl Emulator {
         (Vec::new(), queue.config.mask)
     }
 
-    /// Drops what a scheduler of a link's tree had no place for.
+    /// Drops the packets that a scheduler of a link's tree could not accept.
     fn refuse_others(&mut self, now: Nanos, link: u32) {
         if let Some((state, mut context)) = self.at(link) {
             state.refuse_others(now, &mut context);
         }
     }
 
-    /// Passes on what scheduler `id`, as a flow of another, is like now.
+    /// Applies the flow settings of scheduler `id`, which is a flow of another, to its nodes.
     fn refresh_nodes(&mut self, now: Nanos, id: u16) {
         let Some(template) = self
             .templates
@@ -423,5 +424,5 @@ impl Emulator {
     }
 }
 
-/// Most schedulers on the way of a packet to its link.
+/// Most schedulers between a queue and its link.
 pub(super) const MOST_LEVELS: usize = 8;

@@ -1,4 +1,4 @@
-//! The way of a packet where a device stands between scheduler and wire.
+//! How a packet passes through a link with a device between scheduler and wire.
 
 use alloc::boxed::Box;
 
@@ -13,12 +13,12 @@ use crate::stats::{DropReason, LinkStats};
 use crate::units::Nanos;
 
 impl Emulator {
-    /// What the device of instance `number` is doing; `None` when it has none.
+    /// The state of the device of instance `number`; `None` without a device.
     pub fn device_of(&self, number: u32) -> Option<DeviceView> {
         self.links.get(number)?.device.as_ref().map(|device| device.view())
     }
 
-    /// Lets a device go on that was made or changed.
+    /// Resumes a device that was created or changed.
     pub(super) fn serve_device(&mut self, now: Nanos, link: u32) {
         if let Some((state, mut context)) =
             self.at(link).filter(|(state, _)| state.device.is_some())
@@ -29,7 +29,7 @@ impl Emulator {
 }
 
 impl Link {
-    /// When something happens at the wire, in the device or before it.
+    /// When the next event is due at the wire, in the device or in the scheduler.
     pub(super) fn device_event(&self) -> Nanos {
         let wire = self.wire.map_or(Nanos::MAX, |wire| wire.done);
         let Some(device) = &self.device else { return wire };
@@ -41,7 +41,7 @@ impl Link {
         wire.min(device.next_event()).min(scheduler.unwrap_or(Nanos::MAX))
     }
 
-    /// Finishes the packet on the wire if it is done, and does what is due behind it.
+    /// Finishes the packet on the wire if its time has come, and serves the device.
     pub(super) fn advance_device(&mut self, at: Nanos, context: &mut Context<'_>) {
         if let Some(wire) = self.wire.take_if(|wire| wire.done <= at) {
             if !wire.in_line {
@@ -85,7 +85,7 @@ impl Link {
         self.device = Some(device);
     }
 
-    /// Starts the device's next packet on a free wire. Says whether there was one.
+    /// Starts the device's next packet on a free wire. Returns whether there was one.
     fn start_next(&mut self, now: Nanos, device: &mut Device, context: &mut Context<'_>) -> bool {
         let Some(id) = device.read(now, context.pool) else { return false };
         let packet = context.pool.get_mut(id);
@@ -102,7 +102,7 @@ impl Link {
         true
     }
 
-    /// Hands a packet from the scheduler to the device. Says whether the scheduler gave one.
+    /// Moves a packet from the scheduler to the device. Returns whether the scheduler gave one.
     fn fetch(&mut self, now: Nanos, device: &mut Device, context: &mut Context<'_>) -> bool {
         let id = self.scheduler.dequeue(now, context.pool);
         self.refuse_others(now, context);
@@ -121,7 +121,7 @@ impl Link {
         true
     }
 
-    /// Gives the device its configuration, makes it, or sends it away.
+    /// Configures the device, creates it, or lets it drain and disappear.
     pub(super) fn configure_device(&mut self, now: Nanos, pool: &mut Pool, config: &LinkConfig) {
         match (&mut self.device, &config.device) {
             (Some(device), Some(config)) => device.configure(now, pool, config),
@@ -130,7 +130,7 @@ impl Link {
         }
     }
 
-    /// Drops what is in the device.
+    /// Drops the packets in the device.
     pub(super) fn drain_device(&mut self, now: Nanos, context: &mut Context<'_>) {
         let Some(mut packets) = self.device.as_mut().map(|device| device.drain(context.pool))
         else {
@@ -146,7 +146,7 @@ impl Link {
     }
 }
 
-/// What a link's devices count; made with the first packet that comes to one.
+/// The statistics of a link's devices, allocated with the first packet that reaches one.
 #[inline]
 fn counted(stats: &mut LinkStats) -> &mut DeviceStats {
     #[cold]
@@ -159,6 +159,10 @@ fn counted(stats: &mut LinkStats) -> &mut DeviceStats {
 
 fn drop_at_stage(now: Nanos, id: PacketId, stage: usize, context: &mut Context<'_>) {
     let packet = context.pool.get(id);
-    counted(&mut context.template.stats).drop_at(stage, bytes(packet), now.since(packet.dequeued).0);
+    counted(&mut context.template.stats).drop_at(
+        stage,
+        bytes(packet),
+        now.since(packet.dequeued).0,
+    );
     drop_inside(now, id, DropReason::DeviceFull, context);
 }

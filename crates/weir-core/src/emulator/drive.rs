@@ -1,5 +1,5 @@
-//! What a driver does with the engine: it submits packets, polls for departures, and asks when the
-//! next event is due.
+//! The driver's calls: it submits packets, polls for departures, and asks when the next event is
+//! due.
 
 use alloc::vec::Vec;
 
@@ -10,10 +10,10 @@ use crate::key::FlowKey;
 use crate::units::Nanos;
 
 impl Emulator {
-    /// Takes a packet, or refuses it; a refusal is counted as a drop of its pipe.
+    /// Takes a packet or refuses it; a refusal counts as a drop of its pipe.
     ///
     /// # Errors
-    /// [`Rejected`] with the reason; the frame stays the driver's.
+    /// [`Rejected`] with the reason; the driver keeps the frame.
     pub fn submit(
         &mut self,
         now: Nanos,
@@ -38,8 +38,9 @@ impl Emulator {
         Ok(())
     }
 
-    /// Takes packets of one key that come at the same time; the same as [`Self::submit`] for each
-    /// of them. Says of those that are refused their frame and why.
+    /// Takes packets with the same key that arrive at the same time, with the same effect as
+    /// [`Self::submit`] for each of them. Calls `refused` with the frame and the reason of each
+    /// packet that is not admitted.
     pub fn submit_train(
         &mut self,
         now: Nanos,
@@ -52,7 +53,7 @@ impl Emulator {
         let Some(&Arrival { len, frame, .. }) = train.peek() else { return };
         let (link, flow) = match self.locate(now, key, action, len) {
             Ok(Some(place)) => place,
-            // There is no link, or there may not be one: the engine asks for each packet anew.
+            // No link, or no room for one. Submitting each packet counts each refusal.
             not_found => {
                 refused(frame, not_found.err().unwrap_or_else(|| self.count_unrouted()));
                 for arrival in train.skip(1) {
@@ -74,8 +75,8 @@ impl Emulator {
         for arrival in train {
             match context.admit(now, flow, arrival, key) {
                 Err(rejected) => refused(arrival.frame, rejected),
-                // The wire sends another until after `now`, so nothing leaves the scheduler
-                // before all are in it.
+                // The wire is busy beyond `now`, so no packet leaves the scheduler before all of
+                // the train are in it.
                 Ok(packet) if state.only_queues() => {
                     let slot = context.enters_queue(flow, arrival.len);
                     batch.push((slot, packet));
@@ -89,8 +90,8 @@ impl Emulator {
         self.reschedule(link);
     }
 
-    /// Appends what departs until `now`: on each link in the order of due times, and over all links
-    /// too for what was not already due when it was submitted.
+    /// Appends the departures due until `now`. They are in the order of due times on each link, and
+    /// also over all links, except for packets that were already due when they were submitted.
     pub fn poll(&mut self, now: Nanos, out: &mut Vec<Departure>) {
         if !self.ready.is_empty() {
             out.append(&mut self.ready);
@@ -98,7 +99,7 @@ impl Emulator {
         self.run_into(now, out);
     }
 
-    /// When something departs or changes by itself; `None` while nothing will.
+    /// When the next departure or change of state is due; `None` if none will follow.
     pub fn next_event(&self) -> Option<Nanos> {
         match self.ready.first() {
             Some(departure) => Some(departure.due),
@@ -106,14 +107,14 @@ impl Emulator {
         }
     }
 
-    /// Handles every event until `now`, in order; departures wait for the next poll.
+    /// Handles every event until `now`, in order. The departures stay for the next poll.
     pub(super) fn run(&mut self, now: Nanos) {
         let mut ready = core::mem::take(&mut self.ready);
         self.run_into(now, &mut ready);
         self.ready = ready;
     }
 
-    /// Handles every event until `now`, in order, and appends what departs.
+    /// Handles every event until `now`, in order, and appends the departures.
     #[inline]
     pub(super) fn run_into(&mut self, now: Nanos, ready: &mut Vec<Departure>) {
         let Self { seed, links, flows, templates, pool, events, .. } = self;
@@ -121,9 +122,9 @@ impl Emulator {
             if time > now {
                 break;
             }
-            // Stay on this link while no other has an event before its next: most of the time one
-            // step of the queue for several events. At equal times the queue decides, so that the
-            // order of links holds.
+            // Stay on this link while no other has an earlier event: this usually saves several
+            // operations on the event queue. At equal times the event queue decides, so that the
+            // order of link numbers holds.
             let others = events.others_from();
             let link = links.at_mut(number);
             let Some(template) =
@@ -152,7 +153,7 @@ impl Emulator {
         }
     }
 
-    /// Puts the link's next event in its place.
+    /// Updates the link's next event in the event queue.
     pub(super) fn reschedule(&mut self, number: u32) {
         let link = self.links.at_mut(number);
         let next = link.next_event();

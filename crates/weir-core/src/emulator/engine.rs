@@ -1,4 +1,4 @@
-//! The engine's state, and what a driver asks about a pipe as a whole.
+//! The engine's state, and queries about a pipe as a whole.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -30,29 +30,29 @@ pub struct Emulator {
     pub(super) events: EventQueue,
     /// Departures since the last poll.
     pub(super) ready: Vec<Departure>,
-    /// Packets of a train on their way into a scheduler; kept for its memory.
+    /// Scratch space for the packets of a train that enter a scheduler together.
     pub(super) batch: Vec<(FlowSlot, PacketId)>,
-    /// Links and flows made on demand, in the order in which they may become idle.
+    /// Checks of links and flows made on demand, in the order of their times.
     pub(super) idle_links: VecDeque<IdleCheck>,
     pub(super) idle_flows: VecDeque<IdleCheck>,
-    /// Links and flows ever made.
+    /// Number of links and flows ever made.
     pub(super) serial: u64,
     pub(super) unrouted: u64,
 }
 
-/// When to see whether a link or flow made on demand is idle.
+/// A check whether a link or flow made on demand is idle.
 #[derive(Debug)]
 pub(super) struct IdleCheck {
     pub(super) time: Nanos,
     pub(super) number: u32,
-    /// Tells it from others that had its number since.
+    /// Tells the object from later ones with the same number.
     pub(super) serial: u64,
     /// Packets that a flow had seen when the check was set.
     pub(super) seen: u64,
 }
 
 impl Emulator {
-    /// An engine without pipes whose every draw follows from `seed`.
+    /// An engine without pipes. All its random draws follow from `seed`.
     pub fn new(seed: u64, limits: Limits) -> Self {
         Self {
             seed,
@@ -83,33 +83,33 @@ impl Emulator {
         template.map_or((0, 0), |t| (t.queue_packets, t.queue_bytes))
     }
 
-    /// The most packets that waited at once in the queues of pipe or scheduler `id` since the last
-    /// call, or since counting began; counts on from what waits now.
-    /// [`crate::stats::LinkCounters::peak_queue_packets`] then speaks of the time since this call.
+    /// The largest number of packets that waited at once in the queues of pipe or scheduler `id`
+    /// since the last call or the last reset. Counting restarts from the packets that wait now, so
+    /// [`crate::stats::LinkCounters::peak_queue_packets`] covers the time since this call.
     pub fn take_peak(&mut self, id: u16) -> u64 {
         slot(&mut self.templates, id).map_or(0, |t| {
             core::mem::replace(&mut t.stats.counters.peak_queue_packets, t.queue_packets)
         })
     }
 
-    /// Links that exist now: one for each pipe or scheduler in use, or for each value of its mask.
+    /// Existing links: one for each pipe or scheduler in use, or for each value of its mask.
     pub fn instances(&self) -> usize {
         self.links.len()
     }
 
-    /// Packets submitted for a pipe or queue that does not exist.
+    /// Packets submitted to a pipe or queue that does not exist.
     pub fn unrouted(&self) -> u64 {
         self.unrouted
     }
 
-    /// Counts a packet that no pipe or queue takes.
+    /// Counts a packet that no pipe or queue accepts.
     #[cold]
     pub(super) fn count_unrouted(&mut self) -> Rejected {
         self.unrouted += 1;
         Rejected { reason: DropReason::NoSuchPipe }
     }
 
-    /// A link and what it works with.
+    /// A link and its context.
     pub(super) fn at(&mut self, link: u32) -> Option<(&mut Link, Context<'_>)> {
         let Self { seed, links, flows, templates, pool, ready, .. } = self;
         let link = links.get_mut(link)?;

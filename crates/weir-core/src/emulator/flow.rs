@@ -1,5 +1,5 @@
-//! Flows: one queue of a flowset in one scheduler instance, with its gate, its counters, and what
-//! else decides on a packet: loss before the queue, and an AQM.
+//! Flows: a flow is one queue of a flowset in one scheduler instance, with its gate, its counters,
+//! its loss before the queue and its AQM.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -16,20 +16,20 @@ use crate::sched::{FlowSlot, FlowSpec};
 use crate::stats::{DropReason, MarkReason, Reasons};
 use crate::units::{Nanos, Rate};
 
-/// One queue of a flowset in one scheduler instance: what every packet touches. The rest stands in
-/// [`Cold`].
+/// One queue of a flowset in one scheduler instance. These fields are touched by every packet; the
+/// others are in [`Cold`].
 #[derive(Debug)]
 #[repr(align(64))]
 pub(super) struct Flow {
-    /// Packets that came, and their bytes, those dropped among them.
+    /// Arrivals and their bytes, including dropped packets.
     pub(super) packets_seen: u64,
     pub(super) bytes_seen: u64,
-    /// The limit, and what waits now.
+    /// The limit, and the packets that wait.
     pub(super) gate: Gate,
     pub(super) link: u32,
-    /// Its place in the link's scheduler.
+    /// Its slot in the link's scheduler.
     pub(super) slot: FlowSlot,
-    /// What decides besides the limit.
+    /// What decides besides the limit; `None` for nothing.
     policies: Option<Box<Policies>>,
     pub(super) cold: Box<Cold>,
 }
@@ -43,7 +43,7 @@ struct Policies {
     aqm: Option<Box<Managed>>,
 }
 
-/// An AQM, and what it was made from.
+/// An AQM, and the settings that it was made from.
 #[derive(Debug)]
 struct Managed {
     aqm: AnyAqm,
@@ -56,25 +56,26 @@ struct Managed {
 #[derive(Debug)]
 pub(super) struct Cold {
     pub(super) spec: FlowSpec,
-    /// The queue (flowset) it was made from; `None` for a pipe's own.
+    /// The queue (flowset) that the flow belongs to; `None` for a pipe's own.
     pub(super) queue: Option<u16>,
-    /// The masked key it was made for.
+    /// The masked key of its packets.
     pub(super) key: FlowKey,
-    /// Drops and marks by reason; `None` until there is one.
+    /// Drops and marks by reason; `None` until the first one.
     pub(super) reasons: Option<Box<Reasons>>,
-    /// The flows made before and after it on the same link, or [`NO_FLOW`].
+    /// The neighbours in the list of the link's flows, in the order of creation, or [`NO_FLOW`].
     pub(super) older: u32,
     pub(super) newer: u32,
-    /// Tells it from others that had its number.
+    /// Tells the flow from others with the same number.
     pub(super) serial: u64,
-    /// No longer found by new packets: its queue's mask or scheduler has changed. Freed when empty.
+    /// New packets no longer find it, since its queue's mask or scheduler has changed. Freed when
+    /// empty.
     pub(super) orphan: bool,
 }
 
 /// No flow.
 pub(super) const NO_FLOW: u32 = u32::MAX;
 
-/// Where a flow stands: its number, its link, and what it was made for.
+/// The number of a flow, its link, and what it is made for.
 #[derive(Clone, Copy)]
 pub(super) struct Identity {
     pub(super) number: u32,
@@ -109,8 +110,8 @@ impl Flow {
         }
     }
 
-    /// Counts a packet of `len` bytes that came, and says whether it may enter, and with what mark:
-    /// loss before the queue, the AQM, then the queue's limit. An empty queue takes any packet.
+    /// Counts an arrival of `len` bytes, and decides whether the packet may enter and with what
+    /// mark: first loss before the queue, then the AQM, then the limit.
     #[inline]
     pub(super) fn admit(
         &mut self,
@@ -126,13 +127,13 @@ impl Flow {
         }
     }
 
-    /// Whether an AQM sees its packets.
+    /// Whether the flow has an AQM.
     #[inline]
     pub(super) fn is_managed(&self) -> bool {
         self.policies.as_ref().is_some_and(|policies| policies.aqm.is_some())
     }
 
-    /// What the AQM says of the packet whose turn it is; the packet counts as waiting no longer.
+    /// The AQM's verdict on the packet that leaves, which no longer counts as waiting.
     #[inline]
     pub(super) fn leave(&mut self, now: Nanos, seen: impl FnOnce() -> Seen) -> Verdict {
         match self.policies.as_mut().and_then(|policies| policies.aqm.as_mut()) {
@@ -156,7 +157,7 @@ impl Flow {
         self.policies = Policies::configure(self.policies.take(), seed, path, flowset);
     }
 
-    /// Counts from nothing again; what waits stays.
+    /// Resets the counters; waiting packets stay.
     pub(super) fn zero(&mut self) {
         (self.packets_seen, self.bytes_seen, self.cold.reasons) = (0, 0, None);
     }
@@ -178,8 +179,8 @@ impl Cold {
 }
 
 impl Policies {
-    /// What a flowset asks for; `None` when that is nothing. What is already there stays as it is,
-    /// unless it was asked for otherwise.
+    /// The policies of a flowset; `None` when there are none. A policy whose settings are unchanged
+    /// keeps its state.
     fn configure(
         old: Option<Box<Self>>,
         seed: u64,
@@ -221,7 +222,7 @@ impl Policies {
     }
 }
 
-/// What a scheduler is told of flow `number` of a flowset.
+/// The description of flow `number` of a flowset for its scheduler.
 pub(super) fn spec(number: u32, config: &FlowsetConfig) -> FlowSpec {
     let bps = |rate: Option<Rate>| rate.map_or(0, Rate::bps);
     FlowSpec {
@@ -236,13 +237,13 @@ pub(super) fn spec(number: u32, config: &FlowsetConfig) -> FlowSpec {
     }
 }
 
-/// The name of an instance's random streams: the same whenever and in whatever order instances are
+/// The name of an instance's random streams, independent of when and in which order instances are
 /// made.
 pub(super) fn path(template: u16, key: &FlowKey) -> u64 {
     stable_hash(key) ^ u64::from(template).rotate_left(48)
 }
 
-/// The same for a flow of a queue in it.
+/// The same for a flow of a queue in that instance.
 pub(super) fn flow_path(template: u16, link: &FlowKey, queue: u16, masked: &FlowKey) -> u64 {
     path(template, link) ^ path(queue, masked).rotate_left(17)
 }

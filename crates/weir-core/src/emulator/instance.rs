@@ -1,4 +1,4 @@
-//! Instances: which link and flow a packet goes to, and how they are made and freed.
+//! Instances: finding the link and the flow of a packet, and making and freeing them.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -16,9 +16,9 @@ use crate::stats::{DropReason, LinkCounters};
 use crate::units::Nanos;
 
 impl Emulator {
-    /// A number that all packets of one instance have in common, the same in every engine with the
-    /// same configuration, so that several can share the instances. `None` when nothing is
-    /// configured by that number.
+    /// A number shared by all packets of one instance, and the same in every engine with the same
+    /// configuration, so that several engines can divide the instances. `None` when the action
+    /// names nothing that is configured.
     #[inline]
     pub fn instance_hash(&self, key: &FlowKey, action: Action) -> Option<u64> {
         let id = match action {
@@ -34,8 +34,8 @@ impl Emulator {
         Some(path(id, &masked))
     }
 
-    /// The link and the flow for a packet; made when they are not there. `None` when nothing is
-    /// configured by that number.
+    /// The link and the flow for a packet, made if they do not exist. `None` when the action names
+    /// nothing that is configured.
     #[inline(always)]
     pub(super) fn locate(
         &mut self,
@@ -91,7 +91,7 @@ impl Emulator {
         }
     }
 
-    // Rare beside packets: kept out of their way, so that it does not cost them registers.
+    // Rare, and therefore not inlined: `locate` keeps its registers.
     #[cold]
     #[inline(never)]
     fn make_link(
@@ -200,7 +200,7 @@ impl Emulator {
         Ok(Some(number))
     }
 
-    /// Frees links made on demand that have been idle.
+    /// Frees idle links that were made on demand.
     #[cold]
     #[inline(never)]
     pub(super) fn expire_links(&mut self, now: Nanos) {
@@ -218,7 +218,7 @@ impl Emulator {
         }
     }
 
-    /// Frees flows of masked queues that have seen no packet between two looks at them.
+    /// Frees flows of masked queues that saw no packet between two checks.
     #[cold]
     #[inline(never)]
     pub(super) fn expire_flows(&mut self, now: Nanos) {
@@ -238,7 +238,7 @@ impl Emulator {
         }
     }
 
-    /// Frees a link and its flows; it must be empty.
+    /// Frees an empty link and its flows.
     pub(super) fn free_link(&mut self, link: u32) {
         self.events.set(link, Nanos::MAX);
         let Some(state) = self.links.remove(link) else { return };
@@ -257,7 +257,8 @@ impl Emulator {
         }
     }
 
-    /// Frees a flow whose link stays, and gives what it still had in the scheduler.
+    /// Frees a flow of a link that stays, and returns the packets that it still had in the
+    /// scheduler.
     pub(super) fn free_flow(&mut self, now: Nanos, number: u32) -> PacketList {
         let Some(flow) = self.flows.remove(number) else { return PacketList::default() };
         self.forget_flow(&flow);
@@ -274,7 +275,7 @@ impl Emulator {
         state.scheduler.remove_flow(now, &mut self.pool, flow.slot, number)
     }
 
-    /// Takes a flow that is gone out of its queue's table.
+    /// Removes a freed flow from its queue's table.
     fn forget_flow(&mut self, flow: &Flow) {
         if let Some(queue) = flow.cold.queue
             && let Some(flowset) = slot(&mut self.queues, queue)
@@ -287,8 +288,8 @@ impl Emulator {
     }
 }
 
-/// The schedulers that lead from a link's own down to a flow, which are flows themselves; made
-/// where they are not there.
+/// The node of the lowest scheduler in `chain`, which lists the nested schedulers from the link's
+/// own down to the flow. Missing nodes are made.
 fn make_nodes(
     now: Nanos,
     link: &mut Link,
@@ -332,12 +333,12 @@ fn make_nodes(
     node
 }
 
-/// The next check that is due.
+/// The next check if it is due.
 fn due(checks: &mut VecDeque<IdleCheck>, now: Nanos) -> Option<IdleCheck> {
     if checks.front()?.time > now { None } else { checks.pop_front() }
 }
 
-/// Counts a packet that never came to a queue.
+/// Counts a packet that does not reach a queue.
 fn refuse(counters: &mut LinkCounters, reason: DropReason, len: u32) -> Rejected {
     counters.packets_in += 1;
     counters.bytes_in += u64::from(len);

@@ -1,8 +1,8 @@
-//! A scheduler instance with its link: its state, its next event, and its configuration.
+//! A scheduler instance with its link: state, next event, and configuration.
 //!
-//! A *plain* link (no loss, impairment, profile, schedule or device) knows everything about a packet
-//! when it starts: the packet goes into the delay line at once, and the wire needs an event of its
-//! own only while others wait for it.
+//! On a *plain* link (no loss, impairment, profile, schedule or device) the future of a packet is
+//! known when it starts: the packet enters the delay line at once, and the wire needs an event of
+//! its own only while other packets wait for it.
 
 use alloc::boxed::Box;
 
@@ -19,21 +19,21 @@ use crate::rng::{Purpose, Stream};
 use crate::sched::{AnyScheduler, Scheduler};
 use crate::units::Nanos;
 
-/// A scheduler instance with its link. What every packet touches stands in the first three cache
-/// lines: the link's own state, queue and delay line, and the serialiser's clock.
+/// A scheduler instance with its link. The fields that every packet touches fill the first three
+/// cache lines: the link's own state, the delay line with the queue, and the serialiser's clock.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(super) struct Link {
-    /// Masked key that it was made for, in short.
+    /// The short form of [`Self::key`].
     compact: CompactKey,
     pub(super) wire: Option<OnWire>,
     pub(super) last_used: Nanos,
-    /// What the event queue knows of [`Self::next_event`].
+    /// The value of [`Self::next_event`] that the event queue knows.
     pub(super) announced: Nanos,
-    /// Latest due time in the delay line of a packet that keeps its place.
+    /// The latest due time in the delay line among packets that keep their order.
     pub(super) last_due: Nanos,
     pub(super) template: u16,
-    /// No longer found by new packets: its mask is gone. Freed when empty.
+    /// New packets no longer find it, since the mask has changed. Freed when empty.
     pub(super) orphan: bool,
     pub(super) effects: Effects,
     /// A pipe's only flow, or [`NO_FLOW`].
@@ -41,26 +41,25 @@ pub(super) struct Link {
     pub(super) line: DelayLine,
     pub(super) scheduler: AnyScheduler,
     pub(super) serializer: Serializer,
-    /// Masked key that it was made for.
+    /// The masked key of its packets.
     pub(super) key: FlowKey,
-    /// The delay now. A plain link has its template's, where a packet finds it without another
-    /// cache line.
+    /// The current delay. A plain link uses its template's delay, which is already in the cache.
     pub(super) delay: Nanos,
     /// When the next step of the schedule is due.
     next_step_due: Nanos,
-    /// The flow made last, the first of the list of all flows, or [`NO_FLOW`].
+    /// The newest flow, which heads the list of all flows, or [`NO_FLOW`].
     pub(super) flows: u32,
     pub(super) loss: Option<Box<LossProcess>>,
     pub(super) impairments: Option<Box<Impairments>>,
-    /// What holds packets between the scheduler and the wire.
+    /// The device between the scheduler and the wire.
     pub(super) device: Option<Box<Device>>,
     pub(super) profile_stream: Stream,
-    /// When the schedule began, and its next step.
+    /// The start of the schedule, and its next step.
     schedule_origin: Nanos,
     schedule_step: u64,
-    /// Tells it from others that had its number.
+    /// Tells the link from others with the same number.
     pub(super) serial: u64,
-    /// What flows that are gone have counted.
+    /// Counters of freed flows.
     pub(super) gone: Gone,
 }
 
@@ -68,16 +67,16 @@ const _: () = assert!(
     core::mem::offset_of!(Link, line) == 64 && core::mem::offset_of!(Link, serializer) == 128
 );
 
-/// What can happen to a packet after it has left the scheduler.
+/// What can happen to a packet after it leaves the scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Effects {
-    /// Nothing: it may go into the delay line at once.
+    /// Nothing: it may enter the delay line at once.
     Plain,
     /// Loss, impairments or a profile.
     Fixed,
-    /// The same, and steps of a schedule that are to come.
+    /// The same, and further steps of a schedule.
     Scheduled,
-    /// All of that, behind a device.
+    /// All of these, behind a device.
     Device,
 }
 
@@ -86,9 +85,9 @@ pub(super) enum Effects {
 pub(super) struct OnWire {
     pub(super) packet: PacketId,
     pub(super) done: Nanos,
-    /// The profile loses it at the end of its air-time.
+    /// The profile drops it at the end of its air-time.
     pub(super) lost: bool,
-    /// It is in the delay line already.
+    /// It is already in the delay line.
     pub(super) in_line: bool,
 }
 
@@ -134,7 +133,7 @@ impl Link {
         link
     }
 
-    /// When something happens on this link by itself; [`Nanos::MAX`] for never.
+    /// When the link's next event is due; [`Nanos::MAX`] for never.
     #[inline(always)]
     pub(super) fn next_event(&self) -> Nanos {
         if self.effects >= Effects::Scheduled {
@@ -143,11 +142,11 @@ impl Link {
         self.wire_event().min(self.line.next_due())
     }
 
-    /// When the wire is free for a packet that waits.
+    /// When the wire can serve a waiting packet.
     #[inline(always)]
     pub(super) fn wire_event(&self) -> Nanos {
         match &self.wire {
-            // Only a packet that waits needs to know when the wire is free.
+            // The wire's end matters only to a waiting packet.
             Some(wire) if wire.in_line && self.scheduler.is_empty() => Nanos::MAX,
             Some(wire) => wire.done,
             None => self.scheduler.next_event().unwrap_or(Nanos::MAX),
@@ -159,8 +158,7 @@ impl Link {
     fn next_event_beside(&self) -> Nanos {
         let wire =
             if self.effects == Effects::Device { self.device_event() } else { self.wire_event() };
-        // Steps of a schedule do not wake an idle link: they are caught up with when the next
-        // packet comes.
+        // The steps of a schedule do not wake an idle link; the next packet applies them.
         let schedule = if self.is_empty() { Nanos::MAX } else { self.next_step_due };
         wire.min(self.line.next_due()).min(schedule)
     }
@@ -171,13 +169,13 @@ impl Link {
         if self.effects >= Effects::Scheduled { self.next_step_due } else { Nanos::MAX }
     }
 
-    /// Whether it was made for the key `masked`, whose short form is `compact`.
+    /// Whether its key is `masked`, whose short form is `compact`.
     #[inline]
     pub(super) fn is_for(&self, compact: CompactKey, masked: &FlowKey) -> bool {
         self.compact == compact && (!compact.is_wide() || self.key == *masked)
     }
 
-    /// The hash by which its template finds it.
+    /// The hash of its entry in the template's table.
     #[inline]
     pub(super) fn table_hash(&self) -> u64 {
         self.compact.hash()
@@ -207,7 +205,7 @@ impl Link {
     }
 
     fn set_capacity(&mut self, now: Nanos, capacity: &Capacity, pool: &mut Pool) {
-        // A wire that was free before now is not busy, even when nobody has looked since.
+        // A wire that became free before now is not busy, even if no event has been handled since.
         if self.wire.is_some_and(|w| w.in_line && w.done <= now) {
             self.wire = None;
         }
@@ -259,7 +257,7 @@ impl Link {
             step.map_or(Nanos::MAX, |(at, _)| self.schedule_origin.saturating_add(at));
     }
 
-    /// Takes over another configuration at `now`, without losing a packet or its place.
+    /// Applies another configuration at `now`. No packet is lost or reordered.
     pub(super) fn configure(
         &mut self,
         now: Nanos,

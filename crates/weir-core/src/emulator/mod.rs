@@ -1,15 +1,16 @@
-//! The emulator: from a submitted packet to its departure, in the order of time, without a clock.
+//! The emulator: takes each packet from submission to departure in the order of time, without a
+//! clock.
 //!
 //! The object model is dummynet's: a *flowset* splits traffic into flows (queues); flows feed a
-//! *scheduler*, of which there is one instance for each value of its mask; each instance has a
-//! *link*. A *pipe* is a flowset, a FIFO and a link in one.
+//! *scheduler*, which has one instance for each value of its mask; each instance has a *link*. A
+//! *pipe* is a flowset, a FIFO and a link in one.
 //!
-//! A packet's way: [`Emulator::submit`] → loss before the queue → queue limit → scheduler → device
-//! → wire → loss on the link → duplication → corruption → delay line → [`Emulator::poll`].
+//! The path of a packet: [`Emulator::submit`] → loss before the queue → queue limit → scheduler →
+//! device → wire → loss on the link → duplication → corruption → delay line → [`Emulator::poll`].
 //!
-//! **Order.** Events happen at their ideal times, whenever the driver calls: a late `poll` does not
-//! move a later release. Events at the same time happen in the order of link numbers, on one link
-//! in the order schedule, wire, device, delay line.
+//! **Order.** Events happen at their ideal times, no matter when the driver calls: a late `poll`
+//! does not delay a later release. Events at the same time happen in the order of link numbers, and
+//! on one link in the order schedule, wire, device, delay line.
 
 mod change;
 mod context;

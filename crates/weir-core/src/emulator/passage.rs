@@ -15,15 +15,15 @@ use crate::stats::DropReason;
 use crate::units::Nanos;
 
 impl Link {
-    /// Whether a packet that comes now starts on the wire at once and meets nothing but the delay
-    /// line behind it.
+    /// Whether a packet that arrives now starts on the wire at once and passes only the delay line
+    /// behind it.
     #[inline]
     pub(super) fn passes_at_once(&self) -> bool {
         self.effects == Effects::Plain && self.wire.is_none() && self.scheduler.may_bypass()
     }
 
-    /// Whether packets that come now only queue: the wire is busy, and the scheduler has a place
-    /// for each.
+    /// Whether packets that arrive now only wait: the wire is busy, and the scheduler accepts every
+    /// packet.
     #[inline]
     pub(super) fn only_queues(&self) -> bool {
         self.wire.is_some() && self.scheduler.takes_all() && self.effects != Effects::Device
@@ -47,7 +47,7 @@ impl Link {
         }
     }
 
-    /// Takes admitted packets where [`Self::only_queues`] holds.
+    /// Takes admitted packets while [`Self::only_queues`] holds.
     pub(super) fn enqueue_batch(
         &mut self,
         now: Nanos,
@@ -68,8 +68,8 @@ impl Link {
         self.release_due(now, context);
     }
 
-    /// Takes an admitted packet where [`Self::passes_at_once`] holds; the same as
-    /// [`Self::enqueue`], without the queue.
+    /// Takes an admitted packet while [`Self::passes_at_once`] holds. Same effect as
+    /// [`Self::enqueue`] without the queue.
     #[inline(always)]
     pub(super) fn pass(
         &mut self,
@@ -90,7 +90,7 @@ impl Link {
         self.release_due(now, context);
     }
 
-    /// Takes an admitted packet of the flow that has place `slot` in the scheduler.
+    /// Takes an admitted packet of the flow with the scheduler's slot `slot`.
     pub(super) fn enqueue(
         &mut self,
         now: Nanos,
@@ -107,7 +107,7 @@ impl Link {
         self.release_due(now, context);
     }
 
-    /// Handles the events at one time.
+    /// Handles the link's events at one time.
     #[inline]
     pub(super) fn step(&mut self, at: Nanos, context: &mut Context<'_>) {
         if self.effects >= Effects::Scheduled {
@@ -131,7 +131,7 @@ impl Link {
         }
     }
 
-    /// Handles schedule and wire until `now`, so that the queue is what it is at `now`.
+    /// Handles schedule and wire until `now`, so that the queue has its state of that time.
     #[inline(always)]
     pub(super) fn run_wire(&mut self, now: Nanos, context: &mut Context<'_>) {
         if self.effects >= Effects::Scheduled {
@@ -146,12 +146,12 @@ impl Link {
         }
     }
 
-    /// When the wire is free, or gets something from its scheduler.
+    /// When the wire becomes free, or receives a packet from its scheduler.
     #[inline(always)]
     fn wire_due(&self) -> Nanos {
         match self.wire {
             Some(wire) => wire.done,
-            // Packets that wait before a free wire do so because their scheduler says when.
+            // Packets wait in front of a free wire only for a shaping scheduler, which knows when.
             None if !self.scheduler.is_empty() => self.scheduler.next_event().unwrap_or(Nanos::MAX),
             None => Nanos::MAX,
         }
@@ -171,7 +171,7 @@ impl Link {
         }
     }
 
-    /// Finishes the packet on the wire if it is done, and starts the next.
+    /// Finishes the packet on the wire if its time has come, and starts the next.
     #[inline]
     fn advance_wire(&mut self, at: Nanos, context: &mut Context<'_>) {
         match self.wire {
@@ -189,7 +189,7 @@ impl Link {
         }
     }
 
-    /// Hands packets on to whatever is free behind the scheduler.
+    /// Moves packets from the scheduler to the device or to the free wire.
     #[inline]
     pub(super) fn serve_next(&mut self, now: Nanos, context: &mut Context<'_>) {
         if self.effects == Effects::Device {
@@ -199,7 +199,7 @@ impl Link {
         }
     }
 
-    /// Hands packets to a free wire. What needs no time on it goes straight on.
+    /// Moves packets to a free wire. A packet that needs no time on the wire goes straight on.
     pub(super) fn serve(&mut self, now: Nanos, context: &mut Context<'_>) {
         while self.wire.is_none() && !self.scheduler.is_empty() {
             let packet = self.scheduler.dequeue(now, context.pool);
@@ -219,7 +219,7 @@ impl Link {
         }
     }
 
-    /// Drops what a scheduler of a tree had no place for when another handed it up.
+    /// Drops packets that a scheduler of a tree handed up and another could not accept.
     #[inline]
     pub(super) fn refuse_others(&mut self, now: Nanos, context: &mut Context<'_>) {
         while let Some((refused, reason)) = self.scheduler.pop_refused(context.pool) {
@@ -231,14 +231,14 @@ impl Link {
     fn start(&mut self, now: Nanos, id: PacketId, context: &mut Context<'_>) -> OnWire {
         let packet = context.pool.get_mut(id);
         packet.dequeued = now;
-        // What schedulers were told of it is of no use to anyone now.
+        // The label has served its purpose.
         packet.label_then_start = LabelThenStart::started(now);
         let Packet { len, segments, arrived, .. } = *packet;
         context.template.stats.queue_ns.record(now.since(arrived).0);
         self.launch(now, id, len, segments, context)
     }
 
-    /// Starts a packet on the wire that has been counted.
+    /// Starts a packet on the wire that is already counted.
     #[inline(always)]
     pub(super) fn launch(
         &mut self,
@@ -264,7 +264,7 @@ impl Link {
         OnWire { packet: id, done, lost, in_line: false }
     }
 
-    /// Starts a packet on a plain link: its whole way is known. Returns when the wire is free
+    /// Starts a packet on a plain link, where its future is known. Returns when the wire is free
     /// again.
     #[inline(always)]
     fn start_plain(
@@ -286,7 +286,8 @@ impl Link {
         done
     }
 
-    /// A packet has left the wire: loss, duplication, corruption, and into the delay line.
+    /// Takes a packet from the end of the wire through loss, duplication and corruption into the
+    /// delay line.
     pub(super) fn cross(&mut self, at: Nanos, wire: OnWire, context: &mut Context<'_>) {
         if wire.lost {
             return drop_inside(at, wire.packet, DropReason::Profile, context);
@@ -329,7 +330,7 @@ impl Link {
         }
     }
 
-    /// Lets out of the delay line what is due.
+    /// Releases the packets of the delay line that are due.
     #[inline(always)]
     fn release_due(&mut self, at: Nanos, context: &mut Context<'_>) {
         if self.line.next_due() <= at {
@@ -371,7 +372,7 @@ impl Link {
         });
     }
 
-    /// Drops everything inside.
+    /// Drops all packets inside.
     pub(super) fn drain(&mut self, now: Nanos, context: &mut Context<'_>) {
         if let Some(wire) = self.wire.take().filter(|w| !w.in_line) {
             drop_inside(now, wire.packet, DropReason::NoSuchPipe, context);
@@ -390,10 +391,10 @@ impl Link {
 
 // Changes of the scheduler.
 impl Link {
-    /// Replaces the scheduler by another. What waits goes over in the order in which it would have
-    /// left, so that every flow keeps its own. While something waits in flows that are leaving,
-    /// whose traffic has others already, all that waits goes before what comes; so it does before a
-    /// scheduler that tells flows apart by itself.
+    /// Replaces the scheduler. Waiting packets move in the order in which they would have left, so
+    /// that every flow keeps its order. All waiting packets go before later ones when some belong
+    /// to retired flows, since other flows now carry that traffic, and when the new scheduler
+    /// classifies packets.
     pub(super) fn change_discipline(
         &mut self,
         now: Nanos,
@@ -404,8 +405,8 @@ impl Link {
         self.serve_free_wire(now, context);
     }
 
-    /// Serves what the old scheduler held back and the new one does not: the wire may be free, and
-    /// nothing else would wake it.
+    /// Serves packets that the old scheduler held back and the new one does not: the wire may be
+    /// free, and no event would wake it.
     pub(super) fn serve_free_wire(&mut self, now: Nanos, context: &mut Context<'_>) {
         self.serve_next(now, context);
         self.release_due(now, context);
@@ -435,7 +436,7 @@ impl Link {
             leaving |= flow.cold.orphan && flow.gate.packets() > 0;
             number = flow.cold.older;
         }
-        // What came while nobody looked at headers does not say to which flow it belongs.
+        // Packets that arrived while nothing looked at headers carry no flow hash.
         if leaving || discipline.row().traits.classifies {
             return self.scheduler.put_behind(&mut old, pool);
         }

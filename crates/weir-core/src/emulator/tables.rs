@@ -1,4 +1,4 @@
-//! What the emulator keeps of each configured object, and what its instances are made from.
+//! The configured objects, from which instances are made.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -12,7 +12,7 @@ use crate::link::Impairments;
 use crate::sched::{Discipline, Kind};
 use crate::stats::LinkStats;
 
-/// A scheduler with its link: what each instance is made from, and the counters of all instances
+/// A scheduler with its link: the model of its instances, and the counters of all instances
 /// together.
 #[derive(Debug)]
 pub(super) struct Template {
@@ -20,23 +20,23 @@ pub(super) struct Template {
     pub(super) discipline: Discipline,
     pub(super) mask: FlowMask,
     pub(super) max_instances: u32,
-    /// The scheduler that it is a flow of: it has no links then.
+    /// The scheduler that it is a flow of; it then has no links.
     pub(super) parent: Option<u16>,
-    /// It was last configured as a pipe.
+    /// Its last configuration was that of a pipe.
     pub(super) pipe: bool,
     pub(super) link: LinkConfig,
     /// The flowset of a pipe.
     pub(super) flowset: Flowset,
     /// Instances by the hash of their masked key.
     pub(super) instances: HashTable<u32>,
-    /// For correlated draws.
+    /// Tables for correlated draws.
     pub(super) normal: Option<Arc<NormalTables>>,
-    /// The only instance when nothing is masked.
+    /// The only instance when the mask is empty.
     pub(super) single: Option<u32>,
     pub(super) stats: LinkStats,
     pub(super) queue_packets: u64,
     pub(super) queue_bytes: u64,
-    /// Something on the way to the link tells flows apart by the hash of their packets.
+    /// A queue or scheduler in front of the link classifies packets by their hash.
     pub(super) classifies: bool,
 }
 
@@ -72,7 +72,7 @@ impl Template {
         *peak = (*peak).max(self.queue_packets);
     }
 
-    /// Counts a packet that went straight to the link as if it had been in a queue.
+    /// Counts a packet that bypassed the queue as if it had been in it.
     #[inline]
     pub(super) fn bypassed(&mut self) {
         let peak = &mut self.stats.counters.peak_queue_packets;
@@ -86,19 +86,19 @@ impl Template {
     }
 }
 
-/// A flowset: what each of its queues is made from.
+/// A flowset: the model of its queues.
 #[derive(Debug)]
 pub(super) struct Flowset {
     pub(super) config: FlowsetConfig,
     pub(super) scheduler: u16,
-    /// That scheduler, the one it is a flow of, and so on up to the one with the link. Empty when
-    /// the link is missing.
+    /// Its scheduler, the scheduler of which that is a flow, and so on up to the one with the link.
+    /// Empty when the link is missing.
     pub(super) chain: Vec<u16>,
-    /// Bits of the key that tell its flows apart: those of its own mask, and of the schedulers on
-    /// the way that are flows.
+    /// Bits of the key that tell its flows apart: those of its own mask, and of the nested
+    /// schedulers in the chain.
     pub(super) mask: FlowMask,
     pub(super) limit: QueueLimit,
-    /// Rate of the link in bit/s, as its AQM is told.
+    /// The link's rate in bit/s, for AQMs.
     pub(super) rate: u64,
     /// Queues by the hash of instance and masked key.
     pub(super) flows: HashTable<u32>,
@@ -118,8 +118,8 @@ impl Flowset {
         }
     }
 
-    /// Takes over a configuration. Says whether the flows there are belong to it no longer: they
-    /// are not found any more.
+    /// Applies a configuration. Returns whether the existing flows no longer belong to it; new
+    /// packets then do not find them.
     pub(super) fn configure(&mut self, config: &FlowsetConfig, scheduler: u16) -> bool {
         let regroup = config.mask != self.config.mask || scheduler != self.scheduler;
         if regroup {
@@ -137,7 +137,7 @@ impl Flowset {
         self.chain.last().copied()
     }
 
-    /// Sizes the queue for its link and its scheduler, unless a size was given.
+    /// Sizes the queue for its link and its scheduler, unless the configuration gives a size.
     pub(super) fn resolve_limit(&mut self, link: &LinkConfig, scheduler: Kind) {
         self.limit = self.config.limit.unwrap_or_else(|| default_limit(link, scheduler));
         self.rate = link.capacity.mean_bps();

@@ -1,4 +1,4 @@
-//! Sums over flows: those that exist, and those that are gone.
+//! Sums over flows, existing and freed.
 
 use alloc::boxed::Box;
 
@@ -8,15 +8,15 @@ use crate::stats::Reasons;
 /// Sums over flows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Packets that came, those dropped among them.
+    /// Arrivals, including dropped packets.
     pub packets: u64,
     /// Their network-layer bytes.
     pub bytes: u64,
-    /// Packets dropped before the queue or in it.
+    /// Packets dropped before or in the queue.
     pub drops: u64,
     /// Packets that left their queue with a mark.
     pub marks: u64,
-    /// The same by reason.
+    /// Drops and marks by reason.
     pub reasons: Reasons,
     /// Packets that wait now.
     pub queued_packets: u64,
@@ -24,17 +24,17 @@ pub struct Totals {
     pub queued_bytes: u64,
 }
 
-/// What flows have counted that are gone: nothing of theirs waits any more.
+/// Counters of freed flows, none of whose packets wait any more.
 #[derive(Debug, Default)]
 pub(super) struct Gone {
     packets: u64,
     bytes: u64,
-    /// `None` until there is one.
+    /// `None` until the first drop or mark.
     reasons: Option<Box<Reasons>>,
 }
 
 impl Gone {
-    /// Adds what a flow has counted.
+    /// Adds the counters of a flow.
     pub(super) fn add(&mut self, flow: &Flow) {
         self.packets += flow.packets_seen;
         self.bytes += flow.bytes_seen;
@@ -52,7 +52,7 @@ impl Gone {
 }
 
 impl Totals {
-    /// Adds what a flow has counted.
+    /// Adds the counters of a flow.
     pub(super) fn add(&mut self, flow: &Flow) {
         self.packets += flow.packets_seen;
         self.bytes += flow.bytes_seen;

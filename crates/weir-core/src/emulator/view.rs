@@ -1,7 +1,7 @@
-//! Views: what is configured, which instances there are, and what each of their flows has seen.
+//! Views: the configuration, the instances, and the counters of each of their flows.
 //!
-//! Nothing is gathered for them while packets pass but two sums for each flow. A view looks when it
-//! is asked; with tens of thousands of instances a caller asks for a page at a time.
+//! Packets pay for them with two sums for each flow. A view is computed on demand; with tens of
+//! thousands of instances a caller asks for one page at a time.
 
 use alloc::vec::Vec;
 
@@ -15,29 +15,29 @@ use crate::key::{FlowKey, stable_hash};
 /// One instance of a pipe or scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InstanceView {
-    /// Its number, by which pages are asked for. It is used again when the instance is gone.
+    /// Its number, the key of paging. A later instance may reuse it.
     pub number: u32,
-    /// The key that it was made for, masked.
+    /// Its masked key.
     pub key: FlowKey,
-    /// Hash of the key, the same on every machine; modulo a number of buckets it is dummynet's
+    /// Hash of the key, the same on every machine. Modulo a number of buckets it is dummynet's
     /// first column.
     pub hash: u64,
     /// Flows that feed it now.
     pub flows: u32,
     /// Sums over all flows that ever fed it.
     pub totals: Totals,
-    /// The mask has changed since: it takes no more packets and goes when it is empty.
+    /// The mask has changed: it takes no more packets and disappears when it is empty.
     pub leaving: bool,
 }
 
 /// One flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowView {
-    /// Its number, by which pages are asked for. It is used again when the flow is gone.
+    /// Its number, the key of paging. A later flow may reuse it.
     pub number: u32,
-    /// The queue that it is of; `None` for a pipe's own.
+    /// The queue that it belongs to; `None` for a pipe's own.
     pub queue: Option<u16>,
-    /// The key that it was made for, masked.
+    /// Its masked key.
     pub key: FlowKey,
     /// Hash of the key, the same on every machine.
     pub hash: u64,
@@ -45,9 +45,9 @@ pub struct FlowView {
     pub instance: u32,
     /// The key of that instance.
     pub instance_key: FlowKey,
-    /// What it has counted.
+    /// Its counters.
     pub totals: Totals,
-    /// Its queue's mask or scheduler has changed since: it takes no more packets and goes when it
+    /// Its queue's mask or scheduler has changed: it takes no more packets and disappears when it
     /// is empty.
     pub leaving: bool,
 }
@@ -63,8 +63,7 @@ impl Emulator {
         self.queues.iter().enumerate().filter_map(|(id, queue)| queue.as_ref().map(|_| id as u16))
     }
 
-    /// Configuration of pipe `id`; `None` when there is none, or when it was last set as a
-    /// scheduler.
+    /// Configuration of pipe `id`; `None` when it does not exist or was last set as a scheduler.
     pub fn pipe_config(&self, id: u16) -> Option<PipeConfig> {
         let template = self.templates.get(usize::from(id))?.as_ref().filter(|t| t.pipe)?;
         let queue = FlowsetConfig { mask: template.mask, ..template.flowset.config.clone() };
@@ -79,33 +78,33 @@ impl Emulator {
         Some((SchedulerConfig { discipline, mask, max_instances, parent }, link))
     }
 
-    /// Configuration of queue `id`, and the scheduler that it feeds.
+    /// Configuration of queue `id`, and the number of its scheduler.
     pub fn queue_config(&self, id: u16) -> Option<(u16, &FlowsetConfig)> {
         let queue = self.queues.get(usize::from(id))?.as_ref()?;
         Some((queue.scheduler, &queue.config))
     }
 
-    /// State of the AQM of flow `number`, by name; nothing when it has none.
+    /// State of the AQM of flow `number`, by name; empty without an AQM.
     pub fn aqm_figures(&self, number: u32) -> Vec<(&'static str, u64)> {
         self.flows.get(number).map(Flow::figures).unwrap_or_default()
     }
 
-    /// How many instances pipe or scheduler `id` has, those not counted that its former mask made.
+    /// Number of instances of pipe or scheduler `id`, without those of a former mask.
     pub fn instance_count(&self, id: u16) -> usize {
         let template = self.templates.get(usize::from(id)).and_then(Option::as_ref);
         template.map_or(0, |t| t.instances.len() + usize::from(t.single.is_some()))
     }
 
-    /// How many flows queue `id` has, those not counted that its former mask made.
+    /// Number of flows of queue `id`, without those of a former mask.
     pub fn flow_count(&self, id: u16) -> usize {
         self.queues.get(usize::from(id)).and_then(Option::as_ref).map_or(0, |q| q.flows.len())
     }
 
-    /// Up to `max` instances of pipe or scheduler `id`, by number, from the first or after number
+    /// Up to `max` instances of pipe or scheduler `id` by number, from the first or after number
     /// `after`.
     ///
-    /// The next page begins after the number of the last. An instance that is made or goes between
-    /// two pages is or is not in them; every other is there once.
+    /// The next page begins after the last number of this one. Instances that are made or freed
+    /// between two pages may be missing; every other instance appears exactly once.
     pub fn instances_of(
         &self,
         id: u16,
@@ -116,8 +115,8 @@ impl Emulator {
         (from..self.links.bound()).filter_map(move |number| self.instance(id, number)).take(max)
     }
 
-    /// Up to `max` flows of queue `id`, by number, from the first or after number `after`; pages as
-    /// in [`Self::instances_of`].
+    /// Up to `max` flows of queue `id` by number, from the first or after number `after`; paged
+    /// like [`Self::instances_of`].
     pub fn flows_of(
         &self,
         id: u16,
@@ -133,7 +132,7 @@ impl Emulator {
             .take(max)
     }
 
-    /// Up to `max` flows that feed instance `instance`, the one made last first.
+    /// Up to `max` flows that feed instance `instance`, newest first.
     pub fn flows_in(&self, instance: u32, max: usize) -> impl Iterator<Item = FlowView> {
         self.siblings(instance).filter_map(|flow| self.flow_view(flow)).take(max)
     }

@@ -9,7 +9,7 @@ use weir_core::units::Rate;
 
 use super::case::{Arrival, Case, Service};
 use super::expectation::{Bound, Column, Counter, Expectation, Wanted};
-use super::table::{CaseError, Table, Value, line_of};
+use super::table::{CaseError, Table, Value};
 use crate::managed::hash_of;
 use weir_rules::manager::Manager;
 
