@@ -1,8 +1,7 @@
-//! What a user configures, validated: links, flowsets and schedulers.
+//! The validated configuration: links, flowsets and schedulers.
 //!
-//! These are the types that the command language produces and the engine takes. Text never comes
-//! this far, and a value that the engine could not honour cannot be written down here: the
-//! constructors of the parts refuse it.
+//! The command language produces these types, and the engine takes them. They contain no text, and
+//! the constructors of their parts refuse values that the engine cannot honour.
 
 use alloc::sync::Arc;
 
@@ -25,12 +24,11 @@ pub struct Jitter {
     pub distribution: Arc<Distribution>,
     /// Correlation of a packet's deviation with the one before it.
     pub correlation: Probability,
-    /// Whether a packet may overtake one that was sent before it. Off: late packets hold back those
-    /// behind them.
+    /// Whether a packet may overtake an earlier one. If not, a late packet delays those behind it.
     pub may_reorder: bool,
 }
 
-/// Reordering: a chosen packet skips the delay line and so overtakes those in it.
+/// Reordering: a chosen packet skips the delay line and so overtakes the packets in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reorder {
     /// Probability that a candidate is sent at once.
@@ -41,7 +39,7 @@ pub struct Reorder {
     pub correlation: Probability,
 }
 
-/// A link: what happens to a packet from the moment the scheduler hands it over until it leaves.
+/// A link: what happens to a packet after it leaves the scheduler.
 ///
 /// Order of effects: device → serialisation (capacity, overhead, profile, burst) → loss →
 /// duplication → corruption → delay, jitter and reordering. A packet that the link loses has used
@@ -50,7 +48,7 @@ pub struct Reorder {
 pub struct LinkConfig {
     /// How fast packets are serialised.
     pub capacity: Capacity,
-    /// How many bytes an idle link may owe: after a pause this much leaves at once.
+    /// Credit of an idle link: after a pause, this many bytes leave at once.
     pub burst: Bytes,
     /// Bytes that framing adds to each packet on the wire.
     pub overhead: Overhead,
@@ -58,7 +56,7 @@ pub struct LinkConfig {
     pub profile: Option<Arc<Profile>>,
     /// Changes of rate, delay and loss over time.
     pub schedule: Option<Arc<Schedule>>,
-    /// What holds packets between the scheduler and the wire: a transmission ring, the queues of a
+    /// The device between the scheduler and the wire: a transmission ring, or the queues of a
     /// switch.
     pub device: Option<Arc<DeviceConfig>>,
     /// Propagation delay.
@@ -75,10 +73,10 @@ pub struct LinkConfig {
     pub reorder: Option<Reorder>,
 }
 
-/// A flowset: how traffic is split into queues, and what each of these queues is like.
+/// A flowset: how traffic is split into queues, and the properties of these queues.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FlowsetConfig {
-    /// Which header bits tell flows apart; nothing set makes one queue for all.
+    /// The header bits that tell flows apart. An empty mask makes one queue for all packets.
     pub mask: FlowMask,
     /// Share of the link relative to other flows; used by weight-aware schedulers.
     pub weight: u32,
@@ -90,19 +88,19 @@ pub struct FlowsetConfig {
     pub rate: Option<Rate>,
     /// Rate that no flow exceeds; used by schedulers that shape.
     pub ceil: Option<Rate>,
-    /// Bytes that a flow may send at once above its rates; what is beyond 32 bits counts as the
-    /// most that they hold.
+    /// Bytes that a flow may send at once above its rates. Larger values than 32 bits hold count as
+    /// the largest.
     pub burst: Bytes,
-    /// How long a flow's packets may wait; used by schedulers that go by deadlines.
+    /// How long a flow's packets may wait; used by deadline schedulers.
     pub deadline: Nanos,
     /// Capacity of each queue; `None` sizes it for the link and the scheduler (see
     /// [`default_limit`]).
     pub limit: Option<QueueLimit>,
-    /// What else decides which packets enter and leave it; `None` for the limit alone.
+    /// The AQM; `None` for the limit alone.
     pub aqm: Option<crate::aqm::Policy>,
     /// Loss before the queue: lost packets use neither queue nor link.
     pub loss: Loss,
-    /// Most flows made by the mask at once (for a pipe: most pipes); `None` leaves it to
+    /// Most flows that the mask may make at once (for a pipe: most pipes); `None` leaves only
     /// [`crate::Limits::instances`].
     pub max_flows: Option<u32>,
 }
@@ -129,15 +127,16 @@ impl Default for FlowsetConfig {
 /// A scheduler template: which algorithm shares a link, and how traffic is split into instances.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SchedulerConfig {
-    /// The algorithm with its settings; WF2Q+ unless said otherwise, as in dummynet.
+    /// The algorithm with its settings. The default is WF2Q+, as in dummynet.
     pub discipline: crate::sched::Discipline,
-    /// Which header bits tell instances apart: each has a scheduler and a link of its own.
+    /// The header bits that tell instances apart. Each instance has its own scheduler and link.
     pub mask: FlowMask,
-    /// Most instances made by the mask at once; `None` leaves it to [`crate::Limits::instances`].
+    /// Most instances that the mask may make at once; `None` leaves only
+    /// [`crate::Limits::instances`].
     pub max_instances: Option<u32>,
-    /// The scheduler that this one is a flow of. It then has no link, takes packets from queues
-    /// only, and its own queue's settings say what it is like as a flow; each value under its mask
-    /// is a flow of its own.
+    /// The scheduler of which this one is a flow. It then has no link and takes packets from queues
+    /// only. The settings of its own queue describe it as a flow; each value under its mask is a
+    /// separate flow.
     pub parent: Option<u16>,
 }
 
@@ -151,12 +150,12 @@ pub struct PipeConfig {
     pub queue: FlowsetConfig,
 }
 
-/// The limit of a queue that was not given one.
+/// The limit of a queue without a configured one.
 ///
-/// At least dummynet's 50 packets; at higher rates as many 1500-byte packets as the link sends in
-/// the larger of 100 ms and two of its delays, so that a single TCP flow can fill the link. A link
-/// without a rate never queues. In front of a scheduler that tells flows apart by itself there is
-/// none: it has a limit of its own for all of them.
+/// At least dummynet's 50 packets. At higher rates, as many 1500-byte packets as the link sends
+/// within 100 ms or two of its delays, whichever is longer, so that a single TCP flow can fill the
+/// link. A link without a rate never queues. In front of a scheduler that classifies packets the
+/// queue is practically unlimited, since the scheduler has its own limit for all of them.
 pub fn default_limit(link: &LinkConfig, scheduler: Kind) -> QueueLimit {
     if scheduler.row().traits.classifies {
         return QueueLimit::Packets(MAX_QUEUE_PACKETS);
@@ -175,5 +174,5 @@ pub fn default_limit(link: &LinkConfig, scheduler: Kind) -> QueueLimit {
 pub const DEFAULT_QUEUE_PACKETS: u32 = 50;
 /// Largest queue that the command language accepts, in packets.
 pub const MAX_QUEUE_PACKETS: u32 = 10_000_000;
-/// Least span of traffic at full rate that a queue sized by default holds.
+/// A queue sized by default holds at least this span of traffic at full rate.
 const DEFAULT_QUEUE_SPAN: Nanos = Nanos::from_millis(100);

@@ -1,4 +1,4 @@
-//! Packets without an engine: descriptors of 16 bytes, for schedulers that are driven alone.
+//! Packets without an engine: descriptors of 16 bytes for schedulers that are driven alone.
 
 use alloc::vec::Vec;
 
@@ -7,7 +7,7 @@ use crate::prefetch;
 use crate::stats::MarkReason;
 use crate::units::Nanos;
 
-/// A packet: its length, its flow, and what its list keeps of it.
+/// A packet: its length, its flow, and its links in a list.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(16))]
 struct Descriptor {
@@ -20,8 +20,8 @@ struct Descriptor {
 
 const _: () = assert!(size_of::<Descriptor>() == 16, "four packets fill one cache line");
 
-/// Descriptors and the free ones among them. The one freed last is used next, since the processor
-/// still has it.
+/// Descriptors, and a list of the free ones. The most recently freed one is reused first, since it
+/// is still in the cache.
 #[derive(Debug)]
 pub struct Descriptors {
     all: Vec<Descriptor>,
@@ -29,12 +29,12 @@ pub struct Descriptors {
 }
 
 impl Descriptors {
-    /// An empty store with room for `expected` packets; it grows beyond.
+    /// An empty store with room for `expected` packets. It grows when needed.
     pub fn new(expected: usize) -> Self {
         Self { all: Vec::with_capacity(expected), free: NONE }
     }
 
-    /// A packet of `len` bytes of flow `flow`.
+    /// Stores a packet of `len` bytes of flow `flow`.
     #[inline]
     pub fn allocate(&mut self, len: u32, flow: u32) -> PacketId {
         let id = self.free;
@@ -53,7 +53,7 @@ impl Descriptors {
         PacketId((self.all.len() - 1) as u32)
     }
 
-    /// Gives a packet's place back, with its length and its flow.
+    /// Frees a packet's place and returns its length and its flow.
     #[inline]
     pub fn release(&mut self, id: PacketId) -> (u32, u32) {
         let descriptor = &mut self.all[id.0 as usize];

@@ -2,19 +2,19 @@
 //!
 //! # Model
 //! A distribution is a table of [`TABLE_SIZE`] or more quantiles in units of the configured amount,
-//! scaled by [`SCALE`]; a draw picks one by a uniform number. This is the form of netem's `.dist`
-//! files, so those are taken as they are.
+//! scaled by [`SCALE`]. A draw picks one by a uniform number. netem's `.dist` files have the same
+//! form and are used unchanged.
 //!
 //! Correlated draws follow a Gaussian copula: an AR(1) process `z ← ρ z + √(1−ρ²) e` of normal
-//! deviates, each turned into a uniform number by the normal distribution function. So neighbours
-//! are correlated and the distribution stays what was configured.
+//! deviates, each converted to a uniform number by the normal distribution function. Successive
+//! draws are correlated, and the distribution stays as configured.
 //!
 //! # Differences from Linux
 //! netem mixes the previous uniform number with a new one, which narrows the distribution as the
 //! correlation grows.
 //!
-//! All tables are made with `libm`, called by name; a draw itself is integer arithmetic. Both are
-//! pinned by golden values.
+//! All tables are computed with `libm`, called by name; a draw itself is integer arithmetic. Golden
+//! values pin both.
 
 use alloc::boxed::Box;
 use alloc::string::String;

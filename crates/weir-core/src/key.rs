@@ -1,6 +1,6 @@
 //! Flow keys and masks: which packets belong together.
 
-/// The header fields by which packets are told apart. IPv4 addresses stand in the low 32 bits.
+/// The header fields that tell packets apart. IPv4 addresses are in the low 32 bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlowKey {
     /// Source address.
@@ -30,7 +30,7 @@ pub struct FlowKey {
 }
 
 impl FlowKey {
-    /// Addresses, ports and protocol alone.
+    /// The key with addresses, ports and protocol only.
     #[must_use]
     pub fn transport(&self) -> Self {
         let Self { src, dst, src_port, dst_port, proto, ipv6, .. } = *self;
@@ -38,10 +38,11 @@ impl FlowKey {
     }
 }
 
-/// Which bits of a [`FlowKey`] tell flows apart. The default has none: every packet is of one flow.
+/// The bits of a [`FlowKey`] that tell flows apart. The default has none: all packets belong to one
+/// flow.
 ///
-/// Address masks are kept apart for the two IP versions, because `dst-ip` and `dst-ip6` are
-/// different keywords and a packet of one version is not split by the other's mask.
+/// The address masks of the two IP versions are separate, because `dst-ip` and `dst-ip6` are
+/// different keywords and a mask of one version does not split packets of the other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct FlowMask {
     /// IPv4 source address bits.
@@ -76,7 +77,7 @@ impl FlowMask {
         *self == Self::default()
     }
 
-    /// The bits of both.
+    /// The union of both masks.
     #[must_use]
     pub fn union(&self, other: &Self) -> Self {
         Self {
@@ -95,7 +96,7 @@ impl FlowMask {
         }
     }
 
-    /// The key with every bit cleared that the mask does not name.
+    /// The key without the bits that the mask does not contain.
     pub fn apply(&self, key: &FlowKey) -> FlowKey {
         let (src_mask, dst_mask) = if key.ipv6 {
             (self.src_ip6, self.dst_ip6)
@@ -114,8 +115,8 @@ impl FlowMask {
             vlan: key.vlan & self.vlan,
             proto: key.proto & self.proto,
             dscp: key.dscp & self.dscp,
-            // Addresses of the two versions share a field; keep an IPv4 flow apart from an IPv6 one
-            // with the same low bits.
+            // Addresses of the two versions share a field; this keeps an IPv4 flow apart from an
+            // IPv6 flow with the same low bits.
             ipv6: key.ipv6 && (src_mask | dst_mask) != 0,
         }
     }
@@ -123,11 +124,11 @@ impl FlowMask {
 
 const _: () = assert!(size_of::<FlowKey>() == 64, "a key fills one cache line");
 
-/// A hash of a key that is the same on every machine: it finds instances, and seeds the random
-/// streams of the instance made for the key.
+/// A hash of a key that is the same on every machine. It finds instances, and seeds the random
+/// streams of the instance of that key.
 ///
-/// The key's eight words are multiplied in pairs and folded, so that no multiplication waits for
-/// another.
+/// The hash multiplies the key's eight words in pairs and folds the products, so that no
+/// multiplication waits for another.
 pub fn stable_hash(key: &FlowKey) -> u64 {
     let ports = u64::from(key.src_port)
         | u64::from(key.dst_port) << 16
@@ -144,15 +145,15 @@ pub fn stable_hash(key: &FlowKey) -> u64 {
     fold(a ^ c.rotate_left(23) ^ HASH_KEYS[0], b ^ d.rotate_left(41) ^ HASH_KEYS[7])
 }
 
-/// A masked key in 16 bytes, so that a search reads no more of each candidate.
+/// A masked key in 16 bytes, so that a search reads only so much of each candidate.
 ///
 /// ```text
 /// 127       126 .. 112   111 .. 104   103 .. 96   95 .. 80      79 .. 64      63 .. 32       31 .. 0
 /// 0         0            DSCP         protocol    destination   source port   destination    source     an IPv4 key
 /// 1         bits of the hash                                                                           any other
 /// ```
-/// Two keys of the first kind are equal where their forms are; of the others, equal forms say only
-/// that they may be.
+/// Two keys of the first kind are equal if and only if their short forms are. For other keys, equal
+/// short forms leave the question open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CompactKey(u128);
 
@@ -180,29 +181,29 @@ impl CompactKey {
         Self(u128::from(hash) | u128::from(hash.rotate_left(32)) << 64 | WIDE)
     }
 
-    /// Whether equal forms leave a doubt.
+    /// Whether equal short forms leave open if the keys are equal.
     #[inline]
     pub(crate) fn is_wide(self) -> bool {
         self.0 & WIDE != 0
     }
 
-    /// A hash for tables; the same on every machine.
+    /// A hash for tables, the same on every machine.
     #[inline]
     pub(crate) fn hash(self) -> u64 {
         fold(self.0 as u64 ^ HASH_KEYS[0], (self.0 >> 64) as u64 ^ HASH_KEYS[1])
     }
 }
 
-/// Marks a [`CompactKey`] that does not have the whole key.
+/// Marks a [`CompactKey`] that does not contain the whole key.
 const WIDE: u128 = 1 << 127;
 
-/// The two halves of a product, combined.
+/// The exclusive or of the two halves of a product.
 fn fold(a: u64, b: u64) -> u64 {
     let product = u128::from(a) * u128::from(b);
     product as u64 ^ (product >> 64) as u64
 }
 
-/// Fractional digits of π; any fixed odd-looking words do.
+/// Fractional digits of π. Any fixed words without a pattern would do.
 const HASH_KEYS: [u64; 8] = [
     0x243f_6a88_85a3_08d3,
     0x1319_8a2e_0370_7344,

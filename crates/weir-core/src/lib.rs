@@ -1,9 +1,10 @@
-//! Weir's engine: classifier actions in, queues, schedulers, AQMs and links, departures out.
+//! Weir's engine: from the classifier's actions over queues, schedulers, AQMs and links to
+//! departures.
 //!
-//! The engine is sans-IO: it has no clock, no threads and no files. Whoever drives it says what
-//! time it is ([`Emulator::submit`], [`Emulator::poll`]) and asks when to come back
-//! ([`Emulator::next_event`]). Live traffic, simulation and the scheduler rig differ only in who
-//! calls.
+//! The engine is sans-IO: it has no clock, no threads and no files. The driver passes the time
+//! ([`Emulator::submit`], [`Emulator::poll`]) and asks when to come back
+//! ([`Emulator::next_event`]). Live traffic, simulation and the scheduler rig are different drivers
+//! of the same code.
 #![no_std]
 
 extern crate alloc;

@@ -1,29 +1,30 @@
-//! A plain pipe: one FIFO with tail drop, a rate and a delay, in the fewest steps.
+//! A plain pipe: one FIFO with tail drop, a rate and a delay, at the lowest cost.
 //!
-//! What becomes of a packet here is known when it comes: it starts when the one before it has left,
-//! and nothing that comes later changes that. So it is told then, and whoever asks keeps the packet
-//! and the time; a pipe of the [`Emulator`](crate::Emulator) may need two events and a place in the
-//! pool. Simulations of many hops are made of such pipes.
+//! The future of a packet is known when it arrives: it starts when the one before it has left, and
+//! no later event changes that. [`PlainPipe::submit`] therefore returns the time at which the
+//! packet arrives at the other end, and the caller keeps the packet. A pipe of the
+//! [`Emulator`](crate::Emulator) may need two events and a place in the pool instead. Simulations
+//! of many hops consist of plain pipes.
 //!
-//! It may also be asked ahead: where all packets come from one other pipe, which tells their times,
-//! they can be submitted with these times long before. Counters and queue lengths are nevertheless
-//! those of the moment at which they are asked for.
+//! Packets may also be submitted ahead of time: where all packets come from one other pipe, their
+//! arrival times are known long before. Counters and queue lengths always refer to the time of the
+//! query.
 //!
-//! **Invariant:** for the same arrivals a plain pipe gives the same departures and drops, at the
-//! same times, as the engine's pipe with the same configuration. `tests/it/plain.rs` holds both side
-//! by side, and a pipe that is asked ahead beside one that is not.
+//! **Invariant:** for the same arrivals, a plain pipe gives the same departures and drops at the
+//! same times as the engine's pipe with the same configuration. `tests/it/plain.rs` compares both,
+//! and also compares a pipe that is asked ahead of time with one that is not.
 //!
 //! # Model
-//! A packet waits while the one before it is on the wire or waits itself: those are the packets
-//! whose *start* is still to come.
+//! A packet waits while the one before it waits or is on the wire. The packets that wait are those
+//! with a *start* in the future.
 //!
 //! # Counting
-//! Nobody looks at counters before a time that is known, the *horizon*: the end of a run, or when a
-//! meter looks next. A packet that has left before the horizon is counted at once, as if it had
-//! been there; of the others the pipe keeps what is left to count, until [`PlainPipe::catch_up`].
-//! So the counters are right whenever somebody looks, and most packets cost no second step. Over a
-//! link that is faster than the one before it, packets of one length go without a wait and with one
-//! latency: those are counted together.
+//! The *horizon* is a time before which no counter is read: the end of a run, or the next sample of
+//! a meter. A packet that leaves before the horizon is counted at once, completely. For any other
+//! packet the pipe keeps what remains to be counted until [`PlainPipe::catch_up`]. Counters are
+//! therefore right whenever they are read, and most packets cost no second step. On a link that is
+//! faster than the one before it, packets of one length pass without waiting and with equal
+//! latency; the pipe counts such packets together.
 
 use alloc::collections::VecDeque;
 
@@ -33,36 +34,36 @@ use crate::link::{Overhead, Serializer, Timed};
 use crate::stats::{DropReason, LinkStats};
 use crate::units::Nanos;
 
-/// A plain pipe. What every packet touches comes first.
+/// A plain pipe. The fields that every packet touches come first.
 #[derive(Debug)]
 pub struct PlainPipe {
-    /// When the packet that came last is off the wire.
+    /// When the last packet leaves the wire.
     last_done: Nanos,
     delay: Nanos,
     overhead: Overhead,
     bounds: Bounds,
     serializer: Serializer,
-    /// What a packet like the last takes: nearly all have one of two lengths, and mostly one alone
-    /// goes one way.
+    /// The serialisation time of the last packet: nearly all packets have one of two lengths, and
+    /// most paths carry only one of them.
     last: Timed,
-    /// Packets that wait when the last one comes, and before them those that have started by then
-    /// but will be asked for.
+    /// Packets that wait at the last arrival. Before them, the packets that have started by then
+    /// but still count for queries before the horizon.
     queue: VecDeque<Waiting>,
-    /// How many these are: submitted ahead, they start behind the horizon.
+    /// Number of the latter: they were submitted ahead and start after the horizon.
     started: usize,
-    /// Bytes of those that have not.
+    /// Bytes of the packets that have not started.
     bytes: u64,
-    /// Packets that are to be counted together.
+    /// Packets to be counted together.
     alike: Alike,
     stats: LinkStats,
-    /// Packets that were counted as they came, and have not left.
+    /// Packets whose arrival is counted and whose departure is not.
     inside: VecDeque<Leaving>,
-    /// Packets that were submitted ahead and are not counted yet.
+    /// Packets that were submitted ahead of time and are not yet counted.
     coming: VecDeque<Coming>,
 }
 
-/// Packets that did not wait, of one length and with one latency: they come one after the other, so
-/// they are counted together.
+/// Consecutive packets that did not wait, with one length and one latency; they are counted
+/// together.
 #[derive(Clone, Copy, Debug, Default)]
 struct Alike {
     total: Nanos,
@@ -73,41 +74,41 @@ struct Alike {
 /// A packet that waits.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
-    /// Until then.
+    /// When it starts.
     start: Nanos,
     len: u32,
 }
 
-/// A packet that is to be counted when it leaves.
+/// A packet to be counted when it leaves.
 #[derive(Clone, Copy, Debug)]
 struct Leaving {
     due: Nanos,
     len: u32,
 }
 
-/// A packet that is to be counted when it comes.
+/// A packet to be counted when it arrives.
 #[derive(Clone, Copy, Debug)]
 struct Coming {
     came: Nanos,
     len: u32,
-    /// `None` for a packet that is lost.
+    /// `None` for a dropped packet.
     passage: Option<Passage>,
 }
 
-/// The way of a packet through the pipe.
+/// The times of a packet in the pipe.
 #[derive(Clone, Copy, Debug)]
 struct Passage {
-    /// When it is on the wire.
+    /// When the wire starts with it.
     start: Nanos,
-    /// When it is at the other end.
+    /// When it arrives at the other end.
     due: Nanos,
-    /// Packets that waited when it came.
+    /// Packets that waited when it arrived.
     ahead: u32,
 }
 
 impl PlainPipe {
-    /// A pipe as configured, or `None` when the configuration asks for more than a plain pipe has:
-    /// a rate that is not constant, an AQM, a mask, loss, jitter or any other impairment.
+    /// A pipe with this configuration, or `None` when it needs more than a plain pipe offers: a
+    /// rate that is not constant, an AQM, a mask, loss, jitter or another impairment.
     pub fn new(config: &PipeConfig) -> Option<Self> {
         let (link, queue) = (&config.link, &config.queue);
         let plain_link = crate::config::LinkConfig {
@@ -151,12 +152,12 @@ impl PlainPipe {
     }
 
     /// Takes a packet of `len` network-layer bytes that stands for `segments` wire packets and
-    /// comes at `now`, which may be ahead of time but not before the packet submitted last.
-    /// Counters and queue are not asked for before `horizon`, which never goes back. Returns when
-    /// it arrives at the other end.
+    /// arrives at `now`. `now` may be in the future but not before the last submission. The caller
+    /// reads no counter and no queue length before `horizon`, which never goes back. Returns when
+    /// the packet arrives at the other end.
     ///
     /// # Errors
-    /// [`DropReason::QueueFull`]: it is lost at `now`.
+    /// [`DropReason::QueueFull`]: the packet is dropped at `now`.
     #[inline]
     pub fn submit(
         &mut self,
@@ -210,8 +211,8 @@ impl PlainPipe {
         Ok(due)
     }
 
-    /// Counts what has happened until `now`, `now` included. To be called before counters or queue
-    /// are looked at.
+    /// Counts everything until and including `now`. Call it before reading counters or queue
+    /// lengths.
     #[inline]
     pub fn catch_up(&mut self, now: Nanos) {
         self.count_alike();
@@ -220,13 +221,14 @@ impl PlainPipe {
         }
     }
 
-    /// Packets that wait at `now`, and their bytes; the one on the wire is not among them.
+    /// Packets that wait at `now`, and their bytes, without the packet on the wire.
     pub fn queue_length(&mut self, now: Nanos) -> (u64, u64) {
         if self.coming.is_empty() {
             self.advance(now, now);
             return ((self.queue.len() - self.started) as u64, self.bytes);
         }
-        // Of those in the queue some have started by now, and some, at the end, are still to come.
+        // The first packets of the queue have started by now, and the last ones have not arrived
+        // yet.
         let started = self.queue.partition_point(|waiting| waiting.start <= now);
         let waits =
             |coming: &Coming| coming.passage.is_some_and(|passage| passage.start > coming.came);
@@ -236,28 +238,28 @@ impl PlainPipe {
         (here.saturating_sub(started) as u64, bytes)
     }
 
-    /// The most packets that waited at once since the last call, or since counting began; counts on
-    /// from what waits at `now`.
+    /// The largest number of packets that waited at once since the last call or the last reset.
+    /// Counting restarts from the packets that wait at `now`.
     pub fn take_peak(&mut self, now: Nanos) -> u64 {
         self.count_alike();
         let (waiting, _) = self.queue_length(now);
         core::mem::replace(&mut self.stats.counters.peak_queue_packets, waiting)
     }
 
-    /// Counters and latencies, as of the last [`Self::catch_up`]. Latencies count when a packet
-    /// comes, so those of packets inside are among them.
+    /// Counters and latencies as of the last [`Self::catch_up`]. A latency counts when the packet
+    /// arrives, so the packets inside are included.
     pub fn stats(&self) -> &LinkStats {
         &self.stats
     }
 
-    /// Begins to count anew. What is inside is carried over.
+    /// Resets the counters. Packets inside are carried over.
     pub fn zero(&mut self, now: Nanos) {
         self.count_alike();
         let (packets, _) = self.queue_length(now);
         self.stats.zero(packets);
     }
 
-    /// Lets packets start until `now`.
+    /// Starts the packets that are due until `now`.
     #[inline]
     fn advance(&mut self, now: Nanos, horizon: Nanos) {
         while let Some(&Waiting { start, len }) = self.queue.get(self.started)
@@ -272,7 +274,7 @@ impl PlainPipe {
         }
     }
 
-    /// A packet is lost.
+    /// Drops a packet.
     #[cold]
     fn refuse(&mut self, now: Nanos, len: u32, horizon: Nanos) {
         if now < horizon && self.coming.is_empty() {
@@ -282,7 +284,7 @@ impl PlainPipe {
         }
     }
 
-    /// Keeps what is left to count of a packet that leaves at the horizon or behind it.
+    /// Keeps what remains to be counted of a packet that leaves at the horizon or after it.
     #[inline(never)]
     fn count_later(&mut self, now: Nanos, len: u32, passage: Passage, horizon: Nanos) {
         if now < horizon && self.coming.is_empty() {
@@ -313,7 +315,7 @@ impl PlainPipe {
             self.inside.pop_front();
             self.count_leaving(len);
         }
-        // Those that have started by now will not be asked for any more.
+        // No query refers to the packets that have started by now any more.
         while self.started > 0 && self.queue.front().is_some_and(|waiting| waiting.start <= now) {
             self.queue.pop_front();
             self.started -= 1;
@@ -338,7 +340,7 @@ impl PlainPipe {
         self.stats.total_ns.record(passage.due.since(came).0);
     }
 
-    /// Counts packets that did not wait and have left.
+    /// Counts the packets that did not wait and have left.
     #[inline(never)]
     fn count_alike(&mut self) {
         let Alike { total, len, count } = core::mem::take(&mut self.alike);

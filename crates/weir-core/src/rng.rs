@@ -1,7 +1,7 @@
-//! Random streams: one for each source of chance, all from one seed.
+//! Random streams: one for each random process, all from one seed.
 //!
-//! A stream is named by the seed, a path (pipe, instance) and its purpose, so that adding one
-//! impairment to a link leaves the draws of the others as they were.
+//! A seed, a path (pipe, instance) and a purpose name a stream. Adding one impairment to a link
+//! therefore leaves the draws of the others unchanged.
 
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -41,7 +41,7 @@ impl Stream {
     }
 }
 
-/// What a stream is for.
+/// The purpose of a stream.
 #[derive(Clone, Copy, Debug)]
 #[repr(u64)]
 #[expect(missing_docs, reason = "the names say it")]

@@ -1,11 +1,11 @@
-//! Objects addressed by small numbers that are used again.
+//! Objects addressed by small numbers that are reused.
 
 use alloc::vec::Vec;
 
 use crate::prefetch;
 
-/// A vector with gaps: a number stays its object's until that is taken out, and is then given to
-/// the next.
+/// A vector with gaps: an object keeps its number until it is removed; then the next object gets
+/// it.
 #[derive(Debug)]
 pub(crate) struct Slab<T> {
     slots: Vec<Option<T>>,
@@ -19,7 +19,7 @@ impl<T> Default for Slab<T> {
 }
 
 impl<T> Slab<T> {
-    /// The number that the next object gets.
+    /// The number of the next object.
     pub(crate) fn next_number(&self) -> u32 {
         self.free.last().copied().unwrap_or(self.slots.len() as u32)
     }
@@ -51,7 +51,7 @@ impl<T> Slab<T> {
         self.slots.get_mut(id as usize)?.as_mut()
     }
 
-    /// The object `id`, which the caller knows to be there.
+    /// The object `id`, which must exist.
     #[inline]
     pub(crate) fn at(&self, id: u32) -> &T {
         match self.get(id) {
@@ -60,7 +60,7 @@ impl<T> Slab<T> {
         }
     }
 
-    /// The object `id`, which the caller knows to be there, to change.
+    /// The object `id`, which must exist, to change.
     #[inline]
     pub(crate) fn at_mut(&mut self, id: u32) -> &mut T {
         match self.get_mut(id) {
@@ -84,7 +84,7 @@ impl<T> Slab<T> {
     }
 }
 
-/// The same for objects that fill whole cache lines and say themselves whether they are in use.
+/// The same for objects that fill whole cache lines and record themselves whether they are in use.
 #[derive(Debug)]
 pub(crate) struct Lines<T> {
     all: Vec<T>,
@@ -104,7 +104,7 @@ impl<T> Default for Lines<T> {
 }
 
 impl<T> Lines<T> {
-    /// Takes an object in and gives it a number.
+    /// Adds an object and returns its number.
     pub(crate) fn insert(&mut self, object: T) -> u32 {
         if let Some(id) = self.free.pop() {
             self.all[id as usize] = object;
@@ -114,7 +114,7 @@ impl<T> Lines<T> {
         (self.all.len() - 1) as u32
     }
 
-    /// Lets the number `id` be used again.
+    /// Releases the number `id` for reuse.
     pub(crate) fn release(&mut self, id: u32) {
         self.free.push(id);
     }
@@ -139,25 +139,25 @@ impl<T> Lines<T> {
         &mut self.all[id as usize]
     }
 
-    /// Says that the object `id` will be asked for soon.
+    /// Prefetches the object `id`.
     #[inline]
     pub(crate) fn prefetch(&self, id: u32) {
         prefetch::read(&self.all, id);
     }
 
-    /// One more than the largest number that was ever in use.
+    /// One more than the largest number ever in use.
     #[inline]
     pub(crate) fn bound(&self) -> u32 {
         self.all.len() as u32
     }
 
-    /// All objects by their numbers, those out of use among them: for who looks at several.
+    /// All objects by number, including unused ones.
     #[inline]
     pub(crate) fn all_mut(&mut self) -> &mut [T] {
         &mut self.all
     }
 
-    /// All objects, those out of use among them.
+    /// All objects, including unused ones.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.all.iter_mut()
     }

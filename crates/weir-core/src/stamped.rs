@@ -1,5 +1,5 @@
-//! Packets without an engine, for what looks at more of them than lengths: descriptors of 32 bytes
-//! with the time of arrival, the ECN field and a hash of the flow.
+//! Packets without an engine, for AQMs and schedulers that use more than lengths: descriptors of 32
+//! bytes with arrival time, ECN field and flow hash.
 
 use alloc::vec::Vec;
 
@@ -8,7 +8,7 @@ use crate::prefetch;
 use crate::stats::MarkReason;
 use crate::units::Nanos;
 
-/// A packet: what AQMs and schedulers with an AQM inside ask for, and what its list keeps of it.
+/// A packet: what AQMs, and schedulers with an AQM inside, read, and its links in a list.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(32))]
 struct Stamp {
@@ -21,29 +21,29 @@ struct Stamp {
     hash: u32,
     ecn: Ecn,
     dscp: u8,
-    /// Why it is to be marked, if it is.
+    /// The reason of its mark, if any.
     mark: Option<MarkReason>,
 }
 
 const _: () = assert!(size_of::<Stamp>() == 32, "two packets fill one cache line");
 
-/// A packet that left.
+/// A packet that has left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Released {
     /// Length in bytes.
     pub len: u32,
     /// Its flow.
     pub flow: u32,
-    /// When it came.
+    /// When it arrived.
     pub arrived: Nanos,
-    /// What its headers said.
+    /// Its header fields.
     pub header: Header,
-    /// Why it is marked, if it is.
+    /// The reason of its mark, if any.
     pub mark: Option<MarkReason>,
 }
 
-/// Stamped descriptors and the free ones among them. The one freed last is used next, since the
-/// processor still has it.
+/// Stamped descriptors, and a list of the free ones. The most recently freed one is reused first,
+/// since it is still in the cache.
 #[derive(Debug)]
 pub struct StampedDescriptors {
     all: Vec<Stamp>,
@@ -51,12 +51,12 @@ pub struct StampedDescriptors {
 }
 
 impl StampedDescriptors {
-    /// An empty store with room for `expected` packets; it grows beyond.
+    /// An empty store with room for `expected` packets. It grows when needed.
     pub fn new(expected: usize) -> Self {
         Self { all: Vec::with_capacity(expected), free: NONE }
     }
 
-    /// A packet of `len` bytes of flow `flow` that comes at `arrived`.
+    /// Stores a packet of `len` bytes of flow `flow` that arrives at `arrived`.
     #[inline]
     pub fn allocate(&mut self, len: u32, flow: u32, arrived: Nanos, header: Header) -> PacketId {
         let Header { ecn, dscp, hash } = header;
@@ -87,7 +87,7 @@ impl StampedDescriptors {
         PacketId((self.all.len() - 1) as u32)
     }
 
-    /// Gives a packet's place back, with what was known of it.
+    /// Frees a packet's place and returns its contents.
     #[inline]
     pub fn release(&mut self, id: PacketId) -> Released {
         let stamp = &mut self.all[id.0 as usize];

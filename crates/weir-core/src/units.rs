@@ -1,5 +1,5 @@
-//! Units of the engine: time, rate, size and probability, each a type of its own so that none can
-//! be taken for another.
+//! Units of the engine: time, rate, size and probability. Each is a type, so that none can be
+//! mistaken for another.
 
 use core::fmt;
 use core::ops::{Add, AddAssign, Sub};
@@ -9,8 +9,7 @@ pub const NANOS_PER_SEC: u64 = 1_000_000_000;
 
 /// A point in time, or a span of time, in nanoseconds.
 ///
-/// The engine never reads a clock: whoever drives it says what time it is. The origin is the
-/// driver's choice.
+/// The engine never reads a clock: the driver passes the time and chooses the origin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Nanos(pub u64);
 

@@ -1,21 +1,20 @@
-//! The event queue: for every link its next event, the earliest first, however many links there
-//! are.
+//! The event queue: the next event of every link, the earliest first, for any number of links.
 //!
-//! A hierarchical timing wheel with a small heap in front. Few events, and those of the current
-//! tick, stand in the heap, which gives their exact order: time, then link number. All others stand
-//! in lists, one for each slot of the wheel, where an event is put, moved and taken in constant
-//! time. Links without an event are nowhere, so idle links cost nothing.
+//! It is a hierarchical timing wheel with a small heap in front. The heap holds the events of the
+//! current tick, or all of them while they are few, in their exact order: time, then link number.
+//! All others are in lists, one for each slot of the wheel, where adding, moving and removing an
+//! event takes constant time. Idle links are in neither and cost nothing.
 //!
 //! ```text
 //! tick of an event   … | 8 bits, level 2 | 8 bits, level 1 | 8 bits, level 0 |  2^12 ns below: order within the heap
 //! ```
 //! The level of an event is the highest digit in which its tick differs from the wheel's position;
-//! its slot is that digit. So all events of a level come before those of the levels above, and the
-//! lowest slot of the lowest level holds the earliest. When the heap's first event is not before
-//! that slot, the position moves to its start and its events are put anew: into a level below, or
-//! into the heap.
+//! its slot is that digit. All events of a level therefore precede those of the levels above, and
+//! the lowest slot of the lowest level holds the earliest. When the heap's first event is not
+//! before that slot, the position moves to the start of the slot, and the slot's events move into a
+//! lower level or into the heap.
 //!
-//! **Invariant:** the heap's first event is before every event of the wheel, and the heap is empty
+//! **Invariant:** the heap's first event precedes every event of the wheel, and the heap is empty
 //! only when the wheel is.
 //!
 //! # Reference
@@ -30,15 +29,15 @@ use crate::units::Nanos;
 #[derive(Debug)]
 pub(crate) struct EventQueue {
     heap: Front,
-    /// By link.
+    /// Nodes by link.
     nodes: Vec<Node>,
-    /// First tick of the earliest slot that holds something; [`NEVER`] when the wheel is empty.
+    /// First tick of the earliest slot in use; [`NEVER`] when the wheel is empty.
     earliest: u64,
     /// Position in ticks: every event of the wheel is later.
     position: u64,
-    /// Levels that hold something.
+    /// Levels in use.
     levels: u32,
-    /// Slots that hold something, for each level.
+    /// Slots in use, for each level.
     slots: [Flags; LEVELS],
     /// First link of each slot's list.
     heads: [u32; LEVELS * SLOTS],
@@ -74,8 +73,8 @@ impl EventQueue {
         self.heap.first()
     }
 
-    /// A time, later than the first event if it is later in ticks, before which no other link has
-    /// one.
+    /// A lower bound on the events of all links but the first. It is later than the first event if
+    /// it is in a later tick.
     #[inline]
     pub(crate) fn others_from(&self) -> Nanos {
         let wheel =
@@ -108,15 +107,15 @@ impl EventQueue {
         }
     }
 
-    /// Whether an event, or that there is none, is for the heap to know: of the current tick, or
-    /// before all others.
+    /// Whether an event belongs to the heap: it is in the current tick, before all others, or there
+    /// is none.
     fn belongs_to_heap(&self, link: u32, time: Nanos) -> bool {
         time == Nanos::MAX
             || tick(time) <= self.position
             || self.heap.first().is_some_and(|first| (time, link) < first)
     }
 
-    /// Moves the position until the heap's first event is before all of the wheel.
+    /// Moves the position until the heap's first event precedes all of the wheel.
     fn refill(&mut self) {
         while self.earliest != NEVER
             && self.heap.first().is_none_or(|(first, _)| tick(first) >= self.earliest)
@@ -139,7 +138,7 @@ impl EventQueue {
         }
     }
 
-    /// Puts a link into the slot of an event later than the position.
+    /// Puts a link with an event after the position into its slot.
     fn put(&mut self, link: u32, time: Nanos) {
         let tick = tick(time);
         let level = ((tick ^ self.position).ilog2() / DIGIT_BITS) as usize;
@@ -159,7 +158,7 @@ impl EventQueue {
         self.earliest = self.earliest.min(tick >> shift << shift);
     }
 
-    /// Takes a link out of its slot.
+    /// Removes a link from its slot.
     fn unlink(&mut self, link: u32) {
         let Node { next, previous, .. } =
             core::mem::replace(&mut self.nodes[link as usize], NOWHERE);
@@ -177,7 +176,7 @@ impl EventQueue {
         }
     }
 
-    /// Notes that a slot holds nothing any more.
+    /// Marks a slot as empty.
     fn empty(&mut self, slot: usize) {
         let (level, digit) = (slot / SLOTS, slot % SLOTS);
         self.slots[level][digit / WORD] &= !(1 << (digit % WORD));
@@ -246,7 +245,7 @@ impl Front {
     /// Sets a link's next event; [`Nanos::MAX`] removes it.
     #[inline(always)]
     fn set(&mut self, link: u32, time: Nanos) {
-        // The whole heap where one link is busy.
+        // The whole heap where only one link is busy.
         if time != Nanos::MAX
             && let Some(only) = self.heap.single_mut().filter(|only| only.owner() == link)
         {
@@ -263,10 +262,10 @@ impl Front {
     }
 }
 
-/// Which slots of a level hold something, one bit each.
+/// The slots of a level that are in use, one bit each.
 type Flags = [u64; WORDS];
 
-/// The lowest slot that holds something; there must be one.
+/// The lowest slot in use; there must be one.
 #[inline]
 fn first_of(flags: &Flags) -> usize {
     let word = flags.iter().position(|&word| word != 0).unwrap_or(WORDS - 1);
@@ -277,12 +276,12 @@ fn tick(time: Nanos) -> u64 {
     time.0 >> TICK_BITS
 }
 
-/// Nanoseconds of a tick as a power of two: 4 us, so that a busy engine has a handful of events in
-/// one.
+/// Length of a tick in ns as a power of two: 4 us, so that a busy engine has a handful of events in
+/// one tick.
 const TICK_BITS: u32 = 12;
-/// Bits of a tick that choose the slot of a level. More levels would move an event down more often
-/// before its time, and each move waits for memory; larger ones would have more flags to look
-/// through.
+/// Bits of a tick that choose the slot of a level. With more levels an event would move down more
+/// often before its time, and each move waits for memory; larger levels would have more flags to
+/// search.
 const DIGIT_BITS: u32 = 8;
 /// Slots of a level.
 const SLOTS: usize = 1 << DIGIT_BITS;
@@ -291,7 +290,7 @@ const WORD: usize = u64::BITS as usize;
 const WORDS: usize = SLOTS / WORD;
 /// Levels: enough for every bit of a tick.
 const LEVELS: usize = (u64::BITS - TICK_BITS).div_ceil(DIGIT_BITS) as usize;
-/// As many events are in the heap before the wheel is used: it sorts so few faster.
+/// Up to so many events stay in the heap without the wheel, since the heap sorts so few faster.
 const FEW: usize = 8;
 /// No link.
 const NONE: u32 = u32::MAX;
@@ -308,8 +307,7 @@ mod tests {
     use alloc::collections::BTreeMap;
     use proptest::prelude::*;
 
-    /// An operation: a link's event is set so far ahead of the first, or removed, or the first is
-    /// taken.
+    /// An operation: set a link's event so far after the first, remove it, or take the first.
     #[derive(Clone, Debug)]
     enum Operation {
         Set(u32, u64),
@@ -318,7 +316,7 @@ mod tests {
     }
 
     fn operations() -> impl Strategy<Value = Vec<Operation>> {
-        // Every scale from the same nanosecond to years; small numbers make equal times.
+        // Every scale from the same nanosecond to years. Small numbers produce equal times.
         let ahead = (0u32..58, any::<u64>()).prop_map(|(bits, x)| x & ((1 << bits) - 1));
         let operation = prop_oneof![
             4 => (0u32..60, ahead).prop_map(|(link, ahead)| Operation::Set(link, ahead)),

@@ -1,4 +1,4 @@
-//! What a device is configured with.
+//! The configuration of a device.
 
 use alloc::vec::Vec;
 
@@ -6,35 +6,35 @@ use super::DqlConfig;
 use crate::gate::QueueLimit;
 use crate::units::Nanos;
 
-/// What stands between a scheduler and the wire: stages, the last of which is the device's
-/// transmission ring.
+/// The stages between a scheduler and the wire. The last one is the device's transmission ring.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceConfig {
-    /// What packets pass before the ring, in that order: the egress queue of a switch, for one.
+    /// The stages before the ring, in the order of the path; for example the egress queue of a
+    /// switch.
     pub stages: Vec<StageConfig>,
     /// The ring, from which the wire takes packets.
     pub ring: StageConfig,
-    /// When the ring's places become free again.
+    /// When the places of the ring become free again.
     pub completion: Completion,
-    /// Learns from the completions how many bytes the ring may hold; `None` leaves it to the ring's
-    /// size.
+    /// Dynamic queue limits, which learn from the completions how many bytes the ring may hold;
+    /// `None` leaves the ring's size as the only limit.
     pub dql: Option<DqlConfig>,
 }
 
-/// A first-in first-out queue, and what brings packets into it.
+/// A first-in first-out queue with its feeder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StageConfig {
-    /// Places in it; one, or one byte, at least. A packet that stands for several on the wire needs
-    /// as many.
+    /// Its places; at least one packet, or one byte. A packet that stands for several wire packets
+    /// needs as many places.
     pub limit: QueueLimit,
-    /// How long it takes to bring a packet in, one after the other; of a ring that is the
-    /// processor's time for a packet.
+    /// How long the feeder takes for a packet, one after the other; for the ring, the processor's
+    /// time for a packet.
     pub service: Nanos,
-    /// Whether a packet waits where it is until there is room, so that those behind it wait too;
-    /// else it is dropped.
+    /// Whether a packet that finds the stage full waits, and delays those behind it; otherwise it
+    /// is dropped.
     ///
-    /// A stage has room while it is not full, whatever comes: a packet of several places, or of
-    /// more bytes than are left, may go over the limit. A stage that drops takes only what fits,
+    /// A blocking stage takes any packet while it is not full: a packet of several places, or of
+    /// more bytes than are left, may exceed the limit. A dropping stage takes only what fits,
     /// unless it is empty.
     pub blocking: bool,
 }
@@ -46,26 +46,26 @@ impl Default for StageConfig {
     }
 }
 
-/// When the places of packets that are done become free again.
+/// When the places of completed packets become free again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Completion {
-    /// When a packet is done with its place.
+    /// When a packet is complete.
     pub when: Done,
-    /// The device reports after this many packets; 0 and 1 for each by itself.
+    /// The device reports after this many packets; with 0 or 1, after each one.
     pub frames: u32,
-    /// It reports no later than this after the first packet of which it has not; zero for at once,
-    /// whatever `frames` says.
+    /// It reports no later than this after the first unreported packet; zero means at once,
+    /// regardless of `frames`.
     pub time: Nanos,
 }
 
-/// When a packet is done with its place in the ring.
+/// When a packet is complete.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Done {
-    /// When the wire starts with it, since the device has read it into its own memory by then. A
-    /// ring of 256 is 256 packets behind the one that is being sent.
+    /// When the wire starts with it, since the device has then read it into its own memory. A ring
+    /// of 256 holds 256 packets behind the one that is being sent.
     #[default]
     Read,
-    /// When it has left: a ring of 256 holds 256 packets, that one among them.
+    /// When it has left: a ring of 256 holds 256 packets, including the one that is being sent.
     Sent,
 }
 

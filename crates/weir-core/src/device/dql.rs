@@ -1,13 +1,13 @@
 //! Dynamic queue limits: how many bytes a transmission ring may hold, learnt from its completions.
 //!
 //! # Model
-//! A ring should hold what keeps the wire busy until the processor has had its next chance to fill
-//! it, and no more. Nobody knows how much that is, but two signs tell when the limit is wrong. The
-//! ring ran *dry* although the limit had kept packets out: it is too small, and grows by what was
-//! sent meanwhile. The ring was busy from one completion to the next, and some of what it held was
-//! never needed: the least such *slack* over the hold time is taken off.
+//! A ring should hold enough to keep the wire busy until the processor next has a chance to fill
+//! it, and no more. That amount is unknown, but two signs show that the limit is wrong. If the ring
+//! ran *dry* although the limit had kept packets out, the limit is too small and grows by the bytes
+//! sent meanwhile. If the ring was busy from one completion to the next and never needed some of
+//! its contents, the limit falls by the least such *slack* over the hold time.
 //!
-//! All counts are of bytes, 32 bits wide, and wrap; only differences are looked at:
+//! All counts are in bytes, 32 bits wide, and wrap; only differences matter:
 //! ```text
 //!            prev_num_queued
 //!                   │
@@ -16,18 +16,19 @@
 //! num_completed                 num_queued ≤ adj_limit + one object
 //!       └──── limit ────────► adj_limit
 //! ```
-//! A ring is closed while `adj_limit − num_queued` is negative. Since that is looked at before an
-//! object and not after, one object may go over the limit: `ovlimit` says by how much.
+//! A ring is closed while `adj_limit − num_queued` is negative. The check precedes an object, so
+//! one object may exceed the limit: `ovlimit` says by how much.
 //!
 //! # Reference
 //! T. Herbert, "bql: Byte Queue Limits", 2011; the behaviour is that of Linux's
 //! `lib/dynamic_queue_limits.c` since 3.4.
 //!
 //! # Parameters
-//! [`DqlConfig`]: `least` (0), `most` (1,879,048,192) and `hold` (1 s), as in Linux. Bounds equal to one another fix the limit.
+//! [`DqlConfig`]: `least` (0), `most` (1,879,048,192) and `hold` (1 s), as in Linux. Equal bounds fix
+//! the limit.
 //!
 //! # Differences from Linux
-//! Time is in nanoseconds instead of ticks. Nothing else.
+//! Time is in nanoseconds instead of ticks. There is no other difference.
 
 use crate::units::Nanos;
 
@@ -38,7 +39,7 @@ pub struct DqlConfig {
     pub least: u32,
     /// Greatest limit in bytes, at most [`DQL_MOST`].
     pub most: u32,
-    /// How long slack must have been seen before the limit falls by it.
+    /// How long slack must last before the limit falls by it.
     pub hold: Nanos,
 }
 
@@ -48,12 +49,12 @@ impl Default for DqlConfig {
     }
 }
 
-/// The limit of one ring, and what it is learnt from. Whoever puts bytes into the ring says so with
-/// [`Dql::queued`], and with [`Dql::completed`] when they are done.
+/// The limit of one ring, and the counts from which it is learnt. The ring's owner reports
+/// additions with [`Dql::queued`] and completions with [`Dql::completed`].
 #[derive(Clone, Debug)]
 pub struct Dql {
     config: DqlConfig,
-    /// Bytes ever put in, and how many of them are done.
+    /// Total bytes put in, and total bytes completed.
     num_queued: u32,
     num_completed: u32,
     limit: u32,
@@ -61,7 +62,7 @@ pub struct Dql {
     adj_limit: u32,
     /// Bytes of the last object.
     last_obj_cnt: u32,
-    /// What `num_queued`, the bytes above the limit, and `last_obj_cnt` were at the last
+    /// The values of `num_queued`, the bytes above the limit, and `last_obj_cnt` at the last
     /// completion.
     prev_num_queued: u32,
     prev_ovlimit: u32,
@@ -90,26 +91,26 @@ impl Dql {
         }
     }
 
-    /// An object of `bytes` went into the ring.
+    /// Counts an object of `bytes` that enters the ring.
     pub fn queued(&mut self, bytes: u32) {
         self.last_obj_cnt = bytes;
         self.num_queued = self.num_queued.wrapping_add(bytes);
     }
 
-    /// Bytes up to the limit; below zero the ring is closed.
+    /// Bytes left up to the limit; the ring is closed while it is negative.
     #[inline]
     pub fn avail(&self) -> i32 {
         self.adj_limit.wrapping_sub(self.num_queued) as i32
     }
 
-    /// `bytes`, at most those in flight, are done at `now`; the limit follows.
+    /// Counts `bytes`, at most those in flight, as completed at `now`, and adjusts the limit.
     pub fn completed(&mut self, now: Nanos, bytes: u32) {
         debug_assert!(bytes <= self.in_flight(), "{bytes} bytes done of {}", self.in_flight());
         let completed = self.num_completed.wrapping_add(bytes);
         let over = excess(self.in_flight(), self.limit);
         let left = self.num_queued != completed;
         let left_from_before = self.prev_num_queued != self.num_completed;
-        // Whether all that was inside at the last completion is done.
+        // Whether everything that was inside at the last completion is now complete.
         let turned_over = completed.wrapping_sub(self.prev_num_queued) as i32 >= 0;
         let mut limit = self.limit;
         if over > 0 && !left || self.prev_ovlimit > 0 && turned_over {
@@ -125,7 +126,7 @@ impl Dql {
             }
         }
         let limit = limit.min(self.config.most).max(self.config.least.min(self.config.most));
-        // What is above a limit that has just changed says nothing of the new one.
+        // The excess over a limit that has just changed says nothing about the new one.
         self.prev_ovlimit = if limit == self.limit { over } else { 0 };
         self.limit = limit;
         self.adj_limit = limit.wrapping_add(completed);
@@ -134,26 +135,26 @@ impl Dql {
         self.prev_last_obj_cnt = self.last_obj_cnt;
     }
 
-    /// Takes over other bounds. The limit goes to the nearest within them.
+    /// Applies other bounds. The limit moves to the nearest value within them.
     pub fn configure(&mut self, config: DqlConfig) {
         self.config = config;
         self.limit = self.limit.min(config.most).max(config.least.min(config.most));
         self.adj_limit = self.limit.wrapping_add(self.num_completed);
     }
 
-    /// The limit now, bytes.
+    /// The current limit in bytes.
     pub fn limit(&self) -> u32 {
         self.limit
     }
 
-    /// Bytes inside that are not done.
+    /// Incomplete bytes inside.
     pub fn in_flight(&self) -> u32 {
         self.num_queued.wrapping_sub(self.num_completed)
     }
 
     /// How much less would have sufficed in the interval that a completion of `bytes` ends. The
-    /// limit needs at most twice what one interval sends; and of the last object the part below the
-    /// limit need not have been there.
+    /// limit needs at most twice the bytes of one interval, and the part of the last object below
+    /// the limit was not needed.
     fn slack(&self, bytes: u32) -> u32 {
         let above_need = excess(self.limit.wrapping_add(self.prev_ovlimit), bytes.wrapping_mul(2));
         let last_object = if self.prev_ovlimit > 0 {
@@ -164,7 +165,7 @@ impl Dql {
         above_need.max(last_object)
     }
 
-    /// Begins to look for slack anew.
+    /// Restarts the search for slack.
     fn expect_slack(&mut self, now: Nanos) {
         (self.lowest_slack, self.slack_start) = (u32::MAX, now);
     }
@@ -192,7 +193,7 @@ mod tests {
         Dql::new(Nanos::ZERO, DqlConfig { least, most, ..DqlConfig::default() })
     }
 
-    /// Fills an open ring with objects of `bytes`, and gives how many it took.
+    /// Fills an open ring with objects of `bytes`, and returns how many it took.
     fn fill(dql: &mut Dql, bytes: u32) -> u32 {
         let mut taken = 0;
         while dql.avail() >= 0 {
@@ -240,8 +241,7 @@ mod tests {
         dql.completed(Nanos(1), MTU);
         assert_eq!(dql.limit(), 3000, "3000 are left, and nothing was above the limit before");
         assert_eq!(fill(&mut dql, MTU), 1);
-        // All 4500 that the ring held at the last completion are done, 1500 above the limit had
-        // been among them.
+        // All 4500 bytes of the last completion are complete, including 1500 above the limit.
         dql.completed(Nanos(2), 3 * MTU);
         assert_eq!(dql.limit(), 3000 + 1500 + 1500);
     }
@@ -252,7 +252,7 @@ mod tests {
         fill(&mut dql, 60_000);
         dql.completed(Nanos(0), 60_000);
         assert_eq!(dql.limit(), 60_000);
-        // One packet goes for each that is done: of 60000 bytes at most 3000 are needed.
+        // Each completion admits one packet: of 60000 bytes at most 3000 are needed.
         let mut now = Nanos(0);
         fill(&mut dql, MTU);
         while now <= Nanos::from_millis(1_000) {
@@ -272,7 +272,7 @@ mod tests {
 
     #[test]
     fn the_part_of_the_last_object_below_the_limit_is_slack() {
-        // Twice what an interval sends is more than the limit: only the last object has slack.
+        // Twice the bytes of an interval exceed the limit, so only the last object has slack.
         let mut dql =
             Dql::new(Nanos::ZERO, DqlConfig { least: 0, most: DQL_MOST, hold: Nanos(10) });
         fill(&mut dql, 2000);
@@ -333,8 +333,8 @@ mod tests {
     }
 
     proptest! {
-        /// Counters that wrap make no difference, and the ring never holds more than the limit it
-        /// had and one object.
+        /// Wrapping counters make no difference, and the ring never holds more than its former
+        /// limit plus one object.
         #[test]
         fn only_differences_count(start: u32, steps in proptest::collection::vec((1u32..65_000, 0u32..100, 0u64..400_000_000), 1..200)) {
             let mut plain = with(0, DQL_MOST);

@@ -1,5 +1,5 @@
-//! Devices: what stands between a scheduler and the wire, and keeps packets that no scheduler
-//! decides about any more.
+//! Devices: stages between a scheduler and the wire, which hold packets that no scheduler controls
+//! any more.
 //!
 //! # Model
 //! A chain of *stages*, each a first-in first-out queue with a *feeder*:
@@ -8,41 +8,40 @@
 //! scheduler ──► (service) ─► [stage 0] ──► (service) ─► [stage 1] ─ … ─► (service) ─► [ring] ──► wire
 //!      ◄── stopped while full ──┘  ◄────── or drops ──────┘        ◄─ DQL, completions ──┘
 //! ```
-//! A feeder takes a packet from what is before it, keeps it for its stage's service time, and puts
-//! it in. It takes one at a time, and none while its stage is full; or, when the stage does not
-//! block, takes them all and drops what finds no room. So a stage that blocks makes those before it
-//! fill up, back to the scheduler.
+//! A feeder takes a packet from the stage before it, keeps it for its own stage's service time, and
+//! puts it in. It takes one packet at a time. A blocking stage stops its feeder while it is full,
+//! so that the stages before it fill up, back to the scheduler. The feeder of a dropping stage
+//! takes every packet and drops those that find no room.
 //!
-//! A transmission *ring* is the last stage, and its feeder is the processor: service time is what
-//! the driver needs for a packet. What a ring has and other stages have not is that its places do
-//! not become free when a packet leaves, but when the device has *reported* it and the processor
-//! has dealt with the report, which it does between two packets. Reports are coalesced: one for
-//! several packets, or one for those of some time. With [`Dql`] the ring is also closed while it
-//! holds more bytes than were found necessary.
+//! A transmission *ring* is the last stage. Its feeder is the processor, and its service time is
+//! the driver's time for a packet. Unlike in other stages, places in the ring do not become free
+//! when a packet leaves, but when the device has *reported* it and the processor has handled the
+//! report, which it does between two packets. Reports are coalesced: one for several packets, or
+//! one for the packets of some time. With [`Dql`] the ring is also closed while it holds more bytes
+//! than necessary.
 //!
 //! A software switch has stages before its last queue: traffic manager (the scheduler), egress
 //! queue, interface queue (the ring).
 //!
 //! # Order
-//! All that happens at one time happens in this order, and begins again after each step until
-//! nothing more happens: a packet has left the wire; a report is dealt with; a feeder has finished,
-//! the one next to the wire first; a feeder takes a packet, in the same order; the wire begins with
-//! a packet; the scheduler is asked for one.
+//! All events at one time happen in this order, which restarts after each step until nothing is
+//! left: a packet has left the wire; a report is handled; a feeder has finished, the one next to
+//! the wire first; a feeder takes a packet, in the same order; the wire begins with a packet; the
+//! scheduler gives one.
 //!
 //! # Guarantees
-//! Packets leave in the order in which the scheduler gave them. Every packet that came from it is
+//! Packets leave in the order in which the scheduler gave them. Every packet from the scheduler is
 //! started by the wire, dropped at a stage and counted there, or inside ([`DeviceStats`]). Another
-//! configuration keeps packets and their order; a device that is taken away is first emptied by the
-//! wire.
+//! configuration keeps packets and their order. The wire empties a device before it is removed.
 //!
 //! # Differences from Linux
-//! A place is a packet on the wire: scatter and gather, which use several descriptors for one, are
-//! not modelled. A ring has room for any packet while one place is free, as a driver that stops
-//! early enough for its largest. Reports cost the processor nothing.
+//! A place is a packet on the wire: scatter and gather, which use several descriptors for one
+//! packet, are not modelled. A ring has room for any packet while one place is free, as with a
+//! driver that stops early enough for its largest packet. Reports cost the processor nothing.
 //!
 //! # Validation
-//! `tests/it/device.rs` holds it against a model that looks at every nanosecond, `tests/it/dql_ring.rs`
-//! against published figures.
+//! `tests/it/device.rs` compares it with a model that visits every nanosecond,
+//! `tests/it/dql_ring.rs` with published results.
 
 mod config;
 mod dql;
@@ -59,33 +58,34 @@ pub use config::{Completion, DEFAULT_RING, DeviceConfig, Done, StageConfig};
 pub use dql::{DQL_MOST, Dql, DqlConfig};
 pub use weir_measure::stats::DeviceStats;
 
-/// A device at work. Its driver asks it for the next packet whenever the wire is free
-/// ([`Device::read`]), gives it one whenever it wants one ([`Device::wants`]), and lets it go on in
-/// between ([`Device::advance`]).
+/// A running device. The link takes the next packet whenever the wire is free ([`Device::read`]),
+/// hands it one whenever it wants one ([`Device::wants`]), and advances it in between
+/// ([`Device::advance`]).
 #[derive(Debug)]
 pub(crate) struct Device {
     config: Arc<DeviceConfig>,
     ring: Stage,
     dql: Option<Dql>,
-    /// What is before the ring, from the scheduler on.
+    /// The stages before the ring, from the scheduler on.
     stages: Vec<Stage>,
-    /// What the packet on the wire keeps of the ring.
+    /// The part of the ring that the packet on the wire occupies.
     on_wire: Size,
-    /// Done, but not reported. Empty while each is reported by itself and the processor is free.
+    /// Complete, but not reported. Empty while each packet is reported at once and the processor is
+    /// free.
     done: Size,
-    /// When the first of them was.
+    /// When the first of them was completed.
     done_since: Nanos,
     packets: u32,
     /// It takes no more packets.
     leaving: bool,
     starved_since: Option<Nanos>,
-    /// When that last ended.
+    /// The end of the last starvation.
     starved_until: Option<Nanos>,
-    /// What stages had no room for, with their numbers.
+    /// Packets that found no room, with the numbers of the stages.
     dropped: Vec<(PacketId, usize)>,
 }
 
-/// What one or several packets take of a stage.
+/// The part of a stage that one or several packets occupy.
 #[derive(Clone, Copy, Debug, Default)]
 struct Size {
     packets: u32,
@@ -96,22 +96,22 @@ struct Size {
 struct Stage {
     config: StageConfig,
     queue: PacketList,
-    /// Places in use. Of a ring, those of packets that are done and not reported too.
+    /// Places in use; in the ring including those of complete but unreported packets.
     used: Size,
-    /// What the feeder has, and when it puts that in.
+    /// The feeder's packet, and when the feeder puts it in.
     hand: Option<(PacketId, Nanos)>,
 }
 
-/// What a device is doing, for views.
+/// The state of a device, for views.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceView {
-    /// Packets inside, those not counted that the wire has started with.
+    /// Packets inside, without those that the wire has started.
     pub packets: u32,
-    /// Places of the ring in use, those among them that the device has not reported.
+    /// Places of the ring in use, including unreported ones.
     pub ring_packets: u32,
     /// Bytes of the ring in use.
     pub ring_bytes: u64,
-    /// The limit that was learnt, bytes; `None` without one.
+    /// The learnt limit in bytes; `None` without dynamic queue limits.
     pub dql_limit: Option<u32>,
 }
 
@@ -136,7 +136,7 @@ impl Device {
         }
     }
 
-    /// When it goes on by itself; [`Nanos::MAX`] while it waits for the wire or for packets.
+    /// When its next event is due; [`Nanos::MAX`] while it waits for the wire or for packets.
     #[inline]
     pub(crate) fn next_event(&self) -> Nanos {
         if self.is_at_rest() {
@@ -151,25 +151,26 @@ impl Device {
         self.packets == 0
     }
 
-    /// Whether it waits for a packet from the scheduler.
+    /// Whether it can take a packet from the scheduler.
     #[inline]
     pub(crate) fn wants(&self) -> bool {
         !self.leaving && self.may_feed(0)
     }
 
-    /// Whether it is to go when it is empty.
+    /// Whether it disappears once it is empty.
     pub(crate) fn is_leaving(&self) -> bool {
         self.leaving
     }
 
-    /// Takes a packet from the scheduler, where [`Self::wants`] holds.
+    /// Takes a packet from the scheduler while [`Self::wants`] holds.
     #[inline]
     pub(crate) fn give(&mut self, now: Nanos, pool: &mut Pool, packet: PacketId) {
         self.packets += 1;
         self.feed(0, now, pool, packet);
     }
 
-    /// Does what is due at `now`. What has found no room waits for [`Self::pop_dropped`].
+    /// Handles everything due at `now`. [`Self::pop_dropped`] returns the packets that found no
+    /// room.
     #[inline]
     pub(crate) fn advance(&mut self, now: Nanos, pool: &mut Pool) {
         while !self.is_at_rest()
@@ -177,19 +178,19 @@ impl Device {
         {}
     }
 
-    /// Whether it only waits for the wire or for packets: always so of a ring alone that takes no
-    /// time.
+    /// Whether it waits only for the wire or for packets; always true for a single ring without
+    /// service time.
     #[inline]
     fn is_at_rest(&self) -> bool {
         self.done.packets == 0 && self.ring.hand.is_none() && self.stages.is_empty()
     }
 
-    /// A packet that found no room, and at which stage.
+    /// A packet that found no room, and the stage that dropped it.
     pub(crate) fn pop_dropped(&mut self) -> Option<(PacketId, usize)> {
         self.dropped.pop()
     }
 
-    /// The packet that the wire starts with now.
+    /// The packet with which the wire starts now.
     #[inline]
     pub(crate) fn read(&mut self, now: Nanos, pool: &Pool) -> Option<PacketId> {
         let packet = self.ring.queue.pop_front(pool)?;
@@ -202,7 +203,7 @@ impl Device {
         Some(packet)
     }
 
-    /// The packet on the wire has left.
+    /// Records that the packet on the wire has left.
     pub(crate) fn sent(&mut self, now: Nanos) {
         let size = core::mem::take(&mut self.on_wire);
         if size.packets > 0 {
@@ -210,8 +211,9 @@ impl Device {
         }
     }
 
-    /// Notes whether the wire is idle from `now` on although packets are there for it. Says for how
-    /// long it has been, and whether that begins now. What begins when it ended goes on.
+    /// Records whether from `now` on the wire is idle although packets exist for it. Returns the
+    /// length of the starvation until now, and whether a new one begins. A starvation that resumes
+    /// at the time at which it ended is not a new one.
     pub(crate) fn note_starved(&mut self, now: Nanos, starved: bool) -> (Nanos, bool) {
         let since = core::mem::replace(&mut self.starved_since, starved.then_some(now));
         if since.is_some() {
@@ -223,8 +225,8 @@ impl Device {
         )
     }
 
-    /// Takes over another configuration. Packets stay, in order, as near to the wire as they were;
-    /// what stands in stages that are gone stands at the end of the first that is left.
+    /// Applies another configuration. Packets keep their order and their distance to the wire;
+    /// those of removed stages go to the end of the first remaining one.
     pub(crate) fn configure(&mut self, now: Nanos, pool: &mut Pool, config: &Arc<DeviceConfig>) {
         self.leaving = false;
         if self.config == *config {
@@ -234,7 +236,7 @@ impl Device {
         match (&mut self.dql, config.dql) {
             (Some(dql), Some(bounds)) => dql.configure(bounds),
             (dql, bounds) => {
-                // What is in the ring will be reported to a limit that has not seen it come.
+                // The new limit will see completions of bytes that it has not seen enter.
                 let inside = u32::try_from(self.ring.used.bytes).unwrap_or(u32::MAX);
                 *dql = bounds.map(|bounds| Dql::new(now, bounds));
                 dql.iter_mut().for_each(|dql| dql.queued(inside));
@@ -243,13 +245,13 @@ impl Device {
         self.config = config.clone();
     }
 
-    /// Takes no more packets: what is inside goes to the wire, as fast as that takes it.
+    /// Takes no more packets; those inside go to the wire as fast as it takes them.
     pub(crate) fn leave(&mut self, now: Nanos, pool: &mut Pool) {
         self.configure(now, pool, &Arc::default());
         self.leaving = true;
     }
 
-    /// Takes every packet out, in order.
+    /// Removes every packet, in order.
     pub(crate) fn drain(&mut self, pool: &mut Pool) -> PacketList {
         let mut all = PacketList::default();
         for stage in core::iter::once(&mut self.ring).chain(self.stages.iter_mut().rev()) {
@@ -260,7 +262,7 @@ impl Device {
         all
     }
 
-    /// What it is doing.
+    /// Its state.
     pub(crate) fn view(&self) -> DeviceView {
         let Size { packets, bytes } = self.ring.used;
         DeviceView {
@@ -272,10 +274,10 @@ impl Device {
     }
 }
 
-// Steps; each does one thing and says whether there was one to do. A stage's number counts from the
-// scheduler; the ring's is the last.
+// Steps. Each does one thing and returns whether there was anything to do. Stages are numbered from
+// the scheduler; the ring is the last.
 impl Device {
-    /// Deals with a report of the device that is due, unless the processor is busy with a packet.
+    /// Handles a due report of the device, unless the processor is busy with a packet.
     #[inline]
     fn report(&mut self, now: Nanos) -> bool {
         if self.report_due() > now {
@@ -296,7 +298,7 @@ impl Device {
         }
     }
 
-    /// Puts what a feeder has finished with into its stage.
+    /// Puts a feeder's finished packet into its stage.
     #[inline]
     fn put(&mut self, now: Nanos, pool: &mut Pool) -> bool {
         let due = |stage: &mut Stage| {
@@ -315,7 +317,7 @@ impl Device {
         false
     }
 
-    /// Lets a feeder that is free take a packet from the stage before its own.
+    /// Lets a free feeder take a packet from the stage before its own.
     #[inline]
     fn take(&mut self, now: Nanos, pool: &mut Pool) -> bool {
         for number in (1..=self.stages.len()).rev() {
@@ -342,7 +344,7 @@ impl Device {
         self.ring.is_open() && self.dql.as_ref().is_none_or(|dql| dql.avail() >= 0)
     }
 
-    /// Hands a packet to a stage's feeder. One that needs no time has put it in.
+    /// Hands a packet to a stage's feeder. Without service time it enters the stage at once.
     #[inline]
     fn feed(&mut self, number: usize, now: Nanos, pool: &mut Pool, packet: PacketId) {
         let stage = self.stage(number);
@@ -352,7 +354,7 @@ impl Device {
         stage.hand = Some((packet, now.saturating_add(stage.config.service)));
     }
 
-    /// A packet has come to a stage.
+    /// Handles the arrival of a packet at a stage.
     #[inline]
     fn arrive(&mut self, number: usize, pool: &mut Pool, packet: PacketId) {
         let size = Size::of(pool, packet);
@@ -364,7 +366,7 @@ impl Device {
         self.push(number, pool, packet, size);
     }
 
-    /// Puts a packet into a stage, whether there is room or not.
+    /// Puts a packet into a stage, regardless of its room.
     #[inline]
     fn push(&mut self, number: usize, pool: &mut Pool, packet: PacketId, size: Size) {
         let stage = self.stage(number);
@@ -375,7 +377,7 @@ impl Device {
         }
     }
 
-    /// Notes that the device is done with a packet of `size`.
+    /// Records that the device has completed a packet of `size`.
     #[inline]
     fn is_done(&mut self, now: Nanos, size: Size) {
         if self.done.packets == 0 {
@@ -388,8 +390,7 @@ impl Device {
         self.done.add(size);
     }
 
-    /// When a report is due; [`Nanos::MAX`] when there is none, or while the processor is busy and
-    /// does not look.
+    /// When a report is due; [`Nanos::MAX`] when there is none, or while the processor is busy.
     #[inline]
     fn report_due(&self) -> Nanos {
         if self.done.packets == 0 || self.ring.hand.is_some() {
@@ -408,10 +409,10 @@ impl Device {
         self.stages.get_mut(number).unwrap_or(&mut self.ring)
     }
 
-    /// Makes the stages what another configuration says, counted from the wire.
+    /// Adapts the stages to another configuration, counted from the wire.
     fn resize(&mut self, pool: &mut Pool, config: &DeviceConfig) {
         while self.stages.len() > config.stages.len() {
-            // What was to come later stands behind.
+            // Packets that the old stages would have received later go behind the others.
             let mut first = self.stages.remove(0);
             let mut behind = PacketList::default();
             if let Some((packet, _)) = self.stage(0).hand.take() {
@@ -437,8 +438,8 @@ impl Stage {
         Self { config, queue: PacketList::default(), used: Size::default(), hand: None }
     }
 
-    /// Whether its feeder may take a packet: it has none, and the stage is not full, or does not
-    /// care.
+    /// Whether its feeder may take a packet: the feeder is free, and the stage is not full or
+    /// drops.
     #[inline]
     fn is_open(&self) -> bool {
         self.hand.is_none() && (self.has_room() || !self.config.blocking)
@@ -453,7 +454,7 @@ impl Stage {
         }
     }
 
-    /// Whether a packet of `size` finds all the room that it needs; any does in an empty stage.
+    /// Whether a packet of `size` fits completely; an empty stage takes any packet.
     fn fits(&self, size: Size) -> bool {
         self.used.packets == 0
             || match self.config.limit {
@@ -462,7 +463,7 @@ impl Stage {
             }
     }
 
-    /// Puts its packets and its feeder's at the end of `list`, in order.
+    /// Appends its packets, and its feeder's, to `list`, in order.
     fn move_to(&mut self, list: &mut PacketList, pool: &mut Pool) {
         while let Some(packet) = self.queue.pop_front(pool) {
             list.push_back(pool, packet);
@@ -485,13 +486,12 @@ impl Size {
     }
 }
 
-/// What a device counts of a packet's length: the frame as the driver has it, without what framing
-/// adds on the wire.
+/// A packet's length as a device counts it: the driver's frame, without the framing of the wire.
 pub(crate) fn bytes(packet: &Packet) -> u64 {
     u64::from(packet.len) + u64::from(packet.link_header)
 }
 
-/// The device that a link is made with.
+/// The device of a new link.
 pub(crate) fn make(now: Nanos, config: Option<&Arc<DeviceConfig>>) -> Option<Box<Device>> {
     config.map(|config| Box::new(Device::new(now, config.clone())))
 }

@@ -1,9 +1,8 @@
-//! The delay line: packets under way, ordered by when they arrive at the other end.
+//! The delay line: packets in transit, ordered by their arrival at the other end.
 //!
-//! Nearly always a packet arrives after those before it; these stand in a list through the pool,
-//! which costs no memory and touches nothing but the packets themselves. The few that overtake
-//! (jitter, reordering) stand in a heap beside it, so that the common case costs no comparison
-//! tree.
+//! Nearly every packet arrives after those before it. These packets form a list through the pool,
+//! which needs no memory of its own and touches only the packets themselves. The few that overtake
+//! (jitter, reordering) are in a separate heap, so that the common case needs no comparison tree.
 
 use alloc::boxed::Box;
 use alloc::collections::BinaryHeap;
@@ -12,15 +11,15 @@ use core::cmp::Reverse;
 use crate::packet::{Chain, Crossed, PacketId, Pool};
 use crate::units::Nanos;
 
-/// Packets under way on one link.
+/// Packets in transit on one link.
 #[derive(Debug)]
 pub(crate) struct DelayLine {
-    /// When the next packet arrives, of the list or of those that overtake.
+    /// When the next packet arrives, from the list or the heap.
     next_due: Nanos,
     list: Chain,
-    /// Due time of the last in the list.
+    /// Due time of the last packet in the list.
     last_due: Nanos,
-    /// Made at the first packet that overtakes.
+    /// Allocated with the first packet that overtakes.
     early: Option<Box<Overtaking>>,
 }
 
@@ -33,13 +32,13 @@ impl Default for DelayLine {
 /// Packets that overtake others, and how many ever did.
 #[derive(Debug, Default)]
 struct Overtaking {
-    /// Due time, order of entry, packet: the least first.
+    /// Due time, order of entry, packet; the least first.
     heap: BinaryHeap<Reverse<(Nanos, u64, PacketId)>>,
     entered: u64,
 }
 
 impl DelayLine {
-    /// Lets a packet in.
+    /// Adds a packet.
     #[inline(always)]
     pub(crate) fn push(&mut self, pool: &mut Pool, packet: PacketId, crossed: Crossed) {
         pool.set_crossed(packet, crossed);
@@ -70,7 +69,7 @@ impl DelayLine {
         packet
     }
 
-    // The rare cases stand apart, so that the common ones stay small enough for registers.
+    // The rare cases are separate functions, so that the common ones need few registers.
     #[cold]
     #[inline(never)]
     fn push_early(&mut self, packet: PacketId, due: Nanos) {
@@ -99,10 +98,10 @@ impl DelayLine {
     }
 
     /// Moves the packet that was pushed last, if it is still last in the list, to `due`, but not
-    /// before those ahead of it. Looks at every packet of the list.
+    /// before those ahead of it. Visits every packet of the list.
     pub(crate) fn retime_last(&mut self, pool: &mut Pool, due: Nanos) -> Option<Nanos> {
         let last = self.list.back()?;
-        // Those ahead that have left by now were due before now, and `due` is not.
+        // Packets ahead that have left by now were due before now, and `due` is not before now.
         let (mut rest, mut ahead) = (self.list, Nanos::ZERO);
         while let Some((packet, _)) = rest.pop_front(pool).filter(|&(packet, _)| packet != last) {
             ahead = pool.crossed(packet).due;

@@ -1,7 +1,7 @@
-//! Impairments on the link beyond loss: duplication, corruption, jitter and reordering.
+//! Impairments on the link other than loss: duplication, corruption, jitter and reordering.
 //!
-//! Each has its own seeded stream, so that switching one on leaves the draws of the others as they
-//! were. A link without any of them does not have this state.
+//! Each has its own seeded stream, so that adding one leaves the draws of the others unchanged. A
+//! link without impairments does not allocate this state.
 
 use alloc::boxed::Box;
 
@@ -38,7 +38,7 @@ pub(crate) struct Crossing {
 }
 
 impl Impairments {
-    /// The state for a configuration, or `None` when it asks for nothing here.
+    /// The state for a configuration, or `None` when it contains no impairment.
     pub(crate) fn new(config: &LinkConfig, seed: u64, path: u64) -> Option<Box<Self>> {
         let nothing = config.duplicate.is_zero()
             && config.corrupt.is_zero()
@@ -73,7 +73,7 @@ impl Impairments {
             || config.reorder.is_some_and(|r| !r.correlation.is_zero())
     }
 
-    /// Takes over another configuration; streams go on where they were.
+    /// Applies another configuration; the random streams continue.
     pub(crate) fn reconfigure(
         old: Option<Box<Self>>,
         config: &LinkConfig,
@@ -100,7 +100,7 @@ impl Impairments {
         if self.corrupt.is_zero() || !self.corrupt_stream.happens(self.corrupt) {
             return Corruption::NONE;
         }
-        // The top bit stays clear, so that the number never is the one that means "none".
+        // The top bit stays clear, since the largest number means "none".
         Corruption::of_bit(self.corrupt_stream.bits32() >> 1)
     }
 

@@ -1,10 +1,10 @@
 //! Random loss: Bernoulli and Gilbert-Elliott.
 //!
 //! # Model
-//! Gilbert-Elliott is a Markov chain with a good and a bad state; at each packet the chain first
-//! moves (good to bad with probability p, bad to good with r), then the packet is lost with the
-//! probability of the state it is in (K in good, H in bad). It begins in the good state. In the
-//! long run it is bad for p/(p+r) of the packets.
+//! Gilbert-Elliott is a Markov chain with a good and a bad state. At each packet the chain first
+//! moves (good to bad with probability p, bad to good with r); then the packet is lost with the
+//! probability of the current state (K in good, H in bad). The chain starts in the good state. In
+//! the long run it is in the bad state for p/(p+r) of the packets.
 //!
 //! # Reference
 //! E. N. Gilbert, "Capacity of a burst-noise channel", BSTJ 39 (1960); E. O. Elliott, BSTJ 42
@@ -28,7 +28,7 @@ impl LossProcess {
         Self { model, bad: false, stream }
     }
 
-    /// The process for a model, or `None` when it loses nothing. An existing process keeps its
+    /// The process for a model, or `None` for a model without loss. An existing process keeps its
     /// stream.
     pub(crate) fn configure(
         old: Option<Box<Self>>,

@@ -1,4 +1,4 @@
-//! What a link is configured with and a schedule may change: its capacity and its loss.
+//! Capacity and loss: the properties of a link that a schedule may change.
 
 use alloc::sync::Arc;
 

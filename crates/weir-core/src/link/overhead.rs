@@ -1,15 +1,15 @@
 //! Framing overhead: how many bytes a packet occupies on the wire.
 //!
 //! A rate counts network-layer bytes (from the IP header on) unless an overhead says otherwise.
-//! Each kind adds what its framing adds; sources stand with the constants.
+//! Each kind adds the bytes of its framing; the constants name their sources.
 
 use crate::units::Bytes;
 
 /// Framing around a network-layer packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Overhead {
-    /// Bytes added to each packet. May be negative, as in `tc`'s size tables: a rate may leave out
-    /// headers that are there.
+    /// Bytes added to each packet. May be negative, as in `tc`'s size tables, for a rate that
+    /// leaves out existing headers.
     pub per_packet: i32,
     /// Least size after the addition, in bytes.
     pub minimum: u32,

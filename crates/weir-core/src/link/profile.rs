@@ -2,16 +2,16 @@
 //!
 //! # Model
 //! A profile gives the time that framing, contention and retransmission add to a packet's
-//! serialisation. It counts against throughput and never reorders. A draw above the loss level
-//! loses the packet after its air-time.
+//! serialisation. It reduces throughput and never reorders. A draw above the loss level loses the
+//! packet after its air-time.
 //!
 //! # Reference
-//! dummynet's `profile` files. Points of the cumulative curve are sorted and interpolated into
+//! dummynet's `profile` files. The points of the cumulative curve are sorted and interpolated into
 //! equally likely samples; a vertical step is a constant, a horizontal one a jump.
 //!
 //! # Differences from FreeBSD
-//! Samples are in nanoseconds, not truncated to whole milliseconds. The extra time is the same
-//! whatever the link's rate, and acts on a link without a rate too.
+//! Samples are in nanoseconds, not truncated to whole milliseconds. The extra time does not depend
+//! on the link's rate, and also acts on a link without a rate.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -23,7 +23,7 @@ use crate::units::{Nanos, Probability};
 pub struct Profile {
     name: String,
     samples: Vec<Nanos>,
-    /// Samples from this index on are lost packets.
+    /// Samples from this index on mean that the packet is lost.
     loss_from: usize,
     loss_level: Probability,
 }
@@ -69,7 +69,7 @@ impl Profile {
         Ok(Self { name, samples, loss_from, loss_level })
     }
 
-    /// The name the file gives.
+    /// The name in the file.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -84,8 +84,8 @@ impl Profile {
         self.loss_level
     }
 
-    /// The extra air-time of the `draw`-th kind of packet, and whether the packet is lost; `draw`
-    /// is uniform over all values.
+    /// The extra air-time for a draw, and whether the packet is lost; `draw` is uniform over all
+    /// values.
     pub fn draw(&self, draw: u32) -> (Nanos, bool) {
         let index = ((u64::from(draw) * self.samples.len() as u64) >> 32) as usize;
         (self.samples[index], index >= self.loss_from)
@@ -108,7 +108,7 @@ fn interpolate(points: &[(Probability, Nanos)], p: u64) -> Nanos {
 
 /// Largest number of samples of a profile.
 pub const MAX_SAMPLES: usize = 1_000_000;
-/// Number of samples when a file names none.
+/// Number of samples when a file does not give it.
 pub const DEFAULT_SAMPLES: usize = 100;
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Schedules: changes of a link's rate, delay and loss over time.
 //!
-//! A packet on the wire when the rate changes goes on at the new rate, so that a rate trace is
+//! When the rate changes, the packet on the wire continues at the new rate, so that a rate trace is
 //! integrated exactly.
 
 use alloc::vec::Vec;
@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use super::{Capacity, Loss};
 use crate::units::Nanos;
 
-/// What changes at one moment; `None` keeps what was there.
+/// The changes at one moment; `None` keeps the old value.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Step {
     /// New capacity.
@@ -68,16 +68,15 @@ impl Schedule {
         self.period
     }
 
-    /// The first step that still matters after an idle time: `behind` is how long ago the schedule
-    /// began. Whole periods that nobody saw are skipped, all but one, so that every value is what
-    /// it would be.
+    /// The first step that still matters after an idle time: `behind` is the time since the start
+    /// of the schedule. All missed periods but one are skipped, which leads to the same values.
     pub(crate) fn step_to_resume_at(&self, behind: Nanos) -> u64 {
         let rounds = self.period.map_or(0, |period| behind.0 / period.0);
         rounds.saturating_sub(1) * self.steps.len() as u64
     }
 
-    /// When the `n`-th step is due (counted over all repetitions) relative to the start, and what
-    /// it changes.
+    /// The time of the `n`-th step (counted over all repetitions) relative to the start, and its
+    /// changes.
     pub fn step(&self, n: u64) -> Option<(Nanos, &Step)> {
         let count = self.steps.len() as u64;
         let (at, step) = self.steps.get((n % count) as usize)?;

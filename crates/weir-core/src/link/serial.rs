@@ -1,27 +1,26 @@
 //! Serialisation: when a packet that starts now has left the interface.
 //!
 //! # Model
-//! The link has a clock of its own: the time at which it is free. A packet starts at that time, but
-//! no earlier than now less the burst (so that an idle link has credit for `burst` bytes), and
-//! takes `bits / rate`. The fraction of a nanosecond that a division leaves is carried into the
-//! next packet of the same busy period, so that there is no drift however long it lasts. A packet
-//! is released when the clock passes it, or at once when the clock is still behind.
+//! The link has its own clock: the time at which it is free. A packet starts at that time, but no
+//! earlier than now less the burst (so that an idle link has credit for `burst` bytes), and takes
+//! `bits / rate`. The fraction of a nanosecond that a division leaves is carried to the next packet
+//! of the same busy period, so that a busy period of any length has no drift. A packet is released
+//! when the link's clock reaches it, or at once when that clock is behind.
 //!
-//! Ideal times are derived from ideal times: a driver that calls late does not make the link
-//! slower.
+//! Ideal times follow from ideal times: a late driver does not slow the link.
 
 use alloc::boxed::Box;
 
 use super::{Capacity, TraceCursor};
 use crate::units::{Bytes, NANOS_PER_SEC, Nanos, Rate};
 
-/// The serialising part of a link. The fields that every packet touches come first; they fill one
+/// The serialising part of a link. The fields that every packet touches come first and fill one
 /// cache line.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub(crate) struct Serializer {
     capacity: Capacity,
-    /// What `burst` bytes take at a constant capacity.
+    /// The time of `burst` bytes at a constant capacity.
     credit: Nanos,
     /// When the link is free.
     free_at: Nanos,
@@ -29,11 +28,11 @@ pub(crate) struct Serializer {
     remainder: u64,
     current: Current,
     burst: Bytes,
-    /// Where a trace stands, when the capacity is one.
+    /// The position in the trace, for a capacity that is one.
     cursor: Option<Box<TraceCursor>>,
 }
 
-/// The packet that was started last, to time it again when the rate changes.
+/// The packet started last, to reschedule it when the rate changes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Current {
     start: Nanos,
@@ -41,7 +40,7 @@ struct Current {
     extra: Nanos,
 }
 
-/// What a packet of some length takes by itself.
+/// The serialisation time of packets of one length.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Timed {
     bytes: Bytes,
@@ -54,7 +53,7 @@ pub(crate) struct Timed {
 impl Serializer {
     /// A serialiser that is free from `now` on.
     pub(crate) fn new(now: Nanos, capacity: Capacity, burst: Bytes) -> Self {
-        // Before its first packet a link has been idle for ever: it begins with all its credit.
+        // Before its first packet a link has been idle forever, so it starts with full credit.
         let cursor = cursor(&capacity, now);
         let credit = credit(&capacity, burst);
         Self {
@@ -83,8 +82,8 @@ impl Serializer {
         self.free_at.max(now)
     }
 
-    /// As [`Self::start`] for a link whose capacity never changes: of a packet as long as the one
-    /// before, `last` knows the time.
+    /// Like [`Self::start`] for a link whose capacity never changes. `last` caches the time of the
+    /// previous packet's length, which saves the division for packets of equal length.
     #[inline(always)]
     pub(crate) fn start_like(&mut self, now: Nanos, bytes: Bytes, last: &mut Timed) -> Nanos {
         let Capacity::Constant(rate) = self.capacity else {
@@ -95,7 +94,7 @@ impl Serializer {
             *last = Timed { bytes, time, rest };
         }
         let start = self.begin(now);
-        // Both are less than the rate, and it is less than half of what fits.
+        // Both terms are less than the rate, and the rate is less than 2^63.
         let carried = self.remainder + last.rest;
         let full = carried >= rate.bps();
         self.remainder = if full { carried - rate.bps() } else { carried };
@@ -103,7 +102,7 @@ impl Serializer {
         self.free_at.max(now)
     }
 
-    /// When the clock stands for a packet that starts at `now`. After a pause nothing is carried.
+    /// The link's clock for a packet that starts at `now`. A pause clears the remainder.
     #[inline(always)]
     fn begin(&mut self, now: Nanos) -> Nanos {
         let start = self.free_at.max(now.saturating_sub(self.credit));
@@ -113,7 +112,7 @@ impl Serializer {
         start
     }
 
-    /// The same on a link without a constant rate.
+    /// [`Self::start`] on a link without a constant rate.
     #[inline(never)]
     fn start_uneven(&mut self, now: Nanos, bytes: Bytes, extra: Nanos) -> Nanos {
         let start = self.free_at.max(now);
@@ -129,14 +128,14 @@ impl Serializer {
         self.free_at.max(now)
     }
 
-    /// Changes burst; takes effect with the next packet.
+    /// Changes the burst from the next packet on.
     pub(crate) fn set_burst(&mut self, burst: Bytes) {
         self.burst = burst;
         self.credit = credit(&self.capacity, burst);
     }
 
-    /// Changes the capacity at `now`. When a packet is on the wire (`busy`), what is left of it
-    /// goes at the new capacity; the answer is when it has left.
+    /// Changes the capacity at `now`. If a packet is on the wire (`busy`), its rest continues at
+    /// the new capacity; returns when it has left.
     pub(crate) fn set_capacity(
         &mut self,
         now: Nanos,
@@ -150,7 +149,7 @@ impl Serializer {
         self.cursor = cursor(capacity, now);
         self.capacity = capacity.clone();
         self.remainder = 0;
-        // What is left of a packet is given no credit.
+        // The rest of a packet gets no credit.
         self.credit = Nanos::ZERO;
         let done = busy.then(|| {
             let extra = self.current.extra;
@@ -200,7 +199,7 @@ fn serialisation(bytes: Bytes, rate: Rate, remainder: u64) -> (Nanos, u64) {
     )
 }
 
-/// How long a pause is worth `burst` bytes; of use only at a constant rate.
+/// The length of a pause that earns `burst` bytes; used only at a constant rate.
 fn credit(capacity: &Capacity, burst: Bytes) -> Nanos {
     match capacity {
         Capacity::Constant(rate) => serialisation(burst, *rate, 0).0,
@@ -208,7 +207,7 @@ fn credit(capacity: &Capacity, burst: Bytes) -> Nanos {
     }
 }
 
-/// Bytes that a trace gives in a stretch of time; used by tests and reports.
+/// Bytes that a trace offers in a span of time; used by tests and reports.
 #[cfg(test)]
 fn trace_bytes(trace: &crate::link::Trace, until: Nanos) -> u64 {
     let rounds = until.0 / trace.period().0;
@@ -254,8 +253,7 @@ mod tests {
     }
 
     proptest! {
-        /// However the packets are cut, a busy link has sent exactly rate × time (to within the
-        /// nanosecond it shows).
+        /// A busy link sends exactly rate × time for any packet lengths, to within a nanosecond.
         #[test]
         fn no_drift(rate in 1u64..400_000_000_000, sizes in proptest::collection::vec(1u64..70_000, 1..200)) {
             let mut s = Serializer::new(Nanos::ZERO, constant(rate), Bytes(0));
@@ -267,8 +265,7 @@ mod tests {
             prop_assert_eq!(u128::from(now.0), bits * 1_000_000_000 / u128::from(rate));
         }
 
-        /// Pauses, bursts and lengths as they come: what is known of the length before makes no
-        /// difference.
+        /// For arbitrary pauses, bursts and lengths, the cached length makes no difference.
         #[test]
         fn a_length_that_is_known_takes_as_long_as_one_that_is_not(
             rate in 1u64..400_000_000_000,

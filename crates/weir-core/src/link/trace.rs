@@ -1,10 +1,10 @@
 //! Delivery-opportunity traces, as Mahimahi records them.
 //!
 //! # Model
-//! A trace is a list of times; at each, the link may deliver [`OPPORTUNITY_BYTES`]. Several small
-//! packets share an opportunity, a packet larger than what is left goes on into the next one, and
-//! an opportunity that finds nothing to send is lost. The trace repeats with the time of its last
-//! entry as its period.
+//! A trace is a list of times. At each, the link may deliver [`OPPORTUNITY_BYTES`]. Several small
+//! packets share an opportunity, a packet larger than the rest of an opportunity continues in the
+//! next one, and an opportunity without packets is lost. The trace repeats; its period is the time
+//! of its last entry.
 //!
 //! # Reference
 //! Netravali et al., "Mahimahi: Accurate Record-and-Replay for HTTP", USENIX ATC 2015.
@@ -16,7 +16,7 @@ use crate::units::{NANOS_PER_SEC, Nanos};
 /// Times at which a link may deliver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
-    /// Ascending; several equal times are several opportunities at once.
+    /// Ascending; equal times are several opportunities at once.
     opportunities: Vec<Nanos>,
     period: Nanos,
 }
@@ -71,7 +71,7 @@ impl Trace {
     }
 }
 
-/// Where a link stands in its trace.
+/// A link's position in its trace.
 #[derive(Clone, Copy, Debug)]
 pub struct TraceCursor {
     /// When the trace began.
@@ -90,8 +90,8 @@ impl TraceCursor {
         Self { origin, round: 0, index: 0, used: 0 }
     }
 
-    /// Takes `bytes` from the opportunities at or after `now` and returns when the last of them is
-    /// delivered.
+    /// Takes `bytes` from the opportunities at or after `now` and returns the time of the last one
+    /// taken.
     pub fn take(&mut self, trace: &Trace, now: Nanos, bytes: u64) -> Nanos {
         self.skip_to(trace, now);
         let mut left = bytes;
@@ -121,7 +121,7 @@ impl TraceCursor {
         }
     }
 
-    /// Drops the entries before `now`: what was not used at its time is gone.
+    /// Drops the entries before `now`: unused opportunities are lost.
     fn skip_to(&mut self, trace: &Trace, now: Nanos) {
         if self.time(trace) >= now {
             if self.used == OPPORTUNITY_BYTES {
@@ -132,7 +132,7 @@ impl TraceCursor {
         let elapsed = now.since(self.origin).0;
         let (mut round, mut offset) = (elapsed / trace.period.0, elapsed % trace.period.0);
         if offset == 0 && round > 0 {
-            // The end of one period is the start of the next: the last entry of the former is still
+            // The end of one period is the start of the next; the last entry of the former is still
             // due.
             (round, offset) = (round - 1, trace.period.0);
         }

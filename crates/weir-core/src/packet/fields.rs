@@ -22,22 +22,22 @@ pub enum Ecn {
 }
 
 impl Ecn {
-    /// Whether its sender understands a mark.
+    /// Whether the sender understands marks.
     #[inline]
     pub const fn is_capable(self) -> bool {
         !matches!(self, Self::NotEct)
     }
 }
 
-/// What queues may look at in a packet's headers.
+/// The header fields that queues may read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Header {
     /// ECN field.
     pub ecn: Ecn,
     /// Differentiated services code point, 6 bits.
     pub dscp: u8,
-    /// Hash of addresses, ports and protocol; 0 where nothing on the packet's way tells flows apart
-    /// by it.
+    /// Hash of addresses, ports and protocol; 0 where nothing on the packet's path classifies by
+    /// it.
     pub hash: u32,
 }
 
@@ -62,19 +62,19 @@ pub struct Packet {
     pub arrived: Nanos,
     /// When the packet left its queue.
     pub dequeued: Nanos,
-    /// The label for schedulers that rank packets; once the wire has begun with the packet, the
-    /// time of that.
+    /// The label for schedulers that rank packets; after the wire has begun with the packet, that
+    /// time.
     pub label_then_start: LabelThenStart,
 }
 
-/// A packet's label while it waits, and when the wire began with it from then on: one word for two
-/// values, since no packet needs both. [`Packet`] stays at 40 bytes and the pool's slot at one
-/// cache line.
+/// A packet's label until the wire begins with it, and the time of that afterwards: one word for
+/// two values, since no packet needs both at once. [`Packet`] stays at 40 bytes and the pool's slot
+/// at one cache line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LabelThenStart(u64);
 
 impl LabelThenStart {
-    /// A packet that waits. Its source, or an earlier hop, gives the label: a slack or a deadline
+    /// A waiting packet. Its source, or an earlier hop, provides the label: a slack or a deadline
     /// in ns, or the bytes that its flow has still to send; 0 for none.
     #[inline]
     pub const fn waiting(label: u64) -> Self {
@@ -87,13 +87,13 @@ impl LabelThenStart {
         Self(start.0)
     }
 
-    /// The label of a packet that waits.
+    /// The label of a waiting packet.
     #[inline]
     pub const fn label(self) -> u64 {
         self.0
     }
 
-    /// When the wire began with a packet that has left the scheduler and the device.
+    /// The time at which the wire began with a packet that has left scheduler and device.
     #[inline]
     pub const fn start(self) -> Nanos {
         Nanos(self.0)

@@ -5,8 +5,8 @@ use super::store::Store;
 
 /// A first-in first-out list of packets, threaded through their store.
 ///
-/// It knows the length of its first packet, and each packet the length of the next: whoever takes a
-/// packet learns how long the one behind it is without a look at that.
+/// The list knows the length of its first packet, and each packet the length of the next. Taking a
+/// packet therefore reveals the length of the one behind it without reading that packet.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PacketList {
     chain: Chain,
@@ -26,7 +26,7 @@ impl PacketList {
         self.chain.front()
     }
 
-    /// Length of the first packet in bytes. Means nothing when there is none.
+    /// Length of the first packet in bytes; undefined for an empty list.
     #[inline]
     pub fn front_len(&self) -> u32 {
         self.front_len
@@ -45,7 +45,7 @@ impl PacketList {
         self.push_back_of(store, id, len);
     }
 
-    /// Appends a packet whose length the caller knows.
+    /// Appends a packet of a known length.
     #[inline]
     pub fn push_back_of<P: Store>(&mut self, store: &mut P, id: PacketId, len: u32) {
         if self.is_empty() {
@@ -54,7 +54,7 @@ impl PacketList {
         self.chain.push_back(store, id, len);
     }
 
-    /// Takes the packets of flow `flow` out, in order; the others keep theirs. Looks at every
+    /// Removes the packets of flow `flow`, in order; the others keep their order. Visits every
     /// packet.
     pub fn take_flow<P: Store>(&mut self, store: &mut P, flow: u32) -> Self {
         let (mut taken, mut rest) = (Self::default(), Self::default());
@@ -66,7 +66,7 @@ impl PacketList {
         taken
     }
 
-    /// How many packets, and the sum of their lengths in bytes. Looks at every packet.
+    /// Number of packets and sum of their lengths in bytes. Visits every packet.
     pub fn measure<P: Store>(&self, store: &P) -> (usize, u64) {
         let (mut rest, mut packets, mut bytes) = (*self, 0, 0);
         while let Some(id) = rest.pop_front(store) {
@@ -84,16 +84,16 @@ impl PacketList {
         Some(id)
     }
 
-    /// Whether the first packet of a list that has one is the last.
+    /// Whether a non-empty list has only one packet.
     #[inline]
     pub fn is_single(&self) -> bool {
         self.chain.head == self.chain.tail
     }
 
-    /// Takes the first packet of a list that the caller knows to have several.
+    /// Takes the first packet of a list with several packets.
     ///
     /// # Panics
-    /// May panic when there is none.
+    /// May panic when the list is empty.
     #[inline]
     pub fn take_one<P: Store>(&mut self, store: &P) -> PacketId {
         let id = PacketId(self.chain.head);
@@ -101,11 +101,10 @@ impl PacketList {
         id
     }
 
-    /// Takes the first packet of a list that the caller knows to have one, and says whether there
-    /// are more.
+    /// Takes the first packet of a non-empty list, and returns whether there are more.
     ///
     /// # Panics
-    /// May panic when there is none.
+    /// May panic when the list is empty.
     #[inline]
     pub fn take_first<P: Store>(&mut self, store: &P) -> (PacketId, bool) {
         let id = PacketId(self.chain.head);
@@ -117,8 +116,8 @@ impl PacketList {
     }
 }
 
-/// A first-in first-out list of packets that does not know their lengths. Its end is told by `tail`
-/// alone, so that appending writes to one packet only.
+/// A first-in first-out list of packets without their lengths. `tail` alone marks its end, so that
+/// appending writes to one packet only.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Chain {
     head: u32,
@@ -147,7 +146,7 @@ impl Chain {
         (self.head != NONE).then_some(PacketId(self.tail))
     }
 
-    /// Appends a packet; `len` is what the one before it will know of its length.
+    /// Appends a packet; its predecessor stores `len` as the successor's length.
     #[inline]
     pub(crate) fn push_back<P: Store>(&mut self, store: &mut P, id: PacketId, len: u32) {
         if self.head == NONE {
@@ -158,7 +157,7 @@ impl Chain {
         self.tail = id.0;
     }
 
-    /// Takes the first packet, and gives what it knows of the next one's length.
+    /// Takes the first packet, and returns with it the stored length of the next.
     #[inline]
     pub(crate) fn pop_front<P: Store>(&mut self, store: &P) -> Option<(PacketId, u32)> {
         let id = self.front()?;

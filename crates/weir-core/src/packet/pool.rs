@@ -14,7 +14,7 @@ use crate::prefetch;
 use crate::stats::MarkReason;
 use crate::units::Nanos;
 
-/// A packet's place in the pool, with what its list and the delay line keep of it.
+/// A packet with its links in a list and its state in the delay line.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 struct Slot {
@@ -29,7 +29,7 @@ struct Slot {
     duplicate: bool,
     /// [`Header::dscp`].
     dscp: u8,
-    /// Why it is to be marked, if it is.
+    /// The reason of its mark, if any.
     mark: Option<MarkReason>,
 }
 
@@ -73,8 +73,8 @@ impl Corruption {
     }
 }
 
-/// [`Header::hash`] while a packet waits, and its corruption once it is on the link: one word for
-/// two values, since no packet needs both, so that a slot fills one cache line.
+/// [`Header::hash`] while a packet waits, and its corruption while it is on the link: one word for
+/// two values, since no packet needs both at once. A slot therefore fills one cache line.
 #[derive(Clone, Copy, Debug)]
 struct HashThenCorruption(u32);
 
@@ -110,12 +110,12 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// An empty pool that holds at most `capacity` packets. Memory is taken as it is needed.
+    /// An empty pool that holds at most `capacity` packets. It allocates memory as needed.
     pub fn new(capacity: u32) -> Self {
         Self { slots: Vec::new(), free: NONE, live: 0, capacity: capacity.min(NONE - 1) }
     }
 
-    /// Stores a packet, or gives it back when the pool is full.
+    /// Stores a packet, or returns it when the pool is full.
     #[inline]
     pub fn insert(&mut self, packet: Packet) -> Result<PacketId, Packet> {
         let Some(id) = self.allocate() else { return Err(packet) };
@@ -124,9 +124,9 @@ impl Pool {
         Ok(id)
     }
 
-    /// A place for a packet, with whatever was there before; `None` when the pool is full. Who
-    /// fills it field by field saves the copy of a descriptor that has just been written, for which
-    /// a processor waits.
+    /// A place for a packet with undefined contents; `None` when the pool is full. Filling it field
+    /// by field avoids the copy of a descriptor that has just been written, which would stall the
+    /// processor.
     #[inline]
     pub(crate) fn allocate(&mut self) -> Option<PacketId> {
         let id = self.free;
@@ -161,7 +161,7 @@ impl Pool {
         Some(PacketId(id))
     }
 
-    /// Takes a packet out.
+    /// Removes a packet.
     #[inline]
     pub fn remove(&mut self, id: PacketId) -> Packet {
         let slot = &mut self.slots[id.0 as usize];
@@ -171,8 +171,8 @@ impl Pool {
         slot.packet
     }
 
-    /// Takes a packet out that has been through the delay line, with what [`Self::set_crossed`]
-    /// wrote, and why it is marked, if it is.
+    /// Removes a packet that has passed the delay line, with the values of [`Self::set_crossed`]
+    /// and the reason of its mark.
     #[inline]
     pub(crate) fn depart(&mut self, id: PacketId) -> (Packet, Crossed, Option<MarkReason>) {
         let slot = &mut self.slots[id.0 as usize];
@@ -194,29 +194,28 @@ impl Pool {
         &mut self.slots[id.0 as usize].packet
     }
 
-    /// Changes how many packets it may hold. Those above stay; until enough have left, no other
-    /// comes in.
+    /// Changes the capacity. Packets above it stay, and no other enters until enough have left.
     pub fn set_capacity(&mut self, capacity: u32) {
         self.capacity = capacity.min(NONE - 1);
     }
 
-    /// How many packets are inside.
+    /// Number of packets inside.
     pub fn len(&self) -> u32 {
         self.live
     }
 
-    /// Whether there is none.
+    /// Whether the pool is empty.
     pub fn is_empty(&self) -> bool {
         self.live == 0
     }
 
-    /// What was last written with [`Self::set_crossed`].
+    /// The values of [`Self::set_crossed`].
     #[inline]
     pub(crate) fn crossed(&self, id: PacketId) -> Crossed {
         self.slots[id.0 as usize].crossed()
     }
 
-    /// Writes down what happens to a packet at the end of its delay.
+    /// Records what happens to a packet at the end of its delay.
     #[inline]
     pub(crate) fn set_crossed(&mut self, id: PacketId, crossed: Crossed) {
         let slot = &mut self.slots[id.0 as usize];
@@ -225,7 +224,7 @@ impl Pool {
         slot.hash_then_corruption = HashThenCorruption::crossing(corruption);
     }
 
-    /// Fills a place that [`Self::allocate`] gave.
+    /// Fills a place from [`Self::allocate`].
     #[inline(always)]
     pub(crate) fn fill(
         &mut self,
@@ -240,14 +239,14 @@ impl Pool {
         slot.hash_then_corruption = HashThenCorruption::waiting(header.hash);
     }
 
-    /// Notes what the headers of a packet of [`Self::insert`] say.
+    /// Sets the header fields of a packet from [`Self::insert`].
     pub fn set_header(&mut self, id: PacketId, header: Header) {
         let slot = &mut self.slots[id.0 as usize];
         (slot.packet.ecn, slot.dscp) = (header.ecn, header.dscp);
         slot.hash_then_corruption = HashThenCorruption::waiting(header.hash);
     }
 
-    /// Why the packet is to be marked, if it is.
+    /// The reason of the packet's mark, if any.
     #[inline]
     pub fn mark_of(&self, id: PacketId) -> Option<MarkReason> {
         self.slots[id.0 as usize].mark
