@@ -11,9 +11,7 @@ use weir_core::Nanos;
 use crate::network::Network;
 use crate::packet::{Extra, FlowId, NONE, Packet};
 
-/// Number of an endpoint.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct EndpointId(pub u32);
+pub use crate::notice::{EndpointId, Notice};
 
 /// One end of a flow, or something that makes flows.
 pub trait Endpoint: Debug + Send {
@@ -40,30 +38,19 @@ pub trait Endpoint: Debug + Send {
     fn notice(&mut self, _from: FlowId, _notice: Notice, _context: &mut Context<'_>) {}
 }
 
-/// A notice between endpoints that does not cross the network: from an application to its
-/// transport, or back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Notice {
-    /// To a transport: send this many bytes more.
-    Write(u64),
-    /// To a transport: nothing more will be written; answer [`Notice::Done`] when everything is
-    /// acknowledged.
-    Close,
-    /// From a transport's receiving end: this many bytes more have arrived in order.
-    Delivered(u64),
-    /// From a transport's sending end: everything written so far is acknowledged (and it was
-    /// closed).
-    Done,
-}
-
 /// The operations of an endpoint while it is called.
 #[derive(Debug)]
 pub struct Context<'a> {
     /// The network; endpoints read its clock and send into it.
     pub(crate) network: &'a mut Network,
+    /// Endpoints of flows that were opened during the call.
+    pub(crate) born: &'a mut Vec<Newborn>,
     /// The endpoint that is called.
     pub(crate) me: EndpointId,
 }
+
+/// An endpoint that does not take part yet, and its number.
+pub(crate) type Newborn = (EndpointId, Box<dyn Endpoint>);
 
 impl Context<'_> {
     /// The time.
@@ -121,7 +108,10 @@ impl Context<'_> {
         source: Box<dyn Endpoint>,
         sink: Box<dyn Endpoint>,
     ) -> FlowId {
-        self.network.open_like(flow, source, sink)
+        let (flow, [of_source, of_sink]) = self.network.open_like(flow);
+        self.born.push((of_source, source));
+        self.born.push((of_sink, sink));
+        flow
     }
 
     /// Retires a flow: its place may be reused once none of its packets is inside. Its statistics

@@ -12,6 +12,7 @@ pub mod dumbbell;
 pub mod endpoint;
 pub mod measure;
 pub mod network;
+mod notice;
 pub mod packet;
 pub mod random;
 pub mod run;

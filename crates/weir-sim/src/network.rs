@@ -6,6 +6,7 @@
 //! from one endpoint to another; packets know their place in it. A plain port that packets enter
 //! only from one other plain port is passed together with it, in one step.
 
+mod hop;
 mod path;
 
 use std::collections::VecDeque;
@@ -17,10 +18,10 @@ use weir_core::stats::{DropReason, LinkStats, Reasons};
 use weir_core::{Departure, Emulator, Limits, Nanos};
 
 use crate::agenda::Agenda;
-use crate::endpoint::{Endpoint, EndpointId, Notice};
 use crate::measure::Tally;
+use crate::notice::{EndpointId, Notice};
 use crate::packet::{Extra, Flags, FlowId, NONE, Packet, Packets};
-use path::{Hop, PORT, PORT_BITS, PlainPort};
+use hop::{Hop, PORT, PORT_BITS, PlainPort};
 
 /// Number of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -248,7 +249,6 @@ pub struct Network {
     /// Packets with [`Flags::TELL`] that have left the first port of their path, which is the
     /// host's, or were lost there.
     pub(crate) left_host: VecDeque<(EndpointId, Packet)>,
-    pub(crate) born: Vec<(EndpointId, Box<dyn Endpoint>)>,
     pub(crate) free_endpoints: Vec<EndpointId>,
     endpoints: u32,
     pub(crate) observer: Option<Box<dyn Observer>>,
@@ -281,7 +281,6 @@ impl Network {
             arrived: VecDeque::new(),
             notices: VecDeque::new(),
             left_host: VecDeque::new(),
-            born: Vec::new(),
             free_endpoints: Vec::new(),
             endpoints: 0,
             observer: None,
@@ -431,12 +430,8 @@ impl Network {
         })
     }
 
-    pub(crate) fn open_like(
-        &mut self,
-        like: FlowId,
-        source: Box<dyn Endpoint>,
-        sink: Box<dyn Endpoint>,
-    ) -> FlowId {
+    /// Makes a flow like `like`, and numbers for its source and its sink.
+    pub(crate) fn open_like(&mut self, like: FlowId) -> (FlowId, [EndpointId; 2]) {
         let ids = [self.next_endpoint(), self.next_endpoint()];
         let Flow { forward, back, class, group, .. } = self.flows[like.0 as usize];
         let mut keys = self.keys[like.0 as usize];
@@ -456,10 +451,8 @@ impl Network {
             retired: false,
         };
         let id = self.place_flow(flow, keys);
-        self.born.push((ids[0], source));
-        self.born.push((ids[1], sink));
         self.unsettled = true;
-        id
+        (id, ids)
     }
 
     pub(crate) fn retire(&mut self, flow: FlowId) {

@@ -9,7 +9,7 @@
 
 use weir_core::Nanos;
 
-use crate::endpoint::{Context, Endpoint, EndpointId};
+use crate::endpoint::{Context, Endpoint, EndpointId, Newborn};
 use crate::measure::{Meter, RunSeries, Settings};
 use crate::network::{FlowSpec, NOBODY, Network, Observer};
 use crate::packet::{FlowId, Packet};
@@ -19,6 +19,8 @@ use crate::packet::{FlowId, Packet};
 pub struct World {
     network: Network,
     endpoints: Vec<Place>,
+    /// Endpoints of flows that were opened, to be placed next.
+    born: Vec<Newborn>,
     started: bool,
     meter: Option<Meter>,
     /// When the meter or the observer is called next.
@@ -35,7 +37,14 @@ struct Place {
 impl World {
     /// A world on a network whose ports are complete.
     pub fn new(network: Network) -> Self {
-        Self { network, endpoints: Vec::new(), started: false, meter: None, next_tick: Nanos::MAX }
+        Self {
+            network,
+            endpoints: Vec::new(),
+            born: Vec::new(),
+            started: false,
+            meter: None,
+            next_tick: Nanos::MAX,
+        }
     }
 
     /// Adds a flow and its endpoints; they start when the world first runs.
@@ -188,7 +197,7 @@ impl World {
     #[inline]
     fn settle(&mut self) {
         loop {
-            if !self.network.born.is_empty() {
+            if !self.born.is_empty() {
                 self.bear();
             } else if let Some(packet) = self.network.next_arrived() {
                 self.deliver(packet);
@@ -215,7 +224,7 @@ impl World {
     /// Places the endpoints of flows that have been opened, then starts them in that order.
     #[cold]
     fn bear(&mut self) {
-        let born = std::mem::take(&mut self.network.born);
+        let born = std::mem::take(&mut self.born);
         let ids: Vec<EndpointId> = born.iter().map(|&(id, _)| id).collect();
         for (id, endpoint) in born {
             self.place(id, endpoint);
@@ -228,7 +237,10 @@ impl World {
     #[inline]
     fn call(&mut self, id: EndpointId, what: impl FnOnce(&mut dyn Endpoint, &mut Context<'_>)) {
         let Some(place) = self.endpoints.get_mut(id.0 as usize) else { return };
-        what(&mut *place.endpoint, &mut Context { network: &mut self.network, me: id });
+        what(
+            &mut *place.endpoint,
+            &mut Context { network: &mut self.network, born: &mut self.born, me: id },
+        );
         let next = place.endpoint.next_event();
         if next != place.announced {
             place.announced = next;

@@ -48,6 +48,7 @@ const UNSAFE_HOMES: [&str; 2] = ["weir-linux/src/sys/", "weir-core/src/prefetch.
 const TABLES: &[(&str, &str)] = &[
     ("weir-core/src/aqm/mod.rs", "the table of AQMs"),
     ("weir-core/src/sched/mod.rs", "the table of schedulers"),
+    ("weir-sim/src/switch/rank/mod.rs", "the table of programs that rank packets"),
     ("weir-sim/src/tcp/cc/mod.rs", "the table of congestion controls"),
 ];
 

@@ -310,7 +310,8 @@ impl Emulator {
         for queue in self.queues.iter().flatten() {
             let on_the_way =
                 queue.chain.iter().filter_map(|&id| self.templates.get(usize::from(id))?.as_ref());
-            if looks(queue) || on_the_way.into_iter().any(|t| t.discipline.row().traits.classifies) {
+            if looks(queue) || on_the_way.into_iter().any(|t| t.discipline.row().traits.classifies)
+            {
                 by_queues.extend(queue.root());
             }
         }

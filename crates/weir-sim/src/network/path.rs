@@ -21,55 +21,13 @@
 
 use weir_core::key::FlowKey;
 use weir_core::packet::Ecn;
-use weir_core::plain::PlainPipe;
 use weir_core::stats::DropReason;
 use weir_core::{Action, Arrival, Departure, Fate, Nanos};
 
-use std::collections::VecDeque;
-
+use super::hop::{Exit, PORT, PORT_BITS};
 use super::{About, EnginePort, Network, Observer, Port, PortId};
-use crate::endpoint::EndpointId;
+use crate::notice::EndpointId;
 use crate::packet::{Flags, FlowId, NONE, Packet};
-
-/// A place in a path.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Hop {
-    /// The port, with the queue through which the path enters it, where it names one; or the end.
-    pub(super) port: u32,
-    /// Whether it is joined to the port before it.
-    pub(super) joined: bool,
-}
-
-impl Hop {
-    /// The end of a path.
-    pub(super) const END: Self = Self { port: u32::MAX, joined: false };
-
-    #[inline]
-    fn is_end(self) -> bool {
-        self.port == Self::END.port
-    }
-}
-
-/// A plain port.
-#[derive(Debug)]
-pub(super) struct PlainPort {
-    pub(super) pipe: PlainPipe,
-    /// Packets that will leave it, in the order of their times.
-    pub(super) exits: VecDeque<Exit>,
-}
-
-/// A packet that will leave a port. It has the fields of a [`Mover`] itself, so that they are
-/// written in place.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Exit {
-    due: Nanos,
-    number: u32,
-    place: u32,
-    len: u32,
-    segments: u8,
-    tell: bool,
-    lost: bool,
-}
 
 /// What ports need to know of a packet.
 #[derive(Clone, Copy, Debug)]
@@ -489,9 +447,5 @@ impl Network {
 
 /// Stands for a port's number where packets come from several ports, or from an endpoint.
 const SEVERAL: u32 = u32::MAX - 1;
-/// Bits of a port's number in a path; the bits above are the number of the queue, plus one.
-pub(super) const PORT_BITS: u32 = 20;
-/// Mask of these bits.
-pub(super) const PORT: u32 = (1 << PORT_BITS) - 1;
 /// Flow labels have 20 bits.
 const FLOW_LABEL: u32 = (1 << 20) - 1;

@@ -9,10 +9,11 @@ use weir_core::Nanos;
 use weir_core::config::FlowsetConfig;
 use weir_rules::{Code, Files, Span, closest};
 
+use super::names::{check_name, node, unreachable};
 use super::read::{self, Document, Say};
 use super::{
     Axis, Edited, Link, MANY_PACKETS, MAX_FLOWS, MAX_NODES, MAX_POINTS, MAX_PORTS, MAX_RUNS,
-    Measure, Node, NodeKind, Route, Scenario, links, raw, traffic,
+    Measure, Node, NodeKind, Route, Scenario, Traffic, links, raw, traffic,
 };
 use crate::switch::SwitchConfig;
 use crate::topology::{PathError, Topology};
@@ -213,39 +214,6 @@ fn node_kind(
         said.error(Code::UnknownKeyword, &key.span(), format!("`{name}` is no key"), label, help);
     }
     Some(plain)
-}
-
-/// Refuses names that cannot be used in keys or results.
-pub(super) fn check_name(name: &raw::Text, what: &str, said: &mut Say<'_>) {
-    let text = name.get_ref();
-    let fits = |c: char| c.is_alphanumeric() || "-_+".contains(c);
-    if text.is_empty() || !text.chars().all(fits) || text.len() > LONGEST_NAME {
-        let help =
-            format!("a {what}'s name has 1 to {LONGEST_NAME} letters, digits, `-`, `_` and `+`");
-        said.error(
-            Code::BadValue,
-            &name.span(),
-            format!("this is no name for a {what}"),
-            "not allowed here",
-            &help,
-        );
-    }
-}
-
-/// The node with a name.
-pub(super) fn node(
-    name: &str,
-    span: &Span,
-    numbers: &BTreeMap<String, usize>,
-    said: &mut Say<'_>,
-) -> Option<usize> {
-    let number = numbers.get(name).copied();
-    if number.is_none() {
-        let help =
-            format!("nodes are not made by being named: add `[[node]]` with `name = \"{name}\"`");
-        said.unknown(span, "node", name, numbers.keys().map(String::as_str), &help);
-    }
-    number
 }
 
 fn check_links(
@@ -477,36 +445,9 @@ fn along(
     Some(Route { nodes: path })
 }
 
-/// Reports that there is no path.
-pub(super) fn unreachable(
-    error: &PathError,
-    span: &Span,
-    [from, to]: [usize; 2],
-    nodes: &[Node],
-    said: &mut Say<'_>,
-) {
-    let [from, to] = [from, to].map(|node| nodes[node].name.as_str());
-    let message = format!("`{to}` cannot be reached from `{from}`");
-    let (label, help) = match error {
-        PathError::Same => {
-            ("the same node".to_owned(), "source and destination are different nodes".to_owned())
-        }
-        PathError::NoLinks => (
-            "no chain of links leads to it".to_owned(),
-            format!("add a `[[link]]` on the way from `{from}` to `{to}`"),
-        ),
-        PathError::OverHost(host) => {
-            let host = nodes[*host].name.as_str();
-            let help = format!("hosts do not forward: give `{host}` the line `kind = \"router\"`");
-            (format!("the way leads through the host `{host}`"), help)
-        }
-    };
-    said.error(Code::Contradiction, span, message, label, &help);
-}
-
 /// Warns of a run that takes hours.
 fn warn_of_size(scenario: &Scenario, duration: &raw::Text, said: &mut Say<'_>) {
-    let flows = scenario.traffic.iter().map(super::Traffic::flows).fold(0u64, u64::saturating_add);
+    let flows = scenario.traffic.iter().map(Traffic::flows).fold(0u64, u64::saturating_add);
     if flows > MAX_FLOWS {
         said.error(
             Code::TooMuch,
@@ -535,5 +476,3 @@ fn warn_of_size(scenario: &Scenario, duration: &raw::Text, said: &mut Say<'_>) {
 
 /// Kinds of nodes.
 const KINDS: [&str; 3] = ["host", "router", "switch"];
-/// Bytes of the longest name.
-const LONGEST_NAME: usize = 64;

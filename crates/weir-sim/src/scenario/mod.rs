@@ -9,138 +9,22 @@ mod check;
 mod edit;
 
 mod links;
+mod model;
+mod names;
 mod print;
 
 mod raw;
 mod read;
 mod traffic;
 
-use weir_core::Nanos;
-use weir_core::config::{FlowsetConfig, SchedulerConfig};
-use weir_rules::{Diagnostics, Files, LinkSpec};
-
-use crate::switch::SwitchConfig;
+use weir_rules::{Diagnostics, Files};
 
 pub use edit::{EditError, Edited};
+pub use model::{
+    Axis, Direction, Link, MANY_PACKETS, MAX_DURATION, MAX_FLOWS, MAX_NODES, MAX_POINTS, MAX_PORTS,
+    MAX_RUNS, Measure, Node, NodeKind, Route, Scenario, Traffic,
+};
 pub use print::summary;
-pub use traffic::Traffic;
-
-/// A scenario that can be run.
-#[derive(Clone, Debug)]
-pub struct Scenario {
-    /// Its name.
-    pub name: String,
-    /// Simulated time from start to end, the warm-up included.
-    pub duration: Nanos,
-    /// Time at the start that is not measured; shorter than `duration`.
-    pub warmup: Nanos,
-    /// Seed of the first run; further runs have the next ones.
-    pub seed: u64,
-    /// Runs with different seeds, at least 1.
-    pub runs: u32,
-    /// Nodes, in the order of the file.
-    pub nodes: Vec<Node>,
-    /// Links, in the order of the file.
-    pub links: Vec<Link>,
-    /// Routes of the file, with all nodes from source to destination.
-    pub routes: Vec<Route>,
-    /// Traffic, in the order of the file.
-    pub traffic: Vec<Traffic>,
-    /// What is measured besides totals.
-    pub measure: Measure,
-    /// Keys with the values that they take in turn. Each point of a sweep is a separate scenario.
-    pub sweep: Vec<Axis>,
-}
-
-/// A node.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Node {
-    /// Its name.
-    pub name: String,
-    /// Its kind.
-    pub kind: NodeKind,
-}
-
-/// The kind of a node.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum NodeKind {
-    /// Sends and receives, but does not forward.
-    Host,
-    /// Forwards without delay.
-    Router,
-    /// Forwards through queues that are programmed.
-    Switch(Box<SwitchConfig>),
-}
-
-impl NodeKind {
-    /// The name of the kind in files.
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::Host => "host",
-            Self::Router => "router",
-            Self::Switch(_) => "switch",
-        }
-    }
-}
-
-/// A link between two nodes.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Link {
-    /// Its name.
-    pub name: String,
-    /// Numbers of its two nodes.
-    pub ends: [usize; 2],
-    /// From the first to the second, and back.
-    pub directions: [Direction; 2],
-}
-
-/// One direction of a link: a port.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Direction {
-    /// Name in results, different from all others.
-    pub name: String,
-    /// Link and its queue.
-    pub spec: LinkSpec,
-    /// The scheduler that shares the link; without one it is a pipe.
-    pub scheduler: Option<SchedulerConfig>,
-    /// Queues of the scheduler by traffic class; without any it has one, with the settings of
-    /// `spec`.
-    pub queues: Vec<FlowsetConfig>,
-}
-
-/// A route of the file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Route {
-    /// Numbers of all nodes from source to destination.
-    pub nodes: Vec<usize>,
-}
-
-/// What is measured besides totals.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Measure {
-    /// Distance of the points of time series.
-    pub interval: Nanos,
-    /// Whether every packet's path is recorded.
-    pub trace: bool,
-    /// Whether inversions are counted: packets that left a port while one of lower rank waited
-    /// there.
-    pub inversions: bool,
-}
-
-impl Default for Measure {
-    fn default() -> Self {
-        Self { interval: Nanos::from_millis(100), trace: false, inversions: false }
-    }
-}
-
-/// A key and the values that it takes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Axis {
-    /// The key, such as `traffic.f1.rate`.
-    pub key: String,
-    /// Its values, as TOML.
-    pub values: Vec<String>,
-}
 
 /// The result of parsing a text.
 #[derive(Clone, Debug)]
@@ -232,18 +116,3 @@ pub fn schema() -> String {
     text.push('\n');
     text
 }
-
-/// Most nodes.
-pub const MAX_NODES: usize = 60_000;
-/// Most ports, two for each link; and most queues in front of schedulers.
-pub const MAX_PORTS: usize = 60_000;
-/// Most flows.
-pub const MAX_FLOWS: u64 = 1_000_000;
-/// Longest duration: a year.
-pub const MAX_DURATION: Nanos = Nanos::from_secs(366 * 86_400);
-/// Most runs of one scenario.
-pub const MAX_RUNS: i64 = 100_000;
-/// Most points of a sweep.
-pub const MAX_POINTS: usize = 100_000;
-/// Expected packets of a run above which there is a warning.
-pub const MANY_PACKETS: u64 = 10_000_000_000;

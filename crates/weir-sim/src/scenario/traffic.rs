@@ -4,58 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use toml::Spanned;
 use toml::de::{DeValue, ValueDeserializer};
-use weir_core::Nanos;
 use weir_rules::{Code, Files, Span, closest};
 
+use super::names::{check_name, node, unreachable};
 use super::read::{self, Say};
-use super::{Node, NodeKind, check, raw};
+use super::{Node, NodeKind, Traffic, raw};
 use crate::topology::Topology;
 use crate::traffic::{KINDS, Plan, Spec};
-use crate::units::RateText;
-
-/// An entry of traffic: flows of one kind between hosts.
-#[derive(Clone, Debug)]
-pub struct Traffic {
-    /// Its name; the names of its flows begin with it.
-    pub name: String,
-    /// Numbers of the hosts that it comes from.
-    pub from: Vec<usize>,
-    /// Numbers of the hosts that it goes to.
-    pub to: Vec<usize>,
-    /// Flows between each pair of hosts.
-    pub count: u32,
-    /// Traffic class.
-    pub class: u16,
-    /// The name of the group of its statistics; by default each flow has its own.
-    pub group: Option<String>,
-    /// Its settings, as written in the file.
-    pub spec: Spec,
-    /// Its settings, ready to be installed in worlds.
-    pub plan: Plan,
-}
-
-impl Traffic {
-    /// Number of its flows.
-    pub fn flows(&self) -> u64 {
-        (self.from.len() as u64)
-            .saturating_mul(self.to.len() as u64)
-            .saturating_mul(u64::from(self.count))
-    }
-
-    /// Approximate number of packets of all its flows, where that follows from a rate.
-    pub fn expected_packets(&self, duration: Nanos) -> u64 {
-        let (rate, size) = match &self.spec {
-            Spec::Cbr(spec) => (spec.rate, spec.size),
-            Spec::Poisson(spec) => (spec.rate, spec.size),
-            Spec::Pareto(spec) => (spec.rate, spec.size),
-            Spec::OnOff(spec) => (Some(spec.rate), spec.size),
-            _ => return 0,
-        };
-        let each = u128::from(rate.map_or(0, RateText::bps)) * u128::from(duration.0)
-            / (8_000_000_000 * u128::from(size.0.max(1)));
-        u64::try_from(each.saturating_mul(u128::from(self.flows()))).unwrap_or(u64::MAX)
-    }
-}
 
 /// Checks all traffic. Without a `topology`, links have errors, and paths are not checked.
 pub(super) fn check(
@@ -72,7 +27,7 @@ pub(super) fn check(
         let spec = spec(own, files, said);
         let name = match &common.name {
             Some(name) => {
-                check::check_name(name, "traffic", said);
+                check_name(name, "traffic", said);
                 name.get_ref().clone()
             }
             None => format!("traffic{}", number + 1),
@@ -164,7 +119,7 @@ fn hosts(
     let span = names.span();
     let mut hosts = Vec::new();
     for name in names.get_ref().names() {
-        let Some(number) = check::node(name, &span, numbers, said) else { continue };
+        let Some(number) = node(name, &span, numbers, said) else { continue };
         if nodes[number].kind != NodeKind::Host {
             let help = "traffic begins and ends at hosts: link one to it";
             said.error(
@@ -204,7 +159,7 @@ fn reachable(
     let pairs = traffic.from.iter().flat_map(|&from| traffic.to.iter().map(move |&to| [from, to]));
     for [from, to_node] in pairs.flat_map(|[from, to]| [[from, to], [to, from]]) {
         if let Err(error) = topology.path(from, to_node) {
-            check::unreachable(&error, &to.span(), [from, to_node], nodes, said);
+            unreachable(&error, &to.span(), [from, to_node], nodes, said);
             return;
         }
     }

@@ -26,10 +26,12 @@ mod quic_crypto;
 #[cfg(feature = "smoltcp")]
 pub mod smoltcp;
 
-use weir_core::Nanos;
+mod options;
 
-use crate::endpoint::{Endpoint, EndpointId};
+use crate::endpoint::Endpoint;
 use crate::packet::FlowId;
+
+pub use options::{Control, Load, Options};
 
 /// A stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,56 +73,6 @@ impl Stack {
 #[error("this weir was built without the stack `{0}`: build it with `--features weir-sim/{0}`")]
 pub struct NotBuilt(&'static str);
 
-/// Settings of a connection.
-#[derive(Clone, Copy, Debug)]
-pub struct Options {
-    /// The congestion control of the stack.
-    pub control: Control,
-    /// The receive window: maximum number of bytes in flight or unread.
-    pub window: u32,
-    /// Largest packet, IPv4 header included, 1280 to 9000. QUIC begins with 1228 and searches for
-    /// larger ones up to this size.
-    pub mtu: u16,
-    /// The time at which the connection is opened.
-    pub start: Nanos,
-    /// The time at which both ends fall silent, even with data left to send.
-    pub stop: Nanos,
-    /// Rank or deadline that packets carry as their label.
-    pub label: u64,
-    /// Seed of all random draws of the stack.
-    pub seed: u64,
-    /// The endpoint that receives [`crate::endpoint::Notice::Delivered`] from the sink and
-    /// [`crate::endpoint::Notice::Done`] from the source when everything is acknowledged, and
-    /// counts them. Without an owner the connection counts itself. Both ends are silent after the
-    /// end.
-    pub owner: Option<EndpointId>,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            control: Control::NewReno,
-            window: 1 << 20,
-            mtu: 1500,
-            start: Nanos::ZERO,
-            stop: Nanos::MAX,
-            label: 0,
-            seed: 1,
-            owner: None,
-        }
-    }
-}
-
-/// A congestion control that both stacks implement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Control {
-    /// Reno, in integers.
-    NewReno,
-    /// CUBIC, whose last bits may differ between machines: both stacks compute it with
-    /// floating-point powers and roots.
-    Cubic,
-}
-
 /// Source and sink of a flow.
 pub type Ends = (Box<dyn Endpoint>, Box<dyn Endpoint>);
 
@@ -147,17 +99,6 @@ pub fn ends(stack: Stack, flow: FlowId, load: Load, options: Options) -> Result<
         #[cfg(not(all(feature = "smoltcp", feature = "quic")))]
         missing => Err(NotBuilt(missing.name())),
     }
-}
-
-/// The amount of data that a sender writes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Load {
-    /// Unlimited.
-    Bulk,
-    /// This many bytes, and then the end of the stream.
-    Bytes(u64),
-    /// The amounts of [`crate::endpoint::Notice::Write`], until [`crate::endpoint::Notice::Close`].
-    Told,
 }
 
 #[cfg(test)]

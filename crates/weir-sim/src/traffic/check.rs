@@ -1,97 +1,23 @@
 //! Checks the settings of traffic: every setting is checked once, before anything is built.
 
-use std::io;
-
 use weir_core::Nanos;
 use weir_rules::Files;
 
-use crate::random::{CdfError, Variable};
+use crate::random::Variable;
 use crate::units::{RateText, Size, Time};
 
 use super::cbr::Constant;
 use super::closed;
 use super::modulated::{First, Modulated, State};
-use super::plan::{Begin, Open, Plan, Work};
+use super::placement::Begin;
+use super::plan::{Open, Plan, Work};
 use super::real;
+use super::refusal::{Checked, Reason, SpecError, length, positive, refuse};
 use super::renewal::{Mix, Renewal};
-use super::replay::{Replay, Trace, TraceError};
+use super::replay::{Replay, Trace};
 use super::settings::{Gaps, MarkovState, Periods, TraceFormat};
 use super::site::Over;
 use super::spec::{self, Spec};
-
-/// A wrong setting, and the reason.
-#[derive(Debug, thiserror::Error)]
-#[error("`{setting}`: {reason}")]
-pub struct SpecError {
-    /// The setting's name.
-    pub setting: &'static str,
-    /// The reason.
-    pub reason: Reason,
-}
-
-/// The reason why a setting is wrong.
-#[derive(Debug, thiserror::Error)]
-pub enum Reason {
-    /// The setting, or all of several alternatives, are missing.
-    #[error("missing; give {0}")]
-    Missing(&'static str),
-    /// Several settings exclude one another.
-    #[error("says the same as another setting; give {0}")]
-    Twice(&'static str),
-    /// It is out of range.
-    #[error("out of range; {0}")]
-    Range(&'static str),
-    /// Its end is before its start.
-    #[error("must be later than `start`")]
-    Order,
-    /// A list has the wrong number of entries.
-    #[error("has {has} entries; one for each of the {needs} states belongs there")]
-    Entries {
-        /// Number of entries that it has.
-        has: usize,
-        /// Number of entries that it needs.
-        needs: usize,
-    },
-    /// A state of a Markov chain from which no sending state is reached.
-    #[error(
-        "state {0} leads to no state that sends; give one of the states a `rate`, and a way there"
-    )]
-    Silent(usize),
-    /// A file cannot be read.
-    #[error("cannot read `{path}`: {error}")]
-    File {
-        /// Its name.
-        path: String,
-        /// The reason.
-        error: io::Error,
-    },
-    /// A file is not a trace.
-    #[error("`{path}`: {error}")]
-    Trace {
-        /// Its name.
-        path: String,
-        /// The reason.
-        error: TraceError,
-    },
-    /// A file is not a distribution.
-    #[error("`{path}`: {error}")]
-    Cdf {
-        /// Its name.
-        path: String,
-        /// The reason.
-        error: CdfError,
-    },
-    /// A text of the wrong form.
-    #[error("{0}")]
-    Words(String),
-}
-
-/// A result of a check.
-pub(super) type Checked<T> = Result<T, SpecError>;
-
-pub(super) fn refuse<T>(setting: &'static str, reason: Reason) -> Checked<T> {
-    Err(SpecError { setting, reason })
-}
 
 impl Spec {
     /// Checks all settings, and reads the files that they name.
@@ -173,18 +99,6 @@ impl Spec {
             label,
         })
     }
-}
-
-/// Network-layer bytes of a packet.
-pub(super) fn length(setting: &'static str, size: Size) -> Checked<u32> {
-    match u32::try_from(size.0) {
-        Ok(len @ LEAST_PACKET..=MOST_PACKET) => Ok(len),
-        _ => refuse(setting, Reason::Range("a packet has from 28 bytes, its headers, to 65535")),
-    }
-}
-
-pub(super) fn positive(setting: &'static str, time: Time) -> Checked<Nanos> {
-    if time.ns() == 0 { refuse(setting, Reason::Range("it must be above 0")) } else { Ok(time.0) }
 }
 
 /// Mean interval between packets, from a rate or an interval, ns.
@@ -410,9 +324,6 @@ fn trace(spec: &spec::Trace, files: &dyn Files) -> Checked<Open> {
 
 /// IP, UDP and RTP headers.
 const RTP_HEADER: u8 = 40;
-/// IPv4 and UDP headers.
-const LEAST_PACKET: u32 = 28;
-const MOST_PACKET: u32 = 65_535;
 /// States of a Markov chain.
 const MOST_STATES: usize = 1000;
 /// Periods of on and off that a packet may take.

@@ -8,8 +8,8 @@ use crate::random::{Cdf, Variable};
 use crate::tcp::{self, cc};
 use crate::units::{Size, Time};
 
-use super::check::{Checked, Reason, SpecError, length, positive, refuse};
 use super::flows::{Arrivals, Workload};
+use super::refusal::{Checked, Reason, SpecError, length, positive, refuse};
 use super::request::Habits;
 use super::settings::{Distribution, Ecn, Published, Sizes};
 use super::site::Over;

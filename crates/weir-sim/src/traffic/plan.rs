@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use weir_core::Nanos;
-use weir_core::packet::Ecn;
 
 use crate::endpoint::Endpoint;
 use crate::network::FlowSpec;
@@ -14,6 +13,7 @@ use crate::world::World;
 use super::cbr::Constant;
 use super::modulated::Modulated;
 use super::ping::{Echo, Ping};
+use super::placement::{Begin, Placement};
 use super::renewal::{Mix, Renewal};
 use super::replay::Replay;
 use super::site::{Over, Site, uncount};
@@ -25,17 +25,6 @@ use super::transport::Transport;
 pub struct Plan {
     pub(super) begin: Begin,
     pub(super) work: Work,
-}
-
-/// The common settings of all kinds.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Begin {
-    pub(super) start: Nanos,
-    pub(super) jitter: Nanos,
-    pub(super) until: Nanos,
-    pub(super) ecn: Ecn,
-    pub(super) dscp: u8,
-    pub(super) label: u64,
 }
 
 /// The traffic.
@@ -65,19 +54,6 @@ pub(super) enum Open {
     },
     /// Traffic that is not simulated.
     Nothing,
-}
-
-/// The place of traffic in a world.
-#[derive(Clone, Copy, Debug)]
-pub struct Placement<'a> {
-    /// Source, destination, class and group of flows. The traffic sets protocol and DSCP of the
-    /// keys. All kinds need one; joint traffic ([`Plan::joint`]) takes one for each source.
-    pub flows: &'a [FlowSpec],
-    /// The run's seed.
-    pub seed: u64,
-    /// Number of this traffic in the run, which selects its random streams: each call of
-    /// [`Plan::install`] has its own.
-    pub number: u64,
 }
 
 impl Plan {

@@ -6,7 +6,7 @@ use crate::endpoint::Endpoint;
 use crate::packet::FlowId;
 use crate::stack::{self, Control, Load, Options, Stack};
 
-use super::check::{Checked, Reason, SpecError, refuse};
+use super::refusal::{Checked, Reason, SpecError, refuse};
 use super::settings::StackControl;
 use super::site::Over;
 use super::source::Sink;

@@ -13,7 +13,7 @@ use crate::world::World;
 use super::connection::{Answering, Asking, Connections, Link};
 use super::flows::{Flows, Workload};
 use super::incast::Incast;
-use super::plan::{Begin, Placement};
+use super::placement::{Begin, Placement};
 use super::request::{Habits, Users};
 use super::transport::{Opener, Opening, Supply, Transport};
 use super::web::{Pages, Reader};

@@ -20,9 +20,12 @@
 //! ```
 
 mod ack;
+mod deadlines;
 mod recovery;
 mod timers;
 mod transmit;
+mod undo;
+mod usage;
 
 use weir_core::Nanos;
 use weir_core::packet::Ecn;
@@ -37,9 +40,9 @@ use super::rtt::Rtt;
 use super::scoreboard::Scoreboard;
 use crate::endpoint::{Context, Endpoint, Notice};
 use crate::packet::{Flags, FlowId, Packet};
-use recovery::{Probe, Undo};
-use timers::Deadlines;
-use transmit::Usage;
+use deadlines::Deadlines;
+use undo::{Probe, Undo};
+use usage::Usage;
 
 /// The sending end of a connection.
 #[derive(Debug)]

@@ -97,7 +97,10 @@ impl<F: FnMut(&Packet) -> Fate> Wire<F> {
 
     /// Does something with the sender.
     pub(super) fn with_sender(&mut self, what: impl FnOnce(&mut Sender, &mut Context<'_>)) {
-        what(&mut self.sender, &mut Context { network: &mut self.network, me: EndpointId(0) });
+        what(
+            &mut self.sender,
+            &mut Context { network: &mut self.network, born: &mut Vec::new(), me: EndpointId(0) },
+        );
         self.collect();
     }
 
@@ -159,8 +162,8 @@ impl<F: FnMut(&Packet) -> Fate> Wire<F> {
             if packet == at {
                 let (_, (packet, last)) = self.travelling.pop_first().unwrap();
                 let back = packet.flags.has(Flags::BACK);
-                let mut context =
-                    Context { network: &mut self.network, me: EndpointId(back.into()) };
+                let (mut born, me) = (Vec::new(), EndpointId(back.into()));
+                let mut context = Context { network: &mut self.network, born: &mut born, me };
                 let end: &mut dyn Endpoint =
                     if back { &mut self.sender } else { &mut self.receiver };
                 end.receive(&packet, &mut context);
@@ -168,7 +171,9 @@ impl<F: FnMut(&Packet) -> Fate> Wire<F> {
                     self.network.finish(&packet);
                 }
             } else {
-                let mut context = Context { network: &mut self.network, me: EndpointId(0) };
+                let mut born = Vec::new();
+                let mut context =
+                    Context { network: &mut self.network, born: &mut born, me: EndpointId(0) };
                 let end: &mut dyn Endpoint =
                     if wakes[0] == at { &mut self.sender } else { &mut self.receiver };
                 end.wake(&mut context);

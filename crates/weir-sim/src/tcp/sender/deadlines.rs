@@ -1,0 +1,59 @@
+//! Deadlines of a sender.
+
+use weir_core::Nanos;
+
+/// What a sender waits for; [`Nanos::MAX`] for nothing.
+#[derive(Debug)]
+pub(super) struct Deadlines {
+    /// The connection begins.
+    pub(super) start: Nanos,
+    /// Nothing new is sent from here.
+    pub(super) stop: Nanos,
+    /// Retransmission timeout.
+    pub(super) rto: Nanos,
+    /// Tail loss probe; not later than `rto`.
+    pub(super) probe: Nanos,
+    /// What may be out of order is lost.
+    pub(super) reorder: Nanos,
+    /// The next packet may go.
+    pub(super) pace: Nanos,
+    /// A closed window is probed.
+    pub(super) persist: Nanos,
+    /// When to be woken: never later than any of these.
+    pub(super) wake_at: Nanos,
+}
+
+impl Deadlines {
+    pub(super) fn new(start: Nanos, stop: Nanos) -> Self {
+        let never = Nanos::MAX;
+        Self {
+            start,
+            stop,
+            rto: never,
+            probe: never,
+            reorder: never,
+            pace: never,
+            persist: never,
+            wake_at: start,
+        }
+    }
+
+    /// A deadline was set: the wake-up must not be later.
+    #[inline]
+    pub(super) fn hurry(&mut self) {
+        let next = self.rto.min(self.probe).min(self.pace);
+        if next < self.wake_at {
+            self.wake_at = next;
+        }
+    }
+
+    /// The wake-up is taken anew from all deadlines.
+    pub(super) fn look(&mut self) {
+        let Self { start, stop, rto, probe, reorder, pace, persist, .. } = *self;
+        self.wake_at = start.min(stop).min(rto).min(probe).min(reorder).min(pace).min(persist);
+    }
+
+    pub(super) fn clear(&mut self) {
+        *self = Self::new(Nanos::MAX, Nanos::MAX);
+    }
+}

@@ -1,0 +1,30 @@
+//! Where and when traffic goes.
+
+use weir_core::Nanos;
+use weir_core::packet::Ecn;
+
+use crate::network::FlowSpec;
+
+/// The common settings of all kinds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Begin {
+    pub(super) start: Nanos,
+    pub(super) jitter: Nanos,
+    pub(super) until: Nanos,
+    pub(super) ecn: Ecn,
+    pub(super) dscp: u8,
+    pub(super) label: u64,
+}
+
+/// The place of traffic in a world.
+#[derive(Clone, Copy, Debug)]
+pub struct Placement<'a> {
+    /// Source, destination, class and group of flows. The traffic sets protocol and DSCP of the
+    /// keys. All kinds need one; joint traffic ([`Plan::joint`](super::Plan::joint)) takes one for each source.
+    pub flows: &'a [FlowSpec],
+    /// The run's seed.
+    pub seed: u64,
+    /// Number of this traffic in the run, which selects its random streams: each call of
+    /// [`Plan::install`](super::Plan::install) has its own.
+    pub number: u64,
+}
