@@ -1,13 +1,14 @@
-//! An aggregate of QFQ+: up to sixteen flows, and which of them are to be served in which slot of
-//! virtual time.
+//! An aggregate of QFQ+: up to sixteen flows, and the slot of virtual time in which each is to be
+//! served.
 //!
 //! ```text
 //! 63           48 47           32 31           16 15            0
 //! |  3 slots on   |  2 slots on   |  next slot    |  this slot    |      a bit for each flow
 //! ```
-//! A flow whose turn is over starts in the next slot, so that two slots are enough but where an
-//! aggregate waits for far longer packets than its own, and flows come meanwhile. One that starts
-//! more than three slots on stands in the last and is remembered.
+//! After its turn a flow starts in the next slot, so that two slots are usually enough. More are
+//! needed when an aggregate waits for packets far longer than its own and flows arrive meanwhile. A
+//! flow that starts more than three slots ahead is put into the last one, and its start is
+//! remembered.
 
 use super::groups::{Stamped, Stamps};
 
@@ -58,7 +59,7 @@ impl Aggregate {
         self.turns == 0
     }
 
-    /// The flow whose turn it is. There must be one.
+    /// The next flow to serve. There must be one.
     #[inline]
     pub(super) fn current(&self) -> u32 {
         self.flows[self.turns.trailing_zeros() as usize % MOST]

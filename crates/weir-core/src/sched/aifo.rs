@@ -77,7 +77,7 @@ settings! {
 /// One queue that admits by rank.
 pub type Aifo = Approximation<Admission>;
 
-/// The ranks that came lately, and who is let in.
+/// The recent ranks, and the admission by them.
 #[derive(Debug)]
 pub struct Admission {
     /// From the oldest to the newest, and sorted.

@@ -9,9 +9,8 @@ use crate::packet::{PacketId, PacketList, Store};
 use crate::stats::DropReason;
 use crate::units::Nanos;
 
-/// Writes the type that is any scheduler of the table. The FIFO stands in place and is asked first:
-/// it is what most links have, and a packet meets it several times. The others are behind a
-/// pointer.
+/// Defines the type that is any scheduler of the table. The FIFO is stored inline and tested first:
+/// most links have it, and each packet calls it several times. The others are behind a pointer.
 macro_rules! any {
     (Fifo: Fifo, $($kind:ident: $type:ident),+) => {
         /// Any scheduler of the table.
@@ -147,7 +146,7 @@ macro_rules! any {
             }
         }
 
-        // The others, out of the way of the FIFO.
+        // The other schedulers, in separate functions, so that the FIFO's stay small.
         impl AnyScheduler {
             #[inline(never)]
             fn enqueue_other<P: Store>(&mut self, now: Nanos, store: &mut P, slot: FlowSlot, packet: PacketId) -> Option<PacketId> {

@@ -1,10 +1,10 @@
-//! Batches for schedulers that keep each flow on a cache line: the processor is asked for lines and
-//! packets before they are needed.
+//! Batches for schedulers that keep each flow on one cache line: lines and packets are prefetched
+//! before they are needed.
 //!
-//! What is put is known beforehand. Who is served is not, but flows that follow each other tend to
-//! do so again: each remembers who was served [`DISTANCE`] packets after it, and a wrong guess
-//! costs nothing but the question. The order of packets is that of single calls. With few flows
-//! everything is near anyway, and nothing is asked for.
+//! Arrivals are known beforehand. Departures are not, but flows that follow each other tend to do
+//! so again: each flow remembers the one that was served [`DISTANCE`] packets later, and a wrong
+//! guess costs only the prefetch. The order of packets is that of single calls. With few flows
+//! everything is in the cache, and nothing is prefetched.
 
 use alloc::vec::Vec;
 
@@ -17,7 +17,7 @@ use crate::units::Nanos;
 pub(super) trait Flow {
     fn list(&self) -> &PacketList;
 
-    /// Who was served [`DISTANCE`] packets later.
+    /// The flow that was served [`DISTANCE`] packets later.
     fn ahead(&mut self) -> &mut u32;
 }
 
@@ -31,7 +31,7 @@ pub(super) trait Batched: Scheduler {
     fn serve<P: Store>(&mut self, store: &mut P) -> Option<(u32, PacketId)>;
 }
 
-/// Who was served last, and who is expected.
+/// The flow served last, and the one expected next.
 #[derive(Debug, Default)]
 pub(super) struct Foresight {
     served: [u32; DISTANCE],
@@ -40,7 +40,7 @@ pub(super) struct Foresight {
 }
 
 impl Foresight {
-    /// Learns that `flow` was served, and asks for what comes.
+    /// Learns that `flow` was served, and prefetches what probably follows.
     #[inline]
     fn look_ahead<F: Flow, P: Store>(&mut self, flows: &mut Lines<F>, store: &P, flow: u32) {
         let at = self.at % DISTANCE;
@@ -108,7 +108,7 @@ pub(super) fn dequeue<S: Batched, P: Store>(
 
 /// Packets between asking for a flow and serving it.
 const DISTANCE: usize = 16;
-/// Packets whose lines are asked for at once.
+/// Packets that are prefetched at once.
 const CHUNK: usize = 32;
 /// The lines of so many flows stay close to the processor.
 const NEAR: u32 = 4096;

@@ -28,7 +28,7 @@ impl Bucket {
         Self { bytes: depth, rest: 0, filled: now, rate: rate.max(1), depth }
     }
 
-    /// Another rate and depth from now on; what is in it stays, as far as there is room.
+    /// Sets another rate and depth. The tokens stay, up to the new depth.
     pub(super) fn configure(&mut self, now: Nanos, rate: u64, depth: u64) {
         self.fill(now);
         self.rate = rate.max(1);

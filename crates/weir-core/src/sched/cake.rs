@@ -156,7 +156,7 @@ settings! {
 }
 
 choice! {
-    /// Ways to divide packets into tins.
+    /// Methods to divide packets into tins.
     enum Tins {
         BestEffort = "besteffort",
         Precedence = "precedence",
@@ -266,7 +266,7 @@ impl Cake {
         }
     }
 
-    /// Counts what is inside.
+    /// Counts the packets inside.
     #[inline]
     fn count(&mut self) {
         (self.packets, self.bytes) = (0, 0);

@@ -1,21 +1,21 @@
-//! Flows in queues that need no sorting: in each, whoever is behind starts later and finishes
-//! later.
+//! Flows in queues that need no sorting: within each, a later flow starts later and finishes later.
 //!
-//! Where that flow is sought which finishes first of those whose start has come, only the first of
-//! such a queue, a *chain*, can be it: nobody behind it starts or finishes earlier. So each chain
-//! is looked at in one place, however many flows are in it.
+//! The scheduler looks for the flow that finishes first among those whose start has come. Within
+//! such a queue, a *chain*, only the first flow can be it, since the flows behind it neither start
+//! nor finish earlier. A search therefore inspects one place of each chain, no matter how many
+//! flows are in it.
 //!
-//! [`Classes`] says who goes into which chain. A class are flows whose heads take equally long,
-//! `L / w`, as those before them did. They are served in the order in which they finish, and start
-//! again when they finish, so the order of their service is that of their starts: they go behind
-//! one another. Those who had no packets start at the present, which also goes on only, so they go
-//! behind one another in a second chain. Some find no place: flows whose packets take now this long
-//! and now that, and more classes than there are chains for. [`Classes::put`] says so, and its
-//! caller keeps them elsewhere.
+//! [`Classes`] assigns flows to chains. A class contains flows whose heads take equally long,
+//! `L / w`, as their predecessors did. They are served in the order in which they finish, and start
+//! again when they finish, so the order of service is that of their new starts, and they can be
+//! appended to a chain. Flows that had no packets start at the present, which also only grows; they
+//! can be appended to a second chain. Some flows find no place: those whose packets vary in length,
+//! and those of more classes than there are chains. [`Classes::put`] reports that, and its caller
+//! keeps them elsewhere.
 //!
-//! Who leaves from within a chain is struck out and stays there until it comes to the front or the
-//! chain is full. Chains that are full are cleared of such, and doubled only if half of what there
-//! is remains. So that costs a step for each who came.
+//! A flow that leaves from the middle of a chain is struck out; its entry stays until it reaches
+//! the front or the chain is full. A full chain first drops such entries, and doubles only if more
+//! than half of them remain. This costs one step for each arrival.
 //!
 //! # Layout
 //! ```text
@@ -37,27 +37,27 @@ pub(super) struct Classes {
 }
 
 impl Classes {
-    /// The least key of those whose start is not after `now`, and its chain; [`NONE`] when there is
-    /// nobody.
+    /// The least key among flows whose start is not after `now`, and its chain; [`NONE`] without
+    /// such a flow.
     #[inline(always)]
     pub(super) fn first(&self, now: u64) -> (u64, usize) {
         self.chains.as_ref().map_or((NONE, 0), |chains| chains.first(now))
     }
 
-    /// The least start; [`NONE`] when there is nobody.
+    /// The least start; [`NONE`] when all chains are empty.
     pub(super) fn least_start(&self) -> u64 {
         self.chains.as_ref().map_or(NONE, |chains| chains.least_start())
     }
 
-    /// The chains of those whose heads take that long, of which `class` may be a guess; [`HEADS`]
-    /// if they have none.
+    /// The chains of flows whose heads take this long, of which `class` may be a guess; [`HEADS`]
+    /// without one.
     #[inline(always)]
     pub(super) fn chain_of(&mut self, service: u64, class: u8) -> usize {
         let known = self.services[class as usize % CLASSES] == service;
         if known { 2 * (class as usize % CLASSES) } else { self.find(service) }
     }
 
-    /// Finds the class of those whose heads take that long, or one for them.
+    /// Finds the class of flows whose heads take this long, or makes one.
     #[inline(never)]
     fn find(&mut self, service: u64) -> usize {
         let chains = self.chains.get_or_insert_default();
@@ -92,8 +92,8 @@ impl Classes {
         }
     }
 
-    /// The key of who is so many behind the first of a chain; when there are not so many, anybody's
-    /// or [`NONE`].
+    /// The key of the flow at this distance behind the first of a chain. In a shorter chain, any
+    /// key or [`NONE`].
     #[inline(always)]
     pub(super) fn behind(&self, chain: usize, places: usize) -> u64 {
         self.chains.as_ref().map_or(NONE, |chains| chains.behind(chain, places))
@@ -104,7 +104,7 @@ impl Classes {
         self.chains.as_mut().is_some_and(|chains| chains.remove(key))
     }
 
-    /// Takes everybody out; gives their keys.
+    /// Removes all flows and returns their keys.
     pub(super) fn take_all(&mut self) -> Vec<u64> {
         self.chains.as_mut().map_or_else(Vec::new, |chains| chains.take_all())
     }
@@ -113,7 +113,7 @@ impl Classes {
 /// `N` chains, a power of two.
 #[derive(Debug)]
 pub(super) struct Chains<const N: usize> {
-    /// The first of each chain; [`NOBODY`] of an empty one.
+    /// The first entry of each chain; [`NOBODY`] for an empty one.
     heads: [Entry; N],
     /// The last that came to each chain; [`ORIGIN`] of an empty one.
     tails: [Entry; N],
@@ -148,8 +148,8 @@ impl<const N: usize> Default for Chains<N> {
 }
 
 impl<const N: usize> Chains<N> {
-    /// The least key of those whose start is not after `now`, and its chain; [`NONE`] when there is
-    /// nobody.
+    /// The least key among flows whose start is not after `now`, and its chain; [`NONE`] without
+    /// such a flow.
     #[inline(always)]
     pub(super) fn first(&self, now: u64) -> (u64, usize) {
         let mut first = (NONE, 0);
@@ -160,26 +160,26 @@ impl<const N: usize> Chains<N> {
         first
     }
 
-    /// The least start; [`NONE`] when there is nobody.
+    /// The least start; [`NONE`] when all chains are empty.
     #[inline(always)]
     pub(super) fn least_start(&self) -> u64 {
         self.heads.iter().take(self.used).fold(NONE, |least, head| least.min(head.start))
     }
 
-    /// Whether a chain has nobody.
+    /// Whether a chain is empty.
     #[inline]
     fn is_empty(&self, chain: usize) -> bool {
         self.heads[chain % N].key == NONE
     }
 
-    /// Whether who starts then and has this key can be behind all others of a chain.
+    /// Whether a flow with this start and key can be appended to a chain.
     #[inline(always)]
     pub(super) fn fits(&self, chain: usize, start: u64, key: u64) -> bool {
         let tail = self.tails[chain % N];
         (tail.start <= start) & (tail.key <= key)
     }
 
-    /// Puts somebody who fits behind all others of a chain.
+    /// Appends a flow that fits.
     #[inline(always)]
     pub(super) fn push(&mut self, chain: usize, start: u64, key: u64) {
         let (entry, chain) = (Entry { start, key }, chain % N);
@@ -235,15 +235,15 @@ impl<const N: usize> Chains<N> {
         found.is_some()
     }
 
-    /// The key of who is so many behind the first of a chain; when there are not so many, anybody's
-    /// or [`NONE`].
+    /// The key of the flow at this distance behind the first of a chain. In a shorter chain, any
+    /// key or [`NONE`].
     #[inline(always)]
     fn behind(&self, chain: usize, places: usize) -> u64 {
         let ring = &self.rings[chain % N];
         ring.at(ring.first.wrapping_add(places)).key
     }
 
-    /// Takes everybody out; gives their keys.
+    /// Removes all flows and returns their keys.
     pub(super) fn take_all(&mut self) -> Vec<u64> {
         let all = core::mem::take(self);
         let entries = all.rings.iter().flat_map(Ring::iter);
@@ -308,9 +308,9 @@ pub(super) const CLASSES: usize = 8;
 pub(super) const HEADS: usize = 2 * CLASSES;
 /// No start and no key.
 pub(super) const NONE: u64 = u64::MAX;
-/// Who stands in front of an empty chain.
+/// The first entry of an empty chain.
 const NOBODY: Entry = Entry { start: NONE, key: NONE };
-/// What everybody can be behind.
+/// An entry to which any flow can be appended.
 const ORIGIN: Entry = Entry { start: 0, key: 0 };
 /// Entries that a ring begins with.
 const LEAST: usize = 8;

@@ -90,11 +90,11 @@ struct Station {
     begins: u64,
 }
 
-/// What is on the air.
+/// The exchange on the air.
 #[derive(Clone, Copy, Debug)]
 struct Exchange {
     end: Nanos,
-    /// Who sends, when it is one alone; nobody when it has gone meanwhile.
+    /// The only sender in this slot; `None` after a collision or when the sender has been removed.
     winner: Option<u32>,
 }
 
@@ -228,8 +228,8 @@ impl Dcf {
         self.idle_from.saturating_add(Nanos(slot.saturating_sub(self.slot).saturating_mul(SLOT)))
     }
 
-    /// Runs the medium until `now`, at most to the end of the next exchange that succeeds, and says
-    /// whose that is.
+    /// Runs the medium until `now`, at most to the end of the next successful exchange, and returns
+    /// its sender.
     fn run<P: Store>(&mut self, now: Nanos, store: &mut P) -> Option<u32> {
         loop {
             match self.exchange {
@@ -252,7 +252,7 @@ impl Dcf {
         }
     }
 
-    /// Those whose turn it is begin to send.
+    /// The stations whose slot has come begin to send.
     fn begin<P: Store>(&mut self, start: Nanos, begins: u64, store: &mut P) {
         let mut senders = Vec::new();
         while let Some(&(at, slot)) = self.contenders.first().filter(|first| first.0 == begins) {
@@ -381,7 +381,7 @@ impl Scheduler for Dcf {
 
     fn dequeue<P: Store>(&mut self, now: Nanos, store: &mut P) -> Option<PacketId> {
         let slot = if now == Nanos::MAX {
-            // Whoever wants everything does not want to wait for the medium.
+            // A caller that drains the scheduler does not wait for the medium.
             let sending = self.exchange.take().and_then(|exchange| exchange.winner);
             sending.or_else(|| self.contenders.first().map(|first| first.1))?
         } else {

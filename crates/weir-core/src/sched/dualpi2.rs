@@ -412,7 +412,7 @@ impl Scheduler for DualPi2 {
     }
 
     fn dequeue<P: Store>(&mut self, now: Nanos, store: &mut P) -> Option<PacketId> {
-        // Who wants everything wants no decisions.
+        // A caller that drains the scheduler wants no AQM decisions.
         let all = now == Nanos::MAX;
         if !all {
             self.catch_up(now, store);

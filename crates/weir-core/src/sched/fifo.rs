@@ -39,7 +39,7 @@ impl Fifo {
         Self::default()
     }
 
-    /// Takes over what waits in another scheduler, in the order in which it would have left.
+    /// Takes the waiting packets of another scheduler, in the order in which they would have left.
     pub(super) fn take_all<P: Store>(&mut self, from: &mut impl Scheduler, pool: &mut P) {
         while let Some(packet) = from.dequeue(Nanos::MAX, pool) {
             let refused = self.enqueue(Nanos::MAX, pool, FlowSlot::default(), packet);

@@ -1,20 +1,20 @@
-//! Queues of hashed flows, each with an AQM of its own: what `fq_codel`, `fq_pie` and `cake` are
-//! made of.
+//! Queues of hashed flows, each with its own AQM: the basis of `fq_codel`, `fq_pie` and `cake`.
 //!
 //! # Service
-//! Queues with packets stand in two lists, new before old. The first of the new ones, or else of
-//! the old ones, is served while it has credit; without any it gets a quantum of bytes and goes to
-//! the end of the old ones. A queue that is found empty leaves its list, but a new one goes through
-//! the old list once, so that coming back at once as a new one is no way past the others (DRR++).
+//! Queues with packets are in two lists, new and old. The first of the new ones, or else of the old
+//! ones, is served while it has credit; without credit it receives a quantum of bytes and moves to
+//! the end of the old list. An empty queue leaves its list, but a new one passes through the old
+//! list once, so that a flow cannot overtake the others by returning as a new one (DRR++).
 //!
-//! When nothing is left at all, a free link asks once more, and all queues leave their lists.
-//! Nobody asks here; so what comes later than the last packet left finds the lists empty.
+//! When all queues are empty, Linux dequeues once more, and all queues leave their lists. This
+//! implementation has no such call; it clears the lists with the first arrival after the last
+//! packet has left.
 //!
 //! # Overflow
-//! Space is made at the expense of the queue with the most bytes, the first of those with as many.
-//! To find it, the table is cut into groups of about the root of its size; each has an upper bound,
-//! which grows with each packet that comes and is set right when its group is looked at. Only
-//! groups whose bounds are largest are looked at.
+//! Space is made at the expense of the queue with the most bytes, the first of several. To find it,
+//! the table is divided into groups of about the square root of its size. Each group has an upper
+//! bound, which grows with each arrival and is corrected when the group is searched. Only the
+//! groups with the largest bounds are searched.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -45,7 +45,7 @@ pub trait FlowPolicy {
         Verdict::Pass
     }
 
-    /// Decides on the packet whose turn it is.
+    /// Decides on the packet that leaves.
     fn leave(
         &mut self,
         state: &mut Self::State,
@@ -80,7 +80,7 @@ pub struct Around {
     pub all_bytes: u64,
 }
 
-/// Packets that were given up, until somebody takes them.
+/// Packets that were dropped, until the caller collects them.
 pub(super) type Refused = VecDeque<(PacketId, DropReason)>;
 
 /// The queues.
@@ -196,7 +196,7 @@ impl<S> FlowQueues<S> {
         let seen = Seen { len: store.len(packet), arrived: now, header: store.header(packet) };
         let queue = &mut self.queues[place as usize];
         let state = QueueState { packets: queue.packets, bytes: queue.bytes, full: false };
-        // What is moved here from another scheduler has been decided on before.
+        // Packets that move here from another scheduler have already been decided on.
         if now != Nanos::MAX {
             match policy.arrive(
                 &mut queue.state,
@@ -466,8 +466,8 @@ impl Peaks {
         }
     }
 
-    /// The first place of those with the most bytes; `bytes` tells how many a place has, if there
-    /// is such a place.
+    /// The first place among those with the most bytes; `bytes` returns how many a place has, if
+    /// the place exists.
     fn largest(&mut self, bytes: impl Fn(u32) -> Option<u64>) -> u32 {
         loop {
             let first_largest = |best: usize, group: usize| {

@@ -29,11 +29,11 @@ pub trait Heads: Debug + Default {
     /// Says that the flow has no head.
     fn clear(&mut self, slot: u32);
 
-    /// The flow whose head goes next at the fluid's time `now`; when none may go, the time from
-    /// which on one may; `None` when there is none.
+    /// The flow whose head goes next at the fluid's time `now`; when none may go, the earliest time
+    /// at which one may; `None` when there is none.
     fn next(&self, now: u128) -> Option<Result<u32, u128>>;
 
-    /// Nodes that one meets on the longest way through.
+    /// Nodes on the longest path.
     fn depth(&self) -> u64;
 }
 
@@ -126,8 +126,8 @@ impl<H: Heads> Scheduler for FluidClocked<H> {
         }
         let old = core::mem::replace(&mut flow.weight, weight);
         flow.inverse = inverse(weight.get());
-        // The fluid keeps the bytes that it has of the flow; what waits is stamped anew, as a run
-        // that ends with them.
+        // The fluid keeps the flow's bytes. Waiting packets get new stamps, as a run that ends with
+        // these bytes.
         if flow.end > now {
             flow.end = now + (flow.end - now) * u128::from(old.get()) / u128::from(weight.get());
         }

@@ -57,7 +57,7 @@ impl Sum for Weights {
 }
 
 impl Fluid {
-    /// One whose virtual time begins at `now`.
+    /// A fluid with virtual time `now`.
     pub(super) fn starting_at(now: u128) -> Self {
         Self { now, ..Self::default() }
     }
@@ -119,7 +119,7 @@ impl Fluid {
         self.now = end;
         self.left_over -= bytes;
         let (weights, left_over) = (all.weights - passed.weights, self.left_over as u64);
-        // Bytes beyond all flows' ends are nobody's.
+        // Bytes beyond the ends of all flows belong to no flow.
         self.now += u128::from(left_over.checked_div(weights).unwrap_or(0));
         self.left_over = u128::from(left_over.checked_rem(weights).unwrap_or(0));
         self.tidy();
@@ -173,7 +173,7 @@ impl Fluid {
         (self.now, self.left_over) = (self.now.max(last), 0);
     }
 
-    /// Nodes that one meets on the longest way down its tree.
+    /// Nodes on the longest path down its tree.
     pub(super) fn depth(&self) -> u64 {
         self.flows.height()
     }

@@ -69,7 +69,7 @@ pub struct Htb {
     borrowed: Order,
     /// When classes that wait may borrow, and those that borrow have tokens again.
     wakes: BTreeSet<(Nanos, u32)>,
-    /// The latest time that it was told.
+    /// The latest time of a call.
     now: Nanos,
     len: usize,
     backlog: u64,
@@ -186,7 +186,7 @@ impl Htb {
         }
     }
 
-    /// Takes the first packet of a class that stands in no order.
+    /// Takes the first packet of a class that is in no order.
     fn pop<P: Store>(&mut self, store: &mut P, slot: u32) -> Option<PacketId> {
         let class = self.classes.at_mut(slot);
         let len = class.list.front_len();
@@ -214,7 +214,7 @@ impl Htb {
 }
 
 impl Order {
-    /// The next class, whose start is the virtual time from now on.
+    /// The next class; its start becomes the virtual time.
     fn first(&mut self) -> Option<u32> {
         let &(priority, start, slot) = self.ready.first()?;
         let clock = &mut self.clock[usize::from(priority)];
@@ -362,7 +362,7 @@ impl Scheduler for Htb {
 }
 
 impl Class {
-    /// Takes over what a flow is like. Buckets that it has keep their tokens; new ones are full.
+    /// Applies a flow's settings. Existing buckets keep their tokens; new ones are full.
     fn configure(&mut self, now: Nanos, spec: &FlowSpec) {
         let lmax = spec.max_packet.clamp(MIN_PACKET, MAX_PACKET);
         let depth = |rate: u64| match spec.burst {

@@ -1,15 +1,15 @@
-//! How far an order is from that of ranks: a sorted account of the ranks inside, and what is
-//! counted at each service.
+//! How far an order is from that of the ranks: a sorted record of the ranks inside, and the counts
+//! at each service.
 
 use alloc::vec::Vec;
 
 use crate::rng::{Purpose, Stream};
 
-/// What schedulers count that serve packets nearly by rank.
+/// The counts of schedulers that serve packets approximately by rank.
 ///
-/// A packet that is served is inverted with each packet inside that has a lower rank. `unpifoness`
-/// is the sum of the differences of ranks over all such pairs: what SP-PIFO's authors call so, over
-/// a whole run.
+/// A served packet is inverted with each packet inside that has a lower rank. `unpifoness` is the
+/// sum of the differences of ranks over all such pairs, as SP-PIFO's authors define it, over a
+/// whole run.
 #[derive(Debug, Default)]
 pub struct Inversions {
     inside: Ranks,
@@ -134,7 +134,7 @@ impl Ranks {
         self.nodes.get(at as usize).map_or(0, |node| node.height)
     }
 
-    /// Sums a node up anew from its children.
+    /// Recomputes a node's sums from its children.
     fn sum_up(&mut self, at: u32) {
         let Node { rank, copies, left, right, .. } = self.nodes[at as usize];
         let (left, right) = (self.totals(left), self.totals(right));

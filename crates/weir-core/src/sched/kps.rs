@@ -224,8 +224,8 @@ impl Kps {
         }
     }
 
-    /// The stratum whose earliest slot of this wheel is the first, of those in `bits`, and how far
-    /// from `V` that is in time, when `later` slots are added.
+    /// The stratum with the earliest slot of this wheel among those in `bits`, and its distance
+    /// from `V` in time, plus `later` slots.
     #[inline]
     fn earliest(&self, list: List, mut bits: u32, later: u64) -> Option<(i64, usize)> {
         let mut earliest: Option<(i64, usize)> = None;

@@ -60,7 +60,7 @@ pub struct ByStart {
     heads: SumTree<LeastFinish>,
 }
 
-/// The least finish and whose it is.
+/// The least finish and its flow.
 #[derive(Clone, Copy, Debug)]
 struct LeastFinish {
     finish: u128,

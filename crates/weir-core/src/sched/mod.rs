@@ -4,10 +4,10 @@
 //! `weir algorithms`, the documentation, the rig and the property tests.
 //!
 //! # Flows
-//! A scheduler hears of a flow before its first packet ([`Scheduler::add_flow`]) and answers with
-//! the place it has for it. The caller keeps that [`FlowSlot`] and hands it in with each packet, so
-//! that a scheduler finds a flow's state without a search, and flows of any number of queues can
-//! feed one scheduler. Places are used again.
+//! A flow is added to a scheduler before its first packet ([`Scheduler::add_flow`]); the scheduler
+//! returns its slot. The caller keeps that [`FlowSlot`] and passes it with each packet, so that a
+//! scheduler finds a flow's state without a search, and flows of any number of queues can feed one
+//! scheduler. Slots are reused.
 
 use alloc::vec::Vec;
 
@@ -72,8 +72,8 @@ use crate::packet::{PacketId, PacketList, Store};
 use crate::stats::DropReason;
 use crate::units::Nanos;
 
-/// What a scheduler is told of a flow. A value beyond a discipline's range counts as the nearest
-/// within it.
+/// The description of a flow for its scheduler. A value beyond a discipline's range counts as the
+/// nearest one within it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowSpec {
     /// The flow's number, as its packets have it in [`crate::packet::Packet::flow`].
@@ -121,7 +121,7 @@ pub trait Scheduler {
     /// Makes a place for a flow that has none here.
     fn add_flow(&mut self, now: Nanos, spec: &FlowSpec) -> FlowSlot;
 
-    /// Changes what is known of a flow. Its packets stay, in order.
+    /// Changes a flow's settings. Its packets stay, in order.
     fn change_flow<P: Store>(&mut self, now: Nanos, store: &mut P, slot: FlowSlot, spec: &FlowSpec);
 
     /// Forgets a flow, named by its place and its number, and gives back in order what it still
@@ -220,14 +220,14 @@ pub trait Scheduler {
 /// Something to do with a scheduler of whichever type: code for each of them, without virtual
 /// calls.
 pub trait Visitor {
-    /// What comes of it.
+    /// The result.
     type Output;
 
     /// Does it.
     fn visit<S: Scheduler + core::fmt::Debug>(self, scheduler: S) -> Self::Output;
 }
 
-/// The types of the table: the ways to make a scheduler, and any of them without a virtual call.
+/// The types of the table: makers of a scheduler, and any of them without a virtual call.
 macro_rules! types {
     ($($kind:ident: $type:ident),+) => {
         impl Discipline {

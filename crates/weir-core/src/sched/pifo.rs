@@ -91,7 +91,7 @@ pub struct Pifo {
     pushed_out: u64,
 }
 
-/// A heap of flows, and where each stands in it.
+/// A heap of flows with their places.
 #[derive(Debug, Default)]
 struct Order {
     heap: TurnHeap,
@@ -257,7 +257,7 @@ impl Scheduler for Pifo {
         flow.packets.push_back(packet);
         let first = flow.turns.first();
         flow.turns.push(turns::key(rank, self.arrivals));
-        // Behind others of its flow a packet changes nothing but who is the worst.
+        // A packet behind others of its flow changes only the worst rank.
         let same = first == flow.turns.first() && self.limit == usize::MAX;
         self.arrivals += 1;
         self.len += 1;

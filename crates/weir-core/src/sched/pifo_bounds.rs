@@ -1,9 +1,9 @@
-//! Bounds in a tree of PIFOs: what token buckets hold back, when they let it go on, and what is
-//! taken back when a flow leaves.
+//! Bounds in a tree of PIFOs: what token buckets hold back, when they release it, and what is
+//! withdrawn when a flow is removed.
 //!
-//! When there are tokens for the packet that is then the best of a node, it leaves the node's PIFO
-//! for the list of those that have passed, and is charged its own length. The turn that it has
-//! further up always finds it there.
+//! When there are enough tokens for the best packet of a node, that packet moves from the node's
+//! PIFO to the list of passed packets, and its own length is charged. Its turn at the nodes above
+//! always finds it there.
 
 use alloc::vec::Vec;
 
@@ -129,8 +129,8 @@ impl PifoTree {
         }
     }
 
-    /// Takes back what stands for a packet that has left the PIFO of `node`: there if a bound holds
-    /// it back, else a turn of `node` and of all above it, the worst of each.
+    /// Withdraws the entry of a packet that has left the PIFO of `node`: from the bound that holds
+    /// it back, or else the worst turn of `node` and of each node above.
     fn withdraw<P: Store>(&mut self, store: &P, mut node: u32, packet: PacketId) {
         while self.nodes.at(node).parent != NONE {
             let below = self.nodes.at_mut(node);
@@ -189,8 +189,8 @@ impl PifoTree {
         packets.iter().map(|&packet| node.standing.facts(self.now, store, packet)).collect()
     }
 
-    /// Takes the packets of a flow that bounds from `node` up have let go, the oldest first, with
-    /// all that stands for them further up.
+    /// Takes back the packets of a flow that bounds from `node` up have released, the oldest first,
+    /// with their entries at the nodes above.
     fn recall<P: Store>(&mut self, store: &P, mut node: u32, flow: u32) -> Vec<PacketId> {
         let mut recalled = Vec::new();
         while self.nodes.at(node).parent != NONE {

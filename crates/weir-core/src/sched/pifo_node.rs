@@ -15,7 +15,7 @@ use crate::units::{Nanos, Rate};
 pub(super) struct Node {
     /// The node above, or [`NONE`].
     pub(super) parent: u32,
-    /// How it stands there.
+    /// Its standing there.
     pub(super) standing: Standing,
     /// What holds its packets back from there.
     pub(super) shaper: Option<Box<Shaper>>,
@@ -92,7 +92,7 @@ impl Node {
         node
     }
 
-    /// Gives it a bound, or another. What is in the bucket stays; a new one is full.
+    /// Sets a bound. An existing bucket keeps its tokens; a new one is full.
     pub(super) fn shape(&mut self, now: Nanos, rate: u64, depth: u64) {
         let rate = rate.min(Rate::MAX.bps());
         match &mut self.shaper {
@@ -133,7 +133,7 @@ impl Node {
         }
     }
 
-    /// Follows the node above, whose virtual time is set back.
+    /// Follows the node above, which has set its virtual time back.
     pub(super) fn set_back(&mut self, by: u64) {
         self.standing.set_back(by);
         match &mut self.content {

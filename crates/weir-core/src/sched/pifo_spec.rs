@@ -18,7 +18,7 @@ pub struct TreeSpec {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub(super) u32);
 
-/// A node: how it ranks what is below it, and how it stands in the node above.
+/// A node: how it ranks its children, and its settings in the node above.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodeSpec {
     /// How it ranks its children: nodes and flows.

@@ -75,7 +75,7 @@ use crate::units::Nanos;
 #[derive(Debug)]
 pub struct PifoTree {
     pub(super) nodes: Slab<Node>,
-    /// Where each node stands among the children of the one above.
+    /// The place of each node among the children of the node above.
     pub(super) places: Vec<u32>,
     /// Nodes that hold packets back, by when they let the next one go on.
     pub(super) timers: TurnHeap,
@@ -156,7 +156,7 @@ impl PifoTree {
         number
     }
 
-    /// Adds to the weight of a node whose weight is the sum of those of its flows.
+    /// Changes the weight of a node whose weight is the sum over its flows.
     fn weigh(&mut self, node: u32, more: u64, less: u64) {
         let node = self.nodes.at_mut(node);
         if matches!(node.content, Content::Inner { sums: true, .. }) {

@@ -142,10 +142,10 @@ impl Qfq {
         }
     }
 
-    /// Serves the first flow: `give` makes of its number and its packet what is wanted.
+    /// Serves the first flow: `give` makes the result from its number and its packet.
     ///
-    /// What happens seldom is left to other functions, which are the last thing done here: so what
-    /// happens to a packet in the midst of others keeps to a few registers.
+    /// Rare work is left to other functions, called last, so that the common case needs few
+    /// registers.
     #[inline(always)]
     fn serve_first<P: Store, R>(
         &mut self,
@@ -154,7 +154,7 @@ impl Qfq {
     ) -> Option<R> {
         let Some(place) = self.groups.ready() else { return self.serve_lone(store, give) };
         let flows = self.flows.all_mut();
-        // Who is behind it in the slot is most often served next.
+        // The next flow in the slot is most often served next.
         prefetch::read(flows, flows[place.id as usize].stamps.next());
         let flow = &mut flows[place.id as usize];
         if flow.list.is_single() {

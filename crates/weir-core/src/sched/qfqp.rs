@@ -125,8 +125,7 @@ impl QfqPlus {
         }
     }
 
-    /// Gives a flow its place in the schedule whose aggregate is so late that it has no turns where
-    /// the flow starts.
+    /// Places a flow whose aggregate is so late that it has no turns where the flow starts.
     #[cold]
     #[inline(never)]
     fn activate_late(&mut self, slot: u32) {
@@ -434,7 +433,7 @@ impl Batched for QfqPlus {
     }
 }
 
-/// The flow that was served and its packet, and what is left to do.
+/// The served flow and its packet, and the remaining work.
 enum Served {
     /// Nothing.
     Done(u32, PacketId),
@@ -442,11 +441,11 @@ enum Served {
     SlotDone(u32, PacketId),
     /// What happens less often.
     More(u32, PacketId, Rest),
-    /// Nobody was served: nothing is eligible.
+    /// Nothing is eligible.
     NoneEligible,
 }
 
-/// What is left to do for a packet that leaves.
+/// The remaining work for a packet that leaves.
 #[derive(Clone, Copy)]
 struct Rest {
     /// Whether its flow has more.
@@ -539,7 +538,7 @@ impl QfqPlus {
         self.dequeue(Nanos::ZERO, store)
     }
 
-    /// Does what is left to do when a packet leaves; gives the packet.
+    /// Finishes the work for a packet that leaves, and returns the packet.
     #[inline(never)]
     fn settle(&mut self, slot: u32, packet: PacketId, rest: Rest) -> Option<PacketId> {
         if rest.owed != 0 {

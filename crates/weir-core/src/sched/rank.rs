@@ -42,7 +42,7 @@ use crate::packet::{PacketId, Store};
 use crate::settings::{Setting, Value};
 use crate::units::Nanos;
 
-/// A way to rank packets (see `weir algorithms`).
+/// A method to rank packets (see `weir algorithms`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Ranking {
     /// Start-time fair queueing (Goyal, Vin and Cheng 1996).
@@ -130,15 +130,14 @@ impl Standing {
         standing
     }
 
-    /// Takes over a flow's changed parameters.
+    /// Applies a flow's changed settings.
     pub(super) fn change(&mut self, spec: &FlowSpec) {
         self.set_weight(u64::from(spec.weight.clamp(1, MAX_WEIGHT)));
         self.priority = spec.priority.min(MAX_PRIORITY);
         self.deadline = spec.deadline.0.min(MAX_DEADLINE);
     }
 
-    /// Gives it another weight. What is left over of the division by the old one is less than a
-    /// unit.
+    /// Sets another weight. The remainder of the division by the old one is less than a unit.
     pub(super) fn set_weight(&mut self, weight: u64) {
         if self.weight != weight {
             (self.weight, self.remainder) = (weight, 0);
@@ -181,7 +180,7 @@ impl Facts {
     }
 }
 
-/// Ranks packets in one way.
+/// Ranks packets by one method.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ranker {
     ranking: Ranking,
@@ -192,7 +191,7 @@ pub(super) struct Ranker {
 }
 
 impl Ranker {
-    /// One whose virtual time begins at `epoch`.
+    /// A ranker whose virtual time starts at `epoch`.
     pub(super) fn new(ranking: Ranking, epoch: u64) -> Self {
         let epoch = if ranking == Ranking::Stfq { epoch } else { 0 };
         Self { ranking, virtual_time: epoch, latest: epoch }
@@ -255,7 +254,7 @@ impl Ranker {
         }
     }
 
-    /// Nothing is left inside: whoever comes next owes nothing.
+    /// Nothing is left inside: later packets start afresh.
     pub(super) fn rest(&mut self) {
         self.virtual_time = self.virtual_time.max(self.latest);
     }
@@ -293,8 +292,8 @@ fn edf(facts: &Facts) -> u64 {
     facts.label_or(facts.now.saturating_add(facts.deadline))
 }
 
-/// Shortest remaining time: the label, or what the flow has inside with this packet. A queue does
-/// not rank again what is in it, so that the second is how much there was when the packet came.
+/// Shortest remaining time: the label, or the flow's bytes inside including this packet. A queue
+/// does not rank its contents again, so the latter is the amount at the packet's arrival.
 fn srpt(standing: &Standing, facts: &Facts) -> u64 {
     facts.label_or(standing.backlog + u64::from(facts.len))
 }
@@ -312,8 +311,8 @@ fn las(standing: &Standing) -> u64 {
     standing.brought
 }
 
-/// FIFO+: what is left of the deadline. Unlike [`lstf`] it does not look at the arrival: who has
-/// waited more at hops before goes first however late it comes.
+/// FIFO+: the rest of the deadline. Unlike [`lstf`] it ignores the arrival: the packet that waited
+/// longest at earlier hops goes first, no matter how late it arrives.
 fn fifo_plus(facts: &Facts) -> u64 {
     facts.label_or(facts.deadline)
 }

@@ -49,7 +49,7 @@ use crate::units::Nanos;
 #[derive(Debug)]
 pub struct RoundRobin {
     flows: Lines<Flow>,
-    /// The flow whose turn it is, or [`NONE`]. It has had its quantum.
+    /// The flow in front, or [`NONE`]. It has received its quantum.
     front: u32,
     foresight: Foresight,
     len: u32,
@@ -133,7 +133,7 @@ impl RoundRobin {
         flow.credit += self.base * u64::from(flow.weight);
     }
 
-    /// Takes over which weights and sizes there are. Credit is counted anew in the least weight.
+    /// Applies the current weights and sizes. Credit is converted to the new least weight.
     fn rescale(&mut self) {
         self.base = self.sizes.last_key_value().map_or(1, |(&size, _)| u64::from(size));
         let least = self.weights.first_key_value().map_or(1, |(&weight, _)| u64::from(weight));

@@ -75,7 +75,7 @@ impl<const BY_FINISH: bool> SelfClocked<BY_FINISH> {
         }
     }
 
-    /// The end of a busy period: what comes next starts after all that was served.
+    /// The end of a busy period: later packets start after all earlier ones.
     #[inline]
     fn rest(&mut self) {
         self.virtual_time = self.virtual_time.max(self.latest);

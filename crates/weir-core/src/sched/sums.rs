@@ -1,9 +1,8 @@
-//! A balanced search tree of flows that sums up what is in it.
+//! A balanced search tree of flows with sums over its parts.
 //!
-//! An AVL tree: the heights of two siblings differ by at most one, so that with N flows no way down
-//! is longer than 1.44 log2 N, whatever comes and goes. The nodes are an array by the flows'
-//! places; each has the sum over all below it, with which questions about a part of the flows are
-//! answered on one way down.
+//! An AVL tree: the heights of two siblings differ by at most one, so with N flows no path down is
+//! longer than 1.44 log2 N. The nodes are an array by the flows' places. Each has the sum over its
+//! subtree, which answers questions about a part of the flows along one path down.
 //!
 //! # Reference
 //! Adelson-Velsky and Landis, "An algorithm for the organization of information", Soviet
@@ -32,7 +31,7 @@ struct Node<S> {
     sum: S,
     left: u32,
     right: u32,
-    /// Of the longest way down from here; 0 when the flow is not in the tree.
+    /// Height of its subtree; 0 when the flow is not in the tree.
     height: u8,
 }
 
@@ -42,12 +41,12 @@ impl<S> Default for SumTree<S> {
     }
 }
 
-/// A node that one meets on the way down.
+/// A node on a path down.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Step<S> {
     pub(super) key: u128,
     pub(super) own: S,
-    /// The sum over what comes before it, below it.
+    /// The sum over the flows before it in its subtree.
     pub(super) before: S,
     pub(super) left: u32,
     pub(super) right: u32,
@@ -124,13 +123,13 @@ impl<S: Sum> SumTree<S> {
         self.step(self.root)
     }
 
-    /// The node at `at`, or `None` where the way down ends.
+    /// The node at `at`, or `None` at the end of the path.
     pub(super) fn step(&self, at: u32) -> Option<Step<S>> {
         let &Node { key, own, left, right, .. } = self.nodes.get(at as usize)?;
         Some(Step { key, own, before: self.sum_below(left), left, right })
     }
 
-    /// Nodes on the longest way down.
+    /// Nodes on the longest path down.
     pub(super) fn height(&self) -> u64 {
         u64::from(self.height_of(self.root))
     }
@@ -187,8 +186,8 @@ impl<S: Sum> SumTree<S> {
         (self.balance(at), first)
     }
 
-    /// Sums up a node whose children have changed, and turns it when one side has become too high;
-    /// gives the node that is now there.
+    /// Recomputes the sums of a node whose children have changed, and rotates it when one side is
+    /// too high; returns the node that is now in its place.
     fn balance(&mut self, at: u32) -> u32 {
         let Node { left, right, .. } = self.nodes[at as usize];
         if self.height_of(left) > self.height_of(right) + 1 {

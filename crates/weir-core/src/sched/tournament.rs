@@ -61,14 +61,14 @@ impl Tournament {
         *self = larger;
     }
 
-    /// The least time, without its low bits, and whose it is.
+    /// The least time, without its low bits, and its flow.
     #[inline]
     pub(super) fn first(&self) -> Option<(u64, u32)> {
         let top = self.entry(TOP);
         (top != NOBODY).then_some((top & !self.mask, (top & self.mask) as u32))
     }
 
-    /// The least entry, [`NOBODY`] when nobody takes part.
+    /// The least entry; [`NOBODY`] for an empty tree.
     #[inline]
     pub(super) fn top(&self) -> u64 {
         self.entry(TOP)
@@ -146,7 +146,7 @@ impl Tournament {
         }
     }
 
-    /// Nodes on the longest way up.
+    /// Nodes on the longest path up.
     pub(super) fn depth(&self) -> u64 {
         let ways = core::iter::successors(Some(self.base + self.leaves - 1), |&index| {
             (index > TOP).then_some(index / ARITY + 2)
@@ -173,7 +173,7 @@ const TOP: usize = ARITY - 1;
 /// Bits of an entry for the place. The rest tells times apart to 1/16 byte of the largest weight
 /// (see the disciplines).
 const PLACE_BITS: u32 = 20;
-/// The entry of a leaf whose flow does not take part.
+/// The leaf of a flow that does not take part.
 const NOBODY: u64 = u64::MAX;
 
 #[cfg(test)]

@@ -45,13 +45,13 @@ pub struct Tree {
     schedulers: Vec<AnyScheduler>,
     places: Places,
     leaves: Slab<Leaf>,
-    /// Nodes whose schedulers hold packets back.
+    /// Nodes with shaping schedulers.
     shaped: Vec<u32>,
     /// Packets that a parent had no place for, or that a node gave up.
     refused: VecDeque<(PacketId, DropReason)>,
-    /// Nodes that lost packets in this way and may offer others.
+    /// Nodes that lost packets this way and may offer others.
     robbed: Vec<u32>,
-    /// The latest time that it was told.
+    /// The latest time of a call.
     now: Nanos,
     len: usize,
     backlog: u64,
@@ -61,14 +61,14 @@ pub struct Tree {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TreeNode(u32);
 
-/// What a node stands for: the number of a scheduler, and the masked key of its instance.
+/// The identity of a node: the number of a scheduler, and the masked key of its instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NodeName {
     pub(crate) id: u16,
     pub(crate) key: FlowKey,
 }
 
-/// Who belongs where.
+/// The structure of the tree.
 #[derive(Debug)]
 struct Places {
     nodes: Vec<Node>,
@@ -82,7 +82,7 @@ struct Places {
 #[derive(Debug)]
 struct Node {
     parent: u32,
-    /// What the parent is told of it, and its place there.
+    /// Its description for the parent, and its slot there.
     spec: FlowSpec,
     slot: FlowSlot,
     /// Packets that are with the parent.
@@ -119,7 +119,7 @@ impl Tree {
         Self::around(AnyScheduler::new(discipline))
     }
 
-    /// A tree around a scheduler that has flows and packets; [`Self::adopt`] tells of each flow.
+    /// A tree above a scheduler with flows and packets; [`Self::adopt`] adds each flow.
     pub(super) fn around(root: AnyScheduler) -> Self {
         let (len, backlog) = (root.len(), root.backlog());
         let node = Node {
@@ -149,13 +149,13 @@ impl Tree {
         }
     }
 
-    /// Takes over a flow that its scheduler has already; gives its place here.
+    /// Adds a flow that its scheduler already has; returns its slot in the tree.
     pub(crate) fn adopt(&mut self, slot: FlowSlot, spec: &FlowSpec) -> FlowSlot {
         self.insert_leaf(Self::ROOT, slot, spec)
     }
 
-    /// Makes a scheduler that is a flow of `parent`; `spec` says what it is like as such, but for
-    /// the number.
+    /// Makes a scheduler that is a flow of `parent`; `spec` describes it as a flow, apart from its
+    /// number.
     pub fn add_node(
         &mut self,
         now: Nanos,
@@ -208,7 +208,7 @@ impl Tree {
             .retain(|&mut node| nodes[node as usize].name.is_none_or(|name| name.id != id));
     }
 
-    /// Changes what the parents of the nodes of scheduler `id` are told of them. Packets stay.
+    /// Changes the descriptions of the nodes of scheduler `id` at their parents. Packets stay.
     pub(crate) fn change_nodes(
         &mut self,
         now: Nanos,
@@ -223,7 +223,7 @@ impl Tree {
         }
     }
 
-    /// Changes what a node's parent is told of it. Packets stay.
+    /// Changes the description of a node at its parent. Packets stay.
     pub fn change_node(
         &mut self,
         now: Nanos,
@@ -344,7 +344,7 @@ impl Tree {
         }
     }
 
-    /// Lets the nodes offer others whose packets were pushed out.
+    /// Nodes whose packets were pushed out offer others.
     fn feed(&mut self, now: Nanos, store: &mut dyn Store) {
         while let Some(robbed) = self.robbed.pop() {
             self.lift(robbed, now, store);
@@ -505,7 +505,7 @@ impl Scheduler for Tree {
         self.put(at, self.now, slot, packet, store);
         self.lift(at, self.now, store);
         self.feed(self.now, store);
-        // What is given up is named with its reason in `pop_refused`.
+        // `pop_refused` returns dropped packets with their reasons.
         None
     }
 

@@ -19,16 +19,16 @@ pub(super) fn rank(key: u128) -> u64 {
     (key >> 64) as u64
 }
 
-/// A key whose rank was set back by `by`.
+/// The key with its rank reduced by `by`.
 pub(super) fn set_back(key: u128, by: u64) -> u128 {
     self::key(rank(key).saturating_sub(by), key as u64)
 }
 
 /// The turns of a flow's packets, the oldest first.
 ///
-/// A packet that comes with a better rank than older ones of its flow lends them its turn: they
-/// must leave before it. So ranks never fall from one packet to the next, and packets that share a
-/// turn stand side by side, as one run.
+/// A packet with a better rank than older ones of its flow passes its turn on to them, since they
+/// must leave before it. Ranks therefore never fall from one packet to the next, and packets with
+/// the same turn form a run.
 #[derive(Debug, Default)]
 pub(super) struct Turns {
     runs: VecDeque<(u128, u32)>,
@@ -68,7 +68,7 @@ impl Turns {
         Some(key)
     }
 
-    /// Takes the turn of the newest packet. Older ones keep what it lent them.
+    /// Takes the turn of the newest packet. Older ones keep the turn that it passed on.
     pub(super) fn pop_last(&mut self) -> Option<u128> {
         let (key, packets) = self.runs.back_mut()?;
         let key = *key;

@@ -1,7 +1,7 @@
-//! Flows that wait until virtual time has come to their start.
+//! Flows that wait until virtual time reaches their start.
 //!
-//! Most come in order: a flow of some class starts again when it finishes, after those of its class
-//! that were served before it. They stand in a chain for each class, the others in a tournament.
+//! Most arrive in order: a flow of a class starts again when it finishes, after those of its class
+//! that were served before it. They wait in a chain for each class, the others in a tournament.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -49,13 +49,13 @@ impl Waiting {
         self.due = self.due.min(start_rounded);
     }
 
-    /// Whether there may be a flow whose start is not after `now`.
+    /// Whether a flow may be due: one whose start is not after `now`.
     #[inline(always)]
     pub(super) fn may_be_due(&self, now: u64) -> bool {
         self.due <= now
     }
 
-    /// Takes out a flow whose start is not after `now`.
+    /// Takes a flow whose start is not after `now`.
     #[inline]
     pub(super) fn take_due(&mut self, now: u64) -> Option<u32> {
         if let Some(in_order) = self.in_order.as_mut() {
@@ -77,7 +77,7 @@ impl Waiting {
         }
     }
 
-    /// The least start of all as it is compared; [`NONE`] when nobody waits.
+    /// The least start as it is compared; [`NONE`] when no flow waits.
     #[inline]
     pub(super) fn first(&self) -> u64 {
         let in_order = self.in_order.as_ref().map_or(NONE, |in_order| in_order.least_start());

@@ -77,8 +77,8 @@ pub struct Wf2qPlus {
     heads: Classes,
     /// Flows with packets that are in no chain and whose head may go, by `F`.
     eligible: Tournament,
-    /// Active flows that are in no chain and whose head may not go yet, or that had none when they
-    /// came there, by `S`.
+    /// Active flows that are in no chain and either may not go yet or had no packets when they were
+    /// added, by `S`.
     waiting: Waiting,
     /// `V`.
     virtual_time: u64,
@@ -87,7 +87,7 @@ pub struct Wf2qPlus {
     /// `1 / W`, as a fraction of 64 bits, for the `W` that is beside it.
     inverse_sum: u64,
     inverse_of: u64,
-    /// The only active flow, which is then nowhere else, or [`NOBODY`].
+    /// The only active flow, which is then in no other structure, or [`NOBODY`].
     lone: u32,
     len: u32,
     backlog: u64,
@@ -290,8 +290,8 @@ impl Wf2qPlus {
         self.weight_sum = 0;
     }
 
-    /// Sets all times back by `by`, and orders anew those in chains, whose entries had these bits
-    /// for the place.
+    /// Reduces all times by `by`, and sorts the flows of the chains again; `bits` are the low bits
+    /// of their keys that hold the place.
     #[cold]
     #[inline(never)]
     fn regroup(&mut self, by: u64, bits: u64) {
@@ -417,7 +417,7 @@ impl Scheduler for Wf2qPlus {
             return None;
         }
         if flow.active {
-            // The fluid has not finished with it: it waits already, by what is now its start.
+            // The fluid has not finished with it: it already waits, by its new start.
             flow.start = flow.finish;
             flow.finish_head();
             return None;
@@ -468,7 +468,7 @@ impl Scheduler for Wf2qPlus {
             if alone {
                 self.lone = slot;
             } else {
-                // Those who come from a chain of a class take what its flows do.
+                // Flows from the chain of a class take the time of that class.
                 let chain = if repeats { chain & !1 } else { HEADS };
                 if chain < HEADS {
                     self.put(slot, chain, start, finish);

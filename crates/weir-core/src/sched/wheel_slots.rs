@@ -41,8 +41,8 @@ impl Ring {
         place(self.front, self.width)
     }
 
-    /// Notes that the slot which begins at `begin` holds something, and gives its place. What is
-    /// too far from the others is given the place at the end.
+    /// Marks the slot that begins at `begin` as used, and returns its place. A slot too far from
+    /// the others gets the place at the end.
     #[inline]
     pub(super) fn fill(&mut self, begin: u64) -> u8 {
         if self.full == 0 {

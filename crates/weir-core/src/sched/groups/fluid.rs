@@ -43,7 +43,7 @@ impl Groups {
     pub(super) fn pass(&mut self, to: u64) {
         let from = core::mem::replace(&mut self.virtual_time, to);
         let changed = from ^ to;
-        // Groups whose multiples are passed: those up to the highest bit that changed.
+        // Groups whose multiples are passed: those up to the highest changed bit.
         let bits = (changed >> LEAST_SHIFT).checked_ilog2().map_or(0, |highest| highest + 1);
         let passed = ((1u64 << bits) - 1) as u32;
         self.eligible_ready |= self.ineligible_ready & passed;
@@ -60,7 +60,7 @@ impl Groups {
         self.due = ((to >> shift) + 1) << shift;
     }
 
-    /// Lets go of weights whose time has come, and counts eras.
+    /// Removes the weights that are due, and counts eras.
     #[cold]
     #[inline(never)]
     fn let_go(&mut self, from: u64, passed: u32) {
@@ -127,7 +127,7 @@ impl Groups {
         self.count(self.weights + u64::from(new) - u64::from(old));
     }
 
-    /// The end of a busy period: the fluid is done with everything, and virtual time begins anew.
+    /// The end of a busy period: the fluid is empty, and virtual time restarts.
     #[inline]
     pub(in super::super) fn rest(&mut self) {
         for i in bits(core::mem::take(&mut self.leaving)) {
@@ -138,7 +138,7 @@ impl Groups {
         self.era += 2;
     }
 
-    /// `start`, or the nearest that a member of group `i` may have when it comes anew.
+    /// `start`, or the nearest allowed start of a new member of group `i`.
     pub(in super::super) fn within(&self, start: u64, i: u8) -> u64 {
         let most = self.virtual_time.wrapping_add(width(i));
         if after(start, most) {

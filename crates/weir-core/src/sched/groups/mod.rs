@@ -90,7 +90,7 @@ impl Stamps {
         self.start = self.start.wrapping_add(u64::from(slots) << shift(self.group));
     }
 
-    /// Who is behind it in its slot, if anyone.
+    /// The next member in its slot, if any.
     #[inline]
     pub(super) fn next(&self) -> u32 {
         self.next
@@ -121,7 +121,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Nobody's.
+    /// No place.
     pub(super) const NONE: Self = Self { id: NONE, group: 0, slot: 0 };
 
     /// Whether a member leaves its slot when the bits `changed` of its start change.
@@ -152,8 +152,8 @@ pub(super) struct Groups {
     weights: u64,
     /// `1 / W`; see [`units::rate`].
     rate: u64,
-    /// Counts quarters of the range of virtual time, so that what is of a past one is known as
-    /// that.
+    /// Counts quarters of the range of virtual time, so that values of a past quarter can be
+    /// recognised.
     era: u64,
     /// Until `V` comes to this, nothing becomes eligible and no weight leaves.
     due: u64,
@@ -161,7 +161,7 @@ pub(super) struct Groups {
     groups: Box<Tables>,
 }
 
-/// What is known of each group.
+/// The state of each group.
 #[derive(Debug)]
 struct Tables {
     /// `S_i`.
@@ -348,7 +348,7 @@ impl Groups {
         let empty = self.groups.full[place] == 0;
         if empty || after(first, start) {
             if !empty {
-                // A group that starts later than `V` is in neither set of eligible ones.
+                // A group that starts later than `V` is in neither eligible set.
                 self.ineligible_ready &= !(1 << i);
                 self.ineligible_blocked &= !(1 << i);
             }
@@ -426,8 +426,8 @@ impl Groups {
         above != 0 && after(self.finish(i), self.finish(above.trailing_zeros()))
     }
 
-    /// Makes ready what is no longer blocked, when the group `i` had the finish `old` and has
-    /// another.
+    /// Makes groups ready that are no longer blocked after the finish of group `i` has changed from
+    /// `old`.
     #[inline(never)]
     fn unblock(&mut self, i: u32, old: u64) {
         let above = self.eligible_ready & (u32::MAX - 1) << i;
@@ -534,8 +534,8 @@ mod tests {
         }
     }
 
-    /// The bits of a change of time tell exactly which groups it takes past a multiple of their
-    /// unit, around every wrap and carry.
+    /// The changed bits of time tell exactly which groups pass a multiple of their unit, for every
+    /// wrap and carry.
     #[test]
     fn the_groups_that_time_passes_are_told_by_its_bits() {
         for bit in LEAST_SHIFT..64 {

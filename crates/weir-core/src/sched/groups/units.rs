@@ -90,9 +90,9 @@ mod tests {
     use super::*;
     use alloc::vec::Vec;
 
-    /// Every weight, and lengths around every power of two: the group is within range, its unit at
-    /// least what the largest packet takes and less than twice that, or the least there is; a
-    /// weight's inverse is too high by less than its own part.
+    /// For every weight, and for lengths near every power of two: the group is within range, its
+    /// unit is at least the time of the largest packet and less than twice that, or the smallest
+    /// unit; a weight's inverse is too high by less than its own part.
     #[test]
     fn units_fit_the_largest_packet_of_every_weight() {
         let lengths: Vec<u32> = (6..23)
