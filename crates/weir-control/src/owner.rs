@@ -19,8 +19,9 @@ use weir_rules::command::ObjectKind;
 use weir_rules::ruleset::Ruleset;
 use weir_rules::show;
 
+use crate::api::Snapshot;
 use crate::api::{CommandReply, CommandRequest};
-use crate::plane::{Plane, Snapshot};
+use crate::plane::Plane;
 use crate::store::{Store, StoreError};
 
 mod request;

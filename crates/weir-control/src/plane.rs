@@ -3,16 +3,13 @@
 //! Calls come from several threads. They may take as long as a batch of packets but not longer,
 //! because a reader of counters waits for the answer.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use weir_rules::command::ObjectKind;
 use weir_rules::ruleset::Ruleset;
 use weir_rules::show::{DynamicView, FlowCount};
 
-use crate::api::{
-    BridgeView, InstancePage, LaneView, LengthView, LinkSample, QueueCounters, RuleCounters,
-};
+use crate::api::{BridgeView, InstancePage, Lengths, Snapshot};
 
 /// Moves packets according to a configuration.
 pub trait Plane: Send + Sync + 'static {
@@ -51,30 +48,6 @@ pub trait Plane: Send + Sync + 'static {
 
     /// The bridges between whose interfaces the plane forwards.
     fn bridges(&self) -> Vec<BridgeView>;
-}
-
-/// Every counter at one moment.
-#[derive(Clone, Debug, Default)]
-pub struct Snapshot {
-    /// Pipes and schedulers, by number.
-    pub links: BTreeMap<u16, LinkSample>,
-    /// Queues, by number.
-    pub queues: BTreeMap<u16, QueueCounters>,
-    /// Rules, by identity.
-    pub rules: BTreeMap<u32, RuleCounters>,
-    /// The lanes over bridges.
-    pub lanes: Vec<LaneView>,
-}
-
-/// The lengths of all queues at one moment.
-#[derive(Clone, Debug, Default)]
-pub struct Lengths {
-    /// The moment on the machine's monotonic clock, in ns.
-    pub at_ns: u64,
-    /// Pipes and schedulers, by number.
-    pub links: BTreeMap<u16, LengthView>,
-    /// Queues, by number.
-    pub queues: BTreeMap<u16, LengthView>,
 }
 
 /// A plane that keeps a configuration and moves no packets.

@@ -16,9 +16,10 @@ use weir_control::api::{
     BridgeView, CommandReply, CommandRequest, EventQuery, HealthStatus, InstancePage, LengthView,
     LinkSample, OutcomeKind, SeverityView,
 };
+use weir_control::api::{Lengths, Snapshot};
 use weir_control::client::{Client, ClientError};
 use weir_control::owner::{Onto, Owner, Resumed};
-use weir_control::plane::{Lengths, Plane, Snapshot};
+use weir_control::plane::Plane;
 use weir_control::server::{Access, ControlSocket, Endpoints, Server, Token};
 use weir_control::store::Store;
 use weir_rules::command::ObjectKind;

@@ -59,42 +59,14 @@ pub enum ProbeError {
 
 #[cfg(target_os = "linux")]
 impl ProbeError {
-    pub(crate) fn namespace(namespace: &crate::Namespace, source: io::Error) -> ProbeError {
-        use crate::Namespace;
-
-        let hint = match (namespace, source.kind()) {
-            (_, io::ErrorKind::PermissionDenied) => {
-                "; looking into it takes CAP_SYS_ADMIN: try with sudo".to_owned()
-            }
-            (Namespace::Name(_), _) => match named_namespaces() {
-                names if names.is_empty() => "; `ip netns` lists none".to_owned(),
-                names => format!("; `ip netns` lists: {}", list(&names)),
-            },
-            (Namespace::Process(_), io::ErrorKind::NotFound) => {
-                "; there is no such process".to_owned()
-            }
-            _ => String::new(),
-        };
-        ProbeError::Namespace { namespace: namespace.to_string(), source, hint }
-    }
-
     pub(crate) fn system(what: impl Into<String>) -> impl FnOnce(io::Error) -> ProbeError {
         let what = what.into();
         move |source| ProbeError::System { what, source }
     }
 }
 
-#[cfg(target_os = "linux")]
-fn named_namespaces() -> Vec<String> {
-    let entries = std::fs::read_dir("/run/netns").into_iter().flatten().flatten();
-    let mut names: Vec<String> =
-        entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
-    names.sort();
-    names
-}
-
 /// The first few names and the number of the others.
-fn list(names: &[String]) -> String {
+pub(crate) fn list(names: &[String]) -> String {
     const SHOWN: usize = 12;
     let shown = names[..names.len().min(SHOWN)].join(", ");
     if names.len() > SHOWN { format!("{shown} and {} more", names.len() - SHOWN) } else { shown }

@@ -60,8 +60,7 @@ impl Group {
             news.set_non_blocking(true)?;
             Ok((news, Netlink::open().map_err(io::Error::other)?))
         });
-        let (news, links) =
-            sockets.map_err(|source| ProbeError::namespace(&target.namespace, source))?;
+        let (news, links) = sockets.map_err(|source| target.namespace.refused(source))?;
         let (namespace, targets) = (target.namespace.clone(), vec![target.clone()]);
         Ok(Group {
             namespace,
@@ -143,7 +142,7 @@ impl Group {
     /// The caller lacks the privilege.
     pub(crate) fn enter(&self) -> Result<(), ProbeError> {
         move_into_link_name_space(self.netns.descriptor().as_fd(), Some(LinkNameSpaceType::Network))
-            .map_err(|errno| ProbeError::namespace(&self.namespace, errno.into()))
+            .map_err(|errno| self.namespace.refused(errno.into()))
     }
 
     /// Returns whether the devices have changed since the last call, and reports new, removed and

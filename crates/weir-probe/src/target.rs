@@ -1,7 +1,17 @@
 //! Targets of a watch: devices by name or pattern, each in a network namespace.
 
 use std::fmt;
+#[cfg(target_os = "linux")]
+use std::io;
+#[cfg(target_os = "linux")]
+use std::path::PathBuf;
 use std::str::FromStr;
+
+#[cfg(target_os = "linux")]
+use weir_linux::netns::NetNs;
+
+#[cfg(target_os = "linux")]
+use crate::error::{ProbeError, list};
 
 /// A network namespace in the user's notation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -22,25 +32,37 @@ impl Namespace {
     /// # Errors
     /// [`ProbeError::Namespace`], with the existing alternatives, if the namespace does not exist
     /// or may not be accessed.
-    pub fn open(&self) -> Result<weir_linux::netns::NetNs, crate::ProbeError> {
-        use std::io;
-        use std::path::PathBuf;
-
-        use crate::ProbeError;
-
+    pub fn open(&self) -> Result<NetNs, ProbeError> {
         let path = match self {
             Namespace::Own => PathBuf::from("/proc/thread-self/ns/net"),
             Namespace::Name(name) => {
                 if name.is_empty() || name.contains('/') || name.starts_with('.') {
-                    return Err(ProbeError::namespace(self, io::ErrorKind::InvalidInput.into()));
+                    return Err(self.refused(io::ErrorKind::InvalidInput.into()));
                 }
                 PathBuf::from("/run/netns").join(name)
             }
             Namespace::Process(pid) => PathBuf::from(format!("/proc/{pid}/ns/net")),
         };
-        let file =
-            std::fs::File::open(path).map_err(|source| ProbeError::namespace(self, source))?;
-        Ok(weir_linux::netns::NetNs::of(file.into()))
+        let file = std::fs::File::open(path).map_err(|source| self.refused(source))?;
+        Ok(NetNs::of(file.into()))
+    }
+
+    /// The error for a namespace that `source` kept closed, with the existing alternatives.
+    pub(crate) fn refused(&self, source: io::Error) -> ProbeError {
+        let hint = match (self, source.kind()) {
+            (_, io::ErrorKind::PermissionDenied) => {
+                "; looking into it takes CAP_SYS_ADMIN: try with sudo".to_owned()
+            }
+            (Namespace::Name(_), _) => match named_namespaces() {
+                names if names.is_empty() => "; `ip netns` lists none".to_owned(),
+                names => format!("; `ip netns` lists: {}", list(&names)),
+            },
+            (Namespace::Process(_), io::ErrorKind::NotFound) => {
+                "; there is no such process".to_owned()
+            }
+            _ => String::new(),
+        };
+        ProbeError::Namespace { namespace: self.to_string(), source, hint }
     }
 }
 
@@ -52,6 +74,15 @@ impl fmt::Display for Namespace {
             Namespace::Process(pid) => write!(f, "the namespace of process {pid}"),
         }
     }
+}
+
+#[cfg(target_os = "linux")]
+fn named_namespaces() -> Vec<String> {
+    let entries = std::fs::read_dir("/run/netns").into_iter().flatten().flatten();
+    let mut names: Vec<String> =
+        entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    names.sort();
+    names
 }
 
 /// The devices of one namespace with matching names.

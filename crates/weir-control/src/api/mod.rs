@@ -5,6 +5,7 @@
 //! are in nanoseconds, rates in bit/s, lengths in network-layer bytes.
 
 mod counters;
+mod snapshot;
 mod view;
 
 use std::collections::BTreeMap;
@@ -18,6 +19,7 @@ pub use counters::{
     EventSample, InstancePage, InstanceView, KeyView, LaneView, LengthView, LengthsView,
     LinkSample, QueueCounters, RuleCounters,
 };
+pub use snapshot::{Lengths, Snapshot};
 pub use view::{
     AqmView, BridgeView, ConfigurationView, NetConfigView, PipeView, QueueView, RuleView,
     SchedView, TableEntryView, TablePage, TableView,

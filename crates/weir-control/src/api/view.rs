@@ -12,9 +12,8 @@ use weir_rules::ruleset::{DEFAULT_RULE_ID, Ruleset};
 use weir_rules::table::{Table, TableKind};
 use weir_rules::{LinkSpec, script};
 
-use super::LaneView;
-use super::counters::{LengthsView, LinkSample, QueueCounters, RuleCounters};
-use crate::plane::{Lengths, Snapshot};
+use super::counters::{LaneView, LengthsView, LinkSample, QueueCounters, RuleCounters};
+use super::snapshot::{Lengths, Snapshot};
 
 /// The whole configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

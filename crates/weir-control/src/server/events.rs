@@ -14,8 +14,8 @@ use axum::response::Response;
 use http_body_util::channel::{Channel, Sender};
 use tokio::time::Instant;
 
-use super::State;
 use super::reject::Reject;
+use super::state::State;
 use crate::api::{EventQuery, EventSample};
 
 pub(super) fn stream(state: Arc<State>, query: EventQuery) -> Result<Response, Reject> {

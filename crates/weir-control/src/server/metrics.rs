@@ -9,9 +9,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 use weir_measure::stats::{LinkCounters, Reasons};
 
-use super::State;
-use crate::api::LaneView;
-use crate::plane::Snapshot;
+use super::state::State;
+use crate::api::{LaneView, Snapshot};
 
 type Labels = Vec<(&'static str, String)>;
 type Counters = Family<Labels, Counter>;

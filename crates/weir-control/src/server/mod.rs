@@ -12,12 +12,13 @@ mod metrics;
 mod reject;
 mod routes;
 mod socket;
+mod state;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener as StdTcpListener};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use axum::Router;
 use hyper::server::conn::http1;
@@ -29,9 +30,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 pub use access::{Access, Token, TokenError};
 pub use routes::openapi;
 pub use socket::{ControlSocket, SocketError};
+pub use state::SAMPLE_AGE;
 
 use crate::owner::Owner;
-use crate::plane::{Plane, Snapshot};
+use crate::plane::Plane;
+use state::{State, Tally};
 
 /// The addresses of the API. Both are bound before the daemon drops its privileges.
 #[derive(Debug)]
@@ -104,84 +107,6 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.end();
-    }
-}
-
-/// The state that all handlers share.
-pub(crate) struct State {
-    pub(crate) owner: Owner,
-    pub(crate) plane: Arc<dyn Plane>,
-    started: Instant,
-    sample: Mutex<Option<(Instant, Arc<Snapshot>)>>,
-    /// Limits the number of scripts that are parsed at once.
-    readers: Semaphore,
-    pub(crate) stopped: watch::Receiver<bool>,
-    pub(crate) tally: Arc<Tally>,
-}
-
-/// Counters of the server itself.
-#[derive(Debug, Default)]
-pub(crate) struct Tally {
-    /// Answered requests, by responsibility: success, client error, server error.
-    pub(crate) served: AtomicU64,
-    pub(crate) refused: AtomicU64,
-    pub(crate) failed: AtomicU64,
-    /// Samples that slow readers of the event stream missed.
-    pub(crate) skipped: AtomicU64,
-    /// Clients that were disconnected because they accepted no data.
-    pub(crate) stalled: AtomicU64,
-    /// Connections from users without permission.
-    pub(crate) refused_connections: AtomicU64,
-}
-
-impl State {
-    fn new(owner: Owner, plane: Arc<dyn Plane>, stopped: watch::Receiver<bool>) -> Self {
-        let readers = Semaphore::new(READERS);
-        Self {
-            owner,
-            plane,
-            started: Instant::now(),
-            sample: Mutex::new(None),
-            readers,
-            stopped,
-            tally: Arc::default(),
-        }
-    }
-
-    pub(crate) fn uptime(&self) -> Duration {
-        self.started.elapsed()
-    }
-
-    /// The counters, at most [`SAMPLE_AGE`] old.
-    pub(crate) fn sample(&self) -> Arc<Snapshot> {
-        let mut sample = self.sample.lock().unwrap_or_else(PoisonError::into_inner);
-        match &*sample {
-            Some((at, snapshot)) if at.elapsed() < SAMPLE_AGE => Arc::clone(snapshot),
-            _ => {
-                let snapshot = Arc::new(self.plane.snapshot());
-                *sample = Some((Instant::now(), Arc::clone(&snapshot)));
-                snapshot
-            }
-        }
-    }
-
-    /// Runs work that may block on another thread.
-    pub(crate) async fn blocking<T: Send + 'static>(
-        self: &Arc<Self>,
-        work: impl FnOnce(&Self) -> T + Send + 'static,
-    ) -> Option<T> {
-        let state = Arc::clone(self);
-        // This fails only when the server ends, or after a panic, which stderr has reported.
-        tokio::task::spawn_blocking(move || work(&state)).await.ok()
-    }
-
-    /// Runs work that uses memory in proportion to a client's data; only a few run at once.
-    pub(crate) async fn reading<T: Send + 'static>(
-        self: &Arc<Self>,
-        work: impl FnOnce(&Self) -> T + Send + 'static,
-    ) -> Option<T> {
-        let _permit = self.readers.acquire().await.ok()?;
-        self.blocking(work).await
     }
 }
 
@@ -289,14 +214,10 @@ async fn accept(listener: Option<&TcpListener>) -> io::Result<(tokio::net::TcpSt
 pub const STALLED: Duration = Duration::from_secs(10);
 /// Time for pending requests to finish when the daemon ends.
 pub const GRACE: Duration = Duration::from_secs(2);
-/// Counters younger than this are reused for the next request.
-pub const SAMPLE_AGE: Duration = Duration::from_millis(20);
 /// Maximum number of connections.
 const CONNECTIONS: usize = 256;
 /// Number of threads for work that would block other connections.
 const BLOCKING_THREADS: usize = 16;
-/// Number of scripts that are parsed at once; each may take several times its length in memory.
-const READERS: usize = 2;
 /// Time limit for the head of a request, and for a connection to be idle between requests.
 const HEADERS: Duration = Duration::from_secs(30);
 /// Maximum length of the head of a request.

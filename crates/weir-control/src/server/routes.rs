@@ -16,7 +16,8 @@ use utoipa_axum::routes;
 use weir_rules::command::ObjectKind;
 
 use super::reject::Reject;
-use super::{State, events, metrics};
+use super::state::State;
+use super::{events, metrics};
 use crate::api::{
     self, CommandReply, CommandRequest, ConfigurationView, Cursor, EventSample, Health,
     HealthStatus, InstancePage, LengthsView, NetConfigView, Page, PipeView, Problem, QueueView,

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use weir_control::api::Lengths;
 use weir_control::api::{LengthView, LinkSample, QueueCounters};
-use weir_control::plane::Lengths;
 use weir_core::histogram::Histogram;
 use weir_core::stats::LinkCounters;
 use weir_core::{Emulator, Nanos};

@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use weir_control::api::{BridgeView, InstancePage, InstanceView, LaneView, RuleCounters};
-use weir_control::plane::{Lengths, Plane, Snapshot};
+use weir_control::api::{Lengths, Snapshot};
+use weir_control::plane::Plane;
 use weir_core::{Emulator, FlowView, Nanos, Totals};
 use weir_linux::clock;
 use weir_linux::live::{Gso, LaneConfig, LaneReport, LiveEvent, LiveHandle, Observer};
