@@ -1,17 +1,17 @@
-//! Result files that are either whole or absent: written beside their place, synced, then renamed
-//! into it.
+//! Result files that are either complete or absent: written under a temporary name, synced, then
+//! renamed.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// Why a result file could not be written. No half file is left under the path.
+/// Why a result file could not be written. No partial file remains under the path.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
-    /// The file could not be made: no such directory, no permission.
+    /// The file could not be created: no such directory, no permission.
     #[error("cannot create {}: {source}", path.display())]
     Create {
-        /// The file that was to be written.
+        /// The path of the result file.
         path: PathBuf,
         /// The system's reason.
         source: io::Error,
@@ -19,23 +19,23 @@ pub enum WriteError {
     /// The content could not be stored: a full disk, a quota.
     #[error("cannot write {}: {source}", path.display())]
     Write {
-        /// The file that was to be written.
+        /// The path of the result file.
         path: PathBuf,
         /// The system's reason.
         source: io::Error,
     },
-    /// The finished file could not be put in its place.
+    /// The finished file could not be renamed.
     #[error("cannot replace {}: {source}", path.display())]
     Replace {
-        /// The file that was to be written.
+        /// The path of the result file.
         path: PathBuf,
         /// The system's reason.
         source: io::Error,
     },
 }
 
-/// Writes `content` to `path`, replacing what was there in one step. A reader sees the old file or
-/// the new one, never a part; so does the next boot after a crash. Devices and pipes
+/// Writes `content` to `path`, replacing an existing file in one step. A reader sees the old file
+/// or the new one, never a part; so does the next boot after a crash. Devices and pipes
 /// (`/dev/stdout`) are written to, not replaced; a symbolic link stays and its target is replaced.
 pub fn write_atomic(path: &Path, content: &[u8]) -> Result<(), WriteError> {
     let mut beside = Beside::create(path)
@@ -48,12 +48,12 @@ pub fn write_atomic(path: &Path, content: &[u8]) -> Result<(), WriteError> {
     beside.rename().map_err(|source| WriteError::Replace { path: path.to_owned(), source })
 }
 
-/// A file that takes its place when it is whole. Until then it stands beside it under another name,
-/// which goes when this is dropped.
+/// A file that gets its final name when it is complete. Until then it has a temporary name in the
+/// same directory, which is removed when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Beside {
     file: File,
-    /// Where it is and where it goes; nothing where a device or a pipe is written to.
+    /// The temporary and the final path; none for a device or a pipe.
     places: Option<(RemoveOnDrop, PathBuf)>,
 }
 
@@ -76,7 +76,7 @@ impl Beside {
         &mut self.file
     }
 
-    /// Stored and in its place.
+    /// Syncs the file and gives it its final name.
     pub(crate) fn put_in_place(mut self) -> io::Result<()> {
         self.store()?;
         self.rename()
@@ -94,8 +94,8 @@ impl Beside {
             fs::rename(path, &target)?;
         }
         temporary.0 = None;
-        // The rename itself is durable once the directory is; where directories cannot be synced
-        // the file is still whole.
+        // The rename is durable once the directory is synced; if directories cannot be synced, the
+        // file is still complete.
         let _ = File::open(directory_of(&target)).and_then(|d| d.sync_all());
         Ok(())
     }
@@ -131,13 +131,13 @@ struct RemoveOnDrop(Option<PathBuf>);
 impl Drop for RemoveOnDrop {
     fn drop(&mut self) {
         if let Some(path) = &self.0 {
-            // Nothing better can be done about a file that cannot be removed.
+            // There is no remedy for a file that cannot be removed.
             let _ = fs::remove_file(path);
         }
     }
 }
 
-/// Left-overs of killed runs with the same process id are stepped over this often.
+/// How many temporary names of killed runs with the same process id are skipped.
 const MAX_ATTEMPTS: u32 = 100;
 
 #[cfg(test)]

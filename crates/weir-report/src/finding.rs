@@ -1,5 +1,5 @@
-//! What an experiment found, as plain data: tables with the published beside the measured values,
-//! claims with a verdict each, and curves. Printing and drawing are left to others.
+//! The finding of an experiment as plain data: tables of published and measured values, claims with
+//! a verdict each, and curves. Other modules print and draw it.
 
 use serde::Serialize;
 
@@ -23,7 +23,7 @@ pub struct Table {
     pub title: String,
     /// Heads of its columns.
     pub columns: Vec<String>,
-    /// Rows, each with a cell for every column.
+    /// Rows, with a cell for every column.
     pub rows: Vec<Vec<Cell>>,
 }
 
@@ -37,7 +37,7 @@ impl Table {
         }
     }
 
-    /// Adds a row; missing cells at its end stay empty.
+    /// Adds a row; missing cells at its end are empty.
     pub fn row(&mut self, mut cells: Vec<Cell>) {
         cells.resize(self.columns.len(), Cell::Empty);
         self.rows.push(cells);
@@ -69,18 +69,18 @@ pub enum Cell {
 }
 
 impl Cell {
-    /// A number with so many decimals.
+    /// A number with this many decimals.
     pub fn number(value: f64, decimals: u8) -> Self {
         if value.is_finite() { Self::Number { value, decimals } } else { Self::Empty }
     }
 
-    /// How far `measured` is from `published`, in percent of `published`.
+    /// The difference of `measured` from `published`, in percent of `published`.
     pub fn difference(published: f64, measured: f64) -> Self {
         let percent = difference(published, measured);
         if percent.is_finite() { Self::Percent { percent } } else { Self::Empty }
     }
 
-    /// Published, measured, and the difference: three cells.
+    /// Three cells: published, measured, and the difference.
     pub fn compared(published: f64, measured: f64, decimals: u8) -> [Self; 3] {
         [
             Self::number(published, decimals),
@@ -112,7 +112,7 @@ impl From<String> for Cell {
     }
 }
 
-/// How far `measured` is from `published`, in percent of `published`.
+/// The difference of `measured` from `published`, in percent of `published`.
 pub fn difference(published: f64, measured: f64) -> f64 {
     (measured - published) / published * 100.0
 }
@@ -122,19 +122,19 @@ pub fn difference(published: f64, measured: f64) -> f64 {
 pub struct Claim {
     /// The claim.
     pub words: String,
-    /// Whether it holds here; `None` when it could not be tried.
+    /// Whether it holds here; `None` if it could not be tested.
     pub holds: Option<bool>,
     /// The measured values behind the verdict.
     pub detail: String,
 }
 
 impl Claim {
-    /// A claim that was tried.
+    /// A tested claim.
     pub fn tried(words: impl Into<String>, holds: bool, detail: impl Into<String>) -> Self {
         Self { words: words.into(), holds: Some(holds), detail: detail.into() }
     }
 
-    /// A claim with its verdict and what was measured of it; `None` when it could not be tried.
+    /// A claim with its verdict and the measured values; `None` if it could not be tested.
     pub fn judged(words: impl Into<String>, seen: Option<(bool, String)>) -> Self {
         let (holds, detail) =
             seen.map_or((None, String::new()), |(holds, detail)| (Some(holds), detail));
@@ -149,7 +149,7 @@ pub struct Plot {
     pub name: String,
     /// Title.
     pub title: String,
-    /// Description of the plot, for readers who cannot see it.
+    /// Description of the plot as alternative text.
     pub description: String,
     /// Horizontal axis.
     pub x: Axis,
@@ -164,7 +164,7 @@ pub struct Plot {
 pub struct Axis {
     /// Its label.
     pub label: String,
-    /// Unit of the values given.
+    /// Unit of the values.
     pub unit: Unit,
     /// Whether the scale is logarithmic.
     pub log: bool,
@@ -177,13 +177,13 @@ impl Axis {
     }
 }
 
-/// What an axis measures.
+/// The unit of an axis.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
     /// A rate in bit/s.
     BitsPerSecond,
-    /// A span of time in ns.
+    /// A duration in ns.
     Nanoseconds,
     /// Time since the beginning, in s.
     Seconds,
@@ -201,22 +201,22 @@ pub enum Unit {
 pub struct Series {
     /// Its name in the legend.
     pub name: String,
-    /// How it is drawn.
+    /// Its drawing style.
     pub style: Style,
     /// `[x, y]`, ascending in x.
     pub points: Vec<[f64; 2]>,
 }
 
-/// How a curve is drawn.
+/// The drawing style of a curve.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Style {
     /// Straight lines from point to point.
     #[default]
     Line,
-    /// The same, dashed.
+    /// Dashed lines from point to point.
     Dashes,
-    /// Points alone.
+    /// Only points.
     Dots,
     /// A value holds until the next one.
     Steps,

@@ -1,11 +1,11 @@
-//! Figures as people read them: three significant digits and a unit.
+//! Numbers for people: three significant digits and a unit.
 
 /// A rate in bit/s, such as `3.81 Mbit/s`.
 pub fn rate(bps: f64) -> String {
     scaled(bps, &RATE_UNITS)
 }
 
-/// A configured rate: the digits it was given with, such as `4 Mbit/s` or `256 kbit/s`.
+/// A configured rate with its original digits, such as `4 Mbit/s` or `256 kbit/s`.
 pub fn exact_rate(bps: u64) -> String {
     exact(bps, &RATE_UNITS)
 }
@@ -15,12 +15,12 @@ pub fn duration(ns: f64) -> String {
     scaled(ns, &TIME_UNITS)
 }
 
-/// A configured duration: the digits it was given with, such as `20 ms`.
+/// A configured duration with its original digits, such as `20 ms`.
 pub fn exact_duration(ns: u64) -> String {
     if ns == 0 { "0 ms".to_owned() } else { exact(ns, &TIME_UNITS) }
 }
 
-/// A run's length, such as `12.3 s` or `1 h 02 min`.
+/// The duration of a run, such as `12.3 s` or `1 h 02 min`.
 pub fn elapsed(ns: u64) -> String {
     let seconds = ns / 1_000_000_000;
     match seconds {
@@ -35,7 +35,7 @@ pub fn bytes(n: f64) -> String {
     scaled(n, &BYTE_UNITS)
 }
 
-/// A count with thousands separated, such as `10,234`.
+/// A count with thousands separators, such as `10,234`.
 pub fn count(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
@@ -60,9 +60,9 @@ pub fn percent(fraction: f64) -> String {
     }
 }
 
-/// The unit and its size with which values up to `max` read best.
+/// The most readable unit for values up to `max`, with its size.
 pub(crate) fn unit_for(max: f64, units: &'static [(f64, &'static str)]) -> (f64, &'static str) {
-    // 0.9995 of the next unit already rounds to it at three digits.
+    // At three digits, 0.9995 of the next unit already rounds to it.
     units
         .iter()
         .rev()
@@ -87,8 +87,8 @@ fn scaled(value: f64, units: &'static [(f64, &'static str)]) -> String {
     format!("{} {name}", digits(value / size))
 }
 
-/// In the largest unit that shows the number whole or with at most three decimals; to three digits
-/// when none does.
+/// Formats in the largest unit that shows the number exactly with at most three decimals; if there
+/// is none, with three digits.
 fn exact(value: u64, units: &'static [(f64, &'static str)]) -> String {
     for &(size, name) in units.iter().rev() {
         let size = size as u64;

@@ -1,7 +1,7 @@
 //! Results for programs: one JSON object with a fixed order of keys.
 //!
-//! Times are integers in nanoseconds, rates integers in bit/s, fractions numbers from 0 to 1. Keys
-//! are only ever added, after those that are there.
+//! Times are integers in nanoseconds, rates integers in bit/s, fractions numbers from 0 to 1. New
+//! keys are added only after the existing ones.
 
 use serde::Serialize;
 use weir_measure::histogram::Histogram;

@@ -1,11 +1,11 @@
-//! Weir's results: what a run measured, in the forms that people and programs read.
+//! Output of Weir's results for people and programs.
 //!
 //! A driver fills a [`RunResult`] (counters and histograms of the engine, a time series from a
-//! [`LinkRecorder`](weir_measure::series::LinkRecorder)) and asks for a [`summary()`] for the terminal, [`to_json`] for programs,
-//! [`to_html`] for a report with plots in one file, and a pcapng file through a [`CaptureFile`].
-//! Scenarios, of several flows and links and runs, have their results in [`sim`]; queues that were
-//! watched, in [`watch`]. Nothing here drives traffic, and nothing here is on a
-//! packet's path.
+//! [`LinkRecorder`](weir_measure::series::LinkRecorder)) and calls [`summary()`] for the terminal,
+//! [`to_json`] for programs, [`to_html`] for a report with plots in one file, and a [`CaptureFile`]
+//! for a pcapng file. The results of scenarios, with several flows, links and runs, are in [`sim`];
+//! those of watched queues are in [`watch`]. Nothing here drives traffic or runs on the packet
+//! path.
 
 mod file;
 pub mod finding;

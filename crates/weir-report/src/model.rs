@@ -1,8 +1,8 @@
-//! What a run measured: the one shape that every output format is made from.
+//! The results of a run: the common model of every output format.
 //!
 //! The driver fills these types; the formats only read them. [`RunResult::new`] checks that every
-//! packet of each link is accounted for ([`LinkCounters::accounts`]). A link that breaks the identity
-//! is named in the warnings of the result rather than shown as if it were right.
+//! packet of each link is accounted for ([`LinkCounters::accounts`]). The warnings of the result
+//! name a link that violates the identity.
 
 use weir_measure::histogram::Histogram;
 use weir_measure::series::LinkSeries;
@@ -10,40 +10,40 @@ use weir_measure::stats::{DropReason, LinkCounters, LinkStats};
 
 use crate::format;
 
-/// What is known about a run besides its links.
+/// Information about a run besides its links.
 #[derive(Clone, Debug, Default)]
 pub struct RunInfo {
-    /// Version of the program that measured.
+    /// Version of the measuring program.
     pub version: String,
-    /// The command that ran, as words; empty when none did.
+    /// The command of the run, as words; empty without one.
     pub command: Vec<String>,
     /// The command's exit code; `None` when there was no command or a signal ended it.
     pub exit_code: Option<i32>,
-    /// When the run began: RFC 3339 text.
+    /// Start of the run, as RFC 3339 text.
     pub started: String,
-    /// How long it took, ns.
+    /// Duration of the run, ns.
     pub duration_ns: u64,
-    /// The seed that every random draw followed from.
+    /// The seed of all random draws.
     pub seed: u64,
-    /// What the reader must know before trusting the figures.
+    /// Warnings about the validity of the results.
     pub warnings: Vec<String>,
-    /// What is useful to know and changes nothing.
+    /// Useful information that does not affect the results.
     pub notes: Vec<String>,
 }
 
-/// What one direction of a link did.
+/// The results of one direction of a link.
 #[derive(Clone, Debug, Default)]
 pub struct LinkResult {
     /// Short name, such as `up`.
     pub name: String,
-    /// Where its packets come from.
+    /// The origin of its packets.
     pub from: String,
-    /// Where they go to.
+    /// The destination of its packets.
     pub to: String,
     /// The configuration as canonical text of the command language.
     pub spec: String,
-    /// Rules decide what a packet goes through: the direction itself has neither rate nor delay,
-    /// and that is not what was configured.
+    /// Whether rules select the path of each packet: the direction itself then has neither rate nor
+    /// delay, and was not configured with any.
     pub by_rules: bool,
     /// Configured rate, bit/s; `None` when unlimited. For a trace, its mean.
     pub rate_bps: Option<u64>,
@@ -51,7 +51,7 @@ pub struct LinkResult {
     pub delay_ns: u64,
     /// Configured random loss as a fraction (long-run mean); `None` when there is none.
     pub loss: Option<f64>,
-    /// What became of its packets.
+    /// The counters of its packets.
     pub counters: LinkCounters,
     /// Time in the queue, ns.
     pub queue_ns: Histogram,
@@ -75,9 +75,9 @@ impl LinkResult {
         if self.by_rules { BY_RULES.to_owned() } else { format::exact_duration(self.delay_ns) }
     }
 
-    /// A link's results from the engine's statistics. `name` says which, `from` and `to` where its
-    /// packets come from and go to; the configuration, the lateness and the series are the caller's
-    /// to add.
+    /// A link's results from the engine's statistics. `name` identifies the link, `from` and `to`
+    /// are the ends of its packets' path. The caller adds the configuration, the lateness and the
+    /// series.
     pub fn from_stats(name: &str, from: &str, to: &str, stats: &LinkStats) -> Self {
         Self {
             name: name.to_owned(),
@@ -90,15 +90,15 @@ impl LinkResult {
         }
     }
 
-    /// Fraction of the submitted packets that random loss took (queue overflow and faults not
-    /// counted); `None` without packets.
+    /// Fraction of the submitted packets that were lost at random (without queue overflow and
+    /// faults); `None` without packets.
     pub fn measured_loss(&self) -> Option<f64> {
         let random: u64 = RANDOM_LOSS.iter().map(|&reason| self.counters.drops(reason)).sum();
         let submitted = self.counters.packets_in;
         (submitted > 0).then(|| random as f64 / submitted as f64)
     }
 
-    /// Mean rate of what left while the link was busy, bit/s; over `duration_ns` when no series was
+    /// Mean output rate while the link was busy, bit/s; over `duration_ns` if no series was
     /// recorded. 0 without traffic.
     pub fn mean_out_bps(&self, duration_ns: u64) -> f64 {
         let span = match self.series.busy_ns() {
@@ -108,14 +108,13 @@ impl LinkResult {
         if span == 0 { 0.0 } else { self.counters.bytes_out as f64 * 8e9 / span as f64 }
     }
 
-    /// Highest rate of what left over any full second, bit/s; `None` when no full second was
-    /// recorded.
+    /// Highest output rate over any full second, bit/s; `None` if no full second was recorded.
     pub fn peak_out_bps(&self) -> Option<u64> {
         self.series.peak_second_out().map(|bytes| bytes.saturating_mul(8))
     }
 
-    /// Fraction of packets that left more than [`LATE_NS`] after their intended time (to within the
-    /// histogram's 3.1 % of that bound); `None` where lateness was not measured.
+    /// Fraction of packets that departed more than [`LATE_NS`] after their due time (to within the
+    /// histogram's 3.1 % of that bound); `None` if lateness was not measured.
     pub fn late_fraction(&self) -> Option<f64> {
         let late: u64 =
             self.lateness_ns.bins().filter(|bin| bin.low >= LATE_NS).map(|bin| bin.count).sum();
@@ -123,7 +122,7 @@ impl LinkResult {
     }
 }
 
-/// What a rule matched.
+/// The counters of a rule.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RuleResult {
     /// Its number.
@@ -136,16 +135,16 @@ pub struct RuleResult {
     pub bytes: u64,
 }
 
-/// What a pipe or scheduler did, over all its instances.
+/// The results of a pipe or scheduler, over all its instances.
 #[derive(Clone, Debug, Default)]
 pub struct PipeResult {
     /// Its number.
     pub number: u16,
-    /// Counters and latencies. A packet that goes through twice is counted twice.
+    /// Counters and latencies. A packet that passes twice is counted twice.
     pub stats: LinkStats,
 }
 
-/// A run's results, with the books checked.
+/// The results of a run, with checked accounting.
 #[derive(Clone, Debug)]
 pub struct RunResult {
     info: RunInfo,
@@ -155,8 +154,8 @@ pub struct RunResult {
 }
 
 impl RunResult {
-    /// Puts a result together. A link whose packets do not add up, or that was released late, adds
-    /// a warning.
+    /// Combines the parts of a result. A link with packets that are not accounted for, or that was
+    /// late, adds a warning.
     pub fn new(mut info: RunInfo, links: Vec<LinkResult>) -> Self {
         for link in &links {
             let (came, went) = link.counters.accounts().unwrap_or((u64::MAX, u64::MIN));
@@ -181,24 +180,23 @@ impl RunResult {
         Self { info, links, rules: Vec::new(), pipes: Vec::new() }
     }
 
-    /// Adds what rules, and the pipes and schedulers that they send packets to, have counted.
+    /// Adds the counters of rules, and of the pipes and schedulers to which they send packets.
     #[must_use]
     pub fn with_rules(self, rules: Vec<RuleResult>, pipes: Vec<PipeResult>) -> Self {
         Self { rules, pipes, ..self }
     }
 
-    /// The rules in their order; empty where there were none.
+    /// The rules in their order; empty without rules.
     pub fn rules(&self) -> &[RuleResult] {
         &self.rules
     }
 
-    /// The rules' pipes and schedulers in the order of their numbers; empty where there were no
-    /// rules.
+    /// The rules' pipes and schedulers in the order of their numbers; empty without rules.
     pub fn pipes(&self) -> &[PipeResult] {
         &self.pipes
     }
 
-    /// What is known besides the links, with the warnings that the check added.
+    /// The information besides the links, with the warnings of the check.
     pub fn info(&self) -> &RunInfo {
         &self.info
     }
@@ -209,15 +207,15 @@ impl RunResult {
     }
 }
 
-/// A packet that leaves this much after its intended time counts as late: no emulated path of
-/// interest is finer.
+/// A packet that departs this much after its due time counts as late: no emulated path of interest
+/// is finer.
 pub const LATE_NS: u64 = 1_000_000;
-/// Fraction of late packets from which a run's timing is not to be trusted: the 99th percentile is
-/// then late.
+/// Fraction of late packets above which a run's timing is not reliable: the 99th percentile is then
+/// late.
 pub const LATE_WARNING: f64 = 0.01;
-/// What is configured where rules decide.
+/// The displayed configuration where rules decide.
 const BY_RULES: &str = "by rules";
-/// The reasons that mean configured random loss.
+/// The reasons of configured random loss.
 const RANDOM_LOSS: [DropReason; 3] =
     [DropReason::LossBeforeQueue, DropReason::LossOnLink, DropReason::Profile];
 

@@ -1,5 +1,4 @@
-//! The table at the end of a run: what was configured beside what was measured, readable at 80
-//! columns.
+//! The table at the end of a run: configured against measured values, in 80 columns.
 
 use std::fmt::Write;
 
@@ -65,7 +64,7 @@ fn link_block(out: &mut String, l: &LinkResult, duration_ns: u64, paint: Paint) 
             .map(|(q, name)| format!("{} {name}", duration(h.quantile(q) as f64)))
     };
     if l.total_ns.count() > 0 {
-        // The least shows the path itself; what is above it is queueing, serialisation and jitter.
+        // The minimum shows the path itself; the rest is queueing, serialisation and jitter.
         let [p50, p99] = quantiles(&l.total_ns);
         row(
             "total delay",
@@ -106,7 +105,7 @@ fn link_block(out: &mut String, l: &LinkResult, duration_ns: u64, paint: Paint) 
     lateness_row(out, l, paint);
 }
 
-/// What rules matched, and what their pipes did, one line each; of many, the first.
+/// The matches of rules and the counters of their pipes, one line each, up to a limit.
 fn rules_block(out: &mut String, run: &RunResult, paint: Paint) {
     if run.rules().is_empty() {
         return;
@@ -140,7 +139,7 @@ fn rules_block(out: &mut String, run: &RunResult, paint: Paint) {
     }
 }
 
-/// What happened to packets for which reasons, the most frequent first; `all` of them there were.
+/// Packets by reason, the most frequent first; `all` is their total.
 fn reason_rows(
     what: &str,
     reasons: impl Iterator<Item = (&'static str, u64)>,
@@ -162,7 +161,7 @@ fn lateness_row(out: &mut String, l: &LinkResult, paint: Paint) {
     };
     let verdict =
         if late >= LATE_WARNING { paint.alarm("TOO LATE") } else { paint.good("kept time") };
-    // The verdict's colour has no width, so the row is laid out by hand.
+    // The verdict's colour codes have no width, so the row is laid out by hand.
     let gap = " ".repeat(if late >= LATE_WARNING { 6 } else { 5 });
     let [p50, p99] = [0.5, 0.99].map(|q| duration(l.lateness_ns.quantile(q) as f64));
     let share = if late > 0.0 {
@@ -179,10 +178,10 @@ fn lateness_row(out: &mut String, l: &LinkResult, paint: Paint) {
     );
 }
 
-/// Most rules, and most pipes, in a summary.
+/// Maximum number of rules, and of pipes, in a summary.
 const MOST_LINES: usize = 20;
 
-/// Words as a shell would need them, so that a line can be copied.
+/// Quotes words for a shell, so that the line can be copied.
 pub(crate) fn shell_words(words: &[String]) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
     let quote = |w: &String| {
@@ -195,8 +194,8 @@ pub(crate) fn shell_words(words: &[String]) -> String {
     words.iter().map(quote).collect::<Vec<_>>().join(" ")
 }
 
-/// At most `width` characters of a text, without control characters: a command line must not drive
-/// the terminal.
+/// At most `width` characters of a text, without control characters: a command line must not
+/// control the terminal.
 fn clipped(text: &str, width: usize) -> String {
     let clean: Vec<char> = text.chars().map(|c| if c.is_control() { '·' } else { c }).collect();
     if clean.len() <= width {
@@ -211,7 +210,7 @@ fn padded(text: &str, width: usize) -> String {
     format!("{text}{}", " ".repeat(width.saturating_sub(len).max(2)))
 }
 
-/// A text broken at spaces, its continuation lines indented.
+/// A text wrapped at spaces, with indented continuation lines.
 fn wrapped(out: &mut String, lead: &str, indent: usize, text: &str) {
     let mut line = String::new();
     let mut lead = lead.to_owned();
@@ -256,9 +255,9 @@ impl Paint {
     }
 }
 
-/// Columns that every terminal has.
+/// Number of columns that every terminal has.
 const WIDTH: usize = 80;
-/// Columns of one measured figure.
+/// Number of columns of one measured value.
 const CELL: usize = 17;
 
 #[cfg(test)]

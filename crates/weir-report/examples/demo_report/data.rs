@@ -1,6 +1,5 @@
-//! A made-up run: a download whose window halves at every loss, over a slow link with a small
-//! queue, and its acknowledgements. Deterministic; not the engine, only something that looks like
-//! it.
+//! An invented run: a download over a slow link with a small queue, with a window that halves at
+//! every loss, and its acknowledgements. Deterministic; it imitates the engine and does not use it.
 
 use std::collections::VecDeque;
 
@@ -17,7 +16,7 @@ pub(crate) fn run(seconds: u64) -> RunResult {
     let mut rng = 1u64;
     for ms in 0..seconds * 1000 {
         let now = ms * MS;
-        // The server pauses once, as servers do.
+        // The server pauses once.
         let pause = seconds > 10 && (seconds * 400..seconds * 400 + 1500).contains(&ms);
         for _ in 0..down.poll(now, &mut rng) {
             up.submit(now, 52, &mut rng);
@@ -105,7 +104,7 @@ impl Link {
         true
     }
 
-    /// Moves packets along until `now`; says how many left.
+    /// Moves packets along until `now`; returns the number of departures.
     fn poll(&mut self, now: u64, rng: &mut u64) -> u64 {
         while let Some(&(arrived, bytes)) = self.queue.front()
             && self.free_at.max(arrived) <= now
@@ -125,7 +124,7 @@ impl Link {
         {
             self.wire.pop_front();
             self.stats.total_ns.record(due - arrived);
-            // Mostly a few microseconds late, seldom much more.
+            // Usually a few microseconds late, rarely much more.
             let r = draw(rng);
             self.lateness.record(
                 40 + r % 9000
@@ -142,8 +141,8 @@ impl Link {
     }
 
     fn result(mut self, name: &str, from: &str, to: &str, spec: &str) -> LinkResult {
-        // Lost packets travelled the wire here for simplicity of the sender; the books count each
-        // of them once.
+        // For the sake of a simple sender, lost packets also pass the wire here; the accounting
+        // counts each of them once.
         let lost = self.stats.counters.drops(DropReason::LossOnLink);
         self.stats.counters.packets_out -= lost;
         self.stats.counters.backlog_packets = (self.queue.len() + self.wire.len()) as u64;

@@ -1,7 +1,7 @@
-//! Writes a report of made-up but plausible data: to look at the page, and to try changes of it.
+//! Writes a report of invented but plausible data, to view the page and to try changes of it.
 //!
 //! `cargo run -p weir-report --example demo_report OUT.html` also prints the summary and writes
-//! `OUT.json` beside.
+//! `OUT.json`.
 
 mod data;
 

@@ -1,5 +1,5 @@
-//! A small scenario, simulated: two constant rates and a burst now and then over a link that is too
-//! narrow for all of them.
+//! A small simulated scenario: two constant rates and occasional bursts over a link that is too
+//! slow for all of them.
 
 use weir_core::config::{
     Capacity, FlowsetConfig, LinkConfig, Loss, PipeConfig, QueueLimit, SchedulerConfig,
@@ -40,7 +40,7 @@ impl Endpoint for Bursts {
     }
 }
 
-/// The names of what [`world`] has.
+/// The names of the objects in [`world`].
 pub(crate) fn names() -> Names {
     let flow = |name: &str, kind: &str| FlowName {
         name: name.into(),
@@ -112,7 +112,7 @@ pub(crate) fn results(seeds: std::ops::Range<u64>, percent: f64) -> Results {
     Results { source: "sim".into(), scenario: "name = \"demo\"\n".into(), runs }
 }
 
-/// One run, traced if there is somebody to take the records.
+/// One run, traced if `records` is given.
 pub(crate) fn run(seed: u64, percent: f64, records: Option<Records>) -> Outcome {
     let end = Nanos::from_secs(20);
     let plan =

@@ -1,4 +1,4 @@
-//! Writes a directory of results from a small simulation, to look at:
+//! Writes a directory of results from a small simulation, for viewing:
 //! `cargo run -p weir-report --example demo_scenario -- DIR [RUNS]`.
 
 mod data;

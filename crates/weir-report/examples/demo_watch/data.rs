@@ -1,13 +1,13 @@
-//! A made-up watch: a `tbf` that a sender fills in a saw-tooth, with its hidden leaf; on another
-//! device the bands of a `pfifo_fast`.
+//! An invented watch: a `tbf` that a sender fills in a saw-tooth pattern, with its hidden leaf, and
+//! the bands of a `pfifo_fast` on another device.
 
 use weir_measure::watch::Summary;
 use weir_measure::watch::{Counters, Handle, Method, Pace, Queue, Run, Sink, Transmission};
 
-/// The length of the single reading that stands out.
+/// The length of the single highest reading.
 pub(crate) const PEAK: u32 = 187;
 
-/// Tells a sink of `seconds` of readings, 5 us apart.
+/// Reports `seconds` of readings, 5 us apart, to a sink.
 pub(crate) fn play(seconds: u64, sink: &mut dyn Sink) {
     let start = 7_000_000_000;
     let queue = |device: &str, kind: &str, handle, parent, band, root| Queue {
@@ -95,7 +95,7 @@ pub(crate) fn play(seconds: u64, sink: &mut dyn Sink) {
     sink.remark(end, "read in a made-up way");
 }
 
-/// Its figures.
+/// The statistics of the watch.
 pub(crate) fn summary(tally: &weir_measure::watch::Tally, seconds: u64) -> Summary {
     let mut pace =
         Pace { asked: Some(200_000), readings: seconds * 200_000, missed: 17, ..Pace::default() };

@@ -1,4 +1,4 @@
-//! Writes the report and the records of a made-up watch: to look at the page, and to try changes of
+//! Writes the report and the records of an invented watch, to view the page and to try changes of
 //! it.
 //!
 //! `cargo run -p weir-report --example demo_watch OUT.html [SECONDS]` also writes `OUT.json`,

@@ -1,4 +1,4 @@
-//! The report's plots of one link, and the values behind them for the page's script.
+//! The report's plots of one link, and their values for the page's script.
 
 use serde::Serialize;
 use weir_measure::histogram::Histogram;
@@ -8,30 +8,30 @@ use crate::format;
 use crate::model::{LATE_NS, LinkResult};
 use crate::plot::{Axis, Curve, Plot, Scale, Shape, Unit};
 
-/// A place in the report: one plot, or several to switch between.
+/// A chart of the report: one plot, or several alternatives with a switch.
 pub(super) struct Chart {
     pub(super) variants: Vec<Variant>,
-    /// A sentence below.
+    /// A sentence below the plot.
     pub(super) remark: String,
 }
 
-/// One of a chart's alternatives.
+/// One alternative of a chart.
 pub(super) struct Variant {
-    /// What the switch calls it.
+    /// Its label on the switch.
     pub(super) name: String,
     pub(super) plot: Plot,
     pub(super) data: Data,
 }
 
-/// Values of a plot, for reading them under the pointer.
+/// The values of a plot, which the page shows under the pointer.
 #[derive(Serialize)]
 pub(super) struct Data {
-    /// `time` plots of a page are zoomed together.
+    /// All `time` plots of a page zoom together.
     kind: &'static str,
     x: &'static str,
     y: &'static str,
     curves: Vec<Values>,
-    /// What there is to zoom into, in place of the picture.
+    /// The detailed data for zooming, which replaces the picture.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) detail: Option<Detail>,
 }
@@ -39,13 +39,13 @@ pub(super) struct Data {
 /// A range over time in periods of equal length, finer than the picture.
 #[derive(Serialize)]
 pub(super) struct Detail {
-    /// Where the first period begins, s.
+    /// Start of the first period, s.
     pub(super) offset: f64,
     /// Length of a period, s.
     pub(super) period: f64,
-    /// Where the last item ends, s.
+    /// End of the last item, s.
     pub(super) end: f64,
-    /// The items, as the script reads them.
+    /// The items, in the script's encoding.
     pub(super) items: String,
 }
 
@@ -53,7 +53,7 @@ pub(super) struct Detail {
 struct Values {
     name: String,
     colour: u8,
-    /// `step`: a value holds until the next; `line`: the nearest counts; `bar`:
+    /// `step`: a value holds until the next; `line`: the nearest value counts; `bar`:
     /// `[from, to, value]`.
     shape: &'static str,
     points: Vec<Vec<Number>>,
@@ -83,7 +83,7 @@ pub(super) fn charts(l: &LinkResult, points: usize) -> Vec<Chart> {
 }
 
 fn throughput(l: &LinkResult, points: usize) -> Chart {
-    // Below some ten packets a period the picture would show packets, not a rate.
+    // With fewer than about ten packets per period the picture would show packets, not a rate.
     let ten_packets = l.rate_bps.map_or(0, |bps| 120_000_000_000_000 / bps.max(1));
     let wanted = (l.series.end_ns / points as u64)
         .max((l.series.end_ns / 40).min(MIN_RATE_PERIOD_NS.max(ten_packets)));
@@ -330,7 +330,8 @@ fn binned(h: &Histogram, axis: &Axis) -> Vec<[f64; 4]> {
     };
     let mut shares = [0.0; BARS];
     for bin in h.bins() {
-        // Spread each bin over the bars it covers, else bars narrower than a bin would show a comb.
+        // Spread each bin over the bars it covers; otherwise bars narrower than a bin would show a
+        // comb.
         let end = bin.high.saturating_add(1);
         let (from, to) = (bin.low.max(h.min()) as f64, end.min(h.max()) as f64);
         let share = bin.count as f64 / h.count() as f64;
@@ -349,7 +350,7 @@ fn binned(h: &Histogram, axis: &Axis) -> Vec<[f64; 4]> {
         .collect()
 }
 
-/// The bar that holds a value; values outside go to the first or last.
+/// The bar that contains a value; values outside belong to the first or last.
 fn bar_of(value: f64, edge: &impl Fn(usize) -> f64) -> usize {
     (1..BARS).find(|&i| value < edge(i)).unwrap_or(BARS) - 1
 }
@@ -375,7 +376,7 @@ fn values(curve: &Curve) -> Values {
     Values { name: curve.name.clone(), colour: curve.colour, shape, points }
 }
 
-/// A number with five digits: enough to read, short to store.
+/// A number with five digits: precise enough to read, short to store.
 #[derive(Clone, Copy)]
 struct Number(f64);
 
@@ -384,7 +385,7 @@ impl Serialize for Number {
         if self.0 == self.0.trunc() && self.0.abs() < 1e15 {
             return serializer.serialize_i64(self.0 as i64);
         }
-        // Formatting and reading back keeps the shortest text with these digits.
+        // Formatting and parsing again gives the shortest text with these digits.
         serializer.serialize_f64(format!("{:.4e}", self.0).parse().unwrap_or(self.0))
     }
 }
@@ -408,12 +409,12 @@ pub(super) fn micro(text: &str) -> String {
     text.replace(" us", " µs")
 }
 
-/// Throughput is not shown finer than this.
+/// Minimum period of the throughput plot.
 const MIN_RATE_PERIOD_NS: u64 = 100_000_000;
-/// A logarithmic axis begins at most this far below the bulk of the values; smaller ones gather at
-/// its beginning.
+/// A logarithmic axis begins at most this factor below the bulk of the values; smaller values are
+/// shown at its beginning.
 const MAX_LOG_SPAN: f64 = 100.0;
-/// Bars of a distribution.
+/// Number of bars of a distribution.
 const BARS: usize = 64;
-/// Palette of reasons, all of it: neighbours differ in lightness too.
+/// Palette of reasons: adjacent ones also differ in lightness.
 const REASON_COLOURS: [u8; 7] = [1, 6, 3, 5, 2, 4, 0];

@@ -1,5 +1,5 @@
-//! What an experiment or a suite of them found, as one HTML file: claims with their verdicts,
-//! tables, plots.
+//! The finding of an experiment or of a suite as one HTML file: claims with their verdicts, tables,
+//! plots.
 
 use std::fmt::Write;
 
@@ -8,8 +8,8 @@ use crate::finding::{Cell, Claim, Finding, Table};
 use super::{NARROW, WIDE, close, opened};
 use crate::plot::{Plot, escape};
 
-/// A finding as one self-contained HTML document: where there are as many plots as tables, each
-/// stands below its table.
+/// A finding as one self-contained HTML document. If there are as many plots as tables, each plot
+/// follows its table.
 pub fn finding_to_html(finding: &Finding) -> String {
     let mut out = opened(&format!("{} · Weir", finding.title));
     let _ = writeln!(

@@ -1,7 +1,7 @@
-//! The report of a run as one HTML file: figures, plots, and the result itself as JSON inside.
+//! The report of a run as one HTML file: statistics, plots, and the result itself as embedded JSON.
 //!
-//! Pictures are drawn here, so the page is complete without scripts and prints well; the page's
-//! script only adds reading of values and zooming. Nothing is fetched: the page's own policy
+//! The plots are drawn here, so the page is complete without scripts and prints well. The page's
+//! script only adds reading of values and zooming. The page fetches nothing, and its own policy
 //! forbids it. The series are down-sampled (sums exact, extremes kept), so the size of the file
 //! does not grow with the length of the run.
 
@@ -45,7 +45,7 @@ pub fn to_html(run: &RunResult) -> String {
     out
 }
 
-/// A page up to its body.
+/// The start of a page, up to its body.
 fn opened(title: &str) -> String {
     let mut out = String::with_capacity(256 << 10);
     let _ = write!(
@@ -58,7 +58,8 @@ fn opened(title: &str) -> String {
     out
 }
 
-/// The end of a page: the result for programs, values of the plots, and the script that reads them.
+/// The end of a page: the result for programs, the values of the plots, and the script that reads
+/// them.
 fn close(out: &mut String, result: &str, data: &[charts::Data]) {
     // Inside a script element only `<` could end it.
     let result = result.replace('<', "\\u003c");
@@ -166,7 +167,7 @@ fn figure(out: &mut String, id: &str, chart: Chart, data: &mut Vec<charts::Data>
     figure_in(out, id, chart, data, ("half", [WIDE, NARROW]));
 }
 
-/// The same with a class and the two sizes, the wide and the narrow one.
+/// The same with a CSS class and both sizes, wide and narrow.
 fn figure_in(
     out: &mut String,
     id: &str,
@@ -330,16 +331,16 @@ fn at(h: &Histogram, q: f64) -> String {
     if h.count() == 0 { "–".to_owned() } else { micro(&duration(ns as f64)) }
 }
 
-/// The unit's proper letter; on a terminal it is `us`.
+/// Replaces the `u` of `us`, as terminals show it, by the letter µ.
 fn micro(text: &str) -> String {
     text.replace(" us", " µs")
 }
 
-/// Nothing may be fetched, whatever a name in the result says.
+/// Forbids all fetching, whatever a name in the result contains.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
 const PAGE_STYLE: &str = include_str!("report.css");
 const SCRIPT: &str = concat!(include_str!("detail.js"), include_str!("report.js"));
-/// Points of one curve, and of all links together, so that the file stays small.
+/// Maximum number of points of one curve, and of all links together, to keep the file small.
 const MAX_POINTS: usize = 400;
 const MIN_POINTS: usize = 40;
 const TOTAL_POINTS: usize = 4000;

@@ -1,13 +1,13 @@
-//! Axes: which numbers to write beside a plot, and where a value lies on it.
+//! Axes: their ticks and labels, and the position of values.
 
-/// What an axis measures; decides the prefixes of its numbers.
+/// The unit of an axis, which determines the prefixes of its numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Rate in bit/s.
     BitsPerSecond,
     /// A duration in ns.
     Nanoseconds,
-    /// Time since the beginning in s.
+    /// Time since the start in s.
     Seconds,
     /// Bytes.
     Bytes,
@@ -17,21 +17,21 @@ pub enum Unit {
     Fraction,
 }
 
-/// How values are laid out along an axis.
+/// The distribution of values along an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
     /// Evenly.
     Linear,
-    /// By their logarithm; values below the range lie at its beginning.
+    /// By their logarithm; values below the range are at its beginning.
     Log,
 }
 
 /// One axis of a plot.
 #[derive(Clone, Debug)]
 pub struct Axis {
-    /// What it shows, without the unit.
+    /// The quantity, without its unit.
     pub label: String,
-    /// The unit of the values given.
+    /// The unit of the values.
     pub unit: Unit,
     /// Linear or logarithmic.
     pub scale: Scale,
@@ -56,25 +56,25 @@ impl Axis {
     }
 }
 
-/// An axis with its range, its ticks and its place settled.
+/// An axis with its final range, ticks and position.
 #[derive(Clone, Debug)]
 pub(crate) struct Fitted {
     pub(crate) low: f64,
     pub(crate) high: f64,
     pub(crate) scale: Scale,
-    /// Where `low` and `high` lie, px.
+    /// The positions of `low` and `high`, px.
     pub(crate) from: f64,
     pub(crate) to: f64,
     /// Value and text.
     pub(crate) ticks: Vec<(f64, String)>,
     /// The label with its unit.
     pub(crate) title: String,
-    /// Size of the unit in which the ticks are written.
+    /// Size of the unit of the tick labels.
     pub(crate) unit_size: f64,
 }
 
 impl Fitted {
-    /// Fits `axis` to values from `min` to `max` between two places, with about one tick every
+    /// Fits `axis` to values from `min` to `max` between two positions, with about one tick every
     /// `spacing` px.
     pub(crate) fn new(
         axis: &Axis,
@@ -125,7 +125,7 @@ impl Fitted {
         fitted
     }
 
-    /// Where a value lies, px; values outside lie at the edge.
+    /// The position of a value, px; values outside are at the edge.
     pub(crate) fn place(&self, value: f64) -> f64 {
         let v = value.clamp(self.low, self.high);
         let part = match self.scale {
@@ -135,7 +135,7 @@ impl Fitted {
         self.from + part * (self.to - self.from)
     }
 
-    /// Round numbers at least `least_step` apart; the range is widened to whole steps when `widen`.
+    /// Round numbers at least `least_step` apart; `widen` extends the range to whole steps.
     fn linear_ticks(&mut self, wanted: f64, widen: bool, least_step: f64) {
         let step = nice_step((self.high - self.low) / self.unit_size / wanted).max(least_step);
         if widen {
@@ -173,8 +173,8 @@ impl Fitted {
     }
 }
 
-/// A value with its unit, such as `20.1 ms`. Of small fractions the power of ten: the zeros would
-/// take the room of a picture.
+/// A value with its unit, such as `20.1 ms`. Small fractions are shown as powers of ten, because
+/// their zeros would take too much room.
 pub(crate) fn text_of(unit: Unit, value: f64) -> String {
     if unit == Unit::Fraction && value > 0.0 && value < 0.9995e-4 {
         let exponent = (value * 100.0).log10();
@@ -194,7 +194,7 @@ pub(crate) fn text_of(unit: Unit, value: f64) -> String {
     if name.is_empty() { digits } else { format!("{digits} {name}") }
 }
 
-/// The unit in which values up to `max` read best, and its size.
+/// The most readable unit for values up to `max`, and its size.
 fn unit_of(unit: Unit, max: f64) -> (f64, &'static str) {
     use crate::format::{BYTE_UNITS, RATE_UNITS, TIME_UNITS, unit_for};
     match unit {
@@ -234,7 +234,7 @@ fn power_of_ten(exponent: i32) -> f64 {
 
 /// The digits 0 to 9, raised.
 const SUPERSCRIPT: [char; 10] = ['⁰', '¹', '²', '³', '⁴', '⁵', '⁶', '⁷', '⁸', '⁹'];
-/// No axis is long enough for more; guards against a degenerate range.
+/// No axis is long enough for more; this guards against a degenerate range.
 const MAX_TICKS: usize = 40;
 
 #[cfg(test)]

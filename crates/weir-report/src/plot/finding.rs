@@ -1,4 +1,4 @@
-//! Plots of the simulator's experiments as plots to be drawn.
+//! Converts the plots of findings to drawable plots.
 
 use crate::finding as found;
 
@@ -50,8 +50,8 @@ fn shape(series: &found::Series) -> Shape {
     }
 }
 
-/// A range with room around it, where points alone stand over a logarithm: the outermost would lie
-/// on the frame.
+/// A range with a margin for plots with only points on a logarithmic axis: otherwise the outermost
+/// points would lie on the frame.
 fn around_dots(plot: &found::Plot) -> Option<(f64, f64)> {
     let dots = plot.x.log && plot.series.iter().all(|series| series.style == found::Style::Dots);
     let values = || {
@@ -65,7 +65,7 @@ fn around_dots(plot: &found::Plot) -> Option<(f64, f64)> {
     dots.then_some((least / ROOM, most * ROOM))
 }
 
-/// How far a range goes beyond its points, as a factor.
+/// The margin of a range, as a factor.
 const ROOM: f64 = 1.3;
-/// Colours of the palette.
+/// Number of colours in the palette.
 const COLOURS: usize = 7;

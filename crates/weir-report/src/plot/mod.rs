@@ -1,9 +1,9 @@
-//! Plots as SVG text: pure functions from data to a picture, without a browser and without a font
-//! at hand.
+//! Plots as SVG text: pure functions from data to a picture, without a browser or an installed
+//! font.
 //!
-//! Colours are CSS variables (`--c0` to `--c6`, chosen so that the common colour vision
-//! deficiencies keep them apart), so one picture fits light and dark pages. [`Plot::svg`] makes the
-//! picture for a page that includes [`STYLE`]; [`Plot::standalone`] one that can be a file,
+//! Colours are CSS variables (`--c0` to `--c6`, distinguishable with the common colour vision
+//! deficiencies), so one picture fits light and dark pages. [`Plot::svg`] makes the picture for a
+//! page that includes [`STYLE`]; [`Plot::standalone`] makes one for a separate file, and
 //! [`Plot::png`] the same in pixels. Data is drawn inside `<g class="data">`, which a script may
 //! scale to zoom.
 
@@ -19,37 +19,37 @@ pub use axis::{Axis, Scale, Unit};
 /// A plot: axes and curves.
 #[derive(Clone, Debug)]
 pub struct Plot {
-    /// Short name, the picture's title.
+    /// Short name, the title of the picture.
     pub title: String,
-    /// What the picture shows, for those who cannot see it.
+    /// Description as alternative text.
     pub description: String,
     /// Horizontal axis.
     pub x: Axis,
     /// Vertical axis.
     pub y: Axis,
-    /// What is drawn, first at the bottom.
+    /// The curves; the first is at the bottom.
     pub curves: Vec<Curve>,
 }
 
 /// One set of data in a plot.
 #[derive(Clone, Debug)]
 pub struct Curve {
-    /// Its name in the legend; empty leaves it out.
+    /// Its name in the legend; a curve with an empty name is left out.
     pub name: String,
     /// Index into the palette, 0 to 6.
     pub colour: u8,
-    /// Data, and how it is drawn.
+    /// The data and the drawing style.
     pub shape: Shape,
 }
 
-/// Data of a curve, in the units of the axes and ascending in x, and how it is drawn.
+/// Data of a curve, in the units of the axes and ascending in x, with the drawing style.
 #[derive(Clone, Debug)]
 pub enum Shape {
     /// Points joined by straight lines: `[x, y]`.
     Line(Vec<[f64; 2]>),
-    /// The same, dashed.
+    /// Points joined by dashed lines: `[x, y]`.
     Dashes(Vec<[f64; 2]>),
-    /// Points alone.
+    /// Only points.
     Dots(Vec<[f64; 2]>),
     /// A value that holds until the next one: `[x, y]`; the last one ends the curve.
     Steps(Vec<[f64; 2]>),
@@ -78,7 +78,7 @@ impl Plot {
         self.draw(size, id, "")
     }
 
-    /// The picture as a file of its own.
+    /// The picture as a separate file.
     pub fn standalone(&self, size: Size) -> String {
         self.draw(size, "plot", &format!("<style>{STYLE}</style>"))
     }
@@ -125,7 +125,7 @@ impl Plot {
         out
     }
 
-    /// The root element; its `data-` attributes let a script turn a place back into a value.
+    /// The root element; its `data-` attributes let a script convert a position to a value.
     fn open(&self, out: &mut String, size: Size, id: &str, frame: &Frame, x: &Fitted, y: &Fitted) {
         let log = if x.scale == Scale::Log { 1 } else { 0 };
         let _ = write!(
@@ -236,7 +236,7 @@ fn joined(points: &[[f64; 2]], x: &Fitted, y: &Fitted) -> String {
     path
 }
 
-/// Horizontal and vertical strokes only; equal neighbours are one stroke.
+/// Horizontal and vertical strokes only; consecutive equal values are one stroke.
 fn steps(points: impl Iterator<Item = (f64, f64)>, x: &Fitted, y: &Fitted, start: bool) -> String {
     let (mut path, mut last) = (String::new(), None);
     let mut end = None;
@@ -281,7 +281,7 @@ fn back_steps(points: &[[f64; 3]], x: &Fitted, y: &Fitted) -> String {
 
 fn bar(&[x0, x1, low, high]: &[f64; 4], x: &Fitted, y: &Fitted) -> String {
     let (left, right) = (x.place(x0), x.place(x1));
-    // A hairline between neighbours, as long as the bar stays visible.
+    // A hairline between adjacent bars, as long as the bar stays visible.
     let gap = if right - left > 3.0 { 0.5 } else { 0.0 };
     let right = (right - gap).max(left + 0.75);
     format!(
@@ -414,7 +414,7 @@ impl<'a> Legend<'a> {
     }
 }
 
-/// A coordinate with one decimal, and none when it is whole.
+/// A coordinate with one decimal, or none if it is a whole number.
 struct Px(f64);
 
 impl std::fmt::Display for Px {
@@ -424,8 +424,8 @@ impl std::fmt::Display for Px {
     }
 }
 
-/// Text for element content and quoted attributes, of XML and HTML alike. Characters that XML
-/// cannot hold become U+FFFD.
+/// Escapes text for element content and quoted attributes, in XML and HTML. Characters that XML
+/// cannot represent become U+FFFD.
 pub(crate) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -443,10 +443,11 @@ pub(crate) fn escape(text: &str) -> String {
     out
 }
 
-/// The style sheet that pictures need. The palette follows Okabe and Ito, lighter on dark ground.
+/// The style sheet for pictures. The palette follows Okabe and Ito, and is lighter on dark
+/// backgrounds.
 pub const STYLE: &str = include_str!("plot.css");
 
-/// Room around the data, px.
+/// Margins of the data, px.
 const LEFT: f64 = 50.0;
 const RIGHT: f64 = 14.0;
 const TOP: f64 = 26.0;

@@ -1,9 +1,9 @@
-//! Plots as PNG: the same picture as the SVG at twice its size, light, for programs that show no
-//! SVG.
+//! Plots as PNG: the picture of the SVG at twice its size, on a light background, for programs
+//! without SVG support.
 //!
-//! The picture consists of straight strokes, rectangles and text, so a canvas with these three is
-//! enough. A stroke covers a pixel as far as the pixel's middle lies within its width; half a pixel
-//! at the edge is mixed.
+//! The picture consists of straight strokes, rectangles and text, so a canvas with these three
+//! suffices. A stroke covers a pixel if the pixel's middle lies within its width; half a pixel at
+//! the edge is blended.
 
 use noto_sans_mono_bitmap::{FontWeight, RasterHeight, get_raster, get_raster_width};
 
@@ -11,10 +11,10 @@ use super::axis::Fitted;
 use super::{BOTTOM, Curve, Frame, LEFT, Legend, Plot, RIGHT, ROW, Shape, Size, TOP};
 
 impl Plot {
-    /// The picture as a PNG file, with twice as many pixels each way as `size` says.
+    /// The picture as a PNG file, with twice as many pixels as `size` in each direction.
     ///
     /// # Errors
-    /// When the picture is larger than a PNG can be.
+    /// The picture is larger than a PNG can be.
     pub fn png(&self, size: Size) -> Result<Vec<u8>, png::EncodingError> {
         let legend = Legend::layout(&self.curves, f64::from(size.width) - LEFT - RIGHT);
         let frame = Frame::new(size, legend.height);
@@ -52,7 +52,7 @@ fn grid(canvas: &mut Canvas<'_>, frame: &Frame, x: &Fitted, y: &Fitted) {
     canvas.text(frame.right, frame.bottom + BOTTOM - 11.0, Anchor::End, MUTED, &x.title);
 }
 
-/// Where text stands beside its place.
+/// The alignment of text relative to its position.
 #[derive(Clone, Copy)]
 enum Anchor {
     Start,
@@ -60,12 +60,12 @@ enum Anchor {
     End,
 }
 
-/// Pixels, red, green and blue. Coordinates are those of the SVG.
+/// Pixels in red, green and blue. Coordinates are those of the SVG.
 struct Canvas<'a> {
     width: usize,
     height: usize,
     pixels: Vec<u8>,
-    /// Nothing is drawn outside.
+    /// Drawing is clipped to this frame.
     clip: Option<&'a Frame>,
 }
 
@@ -75,7 +75,7 @@ impl Canvas<'_> {
         Self { width, height, pixels: vec![255; width * height * 3], clip: None }
     }
 
-    /// Mixes a colour into a pixel; `cover` is from 0 to 1.
+    /// Blends a colour into a pixel; `cover` is from 0 to 1.
     fn mix(&mut self, x: usize, y: usize, colour: Colour, cover: f64) {
         let at = (y * self.width + x) * 3;
         let Some(pixel) = self.pixels.get_mut(at..at + 3).filter(|_| x < self.width) else {
@@ -87,7 +87,7 @@ impl Canvas<'_> {
         }
     }
 
-    /// Pixels from `low` to `high` of an axis that has `count`.
+    /// The pixels from `low` to `high` on an axis with `count` pixels.
     fn pixels_of(low: f64, high: f64, count: usize) -> std::ops::Range<usize> {
         let clamp = |v: f64| (v * SCALE as f64).clamp(0.0, count as f64);
         clamp(low).floor() as usize..clamp(high).ceil() as usize
@@ -153,7 +153,7 @@ impl Canvas<'_> {
         }
     }
 
-    /// Text whose middle line is at `y`; characters without a picture are left blank.
+    /// Text with its middle line at `y`; characters without a glyph are left blank.
     fn text(&mut self, x: f64, y: f64, anchor: Anchor, colour: Colour, text: &str) {
         let advance = get_raster_width(FontWeight::Regular, HEIGHT);
         let whole = advance * text.chars().count();
@@ -180,7 +180,7 @@ impl Canvas<'_> {
         }
     }
 
-    /// A curve's sign in the legend.
+    /// The symbol of a curve in the legend.
     fn key(&mut self, curve: &Curve, x: f64, y: f64) {
         let colour = palette(curve.colour);
         match curve.shape {
@@ -269,7 +269,7 @@ const RULE: Colour = [0xe3, 0xe7, 0xec];
 /// Width of a curve, and opacity of a band, as in the style sheet.
 const LINE: f64 = 1.6;
 const BAND: f64 = 0.3;
-/// Pixels of the PNG for one of the SVG, and the letters that have the SVG's size then.
+/// Pixels of the PNG per pixel of the SVG, and the matching glyph size.
 const SCALE: usize = 2;
 const HEIGHT: RasterHeight = RasterHeight::Size24;
 

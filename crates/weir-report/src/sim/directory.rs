@@ -1,16 +1,16 @@
-//! A directory of results: what a scenario gave, in files for people and for programs.
+//! A directory of results of a scenario, in files for people and for programs.
 //!
-//! | file | what |
+//! | file | content |
 //! |---|---|
-//! | `summary.json` | figures of every flow and link, run by run and together |
+//! | `summary.json` | statistics of every flow and link, per run and over all runs |
 //! | `report.html` | tables and plots, one file |
 //! | `flows.parquet`, `links.parquet` | a row for each flow or link of each run |
 //! | `series.parquet` | a row for each interval of each flow and link |
 //! | `delays.parquet` | distributions: a row for each bucket |
-//! | `scenario.toml` | the scenario, as it was given |
+//! | `scenario.toml` | the scenario in its original form |
 //!
-//! Traces stand beside them where they were asked for. The caller makes the directory, and gives it
-//! its name when all is in it.
+//! Traces are in the same directory if the scenario requests them. The caller creates the
+//! directory, and gives it its final name when it is complete.
 
 use std::fs;
 use std::io;
@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use super::parquet::{Table, TableError};
 use super::{Results, tables, to_html, to_json};
 
-/// What goes into a directory besides the summary.
+/// The contents of a directory besides the summary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Contents {
     /// The report.
@@ -45,23 +45,23 @@ pub enum DirectoryError {
         /// The system's reason.
         source: io::Error,
     },
-    /// A table could not be made.
+    /// A table could not be created.
     #[error("{file}: {source}")]
     Table {
         /// The file.
         file: &'static str,
-        /// What is wrong with it.
+        /// The error.
         source: TableError,
     },
 }
 
-/// Makes one of the tables.
+/// The constructor of a table.
 type MakeTable = fn(&Results) -> Table;
 
-/// Writes results into `dir`, which exists. The same results give the same bytes.
+/// Writes results into `dir`, which must exist. The same results give the same bytes.
 ///
 /// # Errors
-/// A file that cannot be written; those before it are there.
+/// A file cannot be written; the files before it remain.
 pub fn write(dir: &Path, results: &Results, contents: Contents) -> Result<(), DirectoryError> {
     let put = |name: &str, bytes: &[u8]| {
         let path = dir.join(name);

@@ -1,9 +1,9 @@
-//! Tables as Parquet files: columns of whole numbers, fractions and names, written whole or in
-//! groups of rows as they come.
+//! Tables as Parquet files: columns of integers, fractions and names, written at once or in groups
+//! of rows.
 //!
-//! Only the format itself is used, without Arrow. Nothing is compressed, but names are numbered and
-//! counters stored by their differences, which leaves little. The program's version is not in the
-//! files: the same rows give the same bytes.
+//! This uses only the file format, without Arrow. Nothing is compressed, but names are numbered and
+//! counters are stored as differences, so the files are small. They do not contain the program's
+//! version: the same rows give the same bytes.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -22,19 +22,19 @@ use parquet::schema::types::ColumnPath;
 /// A column's values. Optional ones are `None` where a row has none.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Column {
-    /// Whole numbers; the greatest that fits is 2⁶³ − 1.
+    /// Integers up to 2⁶³ − 1.
     Int(Vec<u64>),
-    /// Whole numbers, not in every row.
+    /// Optional integers.
     SomeInt(Vec<Option<u64>>),
     /// Fractions.
     Float(Vec<f64>),
-    /// Fractions, not in every row.
+    /// Optional fractions.
     SomeFloat(Vec<Option<f64>>),
-    /// Names, each given once, and which of them each row has.
+    /// Names, each stored once, and the index of each row's name.
     Name(Vec<String>, Vec<u32>),
 }
 
-/// Columns of one length, with their names.
+/// Columns of equal length, with their names.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Table {
     /// Names (letters, digits, underscores) and values.
@@ -44,10 +44,10 @@ pub struct Table {
 /// Why a table could not be written.
 #[derive(Debug, thiserror::Error)]
 pub enum TableError {
-    /// The file takes no more, or the rows do not fit the table.
+    /// The file cannot be written, or the rows do not fit the table.
     #[error("cannot write a table: {0}")]
     Parquet(#[from] ParquetError),
-    /// The columns are not those that the file began with.
+    /// The columns differ from those with which the file began.
     #[error("the rows have other columns than the table")]
     Columns,
 }
@@ -68,7 +68,7 @@ impl Table {
     /// The whole table as a file.
     ///
     /// # Errors
-    /// Columns of different lengths.
+    /// The columns have different lengths.
     pub fn to_bytes(&self) -> Result<Vec<u8>, TableError> {
         let mut bytes = Vec::new();
         let mut writer = TableWriter::new(&mut bytes, self)?;
@@ -87,10 +87,10 @@ impl Table {
 }
 
 impl<W: Write + Send> TableWriter<W> {
-    /// Begins a file whose columns are like those of `table`; its rows are not written yet.
+    /// Begins a file with the columns of `table`; its rows are not written yet.
     ///
     /// # Errors
-    /// The file takes nothing.
+    /// The file cannot be written.
     pub fn new(writer: W, table: &Table) -> Result<Self, TableError> {
         let schema = table.schema();
         let mut properties = WriterProperties::builder()
@@ -113,7 +113,8 @@ impl<W: Write + Send> TableWriter<W> {
     /// Writes the rows of `table` as one group.
     ///
     /// # Errors
-    /// Other columns than the file has, columns of different lengths, or a file that takes no more.
+    /// The columns differ from those of the file or have different lengths, or the file cannot be
+    /// written.
     pub fn write(&mut self, table: &Table) -> Result<(), TableError> {
         if table.schema() != self.schema {
             return Err(TableError::Columns);
@@ -131,7 +132,7 @@ impl<W: Write + Send> TableWriter<W> {
     /// Ends the file.
     ///
     /// # Errors
-    /// The file takes no more.
+    /// The file cannot be written.
     pub fn finish(self) -> Result<(), TableError> {
         self.inner.close()?;
         Ok(())
@@ -139,19 +140,19 @@ impl<W: Write + Send> TableWriter<W> {
 }
 
 impl TableWriter<Vec<u8>> {
-    /// What was written since the last call: for whoever stores it piece by piece.
+    /// The bytes since the last call, for a caller that stores them in parts.
     ///
     /// # Errors
-    /// None, as memory takes everything.
+    /// None, because writing to memory succeeds.
     pub(crate) fn take(&mut self) -> Result<Vec<u8>, TableError> {
         self.inner.flush().map_err(ParquetError::from)?;
         Ok(std::mem::take(self.inner.inner_mut()))
     }
 
-    /// The end of a file that has the first so many groups of rows.
+    /// The end of a file with the first `groups` groups of rows.
     ///
     /// # Errors
-    /// More groups than there are.
+    /// There are fewer groups.
     pub(crate) fn footer(&self, groups: usize) -> Result<Vec<u8>, TableError> {
         let groups =
             self.inner.flushed_row_groups().get(..groups).ok_or(TableError::Columns)?.to_vec();
@@ -213,7 +214,7 @@ impl Column {
     }
 }
 
-/// Whether each row has a value, as the format says it.
+/// Whether each row has a value, in the encoding of the format.
 fn levels<T>(values: &[Option<T>]) -> Vec<i16> {
     values.iter().map(|value| i16::from(value.is_some())).collect()
 }

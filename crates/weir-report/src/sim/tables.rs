@@ -1,5 +1,5 @@
-//! The data of results as tables: a row for each flow, each link, each interval, each bucket of a
-//! distribution.
+//! The data of results as tables: a row for each flow, each link, each interval, and each bucket of
+//! a distribution.
 
 use weir_measure::distribution::Distribution;
 use weir_measure::scenario::{FlowOutcome, LinkOutcome, Outcome};
@@ -11,7 +11,7 @@ use super::parquet::{Column, Table};
 /// Reads a count of an outcome.
 type Count<T> = fn(&T) -> u64;
 
-/// A row for each flow of each run: `seed`, `name`, `kind`, `from`, `to`, counts and figures.
+/// A row for each flow of each run: `seed`, `name`, `kind`, `from`, `to`, counts and statistics.
 pub(crate) fn flows(results: &Results) -> Table {
     let rows: Vec<(&Outcome, &FlowOutcome)> =
         results.runs.iter().flat_map(|run| run.flows.iter().map(move |flow| (run, flow))).collect();
@@ -40,7 +40,7 @@ pub(crate) fn flows(results: &Results) -> Table {
 }
 
 /// A row for each direction of a link of each run: `seed`, `name`, `from`, `to`, counts and
-/// figures.
+/// statistics.
 pub(crate) fn links(results: &Results) -> Table {
     let rows: Vec<(&Outcome, &LinkOutcome)> =
         results.runs.iter().flat_map(|run| run.links.iter().map(move |link| (run, link))).collect();
@@ -69,8 +69,8 @@ pub(crate) fn links(results: &Results) -> Table {
     Table { columns }
 }
 
-/// A row for each interval of each flow and link. Of a flow, what came in is what was sent, and
-/// what went out what arrived.
+/// A row for each interval of each flow and link. For a flow, the input is what it sent, and the
+/// output what arrived.
 pub(crate) fn series(results: &Results) -> Table {
     let mut rows = SeriesRows::default();
     for run in &results.runs {
@@ -151,7 +151,7 @@ pub(crate) fn delays(results: &Results) -> Table {
     }
 }
 
-/// The columns of [`series`] while they grow.
+/// The columns of [`series`] during construction.
 #[derive(Default)]
 struct SeriesRows {
     names: Vec<String>,
@@ -217,7 +217,7 @@ impl SeriesRows {
     }
 }
 
-/// A column for every figure that any row has.
+/// A column for every number that occurs in any row.
 fn by_name(rows: &[Vec<Figure>]) -> Vec<(&'static str, Column)> {
     let mut names: Vec<&'static str> = Vec::new();
     for figure in rows.iter().flatten() {
@@ -232,7 +232,7 @@ fn by_name(rows: &[Vec<Figure>]) -> Vec<(&'static str, Column)> {
         .collect()
 }
 
-/// A column of names, each stored once for a run of the same.
+/// A column of names, with consecutive equal names stored once.
 fn names<'a>(values: impl Iterator<Item = &'a str>) -> Column {
     let (mut all, mut rows): (Vec<String>, Vec<u32>) = (Vec::new(), Vec::new());
     for value in values {
@@ -245,6 +245,6 @@ fn names<'a>(values: impl Iterator<Item = &'a str>) -> Column {
 }
 
 const OBJECTS: [&str; 2] = ["flow", "link"];
-/// Indices into the above.
+/// Indices into the list above.
 const FLOW: u32 = 0;
 const LINK: u32 = 1;

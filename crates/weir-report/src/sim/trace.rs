@@ -1,8 +1,8 @@
-//! Traces as files: a row for each thing that happened to a packet, or a packet capture.
+//! Traces as files: a row for each event of a packet, or a packet capture.
 //!
-//! Both take blocks of records while the run goes on, so memory does not grow with its length. A
-//! capture's frames are made: addresses, ports, sequence numbers and the ECN field are the
-//! simulated packet's, and what lies behind the headers is left out.
+//! Both accept blocks of records during the run, so memory does not grow with its length. The
+//! frames of a capture are synthetic: addresses, ports, sequence numbers and the ECN field are the
+//! simulated packet's, and the payload is left out.
 
 use std::io::{self, Write};
 
@@ -16,7 +16,7 @@ use weir_sim::packet::{Flags, Packet};
 use super::parquet::{Column, Table, TableError, TableWriter};
 use crate::pcap::{self, CaptureWriter, Interface, LinkType, Meta};
 
-/// Writes records as a Parquet file, a group of rows for each block. Columns: `t_ns`, `event`
+/// Writes records as a Parquet file, one group of rows per block. Columns: `t_ns`, `event`
 /// (`entered`, `left`, `dropped`, `arrived`), `link` (empty at the endpoint), `flow`, `back` (1
 /// towards the flow's source), `seq`, `ack`, `len`, `ecn`, `label`, `queue_ns`, `total_ns`,
 /// `reason`.
@@ -31,7 +31,7 @@ impl<W: Write + Send> TraceTable<W> {
     /// Begins the file.
     ///
     /// # Errors
-    /// It takes nothing.
+    /// The file cannot be written.
     pub fn new(writer: W, names: &Names) -> Result<Self, TableError> {
         // What has no name goes by the last.
         let named = |all: Vec<&String>| -> Vec<String> {
@@ -46,7 +46,7 @@ impl<W: Write + Send> TraceTable<W> {
     /// Writes a block.
     ///
     /// # Errors
-    /// The file takes no more.
+    /// The file cannot be written.
     pub fn write(&mut self, records: &[Record]) -> Result<(), TableError> {
         self.writer.write(&rows(records, &self.flows, &self.links))
     }
@@ -54,7 +54,7 @@ impl<W: Write + Send> TraceTable<W> {
     /// Ends the file.
     ///
     /// # Errors
-    /// The file takes no more.
+    /// The file cannot be written.
     pub fn finish(self) -> Result<(), TableError> {
         self.writer.finish()
     }
@@ -136,7 +136,7 @@ impl<W: Write> TraceCapture<W> {
     /// Begins the file.
     ///
     /// # Errors
-    /// It takes nothing.
+    /// The file cannot be written.
     pub fn new(writer: W, names: &Names) -> io::Result<Self> {
         let interface = |link: &LinkName| Interface {
             name: link.name.clone(),
@@ -150,10 +150,10 @@ impl<W: Write> TraceCapture<W> {
         })
     }
 
-    /// Writes a block. What happens at endpoints and at ports without a name is left out.
+    /// Writes a block. Events at endpoints and at ports without a name are left out.
     ///
     /// # Errors
-    /// The file takes no more.
+    /// The file cannot be written.
     pub fn write(&mut self, records: &[Record]) -> io::Result<()> {
         for record in records {
             let Some(interface) = record.port.map(|port| port.0).filter(|&port| port < self.links)
@@ -185,14 +185,14 @@ impl<W: Write> TraceCapture<W> {
         Ok(())
     }
 
-    /// The writer, when all is written.
+    /// The writer, after all records are written.
     pub fn into_inner(self) -> W {
         self.writer.into_inner()
     }
 }
 
-/// The headers that the packet would have: IPv4 or IPv6, and TCP where the flow's protocol is that,
-/// else UDP. Transport checksums are 0.
+/// The headers of the packet: IPv4 or IPv6, and TCP if that is the flow's protocol, otherwise UDP.
+/// Transport checksums are 0.
 fn headers(key: &FlowKey, packet: &Packet) -> Vec<u8> {
     let mut out = Vec::with_capacity(60);
     let (ecn, ip) = (packet.ecn as u8, if key.ipv6 { 40 } else { 20 });
@@ -223,8 +223,7 @@ fn headers(key: &FlowKey, packet: &Packet) -> Vec<u8> {
         out.extend((packet.ack as u32).to_be_bytes());
         let words = (u16::from(packet.header).saturating_sub(ip) / 4).clamp(5, 15) as u8;
         out.extend([words << 4, tcp_flags(packet.flags)]);
-        // Behind the window (as if scaled by 2^7): checksum, urgent pointer, and options as
-        // padding.
+        // After the window (scaled by 2^7) come checksum, urgent pointer, and options as padding.
         out.extend(u16::try_from(packet.window >> 7).unwrap_or(u16::MAX).to_be_bytes());
         out.extend([0; 4]);
         out.resize(usize::from(ip) + usize::from(words) * 4, 1);

@@ -1,16 +1,16 @@
-//! What a record of a watch consists of, and how neighbouring equal readings become one entry of
-//! it.
+//! The entries of a record of a watch, and the merging of consecutive equal readings into one
+//! entry.
 
 use serde::Serialize;
 use weir_measure::watch::{Counters, Event, EventKind, Queue, QueueId, Run, Transmission};
 
-/// One entry of a record. As JSON, `type` says which it is; times are `CLOCK_MONOTONIC`, in ns.
+/// One entry of a record. In JSON, `type` is its kind; times are `CLOCK_MONOTONIC`, in ns.
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(super) enum Entry<'a> {
-    /// The beginning.
+    /// The start of the watch.
     Watch { version: &'a str, clock: &'a str },
-    /// A queue is there now.
+    /// A queue has appeared.
     Queue {
         id: QueueId,
         time_ns: u64,
@@ -18,54 +18,54 @@ pub(super) enum Entry<'a> {
         #[serde(flatten)]
         queue: &'a Queue,
     },
-    /// It is there no longer.
+    /// A queue has vanished.
     Gone { id: QueueId, time_ns: u64 },
-    /// Equal readings that follow each other.
+    /// Consecutive equal readings.
     Readings(Readings),
-    /// A packet in.
+    /// An enqueue.
     Enqueue(Change),
-    /// Packets out.
+    /// A dequeue.
     Dequeue(Change),
-    /// Counters since the queue was made; told when they have changed.
+    /// Counters since the creation of the queue; written when they have changed.
     Counters {
         queue: QueueId,
         time_ns: u64,
         #[serde(flatten)]
         counters: Counters,
     },
-    /// A transmission queue; told when it has changed.
+    /// A transmission queue; written when it has changed.
     Transmission {
         time_ns: u64,
         #[serde(flatten)]
         ring: &'a Transmission,
     },
-    /// Something that the reader must know.
+    /// A remark for the reader.
     Remark { time_ns: u64, text: &'a str },
 }
 
-/// Equal readings of a queue that follow each other.
+/// Consecutive equal readings of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Readings {
     pub(super) queue: QueueId,
-    /// The first of them.
+    /// Time of the first reading.
     pub(super) time_ns: u64,
-    /// The last.
+    /// Time of the last reading.
     pub(super) until_ns: u64,
     pub(super) samples: u64,
     pub(super) qlen: u32,
     pub(super) backlog_bytes: u32,
 }
 
-/// A packet put in or taken out.
+/// An enqueue or dequeue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Change {
     pub(super) queue: QueueId,
     pub(super) time_ns: u64,
     pub(super) packets: u32,
     pub(super) bytes: u32,
-    /// Afterwards.
+    /// The length after the event.
     pub(super) qlen: u32,
-    /// Afterwards.
+    /// The length after the event.
     pub(super) backlog_bytes: u32,
     pub(super) drops: u32,
     pub(super) cpu: u32,
@@ -94,15 +94,15 @@ impl Entry<'static> {
     }
 }
 
-/// Puts runs together that differ in time only: a source ends each at the end of its turn, though
-/// the queue stays as it is.
+/// Merges runs that differ only in time: a source ends each run at the end of its turn, even if the
+/// queue has not changed.
 #[derive(Debug, Default)]
 pub(super) struct Merger {
     open: std::collections::BTreeMap<QueueId, Readings>,
 }
 
 impl Merger {
-    /// Takes in a run; gives what it has ended.
+    /// Adds a run; returns the entry that it ends, if any.
     pub(super) fn push(&mut self, run: &Run) -> Option<Readings> {
         let begun = Readings {
             queue: run.queue,
@@ -125,19 +125,19 @@ impl Merger {
         Some(std::mem::replace(open, begun))
     }
 
-    /// The queue is gone, or something else happens to it: gives what is open of it.
+    /// Ends the open entry of a queue, because the queue has vanished or another event follows, and
+    /// returns it.
     pub(super) fn end(&mut self, queue: QueueId) -> Option<Readings> {
         self.open.remove(&queue)
     }
 
-    /// Gives all that is open.
+    /// Ends and returns all open entries.
     pub(super) fn end_all(&mut self) -> impl Iterator<Item = Readings> + use<> {
         std::mem::take(&mut self.open).into_values()
     }
 }
 
-/// An entry is written after this time though the queue stays as it is, so that whoever reads along
-/// sees it.
+/// Maximum duration of an entry, so that a reader of the growing file sees it.
 const LONGEST_NS: u64 = 1_000_000_000;
 
 #[cfg(test)]

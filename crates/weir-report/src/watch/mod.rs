@@ -1,19 +1,19 @@
-//! Results of a watch of queues: files of all that was seen, written while it goes on, and a
-//! report.
+//! Results of a watch of queues: files with all readings and events, written during the watch, and
+//! a report.
 //!
-//! | format | what is in it |
+//! | format | content |
 //! |---|---|
-//! | JSON lines (`.jsonl`) | everything: queues that come and go, readings, events, counters, transmission queues, remarks |
+//! | JSON lines (`.jsonl`) | everything: new and vanished queues, readings, events, counters, transmission queues, remarks |
 //! | CSV (`.csv`) | readings and events |
 //! | Parquet (`.parquet`) | the same columns |
 //!
-//! Readings that are equal and follow each other are one entry, with the time of the first and of
-//! the last and their number. The entries of each queue are in the order of time; between queues
-//! they are in the order in which they ended.
+//! Consecutive equal readings are one entry, with the time of the first and of the last and their
+//! number. The entries of each queue are in the order of time; entries of different queues are in
+//! the order in which they ended.
 //!
-//! Text is written in place, so what was read is there whatever happens. A disk that is full ends
-//! the file at its last whole line, or group of rows; the watch goes on, and [`Recorder::finish`]
-//! says so.
+//! Text is written directly to the final file, so everything read so far survives any end of the
+//! program. A full disk ends the file at its last complete line, or group of rows. The watch
+//! continues, and [`Recorder::finish`] reports the error.
 
 mod entry;
 mod parquet;
@@ -31,10 +31,10 @@ use entry::{Entry, Merger};
 use parquet::ParquetRecord;
 use text::{Csv, JsonLines, Lines};
 
-/// A form of record.
+/// A format of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// An object in each line.
+    /// One object per line.
     JsonLines,
     /// A table as text.
     Csv,
@@ -43,10 +43,10 @@ pub enum Format {
 }
 
 impl Format {
-    /// Every form.
+    /// All formats.
     pub const ALL: [Format; 3] = [Format::JsonLines, Format::Csv, Format::Parquet];
 
-    /// What the names of its files end with.
+    /// The file name extension.
     #[must_use]
     pub fn extension(self) -> &'static str {
         match self {
@@ -56,7 +56,7 @@ impl Format {
         }
     }
 
-    /// The form that a file's name asks for.
+    /// The format for a file name.
     #[must_use]
     pub fn of(path: &Path) -> Option<Format> {
         path.extension()?.to_str()?.parse().ok()
@@ -77,10 +77,10 @@ impl FromStr for Format {
     }
 }
 
-/// Why a record is not, or not wholly, in its file.
+/// Why a record is missing or incomplete.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
-    /// The file could not be made.
+    /// The file could not be created.
     #[error("cannot create the record {}: {source}", path.display())]
     Create {
         /// The file.
@@ -88,17 +88,17 @@ pub enum RecordError {
         /// The system's reason.
         source: io::Error,
     },
-    /// It took no more: a full disk, a closed pipe. What came before is there.
+    /// Writing failed: a full disk, a closed pipe. The earlier entries are in the file.
     #[error("the record {} ends early, with {entries} entries: {source}", path.display())]
     Early {
         /// The file.
         path: PathBuf,
-        /// How many entries are in it.
+        /// Number of entries in the file.
         entries: u64,
         /// The system's reason.
         source: io::Error,
     },
-    /// It took no more, and nothing could be kept.
+    /// Writing failed, and no entry could be kept.
     #[error("cannot write the record {}: {source}", path.display())]
     Write {
         /// The file.
@@ -108,7 +108,7 @@ pub enum RecordError {
     },
 }
 
-/// Writes all that a source tells into a file.
+/// Writes everything that a source reports to a file.
 #[derive(Debug)]
 pub struct Recorder {
     path: PathBuf,
@@ -128,11 +128,11 @@ enum RecordFile {
 }
 
 impl Recorder {
-    /// Begins a record at `path`: a file, which is replaced, or a pipe such as `/dev/stdout`.
-    /// `version` names the program in it.
+    /// Begins a record at `path`: a file, which is replaced, or a pipe such as `/dev/stdout`. The
+    /// record contains `version`, the version of the program.
     ///
     /// # Errors
-    /// [`RecordError::Create`] when the file cannot be made.
+    /// [`RecordError::Create`] if the file cannot be created.
     pub fn create(path: &Path, format: Format, version: &str) -> Result<Recorder, RecordError> {
         let file = match format {
             Format::JsonLines => Lines::create(path).map(JsonLines).map(RecordFile::JsonLines),
@@ -153,13 +153,14 @@ impl Recorder {
         Ok(recorder)
     }
 
-    /// Why the record has ended early, if it has: nothing is added any more.
+    /// Why the record has ended early, if it has: it accepts no more entries.
     #[must_use]
     pub fn error(&self) -> Option<&RecordError> {
         self.error.as_ref()
     }
 
-    /// Writes what waits, so that a reader of the file sees it. Parquet waits until the end.
+    /// Writes buffered entries, so that a reader of the file sees them. Parquet is buffered until
+    /// the end.
     pub fn flush(&mut self) {
         let flushed = match &mut self.file {
             _ if self.error.is_some() => Ok(()),
@@ -170,10 +171,10 @@ impl Recorder {
         self.check(flushed);
     }
 
-    /// Ends the record; gives the number of its entries.
+    /// Ends the record and returns the number of its entries.
     ///
     /// # Errors
-    /// When it has ended before, or cannot be ended.
+    /// The record has ended early, or cannot be ended.
     pub fn finish(mut self) -> Result<u64, RecordError> {
         for readings in self.merger.end_all() {
             self.put(&Entry::Readings(readings));

@@ -1,8 +1,8 @@
-//! Records as Parquet: a row for each run of equal readings, and for each packet in or out.
+//! Records as Parquet: a row for each run of equal readings, and for each enqueue or dequeue.
 //!
-//! A Parquet file says only at its end what is in it. So it is written beside its place and put
-//! there when it is whole; when the disk is full, it is cut back by a group of rows, which makes
-//! room for an end, and what is left is a whole file.
+//! A Parquet file is described by its end. It is therefore written under a temporary name and
+//! renamed when it is complete. If the disk is full, it is cut back by a group of rows to make room
+//! for the end, and the rest is a complete file.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write as _};
@@ -14,13 +14,13 @@ use super::entry::{Change, Entry, Readings};
 use crate::file::Beside;
 use crate::sim::parquet::{Column, Table, TableError, TableWriter};
 
-/// A file that is being written.
+/// A file during writing.
 #[derive(Debug)]
 pub(super) struct ParquetRecord {
     writer: TableWriter<Vec<u8>>,
     file: Option<Beside>,
-    /// Where each group of rows ends, and how many rows there are until then; the first is the mark
-    /// at the beginning of the file.
+    /// The end of each group of rows, and the number of rows up to it; the first is the mark at the
+    /// beginning of the file.
     ends: Vec<(u64, u64)>,
     queues: BTreeMap<QueueId, Queue>,
     gone: Vec<QueueId>,
@@ -73,7 +73,7 @@ impl ParquetRecord {
         if self.rows.len() >= GROUP { self.group() } else { Ok(()) }
     }
 
-    /// Writes the rows that wait as a group.
+    /// Writes the buffered rows as a group.
     fn group(&mut self) -> io::Result<()> {
         let rows = std::mem::take(&mut self.rows);
         if !rows.is_empty() {
@@ -95,7 +95,7 @@ impl ParquetRecord {
         Ok(())
     }
 
-    /// Ends the file and puts it in its place.
+    /// Ends the file and gives it its final name.
     pub(super) fn finish(&mut self) -> io::Result<()> {
         self.group()?;
         let end = self.writer.footer(self.ends.len().saturating_sub(1)).map_err(io_error)?;
@@ -104,8 +104,8 @@ impl ParquetRecord {
         self.file.take().map_or(Ok(()), Beside::put_in_place)
     }
 
-    /// The file takes no more: makes a whole one of what it has taken, in its place. Gives its
-    /// number of rows; nothing is left where that cannot be done.
+    /// Makes a complete file of the data that was written before an error, under its final name.
+    /// Returns its number of rows; if this fails, no file remains.
     pub(super) fn salvage(&mut self) -> Option<u64> {
         let mut beside = self.file.take()?;
         while let Some((end, rows)) = self.ends.pop().filter(|&(_, rows)| rows > 0) {
@@ -189,10 +189,11 @@ fn table(rows: &[Row], queues: &BTreeMap<QueueId, Queue>) -> Table {
     }
 }
 
-/// Only memory is written to through the format itself, so any other error is one of ours.
+/// The format layer only writes to memory, so any other error is a bug.
 fn io_error(error: TableError) -> io::Error {
     io::Error::other(error)
 }
 
-/// Rows of a group: enough that names cost nothing, few enough that little waits.
+/// Rows of a group: enough to make the cost of names negligible, few enough to keep the buffer
+/// small.
 const GROUP: usize = 1 << 16;

@@ -1,4 +1,4 @@
-//! Records as text, a line for each entry: JSON, or a table with commas.
+//! Records as text, one line per entry: JSON, or comma-separated values.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -9,21 +9,20 @@ use weir_measure::watch::{Queue, QueueId};
 
 use super::entry::{Change, Entry, Readings};
 
-/// A file to which whole lines are added. When it takes no more, it is cut back to the last whole
-/// line.
+/// A file of complete lines. If writing fails, it is cut back to the last complete line.
 #[derive(Debug)]
 pub(super) struct Lines {
     file: File,
-    /// Whether it can be cut: a pipe or a device cannot.
+    /// Whether it can be truncated: a pipe or a device cannot.
     regular: bool,
     waiting: Vec<u8>,
     written: u64,
-    /// Bytes and number of the whole lines among them.
+    /// Bytes and number of the complete lines.
     whole: (u64, u64),
 }
 
 impl Lines {
-    /// Replaces what is there; a pipe or device is written to.
+    /// Replaces an existing file; a pipe or device is written to.
     pub(super) fn create(path: &Path) -> io::Result<Lines> {
         let file = OpenOptions::new().write(true).create(true).truncate(true).open(path)?;
         let regular = file.metadata()?.is_file();
@@ -36,13 +35,13 @@ impl Lines {
         })
     }
 
-    /// Adds a line, with its end.
+    /// Adds a line, including the line break.
     fn line(&mut self, write: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) -> io::Result<()> {
         write(&mut self.waiting)?;
         if self.waiting.len() >= BUFFER { self.flush() } else { Ok(()) }
     }
 
-    /// Writes what waits.
+    /// Writes buffered lines.
     pub(super) fn flush(&mut self) -> io::Result<()> {
         let mut rest = self.waiting.as_slice();
         while !rest.is_empty() {
@@ -64,22 +63,22 @@ impl Lines {
         Ok(())
     }
 
-    /// How many lines are in the file; nothing where there is not one.
+    /// Number of lines in the file; `None` without any.
     pub(super) fn kept(&self) -> Option<u64> {
         Some(self.whole.1).filter(|&lines| lines > 0)
     }
 
     fn cut(&mut self, error: io::Error) -> io::Result<()> {
         if self.regular {
-            // Where that fails too, the last line is a part of one: the error says that the file
-            // ends early.
+            // If that fails too, the last line is incomplete: the error says that the file ends
+            // early.
             let _ = self.file.set_len(self.whole.0);
         }
         Err(error)
     }
 }
 
-/// JSON, one object in a line.
+/// JSON, one object per line.
 #[derive(Debug)]
 pub(super) struct JsonLines(pub(super) Lines);
 
@@ -93,11 +92,11 @@ impl JsonLines {
     }
 }
 
-/// A table: a row for each run of equal readings, and for each packet in or out.
+/// A table: a row for each run of equal readings, and for each enqueue or dequeue.
 #[derive(Debug)]
 pub(super) struct Csv {
     lines: Lines,
-    /// The cells that name a queue.
+    /// The cells that identify a queue.
     names: BTreeMap<QueueId, String>,
 }
 
@@ -145,7 +144,7 @@ impl Csv {
         self.lines.flush()
     }
 
-    /// How many rows are in the file; nothing where there is not one.
+    /// Number of rows in the file; `None` without any.
     pub(super) fn kept(&self) -> Option<u64> {
         self.lines.kept().map(|lines| lines - 1).filter(|&rows| rows > 0)
     }
@@ -165,7 +164,7 @@ fn names(queue: &Queue) -> String {
     cells.map(|cell| quoted(&cell)).join(",")
 }
 
-/// As RFC 4180 asks for.
+/// Quotes a cell according to RFC 4180.
 fn quoted(cell: &str) -> String {
     if cell.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", cell.replace('"', "\"\""))
@@ -175,7 +174,7 @@ fn quoted(cell: &str) -> String {
 }
 
 const HEAD: &str = "what,time_ns,until_ns,queue,device,netns,kind,handle,parent,band,samples,qlen,backlog_bytes,packets,bytes,drops,cpu,after_gap";
-/// Bytes that wait before they are written together.
+/// Size of the write buffer in bytes.
 const BUFFER: usize = 256 << 10;
 
 #[cfg(test)]

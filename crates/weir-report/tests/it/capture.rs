@@ -1,4 +1,4 @@
-//! Captures as other programs read them, and what becomes of a capture when its disk is full.
+//! Reads captures with other programs, and tests a capture on a full disk.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -168,7 +168,7 @@ fn tshark(path: &Path) -> Option<String> {
     }
 }
 
-/// Says that a test could not run, to the reader and to the log that collects such lines.
+/// Reports a test that cannot run, to the reader and to the log of such lines.
 fn skipped(why: &str) {
     eprintln!("SKIPPED: {why}");
     if let Some(log) = std::env::var_os("WEIR_SKIP_LOG")

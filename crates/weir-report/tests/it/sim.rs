@@ -1,4 +1,4 @@
-//! Results of scenarios: every form of them, from a small simulation.
+//! All formats of a scenario's results, from a small simulation.
 
 #[path = "../../examples/demo_scenario/data.rs"]
 mod data;

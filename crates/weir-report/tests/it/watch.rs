@@ -1,5 +1,5 @@
-//! Records and the report of a watch: every reading is in them, a full disk leaves what was
-//! written, and a peak is seen.
+//! Records and the report of a watch: they contain every reading, keep the written data on a full
+//! disk, and show a peak.
 
 #[path = "../../examples/demo_watch/data.rs"]
 mod data;
@@ -38,7 +38,7 @@ impl Drop for Scratch {
     }
 }
 
-/// Readings in all, the greatest length, rows.
+/// Total number of readings, greatest length, rows.
 type Figures = (u64, u64, u64);
 
 fn of_lines(path: &Path) -> Figures {
@@ -177,7 +177,7 @@ fn a_device_that_takes_nothing_is_an_error_and_the_watch_goes_on() {
     assert!(error.to_string().contains("/dev/full"), "{error}");
 }
 
-/// A small file system in memory, which goes at the end.
+/// A small file system in memory, removed at the end.
 #[cfg(target_os = "linux")]
 struct SmallDisk(Scratch);
 

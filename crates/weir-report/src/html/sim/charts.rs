@@ -10,8 +10,7 @@ use crate::format;
 use crate::plot::{Axis, Curve, Plot, Shape, Unit};
 use crate::sim::{Results, merged_delay, merged_queue};
 
-/// The links whose plots are shown, in the order of the scenario: those with the most waiting and
-/// dropping.
+/// The links with plots, in the order of the scenario: those with the most queueing and drops.
 pub(super) fn busiest_links(results: &Results) -> Vec<usize> {
     let Some(first) = results.runs.first() else { return Vec::new() };
     let weight = |n: usize| -> u128 {
@@ -31,7 +30,7 @@ pub(super) fn busiest_links(results: &Results) -> Vec<usize> {
     all
 }
 
-/// The plots of all flows together.
+/// The plots with all flows.
 pub(super) fn of_flows(results: &Results) -> Vec<Chart> {
     let Some(first) = results.runs.first() else { return Vec::new() };
     let weight = |n: usize| {
@@ -104,7 +103,7 @@ pub(super) fn of_link(results: &Results, n: usize) -> Vec<Chart> {
     charts
 }
 
-/// Times from end to end of a link over all runs.
+/// End-to-end times of a link over all runs.
 fn merged_total(results: &Results, n: usize) -> Distribution {
     let mut all = Distribution::default();
     results.runs.iter().filter_map(|run| run.links.get(n)).for_each(|l| all.merge(&l.total_ns));
@@ -248,10 +247,10 @@ fn queue(results: &Results, first: &Outcome, n: usize) -> Chart {
     }
 }
 
-/// What is counted of an interval.
+/// A counter of an interval.
 type Losses = fn(&LinkPeriod) -> u64;
 
-/// Drops and marks in each period, means over runs.
+/// Drops and marks in each period, as means over runs.
 fn losses(results: &Results, first: &Outcome, n: usize) -> Chart {
     let period = Periods::new(&first.series, LOSS_POINTS);
     let counts = |f: Losses| {
@@ -290,7 +289,7 @@ fn losses(results: &Results, first: &Outcome, n: usize) -> Chart {
     )
 }
 
-/// Shares of packets with at most each delay.
+/// The share of packets up to each delay.
 fn cumulative(
     title: &str,
     label: &str,
@@ -326,13 +325,13 @@ fn cumulative(
     Chart { variants: vec![variant("", "latency", plot)], remark }
 }
 
-/// The share of values up to each, thinned without losing the ends.
+/// The share of values up to each value, thinned without losing the ends.
 fn shares(d: &Distribution) -> Shape {
     let mut points = vec![[d.min as f64, 0.0]];
     let (mut seen, mut shown) = (0, 0);
     for (i, bin) in d.bins.iter().enumerate() {
         seen += bin.count;
-        // A step of 1/400 in either direction is the least that the eye sees.
+        // A step of 1/400 in either direction is the smallest visible one.
         if (seen - shown) * CDF_POINTS >= d.count
             || i % (d.bins.len() / 100).max(1) == 0
             || i + 1 == d.bins.len()
@@ -344,11 +343,11 @@ fn shares(d: &Distribution) -> Shape {
     Shape::Line(points)
 }
 
-/// The time of a series, cut into periods of some intervals each.
+/// The time of a series, divided into periods of several intervals.
 struct Periods<'a> {
     series: &'a RunSeries,
     each: usize,
-    /// Leave out a last one that the end of the run cuts short: its rates would jump.
+    /// Leave out a last period that the end of the run cuts short: its rates would jump.
     whole: bool,
 }
 
@@ -366,7 +365,7 @@ impl<'a> Periods<'a> {
         self.series.len().div_ceil(self.each)
     }
 
-    /// Beginning and end of a period, s.
+    /// Start and end of a period, s.
     fn span(&self, n: usize) -> (f64, f64) {
         let at = |n: usize| {
             seconds(((n * self.each) as u64 * self.series.interval_ns).min(self.series.end_ns))
@@ -379,12 +378,12 @@ impl<'a> Periods<'a> {
         micro(&format::exact_duration(self.each as u64 * self.series.interval_ns))
     }
 
-    /// A value of each period of a flow, from its samples and their length in ns.
+    /// A value for each period of a flow, from its samples and their length in ns.
     fn flow(&self, run: &Outcome, n: usize, value: impl Fn(&[FlowPeriod], f64) -> f64) -> Vec<f64> {
         self.values(run.series.flows.get(n).map_or(&[][..], Vec::as_slice), value)
     }
 
-    /// The same of a link.
+    /// A value for each period of a link, likewise.
     fn link(&self, run: &Outcome, n: usize, value: impl Fn(&[LinkPeriod], f64) -> f64) -> Vec<f64> {
         self.values(run.series.links.get(n).map_or(&[][..], Vec::as_slice), value)
     }
@@ -403,8 +402,7 @@ impl<'a> Periods<'a> {
             .collect()
     }
 
-    /// The mean over runs as steps, with a band from the least to the greatest behind it if there
-    /// are several.
+    /// The mean over runs as steps; with several runs, also a band from the least to the greatest.
     fn curves(
         &self,
         results: &Results,
@@ -462,13 +460,13 @@ impl<'a> Periods<'a> {
     }
 }
 
-/// One value for each period out of those of all runs.
+/// Combines the values of all runs, period by period.
 fn fold(mut runs: impl Iterator<Item = Vec<f64>>, together: impl Fn(f64, f64) -> f64) -> Vec<f64> {
     let first = runs.next().unwrap_or_default();
     runs.fold(first, |all, run| all.into_iter().zip(run).map(|(a, b)| together(a, b)).collect())
 }
 
-/// Periods without a value have that of the one before.
+/// Gives periods without a value that of the period before.
 fn held(values: Vec<f64>) -> Vec<f64> {
     let mut last = f64::NAN;
     let keep = |value: f64| {
@@ -478,13 +476,13 @@ fn held(values: Vec<f64>) -> Vec<f64> {
     values.into_iter().map(keep).collect()
 }
 
-/// Links with plots.
+/// Maximum number of links with plots.
 pub(super) const MOST_LINKS: usize = 12;
-/// Flows in one plot with bands: more would hide each other.
+/// Maximum number of flows in one plot with bands: more would hide each other.
 const MOST_BANDS: usize = 3;
-/// Palette of flows, in the order in which neighbours differ most.
+/// Palette of flows, in an order that makes adjacent ones differ most.
 const COLOURS: [u8; 6] = [0, 1, 2, 3, 5, 6];
-/// Points of curves: rates, queues, bars of losses, shares.
+/// Maximum number of points of curves: rates, queues, bars of losses, shares.
 const RATE_POINTS: usize = 150;
 const QUEUE_POINTS: usize = 300;
 const LOSS_POINTS: usize = 100;

@@ -1,9 +1,8 @@
-//! The report of a scenario as one HTML file: tables of flows and links, and plots of them, over
-//! one run or several.
+//! The report of a scenario as one HTML file: tables and plots of flows and links, over one run or
+//! several.
 //!
-//! The page is made like that of a live run, with the same style, script and policy. Of many flows
-//! and links the tables and plots show the busiest; the page says so, and the files beside it have
-//! all.
+//! The page has the style, script and policy of a live run's report. With many flows and links, the
+//! tables and plots show the busiest; the page says so, and the other result files contain all.
 
 mod charts;
 
@@ -101,7 +100,7 @@ fn header(out: &mut String, results: &Results, first: &Outcome, title: &str) {
     out.push_str("</header>\n");
 }
 
-/// Flows and links that do not account for every packet: an error of ours.
+/// Flows and links with packets that are not accounted for, which is an error in Weir.
 fn unbalanced(results: &Results) -> Vec<String> {
     let mut names = Vec::new();
     for run in &results.runs {
@@ -259,7 +258,7 @@ fn links(out: &mut String, results: &Results, first: &Outcome) {
     out.push_str("</section>\n");
 }
 
-/// The queues of a port that has one for each class, of the first run.
+/// The queues of a port that has one per class, for the first run.
 fn classes(out: &mut String, link: &LinkOutcome) {
     if link.classes.is_empty() {
         return;
@@ -325,7 +324,8 @@ fn end_of_table(out: &mut String, rows: usize) {
     }
 }
 
-/// A figure's mean, with its interval where there are several runs; a dash where no run has it.
+/// The mean of a number, with its confidence interval if there are several runs; a dash if no run
+/// has it.
 fn cell(runs: &[Vec<Figure>], name: &str, text: impl Fn(f64) -> String) -> String {
     match estimate(runs, name) {
         None => "–".to_owned(),
@@ -336,5 +336,5 @@ fn cell(runs: &[Vec<Figure>], name: &str, text: impl Fn(f64) -> String) -> Strin
     }
 }
 
-/// Rows of a table.
+/// Maximum number of rows of a table.
 const MOST_ROWS: usize = 200;

@@ -1,4 +1,4 @@
-//! The plots of a queue that was watched.
+//! The plots of a watched queue.
 
 use weir_measure::exact::Exact;
 use weir_measure::histogram::Bin;
@@ -10,10 +10,10 @@ use super::detail::{self, Part};
 use crate::format;
 use crate::plot::{Axis, Curve, Plot, Shape, Unit};
 
-/// When the watch began and ended, ns.
+/// Start and end of the watch, ns.
 pub(super) type Span = (u64, u64);
 
-/// Length over time; `most` bounds the items kept to zoom into.
+/// Length over time; `most` limits the number of items for zooming.
 pub(super) fn length(queue: &Measured, (start, end): Span, most: usize) -> Chart {
     let mut variants = Vec::new();
     for (name, unit, part, most) in
@@ -68,7 +68,7 @@ pub(super) fn length(queue: &Measured, (start, end): Span, most: usize) -> Chart
     Chart { variants, remark }
 }
 
-/// How much of the readings, or of the time, the queue had each length.
+/// The share of readings, or of time, with each length.
 pub(super) fn histogram(queue: &Measured) -> Chart {
     let (packets, share) = (queue.packets(), share_of(queue));
     let (least, most) = (packets.min(), packets.max());
@@ -105,7 +105,7 @@ pub(super) fn histogram(queue: &Measured) -> Chart {
     Chart { variants, remark }
 }
 
-/// For each length, for how much of the readings, or of the time, the queue was longer.
+/// For each length, the share of readings, or of time, with a longer queue.
 pub(super) fn above(queue: &Measured) -> Chart {
     let (packets, share) = (queue.packets(), share_of(queue));
     let points = complement(packets);
@@ -140,7 +140,7 @@ fn complement(packets: &Exact) -> Vec<[f64; 2]> {
             points.push([value as f64, left as f64 / total]);
         }
     }
-    // What is longest is exceeded by nothing: the curve ends there.
+    // No value exceeds the greatest length: the curve ends there.
     if points.len() > 1 {
         let last = points.len() - 1;
         points[last][1] = points[last - 1][1];
@@ -155,7 +155,7 @@ fn complement(packets: &Exact) -> Vec<[f64; 2]> {
         .collect()
 }
 
-/// How consecutive readings differ, as the publication on the Fast Queue Sampler shows it.
+/// The differences of consecutive readings, in the form of the Fast Queue Sampler publication.
 pub(super) fn variance(queue: &Measured) -> Chart {
     let steps = queue.steps();
     let most = steps.max().min(MOST_STEPS);
@@ -221,7 +221,7 @@ pub(super) fn drops(queue: &Measured, (start, end): Span) -> Chart {
     Chart { variants: vec![variant("", "time", plot)], remark }
 }
 
-/// Periods in a bar of drops: counters are read less often than lengths.
+/// Number of periods per bar of drops, because counters are read less often than lengths.
 fn group_of(periods: &Periods<QueuePeriod>) -> usize {
     let least = LEAST_DROP_PERIOD_NS.div_ceil(periods.width_ns()) as usize;
     periods.as_slice().len().div_ceil(DROP_COLUMNS).max(least).max(1)
@@ -239,24 +239,24 @@ fn over_time(
     Plot { title: title.to_owned(), description, x, y, curves }
 }
 
-/// What a distribution of lengths counts.
+/// The quantity that a distribution of lengths counts.
 pub(super) fn share_of(queue: &Measured) -> &'static str {
     if queue.is_exact() { "time" } else { "readings" }
 }
 
 const PACKETS: Part = |period| period.packets;
 const BYTES: Part = |period| period.bytes;
-/// Periods of the picture over time: about as many as it has columns.
+/// Number of periods of the picture over time, about its number of columns.
 const COLUMNS: usize = 700;
-/// Bars of drops over time.
+/// Number of bars of drops over time.
 const DROP_COLUMNS: usize = 120;
 /// Counters are read every 20 ms.
 const LEAST_DROP_PERIOD_NS: u64 = 20_000_000;
-/// Bars of lengths.
+/// Number of bars of lengths.
 const BARS: u64 = 100;
-/// Differences that have a bar of their own.
+/// Number of differences with a separate bar.
 const MOST_STEPS: u64 = 20;
-/// Points of a curve.
+/// Maximum number of points of a curve.
 const CURVE_POINTS: usize = 400;
-/// Where the scale of shares begins at the lowest.
+/// Lower bound of the scale of shares.
 const LEAST_SHARE: f64 = 1e-10;

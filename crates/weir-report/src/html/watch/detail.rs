@@ -1,34 +1,34 @@
-//! A queue over time as the page keeps it to zoom into: every period of the envelope that says
-//! something, in few bytes.
+//! A queue over time in the form in which the page stores it for zooming: every non-empty period of
+//! the envelope, in few bytes.
 //!
-//! Periods in a row that are alike are one item. An item is the number of empty periods before it,
-//! its length in periods, its least length against that of the item before (zigzag), what the
-//! greatest has more, and, where it has more, where between both the mean lies in 255 parts:
-//! numbers of 7 bits a byte, the low bits first, the last byte of each below 128. The whole is
-//! base64.
+//! Consecutive equal periods are one item. An item is the number of empty periods before it, its
+//! length in periods, the difference of its least length from that of the item before (zigzag), the
+//! difference of its greatest and least length and, if that is not 0, the position of the mean
+//! between the two in 255 parts. These are numbers of 7 bits per byte, the low bits first, the last
+//! byte of each below 128. The whole is base64.
 
 use weir_measure::series::{Envelope, Period as _, Periods};
 use weir_measure::watch::QueuePeriod;
 
-/// Periods that are alike: readings, or their absence, go on from one to the next.
+/// Consecutive equal periods: readings, or their absence, continue from one to the next.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Item {
     /// First period.
     pub(super) from: usize,
-    /// The one after the last.
+    /// The period after the last.
     pub(super) to: usize,
     /// Least length.
     pub(super) low: u64,
-    /// Greatest.
+    /// Greatest length.
     pub(super) high: u64,
-    /// Mean.
+    /// Mean length.
     pub(super) mean: f64,
 }
 
-/// Packets or bytes of a period.
+/// Selects the packets or the bytes of a period.
 pub(super) type Part = fn(&QueuePeriod) -> Envelope;
 
-/// The periods that say something, in groups of `group`.
+/// The non-empty periods, in groups of `group`.
 pub(super) fn items(periods: &Periods<QueuePeriod>, group: usize, part: Part) -> Vec<Item> {
     let mut items: Vec<Item> = Vec::new();
     for (place, group) in periods.as_slice().chunks(group.max(1)).enumerate() {
@@ -51,7 +51,7 @@ pub(super) fn items(periods: &Periods<QueuePeriod>, group: usize, part: Part) ->
     items
 }
 
-/// At most `most` items: of the finest periods that are that few.
+/// At most `most` items, with the finest periods that satisfy this limit.
 pub(super) fn at_most(
     periods: &Periods<QueuePeriod>,
     most: usize,
@@ -67,7 +67,7 @@ pub(super) fn at_most(
     }
 }
 
-/// As the page reads it.
+/// Encodes items for the page.
 pub(super) fn encode(items: &[Item]) -> String {
     let (mut bytes, mut end, mut before) = (Vec::with_capacity(items.len() * 5), 0, 0i64);
     for item in items {

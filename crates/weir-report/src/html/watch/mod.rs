@@ -1,8 +1,8 @@
 //! The report of a watch of queues as one HTML file.
 //!
-//! The page is made like that of a run, with the same style, script and policy. Queues over time
-//! are kept finer than the picture shows, so that zooming in shows more; of many queues the longest
-//! have pictures, and the table has all.
+//! The page has the style, script and policy of a run's report. The data of queues over time is
+//! finer than the picture, so that zooming shows more. With many queues the longest have plots, and
+//! the table has all.
 
 mod charts;
 mod detail;
@@ -19,14 +19,14 @@ use crate::plot::{Size, escape};
 use crate::summary::shell_words;
 use charts::Span;
 
-/// What a report says of the command that made it.
+/// The description of the command in a report.
 #[derive(Clone, Debug, Default)]
 pub struct About {
     /// Weir's version.
     pub version: String,
-    /// When it was started, as text.
+    /// Its start time, as text.
     pub started: String,
-    /// The command that ran while queues were watched, with its arguments; empty without one.
+    /// The command that ran during the watch, with its arguments; empty without one.
     pub command: Vec<String>,
 }
 
@@ -40,7 +40,7 @@ pub fn html(tally: &Tally, summary: &Summary, about: &About) -> String {
     header(&mut out, summary, about, &title);
     remarks(&mut out, tally, span);
     for device in &summary.devices {
-        // The page's own title names a device that is alone.
+        // With a single device, the page's own title names it.
         let heading = if names.len() == 1 { "Queues".to_owned() } else { device_name(device) };
         let _ = writeln!(out, "<h2>{}</h2>", escape(&heading));
         pace(&mut out, device);
@@ -62,7 +62,7 @@ pub fn html(tally: &Tally, summary: &Summary, about: &About) -> String {
             shown.len()
         );
     }
-    // Bytes have a quarter of what packets have.
+    // The plots of bytes get a quarter of the items of those of packets.
     let most = (ALL_ITEMS / shown.len().max(1)).min(MOST_ITEMS);
     for (place, queue) in shown.into_iter().enumerate() {
         section(&mut out, place, queue, (span, most), &mut data);
@@ -115,7 +115,7 @@ fn header(out: &mut String, summary: &Summary, about: &About, title: &str) {
     out.push_str("</dl>\n</header>\n");
 }
 
-/// How often a device was read, against what was asked.
+/// The readings of a device, compared with the requested rate.
 fn pace(out: &mut String, device: &DeviceSummary) {
     let what = if device.events.is_some() { "Events" } else { "Readings" };
     let mut entries =
@@ -283,8 +283,8 @@ fn rings(out: &mut String, device: &DeviceSummary) {
     out.push_str("</tbody></table></div>\n");
 }
 
-/// The queues with plots, in the order in which they appeared: those that were ever longer than
-/// nothing, roots and the longest first; where all were empty, roots.
+/// The queues with plots, in the order of their appearance: those that were ever non-empty, roots
+/// and the longest first; if all were empty, the roots.
 fn most_interesting(tally: &Tally) -> Vec<&Measured> {
     let all = || tally.queues().iter().enumerate().filter(|(_, queue)| queue.packets().total() > 0);
     let mut shown: Vec<(usize, &Measured)> =
@@ -395,15 +395,16 @@ fn short(value: f64) -> String {
     }
 }
 
-/// A plot over the whole width of the page.
+/// A plot over the full width of the page.
 const BROAD: Size = Size { width: 1210, height: 300 };
-/// Queues with plots.
+/// Maximum number of queues with plots.
 const MOST_SECTIONS: usize = 12;
-/// Rows of a table.
+/// Maximum number of rows of a table.
 const MOST_ROWS: usize = 200;
-/// Remarks that are shown.
+/// Maximum number of remarks.
 const MOST_REMARKS: usize = 50;
-/// Items of a queue over time, and of all queues together: the size of the file is bounded.
+/// Maximum number of items of a queue over time, and of all queues together, to limit the size of
+/// the file.
 const MOST_ITEMS: usize = 1 << 16;
 const ALL_ITEMS: usize = 1 << 17;
 

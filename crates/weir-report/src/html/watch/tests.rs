@@ -1,10 +1,10 @@
-//! What a page of a watch says, as text.
+//! Tests of the text of a watch's page.
 
 use weir_measure::watch::{Counters, Handle, Method, Pace, Queue, Run, Sink};
 
 use super::*;
 
-/// A page without its style, pictures and script.
+/// The text of a page without its style, pictures and script.
 fn words(page: &str) -> String {
     let (_, body) = page.split_once("<body>").expect("a body");
     let (body, _) = body.split_once("<script").expect("a script");
