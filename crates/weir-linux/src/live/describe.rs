@@ -1,4 +1,5 @@
-//! What a received frame is: its headers, how to cut it if it is a train, and its size on a wire.
+//! The description of a received frame: its headers, the plan to cut it if it is a train, and its
+//! size on a wire.
 
 use weir_wire::{Parsed, Train, VnetHeader, parse};
 
@@ -19,7 +20,7 @@ pub(super) struct Described {
     pub(super) bytes: u32,
 }
 
-/// Describes a frame of lane `lane`. Gives it back when it is malformed, or a train of more packets
+/// Describes a frame of lane `lane`. Returns it when it is malformed, or a train of more packets
 /// than handles can name.
 pub(super) fn describe(lane: u16, gso: Gso, ingress: Ingress) -> Result<Described, Ingress> {
     if ingress.truncated || ingress.len < ETHERNET_HEADER {

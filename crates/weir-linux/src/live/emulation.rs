@@ -21,9 +21,9 @@ use crate::port::Ingress;
 pub(super) struct Emulation {
     packets: Packets,
     entry: Entry,
-    /// Decide each packet's route in place of its lane's pipe.
+    /// The rules that decide each packet's path, if any, in place of its lane's pipe.
     passes: Option<Passes>,
-    /// What the emulator gave last; kept for its memory.
+    /// The departures of the last poll; kept for its memory.
     departures: Vec<Departure>,
 }
 
@@ -57,7 +57,7 @@ impl Emulation {
         &mut self.packets
     }
 
-    /// The emulator and the packets, the packets to change.
+    /// The emulator, and the packets, to change the latter.
     pub(super) fn parts(&mut self) -> (&Emulator, &mut Packets) {
         (self.entry.emulator(), &mut self.packets)
     }
@@ -70,8 +70,8 @@ impl Emulation {
         self.passes.as_mut().map(Passes::rules_mut)
     }
 
-    /// Puts rules in force, with the state that `state` gives where there were none; gives the
-    /// rules that were in force.
+    /// Puts rules in force; `state` makes their state where there were none. Returns the rules that
+    /// were in force.
     pub(super) fn set_rules(
         &mut self,
         classifier: Arc<Classifier>,
@@ -84,7 +84,7 @@ impl Emulation {
         None
     }
 
-    /// Takes a frame of lane `lane` that came in at `now`; gives how many packets it was.
+    /// Takes a frame of lane `lane` that arrived at `now`; returns its number of packets.
     pub(super) fn accept(&mut self, now: Nanos, lane: u16, ingress: Ingress) -> u16 {
         let (count, stored) = self.packets.accept(now, lane, ingress);
         let Some(stored) = stored else { return count };
@@ -100,7 +100,7 @@ impl Emulation {
         count
     }
 
-    /// Takes what other workers sent; gives whether there was anything.
+    /// Takes parcels from other workers; returns whether there were any.
     pub(super) fn collect(&mut self) -> bool {
         self.entry.collect(&mut self.packets)
     }
@@ -123,8 +123,8 @@ impl Emulation {
         ports.flush(&mut self.packets);
     }
 
-    /// Hands departures to their ports, or on to further rules; gives whether some of them went
-    /// into the engine again.
+    /// Passes departures to their ports, or to further rules; returns whether some of them entered
+    /// the engine again.
     fn dispatch(&mut self, now: Nanos, departures: &mut Vec<Departure>, ports: &mut Ports) -> bool {
         // A copy departs together with its original, in either order: what it needs must be there
         // before the first goes.
@@ -155,8 +155,9 @@ impl Emulation {
         again
     }
 
-    /// Gives an additional copy a reference of its own, or a frame where it is judged again; `false`
-    /// when there is no memory for that, and so no copy. Other departures stay as they are.
+    /// Gives an additional copy a reference of its own, or a frame where it is judged again.
+    /// Returns `false` when there is no memory for that, and so no copy. Other departures stay as
+    /// they are.
     #[inline]
     fn admit_copy(&mut self, departure: &mut Departure) -> bool {
         let Fate::Deliver { duplicate: true, .. } = departure.fate else { return true };
@@ -188,7 +189,7 @@ impl Emulation {
         self.send_outgoing(ports);
     }
 
-    /// Hands packets that rules have let out to their ports.
+    /// Passes packets that have left the rules to their ports.
     fn send_outgoing(&mut self, ports: &mut Ports) {
         let Some(passes) = &mut self.passes else { return };
         for item in passes.outgoing().drain(..) {
@@ -197,7 +198,7 @@ impl Emulation {
     }
 }
 
-/// Makes a departure ready to be sent; `None` when it was lost for want of memory.
+/// Prepares a departure for sending; `None` when it was lost for lack of memory.
 fn prepare(
     packets: &mut Packets,
     now: Nanos,
@@ -290,7 +291,7 @@ mod tests {
         std::array::from_fn(|_| emulation(ends.next().unwrap()))
     }
 
-    /// A packet to customer `n` comes in at a worker.
+    /// A packet to customer `n` arrives at a worker.
     fn arrive(emulation: &mut Emulation, n: u32) {
         let bytes =
             PacketBuilder::udp([10, 0, 0, 1], std::net::Ipv4Addr::from(0x0a01_0000 + n), 1, 2)
@@ -350,7 +351,7 @@ mod tests {
         let held = workers[0].packets.held();
         while workers[1].collect() {}
         assert!(workers[0].packets.held() == held && counted(&workers).balanced());
-        // Half of the other's free buffers have come for those that went.
+        // The other worker has returned half of its free buffers.
         let mut out = Vec::new();
         workers[1].emulator_mut().poll(Nanos::from_secs(1), &mut out);
         out.iter().for_each(|departure| workers[1].packets.release(unpack(departure.frame).0));

@@ -21,7 +21,7 @@ pub(super) struct Entry {
     exchange: Option<Exchange>,
     /// A mask, an AQM or a rule reads flow keys.
     needs_key: bool,
-    /// Packets of a train that the engine did not take, and why; kept for its memory.
+    /// Packets of a train that the engine refused, with the reasons; kept for its memory.
     refused: Vec<(u32, DropReason)>,
 }
 
@@ -111,7 +111,7 @@ impl Entry {
         }
     }
 
-    /// Takes what other workers sent, up to a bound; gives whether there was anything.
+    /// Takes parcels from other workers, up to a bound; returns whether there were any.
     pub(super) fn collect(&mut self, packets: &mut Packets) -> bool {
         let mut any = false;
         for from in 0..self.exchange.as_ref().map_or(0, Exchange::workers) {
@@ -155,7 +155,7 @@ impl Entry {
         let Some(exchange) = &mut self.exchange else { return };
         let Some(Parcel { frame, at, .. }) = exchange.post(owner, parcel) else { return };
         let count = packets_of(&frame);
-        // The frame was this worker's until now: it is lost here.
+        // The frame belonged to this worker until now, so it is lost here.
         match packets.adopt(frame, count) {
             Ok(slot) => {
                 for segment in 0..count {
@@ -173,7 +173,7 @@ impl Entry {
         let bytes = (0..count).map(|segment| frame.packet_bytes(segment)).sum();
         let marked = frame.journeys.first().is_some_and(|journey| journey.mark.is_some());
         match packets.adopt(frame, count) {
-            // The configuration may have changed meanwhile: then it goes on to another worker.
+            // If the configuration has changed meanwhile, the frame goes on to another worker.
             Ok(slot) => {
                 self.enter(packets, Batch { slot, segments: 0..count, marked, key, action, at });
             }
@@ -182,10 +182,10 @@ impl Entry {
     }
 }
 
-/// References that a frame has with all its packets.
+/// The references of a frame with all its packets.
 fn packets_of(frame: &Frame) -> u16 {
     frame.train.as_ref().map_or(1, |train| train.segments())
 }
 
-/// Frames taken from one worker before others, and what is due, have their turn.
+/// Frames taken from one worker before other workers and due packets have their turn.
 const PARCELS_AT_ONCE: usize = 64;

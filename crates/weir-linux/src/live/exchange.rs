@@ -37,7 +37,7 @@ struct Peer {
     given_back: Consumer<Buffer>,
     asleep: Arc<AtomicBool>,
     wake: Arc<OwnedFd>,
-    /// Something was put in since it was last woken.
+    /// A parcel was sent since it was last woken.
     waiting: bool,
 }
 
@@ -86,7 +86,7 @@ pub(super) fn connect(wakes: &[Arc<OwnedFd>]) -> Vec<Exchange> {
 impl Exchange {
     /// The worker that owns the instance with this hash; `None` when it is this one.
     pub(super) fn other_owner(&self, hash: u64) -> Option<usize> {
-        // The upper bits: the lower ones choose the place in hash tables.
+        // The upper bits, because the lower ones select the slot in hash tables.
         let owner = ((u128::from(hash) * self.peers.len() as u128) >> 64) as usize;
         (owner != self.me).then_some(owner)
     }
@@ -120,7 +120,7 @@ impl Exchange {
         Some(parcel)
     }
 
-    /// Says that this worker is about to sleep; `false` when something has come meanwhile.
+    /// Announces that this worker is about to sleep; `false` when a parcel has arrived meanwhile.
     pub(super) fn fall_asleep(&self) -> bool {
         self.asleep.store(true, Ordering::SeqCst);
         fence(Ordering::SeqCst);
@@ -131,7 +131,7 @@ impl Exchange {
         empty
     }
 
-    /// Says that it is awake again.
+    /// Announces that it is awake again.
     pub(super) fn awake(&self) {
         self.asleep.store(false, Ordering::SeqCst);
     }

@@ -1,4 +1,4 @@
-//! What has happened to a worker's ports.
+//! The events of a worker's ports.
 
 use std::collections::VecDeque;
 
@@ -26,7 +26,7 @@ impl Faults {
         self.events.iter().cloned().collect()
     }
 
-    /// Takes note of the ports' new faults; gives the reason to stop, if one of them is.
+    /// Takes note of the ports' new faults; returns the reason to stop, if one of them is.
     #[inline]
     pub(super) fn note(
         &mut self,
@@ -54,5 +54,5 @@ impl Faults {
     }
 }
 
-/// Events that a report has at most: an interface may come and go for years.
+/// The most events in a report: an interface may come and go for years.
 const MOST_EVENTS: usize = 100;

@@ -1,4 +1,4 @@
-//! Which lane a received frame takes, and when it came.
+//! The lane that a received frame takes, and the time of its arrival.
 
 use weir_core::Nanos;
 
@@ -50,14 +50,14 @@ impl Intake {
     }
 }
 
-/// When a frame that is read at `now` came in. An impossible time (the wall clock was set) counts
-/// as now.
+/// The arrival time of a frame that is read at `now`. An impossible time (the wall clock was set)
+/// counts as now.
 ///
-/// A delay counts from here: that the loop had to be woken first, or was busy, does not make the
+/// A delay starts here: the time in which the loop was woken, or was busy, does not make the
 /// emulated link longer.
 pub(super) fn arrival_time(now: Nanos, arrived: Option<Nanos>) -> Nanos {
     arrived.filter(|&at| at <= now && now.since(at) <= LONGEST_UNREAD).unwrap_or(now)
 }
 
-/// A frame does not wait longer than this to be read, unless the machine stood still.
+/// The longest time in which a frame waits to be read, unless the machine stood still.
 const LONGEST_UNREAD: Nanos = Nanos::from_millis(100);

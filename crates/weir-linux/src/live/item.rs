@@ -17,7 +17,7 @@ pub(super) struct Item {
     pub(super) due: Nanos,
     pub(super) arrived: Nanos,
     pub(super) dequeued: Nanos,
-    /// When it was handed to the port.
+    /// When it was passed to the port.
     pub(super) ready: Nanos,
     /// Why it is marked with congestion experienced, if it is.
     pub(super) mark: Option<MarkReason>,
@@ -44,7 +44,7 @@ impl Item {
     }
 }
 
-/// A packet's end other than delivery.
+/// The loss of a packet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lost {
     pub(super) reason: DropReason,
@@ -55,7 +55,7 @@ pub(super) struct Lost {
 }
 
 impl Lost {
-    /// A packet that is lost at `at`, as soon as it came.
+    /// A packet that is lost at `at`, at its arrival.
     pub(super) fn on_arrival(reason: DropReason, at: Nanos) -> Self {
         Self { reason, at, due: at, arrived: at, dequeued: at }
     }

@@ -1,4 +1,4 @@
-//! A lane's accounting: every packet in, out, lost or inside, and how well time was kept.
+//! A lane's accounting: every packet in, out, lost or inside, and the lateness of departures.
 
 use weir_core::Nanos;
 use weir_core::histogram::Histogram;
@@ -6,7 +6,7 @@ use weir_core::stats::{DropReason, LinkCounters, MarkReason};
 
 use super::config::LaneConfig;
 
-/// A lane and what has happened on it. All counts are in wire packets.
+/// A lane and its statistics. All counts are in wire packets.
 #[derive(Debug)]
 pub(super) struct Lane {
     config: LaneConfig,
@@ -37,7 +37,7 @@ impl Lane {
         &self.config
     }
 
-    /// Counts packets that came in; they are backlog until they are sent or lost.
+    /// Counts arrivals; they are backlog until they are sent or lost.
     pub(super) fn arrived(&mut self, packets: u16, bytes: u32) {
         self.counters.packets_in += u64::from(packets);
         self.counters.bytes_in += u64::from(bytes);
@@ -58,7 +58,7 @@ impl Lane {
         self.add_backlog(packets, bytes);
     }
 
-    /// Records the time in queues and in all of packets that are about to be sent.
+    /// Records the queueing time and the total time of packets that are about to be sent.
     pub(super) fn released(&mut self, queued: Nanos, total: Nanos, packets: u16) {
         for _ in 0..packets {
             self.queue_ns.record(queued.0);
@@ -132,7 +132,7 @@ impl Lane {
     }
 }
 
-/// A packet that is later than this is worth a warning.
+/// A packet that is later than this deserves a warning.
 const LATE: Nanos = Nanos::from_millis(1);
 
 #[cfg(test)]

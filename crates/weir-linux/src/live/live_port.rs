@@ -18,9 +18,10 @@ use crate::port::{AnyPort, BATCH, Fault, Ingress, Losses, Message, SendError};
 pub(super) struct LivePort {
     port: AnyPort,
     queue: VecDeque<Item>,
-    /// The kernel takes nothing now.
+    /// The kernel accepts no frame now.
     blocked: bool,
-    /// Frames may be waiting: the port is received from without asking the kernel first.
+    /// Frames may be waiting, so the next turn receives from the port without asking the kernel
+    /// first.
     ready: bool,
     /// The port's current fault, if any.
     fault: Option<Fault>,
@@ -32,7 +33,7 @@ pub(super) struct LivePort {
 }
 
 impl LivePort {
-    /// A port that is received from in the first turn: that shows a fault which it has already.
+    /// A port from which the first turn receives. That shows a fault that it already has.
     pub(super) fn new(port: AnyPort) -> Self {
         let scratch = Box::new([[0; MAX_HEADER_LEN]; BATCH]);
         Self {
@@ -47,7 +48,7 @@ impl LivePort {
         }
     }
 
-    /// Takes another port, which sends what waits.
+    /// Replaces the port by another, which sends the frames that wait.
     pub(super) fn replace(&mut self, port: AnyPort) {
         self.before = self.losses();
         self.port = port;
@@ -59,7 +60,7 @@ impl LivePort {
         self.port.name()
     }
 
-    /// Looks again at what may change about the interface.
+    /// Reads again what may change about the interface.
     pub(super) fn refresh(&mut self) {
         self.port.refresh();
     }
@@ -73,7 +74,7 @@ impl LivePort {
         }
     }
 
-    /// A fault that has not been reported yet.
+    /// A fault that was not reported yet.
     pub(super) fn new_fault(&mut self) -> Option<Fault> {
         let fault = self.fault.filter(|&fault| Some(fault) != self.reported)?;
         self.reported = Some(fault);
@@ -97,9 +98,10 @@ impl LivePort {
 
     /// Receives a batch of frames from a port that is ready, and appends them to `out`.
     ///
-    /// The port stays ready while frames come faster than the loop turns. Otherwise the kernel is
-    /// asked before the next batch; since it says that a descriptor is ready for as long as it is,
-    /// no frame is overlooked.
+    /// The port stays ready until a batch is empty: while frames keep arriving, the loop neither
+    /// asks the kernel nor sleeps in between. An empty port is asked for before it is received from
+    /// again. The kernel reports a descriptor as ready for as long as it has frames, so none is
+    /// overlooked.
     pub(super) fn receive(&mut self, packets: &mut Packets, out: &mut Vec<Ingress>) {
         if !std::mem::take(&mut self.ready) || !self.works() {
             return;
@@ -112,13 +114,13 @@ impl LivePort {
                 if count > 0 && self.fault == Some(Fault::Down) {
                     self.fault = None;
                 }
-                self.ready = more || count >= LOADED;
+                self.ready = more || count > 0;
             }
             Err(fault) => self.fault = Some(fault),
         }
     }
 
-    /// Whether the kernel took nothing when it was last tried.
+    /// Whether the kernel accepted no frame at the last attempt.
     pub(super) fn is_blocked(&self) -> bool {
         self.blocked
     }
@@ -142,7 +144,7 @@ impl LivePort {
         self.queue.push_back(item);
     }
 
-    /// Sends what waits, as far as the kernel takes it.
+    /// Sends the queue, as far as the kernel accepts it.
     pub(super) fn flush(&mut self, packets: &mut Packets) {
         if self.queue.is_empty() {
             return;
@@ -179,13 +181,13 @@ impl LivePort {
         }
     }
 
-    /// Whether the port can be used, now or when its interface is up again.
+    /// Whether the port works, now or once its interface is up again.
     fn works(&self) -> bool {
         self.fault.is_none_or(|fault| fault == Fault::Down)
     }
 
-    /// Sends up to a batch from the head of the queue; gives how many items were taken, and why it
-    /// stopped.
+    /// Sends up to a batch from the head of the queue; returns how many items were accepted, and
+    /// why it stopped.
     fn send_batch(&mut self, packets: &Packets) -> (usize, Option<SendError>) {
         let Self { port, queue, scratch, .. } = self;
         let mut messages = [Message::default(); BATCH];
@@ -229,9 +231,7 @@ impl LivePort {
     }
 }
 
-/// As many frames in one batch show that frames come faster than the loop turns.
-const LOADED: usize = 2;
-/// Most frames that wait for a port which takes none now.
+/// The most frames that wait for a port that accepts none now.
 const QUEUE: usize = 4096;
-/// How long a frame is tried again.
+/// How long sending a frame is tried again.
 const PATIENCE: Nanos = Nanos::from_millis(10);

@@ -16,7 +16,7 @@ pub(super) struct Monitor {
     latest: Vec<Vec<LaneSample>>,
     /// When the last of them was taken.
     sampled: Option<Nanos>,
-    /// A frame that goes over the end of its ring.
+    /// Scratch memory for a frame that wraps around the end of its ring.
     sketch: Vec<u8>,
 }
 
@@ -43,21 +43,20 @@ impl Monitor {
 
     /// Tells the observer that nothing more comes, and how many frames it missed.
     pub(super) fn end(&mut self, missed: u64) {
-        // The last sample of the first worker may lack what others did after it.
+        // The last sample of the first worker may miss what the others did after it.
         if let Some(at) = self.sampled.filter(|_| self.readers.len() > 1) {
             self.tell_samples(at);
         }
         self.observer.on_end(missed);
     }
 
-    /// Until when all workers have written: with several of them, records that are younger wait
-    /// for what another may write.
+    /// The time until which records may be delivered. With several workers, younger records wait
+    /// for what another worker may still write.
     fn horizon(&self) -> Nanos {
         if self.readers.len() > 1 { clock::now().saturating_sub(HOLD) } else { Nanos::MAX }
     }
 
-    /// Hands the observer all records until `horizon`, the oldest first; gives whether there were
-    /// any.
+    /// Delivers all records until `horizon`, the oldest first; returns whether there were any.
     fn drain(&mut self, horizon: Nanos) -> bool {
         let mut any = false;
         loop {
@@ -101,7 +100,7 @@ impl Monitor {
                         *lane = sample;
                     }
                 }
-                // The first worker's sample is the moment at which all are put together.
+                // A sample of the first worker triggers the sum over all workers.
                 if worker == 0 {
                     self.tell_samples(at);
                 }
@@ -129,8 +128,8 @@ impl Monitor {
 }
 
 impl TapReader {
-    /// Takes the next frame, of `len` bytes, out of its ring. `sketch` holds it where the ring's
-    /// end cuts it in two.
+    /// Takes the next frame, of `len` bytes, out of its ring. `sketch` joins a frame that wraps
+    /// around the ring's end.
     fn frame(&mut self, len: u32, sketch: &mut Vec<u8>, work: impl FnOnce(&[u8])) {
         let Ok(chunk) = self.bytes.read_chunk(len as usize) else {
             debug_assert!(false, "a frame is written before its record");
@@ -149,7 +148,7 @@ impl TapReader {
     }
 }
 
-/// The workers' samples of one lane as one.
+/// The sum of the workers' samples of one lane.
 fn sum<'a>(parts: impl Iterator<Item = &'a LaneSample>) -> LaneSample {
     let mut sum = LaneSample::default();
     for part in parts {
@@ -157,8 +156,8 @@ fn sum<'a>(parts: impl Iterator<Item = &'a LaneSample>) -> LaneSample {
         sum.queue_packets = sum.queue_packets.wrapping_add(part.queue_packets);
         sum.queue_bytes = sum.queue_bytes.wrapping_add(part.queue_bytes);
     }
-    // The samples are not of one moment: a worker may have sent what another had not yet counted
-    // as received. A backlog below zero is none.
+    // The samples are not of one moment: one worker may have sent what another had not yet counted
+    // as received. A backlog below zero counts as zero.
     for count in [&mut sum.counters.backlog_packets, &mut sum.queue_packets, &mut sum.queue_bytes] {
         *count = if (*count).cast_signed() < 0 { 0 } else { *count };
     }
@@ -166,10 +165,10 @@ fn sum<'a>(parts: impl Iterator<Item = &'a LaneSample>) -> LaneSample {
 }
 
 /// How long a record waits for older ones of other workers. A worker writes a record some
-/// microseconds after what it says; a packet's arrival, which the kernel has timed, somewhat later.
+/// microseconds after its time; that of an arrival, which the kernel has timed, somewhat later.
 const HOLD: Nanos = Nanos::from_millis(2);
-/// Pause between two looks at the rings while there are records, and the longest while there are
-/// none. The rings hold more than is written meanwhile.
+/// The pause between two reads of the rings while there are records, and the longest pause while
+/// there are none. The rings hold more than workers write in that time.
 const SHORT_PAUSE: std::time::Duration = std::time::Duration::from_millis(2);
 const LONG_PAUSE: std::time::Duration = std::time::Duration::from_millis(8);
 
@@ -183,7 +182,7 @@ mod tests {
     use crate::live::observe::Outcome;
     use crate::live::tap::{Tap, tap};
 
-    /// What an observer was called with: time, and the first byte and length of the frame.
+    /// The calls of an observer: time, and the first byte and length of the frame.
     type Seen = Arc<Mutex<Vec<(u64, u8, usize)>>>;
 
     struct Recorder(Seen);

@@ -1,8 +1,8 @@
-//! The interface of an observer: captures, plots, and whatever else wants to see packets.
+//! The interface of an observer: captures, plots, and anything else that sees packets.
 //!
-//! An observer runs on a thread of its own. Each worker writes what happens into a bounded ring of
-//! its own, without waiting, locking or allocating; the observer's thread merges the rings by time
-//! and calls the observer. What does not fit into a ring is counted and not waited for, so a slow
+//! An observer runs on a thread of its own. Each worker writes its events into bounded rings of its
+//! own, without waiting, locking or allocating. The observer's thread merges the rings by time and
+//! calls the observer. What does not fit into a ring is counted and not waited for, so a slow
 //! observer costs records and no packet. Without an observer none of this costs anything.
 
 use weir_core::Nanos;
@@ -10,10 +10,10 @@ use weir_core::stats::{DropReason, LinkCounters};
 
 use super::report::LiveEvent;
 
-/// Sees what happens on a link, shortly after it happened and on a thread of its own.
+/// Sees what happens on a link, shortly afterwards and on a thread of its own.
 ///
-/// Records of one worker come in the order in which they were made; records of several workers are
-/// merged by time.
+/// The records of one worker come in the order in which they were made; those of several workers
+/// are merged by time.
 pub trait Observer: Send {
     /// Whether [`Observer::on_arrival`] and [`Observer::on_departure`] are called: each frame's
     /// bytes are then prepared as they are on the wire. Asked once, before the loop starts.
@@ -21,12 +21,12 @@ pub trait Observer: Send {
         false
     }
 
-    /// A frame came in.
+    /// A frame arrived.
     fn on_arrival(&mut self, event: &ArrivalEvent<'_>) {
         let _ = event;
     }
 
-    /// A packet left, or was lost.
+    /// A packet was sent or lost.
     fn on_departure(&mut self, event: &DepartureEvent<'_>) {
         let _ = event;
     }
@@ -48,13 +48,13 @@ pub trait Observer: Send {
     }
 }
 
-/// A frame that came in, as the sender's stack handed it over: it may be a train, and its checksum
-/// may be partial.
+/// An arrival: a frame as the sender's stack passed it on. It may be a train, and its checksum may
+/// be partial.
 #[derive(Clone, Copy, Debug)]
 pub struct ArrivalEvent<'a> {
     /// Index of the lane.
     pub lane: u16,
-    /// When it came in, on the monotonic clock.
+    /// When it arrived, on the monotonic clock.
     pub at: Nanos,
     /// The frame, from the link-layer header on.
     pub frame: &'a [u8],
@@ -62,16 +62,16 @@ pub struct ArrivalEvent<'a> {
     pub segments: u16,
 }
 
-/// A packet that left or was lost.
+/// The departure or loss of a packet.
 #[derive(Clone, Copy, Debug)]
 pub struct DepartureEvent<'a> {
     /// Index of the lane.
     pub lane: u16,
-    /// When the kernel had taken it, or when it was lost.
+    /// When the kernel took it, or when it was lost.
     pub at: Nanos,
-    /// When it was to leave.
+    /// Its due time.
     pub due: Nanos,
-    /// When it came in.
+    /// When it arrived.
     pub arrived: Nanos,
     /// When it left its queue.
     pub dequeued: Nanos,
@@ -85,7 +85,7 @@ pub struct DepartureEvent<'a> {
 /// What became of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It left.
+    /// It was sent.
     Delivered {
         /// Marked with congestion experienced.
         marked: bool,
@@ -107,8 +107,8 @@ pub struct Sample<'a> {
     pub at: Nanos,
     /// Counters since the start.
     pub counters: &'a LinkCounters,
-    /// Packets in the queue of the lane's pipe now; where there are rules, which may know many
-    /// pipes, those inside.
+    /// Packets in the queue of the lane's pipe now; where there are rules, which may use many
+    /// pipes, all packets inside.
     pub queue_packets: u64,
     /// Their network-layer bytes.
     pub queue_bytes: u64,

@@ -36,8 +36,8 @@ impl Packets {
         Self { arena: Arena::new(memory), lanes, tap, sketch: Vec::new() }
     }
 
-    /// Takes a frame of lane `lane` that came in at `now`; gives how many packets it was, and where
-    /// it is unless it was dropped.
+    /// Takes a frame of lane `lane` that arrived at `now`. Returns its number of packets, and where
+    /// it is stored unless it was dropped.
     pub(super) fn accept(
         &mut self,
         now: Nanos,
@@ -75,7 +75,7 @@ impl Packets {
         self.arena.store(frame, u32::from(references))
     }
 
-    /// Takes a frame out with all its references, to give it to another worker.
+    /// Removes a frame with all its references, to give it to another worker.
     pub(super) fn take(&mut self, slot: u32) -> Option<Frame> {
         self.arena.take(slot)
     }
@@ -135,7 +135,8 @@ impl Packets {
     }
 
     /// Marks or corrupts a packet: in place when no other packet shares its frame, else in a copy
-    /// that takes over the reference. Gives the slot of the changed packet; `None` without memory.
+    /// that takes over the reference. Returns the slot of the changed packet; `None` without
+    /// memory.
     pub(super) fn change(
         &mut self,
         slot: u32,
@@ -149,7 +150,7 @@ impl Packets {
         Some(slot)
     }
 
-    /// Moves a packet into a frame of its own, which takes over its reference; gives its slot, or
+    /// Moves a packet into a frame of its own, which takes over its reference. Returns the slot, or
     /// `None` without memory.
     pub(super) fn move_out(&mut self, slot: u32, segment: u16) -> Option<u32> {
         let copy = self.copy_out(slot, segment)?;
@@ -157,7 +158,7 @@ impl Packets {
         Some(copy)
     }
 
-    /// Copies a packet into a frame of its own; gives its slot, or `None` without memory.
+    /// Copies a packet into a frame of its own. Returns the slot, or `None` without memory.
     pub(super) fn copy_out(&mut self, slot: u32, segment: u16) -> Option<u32> {
         let frame = self.arena.get(slot)?;
         let (vnet, parsed_train) = (frame.vnet, frame.parsed);

@@ -1,15 +1,15 @@
 //! The passes of a lane: what the rules do with a packet on arrival, and again after every pipe
-//! that hands it back.
+//! that it leaves.
 //!
-//! A lane has *passes*: the places where the machine that the rules stand for looks at the packet.
-//! In each, the rules let it pass, drop it or send it through the engine; what leaves the engine
-//! goes on behind the rule that sent it there, or, with `one_pass`, in the next pass. After the
-//! last one it is sent.
+//! A lane has *passes*: the places where the machine that the rules describe examines a packet. In
+//! each pass, the rules let the packet pass, drop it or send it through the engine. A packet that
+//! leaves the engine continues behind the rule that sent it there, or, with `one_pass`, in the next
+//! pass. After the last pass it is sent.
 //!
 //! A train of segments is judged once, unless some rule may treat its packets differently.
 //!
-//! **Invariant:** a packet that goes from pipe to pipe enters the next at the moment it was due to
-//! leave the last, however late the loop is.
+//! **Invariant:** a packet that goes from pipe to pipe enters the next at its due time from the
+//! last one, however late the loop is.
 
 use std::ops::Range;
 
@@ -29,7 +29,7 @@ use crate::journey::Journey;
 #[derive(Debug)]
 pub(super) struct Passes {
     rules: Rules,
-    /// Packets that are to be sent and did not come out of the engine just now.
+    /// Packets to send that did not come from the engine's last poll.
     outgoing: Vec<Item>,
 }
 
@@ -58,7 +58,7 @@ impl Passes {
         &mut self.outgoing
     }
 
-    /// Judges a frame that came in at `at`.
+    /// Judges a frame that arrived at `at`.
     pub(super) fn judge_arrival(
         &mut self,
         packets: &mut Packets,
@@ -78,7 +78,7 @@ impl Passes {
         }
     }
 
-    /// Lets a packet that has left a pipe go on.
+    /// Continues with a packet that has left a pipe.
     pub(super) fn go_on(
         &mut self,
         packets: &mut Packets,
@@ -111,7 +111,7 @@ impl Passes {
         self.proceed(packets, entry, Group { slot, segments, journey }, due);
     }
 
-    /// Leads packets on, from where they are to the engine, to their port, or to their end.
+    /// Takes packets from their current pass to the engine, to their port, or to their drop.
     fn proceed(&mut self, packets: &mut Packets, entry: &mut Entry, mut group: Group, at: Nanos) {
         loop {
             let Some(pass) = next_pass(packets, &group) else {
@@ -150,7 +150,7 @@ impl Passes {
         }
     }
 
-    /// Puts packets that have been through all passes among those to send.
+    /// Appends packets that have been through all passes to those to send.
     fn leave(&mut self, packets: &mut Packets, group: Group, at: Nanos) {
         let Group { slot, segments, journey } = group;
         let Some(frame) = packets.frame(slot) else { return };
@@ -228,13 +228,13 @@ fn rewrite(packets: &mut Packets, group: &mut Group, dscp: u8) -> bool {
     true
 }
 
-/// Keeps the journey of packets that are judged again.
+/// Stores the journey of packets that will be judged again.
 fn remember(packets: &mut Packets, group: Group) -> Group {
     let Group { slot, segments, journey } = &group;
     let Some(lane) = packets.frame(*slot).map(|frame| frame.lane) else { return group };
     let passes = packets.lane(lane).config().passes.len();
     // A packet that was judged again keeps its journey for the accounting, even where no rule is
-    // left to look at it.
+    // left to examine it.
     if journey.resume.is_none() && usize::from(journey.pass) >= passes && journey.hops == 1 {
         return group;
     }
@@ -255,6 +255,5 @@ fn lose(packets: &mut Packets, group: &Group, reason: DropReason, at: Nanos) {
     }
 }
 
-/// How often the engine takes one packet. Rules that send it round and round would keep it for
-/// ever.
+/// How often the engine takes one packet. A loop of rules would otherwise keep it for ever.
 const MOST_HOPS: u8 = 64;

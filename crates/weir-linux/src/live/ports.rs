@@ -15,7 +15,7 @@ use crate::sys::poll::PollSet;
 #[derive(Debug)]
 pub(super) struct Ports {
     ports: Vec<LivePort>,
-    /// Asks the kernel for all ports, and behind them for the worker's own descriptor.
+    /// The kernel's answers for all ports and, behind them, for the worker's own descriptor.
     poll: PollSet,
 }
 
@@ -74,13 +74,13 @@ impl Ports {
         self.ports.iter().any(LivePort::is_ready)
     }
 
-    /// Whether the kernel took nothing from some port when it was last tried.
+    /// Whether the kernel accepted no frame of some port at the last attempt.
     pub(super) fn any_blocked(&self) -> bool {
         self.ports.iter().any(LivePort::is_blocked)
     }
 
-    /// Asks the kernel, without waiting, which of the ports that are not known to be ready are. No
-    /// system call where all are.
+    /// Asks the kernel, without waiting, which of the ports that are not known to be ready are
+    /// ready. Makes no system call when all are.
     ///
     /// # Errors
     /// Asking failed, which does not happen on a working system.

@@ -1,26 +1,26 @@
 //! The scheduling priority of a worker's thread.
 //!
 //! A link with a rate or a delay keeps time and runs with real-time priority, where that is
-//! allowed. A link that only passes frames on has no time to keep; with priority it would run where
-//! it is woken and push aside the very programs it serves, and a round trip would be longer by 60 us
-//! and more. But when frames come faster than it takes them, it must not lose its processor to the
-//! programs that send them.
+//! allowed. A link that only forwards frames has no time to keep. With priority it would run on the
+//! processor where it is woken and displace the very programs that it serves, and a round trip
+//! would take 60 us longer and more. But when frames arrive faster than it handles them, it must
+//! not lose its processor to the programs that send them.
 
 use weir_core::Nanos;
 
 use super::config::Realtime;
 use crate::sys::thread::{self, Policy};
 
-/// What the thread may have, and what it has.
+/// The priority that the thread may have, and the one that it has.
 #[derive(Debug)]
 pub(super) struct Priority {
     wanted: Realtime,
-    /// The thread's policy without real-time priority, where it may have that.
+    /// The thread's ordinary policy, where it may have real-time priority.
     usual: Option<Policy>,
     is_realtime: bool,
     /// Some pipe has a rate or a delay.
     keeps_time: bool,
-    /// Since when there has always been a frame to take, if there has.
+    /// Since when a frame has always been waiting, if one has.
     busy_since: Option<Nanos>,
 }
 
@@ -34,14 +34,14 @@ impl Priority {
         self.is_realtime
     }
 
-    /// Takes note that some pipe has a rate or a delay. That counts when the loop starts, and when
-    /// a load ends.
+    /// Takes note that some pipe has a rate or a delay. It has an effect when the loop starts, and
+    /// when a load ends.
     pub(super) fn keep_time(&mut self) {
         self.keeps_time = true;
     }
 
-    /// Prepares the calling thread, which becomes the worker's, as far as that is allowed. Gives
-    /// whether it may ask for anything that costs other programs.
+    /// Prepares the calling thread, which becomes the worker's, as far as that is allowed. Returns
+    /// whether it may make requests that cost other programs.
     pub(super) fn prepare_thread(&mut self, cpu: Option<usize>) -> bool {
         // Without these packets leave somewhat later, and the result says how late.
         let _ = thread::exact_timers();
@@ -94,7 +94,7 @@ impl Priority {
 
 /// The least real-time priority: above every ordinary thread, below every other real-time one.
 const LEAST: i32 = 1;
-/// A loop that has had frames to take for so long without a pause does not keep up.
+/// A loop in which frames have been waiting for this long without a pause does not keep up.
 const OVERLOADED: Nanos = Nanos::from_micros(300);
 /// A sleep as long as this is one: falling asleep and waking take less.
 const PAUSE: Nanos = Nanos::from_micros(10);

@@ -1,4 +1,4 @@
-//! Rules in force: what they say of a packet, and what they have counted.
+//! The rules in force: their verdicts and their counters.
 
 use std::sync::Arc;
 
@@ -18,11 +18,11 @@ pub(super) struct Rules {
     state: State,
     /// Segments of a train may be treated differently.
     each: bool,
-    /// Where a segment is put together for rules that look at it.
+    /// Scratch memory for a segment that rules examine.
     sketch: Vec<u8>,
 }
 
-/// Where the rules look at packets, and which packets of the frame.
+/// The packets to judge, and the pass in which they are judged.
 pub(super) struct Look<'a> {
     pub(super) frame: &'a Frame,
     pub(super) segments: std::ops::Range<u16>,
@@ -37,8 +37,8 @@ impl Rules {
         Self { each: classifier.needs_each_segment(), classifier, state, sketch: Vec::new() }
     }
 
-    /// Takes other rules, keeping the counters of those that stay. Gives the old ones, for another
-    /// thread to free: that takes time.
+    /// Takes other rules, keeping the counters of those that stay. Returns the old ones, for
+    /// another thread to free, because freeing them takes time.
     pub(super) fn replace(&mut self, classifier: Arc<Classifier>) -> Arc<Classifier> {
         self.state.carry_over(&classifier);
         self.each = classifier.needs_each_segment();
@@ -50,18 +50,18 @@ impl Rules {
         self.each
     }
 
-    /// What each rule has counted, by its identity.
+    /// The counters of each rule, by its identity.
     pub(super) fn counters(&self) -> impl Iterator<Item = (u32, RuleCounters)> {
         self.state.counters()
     }
 
-    /// Sets the counters of rules with these identities back to 0; `None` is all.
+    /// Sets the counters of the rules with these identities to 0; `None` means all rules.
     pub(super) fn zero(&mut self, ids: Option<&[u32]>) {
         self.state.zero(ids);
     }
 
-    /// What the rules say of packets in a pass. The search goes on where their journey says, and
-    /// tags are read from it and written to it.
+    /// The verdict of the rules about packets in a pass. The search continues where their journey
+    /// says, and tags are read from and written to it.
     pub(super) fn judge(&mut self, look: Look<'_>, journey: &mut Journey) -> Verdict {
         let Look { frame, segments, key, pass, now } = look;
         let Journey { resume, tags, .. } = journey;
@@ -69,7 +69,7 @@ impl Rules {
         let (mut bytes, mut parsed) = (frame.bytes(), frame.parsed);
         let len = match &frame.train {
             Some(train) => {
-                // Rules that draw or look at lengths see each segment as it is on the wire.
+                // Rules that draw or that match lengths see each segment as it is on the wire.
                 if self.each
                     && materialise(frame, segments.start, ChecksumMode::Partial, &mut self.sketch)
                         .is_some()

@@ -1,11 +1,11 @@
-//! What the workers have in common beside their rings: when to end, and the dynamic rules.
+//! What the workers share besides their rings: when to end, and the dynamic rules.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use weir_core::Nanos;
 use weir_rules::classify::{DynamicEntry, State};
 
-/// What the workers have in common.
+/// The state that the workers share.
 #[derive(Debug)]
 pub(super) struct Shared {
     ended: AtomicBool,

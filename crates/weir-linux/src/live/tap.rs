@@ -1,9 +1,9 @@
 //! A worker's end of the observation: bounded rings that are written without waiting.
 //!
-//! Three rings lead from a worker to the observer's thread. Records have a fixed size and give the
-//! order of everything; the bytes of frames and the values of samples follow in rings of their own,
-//! in the order of their records. A record whose bytes or values do not fit is left out as a whole,
-//! and a frame that is left out is counted.
+//! Three rings lead from a worker to the observer's thread. Records have a fixed size and determine
+//! the order of everything. The bytes of frames and the values of samples follow in rings of their
+//! own, in the order of their records. A record is left out together with its bytes or values if
+//! one of them does not fit, and a frame that is left out is counted.
 
 use std::sync::mpsc::SyncSender;
 
@@ -14,12 +14,12 @@ use weir_core::stats::LinkCounters;
 use super::observe::{ArrivalEvent, DepartureEvent, Outcome};
 use super::report::LiveEvent;
 
-/// What happened, without the bytes of frames and the values of samples.
+/// An event, without the bytes of frames and the values of samples.
 #[derive(Clone, Debug)]
 pub(super) enum Record {
-    /// A frame of `len` bytes came in.
+    /// A frame of `len` bytes arrived.
     Arrival { lane: u16, segments: u16, len: u32, at: Nanos },
-    /// A packet of `len` bytes left or was lost.
+    /// A packet of `len` bytes was sent or lost.
     Departure {
         lane: u16,
         len: u32,
@@ -33,7 +33,7 @@ pub(super) enum Record {
     Sample { at: Nanos },
     /// Something happened to a port.
     Event(LiveEvent),
-    /// Everything until now was asked for; the answer says that the observer has it.
+    /// The observer's thread sends the answer after everything that was written before.
     Mark { at: Nanos, answer: SyncSender<()> },
 }
 
@@ -93,7 +93,7 @@ pub(super) fn tap(wants_frames: bool, lanes: usize, workers: usize) -> (Tap, Tap
 }
 
 impl Tap {
-    /// Whether frames are to be written.
+    /// Whether the observer wants frames.
     pub(super) fn wants_frames(&self) -> bool {
         self.wants_frames
     }
@@ -114,14 +114,14 @@ impl Tap {
         self.write(frame, Record::Departure { lane, len, at, due, arrived, dequeued, outcome });
     }
 
-    /// Writes a sample of all lanes. One that does not fit is made up for by the next, since
-    /// counters go on.
+    /// Writes a sample of all lanes. If one does not fit, the next makes up for it, since counters
+    /// continue.
     pub(super) fn sample(&mut self, at: Nanos, lanes: impl ExactSizeIterator<Item = LaneSample>) {
         if self.samples.slots() < lanes.len() || self.records.is_full() {
             return;
         }
         for lane in lanes {
-            // There is room: this is the only writer.
+            // It fits: this is the only writer.
             let _ = self.samples.push(lane);
         }
         let _ = self.records.push(Record::Sample { at });
@@ -132,29 +132,29 @@ impl Tap {
         let _ = self.records.push(Record::Event(event.clone()));
     }
 
-    /// Asks for an answer once the observer has everything until now. Without room the answer's
-    /// other end sees that this one is gone.
+    /// Asks for an answer once the observer has seen everything until now. If this does not fit,
+    /// the receiver of the answer sees that the sender is gone.
     pub(super) fn mark(&mut self, at: Nanos, answer: SyncSender<()>) {
         let _ = self.records.push(Record::Mark { at, answer });
     }
 
-    /// Writes a frame and its record, or counts it where either does not fit.
+    /// Writes a frame and its record, or counts the frame if either does not fit.
     fn write(&mut self, frame: &[u8], record: Record) {
         if self.records.is_full() || self.bytes.push_entire_slice(frame).is_err() {
             self.missed += 1;
             return;
         }
-        // There is room: this is the only writer.
+        // It fits: this is the only writer.
         let _ = self.records.push(record);
     }
 }
 
-/// Bytes of frames that wait for the observer, of all workers together: a second of 500 Mbit/s.
+/// Bytes of frames that may wait for the observer, over all workers: a second of 500 Mbit/s.
 const FRAME_BYTES: usize = 64 << 20;
-/// Records that wait for an observer of frames, for each worker.
+/// Records that may wait for an observer of frames, for each worker.
 const RECORDS: usize = 65_536;
-/// Records that wait for an observer of samples and events only.
+/// Records that may wait for an observer of samples and events only.
 const FEW_RECORDS: usize = 1024;
-/// Sample periods that wait for the observer, and the most samples for very many lanes.
+/// Sample periods that may wait for the observer, and the most samples for very many lanes.
 const PERIODS: usize = 256;
 const MOST_SAMPLES: usize = 16_384;

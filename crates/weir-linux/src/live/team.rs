@@ -1,7 +1,7 @@
 //! The loop as the rest of the program sees it: one worker, or several that share the work.
 //!
-//! Each worker has sockets of its own on the same interfaces, among which the kernel deals out the
-//! flows, and an engine with the same pipes; the instances are dealt out by their hash. Workers
+//! Each worker has its own sockets on the same interfaces, among which the kernel distributes the
+//! flows, and an engine with the same pipes. The hash of an instance selects its worker. Workers
 //! share their rings, the dynamic rules, and when to end.
 
 use std::sync::Arc;
@@ -20,8 +20,8 @@ use super::worker::Worker;
 use crate::clock;
 use crate::port::AnyPort;
 
-/// The loop: made on any thread, run on the one that calls [`Live::run`] and, with more than one
-/// worker or with an observer, on others that it starts.
+/// The loop: made on any thread, run on the one that calls [`Live::run`] and, with several workers
+/// or with an observer, on others that it starts.
 pub struct Live {
     first: Worker,
     others: Vec<Worker>,
@@ -69,13 +69,13 @@ impl Live {
         Ok(Self { first, others, monitor, handle, remotes, shared })
     }
 
-    /// A handle to change and look at the loop from other threads.
+    /// A handle for other threads, which changes the loop and reads its state.
     pub fn handle(&self) -> LiveHandle {
         self.handle.clone()
     }
 
-    /// Does `change` with the engine, to make pipes, schedulers and queues before the loop starts;
-    /// with several workers with the engine of each.
+    /// Applies `change` to the engine of each worker, to make pipes, schedulers and queues before
+    /// the loop starts.
     pub fn configure(&mut self, change: impl Fn(&mut Emulator, Nanos)) {
         let now = clock::now();
         for worker in std::iter::once(&mut self.first).chain(&mut self.others) {
@@ -83,11 +83,11 @@ impl Live {
         }
     }
 
-    /// Forwards until `stop` is set, a handle asks to stop, or a port's interface disappears (where
-    /// that is to end it). The observer has seen everything when this returns.
+    /// Forwards until `stop` is set, a handle asks to stop, or a port's interface disappears (if
+    /// that ends the loop). The observer has seen everything when this returns.
     ///
-    /// `stop` is looked at ten times a second while nothing happens; [`LiveHandle::stop`] acts at
-    /// once.
+    /// The loop checks `stop` ten times a second while nothing happens; [`LiveHandle::stop`] acts
+    /// at once.
     ///
     /// # Errors
     /// Waiting failed, or a thread could not be started, which does not happen on a working system.
@@ -108,7 +108,7 @@ impl Live {
             };
             let report = self.run_workers(stop);
             ended.store(true, Ordering::Release);
-            // A panic of the observer is one of the loop.
+            // A panic of the observer becomes one of the loop.
             let monitor = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             (report, Some(monitor))
         });
@@ -142,7 +142,7 @@ impl Live {
                 }
             }
             let own = work(first);
-            // A panic of a worker is one of the loop.
+            // A panic of a worker becomes one of the loop.
             let join = |thread: std::thread::ScopedJoinHandle<'_, _>| {
                 thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
             };
@@ -179,8 +179,9 @@ fn part_of(whole: &LiveConfig, number: usize, count: usize, ports: Vec<AnyPort>)
     }
 }
 
-/// Processors that this process may use. Where workers take them all, none may have real-time
-/// priority: they would push aside the programs that they serve, and the threads that wake them.
+/// The number of processors that this process may use. Where workers take them all, none may have
+/// real-time priority: they would displace the programs that they serve, and the threads that wake
+/// them.
 fn processors() -> usize {
     // Where the number is unknown, the user has asked for workers with some number in mind.
     std::thread::available_parallelism().map_or(usize::MAX, std::num::NonZeroUsize::get)

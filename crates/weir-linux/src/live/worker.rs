@@ -17,6 +17,7 @@ use super::exchange::Exchange;
 use super::faults::Faults;
 use super::intake::{Intake, arrival_time};
 use super::lane::Lane;
+use super::live_port::LivePort;
 use super::pace::{Pacer, REST, Wait};
 use super::packets::Packets;
 use super::ports::{Ports, Woken};
@@ -42,7 +43,7 @@ pub(super) struct Worker {
     priority: Priority,
     faults: Faults,
     cpu: Option<usize>,
-    /// Time between two rounds of housekeeping, and the next ones.
+    /// Time between two rounds of housekeeping.
     period: Nanos,
     next_housekeeping: Nanos,
     next_refresh: Nanos,
@@ -109,7 +110,7 @@ impl Worker {
     }
 
     /// Forwards until `stop` is set, a handle asks to stop, another worker ends, or a port's
-    /// interface disappears (where that is to end it).
+    /// interface disappears (if that ends the loop).
     ///
     /// # Errors
     /// Waiting failed, which does not happen on a working system.
@@ -163,7 +164,7 @@ impl Worker {
         }
     }
 
-    /// Takes one batch from a port that is ready; gives whether there was anything.
+    /// Receives one batch from a port that is ready; returns whether there was anything.
     fn receive(&mut self, port: usize) -> bool {
         let mut received = std::mem::take(&mut self.received);
         self.ports.port_mut(port).receive(self.emulation.packets_mut(), &mut received);
@@ -175,8 +176,8 @@ impl Worker {
         any
     }
 
-    /// Submits a batch. What is due meanwhile leaves meanwhile: a batch of trains may be thousands
-    /// of packets.
+    /// Submits a batch. Packets that become due meanwhile are sent meanwhile: a batch of trains may
+    /// be thousands of packets.
     fn accept(&mut self, port: usize, received: &mut Vec<Ingress>) {
         let mut now = clock::now();
         self.awake.packets(now);
@@ -218,7 +219,7 @@ impl Worker {
                 std::hint::spin_loop();
                 self.ports.look()
             }
-            // A parcel that has come is taken in the next turn.
+            // A parcel has arrived, and is taken in the next turn.
             Wait::Sleep(_) if self.emulation.exchange().is_some_and(|ring| !ring.fall_asleep()) => {
                 self.ports.look()
             }
@@ -234,7 +235,7 @@ impl Worker {
         }
         let woken = woken?;
         if woken == Woken::Called {
-            // By a command or another worker: both are looked for in every turn.
+            // A command or another worker has woken this one: every turn checks for both.
             self.inbox.acknowledge();
         }
         let slept = woke.since(now);
@@ -249,7 +250,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Does what handles ask for; gives whether that is to stop.
+    /// Carries out the commands of handles; returns whether one of them is to stop.
     fn obey(&mut self, now: Nanos) -> bool {
         while let Some(command) = self.inbox.next() {
             match command {
@@ -312,7 +313,7 @@ impl Worker {
         self.emulation.emulator_mut().set_pipe(now, id, config);
     }
 
-    /// Changes engine and rules between two packets; gives the rules that were in force.
+    /// Changes engine and rules between two packets; returns the rules that were in force.
     fn set_rules(
         &mut self,
         now: Nanos,
@@ -323,7 +324,7 @@ impl Worker {
         self.emulation.set_rules(classifier, || self.shared.state(self.number))
     }
 
-    /// What is configured next may have a mask, and a rate.
+    /// The next configuration may have a mask, and a rate.
     fn expect_any_configuration(&mut self) {
         self.emulation.need_keys();
         self.priority.keep_time();
@@ -340,7 +341,7 @@ impl Worker {
         self.sample(now);
         if now >= self.next_refresh {
             self.next_refresh = now.saturating_add(REFRESH);
-            self.ports.iter_mut().for_each(super::live_port::LivePort::refresh);
+            self.ports.iter_mut().for_each(LivePort::refresh);
         }
         self.next_housekeeping = self.next_housekeeping.saturating_add(self.period).max(now);
     }
@@ -362,7 +363,7 @@ impl Worker {
         tap.sample(at, samples);
     }
 
-    /// The results but for those of rules and pipes.
+    /// The results without those of rules and pipes.
     fn report(&mut self, at: Nanos, stopped: Option<StopReason>) -> LiveReport {
         let losses = self.ports.losses();
         let lanes = self.emulation.packets().lanes();
@@ -386,8 +387,8 @@ impl Worker {
     fn lane_report(&self, lane: &Lane, losses: &[Losses]) -> LaneReport {
         let mut counters = lane.counters().clone();
         let config = lane.config();
-        // Only the engine can know these, and only where the lane's pipe is the one that its
-        // packets take.
+        // Only the engine knows these, and they are the lane's only if its packets take the lane's
+        // pipe.
         if self.emulation.rules().is_none()
             && let Some(stats) = self.emulation.emulator().stats(config.pipe)
         {
@@ -414,11 +415,11 @@ impl Worker {
     }
 }
 
-/// Packets after which a batch is interrupted to send what is due: some 30 us of work.
+/// After so many packets a batch is interrupted to send what is due: some 30 us of work.
 const RELEASE_EVERY: u32 = 256;
-/// Longest sleep: how soon a stop flag is seen.
+/// The longest sleep, which bounds the time until a stop flag is seen.
 const IDLE: Nanos = Nanos::from_millis(100);
-/// Time between two looks at the interfaces.
+/// Time between two refreshes of the ports.
 const REFRESH: Nanos = Nanos::from_secs(1);
-/// How soon a port that took nothing is tried again.
+/// Time until the loop tries a blocked port again.
 const RETRY: Nanos = Nanos::from_micros(50);
