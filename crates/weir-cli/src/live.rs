@@ -63,7 +63,7 @@ pub(crate) fn bridge(args: BridgeArgs) -> Result<ExitCode, Failure> {
     drive(setup, emulation, &[], &args.common)
 }
 
-/// What packets meet between the two ends: the rules where there are any, else the links.
+/// What packets meet between the two ends: rules where there are any, otherwise links.
 fn emulation(names: [&str; 2], specs: Directions, rules: Option<(Ruleset, Where)>) -> Emulation {
     let [forth, back] = names;
     match rules {
@@ -92,7 +92,7 @@ fn two_way(args: &TwoWayArgs) -> Result<Directions, Failure> {
     })
 }
 
-/// Starts the links in their surroundings, then the programs, waits, and writes what happened.
+/// Starts the links in their surroundings, then the programs, waits, and writes the results.
 fn drive<S: Surroundings<Place = Session>>(
     surroundings: S,
     emulation: Emulation,
@@ -162,7 +162,7 @@ fn tuning(args: &CommonArgs) -> Tuning {
     }
 }
 
-/// Why the surroundings could not be set up, in the words of the options.
+/// Why the surroundings could not be set up, with the name of the option that is wrong.
 pub(crate) fn not_built(error: &BuildError) -> Failure {
     match error {
         BuildError::NoProcessor { number, .. } => {
@@ -172,7 +172,7 @@ pub(crate) fn not_built(error: &BuildError) -> Failure {
     }
 }
 
-/// What a user should know about how the run went, besides the statistics.
+/// Adds what a user should know about the run to its results.
 fn explain(info: &mut RunInfo, outcome: &Outcome, finished: &Finished, args: &CommonArgs) {
     for end in outcome.programs.iter().filter(|end| end.background > 0 && !end.ended_by_us) {
         let (count, verb) = if end.background == 1 {
@@ -203,7 +203,7 @@ pub(crate) fn wall_time(time: SystemTime) -> String {
     jiff::Timestamp::try_from(time).and_then(whole).map(|t| t.to_string()).unwrap_or_default()
 }
 
-/// The command's exit code: the program's, or that the link failed under it.
+/// The command's exit code: the program's, or 125 when the link failed under it.
 fn exit_code(outcome: &Outcome, finished: &Finished) -> u8 {
     if finished.port_vanished() {
         OWN
@@ -229,7 +229,7 @@ fn command_words(programs: &[(Side, Vec<OsString>)]) -> Vec<String> {
     }
 }
 
-/// A shell command as a program. `exec` would break lists of commands, so the shell stays.
+/// A shell command as a program. The shell stays, since `exec` would break lists of commands.
 fn shell(command: OsString) -> Vec<OsString> {
     vec!["/bin/sh".into(), "-c".into(), command]
 }

@@ -1,4 +1,4 @@
-//! How the command ends: failures with their exit codes, and results to their files.
+//! The end of a command: failures with their exit codes, and results in their files.
 
 use std::fmt;
 use std::fs::OpenOptions;
@@ -10,7 +10,7 @@ use weir_report::{RunResult, summary, to_html, to_json, write_atomic};
 
 use crate::args::CommonArgs;
 
-/// Why the command did not do what was asked.
+/// Why a command failed.
 #[derive(Debug)]
 pub(crate) struct Failure {
     message: String,
@@ -25,7 +25,7 @@ impl fmt::Display for Failure {
 
 /// A bad command line.
 pub(crate) const USAGE: u8 = 2;
-/// Weir itself failed, so that it is not mistaken for the program's own exit code.
+/// Weir itself failed. The code differs from those that programs usually exit with.
 pub(crate) const OWN: u8 = 125;
 
 impl Failure {
@@ -33,7 +33,7 @@ impl Failure {
         Self { message: message.to_string(), code }
     }
 
-    /// With more to say.
+    /// Adds to the message.
     pub(crate) fn and(mut self, more: &str) -> Self {
         self.message += more;
         self
@@ -43,9 +43,9 @@ impl Failure {
         Self::new(OWN, message)
     }
 
-    /// Prints the message and gives the exit code.
+    /// Prints the message and returns the exit code.
     pub(crate) fn report(&self) -> ExitCode {
-        // Diagnostics come rendered, with their own heads and line ends.
+        // Rendered diagnostics have their own prefix and line ends.
         if self.message.ends_with('\n') {
             say(&self.message);
         } else {
@@ -55,7 +55,7 @@ impl Failure {
     }
 }
 
-/// Prints data; a reader that went away is no error.
+/// Prints data. A reader that has closed the pipe is no error.
 pub(crate) fn print(text: &str) -> Result<ExitCode, Failure> {
     match std::io::stdout().write_all(text.as_bytes()).and_then(|()| std::io::stdout().flush()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
@@ -65,18 +65,18 @@ pub(crate) fn print(text: &str) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Words for people. Nobody may be listening any more (`2>&1 | head`): that costs neither the
-/// results nor the exit code.
+/// Prints words for people. A closed standard error (`2>&1 | head`) costs neither the results nor
+/// the exit code.
 pub(crate) fn say(text: impl fmt::Display) {
     let _ = write!(std::io::stderr(), "{text}");
 }
 
-/// Whether words on stderr may have colours.
+/// Whether text on stderr may have colours.
 pub(crate) fn colour() -> bool {
     std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
 }
 
-/// Finds out before the run whether the results can be written after it.
+/// Checks before the run that its results can be written.
 pub(crate) fn check_destinations(args: &CommonArgs) -> Result<(), Failure> {
     check_files(
         &[
@@ -88,7 +88,8 @@ pub(crate) fn check_destinations(args: &CommonArgs) -> Result<(), Failure> {
     )
 }
 
-/// The same for these options and their files; those of `to_stdout` may name `-`, one of them.
+/// Checks before the run that the files of these options can be written. One option of `to_stdout`
+/// may name `-`, standard output.
 pub(crate) fn check_files(
     files: &[(&str, Option<&Path>)],
     to_stdout: &[&str],
@@ -123,7 +124,7 @@ pub(crate) fn check_files(
             ));
         }
         if path.exists() && !path.is_file() {
-            // A device or a pipe: written to where it is.
+            // A device or a pipe is written to in place.
             continue;
         }
         let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -146,16 +147,15 @@ pub(crate) fn check_files(
     Ok(())
 }
 
-/// Whether files can be made in a directory: by making one, since permissions alone do not tell
-/// (read-only file systems).
+/// Creates and removes a file in a directory: permissions alone do not reveal a read-only file
+/// system.
 fn try_to_create_in(directory: &Path) -> std::io::Result<()> {
     let probe = directory.join(format!(".weir-{}.tmp", std::process::id()));
     OpenOptions::new().write(true).create_new(true).open(&probe)?;
     std::fs::remove_file(&probe)
 }
 
-/// Writes what was asked for. One destination that fails does not keep the others from being
-/// written.
+/// Writes the results to every requested destination, also after one of them has failed.
 pub(crate) fn write_results(args: &CommonArgs, result: &RunResult) -> Result<(), Failure> {
     if !args.quiet {
         say(format_args!("\n{}", summary(result, colour())));

@@ -1,4 +1,4 @@
-//! The progress line of a live link, where it disturbs nobody.
+//! The progress line of a live link.
 
 use std::io::IsTerminal as _;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use weir_report::format::{count, rate};
 
 use crate::args::CommonArgs;
 
-/// A progress line, where it does not disturb: on a terminal that the program does not write to, or
-/// when asked for.
+/// A progress line where it does not disturb: on a terminal that the program does not write to, or
+/// on request.
 pub(crate) fn progress(no_program: bool, args: &CommonArgs) -> Option<ProgressBar> {
     let terminal = std::io::stderr().is_terminal() && !args.quiet;
     let wanted = args.progress || no_program || !std::io::stdout().is_terminal();
@@ -63,7 +63,7 @@ impl Drop for Progress {
     fn drop(&mut self) {
         self.over.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // Its only work is a line on the terminal.
+            // The thread only writes to the terminal.
             let _ = thread.join();
         }
     }

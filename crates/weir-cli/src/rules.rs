@@ -1,4 +1,4 @@
-//! `--rules FILE`: read and judged before anything starts.
+//! `--rules FILE`: read and checked before anything starts.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use weir_rules::script;
 use crate::output::{Failure, USAGE, colour, say};
 use crate::spec::Disk;
 
-/// Reads rules; what is doubtful about them goes to stderr.
+/// Reads rules; warnings go to stderr.
 pub(crate) fn read(path: &Path) -> Result<Ruleset, Failure> {
     let name = path.display().to_string();
     let text = weir_rules::Files::read(&Disk, &name)

@@ -1,10 +1,9 @@
-//! `weir serve`: the daemon. Bridges that are shaped by rules, a configuration that survives, and
-//! the API to both.
+//! `weir serve`: the daemon. Bridges shaped by rules, a configuration that survives, and the API to
+//! both.
 //!
-//! The order of the start is the order of what may fail and of what is needed for it: state,
-//! sockets and interfaces first, while there are privileges; then the configuration, before the
-//! first frame; then privileges go, each thread keeping what it works with; last of all the daemon
-//! says that it is ready.
+//! The daemon starts in the order of its needs: state, sockets and interfaces while it has
+//! privileges; the configuration before the first frame; then each thread keeps only the privileges
+//! that it works with; at last the daemon reports that it is ready.
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -26,21 +25,21 @@ use weir_linux::resident::Resident;
 
 use weir_linux::live::Realtime;
 use weir_live::Tuning;
-use weir_live::daemon::{BridgesError, BridgesSetup, Field, LivePlane};
+use weir_live::daemon::{Bridges, BridgesError, BridgesSetup, LivePlane};
 
 use crate::args::ServeArgs;
 use crate::output::{Failure, USAGE, say};
 
 /// `weir serve`.
 pub(crate) fn serve(args: &ServeArgs) -> Result<ExitCode, Failure> {
-    // Before any thread: they inherit what is blocked.
+    // Before any thread starts: threads inherit the blocked signals.
     let signals =
         Signals::take().map_err(|error| Failure::own(format!("cannot take signals: {error}")))?;
     let start = Start::new(args)?;
     let (vanished, events) = channel();
-    let plane = Arc::new(LivePlane::new(start.field, vanished));
-    // Threads have the capabilities of the one that starts them: the loop's may take real-time
-    // priority, all others may nothing.
+    let plane = Arc::new(LivePlane::new(start.bridges, vanished));
+    // A thread has the capabilities of the thread that starts it: the loop's thread may take
+    // real-time priority, the others have no capability.
     let starter = Resident::start(None)
         .map_err(|error| Failure::own(format!("cannot start a thread: {error}")))?;
     if !args.keep_privileges {
@@ -62,7 +61,7 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<ExitCode, Failure> {
     if !args.no_seccomp {
         filter_system_calls().map_err(Failure::own)?;
     }
-    // Where nobody supervises, nobody is told.
+    // Without a supervisor there is nothing to notify.
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
     announce(args, &start.socket, &server, &plane);
     let outcome = attend(args, &signals, &events, &owner, &plane);
@@ -82,14 +81,14 @@ fn tuning(args: &ServeArgs) -> Tuning {
     }
 }
 
-/// What a daemon starts with.
+/// Everything that a daemon starts with.
 struct Start {
     resumed: Resumed,
-    /// The rules of a daemon that has none saved.
+    /// The rules to start with where no configuration is saved.
     first: Option<CommandRequest>,
     socket: PathBuf,
     endpoints: Endpoints,
-    field: Field,
+    bridges: Bridges,
 }
 
 impl Start {
@@ -126,7 +125,7 @@ impl Start {
             workers: args.workers,
             keep_privileges: args.keep_privileges,
         };
-        let field = Field::open(&setup).map_err(|error| match error {
+        let bridges = Bridges::open(&setup).map_err(|error| match error {
             BridgesError::NamedTwice { .. } => Failure::new(USAGE, error),
             _ => Failure::own(error),
         })?;
@@ -140,11 +139,11 @@ impl Start {
             socket: (ControlSocket::bind(&socket, gid).map_err(Failure::own)?, access),
             http,
         };
-        Ok(Self { resumed, first, socket, endpoints, field })
+        Ok(Self { resumed, first, socket, endpoints, bridges })
     }
 }
 
-/// Waits for signals and vanished interfaces until it is time to end.
+/// Handles signals, and interfaces that disappear and come back, until the daemon ends.
 fn attend(
     args: &ServeArgs,
     signals: &Signals,
@@ -155,7 +154,7 @@ fn attend(
     loop {
         let timeout = Timespec { tv_sec: 0, tv_nsec: LOOK_AGAIN.subsec_nanos().into() };
         let mut ready = [PollFd::new(signals, PollFlags::IN)];
-        // Interrupted or not, what is there to do is looked for.
+        // An interrupted wait is as good as one that has timed out.
         let _ = poll(&mut ready, Some(&timeout));
         for event in events.try_iter().filter(|event| plane.lost(event)) {
             say(format_args!(
@@ -184,8 +183,8 @@ fn attend(
     }
 }
 
-/// Replaces the configuration by the rules file, as far as that can be read; what it says else is
-/// said to whoever reads the log.
+/// Replaces the configuration by the rules file where that can be read; reports to the log where it
+/// cannot.
 fn reload(args: &ServeArgs, owner: &Owner) {
     let Some(file) = &args.rules else {
         return say("weir: SIGHUP: there is no --rules file to read again\n");
@@ -200,7 +199,7 @@ fn reload(args: &ServeArgs, owner: &Owner) {
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
 }
 
-/// Has commands carried out.
+/// Executes commands.
 fn configure(owner: &Owner, request: &CommandRequest, onto: Onto) -> Result<(), Failure> {
     let answer =
         owner.submit(owner.prepare(request), onto).and_then(weir_control::owner::Answer::wait);
@@ -240,7 +239,7 @@ fn request(file: &Path) -> Result<CommandRequest, Failure> {
         directory: file.parent().unwrap_or(Path::new(".")).to_owned(),
         files: Default::default(),
     };
-    // Read once for the names; what is wrong with it is told when it is carried out.
+    // Parsed once for the names of files; its errors are reported when it is executed.
     let _ = weir_rules::script::parse(&script, &name, &collected);
     Ok(CommandRequest {
         script,
@@ -291,5 +290,5 @@ fn announce(args: &ServeArgs, socket: &Path, server: &Server, plane: &LivePlane)
 const HANGUP: i32 = 1;
 const USER_1: i32 = 10;
 const USER_2: i32 = 12;
-/// How soon an interface that came back is seen.
+/// Longest time until an interface that came back is noticed.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);

@@ -29,11 +29,11 @@
 //! let control = session.control().clone();
 //! let faster = check_spec("bw 8Mbit/s delay 20ms", &NoFiles).spec.expect("a specification");
 //! control.set_link("to-right", &faster)?;
-//! println!("{} packets so far", control.snapshot()?.links[0].packets_in);
+//! println!("{} packets so far", control.snapshot()?.links[0].counters.packets_in);
 //!
 //! session.wait(&signals, None)?;
 //! let finished = session.stop()?;
-//! println!("{} packets in all", finished.results().links[0].packets_in);
+//! println!("{} packets in all", finished.results().links[0].counters.packets_in);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 

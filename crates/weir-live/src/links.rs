@@ -1,4 +1,4 @@
-//! The results of one lane, in the form that is written: its counters beside what was configured.
+//! The results of one lane: its counters with the configuration of its link.
 
 use weir_core::Nanos;
 use weir_core::config::{Capacity, LinkConfig, Loss};
@@ -9,7 +9,7 @@ use weir_measure::series::LinkSeries;
 use weir_report::LinkResult;
 use weir_rules::{LinkSpec, canonical};
 
-/// One direction's results. Without a `spec`, rules decide what its packets meet.
+/// The results of one direction. Without a `spec`, rules decide what its packets meet.
 pub(crate) fn link_result(
     (from, to): (&str, &str),
     lane: &LaneReport,
@@ -40,9 +40,9 @@ pub(crate) fn link_result(
     }
 }
 
-/// Rate and delay as they are configured; of a table that changes them over time the means of its
-/// steps, weighted by how long each lasts: over one period where it repeats, else from the start on
-/// (and the last step counts as long as the one before it).
+/// The configured rate and delay. For a table that changes them over time: the means of its steps,
+/// weighted by their duration, over one period where the table repeats, otherwise from the start on
+/// (the last step counts as long as the one before it).
 fn configured(link: &LinkConfig) -> (Option<u64>, Nanos) {
     let bps = |capacity: &Capacity| match capacity {
         Capacity::Unlimited => None,
@@ -55,7 +55,7 @@ fn configured(link: &LinkConfig) -> (Option<u64>, Nanos) {
         (step.capacity.as_ref().map_or(rate, bps), step.delay.unwrap_or(delay))
     };
     let steps = schedule.steps();
-    // What a round begins with is what the one before has left.
+    // A round begins with the values that the previous round ends with.
     let mut now = if schedule.period().is_some() {
         steps.iter().fold(at_first, |now, (_, step)| after(now, step))
     } else {
@@ -82,7 +82,7 @@ fn configured(link: &LinkConfig) -> (Option<u64>, Nanos) {
     (bits.map(mean), Nanos(mean(delays)))
 }
 
-/// Long-run share of packets that a loss model loses.
+/// Long-run share of packets that a loss model drops.
 fn mean_loss(loss: Loss) -> Option<f64> {
     match loss {
         Loss::None => None,
@@ -106,7 +106,7 @@ mod tests {
 
     use super::*;
 
-    /// What is said to be configured for a table: bit/s and milliseconds.
+    /// The configured rate and delay of a specification with a table: bit/s and milliseconds.
     fn means(spec: &str, table: &str) -> (Option<u64>, u64) {
         let files = BTreeMap::from([("t.csv".to_owned(), table.to_owned())]);
         let checked = weir_rules::check_spec(spec, &files);
@@ -136,7 +136,7 @@ mod tests {
             (None, 0),
             "no limit at first: there is no mean"
         );
-        // In all rounds but the first it is what the last row has left.
+        // In all rounds but the first, the last row of the previous round applies.
         assert_eq!(
             means("bw 9M schedule t.csv loop", "time,rate\n1,2M\n3,6M\n4,\n"),
             (Some(4_000_000), 0)

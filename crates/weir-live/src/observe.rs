@@ -1,4 +1,4 @@
-//! What a session records of its packets: a series for each lane, and a capture.
+//! The recordings of a session: a series for each lane, and a capture.
 
 use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -11,11 +11,11 @@ use weir_measure::series::{LinkRecorder, LinkSeries};
 use weir_report::pcap::{Event, Interface, Meta};
 use weir_report::{CaptureError, CaptureFile, CaptureReport};
 
-/// Records a session: keeps the series, and writes the capture.
+/// The recorder of a session: keeps the series, and collects the report of the capture.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     recording: Recording,
-    /// What became of the capture, once the loop has ended.
+    /// Receives the report of the capture when the loop has ended.
     captured: Receiver<CaptureReport>,
 }
 
@@ -46,12 +46,12 @@ impl Recorder {
         Ok((Self { recording, captured }, Box::new(watcher)))
     }
 
-    /// The series that grow while packets pass.
+    /// The series, which grow while packets pass.
     pub(crate) fn recording(&self) -> &Recording {
         &self.recording
     }
 
-    /// What became of the capture, after the loop has ended. `None` when there was none.
+    /// The report of the capture, after the loop has ended. `None` when there was none.
     pub(crate) fn finish(self) -> Option<CaptureReport> {
         self.captured.try_recv().ok()
     }

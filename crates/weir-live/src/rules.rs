@@ -1,5 +1,5 @@
-//! Rules in place of links: compiled for where they are applied, replaced while packets are inside,
-//! and their counters as results.
+//! Rules in place of links: compiled for their place, replaced while packets are inside, and their
+//! counters as results.
 
 use std::sync::Arc;
 
@@ -13,12 +13,12 @@ use weir_rules::rule::DEFAULT_RULE;
 use weir_rules::ruleset::{Changes, Ruleset};
 use weir_rules::script;
 
-/// Where packets are when rules look at them.
+/// The place at which rules look at packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Where {
-    /// At the interface of the machine behind port 0: its packets go out, those for it come in.
+    /// The interface of the machine behind port 0: its packets go out, packets for it come in.
     Machine,
-    /// On a bridge between the two ports.
+    /// A bridge between the two ports.
     Bridge,
 }
 
@@ -38,19 +38,20 @@ impl ActiveRules {
         Self { ruleset, place, classifier }
     }
 
-    /// The rules.
+    /// The rules in source form.
     #[must_use]
     pub fn ruleset(&self) -> &Arc<Ruleset> {
         &self.ruleset
     }
 
-    /// Leads each packet to its pipe or queue.
+    /// The compiled rules, which lead each packet to its pipe or queue.
     #[must_use]
     pub fn classifier(&self) -> &Arc<Classifier> {
         &self.classifier
     }
 
-    /// Replaces the rules, and returns what changes. Only what differs is compiled anew.
+    /// Replaces the rules, and returns the changes. Only rules and tables that differ are compiled
+    /// again.
     pub fn replace(&mut self, new: &Arc<Ruleset>) -> Changes {
         let changes = Changes::between(&self.ruleset, new);
         if !changes.is_empty() {
@@ -60,7 +61,7 @@ impl ActiveRules {
         changes
     }
 
-    /// Compiles the rules for the addresses that the interfaces have now.
+    /// Compiles the rules for the present addresses of the interfaces.
     pub fn relocate(&mut self, interfaces: Vec<PlaceInterface>) {
         self.place.interfaces = interfaces;
         self.classifier = Arc::new(Classifier::compile(&self.ruleset, &self.place));
@@ -107,7 +108,7 @@ pub(crate) fn between(ruleset: Ruleset, place: Where, ends: &[End]) -> ActiveRul
     ActiveRules::new(Arc::new(ruleset), Place { interfaces, passes, ..Place::default() })
 }
 
-/// How lanes under these rules treat offload trains: whole where every pipe asks for it.
+/// The handling of offload trains under these rules: whole where every pipe asks for it.
 pub(crate) fn offloads(ruleset: &Ruleset) -> Gso {
     let whole = !ruleset.pipes.is_empty()
         && ruleset.pipes.values().all(|pipe| pipe.gso == weir_rules::Gso::Whole);
@@ -142,7 +143,7 @@ pub(crate) fn results(
         let counters = counted(id);
         RuleResult { number, text, packets: counters.packets, bytes: counters.bytes }
     };
-    // As `list` shows them: the number stands apart.
+    // In the form of `list`: the number is a field of its own.
     let text = |rule: &weir_rules::rule::Rule| {
         let command = script::print(&Command::Add(Box::new(rule.clone())));
         let body = command.strip_prefix(&format!("add {} ", rule.number)).map(str::to_owned);
@@ -158,5 +159,5 @@ pub(crate) fn results(
     (rules, report.pipes.iter().map(pipe).collect())
 }
 
-/// A table with more changed entries than these is compiled whole.
+/// A table with more changed entries than this is compiled as a whole.
 const FEW_KEYS: usize = 256;

@@ -1,4 +1,4 @@
-//! The scenario of a live run, read with what the command line changes.
+//! The scenario of a live run, with the changes of the command line.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use super::LiveArgs;
 use crate::output::{Failure, USAGE, colour, say};
 use crate::spec::Disk;
 
-/// A scenario, and the text that it was read from.
+/// A scenario and its text.
 #[derive(Debug)]
 pub(super) struct Source {
     pub(super) scenario: Scenario,
@@ -19,7 +19,7 @@ pub(super) struct Source {
     pub(super) file: String,
 }
 
-/// Reads the scenario, and refuses what cannot be live.
+/// Reads the scenario, and refuses parts that cannot be live.
 pub(super) fn load(args: &LiveArgs) -> Result<Source, Failure> {
     let file = args.scenario.display().to_string();
     let text = Disk
@@ -28,7 +28,7 @@ pub(super) fn load(args: &LiveArgs) -> Result<Source, Failure> {
     let mut edited = Edited::new(&text);
     for (key, value) in &args.settings {
         match edited.set(key, value) {
-            // What is wrong with the text is said when it is read.
+            // Errors in the text are reported when it is parsed.
             Ok(()) | Err(EditError::Text) => {}
             Err(error) => return Err(Failure::new(USAGE, format!("--set {key}={value}: {error}"))),
         }
@@ -55,7 +55,7 @@ pub(super) fn load(args: &LiveArgs) -> Result<Source, Failure> {
     if let Some(seed) = args.seed {
         scenario.seed = seed;
     }
-    // A live run is one run.
+    // A live scenario runs once.
     scenario.runs = 1;
     Ok(Source { scenario, text: edited.text, file })
 }

@@ -1,4 +1,4 @@
-//! The results of a live run, written as those of a simulated one.
+//! The results of a live run, written in the form of a simulated run.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,10 +13,10 @@ use super::load::Source;
 use crate::output::{Failure, USAGE, print, say};
 use crate::sim::figures;
 
-/// What programs of a run printed, by the names of their flows.
+/// The output of the user's programs, by the names of their flows.
 pub(super) type Printed = Vec<(String, Vec<u8>)>;
 
-/// Finds out before the run whether its results can be written.
+/// Checks before the run that its results can be written.
 pub(super) fn check(args: &LiveArgs) -> Result<(), Failure> {
     let json = args.json.as_deref().filter(|path| path.as_os_str() != "-");
     if let Some(path) = json.filter(|path| path.is_dir()) {
@@ -45,7 +45,7 @@ pub(super) fn check(args: &LiveArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Writes what was asked for.
+/// Writes the results to every requested destination.
 pub(super) fn write(
     args: &LiveArgs,
     source: &Source,
@@ -73,7 +73,7 @@ pub(super) fn write(
     }
 }
 
-/// Writes the directory under another name beside its own, which it gets when everything is in it.
+/// Writes the directory under a temporary name next to its own, and renames it when it is complete.
 fn directory(
     path: &Path,
     replace: bool,
@@ -99,7 +99,7 @@ fn directory(
     };
     let filled = fill();
     if filled.is_err() {
-        // What failed is said; what is left of it is nobody's.
+        // The failure is reported; the incomplete directory is of no use.
         let _ = fs::remove_dir_all(&beside);
     }
     filled

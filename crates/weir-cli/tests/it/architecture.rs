@@ -150,6 +150,23 @@ fn engine_and_wire_need_no_std() {
 }
 
 #[test]
+fn only_sessions_start_the_live_loop() {
+    let crates = workspace().join("crates");
+    // The examples and tests of weir-linux drive the loop without a session.
+    let linux = crates.join("weir-linux");
+    let starts: Vec<PathBuf> = sources(&crates)
+        .into_iter()
+        .filter(|(path, _)| !path.starts_with(&linux))
+        .filter(|(_, text)| code_lines(text).any(|(_, line)| line.contains("Live::new(")))
+        .map(|(path, _)| path)
+        .collect();
+    assert!(
+        starts.len() == 1 && starts[0].ends_with("weir-live/src/session/mod.rs"),
+        "the live loop is started in {starts:?}: build a weir_live::LiveSession instead"
+    );
+}
+
+#[test]
 fn deciding_crates_have_no_clock_thread_or_io() {
     let forbidden = [
         "std::time::",

@@ -1,9 +1,9 @@
 //! The daemon's packets: bridges that are shaped by rules, behind the control API's
 //! [`Plane`](weir_control::plane::Plane).
 
-mod field;
+mod bridges;
 mod gather;
 mod plane;
 
-pub use field::{BridgesError, BridgesSetup, Field};
+pub use bridges::{Bridges, BridgesError, BridgesSetup};
 pub use plane::{LivePlane, PlaneError};

@@ -1,5 +1,5 @@
-//! The daemon's packets: one live loop for all bridges, so that a pipe is one pipe whichever bridge
-//! a packet goes over.
+//! The daemon's packet plane: one session for all bridges, so that a pipe is one pipe for the packets
+//! of every bridge.
 
 use std::net::IpAddr;
 use std::sync::mpsc::Sender;
@@ -20,7 +20,7 @@ use weir_rules::command::ObjectKind;
 use weir_rules::ruleset::Ruleset;
 use weir_rules::show::{self, DynamicKind, DynamicView, FlowCount};
 
-use super::field::Field;
+use super::bridges::Bridges;
 use super::gather::{Gathered, lengths, merge_lengths};
 use crate::rules::ActiveRules;
 use crate::session::{
@@ -49,7 +49,7 @@ pub struct LivePlane {
 }
 
 struct Inner {
-    field: Field,
+    bridges: Bridges,
     rules: Rules,
     /// Which interfaces are there.
     attached: Vec<bool>,
@@ -57,7 +57,7 @@ struct Inner {
     vanished: Vec<u64>,
 }
 
-/// Who holds the rules: the daemon until its session starts, then the session.
+/// The holder of the rules: the plane until its session starts, then the session.
 enum Rules {
     Waiting(ActiveRules),
     Running(Control),
@@ -71,15 +71,15 @@ impl std::fmt::Debug for LivePlane {
 
 impl LivePlane {
     /// A plane that does not forward yet; `vanished` receives the events of interfaces.
-    pub fn new(field: Field, vanished: Sender<LiveEvent>) -> Self {
-        let (attached, count) = (field.present(), field.names().len());
+    pub fn new(bridges: Bridges, vanished: Sender<LiveEvent>) -> Self {
+        let (attached, count) = (bridges.present(), bridges.names().len());
         let place = Place {
-            interfaces: field.interfaces(),
+            interfaces: bridges.interfaces(),
             passes: passes(count).concat(),
             ..Place::default()
         };
         let rules = Rules::Waiting(ActiveRules::new(Arc::default(), place));
-        let inner = Inner { field, rules, attached, vanished: vec![0; count] };
+        let inner = Inner { bridges, rules, attached, vanished: vec![0; count] };
         Self { inner: Mutex::new(inner), vanished, session: Mutex::new(None) }
     }
 
@@ -90,12 +90,13 @@ impl LivePlane {
     /// The links cannot start.
     pub fn run(&self, seed: u64, tuning: Tuning, starter: &Resident) -> Result<(), PlaneError> {
         let mut inner = self.lock();
-        let sets = inner.field.take_ports();
-        let (Rules::Waiting(rules), false) = (&inner.rules, inner.field.names().is_empty()) else {
+        let sets = inner.bridges.take_ports();
+        let (Rules::Waiting(rules), false) = (&inner.rules, inner.bridges.names().is_empty())
+        else {
             return Ok(());
         };
         let lanes = Lanes {
-            lanes: lanes(inner.field.names()),
+            lanes: lanes(inner.bridges.names()),
             rules: Some(rules.clone()),
             ..Lanes::default()
         };
@@ -145,12 +146,12 @@ impl LivePlane {
                 continue;
             }
             // The reason why it cannot be opened may pass: it may be half made.
-            let Ok(ports) = inner.field.reopen(index) else { continue };
+            let Ok(ports) = inner.bridges.reopen(index) else { continue };
             if control.replace_port(index, ports).is_ok() {
                 inner.attached[index] = true;
-                back.push(inner.field.names()[index].clone());
+                back.push(inner.bridges.names()[index].clone());
                 // Its addresses may be others now. A session that has ended is noticed elsewhere.
-                let _ = control.relocate_rules(inner.field.interfaces());
+                let _ = control.relocate_rules(inner.bridges.interfaces());
             }
         }
         back
@@ -180,7 +181,7 @@ impl LivePlane {
 
 impl Inner {
     fn notices(&self) -> Vec<String> {
-        let missing = self.field.names().iter().zip(&self.attached).filter(|(_, there)| !**there);
+        let missing = self.bridges.names().iter().zip(&self.attached).filter(|(_, there)| !**there);
         missing
             .map(|(name, _)| {
                 format!("interface {name} is not there now; it is taken when it comes")
@@ -210,7 +211,7 @@ impl Plane for LivePlane {
 
     fn zero(&self, rules: Option<&[u32]>) {
         if let Some(handle) = self.handle() {
-            // A loop that has ended counts no more.
+            // A loop that has ended counts nothing more.
             let _ = handle.zero_rules(rules);
         }
     }
@@ -263,8 +264,8 @@ impl Plane for LivePlane {
             ..InstancePage::default()
         };
         let workers = parts.map_or(0, |parts| parts.len());
-        // Pages go through the workers one after another; a number says in which, and behind which
-        // of its instances.
+        // Pages list the instances of one worker after another. The number names the worker, and the
+        // last instance of it that was listed.
         let (mut worker, mut last) =
             after.map_or((0, None), |after| ((after >> 32) as usize, Some(after as u32)));
         while worker < workers && page_of.instances.len() < limit {
@@ -313,12 +314,12 @@ impl Plane for LivePlane {
     fn bridges(&self) -> Vec<BridgeView> {
         let lanes = self.snapshot_lanes();
         let inner = self.lock();
-        let pairs = inner.field.names().chunks_exact(2).zip(0..);
+        let pairs = inner.bridges.names().chunks_exact(2).zip(0..);
         let view = |(names, bridge): (&[String], usize)| {
             let (left, right) = (2 * bridge, 2 * bridge + 1);
             BridgeView {
                 interfaces: [names[0].clone(), names[1].clone()],
-                netns: inner.field.netns.clone(),
+                netns: inner.bridges.netns.clone(),
                 attached: [inner.attached[left], inner.attached[right]],
                 vanished: inner.vanished[left] + inner.vanished[right],
                 lanes: lanes.iter().skip(left).take(2).cloned().collect(),
@@ -335,17 +336,17 @@ impl LivePlane {
     }
 }
 
-/// Tells of interfaces that vanish.
+/// Passes the events of interfaces on.
 struct Watch(Sender<LiveEvent>);
 
 impl Observer for Watch {
     fn on_event(&mut self, event: &LiveEvent) {
-        // Nobody listens any more when the daemon ends.
+        // The receiver is gone when the daemon ends.
         let _ = self.0.send(event.clone());
     }
 }
 
-/// Both ways over each bridge.
+/// Both directions over each bridge.
 fn lanes(names: &[String]) -> Vec<LaneConfig> {
     let passes = passes(names.len());
     let lane = |from: usize| {
@@ -362,7 +363,8 @@ fn lanes(names: &[String]) -> Vec<LaneConfig> {
     (0..names.len()).map(lane).collect()
 }
 
-/// Where rules look at what comes in by each interface: coming in, and going out on the other side.
+/// The two passes in which rules look at packets from each interface: in, and out on the other side
+/// of the bridge.
 fn passes(interfaces: usize) -> Vec<[Pass; 2]> {
     let of = |from: usize| {
         let (recv, xmit) = (Some(from as u16), Some((from ^ 1) as u16));
@@ -386,7 +388,7 @@ fn lane_view(lane: &LaneReport) -> LaneView {
     }
 }
 
-/// Instances of an object in one engine, with their numbers.
+/// Instances of a pipe, queue or scheduler in one engine, with their numbers.
 fn page(
     engine: &Emulator,
     kind: ObjectKind,
@@ -423,13 +425,13 @@ fn page(
     }
 }
 
-/// State of the AQM of an instance's flow, if it has one flow.
+/// Statistics of the AQM of an instance with one flow; none of one with several.
 fn figures_in(engine: &Emulator, instance: &weir_core::InstanceView) -> Vec<(&'static str, u64)> {
     let only = engine.flows_in(instance.number, 1).find(|_| instance.flows == 1);
     only.map(|flow| engine.aqm_figures(flow.number)).unwrap_or_default()
 }
 
-/// The first instances of an object in one engine, and how many there are.
+/// The first instances of a pipe, queue or scheduler in one engine, and how many there are.
 fn flows(engine: &Emulator, kind: ObjectKind, id: u16, most: usize) -> (Vec<FlowCount>, usize) {
     let count = |key, totals: Totals, figures| FlowCount {
         key,
@@ -472,7 +474,7 @@ fn dynamic_view(entry: &DynamicEntry) -> DynamicView {
     }
 }
 
-/// A moment of the monotonic clock in seconds since 1970.
+/// A time of the monotonic clock as seconds since 1970.
 fn wall_seconds(at: Nanos) -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     now.as_secs().saturating_sub(clock::now().since(at).0 / 1_000_000_000)

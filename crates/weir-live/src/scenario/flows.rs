@@ -24,7 +24,7 @@ pub(super) struct Flow {
     pub(super) back: Vec<usize>,
     /// Addresses and ports of its packets.
     pub(super) key: FlowKey,
-    /// Traffic class.
+    /// Its traffic class.
     pub(super) class: u16,
 }
 

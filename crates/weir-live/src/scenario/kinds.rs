@@ -19,7 +19,7 @@ pub(super) enum Carrier {
     },
     /// The kernel's TCP.
     Tcp(Transfer),
-    /// A program of the user's.
+    /// A program of the user.
     Program {
         /// Its command, for a shell.
         command: String,
@@ -124,7 +124,7 @@ pub(super) fn protocol(spec: &Spec) -> u8 {
 
 /// Payload of a segment on Ethernet, with the timestamps that Linux has on.
 const DEFAULT_SEGMENT: u32 = 1448;
-/// IP, UDP and RTP.
+/// IP, UDP and RTP headers, in bytes.
 const SPEECH_HEADERS: u64 = 40;
 /// Numbers of protocols in IP headers.
 const TCP: u8 = 6;

@@ -26,7 +26,7 @@ use crate::session::{Lanes, Link, NamedLink};
 /// A scenario as a live run sees it.
 #[derive(Debug)]
 pub(super) struct Plan {
-    /// Numbers of the nodes that have a namespace and a port, in the order of ports.
+    /// Numbers of the nodes with a namespace and a port, in the order of ports.
     pub(super) hosts: Vec<usize>,
     /// Their surroundings.
     pub(super) setup: NetworkSetup,
@@ -34,7 +34,7 @@ pub(super) struct Plan {
     pub(super) flows: Vec<Flow>,
     /// A lane for each pair of hosts that exchange packets.
     pub(super) lanes: Vec<LaneConfig>,
-    /// Which frame takes which lane.
+    /// The lane of each frame.
     pub(super) forwarding: Forwarding,
     /// Lead packets from link to link.
     pub(super) rules: ActiveRules,
@@ -251,7 +251,7 @@ impl Plan {
 
 /// Rules look at packets once, when they come in.
 const PASS: Pass = Pass { out: false, bridged: false, recv: None, xmit: None };
-/// All of 10.0.0.0/8 is on every host's own segment.
+/// Length of the prefix that every host considers its own segment: 10.0.0.0/8.
 const PREFIX: u8 = 8;
 /// The number of TCP in IP headers.
 const TCP: u8 = 6;

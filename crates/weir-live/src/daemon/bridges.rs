@@ -1,5 +1,5 @@
-//! The interfaces that the daemon forwards between: opened at the start, and again when one that
-//! vanished is back.
+//! The interfaces that the daemon forwards between: opened at the start, and again when one that had
+//! disappeared is back.
 
 use rustix::io::Errno;
 use weir_linux::netlink::Netlink;
@@ -53,17 +53,17 @@ pub enum BridgesError {
 }
 
 /// The interfaces, numbered from 0: those of bridge n are 2n and 2n + 1.
-pub struct Field {
+pub struct Bridges {
     names: Vec<String>,
     pub(super) netns: Option<String>,
     resident: Resident,
     workers: usize,
-    /// What was opened, until it is taken: for each worker the ports of all interfaces.
+    /// The open ports of all interfaces, one set for each worker, until a session takes them.
     ports: Vec<Vec<AnyPort>>,
 }
 
-impl Field {
-    /// Opens every interface of every bridge. One that is not there is waited for.
+impl Bridges {
+    /// Opens every interface of every bridge. A missing interface is opened when it appears.
     ///
     /// # Errors
     /// See [`BridgesError`]; nothing stays open then.
@@ -79,43 +79,43 @@ impl Field {
                 Some(name) => BridgesError::Namespace { name: name.clone(), source },
                 None => BridgesError::Thread(source),
             })?;
-        let mut field = Self {
+        let mut bridges = Self {
             names,
             netns: setup.netns.clone(),
             resident,
             workers: setup.workers,
             ports: Vec::new(),
         };
-        field.ports.resize_with(setup.workers, Vec::new);
-        for index in 0..field.names.len() {
-            let opened = match field.reopen(index) {
+        bridges.ports.resize_with(setup.workers, Vec::new);
+        for index in 0..bridges.names.len() {
+            let opened = match bridges.reopen(index) {
                 Ok(ports) => ports,
-                Err(OpenError::NoInterface { .. }) => field.absent(index)?,
+                Err(OpenError::NoInterface { .. }) => bridges.absent(index)?,
                 Err(error) => return Err(error.into()),
             };
-            for (worker, port) in field.ports.iter_mut().zip(opened) {
+            for (worker, port) in bridges.ports.iter_mut().zip(opened) {
                 worker.push(port);
             }
         }
         if !setup.keep_privileges {
-            // What is needed to open an interface again, and to give its socket a large buffer.
+            // It takes these to open an interface again, and to give its socket a large buffer.
             let kept =
-                field.resident.run(|| keep_only(Capabilities::NET_RAW | Capabilities::NET_ADMIN));
+                bridges.resident.run(|| keep_only(Capabilities::NET_RAW | Capabilities::NET_ADMIN));
             kept.unwrap_or(Ok(()))?;
         }
-        Ok(field)
+        Ok(bridges)
     }
 
     pub(super) fn names(&self) -> &[String] {
         &self.names
     }
 
-    /// What was opened at the start, for each worker.
+    /// The ports opened at the start, one set for each worker; empty the second time.
     pub(super) fn take_ports(&mut self) -> Vec<Vec<AnyPort>> {
         std::mem::take(&mut self.ports)
     }
 
-    /// Which interfaces were there at the start.
+    /// Whether each interface was there at the start.
     pub(super) fn present(&self) -> Vec<bool> {
         self.ports
             .first()
@@ -149,17 +149,17 @@ impl Field {
         ports.map_err(BridgesError::Descriptor)
     }
 
-    /// The interfaces as rules know them: numbers, names and addresses.
+    /// The interfaces as rules refer to them: numbers, names and addresses.
     pub(super) fn interfaces(&self) -> Vec<PlaceInterface> {
         let names = self.names.clone();
-        let looked = self.resident.run(move || {
+        let found = self.resident.run(move || {
             names.iter().enumerate().map(|(index, name)| interface(index, name)).collect()
         });
-        looked.unwrap_or_default()
+        found.unwrap_or_default()
     }
 }
 
-/// An interface with the addresses that it has; without any when it is not there.
+/// An interface with its present addresses; none while it is missing.
 fn interface(index: usize, name: &str) -> PlaceInterface {
     let addresses = || {
         let mut netlink = Netlink::open()?;

@@ -1,0 +1,289 @@
+//! The library as a program uses it: sessions in namespaces, changed and observed from other
+//! threads while packets pass.
+//!
+//! Needs root; without it each test is reported as ignored, with `SKIPPED: why` on stderr and in
+//! the file that `WEIR_SKIP_LOG` names. This program is also the helper process that keeps
+//! namespaces, and, as `session traffic`, the generator on the hosts of a scenario.
+
+use std::ffi::OsString;
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use libtest_mimic::{Arguments, Completion, Trial};
+use weir_linux::live::StopReason;
+use weir_linux::process::Signals;
+use weir_linux::topology::{EndedBy, PairSetup, Side};
+use weir_live::rules::Where;
+use weir_live::scenario::{LiveScenario, Ran, ScenarioSetup, check};
+use weir_live::{
+    Capture, ChangeError, Control, Emulation, Link, LiveSession, Observation, Prepared,
+    SessionConfig, Snapshot, Tuning,
+};
+use weir_rules::ruleset::Ruleset;
+use weir_rules::{LinkSpec, NoFiles, check_spec, script};
+
+fn main() -> ExitCode {
+    if let Some(code) = weir_linux::helper::main_if_helper() {
+        return code;
+    }
+    if std::env::args().nth(1).is_some_and(|word| word == "traffic") {
+        let done = weir_traffic::host::run(&mut io::stdin().lock(), &mut io::stdout());
+        return if done.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    }
+    // Namespaces are entered by threads of the process, and sessions of several tests would wait
+    // for each other's processors.
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads = Some(1);
+    let tests: [(&str, fn()); 6] = [
+        ("links_change_by_name_while_packets_are_inside", links_change_by_name),
+        ("a_session_stops_from_another_thread", stops_from_another_thread),
+        ("rules_are_replaced_and_their_counters_go_on", rules_are_replaced),
+        ("two_sessions_of_one_process_are_apart", two_sessions),
+        ("a_capture_has_every_packet", a_capture_has_every_packet),
+        ("a_scenarios_links_change_by_name", a_scenarios_links_change),
+    ];
+    let trial = |(name, test): (&'static str, fn())| {
+        Trial::ignorable_test(name, move || {
+            if !rustix::process::geteuid().is_root() {
+                return Ok(skipped(name, "needs root to make namespaces"));
+            }
+            test();
+            Ok(Completion::Completed)
+        })
+    };
+    libtest_mimic::run(&arguments, tests.into_iter().map(trial).collect()).exit_code()
+}
+
+fn skipped(name: &str, why: &str) -> Completion {
+    let line = format!("SKIPPED: weir-live {name}: {why}");
+    eprintln!("{line}");
+    if let Some(log) = std::env::var_os("WEIR_SKIP_LOG") {
+        // The line on stderr remains when the log cannot be written.
+        let _ = std::fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(log)
+            .and_then(|mut file| writeln!(file, "{line}"));
+    }
+    Completion::ignored_with(why)
+}
+
+fn links_change_by_name() {
+    let (mut session, signals) = start(pair(["delay 20ms", "delay 20ms"]));
+    session.spawn(Side::Right, &ping("-c 10 -i 0.2 left")).expect("ping starts");
+    let control = session.control().clone();
+    assert_eq!(control.links(), ["to-right", "to-left"]);
+    let changer = std::thread::spawn(move || {
+        until(&control, |now| now.links[0].counters.packets_out >= 2);
+        control.set_link("to-right", &spec("delay 400ms")).expect("the link changes");
+        assert_eq!(control.link("to-right"), Some(spec("delay 400ms")));
+        let unknown = control.set_link("up", &spec("delay 1ms"));
+        assert_eq!(
+            unknown,
+            Err(ChangeError::NoSuchLink { name: "up".into(), known: "to-right, to-left".into() })
+        );
+        let whole = control.set_link("to-left", &spec("gso whole"));
+        assert_eq!(whole, Err(ChangeError::Offloads { name: "to-left".into() }));
+        let halfway = control.snapshot().expect("the session runs");
+        assert!(halfway.links.iter().all(|link| link.counters.balanced()), "{halfway:?}");
+        assert_eq!(
+            (halfway.links[0].delay_ns, halfway.links[1].delay_ns),
+            (400_000_000, 20_000_000)
+        );
+    });
+    let ended = session.wait(&signals, Some(PATIENCE)).expect("waiting works");
+    changer.join().expect("every change is as expected");
+    assert_eq!(ended.outcome.exit_code(), 0, "ping has all its answers: {ended:?}");
+    let finished = session.stop().expect("the links worked");
+    let [to_right, to_left] = &finished.results().links[..] else { panic!("two directions") };
+    assert!(to_right.total_ns.min() < 50_000_000, "before the change: {}", to_right.total_ns.min());
+    assert!(to_right.total_ns.max() >= 390_000_000, "after it: {}", to_right.total_ns.max());
+    assert!(to_left.total_ns.max() < 400_000_000, "the other direction did not change");
+    assert_eq!((to_right.counters.total_drops(), to_left.counters.total_drops()), (0, 0));
+    assert!(to_right.counters.balanced() && to_left.counters.balanced());
+    assert!(!to_right.series.is_empty(), "the series is recorded unless told otherwise");
+}
+
+fn stops_from_another_thread() {
+    let (mut session, signals) = start(pair(["", ""]));
+    session.spawn(Side::Left, &["sleep".into(), "300".into()]).expect("sleep starts");
+    let control = session.control().clone();
+    let (began, other) = (Instant::now(), control.clone());
+    let stopper = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(200));
+        other.stop();
+    });
+    let ended = session.wait(&signals, Some(PATIENCE)).expect("waiting works");
+    stopper.join().expect("the other thread is done");
+    assert_eq!(ended.outcome.ended_by, EndedBy::Stopped);
+    assert!(began.elapsed() < PATIENCE);
+    assert!(session.has_ended());
+    let finished = session.stop().expect("the links worked");
+    assert_eq!(finished.report().stopped, Some(StopReason::Asked));
+    assert!(control.snapshot().is_err() && control.counters().is_err(), "the session is over");
+    assert!(matches!(control.set_link("to-left", &spec("")), Err(ChangeError::Gone(_))));
+}
+
+fn rules_are_replaced() {
+    let ruleset = with(&Ruleset::default(), "add 100 count icmp from any to any\n");
+    let directions = ["to-right".to_owned(), "to-left".to_owned()];
+    let emulation =
+        Emulation::Rules { directions, ruleset: Box::new(ruleset), place: Where::Machine };
+    let (mut session, signals) = start(SessionConfig::new(PairSetup::default(), emulation));
+    let script = "! ping -q -c 10 -i 0.2 -W 1 left >/dev/null";
+    session.spawn(Side::Right, &shell(script)).expect("ping starts");
+    let control = session.control().clone();
+    assert!(control.links().is_empty(), "rules are not links");
+    let changer = std::thread::spawn(move || {
+        let now = until(&control, |now| now.rules[0].packets >= 2);
+        let rules = control.rules().expect("the session has rules");
+        let denying = with(&rules, "add 200 deny icmp from any to any\n");
+        assert_eq!(control.set_rules(&Arc::new(denying.clone())), Ok(true));
+        assert_eq!(control.set_rules(&Arc::new(denying)), Ok(false), "nothing differs");
+        let later = until(&control, |now| now.rules[1].packets >= 1);
+        assert!(later.rules[0].packets > now.rules[0].packets, "rule 100 goes on counting");
+    });
+    session.wait(&signals, Some(PATIENCE)).expect("waiting works");
+    changer.join().expect("every change is as expected");
+    let finished = session.stop().expect("the links worked");
+    let results = finished.results();
+    let numbers: Vec<u16> = results.rules.iter().map(|rule| rule.number).collect();
+    assert_eq!(numbers, [100, 200, 65_535]);
+    let denied: u64 = results.links.iter().map(|link| link.counters.total_drops()).sum();
+    assert_eq!(denied, results.rules[1].packets);
+}
+
+fn two_sessions() {
+    let (mut slow, signals) = start(pair(["delay 150ms", "delay 150ms"]));
+    let prepared = LiveSession::build(pair(["delay 1ms", "delay 1ms"]));
+    let mut quick = prepared.and_then(|p| Ok(p.start().expect("it starts"))).expect("it is built");
+    slow.spawn(Side::Right, &ping("-c 2 -i 0.2 left")).expect("ping starts");
+    quick.spawn(Side::Right, &ping("-c 2 -i 0.2 left")).expect("ping starts");
+    for (session, range) in [(&mut slow, 150_000_000..u64::MAX), (&mut quick, 0..100_000_000)] {
+        let ended = session.wait(&signals, Some(PATIENCE)).expect("waiting works");
+        assert_eq!(ended.outcome.exit_code(), 0);
+        let now = session.control().snapshot().expect("its links run until it is stopped");
+        let times = &now.links[0].total_ns;
+        assert!(range.contains(&times.min()) && range.contains(&times.max()), "{now:?}");
+    }
+    drop(slow);
+    assert!(quick.stop().is_ok());
+}
+
+fn a_capture_has_every_packet() {
+    let path = scratch("capture.pcapng");
+    let capture = Some(Capture { path: path.clone(), snaplen: 0 });
+    let config = pair(["", ""]).observation(Observation::Series { capture });
+    let (mut session, signals) = start(config);
+    session.spawn(Side::Right, &ping("-c 3 -i 0.2 left")).expect("ping starts");
+    session.wait(&signals, Some(PATIENCE)).expect("waiting works");
+    let finished = session.stop().expect("the links worked");
+    let capture = finished.capture().expect("there is a capture");
+    assert!(capture.error.is_none() && capture.dropped == 0, "{capture:?}");
+    let links = &finished.results().links;
+    // Each packet is recorded when it arrives and when it departs.
+    let events: u64 =
+        links.iter().map(|link| link.counters.packets_in + link.counters.packets_out).sum();
+    assert_eq!(capture.written, events);
+    assert!(finished.warnings().is_empty(), "{:?}", finished.warnings());
+    let size = std::fs::metadata(&path).expect("the file is there").len();
+    assert_eq!(size, capture.bytes);
+    let _ = std::fs::remove_file(path);
+}
+
+fn a_scenarios_links_change() {
+    let text = r#"
+        name = "two"
+        duration = "2s"
+        node = [{ name = "a" }, { name = "b" }]
+        link = [{ between = ["a", "b"], spec = "bw 10Mbit/s delay 5ms" }]
+        traffic = [{ name = "f", kind = "cbr", from = "a", to = "b", rate = "400kbit/s", size = "500B" }]
+    "#;
+    let checked = weir_sim::scenario::parse(text, "two.toml", &NoFiles);
+    let scenario = checked.scenario.unwrap_or_else(|| panic!("{}", checked.diagnostics));
+    assert!(!check(&scenario, text, "two.toml", 1500).has_errors());
+    let setup = ScenarioSetup {
+        scenario,
+        text: text.into(),
+        file: "two.toml".into(),
+        mtu: 1500,
+        tuning: Tuning::default(),
+        generator: vec!["/proc/self/exe".into(), "traffic".into()],
+    };
+    let run = LiveScenario::build(setup).expect("the hosts are set up");
+    let signals = Signals::take().expect("signals are taken");
+    let mut changer = None;
+    let ran = run.run(&signals, |control| {
+        let control = control.clone();
+        changer = Some(std::thread::spawn(move || {
+            let name = control.links().swap_remove(0);
+            until(&control, |now| now.links.iter().any(|link| link.counters.packets_out >= 50));
+            control.set_link(&name, &spec("bw 10Mbit/s delay 105ms")).expect("the link changes");
+        }));
+    });
+    changer.map(|thread| thread.join().expect("the change is made"));
+    let Ran::Complete(results) = ran.expect("the run is made") else {
+        panic!("no signal was sent")
+    };
+    let flow = &results.outcome.flows[0];
+    assert_eq!((flow.lost, flow.sent), (0, 200));
+    assert!(flow.delay_ns.min < 100_000_000 && flow.delay_ns.max >= 105_000_000, "{flow:?}");
+}
+
+type PairConfig = SessionConfig<PairSetup>;
+
+/// A pair with these links, to the right and to the left.
+fn pair(specs: [&str; 2]) -> PairConfig {
+    let [right, left] = specs.map(spec);
+    let links = [Link::new("to-right", right), Link::new("to-left", left)];
+    SessionConfig::new(PairSetup::default(), Emulation::Links(Box::new(links)))
+}
+
+fn start(config: PairConfig) -> (LiveSession, Signals) {
+    let prepared: Prepared = LiveSession::build(config).expect("the surroundings are set up");
+    let signals = Signals::take().expect("signals are taken");
+    (prepared.start().expect("the links start"), signals)
+}
+
+fn spec(text: &str) -> LinkSpec {
+    check_spec(text, &NoFiles).spec.expect("a specification without errors")
+}
+
+/// The rules with these commands applied.
+fn with(rules: &Ruleset, commands: &str) -> Ruleset {
+    let parsed = script::parse(commands, "test", &NoFiles);
+    let mut rules = rules.clone();
+    rules.apply_all(&parsed.commands).expect("commands without errors");
+    rules
+}
+
+fn ping(options: &str) -> Vec<OsString> {
+    shell(&format!("ping -q {options} >/dev/null"))
+}
+
+fn shell(script: &str) -> Vec<OsString> {
+    vec!["/bin/sh".into(), "-c".into(), script.into()]
+}
+
+/// Waits until the results are as wanted, and returns them.
+fn until(control: &Control, wanted: impl Fn(&Snapshot) -> bool) -> Snapshot {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let now = control.snapshot().expect("the session runs");
+        if wanted(&now) {
+            return now;
+        }
+        assert!(Instant::now() < deadline, "{now:?}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn scratch(name: &str) -> PathBuf {
+    std::env::temp_dir().join(format!("weir-live-{}-{name}", std::process::id()))
+}
+
+/// Longest wait for anything, on a slow machine.
+const PATIENCE: Duration = Duration::from_secs(60);
