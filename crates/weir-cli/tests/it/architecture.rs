@@ -1,8 +1,7 @@
-//! Keeps the workspace's shape: which crate may use which, which file imports which, where `unsafe`
-//! may be, and what the engine may not touch.
+//! Enforces the structure of the workspace: which crate may use which, which file may import which,
+//! where `unsafe` may be, and what the engine may not use.
 //!
-//! The layers are those of `docs/architecture.md`. A new crate must be given its layer here before
-//! it builds green.
+//! The layers are those of `docs/architecture.md`. A new crate must be added to the layers here.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -20,31 +19,30 @@ const LAYERS: &[&[&str]] = &[
     &["weir-wire"],
     &["weir-rules"],
     &["weir-control", "weir-linux", "weir-sim", "weir-rig"],
-    // The kernel's queues: it uses what is there to enter namespaces and to ask the kernel.
+    // The kernel's queues: the probe enters namespaces and queries the kernel through weir-linux.
     &["weir-probe"],
-    // Results: it knows what drivers measure, and none of them knows it. The traffic generator
-    // replays what the simulator's sources send.
+    // Results know what drivers measure, and no driver knows them. The traffic generator sends the
+    // traffic of the simulator's sources.
     &["weir-report", "weir-traffic"],
-    // What is made of the parts: live links; above them published experiments run again, queues
-    // watched, and the traffic generator's command line for tests and benches.
+    // Applications of these parts: live links; above them reproduced experiments, watches of
+    // queues, and the traffic generator's command line for tests and benches.
     &["weir-live"],
     &["weir-experiments", "weir-watch", "weir-load"],
     &["weir-cli"],
 ];
 
-/// Crates that are built without `std`, because nothing in them may need an operating system.
+/// Crates that are built without `std`, because they must not need an operating system.
 const NO_STD: &[&str] = &["weir-measure", "weir-core", "weir-wire"];
 
-/// Crates that decide what happens to packets and are told the time: they may neither ask for it
-/// nor wait, read or send.
+/// Crates that decide about packets and receive the time as an argument: they may neither read a
+/// clock nor wait, read or send.
 const SANS_IO: &[&str] = &["weir-measure", "weir-core", "weir-wire", "weir-rules"];
 
-/// The only places with code of ours that the compiler does not check: system calls, and a hint to
-/// the processor.
+/// The only places where the compiler does not check our code: system calls, and a prefetch hint.
 const UNSAFE_HOMES: [&str; 2] = ["weir-linux/src/sys/", "weir-core/src/prefetch.rs"];
 
-/// Files that hold a table of all files beside or below them: each row needs the types of the
-/// table, and the table names each row.
+/// Files with a table of the files beside or below them: each row needs the types of the table, and
+/// the table names each row.
 const TABLES: &[(&str, &str)] = &[
     ("weir-core/src/aqm/mod.rs", "the table of AQMs"),
     ("weir-core/src/sched/mod.rs", "the table of schedulers"),
@@ -52,7 +50,7 @@ const TABLES: &[(&str, &str)] = &[
     ("weir-sim/src/tcp/cc/mod.rs", "the table of congestion controls"),
 ];
 
-/// Where files still import one another in circles. Nothing may be added.
+/// Files that still import one another in circles. Do not add to this list.
 const KNOWN_CIRCLES: &[&str] = &[
     "weir-cli/",
     "weir-control/",
@@ -116,7 +114,7 @@ fn crates_use_only_lower_layers() {
             package["dependencies"].as_array().expect("a package lists its dependencies")
         {
             let used = dependency["name"].as_str().expect("a dependency has a name");
-            // A crate may use itself in its tests, to switch a feature on.
+            // A crate may use itself in its tests, to enable a feature.
             if !used.starts_with("weir-") || used == name {
                 continue;
             }
@@ -269,8 +267,8 @@ fn crate_dir(name: &str) -> PathBuf {
     workspace().join("crates").join(name)
 }
 
-/// Every Rust file under `dir` with its text, in a stable order; this file is left out, for it
-/// names what it looks for.
+/// Every Rust file under `dir` with its text, in a stable order, except this file, which contains
+/// the searched words.
 fn sources(dir: &Path) -> Vec<(PathBuf, String)> {
     let mut found = Vec::new();
     let mut open = vec![dir.to_owned()];
@@ -291,8 +289,7 @@ fn sources(dir: &Path) -> Vec<(PathBuf, String)> {
     found
 }
 
-/// Numbered lines of a file without comments and without its unit tests, which may do as they
-/// please.
+/// Numbered lines of a file without comments and without its unit tests, which are not restricted.
 fn code_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     text.lines()
         .take_while(|line| !line.starts_with("mod tests"))

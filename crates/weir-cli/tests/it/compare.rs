@@ -1,4 +1,4 @@
-//! `weir compare` from outside: tables, JSON, exit codes.
+//! Tests `weir compare` from outside: tables, JSON, exit codes.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

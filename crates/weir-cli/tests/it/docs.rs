@@ -1,7 +1,6 @@
-//! Keeps the documentation true: the commands it shows exist, their options too, their links parse,
-//! its files are there.
+//! Checks the documentation: its commands and options exist, its links parse, and its files exist.
 //!
-//! Looks at README.md and docs/*.md. Commands are read from fenced `sh` blocks and from code spans
+//! It reads README.md and docs/*.md. Commands are taken from fenced `sh` blocks and from code spans
 //! that begin with `weir `.
 
 use std::collections::BTreeMap;
@@ -10,8 +9,7 @@ use std::process::Command;
 
 use weir_rules::{Files, parse_spec, presets};
 
-/// Stands in for the traces and tables that examples name: one content for each kind, told apart by
-/// the name.
+/// Replaces the traces and tables that examples name: one content per kind, selected by the name.
 struct ExampleFiles;
 
 impl Files for ExampleFiles {
@@ -101,7 +99,7 @@ fn words_are_split_as_a_shell_does() {
     assert_eq!(split("a ''"), ["a", ""]);
 }
 
-/// Every `weir …` command of the documents, as words, with the place it stands at.
+/// Every `weir …` command of the documents, as words, with its place.
 fn commands() -> Vec<(String, Vec<String>)> {
     let mut found = Vec::new();
     for path in documents() {
@@ -117,7 +115,7 @@ fn commands() -> Vec<(String, Vec<String>)> {
                     found.push((place, split(start)));
                 }
             } else {
-                // Code spans are the odd pieces between backticks.
+                // Code spans are the odd parts between backticks.
                 let spans =
                     line.split('`').skip(1).step_by(2).filter(|span| span.starts_with("weir "));
                 found.extend(spans.map(|span| (place.clone(), split(span))));
@@ -144,12 +142,12 @@ fn documents() -> Vec<PathBuf> {
     paths
 }
 
-/// `SPEC`, `…` and the like stand for something the reader fills in.
+/// Whether a word is a placeholder for the reader's own value, such as `SPEC` or `…`.
 fn is_placeholder(word: &str) -> bool {
     word.contains('…') || word.chars().all(|letter| letter.is_ascii_uppercase()) && !word.is_empty()
 }
 
-/// A command line's words: blanks separate, quotes of either kind hold together, ` #` begins a
+/// The words of a command line: blanks separate, quotes of either kind group, ` #` begins a
 /// comment.
 fn split(line: &str) -> Vec<String> {
     let mut words = Vec::new();

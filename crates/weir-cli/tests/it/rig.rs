@@ -1,5 +1,5 @@
-//! `weir rig` and `weir reproduce` as a user meets them: what they print and write, and how they
-//! refuse.
+//! Tests `weir rig` and `weir reproduce` as a user runs them: their output, their files and their
+//! error messages.
 
 use std::path::PathBuf;
 use std::process::{Command, Output};

@@ -1,5 +1,5 @@
-//! `weir sim` and `weir check SCENARIO.toml` as a user meets them: what they print and write, and
-//! how they refuse.
+//! Tests `weir sim` and `weir check SCENARIO.toml` as a user runs them: their output, their files
+//! and their error messages.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -203,7 +203,7 @@ fn a_directory_of_results_appears_whole_and_has_the_same_bytes_each_time() {
     let (_, scenario) =
         first.iter().find(|(name, _)| name == "scenario.toml").expect("the scenario");
     assert!(text(scenario).contains("duration = \"2s\""));
-    // One that exists is refused, and nothing in it is touched; --force replaces it.
+    // An existing directory is refused and left untouched; --force replaces it.
     let out = directory.join("first");
     let out = out.to_str().expect("a name");
     let output = weir(&["sim", &two_hosts(), "--set", "duration=2s", "--out", out]);

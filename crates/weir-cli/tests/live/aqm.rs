@@ -1,9 +1,9 @@
 //! Every AQM on real traffic: two CUBIC transfers and a ping through one queue of 1000 packets at
-//! 10 Mbit/s, and how long the ping waits.
+//! 10 Mbit/s, and the queueing delay of the ping.
 //!
-//! What the table of AQMs has is put before a FIFO; schedulers that have AQMs of their own are
-//! taken as they are. Most run several at once, each in namespaces of its own: the loads are small
-//! beside what a machine carries.
+//! Each AQM of the table is put in front of a FIFO; schedulers with AQMs of their own are used as
+//! they are. Most tests run several at once, each in its own namespaces, because the loads are
+//! small for the machine.
 
 use libtest_mimic::Trial;
 use serde_json::Value;
@@ -20,24 +20,24 @@ pub(crate) fn tests() -> Vec<Trial> {
     ]
 }
 
-/// What a run showed.
+/// The measurements of a run.
 struct Run {
-    /// Round trips in ms after the transfers have found their rate, in order of length.
+    /// Round trips in ms after the transfers have found their rate, sorted.
     pings: Vec<f64>,
-    /// Bit/s of both transfers together.
+    /// Combined rate of both transfers, bit/s.
     goodput: f64,
-    /// The link on which the queue is.
+    /// The link with the queue.
     link: Value,
 }
 
 impl Run {
-    /// The 99th percentile of what the ping took above the path's own round trip, ms.
+    /// The 99th percentile of the ping above the path's own round trip, ms.
     fn p99(&self) -> f64 {
         self.pings[(self.pings.len() * 99 / 100).min(self.pings.len() - 1)] - BASE
     }
 }
 
-/// Two transfers and a ping from left to right through these rules.
+/// Runs two transfers and a ping from left to right through these rules.
 fn run(lab: &Lab, rules: &str, ecn: bool) -> Run {
     let rules = format!("{rules}pipe 9 config delay 10ms\nadd 900 pipe 9 all from any to any in\n");
     let file = lab.file("test.rules", &rules);
@@ -74,11 +74,11 @@ fn run(lab: &Lab, rules: &str, ecn: bool) -> Run {
     Run { pings: settled, goodput: goodput.iter().sum(), link: link_from(&result, "left").clone() }
 }
 
-/// A way to manage the queue: its name, and the rules.
-fn ways() -> Vec<(String, String)> {
+/// All methods of managing the queue: name and rules.
+fn methods() -> Vec<(String, String)> {
     let link = "bw 10Mbit/s delay 10ms";
     let aqms = aqm::TABLE.iter().map(|row| {
-        // Without a length of its own BLUE waits until all of the queue is full, as tail drop does.
+        // Without a smaller limit BLUE waits until the whole queue is full, like tail drop.
         let own = if row.name == "blue" { "limit=50" } else { "" };
         let rules = format!("pipe 1 config {link} queue 1000 aqm {} {own}\nadd 100 pipe 1 all from any to any out\n", row.name);
         (row.name.to_owned(), rules)
@@ -93,7 +93,7 @@ fn ways() -> Vec<(String, String)> {
     aqms.chain(scheds).collect()
 }
 
-/// Bounds of what the ping's 99th percentile is above the base, ms.
+/// Bounds of the ping's 99th percentile above the base, ms.
 fn bounds(name: &str) -> (f64, f64) {
     match name {
         "droptail" | "headdrop" => (500.0, f64::MAX),
@@ -102,8 +102,8 @@ fn bounds(name: &str) -> (f64, f64) {
     }
 }
 
-/// Runs a way until it shows what it should, and says what it showed where it never did. The
-/// transfers are real, and a machine that has other work makes each ping wait.
+/// Repeats a run until its results are within the bounds; returns the last results if they never
+/// are. The transfers are real, and other work on the machine delays each ping.
 fn judge(name: &str, rules: &str) -> Result<(), String> {
     let (least, most) = bounds(name);
     let mut shown = Vec::new();
@@ -128,9 +128,9 @@ fn judge(name: &str, rules: &str) -> Result<(), String> {
 }
 
 fn every(_lab: &Lab) {
-    // Where little is allowed, nothing else runs.
+    // Tests with tight bounds run alone.
     let (alone, together): (Vec<_>, Vec<_>) =
-        ways().into_iter().partition(|(name, _)| bounds(name).1 < 100.0);
+        methods().into_iter().partition(|(name, _)| bounds(name).1 < 100.0);
     let mut wrong: Vec<String> =
         alone.iter().filter_map(|(name, rules)| judge(name, rules).err()).collect();
     let more = at_once(AT_ONCE, together, |(name, rules)| judge(&name, &rules).err());
@@ -162,10 +162,10 @@ fn ecn(lab: &Lab) {
 
 /// Round trip of the path, ms.
 const BASE: f64 = 20.0;
-/// How long a run is, and how much of it the transfers are given to find their rate.
+/// Duration of a run, and the part of it that the transfers get to find their rate.
 const SECONDS: u32 = 12;
 const SETTLING: f64 = 4.0;
-/// Runs at the same time.
+/// Number of simultaneous runs.
 const AT_ONCE: usize = 6;
-/// How often a run is made until it shows what it should.
+/// Maximum number of attempts.
 const ATTEMPTS: usize = 4;

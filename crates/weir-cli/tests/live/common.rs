@@ -1,5 +1,5 @@
-//! What the live tests share: a directory, commands with a time limit, results, and the checks that
-//! hold for every result.
+//! Shared parts of the live tests: a directory, commands with a time limit, results, and checks
+//! that hold for every result.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -41,8 +41,8 @@ fn run(name: &str, needs: &[Need], body: fn(&Lab)) -> Outcome {
     Ok(Completion::Completed)
 }
 
-/// Calls `body` for every item, `count` at a time, and gives the results in no particular order. A
-/// panic in one is a panic here, after the others have ended.
+/// Calls `body` for every item, `count` at a time, and returns the results in no particular order.
+/// A panic in one call is re-raised here after the others have ended.
 pub(crate) fn at_once<T: Send, R: Send>(
     count: usize,
     items: impl IntoIterator<Item = T>,
@@ -69,7 +69,7 @@ fn skipped(name: &str, why: &str) -> Completion {
     let line = format!("SKIPPED: live {name}: {why}");
     eprintln!("{line}");
     if let Some(log) = std::env::var_os("WEIR_SKIP_LOG") {
-        // The line on stderr remains when the log cannot be written.
+        // If the log cannot be written, the line on stderr remains.
         let _ = fs::OpenOptions::new()
             .create(true)
             .append(true)
@@ -104,12 +104,12 @@ impl Need {
     }
 }
 
-/// Whether this process is root.
+/// Whether this process runs as root.
 pub(crate) fn is_root() -> bool {
     nix::unistd::geteuid().is_root()
 }
 
-/// Where a program is, by `PATH` and the administrator's directories.
+/// The path of a program in `PATH` or the administrator's directories.
 pub(crate) fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let directories = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);
@@ -131,7 +131,7 @@ pub(crate) fn must(line: &str) {
     assert!(done.status.success(), "`{line}`: {}", String::from_utf8_lossy(&done.stderr));
 }
 
-/// What a command said.
+/// The output of a command.
 pub(crate) fn output_of(line: &str) -> String {
     let done = Command::new("sh")
         .args(["-c", line])
@@ -141,7 +141,7 @@ pub(crate) fn output_of(line: &str) -> String {
     String::from_utf8_lossy(&done.stdout).into_owned()
 }
 
-/// A test's directory; readable by every user, removed at the end.
+/// The directory of a test: readable by every user, removed at the end.
 pub(crate) struct Lab {
     dir: PathBuf,
 }
@@ -156,7 +156,7 @@ pub(crate) struct Done {
 }
 
 impl Lab {
-    /// One with a directory of its own.
+    /// Creates the directory.
     pub(crate) fn new() -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let n = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -184,19 +184,19 @@ impl Lab {
         serde_json::from_str(&text).unwrap_or_else(|e| panic!("{}: {e}: {text}", path.display()))
     }
 
-    /// What a receiver wrote.
+    /// The results of a receiver.
     pub(crate) fn reception(&self, name: &str) -> Reception {
         serde_json::from_value(self.json(name)).expect("a receiver's result")
     }
 
-    /// Starts `weir` in a process group of its own.
+    /// Starts `weir` in its own process group.
     pub(crate) fn start<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Running {
         let mut command = Command::new(weir());
         command.args(arguments);
         self.launch(&mut command)
     }
 
-    /// Starts a command in a process group of its own, its output going to files.
+    /// Starts a command in its own process group, with its output in files.
     pub(crate) fn launch(&self, command: &mut Command) -> Running {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let n = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -214,8 +214,9 @@ impl Lab {
         self.start(arguments).finish()
     }
 
-    /// Runs `weir pair` with a result file, checks its books, and returns them. The left program
-    /// starts a moment after the right one, and the run is over when the right one is.
+    /// Runs `weir pair` with a result file, checks its accounting, and returns the result. The left
+    /// program starts a moment after the right one, and the run is over when the right one has
+    /// ended.
     pub(crate) fn pair(&self, spec: &str, seed: u64, left: &str, right: &str) -> Value {
         self.pair_with(&["--link", spec], seed, left, right)
     }
@@ -229,12 +230,12 @@ impl Lab {
         let done = self.weir(fixed.iter().chain(options));
         assert!(self.path("weir.json").exists(), "weir pair wrote no result: {done:?}");
         let result = self.json("weir.json");
-        check_books(&result);
+        check_accounting(&result);
         result
     }
 
-    /// Sends numbered packets from left to right through a link with this specification, which is
-    /// perfect backwards. Returns what came, and the link's books.
+    /// Sends numbered packets from left to right through a link with this specification; the
+    /// reverse direction is perfect. Returns the reception and the result.
     pub(crate) fn stream(&self, spec: &str, seed: u64, send: &Stream) -> (Reception, Value) {
         self.stream_with(&[], spec, seed, send)
     }
@@ -258,7 +259,7 @@ impl Lab {
         (reception, result)
     }
 
-    /// The same through what the options say.
+    /// The same through the links of the given options.
     pub(crate) fn stream_through(
         &self,
         options: &[&str],
@@ -276,8 +277,8 @@ impl Lab {
         let way = format!(
             "{load} send --to right:9000 -4 --count {count} {pace} --size {size} --train {train} --json --out {dir}/send.json"
         );
-        // Until the neighbour's address is known the kernel keeps only some packets: have it known
-        // before the stream.
+        // Until the neighbour's address is known, the kernel queues only some packets, so resolve
+        // it before the stream.
         let first = format!(
             "{load} send --to right:9 -4 --count 1 --size 64 --after 0 >/dev/null; sleep 0.3"
         );
@@ -295,7 +296,7 @@ impl Lab {
 impl Drop for Lab {
     fn drop(&mut self) {
         if std::env::var_os("WEIR_LIVE_KEEP").is_none() {
-            // A directory left behind in /tmp is no failure of what is tested.
+            // A directory that remains in /tmp is not a failure of the code under test.
             let _ = fs::remove_dir_all(&self.dir);
         }
     }
@@ -312,9 +313,9 @@ pub(crate) struct Stream {
     /// Seconds to wait before sending, for the namespaces' own packets (multicast reports) to be
     /// over.
     pub(crate) settle: u32,
-    /// Seconds without a packet after which the stream is over.
+    /// Seconds without a packet after which the stream is considered complete.
     pub(crate) idle: u32,
-    /// More arguments for the receiver.
+    /// Additional arguments for the receiver.
     pub(crate) extra: &'static str,
 }
 
@@ -324,7 +325,7 @@ impl Default for Stream {
     }
 }
 
-/// A started command; killed with its process group when dropped.
+/// A started command; it is killed with its process group when dropped.
 pub(crate) struct Running {
     child: Child,
     out: PathBuf,
@@ -341,11 +342,11 @@ impl Running {
 
     /// Sends a signal to the whole process group, as a terminal does.
     pub(crate) fn signal_group(&self, signal: Signal) {
-        // Already gone is as good.
+        // The group may have ended already.
         let _ = killpg(self.pid(), signal);
     }
 
-    /// What it wrote to stderr so far.
+    /// Its output on stderr so far.
     pub(crate) fn stderr(&self) -> String {
         fs::read_to_string(&self.err).unwrap_or_default()
     }
@@ -385,20 +386,19 @@ impl Drop for Running {
     fn drop(&mut self) {
         if !self.ended {
             self.signal_group(Signal::SIGKILL);
-            // Reaps it; a failure to wait means that it is gone.
+            // Reaps the process; if waiting fails, it has ended.
             let _ = self.child.wait();
         }
     }
 }
 
-/// Copies of the programs that an ordinary user may execute: where the build lies, that user may
-/// not go.
+/// Copies of the programs for an ordinary user, who has no access to the build directory.
 pub(crate) struct Copies {
     /// The command.
     pub(crate) weir: String,
     /// The shell words that start the traffic tool.
     pub(crate) load: String,
-    /// A directory that everybody may write to.
+    /// A directory that every user may write to.
     pub(crate) home: String,
 }
 
@@ -418,7 +418,7 @@ impl Copies {
     }
 }
 
-/// What turns a command of root's into one of an ordinary user.
+/// A prefix that runs a command as an ordinary user.
 pub(crate) const NOBODY: [&str; 8] = [
     "setpriv",
     "--reuid=65534",
@@ -430,8 +430,7 @@ pub(crate) const NOBODY: [&str; 8] = [
     "HOME=/",
 ];
 
-/// Two veth pairs, `wla`–`wlb` and `wra`–`wrb`, of which the first is the outer end; deleted when
-/// dropped.
+/// Two veth pairs, `wla`–`wlb` and `wra`–`wrb`, with the outer end first; deleted when dropped.
 pub(crate) struct Pairs;
 
 impl Pairs {
@@ -445,7 +444,7 @@ impl Pairs {
 
 impl Drop for Pairs {
     fn drop(&mut self) {
-        // One of them may be gone already.
+        // One of them may have been deleted already.
         let _ = output_of("ip link del wla; ip link del wra");
     }
 }
@@ -460,7 +459,7 @@ pub(crate) fn load() -> String {
     format!("'{}' load", std::env::current_exe().expect("the test's own path").display())
 }
 
-/// Waits until something is the case; more than ten seconds is a failure.
+/// Waits until a condition holds; more than ten seconds is a failure.
 pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(10);
     while !holds() {
@@ -479,7 +478,7 @@ pub(crate) fn link<'a>(result: &'a Value, name: &str) -> &'a Value {
         .unwrap_or_else(|| panic!("no link {name}, there are {:?}", names()))
 }
 
-/// The link whose packets come from an end of this name.
+/// The link with packets from the end of this name.
 pub(crate) fn link_from<'a>(result: &'a Value, from: &str) -> &'a Value {
     let links = result["links"].as_array().expect("a result has links");
     links
@@ -498,8 +497,8 @@ pub(crate) fn drops(link: &Value, reason: &str) -> u64 {
     link["drops"].get(reason).map_or(0, |n| n.as_u64().expect("a count"))
 }
 
-/// Every packet of every link must be accounted for.
-pub(crate) fn check_books(result: &Value) {
+/// Checks that every packet of every link is accounted for.
+pub(crate) fn check_accounting(result: &Value) {
     let links = result["links"].as_array().expect("a result has links");
     assert!(!links.is_empty(), "a result without links");
     for l in links {
@@ -516,12 +515,12 @@ pub(crate) fn check_books(result: &Value) {
 }
 
 /// Checks a count of independent events of probability `p` among `n`: within 4 standard deviations
-/// (1 in 16,000 by chance; the seed is fixed, so that a pass stays one).
+/// (1 in 16,000 by chance; the seed is fixed, so a test that passes keeps passing).
 pub(crate) fn check_count(what: &str, hits: u64, n: u64, p: f64) {
     let (expected, sigma) = (n as f64 * p, (n as f64 * p * (1.0 - p)).sqrt());
     let off = (hits as f64 - expected).abs();
     assert!(off <= 4.0 * sigma + 1.0, "{what}: {hits} of {n}, expected {expected:.0} ± {sigma:.1}");
 }
 
-/// How long a command may take.
+/// Time limit of a command.
 const LIMIT: Duration = Duration::from_secs(60);

@@ -1,8 +1,8 @@
-//! Marks of congestion end to end: an AQM before an overloaded link marks packets whose sender
-//! understands it, and drops others.
+//! Congestion marks end to end: an AQM before an overloaded link marks packets of senders with ECN,
+//! and drops others.
 //!
-//! The receiver's kernel checks the header of each packet, so that one whose checksum a mark had
-//! spoilt would be missing.
+//! The receiver's kernel checks the header of each packet, so a packet would be missing if a mark
+//! had broken its checksum.
 
 use libtest_mimic::Trial;
 use serde_json::Value;
@@ -18,7 +18,7 @@ pub(crate) fn tests() -> Vec<Trial> {
     ]
 }
 
-/// A stream of half as much again as its link carries, under CoDel with ECN.
+/// A stream at 1.5 times the rate of its link, under CoDel with ECN.
 struct Stream {
     /// `-4` or `-6`.
     version: &'static str,
@@ -29,14 +29,14 @@ struct Stream {
 }
 
 impl Stream {
-    /// Sends it; gives what came, and the link's books.
+    /// Sends it and returns the reception and the result.
     fn send(&self, lab: &Lab) -> (Reception, Value) {
         let Self { version, ecn, train } = self;
         let (load, out) = (load(), lab.path("recv.json").display().to_string());
         let bind = if *version == "-4" { "0.0.0.0:9000" } else { "[::]:9000" };
         let right =
             format!("{load} recv --bind {bind} --sent {PACKETS} --idle 1 --json --out {out}");
-        // The neighbour's address is asked for before the stream.
+        // The neighbour's address is resolved before the stream.
         let first = format!(
             "{load} send --to right:9 {version} --count 1 --size 100 --after 0 >/dev/null; sleep 0.3"
         );
@@ -50,7 +50,7 @@ impl Stream {
 }
 
 fn marked(lab: &Lab) {
-    // ECT(0) by IPv4, ECT(1) by IPv6, and trains of which each segment is judged by itself.
+    // ECT(0) over IPv4, ECT(1) over IPv6, and trains with a separate decision for each segment.
     for (version, ecn, train) in [("-4", 2, 1), ("-6", 1, 1), ("-4", 2, 10)] {
         let (r, books) = Stream { version, ecn, train }.send(lab);
         let what =

@@ -1,5 +1,4 @@
-//! What goes wrong: wrong words, full disks, missing programs and permissions. Each is said
-//! plainly.
+//! Failures: wrong words, full disks, missing programs and permissions. Each gets a clear message.
 
 use std::fs;
 use std::process::Command;
@@ -59,7 +58,7 @@ fn wrong_words(lab: &Lab) {
 fn daemon(lab: &Lab) {
     let marker = format!("4712.{}", std::process::id());
     let ready = lab.path("ready").display().to_string();
-    // Twice forked and in a session of its own, as daemons are.
+    // Forked twice and in its own session, like a daemon.
     let inside = format!(
         "(setsid sh -c 'sleep {marker} & echo > {ready}; wait' >/dev/null 2>&1 &) ; while [ ! -s {ready} ]; do sleep 0.01; done"
     );
@@ -110,7 +109,7 @@ fn full_disk(lab: &Lab) {
         (&pcap, &["r.pcapng"]),
         (&all, &["r.json", "r.html", "r.pcapng"]),
     ] {
-        // Enough traffic for a capture to need more room than there is.
+        // Enough traffic for a capture to need more space than there is.
         let inside = ["--", "sh", "-c", "ping -c 200 -i 0.002 -s 1000 -q host >/dev/null; exit 5"];
         let done = lab.weir(["run", "--link", "1G/1ms"].iter().chain(options).chain(&inside));
         assert_eq!(
@@ -124,7 +123,7 @@ fn full_disk(lab: &Lab) {
                 .any(|line| line.contains(name) && line.contains("No space left"));
             assert!(said, "name the file and the cause: {name} {done:?}");
         }
-        // A capture keeps its whole packets, of which there are none here.
+        // A capture keeps its complete packets; there are none here.
         let left = fs::read_dir(&small.0).expect("a directory").flatten();
         let half: Vec<_> = left
             .filter(|e| e.file_name() != "filler" && e.metadata().is_ok_and(|m| m.len() > 0))
@@ -183,12 +182,12 @@ fn missing_tools(lab: &Lab) {
 fn no_user_namespaces(lab: &Lab) {
     let Copies { weir, .. } = &Copies::make(lab);
     let (go, user) = (lab.path("go").display().to_string(), NOBODY.join(" "));
-    // A user namespace with many users in which no further one can be made, and in it an ordinary
-    // user.
+    // A user namespace with many users in which no further namespace can be created, and in it an
+    // ordinary user.
     let inner = format!(
         "echo 0 > /proc/sys/user/max_user_namespaces && exec {user} {weir} pair --link 1M --left true --right true"
     );
-    // Only a program started after the mapping has the rights of root there.
+    // Only a program that starts after the mapping has root's privileges there.
     let inner = format!("read x < {go}; exec sh -c \"{inner}\"");
     let outer = format!(
         "mkfifo {go}; unshare --user sh -c '{inner}' & \

@@ -1,5 +1,5 @@
-//! Frames as they are: through a bridge with tags and sizes that the ends chose, and larger packets
-//! in namespaces.
+//! Unmodified frames: over a bridge with tags and sizes of the ends' choice, and larger packets in
+//! namespaces.
 
 use std::fs;
 use std::os::fd::AsRawFd as _;
@@ -11,7 +11,7 @@ use nix::sys::socket::{
 };
 
 use crate::common::{
-    Lab, Need, Pairs, Stream, check_books, drops, link, must, number, output_of, trial, until,
+    Lab, Need, Pairs, Stream, check_accounting, drops, link, must, number, output_of, trial, until,
 };
 
 /// The tests of this file.
@@ -34,7 +34,7 @@ pub(crate) fn tests() -> Vec<Trial> {
     ]
 }
 
-/// Sends frames, headers and all, out of an interface.
+/// Sends complete frames, including headers, through an interface.
 fn inject(interface: &str, frames: &[Vec<u8>]) {
     let raw =
         socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, None::<SockProtocol>)
@@ -48,7 +48,7 @@ fn inject(interface: &str, frames: &[Vec<u8>]) {
     }
 }
 
-/// A frame with these bytes after its addresses, filled with a pattern; from nobody to everybody.
+/// A broadcast frame with these bytes after its addresses, filled with a pattern.
 fn frame(after_addresses: &[u8], len: usize, mark: u8) -> Vec<u8> {
     let mut frame = vec![0xff; 6];
     frame.extend([2, 0, 0, 0, 0x77, mark]);
@@ -58,7 +58,7 @@ fn frame(after_addresses: &[u8], len: usize, mark: u8) -> Vec<u8> {
     frame
 }
 
-/// The frames in a capture file of tcpdump's that a bridge's test sent.
+/// The test frames of a bridge in a capture file of tcpdump.
 fn captured(path: &std::path::Path) -> Vec<Vec<u8>> {
     let file = fs::read(path).unwrap_or_default();
     let mut rest = file.get(24..).unwrap_or_default();
@@ -74,7 +74,7 @@ fn captured(path: &std::path::Path) -> Vec<Vec<u8>> {
 }
 
 /// A bridge over the two pairs with a capture at its right outer end: sends the frames into the
-/// left, gives those that came out.
+/// left end and returns those that arrive.
 fn through_bridge(
     lab: &Lab,
     frames: &[Vec<u8>],
@@ -86,7 +86,7 @@ fn through_bridge(
     let capture = lab.launch(&mut capture);
     until("tcpdump listens", || capture.stderr().contains("listening"));
     let bridge = lab.start(["bridge", "wlb", "wrb", "--link", "10M/5ms", "--json", &json]);
-    // A first frame until it comes through: from then on the bridge is there.
+    // Send a first frame until it arrives: from then on the bridge works.
     until("the bridge carries frames", || {
         inject("wla", &[frame(&[0x88, 0xb5], 60, 0)]);
         captured(&pcap).iter().any(|f| f[11] == 0)
@@ -99,14 +99,13 @@ fn through_bridge(
     assert_eq!(done.code, 0, "{done:?}");
     drop(capture);
     let result = lab.json("weir.json");
-    check_books(&result);
+    check_accounting(&result);
     (ours(), result)
 }
 
 fn vlan(lab: &Lab) {
     let _pairs = Pairs::make();
-    // IPv4 type inside the tag; the packet itself makes no sense, which is none of a bridge's
-    // business.
+    // IPv4 type inside the tag; the packet itself is invalid, which does not matter to a bridge.
     let frames = [
         frame(&[0x81, 0x00, 0xa0, 0x2a, 0x08, 0x00], 200, 1),
         frame(&[0x88, 0xa8, 0x00, 0x64, 0x81, 0x00, 0x0f, 0xff, 0x86, 0xdd], 300, 2),
@@ -129,7 +128,7 @@ fn too_large(lab: &Lab) {
     let (seen, result) = through_bridge(lab, &[large.clone(), large, small.clone()], 1);
     assert_eq!(seen, [small], "what the other side's MTU does not hold cannot arrive");
     assert_eq!(drops(link(&result, "to-right"), "bad_frame"), 2, "and is counted: {result}");
-    // With room on both sides it arrives.
+    // With a sufficient MTU on both sides it arrives.
     must("ip link set wra mtu 9000 && ip link set wrb mtu 9000");
     let large = frame(&[0x88, 0xb5], 9_014, 3);
     let (seen, _) = through_bridge(lab, std::slice::from_ref(&large), 1);
@@ -151,7 +150,7 @@ fn vanished(lab: &Lab) {
     let _pairs = Pairs::make();
     let json = lab.path("weir.json").display().to_string();
     let mut running = lab.start(["bridge", "wlb", "wrb", "--link", "10M/5ms", "--json", &json]);
-    // Traffic that needs no addresses: broadcasts out of one outer end.
+    // Traffic without addresses: broadcasts from one outer end.
     let mut flood = Command::new("sh");
     flood.args(["-c", "ip addr add 10.77.0.1/24 dev wla; exec ping -q -b -i 0.005 10.77.0.255"]);
     let _flood = lab.launch(&mut flood);
@@ -168,7 +167,7 @@ fn vanished(lab: &Lab) {
     let done = running.finish();
     assert_ne!(done.code, 0, "a bridge that lost an end has failed: {done:?}");
     assert!(done.stderr.contains("wrb"), "the message must name the interface: {done:?}");
-    check_books(&lab.json("weir.json"));
+    check_accounting(&lab.json("weir.json"));
 }
 
 fn jumbo(lab: &Lab) {
@@ -180,8 +179,8 @@ fn jumbo(lab: &Lab) {
         (500..520).contains(&number(to_right, "packets_in")),
         "one packet each, not fragments: {to_right}"
     );
-    // With the usual MTU the kernel cuts them: six fragments each, and the receiver puts them
-    // together.
+    // With the usual MTU the kernel fragments them: six fragments each, which the receiver
+    // reassembles.
     let (r, books) = lab.stream("bw 50Mbit/s delay 2ms queue 1000", 7, &stream);
     assert_eq!((r.lost, r.bytes), (0, 500 * 8_900));
     let to_right = link(&books, "to-right");

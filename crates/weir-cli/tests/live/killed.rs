@@ -1,4 +1,5 @@
-//! `kill -9` at any moment: the machine must be as before, whoever ran which command.
+//! `kill -9` at any moment: afterwards the machine must be as before, whichever user ran which
+//! command.
 
 use std::fs;
 use std::process::Command;
@@ -24,7 +25,7 @@ pub(crate) fn tests() -> Vec<Trial> {
     ]
 }
 
-/// Traffic for as long as it lasts, and a daemon that has left its session.
+/// Continuous traffic, and a daemon that has left its session.
 const RUN: [&str; 6] = ["run", "--link", "10M/5ms", "--", "sh", "-c"];
 /// The same between two programs.
 const PAIR: [&str; 6] = ["pair", "--link", "10M/5ms", "--left", "exec sleep 100", "--right"];
@@ -34,17 +35,17 @@ fn killed(lab: &Lab, user: &[&str], arguments: &[&str]) {
     let peer = if arguments[0] == "run" { "host" } else { "left" };
     let inside = format!("setsid sleep 100 & exec ping -q -i 0.01 {peer} >/dev/null");
     let words: Vec<&str> = user.iter().copied().chain([copies.weir.as_str()]).collect();
-    // What a first run leaves for good, such as a loaded kernel module's sysctls, is there before
-    // the comparison.
+    // Permanent effects of a first run, such as the sysctls of a loaded kernel module, must exist
+    // before the comparison.
     let mut first = Command::new(words[0]);
     first.args(&words[1..]).args(arguments).arg("true");
     let done = lab.launch(&mut first).finish();
     assert_eq!(done.code, 0, "{done:?}");
-    // The kernel takes interfaces away some time after the namespace that they were in.
+    // The kernel removes interfaces some time after their namespace.
     until("the first run's interfaces are gone", || !output_of("ip -o link").contains("weir"));
     let before = machine();
     for round in 0..ROUNDS {
-        // Every process that the run starts inherits this, and can be found by it.
+        // Every process of the run inherits this mark and can be found by it.
         let mark = format!("WEIR_LIVE_ROUND={}-{round}", lab.path("").display());
         let (name, value) = mark.split_once('=').expect("a variable");
         let mut command = Command::new(words[0]);
@@ -55,7 +56,7 @@ fn killed(lab: &Lab, user: &[&str], arguments: &[&str]) {
             .env(name, value)
             .current_dir(&copies.home);
         let mut running = lab.launch(&mut command);
-        // From the first moments of the set-up to well into the traffic, in no regular steps.
+        // From the first moments of the set-up to well into the traffic, in irregular steps.
         std::thread::sleep(Duration::from_millis(round * 7 + round * round % 11 * 25));
         assert!(running.alive(), "it ended by itself: {}", running.stderr());
         kill(running.pid(), Signal::SIGKILL).expect("it is alive");
@@ -75,7 +76,7 @@ fn killed(lab: &Lab, user: &[&str], arguments: &[&str]) {
     assert!(left.is_empty(), "{left:?}");
 }
 
-/// What of the machine a run may touch, as text.
+/// The parts of the machine that a run may touch, as text.
 fn machine() -> String {
     [
         "ip -o link | sed 's/qlen.*//'",
@@ -91,7 +92,7 @@ fn machine() -> String {
     .collect()
 }
 
-/// The lines that are only in one of two texts; `None` when there are none.
+/// The lines that are in only one of two texts; `None` if there are none.
 fn difference(before: &str, now: &str) -> Option<String> {
     let only = |a: &str, b: &str| {
         a.lines()
@@ -102,8 +103,8 @@ fn difference(before: &str, now: &str) -> Option<String> {
     (before != now).then(|| format!("gone {:?}, new {:?}", only(before, now), only(now, before)))
 }
 
-/// The command lines of the processes that have this in their environment. One that ends meanwhile
-/// has none.
+/// The command lines of the processes with this mark in their environment. A process that ends in
+/// between has none.
 fn processes_with(mark: &str) -> Vec<String> {
     let all = fs::read_dir("/proc").expect("/proc").flatten().map(|e| e.path());
     let marked = all.filter(|p| {

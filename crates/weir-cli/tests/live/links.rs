@@ -1,5 +1,5 @@
-//! What packets meet on a link: loss, duplication, corruption, order, rate, traces and profiles, as
-//! a receiver sees them.
+//! The effects of a link on packets: loss, duplication, corruption, order, rate, traces and
+//! profiles, as a receiver sees them.
 
 use libtest_mimic::Trial;
 use serde_json::Value;
@@ -25,14 +25,14 @@ pub(crate) fn tests() -> Vec<Trial> {
 }
 
 fn loss(lab: &Lab) {
-    // The namespaces' own packets take part in the draws: let them be over, so that they come at
-    // the same place each time.
+    // The namespaces' own packets also take random draws: wait until they are over, so that the
+    // stream meets the same draws each time.
     let stream = Stream { extra: "--list-lost", settle: 2, ..Stream::default() };
     let (first, books) = lab.stream("loss 5%", 7, &stream);
     check_count("lost", first.lost, stream.count, 0.05);
     assert_eq!((first.duplicated, first.reordered), (0, 0));
     let link = link_from(&books, "left");
-    // Address resolution goes through the link too and may lose a packet of its own.
+    // Address resolution also crosses the link and may lose a packet.
     assert!(drops(link, "loss_on_link") >= first.lost, "{link}");
     let (again, _) = lab.stream("loss 5%", 7, &stream);
     assert_eq!(
@@ -44,12 +44,13 @@ fn loss(lab: &Lab) {
 }
 
 fn gilbert_elliott(lab: &Lab) {
-    // Never in the good state, always in the bad one, which is entered with 1 % and left with 25 %.
+    // Never in the good state, always in the bad state, which is entered with 1 % and left with 25
+    // %.
     let stream = Stream { extra: "--list-lost", ..Stream::default() };
     let (r, _) = lab.stream("loss 0,0.01,1,0.25", 7, &stream);
     let (enter, leave) = (0.01, 0.25);
     let runs = stream.count as f64 * enter * leave / (enter + leave);
-    // A run's length is geometric: mean 1/r, variance (1 − r)/r².
+    // The length of a run is geometric: mean 1/r, variance (1 − r)/r².
     let (mean, variance) = (1.0 / leave, (1.0 - leave) / (leave * leave));
     let sigma = (runs * (variance + mean * mean)).sqrt();
     let expected = runs * mean;
@@ -88,7 +89,7 @@ fn corruption(lab: &Lab) {
     assert_eq!(number(&seen, "packets"), count, "a damaged packet still arrives: {seen}");
     check_count("damaged", number(&seen, "damaged"), count, 0.05);
     assert_eq!(number(&seen, "several_bits"), 0, "one bit, not more: {seen}");
-    // The pattern has 272 of the 300 bytes that a bit is chosen from.
+    // The pattern has 272 of the 300 bytes from which a bit is chosen.
     check_count(
         "bits in the payload",
         number(&seen, "single_bit"),
@@ -153,7 +154,7 @@ fn rate(lab: &Lab) {
         "half does not fit: lost {}, {link}",
         r.lost
     );
-    // The whole of what came through must have taken its time on the wire.
+    // All received packets together must have taken their time on the wire.
     assert!(
         r.span_ns as f64 >= (r.bytes - 1_000) as f64 * 8.0 / 4.0e6 * 0.98e9,
         "{} bytes in {} ns",
@@ -190,7 +191,7 @@ fn both_directions(lab: &Lab) {
         assert_eq!(number(link, "delay_ns"), 10_000_000);
         assert!(number(link, "packets_out") >= 60, "{link}");
     }
-    // The other way round: the echo on the right.
+    // The reverse: the echo on the right.
     let right = format!("{load} echo --bind [::]:9000 --seconds 3");
     let left = ask("right", "-6");
     lab.pair("bw 10Mbit/s delay 10ms", 7, &left, &right);
@@ -234,8 +235,8 @@ fn profile(lab: &Lab) {
     // 7.2 ms.
     let profile = lab
         .file("air.profile", "name air\nsamples 100\nloss-level 0.8\nprob delay\n0.0 4\n1.0 8\n");
-    // The seed is one that lets the question for the address pass: without the answer nothing is
-    // sent for a second.
+    // With this seed the query for the address passes: without an answer nothing is sent for a
+    // second.
     let stream = Stream { count: 500, pps: 1_000, size: 200, ..Stream::default() };
     let (r, books) = lab.stream(&format!("bw 100Mbit/s profile {profile} queue 1000"), 8, &stream);
     let link: &Value = link_from(&books, "left");

@@ -72,20 +72,20 @@ fn main() -> ExitCode {
     if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Tests of delays and of single packets' times, which need the machine for themselves.
+/// Tests of delays and of single packets' times, which need the machine to themselves.
 fn timed() -> Vec<Trial> {
     let modules =
         [links::tests(), shaping::tests(), rules::tests(), scenario::tests(), aqm::tests()];
     modules.into_iter().flatten().collect()
 }
 
-/// Tests of rates, shares and counts, whose loads are small beside what the machine carries.
+/// Tests of rates, shares and counts, with loads that are small for the machine.
 fn shaped() -> Vec<Trial> {
     let modules = [sched::tests(), ecn::tests(), frames::tests(), programs::tests(), talk::tests()];
     modules.into_iter().flatten().collect()
 }
 
-/// Tests of what happens, not of how fast.
+/// Tests of behaviour, not of speed.
 fn waiting() -> Vec<Trial> {
     let modules = [
         killed::tests(),
@@ -99,7 +99,7 @@ fn waiting() -> Vec<Trial> {
     modules.into_iter().flatten().collect()
 }
 
-/// The group of this process and its share, when it is one of several.
+/// The group of this process and its share, if it is one of several.
 fn own_share() -> Option<(&'static Group, usize)> {
     let value = std::env::var(SHARE).ok()?;
     let (name, share) = value.split_once(' ')?;

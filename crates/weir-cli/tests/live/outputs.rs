@@ -1,5 +1,5 @@
-//! What is written about a run, read back by other programs: captures by tshark, reports and pages
-//! by a browser.
+//! Reads a run's output files with other programs: captures with tshark, reports and pages with a
+//! browser.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -8,7 +8,7 @@ use std::process::Command;
 use libtest_mimic::Trial;
 
 use crate::common::{
-    Done, Lab, Need, Stream, check_books, drops, find, link, number, output_of, trial, until,
+    Done, Lab, Need, Stream, check_accounting, drops, find, link, number, output_of, trial, until,
 };
 
 /// The tests of this file.
@@ -61,15 +61,15 @@ fn capture(lab: &Lab) {
     );
     assert_eq!(with("corrupted bit"), number(to_right, "corrupted"));
     assert_eq!(with(", duplicate"), number(to_right, "duplicated"));
-    // Each packet stands there when it came, and when it left or was lost.
+    // Each packet is recorded at its arrival, and at its departure or loss.
     let came = field("!frame.comment", "frame.number").len() as u64;
     assert_eq!(came, number(to_right, "packets_in"));
     assert!(number(to_right, "packets_out") >= r.received);
 }
 
-/// Runs a shell line around the command, in which `$weir` stands for it and `$1` for the result's
-/// file; gives what it wrote.
-fn around(lab: &Lab, line: &str) -> Done {
+/// Runs a shell line that contains the command: `$weir` stands for it and `$1` for the result file.
+/// Returns the output.
+fn run_line(lab: &Lab, line: &str) -> Done {
     let json = lab.path("weir.json").display().to_string();
     let mut command = Command::new("bash");
     command.args(["-c", line, "bash", &json]).env("weir", crate::common::weir());
@@ -85,17 +85,17 @@ fn closed_pipes(lab: &Lab) {
         ("| true", "data to nobody"),
         (">&- 2>&-", "no streams at all"),
     ] {
-        // The program's own complaints about a closed pipe are hidden, and are not what ends it.
+        // The program's own messages about a closed pipe are hidden; they do not end the run.
         let line = format!(
             "$weir run --link 4M/1ms --json $1 --report $1.html -- {noisy} {streams}; echo ended ${{PIPESTATUS[0]}}"
         );
-        let done = around(lab, &line);
+        let done = run_line(lab, &line);
         assert!(done.stdout.ends_with("ended 7\n"), "{what}: {done:?}");
         assert!(!done.stderr.contains("panicked"), "{what}: {done:?}");
-        check_books(&lab.json("weir.json"));
+        check_accounting(&lab.json("weir.json"));
         std::fs::remove_file(lab.path("weir.json")).expect("the result was written");
     }
-    let done = around(
+    let done = run_line(
         lab,
         "$weir run --link 4M/1ms --json - -- sh -c 'exit 7' | true; echo ended ${PIPESTATUS[0]}",
     );
@@ -103,9 +103,9 @@ fn closed_pipes(lab: &Lab) {
     for words in
         ["presets", "algorithms", "doctor", "man", "completions bash", "check 4M/20ms", "--help"]
     {
-        // The command starts to write when nobody can read any more.
+        // The command starts to write when the pipe has no reader any more.
         let done =
-            around(lab, &format!("{{ sleep 0.1; $weir {words}; echo ended $? >&2; }} | true"));
+            run_line(lab, &format!("{{ sleep 0.1; $weir {words}; echo ended $? >&2; }} | true"));
         assert!(
             done.stderr.contains("ended 0") && !done.stderr.contains("panicked"),
             "{words}: {done:?}"
@@ -138,9 +138,9 @@ fn destinations(lab: &Lab) {
     let done = lab.weir(["run", "--link", "4M", "--json", "-", "--", "true"]);
     let result =
         serde_json::from_str(&done.stdout).unwrap_or_else(|error| panic!("{error}: {done:?}"));
-    check_books(&result);
-    // A file of that name has a directory in front.
-    let done = around(
+    check_accounting(&result);
+    // A file with that name needs a directory in front.
+    let done = run_line(
         lab,
         "cd ${1%/*} && $weir run --link 4M --pcap ./- --report ./-.html -- true && ls -- - -.html",
     );
@@ -160,8 +160,7 @@ fn mean_rate(lab: &Lab) {
     }
 }
 
-/// Opens a page in a browser with a profile of its own; what it wrote to stderr has the console's
-/// messages.
+/// Opens a page in a browser with a new profile; stderr contains the console's messages.
 fn browse(lab: &Lab, around: &[&str], url: &str) -> Done {
     let chromium = find("chromium").expect("checked before");
     let profile = format!("--user-data-dir={}", lab.path("profile").display());
@@ -187,7 +186,7 @@ fn report(lab: &Lab) {
         &stream,
     );
     assert!(r.received > 0);
-    // A page with an error shows that errors would be seen.
+    // A page with an error proves that errors would be detected.
     let broken = lab.file(
         "broken.html",
         "<!doctype html><title>b</title><script>console.error('seen ' + 6 * 7)</script>",
@@ -215,7 +214,7 @@ pub(crate) fn serve(page: String) -> u16 {
     port
 }
 
-/// One request, one answer. A client that goes away is none of our business.
+/// One request, one answer. A client may disconnect at any time.
 fn answer(mut stream: TcpStream, page: &str) {
     let mut request = Vec::new();
     let mut buffer = [0; 4096];
@@ -233,7 +232,7 @@ fn answer(mut stream: TcpStream, page: &str) {
 }
 
 fn page(lab: &Lab) {
-    // The page says itself how long it took: two round trips of 300 ms until its first byte.
+    // The page reports its own duration: two round trips of 300 ms until its first byte.
     let script = "const t = performance.timing; document.write('first byte after ' + (t.responseStart - t.fetchStart) + ' ms')";
     let port = serve(format!(
         "<!doctype html><title>t</title><script>{script}</script><!-- {} -->",
@@ -254,7 +253,7 @@ fn page(lab: &Lab) {
     // Four crossings of 150 ms, each with a deviation of 15 ms: 600 less six standard deviations.
     assert!(took >= 420, "{took} ms for two round trips of 300 ms");
     let result = lab.json("weir.json");
-    check_books(&result);
+    check_accounting(&result);
     assert!(number(link(&result, "down"), "bytes_out") > 50_000, "{result}");
     until("the browser is gone", || {
         output_of(&format!("pgrep -f '[u]ser-data-dir={}'", lab.path("profile").display()))
@@ -262,7 +261,7 @@ fn page(lab: &Lab) {
     });
 }
 
-/// A browser that does what it is told and nothing else.
+/// Flags that prevent a browser's own activity.
 const FLAGS: [&str; 8] = [
     "--headless",
     "--no-sandbox",

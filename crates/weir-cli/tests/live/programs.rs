@@ -1,5 +1,5 @@
-//! `weir run` and `weir pair` around real programs: what they reach, what they return, and what is
-//! written about them.
+//! `weir run` and `weir pair` with real programs: what they can reach, their exit codes, and their
+//! reports.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -9,8 +9,8 @@ use libtest_mimic::Trial;
 use nix::sys::signal::{Signal, kill};
 
 use crate::common::{
-    Copies, Lab, NOBODY, Need, check_books, drops, find, link_from, load, number, output_of, trial,
-    until,
+    Copies, Lab, NOBODY, Need, check_accounting, drops, find, link_from, load, number, output_of,
+    trial, until,
 };
 use crate::outputs::serve;
 use crate::shaping::judge_iperf;
@@ -58,7 +58,7 @@ fn up_and_down(lab: &Lab) {
     assert_eq!(receiver.finish().code, 0);
     drop(echo);
     let result = lab.json("weir.json");
-    check_books(&result);
+    check_accounting(&result);
     assert_eq!(result["exit_code"].as_i64(), Some(0));
     let [up, down] = ["up", "down"].map(|name| crate::common::link(&result, name));
     assert_eq!((number(up, "rate_bps"), number(up, "delay_ns")), (2_000_000, 10_000_000));
@@ -86,7 +86,7 @@ fn fetch(lab: &Lab) {
     ]);
     assert_eq!((done.code, done.stdout.trim()), (0, "0"), "{done:?}");
     let result = lab.json("weir.json");
-    check_books(&result);
+    check_accounting(&result);
     let down = crate::common::link(&result, "down");
     assert!(number(down, "bytes_out") > 200_000, "{down}");
     // 200 kB at 4 Mbit/s take 400 ms.
@@ -98,8 +98,8 @@ fn iperf(lab: &Lab) {
         let server = lab.launch(Command::new("iperf3").args(["-s", "-1"]));
         until("iperf3 listens", || output_of("ss -Hltn sport = 5201").contains("5201"));
         let dir = lab.path("").display().to_string();
-        // The server ends by itself: it has been told the end of the connection, though the client
-        // was gone by then.
+        // The server ends on its own: it has received the end of the connection, although the
+        // client had already gone.
         let client = format!("iperf3 -c host -t 2 -J {reverse} > {dir}/iperf.json");
         let json = format!("{dir}/weir.json");
         let done = lab.weir([
@@ -110,7 +110,7 @@ fn iperf(lab: &Lab) {
         assert_eq!(server.finish().code, 0);
         let measured = lab.json("iperf.json");
         judge_iperf(&measured, limit, reverse);
-        check_books(&lab.json("weir.json"));
+        check_accounting(&lab.json("weir.json"));
     }
 }
 
@@ -140,7 +140,7 @@ fn interrupt(lab: &Lab) {
         let shown = json.display().to_string();
         let running =
             lab.start(["run", "--link", "4M/1ms", "--json", &shown, "--", "sleep", "100.25"]);
-        // No shell around it: dash overlooks an interrupt that comes while it starts a command.
+        // Without a shell: dash ignores an interrupt that arrives while it starts a command.
         until("the program runs", || !output_of("pgrep -xf 'sleep 100.25'").is_empty());
         match signal {
             Signal::SIGINT => running.signal_group(signal),
@@ -148,7 +148,7 @@ fn interrupt(lab: &Lab) {
         }
         let done = running.finish();
         assert_eq!(done.code, code, "{signal}: {done:?}");
-        check_books(&lab.json("weir.json"));
+        check_accounting(&lab.json("weir.json"));
         fs::remove_file(&json).expect("the result is there");
         assert_eq!(output_of("pgrep -xf 'sleep 100.25'"), "", "{signal}: the program must be gone");
     }
@@ -177,7 +177,7 @@ fn report_and_capture(lab: &Lab) {
         &recv,
     ]);
     let result = lab.json("weir.json");
-    check_books(&result);
+    check_accounting(&result);
     assert!(lab.reception("recv.json").received > 0, "{done:?}");
     let html = fs::read_to_string(html).expect("a report");
     assert!(html.contains("<svg") && html.trim_end().ends_with("</html>"));
@@ -210,7 +210,7 @@ fn ordinary_user(lab: &Lab) {
     let done = lab.launch(&mut command).finish();
     assert!(fs::exists(&json).is_ok_and(|there| there), "{done:?}");
     let result = lab.json("home/weir.json");
-    check_books(&result);
+    check_accounting(&result);
     assert!(number(link_from(&result, "right"), "packets_out") >= 20);
     let answers = lab.json("home/ping.json");
     assert_eq!(number(&answers, "lost"), 0, "{answers}");

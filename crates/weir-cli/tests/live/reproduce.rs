@@ -1,4 +1,4 @@
-//! `weir reproduce` where an experiment takes namespaces and the kernel's own queues.
+//! `weir reproduce` for experiments that use namespaces and the kernel's own queues.
 
 use std::process::Command;
 
@@ -36,7 +36,7 @@ fn queue_sampler(lab: &Lab) {
     let figure =
         |table: usize, column: &str| cell(table, column)["value"].as_f64().unwrap_or(f64::NAN);
     assert!(figure(0, "tc") > 0.0 && figure(0, "netlink") > figure(0, "tc"), "{result:#}");
-    // Where BPF is not allowed, the result says so.
+    // If BPF is not permitted, the result says so.
     if result["tables"][3].is_null() {
         assert!(figure(0, "loop") > figure(0, "tc"), "{result:#}");
     }

@@ -1,5 +1,5 @@
-//! Rules in the language of ipfw and dummynet, on real packets: which way they go, and what they
-//! get there.
+//! Rules in the language of ipfw and dummynet, on real packets: the paths that they select and
+//! their effects.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -17,7 +17,7 @@ use weir_wire::builder::PacketBuilder;
 use weir_wire::{flow_key, parse};
 
 use crate::common::{
-    Lab, Need, Pairs, Stream, check_books, check_count, drops, link_from, load, number, trial,
+    Lab, Need, Pairs, Stream, check_accounting, check_count, drops, link_from, load, number, trial,
     until,
 };
 
@@ -34,7 +34,7 @@ pub(crate) fn tests() -> Vec<Trial> {
     ]
 }
 
-/// Sends a stream from left to right, whose way is the rules'.
+/// Sends a stream from left to right along the path that the rules select.
 fn through(
     lab: &Lab,
     options: &[&str],
@@ -79,7 +79,7 @@ fn reordering(lab: &Lab) {
             stream.count,
             0.2,
         );
-        // Only behind the last ones on the longer way nobody is left to overtake.
+        // Only the last packets on the longer path have no later packet that could overtake them.
         check_count("packets overtaken", r.reordered, stream.count, 0.2);
         assert_eq!(matched(&result, 100) + matched(&result, 200), stream.count);
         assert!(
@@ -157,7 +157,7 @@ fn tags(lab: &Lab) {
     let (load, file, out) =
         (load(), lab.file("test.rules", rules), lab.path("ping.json").display().to_string());
     for (version, any, least) in [("-6", "[::]", 40_000_000), ("-4", "0.0.0.0", 10_000_000)] {
-        // The sender to port 9 is denied; what goes to port 9000 has a way of its own by version.
+        // The sender to port 9 is denied; packets to port 9000 take a path by IP version.
         let denied = format!("{load} send --to right:9 {version} --count 5 --size 100 >/dev/null");
         let ping = format!("{load} ping --to right:9000 {version} --count 50 --json --out {out}");
         let echo = format!("{load} echo --bind {any}:9000 --count 50 --seconds 10 >/dev/null");
@@ -204,8 +204,7 @@ fn customers_of_two(lab: &Lab) {
     serve_customers(lab, "2");
 }
 
-/// Ten thousand customers behind a bridge, of which every two-hundredth takes half as much again as
-/// its rate.
+/// Ten thousand customers behind a bridge; every two-hundredth offers 1.5 times its rate.
 fn serve_customers(lab: &Lab, workers: &str) {
     let _pairs = Pairs::make();
     let file = lab
@@ -236,8 +235,8 @@ fn serve_customers(lab: &Lab, workers: &str) {
         received(&sink).is_some()
     });
     let counting = std::thread::spawn(move || count(&sink));
-    // 300 kbit/s for each of the sampled, 75 packets per second, and now and then a packet for each
-    // of the others.
+    // 300 kbit/s for each sampled customer, 75 packets per second, and an occasional packet for
+    // each of the others.
     let (start, mut others) = (Instant::now(), (1..CUSTOMERS).filter(|c| c % STEP != 0).cycle());
     for turn in 0..TURNS {
         while start.elapsed() < turn * TURN {
@@ -250,7 +249,7 @@ fn serve_customers(lab: &Lab, workers: &str) {
     bridge.signal_group(nix::sys::signal::Signal::SIGINT);
     assert_eq!(bridge.finish().code, 0);
     let result = lab.json("weir.json");
-    check_books(&result);
+    check_accounting(&result);
     assert!(seen.len() > 9_000, "{} customers had packets", seen.len());
     for customer in (STEP..CUSTOMERS).step_by(STEP as usize) {
         let (packets, span) = seen[&customer];
@@ -264,7 +263,8 @@ fn serve_customers(lab: &Lab, workers: &str) {
     assert!(drops(pipe, "queue_full") > 1000 && pipe["balanced"] == true, "{pipe}");
 }
 
-/// Packets of each customer until none comes for a while, and the time from the first to the last.
+/// Packets of each customer until none arrives for a while, and the time from the first to the
+/// last.
 fn count(sink: &OwnedFd) -> BTreeMap<u32, (u64, Duration)> {
     let mut seen: BTreeMap<u32, (u64, Instant, Instant)> = BTreeMap::new();
     let mut last = Instant::now();
@@ -279,7 +279,7 @@ fn count(sink: &OwnedFd) -> BTreeMap<u32, (u64, Duration)> {
         .collect()
 }
 
-/// The customer whose packet came, within 50 ms.
+/// The customer of the next packet that arrives within 50 ms.
 fn received(sink: &OwnedFd) -> Option<u32> {
     let mut room = [0; 2048];
     let len = recv(sink.as_raw_fd(), &mut room, MsgFlags::empty()).ok()?;
@@ -295,7 +295,7 @@ fn raw() -> OwnedFd {
         .expect("a raw socket")
 }
 
-/// A socket that has all frames of an interface.
+/// A socket that receives all frames of an interface.
 fn listen(interface: &str) -> OwnedFd {
     let all =
         socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, SockProtocol::EthAll)
@@ -318,7 +318,7 @@ const FIRST: u32 = 0x0a02_0000;
 const CUSTOMERS: u32 = 10_000;
 const STEP: u32 = 200;
 const SIZE: usize = 500;
-/// Packets for each sampled customer.
+/// Number of packets for each sampled customer.
 const TURNS: u32 = 300;
 /// Time between two.
 const TURN: Duration = Duration::from_micros(13_333);

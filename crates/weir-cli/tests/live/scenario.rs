@@ -1,5 +1,5 @@
-//! Scenarios on real frames: what a live run shows beside a simulated one, routes, programs, and
-//! the end of a run however it comes.
+//! Scenarios on real frames: a live run compared with a simulated one, routes, programs, and every
+//! kind of end of a run.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -108,7 +108,7 @@ fn simulate(text: &str) -> Value {
 fn agreement(lab: &Lab) {
     let simulated = simulate(PAIR);
     let mut shown = Vec::new();
-    // A machine that has other work makes each packet wait.
+    // Other work on the machine delays each packet.
     for _ in 0..ATTEMPTS {
         let live = live(lab, PAIR);
         let differences = differences(&live, &simulated);
@@ -120,7 +120,7 @@ fn agreement(lab: &Lab) {
     panic!("what was shown, and should not be: {shown:#?}");
 }
 
-/// What differs by more than it may.
+/// The differences that exceed their tolerance.
 fn differences(live: &Value, simulated: &Value) -> Vec<String> {
     let mut differences = Vec::new();
     let mut compare = |what: &str, of: &dyn Fn(&Value) -> f64, most: f64| {
@@ -151,7 +151,8 @@ fn differences(live: &Value, simulated: &Value) -> Vec<String> {
     differences
 }
 
-/// Three hosts around a router; the way from the first to the third is longer than the way back.
+/// Three hosts and a router; the path from the first to the third host is longer than the path
+/// back.
 const ROUTED: &str = r#"
 name = "routed"
 duration = "3s"
@@ -219,7 +220,7 @@ fn routes(lab: &Lab) {
         let (least, most) = (least * 1_000_000, (least + 5) * 1_000_000);
         assert!((least..most).contains(&min), "{name} takes {min} ns, not {least}");
         assert_eq!(number(flow(&live, name), "lost"), 0, "{live}");
-        // The same source with the same seed: what differs is on its way at the end.
+        // The same source with the same seed: only packets in flight at the end differ.
         let [sent, expected] = [&live, &simulated].map(|s| number(flow(s, name), "sent"));
         assert!(sent.abs_diff(expected) <= 1, "{name}: {sent} packets sent, simulated {expected}");
     }
@@ -278,7 +279,7 @@ fn programs(lab: &Lab) {
     let printed = fs::read_to_string(out.join("echo.txt")).expect("what the program printed");
     assert!(printed.contains("5 received") || printed.contains("5 packets received"), "{printed}");
     assert!(out.join("summary.json").is_file() && out.join("flows.parquet").is_file());
-    // It is there now, and stays as it is.
+    // The directory exists now and stays unchanged.
     let again = lab.weir(["live", &file, "--out", &out.display().to_string()]);
     assert_eq!(again.code, 2, "{again:?}");
     assert!(again.stderr.contains("--force"), "{again:?}");
@@ -332,7 +333,7 @@ fn killed(lab: &Lab) {
     }
 }
 
-/// Whether a process has this in its environment.
+/// Whether a process has this mark in its environment.
 fn marked(mark: &str) -> bool {
     let all = fs::read_dir("/proc").expect("/proc").flatten().map(|entry| entry.path());
     all.into_iter().any(|p| {
@@ -367,5 +368,5 @@ fn refused(lab: &Lab) {
     }
 }
 
-/// How often a run is made until it shows what it should.
+/// Maximum number of attempts.
 const ATTEMPTS: usize = 5;

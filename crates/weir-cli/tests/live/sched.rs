@@ -1,9 +1,9 @@
-//! Every scheduler of the table on real packets: two flows through one link, and what each of them
-//! gets.
+//! Every scheduler of the table on real packets: two flows through one link, and the service of
+//! each.
 //!
-//! Both flows offer more than their shares all the time, and what is judged is how the packets that
-//! came divide, so that a busy machine slows a test down but does not change its outcome. A run in
-//! which the senders did not keep up is repeated.
+//! Both flows always offer more than their shares, and the test judges the ratio of the received
+//! packets, so a busy machine slows a test down but does not change its outcome. A run in which the
+//! senders did not keep up is repeated.
 
 use libtest_mimic::Trial;
 use weir_core::sched::{Kind, Row};
@@ -27,15 +27,15 @@ fn rows() -> impl Iterator<Item = &'static Row> {
     Kind::ALL.into_iter().map(Kind::row)
 }
 
-/// What a flow offers.
+/// The offered load of a flow.
 #[derive(Clone, Copy)]
 struct Offer {
     bits_per_second: u32,
     size: u32,
 }
 
-/// Sends two flows through queues 1 and 2 of these rules, and gives what came of each in the same
-/// time.
+/// Sends two flows through queues 1 and 2 of these rules, and returns the reception of each over
+/// the same time.
 fn two_flows(lab: &Lab, rules: &str, offers: [Offer; 2]) -> [Reception; 2] {
     let rules = format!(
         "{rules}add 100 queue 1 udp from any to any 9001 out\nadd 200 queue 2 udp from any to any 9002 out\n"
@@ -89,12 +89,12 @@ fn by_weight(_lab: &Lab) {
 }
 
 fn hierarchy(lab: &Lab) {
-    // 2:3 at the link; in the first scheduler, a flow that sends and one that does not, which
-    // leaves all of it to the other.
+    // 2:3 at the link; the first scheduler has an active and an inactive flow, and the active one
+    // gets its whole part.
     let rules = "sched 1 config type qfq bw 20Mbit/s\nsched 2 config type rr parent 1\nsched 3 config type wf2q+ parent 1 weight 3\n\
                  queue 1 config sched 2 queue 300\nqueue 2 config sched 3 weight 7 queue 300\nqueue 3 config sched 2 weight 9\n";
     check_share(lab, "two levels", rules, OFFERS, 0.75, 0.03);
-    // One below the other: the inner scheduler has 4 parts of 5, its only busy flow all of these.
+    // One below the other: the inner scheduler has 4 parts of 5, which its only busy flow gets.
     let rules = "sched 1 config type rr bw 20Mbit/s\nsched 2 config type prio parent 1 weight 4\nsched 3 config type rr parent 2 pri 5\n\
                  queue 1 config sched 1 queue 300\nqueue 2 config sched 3 queue 300\n";
     check_share(lab, "three levels", rules, OFFERS, 0.8, 0.03);
@@ -104,7 +104,7 @@ fn starves(lab: &Lab) {
     let rules = "sched 1 config type prio bw 10Mbit/s\nqueue 1 config sched 1 pri 5\nqueue 2 config sched 1 pri 4 queue 300\n";
     let [low, high] =
         two_flows(lab, rules, [OFFERS[0], Offer { bits_per_second: 20_000_000, ..OFFERS[1] }]);
-    // What came of it did so before the other began, or after it.
+    // Its packets arrived before the other flow began, or after it ended.
     assert!(low.received * 10 < high.received, "{} and {} packets", low.received, high.received);
     assert!(high.bits_per_second > 9_500_000.0, "{} bit/s", high.bits_per_second);
 }
@@ -114,7 +114,7 @@ fn bounds(lab: &Lab) {
                  queue 1 config sched 1 ceil 4Mbit/s burst 3KB queue 300\nqueue 2 config sched 1 queue 300\n";
     let wide = Offer { bits_per_second: 24_000_000, ..OFFERS[1] };
     check_share(lab, "a bound of 4 Mbit/s", rules, [OFFERS[0], wide], 0.8, 0.03);
-    // What is promised comes first, whatever the priority of the other.
+    // The promised rate comes first, whatever the priority of the other flow.
     let rules = "sched 1 config type htb bw 20Mbit/s\n\
                  queue 1 config sched 1 rate 8Mbit/s pri 9 queue 300\nqueue 2 config sched 1 queue 300\n";
     let offers = [Offer { bits_per_second: 12_000_000, ..OFFERS[0] }, wide];
@@ -127,7 +127,7 @@ fn medium(lab: &Lab) {
         Offer { bits_per_second: 2_400_000, size: 300 },
         Offer { bits_per_second: 12_000_000, size: 1500 },
     ];
-    // Equal numbers of packets: bytes as their sizes. Chance has its part in it.
+    // Equal numbers of packets: bytes in proportion to their sizes, with random variation.
     check_share(lab, "dcf", rules, offers, 1500.0 / 1800.0, 0.12);
 }
 
@@ -153,5 +153,5 @@ const OFFERS: [Offer; 2] = [
     Offer { bits_per_second: 10_000_000, size: 1000 },
     Offer { bits_per_second: 22_000_000, size: 1000 },
 ];
-/// How often a share is measured until it is what it should be.
+/// Maximum number of attempts.
 const ATTEMPTS: usize = 3;

@@ -1,5 +1,5 @@
-//! The daemon on a bridge between two namespaces: what is configured happens to packets, at once
-//! and without loss, and survives.
+//! The daemon on a bridge between two namespaces: its configuration takes effect at once and
+//! without loss, and survives.
 
 use std::fs;
 use std::path::Path;
@@ -40,7 +40,7 @@ fn shapes(lab: &Lab) {
     let wire = Wire::new();
     let daemon = Daemon::start(lab, &[]);
     daemon.send("pipe 1 config bw 2Mbit/s queue 100\nadd 100 pipe 1 udp from any to any 9000");
-    // Twice what fits, for two seconds.
+    // Twice the capacity, for two seconds.
     let received = wire.stream(lab, 1_000, 500, 1_000);
     let off = received.bits_per_second / 2.0e6 - 1.0;
     assert!(off.abs() < 0.02, "{} bit/s instead of 2 Mbit/s", received.bits_per_second);
@@ -48,7 +48,7 @@ fn shapes(lab: &Lab) {
     assert_eq!(pipes[0].state.counters.packets_in, 1_000, "{:?}", pipes[0]);
     let rules = daemon.client.rules().expect("rules");
     assert_eq!(rules[0].counters.packets, 1_000);
-    daemon.books();
+    daemon.check_accounting();
 }
 
 fn reconfigured(lab: &Lab) {
@@ -80,7 +80,7 @@ fn reconfigured(lab: &Lab) {
     let changes = changing.join().expect("every change is acknowledged");
     assert_eq!(received.lost, 0, "{changes} changes, {received:?}");
     assert!(changes >= 20, "only {changes} changes in four seconds");
-    daemon.books();
+    daemon.check_accounting();
 }
 
 fn queued(lab: &Lab) {
@@ -99,13 +99,13 @@ fn queued(lab: &Lab) {
     let received = wire.stream(lab, 300, 3_000, 800);
     assert!(faster.join().expect("the pipe is changed") > 200);
     assert_eq!((received.lost, received.received), (0, 300), "{received:?}");
-    daemon.books();
+    daemon.check_accounting();
 }
 
 fn killed(lab: &Lab) {
     let wire = Wire::new();
     let mut traffic = wire.flood(lab);
-    // (the last that was acknowledged, the last that was sent)
+    // (the last acknowledged one, the last one sent)
     let (acknowledged, sent) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
     let rate = |daemon: &Daemon| {
         daemon.client.pipes().expect("pipes").first().and_then(|pipe| pipe.rate_bps).unwrap_or(0)
@@ -127,7 +127,7 @@ fn killed(lab: &Lab) {
                 "round {round}: a half-written file is left"
             );
         }
-        daemon.books();
+        daemon.check_accounting();
         let (client, acknowledged, sent) =
             (daemon.client.clone(), Arc::clone(&acknowledged), Arc::clone(&sent));
         let changing = std::thread::spawn(move || {
@@ -145,7 +145,7 @@ fn killed(lab: &Lab) {
                 }
             }
         });
-        // From the first change to well into the traffic, in no regular steps.
+        // From the first change to well into the traffic, in irregular steps.
         std::thread::sleep(Duration::from_millis(5 + round * 7 % 60 + round * round % 13 * 9));
         daemon.kill();
         changing.join().expect("changes are accepted until the end");
@@ -160,7 +160,7 @@ fn killed(lab: &Lab) {
     until("packets pass after the last restart", || {
         daemon.lanes()[0].counters.packets_out > before
     });
-    daemon.books();
+    daemon.check_accounting();
     drop(daemon);
     let left: Vec<_> = fs::read_dir(lab.path("state"))
         .expect("a state")
@@ -191,7 +191,7 @@ fn vanishes_with(lab: &Lab, options: &[&str]) {
     wire.ping(true);
     let health = daemon.health();
     assert_eq!((health.bridges[0].vanished, health.bridges[0].attached), (1, [true, true]));
-    daemon.books();
+    daemon.check_accounting();
     // A daemon whose interface is missing at its start waits for it.
     daemon.kill();
     must("ip link del sr");
@@ -337,8 +337,8 @@ fn privileges(lab: &Lab) {
     );
 }
 
-/// Two namespaces with a cable each that ends here: `sl` leads to 10.77.0.1 in `wl`, `sr` to
-/// 10.77.0.2 in `wr`.
+/// Two namespaces, each connected by a cable: `sl` leads to 10.77.0.1 in `wl`, `sr` to 10.77.0.2 in
+/// `wr`.
 pub(crate) struct Wire;
 
 impl Wire {
@@ -363,21 +363,21 @@ impl Wire {
         must(&format!(
             "ip link set s{side} up && ip -n w{side} addr add 10.77.0.{number}/24 dev e && ip -n w{side} link set e up"
         ));
-        // A cable that is made again has other addresses than the other side remembers.
+        // A recreated cable has other addresses than those that the other side remembers.
         let _ = output_of("ip -n wl neigh flush dev e; ip -n wr neigh flush dev e");
     }
 
-    /// Whether an answer comes from the other side, or that none does.
+    /// Waits until the other side answers, or until it does not.
     fn ping(&self, answered: bool) {
         let ping = "ip netns exec wl ping -c 1 -W 1 10.77.0.2 | grep -c 'bytes from'";
         let deadline = Instant::now() + LIMIT;
-        // The first may be lost while addresses are being found out.
+        // The first packet may be lost during address resolution.
         while output_of(ping).trim() != if answered { "1" } else { "0" } {
             assert!(Instant::now() < deadline, "answered within {LIMIT:?}: not {answered}");
         }
     }
 
-    /// Sends numbered packets from left to right and says what came.
+    /// Sends numbered packets from left to right and returns the reception.
     pub(crate) fn stream(
         &self,
         lab: &Lab,
@@ -402,13 +402,13 @@ impl Wire {
         lab.reception("recv.json")
     }
 
-    /// Packets from left to right for as long as it is not dropped.
+    /// Sends packets from left to right until it is dropped.
     fn flood(&self, lab: &Lab) -> Running {
         let send = format!(
             "exec ip netns exec wl {} send --to 10.77.0.2:9000 --pps 2000 --size 500 --seconds 600",
             load()
         );
-        // Without an answer to its question for an address the kernel keeps only some packets.
+        // Without an answer to its address query the kernel queues only some packets.
         must("ip -n wl neigh replace 10.77.0.2 lladdr 02:00:00:00:00:02 dev e");
         lab.launch(Command::new("sh").args(["-c", &send]))
     }
@@ -416,7 +416,7 @@ impl Wire {
 
 impl Drop for Wire {
     fn drop(&mut self) {
-        // Their interfaces, and the other ends of the cables, go with them.
+        // Deleting them also deletes their interfaces and the other ends of the cables.
         for name in ["wl", "wr", "wm"] {
             let _ = output_of(&format!("ip netns del {name}"));
         }
@@ -450,7 +450,7 @@ impl Daemon {
         send(&self.client, script)
     }
 
-    /// Packets that wait in the first pipe.
+    /// Packets waiting in the first pipe.
     pub(crate) fn waiting(&self) -> u64 {
         self.client.pipes().expect("pipes")[0].state.queue_packets
     }
@@ -463,8 +463,8 @@ impl Daemon {
         self.health().bridges.into_iter().flat_map(|bridge| bridge.lanes).collect()
     }
 
-    /// Every packet of every lane and pipe is accounted for.
-    fn books(&self) {
+    /// Checks that every packet of every lane and pipe is accounted for.
+    fn check_accounting(&self) {
         let pipes = self.client.pipes().expect("pipes");
         let lanes = self.lanes();
         for counters in lanes

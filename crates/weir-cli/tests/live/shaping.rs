@@ -1,11 +1,11 @@
-//! Rates and queues: framing overhead, bursts, tables over time, limits, which losses use the rate,
-//! and offload trains.
+//! Rates and queues: framing overhead, bursts, tables over time, limits, the effect of losses on
+//! the rate, and offload trains.
 
 use libtest_mimic::Trial;
 use serde_json::Value;
 
 use crate::common::{
-    Lab, Need, Stream, check_books, check_count, drops, link, link_from, number, trial,
+    Lab, Need, Stream, check_accounting, check_count, drops, link, link_from, number, trial,
 };
 
 /// The tests of this file.
@@ -33,15 +33,15 @@ fn overhead(lab: &Lab) {
     let kinds = [
         // 500 + 40 bytes need 12 cells.
         ("atm", 500, 12 * 53),
-        // One byte more than 11 cells hold, the worst case, and 12 cells full to the brim.
+        // One byte more than 11 cells hold, the worst case, and 12 completely filled cells.
         ("atm", 11 * 48 - 40 + 1, 12 * 53),
         ("ethernet", 100, 138),
-        // Below the least frame.
+        // Below the minimum frame.
         ("ethernet", 44, 84),
     ];
     for (kind, size, wire) in kinds {
         let expected = 2.0e6 * size as f64 / f64::from(wire);
-        // Twice what fits, for two seconds.
+        // Twice the capacity, for two seconds.
         let pps = (2.0 * expected / (8.0 * size as f64)) as u64;
         let stream = Stream { count: 2 * pps, pps, size, ..Stream::default() };
         let (r, _) = lab.stream(&format!("bw 2Mbit/s overhead {kind} queue 100"), 7, &stream);
@@ -64,8 +64,8 @@ fn burst(lab: &Lab) {
         ..Stream::default()
     };
     let packet_ns = 8_000_000;
-    // Without a burst the last packet leaves 59 packet times after the first, with 15 packets for
-    // nothing 45.
+    // Without a burst the last packet leaves 59 packet times after the first; with a burst of 15
+    // packets, 45.
     let (plain, _) = lab.stream("bw 1Mbit/s queue 1000", 7, &stream);
     let (burst, _) = lab.stream("bw 1Mbit/s burst 15KB queue 1000", 7, &stream);
     assert_eq!((plain.lost, burst.lost), (0, 0));
@@ -126,7 +126,7 @@ fn table(lab: &Lab) {
 
 fn schedule(lab: &Lab) {
     let csv = lab.file("changes.csv", "time,delay,loss\n0,10ms,0\n2.5,40ms,\n4,,1\n");
-    // The sender goes on into the silence, and the receiver waits for its end.
+    // The sender continues into the silence, and the receiver waits for its end.
     let stream =
         Stream { count: 2_500, pps: 500, idle: 4, extra: "--list-lost", ..Stream::default() };
     let (r, books) = lab.stream(&format!("schedule {csv}"), 7, &stream);
@@ -151,8 +151,8 @@ fn schedule(lab: &Lab) {
 }
 
 fn limits(lab: &Lab) {
-    // All at once into a slow link: what the queue holds, and the little that leaves meanwhile,
-    // arrives.
+    // All at once into a slow link: the content of the queue arrives, and the few packets that
+    // leave in the meantime.
     for (queue, size, held) in [("20", 1_000, 20), ("20KB", 500, 40), ("30KB", 1_000, 30)] {
         let stream = Stream { count: 200, pps: 0, size, settle: 1, ..Stream::default() };
         let (r, books) = lab.stream(&format!("bw 500Kbit/s queue {queue}"), 7, &stream);
@@ -160,7 +160,7 @@ fn limits(lab: &Lab) {
         assert_eq!(number(link, "peak_queue_packets"), held, "queue {queue}: {link}");
         assert!((held..held + 10).contains(&r.received), "queue {queue}: {} arrived", r.received);
         let counted = drops(link, "queue_full");
-        // The ends' own packets may be among them.
+        // The count may include packets of the ends themselves.
         assert!(
             counted >= r.lost && counted <= r.lost + 3,
             "queue {queue}: {counted} drops counted, {} lost",
@@ -170,8 +170,8 @@ fn limits(lab: &Lab) {
 }
 
 fn where_lost(lab: &Lab) {
-    // 1.4 Mbit/s offered to a link of 1. A third lost before the queue leaves what fits; lost on
-    // the link, it has taken its turn.
+    // 1.4 Mbit/s offered to a link of 1. With a third lost before the queue the rest fits; packets
+    // that are lost on the link have used its rate.
     let stream = Stream { count: 1_750, pps: 350, size: 500, ..Stream::default() };
     let (before, books) = lab.stream("bw 1Mbit/s plr 35% queue 100", 7, &stream);
     let link = link_from(&books, "left");
@@ -187,7 +187,7 @@ fn where_lost(lab: &Lab) {
 }
 
 fn latency(lab: &Lab) {
-    // Offered twice the rate: the queue fills and stays full, at 4 ms for each of its packets.
+    // Twice the rate is offered: the queue fills and stays full, at 4 ms for each of its packets.
     let stream = Stream { count: 2_000, pps: 500, size: 1_000, ..Stream::default() };
     let (r, books) = lab.stream("bw 2Mbit/s delay 30ms queue 50", 7, &stream);
     let link = link_from(&books, "left");
@@ -196,7 +196,7 @@ fn latency(lab: &Lab) {
         [("p50", r.delay_ns.p50 as f64), ("p99", r.delay_ns.p99 as f64), ("mean", r.delay_ns.mean)]
     {
         let said = number(total, what) as f64;
-        // The histogram is exact to 3.1 %; the few packets of the ends themselves count there too.
+        // The histogram is exact to 3.1 %; it also includes the few packets of the ends themselves.
         assert!(
             (said / measured - 1.0).abs() < 0.05,
             "{what}: the result says {said} ns, the receiver {measured} ns"
@@ -221,8 +221,8 @@ fn distribution(lab: &Lab) {
         "the early ones take 30 ms: {d:?}"
     );
     assert!(d.p50 >= 70_000_000, "most take 70 ms: {d:?}");
-    // 60 ms on average; four standard deviations of the draw are 1.1 ms, the rest is what the
-    // machine adds.
+    // 60 ms on average; four standard deviations of the draw are 1.1 ms, and the machine adds the
+    // rest.
     assert!((58_900_000.0..65_000_000.0).contains(&d.mean), "{d:?}");
     assert!(r.reordered > 500, "the early ones overtake: {}", r.reordered);
 }
@@ -256,11 +256,11 @@ fn trains(lab: &Lab) {
     let (some, all) = partly(&whole.lost_sequences);
     assert_eq!(some, 0, "a train is lost as a whole or not at all");
     check_count("trains lost", all as u64, 640, 0.1);
-    // The books count wire packets either way.
+    // The counters count wire packets in both modes.
     assert!(number(link_from(&books, "left"), "packets_in") >= stream.count);
     assert!(drops(link_from(&books, "left"), "loss_on_link") >= whole.lost);
-    // A rate counts each packet's headers, whether they travel together or not: 39 trains after the
-    // first.
+    // A rate counts each packet's headers, whether packets travel in a train or not: 39 trains
+    // after the first.
     let slow = Stream { count: 400, ..stream };
     let (r, books) = lab.stream("bw 2Mbit/s queue 1000 gso whole", 7, &slow);
     assert_eq!(r.lost, 0);
@@ -285,7 +285,7 @@ fn iperf(lab: &Lab) {
         let done = lab.weir(["pair"].into_iter().chain(specs).chain(ends));
         assert_eq!(done.code, 0, "{done:?}");
         let result = lab.json("weir.json");
-        check_books(&result);
+        check_accounting(&result);
         judge_iperf(&lab.json("iperf.json"), limit, reverse);
         let busy = link(&result, if reverse.is_empty() { "to-left" } else { "to-right" });
         assert!(
@@ -295,11 +295,12 @@ fn iperf(lab: &Lab) {
     }
 }
 
-/// TCP carries 1448 of 1500 bytes; less than four fifths of that would not be the link's doing.
+/// TCP carries 1448 of 1500 bytes; the link would not be the cause of less than four fifths of
+/// that.
 pub(crate) fn judge_iperf(measured: &Value, limit: f64, reverse: &str) {
     let goodput = measured["end"]["sum_received"]["bits_per_second"].as_f64().expect("a rate");
     let most = limit * 1448.0 / 1500.0;
-    // iperf3's own clock may be a little short.
+    // iperf3's own clock may run slightly short.
     assert!(
         goodput > 0.8 * most && goodput < 1.05 * most,
         "{goodput} bit/s, at most {most} {reverse}"

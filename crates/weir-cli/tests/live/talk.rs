@@ -1,4 +1,4 @@
-//! The configurations in `examples/talk`, on real frames: each does what its first lines say.
+//! The configurations in `examples/talk`, on real frames: each behaves as its first lines say.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -6,7 +6,7 @@ use std::process::Command;
 use libtest_mimic::Trial;
 use serde_json::Value;
 
-use crate::common::{Lab, Need, check_books, check_count, load, number, trial, weir};
+use crate::common::{Lab, Need, check_accounting, check_count, load, number, trial, weir};
 
 /// The tests of this file.
 pub(crate) fn tests() -> Vec<Trial> {
@@ -44,7 +44,7 @@ fn dsl(lab: &Lab) {
 }
 
 fn flowsets(lab: &Lab) {
-    // Each stream offers what the whole link has.
+    // Each stream offers the rate of the whole link.
     let streams = [("10.77.0.2", 10.0), ("10.77.0.3", 1.0), ("10.77.0.4", 1.0)];
     let rates = offered(lab, "flowsets.ipfw", &streams.map(|(address, _)| address), "4M");
     for ((address, weight), rate) in streams.iter().zip(rates) {
@@ -57,7 +57,7 @@ fn flowsets(lab: &Lab) {
 }
 
 fn customers(lab: &Lab) {
-    // Two flows of one customer share its 2 Mbit/s; the other customer has 2 Mbit/s for itself.
+    // Two flows of one customer share its 2 Mbit/s; the other customer has 2 Mbit/s of its own.
     let rates = offered(lab, "customers.ipfw", &["10.77.0.2", "10.77.0.2", "10.77.0.3"], "3M");
     for (rate, expected) in rates.iter().zip([1e6, 1e6, 2e6]) {
         assert!((rate / expected - 1.0).abs() < 0.05, "{rates:?}");
@@ -92,8 +92,8 @@ fn profile(lab: &Lab) {
     let right = format!("{load} recv --bind 0.0.0.0:9000 --idle 1 --json --out {dir}/recv.json");
     pair(lab, "profile.ipfw", &left, &right);
     let r = lab.reception("recv.json");
-    // 8 ms for the packet and 4.4 ms on average beside it; some 650 draws with a deviation of 7.6
-    // ms.
+    // 8 ms for the packet and 4.4 ms of extra time on average; some 650 draws with a deviation of
+    // 7.6 ms.
     let each_ns = r.span_ns as f64 / (r.received - 1) as f64;
     assert!((each_ns / 12.4e6 - 1.0).abs() < 0.1, "{each_ns} ns for a packet");
 }
@@ -104,8 +104,8 @@ fn netconfig(lab: &Lab) {
         format!("{load} ping --to {to} -4 --count 20 --interval 0.02 --json --out {dir}/{out}.json")
     };
     let echo = |port: u16| format!("{load} echo --bind 0.0.0.0:{port} --seconds 30");
-    // The clients of port 80 and the server of 8080 are on the left; the echo of port 7 concerns no
-    // rule.
+    // The clients of port 80 and the server of 8080 are on the left; no rule matches the echo of
+    // port 7.
     let left =
         format!("{} & {} & sleep 1; {}; sleep 30", echo(8080), echo(7), ask("right:80", "client"));
     let right = format!(
@@ -126,7 +126,7 @@ fn netconfig(lab: &Lab) {
 }
 
 /// Offers one stream of `rate` to each of these addresses of the right side, all at once, and
-/// returns what arrives of each, bit/s.
+/// returns the received rate of each, bit/s.
 fn offered(lab: &Lab, rules: &str, addresses: &[&str], rate: &str) -> Vec<f64> {
     let (load, dir) = (load(), lab.path("").display().to_string());
     let mut left = "ip route add 10.77.0.0/24 dev eth0; sleep 1; ".to_owned();
@@ -147,8 +147,8 @@ fn offered(lab: &Lab, rules: &str, addresses: &[&str], rate: &str) -> Vec<f64> {
     (0..addresses.len()).map(|n| steady(lab, n)).collect()
 }
 
-/// The rate while all streams run: when the senders are done, what is left in the light queues has
-/// the link for itself.
+/// The rate while all streams run: after the senders have ended, the backlog of the light queues
+/// has the link to itself.
 fn steady(lab: &Lab, n: usize) -> f64 {
     let second = 1_000_000_000;
     let arrivals = lab.reception(&format!("recv{n}.json")).arrivals;
@@ -157,7 +157,7 @@ fn steady(lab: &Lab, n: usize) -> f64 {
 }
 
 /// Runs two programs with a configuration between them; file names in it are relative to its
-/// directory. The rules are the left one's.
+/// directory. The rules apply to the left one.
 fn pair(lab: &Lab, rules: &str, left: &str, right: &str) -> Value {
     let json = lab.path("weir.json");
     let mut command = Command::new(weir());
@@ -168,7 +168,7 @@ fn pair(lab: &Lab, rules: &str, left: &str, right: &str) -> Value {
     let done = lab.launch(command.args(["--left", left, "--right", right])).finish();
     assert!(json.exists(), "weir pair wrote no result: {done:?}");
     let result = lab.json("weir.json");
-    check_books(&result);
+    check_accounting(&result);
     result
 }
 

@@ -1,5 +1,5 @@
-//! The verbs of ipfw, given to a real daemon as they are typed: what they print, what they change,
-//! how they end.
+//! The commands of ipfw, given to a real daemon as typed: their output, their effects, their exit
+//! codes.
 
 use libtest_mimic::Trial;
 
@@ -18,8 +18,8 @@ pub(crate) fn tests() -> Vec<Trial> {
     ]
 }
 
-/// Gives lines of a shell's words and compares what is printed: `$ words` is given, what follows is
-/// expected.
+/// Runs a dialogue of shell lines: `$ words` is a command, and the lines after it are the expected
+/// output.
 fn talk(lab: &Lab, dialogue: &str) {
     let mut parts = dialogue.trim().split("$ ").skip(1);
     for part in &mut parts {
@@ -34,13 +34,13 @@ fn talk(lab: &Lab, dialogue: &str) {
     }
 }
 
-/// Runs `weir` with these words for the daemon of the test.
+/// Runs `weir` with these words for the test's daemon.
 fn give(lab: &Lab, line: &str) -> Done {
     let socket = lab.path("weir.sock").display().to_string();
     lab.weir(line.split(' ').chain(["--socket", &socket]))
 }
 
-// The rules name protocols that nothing here speaks: the kernel sends packets of its own as soon as
+// The rules name protocols that do not occur here: the kernel sends packets of its own as soon as
 // an interface is up.
 fn round(lab: &Lab) {
     let _wire = Wire::new();
@@ -153,7 +153,7 @@ fn scripts(lab: &Lab) {
     let talks = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/talk");
     let socket = lab.path("weir.sock").display().to_string();
     let mut command = std::process::Command::new(weir());
-    // The profile that the script names is read here and sent along.
+    // The client reads the profile that the script names, and sends it along.
     let applied = lab
         .launch(command.current_dir(talks).args(["apply", "profile.ipfw", "--socket", &socket]))
         .finish();

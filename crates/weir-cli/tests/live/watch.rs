@@ -1,5 +1,5 @@
-//! `weir watch`: what it says of a queue that stands still is what `tc` says, whatever ends it; its
-//! outputs agree with each other.
+//! `weir watch`: its report of a queue that does not move equals that of `tc`, whatever ends the
+//! watch, and its outputs agree with each other.
 
 use std::fs;
 use std::process::Command;
@@ -32,14 +32,14 @@ pub(crate) fn tests() -> Vec<Trial> {
     ]
 }
 
-/// A cable of which one end has a queue that lets next to nothing out; deleted when dropped.
+/// A cable with a queue at one end that releases almost nothing; deleted when dropped.
 struct Jam;
 
 impl Jam {
     fn make() -> Self {
         must("ip link add qa type veth peer name qb");
         let jam = Self;
-        // Packets that nobody here sent would be counted too.
+        // The kernel's own packets would be counted too.
         must("for i in qa qb; do echo 1 > /proc/sys/net/ipv6/conf/$i/disable_ipv6; done");
         must("ip addr add 10.78.0.1/24 dev qa && ip link set qa up && ip link set qb up");
         must("ip neigh replace 10.78.0.2 lladdr 02:00:00:00:00:02 dev qa");
@@ -48,7 +48,7 @@ impl Jam {
         jam
     }
 
-    /// Shell words that send packets into it: more than fit.
+    /// Shell words that send more packets into the queue than it holds.
     fn send() -> String {
         format!("{} send --to 10.78.0.2:9 -4 --count 60 --pps 2000 --size 200 >/dev/null", load())
     }
@@ -67,7 +67,7 @@ impl Drop for Jam {
     }
 }
 
-/// What `tc` says of the queue with this handle.
+/// The state of the queue with this handle according to `tc`.
 fn tc(handle: &str) -> Value {
     let all: Value =
         serde_json::from_str(&output_of("tc -s -j qdisc show dev qa")).expect("tc prints JSON");
@@ -83,7 +83,7 @@ fn qdisc<'a>(summary: &'a Value, handle: &str) -> &'a Value {
         .unwrap_or_else(|| panic!("no {handle} in {summary}"))
 }
 
-/// Runs `weir watch` with a summary, which it gives too.
+/// Runs `weir watch` with a summary and returns both.
 fn watch(lab: &Lab, words: &[&str]) -> (Done, Value) {
     let json = lab.path("watch.json").display().to_string();
     let done =
@@ -139,7 +139,7 @@ fn exit_codes(lab: &Lab) {
     assert_eq!(code(&["--", "/"]), 126);
     assert_eq!(code(&["--seconds", "0.2", "--", "sleep", "60"]), 128 + 15);
     assert_eq!(code(&["--rate", "fast"]), 2);
-    // A signal to weir alone is for the program.
+    // A signal to weir alone is forwarded to the program.
     let running = lab.start([
         "watch",
         "qa",
@@ -301,7 +301,7 @@ fn full_disk(lab: &Lab) {
 
 fn filling_disk(lab: &Lab) {
     let _jam = Jam::make();
-    // Every packet goes through, and makes two lines.
+    // Every packet passes and makes two lines.
     must("tc qdisc replace dev qa root handle 8: tbf rate 1gbit burst 100000 limit 1000000");
     let small = lab.path("small").display().to_string();
     fs::create_dir(&small).expect("a mount point");
