@@ -13,7 +13,7 @@ use weir_rules::closest;
 use crate::args::AlgorithmsArgs;
 use crate::output::{Failure, USAGE, print};
 
-/// Lists every algorithm, or says everything about one.
+/// Lists every algorithm, or describes one in full.
 pub(crate) fn list(args: &AlgorithmsArgs) -> Result<ExitCode, Failure> {
     if args.check.is_some() {
         return check_medium(args.json);
@@ -69,7 +69,7 @@ fn parameters(text: &mut String, scopes: &[Scoped]) {
     }
 }
 
-/// Everything about the algorithm of this name.
+/// Describes the algorithm with this name.
 fn one(name: &str, json: bool) -> Result<ExitCode, Failure> {
     let (value, text) = match (
         Kind::from_name(name).map(Kind::row),
@@ -146,7 +146,7 @@ fn details(text: &mut String, scopes: &[Scoped]) {
     }
 }
 
-/// How a value may be written besides.
+/// Other notations of a value.
 fn hint(parameter: &Parameter) -> String {
     match parameter.domain {
         Domain::Time { .. } => "; units s, ms, us, ns, without one ms".to_owned(),
@@ -158,7 +158,7 @@ fn hint(parameter: &Parameter) -> String {
     }
 }
 
-/// What a parameter belongs to.
+/// The object to which a parameter belongs.
 #[derive(Clone, Copy)]
 enum Scope {
     /// A flow of a scheduler.
@@ -173,7 +173,7 @@ enum Scope {
 type Scoped = (Scope, &'static [Parameter]);
 
 impl Scope {
-    /// The command that a parameter is given to.
+    /// The command that takes the parameter.
     fn command(self) -> &'static str {
         match self {
             Self::Flow => "queue",
@@ -182,7 +182,7 @@ impl Scope {
         }
     }
 
-    /// Where a parameter is given.
+    /// The place of the parameter in a command.
     fn place(self) -> &'static str {
         match self {
             Self::Flow => "of a queue",
@@ -192,7 +192,7 @@ impl Scope {
     }
 }
 
-/// Parameters of a scheduler and of its flows.
+/// The parameters of a scheduler and of its flows.
 fn scopes(row: &sched::Row) -> [Scoped; 2] {
     [(Scope::Flow, row.traits.flow), (Scope::Scheduler, row.parameters)]
 }
@@ -202,7 +202,7 @@ fn each(scopes: &[Scoped]) -> impl Iterator<Item = (Scope, &'static Parameter)> 
     scopes.iter().flat_map(|&(scope, all)| all.iter().map(move |parameter| (scope, parameter)))
 }
 
-/// The 802.11b medium beside Bianchi's model of it.
+/// Compares the 802.11b medium with Bianchi's model of it.
 fn check_medium(json: bool) -> Result<ExitCode, Failure> {
     let found: Vec<_> = dcf::STATIONS
         .iter()

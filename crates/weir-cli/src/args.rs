@@ -1,5 +1,5 @@
-//! What can be typed: commands, options, their help. Parsing only; the modules named like the
-//! commands do it.
+//! The command line: commands, options and their help. This file only parses; the modules with the
+//! names of the commands execute them.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -32,34 +32,33 @@ pub(crate) enum Command {
     /// Watch queues: the kernel's own, millions of times a second or packet by packet, and those of
     /// Weir.
     Watch(crate::watch::WatchArgs),
-    /// Run as a daemon: bridges shaped by rules, changed while they run, with a configuration that
-    /// survives.
+    /// Run as a daemon: bridges shaped by rules that can change under traffic, with a configuration
+    /// that survives.
     Serve(ServeArgs),
     /// Check a link specification, a script of commands or a scenario, and print its canonical
     /// form; needs no privileges.
     Check(CheckArgs),
-    /// Lay out a script of commands: each in canonical form, comments kept.
+    /// Format a script of commands: each in canonical form, comments kept.
     Fmt(FmtArgs),
-    /// Measure schedulers alone: what a packet costs, and what service flows get; needs no
-    /// privileges.
+    /// Measure schedulers in isolation: the cost of a packet, and the service of each flow; needs
+    /// no privileges.
     Rig(crate::rig::RigArgs),
-    /// Simulate a network and its traffic, as a scenario file describes them, in virtual time;
-    /// needs no privileges.
+    /// Simulate a network and its traffic, described by a scenario file, in virtual time; needs no
+    /// privileges.
     Sim(crate::sim::SimArgs),
-    /// Run published experiments again: their figures beside ours, and a verdict on the shape.
+    /// Run published experiments again: published and measured results, and a verdict on the shape.
     Reproduce(crate::reproduce::ReproduceArgs),
-    /// Put two directories of results side by side: differences, and whether they are more than
-    /// chance.
+    /// Compare two directories of results: differences, and whether they are significant.
     Compare(crate::compare::CompareArgs),
-    /// Say what of this machine Weir can use, what is missing, and how to get it.
+    /// Report what Weir can use on this machine, what is missing, and how to get it.
     Doctor(JsonFlag),
     /// List the algorithms with their parameters.
     Algorithms(AlgorithmsArgs),
-    /// List the presets: well-known networks, with the sources of their figures.
+    /// List the presets: well-known networks, with the sources of their numbers.
     Presets(JsonFlag),
     /// Print a completion script for a shell.
     Completions(CompletionsArgs),
-    /// Print the manual page, of weir or of one of its commands.
+    /// Print the manual page of weir or of one of its commands.
     Man(ManArgs),
     #[command(flatten)]
     Verb(crate::verbs::Verb),
@@ -86,8 +85,8 @@ pub(crate) struct RunArgs {
     /// `in` and `out` are the program's, and `eth0` is its interface.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["up", "down", "link", "preset"], help_heading = "Network")]
     pub(crate) rules: Option<PathBuf>,
-    /// Leave out the connection to what lies behind this machine: only the machine itself is
-    /// reached, as `host`.
+    /// Omit the connection beyond this machine: the program reaches only the machine itself, as
+    /// `host`.
     #[arg(long, help_heading = "Network")]
     pub(crate) no_outside: bool,
     #[command(flatten)]
@@ -135,9 +134,8 @@ pub(crate) struct BridgeArgs {
     pub(crate) right: String,
     #[command(flatten)]
     pub(crate) link: TwoWayArgs,
-    /// Rules and pipes in the language of ipfw and dummynet, from this file, in place of a SPEC; a
-    /// frame is looked at where it comes in, and by rules that say `out` or `xmit` where it goes
-    /// out.
+    /// Rules and pipes in the language of ipfw and dummynet, from this file, in place of a SPEC;
+    /// rules see a frame where it comes in, and rules that say `out` or `xmit` where it goes out.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["link", "to_right", "to_left", "preset"], help_heading = "Network")]
     pub(crate) rules: Option<PathBuf>,
     #[command(flatten)]
@@ -148,37 +146,37 @@ pub(crate) struct BridgeArgs {
 #[derive(Debug, Args)]
 #[command(after_help = SERVE_EXAMPLES)]
 pub(crate) struct ServeArgs {
-    /// Two interfaces to forward between; may be given several times.
+    /// Two interfaces between which to forward; may be given several times.
     #[arg(long = "bridge", value_name = "IF1,IF2", value_parser = parse_bridge, help_heading = "Network")]
     pub(crate) bridges: Vec<BridgeNames>,
-    /// The network namespace (of `ip netns`) that the interfaces are in.
+    /// The network namespace (of `ip netns`) of the interfaces.
     #[arg(long, value_name = "NAME", help_heading = "Network")]
     pub(crate) netns: Option<String>,
-    /// Commands to start with when no configuration is saved, and to replace it by on SIGHUP.
+    /// Commands to start with if no configuration is saved, and to replace it with on SIGHUP.
     #[arg(long, value_name = "FILE", help_heading = "Network")]
     pub(crate) rules: Option<PathBuf>,
     /// Seed of all random draws.
     #[arg(long, value_name = "N", default_value = "1", value_parser = parse_seed, help_heading = "Network")]
     pub(crate) seed: u64,
-    /// Directory in which the configuration is kept [default: /var/lib/weir; of ordinary users
+    /// Directory for the configuration [default: /var/lib/weir; for ordinary users
     /// ~/.local/state/weir]
     #[arg(long, value_name = "DIR", help_heading = "Control")]
     pub(crate) state: Option<PathBuf>,
-    /// Unix socket of the API [default: /run/weir/weir.sock; of ordinary users
+    /// Unix socket of the API [default: /run/weir/weir.sock; for ordinary users
     /// $XDG_RUNTIME_DIR/weir.sock]
     #[arg(long, value_name = "PATH", help_heading = "Control")]
     pub(crate) socket: Option<PathBuf>,
-    /// Group whose members may use the socket, besides root and the daemon's user.
+    /// Group of users that may use the socket, besides root and the daemon's user.
     #[arg(long, value_name = "GROUP", help_heading = "Control")]
     pub(crate) group: Option<String>,
-    /// TCP address on which the API is offered too, to those who know the token. It is not
-    /// encrypted: leave that to a proxy.
+    /// TCP address that also offers the API, to clients with the token. It is not encrypted: use a
+    /// proxy for that.
     #[arg(long, value_name = "ADDRESS:PORT", requires = "token_file", help_heading = "Control")]
     pub(crate) http: Option<std::net::SocketAddr>,
-    /// File with the token for --http, one line that nobody else can read.
+    /// File with the token for --http: one line, not readable by other users.
     #[arg(long, value_name = "FILE", requires = "http", help_heading = "Control")]
     pub(crate) token_file: Option<PathBuf>,
-    /// Do not say what the daemon does.
+    /// Do not print what the daemon does.
     #[arg(short, long, help_heading = "Control")]
     pub(crate) quiet: bool,
     /// Threads that share the work; each needs a processor.
@@ -190,10 +188,10 @@ pub(crate) struct ServeArgs {
     /// Do not ask for real-time priority.
     #[arg(long, help_heading = "Tuning")]
     pub(crate) no_realtime: bool,
-    /// Most memory for frames inside, for example `512MB`.
+    /// Maximum memory for frames inside, for example `512MB`.
     #[arg(long, value_name = "SIZE", default_value = "512MB", value_parser = parse_size, help_heading = "Tuning")]
     pub(crate) memory: usize,
-    /// Do not filter system calls, for debugging and for kernels without that.
+    /// Do not filter system calls, for debugging and for kernels without this feature.
     #[arg(long, help_heading = "Tuning")]
     pub(crate) no_seccomp: bool,
     /// Do not give up capabilities, for debugging.
@@ -230,7 +228,7 @@ pub(crate) struct TwoWayArgs {
     pub(crate) preset: Option<String>,
 }
 
-/// Options of the commands that make namespaces.
+/// Options of the commands that create namespaces.
 #[derive(Debug, Args)]
 pub(crate) struct PlaceArgs {
     /// Largest IP packet on the link, in bytes.
@@ -244,11 +242,11 @@ pub(crate) struct PlaceArgs {
 /// Options of every live command.
 #[derive(Debug, Args)]
 pub(crate) struct CommonArgs {
-    /// Seed of all random draws: the same seed loses the same packets. `random` picks one and says
-    /// which.
+    /// Seed of all random draws: the same seed loses the same packets. `random` picks one and
+    /// prints it.
     #[arg(long, value_name = "N", default_value = "1", value_parser = parse_seed, allow_negative_numbers = true, help_heading = "Network")]
     pub(crate) seed: u64,
-    /// End after this long, for example `30s`: a program that still runs gets SIGTERM, three
+    /// End after this time, for example `30s`: a program that still runs gets SIGTERM, and three
     /// seconds later SIGKILL.
     #[arg(long, value_name = "TIME", value_parser = parse_time, allow_negative_numbers = true)]
     pub(crate) timeout: Option<std::time::Duration>,
@@ -258,33 +256,33 @@ pub(crate) struct CommonArgs {
     /// Write a report with plots as one HTML file.
     #[arg(long, value_name = "FILE", help_heading = "Results")]
     pub(crate) report: Option<PathBuf>,
-    /// Capture every packet with what became of it, as pcapng.
+    /// Capture every packet and its fate, as pcapng.
     #[arg(long, value_name = "FILE", help_heading = "Results")]
     pub(crate) pcap: Option<PathBuf>,
-    /// Bytes to keep of each captured packet; 0 keeps all.
+    /// Bytes to keep of each captured packet; 0 keeps all of them.
     #[arg(long, value_name = "BYTES", default_value_t = 0, help_heading = "Results")]
     pub(crate) snaplen: usize,
     /// Do not print the summary.
     #[arg(short, long, help_heading = "Results")]
     pub(crate) quiet: bool,
-    /// Show progress while the program runs; by default only when the program does not print to the
+    /// Show progress while the program runs; by default only if the program does not print to the
     /// terminal.
     #[arg(long, help_heading = "Results")]
     pub(crate) progress: bool,
     /// How long to spin before a release: `adaptive`, `off`, or a time such as `60us`.
     #[arg(long, value_name = "TIME", default_value = "adaptive", value_parser = parse_spin, help_heading = "Tuning")]
     pub(crate) spin: weir_linux::live::Spin,
-    /// Do not ask for real-time priority, nor that processors stay awake under light traffic.
+    /// Request neither real-time priority nor that processors stay awake under light traffic.
     #[arg(long, help_heading = "Tuning")]
     pub(crate) no_realtime: bool,
-    /// Processor that the link's thread stays on.
+    /// Processor to which the link's thread is pinned.
     #[arg(long, value_name = "N", help_heading = "Tuning")]
     pub(crate) cpu: Option<usize>,
-    /// Threads that share the work: worth it for many pipes made by a mask, with a processor
-    /// for each and one to spare.
+    /// Threads that share the work: useful for many instances of a mask, with a processor for each
+    /// thread and one to spare.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=64), help_heading = "Tuning")]
     pub(crate) workers: u8,
-    /// Most memory for frames inside the link, for example `512MB`.
+    /// Maximum memory for frames inside the link, for example `512MB`.
     #[arg(long, value_name = "SIZE", default_value = "512MB", value_parser = parse_size, help_heading = "Tuning")]
     pub(crate) memory: usize,
 }
@@ -293,11 +291,11 @@ pub(crate) struct CommonArgs {
 #[derive(Debug, Args)]
 #[command(after_help = CHECK_EXAMPLES)]
 pub(crate) struct CheckArgs {
-    /// Print what a script or scenario says, and what there is to say about it, as JSON.
+    /// Print the content of a script or scenario, and its diagnostics, as JSON.
     #[arg(long)]
     pub(crate) json: bool,
-    /// A specification, one word or several; or the file of a script, `-` for standard input; or
-    /// that of a scenario (`.toml`).
+    /// A specification, as one word or several; or a script file, `-` for standard input; or a
+    /// scenario file (`.toml`).
     #[arg(
         value_name = "SPEC|FILE",
         required = true,
@@ -316,7 +314,7 @@ pub(crate) struct FmtArgs {
     /// Write the result into the file instead of printing it.
     #[arg(long, conflicts_with = "check")]
     pub(crate) write: bool,
-    /// Only say whether the file is laid out; the exit code is 1 when it is not.
+    /// Only check whether the file is formatted; the exit code is 1 if it is not.
     #[arg(long)]
     pub(crate) check: bool,
 }
@@ -332,12 +330,12 @@ pub(crate) struct JsonFlag {
 /// `weir algorithms`.
 #[derive(Debug, Args)]
 pub(crate) struct AlgorithmsArgs {
-    /// Say everything about this one.
+    /// Describe this one in full.
     pub(crate) name: Option<String>,
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
-    /// Hold one against a model of what it stands for; there is one of `dcf`, Bianchi's.
+    /// Compare an algorithm with a model of what it represents; `dcf` has one, Bianchi's.
     #[arg(long, value_name = "ALGORITHM", value_parser = ["dcf"], conflicts_with = "name")]
     pub(crate) check: Option<String>,
 }
@@ -352,7 +350,7 @@ pub(crate) struct CompletionsArgs {
 /// `weir man`.
 #[derive(Debug, Args)]
 pub(crate) struct ManArgs {
-    /// The command whose page to print; none for weir itself.
+    /// The command of the page; none for weir itself.
     pub(crate) command: Option<String>,
     /// Write all pages into this directory instead.
     #[arg(long, value_name = "DIR", conflicts_with = "command")]
@@ -362,16 +360,16 @@ pub(crate) struct ManArgs {
 /// How frames are exchanged with the kernel.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 pub(crate) enum BackendArg {
-    /// Packet sockets: the kernel tells when a frame came, so that delays are exact.
+    /// Packet sockets: the kernel reports when a frame arrived, so delays are exact.
     #[default]
     Auto,
-    /// TAP devices, where /dev/net/tun can be opened: one copy less.
+    /// TAP devices, if /dev/net/tun can be opened: one copy less.
     Tap,
     /// veth pairs and packet sockets.
     Packet,
 }
 
-/// The presets' names, so that shells complete them.
+/// The names of the presets, so that shells complete them.
 fn preset_names() -> clap::builder::PossibleValuesParser {
     weir_rules::presets::names().collect::<Vec<_>>().into()
 }

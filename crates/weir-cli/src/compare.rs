@@ -1,4 +1,4 @@
-//! `weir compare`: two directories of results side by side, with what their differences are worth.
+//! `weir compare`: compares two directories of results and judges their differences.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -16,16 +16,16 @@ use crate::rig::Table;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct CompareArgs {
-    /// A directory that `--out` of `weir sim` or `weir live` wrote.
+    /// A directory from `--out` of `weir sim` or `weir live`.
     #[arg(value_name = "DIR1")]
     pub(crate) left: PathBuf,
-    /// Another; flows and links are matched by their names.
+    /// Another directory; flows and links are matched by name.
     #[arg(value_name = "DIR2")]
     pub(crate) right: PathBuf,
-    /// Show every figure, not only the main ones.
+    /// Show every metric, not only the main ones.
     #[arg(long)]
     pub(crate) all: bool,
-    /// Write every figure as JSON (`-` for standard output).
+    /// Write every metric as JSON (`-` for standard output).
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
 }
@@ -107,7 +107,7 @@ fn row(d: &Difference) -> Vec<String> {
     ]
 }
 
-/// A figure with the unit that its name says.
+/// A value with the unit of its name.
 fn in_words(figure: &str, value: f64) -> String {
     match figure {
         _ if figure.ends_with("_bps") => rate(value),
@@ -118,7 +118,7 @@ fn in_words(figure: &str, value: f64) -> String {
     }
 }
 
-/// How differences were judged.
+/// The method of judging differences, in words.
 fn remark(comparison: &Comparison) -> String {
     let by = |test: fn(&Significance) -> bool| {
         comparison.differences.iter().any(|d| test(&d.significance))
@@ -136,7 +136,7 @@ fn remark(comparison: &Comparison) -> String {
     text
 }
 
-/// What is shown without --all.
+/// The metrics shown without --all.
 const MAIN: [&str; 14] = [
     "goodput_bps",
     "loss",

@@ -1,4 +1,4 @@
-//! `weir doctor`: what of this machine Weir can use.
+//! `weir doctor`: reports what Weir can use on this machine.
 
 use std::fmt::Write as _;
 use std::io::IsTerminal as _;
@@ -11,7 +11,7 @@ use weir_probe::{Method, Namespace, Plan, ProbeError, Target};
 use crate::args::JsonFlag;
 use crate::output::{Failure, print};
 
-/// Looks at the machine and says what it found.
+/// Examines the machine and prints the findings.
 pub(crate) fn doctor(args: &JsonFlag) -> Result<ExitCode, Failure> {
     let mut checks = probe();
     checks.push(queue_programs());
@@ -25,8 +25,7 @@ pub(crate) fn doctor(args: &JsonFlag) -> Result<ExitCode, Failure> {
     print(&text(&checks, colour))
 }
 
-/// Whether programs that read queues can be loaded into the kernel: by loading them, and taking
-/// them out again.
+/// Checks whether the kernel accepts the programs that read queues, by loading and unloading them.
 fn queue_programs() -> Check {
     let name = "queue programs (BPF)";
     let lo = Target { device: "lo".to_owned(), namespace: Namespace::Own };

@@ -1,7 +1,7 @@
-//! The `weir` command: put any network you describe between programs.
+//! The `weir` command: puts any network you describe between programs.
 //!
-//! `args` says what can be typed, and nothing here but parsing; each command's module does it.
-//! stdout is data, stderr is words.
+//! `args` parses the command line; the module of each command executes it. stdout is data, stderr
+//! is words.
 
 mod algorithms;
 mod args;
@@ -39,7 +39,7 @@ fn main() -> ExitCode {
     let cli = match Cli::try_parse_from(argv) {
         Ok(cli) => cli,
         Err(error) if is_verb && error.use_stderr() => {
-            // Nobody may be listening any more.
+            // The reader may have gone.
             let _ = error.print();
             return ExitCode::from(verbs::EX_USAGE);
         }
@@ -51,7 +51,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Says where the program belongs to who left out the `--` before it.
+/// Adds a hint about the place of the program if the `--` before it is missing.
 fn with_hint(mut error: clap::Error) -> clap::Error {
     use clap::error::{ContextKind, ContextValue, ErrorKind};
     let is_word = |value: Option<&ContextValue>| matches!(value, Some(ContextValue::String(word)) if !word.starts_with('-'));

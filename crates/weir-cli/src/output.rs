@@ -23,7 +23,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// A bad command line.
+/// An invalid command line.
 pub(crate) const USAGE: u8 = 2;
 /// Weir itself failed. The code differs from those that programs usually exit with.
 pub(crate) const OWN: u8 = 125;
@@ -65,7 +65,7 @@ pub(crate) fn print(text: &str) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Prints words for people. A closed standard error (`2>&1 | head`) costs neither the results nor
+/// Prints words for people. A closed standard error (`2>&1 | head`) affects neither the results nor
 /// the exit code.
 pub(crate) fn say(text: impl fmt::Display) {
     let _ = write!(std::io::stderr(), "{text}");
@@ -88,8 +88,8 @@ pub(crate) fn check_destinations(args: &CommonArgs) -> Result<(), Failure> {
     )
 }
 
-/// Checks before the run that the files of these options can be written. One option of `to_stdout`
-/// may name `-`, standard output.
+/// Checks before the run that the files of these options can be written. The options in `to_stdout`
+/// may name `-`, standard output, once.
 pub(crate) fn check_files(
     files: &[(&str, Option<&Path>)],
     to_stdout: &[&str],
@@ -124,7 +124,7 @@ pub(crate) fn check_files(
             ));
         }
         if path.exists() && !path.is_file() {
-            // A device or a pipe is written to in place.
+            // Devices and pipes are written to in place.
             continue;
         }
         let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));

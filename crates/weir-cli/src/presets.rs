@@ -1,4 +1,4 @@
-//! `weir presets`: well-known networks and where their figures are from.
+//! `weir presets`: well-known networks and the sources of their numbers.
 
 use std::fmt::Write as _;
 use std::process::ExitCode;

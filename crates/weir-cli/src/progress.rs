@@ -13,7 +13,7 @@ use weir_report::format::{count, rate};
 
 use crate::args::CommonArgs;
 
-/// A progress line where it does not disturb: on a terminal that the program does not write to, or
+/// A progress line where it does not disturb: on a terminal to which the program does not write, or
 /// on request.
 pub(crate) fn progress(no_program: bool, args: &CommonArgs) -> Option<ProgressBar> {
     let terminal = std::io::stderr().is_terminal() && !args.quiet;
@@ -28,7 +28,7 @@ pub(crate) fn progress(no_program: bool, args: &CommonArgs) -> Option<ProgressBa
     Some(bar)
 }
 
-/// The thread that keeps the progress line up to date, until it is dropped.
+/// The thread that updates the progress line until it is dropped.
 pub(crate) struct Progress {
     over: Arc<AtomicBool>,
     thread: Option<std::thread::JoinHandle<()>>,

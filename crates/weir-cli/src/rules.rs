@@ -1,4 +1,4 @@
-//! `--rules FILE`: read and checked before anything starts.
+//! `--rules FILE`: reads and checks the rules before anything starts.
 
 use std::path::Path;
 

@@ -13,8 +13,7 @@ use crate::args::FmtArgs;
 use crate::output::{Failure, USAGE, colour, print, say};
 use crate::spec::Disk;
 
-/// The script that a word of `weir check` names, if it names one: a file, or `-` for standard
-/// input.
+/// The script that a word of `weir check` names, if any: a file, or `-` for standard input.
 pub(crate) fn named(words: &[String]) -> Option<&str> {
     match words {
         [word] if word == "-" || Path::new(word).is_file() => Some(word),
@@ -122,5 +121,5 @@ pub(crate) fn to_json(diagnostic: &Diagnostic) -> serde_json::Value {
     })
 }
 
-/// Largest script: a device or a wrong name must not eat the memory.
+/// Maximum size of a script: a device or a wrong name must not fill the memory.
 const LARGEST_SCRIPT: u64 = 256_000_000;

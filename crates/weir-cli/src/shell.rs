@@ -1,4 +1,4 @@
-//! Completion scripts and manual pages, made from the same table as the help.
+//! Completion scripts and manual pages, generated from the definition of the command line.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! Link specifications on the command line: read, judged, explained.
+//! Link specifications on the command line: parsed, checked, explained.
 
 use std::process::ExitCode;
 
@@ -20,22 +20,22 @@ pub(crate) struct Directions {
     pub(crate) back: LinkSpec,
 }
 
-/// What the command line says of the two directions.
+/// The specifications of the two directions on the command line.
 #[derive(Debug)]
 pub(crate) struct Wanted<'a> {
-    /// Both.
+    /// Both directions.
     pub(crate) link: Option<&'a str>,
     /// Option and text from left to right.
     pub(crate) forth: (&'static str, Option<&'a str>),
     /// Option and text from right to left.
     pub(crate) back: (&'static str, Option<&'a str>),
-    /// A preset's name.
+    /// The name of a preset.
     pub(crate) preset: Option<&'a str>,
     /// Whether the preset's user is on the left: its `up` is then from left to right.
     pub(crate) user_is_left: bool,
 }
 
-/// Reads both directions; warnings go to stderr.
+/// Parses both directions; warnings go to stderr.
 pub(crate) fn directions(wanted: &Wanted<'_>) -> Result<Directions, Failure> {
     let preset = wanted
         .preset
@@ -56,7 +56,7 @@ pub(crate) fn directions(wanted: &Wanted<'_>) -> Result<Directions, Failure> {
         read(option, text)
     };
     let forth = one(wanted.forth, ahead)?;
-    // A text for both is judged once.
+    // A text for both directions is checked once.
     let same = wanted.forth.1.is_none() && wanted.back.1.is_none() && wanted.link.is_some();
     let back = if same { forth.clone() } else { one(wanted.back, behind)? };
     Ok(Directions { forth, back })
@@ -83,7 +83,7 @@ fn refused(option: &str, diagnostics: &Diagnostics) -> Failure {
 
 /// `weir check`.
 pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
-    // `--json` may stand behind the words, too, where it can be nothing else.
+    // `--json` may also come after the words, where it cannot mean anything else.
     let (words, json) = match args.spec.as_slice() {
         [words @ .., last] if last == "--json" => (words, true),
         words => (words, args.json),

@@ -1,5 +1,5 @@
-//! `weir traffic`: all traffic of one host of a live scenario. Not for typing: `weir live` starts one
-//! on each host and talks to it over standard input and output.
+//! `weir traffic`: all traffic of one host of a live scenario. This is an internal command:
+//! `weir live` starts one on each host and communicates over standard input and output.
 
 use std::io;
 use std::process::ExitCode;

@@ -1,5 +1,5 @@
-//! `weir rig --adversary`: searches the arrivals under which a scheduler serves worst, and writes
-//! them down.
+//! `weir rig --adversary`: searches for the arrivals under which a scheduler serves worst, and
+//! writes them to files.
 
 use std::io::IsTerminal as _;
 use std::ops::ControlFlow;
@@ -21,7 +21,7 @@ use super::service;
 use super::show::Table;
 use crate::output::{Failure, USAGE, print, say};
 
-/// Searches for each scheduler, one after the other; says what it found and where it stands.
+/// Runs the search for each scheduler in turn; prints its results and their location.
 pub(crate) fn adversary(args: &RigArgs, config: &Config) -> Result<ExitCode, Failure> {
     let [set] = config.sets.as_slice() else {
         return Err(Failure::new(
@@ -92,7 +92,7 @@ pub(crate) fn adversary(args: &RigArgs, config: &Config) -> Result<ExitCode, Fai
     Ok(ExitCode::SUCCESS)
 }
 
-/// The weights that the search may choose among; `None` to keep them.
+/// The weights among which the search may choose; `None` to keep them.
 fn weights(text: &str) -> Result<Option<(u32, u32)>, Failure> {
     if text == "keep" {
         return Ok(None);
@@ -114,7 +114,7 @@ fn objective(aim: Aim) -> Objective {
     }
 }
 
-/// One search, with its progress; ends after --seconds, and goes on another time from its file.
+/// One search with its progress; it ends after --seconds and can be resumed from its file.
 fn hunted(
     hunt: &Hunt,
     algorithm: &Algorithm,
@@ -170,7 +170,7 @@ fn row(algorithm: &Algorithm, found: &Found, path: &Path) -> Vec<String> {
     ]
 }
 
-/// A scheduler's name without what file names cannot have everywhere.
+/// A scheduler's name without characters that file names cannot contain everywhere.
 fn file_name(algorithm: &Algorithm) -> String {
     algorithm.to_string().replace([':', '='], "-")
 }

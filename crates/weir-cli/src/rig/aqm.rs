@@ -1,4 +1,4 @@
-//! `weir rig --aqm`: what a decision costs, beside the same queues without an AQM.
+//! `weir rig --aqm`: the cost of a decision, compared with the same queues without an AQM.
 
 use std::ffi::OsString;
 use std::io::IsTerminal as _;
@@ -21,7 +21,7 @@ use super::show::Table;
 use super::write_json;
 use crate::output::{Failure, USAGE, print};
 
-/// What is measured, validated.
+/// The validated measurement.
 struct Config {
     managers: Vec<Manager>,
     plans: Vec<AqmPlan>,
@@ -46,7 +46,7 @@ struct Measured {
     events: Option<PerPair>,
 }
 
-/// Measures, and writes what was asked for.
+/// Measures and writes the requested results.
 pub(super) fn aqm(args: &RigArgs) -> Result<ExitCode, Failure> {
     let config = Config::new(args)?;
     if args.only == Some(Only::Drive) {
@@ -314,6 +314,6 @@ fn table<'a>(config: &Config, rows: impl Iterator<Item = &'a Measured>) -> Strin
     table.text()
 }
 
-/// Below, a run would take longer than the clock counts.
+/// Below this rate a run would exceed the range of the clock.
 const LEAST_RATE: u64 = 1_000_000;
 const MAX_PAIRS: u64 = 10_000_000_000;

@@ -1,4 +1,4 @@
-//! What can be typed after `weir rig`.
+//! The command line of `weir rig`.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -9,26 +9,25 @@ use clap::{Args, ValueEnum};
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct RigArgs {
-    /// Schedulers with commas between: names from `weir algorithms`, `none` for the rig alone,
+    /// Schedulers, separated by commas: names from `weir algorithms`, `none` for the rig alone,
     /// `all`; settings follow a colon, as in `qfq+:m=1`.
     #[arg(long, value_name = "LIST", default_value = "all", help_heading = "What is driven")]
     pub(crate) alg: String,
-    /// AQMs with commas between, in place of schedulers: names from `weir algorithms`, schedulers
+    /// AQMs, separated by commas, in place of schedulers: names from `weir algorithms`, schedulers
     /// with an AQM inside, `none`, `all`; settings follow, as in `codel target=1ms ecn=on`.
     #[arg(long, value_name = "LIST", help_heading = "What is driven")]
     pub(crate) aqm: Option<String>,
-    /// Play a conformance case, print what becomes of its packets, and compare with what it
-    /// expects.
+    /// Play a conformance case, print the fate of its packets, and compare it with the
+    /// expectations.
     #[arg(long, value_name = "FILE", help_heading = "What is driven", conflicts_with_all = ["aqm", "alg", "flows", "plot", "adversary"])]
     pub(crate) case: Option<PathBuf>,
-    /// A setting for those of the schedulers that have it, such as `m=8`; may be given several
-    /// times.
+    /// A setting for those schedulers that have it, such as `m=8`; may be given several times.
     #[arg(long = "set", value_name = "NAME=VALUE", help_heading = "What is driven")]
     pub(crate) settings: Vec<String>,
     /// The same as --set m=N: classes of an aggregate in QFQ+.
     #[arg(long, value_name = "N", help_heading = "What is driven")]
     pub(crate) m: Option<u64>,
-    /// Flows as COUNT:OPTIONS, groups with commas between, such as `500:w1,250:w2,250:w4:imix`; or
+    /// Flows as COUNT:OPTIONS, groups separated by commas, such as `500:w1,250:w2,250:w4:imix`; or
     /// a range such as `1..32k`, a set for each power of two. May be given several times [default:
     /// 1k:w1]
     #[arg(long, value_name = "SET", help_heading = "What is driven")]
@@ -45,10 +44,10 @@ pub(crate) struct RigArgs {
     /// [default: 0:20n for a ramp, else 10n:10n]
     #[arg(long, value_name = "LOW:HIGH", help_heading = "What is driven")]
     pub(crate) backlog: Option<String>,
-    /// Packets that go in, and come out, at once.
+    /// Packets that are enqueued, and dequeued, at once.
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "What is driven")]
     pub(crate) batch: usize,
-    /// With --aqm: rate of the link whose clock the packets follow, such as `1Gbit/s`.
+    /// With --aqm: rate of the link that determines the times of packets, such as `1Gbit/s`.
     #[arg(
         long,
         value_name = "RATE",
@@ -57,7 +56,7 @@ pub(crate) struct RigArgs {
         requires = "aqm"
     )]
     pub(crate) link_rate: String,
-    /// With --aqm: what comes, in parts of that rate.
+    /// With --aqm: the offered load relative to that rate.
     #[arg(
         long,
         value_name = "PARTS",
@@ -66,17 +65,17 @@ pub(crate) struct RigArgs {
         requires = "aqm"
     )]
     pub(crate) offered: f64,
-    /// With --aqm: packets are ECN-capable, so that what can mark them does.
+    /// With --aqm: packets are ECN-capable, so that AQMs can mark them.
     #[arg(long, help_heading = "What is driven", requires = "aqm")]
     pub(crate) ecn: bool,
-    /// With --aqm: play senders that answer drops and marks, and from 4 to 8 s a stream that does
-    /// not, on a link of 10 Mbit/s; --plot draws the delay of the queue.
+    /// With --aqm: play senders that respond to drops and marks, and from 4 to 8 s a stream that
+    /// does not, on a link of 10 Mbit/s; --plot draws the queueing delay.
     #[arg(long, help_heading = "What is driven", requires = "aqm")]
     pub(crate) step: bool,
-    /// Seed of all draws.
+    /// Seed of all random draws.
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "What is driven")]
     pub(crate) seed: u64,
-    /// What is measured; several with commas between.
+    /// Metrics, separated by commas.
     #[arg(
         long,
         value_name = "LIST",
@@ -86,13 +85,13 @@ pub(crate) struct RigArgs {
         help_heading = "What is measured"
     )]
     pub(crate) metric: Vec<Metric>,
-    /// Packets of a run [default: 2000000; with --quick 200000]
+    /// Packets per run [default: 2000000; with --quick 200000]
     #[arg(long, value_name = "N", help_heading = "What is measured")]
     pub(crate) pairs: Option<u64>,
-    /// Runs, of which the median counts [default: 5; with --quick 3]
+    /// Number of runs, of which the median counts [default: 5; with --quick 3]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000), help_heading = "What is measured")]
     pub(crate) runs: Option<u32>,
-    /// What arrives while service is measured.
+    /// Arrivals for the measurement of service.
     #[arg(
         long,
         value_name = "LOAD",
@@ -104,13 +103,13 @@ pub(crate) struct RigArgs {
     /// Size of the simulated second-level cache [default: this processor's]
     #[arg(long, value_name = "SIZE", help_heading = "What is measured")]
     pub(crate) l2: Option<String>,
-    /// Fewer packets and runs: rougher figures in a tenth of the time.
+    /// Fewer packets and runs: rougher results in a tenth of the time.
     #[arg(long, help_heading = "What is measured")]
     pub(crate) quick: bool,
-    /// Search the arrivals under which each scheduler serves worst, and write them into --out.
+    /// Search for the arrivals under which each scheduler serves worst, and write them to --out.
     #[arg(long, help_heading = "Adversary")]
     pub(crate) adversary: bool,
-    /// What the search makes as large as possible.
+    /// The quantity that the search maximises.
     #[arg(long, value_name = "AIM", value_enum, default_value_t, help_heading = "Adversary")]
     pub(crate) aim: Aim,
     /// Weights that the search may give to a group in place of its own, or `keep`.
@@ -119,10 +118,10 @@ pub(crate) struct RigArgs {
     /// Arrivals to try for each scheduler [default: 5000; with --quick 500]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000), help_heading = "Adversary")]
     pub(crate) tries: Option<u64>,
-    /// Stop after so long for each scheduler; the same command goes on from there.
+    /// Stop after this time for each scheduler; the same command resumes the search.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000_000), help_heading = "Adversary")]
     pub(crate) seconds: Option<u64>,
-    /// Directory for the arrivals found, and for how far the search is.
+    /// Directory for the arrivals found, and for the state of the search.
     #[arg(long, value_name = "DIR", default_value = "weir-adversary", help_heading = "Adversary")]
     pub(crate) out: PathBuf,
     /// Write the results as JSON (`-` for standard output, in place of the tables).
@@ -135,33 +134,33 @@ pub(crate) struct RigArgs {
     /// Show no progress.
     #[arg(short, long, help_heading = "Results")]
     pub(crate) quiet: bool,
-    /// Do one thing and nothing else: what the rig starts itself with.
+    /// Run one internal task: the arguments with which the rig starts itself.
     #[arg(long, value_enum, hide = true)]
     pub(crate) only: Option<Only>,
 }
 
-/// What is measured.
+/// A metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Metric {
     /// Processor time of an enqueue and a dequeue.
     Time,
     /// Instructions and cache misses, counted by valgrind.
     Instr,
-    /// Memory for a flow, and for a packet.
+    /// Memory per flow, and per packet.
     Memory,
-    /// Worst-case fairness beside its bound.
+    /// Worst-case fairness and its bound.
     Wfi,
-    /// Delay, and lag and lead against the ideal link.
+    /// Delay, and lag and lead relative to the ideal link.
     Delay,
 }
 
-/// What arrives while service is measured.
+/// Arrivals for the measurement of service.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Load {
     /// Every flow always has packets.
     #[default]
     Backlogged,
-    /// Bursts at random moments; backlogs come and go.
+    /// Bursts at random times, with varying backlogs.
     OnOff,
     /// Flow after flow sends twenty packets.
     Ramp,
@@ -177,24 +176,24 @@ impl fmt::Display for Load {
     }
 }
 
-/// What the adversary makes as large as possible.
+/// The quantity that the adversary maximises.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Aim {
     /// B-WFI in packets.
     #[default]
     Packets,
-    /// B-WFI in parts of the bound.
+    /// B-WFI relative to the bound.
     Bound,
-    /// Delay beyond what the flow's own packets explain.
+    /// Delay beyond that of the flow's own packets.
     Delay,
 }
 
-/// What the rig does when it has started itself.
+/// The task of a rig that the rig has started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Only {
-    /// Drives packets; something outside counts.
+    /// Drives packets while an external program counts.
     Drive,
-    /// Prints what memory flows and packets take.
+    /// Prints the memory of flows and packets.
     Memory,
 }
 

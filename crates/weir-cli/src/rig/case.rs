@@ -1,5 +1,5 @@
-//! `weir rig --case`: a conformance case played, packet by packet, and compared with what it
-//! expects.
+//! `weir rig --case`: plays a conformance case, packet by packet, and compares it with its
+//! expectations.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -12,7 +12,7 @@ use weir_rig::conformance::{Case, Event, Outcome};
 use super::show::Table;
 use crate::output::{Failure, USAGE, print, say};
 
-/// Plays the case of a file. Fails when an expectation does not hold.
+/// Plays the case in a file. Fails if an expectation does not hold.
 pub(super) fn case(path: &Path, json: Option<&Path>) -> Result<ExitCode, Failure> {
     let shown = path.display();
     let text = std::fs::read_to_string(path)

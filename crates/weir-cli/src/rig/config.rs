@@ -1,5 +1,4 @@
-//! From what was typed to what is measured: everything that can be wrong is found here, before
-//! anything runs.
+//! From the command line to a measurement: all errors are found here, before anything runs.
 
 use std::path::{Path, PathBuf};
 
@@ -12,13 +11,13 @@ use weir_rig::{Algorithm, Order, Plan};
 use super::args::{Load, Metric, RigArgs};
 use crate::output::{Failure, USAGE};
 
-/// A measurement: algorithms, flow sets, and how they are driven.
+/// A measurement: algorithms, flow sets, and the driving pattern.
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
     pub(crate) algorithms: Vec<Algorithm>,
     pub(crate) sets: Vec<FlowSet>,
     pub(crate) order: Order,
-    /// The order as it was typed, with a trace's file.
+    /// The order as given, with a trace's file.
     pub(crate) order_text: String,
     pub(crate) backlog: Option<Backlog>,
     pub(crate) batch: usize,
@@ -28,12 +27,12 @@ pub(crate) struct Config {
     pub(crate) runs: u32,
     pub(crate) cache: Cache,
     pub(crate) load: Load,
-    /// Packets of a measurement of service, when they were given.
+    /// Packets of a measurement of service, if given.
     service_packets: Option<u64>,
 }
 
 impl Config {
-    /// What was typed, or the first thing that is wrong with it.
+    /// The measurement of a command line, or its first error.
     pub(crate) fn new(args: &RigArgs) -> Result<Self, Failure> {
         let order = order(&args.order)?;
         let backlog = args
@@ -76,7 +75,7 @@ impl Config {
         Ok(config)
     }
 
-    /// A measurement that is not typed: with everything that is not named here as it is by default.
+    /// A measurement without a command line: everything that is not named here has its default.
     pub(crate) fn preset(
         algorithms: Vec<Algorithm>,
         sets: &[&str],
@@ -108,7 +107,7 @@ impl Config {
         Plan::new(set.clone(), self.order.clone(), self.backlog, self.batch, self.pairs, self.seed)
     }
 
-    /// Packets over which service is measured: enough that every flow gets its turn many times.
+    /// Packets over which service is measured: enough for many turns of every flow.
     pub(crate) fn service_packets(&self, set: &FlowSet) -> u64 {
         let enough = (u64::from(set.len()) * TURNS).max(SERVICE_PACKETS);
         self.service_packets.unwrap_or(enough)
@@ -118,7 +117,7 @@ impl Config {
         self.measures(Metric::Wfi) || self.measures(Metric::Delay)
     }
 
-    /// Whether anything but service is measured.
+    /// Whether any metric other than service is measured.
     pub(crate) fn measures_cost(&self) -> bool {
         self.metrics.iter().any(|metric| !matches!(metric, Metric::Wfi | Metric::Delay))
     }
@@ -159,7 +158,7 @@ pub(super) fn flow_sets(words: &[String]) -> Result<Vec<FlowSet>, Failure> {
     Ok(sets)
 }
 
-/// The algorithms of --alg with the settings of --set, each given to those that have it.
+/// The algorithms of --alg with the settings of --set, each applied where it exists.
 fn algorithms(args: &RigArgs) -> Result<Vec<Algorithm>, Failure> {
     let mut algorithms = Vec::new();
     for word in args.alg.split(',').map(str::trim) {
@@ -210,7 +209,7 @@ pub(super) fn cache(text: Option<&str>) -> Result<Cache, Failure> {
     Cache::of_size(size).map_err(|error| usage("--l2", error))
 }
 
-/// Finds out before a long measurement whether its results can be written.
+/// Checks before a long measurement that its results can be written.
 pub(super) fn check_destination(path: &Path, is_plot: bool) -> Result<(), Failure> {
     let shown = path.display();
     if is_plot && picture(path).is_none() {
@@ -236,14 +235,14 @@ pub(super) fn check_destination(path: &Path, is_plot: bool) -> Result<(), Failur
     Ok(())
 }
 
-/// Kinds of pictures.
+/// Formats of pictures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Picture {
     Svg,
     Png,
 }
 
-/// The kind that a file's name asks for.
+/// The format for a file name.
 pub(crate) fn picture(path: &Path) -> Option<Picture> {
     match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
         "svg" => Some(Picture::Svg),
@@ -253,7 +252,7 @@ pub(crate) fn picture(path: &Path) -> Option<Picture> {
 }
 
 const DEFAULT_FLOWS: &str = "1k:w1";
-/// Packets over which service is measured, at least; and turns of an average flow.
+/// Minimum number of packets over which service is measured, and turns of an average flow.
 const SERVICE_PACKETS: u64 = 100_000;
 const TURNS: u64 = 20;
 pub(super) const PAIRS: u64 = 2_000_000;

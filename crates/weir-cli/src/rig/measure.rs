@@ -1,4 +1,4 @@
-//! Carries a measurement out: every flow set, every algorithm, every metric that was asked for.
+//! Runs a measurement: every flow set, every algorithm, every requested metric.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ use super::config::Config;
 use super::service;
 use crate::output::Failure;
 
-/// What was measured of one algorithm with one flow set; `run` has what programs read of it.
+/// The results of one algorithm with one flow set; `run` is the part for programs.
 #[derive(Clone, Debug)]
 pub(crate) struct Measured {
     pub(crate) set: FlowSet,
@@ -30,7 +30,7 @@ pub(crate) struct Measured {
     pub(crate) service: Option<Service>,
 }
 
-/// Does all of it, set by set.
+/// Measures everything, set by set.
 pub(crate) fn measure(config: &Config, show_progress: bool) -> Result<Vec<Measured>, Failure> {
     let bar = progress(config, show_progress);
     let mut all = Vec::new();
@@ -91,7 +91,7 @@ impl Measured {
         }
     }
 
-    /// Bytes for a flow; few flows fit into what the process has anyway.
+    /// Bytes per flow; a few flows fit into memory that the process has anyway.
     pub(crate) fn memory_of_flow(&self) -> Option<f64> {
         let flows = self.set.len();
         self.memory.filter(|_| flows >= 4096).map(|memory| memory.flows as f64 / f64::from(flows))
@@ -104,8 +104,8 @@ impl Measured {
     }
 }
 
-/// Runs of all algorithms take turns, `none` among them whether asked for or not, since net figures
-/// are without it.
+/// The runs of all algorithms alternate. `none` is always among them, because net times subtract
+/// its time.
 fn times(config: &Config, plan: &Plan, measured: &mut [Measured], bar: &ProgressBar) {
     let mut figures = vec![Vec::new(); config.algorithms.len()];
     let mut of_none = Vec::new();
@@ -137,7 +137,7 @@ pub(super) fn thread_time() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Whether instructions can be counted here.
+/// Whether this machine can count instructions.
 pub(crate) fn has_valgrind() -> bool {
     let quiet = Command::new("valgrind")
         .arg("--version")
@@ -200,7 +200,7 @@ pub(super) fn cachegrind(cache: &Cache, own: Vec<OsString>) -> Result<Events, Fa
     Events::read(&text).map_err(Failure::own)
 }
 
-/// What a process of its own says of its memory.
+/// The memory that a separate process reports.
 fn memory(algorithm: &Algorithm, set: &FlowSet) -> Result<Option<Memory>, Failure> {
     let output = Command::new(own_path()?)
         .args(itself("memory", &algorithm.to_string()))
@@ -219,12 +219,12 @@ fn own_path() -> Result<PathBuf, Failure> {
         .map_err(|error| Failure::own(format!("weir does not find itself: {error}")))
 }
 
-/// What the rig starts itself with.
+/// The arguments with which the rig starts itself.
 fn itself(only: &str, algorithm: &str) -> [OsString; 3] {
     ["rig".into(), format!("--only={only}").into(), format!("--alg={algorithm}").into()]
 }
 
-/// A file for another program to write, gone when this is.
+/// A file for another program's output, removed when this is dropped.
 struct ScratchFile(PathBuf);
 
 impl ScratchFile {
@@ -235,7 +235,7 @@ impl ScratchFile {
 
 impl Drop for ScratchFile {
     fn drop(&mut self) {
-        // It may never have been written.
+        // It may not exist.
         let _ = std::fs::remove_file(&self.0);
     }
 }
@@ -249,7 +249,7 @@ fn progress(config: &Config, shown: bool) -> ProgressBar {
     bar_of(each * config.algorithms.len() as u64 * config.sets.len() as u64, shown)
 }
 
-/// A bar for so many steps.
+/// A progress bar with this many steps.
 pub(super) fn bar_of(steps: u64, shown: bool) -> ProgressBar {
     if !shown {
         return ProgressBar::hidden();

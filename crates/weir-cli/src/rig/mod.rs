@@ -1,4 +1,4 @@
-//! `weir rig`: what schedulers cost and what service they give, driven alone.
+//! `weir rig`: the cost and the service of schedulers, driven in isolation.
 
 mod adversary;
 mod aqm;
@@ -28,7 +28,7 @@ pub(crate) use show::Table;
 
 use crate::output::{Failure, print, say};
 
-/// Measures, and writes what was asked for.
+/// Measures and writes the requested results.
 pub(crate) fn rig(args: &RigArgs) -> Result<ExitCode, Failure> {
     if let Some(path) = &args.case {
         return case::case(path, args.json.as_deref());
@@ -60,7 +60,7 @@ pub(crate) fn rig(args: &RigArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What the rig does when it has started itself.
+/// Runs the task of a rig that the rig has started.
 fn one_thing(only: Only, config: &Config) -> Result<ExitCode, Failure> {
     for set in &config.sets {
         let plan = config.plan(set).map_err(Failure::own)?;
@@ -90,5 +90,5 @@ fn write_json(path: &Path, runs: Vec<Run>) -> Result<(), Failure> {
     }
 }
 
-/// Packets of each flow when memory is measured.
+/// Packets per flow when memory is measured.
 const PACKETS: u32 = 10;

@@ -1,4 +1,4 @@
-//! Results as pictures: cost against the number of flows, one curve for each algorithm.
+//! Results as plots: cost against the number of flows, one curve per algorithm.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use super::config::{Config, Picture, picture};
 use super::measure::Measured;
 use crate::output::Failure;
 
-/// The picture of the first metric.
+/// The plot of the first metric.
 pub(crate) fn picture_of(config: &Config, measured: &[Measured]) -> Plot {
     match config.metrics.first() {
         Some(Metric::Wfi | Metric::Delay) => fairness(config, measured),
@@ -65,15 +65,15 @@ fn cost(config: &Config, measured: &[Measured]) -> Plot {
     }
 }
 
-/// The weights in a set: sets of one kind differ in the number of flows alone.
+/// The weights of a set: sets of one kind differ only in the number of flows.
 fn weights(measured: &Measured) -> String {
     let weights: Vec<String> =
         measured.set.groups().iter().map(|group| format!("w{}", group.weight)).collect();
     weights.join(",")
 }
 
-/// A line and its points for each algorithm and each kind of set; the first kind is drawn through,
-/// others are dashed.
+/// A line and its points for each algorithm and each kind of set; the first kind has solid lines,
+/// the others dashed ones.
 fn curves(
     config: &Config,
     measured: &[Measured],
@@ -118,7 +118,7 @@ fn curves(
     curves
 }
 
-/// Writes a picture of the kind that the file's name asks for.
+/// Writes a picture in the format of the file name.
 pub(crate) fn write(path: &Path, plot: &Plot) -> Result<(), Failure> {
     let bytes = match picture(path) {
         Some(Picture::Png) => plot.png(SIZE).map_err(Failure::own)?,

@@ -1,4 +1,4 @@
-//! The service metrics of `weir rig`: what flows get, beside what theory allows.
+//! The service metrics of `weir rig`: the service of flows and its theoretical bounds.
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,7 @@ use super::config::Config;
 use super::measure::Measured;
 use super::show::Table;
 
-/// What each flow class gets from each scheduler; `none` promises nothing and has no row.
+/// The service of each flow class by each scheduler; `none` promises nothing and has no row.
 pub(crate) fn service(
     config: &Config,
     algorithm: &weir_rig::Algorithm,
@@ -64,7 +64,7 @@ pub(crate) fn tables(config: &Config, measured: &[&Measured]) -> String {
     text
 }
 
-/// Every class of every scheduler that was measured.
+/// Every class of every measured scheduler.
 fn classes<'a>(
     measured: &[&'a Measured],
 ) -> impl Iterator<Item = (&'a str, &'a Service, &'a Class)> {

@@ -11,7 +11,7 @@ use super::config::Config;
 use super::measure::Measured;
 use super::service;
 
-/// Rows of words under heads, the first column to the left and the others to the right.
+/// Rows of text with column heads; the first column is left-aligned, the others are right-aligned.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Table {
     rows: Vec<Vec<String>>,
@@ -23,7 +23,7 @@ impl Table {
         Self { rows: vec![head.into_iter().map(|word| word.to_string()).collect()], left: false }
     }
 
-    /// All columns to the left.
+    /// Left-aligns all columns.
     pub(crate) fn left(self) -> Self {
         Self { left: true, ..self }
     }
@@ -61,8 +61,7 @@ impl Table {
     }
 }
 
-/// Everything that was measured: for one flow set a table of the algorithms, for several a table of
-/// each figure.
+/// All results: for one flow set a table of the algorithms, for several a table per metric.
 pub(crate) fn tables(config: &Config, measured: &[Measured]) -> String {
     let mut text = match config.measures_cost() {
         false => String::new(),
@@ -78,7 +77,7 @@ pub(crate) fn tables(config: &Config, measured: &[Measured]) -> String {
     text
 }
 
-/// What was done, in a line.
+/// The measurement, in a line.
 fn description(config: &Config, measured: &Measured) -> String {
     let backlog = match &config.order {
         Order::Trace(_) => String::new(),
@@ -139,11 +138,11 @@ fn several_sets(config: &Config, measured: &[Measured]) -> String {
     text + &notes(config, measured)
 }
 
-/// A figure of a row.
+/// A number of a row.
 struct Figure {
     head: &'static str,
     title: &'static str,
-    /// It is worth a table over several flow sets.
+    /// Whether it gets a table over several flow sets.
     compared: bool,
     word: fn(&Measured) -> String,
 }
@@ -199,7 +198,7 @@ fn number(value: Option<f64>, decimals: usize) -> String {
     value.map_or("-".to_owned(), |value| format!("{value:.decimals$}"))
 }
 
-/// What a reader must know of the figures.
+/// Notes about the validity of the results.
 fn notes(config: &Config, measured: &[Measured]) -> String {
     let mut text = String::new();
     let refusing: Vec<&Measured> =
@@ -237,7 +236,7 @@ fn notes(config: &Config, measured: &[Measured]) -> String {
     if text.is_empty() { text } else { text + "\n" }
 }
 
-/// Runs that differ by more are worth a word.
+/// Runs that differ by more get a note.
 const UNSTEADY: f64 = 0.2;
 
 #[cfg(test)]

@@ -1,5 +1,4 @@
-//! `weir rig --aqm LIST --step`: the delay of a queue under a step of load, as a table and as a
-//! picture.
+//! `weir rig --aqm LIST --step`: the queueing delay under a step of load, as a table and as a plot.
 
 use std::process::ExitCode;
 
@@ -14,7 +13,7 @@ use super::plot::write;
 use super::show::Table;
 use crate::output::{Failure, USAGE, print, say};
 
-/// Plays it with each algorithm.
+/// Plays the step with each algorithm.
 pub(super) fn step(args: &RigArgs) -> Result<ExitCode, Failure> {
     let managers = managers(args.aqm.as_deref().unwrap_or_default())?;
     if args.json.is_some() {
@@ -33,7 +32,7 @@ pub(super) fn step(args: &RigArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Delays before the stream, with it and after it, the first second of each left out.
+/// Delays before, during and after the stream, without the first second of each.
 fn table(played: &[(Manager, Seen)]) -> String {
     let mut text =
         "10 Mbit/s, eight senders that answer; from 4 to 8 s a stream of 5 Mbit/s that does not. Delays in ms: mean / 99 %\n\n".to_owned();
@@ -63,7 +62,7 @@ fn table(played: &[(Manager, Seen)]) -> String {
     text
 }
 
-/// Delay over time; of a single algorithm drops and marks too.
+/// Delay over time; for a single algorithm also drops and marks.
 fn picture(played: &[(Manager, Seen)]) -> Plot {
     let mut curves = Vec::new();
     let mut most: f64 = 1e6;
@@ -72,7 +71,7 @@ fn picture(played: &[(Manager, Seen)]) -> Plot {
         if let (1, Manager::Scheduler(_)) = (played.len(), manager) {
             let (answering, stream) =
                 (means(seen, |sent| !sent.stream), means(seen, |sent| sent.stream));
-            // The stream's own queue may grow far out of the picture.
+            // The stream's own queue may grow far beyond the plot.
             most = answering.iter().fold(most, |most, point| most.max(point[1]));
             let longest = stream.iter().fold(0.0f64, |longest, point| longest.max(point[1])) / 1e6;
             let name = format!("of the one that does not, up to {longest:.0} ms");
@@ -123,7 +122,7 @@ fn picture(played: &[(Manager, Seen)]) -> Plot {
     }
 }
 
-/// Mean delays over spans of time in which packets left.
+/// Mean delays over time spans with departures.
 fn means(seen: &Seen, which: impl Fn(&Sent) -> bool) -> Vec<[f64; 2]> {
     let mut points: Vec<[f64; 2]> = Vec::new();
     for span in seen.sent.chunk_by(|one, other| one.at / SPAN == other.at / SPAN) {
@@ -137,7 +136,7 @@ fn means(seen: &Seen, which: impl Fn(&Sent) -> bool) -> Vec<[f64; 2]> {
     points
 }
 
-/// A tick for each span of time in which something happened; spans that touch are one.
+/// A tick for each time span with an event; adjacent spans are merged.
 fn ticks(times: &[u64], low: f64, high: f64) -> Vec<[f64; 4]> {
     let mut bars: Vec<(u64, u64)> = Vec::new();
     for span in times.iter().map(|time| time / TICK) {
@@ -151,10 +150,10 @@ fn ticks(times: &[u64], low: f64, high: f64) -> Vec<[f64; 4]> {
     bars.into_iter().map(|(begin, end)| [seconds(begin), seconds(end), low, high]).collect()
 }
 
-/// What is left out of a mean after each change, in ns.
+/// Time after each change that means leave out, in ns.
 const SETTLING: u64 = 1_000_000_000;
-/// Of how much time a point of a curve is the mean, and how long a tick is, in ns.
+/// Time span of a point of a curve, and of a tick, in ns.
 const SPAN: u64 = 25_000_000;
 const TICK: u64 = 10_000_000;
-/// ns that a packet takes on the link.
+/// Transmission time of a packet, ns.
 const PACKET_TIME: f64 = 1_200_000.0;

@@ -1,11 +1,11 @@
-//! What the ipfw verbs take on the command line: flags, then words in ipfw's language.
+//! The command line of the ipfw commands: flags, then words in ipfw's language.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-/// The verbs of `ipfw` and `dnctl`, as commands of `weir`.
+/// The commands of `ipfw` and `dnctl`, as commands of `weir`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
     /// Configure, delete and show pipes: links with rate, delay and a queue.
@@ -19,12 +19,12 @@ pub(crate) enum Verb {
   weir queue 1 config sched 5 weight 10
   weir queue 2 config sched 5 weight 1 mask dst-ip 0x000000ff")]
     Queue(VerbArgs),
-    /// Configure, delete and show schedulers: what shares a link among queues.
+    /// Configure, delete and show schedulers, which share a link among queues.
     #[command(after_help = "Examples:
   weir sched 5 config type wf2q+ bw 10Mbit/s
   weir sched 6 config type rr mask src-ip 0xffffffff bw 2Mbit/s")]
     Sched(VerbArgs),
-    /// Add a rule: which packets go where.
+    /// Add a rule, which decides the path of packets.
     #[command(after_help = "Examples:
   weir add 100 pipe 1 ip from any to any out
   weir add prob 0.3 pipe 1 udp from 10.0.0.0/8 to any")]
@@ -35,19 +35,19 @@ pub(crate) enum Verb {
     List(VerbArgs),
     /// Show rules with their counters.
     Show(VerbArgs),
-    /// Set the counters of rules to zero.
+    /// Reset the counters of rules.
     Zero(VerbArgs),
-    /// The same as zero: Weir keeps no count of logged packets apart.
+    /// The same as zero: Weir keeps no separate count of logged packets.
     Resetlog(VerbArgs),
-    /// Delete all rules but those of set 31.
+    /// Delete all rules except those of set 31.
     Flush(VerbArgs),
-    /// Turn sets of rules on and off, move and swap them.
+    /// Enable and disable sets of rules, move and swap them.
     Set(VerbArgs),
-    /// Make tables, change and show their entries.
+    /// Create tables, change and show their entries.
     Table(VerbArgs),
-    /// Turn a feature on: `enable one_pass`.
+    /// Enable a feature: `enable one_pass`.
     Enable(VerbArgs),
-    /// Turn a feature off: `disable one_pass`, so that packets meet further rules after a pipe.
+    /// Disable a feature: `disable one_pass`, so that packets meet further rules after a pipe.
     Disable(VerbArgs),
     /// Emulate a link for one service, both directions in one line.
     #[command(after_help = "Examples:
@@ -55,18 +55,19 @@ pub(crate) enum Verb {
   weir netconfig config server 8000-8080 IN bw 2Mbit/s OUT bw 2Mbit/s delay 40ms expire 1h
   weir netconfig list       weir netconfig delete client 80")]
     Netconfig(VerbArgs),
-    /// Carry out a script of commands, all of it or nothing.
+    /// Execute a script of commands, as a whole or not at all.
     Apply(VerbArgs),
-    /// Any command of ipfw or dnctl, with their flags; `weir` called as `ipfw` or `dnctl` is this.
+    /// Any command of ipfw or dnctl, with their flags; `weir` invoked as `ipfw` or `dnctl` is this
+    /// command.
     #[command(visible_alias = "dnctl")]
     Ipfw(VerbArgs),
 }
 
-/// Flags and words of a verb.
+/// Flags and words of a command.
 #[derive(Debug, Args)]
 pub(crate) struct VerbArgs {
-    /// Say nothing when all goes well, ask nothing; entries that a table has or lacks already are
-    /// no error.
+    /// Print nothing on success and ask nothing; table entries that already exist or are already
+    /// gone are no error.
     #[arg(short, long)]
     pub(crate) quiet: bool,
     /// Ask nothing before a flush.
@@ -78,22 +79,22 @@ pub(crate) struct VerbArgs {
     /// Show the counters of rules.
     #[arg(short = 'a')]
     pub(crate) counters: bool,
-    /// Show when rules matched last.
+    /// Show when rules last matched.
     #[arg(short = 't')]
     pub(crate) time: bool,
     /// The same, as seconds since 1970.
     #[arg(short = 'T')]
     pub(crate) seconds: bool,
-    /// Show dynamic rules too.
+    /// Also show dynamic rules.
     #[arg(short = 'd')]
     pub(crate) dynamic: bool,
-    /// Show dynamic rules only.
+    /// Show only dynamic rules.
     #[arg(short = 'D')]
     pub(crate) dynamic_only: bool,
-    /// Show the sets of rules, and rules of sets that are off.
+    /// Show the sets of rules, and rules of disabled sets.
     #[arg(short = 'S')]
     pub(crate) sets: bool,
-    /// Flags of ipfw that change nothing here.
+    /// Flags of ipfw that have no effect here.
     #[arg(short = 'c', short_aliases = ['e', 'v', 'N', 'i', 'b'], hide = true, action = clap::ArgAction::Count)]
     pub(crate) without_effect: u8,
     /// ipfw's preprocessor; refused.
@@ -108,13 +109,13 @@ pub(crate) struct VerbArgs {
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
-    /// What to do, in the language of ipfw (docs/rules.md).
+    /// The command, in the language of ipfw (docs/rules.md).
     #[arg(value_name = "WORD", trailing_var_arg = true, allow_hyphen_values = true)]
     pub(crate) words: Vec<String>,
 }
 
 impl Verb {
-    /// The arguments, with the verb as first word where it is one of the language.
+    /// The arguments, with the command as first word if it belongs to the language.
     pub(crate) fn into_args(self) -> VerbArgs {
         let (verb, mut args) = match self {
             Self::Pipe(args) => ("pipe", args),
@@ -144,8 +145,8 @@ impl Verb {
 }
 
 impl VerbArgs {
-    /// `--json` and `--socket` may stand behind the words too: no word of the language begins with
-    /// two dashes.
+    /// Accepts `--json` and `--socket` after the words too: no word of the language begins with two
+    /// dashes.
     fn take_options_behind(&mut self) {
         let mut words = std::mem::take(&mut self.words).into_iter();
         while let Some(word) = words.next() {
@@ -161,8 +162,8 @@ impl VerbArgs {
     }
 }
 
-/// The command line as clap reads it: called as `ipfw` or `dnctl`, or with ipfw's flags in front
-/// (`weir -q flush`), it is `weir ipfw …`.
+/// The command line for clap: if invoked as `ipfw` or `dnctl`, or with ipfw's flags in front
+/// (`weir -q flush`), it becomes `weir ipfw …`.
 pub(crate) fn normalise(mut argv: Vec<OsString>) -> Vec<OsString> {
     let called =
         argv.first().and_then(|name| std::path::Path::new(name).file_stem()).unwrap_or_default();
@@ -182,7 +183,7 @@ pub(crate) fn normalise(mut argv: Vec<OsString>) -> Vec<OsString> {
     argv
 }
 
-/// How many words in front of the command are options of the verbs that have two dashes.
+/// Number of leading words that are options with two dashes.
 fn leading_options(argv: &[OsString]) -> usize {
     let mut words = argv.iter().skip(1).enumerate();
     loop {
@@ -197,7 +198,7 @@ fn leading_options(argv: &[OsString]) -> usize {
     }
 }
 
-/// Whether a command line is one of a verb, whose errors have ipfw's exit codes.
+/// Whether a command line is one of these commands, which have ipfw's exit codes for errors.
 pub(crate) fn is_verb(argv: &[OsString]) -> bool {
     let verb = <Verb as Subcommand>::augment_subcommands(clap::Command::new("weir"));
     argv.get(1)
@@ -205,7 +206,7 @@ pub(crate) fn is_verb(argv: &[OsString]) -> bool {
         .is_some_and(|word| verb.find_subcommand(word).is_some())
 }
 
-/// Flags of ipfw that can stand before the verb.
+/// Flags of ipfw that may precede the command.
 const FLAGS: &str = "qfnatTdDScevNibps";
 
 #[cfg(test)]

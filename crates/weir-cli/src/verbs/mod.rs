@@ -1,5 +1,5 @@
-//! The verbs of `ipfw` and `dnctl`, for a running daemon: read here, so that mistakes are shown at
-//! once and files that commands name are found where the user is; then sent.
+//! The commands of `ipfw` and `dnctl`, for a running daemon. They are parsed here, so that mistakes
+//! are shown at once and files are found where the user is, and then sent.
 
 mod args;
 mod send;
@@ -18,7 +18,7 @@ use crate::output::{Failure, colour, say};
 use crate::spec::Disk;
 pub(crate) use args::{Verb, VerbArgs, is_verb, normalise};
 
-/// Runs a verb.
+/// Runs a command.
 pub(crate) fn run(verb: Verb) -> Result<ExitCode, Failure> {
     let is_apply = matches!(verb, Verb::Apply(_));
     let args = verb.into_args();
@@ -48,13 +48,13 @@ pub(crate) fn run(verb: Verb) -> Result<ExitCode, Failure> {
     }
 }
 
-/// One command from the command line.
+/// Runs one command from the command line.
 fn command(args: &VerbArgs, words: &[String]) -> Result<ExitCode, Failure> {
     let files = Recorded::default();
     let mut parsed = script::parse_command(words, &files);
     accept(&parsed, args.quiet, "weir: the command cannot be used")?;
     for Spanned { command, .. } in &mut parsed.commands {
-        // The flag stands before the command, where the language does not see it.
+        // The flag precedes the command, where the language does not see it.
         if let Command::Table(_, TableCommand::Add { update, .. }) = command {
             *update |= args.quiet;
         }
@@ -68,7 +68,7 @@ fn command(args: &VerbArgs, words: &[String]) -> Result<ExitCode, Failure> {
     send::send(args, &commands, send::Script { text, name: None, files: files.into_contents() })
 }
 
-/// A file of commands, or standard input for `-`.
+/// Runs a file of commands, or standard input for `-`.
 fn script(args: &VerbArgs, name: &str) -> Result<ExitCode, Failure> {
     let text = read_script(name)
         .map_err(|error| Failure::new(EX_NOINPUT, format!("cannot read {name}: {error}")))?;
@@ -100,7 +100,7 @@ fn read_script(name: &str) -> std::io::Result<String> {
     Ok(text)
 }
 
-/// Shows what there is to say about the text; errors end the command.
+/// Prints the diagnostics of the text; errors end the command.
 fn accept(parsed: &Parsed, quiet: bool, head: &str) -> Result<(), Failure> {
     let said = &parsed.diagnostics;
     if said.has_errors() {
@@ -115,7 +115,7 @@ fn accept(parsed: &Parsed, quiet: bool, head: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whether what would be lost may be: asks on a terminal, unless told not to.
+/// Whether a flush may proceed: asks on a terminal, unless a flag says otherwise.
 fn may_flush(args: &VerbArgs, commands: &[Command]) -> bool {
     let flushes =
         commands.iter().any(|c| matches!(c, Command::FlushRules | Command::FlushObjects(_)));
@@ -136,13 +136,13 @@ fn may_flush(args: &VerbArgs, commands: &[Command]) -> bool {
     }
 }
 
-/// Whether a lone word names a script: as with ipfw, an absolute path does, and so does any other
-/// file that is no command.
+/// Whether a single word names a script: as with ipfw, an absolute path does, and so does any other
+/// file with a name that is no command.
 fn is_file(word: &str) -> bool {
     word == "-" || word.contains('/') || (!script::is_command(word) && Path::new(word).is_file())
 }
 
-/// Files on disk, of which everything that is read is kept, to be sent along.
+/// Files on disk; the content of every file that is read is kept, to be sent along.
 #[derive(Debug, Default)]
 struct Recorded {
     contents: RefCell<BTreeMap<String, String>>,
@@ -167,11 +167,11 @@ impl Files for Recorded {
 
 /// The command line is wrong.
 pub(crate) const EX_USAGE: u8 = 64;
-/// What it says is.
+/// The command is wrong.
 const EX_DATAERR: u8 = 65;
 /// A script cannot be read.
 const EX_NOINPUT: u8 = 66;
-/// There is no daemon, or it refuses.
+/// No daemon answers, or it refuses.
 const EX_UNAVAILABLE: u8 = 69;
-/// The user may not.
+/// The user has no permission.
 const EX_NOPERM: u8 = 77;

@@ -1,4 +1,4 @@
-//! Commands to the daemon, and its answers as ipfw would print them.
+//! Sends commands to the daemon, and prints its answers in ipfw's form.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -12,18 +12,18 @@ use weir_rules::show::{self, Answer, Options};
 use super::{EX_DATAERR, EX_NOPERM, EX_UNAVAILABLE, VerbArgs};
 use crate::output::{Failure, print, say};
 
-/// What is sent.
+/// A request to the daemon.
 #[derive(Debug)]
 pub(super) struct Script {
     /// The commands.
     pub(super) text: String,
-    /// The file they are from.
+    /// The name of their file.
     pub(super) name: Option<String>,
-    /// The files they name.
+    /// The files that they name.
     pub(super) files: BTreeMap<String, String>,
 }
 
-/// Has the daemon carry out commands, and prints what it answers.
+/// Lets the daemon execute commands, and prints its answer.
 pub(super) fn send(
     args: &VerbArgs,
     commands: &[Command],
@@ -46,7 +46,7 @@ pub(super) fn send(
     tell(args, &reply)
 }
 
-/// Answers alone where only something was asked, the whole reply otherwise.
+/// Only the answers if all commands were queries, otherwise the whole reply.
 fn as_json(reply: &CommandReply) -> serde_json::Value {
     let answers: Vec<&Answer> =
         reply.outcomes.iter().filter_map(|outcome| outcome.answer.as_ref()).collect();
@@ -57,7 +57,7 @@ fn as_json(reply: &CommandReply) -> serde_json::Value {
     }
 }
 
-/// A refusal: with `-q`, an entry that a table lacks already is none.
+/// Prints a refusal. With `-q`, a table entry that is already gone is not an error.
 fn refused(
     args: &VerbArgs,
     commands: &[Command],
@@ -83,7 +83,7 @@ fn refused(
     Err(Failure::new(code, format!("{text}{end}")))
 }
 
-/// What became of commands: as with ipfw, a rule that was added is printed.
+/// Prints the outcomes of commands: like ipfw, it prints an added rule.
 fn tell(args: &VerbArgs, reply: &CommandReply) -> Result<ExitCode, Failure> {
     let options = Options {
         counters: args.counters,
@@ -115,7 +115,7 @@ fn tell(args: &VerbArgs, reply: &CommandReply) -> Result<ExitCode, Failure> {
     print(&out)
 }
 
-/// As `ctime` writes it: `Sun Nov  8 10:05:00 2026`.
+/// Formats like `ctime`: `Sun Nov  8 10:05:00 2026`.
 fn local_time(seconds: u64) -> String {
     let time = jiff::Timestamp::from_second(i64::try_from(seconds).unwrap_or(i64::MAX))
         .unwrap_or(jiff::Timestamp::MAX);
@@ -130,5 +130,5 @@ fn failure(error: &ClientError) -> Failure {
     Failure::new(code, error)
 }
 
-/// The code of a diagnostic about what does not fit the configuration.
+/// The code of a diagnostic about a command that does not fit the configuration.
 const APPLY: &str = "refused";
