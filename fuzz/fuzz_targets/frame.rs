@@ -1,5 +1,5 @@
-//! Any bytes as a frame: every function over headers answers, stays within the frame, and keeps
-//! what it promises.
+//! Any bytes as a frame: every function on headers returns, stays within the frame, and satisfies
+//! its contract.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -7,8 +7,8 @@ use weir_core::packet::Ecn;
 use weir_wire::{IpVersion, Parsed, checksum, ecn, flow_key, invert_bit, parse, parse_ip, set_ce};
 
 fuzz_target!(|data: &[u8]| {
-    // Four bytes choose what has no place in a frame: the bit to invert, and where a partial
-    // checksum is.
+    // Four bytes select the parameters outside the frame: the bit to invert, and the position of a
+    // partial checksum.
     let Some((choice, frame)) = data.split_first_chunk::<4>() else { return };
     let number = u32::from_be_bytes(*choice);
     sums_agree(frame, number);
@@ -57,8 +57,8 @@ fn marks(frame: &[u8], parsed: &Parsed) {
     let done = set_ce(&mut marked, parsed);
     assert_eq!(done, parsed.ecn != Ecn::NotEct);
     assert_eq!(ecn(&marked, parsed), if done { Ecn::Ce } else { Ecn::NotEct });
-    // A header whose words are all zero cannot be, since it starts with a version; so true stays
-    // true and false false.
+    // A header cannot consist of zeros only, because it starts with a version; so a correct
+    // checksum stays correct and a wrong one stays wrong.
     assert_eq!(checksum::verify_ipv4_header(&marked, parsed), before);
     assert!(done || marked == frame);
 }
@@ -76,7 +76,7 @@ fn inverts(frame: &[u8], parsed: &Parsed, bit: u32) {
     assert_eq!(copy, frame);
 }
 
-/// The fast sum against the definition, and a completed checksum against verification.
+/// Compares the fast sum with the definition, and a completed checksum with verification.
 fn sums_agree(frame: &[u8], number: u32) {
     let mut total: u64 = frame
         .chunks(2)
@@ -92,8 +92,8 @@ fn sums_agree(frame: &[u8], number: u32) {
         Ok(()) => {
             let field = usize::from(start) + usize::from(offset);
             let seed = u16::from_be_bytes([frame[field], frame[field + 1]]);
-            // With its seed the covered part sums to all ones, if the field is at an even place of
-            // it.
+            // Including its seed, the covered part sums to all ones if the offset of the field is
+            // even.
             if offset % 2 == 0 {
                 assert_eq!(checksum::add(checksum::sum(&copy[start.into()..]), seed), 0xffff);
             }

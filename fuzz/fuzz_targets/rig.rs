@@ -1,6 +1,5 @@
-//! What the scheduler rig is told: flow sets, algorithms, backlogs and traces. No text makes a
-//! reader panic, what is printed reads back, and a small plan that was accepted is driven to its
-//! end.
+//! The scheduler rig's inputs: flow sets, algorithms, backlogs and traces. No text makes a parser
+//! panic, printed values parse to themselves, and an accepted small plan runs to its end.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

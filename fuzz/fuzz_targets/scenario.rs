@@ -1,4 +1,4 @@
-//! Scenario files: no text makes the reader or a change of a key panic, what is accepted can be
+//! Scenario files: no text makes the parser or a change of a key panic, an accepted scenario can be
 //! built, and a small one can be run.
 #![no_main]
 
@@ -32,7 +32,7 @@ fuzz_target!(|data: (&str, &str, &str, &str)| {
     if flows > 100 || scenario.links.len() > 100 || build(&scenario, 1).is_err() {
         return;
     }
-    // Only what is over at once is run: the world has its own tests.
+    // Only short scenarios are run: the world has its own tests.
     if packets < 1000
         && scenario.duration.0 < 1_000_000
         && scenario.traffic.iter().all(|traffic| traffic.spec.kind() == "cbr")

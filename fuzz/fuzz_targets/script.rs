@@ -1,5 +1,5 @@
-//! Scripts: no text makes the reader panic, what is printed reads back, and laying out changes no
-//! meaning.
+//! Scripts: no text makes the parser panic, printed scripts parse to themselves, and formatting
+//! changes no meaning.
 #![no_main]
 
 use std::collections::BTreeMap;
@@ -25,7 +25,7 @@ fuzz_target!(|data: (&str, &str)| {
         assert_eq!(commands(&same), commands(&parsed), "{formatted:?}\n{}", same.diagnostics);
         assert_eq!(format(&formatted, "formatted", &files).as_ref(), Ok(&formatted));
     }
-    // The same text as words that a shell has cut.
+    // The same text as words that a shell has split.
     let argv: Vec<String> = text.split(' ').map(str::to_owned).collect();
     let one = parse_command(&argv, &files);
     let _ = one.diagnostics.render(false);

@@ -1,5 +1,5 @@
-//! Link specifications and the files they name: no text makes the reader panic, and what is printed
-//! reads back.
+//! Link specifications and the files they name: no text makes the parser panic, and printed
+//! specifications parse to themselves.
 #![no_main]
 
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ fuzz_target!(|data: (&str, &str)| {
             Err(error) => panic!("{printed}\n{error}"),
         }
     }
-    // The readers of files directly, so that the search does not depend on finding their keywords.
+    // Call the file parsers directly, so that the search does not depend on finding their keywords.
     let _ = weir_rules::profile::parse(content, "f");
     let _ = weir_rules::trace::parse_csv(content, "f", true);
     let _ = weir_rules::trace::parse_mahimahi(content, "f");

@@ -1,5 +1,5 @@
-//! Any virtio-net header before any bytes: what is accepted as a train is cut into packets that
-//! make sense, and a run of them is a train that is cut into the same packets.
+//! Any virtio-net header before any bytes: an accepted train is cut into valid packets, and a run
+//! of them is a train that is cut into the same packets.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -9,7 +9,7 @@ use weir_wire::{
 };
 
 fuzz_target!(|data: &[u8]| {
-    // Two bytes choose the layer and the run, ten are the virtio-net header, the rest the frame.
+    // Two bytes select the layer and the run, ten are the virtio-net header, the rest is the frame.
     let Some((choice, rest)) = data.split_first_chunk::<2>() else { return };
     let Some((header, frame)) = rest.split_first_chunk::<VNET_HEADER_LEN>() else { return };
     let mut vnet = VnetHeader::decode(header);
@@ -69,7 +69,7 @@ fn cut(
         Train::plan(&joined, &run.vnet, &parsed).expect("a run of several packets is a train")
     });
     assert!(again.is_none_or(|again| usize::from(again.segments()) == range.len()));
-    // Enough of a long run to see its first, inner and last packets.
+    // Of a long run, check its first, some inner and its last packets.
     for i in range.clone().take(3).chain(range.clone().skip(3).last()) {
         let (_, packet) = made(train, frame, i..i + 1, ChecksumMode::Partial);
         if let Some(again) = again {

@@ -1,6 +1,6 @@
-//! What a packet costs the simulator: UDP of five hosts at constant rates over a bottleneck,
-//! `sim_cost [packets] [kind]`, where the kind of the bottleneck is `alone` (one source on it, no
-//! host links), `plain` (default), `engine` (the same pipe in the engine) or a scheduler such as
+//! The simulator's cost of a packet: UDP of five hosts at constant rates over a bottleneck,
+//! `sim_cost [packets] [kind]`. The kind of the bottleneck is `alone` (one source on it, no host
+//! links), `plain` (default), `engine` (the same pipe in the engine) or a scheduler such as
 //! `fq_codel`.
 
 use weir_core::config::{
@@ -64,7 +64,7 @@ fn main() {
     );
 }
 
-/// Seconds that this process has had on a processor: others on the machine do not count.
+/// Processor time of this process in seconds, which excludes that of other processes.
 fn on_processor() -> f64 {
     let stat =
         std::fs::read_to_string("/proc/self/schedstat").expect("this example needs Linux's /proc");

@@ -1,6 +1,6 @@
-//! What an event costs with more flows and more ports: `sim_scale [events]` runs UDP of 10 to
+//! The cost of an event with more flows and more ports: `sim_scale [events]` runs UDP of 10 to
 //! 10,000 flows, each over three of 10 to 1,000 ports that are about two thirds busy, and prints
-//! processor time by event.
+//! the processor time per event.
 
 use weir_core::config::{Capacity, FlowsetConfig, LinkConfig, PipeConfig, QueueLimit};
 use weir_core::{Nanos, Rate};
@@ -20,7 +20,7 @@ fn main() {
 
 fn run(flows: u32, ports: u32, events: u64) {
     let mut network = Network::new(1);
-    // Every flow sends 1 Mbit/s over three ports, which have half as much again as what comes.
+    // Every flow sends 1 Mbit/s over three ports, which have 1.5 times the rate of their arrivals.
     let rate = (u64::from(flows) * 3 * 1_500_000 / u64::from(ports)).max(1_500_000);
     for _ in 0..ports {
         let capacity = Capacity::Constant(Rate::new(rate).expect("a rate"));
@@ -34,7 +34,7 @@ fn run(flows: u32, ports: u32, events: u64) {
     let mut world = World::new(network);
     for n in 0..flows {
         let forward = (0..3).map(|hop| PortId((n * 7 + hop * 13) % ports)).collect();
-        // Beginnings and lengths differ, so that flows do not march in step.
+        // Start times and lengths differ, so that flows are not in step.
         let (start, len) = (Nanos(u64::from(n) * 7919 % 8_000_000), 500 + n % 1000);
         let source = Cbr::new(FlowId(n), len, 28, 1_000_000, start, Nanos::MAX);
         world.add_flow(
@@ -55,7 +55,7 @@ fn run(flows: u32, ports: u32, events: u64) {
     );
 }
 
-/// Seconds that this process has had on a processor: others on the machine do not count.
+/// Processor time of this process in seconds, which excludes that of other processes.
 fn on_processor() -> f64 {
     let stat =
         std::fs::read_to_string("/proc/self/schedstat").expect("this example needs Linux's /proc");

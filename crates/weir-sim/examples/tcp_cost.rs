@@ -1,7 +1,7 @@
-//! What a TCP segment costs the simulator, and what the textbook dumbbell gives: four TCP flows and
-//! one of UDP over 10 Mbit/s and 40 ms, `tcp_cost [seconds] [queue] [control] [settings…]`. The
-//! queue is `plain` (default), `engine`, or the name of an AQM or a scheduler; the control `cubic`
-//! (default) or another; settings are pairs of a name and a value, of the control.
+//! The simulator's cost of a TCP segment, and the results of the textbook dumbbell: four TCP flows
+//! and one of UDP over 10 Mbit/s and 40 ms, `tcp_cost [seconds] [queue] [control] [settings…]`. The
+//! queue is `plain` (default), `engine`, or the name of an AQM or a scheduler; the control is
+//! `cubic` (default) or another; settings are pairs of a name and a value, for the control.
 
 use weir_core::config::{
     Capacity, FlowsetConfig, LinkConfig, PipeConfig, QueueLimit, SchedulerConfig,
@@ -127,7 +127,7 @@ fn report(world: &World, bottleneck: PortId, seconds: u64) {
     );
 }
 
-/// Seconds that this process has had on a processor: others on the machine do not count.
+/// Processor time of this process in seconds, which excludes that of other processes.
 fn on_processor() -> f64 {
     let stat =
         std::fs::read_to_string("/proc/self/schedstat").expect("this example needs Linux's /proc");

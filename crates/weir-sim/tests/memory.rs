@@ -1,4 +1,4 @@
-//! What waiting packets hold: a million of them fit into 128 MiB.
+//! The memory of waiting packets: a million of them fit into 128 MiB.
 
 use weir_core::config::{Capacity, FlowsetConfig, LinkConfig, PipeConfig, QueueLimit};
 use weir_core::{Nanos, Rate};
@@ -19,7 +19,7 @@ fn a_million_waiting_packets_fit_into_128_mib() {
         FlowsetConfig { limit: Some(QueueLimit::Packets(2_000_000)), ..FlowsetConfig::default() };
     let port = network.add_pipe(&PipeConfig { link, queue });
     let mut world = World::new(network);
-    // A million packets of 100 bytes in a second, into a link that sends one in 0.8 s.
+    // A million packets of 100 bytes in a second, into a link that transmits one in 0.8 s.
     let source = Cbr::new(FlowId(0), 100, 28, 801_000_000, Nanos::ZERO, Nanos::MAX);
     world.add_flow(
         &FlowSpec { forward: vec![port], ..FlowSpec::default() },
@@ -33,7 +33,7 @@ fn a_million_waiting_packets_fit_into_128_mib() {
     assert!(held <= 128 << 20, "{waiting} packets hold {} KiB", held >> 10);
 }
 
-/// Bytes of this process that are in memory.
+/// Resident memory of this process, in bytes.
 fn resident() -> u64 {
     let status =
         std::fs::read_to_string("/proc/self/status").expect("this test needs Linux's /proc");

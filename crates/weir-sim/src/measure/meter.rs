@@ -1,8 +1,8 @@
 //! The meter: throughput, losses and queues over time, for every port and every group of flows.
 //!
-//! It looks at counters a few times in each interval and does nothing when packets pass, so its
+//! It reads the counters a few times in each interval and does nothing when packets pass, so its
 //! cost depends on simulated time and the number of ports, not on traffic. The greatest queue of an
-//! interval is exact, for ports keep their peaks; the least and the mean are of ten looks.
+//! interval is exact, because ports keep their peaks; the least and the mean come from ten samples.
 
 use weir_core::Nanos;
 use weir_measure::scenario::RunSeries;
@@ -10,13 +10,13 @@ use weir_measure::series::{FlowPeriod, LinkPeriod};
 
 use crate::network::{FlowCount, Network, PortId};
 
-/// What is measured over time.
+/// The settings of a meter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Length of an interval. Made longer, by a whole factor, where ports, flows and duration would
+    /// Length of an interval. It is multiplied by a whole factor if ports, flows and duration would
     /// need too much memory.
     pub interval: Nanos,
-    /// How often queues are looked at in each interval.
+    /// Number of queue samples in each interval.
     pub looks: u32,
 }
 
@@ -27,8 +27,8 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// An interval that reads well for a run of this length: a round time with 300 to 750
-    /// intervals, 100 ms at most.
+    /// A readable interval for a run of this length: a round time with 300 to 750 intervals, 100 ms
+    /// at most.
     pub fn for_duration(duration: Nanos) -> Self {
         let wanted = (duration.0 / 750).max(1);
         let power = 10u64.pow(wanted.ilog10());
@@ -46,19 +46,19 @@ impl Settings {
 pub(crate) struct Meter {
     start: Nanos,
     interval: Nanos,
-    /// Looks in an interval.
+    /// Samples per interval.
     looks: u64,
-    /// Looks so far.
+    /// Samples so far.
     ticks: u64,
     /// Counters at the last reading.
     seen_links: Vec<LinkPeriod>,
     seen_flows: Vec<FlowPeriod>,
-    /// The interval that is being filled.
+    /// The current interval.
     open_links: Vec<LinkPeriod>,
     open_flows: Vec<FlowPeriod>,
     links: Vec<Vec<LinkPeriod>>,
     flows: Vec<Vec<FlowPeriod>>,
-    /// The greatest queue of each port since counting began.
+    /// The greatest queue of each port since the last reset.
     peaks: Vec<u64>,
 }
 
@@ -87,7 +87,7 @@ impl Meter {
         meter
     }
 
-    /// When to look next.
+    /// Time of the next sample.
     pub(crate) fn next(&self) -> Nanos {
         let (whole, part) = ((self.ticks + 1) / self.looks, (self.ticks + 1) % self.looks);
         let since = whole
@@ -96,7 +96,7 @@ impl Meter {
         self.start.saturating_add(Nanos(since))
     }
 
-    /// Looks at all queues, and closes the interval when it is over.
+    /// Samples all queues, and closes the interval when it is over.
     pub(crate) fn tick(&mut self, network: &mut Network) {
         self.look(network);
         self.ticks += 1;
@@ -106,12 +106,12 @@ impl Meter {
         }
     }
 
-    /// Intervals that are over.
+    /// Number of closed intervals.
     fn closed(&self) -> usize {
         (self.ticks / self.looks) as usize
     }
 
-    /// Counting is about to begin anew.
+    /// Prepares for a reset of the counters.
     pub(crate) fn before_zero(&mut self, network: &mut Network) {
         self.read(network);
         self.seen_links.fill(LinkPeriod::default());
@@ -119,7 +119,7 @@ impl Meter {
         self.peaks.fill(0);
     }
 
-    /// What was recorded until now, and the greatest queue of each port since counting began.
+    /// The recording so far, and the greatest queue of each port since the last reset.
     pub(crate) fn finish(mut self, network: &mut Network) -> (RunSeries, Vec<u64>) {
         let now = network.now();
         self.read(network);
@@ -127,7 +127,7 @@ impl Meter {
         if (self.closed() as u64).saturating_mul(self.interval.0) < end_ns {
             self.close();
         } else {
-            // What happens at the very end belongs to the last interval.
+            // Events at the very end belong to the last interval.
             for (samples, open) in self.links.iter_mut().zip(&self.open_links) {
                 if let Some(last) = samples.last_mut() {
                     last.add(open);
@@ -150,7 +150,7 @@ impl Meter {
         )
     }
 
-    /// Looks at the length of all queues.
+    /// Samples the length of all queues.
     fn look(&mut self, network: &mut Network) {
         for (port, open) in self.open_links.iter_mut().enumerate() {
             let (packets, bytes) = network.queue_length(PortId(port as u32));
@@ -159,7 +159,7 @@ impl Meter {
         }
     }
 
-    /// Adds to the open interval what was counted since the last reading.
+    /// Adds the counts since the last reading to the open interval.
     fn read(&mut self, network: &mut Network) {
         for port in 0..self.open_links.len() {
             let peak = network.take_peak(PortId(port as u32));
@@ -180,7 +180,7 @@ impl Meter {
         }
     }
 
-    /// Notes all counters, and makes room for groups that are new.
+    /// Stores all counters, and makes room for new groups.
     fn see(&mut self, network: &Network) {
         self.seen_links =
             (0..network.ports()).map(|port| seen_link(network, PortId(port))).collect();
@@ -217,5 +217,6 @@ fn seen_flow(count: &FlowCount) -> FlowPeriod {
     }
 }
 
-/// Samples of all ports and groups together, before intervals are made longer: some 60 MB.
+/// Maximum number of samples of all ports and groups together, before intervals become longer: some
+/// 60 MB.
 const MOST_SAMPLES: u64 = 500_000;

@@ -1,9 +1,9 @@
-//! Measurements: what a run is asked for, and the plain data that comes out of it.
+//! Measurements: the settings of a run, and the plain data of its results.
 //!
 //! Counters and delays are kept where packets pass, in [`crate::network::FlowCount`] and the
-//! engine's statistics; a [`Meter`] looks at them in intervals. [`Plan::gather`] gathers all of it
-//! when a run is over, and [`Estimate`] says what several runs are worth. Files are written
-//! elsewhere.
+//! engine's statistics; a [`Meter`] reads them in intervals. [`Plan::gather`] collects everything
+//! when a run is over, and [`Estimate`] gives the precision over several runs. Other crates write
+//! the files.
 
 mod meter;
 mod outcome;

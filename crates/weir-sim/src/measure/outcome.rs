@@ -1,4 +1,4 @@
-//! Runs a world and gathers what it gave.
+//! Runs a world and collects its results.
 
 use weir_core::Nanos;
 use weir_measure::scenario::{
@@ -9,22 +9,22 @@ use super::Settings;
 use crate::network::{ClassCount, FlowCount, Network, PortId};
 use crate::world::World;
 
-/// How a run is made.
+/// The parameters of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
     /// The seed, for the record.
     pub seed: u64,
-    /// When counting begins.
+    /// Start of counting.
     pub warmup: Nanos,
-    /// When the run ends.
+    /// End of the run.
     pub end: Nanos,
-    /// What is measured over time.
+    /// The measurement over time.
     pub measure: Settings,
 }
 
 impl Plan {
-    /// Runs a world with a warm-up, and gathers what it gave. `progress` is told the time now and
-    /// then.
+    /// Runs a world with a warm-up, and collects its results. `progress` receives the time at
+    /// intervals.
     pub fn run(
         &self,
         world: &mut World,
@@ -48,7 +48,7 @@ impl Plan {
         self.gather(world, names)
     }
 
-    /// Gathers what a world gave whose run is over.
+    /// Collects the results of a world after its run.
     pub fn gather(&self, world: &mut World, names: &Names) -> Outcome {
         let (series, peaks) = world.take_series().unwrap_or_default();
         if let Some(observer) = &mut world.network_mut().observer {
@@ -136,5 +136,5 @@ fn class_outcome((count, class): (&ClassCount, u16)) -> ClassOutcome {
     }
 }
 
-/// How often progress is told.
+/// Number of progress reports.
 const PROGRESS_STEPS: u64 = 200;

@@ -1,16 +1,16 @@
-//! The recorder: every packet's way as a list of records, and inversions counted at ports. Both on
-//! request, for both cost time.
+//! The recorder: every packet's path as a list of records, and inversions counted at ports. Both
+//! are optional, because they cost time.
 //!
-//! Records go to a sink in blocks, so memory is bounded however long the run is; the sink may write
-//! them, filter them, or hand them to a thread of its own. Nothing is written here.
+//! Records go to a sink in blocks, so memory is bounded however long the run is. The sink may write
+//! them, filter them, or hand them to another thread. Nothing is written here.
 //!
 //! # Inversions
-//! A packet that leaves a port's queue is inverted with each packet that waits there with a lower
-//! rank: what a scheduler by rank gets wrong, counted at any port. Departures are seen where a
-//! packet leaves the link; the account goes by the time at which it left the queue, so a delay does
-//! not change it as long as packets leave the link in the order in which they left the queue. Ports
-//! that do not say when a packet left its queue (plain ones) serve in order of arrival; there the
-//! packet is taken to wait until it is gone.
+//! A packet that leaves a port's queue is inverted with each waiting packet of lower rank: the
+//! errors of an approximate rank scheduler, counted at any port. The recorder sees a departure when
+//! the packet leaves the link, but accounts for it at the time at which it left the queue. A delay
+//! therefore has no effect, as long as packets leave the link in the order in which they left the
+//! queue. Ports that do not report when a packet left its queue (plain ones) serve in order of
+//! arrival; there the packet counts as waiting until it leaves the link.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -24,17 +24,17 @@ use weir_core::stats::DropReason;
 use crate::network::{About, Observer, PortId};
 use crate::packet::{Flags, Packet};
 
-/// Takes blocks of records, in the order in which things happened.
+/// Accepts blocks of records, in the order of events.
 pub type Sink = Box<dyn FnMut(&[Record]) + Send>;
 
-/// What happened to a packet.
+/// An event of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A port took it.
+    /// A port accepted it.
     Entered,
-    /// It came out of a port.
+    /// It left a port.
     Left {
-        /// Time in the queue, ns; `None` where a port does not say.
+        /// Time in the queue, ns; `None` if the port does not report it.
         queue_ns: Option<u64>,
         /// Time in the port, ns.
         total_ns: u64,
@@ -51,11 +51,11 @@ pub enum Event {
 /// One line of a trace.
 #[derive(Clone, Copy, Debug)]
 pub struct Record {
-    /// When.
+    /// The time.
     pub time: Nanos,
-    /// What.
+    /// The event.
     pub event: Event,
-    /// Where; `None` at the endpoint.
+    /// The port; `None` at the endpoint.
     pub port: Option<PortId>,
     /// The group of its flow.
     pub group: u32,
@@ -70,7 +70,7 @@ pub struct Recorder {
     sink: Option<Sink>,
     block: Vec<Record>,
     about: About,
-    /// Packets inside ports: when they came, and their ranks there. Copies have the same name and
+    /// Packets inside ports: their arrivals and their ranks there. Copies have the same name and
     /// leave one after another.
     inside: BTreeMap<(PortId, Name), VecDeque<(Nanos, u64)>>,
     orders: Option<Vec<Order>>,
@@ -85,22 +85,22 @@ impl fmt::Debug for Recorder {
     }
 }
 
-/// What tells packets apart that are inside at the same time.
+/// The identity of a packet among those inside at the same time.
 type Name = (u32, u64, u64, Nanos, bool);
 
-/// The account of one port.
+/// The inversions of one port.
 #[derive(Debug, Default)]
 struct Order {
     inversions: Inversions,
-    /// Packets that have come since the last service: when, and their ranks.
+    /// Arrivals since the last service, with their ranks.
     fresh: VecDeque<(Nanos, u64)>,
-    /// What was counted before counting began anew.
+    /// The counts before the last reset.
     before: [u64; 3],
 }
 
 impl Recorder {
-    /// A recorder whose records go to `sink`, if there is one, and that counts inversions if asked
-    /// to.
+    /// A recorder that sends its records to `sink`, if there is one, and optionally counts
+    /// inversions.
     pub fn new(sink: Option<Sink>, inversions: bool) -> Self {
         Self {
             sink,
@@ -130,7 +130,7 @@ impl Recorder {
         orders.get_mut(n)
     }
 
-    /// A packet is inside no longer: when it came, and its rank.
+    /// Removes a packet that left; returns its arrival and its rank.
     fn forget(&mut self, port: PortId, packet: &Packet) -> Option<(Nanos, u64)> {
         let name = (port, name(packet));
         let copies = self.inside.get_mut(&name)?;
@@ -157,7 +157,7 @@ impl Observer for Recorder {
     }
 
     fn left(&mut self, now: Nanos, port: PortId, packet: &Packet, dequeued: Option<Nanos>) {
-        // A copy that a link made never came in.
+        // A copy that a link made never arrived.
         let came = self.forget(port, packet);
         if let (Some((came, rank)), Some(order)) = (came, self.order(port)) {
             order.served(came, rank, dequeued.unwrap_or(now));
@@ -206,8 +206,8 @@ impl Observer for Recorder {
 }
 
 impl Order {
-    /// A packet that came at `came` left the queue at `dequeued`: what had come before that time
-    /// waited then.
+    /// Counts the departure at `dequeued` of a packet that arrived at `came`: all earlier arrivals
+    /// were waiting then.
     fn served(&mut self, came: Nanos, rank: u64, dequeued: Nanos) {
         while let Some(&(at, waiting)) = self.fresh.front()
             && at < dequeued
@@ -215,7 +215,7 @@ impl Order {
             self.fresh.pop_front();
             self.inversions.enter(waiting);
         }
-        // One that went straight on is among the fresh ones still.
+        // A packet that was served at once is still among the fresh ones.
         if let Some(place) = self.fresh.iter().position(|&fresh| fresh == (came, rank)) {
             self.fresh.remove(place);
             self.inversions.enter(rank);
@@ -223,7 +223,7 @@ impl Order {
         self.inversions.serve(rank);
     }
 
-    /// A packet was lost.
+    /// Removes a lost packet.
     fn gone(&mut self, came: Nanos, rank: u64) {
         match self.fresh.iter().position(|&fresh| fresh == (came, rank)) {
             Some(place) => {
@@ -239,7 +239,7 @@ fn name(packet: &Packet) -> Name {
 }
 
 impl Record {
-    /// The ECN field, as its name.
+    /// The name of the ECN field.
     pub fn ecn(&self) -> &'static str {
         match self.packet.ecn {
             Ecn::NotEct => "not-ect",
@@ -250,7 +250,7 @@ impl Record {
     }
 }
 
-/// Records handed over at once.
+/// Number of records in a block.
 const BLOCK: usize = 8192;
 
 #[cfg(test)]

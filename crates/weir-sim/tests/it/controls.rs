@@ -1,4 +1,4 @@
-//! Congestion controls over a bottleneck, whole: what each was made for.
+//! Complete congestion controls over a bottleneck, each in the situation for which it was made.
 
 use weir_core::aqm::{self, Policy};
 use weir_core::config::{
@@ -13,7 +13,7 @@ use weir_sim::tcp::cc::{Choice, Kind};
 use weir_sim::tcp::{Config, ends};
 use weir_sim::world::World;
 
-/// A link of `mbit` Mbit/s whose round trip takes `ms`, half of it forth.
+/// A link of `mbit` Mbit/s with a round trip of `ms`, half of it in each direction.
 fn link(mbit: u64, ms: u64) -> LinkConfig {
     LinkConfig {
         capacity: Capacity::Constant(Rate::new(mbit * 1_000_000).unwrap()),
@@ -26,7 +26,7 @@ fn queue(packets: u32, aqm: Option<Policy>) -> FlowsetConfig {
     FlowsetConfig { limit: Some(QueueLimit::Packets(packets)), aqm, ..FlowsetConfig::default() }
 }
 
-/// What flows did between warm-up and end.
+/// The results of flows between warm-up and end.
 struct Outcome {
     /// Goodput of each flow over the link's rate.
     shares: Vec<f64>,
@@ -165,8 +165,8 @@ fn dctcp_is_not_for_queues_of_others() {
     let make = |network: &mut Network| {
         network.add_scheduler(&scheduler, &link(40, 20), &FlowsetConfig::default(), &[])
     };
-    // Its packets say ECT(0), so they wait with the classic ones, and are marked as seldom as those
-    // are dropped.
+    // Its packets carry ECT(0), so they wait with the classic ones, and are marked as rarely as
+    // those are dropped.
     let outcome = run(&[Kind::Dctcp, Kind::NewReno], 40, 20, make, 10, 40);
     outcome.show("DCTCP and NewReno in the classic queue");
     assert!(outcome.shares[0] > 3.0 * outcome.shares[1], "{:?}", outcome.shares);

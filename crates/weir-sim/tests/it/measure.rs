@@ -1,5 +1,5 @@
-//! Measurements: identities of every figure, series that add up to them, and peaks that no interval
-//! loses.
+//! Measurements: identities of every count, series that add up to them, and peaks that every
+//! interval keeps.
 
 use proptest::prelude::*;
 use weir_core::config::{
@@ -14,8 +14,8 @@ use weir_sim::packet::{FlowId, Packet};
 use weir_sim::traffic::{Cbr, Sink};
 use weir_sim::world::World;
 
-/// A link of 1 Mbit/s with a short queue, which loses and copies some, behind a faster one; two
-/// flows over both.
+/// A link of 1 Mbit/s with a short queue, which loses and copies some packets, after a faster one;
+/// two flows over both.
 fn world(percent: u8, engine: bool) -> World {
     let mut network = Network::new(3);
     let share = |p: u8| Probability::new(f64::from(p) / 100.0).unwrap();
@@ -118,7 +118,7 @@ proptest! {
     }
 }
 
-/// Sends bursts that are gone long before anybody looks.
+/// Sends bursts that are over long before the next sample.
 #[derive(Debug)]
 struct Bursts {
     next: Nanos,

@@ -1,4 +1,4 @@
-//! Scenario files: what is read, what is said about what is wrong, and that runs repeat.
+//! Scenario files: parsing, error messages, and repeatable runs.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -61,7 +61,7 @@ fn scenario(text: &str) -> Scenario {
     checked.scenario.unwrap_or_else(|| panic!("{}", checked.diagnostics))
 }
 
-/// All runs of a text, on so many threads.
+/// All runs of a text, on this many threads.
 fn ran(text: &str, threads: usize) -> Vec<Ran> {
     let points = scenario::points(&Edited::new(text), &scenario(text), "t.toml", &NoFiles).unwrap();
     run_points(points, threads, &Progress::default(), &|_, _, _| None).unwrap().unwrap()
@@ -126,7 +126,7 @@ fn figures_are_those_of_what_was_configured() {
         .map(|flow| (flow.name.as_str(), flow.kind.as_str(), flow.from.as_str()))
         .collect();
     assert_eq!(names, [("f1.1", "poisson", "h1"), ("f1.2", "poisson", "h1"), ("f2", "cbr", "h1")]);
-    // The small flow has a queue of its own, and loses only what the link loses: a hundredth.
+    // The small flow has its own queue, and loses only a hundredth, on the link.
     let goodput = outcome.bps(outcome.flows[2].goodput_bytes);
     assert!((940_000.0..985_000.0).contains(&goodput), "{goodput}");
     assert!(outcome.flows[2].delay_ns.min >= 11_000_000);
@@ -153,7 +153,7 @@ fn a_sweep_is_the_product_of_its_keys_in_their_order() {
     );
     let [slow, fast] = [0, 3].map(|n: usize| points[n].outcomes[0].flows[0].goodput_bytes as f64);
     assert!(fast > 1.8 * slow, "{slow} {fast}");
-    // The table says the same in fewer words.
+    // The table means the same in fewer words.
     let table = TWO_HOSTS.to_owned() + "[sweep]\n\"traffic.f1.rate\" = [\"1Mbit/s\"]\n";
     assert_eq!(scenario(&table).sweep.len(), 1);
 }
@@ -176,8 +176,7 @@ fn records_go_to_the_sink_of_their_run_and_change_nothing() {
     assert!(traced[0].outcomes == outcomes(TWO_HOSTS));
 }
 
-/// What is wrong: a text in the file, what stands there instead, the line, and words of the
-/// message.
+/// An error: a text in the file, its replacement, the line, and words of the message.
 type Wrong = (&'static str, &'static str, usize, &'static [&'static str]);
 
 const WRONG: &[Wrong] = &[
@@ -310,7 +309,7 @@ kind = "probe"
         used(&square.replace("route = [{ from = \"a\", to = \"b\", via = [\"s\"] }]", "")),
         ["a>r", "r>b"]
     );
-    // From `s` the fewest links to `b` lead over `r` again.
+    // The path with the fewest links from `s` to `b` passes `r` again.
     let said = parse(square, "t.toml", &NoFiles).diagnostics.to_string();
     assert!(said.contains("goes through `r` twice") && said.contains("t.toml:7:"), "{said}");
     assert_eq!(
@@ -406,7 +405,7 @@ fn the_schema_is_the_one_in_the_documentation() {
     assert_eq!(schema["required"], serde_json::json!(["duration", "node", "link"]));
 }
 
-/// Pieces that a mutation puts into a text.
+/// Fragments that a mutation inserts into a text.
 const PIECES: [&str; 24] = [
     "\"",
     "[",
@@ -437,8 +436,7 @@ const PIECES: [&str; 24] = [
 proptest::proptest! {
     #![proptest_config(proptest::prelude::ProptestConfig::with_cases(400))]
 
-    /// Whatever stands in the file or in a setting, there is a message or a scenario that can be
-    /// built.
+    /// Any text in the file or in a setting gives either a message or a scenario that can be built.
     #[test]
     fn no_text_and_no_setting_makes_the_reader_panic(
         cuts in proptest::collection::vec((0usize..900, 0usize..20, 0usize..PIECES.len()), 1..6),

@@ -1,5 +1,5 @@
-//! Real stacks in the simulator: what they send over a lossy link of 10 Mbit/s arrives, fast
-//! enough, and twice the same.
+//! Real stacks in the simulator: their data arrives over a lossy link of 10 Mbit/s, fast enough,
+//! and identically in two runs.
 #![cfg(any(feature = "smoltcp", feature = "quic"))]
 
 use std::sync::{Arc, Mutex};
@@ -38,7 +38,7 @@ fn network(loss: f64) -> (Network, [PortId; 2]) {
     (network, ports)
 }
 
-/// What a run says of itself, to be compared with another run.
+/// The results of a run, for comparison with another run.
 #[derive(Debug, PartialEq)]
 struct Outcome {
     goodput_bytes: u64,
@@ -69,7 +69,7 @@ fn run(loss: f64, ends: Ends, until: Nanos) -> Outcome {
     }
 }
 
-/// Runs twice; bulk for 20 s, then a given number of bytes.
+/// Runs twice: bulk for 20 s, then a given number of bytes.
 fn arrives_fast_and_twice_the_same(make: impl Fn(Load) -> Ends) {
     let seconds = 20;
     let bulk = run(LOSS, make(Load::Bulk), Nanos::from_secs(seconds));
@@ -90,7 +90,7 @@ fn arrives_fast_and_twice_the_same(make: impl Fn(Load) -> Ends) {
     assert!(some.completion > least, "{} ns are fewer than the link needs", some.completion);
 }
 
-/// Every thousandth packet: few enough that a window of Reno's still fills the link.
+/// Every thousandth packet: few enough that a window of Reno still fills the link.
 const LOSS: f64 = 0.001;
 
 fn built() -> impl Iterator<Item = Stack> {
@@ -122,7 +122,7 @@ fn all_data_arrives_when_a_tenth_of_the_packets_is_lost() {
     }
 }
 
-/// Writes some, waits, writes more, and hears that all is done.
+/// Writes some data, waits, writes more, and is notified at the end.
 #[derive(Debug)]
 struct Writer {
     to: EndpointId,

@@ -1,5 +1,5 @@
 //! TCP over a dumbbell: flows fill the bottleneck and share it, with and without marks, trains,
-//! pacing and small queues; twice the same.
+//! pacing and small queues, identically in two runs.
 
 use weir_core::aqm;
 use weir_core::config::{Capacity, FlowsetConfig, LinkConfig, PipeConfig, QueueLimit};
@@ -27,7 +27,7 @@ fn pipe(bps: u64, ms: u64, packets: u32) -> PipeConfig {
     }
 }
 
-/// Flows over 10 Mbit/s with a round trip of 40 ms, each through an access link of its own.
+/// Flows over 10 Mbit/s with a round trip of 40 ms, each through its own access link.
 struct Dumbbell {
     queue: PipeConfig,
     flows: Vec<Config>,
@@ -47,8 +47,8 @@ impl Dumbbell {
         self
     }
 
-    /// Runs for 5 s that do not count, and for `seconds`; the counters of the flows, and the
-    /// bottleneck's mean and peak wait in ms.
+    /// Runs for 5 s without counting, and then for `seconds`; returns the counters of the flows,
+    /// and the bottleneck's mean and peak wait in ms.
     fn run(&self, seconds: u64) -> (Vec<FlowCount>, f64, f64) {
         let mut network = Network::new(1);
         let bottleneck = network.add_pipe(&self.queue);
@@ -94,7 +94,7 @@ fn shares(counts: &[FlowCount], seconds: u64) -> (f64, f64) {
         counts.iter().map(|count| count.goodput_bytes as f64 * 8.0 / seconds as f64).collect();
     let sum: f64 = rates.iter().sum();
     let squares: f64 = rates.iter().map(|rate| rate * rate).sum();
-    // Of what payload can have of the link.
+    // Relative to the part of the link that payload can use.
     (sum / (10e6 * 1448.0 / 1500.0), sum * sum / (rates.len() as f64 * squares))
 }
 
@@ -163,8 +163,7 @@ fn a_small_queue_in_the_host_keeps_the_wait_there_short() {
             ..Config::default()
         };
         let mut network = Network::new(1);
-        // The host's own link is the bottleneck; the receiver's window is larger than what it
-        // holds.
+        // The host's own link is the bottleneck; the receiver's window exceeds its queue.
         let host = network.add_pipe(&pipe(10 * MBIT, 0, 1000));
         let wire = network.add_pipe(&pipe(100 * MBIT, 20, 1000));
         let back = network.add_pipe(&pipe(100 * MBIT, 20, 1000));

@@ -1,5 +1,5 @@
-//! Traffic from the text of a scenario to what arrives: mean rates, times, headers, and every way
-//! in which settings are refused.
+//! Traffic from the text of a scenario to its arrivals: mean rates, times, headers, and every kind
+//! of refused setting.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -21,7 +21,7 @@ fn files() -> BTreeMap<String, String> {
     ])
 }
 
-/// A world with a fast link of 1 ms each way, and one traffic on it.
+/// A world with a fast link of 1 ms in each direction, and one traffic entry.
 fn world(text: &str, seed: u64) -> World {
     let mut network = Network::new(seed);
     let link = LinkConfig {
@@ -95,7 +95,7 @@ fn open_loop_traffic_has_its_mean_rate() {
     }
 }
 
-/// Sees packets arrive.
+/// Observes arrivals.
 #[derive(Debug, Default)]
 struct Seen(std::sync::Arc<std::sync::Mutex<Vec<(Nanos, Packet)>>>);
 
@@ -118,7 +118,7 @@ fn arrivals(text: &str, end: Nanos) -> Vec<(Nanos, Packet)> {
 #[test]
 fn a_trace_arrives_at_its_times_with_its_lengths() {
     let packets = arrivals("kind = 'trace'\nfile = 'a.csv'\nstart = '2s'", Nanos::from_secs(9));
-    // The link holds each for 1 ms and the time that its bits take, of 400 Gbit/s.
+    // The link delays each packet by 1 ms and by the time of its bits, at 400 Gbit/s.
     let expected = [(2_001_000_030, 1500), (2_251_000_001, 40), (3_001_000_012, 576)];
     let measured: Vec<(u64, u32)> =
         packets.iter().map(|(now, packet)| (now.0, packet.len)).collect();
@@ -252,7 +252,7 @@ fn what_cannot_be_is_refused_by_the_name_of_the_setting() {
     assert!(spec.check(&Binary).unwrap_err().to_string().contains("not a capture"));
 }
 
-/// A table of every kind's own settings, as the documentation has it.
+/// A table of every kind's own settings, in the form of the documentation.
 fn kinds_in_markdown() -> String {
     let mut text = String::new();
     for kind in KINDS {

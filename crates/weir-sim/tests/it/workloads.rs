@@ -1,6 +1,6 @@
 //! Traffic over a transport: loads, sizes, synchrony, pages, memory. A trivial transport with a
-//! fixed window stands for TCP where times must be known exactly; the same traffic over TCP is run
-//! beside it.
+//! fixed window replaces TCP where times must be known exactly; the same traffic also runs over
+//! TCP.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use weir_sim::random::Cdf;
 use weir_sim::traffic::{Opening, Placement, Spec, Supply, Transport};
 use weir_sim::world::World;
 
-/// Segments of 1000 payload bytes, so many in the network at once; nothing is ever lost. No
-/// handshake.
+/// Segments of 1000 payload bytes with a fixed number in the network at once, without losses and
+/// without a handshake.
 #[derive(Clone, Copy, Debug)]
 struct Window(u64);
 
@@ -107,8 +107,8 @@ impl Endpoint for Receiving {
     }
 }
 
-/// A world with `sources` hosts that each have 100 Gbit/s to a switch, from which `rate` leads to
-/// one destination; all in all 500 us each way.
+/// A world with `sources` hosts that each have 100 Gbit/s to a switch, and `rate` from there to one
+/// destination; 500 us in each direction in total.
 fn world(text: &str, window: Option<u64>, rate: u64, sources: usize) -> World {
     let mut network = Network::new(1);
     let pipe = |bps, us| PipeConfig {
@@ -163,7 +163,7 @@ fn flows_offer_their_load() {
         // 25,000 arrivals: one standard deviation is 0.6 %.
         assert!((count.opened as f64 / 25_000.0 - 1.0).abs() < 0.02, "{text}: {}", count.opened);
         assert!(count.opened - count.completed < 20, "{text}: {count:?}");
-        // The least that 20 packets of 1040 bytes, the delays and the last acknowledgement take.
+        // The minimum time for 20 packets of 1040 bytes, the delays and the last acknowledgement.
         assert!(count.completion_ns.min() >= 1_166_400, "{}", count.completion_ns.min());
         assert!(count.completion_ns.mean() < 1_300_000.0, "{}", count.completion_ns.mean());
     }
@@ -194,7 +194,7 @@ fn sizes_follow_their_distribution() {
         for (index, &size) in sizes.iter().enumerate() {
             if sizes.get(index + 1).is_none_or(|&next| next > size) {
                 let share = (index + 1) as f64 / 2000.0;
-                // The law of Kolmogorov and Smirnov, and sizes are rounded.
+                // The Kolmogorov–Smirnov bound; sizes are also rounded.
                 assert!(
                     (share - cdf.share(size as f64 + 0.5)).abs() < 1.95 / libm::sqrt(2000.0),
                     "{name}: {size}"
@@ -204,7 +204,7 @@ fn sizes_follow_their_distribution() {
     }
 }
 
-/// A transport that carries nothing, and remembers how much it was given.
+/// A transport that carries nothing, and records its input.
 #[derive(Debug, Default)]
 struct Written(Arc<std::sync::Mutex<Vec<u64>>>);
 
@@ -248,7 +248,7 @@ fn a_hundred_thousand_short_flows_take_the_place_of_a_few() {
         (count.opened, count.completed, count.goodput_bytes),
         (100_000, 100_000, 200_000_000)
     );
-    // About ten are open at once. Places are used again, so that the next one is a small number.
+    // About ten are open at once. Numbers are reused, so the next one is small.
     assert!(world.next_flow().0 < 60, "{:?}", world.next_flow());
     assert!(world.network().packets().is_empty());
 }
@@ -271,7 +271,7 @@ fn a_response_takes_a_round_trip_on_a_connection_that_is_kept() {
     let one = |text: &str| run(text, Some(1000), 10 * GIGABIT, 1, Nanos::from_secs(30));
     let kept = one("kind = 'requests'\nsizes = '50KB'\npersistent = true\nthink = '10ms'");
     assert!(kept.completed > 2000 && kept.opened - kept.completed <= 1, "{kept:?}");
-    // The request goes 500 us back, and 50 packets of 1040 bytes come in 42 us and 500 us.
+    // The request takes 500 us, and 50 packets of 1040 bytes take 42 us and 500 us.
     assert!(
         (kept.completion_ns.mean() / 1_041_700.0 - 1.0).abs() < 0.01,
         "{}",
@@ -286,7 +286,7 @@ fn a_response_takes_a_round_trip_on_a_connection_that_is_kept() {
     );
 }
 
-/// When requests were heard and responses arrived.
+/// Times of requests and responses.
 #[derive(Debug, Default)]
 struct Times(Arc<std::sync::Mutex<Vec<(Nanos, bool)>>>);
 
@@ -316,14 +316,14 @@ fn all_servers_answer_at_once() {
     let requests: Vec<u64> = seen.iter().filter(|(_, back)| *back).map(|(now, _)| now.0).collect();
     assert_eq!(requests.len(), 120);
     for (query, heard) in requests.chunks(40).enumerate() {
-        // Requests of 200 bytes leave one behind the other at 100 Gbit/s: 16 ns each.
+        // Requests of 200 bytes leave one after the other at 100 Gbit/s: 16 ns each.
         assert!(
             heard[0].abs_diff(query as u64 * 10_000_000 + 500_016) <= 1
                 && heard[39] - heard[0] <= 40 * 16,
             "{heard:?}"
         );
     }
-    // Forty packets of 1040 bytes at 1 Gbit/s, one behind the other.
+    // Forty packets of 1040 bytes at 1 Gbit/s, one after the other.
     let least = 500_016 + 500_000 + 40 * 8_320;
     assert!(
         count.completion_ns.min() >= least && count.completion_ns.max() <= least + 2_000,
@@ -357,7 +357,7 @@ fn a_page_is_a_document_and_its_objects_over_a_few_connections() {
     let text = "kind = 'web'\ndocument = '10KB'\nobject = '5KB'\nobjects = 12\nparse = '0s'\nread = '50ms'";
     let count = run(text, Some(1000), 100 * GIGABIT, 1, Nanos::from_secs(20));
     assert!(count.completed > 300 && count.opened - count.completed <= 1, "{count:?}");
-    // Three turns of request and response: the document, and six objects twice.
+    // Three rounds of request and response: the document, and six objects twice.
     assert!(
         (count.completion_ns.mean() / 3e6 - 1.0).abs() < 0.01,
         "{}",
@@ -379,8 +379,8 @@ fn pages_of_the_published_model_have_its_mean_size() {
     let count =
         run("kind = 'web'\nread = '1s'", Some(1000), 100 * GIGABIT, 1, Nanos::from_secs(40_000));
     let mean = count.goodput_bytes as f64 / count.completed as f64;
-    // 10,710 bytes and 5.64 objects of 7,758; objects have a standard deviation of 126,168, as the
-    // model says.
+    // 10,710 bytes and 5.64 objects of 7,758; objects have a standard deviation of 126,168,
+    // according to the model.
     let expected = 10_710.0 + 5.64 * 7_758.0;
     assert!((mean / expected - 1.0).abs() < 0.1, "{mean} {expected}");
 }

@@ -1,5 +1,5 @@
-//! The world: books that balance, an order that does not depend on how ports are made, and runs
-//! that repeat.
+//! The world: accounting that balances, an order that does not depend on the implementation of
+//! ports, and runs that repeat.
 
 use proptest::prelude::*;
 use weir_core::config::{Capacity, FlowsetConfig, LinkConfig, Loss, PipeConfig, QueueLimit};
@@ -11,7 +11,7 @@ use weir_sim::random::Draws;
 use weir_sim::traffic::{Constant, Sending, Sink, Source};
 use weir_sim::world::World;
 
-/// What a random network is made of.
+/// The plan of a random network.
 #[derive(Clone, Debug)]
 struct Plan {
     /// Rate in kbit/s, delay in us, queue in packets, loss in %, copies in %.
@@ -66,7 +66,7 @@ fn world(plan: &Plan, engine: bool) -> World {
         let mut sending =
             Sending { until: Nanos::from_secs(1), ..Sending::of(FlowId(number as u32), 28) };
         sending.from = Nanos::from_micros(*start);
-        // The host of every other flow wants to hear when packets have left it.
+        // The host of every other flow requests a notice when packets have left it.
         sending.packet.flags = if number % 2 == 1 { Flags::TELL } else { Flags::default() };
         let source = Source::of(Constant::rate(*len, kbit * 1000), Draws::new(0, 0, 0), sending);
         world.add_flow(&spec, Box::new(source), Box::new(Sink));
@@ -74,7 +74,7 @@ fn world(plan: &Plan, engine: bool) -> World {
     world
 }
 
-/// What a run is told by, as text.
+/// The results of a run, as text.
 fn figures(world: &World) -> String {
     let network = world.network();
     let ports: Vec<_> = (0..network.ports())
@@ -88,7 +88,7 @@ fn figures(world: &World) -> String {
     format!("{ports:?} {flows:?}")
 }
 
-/// Wants to see everything.
+/// Observes every step.
 #[derive(Debug)]
 struct Onlooker;
 
@@ -98,7 +98,7 @@ proptest! {
     #[test]
     fn every_packet_arrives_or_is_counted_as_lost(plan in plan(true)) {
         let mut world = world(&plan, false);
-        // When nothing is sent any more the network runs empty.
+        // After the last sending the network empties.
         world.run(Nanos::from_secs(100_000));
         prop_assert_eq!(world.network().packets().len(), 0);
         let sum = |f: fn(&weir_sim::network::FlowCount) -> u64| world.network().counts().iter().map(f).sum::<u64>();
@@ -130,7 +130,7 @@ proptest! {
         prop_assert_eq!(figures(&whole), figures(&pieced));
     }
 
-    /// An observer wants to see every step, so with one nothing is passed in one step.
+    /// An observer sees every step, so with an observer ports are passed separately.
     #[test]
     fn ports_that_are_passed_in_one_step_give_what_they_give_one_by_one(
         plan in plan(false),
