@@ -21,7 +21,7 @@ pub struct Measured {
     pub finding: fn(&[Row]) -> Finding,
 }
 
-/// Algorithms, driven in one way.
+/// Algorithms, driven alike.
 #[derive(Clone, Copy, Debug)]
 pub struct Measurement {
     /// Name of its picture.

@@ -31,7 +31,7 @@ pub(crate) const EXPERIMENT: Measured = Measured {
 };
 
 const ALGORITHMS: [&str; 6] = ["none", "fifo", "drr", "qfq", "kps", "wf2q+"];
-/// Those of them whose service is guaranteed.
+/// Those with a service guarantee.
 const GUARANTEED: [&str; 4] = ["drr", "qfq", "kps", "wf2q+"];
 /// The published cost in the flat part, in ns; a dash where the talk gives none.
 const PUBLISHED: [(&str, &str); 6] = [
@@ -42,7 +42,7 @@ const PUBLISHED: [(&str, &str); 6] = [
     ("kps", "400"),
     ("wf2q+", "log N"),
 ];
-/// Flow sets whose fairness is measured.
+/// Flow sets for the measurement of fairness.
 const FAIRNESS: [&str; 2] = ["1024:w1", "500:w1,250:w2,250:w4"];
 
 fn finding(rows: &[Row]) -> Finding {

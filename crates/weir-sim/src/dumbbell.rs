@@ -1,4 +1,4 @@
-//! A dumbbell: hosts on both sides of one link whose queue is under test.
+//! A dumbbell: hosts on both sides of one link, with its queue under test.
 //!
 //! ```text
 //! senders ── access ──┐                         ┌── access ── receivers

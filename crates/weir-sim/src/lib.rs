@@ -1,5 +1,4 @@
-//! Weir's simulator: the engine in virtual time, with hosts, transport protocols and traffic around
-//! it.
+//! Weir's simulator: the engine in virtual time, with hosts, transport protocols and traffic.
 //!
 //! One [`world::World`] is one run: single-threaded, without a clock, and the same bytes for the
 //! same input on every machine. Runs over seeds and sweeps are independent worlds, which run on all

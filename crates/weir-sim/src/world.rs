@@ -35,7 +35,7 @@ struct Place {
 }
 
 impl World {
-    /// A world on a network whose ports are complete.
+    /// A world on a network with all its ports.
     pub fn new(network: Network) -> Self {
         Self {
             network,
@@ -78,7 +78,7 @@ impl World {
         id
     }
 
-    /// Adds the endpoint whose number was reserved.
+    /// Adds the endpoint with a reserved number.
     pub fn fill_endpoint(&mut self, id: EndpointId, endpoint: Box<dyn Endpoint>) {
         self.place(id, endpoint);
     }

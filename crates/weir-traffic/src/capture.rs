@@ -45,7 +45,7 @@ pub struct Capture {
     pub single_bit: u64,
     /// Packets with more than one inverted bit in the payload.
     pub several_bits: u64,
-    /// Packets whose damage is in the headers.
+    /// Packets with damage only in the headers.
     pub in_headers: u64,
 }
 

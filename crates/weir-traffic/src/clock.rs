@@ -1,8 +1,8 @@
 //! The clock that both ends of a stream share, and waiting for a point on it.
 //!
 //! It is the monotonic clock: every process of a machine reads the same one, in whatever network
-//! namespace it is, and nobody sets it. The kernel stamps received packets with the wall clock;
-//! [`KernelTime`] converts its stamps.
+//! namespace it is, and the clock is never set. The kernel stamps received packets with the wall
+//! clock; [`KernelTime`] converts its stamps.
 
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, ClockNanosleepFlags, clock_nanosleep};

@@ -101,7 +101,7 @@ pub fn ping(ask: &Ask) -> Result<Answers, TrafficError> {
     })
 }
 
-/// Sends every packet back to where it came from until `count` were sent back or `span_ns` passed.
+/// Sends every packet back to its sender until `count` were sent back or `span_ns` passed.
 ///
 /// # Errors
 /// An address that cannot be bound; a socket that fails.

@@ -56,7 +56,7 @@ pub enum TrafficError {
     /// An order that cannot be read, or a report that cannot be written, as JSON.
     #[error("{0}")]
     Json(#[from] serde_json::Error),
-    /// An order whose scenario cannot be made into traffic.
+    /// An order with a scenario that cannot be made into traffic.
     #[error("{0}")]
     Scenario(String),
 }

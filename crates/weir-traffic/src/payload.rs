@@ -88,7 +88,7 @@ fn words(bytes: &[u8]) -> u16 {
 }
 
 /// Bytes of a stamp with the turn-round.
-const LONG: usize = 16;
+pub(crate) const LONG: usize = 16;
 /// The exclusive-or of the words of an undamaged stamp; other programs' packets rarely have it.
 const CHECK: u16 = 0xc0de;
 

@@ -256,7 +256,7 @@ fn address(storage: &SockaddrStorage) -> Option<SocketAddr> {
     }
 }
 
-/// The last column of the line whose tenth column is the inode.
+/// The last column of the line that has the inode in its tenth column.
 fn drops_of(table: &str, inode: &str) -> Option<u64> {
     table
         .lines()

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use weir_linux::sys::thread::Policy;
 
 use crate::clock::{Pacer, SECOND, now};
-use crate::payload::{LEAST, Stamp, fill, stamp};
+use crate::payload::{LEAST, LONG, Stamp, fill, stamp};
 use crate::schedule::{Even, Pace, Schedule};
 use crate::span::{Point, Span};
 use crate::{Context, TrafficError};
@@ -292,6 +292,12 @@ impl Batch {
 
     /// Makes the buffer hold so many payloads of so many bytes with their pattern.
     fn fill(&mut self, payload: usize, packets: usize) {
+        if packets == 1 && payload < self.payload {
+            // The pattern depends on the place in the packet only, so that of a longer packet does;
+            // a short stamp leaves room for it where a long one was.
+            fill(&mut self.bytes[..payload.min(LONG)]);
+            return;
+        }
         if self.payload != payload {
             (self.payload, self.bytes) = (payload, Vec::new());
         }
@@ -335,6 +341,18 @@ mod tests {
         assert_eq!(payload_size(v4, 1500).unwrap(), 1472);
         assert_eq!(payload_size(v6, 1500).unwrap(), 1452);
         assert!(payload_size(v4, 39).is_err() && payload_size(v4, 70_000).is_err());
+    }
+
+    #[test]
+    fn payloads_of_changing_sizes_keep_their_pattern() {
+        let mut batch = Batch::new(1);
+        for (payload, packets) in [(1472, 1), (12, 1), (14, 1), (300, 1), (15, 2), (40, 3)] {
+            batch.fill(payload, packets);
+            for payload in batch.bytes[..payload * packets].chunks_mut(payload) {
+                stamp(payload, Stamp { sequence: 9, sent_ns: 5, turned_ns: 0 });
+                assert_eq!(crate::payload::bit_errors(payload), 0, "{}", payload.len());
+            }
+        }
     }
 
     #[test]

@@ -18,7 +18,7 @@ pub struct Span {
 }
 
 impl Span {
-    /// A run without an end and without a warm-up, whose series has one point.
+    /// A run without an end and without a warm-up; its series has one point.
     pub fn open(start: u64) -> Self {
         Self { start, warmup: 0, duration: u64::MAX, interval: u64::MAX }
     }

@@ -9,7 +9,7 @@ use super::WatchError;
 use super::reader::Seen;
 
 /// The files that hold every reading.
-pub struct Files {
+pub(crate) struct Files {
     files: Vec<File>,
     flushed: Instant,
 }
@@ -25,7 +25,7 @@ impl Files {
     ///
     /// # Errors
     /// A file that cannot be made.
-    pub fn create(wanted: &[(&Path, Format)], version: &str) -> Result<Self, WatchError> {
+    pub(crate) fn create(wanted: &[(&Path, Format)], version: &str) -> Result<Self, WatchError> {
         let mut files = Vec::new();
         for &(path, format) in wanted {
             files.push(File { recorder: Recorder::create(path, format, version)?, told: false });
@@ -35,7 +35,7 @@ impl Files {
 
     /// Writes a batch; returns what failed. A file that cannot be written is reported once, and
     /// left as it is.
-    pub fn take(&mut self, seen: &[Seen]) -> Vec<String> {
+    pub(crate) fn take(&mut self, seen: &[Seen]) -> Vec<String> {
         let flush = self.flushed.elapsed() >= FLUSH_EVERY;
         if flush {
             self.flushed = Instant::now();
@@ -55,7 +55,7 @@ impl Files {
     }
 
     /// Completes all files; returns what failed.
-    pub fn finish(&mut self) -> Vec<String> {
+    pub(crate) fn finish(&mut self) -> Vec<String> {
         let end = |file: File| {
             let told = file.told;
             file.recorder.finish().err().filter(|_| !told).map(|error| error.to_string())

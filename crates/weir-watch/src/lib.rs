@@ -1,15 +1,15 @@
 //! Watches queues: a thread for each source reads the queues of the kernel or those of Weir, another
-//! records what they saw, in files and in statistics.
+//! records what they saw, in files and in statistics. A [`Watch`] is all of it.
 
 mod files;
 mod own;
 mod reader;
 mod record;
+mod session;
 
-pub use files::Files;
-pub use own::Own;
-pub use reader::{Batch, Progress, Reader, Seen};
-pub use record::{Record, Recorder};
+pub use reader::Progress;
+pub use record::Record;
+pub use session::{Source, Sources, Watch, Watched};
 
 /// Why queues cannot be watched.
 #[derive(Debug, thiserror::Error)]

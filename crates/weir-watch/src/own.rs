@@ -13,7 +13,7 @@ use weir_probe::{
 };
 
 /// A daemon's queues.
-pub struct Own {
+pub(crate) struct Own {
     daemon: Connection,
     /// The place that its queues are shown in.
     place: Option<String>,
@@ -41,7 +41,7 @@ impl Own {
     ///
     /// # Errors
     /// When no daemon answers.
-    pub fn open(socket: Option<PathBuf>, rate: u64) -> Result<Opened, ProbeError> {
+    pub(crate) fn open(socket: Option<PathBuf>, rate: u64) -> Result<Opened, ProbeError> {
         let place = socket.as_ref().map(|path| path.display().to_string());
         let mut daemon = Client::new(socket.unwrap_or_else(find_socket))
             .keep()

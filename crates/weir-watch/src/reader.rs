@@ -16,7 +16,7 @@ use super::WatchError;
 
 /// An observation of a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Seen {
+pub(crate) enum Seen {
     /// At a time, in ns, a queue appeared.
     Appeared(u64, QueueId, Queue),
     /// At a time, in ns, a queue vanished.
@@ -34,7 +34,7 @@ pub enum Seen {
 }
 
 /// The number of a source, and what it read in some milliseconds.
-pub type Batch = (usize, Vec<Seen>);
+pub(crate) type Batch = (usize, Vec<Seen>);
 
 /// The state of a reader.
 #[derive(Clone, Debug, Default)]
@@ -52,7 +52,7 @@ pub struct Progress {
 }
 
 /// A running reader.
-pub struct Reader {
+pub(crate) struct Reader {
     thread: JoinHandle<()>,
     stop: Arc<AtomicBool>,
     progress: Arc<Mutex<Progress>>,
@@ -67,7 +67,7 @@ impl Reader {
     ///
     /// # Errors
     /// When the source cannot be opened or read.
-    pub fn start(
+    pub(crate) fn start(
         (number, namespaces): (usize, usize),
         to: SyncSender<Batch>,
         over: Stopper,
@@ -113,17 +113,17 @@ impl Reader {
     }
 
     /// Its state.
-    pub fn progress(&self) -> Progress {
+    pub(crate) fn progress(&self) -> Progress {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Stops it, after one more reading of everything.
-    pub fn stop(&self) {
+    pub(crate) fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }
 
     /// Waits for its end; returns its last state.
-    pub fn join(self) -> Progress {
+    pub(crate) fn join(self) -> Progress {
         let panicked = self.thread.join().is_err();
         let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if panicked {

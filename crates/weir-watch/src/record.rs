@@ -25,7 +25,7 @@ pub struct Record {
 }
 
 /// The recorder's thread, and what it has recorded.
-pub struct Recorder {
+pub(crate) struct Recorder {
     thread: JoinHandle<()>,
     record: Arc<Mutex<Record>>,
 }
@@ -35,7 +35,7 @@ impl Recorder {
     ///
     /// # Errors
     /// A thread that cannot be started.
-    pub fn start(from: Receiver<Batch>, files: Files) -> Result<Self, WatchError> {
+    pub(crate) fn start(from: Receiver<Batch>, files: Files) -> Result<Self, WatchError> {
         let record = Arc::new(Mutex::new(Record { files, ..Record::default() }));
         let work = {
             let record = Arc::clone(&record);
@@ -51,7 +51,7 @@ impl Recorder {
     }
 
     /// The record so far; recording waits while it is borrowed.
-    pub fn look(&self) -> MutexGuard<'_, Record> {
+    pub(crate) fn look(&self) -> MutexGuard<'_, Record> {
         lock(&self.record)
     }
 
@@ -59,7 +59,7 @@ impl Recorder {
     ///
     /// # Errors
     /// When the thread panicked.
-    pub fn join(self) -> Result<Record, WatchError> {
+    pub(crate) fn join(self) -> Result<Record, WatchError> {
         let panicked = || WatchError::Panicked("recording");
         self.thread.join().map_err(|_| panicked())?;
         let record = Arc::into_inner(self.record).ok_or_else(panicked)?;
@@ -106,7 +106,7 @@ impl Record {
     }
 
     /// Completes the files of readings; returns what failed.
-    pub fn finish(&mut self) -> Vec<String> {
+    pub(crate) fn finish(&mut self) -> Vec<String> {
         self.tally.finish();
         self.failures.extend(self.files.finish());
         self.failures()
@@ -115,7 +115,7 @@ impl Record {
 
 impl Seen {
     /// Reports the observation to a sink.
-    pub fn tell(&self, sink: &mut dyn Sink) {
+    pub(crate) fn tell(&self, sink: &mut dyn Sink) {
         match self {
             Seen::Appeared(time, id, queue) => sink.appeared(*time, *id, queue),
             Seen::Vanished(time, id) => sink.vanished(*time, *id),

@@ -22,7 +22,7 @@ use weir_rig::{Report, memory};
 use args::Only;
 pub(crate) use args::{Metric, RigArgs};
 pub(crate) use config::Config;
-pub(crate) use measure::{Measured, has_valgrind, measure};
+pub(crate) use measure::{has_valgrind, measure};
 pub(crate) use plot::{picture_of, write as write_plot};
 pub(crate) use show::Table;
 

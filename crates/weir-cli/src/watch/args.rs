@@ -36,9 +36,9 @@ pub(crate) struct WatchArgs {
     /// Record every packet that goes in and out, in place of readings; as `--method events`.
     #[arg(long, conflicts_with_all = ["rate", "method"], help_heading = "Reading")]
     pub(super) events: bool,
-    /// How to read, in place of the cheapest way that gives the rate: `loop` (in the kernel, takes
-    /// a processor), `timer` (in the kernel, up to 10 kHz), `events`, `netlink` (needs no rights),
-    /// `tc` (starts tc for each reading).
+    /// How to read, in place of the cheapest method that gives the rate: `loop` (in the kernel,
+    /// takes a processor), `timer` (in the kernel, up to 10 kHz), `events`, `netlink` (needs no
+    /// rights), `tc` (starts tc for each reading).
     #[arg(long, value_name = "METHOD", value_parser = method_names(), hide_possible_values = true, help_heading = "Reading")]
     pub(super) method: Option<Method>,
     /// End after this many seconds, such as `10` or `0.5`; without it ^C ends, or the command.

@@ -13,12 +13,11 @@ mod view;
 
 use std::io::{self, IsTerminal as _};
 use std::process::ExitCode;
-use std::sync::mpsc::sync_channel;
 use std::time::{Duration, Instant, SystemTime};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use weir_linux::process::{Signals, Stopper};
-use weir_watch::{Own, Progress, Reader, Recorder};
+use weir_watch::{Sources, Watch};
 
 pub(crate) use args::WatchArgs;
 
@@ -35,43 +34,18 @@ pub(crate) fn watch(args: &WatchArgs) -> Result<ExitCode, Failure> {
     let signals =
         Signals::take().map_err(|error| Failure::own(format!("cannot take signals: {error}")))?;
     let over = Stopper::new().map_err(|error| Failure::own(format!("cannot watch: {error}")))?;
-    let (to, from) = sync_channel(BATCHES);
-    let mut readers = Vec::new();
-    if let Some(plan) = plan {
-        readers.push(
-            Reader::start((0, args.namespaces()), to.clone(), over.clone(), move || {
-                weir_probe::open(&plan)
-            })
-            .map_err(Failure::own)?,
-        );
-    }
-    let (daemons, rate) = args.daemons();
-    for socket in daemons {
-        let number = readers.len();
-        readers.push(
-            Reader::start((number, 1), to.clone(), over.clone(), move || Own::open(socket, rate))
-                .map_err(Failure::own)?,
-        );
-    }
-    drop(to);
-    let recorder = Recorder::start(from, outputs::files(args)?).map_err(Failure::own)?;
-    for remark in readers.iter().flat_map(|reader| reader.progress().remarks) {
-        if !args.quiet {
+    let (daemons, daemon_rate) = args.daemons();
+    let sources = Sources { kernel: plan, namespaces: args.namespaces(), daemons, daemon_rate };
+    let watch = Watch::start(sources, &outputs::files(args), env!("CARGO_PKG_VERSION"), &over)
+        .map_err(Failure::own)?;
+    if !args.quiet {
+        for remark in watch.progress().into_iter().flat_map(|source| source.remarks) {
             say(format_args!("weir: note: {remark}\n"));
         }
-        recorder.look().tally.note(&remark);
     }
     let began = (Instant::now(), SystemTime::now());
-    let mut attendance = Attendance {
-        args,
-        signals,
-        over,
-        readers,
-        recorder,
-        began,
-        program: None,
-        failures: Vec::new(),
-    };
+    let mut attendance =
+        Attendance { args, signals, over, watch, began, program: None, failures: Vec::new() };
     attendance.program = args.program().map(|words| Program::start(&words)).transpose()?;
     let code = attendance.attend()?;
     attendance.conclude(code)
@@ -82,8 +56,7 @@ struct Attendance<'a> {
     args: &'a WatchArgs,
     signals: Signals,
     over: Stopper,
-    readers: Vec<Reader>,
-    recorder: Recorder,
+    watch: Watch,
     began: (Instant, SystemTime),
     program: Option<Program>,
     failures: Vec<Incident>,
@@ -201,8 +174,8 @@ impl Attendance<'_> {
         }
         let seconds = self.began.0.elapsed().as_secs_f64();
         let heads: Vec<String> =
-            self.readers.iter().map(|reader| show::head(&reader.progress(), seconds)).collect();
-        let picture = Picture::of(&self.recorder.look().tally, heads.join("  |  "));
+            self.watch.progress().iter().map(|source| show::head(source, seconds)).collect();
+        let picture = Picture::of(&self.watch.record().tally, heads.join("  |  "));
         match display {
             Display::Screen(screen, view) => {
                 let lines = view.frame(&picture, screen.size(), (screen.has_keys(), colour()));
@@ -219,7 +192,8 @@ impl Attendance<'_> {
 
     /// Reports files that cannot be written any more: at once, unless the view has the terminal.
     fn tell_failures(&mut self, display: &Display) {
-        for failure in self.recorder.look().failures() {
+        let failures = self.watch.record().failures();
+        for failure in failures {
             let told = !matches!(display, Display::Screen(..));
             if told {
                 say(format_args!("weir: {failure}\n"));
@@ -230,32 +204,17 @@ impl Attendance<'_> {
 
     /// Stops reading, prints the account, and writes the results.
     fn conclude(self, code: u8) -> Result<ExitCode, Failure> {
-        let Self {
-            args, signals, readers, recorder, began: (began, started), mut failures, ..
-        } = self;
+        let Self { args, signals, watch, began: (began, started), mut failures, .. } = self;
         heed_signals(signals);
-        readers.iter().for_each(Reader::stop);
-        let sources: Vec<Progress> = readers.into_iter().map(Reader::join).collect();
-        let seconds = began.elapsed().as_secs_f64();
-        let mut record = recorder.join().map_err(Failure::own)?;
+        let watched = watch.finish().map_err(Failure::own)?;
+        let seconds = watched.ended.duration_since(began).as_secs_f64();
         let untold = |text| Incident { text, told: false };
-        failures.extend(sources.iter().filter_map(|source| source.failed.clone()).map(untold));
-        failures.extend(record.finish().into_iter().map(untold));
+        failures.extend(watched.failures.iter().cloned().map(untold));
         if !args.quiet {
-            say(show::account(&record.tally, &sources, seconds, args.threshold));
+            say(show::account(&watched, seconds, args.threshold));
         }
-        let devices = |place: usize| {
-            record.devices.get(place).map(|set| set.iter().cloned().collect()).unwrap_or_default()
-        };
-        let sources: Vec<_> = sources
-            .into_iter()
-            .enumerate()
-            .map(|(place, source)| (source, devices(place)))
-            .collect();
         failures.extend(
-            outputs::write_results(args, &record.tally, &sources, (started, seconds))
-                .into_iter()
-                .map(untold),
+            outputs::write_results(args, &watched, (started, seconds)).into_iter().map(untold),
         );
         if failures.is_empty() {
             return Ok(ExitCode::from(code));
@@ -296,8 +255,6 @@ fn heed_signals(signals: Signals) {
     let _ = std::thread::Builder::new().name("weir-signals".to_owned()).spawn(heed);
 }
 
-/// Batches between the readers and the recorder; readers wait while there are more.
-const BATCHES: usize = 64;
 /// Time between two frames of the view.
 const TICK: Duration = Duration::from_millis(200);
 /// Time between two lines.

@@ -3,45 +3,34 @@
 use std::path::Path;
 use std::time::SystemTime;
 
-use weir_probe::measure::Tally;
 use weir_report::watch::{About, Format, html};
 use weir_report::write_atomic;
-use weir_watch::Files;
+use weir_watch::Watched;
 
 use super::args::WatchArgs;
-use super::show;
 use crate::live::wall_time;
-use crate::output::{Failure, print, say};
+use crate::output::{print, say};
 
-/// Creates the files of readings that were asked for.
-///
-/// # Errors
-/// A file that cannot be made.
-pub(super) fn files(args: &WatchArgs) -> Result<Files, Failure> {
-    let wanted: Vec<(&Path, Format)> = [
-        (&args.jsonl, Format::JsonLines),
-        (&args.csv, Format::Csv),
-        (&args.parquet, Format::Parquet),
-    ]
-    .into_iter()
-    .filter_map(|(path, format)| Some((path.as_deref()?, format)))
-    .map(|(path, format)| {
-        (if path.as_os_str() == "-" { Path::new("/dev/stdout") } else { path }, format)
-    })
-    .collect();
-    Files::create(&wanted, env!("CARGO_PKG_VERSION")).map_err(Failure::own)
+/// The files of readings that were asked for, with their forms.
+pub(super) fn files(args: &WatchArgs) -> Vec<(&Path, Format)> {
+    [(&args.jsonl, Format::JsonLines), (&args.csv, Format::Csv), (&args.parquet, Format::Parquet)]
+        .into_iter()
+        .filter_map(|(path, format)| Some((path.as_deref()?, format)))
+        .map(|(path, format)| {
+            (if path.as_os_str() == "-" { Path::new("/dev/stdout") } else { path }, format)
+        })
+        .collect()
 }
 
 /// Writes the summary and the report of a watch that started at a time and took so many seconds;
 /// returns what failed. One file that fails does not keep the other from being written.
 pub(super) fn write_results(
     args: &WatchArgs,
-    tally: &Tally,
-    sources: &[show::SourceOf],
+    watched: &Watched,
     (started, seconds): (SystemTime, f64),
 ) -> Vec<String> {
     let mut failures = Vec::new();
-    let summary = show::summary(tally, sources, seconds, args.threshold);
+    let summary = watched.summary(seconds, args.threshold);
     if let Some(path) = &args.json {
         let text = summary.to_json();
         let written = if path.as_os_str() == "-" {
@@ -63,7 +52,7 @@ pub(super) fn write_results(
             started: wall_time(started),
             command,
         };
-        match write_atomic(path, html(tally, &summary, &about).as_bytes()) {
+        match write_atomic(path, html(&watched.tally, &summary, &about).as_bytes()) {
             Ok(()) if !args.quiet => say(format_args!("report: {}\n", path.display())),
             Ok(()) => {}
             Err(error) => failures.push(error.to_string()),

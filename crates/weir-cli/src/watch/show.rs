@@ -2,15 +2,12 @@
 
 use std::fmt::Write as _;
 
-use weir_probe::measure::{Above, Measured, Summary, Tally};
+use weir_probe::measure::{Measured, Tally};
 use weir_probe::{Method, Pace};
 use weir_report::format::{count, percent};
-use weir_watch::Progress;
+use weir_watch::{Progress, Watched};
 
 use super::view::gap;
-
-/// A source and the devices that it has read.
-pub(super) type SourceOf = (Progress, Vec<(String, Option<String>)>);
 
 /// How a source reads, as one line of the view.
 pub(super) fn head(progress: &Progress, seconds: f64) -> String {
@@ -38,15 +35,11 @@ pub(super) fn head(progress: &Progress, seconds: f64) -> String {
 }
 
 /// The account at the end: pace of each source, statistics of each queue, remarks.
-pub(super) fn account(
-    tally: &Tally,
-    sources: &[Progress],
-    seconds: f64,
-    threshold: Option<u32>,
-) -> String {
+pub(super) fn account(watched: &Watched, seconds: f64, threshold: Option<u32>) -> String {
+    let tally = &watched.tally;
     let mut text = String::new();
-    for source in sources {
-        let _ = writeln!(text, "{}", pace_words(source, tally, seconds));
+    for source in &watched.sources {
+        let _ = writeln!(text, "{}", pace_words(&source.progress, tally, seconds));
     }
     if !tally.queues().is_empty() {
         text.push_str(&table(tally, threshold));
@@ -188,39 +181,6 @@ fn cells(queue: &Measured, tally: &Tally, threshold: Option<u32>) -> Vec<String>
     cells
 }
 
-/// The summary for programs: for the devices of each source, with the source's pace and the share
-/// of time above a threshold.
-pub(super) fn summary(
-    tally: &Tally,
-    sources: &[SourceOf],
-    seconds: f64,
-    threshold: Option<u32>,
-) -> Summary {
-    let mut devices = Vec::new();
-    for (source, own) in sources {
-        let Some(method) = source.method else { continue };
-        let of_source = Summary::of(tally, method, seconds, &source.pace).devices.into_iter();
-        devices.extend(
-            of_source.filter(|device| own.contains(&(device.device.clone(), device.netns.clone()))),
-        );
-    }
-    for device in &mut devices {
-        let (name, netns) = (&device.device, &device.netns);
-        let own = tally
-            .queues()
-            .iter()
-            .filter(|queue| queue.queue.device == *name && queue.queue.netns == *netns);
-        for (summary, queue) in device.qdiscs.iter_mut().zip(own) {
-            let share = |packets: u32| Above {
-                packets,
-                share: queue.packets().share_above(packets.into()),
-            };
-            summary.above = threshold.map(share);
-        }
-    }
-    Summary { devices }
-}
-
 /// Rows of the table at most.
 const MOST_ROWS: usize = 40;
 /// Remarks that are printed at most.
@@ -229,6 +189,7 @@ const REMARKS: usize = 20;
 #[cfg(test)]
 mod tests {
     use weir_probe::{Counters, Gaps, Handle, Queue, Run, Sink as _};
+    use weir_watch::Source;
 
     use super::*;
 
@@ -281,7 +242,10 @@ mod tests {
 
     #[test]
     fn the_account_says_what_was_asked_what_was_got_and_what_was_there() {
-        let text = account(&tally(3), &[source(2)], 1.0, Some(1));
+        let sources = vec![Source { progress: source(2), devices: Vec::new() }];
+        let (failures, ended) = (Vec::new(), std::time::Instant::now());
+        let watched = Watched { tally: tally(3), sources, failures, ended };
+        let text = account(&watched, 1.0, Some(1));
         let lines: Vec<&str> = text.lines().collect();
         assert!(
             lines[0].contains(
@@ -305,21 +269,5 @@ mod tests {
         assert_eq!(text.lines().count(), MOST_ROWS + 2, "{text}");
         assert!(text.contains("eth0 tbf 64:") && !text.contains("eth0 tbf 1: "), "{text}");
         assert!(text.lines().last().expect("a line").contains("60 queues more"), "{text}");
-    }
-
-    #[test]
-    fn each_device_has_the_pace_of_its_source() {
-        let of_none = summary(&tally(2), &[(source(1), Vec::new())], 1.0, Some(0));
-        assert!(of_none.devices.is_empty());
-        let sources = [(source(1), vec![("eth0".to_owned(), None)])];
-        let summary = summary(&tally(2), &sources, 1.0, Some(0));
-        assert_eq!((summary.devices.len(), summary.devices[0].asked_per_s), (1, Some(2000)));
-        let shares: Vec<f64> = summary.devices[0]
-            .qdiscs
-            .iter()
-            .filter_map(|queue| queue.above)
-            .map(|above| above.share)
-            .collect();
-        assert_eq!(shares, [0.0, 1.0]);
     }
 }

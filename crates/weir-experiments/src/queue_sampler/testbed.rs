@@ -19,7 +19,7 @@ use weir_linux::port::{AnyPort, PacketPort};
 use weir_live::{Emulation, Link, LiveSession, Observation, OpenPorts, SessionConfig, Tuning};
 use weir_rules::LinkSpec;
 
-/// The router's device whose queue is read.
+/// The router's device; its queue is read.
 pub(crate) const DEVICE: &str = "out";
 /// Rate of the router's link, in bit/s.
 pub(crate) const RATE: u64 = 10_000_000;

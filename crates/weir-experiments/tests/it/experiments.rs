@@ -1,4 +1,4 @@
-//! Experiments whose published figures are reached: what they claim must go on to hold.
+//! Experiments that reach the published results: their claims must continue to hold.
 
 use weir_experiments::{EXPERIMENTS, Options, s10};
 

@@ -8,7 +8,7 @@
 //! looked up only at the ends of their paths, and by the engine.
 //!
 //! # Joined ports
-//! Where all packets of a plain port come from one other plain port, its arrivals are known ahead
+//! Where all packets of a plain port arrive from one other plain port, its arrivals are known ahead
 //! as well, because nothing else affects them. Such a port is *joined* to the one before, and a
 //! packet enters both at once, which saves an event. An access link behind the port that all flows
 //! share is joined, for instance. Counters and queue lengths are always those of the time at which

@@ -1,5 +1,5 @@
-//! What a scenario file says, key by key: the form between TOML and the checks. The schema is
-//! generated from these types.
+//! The keys of a scenario file, between TOML and the checks. The schema is generated from these
+//! types.
 //!
 //! Values stay texts with their places, so that the checks can point at them.
 
@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use toml::Spanned;
 
-/// A text and where it stands.
+/// A text and its place.
 pub(super) type Text = Spanned<String>;
 
 /// Keys of the file outside its tables.
@@ -33,7 +33,7 @@ pub(super) struct Head {
     pub(super) runs: Option<Spanned<i64>>,
 }
 
-/// What every kind of node has.
+/// Keys of every kind of node.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Node {
@@ -125,7 +125,7 @@ pub(super) struct Route {
     pub(super) via: Spanned<Vec<Text>>,
 }
 
-/// What every kind of traffic has; the rest depends on its kind.
+/// Keys of every kind of traffic; the other keys depend on the kind.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Traffic {
@@ -144,7 +144,7 @@ pub(super) struct Traffic {
     /// Traffic class, by which ports with several queues tell it from others; 0 by default.
     #[schemars(with = "Option<u16>")]
     pub(super) class: Option<Spanned<i64>>,
-    /// Flows with the same group have their figures together; by default each has its own.
+    /// Flows with the same group share statistics; by default each has its own.
     #[schemars(with = "Option<String>")]
     pub(super) group: Option<Text>,
 }
@@ -179,7 +179,7 @@ pub(super) struct Measure {
     /// Distance of the points of time series, such as `100ms` (the default).
     #[schemars(with = "Option<String>")]
     pub(super) interval: Option<Text>,
-    /// Whether every packet's way is written down, of the first run; off by default.
+    /// Whether every packet's path is recorded, in the first run; off by default.
     pub(super) trace: Option<bool>,
     /// Whether inversions are counted: packets that left a port while one of lower rank waited
     /// there; off by default.

@@ -21,7 +21,7 @@ pub fn silence(traffic: &mut Traffic) {
     }
 }
 
-/// The kind of traffic whose destination sends each datagram back.
+/// The kind of traffic with a destination that sends each datagram back.
 pub const PING: &str = "ping";
 /// Kinds of traffic that consist of datagrams.
 pub const DATAGRAMS: [&str; 10] =

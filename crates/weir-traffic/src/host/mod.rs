@@ -82,7 +82,7 @@ pub fn run(input: &mut impl BufRead, output: &mut impl Write) -> Result<(), Traf
     write(output, &Report { ends, notes })
 }
 
-/// The scenario's sources on this host, whose packets leave from the outlets at these places.
+/// The scenario's sources on this host; their packets leave from the outlets at these places.
 fn sources(order: &Order, places: BTreeMap<u32, usize>) -> Result<Sources, TrafficError> {
     let files = Beside(Path::new(&order.file).parent().unwrap_or(Path::new("")));
     let scenario = weir_sim::scenario::parse(&order.scenario, &order.file, &files).scenario;
@@ -107,4 +107,74 @@ fn write(output: &mut impl Write, message: &impl Serialize) -> Result<(), Traffi
     let mut line = serde_json::to_vec(message)?;
     line.push(b'\n');
     output.write_all(&line).and_then(|()| output.flush()).when("write the report")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{SocketAddrV4, UdpSocket};
+
+    use super::*;
+    use crate::clock::now;
+
+    const SCENARIO: &str = r#"
+        duration = "300ms"
+        node = [{ name = "a" }, { name = "b" }]
+        link = [{ between = ["a", "b"], spec = "bw 1Gbit/s" }]
+        traffic = [
+            { name = "p", kind = "ping", from = "a", to = "b", interval = "10ms" },
+            { name = "c", kind = "cbr", from = "a", to = "b", interval = "10ms", size = "40B" },
+        ]
+    "#;
+
+    fn free() -> SocketAddrV4 {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        match socket.local_addr().unwrap() {
+            std::net::SocketAddr::V4(address) => address,
+            other => panic!("{other} is not IPv4"),
+        }
+    }
+
+    /// Runs a host with these tasks, which starts at a time.
+    fn host(host: usize, tasks: Vec<Task>, at_ns: u64) -> Report {
+        let order = Order {
+            host,
+            scenario: SCENARIO.to_owned(),
+            file: "test.toml".to_owned(),
+            seed: 1,
+            duration_ns: 300_000_000,
+            warmup_ns: 0,
+            interval_ns: 100_000_000,
+            realtime: false,
+            tasks,
+        };
+        let (mut input, mut output) = (Vec::new(), Vec::new());
+        write(&mut input, &order).unwrap();
+        write(&mut input, &Start { at_ns }).unwrap();
+        run(&mut input.as_slice(), &mut output).unwrap();
+        let lines = String::from_utf8(output).unwrap();
+        let report: Report = serde_json::from_str(lines.lines().nth(1).unwrap()).unwrap();
+        assert!(report.notes.is_empty(), "{:?}", report.notes);
+        report
+    }
+
+    #[test]
+    fn a_host_sends_what_its_sources_say_and_another_counts_it() {
+        let (mut sends, mut receives) = (Vec::new(), Vec::new());
+        for (flow, echo) in [(0, true), (1, false)] {
+            let (from, to) = (free(), free());
+            sends.push(Task { flow, from, to, role: Role::Send { tos: 0, echo } });
+            receives.push(Task { flow, from, to, role: Role::Receive { echo } });
+        }
+        let at = now() + 500_000_000;
+        let receiver = thread::spawn(move || host(1, receives, at));
+        let sent = host(0, sends, at);
+        let received = receiver.join().unwrap();
+        let ([ping, even], [pinged, evened]) = (sent.ends.as_slice(), received.ends.as_slice())
+        else {
+            panic!("two ends on each host: {sent:?} {received:?}")
+        };
+        assert_eq!((ping.sent, pinged.came, ping.delay_ns.count), (30, 30, 30));
+        assert_eq!((even.sent, even.sent_bytes, evened.came), (30, 1200, 30));
+        assert_eq!((evened.duplicated, evened.marked), (0, 0));
+    }
 }

@@ -130,7 +130,7 @@ pub struct EndReport {
     pub marked: u64,
     /// Retransmitted segments.
     pub retransmitted: u64,
-    /// One-way delays; at the sending end of a ping round trips; ns.
+    /// One-way delays, or round-trip times at the sending end of a ping, ns.
     pub delay_ns: Distribution,
     /// Sum of the differences between the delays of successive arrivals, ns.
     pub variation_ns: u64,

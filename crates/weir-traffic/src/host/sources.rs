@@ -27,7 +27,7 @@ pub(super) struct Sources {
 }
 
 impl Sources {
-    /// The packets of the flows whose outlets have these places. Traffic that is not made of
+    /// The packets of the flows with outlets at these places. Traffic that is not made of
     /// datagrams, and that of other hosts, is silent.
     ///
     /// # Errors

@@ -21,7 +21,7 @@ pub(super) struct Stations {
     /// The flow of each outlet.
     flows: Vec<u32>,
     pub(super) inlets: Inlets,
-    /// Listening sockets, and the transfers that are to come there.
+    /// Listening sockets, and the transfers that will connect to them.
     pub(super) readers: Vec<(TcpListener, Vec<Task>)>,
     pub(super) writers: Vec<(Task, Transfer)>,
 }
