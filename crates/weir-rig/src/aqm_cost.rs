@@ -1,11 +1,11 @@
-//! What an AQM costs: processor time or instructions of a packet's way through a queue with it, and
-//! without it.
+//! The cost of an AQM: processor time or instructions of a packet's path through a queue with it,
+//! and without it.
 //!
-//! Packets come at times, and a link takes them at times: its clock is a number that the loop
-//! counts up, so that packets wait as long as they would, and what an algorithm computes
-//! periodically is computed as often as it would be. Each flow has a queue and an AQM of its own,
-//! in front of one list; a scheduler with an AQM inside is measured as it is. A pair is a packet
-//! that comes, and what becomes of it: it leaves or is dropped.
+//! Packets arrive at given times, and a link takes them at given times: its clock is a number that
+//! the loop advances. Packets therefore wait as long as in reality, and periodic computations run
+//! as often. Each flow has its own queue and AQM in front of one list; a scheduler with an AQM
+//! inside is measured as it is. A pair is an arriving packet and its outcome: it leaves or is
+//! dropped.
 
 use weir_core::Nanos;
 use weir_core::aqm::{Aqm, Maker, Setup};
@@ -22,7 +22,7 @@ use crate::managed::{Coming, Managed, Nobody, Open, hash_of};
 use crate::plan::Order;
 use weir_rules::manager::Manager;
 
-/// What is driven through queues.
+/// The load that is driven through the queues.
 #[derive(Clone, Debug)]
 pub struct AqmPlan {
     flows: FlowSet,
@@ -34,12 +34,12 @@ pub struct AqmPlan {
     ecn: Ecn,
 }
 
-/// A link and what is offered to it.
+/// A link and the load offered to it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Load {
     /// The link's rate.
     pub rate: Rate,
-    /// What comes, in parts of the rate; above 0 and at most 10.
+    /// The offered load as a multiple of the rate; above 0 and at most 10.
     pub offered: f64,
     /// Packets that each flow's queue holds.
     pub limit: u32,
@@ -184,7 +184,7 @@ impl Moment {
     }
 }
 
-/// Queues with what comes to them and the link behind them.
+/// Queues with their arrivals and the link behind them.
 struct Driver<S, A> {
     queues: Managed<S, A>,
     ring: Vec<Made>,

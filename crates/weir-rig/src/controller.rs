@@ -1,11 +1,11 @@
 //! The controller: drives packets through a scheduler from one operating point to the next.
 //!
-//! Nothing in the loop but the generator's ring, the packets' memory, and the scheduler: no clock,
-//! no timer, no virtual call, as the loop is compiled for each scheduler. The scheduler's own time
-//! is a count of bytes, one a nanosecond, for those that ask.
+//! The loop contains only the generator's ring, the packets' memory and the scheduler. It has no
+//! clock, no timer and no virtual call, since it is compiled for each scheduler. The scheduler's
+//! time is a count of bytes, one for each nanosecond.
 //!
-//! The controller counts what it sent against what it took. A scheduler that refuses packets so
-//! still gets its cycles, and the refusals are told.
+//! The controller compares the packets sent with the packets taken. A scheduler that refuses
+//! packets therefore still completes its cycles, and the refusals are reported.
 
 use weir_core::Nanos;
 use weir_core::descriptor::Descriptors;
@@ -26,12 +26,12 @@ pub struct Counts {
     pub refused: u64,
 }
 
-/// Who looks at the packets that leave.
+/// An observer of the packets that leave.
 pub(crate) trait Sink {
     fn take(&mut self, flow: u32, len: u32);
 }
 
-/// Nobody.
+/// No observer.
 pub(crate) struct Unseen;
 
 impl Sink for Unseen {
@@ -116,7 +116,7 @@ impl<S: Scheduler> Driver<S> {
         self.machine.down(u64::MAX, 1, sink);
     }
 
-    /// Hands the next arrivals over, as many at once as stand behind one another in the ring.
+    /// Passes on the next arrivals, as many at once as are consecutive in the ring.
     #[inline(always)]
     fn pieces(
         &mut self,
@@ -136,7 +136,7 @@ impl<S: Scheduler> Driver<S> {
         }
     }
 
-    /// The controller's way up: so many packets in.
+    /// Enqueues this many packets.
     #[inline]
     fn up(&mut self, packets: u64, batch: usize) {
         if batch == 1 {
@@ -179,8 +179,7 @@ impl<S: Scheduler> Driver<S> {
 }
 
 impl<S: Scheduler> Machine<S> {
-    /// The controller's way down: so many packets out, or all that there are. Whether there were so
-    /// many.
+    /// Dequeues this many packets, or all. Returns whether there were so many.
     #[inline]
     fn down<K: Sink>(&mut self, packets: u64, batch: usize, sink: &mut K) -> bool {
         let mut left = packets;

@@ -1,9 +1,9 @@
-//! What a scheduler costs: processor time of a pair of enqueue and dequeue, and the order in which
+//! The cost of a scheduler: processor time of a pair of enqueue and dequeue, and the order in which
 //! packets leave.
 //!
-//! Time is what the caller's clock says, which should be processor time of the thread. Each run
-//! makes the scheduler anew, fills it and warms it up before the clock is read; so runs can take
-//! turns with those of other schedulers, and what disturbs the machine meets all of them.
+//! The caller's clock gives the time, which should be processor time of the thread. Each run makes
+//! a new scheduler, fills it and warms it up before the clock is read. Runs can therefore alternate
+//! with those of other schedulers, so that disturbances of the machine affect all of them.
 
 use weir_core::sched::{Scheduler, Visitor};
 
@@ -39,7 +39,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Of the runs' figures; `None` when there are none.
+    /// The spread of the runs' results; `None` without results.
     pub fn of(figures: &[f64]) -> Option<Self> {
         let mut sorted = figures.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn a_trace_is_replayed_at_its_times() {
-        // Both wait while the first is sent, and round robin takes turns; what comes late finds the
+        // Both wait while the first is sent, and round robin alternates; the last packet finds the
         // link idle.
         let arrivals = [(0, 0, 1000), (10, 0, 100), (10, 1, 100), (5000, 1, 64)];
         let arrivals = arrivals.map(|(time, flow, len)| Arrival { time, flow, len }).to_vec();

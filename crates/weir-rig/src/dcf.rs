@@ -1,14 +1,14 @@
-//! The 802.11b medium against the model of it: saturation throughput, simulated and computed.
+//! The 802.11b medium against its model: saturation throughput, simulated and computed.
 //!
-//! Bianchi's model takes each station as a Markov chain over its window and its counter, and the
-//! probability `p` that a frame collides as the same for every attempt. With a first window of `W`
+//! Bianchi's model describes each station as a Markov chain over its window and its counter, and
+//! assumes that every attempt collides with the same probability `p`. With a first window of `W`
 //! slots that doubles `m` times, a station sends in a slot with probability
-//! `τ = 2 / (1 + W + p W Σ (2p)^i)`, `i` from 0 to `m − 1`, and `p = 1 − (1 − τ)^(n − 1)`. The two
-//! have one common solution, which is found by halving. Throughput is the bits of the packets that
-//! get through in a slot, divided by a slot's mean length.
+//! `τ = 2 / (1 + W + p W Σ (2p)^i)`, `i` from 0 to `m − 1`, and `p = 1 − (1 − τ)^(n − 1)`.
+//! Bisection finds the common solution of both equations. Throughput is the bits of the packets
+//! that get through in a slot, divided by a slot's mean length.
 //!
-//! The model knows no limit of retries and lets counters go on by one in a busy slot; the
-//! simulation does neither. For the standard's windows that is worth a few per cent.
+//! The model has no limit of retries and decrements counters in busy slots; the simulation does
+//! neither. For the standard's windows the difference is a few per cent.
 
 use serde::Serialize;
 use weir_core::descriptor::Descriptors;

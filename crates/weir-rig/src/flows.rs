@@ -28,7 +28,7 @@ pub struct Group {
     pub priority: u32,
     /// Lengths of their packets.
     pub lengths: Lengths,
-    /// The largest packet that a scheduler is told of, in bytes; no packet is larger.
+    /// The flow's largest packet in bytes, as its scheduler knows it; no packet is larger.
     pub lmax: u32,
 }
 
@@ -56,7 +56,7 @@ pub struct Flow {
 }
 
 impl Flow {
-    /// What a scheduler is told of it.
+    /// The description of the flow for its scheduler.
     pub fn spec(&self) -> FlowSpec {
         FlowSpec {
             flow: self.number,
@@ -208,7 +208,7 @@ pub fn sweep(text: &str) -> Result<Vec<FlowSet>, FlowSetError> {
     counts.iter().map(|count| format!("{count}{options}").parse()).collect()
 }
 
-/// Why a text is no flow set. Each message names the word, what is allowed, and an example.
+/// Why a text is no flow set. Each message contains the word, the allowed values, and an example.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FlowSetError {
     /// There is nothing.
@@ -234,7 +234,7 @@ pub enum FlowSetError {
         option: &'static str,
         /// The word.
         word: String,
-        /// What is allowed.
+        /// The allowed values.
         allowed: String,
     },
     /// Too many flows.

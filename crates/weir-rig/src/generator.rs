@@ -1,10 +1,10 @@
-//! The generator: arrivals drawn before the clock runs, so that drawing them costs nothing while it
-//! does.
+//! The generator: arrivals drawn in advance, so that drawing them costs nothing while the clock
+//! runs.
 //!
-//! Arrivals stand in a ring that is read from the beginning to the end and again, in order, so that
-//! the processor's prefetch hides it. A ring of chance must be long: one that repeats sooner gives
-//! each flow its own rate, those that are below the mean then have no backlog, and what should be a
-//! held backlog is flows that come and go. A thousand arrivals a flow leave 3 %.
+//! Arrivals are in a ring that is read repeatedly in order, so that the processor's prefetch hides
+//! its memory accesses. A ring of random arrivals must be long: a short one gives each flow a rate
+//! of its own, flows below the mean then have no backlog, and the backlog is not held. A thousand
+//! arrivals for each flow leave an error of 3 %.
 
 use weir_core::rng::{Purpose, Stream};
 use weir_core::sched::FlowSlot;

@@ -22,10 +22,10 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// The shape that one of `size` bytes has here: eight ways of 64-byte lines.
+    /// A cache of `size` bytes with eight ways of 64-byte lines.
     ///
     /// # Errors
-    /// [`CountError::Cache`] when that gives no power of two of sets, which cachegrind needs.
+    /// [`CountError::Cache`] when the number of sets is no power of two, as cachegrind requires.
     pub fn of_size(size: u64) -> Result<Self, CountError> {
         let cache = Self { size, ..Self::default() };
         let sets = size / u64::from(cache.ways * cache.line);

@@ -1,10 +1,9 @@
-//! Queues with AQMs in front of a scheduler, as the engine has them, without its classifier, link
-//! and timers.
+//! Queues with AQMs in front of a scheduler, as in the engine, but without its classifier, link and
+//! timers.
 //!
-//! What an AQM decides is carried out as in the engine: it is asked when a packet comes and when
-//! its turn to leave has come, a packet that does not fit is dropped whatever it says, and a mark
-//! counts when the packet leaves. The measurement of cost, the conformance cases and the picture of
-//! a step all run on this.
+//! The decisions of an AQM are the engine's: [`Gate`] asks it at arrival and departure, a packet
+//! that does not fit is dropped regardless of the verdict, and a mark counts at departure. The
+//! measurement of cost, the conformance cases and the picture of a step all use this module.
 
 use weir_core::Nanos;
 use weir_core::aqm::{Aqm, QueueState, Seen, Verdict};
@@ -24,7 +23,7 @@ pub(crate) struct Coming {
     pub(crate) header: Header,
 }
 
-/// Who is told what becomes of packets.
+/// An observer of the outcome of packets.
 pub(crate) trait Watch {
     /// A packet has got in, and this is what it is called inside.
     fn entered(&mut self, _id: PacketId) {}
@@ -33,7 +32,7 @@ pub(crate) trait Watch {
     fn dropped(&mut self, now: Nanos, id: PacketId, packet: &Released, reason: DropReason);
 }
 
-/// Nobody.
+/// No observer.
 pub(crate) struct Nobody;
 
 impl Watch for Nobody {

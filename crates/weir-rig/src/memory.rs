@@ -16,9 +16,9 @@ pub struct Memory {
     pub packets: u64,
 }
 
-/// Tells a scheduler of flows and gives it `packets` of each; `resident` says how much memory the
-/// process has. Only a process that has done nothing before gives a true figure: what was given
-/// back is taken again without being seen.
+/// Adds flows to a scheduler and enqueues `packets` packets for each; `resident` returns the memory
+/// of the process. The result is true only in a process that has done nothing before, since freed
+/// memory is reused unnoticed.
 pub fn measure(
     algorithm: &Algorithm,
     flows: &FlowSet,
@@ -65,8 +65,8 @@ impl Visitor for Measured<'_> {
     }
 }
 
-/// Bytes of anonymous memory that this process has, where the system says it; counted page by page,
-/// since its quick figures are behind by some.
+/// Bytes of anonymous memory of this process, where the system reports it. The pages are counted,
+/// since the system's quick statistics lag behind.
 pub fn resident() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/smaps_rollup").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("Anonymous:"))?;

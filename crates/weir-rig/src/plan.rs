@@ -1,8 +1,8 @@
-//! What is driven through a scheduler: flows, order of arrivals, backlog, batches, how many
-//! packets.
+//! A plan: flows, order of arrivals, backlog, batches and number of packets that are driven through
+//! a scheduler.
 //!
-//! A cycle is what the controller repeats: it enqueues until the high threshold is reached and
-//! dequeues until the low one is. With both alike it holds the backlog there, one packet in and one
+//! The controller repeats a cycle: it enqueues until the high threshold is reached and dequeues
+//! until the low one is. With equal thresholds it holds the backlog there, one packet in and one
 //! out.
 
 use std::fmt;

@@ -1,5 +1,5 @@
-//! Results as programs read them: one row for each algorithm and flow set, figures that were not
-//! measured as null.
+//! Results for programs: one row for each algorithm and flow set. Values that were not measured are
+//! null.
 
 use serde::Serialize;
 
@@ -72,7 +72,7 @@ pub struct WfiRow {
 }
 
 impl Run {
-    /// A row without figures.
+    /// A row without values.
     pub fn new(alg: String, flows: &FlowSet, order: String, pairs: u64) -> Self {
         let groups = flows.groups().iter().map(|group| GroupRow {
             count: group.count,
@@ -102,10 +102,10 @@ impl Run {
 }
 
 impl Report {
-    /// As JSON text. Times have two decimals.
+    /// The JSON text. Times have two decimals.
     ///
     /// # Errors
-    /// When a figure is no number.
+    /// When a value is not a number.
     pub fn to_json(&self) -> Result<String, serde_json::Error> {
         let mut rounded = self.clone();
         for run in &mut rounded.runs {

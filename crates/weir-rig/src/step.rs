@@ -1,17 +1,17 @@
-//! A queue under a step of load: senders that answer drops and marks share a link, and for a while
-//! one comes that does not.
+//! A queue under a step of load: senders that react to drops and marks share a link, and an
+//! unresponsive stream joins them for some time.
 //!
 //! # Model
-//! The link has 10 Mbit/s, and each packet 1500 bytes. Eight senders begin a tenth of a second
-//! after one another. Each has a window of packets: it doubles in a round-trip time until the first
-//! drop or mark, grows by one packet in a round-trip time from then on, and is halved by a drop or
-//! a mark, but once only for those of one round-trip time. What is heard of a packet arrives 40 ms
-//! after the link has sent it or it was dropped. From 4 to 8 s, a constant stream takes half of the
-//! link's rate on top and answers nothing. Eight senders are ECN-capable; the stream is not.
+//! The link has 10 Mbit/s, and each packet 1500 bytes. Eight senders start at intervals of a tenth
+//! of a second. Each has a window of packets: it doubles in a round-trip time until the first drop
+//! or mark, then grows by one packet in a round-trip time. A drop or a mark halves it, at most once
+//! in a round-trip time. The feedback on a packet arrives 40 ms after the link has sent or dropped
+//! it. From 4 to 8 s, a constant stream adds half of the link's rate and reacts to nothing. The
+//! eight senders are ECN-capable; the stream is not.
 //!
-//! That is not TCP: there are no timeouts, no acknowledgements that get lost, and a drop is heard
-//! of as soon as a delivery. It is enough to show how an algorithm finds its working point, and
-//! what it does about load that does not go away.
+//! This is not TCP: there are no timeouts, no lost acknowledgements, and a drop is reported as
+//! early as a delivery. The model suffices to show how an algorithm finds its working point, and
+//! how it handles persistent load.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -108,7 +108,7 @@ enum Event {
     Stream,
     /// The link is free.
     Free,
-    /// A sender hears of a packet.
+    /// A sender receives feedback on a packet.
     Heard { sender: u32, sent: u64, congestion: bool },
 }
 
@@ -211,7 +211,7 @@ impl<S: Scheduler, A: Aqm> World<S, A> {
     }
 }
 
-/// What is to happen, and what was seen.
+/// The pending events, and the observations.
 struct Record {
     events: BinaryHeap<Reverse<(u64, u64, Event)>>,
     /// Orders events of one time.

@@ -1,4 +1,4 @@
-//! Traces: arrivals in a text file, to be replayed to the same figures.
+//! Traces: arrivals in a text file, for exact replay.
 //!
 //! ```text
 //! weir trace 1
@@ -7,10 +7,10 @@
 //! 0 17 1500
 //! 3000 999 64
 //! ```
-//! A line is an arrival: when, on which flow, how many bytes. Time is counted in bytes of the link:
-//! the packet comes when the link has had time to send that many since the beginning, idle or not.
-//! So a trace fits every rate: at R bit/s a time of t bytes is 8 t / R seconds. Times do not
-//! decrease; arrivals of one time come in the order of their lines.
+//! A line is an arrival: time, flow, bytes. The time is counted in bytes of the link: the packet
+//! arrives when the link has had time to send that many since the start, idle or not. A trace
+//! therefore fits every rate: at R bit/s a time of t bytes is 8 t / R seconds. Times do not
+//! decrease; arrivals at one time follow the order of their lines.
 
 use std::fmt;
 
@@ -34,7 +34,7 @@ pub struct Arrival {
 pub struct Trace {
     flows: FlowSet,
     arrivals: Vec<Arrival>,
-    /// Lines for people, without the hash; they stand in front of the arrivals.
+    /// Lines for people, without the hash; they precede the arrivals.
     pub notes: Vec<String>,
 }
 

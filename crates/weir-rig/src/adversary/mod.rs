@@ -1,16 +1,16 @@
 //! The adversary: a search for arrivals under which a scheduler gives the worst service.
 //!
-//! A pattern is a few acts: some flows of a group send so many packets of one length from some
-//! moment on. The search begins with arrangements that are known to be unkind (all others are there
-//! and one flow comes; one gets ahead and then the crowd comes) and changes them a little at a
-//! time: moments, lengths, numbers, flows, weights where they may change. It measures each pattern
-//! with [`crate::service`], and accepts what is not much worse than the last, where "not much"
-//! shrinks to nothing over a cycle of some hundred tries; then it begins another cycle from the
+//! A pattern consists of a few acts: in each, some flows of a group send a number of packets of one
+//! length from some moment on. The search starts with arrangements that are known to be bad (one
+//! flow joins all others; one flow gets ahead before the others arrive) and changes them step by
+//! step: moments, lengths, numbers, flows, and weights where they may change. It measures each
+//! pattern with [`crate::service`], and accepts one that is not much worse than the last. The
+//! tolerance shrinks to zero over a cycle of some hundred tries; then another cycle starts from the
 //! worst pattern found, or afresh.
 //!
-//! The random numbers of a try follow from the seed and the number of the try. So the same seed
-//! finds the same, and a search that is interrupted and resumed finds what it would have found in
-//! one go.
+//! The random numbers of a try follow from the seed and the number of the try. Equal seeds
+//! therefore find equal patterns, and a resumed search finds what an uninterrupted one would have
+//! found.
 
 mod moves;
 mod pattern;
@@ -30,7 +30,7 @@ use pattern::{Pattern, Space};
 pub use state::StateError;
 use state::{Scored, State, VERSION};
 
-/// What is made as large as possible.
+/// The quantity to maximise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Objective {
     /// B-WFI in packets, the largest of the flow.
@@ -60,7 +60,7 @@ pub struct Hunt {
     pub discipline: Discipline,
     /// The flows; the lengths of packets stay within what it says.
     pub flows: FlowSet,
-    /// What is made as large as possible.
+    /// The quantity to maximise.
     pub objective: Objective,
     /// Of the flows of which group, by its place; `None` for any.
     pub class: Option<usize>,
@@ -87,7 +87,7 @@ impl Hunt {
         }
     }
 
-    /// What is searched, in words: all that the result follows from but for the number of tries.
+    /// The search in words: everything that determines the result, except the number of tries.
     fn words(&self) -> String {
         let Self { discipline, flows, objective, class, weights, seed, .. } = self;
         let mut words = format!("the worst {objective} of {}", discipline.row().name);
@@ -134,12 +134,12 @@ impl Found {
     }
 }
 
-/// Searches. With `state`, goes on from what that file says, if it exists, and keeps it up to date;
-/// it is whole at any moment, so the search may be killed. `watch` is asked after every few tries
-/// and may end the search early.
+/// Searches. With `state`, continues from that file, if it exists, and keeps it up to date. The
+/// file is complete at any moment, so the search may be killed. `watch` is called after every few
+/// tries and may end the search early.
 ///
 /// # Errors
-/// [`StateError`] when the file cannot be read or written, or is of another search.
+/// [`StateError`] when the file cannot be read or written, or belongs to another search.
 pub fn search(
     hunt: &Hunt,
     state: Option<&Path>,
@@ -243,7 +243,7 @@ impl Search<'_> {
         }
     }
 
-    /// The worst pattern as a trace, without what comes after its worst moment.
+    /// The worst pattern as a trace, up to its worst moment.
     fn found(&self, at: &State) -> Found {
         let whole = self.space.trace(&at.best.pattern, MOST_PACKETS);
         let whole = whole.or_else(|| Trace::new(self.hunt.flows.clone(), Vec::new()).ok());
@@ -284,7 +284,8 @@ const WEIGHTS: (u32, u32) = (1, 100);
 const CYCLE: u64 = 400;
 /// The first of a cycle that begins afresh are beginnings, of which the worst is changed.
 const BEGINNINGS: u64 = 40;
-/// At the beginning of a cycle, what is worse by less than this part of the score is accepted.
+/// At the start of a cycle, a pattern that is worse by less than this part of the score is
+/// accepted.
 const ALLOWANCE: i64 = 20;
 /// Tries between two looks at the world outside.
 const STEPS: u64 = 32;

@@ -1,4 +1,4 @@
-//! Patterns of arrivals that a search plays with: few numbers that stand for many packets.
+//! Patterns of arrivals for the search: few numbers that describe many packets.
 
 use serde::{Deserialize, Serialize};
 use weir_core::rng::Stream;
@@ -7,7 +7,7 @@ use crate::Lengths;
 use crate::flows::{FlowSet, Group};
 use crate::trace::{Arrival, Trace};
 
-/// Weights, and who sends what when.
+/// Weights, and the acts of the flows.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Pattern {
     /// Weight of each group.
@@ -65,7 +65,7 @@ impl Space {
         }
     }
 
-    /// Puts an act within what is allowed.
+    /// Moves an act into its allowed range.
     pub(super) fn mend(&self, act: &mut Act) {
         act.group = act.group.min(self.groups().len() as u32 - 1);
         let group = &self.groups()[act.group as usize];
@@ -167,7 +167,7 @@ impl Space {
                 len: self.length(victim, random),
             });
         }
-        // Who comes first at one moment: any order of the acts.
+        // The order at one moment: any order of the acts.
         for n in (1..pattern.acts.len()).rev() {
             pattern.acts.swap(n, Self::pick(random, n + 1));
         }

@@ -13,7 +13,7 @@ use super::pattern::Pattern;
 pub(super) struct State {
     /// Of this layout.
     pub(super) version: u32,
-    /// What is searched, in words; a file of another search is refused.
+    /// The search in words; a file of another search is refused.
     pub(super) what: String,
     /// Patterns tried.
     pub(super) evaluations: u64,
@@ -82,8 +82,8 @@ impl State {
         Ok(Some(state))
     }
 
-    /// Writes it to another file and puts that in the place of the old one: whoever is interrupted
-    /// leaves one or the other.
+    /// Writes the state to a new file that then replaces the old one, so that an interruption
+    /// leaves either.
     pub(super) fn save(&self, path: &Path) -> Result<(), StateError> {
         let error = |source| StateError::File { path: path.to_owned(), source };
         let mut beside = path.as_os_str().to_owned();

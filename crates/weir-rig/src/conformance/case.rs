@@ -19,7 +19,7 @@ pub struct Case {
     pub manager: Manager,
     /// The queue's limit.
     pub limit: QueueLimit,
-    /// The link's rate in bit/s that an AQM is told; 0 for none.
+    /// The link's rate in bit/s for the AQM; 0 for none.
     pub rate: u64,
     /// Seeds of the draws; the case is played for each.
     pub seeds: RangeInclusive<u64>,
@@ -29,7 +29,7 @@ pub struct Case {
     pub service: Service,
     /// How far times may be off, in ns.
     pub within: u64,
-    /// What is expected.
+    /// The expectations.
     pub expected: Vec<Expectation>,
 }
 

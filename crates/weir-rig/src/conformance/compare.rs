@@ -10,7 +10,7 @@ use super::play::{Counts, Event, Play, Snapshot};
 /// An expectation, and what was found.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Finding {
-    /// The line of the file where the expectation stands.
+    /// The line of the expectation in the file.
     pub line: usize,
     /// What it is called there.
     pub name: String,

@@ -7,20 +7,21 @@ use weir_core::stats::{DropReason, MarkReason};
 /// Something that a case expects.
 #[derive(Clone, Debug)]
 pub struct Expectation {
-    /// The line of the file where it stands, from 1.
+    /// Its line in the file, from 1.
     pub line: usize,
     /// What it is called there.
     pub name: String,
-    /// What is expected.
+    /// The expected values.
     pub wanted: Wanted,
 }
 
-/// What is expected.
+/// The expected values.
 #[derive(Clone, Debug)]
 pub enum Wanted {
     /// A number after each dequeue; where fewer are given, after the first ones.
     After(Column, Vec<u64>),
-    /// A figure of the algorithm after each dequeue; `None` where nothing is said of it.
+    /// A state variable of the algorithm after each dequeue; `None` where nothing is expected of
+    /// it.
     Figure {
         /// Its name.
         name: String,
@@ -37,14 +38,14 @@ pub enum Wanted {
     Total {
         /// Of one flow, or of all.
         flow: Option<u32>,
-        /// What is counted.
+        /// The counter.
         counter: Counter,
         /// What it may be.
         bound: Bound,
     },
 }
 
-/// What is looked at.
+/// A running count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Column {
     /// Packets inside.
@@ -55,7 +56,7 @@ pub enum Column {
     Marks,
 }
 
-/// What is counted.
+/// A counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counter {
     /// Packets that came.

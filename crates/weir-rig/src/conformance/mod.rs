@@ -1,9 +1,8 @@
-//! Conformance cases: what arrives at a queue, when packets are taken from it, and what is expected
-//! to be dropped and marked.
+//! Conformance cases: arrivals at a queue, departures from it, and the expected drops and marks.
 //!
-//! A case is a text file of its own, so that another implementation can run the same ones;
-//! `docs/conformance.md` describes the format. [`Case::read`] reads it, [`Case::run`] plays it for
-//! each of its seeds and compares.
+//! A case is a text file, so that another implementation can run the same cases;
+//! `docs/conformance.md` describes the format. [`Case::read`] reads a case; [`Case::run`] plays it
+//! for each of its seeds and compares.
 
 mod case;
 mod compare;

@@ -32,7 +32,7 @@ pub struct Play {
     pub flows: BTreeMap<u32, Counts>,
     /// State of the algorithm at the end.
     pub figures: BTreeMap<&'static str, u64>,
-    /// How things stood after each dequeue.
+    /// The state after each dequeue.
     #[serde(skip)]
     pub after: Vec<Snapshot>,
 }
@@ -117,7 +117,7 @@ impl Serialize for Counts {
     }
 }
 
-/// How things stood after a dequeue.
+/// The state after a dequeue.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
     /// Packets inside.
@@ -126,7 +126,7 @@ pub struct Snapshot {
     pub drops: u64,
     /// Packets marked so far.
     pub marks: u64,
-    /// State of the algorithm, where it is asked for.
+    /// The algorithm's state variables, where the case uses them.
     pub figures: Vec<(&'static str, u64)>,
 }
 
@@ -202,7 +202,7 @@ struct Player<'a, S, A> {
 }
 
 impl<S: Scheduler, A: Aqm> Player<'_, S, A> {
-    /// Lets in what comes until then, that moment included.
+    /// Takes the arrivals until `end`, inclusive.
     fn arrivals_until(&mut self, end: u64) {
         while let Some(arrival) =
             self.record.arrivals.get(self.next).filter(|arrival| arrival.at <= end)

@@ -1,4 +1,4 @@
-//! Reads a case from its file: what is wrong is told with the line where it stands.
+//! Reads a case from its file. An error contains its line.
 
 use std::ops::RangeInclusive;
 
@@ -260,7 +260,7 @@ fn expectations(expect: &Table<'_>) -> Result<(u64, Vec<Expectation>), CaseError
     Ok((within, all))
 }
 
-/// Values of a figure: numbers, or times when they are texts; `""` says nothing.
+/// Values of a state variable: numbers, or times when they are texts; `""` expects nothing.
 fn wanted_figure(value: &Value<'_>) -> Result<Wanted, CaseError> {
     let members = value.members();
     let times = members.iter().any(Value::is_text);

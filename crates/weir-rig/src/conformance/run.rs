@@ -6,7 +6,7 @@ use super::case::Case;
 use super::compare::Finding;
 use super::play::{Counts, Play, play};
 
-/// What came of a case.
+/// The outcome of a case.
 #[derive(Clone, Debug, Serialize)]
 pub struct Outcome {
     /// As in the case.

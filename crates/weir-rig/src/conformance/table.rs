@@ -1,5 +1,4 @@
-//! A table of a case's file: its values by name, each with the line where it stands, so that every
-//! message can point there.
+//! A table of a case's file: values by name, each with its line for messages.
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -21,7 +20,7 @@ impl CaseError {
     }
 }
 
-/// A table and the text that it stands in.
+/// A table with its text.
 #[derive(Clone, Copy)]
 pub(super) struct Table<'a> {
     text: &'a str,
@@ -32,7 +31,7 @@ pub(super) struct Table<'a> {
     offset: usize,
 }
 
-/// A value and where it stands.
+/// A value with its position.
 #[derive(Clone, Copy)]
 pub(super) struct Value<'a> {
     text: &'a str,
@@ -185,7 +184,7 @@ impl<'a> Value<'a> {
     }
 }
 
-/// The number of the line in which a byte of a text stands, from 1.
+/// The number of the line that contains a byte of a text, from 1.
 pub(super) fn line_of(text: &str, offset: usize) -> usize {
     text.as_bytes().iter().take(offset).filter(|byte| **byte == b'\n').count() + 1
 }

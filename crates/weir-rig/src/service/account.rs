@@ -84,7 +84,7 @@ impl Account {
         &self.flows
     }
 
-    /// Closes the account: whoever still waits counts as if it were served at once.
+    /// Closes the account: a flow that still waits counts as if it were served at once.
     pub(super) fn close(&mut self, now: u64) {
         for flow in &mut self.flows {
             let Some(first) = flow.waiting.front() else { continue };

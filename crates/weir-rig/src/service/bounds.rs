@@ -1,17 +1,17 @@
-//! Bounds of B-WFI: what theory allows, one line for each scheduler that promises something.
+//! Bounds of B-WFI: the bounds in theory, one line for each scheduler with a guarantee.
 //!
-//! All are bounds of the figure as [`super`] defines it: for any arrivals, over any interval that
-//! begins in a period of backlog of the flow, at any moment, and ends where a packet of the flow
-//! has left. `docs/guarantees.md` derives each of them, for the schedulers as they are here, and
-//! says where the literature has another form and why.
+//! All are bounds of the quantity as [`super`] defines it: for any arrivals, and over any interval
+//! that starts at any moment of a backlogged period of the flow and ends at a departure of the
+//! flow. `docs/guarantees.md` derives each of them for the schedulers as implemented here, and
+//! explains where the literature has another form.
 //!
 //! ```text
 //! φ   w over the sum of the weights of all flows        L_k, ℓ_k   the flow's largest and shortest packet
 //! Q   w over the least weight, times L                  L, L_j     the largest packet of all, of another flow
 //! σ   least power of two with w σ ≥ L_k                 Σ          over all other flows
 //! ```
-//! Packets are at most `lmax` long. A bound holds for the flow set as it is: flows and weights do
-//! not change meanwhile.
+//! Packets are at most `lmax` long. A bound holds for a fixed flow set: flows and weights do not
+//! change.
 
 use std::fmt;
 
@@ -209,8 +209,8 @@ fn quick(terms: &Terms<'_>) -> Exact {
     Exact::whole(3) * terms.slot() + after_own.max(afresh) - terms.shortest()
 }
 
-/// Whether the bound is derived for the scheduler. Where the clock is the fluid's own, what is
-/// published is about a flow that the fluid has packets of too.
+/// Whether the bound is derived for the scheduler. With an exact fluid clock, the published bound
+/// is about a flow that also has packets in the fluid.
 fn is_verified(discipline: &Discipline) -> bool {
     !matches!(discipline.row().name, "wfq" | "l-wf2q")
 }

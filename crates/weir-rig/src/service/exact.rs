@@ -1,11 +1,10 @@
-//! Fractions of whole numbers: what is judged is exact, and becomes a decimal number only where it
-//! is shown.
+//! Fractions of integers: judged quantities are exact, and become decimal numbers only for display.
 
 use std::cmp::Ordering;
 use std::ops::{Add, Div, Mul, Sub};
 
-/// A fraction. Values of measurements have numerators of up to 100 bits; sums and products are for
-/// bounds, whose parts are small.
+/// A fraction. Measured values have numerators of up to 100 bits; sums and products are for bounds
+/// with small parts.
 #[derive(Clone, Copy, Debug)]
 pub struct Exact {
     numerator: i128,
@@ -60,7 +59,7 @@ fn gcd(mut a: u128, mut b: u128) -> u128 {
 }
 
 impl Ord for Exact {
-    /// By the whole parts, then by the rests, whose products stay small whatever the fractions are.
+    /// Compares the whole parts, then the rests; their products stay small for any fractions.
     fn cmp(&self, other: &Self) -> Ordering {
         let parts = |x: &Self| {
             (x.numerator.div_euclid(x.denominator), x.numerator.rem_euclid(x.denominator) as u128)

@@ -1,20 +1,20 @@
 //! The fluid: generalised processor sharing of the same arrivals, the reference for lag, lead and
 //! lateness.
 //!
-//! The fluid serves all flows that have something at once, each at a rate by its weight among
-//! those. In its own time, the virtual time `V`, a packet starts at
+//! The fluid serves all backlogged flows at once, each at a rate by its weight among them. In its
+//! own time, the virtual time `V`, a packet starts at
 //! `S = max(V at its arrival, F of the one before)` and finishes at `F = S + L / w`; `V` grows by
-//! `1 / Σ of the weights that are active` for each byte of the link.
+//! `1 / Σ of the active weights` for each byte of the link.
 //!
 //! ```text
 //! V, S, F, times   127 ........................ 64 | 63 ........................ 0
 //!                  bytes (for a unit of weight)    | fraction
 //! ```
-//! The step from one finish to the next is exact. What is rounded, by less than 2^-64 bytes for a
-//! unit of weight at each arrival and each packet sent, is the growth of `V` up to an instant
-//! between two finishes, and `L / w`. For a million packets and the largest weights that is less
-//! than a thousandth of a byte; for flows that always have packets nothing is rounded, since `V` is
-//! `W / Σ`.
+//! The step from one finish to the next is exact. Two quantities are rounded, by less than 2^-64
+//! bytes for a unit of weight at each arrival and each packet sent: the growth of `V` up to an
+//! instant between two finishes, and `L / w`. For a million packets and the largest weights the
+//! error is less than a thousandth of a byte; for flows that are always backlogged nothing is
+//! rounded, since `V` is `W / Σ`.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};

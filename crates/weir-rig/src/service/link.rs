@@ -1,11 +1,11 @@
 //! The link: it takes packets from a scheduler one after the other, at one byte for each unit of
-//! time, and somebody watches.
+//! time, and reports them to an observer.
 //!
-//! Time is counted in bytes of the link, as in a [`crate::trace::Trace`], and is whole. A packet
-//! that begins at `s` has left at `s` + its length; what arrives meanwhile reaches the scheduler
-//! meanwhile. At one instant the packet on the wire ends first, then come the arrivals, then the
-//! scheduler is asked. Schedulers that look at the clock see a nanosecond for each byte, which is a
-//! link of 8 Gbit/s.
+//! Time is counted in whole bytes of the link, as in a [`crate::trace::Trace`]. A packet that
+//! starts at `s` has left at `s` + its length; packets that arrive meanwhile reach the scheduler
+//! meanwhile. At one instant the packet on the wire ends first, then packets arrive, then the
+//! scheduler dequeues. Schedulers that use the clock see a nanosecond for each byte, as on a link
+//! of 8 Gbit/s.
 
 use weir_core::Nanos;
 use weir_core::descriptor::Descriptors;
@@ -16,7 +16,7 @@ use super::workload::Source;
 use crate::flows::FlowSet;
 use crate::trace::Arrival;
 
-/// Who watches the link.
+/// An observer of the link.
 pub(super) trait Watch {
     /// A packet comes.
     fn arrives(&mut self, arrival: &Arrival);
@@ -34,7 +34,7 @@ pub(super) trait Watch {
     fn rests(&mut self, now: u64);
 }
 
-/// Two who watch.
+/// Two observers.
 impl<A: Watch, B: Watch> Watch for (A, B) {
     fn arrives(&mut self, arrival: &Arrival) {
         self.0.arrives(arrival);
@@ -62,8 +62,8 @@ impl<A: Watch, B: Watch> Watch for (A, B) {
     }
 }
 
-/// Runs a new scheduler on what comes from `source` until the source says that it is over, or
-/// everything has left. Gives the time then, and the packets that the link has sent.
+/// Runs a new scheduler on the packets of `source` until the source ends the run, or everything has
+/// left. Returns the time of the end, and the number of packets sent.
 pub(super) fn drive<S: Scheduler, W: Watch>(
     mut scheduler: S,
     flows: &FlowSet,

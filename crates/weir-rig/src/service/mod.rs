@@ -48,7 +48,7 @@ pub struct Service {
     pub time: u64,
 }
 
-/// What the flows of a group got: the worst of each figure over all of them.
+/// The service of the flows of a group: the worst value of each quantity over all of them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Class {
     /// The group.
@@ -104,8 +104,8 @@ impl Class {
     }
 }
 
-/// Runs a scheduler of this discipline on the workload and measures the service of each group. The
-/// same arguments give the same figures, on every machine.
+/// Runs a scheduler of this discipline on the workload and measures the service of each group.
+/// Equal arguments give equal results on every machine.
 pub fn measure(
     discipline: &Discipline,
     flows: &FlowSet,
@@ -163,7 +163,7 @@ pub(crate) struct Owed {
     pub(crate) excess: Exact,
 }
 
-/// What each group was owed under the arrivals of a trace: the figures of [`measure`], faster.
+/// The lag of each group under the arrivals of a trace: the same results as [`measure`], faster.
 pub(crate) fn owed(discipline: &Discipline, trace: &Trace) -> Vec<Owed> {
     let (flows, workload) = (trace.flows(), Workload::Trace(trace));
     let (mut source, mut account) = (Source::new(&workload, flows, 0), Account::new(flows));

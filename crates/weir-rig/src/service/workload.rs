@@ -51,7 +51,7 @@ enum Arrivals<'a> {
     Answers(Answers),
     /// Known in advance.
     Made { all: Vec<Arrival>, place: usize },
-    /// Known in advance, and somebody else's.
+    /// Known in advance, and borrowed.
     Given { all: &'a [Arrival], place: usize },
 }
 
