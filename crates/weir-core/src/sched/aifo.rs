@@ -1,42 +1,43 @@
-//! AIFO: a PIFO approximated by one queue and by whom it admits.
+//! AIFO: a PIFO approximated by one queue and its admission.
 //!
 //! # Model
-//! A PIFO that is full sends the packets of low ranks and loses those of high ones. AIFO does the
-//! second only: one first-in first-out queue, and a packet is let in when its rank is low among
-//! those that came lately. The fuller the queue, the lower it must be.
+//! A full PIFO sends packets of low ranks and loses those of high ranks. AIFO does only the latter:
+//! it has one first-in first-out queue, and admits a packet whose rank is low among recent
+//! arrivals. The fuller the queue, the lower the rank must be.
 //!
-//! With `C` the most packets in the queue, `c` those in it, `k` the headroom, and `q` the part of
-//! the last `window` packets that had a rank lower than this one's, a packet is let in when
+//! Let `C` be the limit of the queue, `c` its length, `k` the headroom, and `q` the fraction of the
+//! last `window` packets with a lower rank. A packet is admitted when
 //!
 //! ```text
 //! c < C   and   q ≤ (C − c) / (C (1 − k))
 //! ```
 //!
-//! so that the part `k` of the queue takes everyone. The window has every packet that came, this
-//! one and refused ones among them.
+//! so that the part `k` of the queue takes every packet. The window contains every arrival,
+//! including this one and refused ones.
 //!
 //! # Reference
 //! Yu et al., "Programmable packet scheduling with a single queue", SIGCOMM 2021.
 //!
 //! # Parameters
 //! `limit` 1..1048576 packets, default 64: `C`. `k` 0..99 %, default 10: the headroom, for bursts.
-//! `window` 1..65536 packets, default 20: how many ranks are remembered; few follow changes
-//! quickly, many tell ranks apart more finely. `rank`, default `stfq`, with `weight`, `pri` and
-//! `deadline` of flows as it needs them: see `pifo`.
+//! `window` 1..65536 packets, default 20: how many ranks are remembered; a short window follows
+//! changes quickly, a long one distinguishes ranks more finely. `rank`, default `stfq`, with
+//! `weight`, `pri` and `deadline` of flows as the rank needs them: see `pifo`.
 //!
 //! # Complexity
 //! The logarithm of the window and of the packets inside.
 //!
 //! # Guarantees
-//! Order over all flows. Which packets leave comes near to a PIFO's choice; when they leave does
-//! not: a packet waits for all before it.
+//! Order over all flows. The set of packets that leave approximates a PIFO's; their times do not: a
+//! packet waits for all packets before it.
 //!
 //! # Figures
-//! `refused`: packets that were not let in. `inversions`, `inverted` and `unpifoness` as of
-//! `sp-pifo`; `held` is 0, since there is one queue.
+//! `refused`: packets that were not admitted. `inversions`, `inverted` and `unpifoness` as in
+//! `sp-pifo`; `held` is 0, since there is only one queue.
 //!
 //! # Differences from Linux/FreeBSD
-//! Neither has one. The published switch program samples packets into its window; here each counts.
+//! Neither has one. The published switch program samples packets into its window; here every packet
+//! counts.
 //!
 //! # Validation
 //! Admission in an example worked by hand, and against the formula in fractions.

@@ -2,10 +2,11 @@
 //!
 //! # Model
 //! A packet's DSCP chooses a *tin*. Tins share the link by weights: one that asks for more than its
-//! share has no priority over the others. Within a tin each flow has a queue: a hash gives eight
-//! places, of which a flow takes its own or a free one, so that two flows meet in one queue only
-//! when nine are in the same set. Queues take turns as in `fq_codel`, new flows first. Each queue
-//! has COBALT. When there is no room, the longest queue of all loses its first packet.
+//! share has no priority over the others. Within a tin each flow has a queue: a hash selects a set
+//! of eight queues, of which a flow takes its own or a free one, so that two flows share a queue
+//! only when nine are in the same set. Queues are served in rounds as in `fq_codel`, new flows
+//! first. Each queue has COBALT. When there is no room, the longest queue of all loses its first
+//! packet.
 //!
 //! # Reference
 //! Hoeiland-Joergensen, Taht and Morton, "Piece of CAKE: a comprehensive queue management solution
@@ -22,14 +23,14 @@
 //! * `diffserv8`: eight, from CS1 to network control, each with 7/8 of the one before.
 //! * `precedence`: the same by the first three bits of the DSCP.
 //!
-//! `target` default 5ms and `interval` default 100ms, as of `cobalt`. `bandwidth` 0..400000000
-//! kbit/s, default 0 for not known: the rate of the link, from which targets of tins on slow links,
-//! `quantum` and memory follow. `memory_limit` bytes, default 0: 15.7 MB, and less on slow links:
+//! `target` default 5ms and `interval` default 100ms, as in `cobalt`. `bandwidth` 0..400000000
+//! kbit/s, default 0 for unknown: the rate of the link. It determines the targets of tins on slow
+//! links, `quantum` and memory. `memory_limit` bytes, default 0: 15.7 MB, and less on slow links:
 //! four intervals, but no less than 4 MiB.
 //!
 //! # Complexity
-//! O(1) for each packet; up to 16 places are looked at for the first packet of a flow. Making room
-//! looks at some groups of queues in each tin.
+//! O(1) for each packet; the first packet of a flow inspects up to 16 queues. Making room inspects
+//! some groups of queues in each tin.
 //!
 //! # Guarantees
 //! Order within a flow. In a tin, queues that always have packets get the same bytes, to within two
@@ -37,16 +38,16 @@
 //! a queue is not dropped unless there is no room.
 //!
 //! # Figures
-//! `collisions`: flows that found no queue of their own. `tins`: how many there are.
+//! `collisions`: flows that share a queue with another. `tins`: number of tins.
 //!
 //! # Differences from Linux/FreeBSD
-//! The link shapes, and not CAKE. So tins are chosen as Linux does without a rate: by shares alone.
-//! With a rate, Linux gives a tin below its threshold priority over the others. Flows are isolated,
-//! not hosts (`flows`, not `triple-isolate`): the engine gives schedulers no addresses. A flow that
-//! found its set full stays where it is until that queue is free; in Linux it takes the place of
-//! the flow that has the queue, whose packets may then be out of order. There is no filter of
-//! acknowledgements, no washing of DSCPs, no split of offload trains (the engine cuts them), and no
-//! mode for incoming traffic. Sizes count from the network layer on, and memory counts bytes of
+//! The link shapes, not CAKE. Tins are therefore chosen as Linux does without a rate: by shares
+//! alone. With a rate, Linux gives a tin below its threshold priority over the others. Flows are
+//! isolated, not hosts (`flows`, not `triple-isolate`): the engine gives schedulers no addresses. A
+//! flow that found its set full stays where it is until that queue is free; in Linux it takes the
+//! place of the flow that has the queue, whose packets may then be out of order. There is no filter
+//! of acknowledgements, no washing of DSCPs, no split of offload trains (the engine cuts them), and
+//! no mode for incoming traffic. Sizes count from the network layer on, and memory counts bytes of
 //! packets. Credit is not dithered, since quanta are whole.
 //!
 //! # Validation

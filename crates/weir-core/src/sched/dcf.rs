@@ -1,15 +1,15 @@
-//! The medium of an 802.11b network: stations that contend for it take turns as the distributed
-//! coordination function has it.
+//! The medium of an 802.11b network: stations contend for it by the distributed coordination
+//! function.
 //!
 //! # Model
 //! Each flow is a station. A station with a packet waits until the medium has been idle for a DIFS
-//! and then for as many idle slots as it has drawn. Who is alone in a slot sends its packet and
-//! gets an acknowledgement. Where several stations begin in the same slot they collide: all their
-//! frames are lost, and each draws again from a window twice as large. A station gives a packet up
-//! after too many retries. After each packet a station draws anew, also when it has no other: a
-//! packet that comes later waits for the rest of that, or goes at once in the next slot when
-//! nothing is left of it and the medium is idle. A packet leaves the scheduler when its exchange is
-//! over, so that the medium needs no rate of the link: leave `bw` out.
+//! and then for as many idle slots as it has drawn. A station that is alone in a slot sends its
+//! packet and gets an acknowledgement. When several stations start in the same slot, they collide:
+//! all their frames are lost, and each draws again from a window twice as large. A station drops a
+//! packet after too many retries. After each packet a station draws again, even if it has no other:
+//! a packet that arrives later waits for the rest of the backoff, or goes in the next slot when the
+//! backoff is over and the medium is idle. A packet leaves the scheduler when its exchange is over,
+//! so that the medium needs no rate of the link: leave `bw` out.
 //!
 //! ```text
 //!  DIFS  slots   PLCP  header + packet + FCS   SIFS  PLCP  ACK
@@ -24,9 +24,9 @@
 //! # Parameters
 //! `phy`, the data rate in Mbit/s: 1, 2, 5.5 or 11, default 11. `preamble`: long (192 us at 1
 //! Mbit/s, default) or short (96 us). `retries` 0..255, default 7: how often a packet is sent again
-//! before it is given up. `cwmin` 1..1023, default 31, and `cwmax` 1..1023, default 1023: the first
-//! and the largest window. `seed`, default 1: what the draws follow from. The rest is the
-//! standard's: DIFS 50 us, SIFS 10 us, slots of 20 us; 36 bytes of header, LLC/SNAP and FCS with
+//! before it is dropped. `cwmin` 1..1023, default 31, and `cwmax` 1..1023, default 1023: the first
+//! and the largest window. `seed`, default 1: the seed of the draws. Everything else is fixed by
+//! the standard: DIFS 50 us, SIFS 10 us, slots of 20 us; 36 bytes of header, LLC/SNAP and FCS with
 //! each packet; acknowledgements of 14 bytes at 2 Mbit/s, or at 1 when that is the data rate; no
 //! RTS.
 //!
@@ -35,19 +35,19 @@
 //!
 //! # Guarantees
 //! Stations that always have packets get equal numbers of them in the long run, whatever their
-//! sizes: one slow or small sender takes as many turns as any other. Nothing is promised for a
-//! short time.
+//! sizes: a slow or small sender sends as often as any other. There is no guarantee over short
+//! times.
 //!
 //! # Differences from Linux/FreeBSD
-//! Neither has it; dummynet's profiles add random air-time, but know no stations. Against the
-//! standard: slots begin at the same moments for all, also for a packet that finds the medium idle;
-//! all hear each other and there is no loss but collisions; after a collision everyone waits as
-//! long as an acknowledgement would have taken (EIFS).
+//! Neither has it; dummynet's profiles add random air-time, but have no stations. Differences from
+//! the standard: slots start at the same moments for all stations, also for a packet that finds the
+//! medium idle; all stations receive each other, and only collisions lose frames; after a collision
+//! every station waits as long as an acknowledgement would have taken (EIFS).
 //!
 //! # Validation
 //! Saturation throughput against Bianchi's model for 1 to 50 stations
 //! (`weir algorithms --check dcf`); exact times of a lone station; equal shares; every collision
-//! leads to a retry or a packet given up.
+//! leads to a retry or a drop.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;

@@ -1,4 +1,4 @@
-//! DualPI2: two queues, one for those who keep theirs short, coupled by one controller.
+//! DualPI2: two queues, one of them for senders that keep it short, coupled by one controller.
 //!
 //! # Model
 //! Packets of the L4S service (ECT(1), or marked already) wait in a low-latency queue, all others
@@ -6,20 +6,20 @@
 //! output marks the low-latency packets, and squared it drops or marks the classic ones: that
 //! balances the rates of both kinds of senders, although one has a queue of a millisecond and the
 //! other one of fifteen. Low-latency packets that have waited longer than a step are marked in any
-//! case. They go first, but leave the classic queue a share.
+//! case. They have priority, but leave the classic queue a share.
 //!
 //! # Equations
-//! With the delay `d`, which is that of the older of the two packets at the heads, at each update:
+//! At each update, with the delay `d` of the older of the two head packets:
 //!
 //! ```text
 //! p' ← p' + α (d − target) + β (d − d_old)       within 0 and 1
 //! classic:      p_C = p'²
-//! low latency:  p_L = k p', and 1 for those that have waited longer than the step
+//! low latency:  p_L = k p', and 1 for packets that have waited longer than the step
 //! ```
 //!
 //! When `k p'` exceeds 1 the queues are overloaded: classic packets are then dropped by `p_C` even
 //! if they understand marks, and low-latency ones are dropped by `p_C` and marked otherwise. With
-//! `drop_on_overload off`, `p'` stops at `1 / k`, and what does not fit is dropped.
+//! `drop_on_overload off`, `p'` stops at `1 / k`, and packets that do not fit are dropped.
 //!
 //! # Reference
 //! De Schepper, Briscoe and White, RFC 9332, 2023; De Schepper et al., "PI²", CoNEXT 2016; for the
@@ -36,11 +36,11 @@
 //! probabilities count when packets leave; off for when they come. `c_protection` 0..100 %, default
 //! 10: the classic queue's share while both have packets. `schedule` wrr|tshift, default wrr: by
 //! that share, or the older head goes, where a low-latency one counts as `tshift` older (0 to 10s,
-//! default 50 ms). `decide` random|recur, default random: by draws, or by sums that are as regular
-//! as can be. `ect` l4s|any, default l4s: with any, ECT(0) is low-latency too.
+//! default 50 ms). `decide` random|recur, default random: by random draws, or by sums that are as
+//! regular as possible. `ect` l4s|any, default l4s: with any, ECT(0) is low-latency too.
 //!
 //! # Complexity
-//! O(1). Updates are computed when packets come and leave, all those since the last in one step.
+//! O(1). Updates are computed when packets arrive and leave, all since the last one in one step.
 //!
 //! # Guarantees
 //! Order within each of the two queues. Nothing is dropped or marked by a probability while less
@@ -54,7 +54,7 @@
 //!
 //! # Differences from Linux/FreeBSD
 //! FreeBSD has none. Linux has a limit in memory beside that in packets, splits offload trains on
-//! demand, and looks at `min_qlen_step` when a packet comes; here when it leaves. Trains are always
+//! demand, and checks `min_qlen_step` when a packet arrives; here when it leaves. Trains are always
 //! split here. RFC 9332 takes the delay of the classic queue alone, gives a time-shifted schedule
 //! as its first example, and decides by sums: `schedule tshift`, `decide recur`.
 //!

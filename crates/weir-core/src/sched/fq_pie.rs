@@ -1,10 +1,10 @@
-//! FQ-PIE: a queue for each flow, served in turns, new flows first, with PIE for each.
+//! FQ-PIE: a queue with PIE for each flow, served in rounds, new flows first.
 //!
 //! # Model
-//! Packets are hashed by addresses, ports and protocol to one of many queues, which take turns of
-//! `quantum` bytes as those of `fq_codel` do: a flow that has just begun, or sends little, goes
-//! before those that have used their turns. Each queue has PIE of its own, which drops or marks
-//! packets that come, by a probability that holds the queue's delay at the target. When there is no
+//! Packets are hashed by addresses, ports and protocol to one of many queues, which are served in
+//! rounds of `quantum` bytes as in `fq_codel`: a flow that has just started, or sends little, goes
+//! before flows that have used their quantum. Each queue has its own PIE, which drops or marks
+//! arriving packets with a probability that holds the queue's delay at the target. When there is no
 //! room, the queue with the most bytes loses the packet at its head.
 //!
 //! # Reference
@@ -14,30 +14,29 @@
 //! # Parameters
 //! `limit` 1..10000000 packets, default 10240. `flows` 1..65536, default 1024: queues. `quantum`
 //! 64..1048576 bytes, default 1500. `variant`, `target`, `tupdate`, `alpha`, `beta`, `max_burst`,
-//! `max_ecnth`, `capdrop`, `derand`, `onoff` and `bytemode` as of the AQM `pie`; `ecn` is on unless
+//! `max_ecnth`, `capdrop`, `derand`, `onoff` and `bytemode` as in the AQM `pie`; `ecn` is on unless
 //! said otherwise, and `qdelay` is ts. For `onoff`, a queue's limit is `limit` over `flows`.
 //!
 //! # Complexity
-//! O(1) for each packet, and one round more for each quantum in a packet longer than that. Nothing
-//! is done for idle queues: updates of their probabilities are computed when their next packet
-//! comes.
+//! O(1) for each packet, and one more round for each further quantum of a longer packet. Idle
+//! queues cost nothing: updates of their probabilities are computed when their next packet arrives.
 //!
 //! # Guarantees
 //! Order within a flow. Queues that always have packets get the same bytes, to within two quanta
-//! and a packet, less what PIE drops. It drops nothing that finds two packets or fewer in its
+//! and a packet, less what PIE drops. It drops no packet that finds at most two packets in its
 //! queue.
 //!
 //! # Figures
-//! `dropped` and `marked`: packets that PIE did so to.
+//! `dropped` and `marked`: packets that PIE dropped and marked.
 //!
 //! # Differences from Linux/FreeBSD
-//! `variant linux` drops the packet that comes when there is no room, as Linux does.
-//! `variant dummynet` lets each queue begin anew each time that it gets packets, as dummynet does,
-//! and compares packets, not bytes, with a third of the limit. Linux's `ecn_prob`, in parts of a
-//! hundred, is `max_ecnth`; marks are off there, and in dummynet, unless asked for. Linux updates
-//! 2048 queues at a time; here each has its own time. Sizes count from the network layer on: a
-//! quantum of 1500 is what 1514 is to others. dummynet takes the queue with the most packets for
-//! the fattest, and serves one whose credit is exactly used up.
+//! `variant linux` drops the arriving packet when there is no room, as Linux does.
+//! `variant dummynet` resets a queue whenever it becomes busy, as dummynet does, and compares
+//! packets, not bytes, with a third of the limit. Linux's `ecn_prob`, in parts of a hundred, is
+//! `max_ecnth`; marks are off there, and in dummynet, unless asked for. Linux updates 2048 queues
+//! at a time; here each has its own time. Sizes count from the network layer on: a quantum of 1500
+//! corresponds to 1514 elsewhere. dummynet's fattest queue is the one with the most packets, and it
+//! serves a queue whose credit is exactly used up.
 //!
 //! # Validation
 //! One flow against the AQM `pie` alone, packet by packet; overflow of each variant; random traffic

@@ -3,17 +3,17 @@
 //!
 //! # Model
 //! The fluid is served as fast as the packets are: when a packet has left, the fluid has had as
-//! many bytes. It shares them at each moment among the flows that it still has something of, by
-//! weight. In its virtual time `V` a flow of weight `w` is served `w` bytes for each unit, so a
-//! flow ends at the finish of its last packet, its `end`; `V` itself grows by a byte over the sum
-//! of the weights of flows whose end it has not reached.
+//! many bytes. At each moment it divides them by weight among the flows of which it still has
+//! bytes. In its virtual time `V` a flow of weight `w` is served `w` bytes for each unit, so a flow
+//! ends at the finish of its last packet, its `end`; `V` itself grows by a byte over the sum of the
+//! weights of flows whose end it has not reached.
 //!
 //! # Method
 //! A tree holds the flows by their ends, and for each part of it the sums of `w` and of `w × end`.
-//! From these follows how many bytes take `V` to any flow's end, so one way down finds where a
-//! number of bytes takes it, however many flows end meanwhile. A flow that has ended counts no
-//! longer; a few are taken out at each step. What remains of the bytes after the division is kept
-//! for the next time: nothing is lost, and `V` is exact but for being rounded down.
+//! From these follows how many bytes take `V` to any flow's end, so one path down the tree finds
+//! where a number of bytes takes `V`, no matter how many flows end meanwhile. A flow that has ended
+//! no longer counts; each step removes a few. The remainder of the division is carried to the next
+//! step: no byte is lost, and `V` is exact except that it is rounded down.
 //!
 //! Times are those of [`super::stamp`], in 128 bits: the end of a long queue is far away, and `V`
 //! never goes back.

@@ -1,16 +1,15 @@
-//! Hierarchical token buckets: a rate that is promised to each flow, and one that it never exceeds.
+//! Hierarchical token buckets: each flow has a guaranteed rate and one that it never exceeds.
 //!
 //! # Model
-//! Each flow is a class with two token buckets. As long as its first one, filled at `rate`, has
-//! tokens for its next packet, the class sends in its own right. When they are used up it borrows:
-//! it takes part in what the others leave of the link. The second bucket, filled at `ceil`, bounds
-//! both together; a class that has used it up waits, even if the link is idle.
+//! Each flow is a class with two token buckets. While its first one, filled at `rate`, has tokens
+//! for its next packet, the class sends within its own rate. Without tokens it borrows: it shares
+//! the capacity that the others leave. The second bucket, filled at `ceil`, bounds both together; a
+//! class that has used it up waits, even if the link is idle.
 //!
-//! Classes that send in their own right go before those that borrow. Within each of the two, a
-//! lower `pri` goes first. Among equals, own rights are served in proportion to the promised rates,
-//! should these together be more than the link, and what is borrowed is shared in proportion to
-//! `weight`: each class has a virtual start for its next packet, and the least goes first. What a
-//! class borrows does not use up its own tokens.
+//! Classes within their own rates go before classes that borrow. Among either, a lower `pri` goes
+//! first. Among equals, own rates are served in proportion to `rate`, if their sum exceeds the
+//! link, and borrowed capacity is shared in proportion to `weight`: each class has a virtual start
+//! for its next packet, and the least goes first. Borrowing does not use up a class's own tokens.
 //!
 //! # Reference
 //! Devera, "HTB Linux queuing discipline manual", 2002, for the two rates and what they mean.
@@ -36,11 +35,11 @@
 //! time.
 //!
 //! # Differences from Linux/FreeBSD
-//! Linux lets a class send whose tokens are not yet below zero, so that its buckets owe up to a
+//! Linux lets a class send until its tokens are below zero, so that its buckets may lack up to a
 //! packet; here they must hold the packet. Linux shares by deficit round robin with quanta in
-//! bytes; here a virtual start shares more finely, and `weight` says how much. Classes within
-//! classes are schedulers that feed a scheduler. Time is exact, so that there is no least burst for
-//! a timer's sake. dummynet has nothing of the kind.
+//! bytes; here a virtual start shares more finely, and `weight` says how much. Nested classes are
+//! schedulers that feed a scheduler. Time is exact, so no timer requires a least burst. dummynet
+//! has nothing comparable.
 //!
 //! # Validation
 //! Rates against exact arithmetic over hours of virtual time, the bound of a class in every window,

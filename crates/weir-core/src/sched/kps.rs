@@ -2,20 +2,20 @@
 //!
 //! # Model
 //! As in WF2Q+, a packet has a start `S` and a finish `F` in a virtual time `V`; it may go when `V`
-//! has reached its start, and of the packets that may, the one with the earliest finish goes. But
-//! times are rounded, so that nothing needs to be sorted. Flows are in *strata* by the time that
-//! their largest packet takes them, `L / w`, up to the next power of two. Each stratum has two
-//! timer wheels whose slots are that long: in one, flows wait for their start; in the other, those
-//! that may go wait for their turn. The slots of the strata are *interleaved*: those of one begin
-//! in the middle of those of the one below it, so no two strata ever have a slot that begins at the
-//! same moment, and which one is due first is always clear.
+//! has reached its start, and of the packets that may go, the one with the earliest finish goes
+//! first. But times are rounded, so that nothing needs to be sorted. Flows are in *strata* by the
+//! time that their largest packet takes them, `L / w`, up to the next power of two. Each stratum
+//! has two timer wheels whose slots are that long: in one, flows wait for their start; in the
+//! other, flows that may go wait for service. The slots of the strata are *interleaved*: those of
+//! one begin in the middle of those of the one below it, so no two strata ever have a slot that
+//! begins at the same moment, and which one is due first is always clear.
 //!
 //! # Reference
 //! Karsten, "Approximation of generalized processor sharing with interleaved stratified timer
 //! wheels", IEEE/ACM Transactions on Networking 18(3), 2010; first as "SI-WF2Q: WF2Q approximation
-//! with small constant execution overhead", IEEE INFOCOM 2006. This is written after the idea that
-//! gave both their names; which way times are rounded, how ties are broken and how wheels are kept
-//! are our own, so it need not give the order that the author's programs do.
+//! with small constant execution overhead", IEEE INFOCOM 2006. This implementation follows the idea
+//! of both papers; the rounding of times, the breaking of ties and the layout of the wheels are our
+//! own, so its order may differ from that of the author's programs.
 //!
 //! # Symbols
 //! `w` weight of a flow, `W` sum of the weights of all active flows, `L` length of a packet in
@@ -33,8 +33,8 @@
 //!
 //! # Complexity
 //! O(1) for each packet on the average, whatever the number of flows: each packet moves its flow
-//! from one slot to another at most twice. To find the slot that is due one looks at each stratum
-//! in use, of which there are at most 29, and one for flows of the same weight.
+//! from one slot to another at most twice. Finding the due slot inspects each stratum in use, of
+//! which there are at most 29, and one for flows of equal weight.
 //!
 //! # Guarantees
 //! With `φ = w / W` and `L` the largest packet of all: a flow that always has packets is behind its

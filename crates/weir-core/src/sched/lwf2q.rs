@@ -2,16 +2,17 @@
 //!
 //! # Model
 //! Think of a fluid that serves all flows with packets at once, each at a rate by its weight. Of
-//! the packets that the fluid has begun with (`S ≤ V`, *eligible*), the one that it finishes first
-//! goes. So no flow gets ahead of the fluid by more than a packet, and none falls behind by more
-//! than one. WF2Q+ does the same by a clock that is easier to keep; this is by the fluid's own.
+//! the packets that the fluid has started (`S ≤ V`, *eligible*), the one that it finishes first
+//! goes. No flow therefore gets ahead of the fluid by more than a packet, and none falls behind by
+//! more than one. WF2Q+ does the same with a clock that is cheaper to compute; this discipline uses
+//! the fluid's own.
 //!
 //! # Reference
 //! Bennett and Zhang, "WF2Q: worst-case fair weighted fair queueing", IEEE INFOCOM 1996; Valente,
 //! "Exact GPS simulation and optimal fair scheduling with logarithmic complexity", IEEE/ACM
 //! Transactions on Networking 15(6), 2007. The data structures are our own: what they compute is
-//! the same. Finding the least finish among what is eligible by one way down a tree sorted by start
-//! is due to Stoica and Abdel-Wahab, "Earliest eligible virtual deadline first", Old Dominion
+//! the same. Finding the least finish among the eligible packets by one path down a tree sorted by
+//! start is due to Stoica and Abdel-Wahab, "Earliest eligible virtual deadline first", Old Dominion
 //! University, 1995.
 //!
 //! # Symbols
@@ -21,8 +22,8 @@
 //! have left, so its rate is the link's, whatever that is, and it rests when the link does. Times
 //! have 40 bits of fraction, of which 20 count when they are compared. Of equal finishes that of
 //! the flow with the lower place goes first. A new weight holds at once: the fluid serves what it
-//! still has of the flow at the new rate, and packets that wait are stamped anew, to end with it.
-//! When flows with packets are removed or change, the fluid may be left with less than there are
+//! still has of the flow at the new rate, and waiting packets get new stamps that end with it. When
+//! flows with packets are removed or change, the fluid may be left with less than there are
 //! packets; should nothing be eligible then, `V` moves on to the next start.
 //!
 //! # Parameters

@@ -1,20 +1,20 @@
-//! PIFO: a push-in first-out queue, sorted exactly by the rank of your choice.
+//! PIFO: a push-in first-out queue, sorted exactly by a chosen rank.
 //!
 //! # Model
-//! Each packet gets a rank as it comes. It is pushed in where its rank belongs, behind those of
-//! equal rank, and the queue is served from the front. What the scheduler does is decided by how
-//! ranks are computed alone.
+//! Each packet gets a rank at its arrival. It is inserted by its rank, behind packets of equal
+//! rank, and the queue is served from the front. The computation of ranks alone determines what the
+//! scheduler does.
 //!
-//! Packets of one flow never overtake each other. The packet with the least rank says whose turn it
-//! is, and the oldest packet of its flow goes. In other words: a packet lends its turn to older
-//! packets of its flow that rank worse, since it cannot leave before them. Of the packets inside,
-//! no order that keeps flows in order makes the latest less late when ranks are deadlines.
+//! Packets of one flow never overtake each other. The packet with the least rank selects the flow,
+//! and the oldest packet of that flow goes. In other words, a packet passes its turn on to older
+//! packets of its flow with worse ranks, since it cannot leave before them. When ranks are
+//! deadlines, no order that keeps flows in order makes the latest packet less late.
 //!
 //! # Reference
 //! Sivaraman et al., "Programmable packet scheduling at line rate", SIGCOMM 2016. The order within
 //! a flow as in Alizadeh et al., "pFabric: minimal near-optimal datacenter transport", SIGCOMM
-//! 2013. Why turns are lent: Lawler, "Optimal sequencing of a single machine subject to precedence
-//! constraints", Management Science 19(5), 1973.
+//! 2013. Why turns are passed on: Lawler, "Optimal sequencing of a single machine subject to
+//!       precedence constraints", Management Science 19(5), 1973.
 //!
 //! # Parameters
 //! `rank`, default `stfq`:
@@ -31,14 +31,14 @@
 //! | `prio` | priority | `pri` | |
 //! | `arrival` | arrival | | |
 //!
-//! A label is what the source of a packet, or a hop before this one, says of it; 0 says nothing.
-//! Slack and what is left of a deadline are used up on the way: whoever carries a packet from one
-//! hop to the next takes from its label the time that it waited at this one, down to 1. A packet
-//! without a label has the whole `deadline` of its flow at each hop.
+//! The source of a packet, or an earlier hop, sets its label; 0 means none. Slack and the rest of a
+//! deadline shrink along the path: the driver that moves a packet to the next hop subtracts from
+//! its label the time that it waited at this one, down to 1. A packet without a label has the whole
+//! `deadline` of its flow at each hop.
 //!
 //! `limit` 0..16777216 packets, default 0, no limit: when so many are inside, the one with the
-//! worst rank goes for a better one that comes. A flow's worst is always its newest, so that this
-//! too keeps its order.
+//! worst rank is dropped for a better arrival. A flow's worst packet is always its newest, so this
+//! also keeps the order.
 //!
 //! `weight` 1..65536, default 1. `pri` 0..63, default 0. `deadline` up to eleven days, default 0.
 //!
@@ -47,10 +47,10 @@
 //! a limit another by their worst. Within a flow turns are sorted as they are.
 //!
 //! # Guarantees
-//! At each service nobody inside has a better rank than the turn that is served: no inversions.
-//! With `stfq`, the bytes of two flows that always have packets, each divided by its weight, differ
-//! by at most one largest packet of each flow, divided by its weight. With the others nothing
-//! protects flows whose ranks are bad.
+//! At each service no packet inside has a better rank than the served turn: no inversions. With
+//! `stfq`, the bytes of two flows that always have packets, each divided by its weight, differ by
+//! at most one largest packet of each flow, divided by its weight. With the others nothing protects
+//! flows whose ranks are bad.
 //!
 //! # Differences from Linux/FreeBSD
 //! Neither has one. Linux's `etf` sorts by a time that the sender gives, and its `fq` by the time

@@ -2,21 +2,22 @@
 //! on what flows may send.
 //!
 //! # Model
-//! Each node of the tree is a queue sorted by ranks. A packet that comes puts a turn of its flow
+//! Each node of the tree is a queue sorted by ranks. An arriving packet puts a turn of its flow
 //! into the node above the flow, a turn of that node into the one above it, and so on up to the
-//! root; each node computes the rank by its own rule. To serve a packet is to take the best turn of
-//! the root, then the best of the node that it names, and so on down to a flow, whose oldest packet
-//! goes. Which packet brought a turn of a class does not matter any more: the class decides anew
-//! when its turn comes.
+//! root; each node computes the rank by its own rule. Service takes the best turn of the root, then
+//! the best of the node that it names, and so on down to a flow; the flow's oldest packet goes. The
+//! packet that brought a turn of a class no longer matters: the class decides again when it is
+//! served.
 //!
 //! A node or a flow may have a bound, a token bucket. It holds turns back from the node above until
 //! there are tokens, so that the tree may have packets and give none. When there are tokens for the
-//! packet that is then the best of the node, that packet has passed: it is charged its own length,
-//! and nothing that comes later goes before it within the node.
+//! best packet of the node at that time, the packet passes: it is charged its own length, and no
+//! later packet goes before it within the node.
 //!
 //! In the table there are two levels: the root ranks classes, a class has the flows of one priority
-//! and ranks them. A class's weight is the sum of the weights of its flows. So what a flow does not
-//! use goes first to others of its class. Trees of any shape are made in Rust ([`TreeSpec`]).
+//! and ranks them. A class's weight is the sum of the weights of its flows. Capacity that a flow
+//! does not use therefore goes first to others of its class. Trees of any shape are made in Rust
+//! ([`TreeSpec`]).
 //!
 //! # Reference
 //! Sivaraman et al., "Programmable packet scheduling at line rate", SIGCOMM 2016. With `stfq`
@@ -39,8 +40,8 @@
 //! packets.
 //!
 //! # Guarantees
-//! Order within a flow. No inversions at any node: nobody there has a better turn than the one that
-//! is served. With `stfq`, the bytes of two flows of a class that always have packets differ, each
+//! Order within a flow. No inversions at any node: no turn there is better than the one that is
+//! served. With `stfq`, the bytes of two flows of a class that always have packets differ, each
 //! divided by its weight, by at most one largest packet of each. Between classes this holds for
 //! their turns, each as long as the packet that brought it. What leaves in a turn may be another
 //! packet of the class, so that at any moment classes of mixed sizes are apart by as much more as
@@ -49,7 +50,7 @@
 //! have passed and wait for others further up may leave closer together.
 //!
 //! # Differences from Linux/FreeBSD
-//! Neither has one. Linux's `hfsc` and `htb` have hierarchies with rules of their own.
+//! Neither has one. Linux's `hfsc` and `htb` have hierarchies with other rules.
 //!
 //! # Validation
 //! One node against `pifo`; two levels against plain lists; shares at each level; bounds in every

@@ -2,8 +2,7 @@
 //!
 //! # Model
 //! Each flow has a priority from 0 to 63. A packet leaves only when no packet of a lower number
-//! waits. Within one priority packets leave in the order in which they came, whatever flow they are
-//! of.
+//! waits. Within one priority packets leave in the order of arrival, regardless of their flows.
 //!
 //! # Reference
 //! Practice of routers; the scheduler of this name in FreeBSD's dummynet.
@@ -13,14 +12,14 @@
 //! in two steps, and no use for them is known.
 //!
 //! # Complexity
-//! O(1) for each packet: one bit of a word for each priority that has something, and the lowest bit
-//! is found by one instruction. Changing or removing a flow looks at the packets of its priority.
+//! O(1) for each packet: a word has one bit for each priority in use, and one instruction finds the
+//! lowest bit. Changing or removing a flow visits the packets of its priority.
 //!
 //! # Guarantees
-//! A packet waits for what is already on the wire, for what came before it in its own priority, and
-//! for what comes in lower numbers. Nothing protects the others: a flow of priority 0 that fills
-//! the link starves them. Order within a flow holds when its priority changes: what waits moves
-//! along, to the end of the other priority.
+//! A packet waits for the packet on the wire, for earlier packets of its own priority, and for all
+//! packets of lower numbers. Nothing protects the others: a flow of priority 0 that fills the link
+//! starves them. Order within a flow holds when its priority changes: its waiting packets move to
+//! the end of the other priority.
 //!
 //! # Differences from Linux/FreeBSD
 //! dummynet reads the priority from `weight` and ignores `pri`; here `pri` is what counts. Linux's

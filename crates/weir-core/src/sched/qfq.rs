@@ -5,13 +5,13 @@
 //! start and a finish there. QFQ sends, of the packets that have started in the fluid, the one that
 //! finishes first, as WF2Q+ does, but compares rounded times: flows whose largest packet takes
 //! similarly long at their share form a group, and times within a group are rounded to multiples of
-//! about that. So few different times are left that bits of a word tell their order, and no search
-//! is needed.
+//! about that. So few different times are left that the bits of a word give their order, and no
+//! search is needed.
 //!
 //! # Reference
 //! Checconi, Rizzo and Valente, "QFQ: Efficient Packet Scheduling With Tight Guarantees", IEEE/ACM
 //! Transactions on Networking 21(3),
-//! 2013. `groups/mod.rs` in the source says how it is done here.
+//! 2013. `groups/mod.rs` in the source describes the implementation.
 //!
 //! # Parameters
 //! `weight` 1..65536, default 1. `lmax` 64..65536 bytes, default 1500: the flow's largest packet. A
@@ -20,8 +20,8 @@
 //!
 //! # Complexity
 //! O(1) for each packet, whatever the number of flows: a handful of operations on words. Enqueueing
-//! behind other packets of the flow does not look at the schedule at all. Changing or removing a
-//! flow takes a look at up to 32 groups.
+//! behind other packets of the flow does not touch the schedule at all. Changing or removing a flow
+//! inspects up to 32 groups.
 //!
 //! # Guarantees
 //! Let `φ = w / W` be a flow's share, with `W` the most that the sum of weights comes to, `L_k` its
@@ -33,12 +33,13 @@
 //! arrivals that go beyond it.
 //!
 //! # Differences from Linux/FreeBSD
-//! `W` is the sum over flows that have packets or that the fluid is not done with. FreeBSD's is a
-//! constant; Linux's counts all classes that exist. There, what idle flows leave is shared in the
-//! order of starts alone, and a heavy flow among many light ones gets its part of it in bursts.
+//! `W` is the sum over flows that have packets or that the fluid still serves. FreeBSD's is a
+//! constant; Linux's counts all existing classes. There, the capacity of idle flows is shared in
+//! the order of starts alone, and a heavy flow among many light ones gets its part in bursts.
 //! Weights up to 65536 (Linux 1024, and 65536 in all), with twice the bits of fraction. Times of
-//! flows that lag are kept in order whatever the lengths of packets. Flows whose rounded starts are
-//! equal are served in turn, not the last first. When nothing waits, all times begin anew.
+//! flows that lag are kept in order whatever the lengths of packets. Flows with equal rounded
+//! starts are served first-in first-out, not last-in first-out. When nothing waits, all times
+//! restart.
 //!
 //! # Validation
 //! The same order of packets as a model that looks at every flow with wide integers, over random

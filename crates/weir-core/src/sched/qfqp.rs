@@ -7,8 +7,8 @@
 //! is sent beyond the slot is taken off the next turn. An aggregate is moved in the schedule once
 //! for a turn of each of its flows with packets, which saves much of the work of QFQ.
 //!
-//! Each flow has its own time, so that only those with packets count. A flow that comes when the
-//! others of its aggregate have had their turn begins with their next one.
+//! Each flow has its own time, so that only those with packets count. A flow that becomes busy
+//! after the others of its aggregate have had their turn starts with their next one.
 //!
 //! # Reference
 //! Valente, "Reducing the Execution Time of Fair-Queueing Schedulers", Computer Communications 47,
@@ -20,27 +20,26 @@
 //! 64..65536 bytes, default 1500: a longer packet raises it, up to 2 MiB.
 //!
 //! # Complexity
-//! O(1) for each packet; for a change or removal of a flow, a look at 32 groups and the logarithm
-//! of the number of aggregates.
+//! O(1) for each packet; changing or removing a flow inspects 32 groups and costs the logarithm of
+//! the number of aggregates.
 //!
 //! # Guarantees
-//! Those of QFQ, whatever `m` is and whichever companions of a flow come and go. A flow whose
-//! companions keep it waiting for their next turn waits no longer than QFQ lets one wait that has
-//! just been served.
+//! Those of QFQ, for any `m` and for any changes of a flow's companions. A flow that has to wait
+//! for its companions' next turn waits no longer than a flow of QFQ that has just been served.
 //!
 //! # Differences from Linux/FreeBSD
 //! There, and as published, an aggregate has one time for all its flows and is charged whole
 //! budgets, `m` times `lmax`, and all its flows count in its weight, those without packets among
-//! them. So a flow whose companions are idle gets their shares too, and one may be sent up to three
-//! packets later than with QFQ. Here each flow has its own time, shares go by weight whoever is
-//! idle, and `m 1` is the same as QFQ. Linux takes `m` from the queue length of the interface,
-//! `min(length + 1, 8)`. What holds for QFQ holds here: the sum of weights, their range, and flows
-//! that take turns where their starts are equal.
+//! them. A flow with idle companions therefore gets their shares too, and a packet may leave up to
+//! three packets later than with QFQ. Here each flow has its own time, shares follow the weights
+//! regardless of idle flows, and `m 1` is the same as QFQ. Linux takes `m` from the queue length of
+//! the interface, `min(length + 1, 8)`. The differences of QFQ also apply: the sum of weights,
+//! their range, and the order of flows with equal starts.
 //!
 //! # Validation
 //! Over random arrivals, each packet is one that a model of QFQ might serve next, which looks at
 //! every flow with wide integers. With `m 1` the same order of packets as QFQ over random
-//! operations, changes of flows among them. Shares at the limits of weights.
+//! operations, including changes of flows. Shares at the limits of weights.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;

@@ -1,8 +1,8 @@
-//! Ranks: the number that says when a packet's turn is, the least first.
+//! Ranks: the numbers by which packets are ordered, the least first.
 //!
-//! A queue that is sorted by a number becomes a different scheduler with each way to compute that
-//! number. The ways are here, one function each, for all schedulers that rank: the exact one, its
-//! trees and its approximations.
+//! A queue that is sorted by a number becomes a different scheduler with each method to compute
+//! that number. This file has the methods, one function each, for all schedulers that rank: the
+//! exact one, its trees and its approximations.
 //!
 //! | rank | the number | what comes of it |
 //! |---|---|---|
@@ -18,15 +18,15 @@
 //!
 //! # Labels
 //! `lstf`, `edf`, `srpt`, `sjf` and `fifo+` read the packet's label
-//! ([`crate::packet::Packet::label`]). 0 means that it has none, and then they use what is known
-//! here. A label is in the rank's own unit: nanoseconds of slack, an absolute deadline in
+//! ([`crate::packet::LabelThenStart`]). 0 means that it has none; the rank then follows from local
+//! state. A label is in the rank's own unit: nanoseconds of slack, an absolute deadline in
 //! nanoseconds, bytes.
 //!
-//! Slack and the deadline of `fifo+` are used up on the way. Whoever carries a packet from one hop
-//! to the next must take from its label the time that the packet waited at this one, down to 1,
-//! since 0 would say that it has no label; and a source must set it, since a packet without one
-//! gets the whole deadline of its flow again at each hop. `edf` needs nothing of the kind: its
-//! deadline is a point in time, the same everywhere.
+//! Slack and the deadline of `fifo+` shrink along the path. The driver that moves a packet to the
+//! next hop must subtract from its label the time that the packet waited at this one, down to 1,
+//! since 0 would mean no label. The source must set the label, since a packet without one gets the
+//! whole deadline of its flow again at each hop. `edf` needs none of this: its deadline is a point
+//! in time, the same at every hop.
 //!
 //! # Virtual time
 //! ```text
@@ -34,8 +34,8 @@
 //!                 bytes for each unit of weight    | fraction
 //! ```
 //! The remainder of each division by a weight is carried to the flow's next packet, so that shares
-//! do not drift. When virtual time has come to half of its range, which takes 8 TB for each unit of
-//! weight without a pause, whoever holds ranks sets them all back.
+//! do not drift. When virtual time reaches half of its range, which takes 8 TB for each unit of
+//! weight without a pause, the owner of the ranks sets them all back.
 
 use super::{Domain, FlowSpec, MAX_PRIORITY, MAX_WEIGHT, Parameter};
 use crate::packet::{PacketId, Store};

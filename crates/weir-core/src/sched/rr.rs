@@ -1,24 +1,22 @@
 //! Deficit round robin.
 //!
 //! # Model
-//! Flows with packets stand in a ring. The one in front gets a quantum of credit, sends packets as
-//! long as the credit lasts, and goes to the end; what it has not used it keeps while it has
-//! packets. So each flow sends bytes in proportion to its weight, whatever the sizes of its
-//! packets.
+//! Flows with packets form a ring. The one in front gets a quantum of credit, sends packets while
+//! the credit lasts, and moves to the end; it keeps unused credit while it has packets. Each flow
+//! therefore sends bytes in proportion to its weight, regardless of packet sizes.
 //!
 //! # Reference
 //! Shreedhar and Varghese, "Efficient Fair Queuing Using Deficit Round-Robin", IEEE/ACM
 //! Transactions on Networking 4(3), 1996.
 //!
 //! # Parameters
-//! `weight` 1..65536, default 1. `lmax` in bytes, default 1500: the largest of all flows' is the
-//! quantum of the flow of least weight. Less would need several rounds to send one packet, more
-//! would let each flow hold up the others for longer.
+//! `weight` 1..65536, default 1. `lmax` in bytes, default 1500: the largest of all flows is the
+//! quantum of the flow with the least weight. A smaller quantum would need several rounds to send
+//! one packet; a larger one would let each flow delay the others for longer.
 //!
 //! # Complexity
 //! O(1) for each packet up to `lmax`, and one round more for each further `lmax` bytes of a larger
-//! one. A flow that comes or goes, or changes, costs the logarithm of the number of different
-//! weights.
+//! one. Adding, removing or changing a flow costs the logarithm of the number of different weights.
 //!
 //! # Guarantees
 //! In units where `w` is the flow's weight over the least weight and `Q` the quantum of weight 1:

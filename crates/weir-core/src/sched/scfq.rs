@@ -23,9 +23,9 @@
 //!
 //! # Guarantees
 //! Over any time in which two flows always have packets, their bytes over their weights differ by
-//! at most `L_1 / w_1 + L_2 / w_2`, one largest packet of each. Delay is worse than with a clock of
-//! its own: a flow that begins to send does so behind the finish in service, so its first packet
-//! may wait for one of each other flow, however large its weight.
+//! at most `L_1 / w_1 + L_2 / w_2`, one largest packet of each. Delay is worse than with an
+//! independent clock: a flow that starts to send does so after the finish in service, so its first
+//! packet may wait for one of each other flow, regardless of its weight.
 //!
 //! # Differences from Linux/FreeBSD
 //! Neither has it.

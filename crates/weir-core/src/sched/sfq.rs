@@ -24,13 +24,13 @@
 //!
 //! # Guarantees
 //! Over any time in which two flows always have packets, their bytes over their weights differ by
-//! at most `L_1 / w_1 + L_2 / w_2`, one largest packet of each. This holds whatever the rate of the
-//! link does meanwhile, which is what the discipline is for. A packet leaves later than it would by
-//! its flow's share alone by up to one packet of each of the other flows.
+//! at most `L_1 / w_1 + L_2 / w_2`, one largest packet of each. This holds for any changes of the
+//! link's rate, which is the purpose of the discipline. A packet leaves later than it would by its
+//! flow's share alone by up to one packet of each of the other flows.
 //!
 //! # Differences from Linux/FreeBSD
-//! Linux's `sfq` hashes flows into queues and takes turns among them; it has no weights and no
-//! virtual time. The discipline described here is in neither system.
+//! Linux's `sfq` hashes flows into queues and serves these in rounds; it has no weights and no
+//! virtual time. Neither system has the discipline described here.
 //!
 //! # Validation
 //! The order of packets against plain loops over all flows, the bound above against exact

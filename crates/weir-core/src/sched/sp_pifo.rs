@@ -3,10 +3,10 @@
 //! # Model
 //! A few first-in first-out queues, the first of them served first. Each has a bound; bounds grow
 //! from the first queue to the last. A packet goes to the last queue whose bound is not above its
-//! rank, and that bound becomes its rank (push-up): what comes later with a lower rank goes to an
-//! earlier queue, so that it is not behind it. A packet whose rank is below all bounds goes to the
-//! first queue, where it is behind packets of higher rank; then all bounds fall by as much as the
-//! first was too high (push-down).
+//! rank, and that bound becomes its rank (push-up): later packets with lower ranks go to an earlier
+//! queue and do not wait behind it. A packet whose rank is below all bounds goes to the first
+//! queue, where it is behind packets of higher rank; then all bounds fall by the amount by which
+//! the first was too high (push-down).
 //!
 //! # Reference
 //! Alcoz, Dietmüller and Vanbever, "SP-PIFO: approximating push-in first-out behaviors using
@@ -14,9 +14,9 @@
 //!
 //! # Parameters
 //! `queues` 1..64, default 8: as many as most switches have. More come nearer to a PIFO. `depth`
-//! 0..1048576 packets, default 0: the most in each queue; one that comes for a full queue is
-//! refused. 0 is no bound. `rank`, default `stfq`, with `weight`, `pri` and `deadline` of flows as
-//! it needs them: see `pifo`.
+//! 0..1048576 packets, default 0: the most in each queue; a packet for a full queue is refused. 0
+//! means no bound. `rank`, default `stfq`, with `weight`, `pri` and `deadline` of flows as the rank
+//! needs them: see `pifo`.
 //!
 //! # Complexity
 //! O(number of queues) to choose one, and the logarithm of the number of packets inside to count
@@ -24,8 +24,8 @@
 //!
 //! # Guarantees
 //! Order within a flow: a packet that would overtake an older one of its flow goes to the end of
-//! that one's queue. Bounds move as they would have without this. No bound on inversions: they are
-//! counted, exactly.
+//! that one's queue. Bounds move as they would have without this rule. Inversions are not bounded;
+//! they are counted exactly.
 //!
 //! # Figures
 //! `inversions`: pairs of a packet that was served and one of lower rank that was inside.

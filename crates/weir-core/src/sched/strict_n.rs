@@ -2,21 +2,20 @@
 //!
 //! # Model
 //! The ranks are cut into slices of one width. Each slice has a first-in first-out queue of a fixed
-//! depth, and the queue of the lowest ranks that has something is served. What is beyond the last
-//! slice goes to the last queue. A packet that comes for a full queue is lost, though others have
-//! room.
+//! depth, and the non-empty queue of the lowest ranks is served. Ranks beyond the last slice go to
+//! the last queue. A packet for a full queue is dropped even if others have room.
 //!
 //! # Reference
-//! What a switch with a P4 pipeline and eight priority queues offers without more: the rank is
-//! chosen where a packet comes in, and the queue with it.
+//! The plain capability of a switch with a P4 pipeline and eight priority queues: the ingress
+//! computes the rank of a packet and selects its queue.
 //!
 //! # Parameters
 //! `queues` 1..64, default 8. `depth` 0..1048576 packets in each, default 64; 0 for no bound.
 //! `width` of a slice in units of the rank, default 1. `rank`, default `prio`, so that priorities 0
 //! to 6 have a queue each and all others the last; with `weight`, `pri` and `deadline` of flows as
-//! it needs them: see `pifo`. For `fifo+`, with ranks from 0 to a deadline, a width of the deadline
-//! over the number of queues uses all of them. Ranks that grow with time, as those of `stfq`,
-//! `edf`, `lstf` and `arrival`, end up in the last queue.
+//! the rank needs them: see `pifo`. For `fifo+`, with ranks from 0 to a deadline, a width of the
+//! deadline over the number of queues uses all of them. Ranks that grow with time, as those of
+//! `stfq`, `edf`, `lstf` and `arrival`, end up in the last queue.
 //!
 //! # Complexity
 //! O(1), and the logarithm of the number of packets inside to count inversions.
@@ -27,10 +26,10 @@
 //! that one's queue.
 //!
 //! # Figures
-//! `inversions`, `inverted`, `unpifoness`, `refused` and `held`, as of `sp-pifo`.
+//! `inversions`, `inverted`, `unpifoness`, `refused` and `held`, as in `sp-pifo`.
 //!
 //! # Differences from Linux/FreeBSD
-//! Linux's `prio` has bands that filters choose; each has a queue of its own, without ranks.
+//! Linux's `prio` has bands that filters select; each has its own queue, without ranks.
 //!
 //! # Validation
 //! Slices, depth and order in an example worked by hand; inversions against counting them in a

@@ -13,18 +13,17 @@
 //! used that forgets flows as they run empty, such as round robin.
 //!
 //! # Complexity
-//! The sum of what the schedulers on the way cost, and a look-up for each level.
+//! The sum of the costs of the schedulers on the path, and a look-up for each level.
 //!
 //! # Guarantees
-//! Each node gives its flows what its type promises, of what the node gets. What a node has handed
-//! up is decided: a packet that comes later, of whatever priority, waits for up to two packets on
-//! each level. A parent that follows an exact fluid (`wfq`, `l-wf2q`) sees no more than these two
+//! Each node divides its own service among its flows as its type guarantees. Packets that a node
+//! has handed up are final: a later packet of any priority waits for up to two packets on each
+//! level. A parent that follows an exact fluid (`wfq`, `l-wf2q`) sees no more than these two
 //! either, and its fluid may run out of them: its shares hold to within a few per cent. Packets of
-//! a flow keep their order. A node goes with its last flow.
+//! a flow keep their order. A node disappears with its last flow.
 //!
 //! # Validation
-//! Shares on each level against exact proportions, and random sequences of everything that can
-//! come, go and change.
+//! Shares on each level against exact proportions, and random sequences of all operations.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;

@@ -16,7 +16,8 @@
 //! bytes. A packet at the head of its queue has `S = max(F of the one before, V)` when it finds the
 //! queue empty and `S = F of the one before` otherwise, and `F = S + L / w`. At each service `V`
 //! grows by `L / W`, and to the least `S` when nothing is eligible. A flow is active while it has
-//! packets, and after that until `V` reaches its `F`: the fluid is still serving what went early.
+//! packets, and after that until `V` reaches its `F`: the fluid is still serving packets that left
+//! early.
 //!
 //! ```text
 //! S, F, V   63 ........................ 40 | 39 .......... 20 | 19 ........... 0
@@ -35,13 +36,14 @@
 //!
 //! # Complexity
 //! Flows whose packets take equally long, `L / w`, are served in the order in which they start
-//! again. So they stand in queues that need no sorting, and of each only the first is looked at: up
-//! to eight kinds of flows cost the same whatever their number, O(1). All others, such as flows
-//! with packets of many lengths, cost O(log N) for each packet and N flows, by two tournaments: of
-//! eligible flows by `F`, and of those that are not by the `S` of the packet they have or, when
-//! they are idle, would have. A change there goes up only as far as it makes a difference. That is
-//! the bound for every pattern, on average over the packets of a busy period: many flows that the
-//! fluid is done with at one time leave together. A flow that is alone is compared with nobody.
+//! again. They are therefore kept in queues that need no sorting, and only the first of each is
+//! inspected: up to eight kinds of flows cost O(1), regardless of their number. All others, such as
+//! flows with packets of many lengths, cost O(log N) for each packet and N flows, by two
+//! tournaments: of eligible flows by `F`, and of those that are not by the `S` of the packet they
+//! have or, when they are idle, would have. A change there moves up only as far as it makes a
+//! difference. This bound holds for every pattern, on average over the packets of a busy period:
+//! many flows that the fluid finishes at one time leave together. A single flow is compared with
+//! none.
 //!
 //! # Guarantees
 //! Let a flow have packets from some time on, `L_k` its largest, `L` the largest of all,
@@ -55,8 +57,8 @@
 //!
 //! # Validation
 //! These bounds against exact integer arithmetic in the property tests over the table, with random
-//! weights, sizes and comings and goings of other flows. The order of packets against plain loops
-//! over all flows.
+//! weights, sizes, and other flows that come and go. The order of packets against plain loops over
+//! all flows.
 
 use alloc::vec::Vec;
 

@@ -2,9 +2,9 @@
 //!
 //! # Model
 //! Think of a fluid that serves all flows with packets at once, each at a rate by its weight.
-//! Packets leave in the order in which the fluid would finish with them, as far as that is known
-//! when one has to be chosen. The fluid is followed exactly: when a packet comes, it is known how
-//! far the fluid has come, and which flows it is still serving.
+//! Packets leave in the order in which the fluid would finish them, as far as it is known when one
+//! has to be chosen. The fluid is computed exactly: at each arrival its progress and the flows that
+//! it still serves are known.
 //!
 //! # Reference
 //! Demers, Keshav and Shenker, "Analysis and simulation of a fair queueing algorithm", SIGCOMM
@@ -18,7 +18,7 @@
 //! have left, so its rate is the link's, whatever that is, and it rests when the link does. Times
 //! have 40 bits of fraction, of which 20 count when they are compared. Of equal finishes that of
 //! the flow with the lower place goes first. A new weight holds at once: the fluid serves what it
-//! still has of the flow at the new rate, and packets that wait are stamped anew, to end with it.
+//! still has of the flow at the new rate, and waiting packets get new stamps that end with it.
 //!
 //! # Parameters
 //! `weight` 1..65536, default 1.
@@ -30,10 +30,10 @@
 //! # Guarantees
 //! A packet leaves at most one largest packet of the link later than the fluid would have finished
 //! with it. It may leave far earlier: a flow can get ahead of the fluid by as many packets as there
-//! are other flows, over two, and has then to wait as long. That is what WF2Q and WF2Q+ remedy.
+//! are other flows, over two, and then has to wait as long. WF2Q and WF2Q+ avoid that.
 //!
 //! # Differences from Linux/FreeBSD
-//! Neither has it. What is called so elsewhere is often SCFQ, which needs no fluid.
+//! Neither has it. Schedulers of this name elsewhere are often SCFQ, which needs no fluid.
 //!
 //! # Validation
 //! The order of packets against plain loops over all flows that follow the fluid from end to end,

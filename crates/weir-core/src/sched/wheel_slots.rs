@@ -1,8 +1,9 @@
-//! One ring of a timer wheel: flows in slots by rounded times, the earliest slot at hand.
+//! One ring of a timer wheel: flows in slots by rounded times, with direct access to the earliest
+//! slot.
 //!
-//! A bit for each slot says whether it holds something, so the next one that does is found by one
-//! instruction. Slots that are within 64 of each other keep their order; what is farther counts as
-//! if it were at the end. Times come round at 2^64 and are compared by their difference.
+//! One bit for each slot marks it as used, so one instruction finds the next used slot. Slots
+//! within 64 of each other keep their order; anything farther counts as if it were at the end.
+//! Times come round at 2^64 and are compared by their difference.
 
 /// The first and last flow of each slot, and which slots hold something.
 #[derive(Clone, Debug)]

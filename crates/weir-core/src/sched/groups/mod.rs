@@ -1,5 +1,5 @@
-//! What QFQ and QFQ+ share: virtual time, groups of members with similar timestamps, and the
-//! bitmaps that keep groups in order.
+//! The common part of QFQ and QFQ+: virtual time, groups of members with similar timestamps, and
+//! the bitmaps that keep groups in order.
 //!
 //! A *member* is what is scheduled: a flow in QFQ, an aggregate of flows in QFQ+.
 //!
@@ -22,25 +22,24 @@
 //! 63          54 53                         32 31                   0
 //! |  carries     |  bytes per unit of weight  |  fraction           |      wraps around; compared by the sign of a difference
 //! ```
-//! `1 / w` has 32 bits of fraction, rounded up, and `1 / W` 48, rounded down, so that `V` never
-//! runs ahead of the fluid for want of bits; where it stays behind, it jumps to the next start as
+//! `1 / w` has 32 bits of fraction, rounded up, and `1 / W` 48, rounded down, so that rounding
+//! never makes `V` run ahead of the fluid; where it falls behind, it jumps to the next start as
 //! soon as nothing is eligible.
 //!
-//! Three facts hold whatever the weights, lengths and changes are, and the rest follows from them:
+//! Three facts hold for all weights, lengths and changes, and the rest follows from them:
 //! - A head is charged at most `σ_i`, and is served only when `S_i ≤ V`: so no start lies beyond
 //!   the first multiple of `σ_i` above `V`. All ineligible groups therefore start at that multiple,
-//!   the lowest of them first, and which ones `V` passes is told by the highest bit in which it
-//!   changes.
+//!   the lowest of them first, and the highest changed bit of `V` shows which of them it passes.
 //! - A group that becomes eligible, or is no longer empty, has a higher `F` than all below it, so
 //!   it blocks none.
 //! - A group's `F` otherwise rises. Then, and only then, groups below it can become ready; each
 //!   blocked one is asked.
 //!
 //! # The sum of weights
-//! `W` counts the members that the fluid is not done with: those with packets, and each other one
-//! until `V` has come to its finish, rounded up to a multiple of `σ_i`. That is at most two
-//! multiples away, so a group needs two sums for what will leave; the one that is due goes when `V`
-//! passes the multiple. A division is made only when a member comes or a weight leaves.
+//! `W` counts the members that the fluid still serves: those with packets, and each other one until
+//! `V` has come to its finish, rounded up to a multiple of `σ_i`. That is at most two multiples
+//! away, so a group needs two sums for what will leave; the one that is due goes when `V` passes
+//! the multiple. A division is made only when a member comes or a weight leaves.
 
 mod fluid;
 mod units;
