@@ -89,7 +89,7 @@ fn options() -> Option<Options> {
     Some(options)
 }
 
-/// An engine and who drives it.
+/// An engine and its driver.
 struct Driver {
     emulator: Emulator,
     links: u32,

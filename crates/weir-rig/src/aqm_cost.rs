@@ -18,7 +18,7 @@ use weir_core::units::Rate;
 
 use crate::flows::FlowSet;
 use crate::generator::{Made, arrivals};
-use crate::managed::{Coming, Managed, Nobody, Open, hash_of};
+use crate::managed::{Coming, Managed, Open, Unwatched, hash_of};
 use crate::plan::Order;
 use weir_rules::manager::Manager;
 
@@ -244,7 +244,7 @@ impl<S: Scheduler, A: Aqm> Driver<S, A> {
             let _ = self.queues.offer(
                 Nanos(self.arrival.ns),
                 &Coming { queue: flow, len, header },
-                &mut Nobody,
+                &mut Unwatched,
             );
         }
         self.passed.offered += pairs;
@@ -254,7 +254,7 @@ impl<S: Scheduler, A: Aqm> Driver<S, A> {
     #[inline(always)]
     fn send(&mut self) {
         while self.free <= self.arrival {
-            let Some((_, packet)) = self.queues.take(Nanos(self.free.ns), &mut Nobody) else {
+            let Some((_, packet)) = self.queues.take(Nanos(self.free.ns), &mut Unwatched) else {
                 self.free = self.arrival;
                 return;
             };

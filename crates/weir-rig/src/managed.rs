@@ -33,9 +33,9 @@ pub(crate) trait Watch {
 }
 
 /// No observer.
-pub(crate) struct Nobody;
+pub(crate) struct Unwatched;
 
-impl Watch for Nobody {
+impl Watch for Unwatched {
     #[inline(always)]
     fn dropped(&mut self, _now: Nanos, _id: PacketId, _packet: &Released, _reason: DropReason) {}
 }

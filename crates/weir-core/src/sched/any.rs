@@ -260,7 +260,7 @@ impl AnyScheduler {
             return b.then.make_tree();
         }
         let root = core::mem::replace(self, Self::Fifo(Fifo::default()));
-        *self = Self::Tree(Box::new(Tree::around(root)));
+        *self = Self::Tree(Box::new(Tree::above(root)));
     }
 
     fn go_behind(&mut self, first: Fifo) {

@@ -56,7 +56,7 @@
 
 use alloc::vec::Vec;
 
-use super::flow_queues::{Around, FlowPolicy, FlowQueues, Refused};
+use super::flow_queues::{Context, FlowPolicy, FlowQueues, Refused};
 use super::{Discipline, FlowSlot, FlowSpec, Row, Scheduler, Traits};
 use crate::aqm::cobalt::{Control, Law};
 use crate::aqm::codel::{INTERVAL, TARGET};
@@ -116,15 +116,21 @@ impl FlowPolicy for Managed {
         state: &mut State,
         now: Nanos,
         _packet: &Seen,
-        _around: &Around,
+        _around: &Context,
     ) -> Verdict {
         state.0.arrive(&self.0, now);
         Verdict::Pass
     }
 
     #[inline]
-    fn leave(&mut self, state: &mut State, now: Nanos, packet: &Seen, around: &Around) -> Verdict {
-        state.0.leave(&mut self.0, now, packet, around.queue.packets == 0)
+    fn leave(
+        &mut self,
+        state: &mut State,
+        now: Nanos,
+        packet: &Seen,
+        context: &Context,
+    ) -> Verdict {
+        state.0.leave(&mut self.0, now, packet, context.queue.packets == 0)
     }
 
     #[inline]

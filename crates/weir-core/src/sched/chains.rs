@@ -113,7 +113,7 @@ impl Classes {
 /// `N` chains, a power of two.
 #[derive(Debug)]
 pub(super) struct Chains<const N: usize> {
-    /// The first entry of each chain; [`NOBODY`] for an empty one.
+    /// The first entry of each chain; [`EMPTY`] for an empty one.
     heads: [Entry; N],
     /// The last that came to each chain; [`ORIGIN`] of an empty one.
     tails: [Entry; N],
@@ -139,7 +139,7 @@ struct Ring {
 impl<const N: usize> Default for Chains<N> {
     fn default() -> Self {
         Self {
-            heads: [NOBODY; N],
+            heads: [EMPTY; N],
             tails: [ORIGIN; N],
             rings: core::array::from_fn(|_| Ring::default()),
             used: 0,
@@ -220,7 +220,7 @@ impl<const N: usize> Chains<N> {
             self.heads[chain] = ring.at(ring.first);
             return;
         }
-        (self.heads[chain], self.tails[chain]) = (NOBODY, ORIGIN);
+        (self.heads[chain], self.tails[chain]) = (EMPTY, ORIGIN);
         while self.used > 0 && self.is_empty(self.used - 1) {
             self.used -= 1;
         }
@@ -254,7 +254,7 @@ impl<const N: usize> Chains<N> {
 impl Ring {
     #[inline(always)]
     fn at(&self, position: usize) -> Entry {
-        self.entries.get(position & self.entries.len().wrapping_sub(1)).copied().unwrap_or(NOBODY)
+        self.entries.get(position & self.entries.len().wrapping_sub(1)).copied().unwrap_or(EMPTY)
     }
 
     fn iter(&self) -> impl Iterator<Item = Entry> {
@@ -297,7 +297,7 @@ impl Ring {
         } else {
             self.entries.len()
         };
-        entries.resize(size.max(LEAST), NOBODY);
+        entries.resize(size.max(LEAST), EMPTY);
         (self.entries, self.first, self.end) = (entries.into_boxed_slice(), 0, taken);
     }
 }
@@ -309,7 +309,7 @@ pub(super) const HEADS: usize = 2 * CLASSES;
 /// No start and no key.
 pub(super) const NONE: u64 = u64::MAX;
 /// The first entry of an empty chain.
-const NOBODY: Entry = Entry { start: NONE, key: NONE };
+const EMPTY: Entry = Entry { start: NONE, key: NONE };
 /// An entry to which any flow can be appended.
 const ORIGIN: Entry = Entry { start: 0, key: 0 };
 /// Entries that a ring begins with.

@@ -40,7 +40,7 @@ pub trait FlowPolicy {
         _state: &mut Self::State,
         _now: Nanos,
         _packet: &Seen,
-        _around: &Around,
+        _around: &Context,
     ) -> Verdict {
         Verdict::Pass
     }
@@ -51,7 +51,7 @@ pub trait FlowPolicy {
         state: &mut Self::State,
         now: Nanos,
         packet: &Seen,
-        around: &Around,
+        context: &Context,
     ) -> Verdict;
 
     /// A packet was asked for, and the queue had none.
@@ -73,7 +73,7 @@ pub trait FlowPolicy {
 
 /// What waits besides the packet in question.
 #[derive(Clone, Copy, Debug)]
-pub struct Around {
+pub struct Context {
     /// In its queue.
     pub queue: QueueState,
     /// Bytes in all queues together.
@@ -202,7 +202,7 @@ impl<S> FlowQueues<S> {
                 &mut queue.state,
                 now,
                 &seen,
-                &Around { queue: state, all_bytes: self.bytes },
+                &Context { queue: state, all_bytes: self.bytes },
             ) {
                 Verdict::Drop(reason) => return refused.push_back((packet, reason)),
                 Verdict::Mark(reason) => store.mark(packet, reason),
@@ -301,7 +301,7 @@ impl<S> FlowQueues<S> {
                     &mut queue.state,
                     now,
                     &seen,
-                    &Around { queue: state, all_bytes: self.bytes },
+                    &Context { queue: state, all_bytes: self.bytes },
                 ) {
                     Verdict::Drop(reason) => {
                         refused.push_back((packet, reason));
@@ -514,7 +514,7 @@ mod tests {
             _state: &mut (),
             _now: Nanos,
             _packet: &Seen,
-            _around: &Around,
+            _around: &Context,
         ) -> Verdict {
             Verdict::Pass
         }

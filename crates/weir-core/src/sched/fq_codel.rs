@@ -39,7 +39,7 @@
 //! within each flow, beside a plain list of what each flow has.
 
 use super::fair_queue::{Bounds, FLOWS, FairQueue, LIMIT, QUANTUM};
-use super::flow_queues::{Around, FlowPolicy};
+use super::flow_queues::{Context, FlowPolicy};
 use super::{Discipline, Row, Traits};
 use crate::aqm::codel::{self, Arith, CeSelector, Control, Law};
 use crate::aqm::{Seen, Verdict};
@@ -123,8 +123,14 @@ impl FlowPolicy for Controlled {
     type State = State;
 
     #[inline]
-    fn leave(&mut self, state: &mut State, now: Nanos, packet: &Seen, around: &Around) -> Verdict {
-        let bytes = if self.counts_all { around.all_bytes } else { around.queue.bytes };
+    fn leave(
+        &mut self,
+        state: &mut State,
+        now: Nanos,
+        packet: &Seen,
+        context: &Context,
+    ) -> Verdict {
+        let bytes = if self.counts_all { context.all_bytes } else { context.queue.bytes };
         state.0.leave(&mut self.law, now, packet, bytes)
     }
 

@@ -45,7 +45,7 @@
 use alloc::vec::Vec;
 
 use super::fair_queue::{Bounds, FLOWS, FairQueue, LIMIT, QUANTUM};
-use super::flow_queues::{Around, FlowPolicy};
+use super::flow_queues::{Context, FlowPolicy};
 use super::{Discipline, Row, Traits};
 use crate::aqm::pie_law::{self, Law};
 use crate::aqm::pie_settings::{self as pie, Derand, Qdelay, Variant};
@@ -134,9 +134,15 @@ impl FlowPolicy for Proportional {
     type State = State;
 
     #[inline]
-    fn arrive(&mut self, state: &mut State, now: Nanos, packet: &Seen, around: &Around) -> Verdict {
+    fn arrive(
+        &mut self,
+        state: &mut State,
+        now: Nanos,
+        packet: &Seen,
+        context: &Context,
+    ) -> Verdict {
         let state = state.0.get_or_insert_with(|| self.law.state());
-        let verdict = self.law.arrive(state, now, packet, &around.queue, &mut self.stream);
+        let verdict = self.law.arrive(state, now, packet, &context.queue, &mut self.stream);
         match verdict {
             Verdict::Drop(_) => self.dropped += 1,
             Verdict::Mark(_) => self.marked += 1,
@@ -146,9 +152,15 @@ impl FlowPolicy for Proportional {
     }
 
     #[inline]
-    fn leave(&mut self, state: &mut State, now: Nanos, packet: &Seen, around: &Around) -> Verdict {
+    fn leave(
+        &mut self,
+        state: &mut State,
+        now: Nanos,
+        packet: &Seen,
+        context: &Context,
+    ) -> Verdict {
         let state = state.0.get_or_insert_with(|| self.law.state());
-        self.law.leave(state, now, packet, &around.queue);
+        self.law.leave(state, now, packet, &context.queue);
         Verdict::Pass
     }
 

@@ -8,7 +8,7 @@
 //!
 //! # Layout
 //! ```text
-//! an entry     63 ............................ 20 | 19 .............. 0      nobody: all ones
+//! an entry     63 ............................ 20 | 19 .............. 0      absent: all ones
 //!              virtual time without its low bits  | place of the flow
 //!
 //! the array    … … … 3 | 4 5 6 7 | 8 … 11 | 12 … 15 | …                      four neighbours are half a cache line
@@ -42,7 +42,7 @@ impl Tournament {
     fn with_leaves(leaves: usize) -> Self {
         // The children of the last node above the leaves end where the leaves do, or after.
         let base = (leaves + 2 * ARITY).div_ceil(ARITY - 1);
-        let groups = vec![[NOBODY; ARITY]; (base + leaves).div_ceil(ARITY)];
+        let groups = vec![[ABSENT; ARITY]; (base + leaves).div_ceil(ARITY)];
         Self { groups, base, leaves, mask: (leaves as u64 - 1).max((1 << PLACE_BITS) - 1) }
     }
 
@@ -54,7 +54,7 @@ impl Tournament {
         let mut larger = Self::with_leaves((slot as usize + 1).next_power_of_two());
         for slot in 0..self.leaves {
             let entry = self.entry(self.base + slot);
-            if entry != NOBODY {
+            if entry != ABSENT {
                 larger.set(slot as u32, entry & !self.mask);
             }
         }
@@ -65,10 +65,10 @@ impl Tournament {
     #[inline]
     pub(super) fn first(&self) -> Option<(u64, u32)> {
         let top = self.entry(TOP);
-        (top != NOBODY).then_some((top & !self.mask, (top & self.mask) as u32))
+        (top != ABSENT).then_some((top & !self.mask, (top & self.mask) as u32))
     }
 
-    /// The least entry; [`NOBODY`] for an empty tree.
+    /// The least entry; [`ABSENT`] for an empty tree.
     #[inline]
     pub(super) fn top(&self) -> u64 {
         self.entry(TOP)
@@ -107,7 +107,7 @@ impl Tournament {
     /// Takes the flow at `slot` out.
     #[inline]
     pub(super) fn clear(&mut self, slot: u32) {
-        self.put(slot, NOBODY);
+        self.put(slot, ABSENT);
     }
 
     #[inline]
@@ -134,7 +134,7 @@ impl Tournament {
         let mut nodes = vec![TOP];
         while let Some(node) = nodes.pop() {
             match self.entry(node) {
-                NOBODY => {}
+                ABSENT => {}
                 entry if node >= self.base => taking_part.push(entry),
                 _ => nodes.extend((ARITY * (node - 2)..).take(ARITY)),
             }
@@ -174,7 +174,7 @@ const TOP: usize = ARITY - 1;
 /// (see the disciplines).
 const PLACE_BITS: u32 = 20;
 /// The leaf of a flow that does not take part.
-const NOBODY: u64 = u64::MAX;
+const ABSENT: u64 = u64::MAX;
 
 #[cfg(test)]
 mod tests {
@@ -205,7 +205,7 @@ mod tests {
                     model.values_mut().for_each(|time| *time = time.saturating_sub(3 * TIME));
                 }
                 prop_assert_eq!(tournament.first(), model.iter().map(|(&slot, &time)| (time, slot)).min());
-                prop_assert_eq!(tournament.top() == NOBODY, model.is_empty());
+                prop_assert_eq!(tournament.top() == ABSENT, model.is_empty());
             }
         }
     }

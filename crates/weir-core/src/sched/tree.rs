@@ -115,11 +115,11 @@ impl Tree {
 
     /// A tree of one scheduler.
     pub fn new(discipline: &Discipline) -> Self {
-        Self::around(AnyScheduler::new(discipline))
+        Self::above(AnyScheduler::new(discipline))
     }
 
     /// A tree above a scheduler with flows and packets; [`Self::adopt`] adds each flow.
-    pub(super) fn around(root: AnyScheduler) -> Self {
+    pub(super) fn above(root: AnyScheduler) -> Self {
         let (len, backlog) = (root.len(), root.backlog());
         let node = Node {
             parent: NONE,

@@ -89,7 +89,7 @@ pub struct Wf2qPlus {
     /// `1 / W`, as a fraction of 64 bits, for the `W` that is beside it.
     inverse_sum: u64,
     inverse_of: u64,
-    /// The only active flow, which is then in no other structure, or [`NOBODY`].
+    /// The only active flow, which is then in no other structure, or [`NO_FLOW`].
     lone: u32,
     len: u32,
     backlog: u64,
@@ -140,7 +140,7 @@ impl Wf2qPlus {
             weight_sum: 0,
             inverse_sum: 0,
             inverse_of: 0,
-            lone: NOBODY,
+            lone: NO_FLOW,
             len: 0,
             backlog: 0,
         }
@@ -169,8 +169,8 @@ impl Wf2qPlus {
     /// Puts the only active flow where it belongs among others.
     #[inline(never)]
     fn join(&mut self) {
-        let slot = core::mem::replace(&mut self.lone, NOBODY);
-        if slot != NOBODY {
+        let slot = core::mem::replace(&mut self.lone, NO_FLOW);
+        if slot != NO_FLOW {
             self.place(slot);
         }
     }
@@ -186,7 +186,7 @@ impl Wf2qPlus {
         if more {
             flow.finish_head();
         } else {
-            self.lone = NOBODY;
+            self.lone = NO_FLOW;
         }
         self.virtual_time = self.virtual_time.max(self.eligible.rounded(start)) + self.share(len);
         self.len -= 1;
@@ -432,7 +432,7 @@ impl Scheduler for Wf2qPlus {
             self.lone = slot.0;
             return None;
         }
-        if self.lone != NOBODY {
+        if self.lone != NO_FLOW {
             self.join();
         }
         self.place(slot.0);
@@ -441,7 +441,7 @@ impl Scheduler for Wf2qPlus {
 
     #[inline]
     fn dequeue<P: Store>(&mut self, _now: Nanos, pool: &mut P) -> Option<PacketId> {
-        if self.lone != NOBODY {
+        if self.lone != NO_FLOW {
             return Some(self.serve_lone(pool));
         }
         let (mut key, mut chain) = self.first();
@@ -516,7 +516,7 @@ impl Scheduler for Wf2qPlus {
 }
 
 /// No flow.
-const NOBODY: u32 = u32::MAX;
+const NO_FLOW: u32 = u32::MAX;
 /// From so many flows on they do not fit into a cache.
 const FAR: u32 = 1 << 12;
 pub(super) const ROW: Row = Row {

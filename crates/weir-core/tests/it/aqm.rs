@@ -71,7 +71,7 @@ fn limits() -> impl Strategy<Value = QueueLimit> {
     ]
 }
 
-/// What head drop delivers, by a list from whose front packets are taken.
+/// The deliveries of head drop, by a list whose front is dropped.
 fn head_drop(packets: &[(u32, u64)], limit: QueueLimit) -> Vec<(u32, Nanos)> {
     let (mut waiting, mut out) = (VecDeque::<(u32, u32)>::new(), Vec::new());
     let (mut now, mut free) = (0, 0u64);

@@ -147,7 +147,7 @@ fn a_class_that_is_alone_has_the_link() {
     assert_eq!(bytes, [20_000_000]);
 }
 
-/// A flow that stands, and one that sends little.
+/// A flow with a standing queue, and one that sends little.
 struct Sparse;
 
 impl Run for Sparse {

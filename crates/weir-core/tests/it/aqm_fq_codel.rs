@@ -11,7 +11,7 @@ use weir_core::stats::{DropReason, MarkReason};
 
 const MS: u64 = 1_000_000;
 
-/// What a packet's way through the scheduler came to.
+/// The outcome of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     Sent(Option<MarkReason>),
@@ -238,8 +238,8 @@ fn all_that_waits_is_given_at_the_end_of_time() {
 }
 
 proptest! {
-    /// Whatever comes: conservation, order within a flow, marks only for those who understand them,
-    /// and the same again.
+    /// For arbitrary traffic: conservation, order within a flow, marks only for ECN-capable
+    /// packets, and equal results for equal seeds.
     #[test]
     fn random_traffic_is_accounted_for(
         steps in proptest::collection::vec((0u32..12, 0u32..6, prop_oneof![40u32..1501, Just(0), Just(4 << 20)], 0u8..4, 0u64..20_000_000), 1..600),

@@ -11,7 +11,7 @@ use weir_core::rng::{Purpose, Stream};
 use weir_core::sched::{Discipline, FlowSlot, FqPie, Kind, Scheduler};
 use weir_core::stats::DropReason;
 
-/// The scheduler with its pool; packets are told by their frames.
+/// The scheduler with its pool; frame numbers identify packets.
 struct Link {
     scheduler: FqPie,
     pool: Pool,
@@ -199,7 +199,7 @@ fn dummynets_queues_begin_anew() {
         }
         while link.take(ms(4000)).is_some() {}
         let before = link.dropped.len();
-        // Less than what lets a burst pass anew.
+        // Less than what allows another burst.
         for time in 4001..4100 {
             link.send(ms(time), 1000, 1, Ecn::NotEct);
             if time % 10 == 0 {

@@ -293,7 +293,7 @@ proptest! {
 
 /// Packets between drops at a constant probability.
 fn gaps(derand: &str) -> Vec<u32> {
-    // One update, and then the time stands still.
+    // One update; then time does not advance.
     let mut queue = pie(
         &[
             ("derand", derand),

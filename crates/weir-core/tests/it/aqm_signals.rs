@@ -29,7 +29,7 @@ fn seen(now: Nanos, len: u32, ecn: Ecn, hash: u32) -> Seen {
     Seen { len, arrived: now, header: Header { ecn, dscp: 0, hash } }
 }
 
-/// What AQMs say without chance or settings of ECN: that a packet is to be told.
+/// The verdict without randomness and ECN settings: whether a packet gets a signal.
 fn told(verdict: Verdict) -> bool {
     matches!(verdict, Verdict::Drop(_) | Verdict::Mark(_))
 }
@@ -76,7 +76,7 @@ impl<A: Aqm> Queue<A> {
         self.aqm.figures().into_iter().find(|&(known, _)| known == name).unwrap().1
     }
 
-    /// A figure in parts of 2^32.
+    /// A state variable in parts of 2^32.
     fn part(&self, name: &str) -> f64 {
         self.figure(name) as f64 / 4_294_967_296.0
     }
@@ -202,7 +202,7 @@ proptest! {
         }
     }
 
-    /// The bins of a model that is told which packets wait, and nothing else.
+    /// The bins of a model that knows only which packets wait.
     #[test]
     fn sfb_keeps_the_books_of_its_bins(steps in steps(), flows in 1u32..40) {
         let settings = [("increment", "0.1"), ("decrement", "0.05"), ("target", "3"), ("max", "6"), ("rehash", "500ms"), ("db", "200ms")];

@@ -35,7 +35,7 @@ const END: Nanos = Nanos::from_secs(10);
 const WARM: Nanos = Nanos::from_secs(2);
 
 struct Outcome {
-    /// One-way delay of probes, ns.
+    /// One-way delay of probe packets, ns.
     probe: Histogram,
     /// Payload of the bulk in bit/s.
     bulk_bps: f64,

@@ -23,8 +23,8 @@ fn submit(emulator: &mut Emulator, now: Nanos, source: u32, len: u32) -> Result<
     )
 }
 
-/// Memory stays within the limit, the customers who were there lose nothing, and when the flood has
-/// expired others can come.
+/// Memory stays within the limit, existing customers lose nothing, and new ones are served after
+/// the flood has expired.
 #[test]
 fn a_flood_of_spoofed_sources_neither_grows_the_engine_nor_harms_who_was_there() {
     let limits = Limits { idle: Nanos::from_secs(2), instances: 10_000, ..Limits::default() };

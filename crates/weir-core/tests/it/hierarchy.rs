@@ -1,5 +1,4 @@
-//! Schedulers that are flows of schedulers, in the emulator: who gets what, and that changes lose
-//! nothing.
+//! Schedulers that are flows of schedulers, in the emulator: shares, and changes without loss.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! The pages of `docs/schedulers/` and `docs/aqm/` are what the modules of the algorithms and their
-//! tables say; `WEIR_UPDATE_DOCS=1` writes them anew.
+//! Compares the pages of `docs/schedulers/` and `docs/aqm/` with the modules of the algorithms and
+//! their tables; `WEIR_UPDATE_DOCS=1` rewrites them.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

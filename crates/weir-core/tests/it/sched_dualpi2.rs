@@ -1,5 +1,5 @@
-//! DualPI2: which queue goes, the equation with the delays of the heads, limits, and the way
-//! through the engine.
+//! DualPI2: the choice of the queue, the equation with the delays of the heads, limits, and packets
+//! in the engine.
 
 use std::collections::VecDeque;
 
@@ -19,7 +19,7 @@ fn discipline(settings: &[(&str, &str)]) -> Discipline {
     discipline
 }
 
-/// A scheduler with its pool. Packets are told by their frames.
+/// A scheduler with its pool; frame numbers identify packets.
 struct Rig {
     scheduler: DualPi2,
     pool: Pool,

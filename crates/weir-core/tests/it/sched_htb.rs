@@ -288,8 +288,8 @@ mod in_the_emulator {
         emulator.submit(Nanos(now), arrival, &FlowKey::default(), Action::Queue(1)).unwrap();
     }
 
-    /// Packets that a scheduler holds back leave at their times, whether somebody looks then or
-    /// only when the next packet comes.
+    /// Packets of a shaping scheduler leave at their times, no matter whether the driver polls then
+    /// or only at the next arrival.
     #[test]
     fn a_late_poll_moves_no_release() {
         let dues = |eager: bool| {

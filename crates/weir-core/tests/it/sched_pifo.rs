@@ -329,7 +329,7 @@ impl weir_core::sched::Visitor for Counted {
     }
 }
 
-/// Plays steps; gives the order of flows, and the figures.
+/// Plays steps; returns the order of flows, and the scheduler's state.
 struct Played {
     specs: Vec<FlowSpec>,
     steps: Vec<Step>,
@@ -357,8 +357,7 @@ impl weir_core::sched::Visitor for Played {
 
 #[test]
 fn each_rank_orders_as_it_is_worked_by_hand() {
-    // Three flows; who sends what, of how many bytes and with which label; and the order that comes
-    // out.
+    // Three flows; the packets that they send, with length and label; and the resulting order.
     type Sent = (u32, u32, u64);
     let cases: [(&str, &[Sent], &[u32]); 9] = [
         // Weights 1, 2, 4 and 400 bytes each: starts 0 400 800, 0 200 400, 0 100 200, and where

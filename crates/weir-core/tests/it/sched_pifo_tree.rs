@@ -353,7 +353,7 @@ proptest! {
         prop_assert_eq!((rig.inside(), rig.scheduler.len(), rig.scheduler.backlog()), (0, 0, 0));
     }
 
-    /// In every window a bound lets no more pass than its rate and its burst, whoever asks when;
+    /// In every window a bound passes no more than its rate and its burst, regardless of the calls;
     /// and with packets waiting no less.
     #[test]
     fn bounds_hold_in_every_window(

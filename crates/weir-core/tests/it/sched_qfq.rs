@@ -8,7 +8,7 @@ use weir_core::descriptor::Descriptors;
 use weir_core::packet::PacketId;
 use weir_core::sched::{Discipline, FlowSlot, FlowSpec, Kind, Scheduler, Visitor};
 
-/// QFQ as its definition has it: no groups, no bitmaps, no slots, and times that never wrap around.
+/// QFQ by its definition: no groups, no bitmaps, no slots, and times that never wrap.
 struct Model {
     epoch: u128,
     virtual_time: u128,
@@ -483,7 +483,7 @@ proptest! {
         }
     }
 
-    /// Where virtual time begins and wraps around makes no difference, as long as it begins at a
+    /// The origin and the wrap of virtual time make no difference, as long as the origin is a
     /// multiple of all units.
     #[test]
     fn orders_do_not_depend_on_where_virtual_time_begins(operations in operations(), multiple in 0u64..1024, m in 1u32..=16) {

@@ -15,7 +15,7 @@ use weir_core::sched::{Discipline, FlowSpec, Kind, Scheduler, Visitor};
 use common::Rig;
 use models::Model;
 
-/// Makes a model whose virtual time begins where it is told.
+/// Makes a model with a given origin of virtual time.
 type MakeModel = fn(u64) -> Box<dyn Model>;
 
 /// The disciplines with their models.
@@ -190,8 +190,8 @@ proptest! {
     }
 }
 
-/// Classes of flows whose packets take equally long, fewer than a discipline may have queues for
-/// and more, near the end of times.
+/// Classes of flows whose packets take equally long, fewer and more than a discipline has queues
+/// for, near the end of the range of times.
 #[test]
 fn order_is_kept_among_few_and_many_kinds_of_flows() {
     for kinds in [1, 2, 3, 8, 9, 20] {

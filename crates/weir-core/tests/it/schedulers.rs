@@ -196,7 +196,8 @@ proptest! {
     }
 }
 
-/// Virtual time is set back together in a busy period that outlasts its range, and nobody notices.
+/// All virtual times are set back together in a busy period that outlasts their range, without
+/// visible effect.
 #[test]
 fn wf2qp_shares_hold_over_a_busy_period_longer_than_its_range_of_times() {
     let mut rig = Rig::new(Kind::Wf2qPlus.build());

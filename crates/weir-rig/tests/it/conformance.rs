@@ -1,4 +1,4 @@
-//! Every conformance case of the repository holds, and a file that is wrong is told where.
+//! Every conformance case of the repository holds, and errors in a file name their line.
 
 use std::path::{Path, PathBuf};
 
@@ -66,7 +66,7 @@ fn no_packet_is_lost_between_the_counts() {
     }
 }
 
-/// A case whose parts can be replaced.
+/// A case with replaceable parts.
 const WHOLE: &str = r#"about = "x"
 [queue]
 aqm = "droptail"

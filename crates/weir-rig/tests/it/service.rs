@@ -45,7 +45,7 @@ impl Visitor for Play<'_> {
                         ..Packet::default()
                     })
                     .unwrap();
-                // As the rig's packets are told apart by schedulers that hash.
+                // Classifying schedulers tell the rig's packets apart by this hash.
                 pool.set_header(id, Header { hash: flow, ..Header::default() });
                 if scheduler.enqueue(Nanos(now), &mut pool, slots[flow as usize], id).is_some() {
                     return None;
@@ -233,8 +233,8 @@ proptest! {
         }
     }
 
-    /// The same for arrivals that nobody would make on purpose, and few flows with large shares.
-    /// Schedulers by the fluid's own clock keep to theirs packet by packet.
+    /// The same for random arrivals, and few flows with large shares. Schedulers with an exact
+    /// fluid clock keep their bounds packet by packet.
     #[test]
     fn bounds_hold_for_any_arrivals(
         weights in proptest::collection::vec(prop_oneof![1u32..5, 1u32..200], 2..7),

@@ -50,7 +50,7 @@ impl<S: Scheduler> Rig<S> {
         self.add_by(spec, |scheduler, spec| scheduler.add_flow(now, spec))
     }
 
-    /// The same, with another way to make its place.
+    /// The same, with another method to get its slot.
     pub(crate) fn add_by(
         &mut self,
         spec: FlowSpec,

@@ -24,8 +24,7 @@ struct Packet {
     left_scheduler: u64,
 }
 
-/// One stage: its queue, the packet that is on its way into it with the time that is left, and
-/// places that are in use.
+/// One stage: its queue, the packet in service with its remaining time, and the places in use.
 struct Stage {
     config: StageConfig,
     queue: VecDeque<Packet>,

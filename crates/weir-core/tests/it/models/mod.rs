@@ -327,7 +327,7 @@ impl Model for FluidClocked {
 pub(crate) struct Kps {
     flows: BTreeMap<u32, InSlots>,
     virtual_time: Time,
-    /// Counts who came to a slot, for their order in it.
+    /// Counts arrivals at a slot, for their order in it.
     came: u64,
 }
 
