@@ -1,10 +1,12 @@
-//! What is measured: a scheduler of the table with its settings, or nothing at all.
+//! What is measured: a scheduler of the table with its settings, or no scheduler.
 
 use std::fmt;
 
 use weir_core::Nanos;
 use weir_core::packet::{PacketId, PacketList, Store};
-use weir_core::sched::{Discipline, FlowSlot, FlowSpec, Kind, Scheduler, SettingError, Visitor};
+use weir_core::sched::{Discipline, FlowSlot, FlowSpec, Kind, Scheduler, Visitor};
+use weir_core::settings::Entry;
+use weir_rules::named::{self, NamedError};
 
 /// A scheduler under measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,28 +18,21 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
-    /// A scheduler as it is written: `none`, a name of the table, with settings
-    /// `NAME:SETTING=VALUE`, several behind one another.
+    /// `none`, or a scheduler of the table with its settings: `NAME:SETTING=VALUE`, and the other
+    /// forms of [`named::read`].
     ///
     /// # Errors
-    /// [`AlgorithmError`] when there is no such scheduler, or it has no such setting or not this
-    /// value of it.
+    /// There is no scheduler of this name, or [`named::read`] refuses its settings.
     pub fn parse(text: &str) -> Result<Self, AlgorithmError> {
-        let mut words = text.split(':');
-        let name = words.next().unwrap_or_default();
+        let name = named::name(text);
         if name.eq_ignore_ascii_case(NONE) {
-            return words.next().map_or(Ok(Self::None), |word| {
-                Err(AlgorithmError::Setting(NONE.to_owned(), word.to_owned()))
-            });
+            return named::alone(text).map(|()| Self::None).map_err(AlgorithmError::Setting);
         }
-        let kind = Kind::from_name(name).ok_or_else(|| AlgorithmError::Unknown(name.to_owned()))?;
-        let mut algorithm = Self::Scheduler(Discipline::new(kind));
-        for word in words {
-            let (name, value) =
-                word.split_once('=').ok_or_else(|| AlgorithmError::NoValue(word.to_owned()))?;
-            algorithm.set(name, value)?;
+        if Kind::from_name(name).is_none() {
+            let names = Self::all().map(|algorithm| algorithm.name()).chain(["all"]);
+            return Err(AlgorithmError::Unknown(named::unknown(Kind::NOUN, name, names)));
         }
-        Ok(algorithm)
+        named::read(text).map(Self::Scheduler).map_err(AlgorithmError::Setting)
     }
 
     /// `none` and every scheduler of the table.
@@ -67,28 +62,16 @@ impl Algorithm {
         self.discipline().is_some_and(|discipline| discipline.row().parameter(name).is_some())
     }
 
-    /// Changes a setting.
+    /// Changes settings, written as those behind the name.
     ///
     /// # Errors
-    /// [`AlgorithmError`] when it has no such setting, or not this value of it.
-    pub fn set(&mut self, name: &str, value: &str) -> Result<(), AlgorithmError> {
-        let own = self.name();
-        let Self::Scheduler(discipline) = self else {
-            return Err(AlgorithmError::Setting(own.to_owned(), name.to_owned()));
-        };
-        discipline.set(name, value).map_err(|error| match error {
-            SettingError::Unknown => AlgorithmError::Setting(own.to_owned(), name.to_owned()),
-            SettingError::Value(parameter) => AlgorithmError::Value {
-                setting: parameter.name,
-                value: value.to_owned(),
-                allowed: parameter.domain.to_string(),
-                example: format!(
-                    "{own}:{}={}",
-                    parameter.name,
-                    parameter.domain.write(parameter.default)
-                ),
-            },
-        })
+    /// [`named::read`] refuses the settings, or this is no scheduler.
+    pub fn change(&mut self, settings: &str) -> Result<(), AlgorithmError> {
+        match self {
+            Self::None => named::alone(&format!("{NONE} {settings}")),
+            Self::Scheduler(discipline) => named::change(discipline, settings),
+        }
+        .map_err(AlgorithmError::Setting)
     }
 
     /// Makes one and hands it to the visitor, which is compiled for each type: what it then does
@@ -112,36 +95,15 @@ impl fmt::Display for Algorithm {
     }
 }
 
-/// Why a text names no scheduler.
+/// Why a text names no scheduler with settings.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AlgorithmError {
-    /// There is none of this name.
-    #[error("there is no scheduler `{0}`: allowed are {all}; for example none,fifo,wf2q+", all = names())]
-    Unknown(String),
-    /// It has no such setting.
-    #[error("`{0}` has no setting `{1}`; `weir algorithms` lists them")]
-    Setting(String, String),
-    /// A setting without a value.
-    #[error("`{0}` is no setting: write NAME:SETTING=VALUE, as in qfq+:m=1")]
-    NoValue(String),
-    /// The value is not allowed.
-    #[error("`{value}` is no value of {setting}: allowed is {allowed}; for example {example}")]
-    Value {
-        /// The setting.
-        setting: &'static str,
-        /// The word.
-        value: String,
-        /// What is allowed.
-        allowed: String,
-        /// A valid one.
-        example: String,
-    },
-}
-
-fn names() -> String {
-    let mut names: Vec<&str> = Algorithm::all().map(|algorithm| algorithm.name()).collect();
-    names.push("all");
-    names.join(", ")
+    /// There is no scheduler of this name.
+    #[error("{0}; for example none,fifo,wf2q+")]
+    Unknown(NamedError),
+    /// A setting is refused.
+    #[error("{0}; NAME:SETTING=VALUE in one word, as in qfq+:m=1")]
+    Setting(NamedError),
 }
 
 /// No scheduler: one list, without a look at flows or lengths.
@@ -214,6 +176,18 @@ mod tests {
             assert_eq!(Algorithm::parse(&algorithm.to_string()), Ok(algorithm));
         }
         assert_eq!(Algorithm::parse("DRR").unwrap().name(), Kind::RoundRobin.row().name);
+    }
+
+    #[test]
+    fn settings_have_the_forms_that_they_have_in_scripts() {
+        let expected = Algorithm::parse("qfq+:m=4");
+        assert!(expected.is_ok());
+        for text in ["qfq+ m 4", "qfq+ m=4", "QFQ+:m 4"] {
+            assert_eq!(Algorithm::parse(text), expected);
+        }
+        let mut changed = Algorithm::parse("qfq+").unwrap();
+        changed.change("m=4").unwrap();
+        assert_eq!(Ok(changed), expected);
     }
 
     #[test]

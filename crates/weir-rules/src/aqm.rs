@@ -12,7 +12,7 @@ use crate::diagnostic::{Code, Diagnostic};
 use crate::keyword::{self, Group, Keyword};
 use crate::lex::Word;
 use crate::quantity::size;
-use crate::setting::{self, Given};
+use crate::setting::{self, Given, Settings};
 use crate::suggest::closest;
 
 /// dummynet's word for an AQM.
@@ -179,15 +179,9 @@ impl Reader<'_> {
     /// Settings behind the name, up to a word that is none.
     fn settings(&mut self, policy: &mut Policy) -> Result<(), Box<Diagnostic>> {
         let row = policy.row();
-        let before = format!("aqm {}", row.name);
-        let mut taken = Vec::new();
-        while let Some(given) = setting::given(|| row.parameters.iter(), self.words, self.at) {
-            self.at += given.taken;
-            if taken.contains(&given.setting.name) {
-                return Err(setting::twice(self.text, given.setting.name, &given.name));
-            }
-            taken.push(given.setting.name);
-            setting::take(self.text, policy, &given, &before)?;
+        let mut settings = Settings::new(self.text, policy, format!("aqm {}", row.name));
+        while let Some(taken) = settings.take(self.words, self.at)? {
+            self.at += taken;
         }
         match self.words.get(self.at) {
             Some(word) if is_strange(word) => Err(self.stranger(row, word)),

@@ -23,6 +23,7 @@ mod link;
 pub mod manager;
 mod markdown;
 mod mask;
+pub mod named;
 mod parse;
 pub mod presets;
 mod print;

@@ -1,8 +1,7 @@
-//! Settings of an algorithm as they are written: `target 5ms`, `target 5 ms`, `target=5ms`; a
-//! switch also as `ecn` and `noecn`.
+//! The grammar of an algorithm's settings: `target 5ms`, `target 5 ms`, `target=5ms`; a switch also
+//! as `ecn` and `noecn`.
 //!
-//! Which settings there are is what the algorithm's row says, in the table of schedulers or in that
-//! of AQMs.
+//! The row of the algorithm in its table lists the settings: schedulers, AQMs, congestion controls.
 
 use weir_core::settings::{Chosen, Domain, Entry, Parameter, SettingError};
 
@@ -15,18 +14,18 @@ use crate::suggest::closest;
 
 /// A setting that words give.
 pub(crate) struct Given {
-    /// Which it is.
-    pub(crate) setting: &'static Parameter,
-    /// Its name as it stands there, and where.
-    pub(crate) name: Word,
-    /// Its value; `None` when there is none.
+    /// The setting.
+    setting: &'static Parameter,
+    /// Its name as it is written, and the place.
+    name: Word,
+    /// Its value; `None` when it is missing.
     value: Option<Word>,
     /// How many words it takes.
-    pub(crate) taken: usize,
+    taken: usize,
 }
 
 impl Given {
-    /// What one word gives: this value, which stands at this place.
+    /// A setting and its value in one word; the value is at this place.
     pub(crate) fn new(setting: &'static Parameter, name: &Word, value: &str, place: Span) -> Self {
         let value = Some(Word { text: value.to_owned(), span: place, quoted: false });
         Self { setting, name: name.clone(), value, taken: 1 }
@@ -34,7 +33,7 @@ impl Given {
 }
 
 /// The setting that begins at `words[at]`, if one of `settings()` does.
-pub(crate) fn given<I>(settings: impl Fn() -> I, words: &[Word], at: usize) -> Option<Given>
+fn given<I>(settings: impl Fn() -> I, words: &[Word], at: usize) -> Option<Given>
 where
     I: Iterator<Item = &'static Parameter>,
 {
@@ -84,7 +83,7 @@ where
     Some(Given { setting, name: word.clone(), value: joined.or_else(|| value.cloned()), taken })
 }
 
-/// A number and the unit of time that stands behind it as a word of its own.
+/// A number and the unit of time behind it, which is a word of its own.
 fn with_unit(setting: &Parameter, value: &Word, next: Option<&Word>) -> Option<Word> {
     let next = next.filter(|next| {
         !next.quoted
@@ -93,32 +92,61 @@ fn with_unit(setting: &Parameter, value: &Word, next: Option<&Word>) -> Option<W
     })?;
     let is_number =
         !value.text.is_empty() && value.text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
-    let unit = match time_unit(&next.text)? {
-        1 => "ns",
-        1_000 => "us",
-        1_000_000 => "ms",
-        _ => "s",
-    };
     is_number.then(|| Word {
-        text: format!("{}{unit}", value.text),
+        text: format!("{}{}", value.text, next.text),
         span: value.span.start..next.span.end,
         quoted: false,
     })
 }
 
-/// Whether a setting may be off and on, so that its name alone means on.
+/// Whether a setting may be off and on: its name alone then means on.
 fn is_switch(setting: &Parameter) -> bool {
     matches!(setting.domain, Domain::Choice(_))
         && ["off", "on"].into_iter().all(|word| setting.domain.parse(word).is_some())
 }
 
-/// The place of a word's part; the whole word where it does not stand in the text as it is.
+/// The place of a part of a word; that of the whole word where the text has it with escapes.
 pub(crate) fn part(word: &Word, offset: usize, len: usize) -> Span {
     let exact = word.span.len() == word.text.len();
     if exact { word.span.start + offset..word.span.start + offset + len } else { word.span.clone() }
 }
 
-/// Takes a setting over. `before` is what stands before it in an example: `aqm codel`.
+/// Settings of one algorithm, each taken once.
+pub(crate) struct Settings<'a, K> {
+    text: &'a str,
+    chosen: &'a mut Chosen<K>,
+    /// What precedes a setting in an example: `aqm codel`.
+    before: String,
+    taken: Vec<&'static str>,
+}
+
+impl<'a, K: Entry> Settings<'a, K> {
+    /// None taken yet; `text` is what the words are from.
+    pub(crate) fn new(text: &'a str, chosen: &'a mut Chosen<K>, before: String) -> Self {
+        Self { text, chosen, before, taken: Vec::new() }
+    }
+
+    /// Takes the setting that begins at `words[at]`, if one does. Returns how many words it takes.
+    ///
+    /// # Errors
+    /// The diagnostic about a value that is missing, not allowed or given twice.
+    pub(crate) fn take(
+        &mut self,
+        words: &[Word],
+        at: usize,
+    ) -> Result<Option<usize>, Box<Diagnostic>> {
+        let row = self.chosen.row();
+        let Some(given) = given(|| row.parameters.iter(), words, at) else { return Ok(None) };
+        if self.taken.contains(&given.setting.name) {
+            return Err(twice(self.text, given.setting.name, &given.name));
+        }
+        self.taken.push(given.setting.name);
+        take(self.text, self.chosen, &given, &self.before)?;
+        Ok(Some(given.taken))
+    }
+}
+
+/// Sets a setting. `before` is what precedes it in an example: `aqm codel`.
 ///
 /// # Errors
 /// The diagnostic about a value that is missing or not allowed.
@@ -197,7 +225,7 @@ fn is_out_of_range(setting: &Parameter, value: &str) -> bool {
     }
 }
 
-/// Says that something, which `word` gives again, is given twice.
+/// Says that `word` gives something for the second time.
 pub(crate) fn twice(text: &str, name: &str, word: &Word) -> Box<Diagnostic> {
     let error = Diagnostic::new(
         Code::Repeated,
@@ -208,7 +236,7 @@ pub(crate) fn twice(text: &str, name: &str, word: &Word) -> Box<Diagnostic> {
     Box::new(error.label("the second time").help("remove one of the two"))
 }
 
-/// What an algorithm's settings are, for a message.
+/// The settings of an algorithm, for a message.
 pub(crate) fn allowed(name: &str, settings: impl Iterator<Item = &'static Parameter>) -> String {
     let allowed: Vec<String> =
         settings.map(|setting| format!("{} {}", setting.name, setting.domain)).collect();
@@ -219,7 +247,7 @@ pub(crate) fn allowed(name: &str, settings: impl Iterator<Item = &'static Parame
     }
 }
 
-/// Words of dummynet's for settings, where they are not the settings' own: word, setting, value.
+/// dummynet's words for a setting and its value: word, setting, value.
 const OTHER_WORDS: [(&str, &str, &str); 4] = [
     ("drand", "derand", "on"),
     ("nodrand", "derand", "off"),

@@ -170,7 +170,7 @@ fn algorithms(args: &RigArgs) -> Result<Vec<Algorithm>, Failure> {
     }
     let settings = args.settings.iter().cloned().chain(args.m.map(|m| format!("m={m}")));
     for setting in settings {
-        let Some((name, value)) = setting.split_once('=') else {
+        let Some((name, _)) = setting.split_once('=') else {
             return Err(usage(
                 "--set",
                 format!("`{setting}` is no setting: write NAME=VALUE; for example --set m=8"),
@@ -187,7 +187,7 @@ fn algorithms(args: &RigArgs) -> Result<Vec<Algorithm>, Failure> {
             ));
         }
         takers
-            .try_for_each(|algorithm| algorithm.set(name, value))
+            .try_for_each(|algorithm| algorithm.change(&setting))
             .map_err(|error| usage("--set", error))?;
     }
     let mut seen = Vec::new();

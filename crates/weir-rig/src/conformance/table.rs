@@ -2,7 +2,7 @@
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
-use weir_core::settings::Domain;
+use weir_core::quantity::exact_time;
 
 /// What is wrong with a case's file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -173,9 +173,8 @@ impl<'a> Value<'a> {
 
     fn time_of(&self, word: &str) -> Result<u64, CaseError> {
         let has_unit = word.ends_with('s');
-        let time = Domain::Time { least: 0, most: u64::MAX / 4 }
-            .parse(word)
-            .filter(|_| has_unit || word == "0");
+        let time =
+            exact_time(word).filter(|&time| time <= u64::MAX / 4 && (has_unit || word == "0"));
         time.ok_or_else(|| {
             self.error(format!(
                 "`{word}` is no time: write a number and ns, us, ms or s, as in 1.5ms"

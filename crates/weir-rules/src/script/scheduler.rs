@@ -11,7 +11,7 @@ use crate::diagnostic::shorten;
 use crate::keyword;
 use crate::lex::Word;
 use crate::quantity::{rate_unit, time_unit};
-use crate::setting::{self, twice};
+use crate::setting::{self, Settings, twice};
 use crate::suggest::closest;
 
 use super::cursor::{Cursor, Read};
@@ -46,27 +46,23 @@ fn settings(
 ) -> Read<()> {
     let row = discipline.row();
     let before = format!("sched 1 config type {}", row.name);
-    let (behind_type, mut taken) = (at, Vec::new());
+    let behind_type = at;
+    let mut settings = Settings::new(cursor.text, discipline, before);
     while let Some(word) = words.get(at).cloned() {
         if let Some(behind) = aqm::behind(words, at) {
             at = behind;
             continue;
         }
-        let Some(given) = setting::given(|| row.parameters.iter(), words, at)
-            .filter(|_| !is_unit(words, behind_type, at))
-        else {
-            if at == behind_type {
-                check_stranger(cursor, row, &word)?;
-            }
-            at += 1;
+        let taken =
+            if is_unit(words, behind_type, at) { None } else { settings.take(words, at)? };
+        if let Some(taken) = taken {
+            words.drain(at..at + taken);
             continue;
-        };
-        if taken.contains(&given.setting.name) {
-            return Err(twice(cursor.text, given.setting.name, &given.name));
         }
-        taken.push(given.setting.name);
-        setting::take(cursor.text, discipline, &given, &before)?;
-        words.drain(at..at + given.taken);
+        if at == behind_type {
+            check_stranger(cursor, row, &word)?;
+        }
+        at += 1;
     }
     Ok(())
 }

@@ -33,7 +33,7 @@
 //! Each limit separately; strict priority with and without blocking; each rank program by hand and
 //! through a switch.
 
-pub mod rank;
+mod rank;
 
 use std::sync::Arc;
 
@@ -44,6 +44,7 @@ use weir_core::config::{FlowsetConfig, LinkConfig, QueueLimit, SchedulerConfig};
 use weir_core::device::{Completion, DeviceConfig, Done, StageConfig};
 use weir_core::key::FlowMask;
 use weir_core::sched::{Discipline, Kind, Ranking};
+use weir_rules::named::{self, NamedError};
 
 use crate::network::{Network, PortId};
 use rank::Choice;
@@ -123,7 +124,7 @@ pub enum SwitchError {
         /// The words of the configuration.
         words: String,
         /// The problem, and what is allowed.
-        why: String,
+        why: NamedError,
     },
     /// The program or one of its settings is unknown.
     #[error("`program = \"{words}\"`: {why}")]
@@ -131,7 +132,7 @@ pub enum SwitchError {
         /// The words of the configuration.
         words: String,
         /// The problem, and what is allowed.
-        why: String,
+        why: NamedError,
     },
 }
 
@@ -219,17 +220,17 @@ impl SwitchConfig {
         if self.pipeline > 1_000_000_000 {
             return Err(SwitchError::Pipeline);
         }
-        let mut manager = read_manager(&self.manager)
+        let mut manager = named::read(&self.manager)
             .map_err(|why| SwitchError::Manager { words: self.manager.clone(), why })?;
-        let program = match &self.program {
+        let program: Option<Choice> = match &self.program {
             None => None,
             Some(words) => Some(
-                rank::read(words)
+                named::read(words)
                     .map_err(|why| SwitchError::Program { words: words.clone(), why })?,
             ),
         };
         if let Some(program) = &program {
-            set_rank(&mut manager, program.ranking());
+            set_rank(&mut manager, program.row().traits.ranking);
         }
         let service = Nanos(1_000_000_000u64.checked_div(self.pipeline).unwrap_or(0));
         Ok(Parts { manager, program, service })
@@ -272,7 +273,7 @@ impl SwitchConfig {
         let scheduler = SchedulerConfig { discipline: parts.manager, ..SchedulerConfig::default() };
         let apart = parts.manager.row().parameter(RANK).is_some()
             && !self.keep_order
-            && parts.program.as_ref().is_some_and(|program| !program.knows_flows());
+            && parts.program.as_ref().is_some_and(|program| !program.row().traits.knows_flows);
         let limit = if apart { MOST_PACKETS } else { self.queue };
         let queue = |priority| FlowsetConfig {
             mask: mask(apart, parts.manager.row().name),
@@ -288,7 +289,7 @@ impl SwitchConfig {
         };
         let queues: Vec<_> = (0..classes).map(queue).collect();
         let port = network.add_scheduler(&scheduler, &link, &queue(0), &queues);
-        if let Some(program) = parts.program.as_ref().and_then(Choice::labeller) {
+        if let Some(program) = parts.program.as_ref().and_then(rank::labeller) {
             network.set_labeller(port, program);
         }
         if apart {
@@ -317,20 +318,6 @@ fn mask(apart: bool, scheduler: &str) -> FlowMask {
         proto: u8::MAX,
         ..FlowMask::default()
     }
-}
-
-/// Parses a scheduler: its name, then pairs of a setting and its value.
-fn read_manager(words: &str) -> Result<Discipline, String> {
-    let mut words = words.split_whitespace();
-    let name = words.next().unwrap_or_default();
-    let kind = Kind::from_name(name)
-        .ok_or_else(|| format!("there is no scheduler `{name}`; `weir algorithms` lists them"))?;
-    let mut discipline = Discipline::new(kind);
-    while let Some(setting) = words.next() {
-        let value = words.next().ok_or_else(|| format!("`{setting}` has no value"))?;
-        discipline.set(setting, value).map_err(|error| format!("`{setting} {value}`: {error}"))?;
-    }
-    Ok(discipline)
 }
 
 /// Sets the rank of a scheduler that sorts by rank; others have no such setting and are unchanged.

@@ -115,9 +115,9 @@ fn an_invalid_switch_is_refused_with_the_allowed_values() {
         "`batch` must be 1..1000, at most what the interface holds"
     );
     assert!(wrong(|c| c.pipeline = 2_000_000_000).starts_with("`pipeline` must be 0"));
-    assert!(wrong(|c| c.manager = "pifoo".into()).contains("there is no scheduler `pifoo`"));
-    assert!(wrong(|c| c.manager = "pifo limit".into()).contains("`limit` has no value"));
-    assert!(wrong(|c| c.program = Some("fifo".into())).contains("there is no program `fifo`"));
+    assert!(wrong(|c| c.manager = "pifoo".into()).contains("`pifoo` is no scheduler"));
+    assert!(wrong(|c| c.manager = "pifo limit".into()).contains("`limit` needs a value"));
+    assert!(wrong(|c| c.program = Some("fifo".into())).contains("`fifo` is no rank program"));
     let mut network = Network::new(1);
     let two = SwitchConfig { ports: 1, ..SwitchConfig::default() };
     assert_eq!(two.build(&mut network, &[link(1), link(1)]), Err(SwitchError::Ports(2, 1)));

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weir_rules::{Files, closest};
+use weir_rules::Files;
 
 use crate::random::{Cdf, Variable};
 use crate::tcp::{self, cc};
@@ -59,7 +59,10 @@ pub(super) fn transport(
         within("small_queue", most.0, u64::from(mss), 1 << 30, "it is from a segment to 1GiB")
     });
     Ok(Arc::new(Tcp::new(tcp::Config {
-        control: control(spec.cc)?,
+        control: cc::parse(spec.cc).map_err(|error| SpecError {
+            setting: "cc",
+            reason: Reason::Words(error.to_string()),
+        })?,
         mss,
         initial_window: window as u32,
         handshake: spec.handshake,
@@ -74,36 +77,6 @@ pub(super) fn transport(
         counts: false,
         ..tcp::Config::default()
     })))
-}
-
-/// A congestion control and its settings, as `cubic` or `cubic beta 0.8`.
-fn control(text: &str) -> Checked<cc::Choice> {
-    let bad = |words: String| SpecError { setting: "cc", reason: Reason::Words(words) };
-    let mut words = text.split_whitespace();
-    let name = words.next().unwrap_or_default();
-    let Some(kind) = cc::Kind::from_name(name) else {
-        let names: Vec<&str> = cc::TABLE.iter().map(|row| row.name).collect();
-        let meant = closest(name, names.iter().copied())
-            .map_or(String::new(), |meant| format!("; did you mean `{meant}`?"));
-        return Err(bad(format!(
-            "`{name}` is no congestion control{meant} Allowed: {}",
-            names.join(", ")
-        )));
-    };
-    let mut choice = cc::Choice::new(kind);
-    while let Some(setting) = words.next() {
-        let value = words.next().unwrap_or_default();
-        choice.set(setting, value).map_err(|error| {
-            let names: Vec<&str> =
-                kind.row().parameters.iter().map(|parameter| parameter.name).collect();
-            bad(format!(
-                "`{setting} {value}`: {error}; settings of `{}`: {}",
-                kind.row().name,
-                names.join(", ")
-            ))
-        })?;
-    }
-    Ok(choice)
 }
 
 fn above_zero(setting: &'static str, size: Size) -> Checked<u64> {

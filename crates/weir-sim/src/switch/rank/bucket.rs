@@ -14,31 +14,46 @@
 //! Sivaraman et al., "Programmable packet scheduling at line rate", SIGCOMM 2016 (minimum rates,
 //! token buckets); Zhang, "VirtualClock", SIGCOMM 1990.
 
-use weir_core::Nanos;
 use weir_core::sched::Ranking;
+use weir_core::settings::Number;
+use weir_core::{Nanos, settings};
 
-use super::{Program, Setting, number};
+use super::{Row, Traits};
 use crate::network::Labeller;
 use crate::packet::Packet;
 
-pub(super) const TOKEN_BUCKET: Program = Program {
+settings! {
+    /// Settings of both programs.
+    struct Settings {
+        rate: u64 = Number::new(1, 400_000_000_000, "bit/s", 1_000_000, "of each flow"),
+        burst: u64 = Number::new(1, 1 << 32, "bytes", 15_000, "what a flow may send at once"),
+    }
+}
+
+pub(super) const TOKEN_BUCKET: Row = Row {
     name: "token-bucket",
     summary: "flows above a rate fall behind by what they exceed",
     source: "Zhang 1990; Sivaraman et al. 2016",
-    ranking: Ranking::Edf,
-    knows_flows: false,
-    settings: &[RATE, BURST],
-    make: |values| Some(Box::new(Buckets::new(values, false))),
+    aliases: &[],
+    parameters: Settings::PARAMETERS,
+    traits: Traits {
+        ranking: Ranking::Edf,
+        knows_flows: false,
+        make: |choice| Some(Box::new(Buckets::new(Settings::of(choice), false))),
+    },
 };
 
-pub(super) const MIN_RATE: Program = Program {
+pub(super) const MIN_RATE: Row = Row {
     name: "min-rate",
     summary: "each flow's packets within a rate go before all others",
     source: "Sivaraman et al. 2016",
-    ranking: Ranking::Edf,
-    knows_flows: false,
-    settings: &[RATE, BURST],
-    make: |values| Some(Box::new(Buckets::new(values, true))),
+    aliases: &[],
+    parameters: Settings::PARAMETERS,
+    traits: Traits {
+        ranking: Ranking::Edf,
+        knows_flows: false,
+        make: |choice| Some(Box::new(Buckets::new(Settings::of(choice), true))),
+    },
 };
 
 /// A bucket for each flow, stored as the time at which it is full: a bucket that lacks `x` bytes is
@@ -55,9 +70,9 @@ struct Buckets {
 }
 
 impl Buckets {
-    fn new(values: &[u64], promise: bool) -> Self {
-        let bps = values[0];
-        Self { bps, depth: span(values[1], bps), promise, full: Vec::new() }
+    fn new(settings: Settings, promise: bool) -> Self {
+        let Settings { rate, burst } = settings;
+        Self { bps: rate, depth: span(burst, rate), promise, full: Vec::new() }
     }
 }
 
@@ -89,8 +104,6 @@ fn span(bytes: u64, bps: u64) -> u64 {
     u64::try_from(u128::from(bytes) * 8_000_000_000 / u128::from(bps.max(1))).unwrap_or(u64::MAX)
 }
 
-const RATE: Setting = number("rate", 400_000_000_000, "bit/s", 1_000_000, "of each flow");
-const BURST: Setting = number("burst", 1 << 32, "bytes", 15_000, "what a flow may send at once");
 /// The ranks of packets with tokens and of others.
 const WITHIN: u64 = 1;
 const BEYOND: u64 = 2;
@@ -107,7 +120,7 @@ mod tests {
     #[test]
     fn a_flow_that_exceeds_its_bucket_falls_behind_by_the_excess() {
         // 8 Mbit/s: a packet is worth a millisecond, the bucket two.
-        let mut program = Buckets::new(&[8_000_000, 2000], false);
+        let mut program = Buckets::new(Settings { rate: 8_000_000, burst: 2000 }, false);
         let ranks: Vec<_> = (0..4).map(|_| program.enter(Nanos(5_000_000), &packet(1)).0).collect();
         assert_eq!(ranks, [5_000_000, 5_000_000, 6_000_000, 7_000_000]);
         assert_eq!(program.enter(Nanos(5_000_000), &packet(0)), (5_000_000, 9));
@@ -117,7 +130,7 @@ mod tests {
 
     #[test]
     fn packets_beyond_the_promised_rate_take_no_tokens() {
-        let mut program = Buckets::new(&[8_000_000, 1000], true);
+        let mut program = Buckets::new(Settings { rate: 8_000_000, burst: 1000 }, true);
         let ranks: Vec<_> = [0, 0, 500_000, 1_000_000, 1_500_000]
             .iter()
             .map(|&t| program.enter(Nanos(t), &packet(0)).0)

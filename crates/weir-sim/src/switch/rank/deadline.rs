@@ -9,21 +9,37 @@
 //! Liu and Layland, "Scheduling algorithms for multiprogramming in a hard-real-time environment",
 //! JACM 20(1), 1973.
 
-use weir_core::Nanos;
 use weir_core::sched::Ranking;
+use weir_core::settings::Time;
+use weir_core::{Nanos, settings};
 
-use super::{Program, Setting, time};
+use super::{LONGEST, Row, Traits};
 use crate::network::Labeller;
 use crate::packet::Packet;
 
-pub(super) const EDF: Program = Program {
+settings! {
+    /// Settings of EDF.
+    struct Settings {
+        deadline: Nanos = Time::new(
+            1,
+            LONGEST,
+            100_000_000,
+            "from arrival at the first switch, if its source does not say",
+        ),
+    }
+}
+
+pub(super) const EDF: Row = Row {
     name: "edf",
     summary: "earliest deadline first",
     source: "Liu and Layland 1973",
-    ranking: Ranking::Edf,
-    knows_flows: false,
-    settings: &[DEADLINE],
-    make: |values| Some(Box::new(Earliest { within: values[0] })),
+    aliases: &[],
+    parameters: Settings::PARAMETERS,
+    traits: Traits {
+        ranking: Ranking::Edf,
+        knows_flows: false,
+        make: |choice| Some(Box::new(Earliest { within: Settings::of(choice).deadline.0 })),
+    },
 };
 
 /// Assigns deadlines to packets that have none.
@@ -40,12 +56,6 @@ impl Labeller for Earliest {
         (label, label)
     }
 }
-
-const DEADLINE: Setting = time(
-    "deadline",
-    Nanos::from_millis(100),
-    "from arrival at the first switch, if its source does not say",
-);
 
 #[cfg(test)]
 mod tests {

@@ -15,25 +15,25 @@
 
 use weir_core::sched::Ranking;
 
-use super::{Program, no_labels};
+use super::{Row, Traits};
 
-pub(super) const STFQ: Program =
+pub(super) const STFQ: Row =
     row("stfq", "flows share the link", "Goyal, Vin and Cheng 1996", Ranking::Stfq);
-pub(super) const SRPT: Program =
+pub(super) const SRPT: Row =
     row("srpt", "the flow with the least left to send goes first", "Schrage 1968", Ranking::Srpt);
-pub(super) const SJF: Program =
+pub(super) const SJF: Row =
     row("sjf", "the smallest job goes first", "Alizadeh et al. 2013", Ranking::Sjf);
-pub(super) const LAS: Program =
+pub(super) const LAS: Row =
     row("las", "the flow that has sent least goes first", "Nuyens and Wierman 2008", Ranking::Las);
-pub(super) const PRIO: Program = row("prio", "strict priority by class", "practice", Ranking::Prio);
-pub(super) const ARRIVAL: Program =
-    row("arrival", "first in, first out", "practice", Ranking::Arrival);
+pub(super) const PRIO: Row = row("prio", "strict priority by class", "practice", Ranking::Prio);
+pub(super) const ARRIVAL: Row = row("arrival", "first in, first out", "practice", Ranking::Arrival);
 
 const fn row(
     name: &'static str,
     summary: &'static str,
     source: &'static str,
     ranking: Ranking,
-) -> Program {
-    Program { name, summary, source, ranking, knows_flows: true, settings: &[], make: no_labels }
+) -> Row {
+    let traits = Traits { ranking, knows_flows: true, make: |_| None };
+    Row { name, aliases: &[], summary, source, parameters: &[], traits }
 }

@@ -19,31 +19,53 @@
 //! total wait of a packet is its first label less its last one, as long as the label was not used
 //! up.
 
-use weir_core::Nanos;
 use weir_core::sched::Ranking;
+use weir_core::settings::Time;
+use weir_core::units::NANOS_PER_SEC;
+use weir_core::{Nanos, settings};
 
-use super::{Program, Setting, time};
+use super::{LONGEST, Row, Traits};
 use crate::network::Labeller;
 use crate::packet::Packet;
 
-pub(super) const FIFO_PLUS: Program = Program {
+settings! {
+    /// Settings of FIFO+.
+    struct FifoPlus {
+        deadline: Nanos = GIVEN,
+    }
+}
+
+settings! {
+    /// Settings of LSTF.
+    struct Lstf {
+        slack: Nanos = GIVEN,
+    }
+}
+
+pub(super) const FIFO_PLUS: Row = Row {
     name: "fifo+",
     summary: "who has waited more at switches before goes first",
     source: "Clark, Shenker and Zhang 1992",
-    ranking: Ranking::FifoPlus,
-    knows_flows: false,
-    settings: &[DEADLINE],
-    make: |values| Some(Box::new(Remaining { given: values[0] })),
+    aliases: &[],
+    parameters: FifoPlus::PARAMETERS,
+    traits: Traits {
+        ranking: Ranking::FifoPlus,
+        knows_flows: false,
+        make: |choice| Some(Box::new(Remaining { given: FifoPlus::of(choice).deadline.0 })),
+    },
 };
 
-pub(super) const LSTF: Program = Program {
+pub(super) const LSTF: Row = Row {
     name: "lstf",
     summary: "the packet that may wait least from now on goes first",
     source: "Leung 1989; Mittal et al. 2016",
-    ranking: Ranking::Lstf,
-    knows_flows: false,
-    settings: &[SLACK],
-    make: |values| Some(Box::new(Remaining { given: values[0] })),
+    aliases: &[],
+    parameters: Lstf::PARAMETERS,
+    traits: Traits {
+        ranking: Ranking::Lstf,
+        knows_flows: false,
+        make: |choice| Some(Box::new(Remaining { given: Lstf::of(choice).slack.0 })),
+    },
 };
 
 /// Subtracts the waiting time of packets from their labels.
@@ -64,14 +86,10 @@ impl Labeller for Remaining {
     }
 }
 
-const DEADLINE: Setting = time(
-    "deadline",
-    Nanos::from_secs(1),
-    "what a packet may wait on its whole way, if its source does not say",
-);
-const SLACK: Setting = time(
-    "slack",
-    Nanos::from_secs(1),
+const GIVEN: Time = Time::new(
+    1,
+    LONGEST,
+    NANOS_PER_SEC,
     "what a packet may wait on its whole way, if its source does not say",
 );
 

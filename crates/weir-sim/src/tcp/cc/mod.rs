@@ -34,7 +34,7 @@ pub use row::{Feedback, Row, Traits};
 use weir_core::Nanos;
 use weir_core::rng::Stream;
 use weir_core::settings::Chosen;
-use weir_rules::manager::{ManagerError, chosen, words};
+use weir_rules::named::{self, NamedError};
 
 /// The connection as it is, for every call of a control.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -260,17 +260,29 @@ weir_core::table! {
     Ledbat: ledbat::Ledbat,
 }
 
-/// A congestion control as it is written: its name, and settings `NAME=VALUE` behind it with blanks
-/// or colons between.
+/// A congestion control with its settings: `cubic`, `cubic beta 0.8`, and the other forms of
+/// [`named::read`].
 ///
 /// # Errors
-/// [`ManagerError`] when there is none of this name, or it has no such setting or not this value of
-/// it.
-pub fn parse(text: &str) -> Result<Choice, ManagerError> {
-    let (name, words) = words(text);
-    let kind = Kind::from_name(name).ok_or_else(|| {
-        let names: Vec<&str> = TABLE.iter().map(|row| row.name).collect();
-        ManagerError::NoControl(name.to_owned(), names.join(", "))
-    })?;
-    chosen(kind, kind.row().name, &words)
+/// There is no control of this name, or [`named::read`] refuses its settings.
+pub fn parse(text: &str) -> Result<Choice, NamedError> {
+    named::read(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_has_every_form_of_a_setting() {
+        let mut expected = Choice::new(Kind::Cubic);
+        expected.set("beta", "0.8").unwrap();
+        for text in ["cubic beta 0.8", "cubic beta=0.8", "cubic:beta=0.8", "CUBIC beta=80%"] {
+            assert_eq!(parse(text), Ok(expected), "{text}");
+        }
+        let said = |text: &str| parse(text).unwrap_err().to_string();
+        assert!(said("bbbr").starts_with("`bbbr` is no congestion control: did you mean `bbr`?"));
+        assert!(said("cubic betta 0.8").contains("did you mean `beta`?; settings: beta 0.1..0.95"));
+        assert!(said("cubic beta 2").starts_with("`2` is out of range for `beta`"));
+    }
 }

@@ -1,0 +1,207 @@
+//! An algorithm of a table and its settings in one text: `codel target 5ms`, `codel target=5ms` or,
+//! in one word, `codel:target=5ms`.
+//!
+//! Texts outside the command language are read here: options of the rig, conformance cases, and the
+//! congestion controls, schedulers and rank programs of scenarios. Settings have the grammar and
+//! the diagnostics that they have behind `aqm NAME` and `type NAME` in a script.
+
+use weir_core::settings::{Chosen, Entry, Parameter};
+
+use crate::diagnostic::{Code, Diagnostic, shorten};
+use crate::lex::Word;
+use crate::setting::{self, Settings};
+use crate::suggest::closest;
+
+/// Why a text names no algorithm with settings, on one line.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", line(.0))]
+pub struct NamedError(Box<Diagnostic>);
+
+/// The first word of a text: the algorithm's name. Empty when there is none.
+pub fn name(text: &str) -> &str {
+    text.split(is_gap).find(|word| !word.is_empty()).unwrap_or_default()
+}
+
+/// An algorithm of a table with its settings: the name, then settings as `NAME VALUE` or
+/// `NAME=VALUE`; a switch also as `NAME` and `noNAME`. Blanks or colons separate words.
+///
+/// # Errors
+/// The table has no algorithm of this name, the algorithm has no such setting, or a value is
+/// missing, not allowed or given twice.
+pub fn read<K: Entry>(text: &str) -> Result<Chosen<K>, NamedError> {
+    let name = name(text);
+    let kind = K::named(name)
+        .ok_or_else(|| unknown(K::NOUN, name, K::all().iter().map(|kind| kind.row().name)))?;
+    let mut chosen = Chosen::new(kind);
+    set(&mut chosen, text, 1)?;
+    Ok(chosen)
+}
+
+/// Changes settings of an algorithm, as [`read`] does behind the name.
+///
+/// # Errors
+/// As for [`read`].
+pub fn change<K: Entry>(chosen: &mut Chosen<K>, settings: &str) -> Result<(), NamedError> {
+    set(chosen, settings, 0)
+}
+
+/// Says that there is no algorithm of this name among `names`.
+pub fn unknown(noun: &str, name: &str, names: impl Iterator<Item = &'static str>) -> NamedError {
+    let names: Vec<&str> = names.collect();
+    let message = format!("`{}` is no {noun}", shorten(name));
+    let error = Diagnostic::new(Code::BadValue, name, 0..name.len(), message);
+    let error = match closest(name, names.iter().copied()) {
+        Some(meant) => error.label(format!("did you mean `{meant}`?")),
+        None => error,
+    };
+    NamedError(Box::new(error.help(format!("allowed: {}", names.join(", ")))))
+}
+
+/// Refuses words behind a name that has no settings, such as `none`.
+///
+/// # Errors
+/// There are words behind the name.
+pub fn alone(text: &str) -> Result<(), NamedError> {
+    let words = words(text);
+    match words.get(1) {
+        None => Ok(()),
+        Some(word) => Err(NamedError(stranger(text, word, &words[0].text, &[], []))),
+    }
+}
+
+/// Takes settings from the word number `at` on.
+fn set<K: Entry>(chosen: &mut Chosen<K>, text: &str, mut at: usize) -> Result<(), NamedError> {
+    let words = words(text);
+    let row = chosen.row();
+    let mut settings = Settings::new(text, chosen, row.name.to_owned());
+    while let Some(word) = words.get(at) {
+        let taken = settings.take(&words, at).map_err(NamedError)?.ok_or_else(|| {
+            let others =
+                K::all().iter().map(|kind| kind.row()).map(|row| (row.name, row.parameters));
+            NamedError(stranger(text, word, row.name, row.parameters, others))
+        })?;
+        at += taken;
+    }
+    Ok(())
+}
+
+/// Says that a word is no setting of the algorithm; `others` are those of its table.
+fn stranger(
+    text: &str,
+    word: &Word,
+    algorithm: &str,
+    own: &'static [Parameter],
+    others: impl IntoIterator<Item = (&'static str, &'static [Parameter])>,
+) -> Box<Diagnostic> {
+    let name = word.text.split('=').next().unwrap_or_default();
+    let message = format!("`{}` is no setting of `{algorithm}`", shorten(&word.text));
+    let error = Diagnostic::new(Code::UnknownKeyword, text, word.span.clone(), message);
+    let has = |parameters: &[Parameter]| parameters.iter().any(|setting| setting.name == name);
+    let other = || others.into_iter().find(|(_, parameters)| has(parameters));
+    let error = match closest(name, own.iter().map(|setting| setting.name)) {
+        Some(meant) => error.label(format!("did you mean `{meant}`?")),
+        None => match other() {
+            Some((other, _)) => error.label(format!("a setting of `{other}`")),
+            None => error,
+        },
+    };
+    Box::new(error.help(setting::allowed(algorithm, own.iter())).help(FORM))
+}
+
+fn words(text: &str) -> Vec<Word> {
+    let start = |word: &str| word.as_ptr() as usize - text.as_ptr() as usize;
+    text.split(is_gap)
+        .filter(|word| !word.is_empty())
+        .map(|word| {
+            let start = start(word);
+            Word { text: word.to_owned(), span: start..start + word.len(), quoted: false }
+        })
+        .collect()
+}
+
+fn is_gap(c: char) -> bool {
+    c == ':' || c.is_whitespace()
+}
+
+/// A diagnostic without the text that it is about.
+fn line(diagnostic: &Diagnostic) -> String {
+    let label = Some(&diagnostic.label).filter(|label| !label.is_empty());
+    let rest: Vec<&str> = label.into_iter().chain(&diagnostic.help).map(String::as_str).collect();
+    format!("{}: {}", diagnostic.message, rest.join("; "))
+}
+
+const FORM: &str = "write NAME=VALUE or NAME VALUE behind the algorithm";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_core::aqm::{self, Policy};
+    use weir_core::sched;
+
+    fn codel(text: &str) -> Result<Policy, String> {
+        read::<aqm::Kind>(text).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn every_form_of_a_setting_is_the_same() {
+        let mut expected = Policy::new(aqm::Kind::Codel);
+        expected.set("target", "2.5ms").unwrap();
+        expected.set("ecn", "on").unwrap();
+        for text in [
+            "codel target 2.5ms ecn on",
+            "codel target=2.5ms ecn=on",
+            "codel:target=2.5ms:ecn=on",
+            "codel:target=2.5ms ecn",
+            "CoDel Target 2.5 ms ecn",
+            "codel target 2500us noecn ",
+        ] {
+            let expected = if text.contains("noecn") {
+                let mut off = expected;
+                off.set("ecn", "off").unwrap();
+                off
+            } else {
+                expected
+            };
+            assert_eq!(codel(text), Ok(expected), "{text}");
+        }
+        let mut changed = Policy::new(aqm::Kind::Codel);
+        change(&mut changed, "target=2.5ms ecn").unwrap();
+        assert_eq!(changed, expected);
+    }
+
+    #[test]
+    fn a_text_says_what_a_script_says() {
+        for settings in ["target 5parsec", "target", "target 99s", "arith linus", "ecn ecn"] {
+            let mut said = codel(&format!("codel {settings}")).unwrap_err();
+            let script = crate::check_spec(&format!("aqm codel {settings}"), &crate::NoFiles)
+                .diagnostics
+                .iter()
+                .next()
+                .map(line)
+                .unwrap();
+            said = said.replace("`codel target 5ms`", "`aqm codel target 5ms`");
+            said = said.replace("`codel arith linux`", "`aqm codel arith linux`");
+            assert_eq!(said, script, "{settings}");
+        }
+    }
+
+    #[test]
+    fn messages_suggest_what_was_meant() {
+        let said = |text: &str| read::<sched::Kind>(text).unwrap_err().to_string();
+        assert!(
+            said("pifoo").starts_with("`pifoo` is no scheduler: did you mean `pifo`?; allowed")
+        );
+        assert!(said("").starts_with("`` is no scheduler: allowed: fifo, rr"));
+        assert_eq!(
+            said("qfq+ n=1"),
+            "`n=1` is no setting of `qfq+`: did you mean `m`?; settings: m 1..16; write NAME=VALUE or NAME VALUE behind the algorithm"
+        );
+        assert!(said("fifo m").contains("a setting of `qfq+`; `fifo` has no settings"));
+        assert!(said("qfq+ m 99").starts_with("`99` is out of range for `m`: allowed: 1..16"));
+        assert!(said("qfq+ m 1 m=2").starts_with("`m` is given twice"));
+        assert!(alone("none").is_ok());
+        assert!(
+            alone("none m").unwrap_err().to_string().starts_with("`m` is no setting of `none`")
+        );
+    }
+}
