@@ -1,61 +1,61 @@
 //! AFCD: approximated fairness and a controlled delay, in one queue.
 //!
 //! # Model
-//! One first-in first-out queue, and for each flow little state: how fast it sends, and `CoDel`. A
-//! flow that sends more than its share of what all send is allowed less delay, so that its packets
-//! are dropped first; one that sends less is allowed more. So flows come near to equal rates
-//! without a queue for each, and the delay stays near to the target.
+//! One FIFO queue, with a small state for each flow: its rate, and `CoDel`. A flow that sends more
+//! than its share is allowed less delay, so that its packets are dropped first; a flow that sends
+//! less is allowed more delay. Flows get nearly equal rates without a queue for each of them, and
+//! the delay stays near the target.
 //!
-//! **This is a reconstruction.** Of the publication only the abstract was at hand: rates of flows
-//! are estimated with little state, and a packet is dropped by the target delay of its flow. The
-//! equations are ours.
+//! **This is a reconstruction.** Only the abstract of the publication was available: the algorithm
+//! estimates the rates of flows with little state, and drops a packet by the target delay of its
+//! flow. The equations are ours.
 //!
 //! # Equations
-//! Flows are hashed to `flows` places. Time is cut into periods of `period`; `b` is what a place
-//! has been sent in a period. Its rate, in bytes a period, follows
+//! Flows are hashed to `flows` places. Time is divided into periods of `period`; `b` is the number
+//! of bytes that arrive for a place in a period. The rate of a place, in bytes per period, is
 //!
 //! ```text
 //! r ← r / 2 + b / 2        at the end of each period in which it sent, and  r ← r / 2^k  after k without
 //! ```
 //!
-//! With `R` the same estimate for the queue as a whole, and `N` the places that sent in the last
-//! period, the fair rate is `R / N`, and the place's target in the next period is
+//! With `R` the same estimate for the whole queue, and `N` the number of places that sent in the
+//! last period, the fair rate is `R / N`, and the target of a place in the next period is
 //!
 //! ```text
 //! target · min(2, max(1/8, R / (N r)))
 //! ```
 //!
-//! twice the target where nothing is known. Its packets are then dropped as `CoDel` does, with that
-//! target and `interval` for the place alone. A place that sends twice its share has half of the
-//! target, and its drops begin, and go on, while others see none.
+//! A place without an estimate has twice the target. Packets are then dropped as `CoDel` drops
+//! them, with the target of the place and `interval`. A place that sends twice its share has half
+//! the target, so its drops begin and continue while other places have none.
 //!
 //! # Reference
 //! Xue, Kumar, Kondikoppa, Chiu and Park, "AFCD: an approximated-fair and controlled-delay queuing
 //! for high speed networks", ICCCN 2013 (the abstract).
 //!
 //! # Parameters
-//! `target`, `interval`, `ecn`, `mtu`, `ce_threshold`, `ce_selector` and `arith` as of `codel`.
-//! `flows` 1..65536, default 256: places; each is 64 bytes of memory. `period` 1ms..10s, default
+//! `target`, `interval`, `ecn`, `mtu`, `ce_threshold`, `ce_selector` and `arith` as for `codel`.
+//! `flows` 1..65536, default 256: places; each takes 64 bytes of memory. `period` 1ms..10s, default
 //! 50ms: long enough for several packets of each flow.
 //!
 //! # Complexity
 //! O(1) for each packet, with one division for each flow in each period.
 //!
 //! # Guarantees
-//! Nothing is dropped while packets wait less than an eighth of `target`, and nothing of a flow
-//! with no more than half of the fair rate while they wait less than two. The last packet of the
-//! queue is not dropped.
+//! No packet is dropped while packets wait for less than an eighth of `target`. No packet of a flow
+//! with at most half of the fair rate is dropped while its packets wait for less than twice
+//! `target`. The last packet of the queue is not dropped.
 //!
 //! # Figures
-//! `flows`: places that sent in the last period. `fair`: the fair rate in bytes a period. `target`:
-//! that of the flow that was decided on last, in ns.
+//! `flows`: places that sent in the last period. `fair`: the fair rate in bytes per period.
+//! `target`: the target of the latest packet's flow, in ns.
 //!
 //! # Differences from Linux/FreeBSD
 //! Neither has it.
 //!
 //! # Validation
-//! Estimates of steady flows, their targets, and that of two flows in one queue the faster is
-//! dropped.
+//! Estimates for steady flows, their targets, and that the faster of two flows in one queue has
+//! more drops.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -78,14 +78,14 @@ pub struct Afcd {
     now: u64,
     ends: u64,
     places: Box<[Place]>,
-    /// `R`, with what came in this period.
+    /// `R`, with the arrivals of this period.
     all: Rate,
     /// Places that have sent in this period, and in the last one, `N`.
     senders: u32,
     last_senders: u32,
 }
 
-/// What one place has sent, its target in this period in the law's ticks, and its `CoDel`.
+/// The arrivals of one place, its target in this period in ticks of the law, and its `CoDel`.
 #[derive(Clone, Debug, Default)]
 #[repr(align(64))]
 struct Place {
@@ -107,7 +107,7 @@ struct Rate {
 }
 
 impl Rate {
-    /// Comes to the period `now`.
+    /// Advances to the period `now`.
     fn come_to(&mut self, now: u64) {
         let periods = now.saturating_sub(self.period);
         if periods == 0 {
@@ -140,7 +140,7 @@ settings! {
 }
 
 impl Afcd {
-    /// One that has seen nothing.
+    /// A new AQM, before the first packet.
     pub fn new(policy: &Policy, _setup: &Setup) -> Self {
         let Settings {
             target,

@@ -1,28 +1,28 @@
 //! Adaptive RED: RED that finds its parameters from the link's rate and a target for the delay.
 //!
 //! # Model
-//! As gentle `red` with `wait`. `max_p` is moved so that the average stays in the middle fifth
-//! between the thresholds: by addition upwards, by a factor downwards, both slowly against
-//! round-trip times. What is not given is computed: the thresholds from the target delay, the
-//! weight from the rate.
+//! This is gentle `red` with `wait`. `max_p` moves so that the average stays in the middle fifth
+//! between the thresholds: it rises by addition and falls by a factor, both slowly compared with
+//! round-trip times. Settings that are not given are computed: the thresholds from the target
+//! delay, the weight from the rate.
 //!
 //! # Equations
-//! With `C` mean packets a second over the link:
+//! With `C` mean packets per second over the link:
 //! ```text
 //! w   = 1 - e^(-1/C)
 //! min = max(5 packets, target·C/2),   max = 3·min
 //! each `interval`:  avg > max - 0.4·(max-min) and max_p < top:     max_p <- max_p + min(alpha, max_p/4)
 //!                   avg < min + 0.4·(max-min) and max_p > bottom:  max_p <- max_p·beta
 //! ```
-//! The interval counts from the last change, and changes are made when a packet comes.
+//! The interval begins with the last change, and changes happen when a packet arrives.
 //!
 //! # Reference
 //! Floyd, Gummadi and Shenker, "Adaptive RED: an algorithm for increasing the robustness of RED's
 //! active queue management", 2001.
 //!
 //! # Parameters
-//! `min`, `max` and `w` are automatic at 0. `max_p` is where it starts. `bottom 0` is 0.01, or on
-//! faster links the part that one packet is of a window over 100 ms.
+//! `min`, `max` and `w` are automatic at 0. `max_p` is the initial value. `bottom 0` is 0.01, or on
+//! faster links the share of one packet in a window over 100 ms.
 //!
 //! # Complexity
 //! O(1); a division at each interval.
@@ -32,14 +32,15 @@
 //!
 //! # Differences from Linux/FreeBSD
 //! Linux's RED has it as `adaptive`, with thresholds and weight from the user: `adapt linux` here.
-//! It is then done every 500 ms whether packets come or not, with an average that idle time lowers,
-//! between 0.01 and 0.5. FreeBSD does not have it. ns-3 computes the automatic `bottom` with the
-//! round-trip time on the wrong side of the division, 100 times lower than ns-2, which is followed
-//! here. On a link without a rate of its own, 10 Mbit/s are assumed.
+//! Linux adapts every 500 ms, whether packets arrive or not, with an average that decays while the
+//! link is idle, and keeps `max_p` between 0.01 and 0.5. FreeBSD does not have it. ns-3 computes
+//! the automatic `bottom` with the round-trip time on the wrong side of the division, 100 times
+//! lower than ns-2; this implementation follows ns-2. A link without a rate of its own counts as
+//! one of 10 Mbit/s.
 //!
 //! # Validation
-//! Changes of `max_p` step by step; Linux's periods together against one by one; thresholds and
-//! weight against the equations.
+//! Changes of `max_p` step by step; Linux's periods in one step against single periods; thresholds
+//! and weight against the equations.
 
 use alloc::vec::Vec;
 

@@ -1,40 +1,40 @@
-//! AVQ: a virtual queue beside the real one, whose rate adapts so that the link is used to a given
-//! part.
+//! AVQ: a virtual queue beside the real one. Its rate adapts so that a given part of the link is
+//! used.
 //!
 //! # Model
-//! A virtual queue with the real one's buffer sees the same packets, and is served with a rate C̃
-//! that is at most the link's rate C. A packet that would overflow it is marked, or dropped; the
-//! real queue then need never fill. C̃ falls with what comes and rises with time, so that what
-//! comes settles at the part `gamma` of C.
+//! A virtual queue with the buffer of the real queue receives the same packets, and is served at a
+//! rate C̃ of at most the link's rate C. A packet that overflows the virtual queue is marked or
+//! dropped, so the real queue need never fill. C̃ falls with each arrival and rises with time, so
+//! that the arrival rate settles at the part `gamma` of C.
 //!
 //! # Equations
-//! When `b` bytes come at `t`, and others did at `s`:
+//! For `b` bytes that arrive at `t`, with the previous arrival at `s`:
 //! ```text
 //! VQ <- max(VQ - C̃·(t-s), 0)
 //! VQ + b > B:  mark or drop;  else VQ <- VQ + b
 //! C̃  <- clamp(C̃ + alpha·gamma·C·(t-s) - alpha·b, 0, C)      a packet that was dropped here is not in b
 //! ```
-//! VQ is kept in parts of 10^-9 bytes, C̃ in parts of 2^-24 bytes a second.
+//! VQ is in parts of 10^-9 bytes, C̃ in parts of 2^-24 bytes per second.
 //!
 //! # Reference
 //! Kunniyur and Srikant, "Analysis and design of an adaptive virtual queue (AVQ) algorithm for
 //! active queue management", ACM SIGCOMM 2001.
 //!
 //! # Parameters
-//! Defaults are those of ns-2. `alpha` is how fast C̃ adapts, in 1/s: too fast is unstable with
-//! long round-trip times. `avpkt` makes bytes of a limit that is in packets; with `unit packets`,
+//! Defaults are those of ns-2. `alpha` is how fast C̃ adapts, in 1/s: a large value is unstable
+//! with long round-trip times. `avpkt` converts a limit in packets to bytes; with `unit packets`,
 //! every packet counts as one of that length.
 //!
 //! # Complexity
 //! O(1), without division.
 //!
 //! # Guarantees
-//! None is marked or dropped while the virtual queue has room.
+//! No packet is marked or dropped while the virtual queue has room.
 //!
 //! # Differences from Linux/FreeBSD
-//! Neither has it. ns-2 takes the packet into the virtual queue first and out again when it does
-//! not fit, and lets packets of senders without ECN pass where it marks; here they are dropped. On
-//! a link without a rate of its own there is no C, and every packet passes.
+//! Neither has it. ns-2 adds the packet to the virtual queue first and removes it when it does not
+//! fit, and lets packets of senders without ECN pass where it marks; here they are dropped. A link
+//! without a rate of its own has no C, so every packet passes.
 //!
 //! # Validation
 //! Against the equations in floating point, packet by packet.
@@ -54,18 +54,18 @@ use crate::units::{NANOS_PER_SEC, Nanos};
 /// Adaptive virtual queue.
 #[derive(Debug)]
 pub struct Avq {
-    /// What is in the virtual queue, and its buffer, in parts of 10^-9 bytes.
+    /// The content of the virtual queue, and its buffer, in parts of 10^-9 bytes.
     level: u128,
     buffer: u128,
     /// C̃ and C, in parts of 2^-[`FRACTION`] bytes a second.
     served: u64,
     capacity: u64,
-    /// alpha·gamma·C for a ns.
+    /// alpha·gamma·C per ns.
     rise: Factor,
-    /// alpha for a byte.
+    /// alpha per byte.
     fall: Factor,
     seen: Option<Nanos>,
-    /// What a packet counts as; 0 for its length.
+    /// The length that each packet counts as; 0 for its own.
     each: u32,
     ecn: bool,
 }
@@ -99,7 +99,7 @@ settings! {
 }
 
 impl Avq {
-    /// One with an empty virtual queue.
+    /// A new AQM with an empty virtual queue.
     pub fn new(policy: &Policy, setup: &Setup) -> Self {
         let settings = Settings::of(policy);
         let mean = settings.avpkt;

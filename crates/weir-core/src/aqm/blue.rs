@@ -2,40 +2,39 @@
 //! idle.
 //!
 //! # Model
-//! The length of the queue does not matter, except that it overflows or empties. When a packet
-//! finds the queue full, or longer than `limit`, the probability rises by `d1`; when the queue is
-//! empty, the link is idle, and it falls by `d2`. After each change it stays for `freeze` at least,
-//! so that the change can have an effect before the next. Every packet that comes is dropped, or
-//! marked, with that probability.
+//! The length of the queue matters only when it overflows or empties. When a packet finds the queue
+//! full, or longer than `limit`, the probability rises by `d1`; when the queue is empty, the link
+//! is idle, and the probability falls by `d2`. After each change it stays for at least `freeze`, so
+//! that the change takes effect before the next one. Every arriving packet is dropped, or marked,
+//! with that probability.
 //!
 //! # Equations
 //! ```text
 //! overflow, or q > limit:   if now - last > freeze:  p <- p + d1, last <- now
 //! idle:                     if now - last > freeze:  p <- p - d2, last <- now
 //! ```
-//! `p` is kept in parts of 2^32, within 0 and 1. While the link stays idle, `p` falls again each
-//! time that `freeze` has passed.
+//! `p` is in parts of 2^32, from 0 to 1. While the link stays idle, `p` falls once per `freeze`.
 //!
 //! # Reference
 //! Feng, Shin, Kandlur and Saha, "The BLUE active queue management algorithms", IEEE/ACM
 //! Transactions on Networking 10(4), 2002.
 //!
 //! # Parameters
-//! The paper has 10 and 100 ms for `freeze`, .02 and .0025 for `d1`, and a tenth of it for `d2`: a
-//! rise must outweigh a fall, since overload is to be met faster than its end.
+//! The paper uses 10 and 100 ms for `freeze`, .02 and .0025 for `d1`, and a tenth of it for `d2`: a
+//! rise must outweigh a fall, so that BLUE reacts to overload faster than to its end.
 //!
 //! # Complexity
 //! O(1).
 //!
 //! # Guarantees
-//! `p` changes by at most `d1` upwards in any time of `freeze`.
+//! `p` rises by at most `d1` within `freeze`.
 //!
 //! # Differences from Linux/FreeBSD
 //! Linux has it in `sfb` and, with CoDel, in `cake`'s COBALT; FreeBSD does not have it. The link is
 //! idle from the moment when the last packet leaves the queue.
 //!
 //! # Validation
-//! Against the equations, event by event, and idle times together against `freeze` by `freeze`.
+//! Against the equations, event by event; long idle times in one step against steps of `freeze`.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -85,7 +84,7 @@ pub struct Blue {
 }
 
 impl Blue {
-    /// One with a probability of 0.
+    /// A new AQM with a probability of 0.
     pub fn new(policy: &Policy, setup: &Setup) -> Self {
         let settings = Settings::of(policy);
         Self {
@@ -104,19 +103,20 @@ impl Blue {
         }
     }
 
-    /// The link has been idle up to `now`, since before `freeze` after the last change.
+    /// The link has been idle until `now`, and became idle less than `freeze` after the last
+    /// change.
     fn idle(&mut self, now: Nanos) {
         let last = self.last.get_or_insert(now);
         let elapsed = now.since(*last).0;
         if elapsed > self.freeze {
-            // One fall each time that `freeze` has passed, the last of them less than that ago.
+            // One fall for each `freeze` that has passed; the last one is less than `freeze` ago.
             let falls = (elapsed - 1) / self.freeze;
             self.p = self.p.saturating_sub(self.d2.saturating_mul(falls));
             last.0 += falls * self.freeze;
         }
     }
 
-    /// The same at the moment when it becomes idle: there is one fall at most.
+    /// The link becomes idle now: at most one fall.
     fn becomes_idle(&mut self, now: Nanos) {
         if self.thawed(now) {
             self.p = self.p.saturating_sub(self.d2);

@@ -1,22 +1,22 @@
 //! COBALT: `CoDel` for flows that respond, and BLUE for those that do not.
 //!
 //! # Model
-//! `CoDel` drops faster and faster while packets wait too long; but when they do so no longer, it
-//! forgets all at once, and a sender that does not respond fills the queue before its drops become
-//! many. COBALT counts down as it counted up: it leaves dropping slowly, and goes on where it was.
-//! Beside it, BLUE raises a probability of drops each time the queue overflows, and lowers it while
-//! the queue is empty.
+//! `CoDel` drops faster and faster while packets wait too long. When they no longer do, it forgets
+//! its drop rate at once, so a sender that does not respond fills the queue before the drops become
+//! frequent again. COBALT counts down as it counted up: it leaves the dropping state slowly, and
+//! resumes at the count it had. Beside it, BLUE raises a drop probability each time the queue
+//! overflows, and lowers it while the queue is empty.
 //!
 //! # Equations
-//! With `n` the count, the next signal is `interval / √n` after the one before. A packet that
-//! waited longer than `target`, and longer than four packets of the size `mtu` take on the link,
-//! finds the queue congested:
+//! With `n` the count, the next signal is `interval / √n` after the previous one. A packet finds
+//! the queue congested if it waited longer than `target` and longer than four packets of size `mtu`
+//! take on the link:
 //!
 //! * congested and due: the packet is marked, or else dropped, and `n` grows by 1;
 //! * not congested: `n` falls by 1 for each signal that would have been due.
 //!
 //! BLUE: `p` grows by 1/256 when the queue overflows and falls by 1/4096 when it is empty, each at
-//! most once in `target`. Each packet is dropped with probability `p`; it is not marked instead.
+//! most once per `target`. Each packet is dropped with probability `p`; BLUE does not mark.
 //!
 //! On a link with a rate, the target is at least 1.5 packets of size `mtu`, and the interval grows
 //! by as much, to at least two targets.
@@ -26,9 +26,9 @@
 //! and evaluation of COBALT queue discipline", IEEE LANMAN 2019; `CAKE` in Linux.
 //!
 //! # Parameters
-//! `target` 1us..10s, default 5ms, and `interval` 2us..4s, default 100ms, as `CoDel` has them.
-//! `ecn`, default on. `mtu` 0..4194304 bytes, default 1500. `increment` 0..1, default 1/256, and
-//! `decrement` 0..1, default 1/4096: BLUE's steps.
+//! `target` 1us..10s, default 5ms, and `interval` 2us..4s, default 100ms, as for `CoDel`. `ecn`,
+//! default on. `mtu` 0..4194304 bytes, default 1500. `increment` 0..1, default 1/256, and
+//! `decrement` 0..1, default 1/4096: the steps of BLUE.
 //!
 //! # Complexity
 //! O(1) for each packet, and one step for each signal that was not needed after a time without
@@ -42,14 +42,13 @@
 //! `probability`: `p` in parts of 2^32.
 //!
 //! # Differences from Linux/FreeBSD
-//! Linux has it within `cake` only. A queue of Linux that was never congested begins with a root of
-//! zero, so its second late packet is signalled at once; here, as in ns-3, it begins with the root
-//! of 1. While a queue is empty, Linux asks it about every `target`; here what that does is done
-//! when the next packet comes.
+//! Linux has it only within `cake`. In Linux, a queue that was never congested begins with a root
+//! of zero, so its second late packet is signalled at once; here, as in ns-3, it begins with the
+//! root of 1. Linux polls an empty queue about every `target`; this implementation applies the same
+//! changes when the next packet arrives.
 //!
 //! # Validation
-//! Roots against exact ones, BLUE's steps, and the time without packets beside one asked every
-//! `target`.
+//! Roots against exact ones, the steps of BLUE, and an idle time against polls every `target`.
 
 use alloc::vec::Vec;
 
@@ -92,7 +91,7 @@ pub struct Cobalt {
 }
 
 impl Cobalt {
-    /// One that has seen nothing.
+    /// A new AQM, before the first packet.
     pub fn new(policy: &Policy, setup: &Setup) -> Self {
         let settings = Settings::of(policy);
         let part = |part: Fraction| u32::try_from((part.0 << 32) / UNIT).unwrap_or(u32::MAX);
@@ -140,12 +139,12 @@ impl Aqm for Cobalt {
     }
 }
 
-/// Settings, which many queues may share. Times are in ns.
+/// Settings, which many queues can share. Times are in ns.
 #[derive(Clone, Debug)]
 pub(crate) struct Law {
     target: u64,
     interval: u64,
-    /// Four packets on the link.
+    /// The time that four packets take on the link.
     few: u64,
     increment: u32,
     decrement: u32,
@@ -173,18 +172,18 @@ impl Law {
 /// State of one queue.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Control {
-    /// When the next signal is due; at rest, until when the queue counts as in use.
+    /// When the next signal is due; at rest, the time until which the queue counts as in use.
     drop_next: u64,
     /// When BLUE's probability was last changed.
     changed: u64,
     /// `n`.
     count: u32,
-    /// `1/√n` in parts of 2^32, less than 1 by this much.
+    /// How much `1/√n` is below 1, in parts of 2^32.
     below_one: u32,
-    /// BLUE's, in parts of 2^32.
+    /// The probability of BLUE, in parts of 2^32.
     probability: u32,
     dropping: bool,
-    /// Nothing has come since it was found empty.
+    /// No packet has arrived since the queue was found empty.
     empty: bool,
 }
 
@@ -192,7 +191,7 @@ const _: () =
     assert!(size_of::<Control>() == 32, "with the queue it belongs to, it fills a cache line");
 
 impl Control {
-    /// A packet comes: if none was there, the time without any has an end.
+    /// A packet arrives: if the queue was empty, the idle time ends.
     #[inline]
     pub(crate) fn arrive(&mut self, law: &Law, now: Nanos) {
         if self.empty {
@@ -201,7 +200,7 @@ impl Control {
         }
     }
 
-    /// Decides on a packet whose turn it is.
+    /// Decides about the packet at the head.
     #[inline]
     pub(crate) fn leave(
         &mut self,
@@ -220,7 +219,7 @@ impl Control {
         self.is_in_use(law, now, delay > law.target && delay > law.few, packet, is_last)
     }
 
-    /// The same where it is congested, or has been.
+    /// The same for a queue that is or was congested.
     #[inline(never)]
     fn is_in_use(
         &mut self,
@@ -278,7 +277,7 @@ impl Control {
         self.count = self.count.max(1);
     }
 
-    /// A packet was asked for, and there was none.
+    /// The scheduler asked for a packet and the queue was empty.
     pub(crate) fn emptied(&mut self, law: &Law, now: Nanos) {
         self.empty = true;
         if self.probability > 0 && now.0.saturating_sub(self.changed) > law.target {
@@ -292,7 +291,7 @@ impl Control {
         }
     }
 
-    /// What being asked every `target` until now has done to an empty queue.
+    /// Applies what polls of an empty queue every `target` until now would have done.
     fn catch_up(&mut self, law: &Law, now: u64) {
         if self.probability > 0 {
             let times = now.saturating_sub(self.changed) / law.target;
@@ -311,7 +310,7 @@ impl Control {
         later.probability == 0 && later.count == 0 && now.0 >= later.drop_next
     }
 
-    /// Counts one down for each signal that was due.
+    /// Counts down by one for each signal that was due.
     fn count_down(&mut self, law: &Law, now: u64) {
         while self.count > 0 && now >= self.drop_next {
             self.set_count(self.count - 1);
@@ -327,14 +326,14 @@ impl Control {
     }
 
     fn after(&self, law: &Law, time: u64) -> u64 {
-        // On a link of some bits a second the interval takes minutes: more bits than a word has for
-        // the product.
+        // On a link of a few bits per second the interval takes minutes, and the product exceeds a
+        // word.
         time.saturating_add(((u128::from(law.interval) * u128::from(!self.below_one)) >> 32) as u64)
     }
 }
 
 /// One step of Newton's method for `1/√count`, in parts of 2^32. From the root of a neighbour above
-/// 16 it is as good as exact.
+/// 16 it is practically exact.
 const fn improved(root: u32, count: u32) -> u32 {
     let squared = (root as u64 * root as u64) >> 32;
     let rest = (3u64 << 32).wrapping_sub(count as u64 * squared) >> 2;
@@ -412,7 +411,7 @@ mod tests {
         assert_eq!(slow.interval, 360_000 * MS);
         let mut state = Control::default();
         state.set_count(4);
-        // Half the interval, to within what a root in 32 bits is short of.
+        // Half the interval, within the error of a root of 32 bits.
         assert!(state.after(&slow, 0).abs_diff(180_000 * MS) < 1000, "{}", state.after(&slow, 0));
     }
 
@@ -431,7 +430,7 @@ mod tests {
             assert_eq!(decide(1109, 10), Verdict::Pass);
             assert_eq!(decide(1110, 10), signal);
             assert_eq!(decide(1111, 10), Verdict::Pass);
-            // The second comes an interval over the root of 2 later.
+            // The second signal is due an interval over the root of 2 later.
             assert_eq!(decide(1180, 10), Verdict::Pass);
             assert_eq!(decide(1181, 10), signal);
         }
@@ -473,7 +472,7 @@ mod tests {
     }
 
     proptest! {
-        /// A time without packets leaves what asking every target would have left.
+        /// An idle time has the effect that polls every target would have had.
         #[test]
         fn a_rest_is_caught_up_with(count in 0u32..50, probability in 0u32..1 << 26, gap in 0u64..2_000, first in 0u64..20) {
             let law = law(0);
@@ -485,7 +484,7 @@ mod tests {
             let mut now = 1000 * MS;
             while now + law.target <= end {
                 now += law.target;
-                // It asks a little late, so that the time is over.
+                // Polls a little late, so that the time has passed.
                 asked.changed = asked.changed.min(now - law.target);
                 asked.emptied(&law, Nanos(now + 1));
                 asked.changed = asked.changed.min(now);

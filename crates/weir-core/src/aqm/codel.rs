@@ -1,61 +1,62 @@
-//! `CoDel`: packets are dropped while they have waited too long for too long.
+//! `CoDel`: packets are dropped when packets have waited too long for too long.
 //!
 //! # Model
-//! A burst may wait; a queue that stands does harm. `CoDel` looks at how long each packet has
-//! waited when its turn comes. When that has been above `target` for a whole `interval`, it drops
-//! one packet, and then drops faster and faster, until a packet has waited less. It knows neither
-//! rate nor length of the queue, and has two settings that fit most networks.
+//! A short burst in the queue is good; a standing queue is not. `CoDel` checks how long each packet
+//! has waited when it reaches the head. When that time has been above `target` for a whole
+//! `interval`, it drops one packet, and then drops faster and faster until a packet has waited for
+//! less. It needs neither the rate nor the length of the queue, and has two settings that fit most
+//! networks.
 //!
 //! # Equations
-//! With `t` the time of the last drop and `n` the drops since dropping began, the next is at
+//! With `t` the time of the last drop and `n` the drops since dropping began, the next drop is at
 //!
 //! ```text
 //! t + interval / √n
 //! ```
 //!
-//! A queue that must drop again within 16 intervals goes on with the `n` that kept it short, less
-//! the one it had begun with. `arith` says how the root is found:
+//! A queue that must drop again within 16 intervals resumes with the `n` that kept it short, less
+//! the `n` with which it began. `arith` selects how the root is computed:
 //!
 //! * `linux`: time in ticks of 1.024 us. `1/√n` has 16 bits and is improved by one step of Newton's
-//!   method for each drop, which is far off at first: for `n` from 1 to 8 it gives 65535, 32769,
+//!   method for each drop, which is inaccurate at first: for `n` from 1 to 8 it gives 65535, 32769,
 //!   36864, 31968, 28935, 26481, 24588 and 23037 parts of 65536. The second gap is half an interval
 //!   and not 0.71 of one.
-//! * `ns3`: the same, but the time to the next mark is counted from when a packet was marked, and
-//!   not from when a mark was due.
+//! * `ns3`: the same, but the time to the next mark begins when a packet was marked, not when the
+//!   mark was due.
 //! * `rfc`: time in ns, and the root exact to the ns.
 //!
 //! # Reference
 //! Nichols and Jacobson, "Controlling queue delay", ACM Queue 10(5), 2012; RFC 8289.
 //!
 //! # Parameters
-//! `target` 1us..10s, default 5ms: the delay that may stand; 5 to 10 % of the interval. `interval`
-//! 2us..4s, default 100ms: about the longest round-trip time of the traffic. `ecn`, default off:
-//! packets whose sender understands it are marked instead of dropped. `mtu` 0..4194304 bytes,
-//! default 1500: a queue with no more bytes than this behind a packet is left alone; 0 for the
-//! largest packet that has been seen, as RFC 8289 has it. `ce_threshold`, default 0 for none:
-//! packets that waited longer are marked, whatever the rest says, and `ce_selector` says which,
-//! `any` or `ect1` only. `arith` `linux`, `rfc` or `ns3`, default `linux`: the arithmetic above.
+//! `target` 1us..10s, default 5ms: the standing delay that is accepted; 5 to 10 % of the interval.
+//! `interval` 2us..4s, default 100ms: about the longest round-trip time of the traffic. `ecn`,
+//! default off: ECN-capable packets are marked instead of dropped. `mtu` 0..4194304 bytes, default
+//! 1500: no drop while at most this many bytes wait behind a packet; 0 for the largest packet seen,
+//! as in RFC 8289. `ce_threshold`, default 0 for none: packets that waited longer are marked in any
+//! case, and `ce_selector` selects which, `any` or `ect1` only. `arith` `linux`, `rfc` or `ns3`,
+//! default `linux`: the arithmetic above.
 //!
 //! # Complexity
 //! O(1) without a division. With `arith rfc`, a division and a root for each drop.
 //!
 //! # Guarantees
-//! Nothing is dropped while packets wait less than `target`, or while what waits is no more than
-//! `mtu`. The last packet of a queue is not dropped.
+//! No packet is dropped while packets wait for less than `target`, or while at most `mtu` bytes
+//! wait. The last packet of a queue is not dropped.
 //!
 //! # Figures
 //! `count`: `n`. `dropping`: 1 while it drops. `drop_next`: the time of the next drop, in ns.
 //!
 //! # Differences from Linux/FreeBSD
-//! `arith linux` decides as Linux does, to the packet; but time does not wrap after 73 minutes.
-//! `mtu` is counted from the network layer on, so 1500 is what 1514 is to Linux. ns-3 drops as
-//! Linux does, marks less often (see above), and leaves alone what is less than `mtu`, not what is
-//! as much.
+//! `arith linux` makes the decisions of Linux, packet by packet, but time does not wrap after 73
+//! minutes. `mtu` counts from the network layer, so 1500 corresponds to 1514 in Linux. ns-3 drops
+//! as Linux does, marks less often (see above), and does not act below `mtu`; at exactly `mtu` it
+//! does.
 //!
 //! # Validation
-//! Drops, times and states of ns-3's and Linux's behaviour in three cases. That drops of a busy
-//! queue are spaced by the law, as a property. Per-packet decisions against the published loop,
-//! which drops several packets in one go.
+//! Drops, times and states of ns-3 and Linux in three cases. That drops of a busy queue are spaced
+//! by the law, as a property. Per-packet decisions against the published loop, which drops several
+//! packets at once.
 
 use alloc::vec::Vec;
 
@@ -80,7 +81,7 @@ settings! {
 }
 
 choice! {
-    /// Which packets `ce_threshold` marks.
+    /// The packets that `ce_threshold` marks.
     pub(crate) enum CeSelector {
         Any = "any",
         Ect1 = "ect1",
@@ -132,28 +133,28 @@ impl Aqm for Codel {
     }
 }
 
-/// Settings, which many queues may share. Times are in ticks: ns shifted right by `shift`.
+/// Settings, which many queues can share. Times are in ticks: ns shifted right by `shift`.
 #[derive(Clone, Debug)]
 pub(crate) struct Law {
     target: u64,
     interval: u64,
-    /// `interval` squared, where the root is exact.
+    /// `interval` squared, for the exact root.
     square: u64,
     ce_threshold: u64,
-    /// Bytes that are left alone.
+    /// Bytes behind a packet below which there is no drop.
     mtu: u64,
     /// `mtu` grows to the largest packet.
     grows: bool,
     ecn: bool,
     ce_ect1_only: bool,
     exact: bool,
-    /// Gaps between marks are counted from the last mark, not from when it was due.
+    /// The gap to the next mark begins at the last mark, not when it was due.
     from_mark: bool,
     shift: u32,
 }
 
 impl Law {
-    /// The law that settings ask for.
+    /// The law for these settings.
     pub(crate) fn new(settings: &Settings) -> Self {
         let exact = settings.arith == Arith::Rfc;
         let from_mark = settings.arith == Arith::Ns3;
@@ -199,7 +200,7 @@ impl Law {
         self.ecn && packet.header.ecn.is_capable()
     }
 
-    /// A packet that goes on: it may have waited for longer than it may without a mark.
+    /// A packet that is not dropped; it is marked if it waited longer than `ce_threshold`.
     #[inline]
     fn pass(&self, delay: u64, packet: &Seen) -> Verdict {
         let ecn = packet.header.ecn;
@@ -215,7 +216,7 @@ impl Law {
 /// State of one queue.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Control {
-    /// When the delay will have been above target for an interval; 0 while it is not.
+    /// When the delay will have been above target for an interval; 0 while it is below.
     first_above: u64,
     drop_next: u64,
     /// `n`, and what it was when dropping began.
@@ -224,7 +225,7 @@ pub(crate) struct Control {
     /// `1/√n` in parts of 2^16.
     inverse_root: u16,
     dropping: bool,
-    /// The last packet was dropped; the next one says whether the next drop is set after it or
+    /// The last packet was dropped; the next one decides whether the next drop follows it or
     /// dropping ends.
     owes: bool,
 }
@@ -233,7 +234,7 @@ const _: () =
     assert!(size_of::<Control>() == 32, "with the queue it belongs to, it fills a cache line");
 
 impl Control {
-    /// Decides on a packet whose turn it is, with `bytes` behind it.
+    /// Decides about the packet at the head, with `bytes` behind it.
     #[inline]
     pub(crate) fn leave(
         &mut self,
@@ -255,7 +256,7 @@ impl Control {
         self.is_above(law, now, delay, packet)
     }
 
-    /// The queue stands.
+    /// The delay is above target.
     #[inline(never)]
     fn is_above(&mut self, law: &Law, now: u64, delay: u64, packet: &Seen) -> Verdict {
         let for_long = self.first_above != 0 && now + u64::from(law.exact) > self.first_above;
@@ -313,8 +314,8 @@ impl Control {
         time.saturating_add(gap)
     }
 
-    /// One step of Newton's method for `1/√n`, in 32 bits of which 16 are kept. Where it is far
-    /// off, as when `n` has grown at once, the step overshoots and numbers wrap, here as there.
+    /// One step of Newton's method for `1/√n`, in 32 bits of which 16 are kept. Far from the root,
+    /// as after a sudden growth of `n`, the step overshoots and numbers wrap, as they do in Linux.
     fn improve_root(&mut self, law: &Law) {
         if law.exact {
             return;
@@ -326,13 +327,13 @@ impl Control {
         self.inverse_root = (rest.wrapping_mul(root) >> 47) as u16;
     }
 
-    /// The queue was found empty when a packet was asked for.
+    /// The scheduler asked for a packet and the queue was empty.
     pub(crate) fn emptied(&mut self) {
         self.first_above = 0;
         (self.dropping, self.owes) = (false, false);
     }
 
-    /// `packets` were dropped because there was no room: it shall drop more often.
+    /// `packets` were dropped for lack of room: the drop rate rises.
     pub(crate) fn overflowed(&mut self, packets: u32) {
         self.count = self.count.wrapping_add(packets);
     }
@@ -340,7 +341,7 @@ impl Control {
 
 /// Linux's tick is 2^10 ns.
 const TICK: u32 = 10;
-/// Intervals after which what a queue has learnt is forgotten.
+/// Intervals after which the queue forgets its drop rate.
 const LATELY: u64 = 16;
 
 pub(crate) const TARGET: Time = Time::new(1_000, 10_000_000_000, 5_000_000, "delay that may stand");

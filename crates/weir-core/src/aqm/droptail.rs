@@ -1,10 +1,10 @@
 //! Tail drop: a packet that finds the queue full is dropped.
 //!
 //! # Model
-//! The queue has a limit, and nothing else decides. This is what a queue without an AQM does.
+//! The queue has a limit, and nothing else decides. A queue without an AQM behaves like this.
 //!
 //! # Reference
-//! Practice of routers; what it costs in delay is told in RFC 7567.
+//! Practice of routers; RFC 7567 describes its cost in delay.
 //!
 //! # Parameters
 //! None of its own; `queue` sets the limit.
@@ -29,7 +29,7 @@ use crate::units::Nanos;
 pub struct DropTail;
 
 impl DropTail {
-    /// One.
+    /// A new AQM.
     pub fn new(_policy: &Policy, _setup: &Setup) -> Self {
         Self
     }

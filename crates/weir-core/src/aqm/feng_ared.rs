@@ -2,15 +2,16 @@
 //! the thresholds.
 //!
 //! # Model
-//! As `red`. When the average falls below the lower threshold, packets were chosen too often:
-//! `max_p` is divided by `decrease`. When it rises above the upper one, too rarely: it is
-//! multiplied by `increase`. Nothing changes while the average stays on one side.
+//! This is `red` with a variable `max_p`. When the average falls below the lower threshold, too
+//! many packets were selected: `max_p` is divided by `decrease`. When it rises above the upper
+//! threshold, too few were selected: `max_p` is multiplied by `increase`. While the average stays
+//! on one side, `max_p` does not change.
 //!
 //! # Reference
 //! Feng, Kandlur, Saha and Shin, "A self-configuring RED gateway", IEEE INFOCOM 1999.
 //!
 //! # Parameters
-//! As for `red`; factors 3 and 2 are those of the paper. `max_p` is where it starts.
+//! As for `red`; factors 3 and 2 are those of the paper. `max_p` is the initial value.
 //!
 //! # Complexity
 //! O(1); a division when `max_p` changes.
@@ -19,8 +20,8 @@
 //! As for `red`. `max_p` stays between one part of 2^32 and 1.
 //!
 //! # Differences from Linux/FreeBSD
-//! Neither has it. It starts as if the average had been below the lower threshold; in ns-3, as if
-//! above the upper one, so that the first packet divides `max_p`.
+//! Neither has it. It starts as if the average had been below the lower threshold; ns-3 starts as
+//! if it had been above the upper one, so that the first packet divides `max_p`.
 //!
 //! # Validation
 //! By crossings of the thresholds, one by one.

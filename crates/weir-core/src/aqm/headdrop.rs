@@ -2,12 +2,12 @@
 //!
 //! # Model
 //! A packet that finds the queue full enters it, and the packet that has waited longest is dropped
-//! for it. Senders learn of the drop earlier than with tail drop, by the time that a packet takes
-//! through the queue, and what is delivered is younger.
+//! instead. Compared with tail drop, senders notice the drop earlier, by the time that a packet
+//! spends in the queue, and the delivered packets are younger.
 //!
-//! The dropped packet is taken out when its turn comes, which takes no time; until then it is not
-//! counted as waiting by the limit. While a queue is not served at all, up to as many such packets
-//! as its limit are kept; from then on packets that come are dropped.
+//! The dropped packet is removed when it reaches the head, which takes no time; until then the
+//! limit does not count it. While a queue is not served at all, it keeps up to as many such packets
+//! as its limit; after that, arriving packets are dropped.
 //!
 //! # Reference
 //! Yin and Hluchyj, "Implication of dropping packets from the front of a queue", IEEE Transactions
@@ -17,17 +17,17 @@
 //! None of its own; `queue` sets the limit.
 //!
 //! # Complexity
-//! O(1) for each packet, beside those that it takes out for one that is longer than the oldest.
-//! Four bytes for each packet that waits.
+//! O(1) for each packet, and O(1) for each additional packet that a longer one displaces. Four
+//! bytes for each packet that waits.
 //!
 //! # Guarantees
-//! A packet that leaves is the oldest of the youngest `limit` packets that have come.
+//! A packet that leaves is the oldest of the youngest `limit` packets that have arrived.
 //!
 //! # Differences from Linux/FreeBSD
-//! The result is that of Linux's `pfifo_head_drop`, which takes the oldest packet out at once.
+//! The result is that of Linux's `pfifo_head_drop`, which removes the oldest packet at once.
 //!
 //! # Validation
-//! Against a list from which the front is taken.
+//! Against a list that drops from its front.
 
 use alloc::collections::VecDeque;
 
@@ -43,12 +43,12 @@ pub struct HeadDrop {
     /// Lengths of the packets that wait and will be served, the oldest first.
     alive: VecDeque<u32>,
     alive_bytes: u64,
-    /// Packets in front of them that are as good as dropped.
+    /// Packets in front of them that are to be dropped.
     owed: u32,
 }
 
 impl HeadDrop {
-    /// One with nothing owed.
+    /// A new AQM with nothing to drop.
     pub fn new(_policy: &Policy, setup: &Setup) -> Self {
         let Setup { limit_packets, limit_bytes, .. } = *setup;
         Self { limit_packets, limit_bytes, alive: VecDeque::new(), alive_bytes: 0, owed: 0 }
@@ -73,7 +73,7 @@ impl HeadDrop {
 
 impl Aqm for HeadDrop {
     fn arrive(&mut self, _now: Nanos, packet: &Seen, queue: &QueueState) -> Verdict {
-        // What waited before this AQM was there is beyond its knowledge, and leaves in front.
+        // Packets that waited before this AQM existed are unknown to it, and leave first.
         let known = self.owed as usize + self.alive.len();
         if queue.packets == 0 && known > 0 {
             (self.owed, self.alive_bytes) = (0, 0);
@@ -115,7 +115,7 @@ impl HeadDrop {
     }
 }
 
-/// Packets that may be owed by a queue whose limit is smaller.
+/// Packets to be dropped that a queue with a smaller limit may hold.
 const MOST_OWED: usize = 64;
 
 pub(super) const ROW: Row = Row {

@@ -1,18 +1,18 @@
 //! AQMs: which packets of a queue are dropped or marked, so that it stays short.
 //!
-//! An AQM owns no queue. It sees each packet when it comes ([`Aqm::arrive`]) and when its turn to
-//! leave has come ([`Aqm::leave`]), with the state of the queue, and says what becomes of it. So
-//! each can stand before any scheduler: every flow has an AQM of its own. One algorithm is one file
-//! and one row of [`TABLE`]. The row drives the command language, `weir algorithms`, the
-//! documentation, the rig and the tests.
+//! An AQM owns no queue. It sees each packet when it arrives ([`Aqm::arrive`]) and when it reaches
+//! the head ([`Aqm::leave`]), with the state of the queue, and decides about it. An AQM therefore
+//! works in front of any scheduler: every flow has an AQM of its own. One algorithm is one file and
+//! one row of [`TABLE`]. The row drives the command language, `weir algorithms`, the documentation,
+//! the rig and the tests.
 //!
-//! Algorithms that have many queues of their own, as `fq_codel` has, are schedulers (see
+//! Algorithms with many queues of their own, such as `fq_codel`, are schedulers (see
 //! [`crate::sched`]).
 //!
 //! # Time
-//! An AQM has no timer. What its definition computes periodically it computes when a packet comes
-//! or leaves, for each period that has ended since, with the state that the queue had then: between
-//! two packets that state does not change.
+//! An AQM has no timer. Where its definition has periodic computations, it makes them when a packet
+//! arrives or leaves, one for each period that has ended, with the state of the queue at that time:
+//! between two packets that state does not change.
 
 mod afcd;
 mod ared;
@@ -48,64 +48,66 @@ use crate::settings::Chosen;
 use crate::stats::{DropReason, MarkReason};
 use crate::units::Nanos;
 
-/// What an AQM is told of a packet.
+/// What an AQM sees of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {
     /// Length in bytes from the network-layer header on.
     pub len: u32,
-    /// When it came.
+    /// When it arrived.
     pub arrived: Nanos,
     /// ECN field, DSCP and hash.
     pub header: Header,
 }
 
-/// What an AQM is told of the queue.
+/// What an AQM sees of the queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueState {
-    /// Packets that wait, without the one in question.
+    /// Packets that wait, without the current one.
     pub packets: u32,
     /// Their network-layer bytes.
     pub bytes: u64,
-    /// The packet in question does not fit within the queue's limit. Only when it comes.
+    /// The current packet does not fit within the queue's limit. Only at its arrival.
     pub full: bool,
 }
 
-/// What becomes of a packet.
+/// The decision about a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It goes on. One that comes to a full queue is dropped nevertheless, as
+    /// The packet continues. One that arrives at a full queue is dropped nevertheless, as
     /// [`DropReason::QueueFull`].
     Pass,
-    /// It goes on, and carries a mark when it leaves. Only for packets whose ECN field allows it.
+    /// The packet continues, and carries a mark when it leaves. Only for packets whose ECN field
+    /// allows it.
     Mark(MarkReason),
-    /// It is dropped.
+    /// The packet is dropped.
     Drop(DropReason),
-    /// It goes on although the queue is full: the AQM drops others for it. Only when it comes.
+    /// The packet continues although the queue is full: the AQM drops others for it. Only at its
+    /// arrival.
     Admit,
 }
 
 /// An active queue management algorithm: state and decisions for one queue.
 ///
-/// Calls come with times that never go back. Every packet that enters the queue is shown to
-/// `arrive`, and to `leave` when its turn has come. There are two exceptions: packets that were
-/// there before the AQM are shown to `leave` only, and what a change of configuration takes out is
-/// not shown. A scheduler may serve the packets of a queue late, but in order.
+/// Calls have times that never decrease. `arrive` sees every packet that enters the queue, and
+/// `leave` sees it when it reaches the head. There are two exceptions: `leave` alone sees packets
+/// that waited before the AQM existed, and neither sees packets that a change of configuration
+/// removes. A scheduler may serve the packets of a queue late, but in order.
 pub trait Aqm {
-    /// Decides on a packet that comes to the queue.
+    /// Decides about a packet that arrives at the queue.
     fn arrive(&mut self, now: Nanos, packet: &Seen, queue: &QueueState) -> Verdict;
 
-    /// Decides on the packet whose turn it is. When it is dropped, another is asked for at the same
-    /// time.
+    /// Decides about the packet at the head. After a drop, the queue asks for the next packet at
+    /// the same time.
     fn leave(&mut self, now: Nanos, packet: &Seen, queue: &QueueState) -> Verdict;
 
-    /// State that tells how it works, by name: a probability in parts of 2^32 (`probability`), a
-    /// count, a time in ns.
+    /// Internal state by name: a probability in parts of 2^32 (`probability`), a count, a time in
+    /// ns.
     fn figures(&self) -> Vec<(&'static str, u64)> {
         Vec::new()
     }
 }
 
-/// What an AQM is made with, besides its settings.
+/// What an AQM is created with, besides its settings.
 #[derive(Clone, Debug)]
 pub struct Setup {
     /// Rate of the link in bit/s; 0 when it has none.
@@ -114,36 +116,36 @@ pub struct Setup {
     pub limit_packets: u32,
     /// The queue's limit in bytes; [`u64::MAX`] when it is in packets.
     pub limit_bytes: u64,
-    /// Where its draws come from.
+    /// The source of its draws.
     pub stream: Stream,
 }
 
 /// An AQM and the values of its parameters.
 pub type Policy = Chosen<Kind>;
 
-/// Something to do with an AQM of whichever type: code for each of them, without virtual calls.
+/// Code for an AQM of any type, compiled for each of them without virtual calls.
 pub trait Visitor {
-    /// What comes of it.
+    /// The result.
     type Output;
 
-    /// Does it.
+    /// Runs the code.
     fn visit<A: Aqm + core::fmt::Debug>(self, aqm: A) -> Self::Output;
 }
 
-/// Something to do with any number of AQMs of one type: `make` makes one.
+/// Code for any number of AQMs of one type; `make` creates one.
 pub trait Maker {
-    /// What comes of it.
+    /// The result.
     type Output;
 
-    /// Does it.
+    /// Runs the code.
     fn with<A: Aqm + core::fmt::Debug>(self, make: impl Fn(&Setup) -> A) -> Self::Output;
 }
 
-/// The types of the table: the ways to make an AQM, and any of them without a virtual call.
+/// The types of the table: how to create an AQM, and any of them without a virtual call.
 macro_rules! types {
     ($($kind:ident: $type:ident),+) => {
         impl Policy {
-            /// Makes an AQM of this policy and hands it to `visitor`, which so is compiled for each
+            /// Creates an AQM of this policy and passes it to `visitor`, which is compiled for each
             /// type.
             pub fn visit<V: Visitor>(&self, setup: &Setup, visitor: V) -> V::Output {
                 match self.kind() {
@@ -151,7 +153,7 @@ macro_rules! types {
                 }
             }
 
-            /// Hands the way to make AQMs of this policy to `maker`, which so is compiled for each
+            /// Passes a constructor of AQMs of this policy to `maker`, which is compiled for each
             /// type.
             pub fn make_with<M: Maker>(&self, maker: M) -> M::Output {
                 match self.kind() {
@@ -204,9 +206,9 @@ crate::table! {
     HeadDrop: headdrop::HeadDrop,
     /// A proportional-integral controller of the queue's length.
     Pi: pi::Pi,
-    /// A proportional-integral controller of the delay, with helps.
+    /// A proportional-integral controller of the delay, with heuristics.
     Pie: pie::Pie,
-    /// A proportional-integral controller of the delay, whose output is squared.
+    /// A proportional-integral controller of the delay with a squared output.
     Pi2: pi2::Pi2,
     /// Controlled delay.
     Codel: codel::Codel,
@@ -214,7 +216,7 @@ crate::table! {
     Red: red::Red,
     /// RED that finds its parameters from the rate and a target delay.
     Ared: ared::Ared,
-    /// RED whose probability changes by factors when the average crosses a threshold.
+    /// RED with a probability that changes by factors when the average crosses a threshold.
     FengAred: feng_ared::FengAred,
     /// RED with a probability that rises with the square.
     NlRed: nlred::NlRed,
@@ -224,7 +226,7 @@ crate::table! {
     Blue: blue::Blue,
     /// BLUE in bins that flows share, with a rate for those that do not respond.
     Sfb: sfb::Sfb,
-    /// Drops or marks what overflows a virtual queue whose rate adapts.
+    /// Drops or marks packets that overflow a virtual queue with an adaptive rate.
     Avq: avq::Avq,
     /// A price for the excess of load and queue, and a probability exponential in it.
     Rem: rem::Rem,

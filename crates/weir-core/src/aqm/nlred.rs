@@ -1,10 +1,10 @@
-//! Nonlinear RED: as `red`, with a probability that rises with the square of the average's distance
+//! Nonlinear RED: `red` with a probability that rises with the square of the average's distance
 //! from the lower threshold.
 //!
 //! # Model
-//! A short average queue is treated more gently than by RED, a long one more severely; so the
-//! choice of `max_p` and of the thresholds matters less. The factor 1.5 makes the mean over all
-//! averages between the thresholds the same as RED's.
+//! Compared with RED, a short average queue has fewer drops and a long one more, so the choice of
+//! `max_p` and of the thresholds matters less. With the factor 1.5, the mean over all averages
+//! between the thresholds is that of RED.
 //!
 //! # Equations
 //! ```text

@@ -1,13 +1,14 @@
-//! How fast a queue is served: measured over 16 KiB at a time, while at least as much waits.
+//! The rate at which a queue is served: measured over 16 KiB at a time, while at least as much
+//! waits.
 
 use crate::units::Nanos;
 
 /// A queue's departure rate, as the time that [`THRESHOLD`] bytes take to leave.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Pace {
-    /// A mean; 0 when it is not known yet.
+    /// A mean; 0 while it is unknown.
     time: u64,
-    /// The measurement under way: when it began, and the bytes that have left since.
+    /// The current measurement: when it began, and the bytes that have left since.
     measuring: bool,
     since: Nanos,
     bytes: u64,
@@ -16,11 +17,10 @@ pub(crate) struct Pace {
 /// How measurements begin, end and count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Method {
-    /// RFC 8033: from the packet after the one that began it, a quarter of the mean, whatever the
-    /// bytes exceed 16 KiB by.
+    /// RFC 8033: from the packet after the one that began it, a quarter of the mean, regardless of
+    /// the excess over 16 KiB.
     Rfc,
-    /// Linux: from the packet itself that began it, an eighth of the mean, in proportion to the
-    /// bytes.
+    /// Linux: from the packet that began it, an eighth of the mean, in proportion to the bytes.
     Linux,
 }
 
@@ -31,8 +31,8 @@ impl Pace {
         Self { time, ..Self::default() }
     }
 
-    /// Sees a packet of `len` bytes leave and `left` bytes stay. Gives the time that a measurement
-    /// took when it ends.
+    /// Counts a packet of `len` bytes that leaves while `left` bytes stay. Returns the time that a
+    /// measurement took when it ends.
     pub(crate) fn leaves(&mut self, method: Method, now: Nanos, len: u32, left: u64) -> u64 {
         if method == Method::Linux {
             self.begin(now, left);
@@ -58,7 +58,7 @@ impl Pace {
     fn end(&mut self, method: Method, took: u64) {
         let (time, bits) = match method {
             Method::Rfc => (took, 2),
-            // What leaves at one time tells Linux nothing yet.
+            // Linux ignores departures at one moment.
             Method::Linux if took == 0 => return,
             Method::Linux => {
                 ((u128::from(took) * u128::from(THRESHOLD) / u128::from(self.bytes)) as u64, 3)

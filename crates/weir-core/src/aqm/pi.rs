@@ -1,10 +1,9 @@
 //! PI: a proportional-integral controller of the queue's length.
 //!
 //! # Model
-//! The queue's length is sampled at a fixed frequency. The probability with which packets that come
-//! are dropped, or marked, rises while the queue is longer than its reference and while it grows,
-//! and falls otherwise. Unlike RED, which needs a longer queue to drop more, it holds one length
-//! for any load.
+//! The queue's length is sampled at a fixed frequency. Arriving packets are dropped, or marked,
+//! with a probability that rises while the queue is longer than its reference and while it grows,
+//! and falls otherwise. RED needs a longer queue to drop more; PI holds one length for any load.
 //!
 //! # Equations
 //! With `q` the packets that wait at a sample and `q_old` those at the sample before:
@@ -13,8 +12,8 @@
 //! p ← p + a (q − q_ref) − b (q_old − q_ref)      within 0 and 1
 //! ```
 //!
-//! The gains fit one number of flows, one capacity and one round-trip time; Hollot et al. tell how
-//! to design them. With `a > b` the length settles at `q_ref`.
+//! The gains fit one number of flows, one capacity and one round-trip time; Hollot et al. explain
+//! how to design them. With `a > b` the length settles at `q_ref`.
 //!
 //! # Reference
 //! Hollot, Misra, Towsley and Gong, "On designing improved controllers for AQM routers supporting
@@ -23,21 +22,22 @@
 //! # Parameters
 //! Defaults are those of ns-2. `a` and `b`, 0 to 1 for each packet of error, default 0.00001822 and
 //! 0.00001816: the design of the paper, for 15 Mbit/s, 60 flows and round trips up to 246 ms. `w`
-//! 1..100000 Hz, default 170: how often the queue is sampled. `q_ref` 0..10000000 packets, default
-//! 50. `ecn` off|on, default off: packets that understand a mark get one. `bytemode` off|on,
-//! default off: `p` is scaled by a packet's length over `mean_pkt`, 1..65536 bytes, default 500.
+//! 1..100000 Hz, default 170: the sampling frequency. `q_ref` 0..10000000 packets, default 50.
+//! `ecn` off|on, default off: ECN-capable packets are marked. `bytemode` off|on, default off: `p`
+//! is scaled by a packet's length over `mean_pkt`, 1..65536 bytes, default 500.
 //!
 //! # Complexity
-//! O(1). Samples are computed when packets come, all those since the last packet in one step.
+//! O(1). Samples are computed when packets arrive, all those since the last packet in one step.
 //!
 //! # Guarantees
-//! `p` is what the equation gives at each sample, to 10 digits.
+//! `p` has the value of the equation at each sample, to 10 digits.
 //!
 //! # Figures
 //! `probability`: `p` in parts of 2^32.
 //!
 //! # Differences from Linux/FreeBSD
-//! Neither has it. ns-2's samples begin when the simulation does; here with the first packet.
+//! Neither has it. Samples of ns-2 begin with the simulation; here they begin with the first
+//! packet.
 //!
 //! # Validation
 //! The equation against floating point over random queues; idle times of any length against single
@@ -87,7 +87,7 @@ settings! {
 }
 
 impl Pi {
-    /// One at rest.
+    /// A new AQM, before the first packet.
     pub fn new(policy: &Policy, setup: &Setup) -> Self {
         let settings = Settings::of(policy);
         let gain = |gain: Fraction| ((u128::from(gain.0) << 56) / u128::from(UNIT)) as i128;
@@ -143,7 +143,7 @@ impl Aqm for Pi {
 
     #[inline]
     fn leave(&mut self, now: Nanos, _packet: &Seen, queue: &QueueState) -> Verdict {
-        // The packet in question was in the queue until now.
+        // The current packet was in the queue until now.
         self.sample(now, u64::from(queue.packets) + 1);
         Verdict::Pass
     }

@@ -1,15 +1,15 @@
-//! PI2: a proportional-integral controller of the delay, whose output is squared for those who
-//! respond by a square root.
+//! PI2: a proportional-integral controller of the delay. Its output is squared for senders that
+//! respond to the square root of their loss.
 //!
 //! # Model
-//! A classic TCP's rate goes with one over the square root of its loss, so the square of a
-//! probability that moves in even steps moves its rate in even steps: PI2 needs none of PIE's
-//! tables that scale the steps. Senders of the L4S service (ECT(1)), whose rate goes with one over
-//! the marks, are marked by the probability itself, times a factor that gives both kinds about the
-//! same rate through this one queue.
+//! The rate of a classic TCP is proportional to one over the square root of its loss. The square of
+//! a probability that moves in even steps therefore moves the rate in even steps, and PI2 does not
+//! need the tables with which PIE scales its steps. The rate of senders of the L4S service (ECT(1))
+//! is proportional to one over the marks. They are marked with the unsquared probability times a
+//! factor, so that both kinds get about the same rate through this one queue.
 //!
 //! # Equations
-//! With the delay `d`, at each update, and then for packets that come:
+//! With the delay `d`, at each update, and then for arriving packets:
 //!
 //! ```text
 //! p' ← p' + α (d − target) + β (d − d_old)       within 0 and 1
@@ -21,27 +21,27 @@
 //! TCP", CoNEXT 2016.
 //!
 //! # Parameters
-//! Defaults are those that Linux's `dualpi2` has for the same controller. `target`, 1us to 10s,
-//! default 15 ms. `tupdate`, 1us to 10s, default 16 ms. `alpha` and `beta`, 0 to 4096 in 1/s,
-//! default 0.16 and 3.2; they suit round trips up to 100 ms. `coupling_factor` 1..255, default 2:
-//! `k`. `ecn` off|on, default on: packets that understand a mark get one. `scalable` off|on,
-//! default on: ECT(1) and CE are told from the others; when off, everyone is classic.
+//! Defaults are those of the same controller in Linux's `dualpi2`. `target`, 1us to 10s, default 15
+//! ms. `tupdate`, 1us to 10s, default 16 ms. `alpha` and `beta`, 0 to 4096 in 1/s, default 0.16 and
+//! 3.2; they suit round trips up to 100 ms. `coupling_factor` 1..255, default 2: `k`. `ecn` off|on,
+//! default on: ECN-capable packets are marked. `scalable` off|on, default on: ECT(1) and CE packets
+//! are scalable; off: all packets are classic.
 //!
 //! # Complexity
-//! O(1). Updates are computed when packets come and leave, all those since the last in one step.
+//! O(1). Updates are computed when packets arrive and leave, all those since the last in one step.
 //!
 //! # Guarantees
-//! `p'` is what the equation gives at each update, to 13 digits. Nothing is dropped while less than
-//! two packets of 1500 bytes wait.
+//! `p'` has the value of the equation at each update, to 13 digits. No packet is dropped while less
+//! than two packets of 1500 bytes wait.
 //!
 //! # Figures
 //! `base` is `p'`, `probability` that of classic packets and `scalable` that of the others, in
 //! parts of 2^32. `delay` in ns.
 //!
 //! # Differences from Linux/FreeBSD
-//! Neither has it by itself; `dualpi2` is the same with a queue of its own for the L4S service. The
-//! delay is that of the packet that left last, 0 when it left nothing behind. Where everything
-//! understands marks, p' may reach 1.
+//! Neither has it separately; `dualpi2` is the same controller with a second queue for the L4S
+//! service. The delay is that of the packet that left last, and 0 when it left the queue empty.
+//! Where all packets are ECN-capable, p' can reach 1.
 //!
 //! # Validation
 //! The equation against floating point over random traffic; squares and couplings by counts.
@@ -84,7 +84,7 @@ pub struct Pi2 {
 }
 
 impl Pi2 {
-    /// One at rest.
+    /// A new AQM, before the first packet.
     pub fn new(policy: &Policy, setup: &Setup) -> Self {
         let settings = Settings::of(policy);
         Self {
@@ -150,7 +150,7 @@ impl Aqm for Pi2 {
     }
 }
 
-/// Whether a packet is of the L4S service (RFC 9331): ECT(1), or marked already.
+/// Whether a packet belongs to the L4S service (RFC 9331): ECT(1), or marked already.
 #[inline]
 pub(crate) fn is_l4s(ecn: Ecn) -> bool {
     matches!(ecn, Ecn::Ect1 | Ecn::Ce)
@@ -168,7 +168,7 @@ pub(crate) fn coupled(p: u64, k: u64) -> u64 {
     p.saturating_mul(k).min(ONE)
 }
 
-/// Below this many bytes nothing is dropped or marked: two packets.
+/// Below this many bytes no packet is dropped or marked: two packets.
 pub(crate) const LEAST_BYTES: u64 = 3000;
 
 pub(crate) const TARGET: Time = Time::new(1_000, 10_000_000_000, 15_000_000, "delay to hold");

@@ -1,10 +1,10 @@
 //! PIE: a proportional-integral controller of the queue's delay.
 //!
 //! # Model
-//! Every `tupdate` the delay of the queue is compared with its target and with what it was before.
-//! The probability with which packets that come are dropped, or marked, rises while the delay is
-//! above the target and while it grows, and falls otherwise. A small probability changes in small
-//! steps, so that few packets are dropped on links with few flows. Nothing is dropped while a burst
+//! Every `tupdate` the delay of the queue is compared with its target and with its previous value.
+//! Arriving packets are dropped, or marked, with a probability that rises while the delay is above
+//! the target and while it grows, and falls otherwise. A small probability changes in small steps,
+//! so that few packets are dropped on links with few flows. No packet is dropped while a burst
 //! allowance lasts, while the delay is below half the target and the probability below 20 %, or
 //! while no more than two packets wait.
 //!
@@ -28,31 +28,31 @@
 //! to address the bufferbloat problem", HPSR 2013.
 //!
 //! # Parameters
-//! `variant` rfc|linux|dummynet, default rfc: whose PIE it is; see the differences below. `target`
-//! and `tupdate`, 1us to 10s, default 15 ms both. `alpha` and `beta`, 0 to 32 in 1/s, default 0.125
-//! and 1.25. `max_burst`, 0 to 10s, default 150 ms. `max_ecnth`, 0 to 1, default 0.1: from this
-//! probability on packets are dropped even if they understand a mark. `ecn` off|on, default off.
-//! `capdrop` off|on, default on. `derand` auto|off|on: auto is off for rfc and on for the others.
-//! `qdelay` auto|ts|dre: the delay is that of the packet that left last (`ts`), or the queue's
-//! length over the rate at which it was served while it had 16 KiB or more (`dre`); auto is dre for
-//! dummynet and ts for the others. `onoff` off|on, default off: nothing happens before the queue is
-//! a third full, and again when it has been idle. `bytemode` off|on, default off: `p` is scaled by
-//! a packet's length over `mean_pkt`. `mean_pkt`, 0 to 65536 bytes: two such packets are never too
-//! many; 0, the default, is what the variant has.
+//! `variant` rfc|linux|dummynet, default rfc: the implementation that is followed; see the
+//! differences below. `target` and `tupdate`, 1us to 10s, default 15 ms both. `alpha` and `beta`, 0
+//! to 32 in 1/s, default 0.125 and 1.25. `max_burst`, 0 to 10s, default 150 ms. `max_ecnth`, 0 to
+//! 1, default 0.1: from this probability on, ECN-capable packets are dropped too. `ecn` off|on,
+//! default off. `capdrop` off|on, default on. `derand` auto|off|on: auto is off for rfc and on for
+//! the others. `qdelay` auto|ts|dre: the delay is that of the packet that left last (`ts`), or the
+//! queue's length over the rate at which it was served while it had 16 KiB or more (`dre`); auto is
+//! dre for dummynet and ts for the others. `onoff` off|on, default off: PIE is inactive until the
+//! queue is a third full, and again after it has been idle. `bytemode` off|on, default off: `p` is
+//! scaled by a packet's length over `mean_pkt`. `mean_pkt`, 0 to 65536 bytes: two such packets
+//! never lead to a drop; 0, the default, is the value of the variant.
 //!
 //! # Complexity
-//! O(1). Updates are computed when packets come and leave, all those since the last in a number of
-//! steps that does not grow with the time.
+//! O(1). Updates are computed when packets arrive and leave, all those since the last in a number
+//! of steps that does not grow with the time.
 //!
 //! # Guarantees
-//! `p` is what the equations give at each update, to 13 digits. The mean delay of long flows
-//! settles near the target, unless the target is shorter than two packets take.
+//! `p` has the value of the equations at each update, to 13 digits. The mean delay of long flows
+//! settles near the target, unless the target is shorter than the time of two packets.
 //!
 //! # Figures
 //! `probability`: `p` in parts of 2^32. `delay` and `burst_left` in ns.
 //!
 //! # Differences from Linux/FreeBSD
-//! The variants differ in what is written here, and nothing else is different between them:
+//! The variants differ in these points only:
 //!
 //! | | rfc | linux | dummynet |
 //! |---|---|---|---|
@@ -66,10 +66,10 @@
 //! | delay when the queue has emptied | 0 | 0 | 0 at the next update |
 //! | `derand`, `qdelay` auto | off, ts | on, ts | on, dre |
 //!
-//! Not taken over: Linux lets `p` rise beyond 1 up to 256, after which it drops everything long
-//! after the queue is empty; dummynet measures each second departure rate over one packet. Linux's
-//! periods are whole ticks of its timer, and its lengths include the link-layer header; dummynet's
-//! gains have 13 bits of fraction.
+//! Not implemented: Linux lets `p` rise beyond 1 up to 256, after which it drops everything until
+//! long after the queue is empty; dummynet measures each second departure rate over one packet.
+//! Linux's periods are whole ticks of its timer, and its lengths include the link-layer header;
+//! dummynet's gains have 13 bits of fraction.
 //!
 //! # Validation
 //! The conformance case of ns-3's test suite; the equations against floating point; idle times of
@@ -93,7 +93,7 @@ pub struct Pie {
 }
 
 impl Pie {
-    /// One for an empty queue.
+    /// A new AQM for an empty queue.
     pub fn new(policy: &Policy, setup: &Setup) -> Self {
         let law = Law::new(&Settings::of(policy), setup.limit_packets, setup.limit_bytes);
         Self { state: law.state(), law, stream: setup.stream.clone() }

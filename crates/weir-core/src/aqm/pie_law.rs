@@ -1,7 +1,7 @@
-//! PIE for one queue, whoever owns it: the control law and its state, apart, since the queues of
-//! one scheduler share the law.
+//! PIE for one queue: the control law, and its state apart, since the queues of one scheduler share
+//! the law.
 //!
-//! What it computes is told in [`super::pie`].
+//! [`super::pie`] describes the algorithm.
 
 use super::pace::{Method, Pace};
 use super::pie_settings::{Derand, Qdelay, Settings, Variant};
@@ -14,13 +14,13 @@ use crate::units::Nanos;
 /// How the delay of the queue is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Measure {
-    /// By the packet that left last.
+    /// From the packet that left last.
     Timestamp,
-    /// By the queue's length and the rate at which it is served.
+    /// From the queue's length and the rate at which it is served.
     DepartureRate,
 }
 
-/// Settings of PIE.
+/// The settings of PIE as the law uses them.
 #[derive(Clone, Debug)]
 pub(crate) struct Law {
     variant: Variant,
@@ -35,11 +35,11 @@ pub(crate) struct Law {
     capdrop: bool,
     derand: bool,
     onoff: bool,
-    /// `p` for each byte in parts of 2^32; 0 when lengths do not matter.
+    /// `p` per byte in parts of 2^32; 0 when lengths do not matter.
     per_byte: u64,
-    /// A queue of this many bytes is not touched.
+    /// A queue of at most this many bytes has no drops.
     least_bytes: u64,
-    /// With `onoff`, a queue as long as this is looked after.
+    /// With `onoff`, the length from which PIE is active.
     active_packets: u32,
     active_bytes: u64,
 }
@@ -53,7 +53,7 @@ pub(crate) struct State {
     /// Delay now, and at the last update.
     delay: u64,
     old: u64,
-    /// Time for which nothing is dropped.
+    /// The rest of the burst allowance in ns: no packet is dropped while it lasts.
     burst: u64,
     periods: Periods,
     active: bool,
@@ -63,8 +63,8 @@ pub(crate) struct State {
 }
 
 impl Law {
-    /// The law that settings ask for. A queue of the lengths given, in packets and in bytes, counts
-    /// as full.
+    /// The law for these settings. A queue of the lengths given, in packets and in bytes, counts as
+    /// full.
     pub(crate) fn new(settings: &Settings, limit_packets: u32, limit_bytes: u64) -> Self {
         let variant = settings.variant;
         let measure = match (settings.qdelay, variant) {
@@ -104,17 +104,17 @@ impl Law {
         }
     }
 
-    /// Whether a queue of many begins anew each time that it gets packets.
+    /// Whether each queue of a scheduler starts anew when it receives packets after being empty.
     pub(crate) fn forgets(&self) -> bool {
         self.variant == Variant::Dummynet
     }
 
-    /// Whether a packet that finds no room among many queues is dropped itself.
+    /// Whether an arriving packet is dropped itself when a scheduler of many queues has no room.
     pub(crate) fn drops_tail(&self) -> bool {
         self.variant == Variant::Linux
     }
 
-    /// State of a queue that is empty.
+    /// The state of an empty queue.
     pub(crate) fn state(&self) -> State {
         State {
             p: 0,
@@ -131,7 +131,7 @@ impl Law {
 }
 
 impl State {
-    /// A packet was dropped for other reasons: that is a signal to the senders too.
+    /// A packet was dropped for another reason, which signals congestion to its sender too.
     pub(crate) fn dropped(&mut self) {
         self.sum = 0;
     }
@@ -141,15 +141,15 @@ impl State {
         Nanos(self.delay)
     }
 
-    /// What is left of the burst allowance.
+    /// The rest of the burst allowance.
     pub(crate) fn burst(&self) -> Nanos {
         Nanos(self.burst)
     }
 }
 
-// What happens to packets.
+// Decisions about packets.
 impl Law {
-    /// Decides on a packet that comes.
+    /// Decides about an arriving packet.
     #[inline]
     pub(crate) fn arrive(
         &self,
@@ -170,7 +170,7 @@ impl Law {
         } else {
             Verdict::Pass
         };
-        // A packet that is dropped, for whatever reason, is a signal to the senders.
+        // A dropped packet, whatever the reason, signals congestion to its sender.
         if queue.full || matches!(decided, Verdict::Drop(_)) {
             state.sum = 0;
         }
@@ -180,7 +180,7 @@ impl Law {
         decided
     }
 
-    /// Whether the packet is one of those to be dropped.
+    /// Whether the packet is to be dropped.
     #[inline]
     fn hits(&self, state: &mut State, len: u32, bytes: u64, stream: &mut Stream) -> bool {
         let delay = if self.variant == Variant::Linux { state.delay } else { state.old };
@@ -208,7 +208,7 @@ impl Law {
         hit
     }
 
-    /// A mark where it is understood and enough, else a drop.
+    /// A mark where the packet allows it and it suffices, else a drop.
     fn signal(&self, state: &State, packet: &Seen) -> Verdict {
         let enough =
             state.p < self.max_ecnth || self.variant == Variant::Linux && state.p == self.max_ecnth;
@@ -219,7 +219,7 @@ impl Law {
         }
     }
 
-    /// With the probability at 0: allows bursts anew when the queue has been short, turns off when
+    /// With a probability of 0: allows bursts again when the queue has been short, turns off when
     /// it is idle, and on again when it is a third full.
     fn rest(&self, state: &mut State, queue: &QueueState) {
         if !state.active {
@@ -244,7 +244,7 @@ impl Law {
         }
     }
 
-    /// Sees a packet leave that came at `arrived`; the queue without it is given.
+    /// Counts a departure of a packet that arrived at `arrived`; `queue` is without it.
     #[inline]
     pub(crate) fn leave(&self, state: &mut State, now: Nanos, packet: &Seen, queue: &QueueState) {
         self.catch_up(state, now, queue.bytes + u64::from(packet.len));
@@ -279,8 +279,8 @@ impl Law {
         }
     }
 
-    /// Computes updates while the queue stays as it is. Once the delay is the same as at the update
-    /// before, each adds as much to the probability as long as its gain is the same: these are one
+    /// Computes updates while the queue stays as it is. Once the delay equals that of the previous
+    /// update, each update adds the same amount as long as the gain is the same: these become one
     /// step.
     #[inline(never)]
     fn update(&self, state: &mut State, updates: u64, bytes: u64) {
@@ -304,7 +304,7 @@ impl Law {
         }
     }
 
-    /// The delay as an update finds it.
+    /// The delay at an update.
     fn sense(&self, state: &State, bytes: u64) -> u64 {
         match self.measure {
             Measure::DepartureRate => state.pace.delay(bytes),
@@ -335,14 +335,14 @@ impl Law {
         }
     }
 
-    /// Uses up the burst allowance of so many updates. Linux's is used up by packets that leave.
+    /// Uses up the burst allowance of this many updates. Linux uses it up with departures instead.
     fn spend(&self, state: &mut State, updates: u64) {
         if self.variant != Variant::Linux {
             state.burst = state.burst.saturating_sub(updates.saturating_mul(self.tupdate));
         }
     }
 
-    /// What an update adds to a probability of `p`.
+    /// The change of a probability `p` by one update.
     fn change(&self, p: u64, delay: u64, old: u64) -> i128 {
         let [delay, old, target] = [delay, old, self.target].map(i128::from);
         let full = self.alpha.times(delay - target).saturating_add(self.beta.times(delay - old));
@@ -356,8 +356,8 @@ impl Law {
         change
     }
 
-    /// Does as many of up to `most` updates at once as have the same gain. The delay stays, and is
-    /// not 0.
+    /// Makes up to `most` updates with the same gain at once. The delay stays constant, and is not
+    /// 0.
     fn leap(&self, state: &mut State, most: u64) -> u64 {
         let change = self.change(state.p, state.delay, state.delay);
         let (low, high, _) = band(state.p);
@@ -374,8 +374,8 @@ impl Law {
     }
 }
 
-/// The range of probabilities around `p` that have one gain, and by how many bits that is less than
-/// the full one.
+/// The range of probabilities with the gain of `p`, and by how many bits that gain is below the
+/// full one.
 fn band(p: u64) -> (u64, u64, u32) {
     let mut low = 0;
     for (edge, bits) in BANDS {
@@ -387,7 +387,7 @@ fn band(p: u64) -> (u64, u64, u32) {
     (low, ONE, 0)
 }
 
-/// Below each of these probabilities, the gain is less by so many bits.
+/// Below each of these probabilities, the gain is smaller by this many bits.
 const BANDS: [(u64, u32); 6] = [
     (ONE / 1_000_000, 11),
     (ONE / 100_000, 9),
@@ -400,7 +400,7 @@ const TENTH: u64 = ONE / 10;
 const FIFTH: u64 = ONE / 5;
 /// 2 %.
 const FIFTIETH: i128 = (ONE / 50) as i128;
-/// Sums between which the draw decides: 0.85 and 8.5.
+/// The sums between which the draw decides: 0.85 and 8.5.
 const LEAST_SUM: u64 = ONE / 20 * 17;
 const MOST_SUM: u64 = ONE / 2 * 17;
 /// Linux's delay above which the probability rises faster.
@@ -440,7 +440,7 @@ mod tests {
             (10_000_000, 2),
             (99_999_999, 2),
         ] {
-            // A part more, since fractions of certainty are cut.
+            // One part more, since fractions of certainty are rounded down.
             assert_eq!(
                 law.change(probability(Fraction(billionths)) + 1, 115_000_000, 15_000_000),
                 full / scale,
@@ -487,7 +487,7 @@ mod tests {
         }
     }
 
-    /// A state that differs in nothing that counts.
+    /// Whether two states are equal within the rounding.
     fn same(a: &State, b: &State) -> bool {
         let of = |s: &State| (s.delay, s.old, s.burst, s.pace, s.left);
         // Neither division nor decay adds up exactly.

@@ -5,7 +5,7 @@ use crate::units::Nanos;
 use crate::{choice, settings};
 
 choice! {
-    /// Whose PIE it is.
+    /// The implementation of PIE that is followed.
     pub(crate) enum Variant {
         Rfc = "rfc",
         Linux = "linux",
@@ -16,7 +16,7 @@ choice! {
 choice! {
     /// Whether drops are spread more evenly than by chance.
     pub(crate) enum Derand {
-        /// As the variant has it.
+        /// The choice of the variant.
         Auto = "auto",
         Off = "off",
         On = "on",
@@ -24,13 +24,13 @@ choice! {
 }
 
 choice! {
-    /// How the delay of the queue is known.
+    /// How the delay of the queue is measured.
     pub(crate) enum Qdelay {
-        /// As the variant has it.
+        /// The choice of the variant.
         Auto = "auto",
-        /// By the packet that left last.
+        /// From the packet that left last.
         Timestamp = "ts",
-        /// By the queue's length and the rate at which it is served.
+        /// From the queue's length and the rate at which it is served.
         DepartureRate = "dre",
     }
 }
@@ -87,7 +87,7 @@ pub(crate) const CAPDROP: Switch =
     Switch::new(true, "above 10 %, the probability rises by at most 2 % an update");
 pub(crate) const DERAND: Setting<Derand> =
     Derand::setting(Derand::Auto, "drops are spread more evenly than by chance");
-/// What `qdelay` does.
+/// The description of `qdelay`.
 pub(crate) const QDELAY: &str =
     "the delay is that of the last packet, or length over departure rate";
 pub(crate) const ONOFF: Switch =

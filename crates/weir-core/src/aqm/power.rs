@@ -1,15 +1,16 @@
-//! Powers and factors in fixed point, for AQMs whose equations have them: what an average loses
-//! while nothing comes, and a probability that follows a price.
+//! Powers and factors in fixed point, for the equations of AQMs: the decay of an average while no
+//! packet arrives, and a probability that follows a price.
 //!
-//! A [`Factor`] or a [`Slope`] is made once, when the AQM is; floating point is used there only, by
-//! functions that are the same on every machine. To apply it takes one multiplication and a shift.
+//! A [`Factor`] or a [`Slope`] is computed once, with the AQM. Only this step uses floating point,
+//! by functions that are the same on every machine. Its application takes one multiplication and a
+//! shift.
 
 use super::Setup;
 use crate::settings::{Fraction, UNIT};
 use crate::units::{NANOS_PER_SEC, Nanos};
 
-/// A factor that is not negative, to apply to a `u64`: `mantissa / 2^shift`, with 53 significant
-/// bits or more.
+/// A factor that is not negative, for a `u64`: `mantissa / 2^shift`, with at least 53 significant
+/// bits.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Factor {
     mantissa: u64,
@@ -32,7 +33,7 @@ impl Factor {
         Self { mantissa, shift: up - down }
     }
 
-    /// `x`, which must be less than 2^62; 0 for what is not positive.
+    /// `x`, which must be less than 2^62; 0 for an `x` that is not positive.
     pub(super) fn of(x: f64) -> Self {
         if x.is_nan() || x <= 0.0 {
             return Self { mantissa: 0, shift: 0 };
@@ -42,7 +43,7 @@ impl Factor {
         Self { mantissa, shift: (63 - exponent).max(0) as u32 }
     }
 
-    /// The product, cut to a whole number; stops at the largest.
+    /// The product, rounded down; stops at the largest number.
     #[inline]
     pub(super) fn times(self, x: u64) -> u64 {
         if self.shift >= 128 {
@@ -53,7 +54,7 @@ impl Factor {
     }
 }
 
-/// A factor of at most 1, with 32 significant bits, to apply to wide numbers of either sign.
+/// A factor of at most 1, with 32 significant bits, for wide numbers of either sign.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slope {
     mantissa: u32,
@@ -89,7 +90,7 @@ pub(super) fn exp2_neg(x: u64) -> u64 {
 }
 
 /// `value × 2^-x`, for `x` in parts of 2^32; `value` must be below 2^95. The relative error is
-/// below 2^-31, beside the rounding of the result.
+/// below 2^-31, apart from the rounding of the result.
 #[inline]
 pub(super) fn scaled(value: u128, x: u64) -> u128 {
     let whole = x >> 32;
@@ -134,23 +135,23 @@ pub(super) struct PacketRate {
 }
 
 impl PacketRate {
-    /// That of a link, which counts as one of [`ASSUMED_RATE`] where it has no rate of its own.
+    /// The rate of a link; a link without a rate of its own counts as one of [`ASSUMED_RATE`].
     pub(super) fn of(setup: &Setup, mean: u32) -> Self {
         Self { rate: if setup.rate == 0 { ASSUMED_RATE } else { setup.rate }, mean }
     }
 
-    /// Packets in a second.
+    /// Packets per second.
     pub(super) fn a_second(self) -> f64 {
         self.rate as f64 / (8.0 * f64::from(self.mean))
     }
 
-    /// Packets in a ns.
+    /// Packets per ns.
     pub(super) fn a_ns(self) -> Factor {
         Factor::ratio(self.rate, 8 * NANOS_PER_SEC * u64::from(self.mean))
     }
 }
 
-/// How many periods ended after `since`, up to and with `now`, and when the last of them did.
+/// How many periods ended after `since`, up to and including `now`, and when the last one ended.
 pub(super) fn periods(now: Nanos, since: Nanos, period: u64) -> (u64, Nanos) {
     let elapsed = now.since(since).0;
     if elapsed < period {

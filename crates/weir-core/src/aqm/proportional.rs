@@ -1,5 +1,5 @@
-//! What the PI family shares: probabilities and gains in fixed point, periods that are caught up
-//! with, and the controller of a delay.
+//! Common parts of the PI family: probabilities and gains in fixed point, periods that are caught
+//! up with, and the controller of a delay.
 //!
 //! # Fixed point
 //! ```text
@@ -7,9 +7,8 @@
 //! gain in 1/s   parts of 2^80 by which a probability changes for an error of 1 ns
 //! time          ns
 //! ```
-//! A draw compares 56 random bits with a probability, so that 0 and 1 are exact. Products are
-//! formed in 128 bits and stop at their ends; whatever time, gain and queue are given, nothing
-//! overflows.
+//! A draw compares 56 random bits with a probability, so that 0 and 1 are exact. Products have 128
+//! bits and saturate; no time, gain or queue overflows them.
 
 use crate::settings::{Fraction, UNIT};
 use crate::units::Nanos;
@@ -22,7 +21,7 @@ pub(crate) fn probability(fraction: Fraction) -> u64 {
     ((u128::from(fraction.0.min(UNIT)) << 56) / u128::from(UNIT)) as u64
 }
 
-/// Whether an event of probability `p` happens, by 64 random bits.
+/// Whether an event of probability `p` happens, with 64 random bits.
 #[inline]
 pub(crate) fn happens(p: u64, bits: u64) -> bool {
     bits >> 8 < p
@@ -39,7 +38,7 @@ pub(crate) fn moved(p: u64, change: i128, most: u64) -> u64 {
     i128::from(p).saturating_add(change).clamp(0, i128::from(most)) as u64
 }
 
-/// A gain: by how much a probability changes for an error in time.
+/// A gain: the change of a probability per error in time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Gain(i128);
 
@@ -82,7 +81,7 @@ impl Periods {
         Nanos(self.next)
     }
 
-    /// How many periods have ended since it was asked last; the first question begins the first.
+    /// How many periods have ended since the last call; the first call begins the first period.
     #[inline]
     pub(crate) fn ended(&mut self, now: Nanos, period: u64) -> u64 {
         if now.0 < self.next { 0 } else { self.count(now, period) }
@@ -115,7 +114,7 @@ pub(crate) struct Controller {
 }
 
 impl Controller {
-    /// One at rest. Gains are in 1/s.
+    /// A controller at rest. Gains are in 1/s.
     pub(crate) fn new(alpha: Fraction, beta: Fraction, target: Nanos, most: u64) -> Self {
         let (alpha, beta) = (Gain::per_second(alpha), Gain::per_second(beta));
         Self { p: 0, alpha, beta, target: i128::from(target.0), most, old: 0 }
@@ -130,8 +129,8 @@ impl Controller {
         self.old = delay;
     }
 
-    /// `periods` periods at whose ends the delay is the same. As each but the first changes `p'` by
-    /// as much, all are one step.
+    /// `periods` periods with the same delay at their ends. All but the first change `p'` by the
+    /// same amount, so they are one step.
     pub(crate) fn hold(&mut self, delay: Nanos, periods: u64) {
         let Some(more) = periods.checked_sub(1) else { return };
         self.update(delay);
@@ -139,9 +138,9 @@ impl Controller {
         self.p = moved(self.p, change.saturating_mul(i128::from(more)), self.most);
     }
 
-    /// `periods` periods of a packet that stays at the head: the delay is `first` when the first of
-    /// them ends, and grows with time. What is added each time grows as well, so it is negative
-    /// first, then positive: two sums of a series.
+    /// `periods` periods of a packet that stays at the head: the delay is `first` at the end of the
+    /// first one, and grows with time. The change grows with each period, so it is negative first,
+    /// then positive: two sums of a series.
     pub(crate) fn wait(&mut self, first: Nanos, period: u64, periods: u64) {
         let Some(more) = periods.checked_sub(1) else { return };
         self.update(first);
@@ -152,7 +151,7 @@ impl Controller {
         let sum = |from: i128, to: i128| {
             (to - from + 1).saturating_mul(added(from).saturating_add(added(to)) / 2)
         };
-        // The last one that takes something away.
+        // The last negative change.
         let falls = match (start < 0, step > 0) {
             (false, _) => 0,
             (true, false) => more,
@@ -224,7 +223,7 @@ mod tests {
             for nth in 0..periods {
                 stepped.update(Nanos(if waits { delay + nth * period } else { delay }));
             }
-            // Each step by itself is cut to a whole part.
+            // Each single step is rounded down.
             prop_assert!(at_once.p.abs_diff(stepped.p) <= periods, "{} {}", at_once.p, stepped.p);
             prop_assert_eq!(at_once.old, stepped.old);
         }

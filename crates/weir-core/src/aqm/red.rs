@@ -2,15 +2,15 @@
 //! the average length of the queue.
 //!
 //! # Model
-//! Each packet that comes moves an average of the queue's length. Below the lower threshold nothing
-//! happens; between the two, a packet is chosen with a probability that rises from 0 to `max_p`;
-//! above the upper one every packet, or, where the algorithm is *gentle*, with a probability that
-//! rises from `max_p` to 1 at twice the threshold. Chosen packets are dropped, or marked if `ecn`
-//! is on and their sender understands marks.
+//! Each arriving packet moves an average of the queue's length. Below the lower threshold no packet
+//! is selected. Between the thresholds, a packet is selected with a probability that rises from 0
+//! to `max_p`. Above the upper threshold every packet is selected, or, if the algorithm is
+//! *gentle*, a packet is selected with a probability that rises from `max_p` to 1 at twice the
+//! threshold. Selected packets are dropped, or marked if `ecn` is on and the packet is ECN-capable.
 //!
-//! Choices are spaced evenly: the chance of a packet grows with the packets since the last choice.
-//! With `wait`, none is chosen in the first half of the interval that follows, so that two choices
-//! never fall close together.
+//! Selections are spaced evenly: the probability of a packet grows with the packets since the last
+//! selection. With `wait`, no packet is selected in the first half of the interval that follows, so
+//! that two selections are never close together.
 //!
 //! # Equations
 //! ```text
@@ -22,8 +22,8 @@
 //! p_a  = 0 while count·p_b < 1, then p_b / (2 - count·p_b)   with `wait`
 //! ```
 //! In bytes, `count` is in mean packets and `p_a` is multiplied by the packet's length over the
-//! mean. Averages are kept in parts of 2^40, probabilities in parts of 2^32; the power of an idle
-//! time has a relative error below 2^-31.
+//! mean. Averages are in parts of 2^40, probabilities in parts of 2^32; the power of an idle time
+//! has a relative error below 2^-31.
 //!
 //! # Reference
 //! Floyd and Jacobson, "Random early detection gateways for congestion avoidance", IEEE/ACM
@@ -32,17 +32,17 @@
 //!
 //! # Parameters
 //! Defaults are those of ns-3: 5 and 15 packets, 0.002, 1/50. `max_p`, `w` and the thresholds fit
-//! one rate and one load; `ared` finds them by itself. `adapt` and `curve` make the other
-//! algorithms of the family from this one, with thresholds of one's own.
+//! one rate and one load; `ared` finds them automatically. With `adapt` and `curve`, `red` becomes
+//! another algorithm of the family, with thresholds of your choice.
 //!
 //! # Complexity
 //! O(1), without division where lengths are in packets.
 //!
 //! # Guarantees
-//! No packet is chosen while the average is below `min`.
+//! No packet is selected while the average is below `min`.
 //!
 //! # Differences from Linux/FreeBSD
-//! `variant` says whose rules hold:
+//! `variant` selects the implementation that is followed:
 //!
 //! | | `ns3` | `linux` | `dummynet` |
 //! |---|---|---|---|
@@ -53,12 +53,13 @@
 //! | `w` | as given | the nearest power of 1/2 | as given |
 //! | idle time | the power above | halvings by a table of 256 cells | 256 steps over 3/w packets, then 0 |
 //!
-//! An idle time begins when the last packet leaves the queue; in ns-3 and Linux when its
-//! transmission has ended. Linux has lengths in bytes only, in whole ones. Of dummynet its rules
-//! are taken, not its 16-bit arithmetic, whose average overflows at 32 KiB and whose idle time
-//! counts ticks; nor that with ECN it marks every packet above `min`. ns-2 and ns-3 keep the gentle
-//! part at the first `max_p` while another adapts; here it follows. A link without a rate of its
-//! own, as one from a trace has none, counts as one of 10 Mbit/s for idle times.
+//! An idle time begins when the last packet leaves the queue; in ns-3 and Linux it begins when that
+//! packet's transmission has ended. Linux has lengths in whole bytes only. The dummynet variant has
+//! its rules but not its 16-bit arithmetic, in which the average overflows at 32 KiB and idle times
+//! count in ticks; nor does it mark every packet above `min` with ECN. ns-2 and ns-3 keep the
+//! gentle part at the first `max_p` while another one adapts; here the gentle part follows `max_p`.
+//! A link without a rate of its own, such as one with a trace, counts as one of 10 Mbit/s for idle
+//! times.
 //!
 //! # Validation
 //! Against the equations in floating point, packet by packet; counts of ns-3's own test of RED over
@@ -107,7 +108,7 @@ pub struct Red {
 }
 
 impl Red {
-    /// One with an average of 0.
+    /// A new AQM with an average of 0.
     pub fn new(policy: &Policy, setup: &Setup) -> Self {
         let settings = Settings::of(policy);
         let plan = plan!(settings, setup);
@@ -121,7 +122,7 @@ impl Red {
         Self::planned(plan, setup)
     }
 
-    /// One of the family.
+    /// A new AQM of the family.
     pub(super) fn planned(plan: Plan, setup: &Setup) -> Self {
         Self { core: Core::new(plan), stream: setup.stream.clone() }
     }
@@ -144,8 +145,7 @@ impl Aqm for Red {
     }
 }
 
-/// The [`Plan`] that settings of a row of the family make, with the rules of ns-3 and a straight
-/// curve.
+/// The [`Plan`] for the settings of a row of the family, with the rules of ns-3 and a linear curve.
 macro_rules! plan {
     ($settings:ident, $setup:ident) => {
         $crate::aqm::red::core::Plan {
@@ -167,7 +167,7 @@ macro_rules! plan {
 }
 pub(super) use plan;
 
-/// A row of the family whose state is that of [`Red`].
+/// A row of the family that has the state of [`Red`].
 macro_rules! of_family {
     ($(#[$doc:meta])* $name:ident, |$policy:ident, $setup:ident| $plan:expr) => {
         $(#[$doc])*
@@ -175,7 +175,7 @@ macro_rules! of_family {
         pub struct $name($crate::aqm::Red);
 
         impl $name {
-            /// One with an average of 0.
+            /// A new AQM with an average of 0.
             pub fn new($policy: &$crate::aqm::Policy, $setup: &$crate::aqm::Setup) -> Self {
                 Self($crate::aqm::Red::planned($plan, $setup))
             }

@@ -1,11 +1,11 @@
-//! REM: a price rises while more comes than the link carries, and packets are chosen with a
+//! REM: a price rises while arrivals exceed what the link carries, and packets are selected with a
 //! probability exponential in it.
 //!
 //! # Model
-//! At fixed times a price is computed from two differences: what came against what the link could
-//! carry, and the queue against a target. It is stable only when both are 0: when rates match and
-//! the queue is at its target, whatever the number of users. Along a path the probabilities combine
-//! so that their sum of prices can be told at its end.
+//! At fixed times the algorithm computes a price from two differences: the arrivals less what the
+//! link could carry, and the queue less a target. The price is stable only when both are 0: when
+//! the rates match and the queue is at its target, for any number of users. Along a path the
+//! probabilities combine, so that the receiver can derive the sum of the prices.
 //!
 //! # Equations
 //! Each `interval` T:
@@ -14,26 +14,27 @@
 //! price <- max(0, price + gamma·(x + alpha·(q - target) - C·T))
 //! p      = 1 - phi^(-price)
 //! ```
-//! The price is kept in parts of 2^32. It is not raised further where `p` differs from 1 by less
-//! than 2^-32, and `p` has an error below 2^-31.
+//! The price is in parts of 2^32. It does not rise further where `p` differs from 1 by less than
+//! 2^-32, and `p` has an error below 2^-31.
 //!
 //! # Reference
 //! Athuraliya, Low, Li and Yin, "REM: active queue management", IEEE Network 15(3), 2001.
 //!
 //! # Parameters
 //! Defaults are those of ns-2. With `unit bytes`, lengths are bytes over `avpkt`, and a packet's
-//! probability is for its length.
+//! probability depends on its length.
 //!
 //! # Complexity
-//! O(1) for each packet, and a few divisions for each interval. Intervals in which nothing came are
+//! O(1) for each packet, and a few divisions for each interval. Intervals without arrivals are
 //! computed together once the filtered rate has decayed.
 //!
 //! # Guarantees
-//! None is chosen while the price is 0.
+//! No packet is selected while the price is 0.
 //!
 //! # Differences from Linux/FreeBSD
-//! Neither has it. ns-2 marks packets when they leave the queue and drops them when they come; here
-//! both are decided when they come. A link without a rate of its own counts as one of 10 Mbit/s.
+//! Neither has it. ns-2 marks packets when they leave the queue and drops them when they arrive;
+//! here both decisions happen at the arrival. A link without a rate of its own counts as one of 10
+//! Mbit/s.
 //!
 //! # Validation
 //! Against the equations in floating point, interval by interval.
@@ -55,16 +56,16 @@ use crate::units::Nanos;
 /// Random exponential marking.
 #[derive(Debug)]
 pub struct Rem {
-    /// In parts of 2^32, as all that follows unless it says otherwise.
+    /// In parts of 2^32, as are all fields below unless they say otherwise.
     price: i128,
     most: i128,
     p: u64,
     gamma: i128,
     alpha: i128,
     weight: i128,
-    /// What came in an interval, filtered; in parts of 2^20 packets.
+    /// Arrivals per interval, filtered; in parts of 2^20 packets.
     rate: i128,
-    /// What the link carries in an interval, and the target of the queue; in parts of 2^20 packets.
+    /// What the link carries per interval, and the target of the queue; in parts of 2^20 packets.
     carried: i128,
     target: i128,
     /// Logarithm of phi to the base 2.
@@ -72,7 +73,7 @@ pub struct Rem {
     interval: u64,
     /// When the last interval ended.
     ended: Option<Nanos>,
-    /// Packets or bytes that came since.
+    /// Packets or bytes that have arrived since.
     came: u64,
     mean: u32,
     bytes: bool,
@@ -113,7 +114,7 @@ settings! {
 }
 
 impl Rem {
-    /// One with a price of 0.
+    /// A new AQM with a price of 0.
     pub fn new(policy: &Policy, setup: &Setup) -> Self {
         let settings = Settings::of(policy);
         let (mean, interval) = (settings.avpkt, settings.interval.0);
@@ -141,8 +142,8 @@ impl Rem {
         }
     }
 
-    /// Computes the price for each interval that has ended; `packets` and `bytes` were in the queue
-    /// since something last came or left.
+    /// Computes the price for each interval that has ended; `packets` and `bytes` have been in the
+    /// queue since the last arrival or departure.
     #[inline]
     fn catch_up(&mut self, now: Nanos, packets: u32, bytes: u64) {
         let ended = self.ended.get_or_insert(now);
@@ -167,7 +168,7 @@ impl Rem {
         while left > 0 {
             self.rate += (self.weight * (came - self.rate)) >> 32;
             let change = (self.gamma * (self.rate + excess)) >> FRACTION;
-            // With nothing more to come, each interval does the same.
+            // Without arrivals, each interval has the same effect.
             let settled = came == 0 && self.rate == 0;
             let alike = if settled { left } else { 1 };
             self.price = self

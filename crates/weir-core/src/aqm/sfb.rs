@@ -1,25 +1,25 @@
-//! Stochastic fair BLUE: a probability for each flow, kept in bins that flows share, and a box for
-//! flows that do not respond.
+//! Stochastic fair BLUE: a probability for each flow, kept in bins that flows share, and a rate
+//! limit for flows that do not respond.
 //!
 //! # Model
-//! There are 8 levels of 16 bins. A flow has one bin in each level, by a hash; a bin counts the
-//! packets of its flows that wait, and has a probability as BLUE has. That of a packet is the least
-//! of its flow's bins: a flow that responds shares each bin with others, but hardly all 8 with one
-//! that does not. A flow that sends more than its part, whatever it is told, settles at what the
-//! others leave. Where even one packet in many of it is too much, its probability reaches 1 in all
-//! its bins: it does not respond, and is let through at a small rate, whatever else happens.
+//! There are 8 levels of 16 bins. A hash gives a flow one bin in each level. A bin counts the
+//! waiting packets of its flows, and has a probability like that of BLUE. The probability of a
+//! packet is the least of its flow's bins: a flow that responds shares each bin with others, but
+//! hardly ever all 8 with a flow that does not. A flow that sends more than its share settles at
+//! what the others leave. If even a few packets of a flow are too many, its probability reaches 1
+//! in all its bins: it does not respond, and passes at a small fixed rate.
 //!
-//! A flow that shares all bins with such a one would suffer for ever, so the hash changes now and
-//! then. For some time before, the flows that do not respond are learned in a second set of bins,
-//! with the hash to come.
+//! A flow that shares all bins with such a flow would suffer for ever, so the hash changes at
+//! intervals. For some time before each change, a second set of bins with the next hash learns
+//! which flows do not respond.
 //!
 //! # Equations
-//! For each packet that comes, in each of its bins:
+//! For each arriving packet, in each of its bins:
 //! ```text
 //! bin empty:                    p <- p - decrement
 //! target or more packets in it: p <- p + increment
 //! ```
-//! Then, of the least over the levels:
+//! Then, with the least over the levels:
 //! ```text
 //! fewest packets >= max:   dropped
 //! p = 1:                   dropped, unless a token is there
@@ -33,20 +33,20 @@
 //! fairness", IEEE INFOCOM 2001; Linux's `sch_sfb` by Chroboczek and Dumazet.
 //!
 //! # Parameters
-//! Names and values are those of Linux. `target` is to be less than `max`. With `rehash 0ms` the
-//! hash stays.
+//! Names and values are those of Linux. `target` should be less than `max`. With `rehash 0ms` the
+//! hash does not change.
 //!
 //! # Complexity
 //! O(levels) for each packet. 2 KiB, and eight bytes for each packet that waits.
 //!
 //! # Guarantees
-//! Flows whose probability is 1 together pass at `penalty_rate`, beside bursts of `penalty_burst`.
+//! Flows with a probability of 1 together pass at `penalty_rate`, with bursts of `penalty_burst`.
 //!
 //! # Differences from Linux/FreeBSD
 //! FreeBSD does not have it. Linux always marks; here `ecn` can be switched off. Linux counts the
-//! time for tokens from the last look at them, so that flows faster than `penalty_rate` get none
-//! after the burst; here they get that rate. Linux has a queue or a scheduler of its own within;
-//! here it stands before any.
+//! time for tokens from the last check, so that flows faster than `penalty_rate` get none after the
+//! burst; here they get that rate. Linux has a queue or a scheduler inside; here it works in front
+//! of any scheduler.
 //!
 //! # Validation
 //! Against a model with lists, packet by packet; a flow that does not respond among some that do.
@@ -68,14 +68,14 @@ use crate::units::{NANOS_PER_SEC, Nanos};
 #[derive(Debug)]
 pub struct Sfb {
     sets: Box<[Set; 2]>,
-    /// The set whose probabilities count.
+    /// The set with the probabilities that are in force.
     active: usize,
     rules: Rules,
     /// When the hash last changed; `None` before the first packet.
     rehashed: Option<Nanos>,
     tokens: u64,
     filled: Nanos,
-    /// For each packet that waits, its hash in each set; 0 where it is in no bin.
+    /// For each packet that waits, its hash in each set; 0 for a packet that is in no bin.
     waiting: VecDeque<[u32; 2]>,
     stream: Stream,
 }
@@ -146,7 +146,7 @@ settings! {
 const DAY: u64 = 86_400 * NANOS_PER_SEC;
 
 impl Sfb {
-    /// One with all probabilities 0.
+    /// A new AQM with all probabilities 0.
     pub fn new(policy: &Policy, setup: &Setup) -> Self {
         let mut stream = setup.stream.clone();
         let settings = Settings::of(policy);
@@ -177,7 +177,7 @@ impl Sfb {
         }
     }
 
-    /// Changes the hash when it is time to; says whether flows are to be learned for the next.
+    /// Changes the hash when it is due; returns whether to learn flows for the next hash.
     fn turn(&mut self, now: Nanos) -> bool {
         let since = match self.rehashed {
             Some(at) => now.since(at).0,
@@ -198,7 +198,7 @@ impl Sfb {
         self.rules.warmup > 0 && since.saturating_add(self.rules.warmup) > self.rules.rehash
     }
 
-    /// Whether a packet of a flow that does not respond has to be dropped.
+    /// Whether a packet of a flow that does not respond must be dropped.
     fn is_punished(&mut self, now: Nanos) -> bool {
         let Rules { penalty_rate, penalty_burst, .. } = self.rules;
         if self.tokens == 0 {
@@ -213,7 +213,7 @@ impl Sfb {
         false
     }
 
-    /// What happens to a packet whose least probability is `p`.
+    /// The decision about a packet with the least probability `p`.
     fn choose(&mut self, p: u16, packet: &Seen) -> Verdict {
         let draw = (self.stream.bits32() >> 16) as u16;
         if draw >= p {
@@ -229,7 +229,7 @@ impl Sfb {
 }
 
 impl Rules {
-    /// Moves the probabilities of a flow's bins; gives the least of them, and the fewest packets.
+    /// Moves the probabilities of a flow's bins; returns the least of them, and the fewest packets.
     fn update(&self, set: &mut Set, hash: u32) -> (u16, u32) {
         let (mut least, mut fewest) = (u16::MAX, u32::MAX);
         for (level, bins) in set.bins.iter_mut().enumerate() {
@@ -260,7 +260,7 @@ impl Set {
         }
     }
 
-    /// Counts it no longer.
+    /// Removes a packet from the counts of its bins.
     fn leave(&mut self, hash: u32) {
         for (level, bins) in self.bins.iter_mut().enumerate() {
             let bin = &mut bins[place(hash, level)];
@@ -278,7 +278,7 @@ fn place(hash: u32, level: usize) -> usize {
 impl Aqm for Sfb {
     fn arrive(&mut self, now: Nanos, packet: &Seen, queue: &QueueState) -> Verdict {
         if queue.packets == 0 && !self.waiting.is_empty() {
-            // Some that came in have been taken out without having left.
+            // Some packets were removed without `leave`.
             self.waiting.clear();
             self.sets
                 .iter_mut()
@@ -315,7 +315,7 @@ impl Aqm for Sfb {
     }
 
     fn leave(&mut self, _now: Nanos, _packet: &Seen, queue: &QueueState) -> Verdict {
-        // Those that were there before are in no bin, and leave first.
+        // Packets that waited before this AQM existed are in no bin, and leave first.
         if (queue.packets as usize) < self.waiting.len()
             && let Some(hashes) = self.waiting.pop_front()
         {
@@ -342,7 +342,7 @@ impl Aqm for Sfb {
 
 const LEVELS: usize = 8;
 const BINS: usize = 16;
-/// The probability of what is certain.
+/// The probability of certainty.
 const ONE: u16 = u16::MAX;
 
 pub(super) const ROW: Row = Row {

@@ -1,20 +1,20 @@
-//! Generalized RED: several virtual queues within one, each with thresholds of its own, chosen by
-//! what packets carry in their DSCP.
+//! Generalized RED: several virtual queues within one, each with its own thresholds, selected by
+//! the DSCP of packets.
 //!
 //! # Model
-//! Packets of all virtual queues wait together. Each virtual queue is a RED; so that packets of
-//! lower standing are dropped before others, its thresholds are lower and its probability is
-//! higher. Queue 0 has the highest standing. Settings are given for the first queue and for the
-//! last; those between are evenly spaced.
+//! Packets of all virtual queues wait together. Each virtual queue has its own RED. Packets of
+//! lower standing are dropped before others: their queue has lower thresholds and a higher
+//! probability. Queue 0 has the highest standing. Settings are given for the first queue and for
+//! the last; those between are evenly spaced.
 //!
-//! What a virtual queue's RED sees is said by `mode`:
-//! - `own`: the average of its own packets, among those that wait;
-//! - `rio`: that, and the averages of all queues of higher standing that have packets;
+//! `mode` selects the average that the RED of a virtual queue uses:
+//! - `own`: the average of its own waiting packets;
+//! - `rio`: that, plus the averages of all queues of higher standing that have packets;
 //! - `wred`: the average of the whole queue.
 //!
-//! A packet's virtual queue is said by `by`:
-//! - `precedence`: the drop precedence of assured forwarding; of AF11, AF21, AF31 and AF41 queue 0,
-//!   of AF12… 1, of AF13… 2. Other packets are of queue 0.
+//! `by` selects a packet's virtual queue:
+//! - `precedence`: the drop precedence of assured forwarding; AF11, AF21, AF31 and AF41 are queue
+//!   0, AF12… queue 1, AF13… queue 2. Other packets are in queue 0.
 //! - `dscp`: the whole code point, in as many ranges as there are queues; the highest is queue 0.
 //!   With 8 queues, these are the classes CS7 to CS0.
 //!
@@ -24,21 +24,20 @@
 //! 2597.
 //!
 //! # Parameters
-//! Three queues are what assured forwarding needs. Thresholds are in packets or bytes, as in `red`.
+//! Assured forwarding needs three queues. Thresholds are in packets or bytes, as in `red`.
 //!
 //! # Complexity
 //! O(1); with `rio`, O(queues).
 //!
 //! # Guarantees
-//! A packet is not chosen while the average that its queue sees is below that queue's lower
-//! threshold.
+//! No packet is selected while the average for its queue is below that queue's lower threshold.
 //!
 //! # Differences from Linux/FreeBSD
 //! Decisions are those of `red` with `variant linux`. Linux has lengths in bytes, a limit for each
 //! virtual queue, and thresholds and priorities given one by one; two queues of equal priority turn
-//! `rio` into `wred` there, which is a mode of its own here. It takes a packet's queue from a mark
-//! that a filter made, and has no word for DSCP. FreeBSD does not have it; `gred` in dummynet's
-//! language is gentle `red`.
+//! `rio` into `wred` there, which is a mode of its own here. Linux takes a packet's queue from a
+//! mark that a filter sets, and has no word for DSCP. FreeBSD does not have it; `gred` in
+//! dummynet's language is gentle `red`.
 //!
 //! # Validation
 //! One virtual queue against `red`, packet by packet; order of standing under load; backlogs
@@ -71,13 +70,13 @@ pub struct VqRed {
 #[derive(Debug)]
 struct Virtual {
     red: Core,
-    /// Its packets among those that wait, as far as they came since this AQM is there.
+    /// Its waiting packets that arrived after this AQM was created.
     packets: u32,
     bytes: u64,
 }
 
 choice! {
-    /// Of which packets a virtual queue sees the average.
+    /// The average that a virtual queue uses.
     enum Mode {
         Own = "own",
         Rio = "rio",
@@ -86,7 +85,7 @@ choice! {
 }
 
 choice! {
-    /// What says of which virtual queue a packet is.
+    /// What selects the virtual queue of a packet.
     enum By {
         Precedence = "precedence",
         Dscp = "dscp",
@@ -120,7 +119,7 @@ settings! {
 }
 
 impl VqRed {
-    /// One with averages of 0.
+    /// A new AQM with averages of 0.
     pub fn new(policy: &Policy, setup: &Setup) -> Self {
         let settings = Settings::of(policy);
         let queues = (0..settings.queues)
@@ -156,7 +155,7 @@ impl VqRed {
 impl Aqm for VqRed {
     fn arrive(&mut self, now: Nanos, packet: &Seen, queue: &QueueState) -> Verdict {
         if queue.packets == 0 {
-            // Some that came in may have been taken out without having left.
+            // Some packets may have been removed without `leave`.
             for queue in self.queues.iter_mut().filter(|queue| queue.packets > 0) {
                 (queue.packets, queue.bytes) = (0, 0);
                 queue.red.emptied(now);
@@ -210,7 +209,7 @@ impl Aqm for VqRed {
     }
 }
 
-/// What virtual queue `n` is made from.
+/// The plan of virtual queue `n`.
 fn plan(settings: &Settings, setup: &Setup, n: u32) -> Plan {
     let last = u128::from(settings.queues - 1);
     let between = |from: u64, to: u64| {

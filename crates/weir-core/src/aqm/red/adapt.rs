@@ -1,4 +1,4 @@
-//! How RED's `max_p` follows the average, so that nobody has to know it.
+//! How RED's `max_p` follows the average, so that users need not configure it.
 
 use super::super::power::{PacketRate, periods};
 use super::average::Average;
@@ -16,28 +16,28 @@ choice! {
     }
 }
 
-/// What changes `max_p`.
+/// A rule for `max_p` with its state.
 #[derive(Debug)]
 pub(in super::super) enum Adapt {
-    /// Nothing.
+    /// `max_p` is constant.
     Off,
-    /// Floyd, Gummadi and Shenker: each `interval`, when a packet comes, by addition upwards and by
-    /// a factor downwards.
+    /// Floyd, Gummadi and Shenker: each `interval`, when a packet arrives; `max_p` rises by
+    /// addition and falls by a factor.
     Floyd { aims: Aims, steps: Steps, changed: Option<Nanos> },
-    /// The same as Linux has it: every 500 ms, idle or not.
+    /// The same in Linux's form: every 500 ms, idle or not.
     Linux { aims: Aims, ticked: Option<Nanos> },
     /// Feng and others: by factors, when the average crosses a threshold outwards.
     Feng { min: u128, max: u128, down: u64, up: u64, place: Place },
 }
 
-/// Between which averages `max_p` stays.
+/// The range in which the average should stay.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct Aims {
     low: u128,
     high: u128,
 }
 
-/// How `max_p` moves.
+/// The steps of `max_p`.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct Steps {
     /// In ns.
@@ -48,7 +48,7 @@ pub(in super::super) struct Steps {
     pub(in super::super) top: u64,
 }
 
-/// Where the average was last seen.
+/// Where the average was at the last packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum Place {
     Below,
@@ -65,8 +65,8 @@ impl Aims {
 }
 
 impl Steps {
-    /// Those of the paper; `bottom` is at most what one packet is of a connection's window over 100
-    /// ms.
+    /// The steps of the paper; `bottom` is at most the share of one packet in a connection's window
+    /// over 100 ms.
     pub(in super::super) fn usual(pace: PacketRate) -> Self {
         Self {
             interval: 500_000_000,
@@ -78,14 +78,14 @@ impl Steps {
     }
 }
 
-/// 0.01, or one packet of the link's over 100 ms if that is less.
+/// 0.01, or the share of one packet in what the link carries in 100 ms, if that is less.
 pub(in super::super) fn least(pace: PacketRate) -> u64 {
     let one_of_window = u128::from(ONE) * 80 * u128::from(pace.mean) / u128::from(pace.rate.max(1));
     (ONE / 100).min(u64::try_from(one_of_window).unwrap_or(u64::MAX))
 }
 
 impl Adapt {
-    /// What changes `max_p` by this rule, with its usual steps.
+    /// The state for a rule with its usual steps.
     pub(in super::super) fn of(rule: Rule, pace: PacketRate, min: u128, max: u128) -> Self {
         match rule {
             Rule::Off => Self::Off,
@@ -108,7 +108,7 @@ impl Adapt {
         Self::Feng { min, max: max.max(min), down: down.0, up: up.0, place: Place::Below }
     }
 
-    /// Does what fell due before the packet that comes now, while the average was as it was.
+    /// Makes the changes that were due before this arrival, with the average of that time.
     #[inline]
     pub(in super::super) fn catch_up(
         &mut self,
@@ -134,7 +134,7 @@ impl Adapt {
         }
     }
 
-    /// Does what follows from the average that the packet makes.
+    /// Makes the changes that follow from the average with this packet.
     #[inline]
     pub(in super::super) fn follow(&mut self, now: Nanos, average: u128, max_p: &mut u64) {
         match self {
@@ -167,7 +167,7 @@ impl Adapt {
     }
 }
 
-/// Moves `max_p` towards what brings the average between the aims; says whether it did.
+/// Moves `max_p` so that the average returns to the aims; returns whether it changed.
 fn follow_floyd(aims: Aims, steps: Steps, average: u128, max_p: &mut u64) -> bool {
     if average < aims.low && *max_p > steps.bottom {
         *max_p = scaled(*max_p, steps.beta, ONE);
@@ -179,9 +179,8 @@ fn follow_floyd(aims: Aims, steps: Steps, average: u128, max_p: &mut u64) -> boo
     true
 }
 
-/// As many periods of Linux's timer as have ended, numbered from 1. The average at their ends,
-/// which `at` tells, does not grow with their number: first come those above the aims, last those
-/// below.
+/// All periods of Linux's timer that have ended, numbered from 1. `at` gives the averages at their
+/// ends, which do not grow: the first ones are above the aims, the last ones below.
 fn tick(aims: Aims, ended: u64, at: impl Fn(u64) -> u128, max_p: &mut u64) {
     let above = leading(ended, |n| at(n) > aims.high);
     let below = ended - leading(ended, |n| at(n) >= aims.low);
@@ -200,7 +199,7 @@ fn tick(aims: Aims, ended: u64, at: impl Fn(u64) -> u128, max_p: &mut u64) {
     }
 }
 
-/// How many of the numbers from 1 to `most` hold, when those that do come first.
+/// How many of the numbers from 1 to `most` satisfy `holds`, if these come first.
 fn leading(most: u64, holds: impl Fn(u64) -> bool) -> u64 {
     let (mut known, mut open) = (0, most);
     while known < open {
@@ -210,7 +209,7 @@ fn leading(most: u64, holds: impl Fn(u64) -> bool) -> u64 {
     known
 }
 
-/// `p · above / below`, within what cannot be left again and 1.
+/// `p · above / below`, at most 1, and at least the smallest value from which `p` can grow again.
 fn scaled(p: u64, above: u64, below: u64) -> u64 {
     let product = u128::from(p) * u128::from(above) / u128::from(below.max(1));
     u64::try_from(product).unwrap_or(ONE).clamp(1, ONE)

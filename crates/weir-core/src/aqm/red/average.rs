@@ -1,12 +1,10 @@
-//! The average length of a queue, as RED sees it: exponentially weighted, moved by each packet that
-//! comes.
+//! The average length of a queue as RED computes it: exponentially weighted, moved by each arrival.
 //!
 //! ```text
 //! value   u128   63 . 40 bits: packets or bytes, and parts of 2^40 of one
 //! ```
-//! While the queue is empty no packet comes that would move the average, so it is moved by the
-//! packets that could have been sent meanwhile. Implementations do this in three ways, see
-//! [`Decay`].
+//! While the queue is empty no arrival moves the average, so it decays by the packets that could
+//! have been sent in that time. Implementations do this in three ways, see [`Decay`].
 
 use alloc::boxed::Box;
 
@@ -23,14 +21,14 @@ pub(in super::super) struct Average {
     empty_since: Nanos,
 }
 
-/// What the average loses while the queue is empty.
+/// The decay of the average while the queue is empty.
 #[derive(Debug)]
 enum Decay {
     /// `(1-w)^(m+1)` after `m` packets.
     Packets { per_ns: Factor, logarithm: Factor },
-    /// The same in steps, of which there are 256; then it is forgotten.
+    /// The same in 256 steps; then the average is 0.
     Steps { per_ns: Factor, first: u64, each: Factor },
-    /// Halved as often as a table says.
+    /// Halvings by a table.
     Cells(Box<Cells>),
 }
 
@@ -52,7 +50,7 @@ impl Average {
         Self { value: 0, weight: Slope::of(weight), decay, empty_since: Nanos::ZERO }
     }
 
-    /// The same; it decays as in dummynet, in 256 steps over the time of `3/weight` packets.
+    /// The same with the decay of dummynet, in 256 steps over the time of `3/weight` packets.
     pub(super) fn in_steps(weight: f64, pace: PacketRate) -> Self {
         let step = 3.0 / weight / STEPS as f64;
         let decay = Decay::Steps {
@@ -63,7 +61,7 @@ impl Average {
         Self { decay, ..Self::new(weight, pace) }
     }
 
-    /// The same, with a weight of `2^-bits`; it decays as in Linux, by a table of shifts.
+    /// The same with a weight of `2^-bits` and the decay of Linux, by a table of shifts.
     pub(super) fn in_cells(bits: u32, pace: PacketRate) -> Self {
         let weight = libm::exp2(-f64::from(bits));
         Self { decay: Decay::Cells(Box::new(Cells::new(weight, pace))), ..Self::new(weight, pace) }
@@ -75,7 +73,7 @@ impl Average {
         self.value
     }
 
-    /// Moves the average when a packet comes to a queue of length `queued`, which is empty or not.
+    /// Moves the average for an arrival at a queue of length `queued`, which may be 0.
     #[inline]
     pub(in super::super) fn arrive(&mut self, now: Nanos, queued: u64, empty: bool) {
         if empty {
@@ -93,7 +91,7 @@ impl Average {
         self.empty_since = now;
     }
 
-    /// What it would be when a packet came at `at` and the queue had been empty since it became so.
+    /// The average for an arrival at `at`, if the queue stays empty until then.
     pub(super) fn after_idling(&self, at: Nanos) -> u128 {
         let idle = at.since(self.empty_since).0;
         match &self.decay {
@@ -110,8 +108,8 @@ impl Average {
 }
 
 impl Cells {
-    /// The table that Linux's `tc` makes: cell `i` has the natural logarithm of what `(1-w)^m`
-    /// takes in its time, cut.
+    /// The table of Linux's `tc`: cell `i` has the natural logarithm of the decay `(1-w)^m` over
+    /// its time, rounded down.
     fn new(weight: f64, pace: PacketRate) -> Self {
         let a_us = -libm::log1p(-weight) * pace.a_second() / 1e6;
         let bits =

@@ -1,12 +1,11 @@
-//! What the AQMs of the RED family share: from the average length to the verdict.
+//! Common parts of the RED family: from the average length to the verdict.
 //!
 //! ```text
 //! x   = (avg - min) / (max - min)                     0 at the lower threshold, 1 at the upper
 //! p_b = max_p · x, or max_p · 1.5 x² where the curve is quadratic
 //!       gentle, beyond max: max_p + (1 - max_p) (avg - max) / max
 //! ```
-//! From `p_b` to a packet that is chosen there are two ways, [`Spacing`]. Probabilities are parts
-//! of 2^32.
+//! There are two methods to select packets by `p_b`, [`Spacing`]. Probabilities are parts of 2^32.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -22,7 +21,7 @@ use crate::stats::{DropReason, MarkReason};
 use crate::units::Nanos;
 
 choice! {
-    /// Whose rules are followed where implementations differ.
+    /// The implementation that is followed.
     pub(in super::super) enum Variant {
         Ns3 = "ns3",
         Linux = "linux",
@@ -31,7 +30,7 @@ choice! {
 }
 
 choice! {
-    /// What lengths are counted in.
+    /// The unit of lengths.
     pub(in super::super) enum Lengths {
         Packets = "packets",
         Bytes = "bytes",
@@ -46,11 +45,11 @@ choice! {
     }
 }
 
-/// What one queue's RED is made from.
+/// The parameters of one queue's RED.
 #[derive(Debug)]
 pub(in super::super) struct Plan {
     pub(in super::super) variant: Variant,
-    /// Lengths are bytes, else packets.
+    /// Lengths are in bytes, else in packets.
     pub(in super::super) bytes: bool,
     /// Thresholds in parts of 2^[`FRACTION`].
     pub(in super::super) min: u128,
@@ -64,12 +63,12 @@ pub(in super::super) struct Plan {
     pub(in super::super) ecn: bool,
     pub(in super::super) harddrop: bool,
     pub(in super::super) quadratic: bool,
-    /// Mean packets, and how fast the link carries them.
+    /// The mean packet, and the link's rate in mean packets.
     pub(in super::super) pace: PacketRate,
     pub(in super::super) adapt: Adapt,
 }
 
-/// RED for one queue: its average, and the choice of packets.
+/// RED for one queue: its average, and the selection of packets.
 #[derive(Debug)]
 pub(in super::super) struct Core {
     average: Average,
@@ -80,7 +79,7 @@ pub(in super::super) struct Core {
     per_max: Slope,
     max_p: u64,
     spacing: Spacing,
-    /// Packets, and their bytes, since one was chosen or choosing began.
+    /// Packets, and their bytes, since the last selection or the beginning.
     count: u32,
     count_bytes: u32,
     mean: u32,
@@ -92,21 +91,21 @@ pub(in super::super) struct Core {
     adapt: Adapt,
 }
 
-/// How packets are chosen with a probability `p_b`, so that they are spaced evenly.
+/// How packets are selected with a probability `p_b`, so that selections are spaced evenly.
 #[derive(Clone, Copy, Debug)]
 enum Spacing {
-    /// By a draw for each packet, with a probability that grows with the packets since the last
-    /// one.
+    /// One draw per packet, with a probability that grows with the packets since the last
+    /// selection.
     Growing {
-        /// None is chosen in the first half of the interval.
+        /// No packet is selected in the first half of the interval.
         wait: bool,
-        /// The packet before this one could have been chosen.
+        /// The packet before this one could have been selected.
         begun: bool,
     },
-    /// By a draw for each interval: the packet with which `count · p_b` exceeds the goal.
+    /// One draw per interval: selects the packet with which `count · p_b` exceeds the goal.
     Drawn {
         goal: Option<u32>,
-        /// `p_b` is that of a packet of so many bytes; 0 if it is that of any.
+        /// `p_b` is for a packet of this many bytes; 0: for any packet.
         full: u32,
     },
 }
@@ -155,7 +154,7 @@ impl Core {
         if self.bytes { queue.bytes } else { u64::from(queue.packets) }
     }
 
-    /// Decides on a packet that comes to a queue of its own.
+    /// Decides about a packet that arrives at the queue of this RED.
     #[inline]
     pub(in super::super) fn arrive(
         &mut self,
@@ -169,7 +168,7 @@ impl Core {
         self.judge(self.average.value(), length, packet, stream)
     }
 
-    /// Takes note of a packet that leaves it.
+    /// Counts a departure.
     #[inline]
     pub(in super::super) fn leave(&mut self, now: Nanos, queue: &QueueState) {
         if queue.packets == 0 {
@@ -177,13 +176,13 @@ impl Core {
         }
     }
 
-    /// Notes that the queue, or the part of it that this is for, has become empty.
+    /// The queue, or the part of it that this RED has, has become empty.
     #[inline]
     pub(in super::super) fn emptied(&mut self, now: Nanos) {
         self.average.emptied(now);
     }
 
-    /// Moves the average, and what adapts to it.
+    /// Moves the average, and `max_p` if it adapts.
     #[inline]
     pub(in super::super) fn observe(&mut self, now: Nanos, length: u64, empty: bool) {
         self.adapt.catch_up(now, &self.average, empty, &mut self.max_p);
@@ -197,7 +196,7 @@ impl Core {
         self.average.value()
     }
 
-    /// Decides by an average, which need not be its own.
+    /// Decides by a given average, which may be that of another queue.
     #[inline]
     pub(in super::super) fn judge(
         &mut self,
@@ -273,9 +272,9 @@ impl Core {
         if goal.is_some() { self.early(packet) } else { Verdict::Pass }
     }
 
-    /// Draws with `p / (1 - count·p)`; where packets wait, with nothing while `count·p` is below 1,
-    /// and `p / (2 - count·p)` then. In bytes, a mean packet's bytes count as one, and a packet's
-    /// chance is for its own.
+    /// Draws with `p / (1 - count·p)`; with `wait`, with 0 while `count·p` is below 1, and then
+    /// with `p / (2 - count·p)`. In bytes, the bytes of a mean packet count as one, and the
+    /// probability depends on the packet's length.
     #[inline]
     fn is_chosen(&self, p: u64, wait: bool, len: u32, stream: &mut Stream) -> bool {
         let count = if self.bytes { self.count_bytes / self.mean } else { self.count };
@@ -350,10 +349,10 @@ fn share(a: u64, b: u64) -> u64 {
     ((u128::from(a) * u128::from(b)) >> 32) as u64
 }
 
-/// Half as much again, but no more than 1.
+/// One and a half times `p`, at most 1.
 fn half_more(p: u64) -> u64 {
     (p + p / 2).min(ONE)
 }
 
-/// What dummynet takes for the longest packet, in bytes.
+/// dummynet's longest packet, in bytes.
 const DUMMYNET_FULL: u32 = 1500;
