@@ -1,4 +1,4 @@
-//! What a TCP connection is configured with.
+//! The configuration of a TCP connection.
 
 use weir_core::Nanos;
 
@@ -7,7 +7,7 @@ use crate::endpoint::EndpointId;
 
 /// A connection: one sender, one receiver.
 ///
-/// Defaults are Linux' where nothing else is said; `docs/tcp.md` has them in a table.
+/// Defaults are those of Linux unless stated otherwise; `docs/tcp.md` has them in a table.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Config {
     /// Congestion control.
@@ -19,11 +19,11 @@ pub struct Config {
     pub header: u8,
     /// Initial window in segments.
     pub initial_window: u32,
-    /// What there is to send.
+    /// The data to send.
     pub data: Data,
     /// When the connection begins; one that is opened later begins at once.
     pub start: Nanos,
-    /// When nothing new is sent any more; what was sent is still repaired.
+    /// When the sender stops sending new data; it still repairs losses of earlier data.
     pub stop: Nanos,
     /// SYN and SYN-ACK come before data, and cost a round trip.
     pub handshake: bool,
@@ -31,23 +31,23 @@ pub struct Config {
     pub min_rto: Nanos,
     /// Largest retransmission timeout.
     pub max_rto: Nanos,
-    /// Whether packets ask for marks; `None` as the congestion control has it.
+    /// Whether packets are ECN-capable; `None`: the default of the congestion control.
     pub ecn: Option<bool>,
-    /// Whether packets are paced; `None` as the congestion control has it.
+    /// Whether packets are paced; `None`: the default of the congestion control.
     pub pacing: Option<bool>,
     /// Segments that go to the device as one packet.
     pub train: u8,
-    /// Most bytes in the own host's queue and device, the first port of the flow's way (TCP small
-    /// queues); `None` for no limit. What a millisecond takes is less, and then holds, but not less
-    /// than two packets.
+    /// Most bytes in the queue and device of the sending host, the first port of the flow's path
+    /// (TCP small queues); `None` for no limit. If the data of one millisecond is less, that is the
+    /// limit, but not less than two packets.
     pub small_queue: Option<u32>,
     /// Receive buffer in bytes, all of which is advertised.
     pub receive_buffer: u32,
-    /// Rate at which the receiving application reads, in bits/s; `None` for at once.
+    /// Rate at which the receiving application reads, in bits/s; `None`: at once.
     pub read_rate: Option<u64>,
     /// Full segments for which one acknowledgement is sent.
     pub ack_every: u32,
-    /// How long an acknowledgement may wait.
+    /// The longest delay of an acknowledgement.
     pub ack_delay: Nanos,
     /// Tail loss probes.
     pub probe: bool,
@@ -58,21 +58,20 @@ pub struct Config {
     pub reordering: u32,
     /// Rank or deadline that packets carry as their label.
     pub label: u64,
-    /// Who hears that all is done, and of what has arrived.
+    /// The endpoint that is notified of arrivals and of completion.
     pub owner: Option<EndpointId>,
-    /// A connection that ends counts itself as completed in its group; who owns it may do so
-    /// instead.
+    /// A connection that ends counts itself as completed in its group; otherwise its owner does so.
     pub counts: bool,
     /// The connection's flow is retired when all is done.
     pub retire: bool,
-    /// What the congestion control's draws follow from.
+    /// The seed of the congestion control's draws.
     pub seed: u64,
 }
 
-/// What a connection has to send.
+/// The data that a connection has to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Data {
-    /// Without end.
+    /// Unlimited data.
     Unlimited,
     /// This many bytes; then it is closed.
     Bytes(u64),
@@ -114,7 +113,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Whether packets ask for marks.
+    /// Whether packets are ECN-capable.
     pub fn uses_ecn(&self) -> bool {
         self.ecn.unwrap_or(self.control.kind().row().traits.ecn)
     }
@@ -129,7 +128,7 @@ impl Config {
         self.mss * u32::from(self.train.max(1))
     }
 
-    /// Segments that a payload is cut into.
+    /// Segments in a payload.
     #[inline]
     pub(super) fn segments(&self, payload: u32) -> u8 {
         if payload <= self.mss { 1 } else { payload.div_ceil(self.mss) as u8 }

@@ -1,16 +1,16 @@
-//! What has arrived ahead of its turn: a set of byte ranges, and the order in which they grew, for
+//! Data that has arrived out of order: a set of byte ranges, and the order in which they grew, for
 //! selective acknowledgements.
 
 use std::collections::VecDeque;
 
-/// A range of bytes: the first, and the one behind the last.
+/// A range of bytes: the first, and the one after the last.
 pub(super) type Range = (u64, u64);
 
 /// Disjoint ranges that do not touch, in order, and the latest of them.
 #[derive(Debug, Default)]
 pub(super) struct Intervals {
     ranges: VecDeque<Range>,
-    /// The first bytes of those that grew last, the latest first.
+    /// The first bytes of the ranges that grew last, the latest first.
     latest: [u64; LATEST],
     latest_len: usize,
 }
@@ -20,9 +20,9 @@ impl Intervals {
         self.ranges.is_empty()
     }
 
-    /// Adds a range and says how many of its bytes are new.
+    /// Adds a range and returns how many of its bytes are new.
     pub(super) fn insert(&mut self, start: u64, end: u64) -> u64 {
-        // The first range that ends at `start` or later may be joined.
+        // Ranges from the first one that ends at `start` or later can be joined.
         let first = match self.ranges.back() {
             None => 0,
             Some(&(_, last)) if last < start => self.ranges.len(),
@@ -47,7 +47,7 @@ impl Intervals {
         end - start - known
     }
 
-    /// Takes out the range that `next` has reached; its end is the new `next`.
+    /// Removes the range that `next` has reached; its end is the new `next`.
     pub(super) fn take(&mut self, next: u64) -> u64 {
         let mut reached = next;
         while let Some(&(start, end)) = self.ranges.front().filter(|range| range.0 <= reached) {
@@ -80,7 +80,7 @@ impl Intervals {
     }
 }
 
-/// How many are remembered as the latest.
+/// How many ranges are remembered as the latest.
 const LATEST: usize = 4;
 
 #[cfg(test)]

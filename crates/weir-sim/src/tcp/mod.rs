@@ -1,8 +1,7 @@
 //! TCP of the simulator: senders, receivers, congestion control.
 //!
-//! A connection is one flow: a [`Sender`] at its source, a [`Receiver`] at its sink. Data goes
-//! forth and acknowledgements go back. `docs/tcp.md` says what is modelled and how it differs from
-//! Linux.
+//! A connection is one flow: a [`Sender`] at its source, a [`Receiver`] at its sink. `docs/tcp.md`
+//! describes the model and how it differs from Linux.
 
 pub mod cc;
 mod config;

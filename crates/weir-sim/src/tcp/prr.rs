@@ -17,7 +17,7 @@
 //! # Reference
 //! RFC 6937, with the choice between its two bounds of draft-ietf-tcpm-prr-rfc6937bis.
 
-/// A reduction that is under way.
+/// A reduction in progress.
 #[derive(Debug, Default)]
 pub(super) struct Prr {
     flight: u64,
@@ -39,7 +39,7 @@ impl Prr {
     }
 
     /// An acknowledgement has reported `bytes`, and `pipe` are in flight now. `safe`: the left edge
-    /// has moved and nothing new is lost.
+    /// has moved and no new loss was found.
     pub(super) fn acknowledge(
         &mut self,
         bytes: u64,

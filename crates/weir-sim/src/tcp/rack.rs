@@ -1,9 +1,9 @@
-//! RACK: a segment is lost when one that was sent later has arrived, and some time for reordering
-//! has passed.
+//! RACK: a segment is lost when a segment that was sent later has arrived, and some time for
+//! reordering has passed.
 //!
 //! # Equations
-//! With `newest` the segment sent last of all that have arrived, and `rtt` its round-trip time, a
-//! segment sent before it is lost at
+//! With `newest` the segment with the latest transmission among all arrivals, and `rtt` its
+//! round-trip time, a segment sent before it is lost at
 //!
 //! ```text
 //! sent + rtt + window
@@ -11,9 +11,9 @@
 //!        = min(multiplier · min_rtt / 4, srtt)     otherwise
 //! ```
 //!
-//! The multiplier is 1. A duplicate report says that a segment was sent again too early: it grows
-//! by 1, at most once in a round trip, up to a limit, and falls back to 1 after 16 repaired losses
-//! without one.
+//! The multiplier is 1. A reported duplicate means that a segment was retransmitted too early: the
+//! multiplier then grows by 1, at most once per round trip, up to a limit, and falls back to 1
+//! after 16 repaired losses without a duplicate.
 //!
 //! # Reference
 //! RFC 8985.
@@ -53,7 +53,7 @@ impl Rack {
         }
     }
 
-    /// The newest segment that an acknowledgement reports.
+    /// Records the newest segment that an acknowledgement reports.
     #[inline]
     pub(super) fn arrived(&mut self, now: Nanos, newest: &Segment) {
         if self.newest < newest.order {
@@ -66,7 +66,7 @@ impl Rack {
         self.reordered = true;
     }
 
-    /// A segment was sent again too early.
+    /// A segment was retransmitted too early.
     pub(super) fn saw_duplicate(&mut self, una: u64, next: u64) {
         if una >= self.round {
             self.round = next.max(una + 1);
@@ -83,12 +83,12 @@ impl Rack {
         }
     }
 
-    /// The place of the newest segment that has arrived, in the order of all that was sent.
+    /// The place of the newest segment that has arrived, in the order of transmissions.
     pub(super) fn newest(&self) -> u64 {
         self.newest
     }
 
-    /// How long after it was sent a segment is lost. `eager`: three segments are reported, or
+    /// How long after its transmission a segment is lost. `eager`: three segments are reported, or
     /// losses are being repaired.
     pub(super) fn patience(&self, rtt: &Rtt, eager: bool) -> Nanos {
         if !self.reordered && eager {
@@ -99,7 +99,7 @@ impl Rack {
     }
 }
 
-/// Repaired losses for which a larger reordering window is kept.
+/// Repaired losses for which a larger reordering window holds.
 const PERSIST: u32 = 16;
 
 #[cfg(test)]

@@ -1,15 +1,15 @@
-//! Delivery rate samples: how fast data has really arrived.
+//! Delivery rate samples: the rate at which data really arrives.
 //!
 //! # Equations
-//! When a segment is sent it keeps how much had been delivered, and when (`P`), and when the first
-//! of its flight was sent. When it is reported as arrived:
+//! A transmission records how much had been delivered, and when (`P`), and when the first segment
+//! of its flight was sent. When the segment is reported as arrived:
 //!
 //! ```text
 //! rate = (delivered − P.delivered) / max(now − P.delivered_at, sent − P.first_sent)
 //! ```
 //!
-//! The sample of an acknowledgement is that of the newest segment that it reports. One whose time
-//! is shorter than the least round-trip time is none: acknowledgements came in a bunch.
+//! The sample of an acknowledgement is that of the newest segment that it reports. A sample with an
+//! interval below the least round-trip time is invalid: the acknowledgements arrived together.
 //!
 //! # Reference
 //! draft-cheng-iccrg-delivery-rate-estimation.
@@ -19,7 +19,7 @@ use weir_core::Nanos;
 /// The connection when a segment was sent.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Snapshot {
-    /// Bytes delivered, times two; and 1 where the application was the limit.
+    /// Bytes delivered, times two; plus 1 if the application was the limit.
     delivered: u64,
     delivered_at: Nanos,
     first_sent: Nanos,
@@ -31,7 +31,7 @@ pub(super) struct Rate {
     delivered: u64,
     delivered_at: Nanos,
     first_sent: Nanos,
-    /// Up to this count of deliveries samples are limited by the application; 0 for none.
+    /// Samples up to this count of deliveries are limited by the application; 0 for none.
     app_limited: u64,
 }
 
@@ -61,14 +61,15 @@ impl Rate {
         Snapshot { delivered, delivered_at: self.delivered_at, first_sent: self.first_sent }
     }
 
-    /// There is nothing to send although there might be; `in_flight` bytes are on their way.
+    /// The application has no data although the window allows more; `in_flight` bytes are in
+    /// flight.
     #[inline]
     pub(super) fn limit(&mut self, in_flight: u64) {
         self.app_limited = (self.delivered + in_flight).max(1);
     }
 
-    /// An acknowledgement has reported `bytes`; of the newest segment among them the snapshot, and
-    /// when it was sent.
+    /// An acknowledgement has reported `bytes`; the snapshot and the transmission time are those of
+    /// the newest segment among them.
     #[inline]
     pub(super) fn acknowledge(
         &mut self,

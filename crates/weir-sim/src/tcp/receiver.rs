@@ -1,15 +1,16 @@
 //! The receiving end: puts bytes in order, and acknowledges.
 //!
 //! # Acknowledgements
-//! One for every `ack_every` full segments, or after `ack_delay`. At once for what is out of order,
-//! fills a gap, was there already, ends the data, or arrives with another ECN mark than the one
-//! before where the sender counts marks. Up to three selective acknowledgements (four without an
-//! accurate ECN option beside them are possible in TCP; timestamps leave room for three), the range
-//! that grew last first, and before it a duplicate that has just arrived (RFC 2883).
+//! The receiver sends one acknowledgement for every `ack_every` full segments, or after
+//! `ack_delay`. It acknowledges at once a segment that is out of order, fills a gap, is a
+//! duplicate, ends the data, or has a different ECN mark than the previous one if the sender counts
+//! marks. An acknowledgement has up to three ranges, the latest one first, and before them a
+//! duplicate that has just arrived (RFC 2883). TCP has room for four ranges without accurate ECN;
+//! timestamps leave room for three.
 //!
 //! # Stamps
-//! As RFC 7323 has it: an acknowledgement carries the stamp of the segment that last moved the left
-//! edge, and of those that one delayed acknowledgement is for, the first.
+//! As in RFC 7323: an acknowledgement carries the stamp of the segment that last moved the left
+//! edge, and a delayed acknowledgement that of the first of its segments.
 
 use weir_core::Nanos;
 use weir_core::packet::Ecn;
@@ -32,11 +33,11 @@ pub struct Receiver {
     pending: u32,
     /// When the delayed acknowledgement is due; [`Nanos::MAX`] for none.
     ack_at: Nanos,
-    /// When to be woken: never later than anything due.
+    /// The next wake-up: never later than anything due.
     wake_at: Nanos,
     /// Stamp to send back.
     stamp: Nanos,
-    /// The left edge that the last acknowledgement told.
+    /// The left edge in the last acknowledgement.
     told: u64,
     /// A segment that arrived twice, for the next acknowledgement.
     duplicate: Option<Range>,
@@ -70,7 +71,7 @@ struct Reader {
     /// Bytes · 8e9 read, below one byte.
     rest: u64,
     at: Nanos,
-    /// The right edge that was last told.
+    /// The right edge that was last advertised.
     edge: u64,
 }
 
@@ -157,7 +158,7 @@ impl Receiver {
         context.send_with(packet, extra);
     }
 
-    /// What of the buffer is free: told, and remembered.
+    /// The free part of the buffer, which is advertised and remembered.
     fn window(&mut self, now: Nanos) -> u32 {
         let buffer = u64::from(self.config.receive_buffer);
         if self.reader.rate.is_none() {
@@ -165,8 +166,8 @@ impl Receiver {
         }
         self.reader.advance(now, self.next);
         let free = buffer.saturating_sub(self.next - self.reader.read);
-        // A window that grows by less than a segment is not worth telling (RFC 1122 4.2.3.3), and
-        // none shrinks.
+        // A window that grows by less than a segment is not advertised (RFC 1122 4.2.3.3), and no
+        // window shrinks.
         let edge = self.next + free;
         if edge >= self.reader.edge + u64::from(self.config.mss).min(buffer / 2) {
             self.reader.edge = edge;
@@ -174,7 +175,7 @@ impl Receiver {
         u32::try_from(self.reader.edge.saturating_sub(self.next)).unwrap_or(u32::MAX)
     }
 
-    /// Puts a range in its place; says whether an acknowledgement should go at once.
+    /// Inserts a range; returns whether to acknowledge at once.
     #[inline]
     fn place(&mut self, start: u64, end: u64, context: &mut Context<'_>) -> bool {
         if start == self.next && self.ahead.is_empty() {
@@ -207,7 +208,7 @@ impl Receiver {
         }
     }
 
-    /// Counts a packet's mark; says whether an acknowledgement should go at once.
+    /// Counts a packet's mark; returns whether to acknowledge at once.
     fn mark(&mut self, packet: &Packet, payload: u32, context: &mut Context<'_>) -> bool {
         let Some(marks) = &mut self.marks else { return false };
         let ce = packet.ecn == Ecn::Ce;
@@ -230,7 +231,7 @@ impl Receiver {
                 false
             }
             Feedback::Exact => {
-                // What came before is acknowledged with the mark that it had.
+                // Earlier packets are acknowledged with their own mark.
                 if changed && self.pending > 0 {
                     self.acknowledge(Flags::default(), context);
                 }
@@ -252,7 +253,7 @@ impl Endpoint for Receiver {
             self.acknowledge(Flags::SYN, context);
             return;
         }
-        // Read so far is only what had arrived.
+        // The application has read only what had arrived.
         self.reader.advance(now, self.next);
         let (start, payload) = (packet.seq, packet.payload());
         let end = start + u64::from(payload);
@@ -264,8 +265,8 @@ impl Endpoint for Receiver {
         if self.marks.is_some() {
             at_once |= self.mark(packet, payload, context);
         }
-        // The left edge that was last told is in this segment: it is the first that the next
-        // acknowledgement is for.
+        // This segment contains the left edge of the last acknowledgement: it is the first one that
+        // the next acknowledgement covers.
         if start <= self.told && packet.stamp >= self.stamp {
             self.stamp = packet.stamp;
         }
@@ -310,7 +311,7 @@ impl Endpoint for Receiver {
 }
 
 impl Receiver {
-    /// Wants to be woken when the application has read so much that a closed window opens.
+    /// Sets a wake-up for when the application has read enough for a closed window to open.
     fn watch_window(&mut self, now: Nanos) {
         let Some(rate) = self.reader.rate else { return };
         let mss = u64::from(self.config.mss);
@@ -328,7 +329,7 @@ impl Receiver {
 }
 
 impl Reader {
-    /// Reads until `now` of what has arrived.
+    /// Reads until `now` from the data that has arrived.
     fn advance(&mut self, now: Nanos, arrived: u64) {
         let Some(rate) = self.rate else { return };
         let sum = u128::from(now.since(self.at).0) * u128::from(rate) + u128::from(self.rest);
@@ -346,5 +347,5 @@ impl Reader {
 /// Nanoseconds · bits/s in a byte.
 const BYTE: u128 = 8_000_000_000;
 
-/// Selective acknowledgements in one packet: what room timestamps leave.
+/// Ranges in one acknowledgement: the room that timestamps leave.
 const SACKS: usize = 3;

@@ -6,11 +6,11 @@
 //! timeout:         max(min_rto, srtt + max(1 ms, 4 rttvar)) · 2^backoff, at most max_rto
 //! ```
 //!
-//! `srtt` is kept times 8 and `rttvar` times 4, so that the divisions lose nothing.
+//! `srtt` is stored times 8 and `rttvar` times 4, so that the divisions lose no precision.
 
 use weir_core::Nanos;
 
-/// What a sender knows of round-trip times.
+/// A sender's estimates of the round-trip time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rtt {
     srtt8: u64,
@@ -27,7 +27,7 @@ impl Rtt {
         Self { srtt8: 0, var4: 0, min: Nanos::MAX, backoff: 0, min_rto, max_rto }
     }
 
-    /// A sample for the timeout, and one without the receiver's delay for the least.
+    /// A sample for the timeout, and one without the receiver's delay for the minimum.
     #[inline]
     pub(super) fn sample(&mut self, rtt: Nanos, prompt: Nanos) {
         let r = rtt.0.max(1);
@@ -85,7 +85,7 @@ impl Rtt {
 /// Before the first sample, RFC 6298 2.1.
 const INITIAL: Nanos = Nanos::from_secs(1);
 
-/// Least that is added to the round-trip time.
+/// The least addition to the round-trip time.
 const GRANULARITY: u64 = 1_000_000;
 
 #[cfg(test)]

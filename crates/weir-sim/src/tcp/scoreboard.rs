@@ -1,20 +1,19 @@
-//! What has been sent and not yet acknowledged: the sender's scoreboard.
+//! The sender's scoreboard: all data that was sent and is not yet acknowledged.
 //!
 //! # Model
-//! Segments stand in a ring in the order of their bytes, from `una` to `next`. Each is in flight,
-//! selectively acknowledged, or lost; and a lost one may have been sent again, and is in flight
-//! once more.
+//! Segments are in a ring in the order of their bytes, from `una` to `next`. Each is in flight,
+//! selectively acknowledged, or lost. A lost segment that was sent again is in flight once more.
 //!
 //! **Invariant:** `in_flight = (next − una) − sacked − lost + resent`, in bytes, where `lost`
 //! counts every segment found lost and not selectively acknowledged since, and `resent` those of
 //! them whose last retransmission may still arrive.
 //!
 //! # Complexity
-//! An acknowledgement that only moves the left edge takes segments off the front: O(1) each. A
-//! selective acknowledgement costs a binary search and O(1) for each segment that it newly reports:
-//! of what the last acknowledgement reported nothing is looked at twice. Losses are found by two
-//! cursors, over segments sent once in the order of their bytes, and over retransmissions in the
-//! order of their times, each of which is passed once.
+//! An acknowledgement that only moves the left edge removes segments from the front: O(1) each. A
+//! selective acknowledgement costs a binary search and O(1) for each segment that it newly reports;
+//! ranges that the previous acknowledgement reported are skipped. Two cursors find losses: one over
+//! segments sent once, in the order of their bytes, and one over retransmissions, in the order of
+//! their times. Each cursor passes a segment once.
 
 use std::collections::VecDeque;
 
@@ -30,7 +29,7 @@ pub(super) struct Segment {
     pub(super) seq: u64,
     /// When it was last sent.
     pub(super) sent: Nanos,
-    /// Its place in the order of all that was sent, by when it was last sent.
+    /// Its place in the order of all transmissions, by its last one.
     pub(super) order: u64,
     /// The connection when it was last sent.
     pub(super) snapshot: Snapshot,
@@ -57,12 +56,12 @@ impl Segment {
 #[derive(Debug, Default)]
 pub(super) struct Scoreboard {
     ring: VecDeque<Segment>,
-    /// Number of the ring's first segment: those before it have been acknowledged. Segments keep
-    /// their numbers.
+    /// Number of the ring's first segment; earlier ones are acknowledged. Segments keep their
+    /// numbers.
     first: u64,
     una: u64,
     next: u64,
-    /// Segments sent, each time counted.
+    /// Transmissions so far.
     orders: u64,
     sacked: u64,
     lost: u64,
@@ -70,36 +69,35 @@ pub(super) struct Scoreboard {
     /// Ranges that the last acknowledgement reported: everything in them is marked.
     known: [Range; 4],
     known_len: usize,
-    /// Number of a segment: all before it are selectively acknowledged, lost, or were sent more
+    /// Number of a segment: all earlier ones are selectively acknowledged, lost, or were sent more
     /// than once.
     scanned: u64,
-    /// Number of a segment: none before it is lost and not sent again.
+    /// Number of a segment: no earlier one is lost and not sent again.
     repaired: u64,
     /// Retransmissions in the order of their times.
     resends: VecDeque<Resend>,
     /// The end of the highest segment that has arrived.
     highest: u64,
-    /// Number of the segment behind the one that was selectively acknowledged last: ranges mostly
-    /// grow there.
+    /// Number of the segment after the one that was selectively acknowledged last: most ranges grow
+    /// there.
     hint: u64,
 }
 
-/// A segment that was sent again: its number, and its place in the order then.
+/// A segment that was sent again: its number, and its place in the order of transmissions.
 type Resend = (u64, u64);
 
-/// What one acknowledgement reports as arrived.
+/// The arrivals that one acknowledgement reports.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Report {
     /// Bytes.
     pub(super) bytes: u64,
-    /// The newest segment, by when it was last sent: for the delivery rate and for RACK.
+    /// The newest segment, by its last transmission: for the delivery rate and for RACK.
     pub(super) newest: Option<Segment>,
-    /// When the first and the last were sent of those that were sent once.
+    /// The first and the last transmission time among segments that were sent once.
     pub(super) once: Option<(Nanos, Nanos)>,
-    /// One that was sent once arrived after one that lies behind it.
+    /// A segment that was sent once arrived after one with higher bytes.
     pub(super) reordered: bool,
-    /// Retransmissions sent later than this cannot have been acknowledged yet: what arrived is the
-    /// original.
+    /// Retransmissions later than this cannot have been acknowledged yet: the original arrived.
     pub(super) latest: Nanos,
 }
 
@@ -149,13 +147,13 @@ impl Scoreboard {
         self.resent
     }
 
-    /// Something may be found lost: there are gaps or retransmissions.
+    /// Losses may be found: there are gaps or retransmissions.
     #[inline]
     pub(super) fn has_gaps(&self) -> bool {
         self.sacked > 0 || self.lost > 0 || !self.resends.is_empty()
     }
 
-    /// Something was lost that has not been sent again.
+    /// A lost segment has not been sent again.
     #[inline]
     pub(super) fn has_lost(&self) -> bool {
         self.lost > self.resent
@@ -191,7 +189,7 @@ impl Scoreboard {
     pub(super) fn acknowledge(&mut self, ack: u64, report: &mut Report) {
         while let Some(&segment) = self.ring.front() {
             if segment.end() > ack {
-                // Receivers take whole segments.
+                // Receivers acknowledge whole segments.
                 break;
             }
             self.ring.pop_front();
@@ -207,7 +205,7 @@ impl Scoreboard {
         }
     }
 
-    /// A segment that may have been lost is so no longer.
+    /// A segment that may have been lost has arrived.
     #[inline]
     fn uncount(&mut self, segment: &Segment) {
         if segment.lost {
@@ -228,8 +226,8 @@ impl Scoreboard {
     pub(super) fn sack(&mut self, ranges: &[Range], report: &mut Report) {
         let (known, known_len) = (self.known, self.known_len);
         self.known_len = 0;
-        // From the lowest up, so that what arrives out of order is told from what is only reported
-        // so.
+        // From the lowest up, so that out-of-order arrivals differ from ranges that are only
+        // reported out of order.
         let mut sorted = [(0, 0); 4];
         let sorted = &mut sorted[..ranges.len().min(4)];
         sorted.copy_from_slice(&ranges[..sorted.len()]);
@@ -246,7 +244,7 @@ impl Scoreboard {
         }
     }
 
-    /// What of a range is not within `known`.
+    /// The part of a range that is not within `known`.
     fn sack_new(
         &mut self,
         start: u64,
@@ -291,21 +289,21 @@ impl Scoreboard {
         self.hint = self.first + place as u64;
     }
 
-    /// Place of a segment in the ring; the first one's for those that have been acknowledged.
+    /// Place of a segment in the ring; 0 for those that have been acknowledged.
     #[inline]
     fn at(&self, number: u64) -> usize {
         number.saturating_sub(self.first) as usize
     }
 
-    /// Marks segments as lost that were sent before `newest` in the order of all that was sent, and
-    /// longer ago than `patience`. Returns the bytes, and when the next that may be lost would be.
+    /// Marks segments as lost that were sent before `newest` in the order of transmissions, and
+    /// longer ago than `patience`. Returns the bytes, and when the next segment can become lost.
     pub(super) fn find_lost(&mut self, now: Nanos, newest: u64, patience: Nanos) -> (u64, Nanos) {
         let (first, next) = self.find_lost_once(now, newest, patience);
         let (again, later) = self.find_lost_again(now, newest, patience);
         (first + again, next.min(later))
     }
 
-    /// Of those that were sent once, in the order of their bytes.
+    /// Losses among segments that were sent once, in the order of their bytes.
     fn find_lost_once(&mut self, now: Nanos, newest: u64, patience: Nanos) -> (u64, Nanos) {
         let mut found = 0;
         let mut place = self.at(self.scanned);
@@ -329,7 +327,7 @@ impl Scoreboard {
         (found, Nanos::MAX)
     }
 
-    /// Of those that were sent again, in the order of that.
+    /// Losses among segments that were sent again, in the order of transmissions.
     fn find_lost_again(&mut self, now: Nanos, newest: u64, patience: Nanos) -> (u64, Nanos) {
         let mut found = 0;
         while let Some(&(number, order)) = self.resends.front() {
@@ -338,7 +336,7 @@ impl Scoreboard {
                 .ring
                 .get_mut(place)
                 .filter(|segment| segment.order == order && !segment.sacked);
-            // Others have arrived, or were sent again since.
+            // Other segments have arrived, or were sent again since.
             if let Some(segment) = segment {
                 if order > newest {
                     break;
@@ -364,7 +362,7 @@ impl Scoreboard {
         (found, Nanos::MAX)
     }
 
-    /// Everything that has not arrived counts as lost.
+    /// Counts all data that has not arrived as lost.
     pub(super) fn lose_all(&mut self) -> u64 {
         let before = self.in_flight();
         for segment in self.ring.iter_mut().filter(|segment| !segment.sacked) {
@@ -381,7 +379,7 @@ impl Scoreboard {
         before
     }
 
-    /// What was found lost and not sent again was not lost: it is in flight.
+    /// Takes back losses that were not sent again: they are in flight.
     pub(super) fn lose_none(&mut self) {
         for (number, segment) in (self.first..).zip(&mut self.ring) {
             if !segment.lost || segment.resent || segment.sacked {
@@ -396,7 +394,7 @@ impl Scoreboard {
         self.scanned = self.first;
     }
 
-    /// Takes the first segment that is lost and not sent again as sent now.
+    /// Records a transmission of the first segment that is lost and not sent again.
     pub(super) fn resend_lost(&mut self, now: Nanos, snapshot: Snapshot) -> Option<Segment> {
         let mut place = self.at(self.repaired);
         loop {
@@ -416,7 +414,7 @@ impl Scoreboard {
         }
     }
 
-    /// The first segment that would be sent again.
+    /// The first segment to retransmit.
     pub(super) fn first_lost(&mut self) -> Option<&Segment> {
         let mut place = self.at(self.repaired);
         while self
@@ -430,7 +428,7 @@ impl Scoreboard {
         self.ring.get(place)
     }
 
-    /// Takes the last segment as sent once more, as a probe: it was not lost.
+    /// Records a retransmission of the last segment as a probe: it was not lost.
     pub(super) fn resend_last(&mut self, now: Nanos, snapshot: Snapshot) -> Option<Segment> {
         let segment = self.ring.back_mut().filter(|segment| !segment.sacked)?;
         segment.times = segment.times.saturating_add(1);
@@ -441,7 +439,7 @@ impl Scoreboard {
         Some(segment)
     }
 
-    /// Counts every segment anew, and holds the sums against that.
+    /// Counts every segment anew, and compares the sums.
     #[cfg(test)]
     pub(super) fn check(&self) {
         let sum = |what: fn(&Segment) -> bool| -> u64 {

@@ -1,9 +1,9 @@
-//! The window that several controls share: slow start, and above the threshold a segment, or a part
-//! of one, in a round trip.
+//! The window of several controls: slow start, and above the threshold a segment, or a part of one,
+//! per round trip.
 
 use super::{Path, Setup};
 
-/// A window that grows as Reno's does.
+/// A window that grows as that of Reno.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Additive {
     /// Bytes.
@@ -38,13 +38,13 @@ impl Additive {
         self.carry = grown as u64 & (ONE - 1);
     }
 
-    /// Sets window and threshold to what remains, which is at least two segments.
+    /// Sets window and threshold to the rest after a reduction, at least two segments.
     pub(super) fn shrink(&mut self, to: u64, path: &Path) {
         self.window = to.max(2 * u64::from(path.mss));
         self.threshold = self.window;
     }
 
-    /// A timeout: a segment, and slow start up to half of the window.
+    /// A timeout: one segment, and slow start up to half of the window.
     pub(super) fn collapse(&mut self, path: &Path, first: bool) {
         if first {
             self.shrink(self.window / 2, path);

@@ -1,4 +1,4 @@
-//! The share of marked bytes, averaged: what DCTCP and Prague go by.
+//! The average share of marked bytes, which DCTCP and Prague use.
 
 use weir_core::settings::UNIT;
 
@@ -13,7 +13,7 @@ pub(super) struct Alpha {
 }
 
 impl Alpha {
-    /// Starts at `value`, and moves by `gain` of the difference; both in billionths.
+    /// Starts at `value`, and moves by `gain` of the difference; both are in billionths.
     pub(super) fn new(value: u64, gain: u64) -> Self {
         Self { value, gain, acked: 0, marked: 0 }
     }
@@ -23,7 +23,7 @@ impl Alpha {
         self.marked += marked.min(acked);
     }
 
-    /// The round is over. What no bytes were acknowledged in is none.
+    /// Ends a round. A round without acknowledged bytes does not count.
     pub(super) fn end_round(&mut self) {
         let Some(share) =
             (u128::from(self.marked) * u128::from(UNIT)).checked_div(self.acked.into())
@@ -37,7 +37,7 @@ impl Alpha {
         (self.acked, self.marked) = (0, 0);
     }
 
-    /// Forgets what was counted in a round that shall not count.
+    /// Discards the counts of a round that must not count.
     pub(super) fn skip_round(&mut self) {
         (self.acked, self.marked) = (0, 0);
     }

@@ -1,12 +1,12 @@
-//! `BBR` version 1: sends at the rate that the path delivers, and keeps in flight what fits into
-//! the path.
+//! `BBR` version 1: sends at the delivery rate of the path, and keeps as much in flight as fits
+//! into the path.
 //!
 //! # Model
-//! Two measurements stand for the path: the largest delivery rate of the last rounds, and the least
-//! round-trip time of the last seconds. Their product fits into the path without a queue. As no
-//! single moment shows both, the sender probes in turn: a quarter more than the rate for a round
-//! trip, then a quarter less to drain what that has queued; and every ten seconds next to nothing
-//! in flight for 200 ms. Losses do not count as congestion.
+//! Two measurements describe the path: the largest delivery rate of the last rounds, and the least
+//! round-trip time of the last seconds. Their product fits into the path without a queue. No single
+//! moment shows both, so the sender probes in turn: a quarter more than the rate for a round trip,
+//! then a quarter less to drain the queue of that; and every ten seconds almost nothing in flight
+//! for 200 ms. Losses do not count as congestion.
 //!
 //! ```text
 //! STARTUP ── rate grows no more for 3 rounds ──► DRAIN ── in flight ≤ BDP ──► PROBE_BW
@@ -25,22 +25,22 @@
 //! Congestion Control", ACM Queue 14(5), 2016.
 //!
 //! # Parameters
-//! `window` 1..60 s, default 10s: how long the least round-trip time is believed. `probe_rtt`
-//! 10ms..1s, default 200ms: how long it is searched for. `rounds` 2..64, default 10: how long the
-//! delivery rate is believed.
+//! `window` 1..60 s, default 10s: how long the least round-trip time is valid. `probe_rtt`
+//! 10ms..1s, default 200ms: how long the sender probes for it. `rounds` 2..64, default 10: how long
+//! the delivery rate is valid.
 //!
 //! # Complexity
 //! O(1) for each acknowledgement, O(`rounds`) for each round.
 //!
 //! # Differences from Linux/FreeBSD
-//! As the draft, not as Linux: the rate is not lowered by one per cent, the maximum over rounds is
-//! exact where Linux keeps three samples, there is no detection of policers and no allowance for
-//! aggregated acknowledgements. Marks are ignored, as there. The first pacing rate follows from the
-//! first round-trip time, as in Linux.
+//! BBR here follows the draft, not Linux: the rate is not lowered by one per cent, the maximum over
+//! rounds is exact where Linux keeps three samples, and there is no detection of policers and no
+//! allowance for aggregated acknowledgements. Marks are ignored, as in Linux. The first pacing rate
+//! follows from the first round-trip time, as in Linux.
 //!
 //! # Validation
 //! In this file's tests: the states in their order and the estimates at a path of fixed rate, the
-//! cycle of gains, a change of rate, recovery. In `tests/it/controls.rs`: a link that is full, with a
+//! cycle of gains, a change of rate, recovery. In `tests/it/controls.rs`: a fully used link with a
 //! queue below 1.5 BDP.
 
 use weir_core::Nanos;
@@ -57,36 +57,36 @@ pub struct Bbr {
     window: u64,
     initial: u64,
     rate: u64,
-    /// The rate followed from a measured round-trip time.
+    /// The rate comes from a measured round-trip time.
     has_rtt: bool,
     bandwidth: Highest,
-    /// Least round-trip time, when it was seen, and whether that is too long ago.
+    /// Least round-trip time, when it was measured, and whether that is too long ago.
     rt_prop: Nanos,
     rt_prop_stamp: Nanos,
     rt_prop_expired: bool,
     rt_window: Nanos,
     probe_rtt: Nanos,
-    /// When the search for the least round-trip time is over.
+    /// When the probe for the least round-trip time ends.
     probe_done: Option<Nanos>,
     probe_round_done: bool,
-    /// The round ends when so many bytes are delivered.
+    /// The round ends at this count of delivered bytes.
     next_round: u64,
     round_start: bool,
     full_bandwidth: u64,
     full_rounds: u8,
     filled: bool,
-    /// Place in [`CYCLE`], and since when.
+    /// Place in [`CYCLE`], and the time of entering it.
     phase: usize,
     phase_stamp: Nanos,
     prior_window: u64,
     recovering: bool,
-    /// The first round of a recovery: what arrives is replaced, no more.
+    /// The first round of a recovery: the sender only replaces arrivals.
     conserving: bool,
     restarting: bool,
     stream: Stream,
 }
 
-/// What it is doing.
+/// The state of the probing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     Startup,
@@ -115,7 +115,7 @@ settings! {
 }
 
 impl Bbr {
-    /// One at its initial window.
+    /// A control at its initial window.
     pub fn new(choice: &Choice, setup: &Setup) -> Self {
         let settings = Settings::of(choice);
         Self {
@@ -157,8 +157,8 @@ impl Bbr {
         }
     }
 
-    /// Bytes that fit into the path, times `gain`, and some for hosts that send and acknowledge in
-    /// bunches.
+    /// Bytes that fit into the path, times `gain`, plus some for hosts that send and acknowledge in
+    /// groups.
     fn in_path(&self, gain: u64, mss: u64) -> u64 {
         if self.rt_prop == Nanos::MAX {
             return self.initial;
@@ -215,7 +215,7 @@ impl Bbr {
 
     fn enter_probe_bandwidth(&mut self, now: Nanos) {
         self.mode = Mode::ProbeBandwidth;
-        // Any phase but the one below the rate.
+        // Any phase except the one below the rate.
         self.phase = CYCLE.len() - 1 - self.stream.below(CYCLE.len() as u32 - 1) as usize;
         self.next_phase(now);
     }
@@ -408,7 +408,7 @@ impl Control for Bbr {
 /// The largest value of the last rounds.
 #[derive(Clone, Debug)]
 struct Highest {
-    /// The largest of each round, the present one at `place`.
+    /// The largest of each round, that of the current round at `place`.
     rounds: Vec<u64>,
     place: usize,
     highest: u64,
@@ -447,11 +447,11 @@ fn gained(value: u64, gain: u64) -> u64 {
 
 /// 2 / ln 2: the least gain that doubles the rate in each round.
 const HIGH_GAIN: u64 = 2885;
-/// Drains in one round what start-up has queued in one.
+/// Drains in one round the queue that start-up builds in one.
 const DRAIN_GAIN: u64 = 347;
 const WINDOW_GAIN: u64 = 2000;
 const CYCLE: [u64; 8] = [1250, 750, 1000, 1000, 1000, 1000, 1000, 1000];
-/// Segments in flight that keep acknowledgements coming.
+/// Segments in flight that keep acknowledgements arriving.
 const LEAST: u64 = 4;
 
 pub(super) const ROW: Row = Row {
@@ -488,7 +488,7 @@ mod tests {
         }
     }
 
-    /// Modes as they follow each other, with the times at which they begin.
+    /// The sequence of modes, with the times at which they begin.
     fn modes(model: &mut Model, end: Nanos) -> Vec<(Mode, Nanos)> {
         let mut seen = Vec::new();
         model.run_with(end, |model| {

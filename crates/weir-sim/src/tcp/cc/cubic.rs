@@ -1,13 +1,13 @@
 //! CUBIC: the window is a cubic function of the time since the last congestion.
 //!
 //! # Model
-//! After a reduction the window rises fast, slows down near where congestion was met the last time,
-//! and beyond that rises ever faster until it is met again. Growth does not depend on the
-//! round-trip time. Where `NewReno` would be faster, CUBIC is as fast as that.
+//! After a reduction the window rises fast, slows down near the window of the last congestion, and
+//! beyond that rises faster and faster until the next congestion. Growth does not depend on the
+//! round-trip time. Where `NewReno` would be faster, CUBIC follows it.
 //!
 //! # Equations
-//! In segments, with `t` the time since the reduction in seconds and `β` what a reduction leaves of
-//! the window:
+//! In segments, with `t` the time since the reduction in seconds and `β` the part of the window
+//! that remains after a reduction:
 //!
 //! ```text
 //! W(t)     = C (t − K)³ + W_max          K = ∛((W_max − cwnd_epoch) / C)
@@ -26,12 +26,12 @@
 //! ```
 //!
 //! # Slow start
-//! `hystart on` is Linux' and ns-3's: slow start ends when acknowledgements have come in a train
-//! for longer than half of the least round-trip time (gaps up to 2 ms), or when the least
-//! round-trip time of the first 8 samples of a round is above the connection's by an eighth of
-//! that, between 4 and 16 ms. Only from 16 segments on. `hystart plus` is RFC 9406: the increase of
-//! the delay is the difference to the round before; slow start then goes on at a quarter of its
-//! speed for five rounds, and back to full speed if the delay falls again.
+//! `hystart on` is that of Linux and ns-3: slow start ends when acknowledgements have arrived in a
+//! train for longer than half of the least round-trip time (gaps up to 2 ms), or when the least
+//! round-trip time of the first 8 samples of a round exceeds that of the connection by an eighth,
+//! between 4 and 16 ms. It applies from 16 segments on. `hystart plus` is RFC 9406: the increase of
+//! the delay is the difference from the previous round; slow start then continues at a quarter of
+//! its speed for five rounds, and at full speed again if the delay falls.
 //!
 //! # Reference
 //! RFC 9438; Ha and Rhee, "Taming the elephants: new TCP slow start", Computer Networks 55, 2011;
@@ -43,17 +43,17 @@
 //! that is faster. `hystart` `off`, `on` or `plus`, default `on`.
 //!
 //! # Complexity
-//! O(1) for each acknowledgement: the target is computed at most once in a 32nd of a round-trip
+//! O(1) for each acknowledgement: the target is computed at most once per 32nd of a round-trip
 //! time.
 //!
 //! # Differences from Linux
-//! β is 0.7 exactly, and not 717/1024. The target is at most 1.5 times the window, as the RFC has
-//! it, and its time runs on while the application is the limit only as far as `resume` says. Linux
-//! counts whole segments, this counts bytes.
+//! β is exactly 0.7, not 717/1024. The target is at most 1.5 times the window, as in the RFC, and
+//! its time advances while the application is the limit only as far as `resume` says. Linux counts
+//! whole segments; this implementation counts bytes.
 //!
 //! # Validation
-//! Points of `W(t)` against a closed form in floating point, the friendly region against the
-//! additive increase it stands for, both slow starts round by round: in this file's tests.
+//! Points of `W(t)` against a closed form in floating point, the friendly region against its
+//! additive increase, both slow starts round by round: in this file's tests.
 
 use weir_core::Nanos;
 use weir_core::settings;
@@ -70,24 +70,24 @@ pub struct Cubic {
     threshold: u64,
     /// Bytes acknowledged since the window last grew by a segment.
     counted: u64,
-    /// Bytes to acknowledge for a segment more, by the last look at the curve.
+    /// Bytes to acknowledge for growth by a segment, from the last evaluation of the curve.
     per_segment: u64,
     initial: u64,
-    /// Where the curve has its plateau.
+    /// The plateau of the curve.
     w_max: u64,
     /// The window before the last reduction.
     w_prior: u64,
-    /// What `NewReno` would have.
+    /// The window of `NewReno`.
     w_est: u64,
     /// Bytes acknowledged since `w_est` last grew by a segment.
     est_counted: u64,
     /// When the curve began; `None` before the first acknowledgement after a reduction.
     epoch: Option<Nanos>,
-    /// From there to the plateau, ns.
+    /// From the beginning to the plateau, ns.
     k: u64,
     /// The plateau of this curve: `w_max`, or the window where that is above.
     origin: u64,
-    /// When the curve was last looked at.
+    /// When the curve was last evaluated.
     looked: Nanos,
     hystart: Hystart,
     curve: Curve,
@@ -121,13 +121,13 @@ struct Curve {
     c: u64,
     fast_convergence: bool,
     friendly: bool,
-    /// Bytes that are to be acknowledged for `NewReno`'s growth by a segment, in billionths of the
-    /// window: (1 + β) / (3 (1 − β)).
+    /// Bytes to acknowledge for `NewReno`'s growth by a segment, in billionths of the window: (1 +
+    /// β) / (3 (1 − β)).
     friendly_share: u64,
 }
 
 impl Cubic {
-    /// One at its initial window.
+    /// A control at its initial window.
     pub fn new(choice: &Choice, setup: &Setup) -> Self {
         let settings = Settings::of(choice);
         let beta = settings.beta.0;
@@ -160,7 +160,7 @@ impl Cubic {
         }
     }
 
-    /// Slow start. Returns what it leaves of the acknowledged bytes.
+    /// Slow start. Returns the acknowledged bytes that it does not use.
     fn slow_start(&mut self, path: &Path, sample: &Sample) -> u64 {
         let mut acked = sample.acked;
         match self.hystart.acked(path, sample, self.window) {
@@ -180,7 +180,7 @@ impl Cubic {
         acked
     }
 
-    /// The curve begins here.
+    /// Begins the curve here.
     fn begin(&mut self, path: &Path) {
         self.epoch = Some(path.now);
         self.w_est = self.window;
@@ -192,7 +192,7 @@ impl Cubic {
         };
     }
 
-    /// Looks at the curve, and says how many bytes are to be acknowledged for a segment more.
+    /// Evaluates the curve: how many bytes must be acknowledged for growth by a segment.
     fn look(&mut self, path: &Path, epoch: Nanos) {
         self.looked = path.now;
         let mss = u64::from(path.mss);
@@ -211,7 +211,7 @@ impl Cubic {
     /// Lets the estimate of `NewReno` grow.
     fn estimate(&mut self, acked: u64, mss: u64) {
         self.est_counted += acked;
-        // From where it was reduced on it would grow as NewReno does by itself.
+        // From the window before the reduction on, it grows as NewReno does.
         let share = if self.w_est >= self.w_prior {
             self.window
         } else {
@@ -248,7 +248,7 @@ impl Cubic {
         }
     }
 
-    /// Congestion: where the curve will have its plateau.
+    /// Congestion: sets the plateau of the next curve.
     fn remember(&mut self) {
         self.before = (self.window, self.threshold, self.w_max);
         self.w_prior = self.window;
@@ -278,7 +278,7 @@ impl Control for Cubic {
         if sample.window_limited {
             self.avoid(path, acked);
         } else if let Some(epoch) = self.epoch {
-            // The curve does not run on while the window is not in use.
+            // The curve does not advance while the window is not in use.
             self.epoch = Some(epoch.saturating_add(path.now.since(self.looked)).min(path.now));
             self.looked = path.now;
         }
@@ -334,7 +334,7 @@ impl Control for Cubic {
 
 /// K in ns: the cube root of `below` bytes, in segments, over C.
 fn time_to_plateau(below: u64, mss: u64, c: u64) -> u64 {
-    // s³ times 2^60; below a second the root keeps 20 bits of it.
+    // s³ times 2^60; below a second the root has 20 bits.
     let cube = ((u128::from(below.min(1 << 40)) << 60) / u128::from(mss))
         .saturating_mul(UNIT.into())
         / u128::from(c);
@@ -409,7 +409,7 @@ mod tests {
         Path { now, mss: MSS as u32, srtt: RTT, min_rtt: RTT, ..Path::default() }
     }
 
-    /// Acknowledges a window each round trip, evenly, from `from` for `rounds`; gives the windows
+    /// Acknowledges a window each round trip, evenly, from `from` for `rounds`; returns the windows
     /// at their ends.
     fn rounds(control: &mut Cubic, from: Nanos, rounds: u64) -> Vec<f64> {
         let mut windows = Vec::new();

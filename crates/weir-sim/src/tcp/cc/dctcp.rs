@@ -1,10 +1,10 @@
 //! `DCTCP`: a window reduced in proportion to the share of packets that were marked.
 //!
 //! # Model
-//! The receiver says for each packet whether it was marked. The sender averages the share of marked
-//! bytes over windows of data, and where a window held marks it gives up half of that share of its
-//! window. A queue that marks everything above a small threshold then is kept at that threshold:
-//! the window swings by a few segments instead of by half.
+//! The receiver reports for each packet whether it was marked. The sender averages the share of
+//! marked bytes over windows of data, and after a window with marks it reduces its window by half
+//! of that share. A queue that marks everything above a small threshold then stays at that
+//! threshold: the window varies by a few segments instead of by half.
 //!
 //! # Equations
 //! With `F` the share of bytes acknowledged in a window of data that were marked, `w` the window:
@@ -20,21 +20,21 @@
 //! RFC 8257; Alizadeh et al., "Data Center TCP (DCTCP)", SIGCOMM 2010.
 //!
 //! # Parameters
-//! `g` 1/1024..1, default 1/16: weight of a new window in the average. `alpha` 0..1, default 1:
-//! where the average begins; 1 makes the first mark count like a loss.
+//! `g` 1/1024..1, default 1/16: weight of a new window in the average. `alpha` 0..1, default 1: the
+//! initial average; with 1, the first mark counts like a loss.
 //!
 //! # Complexity
 //! O(1) for each acknowledgement, with one division.
 //!
 //! # Differences from Linux/FreeBSD
-//! As Linux, the reduction is spread over a round trip in which the window does not grow. The
-//! average is kept in billionths; Linux keeps it in 1/1024 and lets it drop to 0 below 1/64. Bytes
-//! are counted and not packets, which is the same for full segments.
+//! As in Linux, the reduction is spread over a round trip in which the window does not grow. The
+//! average is in billionths; in Linux it is in 1/1024 and falls to 0 below 1/64. DCTCP here counts
+//! bytes and not packets, which is the same for full segments.
 //!
 //! # Validation
 //! The average against its closed form, in `alpha.rs`. In this file's tests: the reduction, one for
-//! each window, and a flow at a step of marks. In `tests/it/controls.rs`: a flow alone at a marking
-//! queue, its throughput and its delay.
+//! each window, and a flow at a step of marks. In `tests/it/controls.rs`: throughput and delay of a
+//! single flow at a marking queue.
 
 use super::additive::{Additive, ONE};
 use super::alpha::Alpha;
@@ -52,7 +52,7 @@ pub struct Dctcp {
     /// The window of data that is counted ends here.
     end: u64,
     initial: u64,
-    /// Before the last reduction.
+    /// The window before the last reduction.
     before: Additive,
 }
 
@@ -65,7 +65,7 @@ settings! {
 }
 
 impl Dctcp {
-    /// One at its initial window.
+    /// A control at its initial window.
     pub fn new(choice: &Choice, setup: &Setup) -> Self {
         let settings = Settings::of(choice);
         let saw = Additive::new(setup);

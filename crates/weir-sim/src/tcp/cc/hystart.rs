@@ -1,6 +1,6 @@
-//! The end of slow start before something is lost: Linux' `HyStart`, and `HyStart++` of RFC 9406.
+//! The end of slow start before a loss: Linux's `HyStart`, and `HyStart++` of RFC 9406.
 //!
-//! What both do is told where it is used, in `cubic.rs`.
+//! `cubic.rs` describes both.
 
 use weir_core::{Nanos, choice};
 
@@ -18,13 +18,13 @@ choice! {
     }
 }
 
-/// What slow start does with an acknowledgement.
+/// The effect of an acknowledgement on slow start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     Go,
     /// A quarter of the growth.
     Slow,
-    /// It is over.
+    /// Slow start ends.
     Stop,
 }
 
@@ -60,7 +60,7 @@ impl Hystart {
         }
     }
 
-    /// Slow start begins anew.
+    /// Slow start restarts.
     pub(super) fn restart(&mut self) {
         *self = Self::new(self.mode);
     }
@@ -135,12 +135,12 @@ impl Hystart {
     }
 }
 
-/// How much a round-trip time must rise.
+/// The rise of the round-trip time that ends slow start.
 fn threshold(rtt: Nanos) -> Nanos {
     Nanos((rtt.0 / 8).clamp(4_000_000, 16_000_000))
 }
 
-/// Segments of window below which the classic one does not look.
+/// The classic form acts from a window of this many segments.
 const LOW_WINDOW: u64 = 16;
 
 /// Samples of a round that count.
@@ -188,7 +188,7 @@ mod tests {
         let mut hystart = Hystart::new(Mode::Classic);
         assert_eq!(round(&mut hystart, 0, std::iter::repeat_n(40, 21), ms), Step::Go);
         assert_eq!(round(&mut hystart, 1, std::iter::repeat_n(40, 22), ms), Step::Stop);
-        // With gaps it is no train.
+        // Acknowledgements with gaps are no train.
         let mut hystart = Hystart::new(Mode::Classic);
         assert_eq!(
             round(&mut hystart, 0, std::iter::repeat_n(40, 50), Nanos::from_millis(3)),

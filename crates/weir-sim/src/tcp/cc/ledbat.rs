@@ -1,10 +1,10 @@
-//! `LEDBAT`: uses what others leave, by keeping a small standing queue of its own and no more.
+//! `LEDBAT`: uses the capacity that others leave, with a small standing queue of its own.
 //!
 //! # Model
-//! The time on the way forth, above the least one that was ever seen, is the queue. The window
-//! grows while the queue is shorter than a target and shrinks while it is longer, in proportion to
-//! the difference. Who fills queues beyond the target, as any transfer that goes by losses does,
-//! makes it give way.
+//! The one-way delay of the data less the least one so far is the queueing delay. The window grows
+//! while that is below a target and shrinks while it is above, in proportion to the difference.
+//! Traffic that fills queues beyond the target, such as any transfer with loss-based control, makes
+//! LEDBAT yield.
 //!
 //! # Equations
 //! With `d` the least of the last delays, `b` the least of the last minutes, `a` acknowledged
@@ -20,23 +20,23 @@
 //! RFC 6817.
 //!
 //! # Parameters
-//! `target` 1..100 ms, default 100ms: queueing delay to aim at; the RFC allows no more. `gain`
-//! 1/64..1, default 1: growth in segments for a window at an empty queue. `history` 1..60, default
-//! 10: minutes that the least delay is remembered. `filter` 1..16, default 4: delays of which the
-//! least counts.
+//! `target` 1..100 ms, default 100ms: the queueing delay to hold; the RFC allows no more. `gain`
+//! 1/64..1, default 1: growth in segments per window at an empty queue. `history` 1..60, default
+//! 10: minutes for which the least delay is remembered. `filter` 1..16, default 4: delays of which
+//! the least counts.
 //!
 //! # Complexity
 //! O(history) for each acknowledgement.
 //!
 //! # Differences from Linux/FreeBSD
 //! Neither has it; FreeBSD and others have LEDBAT++. There is no slow start, as in the RFC, and the
-//! initial window is two segments. A flow that begins while others' queues stand takes their delay
-//! for the base, until the queue was empty once: the latecomer's advantage of the RFC's design is
-//! modelled, too.
+//! initial window is two segments. A flow that begins while other flows have a standing queue takes
+//! their delay as its base until the queue has been empty once: this includes the latecomer's
+//! advantage of the RFC's design.
 //!
 //! # Validation
 //! In this file's tests: growth and decline against the equations, the histories, and a flow that
-//! keeps its queue at the target. In `tests/it/controls.rs`: it gives way to CUBIC.
+//! keeps its queue at the target. In `tests/it/controls.rs`: LEDBAT yields to CUBIC.
 
 use std::collections::VecDeque;
 
@@ -54,14 +54,14 @@ pub struct Ledbat {
     carry: i64,
     target: u64,
     gain: u64,
-    /// Least delay of each of the last minutes, the latest behind.
+    /// Least delay of each of the last minutes, the latest one last.
     base: VecDeque<u64>,
     history: usize,
     minute: u64,
     /// The last delays.
     current: VecDeque<u64>,
     filter: usize,
-    /// Before the last reduction.
+    /// The window before the last reduction.
     before: u64,
 }
 
@@ -83,7 +83,7 @@ settings! {
 }
 
 impl Ledbat {
-    /// One at its initial window.
+    /// A control at its initial window.
     pub fn new(choice: &Choice, setup: &Setup) -> Self {
         let settings = Settings::of(choice);
         let (history, filter) = (settings.history as usize, settings.filter as usize);
@@ -120,7 +120,7 @@ impl Ledbat {
         self.current.push_back(delay);
     }
 
-    /// Time in queues, ns; `None` before the first sample.
+    /// Queueing delay, ns; `None` before the first sample.
     fn queueing(&self) -> Option<u64> {
         let current = self.current.iter().min()?;
         Some(current.saturating_sub(*self.base.iter().min()?))
@@ -179,7 +179,7 @@ impl Control for Ledbat {
 }
 
 const MINUTE: u64 = 60_000_000_000;
-/// Segments that the window has at least, and at first.
+/// Segments of the least and of the initial window.
 const LEAST: u64 = 2;
 
 pub(super) const ROW: Row = Row {
@@ -203,7 +203,7 @@ mod tests {
         Ledbat::new(&Choice::new(Kind::Ledbat), &setup(MSS))
     }
 
-    /// Acknowledges a window of segments whose delay is `delay` ms.
+    /// Acknowledges a window of segments with a delay of `delay` ms.
     fn window_of(control: &mut Ledbat, delay: u64) {
         let path = Path { mss: MSS as u32, ..Path::default() };
         for _ in 0..control.window() / MSS {
@@ -282,8 +282,8 @@ mod tests {
             10_000_000,
             Nanos::from_millis(40),
         );
-        // The distance from the target shrinks by itself, with a time constant of 125 round trips
-        // of some 100 ms.
+        // The distance from the target shrinks with a time constant of 125 round trips of some 100
+        // ms.
         model.run(Nanos::from_secs(100));
         model.forget();
         let mut least = u64::MAX;

@@ -1,20 +1,19 @@
 //! Congestion controls: how much a sender may have in the network, and how fast it may send.
 //!
-//! A control owns the congestion window and the slow start threshold, nothing else. The sender
-//! detects losses, marks and timeouts and tells it: [`Control::acked`] for every acknowledgement,
-//! [`Control::reduce`] when congestion is first seen (at most once in a round trip),
-//! [`Control::timeout`] when the retransmission timer expires. One algorithm is one file and one
-//! row of [`TABLE`].
+//! A control determines the congestion window and the slow start threshold, nothing else. The
+//! sender detects losses, marks and timeouts and calls the control: [`Control::acked`] for every
+//! acknowledgement, [`Control::reduce`] when congestion is first seen (at most once per round
+//! trip), [`Control::timeout`] when the retransmission timer expires. One algorithm is one file and
+//! one row of [`TABLE`].
 //!
-//! All windows are in payload bytes, all rates in payload bits/s. Integers only, or functions of
-//! `libm` by name: the same input gives the same window on every machine.
+//! All windows are in payload bytes, all rates in payload bits/s. Arithmetic is in integers, or
+//! with functions of `libm` called by name: the same input gives the same window on every machine.
 //!
-//! # The window while it is reduced
-//! [`Control::reduce`] sets window and threshold to what they shall be when the reduction is over.
-//! Until then the sender spreads the reduction over a round trip by RFC 6937 and ignores
-//! [`Control::window`], except where [`Control::owns_window`] says that the control does that by
-//! itself. [`Sample::reducing`] is set for acknowledgements in that time: the window should not
-//! grow then.
+//! # The window during a reduction
+//! [`Control::reduce`] sets window and threshold to their values at the end of the reduction. Until
+//! then the sender spreads the reduction over a round trip by RFC 6937 and ignores
+//! [`Control::window`], unless [`Control::owns_window`] says that the control spreads it.
+//! [`Sample::reducing`] is set for acknowledgements in that time: the window should not grow then.
 
 mod additive;
 mod alpha;
@@ -36,7 +35,7 @@ use weir_core::rng::Stream;
 use weir_core::settings::Chosen;
 use weir_rules::named::{self, NamedError};
 
-/// The connection as it is, for every call of a control.
+/// The state of the connection at a call of a control.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Path {
     /// The time.
@@ -47,10 +46,9 @@ pub struct Path {
     pub srtt: Nanos,
     /// Least round-trip time so far; [`Nanos::MAX`] before the first sample.
     pub min_rtt: Nanos,
-    /// Payload bytes in the network, as far as the sender knows: after the acknowledgement that
-    /// this call is about.
+    /// Payload bytes in the network, as far as the sender knows, after the current acknowledgement.
     pub in_flight: u64,
-    /// Payload bytes that are known to have arrived, ever.
+    /// Payload bytes that are known to have arrived since the beginning.
     pub delivered: u64,
     /// The first byte that is not acknowledged cumulatively.
     pub una: u64,
@@ -58,7 +56,7 @@ pub struct Path {
     pub next: u64,
 }
 
-/// What an acknowledgement says.
+/// The content of an acknowledgement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sample {
     /// Payload bytes that it newly reports as arrived, cumulatively or selectively.
@@ -67,22 +65,23 @@ pub struct Sample {
     pub lost: u64,
     /// Payload bytes in the network before it.
     pub prior_in_flight: u64,
-    /// Of the newest segment that it reports and that was sent once; `None` when there is none.
+    /// The round-trip time of the newest segment that it reports and that was sent once; `None`
+    /// when there is none.
     pub rtt: Option<Nanos>,
-    /// Time on the way forth, with the receiver's delay of acknowledgements, from the stamps;
-    /// `None` when it has none. The offset of the two clocks is zero here, which a control must not
-    /// rely on.
+    /// The one-way time of the data, with the receiver's delay of acknowledgements, from the
+    /// stamps; `None` without stamps. The offset of the two clocks is zero here; a control must not
+    /// rely on that.
     pub one_way: Option<Nanos>,
-    /// Payload bytes that it newly reports as marked, by whichever [`Feedback`]. With the classic
-    /// one, all of `acked` while the receiver asks for a reduction.
+    /// Payload bytes that it newly reports as marked, with any [`Feedback`]. With the classic one,
+    /// all of `acked` while the receiver asks for a reduction.
     pub ce: u64,
     /// The delivery rate's sample: `delivered` when the newest segment that it reports was sent.
     pub prior_delivered: u64,
     /// The delivery rate's sample: bytes delivered since then.
     pub interval_delivered: u64,
-    /// The delivery rate's sample: in which time; zero when there is no valid sample.
+    /// The delivery rate's sample: the time of that delivery; zero when there is no valid sample.
     pub interval: Nanos,
-    /// The sample was taken while the application, and not the window, limited what was sent.
+    /// During the sample the application, and not the window, limited transmission.
     pub app_limited: bool,
     /// The window was in full use when data was last sent, so that it may grow.
     pub window_limited: bool,
@@ -104,35 +103,35 @@ impl Sample {
 pub enum Signal {
     /// A segment was lost, and is being repaired without a timeout.
     Loss,
-    /// The receiver reports marks. Lost segments may be found later in the same reduction, and are
-    /// then no second one.
+    /// The receiver reports marks. Losses that are found later in the same reduction are no second
+    /// one.
     Marks,
 }
 
 /// A congestion control: state and decisions for one connection.
 ///
-/// Calls come with times that never go back.
+/// Calls have times that never decrease.
 pub trait Control {
-    /// An acknowledgement has come that reports something: deliveries, losses or marks. Comes after
-    /// [`Self::reduce`] for what it caused.
+    /// An acknowledgement reports deliveries, losses or marks. The call follows the
+    /// [`Self::reduce`] that the acknowledgement caused.
     fn acked(&mut self, path: &Path, sample: &Sample);
 
     /// Congestion is seen for the first time in this window of data. `path.in_flight` is what
     /// remains in the network.
     fn reduce(&mut self, path: &Path, signal: Signal);
 
-    /// The last reduction is over: all that was outstanding then is acknowledged.
+    /// The last reduction has ended: all data that was outstanding then is acknowledged.
     fn recovered(&mut self, _path: &Path) {}
 
     /// The retransmission timer has expired; `first` for the first time on this data. All
     /// outstanding data counts as lost.
     fn timeout(&mut self, path: &Path, first: bool);
 
-    /// What the last reduction or timeout was for has turned out to have arrived.
+    /// The data that the last reduction or timeout counted as lost has arrived.
     fn undo(&mut self, path: &Path);
 
-    /// Something is about to be sent while nothing is outstanding; the last was sent `idle` ago,
-    /// and `timeout` is the retransmission timeout. Not called before the first.
+    /// The sender is about to send while nothing is outstanding; the last transmission was `idle`
+    /// ago, and `timeout` is the retransmission timeout. Not called before the first transmission.
     fn resume(&mut self, _path: &Path, _idle: Nanos, _timeout: Nanos) {}
 
     /// Congestion window in bytes; at least one segment.
@@ -141,32 +140,32 @@ pub trait Control {
     /// Slow start threshold in bytes; [`u64::MAX`] when there is none yet.
     fn threshold(&self) -> u64;
 
-    /// Rate to send at in bits/s; `None` leaves it to the sender, which takes it from window and
-    /// round-trip time where it paces.
+    /// The pacing rate in bits/s; `None`: a sender that paces derives it from the window and the
+    /// round-trip time.
     fn pacing_rate(&self) -> Option<u64> {
         None
     }
 
-    /// [`Self::window`] holds also while the window is reduced for this reason; see the module's
+    /// Whether [`Self::window`] also holds during a reduction for this reason; see the module's
     /// documentation.
     fn owns_window(&self, _signal: Signal) -> bool {
         false
     }
 
-    /// State that tells how it works, by name.
+    /// Internal state by name.
     fn figures(&self) -> Vec<(&'static str, u64)> {
         Vec::new()
     }
 }
 
-/// What a control is made with, besides its settings.
+/// What a control is created with, besides its settings.
 #[derive(Clone, Debug)]
 pub struct Setup {
     /// Payload of a full segment in bytes.
     pub mss: u32,
     /// Initial window in bytes.
     pub initial_window: u64,
-    /// Where its draws come from.
+    /// The source of its draws.
     pub stream: Stream,
 }
 
@@ -184,7 +183,7 @@ macro_rules! types {
         }
 
         impl AnyControl {
-            /// Makes the control that is chosen.
+            /// Creates the chosen control.
             pub fn new(choice: &Choice, setup: &Setup) -> Self {
                 match choice.kind() {
                     $(Kind::$kind => Self::$kind($type::new(choice, setup)),)+
@@ -246,17 +245,17 @@ macro_rules! types {
 
 weir_core::table! {
     noun "congestion control", traits Traits, with types;
-    /// Additive increase, and half of the window when something is lost.
+    /// Additive increase, and half of the window after a loss.
     NewReno: newreno::NewReno,
     /// A cubic function of the time since the last congestion.
     Cubic: cubic::Cubic,
-    /// The share of marks decides how much of the window goes.
+    /// A reduction in proportion to the share of marks.
     Dctcp: dctcp::Dctcp,
     /// DCTCP for the Internet: paced, and independent of the round-trip time.
     Prague: prague::Prague,
-    /// The measured delivery rate and the least round-trip time decide.
+    /// A rate and a window from the measured delivery rate and the least round-trip time.
     Bbr: bbr::Bbr,
-    /// A small queue of its own, and way for everyone else.
+    /// A small queue of its own; yields to other traffic.
     Ledbat: ledbat::Ledbat,
 }
 

@@ -1,6 +1,6 @@
-//! A sender at one bottleneck of fixed rate, for the tests of controls: no losses but those of a
-//! short buffer, an acknowledgement for each segment, a propagation time, a step of marks. What the
-//! whole of TCP does on top of this is not here.
+//! A sender at one bottleneck of fixed rate, for the tests of controls: losses only from a short
+//! buffer, an acknowledgement for each segment, a propagation time, a step of marks. The rest of
+//! TCP is left out.
 
 use std::collections::VecDeque;
 
@@ -9,7 +9,7 @@ use weir_core::rng::{Purpose, Stream};
 
 use super::{AnyControl, Control, Path, Sample, Setup, Signal};
 
-/// What a control is made with in tests.
+/// The setup of controls in tests.
 pub(super) fn setup(mss: u64) -> Setup {
     Setup {
         mss: mss as u32,
@@ -84,7 +84,7 @@ impl Model {
         self.run_with(end, |_| ());
     }
 
-    /// Runs, and shows the model after each acknowledgement.
+    /// Runs, and calls `look` after each acknowledgement.
     pub(super) fn run_with(&mut self, end: Nanos, mut look: impl FnMut(&mut Self)) {
         loop {
             let may_send = self.next - self.una + self.mss <= self.control.window();
@@ -105,7 +105,7 @@ impl Model {
         }
     }
 
-    /// Begins to measure anew; gives the longest queue so far.
+    /// Restarts the measurement; returns the longest queue so far.
     pub(super) fn forget(&mut self) -> u64 {
         self.since = (self.now, self.delivered);
         std::mem::take(&mut self.longest)
@@ -209,5 +209,5 @@ impl Model {
     }
 }
 
-/// Payload of a segment; headers have no weight here.
+/// Payload of a segment; headers have no length here.
 const MSS: u64 = 1000;

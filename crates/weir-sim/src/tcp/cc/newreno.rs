@@ -1,9 +1,9 @@
-//! `NewReno`: additive increase, and half of the window when something is lost.
+//! `NewReno`: additive increase, and half of the window after a loss.
 //!
 //! # Model
-//! In slow start the window grows by what is acknowledged, so it doubles in a round trip. Above the
-//! threshold it grows by a segment for each window that is acknowledged. Congestion sets both to a
-//! half of the window, a timeout the window to one segment.
+//! In slow start the window grows by the acknowledged bytes, so it doubles in a round trip. Above
+//! the threshold it grows by a segment for each window that is acknowledged. Congestion sets window
+//! and threshold to half of the window; a timeout sets the window to one segment.
 //!
 //! # Equations
 //! With `w` the window and `a` the bytes that an acknowledgement reports:
@@ -18,17 +18,17 @@
 //! RFC 5681, RFC 6582, RFC 3465 (byte counting), RFC 8511 (`beta_ecn`).
 //!
 //! # Parameters
-//! `beta` 0.1..0.95, default 0.5: what remains of the window after a loss. `beta_ecn` 0.1..0.95,
-//! default 0.5: the same after a mark; RFC 8511 proposes 0.8. `count` `bytes` or `acks`, default
-//! `bytes`: whether an acknowledgement counts for all that it acknowledges, or for one segment at
-//! most as in RFC 5681, where delayed acknowledgements halve the growth.
+//! `beta` 0.1..0.95, default 0.5: the part of the window that remains after a loss. `beta_ecn`
+//! 0.1..0.95, default 0.5: the same after a mark; RFC 8511 proposes 0.8. `count` `bytes` or `acks`,
+//! default `bytes`: whether an acknowledgement counts for all bytes that it acknowledges, or for
+//! one segment at most as in RFC 5681, where delayed acknowledgements halve the growth.
 //!
 //! # Complexity
 //! O(1) for each acknowledgement, without a division.
 //!
 //! # Differences from Linux/FreeBSD
-//! As Linux' `reno`: the window is halved, and not what is in flight (RFC 5681, equation 4), and it
-//! does not grow while the application leaves it unused. Windows are in bytes.
+//! As in Linux's `reno`, the window is halved, not the data in flight (RFC 5681, equation 4), and
+//! it does not grow while the application leaves it unused. Windows are in bytes.
 //!
 //! # Validation
 //! The saw-tooth against its closed form, and the equations one by one, in this file's tests.
@@ -49,7 +49,7 @@ pub struct NewReno {
     initial: u64,
     beta: u64,
     beta_ecn: u64,
-    /// An acknowledgement counts for a segment at most, whatever it acknowledges.
+    /// An acknowledgement counts for one segment at most.
     by_acks: bool,
     /// Window and threshold before the last reduction.
     before: (u64, u64),
@@ -76,7 +76,7 @@ choice! {
 }
 
 impl NewReno {
-    /// One at its initial window.
+    /// A control at its initial window.
     pub fn new(choice: &Choice, setup: &Setup) -> Self {
         let settings = Settings::of(choice);
         Self {
@@ -161,7 +161,7 @@ pub(super) fn restarted(window: u64, initial: u64, idle: Nanos, timeout: Nanos) 
     if halvings == 0 { window } else { (window >> halvings).max(initial.min(window)) }
 }
 
-/// The threshold after a pause: it remembers three quarters of the window that was.
+/// The threshold after a pause: three quarters of the earlier window.
 pub(super) fn restarted_threshold(threshold: u64, window: u64, idle: Nanos, timeout: Nanos) -> u64 {
     if idle < timeout || threshold == u64::MAX { threshold } else { threshold.max(window / 4 * 3) }
 }

@@ -1,13 +1,14 @@
-//! `Prague`: DCTCP for the public Internet: paced, on accurate feedback, and as strong at a short
+//! `Prague`: DCTCP for the public Internet: paced, with accurate feedback, and as strong at a short
 //! round trip as at a longer one.
 //!
 //! # Model
-//! Packets say ECT(1), so that a dual queue puts them into its low-latency half, and counters in
-//! the acknowledgements tell how many were marked. The average share of marks decides how much of
-//! the window goes, as with DCTCP, but the reduction is done at once, and growth never stops for
-//! it: every byte that came back without a mark counts. Flows with a short round trip would grow
-//! more often than others and take more; from some rounds after slow start on they grow, average
-//! and reduce as if their round trip took 25 ms. Losses count as for Reno, whatever the marks say.
+//! Packets are ECT(1), so that a dual queue puts them into its low-latency queue, and counters in
+//! the acknowledgements report how many were marked. The average share of marks determines the
+//! reduction of the window, as in DCTCP, but the reduction is immediate, and growth never stops for
+//! it: every acknowledged byte without a mark counts. Flows with a short round trip would grow more
+//! often than others and take a larger share. From some rounds after slow start on, they therefore
+//! grow, average and reduce as if their round trip took 25 ms. Losses count as in Reno, regardless
+//! of the marks.
 //!
 //! # Equations
 //! With `R` the smoothed round-trip time, `V = max(R, target)`, `F` the share of marked bytes, `a`
@@ -26,17 +27,17 @@
 //! "Resolving Tensions between Congestion Control Scaling Requirements", 2017.
 //!
 //! # Parameters
-//! `g` and `alpha` as for DCTCP. `target` 0..100ms, default 25ms: the round-trip time that shorter
-//! ones pretend to have; 0 switches that off. `transition` 0..10000, default 500: rounds after slow
-//! start before it begins; short flows do without.
+//! `g` and `alpha` as for DCTCP. `target` 0..100ms, default 25ms: the virtual round-trip time of
+//! flows with a shorter one; 0 switches that off. `transition` 0..10000, default 500: rounds after
+//! slow start before the virtual round trip applies; short flows never use it.
 //!
 //! # Complexity
 //! O(1) for each acknowledgement, with two divisions.
 //!
 //! # Differences from Linux/FreeBSD
-//! The window is in bytes and may have parts of a segment. A sender that has to do with classic
-//! feedback falls back to Reno's answer by itself, since then all that a round acknowledges counts
-//! as marked. Queues with classic ECN are not detected; Linux has that, switched off.
+//! The window is in bytes and may have parts of a segment. With classic feedback, a sender reacts
+//! as Reno does, since all bytes that a round acknowledges then count as marked. Queues with
+//! classic ECN are not detected; Linux can detect them, but has that switched off.
 //!
 //! # Validation
 //! In this file's tests: growth at short and at long round trips, one reduction in a virtual round
@@ -61,7 +62,7 @@ pub struct Prague {
     alpha: Alpha,
     target: Nanos,
     transition: u64,
-    /// A mark was seen: there is an AQM that gives some.
+    /// A mark was seen: an AQM on the path marks packets.
     marked: bool,
     /// The round ends when this byte is acknowledged.
     end: u64,
@@ -74,7 +75,7 @@ pub struct Prague {
     repaired: Option<u64>,
     rate: Option<u64>,
     initial: u64,
-    /// Before the last loss.
+    /// The window before the last loss.
     before: Additive,
 }
 
@@ -100,7 +101,7 @@ settings! {
 }
 
 impl Prague {
-    /// One at its initial window.
+    /// A control at its initial window.
     pub fn new(choice: &Choice, setup: &Setup) -> Self {
         let settings = Settings::of(choice);
         let saw = Additive::new(setup);
@@ -121,7 +122,7 @@ impl Prague {
         }
     }
 
-    /// The round trip that the flow goes by, where it is longer than the real one.
+    /// The virtual round trip of the flow, if it is longer than the real one.
     fn pretended(&self, path: &Path) -> Option<Nanos> {
         let is_old = !self.saw.in_slow_start() && self.rounds >= self.transition;
         (is_old && path.srtt > Nanos::ZERO && path.srtt < self.target).then_some(self.target)
@@ -156,7 +157,7 @@ impl Prague {
         self.saw.grow(sample.acked.saturating_sub(sample.ce), path.mss, part);
     }
 
-    /// Answers marks, at most once in a round trip, be it a pretended one.
+    /// Reacts to marks, at most once per round trip, real or virtual.
     fn answer(&mut self, path: &Path) {
         self.marked = true;
         if let Some((last, end)) = self.reduced
@@ -188,12 +189,12 @@ impl Control for Prague {
     fn acked(&mut self, path: &Path, sample: &Sample) {
         self.repaired = self.repaired.filter(|&end| path.una < end);
         if sample.lost > 0 && self.repaired.is_none() {
-            // Found while a reduction for marks was under way, so that nobody has said so.
+            // Found during a reduction for marks, so the sender has not reported it.
             self.lose(path);
         }
         if sample.ce > 0 && self.repaired.is_none() {
-            // The sender has its own measure of a round trip, which would make the pretended one a
-            // multiple of it.
+            // The sender measures round trips in its own way, and the virtual one would be a
+            // multiple of those.
             self.answer(path);
         }
         self.alpha.count(sample.acked, sample.ce);
@@ -271,7 +272,7 @@ mod tests {
 
     const MSS: u64 = 1000;
 
-    /// One that has left slow start, long ago, with 100 segments.
+    /// A control that left slow start long ago, with 100 segments.
     fn settled() -> Prague {
         let mut control = Prague::new(&Choice::new(Kind::Prague), &setup(MSS));
         (control.saw.window, control.saw.threshold) = (100 * MSS, 100 * MSS);
@@ -298,8 +299,8 @@ mod tests {
 
     #[test]
     fn growth_in_time_does_not_depend_on_a_short_round_trip() {
-        // A window is acknowledged in a round trip: at 25 ms it grows by a segment, at 5 ms by a
-        // 25th of one, in rate the same.
+        // A window is acknowledged per round trip: at 25 ms it grows by a segment, at 5 ms by a
+        // 25th of one; the growth of the rate is the same.
         for (srtt, growth) in [(50, 1000), (25, 1000), (5, 40), (1, 1)] {
             let mut control = settled();
             control.end = 1;
@@ -373,8 +374,7 @@ mod tests {
 
     #[test]
     fn a_step_of_marks_keeps_a_short_queue_and_a_full_link() {
-        // Before the transition, and far behind it, with round trips of 10 ms that pretend to be
-        // 25.
+        // Before the transition, and long after it, with round trips of 10 ms that count as 25.
         for (from, to) in [(2, 5), (30, 60)] {
             let mut model = Model::new(
                 AnyControl::new(&Choice::new(Kind::Prague), &setup(MSS)),

@@ -16,17 +16,16 @@ pub struct Traits {
     pub paces: bool,
 }
 
-/// How the receiver tells of packets that arrived with congestion experienced.
+/// How the receiver reports packets that arrived with congestion experienced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Feedback {
-    /// RFC 3168: every acknowledgement says so until the sender has reduced its window. Packets are
-    /// ECT(0).
+    /// RFC 3168: every acknowledgement reports it until the sender has reduced its window. Packets
+    /// are ECT(0).
     Classic,
-    /// RFC 8257: an acknowledgement says so if the packets that it is for were marked. Packets are
-    /// ECT(0).
+    /// RFC 8257: an acknowledgement reports it if its packets were marked. Packets are ECT(0).
     Exact,
     /// Accurate ECN: counters of packets and bytes. Packets are ECT(0).
     Accurate,
-    /// Accurate ECN, and packets are ECT(1), as low-latency queues want them.
+    /// Accurate ECN, and packets are ECT(1), for low-latency queues.
     Scalable,
 }

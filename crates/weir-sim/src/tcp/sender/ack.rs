@@ -1,4 +1,4 @@
-//! Acknowledgements taken apart: what has arrived, what is lost, what was marked.
+//! Processing of acknowledgements: arrivals, losses and marks.
 
 use weir_core::Nanos;
 
@@ -10,7 +10,7 @@ use crate::endpoint::Context;
 use crate::packet::{Extra, Flags, Packet};
 
 impl Sender {
-    /// An acknowledgement has come.
+    /// Processes an acknowledgement.
     #[inline]
     pub(super) fn acknowledged(&mut self, packet: &Packet, context: &mut Context<'_>) {
         let now = context.now();
@@ -78,7 +78,8 @@ impl Sender {
                 interval: rated.interval,
                 app_limited: rated.app_limited,
                 window_limited: self.window_limited(),
-                // What only selective acknowledgements report is disorder, and may be a loss.
+                // Data that only selective acknowledgements report is out of order, and may
+                // indicate a loss.
                 reducing: reducing || !advanced,
             };
             let path = self.path(now);
@@ -99,21 +100,22 @@ impl Sender {
         if edge > self.edge {
             self.edge = edge;
             if self.usage.closed {
-                // It has opened: the probes' backoff is none of the retransmissions'.
+                // The window has opened: the backoff of the probes does not apply to
+                // retransmissions.
                 self.rtt.progress();
                 self.deadlines.persist = Nanos::MAX;
             }
         }
     }
 
-    /// What a retransmission takes at least to be acknowledged.
+    /// The least time from a retransmission to its acknowledgement.
     #[inline]
     fn least_rtt(&self) -> Nanos {
         let min = self.rtt.min();
         if min == Nanos::MAX { Nanos::ZERO } else { min }
     }
 
-    /// Selective acknowledgements; says whether one reports a duplicate.
+    /// Processes selective acknowledgements; returns whether one reports a duplicate.
     #[cold]
     fn take_ranges(&mut self, ack: u64, extra: &Extra, report: &mut Report) -> bool {
         let ranges = &extra.sack[..usize::from(extra.sacks).min(extra.sack.len())];
@@ -138,7 +140,7 @@ impl Sender {
         new
     }
 
-    /// The receiver echoes marks: bytes that count as marked.
+    /// The receiver echoes marks: the bytes that count as marked.
     fn echoed(&self, acked: u64) -> u64 {
         match self.marks.feedback {
             Some(Feedback::Classic) => acked.max(1),
@@ -147,8 +149,8 @@ impl Sender {
         }
     }
 
-    /// Takes the round-trip time of segments that were sent once: the first for the timeout, as it
-    /// includes the receiver's delay, the last for the control.
+    /// Takes the round-trip time of segments that were sent once: that of the first for the
+    /// timeout, since it includes the receiver's delay, that of the last for the control.
     #[inline]
     fn measure(&mut self, now: Nanos, report: &Report) -> Option<Nanos> {
         if report.reordered {
@@ -162,7 +164,7 @@ impl Sender {
         Some(now.since(last))
     }
 
-    /// Finds what is lost by now; sets the deadline for what may be.
+    /// Finds losses, and sets the deadline for data that may still become lost.
     #[cold]
     fn find_lost(&mut self, now: Nanos) -> u64 {
         let repairing = matches!(self.state, State::Repairing | State::Lost);
@@ -174,7 +176,7 @@ impl Sender {
         lost
     }
 
-    /// Waited long enough for what may have been reordered.
+    /// The time for reordered data has passed.
     pub(super) fn give_up_reordered(&mut self, now: Nanos) {
         let flight = self.board.in_flight();
         let lost = self.find_lost(now);

@@ -1,14 +1,14 @@
 //! The sending end: what may be sent, and when.
 //!
 //! # Parts
-//! `ack` takes acknowledgements apart and finds losses; `recovery` is the state machine of
+//! `ack` processes acknowledgements and finds losses; `recovery` is the state machine of
 //! reductions, repairs and their undoing; `transmit` sends; `timers` has the retransmission
-//! timeout, the tail loss probe and the others.
+//! timeout, the tail loss probe and the other deadlines.
 //!
 //! # Timers
-//! Deadlines are kept, not armed: each acknowledgement moves the retransmission timeout, and
-//! telling the world of that every time would cost more than all else. `wake_at` is never later
-//! than any deadline and mostly earlier; whoever is woken early looks again.
+//! Deadlines are stored, not armed: each acknowledgement moves the retransmission timeout, and a
+//! new event in the world's agenda each time would cost more than everything else. `wake_at` is
+//! never later than any deadline and mostly earlier; an early wake-up computes the next one.
 //!
 //! # States
 //! ```text
@@ -59,13 +59,13 @@ pub struct Sender {
     prr: Prr,
     /// A reduction or repair is over when this byte is acknowledged.
     high: u64,
-    /// Of the reduction that is under way the control has the window.
+    /// The control determines the window during this reduction.
     owned: bool,
-    /// End of what there is to send.
+    /// End of the data to send.
     written: u64,
-    /// Nothing will be written any more.
+    /// The application has closed the connection for writing.
     closed: bool,
-    /// It was stopped before all was sent.
+    /// The connection was stopped before all data was sent.
     cut: bool,
     /// The right edge of the receiver's window.
     edge: u64,
@@ -74,17 +74,17 @@ pub struct Sender {
     undo: Undo,
     usage: Usage,
     marks: Marks,
-    /// Bytes in the own host's queue and device, where they are limited.
+    /// Bytes in the queue and device of the sending host, if they are limited.
     in_host: u64,
     began: Nanos,
     last_sent: Nanos,
-    /// Pacing: the next packet may go.
+    /// Pacing: when the next packet may be sent.
     pace_at: Nanos,
     /// SYNs sent.
     syns: u32,
 }
 
-/// How far a connection is.
+/// Phase of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Waiting,
@@ -93,10 +93,10 @@ enum Phase {
     Done,
 }
 
-/// What a sender makes of its last congestion.
+/// The sender's reaction to the last congestion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// None, or it is over.
+    /// No reaction, or it has ended.
     Open,
     /// The window is being reduced; nothing is lost.
     Reducing,
@@ -109,12 +109,12 @@ pub enum State {
 /// ECN at the sender.
 #[derive(Debug)]
 struct Marks {
-    /// How marks are told; `None` without ECN.
+    /// How marks are reported; `None` without ECN.
     feedback: Option<Feedback>,
     codepoint: Ecn,
     /// The next new segment says that the window was reduced.
     confirm: bool,
-    /// Marked bytes that the receiver has told.
+    /// Marked bytes that the receiver has reported.
     seen: u64,
 }
 
@@ -154,8 +154,7 @@ impl Sender {
             written,
             closed,
             cut: false,
-            // What the receiver has is told when the connection is set up; without that, it is
-            // known.
+            // The handshake advertises the receive buffer; without one, the sender knows it.
             edge: config.receive_buffer.into(),
             deadlines: Deadlines::new(config.start, config.stop),
             probe: None,
@@ -175,7 +174,7 @@ impl Sender {
         &self.control
     }
 
-    /// What it makes of its last congestion.
+    /// The reaction to the last congestion.
     pub fn state(&self) -> State {
         self.state
     }
@@ -208,7 +207,7 @@ impl Sender {
         }
     }
 
-    /// Sends a SYN, again if need be.
+    /// Sends a SYN, again if necessary.
     fn connect(&mut self, context: &mut Context<'_>) {
         let now = context.now();
         self.syns += 1;
@@ -234,7 +233,7 @@ impl Sender {
     fn connected(&mut self, packet: &Packet, context: &mut Context<'_>) {
         let now = context.now();
         self.phase = Phase::Established;
-        // Whether the first or the last SYN was answered, the stamp says.
+        // The stamp tells which SYN was answered.
         self.rtt.progress();
         let rtt = now.since(packet.stamp);
         self.rtt.sample(rtt, rtt);
@@ -245,7 +244,7 @@ impl Sender {
         self.finish(context);
     }
 
-    /// Says that all is done, where it is.
+    /// Reports completion when all data is acknowledged.
     fn finish(&mut self, context: &mut Context<'_>) {
         if !self.closed || self.phase != Phase::Established || self.board.una() < self.written {
             return;

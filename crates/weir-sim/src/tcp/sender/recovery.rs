@@ -1,4 +1,4 @@
-//! Reductions, repairs, and what is undone when no loss was true.
+//! Reductions, repairs, and undoing them when no loss was real.
 
 use weir_core::Nanos;
 
@@ -17,7 +17,7 @@ impl Sender {
         self.begin_reduction(now, flight, Signal::Marks);
     }
 
-    /// Losses were found: they are repaired.
+    /// Losses were found: begins a repair.
     pub(super) fn repair(&mut self, now: Nanos, flight: u64) {
         match self.state {
             State::Open => {
@@ -25,7 +25,7 @@ impl Sender {
                 self.undo.begin(self.board.una());
                 self.begin_reduction(now, flight, Signal::Loss);
             }
-            // The window is being reduced already.
+            // The window is already being reduced.
             State::Reducing => {
                 self.state = State::Repairing;
                 self.owned = self.control.owns_window(Signal::Loss);
@@ -46,13 +46,13 @@ impl Sender {
         self.marks.confirm = self.marks.feedback.is_some();
     }
 
-    /// Looks whether the reduction or repair is over.
+    /// Checks whether the reduction or repair has ended.
     #[inline]
     pub(super) fn end_reduction(&mut self, now: Nanos) {
         let una = self.board.una();
         let over = match self.state {
             State::Open => return,
-            // Something sent after the reduction must have arrived, with its confirmation.
+            // A segment sent after the reduction must have arrived, with its confirmation.
             State::Reducing => una > self.high || una == self.board.next(),
             State::Repairing | State::Lost => una >= self.high,
         };
@@ -70,18 +70,18 @@ impl Sender {
         self.control.recovered(&path);
     }
 
-    /// The left edge has moved, with this stamp: perhaps what was sent again had not been lost.
+    /// The left edge has moved, with this stamp: the retransmitted segments may not have been lost.
     pub(super) fn undo_by_stamp(&mut self, now: Nanos, stamp: Nanos) {
         if matches!(self.state, State::Repairing | State::Lost) && self.undo.is_original(stamp) {
-            // In a repair, others that were sent again may still be on their way: then it is left
-            // at keeping what is lost.
+            // During a repair, other retransmitted segments may still be in flight: losses are then
+            // kept.
             if self.state == State::Lost || self.board.resent() == 0 {
                 self.take_back(now);
             }
         }
     }
 
-    /// Duplicates were reported: perhaps all that was sent again had not been lost.
+    /// Duplicates were reported: the retransmitted segments may not have been lost.
     pub(super) fn undo_by_duplicates(&mut self, now: Nanos) {
         if self.state != State::Reducing && self.undo.all_needless() {
             self.take_back(now);
@@ -98,8 +98,8 @@ impl Sender {
         }
     }
 
-    /// Accounts for a tail loss probe, RFC 8985 7.4: when its own arrival repaired the loss, nobody
-    /// else would notice it.
+    /// Handles the outcome of a tail loss probe, RFC 8985 7.4: when the probe itself repaired the
+    /// loss, there is no other signal of it.
     pub(super) fn account_probe(&mut self, now: Nanos, ack: u64, advanced: bool, duplicate: bool) {
         let Some(Probe { end, again }) = self.probe else { return };
         if ack < end {

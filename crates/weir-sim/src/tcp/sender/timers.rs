@@ -1,4 +1,4 @@
-//! Deadlines of a sender, and what happens at them.
+//! Deadlines of a sender, and the actions at them.
 
 use weir_core::Nanos;
 
@@ -9,7 +9,7 @@ use crate::endpoint::Context;
 use crate::packet::{Flags, Packet};
 
 impl Sender {
-    /// Time to look at the deadlines.
+    /// Acts on the deadlines that have passed.
     pub(super) fn on_time(&mut self, context: &mut Context<'_>) {
         let now = context.now();
         match self.phase {
@@ -20,7 +20,7 @@ impl Sender {
         }
         self.deadlines.look();
         if self.phase == Phase::Connecting {
-            // It stops once it is connected.
+            // The timer of the handshake stops with the connection.
             self.deadlines.wake_at = self.deadlines.rto;
         }
     }
@@ -37,7 +37,7 @@ impl Sender {
             self.deadlines.reorder = Nanos::MAX;
             self.give_up_reordered(now);
         }
-        // A probe at the time of the timeout goes first, and gives it another round.
+        // A probe at the time of the timeout goes first, and delays the timeout by a round.
         if self.deadlines.probe <= now {
             self.deadlines.probe = Nanos::MAX;
             self.send_probe(context);
@@ -54,7 +54,8 @@ impl Sender {
         self.finish(context);
     }
 
-    /// Sets retransmission timeout and tail loss probe anew: something was acknowledged or sent.
+    /// Restarts the retransmission timeout and the tail loss probe after an acknowledgement or a
+    /// transmission.
     #[inline]
     pub(super) fn set_timers(&mut self, now: Nanos, restart: bool) {
         if self.board.is_empty() {
@@ -69,7 +70,7 @@ impl Sender {
         self.deadlines.hurry();
     }
 
-    /// When the tail would be probed, RFC 8985 7.2.
+    /// The time of the tail loss probe, RFC 8985 7.2.
     #[inline]
     fn probe_time(&self, now: Nanos) -> Nanos {
         let srtt = self.rtt.srtt().0;
@@ -86,8 +87,8 @@ impl Sender {
         now.saturating_add(Nanos(wait)).min(self.deadlines.rto)
     }
 
-    /// Nothing has been heard for two round trips: sends a segment, so that its acknowledgement
-    /// tells what is lost.
+    /// No acknowledgement has arrived for two round trips: sends a segment, so that its
+    /// acknowledgement reports losses.
     fn send_probe(&mut self, context: &mut Context<'_>) {
         let now = context.now();
         let again = if self.can_send_new(now) {
@@ -103,7 +104,7 @@ impl Sender {
         self.set_timers(now, true);
     }
 
-    /// The retransmission timer has expired: all that is outstanding counts as lost.
+    /// The retransmission timer has expired: all outstanding data counts as lost.
     fn time_out(&mut self, now: Nanos) {
         self.deadlines.rto = Nanos::MAX;
         self.deadlines.probe = Nanos::MAX;
@@ -111,7 +112,7 @@ impl Sender {
         if self.board.is_empty() {
             return;
         }
-        // A reduction for the same data stands (RFC 5681, equation 4).
+        // An earlier reduction for the same data holds (RFC 5681, equation 4).
         let first = match self.state {
             State::Open => true,
             State::Lost => self.rtt.backoff() == 0,
@@ -128,8 +129,7 @@ impl Sender {
         self.undo.begin(self.board.una());
     }
 
-    /// Asks whether a closed window has opened. What room there is, less than a segment, is used
-    /// for that.
+    /// Probes whether a closed window has opened, with as much data as fits, less than a segment.
     fn probe_window(&mut self, context: &mut Context<'_>) {
         let now = context.now();
         self.deadlines.persist = Nanos::MAX;
@@ -159,8 +159,8 @@ impl Sender {
     }
 }
 
-/// How long a receiver may wait with the acknowledgement of a single segment, as senders assume.
+/// How long a receiver may delay the acknowledgement of a single segment, as senders assume.
 const PEER_DELAY: u64 = 200_000_000;
 
-/// What a probe waits besides two round trips.
+/// The delay of a probe in addition to two round trips.
 const SLACK: u64 = 2_000_000;

@@ -1,5 +1,5 @@
-//! Sending: retransmissions first, then new data, as far as the windows, the pace and the own host
-//! allow.
+//! Sending: retransmissions first, then new data, as far as the windows, the pace and the limit of
+//! the sending host allow.
 
 use weir_core::Nanos;
 use weir_core::packet::Ecn;
@@ -10,7 +10,7 @@ use crate::endpoint::Context;
 use crate::packet::{Flags, Packet};
 
 impl Sender {
-    /// The window that holds now, in bytes.
+    /// The window in force, in bytes.
     #[inline]
     pub(super) fn window(&self) -> u64 {
         match self.state {
@@ -19,14 +19,14 @@ impl Sender {
         }
     }
 
-    /// Whether the window is in use so far that it may grow (RFC 7661's concern, Linux' way).
+    /// Whether enough of the window is in use for it to grow (RFC 7661; as in Linux).
     #[inline]
     pub(super) fn window_limited(&self) -> bool {
         let window = self.control.window();
         self.usage.limited || window < self.control.threshold() && window < 2 * self.usage.most
     }
 
-    /// Sends what may be sent.
+    /// Sends all that may be sent.
     #[inline]
     pub(super) fn transmit(&mut self, context: &mut Context<'_>) {
         let now = context.now();
@@ -75,13 +75,13 @@ impl Sender {
         }
     }
 
-    /// Bytes of the next segment that is to be sent again.
+    /// Bytes of the next retransmission.
     #[cold]
     fn lost_len(&mut self) -> u32 {
         self.board.first_lost().map_or(0, |segment| segment.len)
     }
 
-    /// Bytes of the next new packet; 0 when there is nothing. A train is cut to the room in the
+    /// Bytes of the next new packet; 0 when there is none. A train is cut to the room in the
     /// window.
     #[inline]
     fn new_len(&self, now: Nanos, room: u64) -> u32 {
@@ -98,7 +98,7 @@ impl Sender {
         len.min((room / mss).max(1) * mss) as u32
     }
 
-    /// Whether the receiver takes another segment, and there is one.
+    /// Whether there is another segment and the receiver has room for it.
     pub(super) fn can_send_new(&self, now: Nanos) -> bool {
         let len = u64::from(self.new_len(now, 0));
         len > 0 && self.board.next() + len <= self.edge
@@ -135,7 +135,7 @@ impl Sender {
         }
     }
 
-    /// Puts a packet together and sends it.
+    /// Builds a packet and sends it.
     #[inline]
     pub(super) fn send_segment(
         &mut self,
@@ -188,7 +188,7 @@ impl Sender {
         });
     }
 
-    /// Nothing was outstanding: the control hears how long.
+    /// Reports to the control how long nothing was outstanding.
     #[cold]
     fn resume(&mut self, now: Nanos) {
         let timeout = if self.config.idle_restart { self.rtt.timeout() } else { Nanos::MAX };
@@ -197,7 +197,7 @@ impl Sender {
         self.last_sent = now;
     }
 
-    /// The receiver's window has no room. Once nothing is outstanding any more, it must be asked.
+    /// The receiver's window has no room. Once nothing is outstanding, the sender probes it.
     #[cold]
     fn meet_edge(&mut self, now: Nanos) {
         if !self.board.is_empty() {
@@ -214,13 +214,13 @@ impl Sender {
     fn is_host_full(&mut self, payload: u32) -> bool {
         let Some(limit) = self.config.small_queue else { return false };
         let len = u64::from(self.config.len(payload));
-        // As much as a millisecond takes, but two packets at least.
+        // The data of one millisecond, but at least two packets.
         let most = (self.rate_now() / 8 / 1000).max(2 * len).min(u64::from(limit).max(len));
         self.usage.host_full = self.in_host > 0 && self.in_host + len > most;
         self.usage.host_full
     }
 
-    /// Whether the pace forbids sending now; then it is woken when it does not.
+    /// Whether the pace forbids sending now; sets the wake-up for when it no longer does.
     #[inline]
     fn is_paced(&mut self, now: Nanos) -> bool {
         if now >= self.pace_at {
@@ -231,15 +231,14 @@ impl Sender {
         true
     }
 
-    /// The rate that packets are paced at, in payload bits/s; without a round-trip time there is
-    /// none.
+    /// The pacing rate in payload bits/s; `None` without a round-trip time.
     fn rate_now(&self) -> u64 {
         if let Some(rate) = self.control.pacing_rate() {
             return rate.max(1);
         }
         let srtt = u128::from(self.rtt.srtt().0);
         let window = self.control.window();
-        // Fast enough that it is the window that limits, as Linux does it.
+        // Fast enough for the window to be the limit, as in Linux.
         let percent = if window < self.control.threshold() / 2 { 200 } else { 120 };
         let bits = u128::from(window) * percent * 8 * 10_000_000;
         bits.checked_div(srtt)
@@ -253,7 +252,7 @@ impl Sender {
         self.pace_at = self.pace_at.max(now).saturating_add(Nanos(wait));
     }
 
-    /// Keeps how far the window is in use, over a round trip.
+    /// Measures how much of the window is in use, over a round trip.
     #[inline]
     fn note_usage(&mut self, limited: bool) {
         let in_flight = self.board.in_flight();

@@ -1,4 +1,4 @@
-//! Losses, reordering, timeouts, and what is undone.
+//! Losses, reordering, timeouts, and undone reductions.
 
 use super::*;
 
@@ -7,7 +7,7 @@ fn one_lost_segment_is_sent_again_a_round_trip_later_and_halves_the_window() {
     let mut wire = Wire::new(&config(60), once(Fate::Drop, |p| is(p, 3)));
     wire.run(2000);
     wire.assert_done(60);
-    // Segments 4 to 9 arrive at 10 ms; three of them reported say that it is lost.
+    // Segments 4 to 9 arrive at 10 ms; three reports of later segments mean that it is lost.
     assert_eq!(wire.sent(true), [(3, 20)]);
     assert!(wire.states.contains(&State::Repairing) && !wire.states.contains(&State::Lost));
     assert_eq!(wire.sender.control().threshold(), 7000);
@@ -44,7 +44,7 @@ fn a_probe_that_repairs_the_loss_halves_the_window_all_the_same() {
     wire.with_sender(|sender, context| sender.notice(FLOW, Notice::Write(10_000), context));
     wire.run(1000);
     let before = wire.window();
-    // What comes later is acknowledged beyond the probe, without a word of a duplicate.
+    // Later data is acknowledged beyond the probe, without a report of a duplicate.
     wire.with_sender(|sender, context| sender.notice(FLOW, Notice::Write(5_000), context));
     wire.run(2000);
     assert_eq!(wire.receiver.delivered(), 15_000);
@@ -59,7 +59,7 @@ fn without_probes_a_lost_tail_waits_for_the_timeout() {
     let mut wire = Wire::new(&options, once(Fate::Drop, |p| is(p, 9)));
     wire.run(2000);
     wire.assert_done(10);
-    // Acknowledgements at 20 ms set the timer anew.
+    // Acknowledgements at 20 ms restart the timer.
     assert_eq!(wire.sent(true), [(9, 220)]);
     assert!(wire.states.contains(&State::Lost));
 }
@@ -138,7 +138,7 @@ fn a_timeout_that_was_only_a_delay_is_taken_back() {
     assert!(wire.window() >= before, "{} after {before}", wire.window());
     wire.run(5000);
     wire.assert_done(400);
-    // Only what the timer itself sent.
+    // Only the transmissions of the timer itself.
     assert!(wire.sent(true).len() <= 3, "{:?}", wire.sent(true));
 }
 
@@ -179,8 +179,8 @@ fn reordering_that_is_seen_widens_the_window_for_what_follows() {
     });
     wire.run(10_000);
     wire.assert_done(600);
-    // The first may be taken for a loss, as three behind it are reported; then the receiver has
-    // taught better.
+    // The first may count as a loss, since three later ones are reported; after that, the sender
+    // knows about reordering.
     assert!(wire.sent(true).len() <= 1, "{:?}", wire.sent(true));
 }
 

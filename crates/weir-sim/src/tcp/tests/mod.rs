@@ -1,5 +1,4 @@
-//! The two ends of a connection over a wire that does what a test says: the state machine, edge by
-//! edge.
+//! The two ends of a connection over a wire that a test scripts: the state machine, edge by edge.
 
 mod flow;
 mod loss;
@@ -19,7 +18,7 @@ use crate::endpoint::{Context, Endpoint, EndpointId, Notice};
 use crate::network::{FlowSpec, Network};
 use crate::packet::{Flags, FlowId, Packet};
 
-/// What a wire does with a packet.
+/// The fate of a packet on a wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     Pass,
@@ -30,7 +29,7 @@ pub(super) enum Fate {
     Twice,
 }
 
-/// Two ends, and what is between them.
+/// Two ends, and the wire between them.
 pub(super) struct Wire<F> {
     network: Network,
     pub(super) sender: Sender,
@@ -38,13 +37,13 @@ pub(super) struct Wire<F> {
     travelling: BTreeMap<(Nanos, u64), (Packet, bool)>,
     serial: u64,
     script: F,
-    /// One way, in ms.
+    /// One-way delay, in ms.
     pub(super) delay: u64,
-    /// Nothing is logged or checked: for long runs.
+    /// No log and no checks: for long runs.
     pub(super) quiet: bool,
-    /// Everything sent, with its time, before the script has its way.
+    /// All packets sent, with their times, before the script acts on them.
     pub(super) log: Vec<(Nanos, Packet)>,
-    /// What the sender was in after each event.
+    /// The sender's state after each event.
     pub(super) states: Vec<State>,
     pub(super) notices: Vec<Notice>,
 }
@@ -95,7 +94,7 @@ impl<F: FnMut(&Packet) -> Fate> Wire<F> {
         self.now().0 / 1_000_000
     }
 
-    /// Does something with the sender.
+    /// Calls `what` with the sender.
     pub(super) fn with_sender(&mut self, what: impl FnOnce(&mut Sender, &mut Context<'_>)) {
         what(
             &mut self.sender,
@@ -192,7 +191,8 @@ impl<F: FnMut(&Packet) -> Fate> Wire<F> {
         wanted.map(|(at, p)| (p.seq / 1000, at.0 / 1_000_000)).collect()
     }
 
-    /// Acknowledgements sent: their byte, and the ms.
+    /// Numbers of the segments sent, with the ms of their transmission; `again`: retransmissions
+    /// only.
     pub(super) fn acks(&self) -> Vec<(u64, u64)> {
         let acks = self.log.iter().filter(|(_, p)| p.flags.has(Flags::BACK));
         acks.map(|(at, p)| (p.ack, at.0 / 1_000_000)).collect()
@@ -203,7 +203,7 @@ impl<F: FnMut(&Packet) -> Fate> Wire<F> {
         self.sender.control().window() / 1000
     }
 
-    /// Everything has arrived once, and the owner has heard so.
+    /// All data has arrived once, and the owner has been notified.
     #[track_caller]
     pub(super) fn assert_done(&mut self, segments: u64) {
         assert_eq!(self.receiver.delivered(), segments * 1000);
@@ -224,7 +224,7 @@ impl<F: FnMut(&Packet) -> Fate> Wire<F> {
     }
 }
 
-/// The first time that `what` holds of a packet, `fate`; others pass.
+/// `fate` for the first packet that satisfies `what`; others pass.
 pub(super) fn once(fate: Fate, what: impl Fn(&Packet) -> bool) -> impl FnMut(&Packet) -> Fate {
     let mut done = false;
     move |packet| {

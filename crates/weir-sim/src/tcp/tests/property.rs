@@ -1,10 +1,10 @@
-//! Whatever the wire does, every byte arrives once.
+//! Every byte arrives once, for any behaviour of the wire.
 
 use super::*;
 use proptest::prelude::*;
 use weir_core::rng::{Purpose, Stream};
 
-/// A wire's habits, in thousandths.
+/// Behaviour of a wire, in thousandths.
 #[derive(Clone, Copy, Debug)]
 struct Habits {
     drop: u32,
@@ -27,7 +27,7 @@ fn script(habits: Habits) -> impl FnMut(&Packet) -> Fate {
         let amount = u64::from(stream.below(60));
         let Habits { drop, late, twice, mark, .. } = habits;
         match draw {
-            // A wire that is bad for ever is not asked for.
+            // The wire recovers at last.
             _ if packet.sent > Nanos::from_secs(200) => Fate::Pass,
             d if d < drop => Fate::Drop,
             d if d < drop + late => Fate::Late(amount),
