@@ -17,6 +17,11 @@
 //! **Invariant:** the heap's first event precedes every event of the wheel, and the heap is empty
 //! only when the wheel is.
 //!
+//! # Why not the heap alone
+//! A packet through one of 1,000 links then takes 2,052 instructions instead of 1,944, through one
+//! of 10,000 links 1,606 instead of 1,374 (`engine_cost` under callgrind, without link-time
+//! optimisation).
+//!
 //! # Reference
 //! Varghese and Lauck, "Hashed and Hierarchical Timing Wheels", SOSP 1987.
 
@@ -83,7 +88,7 @@ impl EventQueue {
     }
 
     /// Sets a link's next event; [`Nanos::MAX`] removes it.
-    #[inline(always)]
+    #[inline(always)] // Measured: see the emulator's module.
     pub(crate) fn set(&mut self, link: u32, time: Nanos) {
         if self.earliest == NEVER && self.heap.len() < FEW {
             return self.heap.set(link, time);
@@ -243,7 +248,7 @@ impl Front {
     }
 
     /// Sets a link's next event; [`Nanos::MAX`] removes it.
-    #[inline(always)]
+    #[inline(always)] // Measured: see the emulator's module.
     fn set(&mut self, link: u32, time: Nanos) {
         // The whole heap where only one link is busy.
         if time != Nanos::MAX

@@ -11,6 +11,13 @@
 //! **Order.** Events happen at their ideal times, no matter when the driver calls: a late `poll`
 //! does not delay a later release. Events at the same time happen in the order of link numbers, and
 //! on one link in the order schedule, wire, device, delay line.
+//!
+//! # Inlining
+//! Functions that every packet calls are `inline(always)`, here and in the link, the pool and the
+//! event queue. Rare work is `inline(never)`, so that it takes no registers. With plain `inline` a
+//! packet through one link takes 782 instructions instead of 756, with loss and jitter 1,108
+//! instead of 1,058, and in an offload train 708 instead of 621 (`engine_cost 1`, `1 impaired` and
+//! `1 batch=40 train` under callgrind, without link-time optimisation).
 
 mod change;
 mod context;

@@ -30,7 +30,7 @@ impl Link {
     }
 
     /// Takes an admitted packet.
-    #[inline(always)]
+    #[inline(always)] // Measured: see the emulator's module.
     pub(super) fn take(
         &mut self,
         now: Nanos,
@@ -70,7 +70,7 @@ impl Link {
 
     /// Takes an admitted packet while [`Self::passes_at_once`] holds. Same effect as
     /// [`Self::enqueue`] without the queue.
-    #[inline(always)]
+    #[inline(always)] // Measured: see the emulator's module.
     pub(super) fn pass(
         &mut self,
         now: Nanos,
@@ -132,7 +132,7 @@ impl Link {
     }
 
     /// Handles schedule and wire until `now`, so that the queue has its state of that time.
-    #[inline(always)]
+    #[inline(always)] // Measured: see the emulator's module.
     pub(super) fn run_wire(&mut self, now: Nanos, context: &mut Context<'_>) {
         if self.effects >= Effects::Scheduled {
             return self.run_wire_beside(now, context);
@@ -147,7 +147,7 @@ impl Link {
     }
 
     /// When the wire becomes free, or receives a packet from its scheduler.
-    #[inline(always)]
+    #[inline(always)] // Measured: see the emulator's module.
     fn wire_due(&self) -> Nanos {
         match self.wire {
             Some(wire) => wire.done,
@@ -239,7 +239,7 @@ impl Link {
     }
 
     /// Starts a packet on the wire that is already counted.
-    #[inline(always)]
+    #[inline(always)] // Measured: see the emulator's module.
     pub(super) fn launch(
         &mut self,
         now: Nanos,
@@ -266,7 +266,7 @@ impl Link {
 
     /// Starts a packet on a plain link, where its future is known. Returns when the wire is free
     /// again.
-    #[inline(always)]
+    #[inline(always)] // Measured: see the emulator's module.
     fn start_plain(
         &mut self,
         now: Nanos,
@@ -331,7 +331,7 @@ impl Link {
     }
 
     /// Releases the packets of the delay line that are due.
-    #[inline(always)]
+    #[inline(always)] // Measured: see the emulator's module.
     fn release_due(&mut self, at: Nanos, context: &mut Context<'_>) {
         if self.line.next_due() <= at {
             self.release_until(at, context);

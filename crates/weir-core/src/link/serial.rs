@@ -69,7 +69,7 @@ impl Serializer {
 
     /// Starts a packet of `bytes` on the wire with `extra` air-time at `now` and returns when it
     /// has left, at `now` or later.
-    #[inline(always)]
+    #[inline(always)] // Measured: see the emulator's module.
     pub(crate) fn start(&mut self, now: Nanos, bytes: Bytes, extra: Nanos) -> Nanos {
         let Capacity::Constant(rate) = self.capacity else {
             return self.start_uneven(now, bytes, extra);
@@ -84,7 +84,7 @@ impl Serializer {
 
     /// Like [`Self::start`] for a link whose capacity never changes. `last` caches the time of the
     /// previous packet's length, which saves the division for packets of equal length.
-    #[inline(always)]
+    #[inline(always)] // Measured: see the emulator's module.
     pub(crate) fn start_like(&mut self, now: Nanos, bytes: Bytes, last: &mut Timed) -> Nanos {
         let Capacity::Constant(rate) = self.capacity else {
             return self.start_uneven(now, bytes, Nanos::ZERO);
@@ -103,7 +103,7 @@ impl Serializer {
     }
 
     /// The link's clock for a packet that starts at `now`. A pause clears the remainder.
-    #[inline(always)]
+    #[inline(always)] // Measured: see the emulator's module.
     fn begin(&mut self, now: Nanos) -> Nanos {
         let start = self.free_at.max(now.saturating_sub(self.credit));
         if start > self.free_at {
@@ -184,7 +184,7 @@ fn cursor(capacity: &Capacity, now: Nanos) -> Option<Box<TraceCursor>> {
 const _: () = assert!(core::mem::offset_of!(Serializer, burst) == 64);
 
 /// The time of `bytes` at `rate`, with the carried remainder, and the new remainder.
-#[inline(always)]
+#[inline(always)] // Measured: see the emulator's module.
 fn serialisation(bytes: Bytes, rate: Rate, remainder: u64) -> (Nanos, u64) {
     let rate = rate.bps();
     // Up to 2^31 bytes the product fits 64 bits.
