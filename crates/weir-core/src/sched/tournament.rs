@@ -1,10 +1,10 @@
-//! A tournament among flows: who has the least virtual time.
+//! A tournament among flows: the flow with the least virtual time.
 //!
-//! Every flow has a leaf by its place; a node above holds the least of its four children; the least
-//! of all is on top. A change goes from a leaf upwards as far as it makes a difference. Which nodes
-//! that meets depends on the leaf alone and not on what is in the tree, so a processor fetches all
-//! of them at once and has no branch to guess in a node; in a heap each step down waits for the one
-//! before. No flow moves, so none needs to know where it stands.
+//! Every flow has a leaf by its place. A node above holds the least of its four children, and the
+//! top holds the least of all. A change moves up from a leaf as far as it makes a difference. The
+//! nodes that it visits depend on the leaf alone and not on the contents of the tree, so a processor
+//! fetches all of them at once and predicts no branch within a node; in a heap each step down waits
+//! for the one before. No flow moves, so no flow needs to know its position.
 //!
 //! # Layout
 //! ```text
@@ -14,8 +14,8 @@
 //! the array    … … … 3 | 4 5 6 7 | 8 … 11 | 12 … 15 | …                      four neighbours are half a cache line
 //!                    top  its children, whose children follow; the parent of i is i / 4 + 2
 //! ```
-//! So times that are equal but for their low bits tie, and of these the flow with the lower place
-//! wins. With more than 2^20 flows the place takes more bits.
+//! Times that differ only in their low bits tie, and the flow with the lower place wins. With more
+//! than 2^20 flows the place takes more bits.
 
 use alloc::vec;
 use alloc::vec::Vec;
