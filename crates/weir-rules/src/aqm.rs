@@ -1,8 +1,8 @@
 //! The AQM of a queue, in words: `aqm NAME` with settings, as the table of AQMs has them, and
 //! dummynet's `red`, `gred`, `codel` and `pie`.
 //!
-//! An AQM's settings stand directly behind its name: among them a word means the setting, also
-//! where it is a keyword elsewhere.
+//! An AQM's settings directly follow its name: there a word means the setting, even if it is a
+//! keyword elsewhere.
 
 use weir_core::aqm::{Kind, Policy, Row, TABLE};
 use weir_core::sched;
@@ -19,23 +19,23 @@ use crate::suggest::closest;
 struct Dialect {
     /// The keyword.
     word: &'static str,
-    /// The AQM's name here.
+    /// The name of the AQM in the table.
     name: &'static str,
-    /// What the word says of its settings.
+    /// Settings that the word implies.
     implies: &'static [(&'static str, &'static str)],
 }
 
-/// What was read.
+/// A result of reading.
 pub(crate) struct Read {
-    /// The AQM, or what is wrong.
+    /// The AQM, or the error.
     pub(crate) policy: Result<Policy, Box<Diagnostic>>,
-    /// The first word behind it, of the words it was read from.
+    /// The first word after it.
     pub(crate) behind: usize,
     /// Whether its thresholds have the unit of the queue's limit, as in dummynet.
     pub(crate) thresholds_as_queue: bool,
 }
 
-/// Reads the AQM that `row`, the keyword before `words[at]`, begins.
+/// Reads the AQM that follows `row`, the keyword before `words[at]`.
 pub(crate) fn read(text: &str, row: &Keyword, words: &[Word], at: usize) -> Read {
     let keyword = &words[at.saturating_sub(1)];
     let mut reader = Reader { text, words, at };
@@ -46,7 +46,7 @@ pub(crate) fn read(text: &str, row: &Keyword, words: &[Word], at: usize) -> Read
     Read { policy, behind: reader.at, thresholds_as_queue }
 }
 
-/// Where the words of the AQM end that begins at `words[at]`; `None` when none does.
+/// Where the words of the AQM that begins at `words[at]` end; `None` when none begins there.
 pub(crate) fn behind(words: &[Word], at: usize) -> Option<usize> {
     let row = words
         .get(at)
@@ -73,7 +73,7 @@ impl Dialect {
     }
 }
 
-/// The AQM that a word of dummynet's names.
+/// The AQM of a dummynet word.
 fn dialect(word: &str) -> Option<&'static Dialect> {
     DIALECT.iter().find(|dialect| dialect.word.eq_ignore_ascii_case(word))
 }
@@ -89,7 +89,7 @@ impl Reader<'_> {
         Diagnostic::new(code, self.text, word.span.clone(), message)
     }
 
-    /// The AQM by its name, with what dummynet's word for it implies.
+    /// The AQM by its name, with the settings that a dummynet word implies.
     fn named(&mut self, row: &Keyword, keyword: &Word) -> Result<Policy, Box<Diagnostic>> {
         if let Some(dialect) = dialect(row.name) {
             let mut policy = dialect.policy();
@@ -176,7 +176,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Settings behind the name, up to a word that is none.
+    /// Settings after the name, up to a word that is no setting.
     fn settings(&mut self, policy: &mut Policy) -> Result<(), Box<Diagnostic>> {
         let row = policy.row();
         let mut settings = Settings::new(self.text, policy, format!("aqm {}", row.name));
@@ -189,7 +189,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Refuses a lower threshold above the upper one; an upper one of 0 is found by the AQM itself.
+    /// Refuses a lower threshold above the upper one; the AQM derives an upper one of 0.
     fn check_thresholds(&self, policy: &Policy) -> Result<(), Box<Diagnostic>> {
         let [Some(min), Some(max)] = THRESHOLDS.map(|name| policy.number(name)) else {
             return Ok(());
@@ -226,7 +226,7 @@ impl Reader<'_> {
     }
 }
 
-/// Whether a word behind the settings belongs to nothing that may follow.
+/// Whether a word after the settings is neither a keyword nor a setting.
 fn is_strange(word: &Word) -> bool {
     word.quoted || keyword::lookup(&word.text).is_none()
 }
@@ -260,7 +260,7 @@ const DIALECT: [Dialect; 4] = [
     Dialect { word: "codel", name: "codel", implies: &[] },
     Dialect { word: "pie", name: "pie", implies: &[("variant", "dummynet")] },
 ];
-/// The settings whose values `red` and `gred` take, in their order.
+/// The settings in the value of `red` and `gred`, in their order.
 const RED: [&str; 4] = ["w", "min", "max", "max_p"];
 /// Those of them that are lengths of the queue.
 const THRESHOLDS: [&str; 2] = ["min", "max"];

@@ -12,7 +12,7 @@ use crate::lex::Word;
 use crate::quantity::time_unit;
 use crate::suggest::closest;
 
-/// A setting that words give.
+/// A setting as words give it.
 pub(crate) struct Given {
     /// The setting.
     setting: &'static Parameter,
@@ -213,7 +213,7 @@ fn refused(
     Box::new(error.help(example))
 }
 
-/// Whether a value is of the right form.
+/// Whether a value has the right form and is only out of range.
 fn is_out_of_range(setting: &Parameter, value: &str) -> bool {
     match setting.domain {
         Domain::Number { .. } => value.parse::<u128>().is_ok(),

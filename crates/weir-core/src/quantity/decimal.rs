@@ -17,10 +17,10 @@ pub struct Decimal {
 /// Why a text does not begin with a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecimalError {
-    /// There is none.
+    /// There is no number.
     #[error("no number")]
     NotANumber,
-    /// It is below zero.
+    /// It is negative.
     #[error("a negative number")]
     Negative,
 }

@@ -12,7 +12,7 @@ use crate::units::{Nanos, Probability, Rate};
 
 use decimal::{Decimal, DecimalError, write};
 
-/// Why a text is not the quantity that belongs there.
+/// Why a text is not the expected quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QuantityError {
     /// It does not begin with a number.
@@ -21,7 +21,7 @@ pub enum QuantityError {
     /// It is below zero.
     #[error("negative")]
     Negative,
-    /// What follows the number is no unit of the quantity.
+    /// The unit after the number is not a unit of the quantity.
     #[error("not a unit of it")]
     Unit,
     /// It is outside the range.

@@ -2,24 +2,24 @@
 
 use weir_core::Nanos;
 
-/// What a sender waits for; [`Nanos::MAX`] for nothing.
+/// Deadlines; [`Nanos::MAX`] for none.
 #[derive(Debug)]
 pub(super) struct Deadlines {
     /// The connection begins.
     pub(super) start: Nanos,
-    /// Nothing new is sent from here.
+    /// No new data is sent from here on.
     pub(super) stop: Nanos,
     /// Retransmission timeout.
     pub(super) rto: Nanos,
     /// Tail loss probe; not later than `rto`.
     pub(super) probe: Nanos,
-    /// What may be out of order is lost.
+    /// Data that may be out of order counts as lost.
     pub(super) reorder: Nanos,
-    /// The next packet may go.
+    /// Pacing allows the next packet.
     pub(super) pace: Nanos,
     /// A closed window is probed.
     pub(super) persist: Nanos,
-    /// When to be woken: never later than any of these.
+    /// The next wake-up: never later than any of these.
     pub(super) wake_at: Nanos,
 }
 
@@ -47,7 +47,7 @@ impl Deadlines {
         }
     }
 
-    /// The wake-up is taken anew from all deadlines.
+    /// Computes the wake-up from all deadlines.
     pub(super) fn look(&mut self) {
         let Self { start, stop, rto, probe, reorder, pace, persist, .. } = *self;
         self.wake_at = start.min(stop).min(rto).min(probe).min(reorder).min(pace).min(persist);

@@ -1,24 +1,24 @@
-//! Evidence that a reduction was needless: probes, and segments sent again.
+//! Evidence that a reduction was unnecessary: probes, and retransmitted segments.
 
 use weir_core::Nanos;
 
-/// A tail loss probe that is not accounted for yet.
+/// A tail loss probe whose outcome is not known yet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Probe {
-    /// What was sent when it was.
+    /// The end of the data sent before the probe.
     pub(super) end: u64,
-    /// It was a segment sent again.
+    /// The probe was a retransmission.
     pub(super) again: bool,
 }
 
-/// What it takes to find out that a reduction was for nothing.
+/// State to detect that a reduction was unnecessary.
 #[derive(Debug, Default)]
 pub(super) struct Undo {
-    /// There is something to undo: the left edge when it began.
+    /// The left edge at the beginning of a reduction that can be undone.
     marker: Option<u64>,
-    /// When the first segment was sent again.
+    /// When the first segment was retransmitted.
     first: Option<Nanos>,
-    /// Segments sent again that no duplicate was reported of.
+    /// Retransmitted segments without a report of a duplicate.
     pending: u32,
 }
 
@@ -33,19 +33,19 @@ impl Undo {
         self.pending += 1;
     }
 
-    /// The receiver had the bytes from `start` on already.
+    /// The receiver already had the bytes from `start` on.
     pub(super) fn duplicate(&mut self, start: u64) {
         if self.marker.is_some_and(|marker| start >= marker) {
             self.pending = self.pending.saturating_sub(1);
         }
     }
 
-    /// Every segment that was sent again had arrived before.
+    /// Every retransmitted segment had arrived before.
     pub(super) fn all_needless(&self) -> bool {
         self.marker.is_some() && self.first.is_some() && self.pending == 0
     }
 
-    /// What moved the left edge was sent before anything was sent again.
+    /// The segment that moved the left edge was sent before any retransmission.
     pub(super) fn is_original(&self, stamp: Nanos) -> bool {
         self.marker.is_some() && self.first.is_some_and(|first| stamp < first)
     }
