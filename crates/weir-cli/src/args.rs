@@ -1,68 +1,10 @@
-//! The command line: commands, options and their help. This file only parses; the modules with the
-//! names of the commands execute them.
+//! Options of commands, and groups of options that several commands share. Parsing only: the
+//! modules with the names of the commands execute them.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
-
-/// Put any network you describe between programs, and see exactly what its queues did.
-#[derive(Debug, Parser)]
-#[command(name = "weir", version, max_term_width = 100, arg_required_else_help = true, after_help = MAIN_EXAMPLES)]
-pub(crate) struct Cli {
-    #[command(subcommand)]
-    pub(crate) command: Command,
-}
-
-/// The commands.
-#[derive(Debug, Subcommand)]
-pub(crate) enum Command {
-    /// Run a program behind an emulated network.
-    Run(RunArgs),
-    /// Run two programs with one emulated link between them.
-    Pair(PairArgs),
-    /// Emulate a link between two interfaces, as a transparent bridge.
-    Bridge(BridgeArgs),
-    /// Run a scenario on real frames: hosts in namespaces, with all links of the scenario between
-    /// them.
-    Live(crate::live_scenario::LiveArgs),
-    /// Traffic of one host of a live scenario; `weir live` starts it.
-    #[command(hide = true)]
-    Traffic,
-    /// Watch queues: the kernel's own, millions of times a second or packet by packet, and those of
-    /// Weir.
-    Watch(crate::watch::WatchArgs),
-    /// Run as a daemon: bridges shaped by rules that can change under traffic, with a configuration
-    /// that survives.
-    Serve(ServeArgs),
-    /// Check a link specification, a script of commands or a scenario, and print its canonical
-    /// form; needs no privileges.
-    Check(CheckArgs),
-    /// Format a script of commands: each in canonical form, comments kept.
-    Fmt(FmtArgs),
-    /// Measure schedulers in isolation: the cost of a packet, and the service of each flow; needs
-    /// no privileges.
-    Rig(crate::rig::RigArgs),
-    /// Simulate a network and its traffic, described by a scenario file, in virtual time; needs no
-    /// privileges.
-    Sim(crate::sim::SimArgs),
-    /// Run published experiments again: published and measured results, and a verdict on the shape.
-    Reproduce(crate::reproduce::ReproduceArgs),
-    /// Compare two directories of results: differences, and whether they are significant.
-    Compare(crate::compare::CompareArgs),
-    /// Report what Weir can use on this machine, what is missing, and how to get it.
-    Doctor(JsonFlag),
-    /// List the algorithms with their parameters.
-    Algorithms(AlgorithmsArgs),
-    /// List the presets: well-known networks, with the sources of their numbers.
-    Presets(JsonFlag),
-    /// Print a completion script for a shell.
-    Completions(CompletionsArgs),
-    /// Print the manual page of weir or of one of its commands.
-    Man(ManArgs),
-    #[command(flatten)]
-    Verb(crate::verbs::Verb),
-}
+use clap::{Args, ValueEnum};
 
 /// `weir run`.
 #[derive(Debug, Args)]
@@ -434,11 +376,6 @@ fn parse_size(text: &str) -> Result<usize, String> {
     usize::try_from(size).map_err(|_| "more than this machine can address".to_owned())
 }
 
-const MAIN_EXAMPLES: &str = "Examples:
-  weir run --link 4M/20ms -- curl -O http://host:8000/file     a program behind 4 Mbit/s and 20 ms
-  weir run --preset 3g --report out.html -- chromium           a browser on a phone network
-  weir pair --link 10M/50ms/1% --left 'iperf3 -s -1' --right 'iperf3 -c left'
-  weir doctor                                                  what this machine allows";
 const RUN_EXAMPLES: &str = "Examples:
   weir run --up 256k/20ms --down 4M/20ms -- curl -o /dev/null http://host:8000/
   weir run --link 'bw 20Mbit/s delay 15ms jitter 3ms loss 0.5% queue 100KB' --json out.json -- ./game

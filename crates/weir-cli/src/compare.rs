@@ -10,7 +10,7 @@ use weir_report::sim::{Comparison, Difference, Significance, Summary, compare};
 use weir_report::write_atomic;
 
 use crate::output::{Failure, USAGE, print};
-use crate::rig::Table;
+use crate::table::Table;
 
 /// `weir compare`.
 #[derive(Debug, Args)]

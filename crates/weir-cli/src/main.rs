@@ -5,6 +5,7 @@
 
 mod algorithms;
 mod args;
+mod cli;
 mod compare;
 mod doctor;
 mod live;
@@ -20,6 +21,7 @@ mod serve;
 mod shell;
 mod sim;
 mod spec;
+mod table;
 mod traffic;
 mod verbs;
 mod watch;
@@ -28,7 +30,7 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 
-use args::{Cli, Command};
+use cli::{Cli, Command};
 
 fn main() -> ExitCode {
     if let Some(code) = weir_linux::helper::main_if_helper() {

@@ -4,9 +4,9 @@ use std::path::Path;
 
 use weir_rules::ruleset::Ruleset;
 use weir_rules::script;
+use weir_sim::disk::Disk;
 
 use crate::output::{Failure, USAGE, colour, say};
-use crate::spec::Disk;
 
 /// Reads rules; warnings go to stderr.
 pub(crate) fn read(path: &Path) -> Result<Ruleset, Failure> {

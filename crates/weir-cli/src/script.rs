@@ -8,10 +8,10 @@ use serde_json::json;
 use weir_report::write_atomic;
 use weir_rules::script::{check as check_whole, format, parse, print as print_command};
 use weir_rules::{Diagnostic, Diagnostics, Severity};
+use weir_sim::disk::Disk;
 
 use crate::args::FmtArgs;
 use crate::output::{Failure, USAGE, colour, print, say};
-use crate::spec::Disk;
 
 /// The script that a word of `weir check` names, if any: a file, or `-` for standard input.
 pub(crate) fn named(words: &[String]) -> Option<&str> {

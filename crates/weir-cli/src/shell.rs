@@ -4,7 +4,8 @@ use std::process::ExitCode;
 
 use clap::CommandFactory as _;
 
-use crate::args::{Cli, CompletionsArgs, ManArgs};
+use crate::args::{CompletionsArgs, ManArgs};
+use crate::cli::Cli;
 use crate::output::{Failure, USAGE, print};
 
 /// `weir completions`.

@@ -9,7 +9,7 @@ use crate::args::CheckArgs;
 use crate::output::{Failure, USAGE, colour, print, say};
 use crate::{script, sim};
 
-pub(crate) use weir_sim::disk::Disk;
+use weir_sim::disk::Disk;
 
 /// Both directions of a link.
 #[derive(Debug)]

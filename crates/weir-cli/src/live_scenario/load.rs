@@ -5,11 +5,11 @@ use std::path::Path;
 use weir_live::scenario::check;
 use weir_rules::{Diagnostics, Files as _};
 use weir_sim::disk::Beside;
+use weir_sim::disk::Disk;
 use weir_sim::scenario::{Checked, EditError, Edited, Scenario, parse_edited};
 
 use super::LiveArgs;
 use crate::output::{Failure, USAGE, colour, say};
-use crate::spec::Disk;
 
 /// A scenario and its text.
 #[derive(Debug)]

@@ -3,7 +3,8 @@
 use weir_experiments::{MEASURED, Measured, Metric, Row};
 use weir_rig::Algorithm;
 
-use super::{Experiment, How, Outcome, Settings, simulated};
+use super::experiment::{Experiment, How, Outcome, Settings};
+use super::simulated;
 use crate::output::{Failure, say};
 use crate::rig::{self, Config, has_valgrind, measure, picture_of};
 

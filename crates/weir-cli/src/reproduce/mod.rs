@@ -5,6 +5,7 @@
 //! algorithms, growth, ratios. Each claim of a publication is judged separately. Simulated results
 //! compare as numbers.
 
+mod experiment;
 mod measured;
 mod simulated;
 
@@ -15,13 +16,14 @@ use std::process::ExitCode;
 
 use clap::Args;
 use serde_json::json;
-use weir_report::plot::Plot;
 use weir_report::write_atomic;
 use weir_rig::Report;
-use weir_rig::report::Run;
 
 use crate::output::{Failure, USAGE, print, say};
-use crate::rig::{Table, write_plot};
+use experiment::{Claim, Experiment, How, Outcome, Settings};
+
+use crate::rig::write_plot;
+use crate::table::Table;
 
 /// `weir reproduce`.
 #[derive(Debug, Args)]
@@ -54,54 +56,6 @@ pub(crate) struct ReproduceArgs {
 fn seconds(text: &str) -> Result<f64, String> {
     let read = text.parse().ok().filter(|seconds| (0.1..=3600.0).contains(seconds));
     read.ok_or_else(|| format!("'{text}' is no number of seconds from 0.1 to 3600"))
-}
-
-/// A publication's experiment.
-struct Experiment {
-    name: &'static str,
-    summary: &'static str,
-    source: &'static str,
-    run: How,
-}
-
-/// How an experiment runs.
-enum How {
-    /// The rig measures it.
-    Measured(&'static weir_experiments::Measured),
-    /// It makes networks in namespaces, which needs rights that may be missing.
-    Live(fn(&Settings) -> Result<Outcome, Failure>),
-    /// The simulator runs it.
-    Simulated(fn(&weir_experiments::Options) -> weir_report::finding::Finding),
-}
-
-/// The options of an experiment.
-struct Settings {
-    quick: bool,
-    show_progress: bool,
-    /// Options of an experiment that runs in real time.
-    seconds: Option<f64>,
-    clients: Option<Vec<u16>>,
-}
-
-/// The result of an experiment.
-#[derive(Default)]
-struct Outcome {
-    /// Tables with published beside measured values.
-    text: String,
-    claims: Vec<Claim>,
-    runs: Vec<Run>,
-    plots: Vec<(String, Plot)>,
-    /// The tables as data; null where there are `runs`.
-    tables: serde_json::Value,
-    /// The result as an HTML page.
-    page: Option<String>,
-}
-
-/// A claim of a publication with its verdict.
-struct Claim {
-    words: String,
-    /// The verdict and the measured values; `None` when it could not be tried.
-    seen: Option<(bool, String)>,
 }
 
 /// All experiments, in the order of the list.

@@ -7,9 +7,9 @@ use weir_report::finding::{self, Finding};
 use weir_report::finding_to_html;
 use weir_report::plot::Plot;
 
-use super::{Claim, Experiment, How, Outcome, Settings};
+use super::experiment::{Claim, Experiment, How, Outcome, Settings};
 use crate::output::{Failure, say};
-use crate::rig::Table;
+use crate::table::Table;
 
 /// All experiments of the simulator.
 pub(super) fn all() -> impl Iterator<Item = Experiment> {

@@ -17,9 +17,10 @@ use weir_rig::{Algorithm, Order};
 
 use super::args::{Aim, RigArgs};
 use super::config::Config;
+use super::json::write_json;
 use super::service;
-use super::show::Table;
 use crate::output::{Failure, USAGE, print, say};
+use crate::table::Table;
 
 /// Runs the search for each scheduler in turn; prints its results and their location.
 pub(crate) fn adversary(args: &RigArgs, config: &Config) -> Result<ExitCode, Failure> {
@@ -87,7 +88,7 @@ pub(crate) fn adversary(args: &RigArgs, config: &Config) -> Result<ExitCode, Fai
         print(&(head + &table.text() + tail))?;
     }
     if let Some(path) = &args.json {
-        super::write_json(path, runs)?;
+        write_json(path, runs)?;
     }
     Ok(ExitCode::SUCCESS)
 }

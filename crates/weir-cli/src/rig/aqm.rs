@@ -16,10 +16,10 @@ use weir_rig::{Manager, Order};
 
 use super::args::{Metric, Only, RigArgs};
 use super::config::{self, PAIRS, QUICK_PAIRS, QUICK_RUNS, RUNS, usage};
+use super::json::write_json;
 use super::measure::{COUNTED, bar_of, cachegrind, thread_time};
-use super::show::Table;
-use super::write_json;
 use crate::output::{Failure, USAGE, print};
+use crate::table::Table;
 
 /// The validated measurement.
 struct Config {

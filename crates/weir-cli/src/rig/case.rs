@@ -9,8 +9,8 @@ use weir_report::format::count;
 use weir_report::write_atomic;
 use weir_rig::conformance::{Case, Event, Outcome};
 
-use super::show::Table;
 use crate::output::{Failure, USAGE, print, say};
+use crate::table::Table;
 
 /// Plays the case in a file. Fails if an expectation does not hold.
 pub(super) fn case(path: &Path, json: Option<&Path>) -> Result<ExitCode, Failure> {

@@ -260,12 +260,15 @@ pub(super) const QUICK_PAIRS: u64 = 200_000;
 pub(super) const RUNS: u32 = 5;
 pub(super) const QUICK_RUNS: u32 = 3;
 
+/// Packets per flow when memory is measured.
+pub(super) const MEMORY_PACKETS: u32 = 10;
+
 #[cfg(test)]
 mod tests {
     use clap::Parser as _;
 
     use super::*;
-    use crate::args::{Cli, Command};
+    use crate::cli::{Cli, Command};
 
     fn config(words: &str) -> Result<Config, String> {
         let argv = ["weir", "rig"].into_iter().chain(words.split_whitespace());

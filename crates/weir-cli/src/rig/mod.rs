@@ -5,26 +5,26 @@ mod aqm;
 mod args;
 mod case;
 mod config;
+mod json;
 mod measure;
 mod plot;
 mod service;
+mod service_tables;
 mod show;
 mod step;
 
 use std::io::IsTerminal as _;
-use std::path::Path;
 use std::process::ExitCode;
 
-use weir_report::write_atomic;
-use weir_rig::report::Run;
-use weir_rig::{Report, memory};
+use weir_rig::memory;
 
 use args::Only;
 pub(crate) use args::{Metric, RigArgs};
 pub(crate) use config::Config;
+use config::MEMORY_PACKETS;
+use json::write_json;
 pub(crate) use measure::{has_valgrind, measure};
 pub(crate) use plot::{picture_of, write as write_plot};
-pub(crate) use show::Table;
 
 use crate::output::{Failure, print, say};
 
@@ -70,7 +70,7 @@ fn one_thing(only: Only, config: &Config) -> Result<ExitCode, Failure> {
                     weir_rig::cost::drive(algorithm, &plan);
                 }
                 Only::Memory => {
-                    let memory = memory::measure(algorithm, set, PACKETS, &memory::resident);
+                    let memory = memory::measure(algorithm, set, MEMORY_PACKETS, &memory::resident);
                     if let Some(memory) = memory {
                         print(&format!("{} {}\n", memory.flows, memory.packets))?;
                     }
@@ -80,15 +80,3 @@ fn one_thing(only: Only, config: &Config) -> Result<ExitCode, Failure> {
     }
     Ok(ExitCode::SUCCESS)
 }
-
-fn write_json(path: &Path, runs: Vec<Run>) -> Result<(), Failure> {
-    let text = Report { runs }.to_json().map_err(Failure::own)?;
-    if path.as_os_str() == "-" {
-        print(&text).map(|_| ())
-    } else {
-        write_atomic(path, text.as_bytes()).map_err(Failure::own)
-    }
-}
-
-/// Packets per flow when memory is measured.
-const PACKETS: u32 = 10;

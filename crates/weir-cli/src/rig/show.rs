@@ -5,61 +5,11 @@ use std::fmt::Write as _;
 use weir_report::format::count;
 use weir_rig::Order;
 
-use super::PACKETS;
 use super::args::Metric;
-use super::config::Config;
+use super::config::{Config, MEMORY_PACKETS};
 use super::measure::Measured;
-use super::service;
-
-/// Rows of text with column heads; the first column is left-aligned, the others are right-aligned.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Table {
-    rows: Vec<Vec<String>>,
-    left: bool,
-}
-
-impl Table {
-    pub(crate) fn new<T: ToString>(head: impl IntoIterator<Item = T>) -> Self {
-        Self { rows: vec![head.into_iter().map(|word| word.to_string()).collect()], left: false }
-    }
-
-    /// Left-aligns all columns.
-    pub(crate) fn left(self) -> Self {
-        Self { left: true, ..self }
-    }
-
-    pub(crate) fn row(&mut self, words: Vec<String>) {
-        self.rows.push(words);
-    }
-
-    pub(crate) fn text(&self) -> String {
-        let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
-        let width_of = |column: usize| {
-            self.rows
-                .iter()
-                .filter_map(|row| row.get(column))
-                .map(|word| word.chars().count())
-                .max()
-                .unwrap_or(0)
-        };
-        let widths: Vec<usize> = (0..columns).map(width_of).collect();
-        let mut text = String::new();
-        for row in &self.rows {
-            let mut line = String::from(" ");
-            for (place, (word, width)) in row.iter().zip(&widths).enumerate() {
-                // Writing to a String cannot fail.
-                let _ = match (place, self.left) {
-                    (0, _) => write!(line, " {word:<width$}"),
-                    (_, true) => write!(line, "  {word:<width$}"),
-                    (_, false) => write!(line, "  {word:>width$}"),
-                };
-            }
-            text += line.trim_end();
-            text.push('\n');
-        }
-        text
-    }
-}
+use super::service_tables;
+use crate::table::Table;
 
 /// All results: for one flow set a table of the algorithms, for several a table per metric.
 pub(crate) fn tables(config: &Config, measured: &[Measured]) -> String {
@@ -71,7 +21,7 @@ pub(crate) fn tables(config: &Config, measured: &[Measured]) -> String {
     if config.measures_service() {
         for rows in measured.chunks(config.algorithms.len().max(1)) {
             text += if text.is_empty() { "" } else { "\n" };
-            text += &service::tables(config, &rows.iter().collect::<Vec<_>>());
+            text += &service_tables::tables(config, &rows.iter().collect::<Vec<_>>());
         }
     }
     text
@@ -181,7 +131,7 @@ fn figures(config: &Config) -> Vec<Figure> {
             |m| {
                 number(
                     m.memory.map(|memory| {
-                        memory.packets as f64 / f64::from(m.set.len()) / f64::from(PACKETS)
+                        memory.packets as f64 / f64::from(m.set.len()) / f64::from(MEMORY_PACKETS)
                     }),
                     0,
                 )

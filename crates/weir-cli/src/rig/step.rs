@@ -10,8 +10,8 @@ use super::aqm::managers;
 use super::args::RigArgs;
 use super::config::check_destination;
 use super::plot::write;
-use super::show::Table;
 use crate::output::{Failure, USAGE, print, say};
+use crate::table::Table;
 
 /// Plays the step with each algorithm.
 pub(super) fn step(args: &RigArgs) -> Result<ExitCode, Failure> {

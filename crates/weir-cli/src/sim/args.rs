@@ -44,7 +44,7 @@ pub(crate) struct SimArgs {
     pub(crate) quiet: bool,
     /// Run a suite of experiments on queues instead of a scenario: `rfc7928`, the situations of RFC
     /// 7928 (goodput against delay).
-    #[arg(long, value_name = "NAME", value_parser = super::suite::NAMES, conflicts_with_all = ["scenario", "runs", "settings", "out"], help_heading = "Suite")]
+    #[arg(long, value_name = "NAME", value_parser = SUITES, conflicts_with_all = ["scenario", "runs", "settings", "out"], help_heading = "Suite")]
     pub(crate) suite: Option<String>,
     /// The queues of a suite, with commas between: AQMs and schedulers as `weir rig --aqm` takes
     /// them, `none` for tail drop.
@@ -71,6 +71,8 @@ pub(crate) fn parse_setting(text: &str) -> Result<(String, String), String> {
     split.ok_or_else(|| "write KEY=VALUE, such as traffic.f1.rate=2Mbit/s".to_owned())
 }
 
+/// The names of all suites.
+const SUITES: [&str; 1] = ["rfc7928"];
 const EXAMPLES: &str = "Examples:
   weir sim experiments/two-hosts.toml
   weir sim experiments/two-hosts.toml --set traffic.video.rate=9Mbit/s --runs 10 --json results.json

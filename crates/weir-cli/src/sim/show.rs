@@ -7,7 +7,7 @@ use weir_report::format::{count, duration, percent, rate};
 use weir_sim::measure::{Distribution, Estimate, FlowOutcome, LinkOutcome, Outcome};
 use weir_sim::run::Ran;
 
-use crate::rig::Table;
+use crate::table::Table;
 
 /// Tables of every point.
 pub(crate) fn tables(all: &[Ran]) -> String {

@@ -11,10 +11,7 @@ use weir_rules::manager::Manager;
 
 use super::SimArgs;
 use crate::output::{Failure, USAGE, print, say};
-use crate::rig::Table;
-
-/// The names of all suites.
-pub(super) const NAMES: [&str; 1] = ["rfc7928"];
+use crate::table::Table;
 
 pub(super) fn suite(args: &SimArgs) -> Result<ExitCode, Failure> {
     let managers = managers(args.aqm.as_deref())?;

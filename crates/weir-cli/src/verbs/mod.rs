@@ -2,6 +2,7 @@
 //! are shown at once and files are found where the user is, and then sent.
 
 mod args;
+mod exit;
 mod send;
 
 use std::cell::RefCell;
@@ -13,10 +14,12 @@ use std::process::ExitCode;
 use weir_rules::Files;
 use weir_rules::command::{Command, Spanned, TableCommand};
 use weir_rules::script::{self, Parsed};
+use weir_sim::disk::Disk;
 
 use crate::output::{Failure, colour, say};
-use crate::spec::Disk;
 pub(crate) use args::{Verb, VerbArgs, is_verb, normalise};
+pub(crate) use exit::EX_USAGE;
+use exit::{EX_DATAERR, EX_NOINPUT};
 
 /// Runs a command.
 pub(crate) fn run(verb: Verb) -> Result<ExitCode, Failure> {
@@ -164,14 +167,3 @@ impl Files for Recorded {
         Ok(content)
     }
 }
-
-/// The command line is wrong.
-pub(crate) const EX_USAGE: u8 = 64;
-/// The command is wrong.
-const EX_DATAERR: u8 = 65;
-/// A script cannot be read.
-const EX_NOINPUT: u8 = 66;
-/// No daemon answers, or it refuses.
-const EX_UNAVAILABLE: u8 = 69;
-/// The user has no permission.
-const EX_NOPERM: u8 = 77;

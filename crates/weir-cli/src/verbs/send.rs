@@ -9,7 +9,8 @@ use weir_control::client::{Client, ClientError, find_socket};
 use weir_rules::command::{Command, TableCommand};
 use weir_rules::show::{self, Answer, Options};
 
-use super::{EX_DATAERR, EX_NOPERM, EX_UNAVAILABLE, VerbArgs};
+use super::args::VerbArgs;
+use super::exit::{EX_DATAERR, EX_NOPERM, EX_UNAVAILABLE};
 use crate::output::{Failure, print, say};
 
 /// A request to the daemon.

@@ -50,8 +50,8 @@ const TABLES: &[(&str, &str)] = &[
     ("weir-sim/src/tcp/cc/mod.rs", "the table of congestion controls"),
 ];
 
-/// Where files still import one another in circles. Nothing may be added.
-const KNOWN_CIRCLES: &[&str] = &["weir-cli/", "weir-rules/"];
+/// Files that still import one another in circles. Do not add to this list.
+const KNOWN_CIRCLES: &[&str] = &["weir-rules/"];
 
 #[test]
 fn files_import_one_another_in_one_direction() {
