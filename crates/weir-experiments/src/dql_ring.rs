@@ -326,7 +326,7 @@ fn all(cases: &[Case], measured: &[Measured]) -> Table {
 /// The six effects.
 fn claims(finding: &mut Finding, find: &Find<'_>) {
     let mut claim = |words: &str, holds: bool, detail: String| {
-        finding.claims.push(Claim::tried(words, holds, detail))
+        finding.claims.push(Claim::tried(words, holds, detail));
     };
     for (ring, dql, mean, ..) in PUBLISHED {
         let got = find(Queue::FqCodel, ring, dql, false).probe[0];

@@ -1,7 +1,7 @@
 //! The FIFO+ experiment with an exact PIFO in place of strict-priority queues: how much of the
 //! published gain is due to FIFO+, and how much to the division of the buffer.
 
-use super::fifo_plus::{BATCH, SLOTS, cross, run_all, statistics, switch};
+use super::fifo_plus::bed::{BATCH, SLOTS, cross, run_all, statistics, switch};
 use super::testbed::{Testbed, Waits};
 use weir_report::finding::{Cell, Claim, Finding, Table};
 

@@ -76,7 +76,7 @@ fn claims(rows: &[Row]) -> Vec<Claim> {
     let mut claims = Vec::new();
     for (set, theirs) in PUBLISHED {
         let mut claim = |words: String, seen: Option<(bool, String)>| {
-            claims.push(Claim::judged(format!("{set}: {words}"), seen))
+            claims.push(Claim::judged(format!("{set}: {words}"), seen));
         };
         let published = theirs[1] / theirs[3];
         let seen = ratio(ns("qfq+:m=8", set), ns("qfq", set)).map(|r| (r <= 1.0, less(r)));

@@ -2,19 +2,22 @@
 //! that depend on the path.
 //!
 //! The traffic manager is that of a P4 switch with eight strict-priority queues of 15 packets each,
-//! whose bounds adapt to the ranks of arrivals (SP-PIFO), compared with a FIFO of 120. [`RATES`],
-//! [`BATCH`] and [`LATE`] hold properties of the original testbed that were not published;
+//! whose bounds adapt to the ranks of arrivals (SP-PIFO), compared with a FIFO of 120. [`bed`]
+//! holds the testbeds, with properties of the original that were not published;
 //! `docs/experiments/fifo-plus.md` says how they were inferred.
 
-use super::testbed::{Host, Testbed, Waits};
+pub(super) mod bed;
+
 use weir_report::finding::{
     Axis, Cell, Claim, Finding, Plot, Series, Style, Table, Unit, difference,
 };
 use weir_sim::random::Variable;
-use weir_sim::switch::SwitchConfig;
 
 use super::experiment::{Experiment, Options};
-use super::parallel::parallel;
+use super::testbed::{Host, Testbed, Waits};
+use bed::{
+    BATCH, GAP_NS, LATE, LEN, SLOTS, Statistics, cross, run_all, run_seeds, statistics, switch,
+};
 
 pub(super) const TABLE: Experiment = Experiment {
     name: "fifo-plus-table",
@@ -37,21 +40,6 @@ pub(super) const FAIR: Experiment = Experiment {
     run: fair,
 };
 
-/// Capacity of the traffic manager in packets.
-pub(super) const SLOTS: u32 = 120;
-/// Rates of the links between the switches in kbit/s: each carries the traffic that has joined so
-/// far, and the last two are narrower.
-pub(super) const RATES: [u64; 5] = [5_000, 10_000, 15_000, 14_000, 13_000];
-/// Packets that leave a full interface before it takes more: Linux's default send buffer holds 93,
-/// and wakes a waiting sender when this many are gone.
-pub(super) const BATCH: u32 = 47;
-/// By how much a switch overestimates a wait, ns on average: the time that a thread takes to wake
-/// up.
-const LATE: u64 = 10_000;
-/// 1000 bytes with UDP's and IP's headers.
-const LEN: u32 = 1028;
-/// Time between two packets of a flow, ns on average: 125 a second.
-const GAP_NS: f64 = 8e6;
 /// Indices into [`variants`].
 const EXACTLY: usize = 1;
 const MUCH_LATER: [usize; 2] = [3, 4];
@@ -75,80 +63,6 @@ const PUBLISHED: [(&str, Statistics, Statistics); 3] = [
     ),
 ];
 const HOSTS: [&str; 4] = ["h1", "h2", "h3", "overall"];
-
-/// Mean and 99th percentile in ms for each of three hosts, and overall.
-pub(super) type Statistics = [(f64, f64); 4];
-
-/// The distribution of the time between packets that has this name.
-fn gap(distribution: &str) -> Variable {
-    match distribution {
-        "exponential" => Variable::Exponential { mean: GAP_NS },
-        // Shape 2 and scale 4 ms: a mean of 8 ms.
-        "Pareto" => Variable::Pareto { shape: 2.0, scale: GAP_NS / 2.0 },
-        _ => Variable::Fixed(GAP_NS),
-    }
-}
-
-/// A switch of the testbed: FIFO, or FIFO+ on strict queues of `depth` packets.
-pub(super) fn switch(plus: bool, depth: u32, batch: u32) -> SwitchConfig {
-    let manager = if plus { format!("sp-pifo queues 8 depth {depth}") } else { "fifo".to_owned() };
-    SwitchConfig {
-        manager,
-        program: Some("fifo+".to_owned()),
-        queue: SLOTS,
-        batch,
-        ..SwitchConfig::default()
-    }
-}
-
-/// Three hosts of five flows that join at the first three switches.
-pub(super) fn cross(switch: SwitchConfig, distribution: &str, options: &Options) -> Testbed {
-    let host = |joins| Host { joins, flows: 5, len: LEN, gap: gap(distribution), ahead: 0 };
-    // The whole run counts, as in the publication, including the time in which the queues behind
-    // the traffic managers fill up. That time weighs more in a shorter run, whose means are
-    // therefore lower.
-    let seconds = if options.quick { 200 } else { 300 };
-    Testbed {
-        rates: RATES.to_vec(),
-        switch,
-        late: LATE,
-        hosts: (0..3).map(host).collect(),
-        seconds,
-        warmup: 0,
-        middle: 2,
-    }
-}
-
-/// Runs testbeds with several seeds each; returns for each testbed the waits of each host's
-/// packets, then those of all hosts.
-pub(super) fn run_all(beds: &[Testbed], options: &Options) -> Vec<Vec<Waits>> {
-    run_seeds(beds, options, if options.quick { 1 } else { SEEDS })
-}
-
-fn run_seeds(beds: &[Testbed], options: &Options, seeds: u64) -> Vec<Vec<Waits>> {
-    let jobs: Vec<(usize, u64)> =
-        (0..beds.len()).flat_map(|bed| (0..seeds).map(move |seed| (bed, seed))).collect();
-    let results =
-        parallel(options.threads, &jobs, |&(bed, seed)| beds[bed].run(options.seed + seed));
-    let mut all: Vec<Vec<Waits>> =
-        beds.iter().map(|bed| vec![Waits::default(); bed.hosts.len() + 1]).collect();
-    for ((bed, _), waits) in jobs.into_iter().zip(results) {
-        let (whole, hosts) =
-            all[bed].split_last_mut().expect("there is a place for all hosts together");
-        for (host, waits) in hosts.iter_mut().zip(&waits) {
-            host.merge(waits);
-            whole.merge(waits);
-        }
-    }
-    all
-}
-
-/// Mean and 99th percentile of each host.
-pub(super) fn statistics(waits: &[Waits]) -> Statistics {
-    std::array::from_fn(|n| {
-        waits.get(n).map_or((f64::NAN, f64::NAN), |w| (w.mean_ms(), w.quantile_ms(0.99)))
-    })
-}
 
 fn table(options: &Options) -> Finding {
     let beds: Vec<Testbed> = PUBLISHED
@@ -523,9 +437,6 @@ fn fair(options: &Options) -> Finding {
     let title = "FIFO+ with equal deadlines for all hosts, and with deadlines that allow for what packets wait before the common path";
     Finding { title: title.into(), tables: vec![table], claims, plots: Vec::new() }
 }
-
-/// Runs of each testbed, each with its own seed.
-const SEEDS: u64 = 3;
 
 #[cfg(test)]
 mod tests {
