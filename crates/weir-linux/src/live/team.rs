@@ -106,8 +106,10 @@ impl Live {
                 Ok(thread) => thread,
                 Err(error) => return (Err(LiveError::Thread(error)), None),
             };
-            let report = self.run_workers(stop);
-            ended.store(true, Ordering::Release);
+            let report = {
+                let _end = OnDrop(|| ended.store(true, Ordering::Release));
+                self.run_workers(stop)
+            };
             // A panic of the observer becomes one of the loop.
             let monitor = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             (report, Some(monitor))
@@ -122,10 +124,11 @@ impl Live {
     fn run_workers(&mut self, stop: &AtomicBool) -> Result<LiveReport, LiveError> {
         let Self { first, others, remotes, shared, .. } = self;
         let work = |worker: &mut Worker| {
-            let report = worker.run(stop);
-            shared.end();
-            remotes.iter().for_each(Remote::wake);
-            report
+            let _end = OnDrop(|| {
+                shared.end();
+                remotes.iter().for_each(Remote::wake);
+            });
+            worker.run(stop)
         };
         let (own, reports) = std::thread::scope(|scope| {
             let mut threads = Vec::new();
@@ -155,6 +158,15 @@ impl Live {
 impl std::fmt::Debug for Live {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Live").field("workers", &(1 + self.others.len())).finish_non_exhaustive()
+    }
+}
+
+/// Does something when it is dropped, also by a panic: other threads must end then, too.
+struct OnDrop<F: Fn()>(F);
+
+impl<F: Fn()> Drop for OnDrop<F> {
+    fn drop(&mut self) {
+        (self.0)();
     }
 }
 

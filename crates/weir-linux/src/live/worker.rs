@@ -159,7 +159,7 @@ impl Worker {
                 now = clock::now();
             }
             self.priority.note_load(now, busy);
-            self.wait(now)
+            self.wait(now, busy)
                 .map_err(|errno| LiveError::System { what: "waiting for frames", errno })?;
         }
     }
@@ -197,16 +197,17 @@ impl Worker {
         }
     }
 
-    /// Waits for a frame, an event of the engine, a command or the next housekeeping. Afterwards
-    /// every port that has something to read is known to be ready.
-    fn wait(&mut self, now: Nanos) -> Result<(), rustix::io::Errno> {
+    /// Waits for a frame, an event of the engine, a command or the next housekeeping, unless this
+    /// turn was busy. Afterwards every port that has something to read is known to be ready.
+    fn wait(&mut self, now: Nanos, busy: bool) -> Result<(), rustix::io::Errno> {
         let event = self.emulation.emulator().next_event();
         if self.priority.is_realtime() && self.pacer.must_rest(now, event.unwrap_or(Nanos::MAX)) {
             clock::sleep(REST);
             self.pacer.rested(clock::now());
             return self.ports.look();
         }
-        if self.ports.any_ready() {
+        // After frames or parcels there are often more: a sleep would cost more than another turn.
+        if busy || self.ports.any_ready() {
             return self.ports.look();
         }
         let idle = now.saturating_add(IDLE);

@@ -139,7 +139,9 @@ fn segments_of_trains_take_separate_paths_where_rules_draw() {
     let mut marked = 0;
     for frame in frames.try_iter() {
         assert!(verified(&frame), "checksums are right whatever was rewritten");
-        marked += u64::from(weir_wire::parse(&frame).unwrap().dscp == 46);
+        // B's kernel answers a segment of a closed connection with the segment's own DSCP.
+        let from_a = frame[26..30] == [10, 77, 0, 1];
+        marked += u64::from(from_a && weir_wire::parse(&frame).unwrap().dscp == 46);
     }
     // Only pipe 2's packets were rewritten.
     assert_eq!(marked, of(2));
