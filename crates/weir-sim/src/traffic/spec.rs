@@ -1,8 +1,8 @@
-//! What a scenario says of traffic, kind by kind.
+//! The settings of traffic in a scenario, kind by kind.
 //!
-//! Each kind is a struct of its own, so that a setting that another kind has is refused by name.
-//! One macro makes the structs, gives all of them the settings that every traffic has, and keeps
-//! the words in which help and documentation speak of them.
+//! Each kind has its own struct, so a setting of another kind is refused by name. One macro defines
+//! the structs, adds the common settings to all of them, and keeps their descriptions for help and
+//! documentation.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -14,17 +14,17 @@ use super::settings::{Codec, Ecn, Gaps, MarkovState, Periods, Sizes, StackContro
 /// A kind of traffic, for help and documentation.
 #[derive(Clone, Copy, Debug)]
 pub struct Kind {
-    /// The word behind `kind`.
+    /// The value of `kind`.
     pub name: &'static str,
-    /// What it is.
+    /// Its description.
     pub summary: &'static str,
-    /// Its own settings and what they are; those of [`COMMON`] besides.
+    /// Its own settings with their descriptions, in addition to those of [`COMMON`].
     pub settings: &'static [(&'static str, &'static str)],
-    /// Whether it goes over TCP, and has the settings of [`TRANSPORT`] too.
+    /// Whether it uses TCP, and also has the settings of [`TRANSPORT`].
     pub transport: bool,
 }
 
-/// Settings of kinds that go over TCP.
+/// Settings of kinds over TCP.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Transport<'a> {
     pub(super) cc: &'a str,
@@ -43,11 +43,11 @@ pub(super) struct Transport<'a> {
 /// Settings that every kind has.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Common {
-    /// When it begins.
+    /// Its start.
     pub start: Time,
-    /// When it ends.
+    /// Its end.
     pub stop: Option<Time>,
-    /// Bound of the random span that is added to `start`.
+    /// Bound of the random time that is added to `start`.
     pub start_jitter: Time,
     /// ECN field of its packets; over TCP, whether it uses ECN.
     pub ecn: Option<Ecn>,
@@ -73,7 +73,7 @@ macro_rules! kinds {
             pub struct $name {
                 $( $(#[doc = $words])+ $(#[serde($serde)])? pub $field: $type, )*
                 $(
-                    /// Congestion control, with settings of its own behind its name; `cubic` by
+                    /// Congestion control, with its own settings after the name; `cubic` by
                     /// default.
                     #[cfg_attr(any(), $transport)]
                     #[serde(default = "default_cc")]
@@ -84,13 +84,13 @@ macro_rules! kinds {
                     /// Initial window in segments; 10 by default.
                     #[serde(default = "default_initial_window")]
                     pub initial_window: u32,
-                    /// Whether a handshake comes before data; it does by default.
+                    /// Whether a handshake comes before data; true by default.
                     #[serde(default = "default_true")]
                     pub handshake: bool,
-                    /// Whether packets are paced; by default as the congestion control has it.
+                    /// Whether packets are paced; by default the congestion control decides.
                     #[serde(default, skip_serializing_if = "Option::is_none")]
                     pub pacing: Option<bool>,
-                    /// Least retransmission timeout; 200ms by default.
+                    /// Minimum retransmission timeout; 200ms by default.
                     #[serde(default = "default_min_rto")]
                     pub min_rto: Time,
                     /// Full segments for which one acknowledgement is sent; 2 by default.
@@ -102,42 +102,42 @@ macro_rules! kinds {
                     /// Receive buffer; 4MiB by default.
                     #[serde(default = "default_receive_buffer")]
                     pub receive_buffer: Size,
-                    /// Most bytes in the own host's queue and device; no limit by default.
+                    /// Maximum number of bytes in the sending host's queue and device; no limit by
+                    /// default.
                     #[serde(default, skip_serializing_if = "Option::is_none")]
                     pub small_queue: Option<Size>,
                     /// Segments that go to the device as one packet; 1 by default.
                     #[serde(default = "default_train")]
                     pub train: u8,
                 )?
-                /// When it begins; at 0s by default.
+                /// Its start; 0s by default.
                 #[serde(default)]
                 pub start: Time,
-                /// When it ends; by default with the run.
+                /// Its end; by default the end of the run.
                 #[serde(default, skip_serializing_if = "Option::is_none")]
                 pub stop: Option<Time>,
-                /// A span from 0 to this one, drawn at random, is added to `start`.
+                /// A random time from 0 to this one is added to `start`.
                 #[serde(default)]
                 pub start_jitter: Time,
-                /// ECN field of its packets, `none` by default. Over TCP the congestion control
-                /// says which field: `none` turns ECN off, the others turn it on, and by default it
-                /// is as the congestion control has it.
+                /// ECN field of its packets, `none` by default. Over TCP, `none` turns ECN off, the
+                /// others turn it on, and by default the congestion control decides; it also
+                /// selects the field.
                 #[serde(default, skip_serializing_if = "Option::is_none")]
                 pub ecn: Option<Ecn>,
                 /// DSCP of its packets, 0 to 63.
                 #[serde(default)]
                 pub dscp: u8,
-                /// Label of its packets, which ranks and deadlines go by.
+                /// Label of its packets, which ranks and deadlines use.
                 #[serde(default, skip_serializing_if = "Option::is_none")]
                 pub label: Option<u64>,
-                /// Label of its packets as a time from sending on, kept in nanoseconds; instead of
+                /// Label of its packets as a time from sending on, in nanoseconds; instead of
                 /// `label`.
                 #[serde(default, skip_serializing_if = "Option::is_none")]
                 pub deadline: Option<Time>,
             }
         )*
 
-        /// Traffic as a scenario describes it: a table whose key `kind` says which settings belong
-        /// there.
+        /// Traffic of a scenario: a table with a key `kind`, which determines the other settings.
         #[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
         #[serde(tag = "kind")]
         pub enum Spec {
@@ -145,9 +145,9 @@ macro_rules! kinds {
         }
 
         impl Spec {
-            /// Reads the settings of one kind from a table without the key `kind`. Unlike the
-            /// whole, this keeps the places of values, so that an error can point at them. `None`:
-            /// there is no such kind; [`KINDS`] has all.
+            /// Reads the settings of one kind from a table without the key `kind`. Unlike
+            /// deserialising the whole, this keeps the positions of values, so that an error can
+            /// point at them. `None` if there is no such kind; [`KINDS`] lists all.
             pub fn read<'de, D: Deserializer<'de>>(kind: &str, settings: D) -> Option<Result<Self, D::Error>> {
                 match kind {
                     $( $word => Some($name::deserialize(settings).map(Self::$name)), )*
@@ -155,7 +155,7 @@ macro_rules! kinds {
                 }
             }
 
-            /// The word of its kind.
+            /// The name of its kind.
             pub fn kind(&self) -> &'static str {
                 match self {
                     $( Self::$name(_) => $word, )*
@@ -231,40 +231,40 @@ pub const TRANSPORT: &[&str] = &[
 ];
 
 kinds! {
-    /// Packets of one size at equal distances.
+    /// Packets of one size at equal intervals.
     Cbr "cbr" {
-        /// Network-layer bits a second.
+        /// Network-layer bits per second.
         #[serde(default)]
         rate: Option<RateText>,
-        /// Distance of packets, instead of `rate`.
+        /// Interval between packets, instead of `rate`.
         #[serde(default)]
         interval: Option<Time>,
         /// Network-layer bytes of a packet; 1000B by default.
         #[serde(default = "default_size")]
         size: Size,
     }
-    /// Packets of one size at exponentially distributed distances.
+    /// Packets of one size at exponentially distributed intervals.
     Poisson "poisson" {
-        /// Network-layer bits a second in the mean.
+        /// Mean network-layer bits per second.
         #[serde(default)]
         rate: Option<RateText>,
-        /// Mean distance of packets, instead of `rate`.
+        /// Mean interval between packets, instead of `rate`.
         #[serde(default)]
         interval: Option<Time>,
         /// Network-layer bytes of a packet; 1000B by default.
         #[serde(default = "default_size")]
         size: Size,
     }
-    /// Packets of one size at Pareto-distributed distances.
+    /// Packets of one size at Pareto-distributed intervals.
     Pareto "pareto" {
-        /// Network-layer bits a second in the mean.
+        /// Mean network-layer bits per second.
         #[serde(default)]
         rate: Option<RateText>,
-        /// Mean distance of packets, instead of `rate`.
+        /// Mean interval between packets, instead of `rate`.
         #[serde(default)]
         interval: Option<Time>,
-        /// Least distance of packets, instead of `rate`; the mean is `shape` · `scale` / (`shape` −
-        /// 1).
+        /// Minimum interval between packets, instead of `rate`; the mean is `shape` · `scale` /
+        /// (`shape` − 1).
         #[serde(default)]
         scale: Option<Time>,
         /// Shape of the distribution; 2 by default. `rate` and `interval` need one above 1.
@@ -276,13 +276,13 @@ kinds! {
     }
     /// A constant rate in random periods, and silence between them.
     OnOff "on-off" {
-        /// Network-layer bits a second while on.
+        /// Network-layer bits per second while on.
         rate: RateText,
-        /// Mean length of the periods in which it sends.
+        /// Mean length of the sending periods.
         on: Time,
-        /// Mean length of the periods in which it is silent.
+        /// Mean length of the silent periods.
         off: Time,
-        /// How the lengths of periods are distributed: `exponential` (the default), `pareto` or
+        /// Distribution of the lengths of periods: `exponential` (the default), `pareto` or
         /// `constant`.
         #[serde(default)]
         periods: Periods,
@@ -295,17 +295,16 @@ kinds! {
     }
     /// A rate for each state of a Markov chain in continuous time.
     Markov "markov" {
-        /// The states; it begins in the first.
+        /// The states; it starts in the first.
         states: Vec<MarkovState>,
-        /// Distances of packets within a state: `constant` (the default) or `exponential`.
+        /// Intervals between packets within a state: `constant` (the default) or `exponential`.
         #[serde(default)]
         gaps: Gaps,
         /// Network-layer bytes of a packet; 1000B by default.
         #[serde(default = "default_size")]
         size: Size,
     }
-    /// One side of a telephone call: frames of a codec in talk spurts, with exponentially
-    /// distributed spurts and pauses.
+    /// One side of a telephone call: frames of a codec, in exponential talk spurts and pauses.
     Voip "voip" {
         /// The codec: `g711` (the default), `g722`, `g726`, `g729` or `g723`.
         #[serde(default)]
@@ -313,39 +312,39 @@ kinds! {
         /// Mean length of a talk spurt; 1s by default.
         #[serde(default = "default_talk")]
         talk: Time,
-        /// Mean length of a pause; 1.35s by default, and 0s where the codec sends in pauses too.
+        /// Mean length of a pause; 1.35s by default, and 0s if the codec also sends in pauses.
         #[serde(default = "default_silence")]
         silence: Time,
     }
     /// Packets of several sizes, mixed at random.
     Imix "imix" {
-        /// Network-layer bits a second in the mean.
+        /// Mean network-layer bits per second.
         rate: RateText,
-        /// Distances of packets: `constant` (the default) or `exponential`.
+        /// Intervals between packets: `constant` (the default) or `exponential`.
         #[serde(default)]
         gaps: Gaps,
         /// Sizes and their weights; `[[40, 7], [576, 4], [1500, 1]]` by default.
         #[serde(default = "default_mix")]
         mix: Vec<(Size, f64)>,
     }
-    /// Packets as they were captured, or as a table says.
+    /// Packets from a capture or a table.
     Trace "trace" {
-        /// The file, from where the scenario is.
+        /// The file, relative to the scenario.
         file: String,
-        /// What the file is: `csv` (lines `time_s,bytes`), or `pcap` (pcapng too); by default as
-        /// its name ends.
+        /// Format of the file: `csv` (lines `time_s,bytes`), or `pcap` (also pcapng); by default
+        /// from its name.
         #[serde(default)]
         format: Option<TraceFormat>,
-        /// Whether it begins anew at its end; not by default.
+        /// Whether it repeats at its end; false by default.
         #[serde(default)]
         repeat: bool,
-        /// How many times faster than it was recorded; 1 by default.
+        /// Speed relative to the recording; 1 by default.
         #[serde(default = "default_speed")]
         speed: f64,
     }
-    /// Small packets at equal distances, to measure delay by.
+    /// Small packets at equal intervals, to measure delay.
     Probe "probe" {
-        /// Distance of packets; 10ms by default.
+        /// Interval between packets; 10ms by default.
         #[serde(default = "default_probe_interval")]
         interval: Time,
         /// Network-layer bytes of a packet; 64B by default.
@@ -354,7 +353,7 @@ kinds! {
     }
     /// Echo requests, which the destination sends back; completion times are round-trip times.
     Ping "ping" {
-        /// Distance of requests; 100ms by default.
+        /// Interval between requests; 100ms by default.
         #[serde(default = "default_ping_interval")]
         interval: Time,
         /// Network-layer bytes of requests and replies; 84B by default.
@@ -363,15 +362,15 @@ kinds! {
     }
     /// One TCP connection.
     Tcp "tcp" over tcp {
-        /// Payload bytes that it sends; without end by default.
+        /// Payload bytes that it sends; unlimited by default.
         #[serde(default)]
         bytes: Option<Size>,
     }
-    /// One connection of a real stack, which is driven by the simulation's clock.
+    /// One connection of a real stack, driven by the simulation's clock.
     RealStack "stack" {
-        /// The stack: `smoltcp` (TCP) or `quic` (quinn-proto), where this build has it.
+        /// The stack: `smoltcp` (TCP) or `quic` (quinn-proto), if this build has it.
         stack: String,
-        /// Payload bytes that it sends; without end by default.
+        /// Payload bytes that it sends; unlimited by default.
         #[serde(default)]
         bytes: Option<Size>,
         /// Congestion control of the stack: `newreno` (the default) or `cubic`.
@@ -384,38 +383,37 @@ kinds! {
         #[serde(default = "default_mtu")]
         mtu: Size,
     }
-    /// Flows of random sizes over TCP that begin at random times.
+    /// Flows of random sizes over TCP that start at random times.
     Flows "flows" over tcp {
         /// Payload of a flow: `web-search`, `data-mining`, a size, or a table.
         sizes: Sizes,
-        /// Offered payload bits a second: flows arrive as a Poisson process.
+        /// Offered payload bits per second: flows arrive as a Poisson process.
         #[serde(default)]
         rate: Option<RateText>,
-        /// Offered payload as a part of the rate `of`, instead of `rate`.
+        /// Offered payload as a fraction of the rate `of`, instead of `rate`.
         #[serde(default)]
         load: Option<f64>,
-        /// Rate that `load` is a part of.
+        /// The rate to which `load` refers.
         #[serde(default)]
         of: Option<RateText>,
-        /// Flows that arrive in a second, instead of `rate`.
+        /// Flows that arrive per second, instead of `rate`.
         #[serde(default)]
         per_second: Option<f64>,
-        /// Users who each have one flow at a time, instead of `rate`.
+        /// Number of users with one flow at a time each, instead of `rate`.
         #[serde(default)]
         users: Option<u32>,
         /// Mean time between the flows of a user; 0s by default.
         #[serde(default)]
         think: Option<Time>,
-        /// Flows after which it ends; no limit by default.
+        /// Maximum number of flows; no limit by default.
         #[serde(default)]
         flows: Option<u64>,
     }
-    /// Users at the destination ask the source for responses, one after the other; completion times
-    /// are from request to response.
+    /// Users at the destination request responses; completion times are those of responses.
     Requests "requests" over tcp {
         /// Payload of a response: `web-search`, `data-mining`, a size, or a table.
         sizes: Sizes,
-        /// Users; 1 by default.
+        /// Number of users; 1 by default.
         #[serde(default = "default_users")]
         users: u32,
         /// Mean time before a request; 1s by default.
@@ -428,19 +426,18 @@ kinds! {
         #[serde(default)]
         persistent: bool,
     }
-    /// A user at the destination reads web pages from the source; completion times are those of
-    /// pages.
+    /// A user at the destination reads web pages; completion times are those of pages.
     Web "web" over tcp {
-        /// Payload of a page's document; by default log-normal, 10.7 kB in the mean.
+        /// Payload of a page's document; by default log-normal with mean 10.7 kB.
         #[serde(default)]
         document: Option<Sizes>,
-        /// Payload of an object of a page; by default log-normal, 7.8 kB in the mean.
+        /// Payload of an object of a page; by default log-normal with mean 7.8 kB.
         #[serde(default)]
         object: Option<Sizes>,
-        /// Objects of a page; by default Pareto-distributed, 5.6 in the mean and 53 at most.
+        /// Number of objects of a page; by default Pareto-distributed with mean 5.6, at most 53.
         #[serde(default)]
         objects: Option<u32>,
-        /// Connections at once; 6 by default.
+        /// Number of simultaneous connections; 6 by default.
         #[serde(default = "default_connections")]
         connections: u32,
         /// Mean time between the document and the requests for its objects; 130ms by default.
@@ -453,31 +450,30 @@ kinds! {
         #[serde(default = "default_web_request")]
         request: Size,
     }
-    /// All sources answer the destination at once, again and again; completion times are until the
-    /// last response has come.
+    /// All sources answer the destination at once; completion times are of the last response.
     Incast "incast" over tcp {
-        /// Payload that each source answers with.
+        /// Payload of each source's response.
         #[serde(default)]
         size: Option<Size>,
         /// Payload of all sources together, instead of `size`.
         #[serde(default)]
         total: Option<Size>,
-        /// Time from one query to the next, which waits for the last one; 100ms by default.
+        /// Time from one query to the next, which waits for the previous one; 100ms by default.
         #[serde(default = "default_incast_interval")]
         interval: Time,
-        /// Queries after which it ends; no limit by default.
+        /// Maximum number of queries; no limit by default.
         #[serde(default)]
         queries: Option<u64>,
         /// Network-layer bytes of a request; 200B by default.
         #[serde(default = "default_request")]
         request: Size,
-        /// Whether connections are kept from query to query; they are by default.
+        /// Whether connections are kept from query to query; true by default.
         #[serde(default = "default_true")]
         persistent: bool,
     }
     /// A program that runs on the source host, in live runs only.
     Program "program" {
-        /// What it is, for a shell; it reaches hosts by their names.
+        /// The shell command; it reaches hosts by their names.
         command: String,
     }
 }
@@ -570,7 +566,7 @@ fn default_period_shape() -> f64 {
     1.5
 }
 
-/// Talk spurts and pauses of Brady's model, as most studies of packet voice use it. ITU-T P.59 has
+/// Talk spurts and pauses of Brady's model, which most studies of packet voice use. ITU-T P.59 has
 /// 1.004 s and 1.587 s.
 fn default_talk() -> Time {
     Time::millis(1000)
@@ -580,7 +576,7 @@ fn default_silence() -> Time {
     Time::millis(1350)
 }
 
-/// The simple Internet mix of makers of test equipment: 7 packets to 4 to 1.
+/// The simple Internet mix of test equipment vendors: 7 packets to 4 to 1.
 fn default_mix() -> Vec<(Size, f64)> {
     vec![(Size(40), 7.0), (Size(576), 4.0), (Size(1500), 1.0)]
 }
@@ -601,7 +597,7 @@ fn default_ping_interval() -> Time {
     Time::millis(100)
 }
 
-/// What `ping` sends unless told otherwise: 56 bytes behind IP and ICMP headers.
+/// The default size of `ping`: 56 bytes after IP and ICMP headers.
 fn default_ping_size() -> Size {
     Size(84)
 }
