@@ -17,6 +17,15 @@ pub(crate) struct Word {
     pub(crate) quoted: bool,
 }
 
+impl Word {
+    /// The place of the part of `len` bytes at `offset`; the whole word if its text differs from the
+    /// source, because it was quoted or is the value of a variable.
+    pub(crate) fn part(&self, offset: usize, len: usize) -> Span {
+        let start = self.span.start + offset;
+        if self.span.len() == self.text.len() { start..start + len } else { self.span.clone() }
+    }
+}
+
 /// Divides a text into words.
 pub(crate) fn lex(text: &str, diagnostics: &mut Diagnostics) -> Vec<Word> {
     let mut words = Vec::new();

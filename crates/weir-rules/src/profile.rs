@@ -78,11 +78,11 @@ impl Reader<'_> {
             ("name", _) => self.title = value.to_owned(),
             ("bw" | "bandwidth", _) => {
                 self.rate =
-                    self.value(value, "a rate of at most 400 Gbit/s", quantity::rate(value).ok())?
+                    self.value(value, "a rate of at most 400 Gbit/s", quantity::rate(value).ok())?;
             }
             ("loss-level", _) => {
                 self.loss_level =
-                    Some(self.value(value, "0 to 1", quantity::probability(value).ok())?)
+                    Some(self.value(value, "0 to 1", quantity::probability(value).ok())?);
             }
             ("samples", _) => {
                 let samples = quantity::count(value, MAX_SAMPLES as u32).ok().filter(|&n| n >= 2);

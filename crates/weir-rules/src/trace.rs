@@ -200,7 +200,7 @@ impl<'a> File<'a> {
             };
             match column {
                 Column::Time(unit) => {
-                    time = Some(scaled(cell, unit).ok_or_else(|| bad("a time up to 10 years"))?)
+                    time = Some(scaled(cell, unit).ok_or_else(|| bad("a time up to 10 years"))?);
                 }
                 Column::Rate(unit) => {
                     let rate = rate(cell, unit).ok_or_else(|| {
@@ -223,7 +223,7 @@ impl<'a> File<'a> {
                 }
                 Column::Loss => {
                     step.loss =
-                        Some(quantity::loss(cell).map_err(|_| bad("0 to 1, or 0% to 100%"))?)
+                        Some(quantity::loss(cell).map_err(|_| bad("0 to 1, or 0% to 100%"))?);
                 }
             }
         }

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use super::compile::{Compiler, any_test, enabled, heads, tables};
+use super::index::Index;
 use super::place::Place;
 use super::program::{Head, Program};
 use super::tables::Tables;
-use super::{Packet, Resume, State, Verdict};
 use crate::rule::{Address, Name, RuleAction, Test};
 use crate::ruleset::{Entry, Ruleset};
 use crate::table::TableKey;
@@ -19,6 +19,17 @@ pub struct Classifier {
     tables: Tables,
 }
 
+/// A program with its index; `None` for a short program.
+#[derive(Debug)]
+struct Indexed(Program, Option<Index>);
+
+impl Indexed {
+    fn new(program: Program) -> Self {
+        let index = Index::new(&program);
+        Self(program, index)
+    }
+}
+
 /// The part that depends on rules, but not on the entries of tables.
 #[derive(Debug)]
 struct Rules {
@@ -29,8 +40,8 @@ struct Rules {
     place: Place,
     heads: Arc<[Head]>,
     /// By pass, in ascending order of [`code`].
-    programs: Vec<(u64, Program)>,
-    any: Program,
+    programs: Vec<(u64, Indexed)>,
+    any: Indexed,
     each_segment: bool,
     key: bool,
     tags: bool,
@@ -45,8 +56,8 @@ impl Classifier {
     fn build(ruleset: &Ruleset, place: &Place, before: Option<&Self>) -> Self {
         let names = ruleset.rules.iter().flat_map(|entry| tables(&entry.rule));
         let tables = Tables::new(names, ruleset, place, before.map(|before| &before.tables));
-        let compiled = |pass| Compiler::run(ruleset, place, &tables, pass);
-        let mut programs: Vec<(u64, Program)> =
+        let compiled = |pass| Indexed::new(Compiler::run(ruleset, place, &tables, pass));
+        let mut programs: Vec<(u64, Indexed)> =
             place.passes.iter().map(|pass| (code(pass), compiled(Some(*pass)))).collect();
         programs.sort_by_key(|(code, _)| *code);
         programs.dedup_by_key(|(code, _)| *code);
@@ -93,34 +104,6 @@ impl Classifier {
         new
     }
 
-    /// Decides about a packet, and counts it at the rules that matched. `from` is the place at
-    /// which the search continues after an earlier verdict; `None` starts at the first rule.
-    #[inline]
-    pub fn classify(
-        &self,
-        state: &mut State,
-        packet: &mut Packet<'_>,
-        from: Option<Resume>,
-    ) -> Verdict {
-        let bytes = packet.len.into();
-        self.classify_train(state, packet, from, 1, bytes)
-    }
-
-    /// Decides about an offload train of `packets` wire packets with `bytes` network-layer bytes in
-    /// all, which get the same verdict. [`Self::needs_each_segment`] says where that is not
-    /// allowed.
-    pub fn classify_train(
-        &self,
-        state: &mut State,
-        packet: &mut Packet<'_>,
-        from: Option<Resume>,
-        packets: u64,
-        bytes: u64,
-    ) -> Verdict {
-        state.carry_over(self);
-        super::run::run(self, state, packet, from, (packets, bytes))
-    }
-
     /// Whether packets of one offload train may get different verdicts, because rules draw random
     /// numbers or test lengths, sequence numbers or flags.
     pub fn needs_each_segment(&self) -> bool {
@@ -153,31 +136,15 @@ impl Classifier {
         &self.rules.place
     }
 
-    /// The program for a pass.
+    /// The program for a pass, with its index.
     #[inline]
-    pub(super) fn program(&self, pass: &super::Pass) -> &Program {
+    pub(super) fn program(&self, pass: &super::Pass) -> (&Program, Option<&Index>) {
         let code = code(pass);
-        match self.rules.programs.binary_search_by_key(&code, |(code, _)| *code) {
+        let found = match self.rules.programs.binary_search_by_key(&code, |(code, _)| *code) {
             Ok(at) => &self.rules.programs[at].1,
             Err(_) => &self.rules.any,
-        }
-    }
-
-    /// The position of the rule with this number and identity, or else of the first rule with a
-    /// larger number.
-    pub(super) fn find(&self, number: u16, id: u32) -> Result<u32, u32> {
-        let heads = &self.rules.heads;
-        let first = heads.partition_point(|head| head.number < number);
-        let same = heads[first..].partition_point(|head| head.number == number);
-        match heads[first..first + same].iter().position(|head| head.id == id) {
-            Some(at) => Ok((first + at) as u32),
-            None => Err((first + same) as u32),
-        }
-    }
-
-    /// Whether a rule with this identity exists.
-    pub(super) fn has_rule(&self, number: u16, id: u32) -> bool {
-        self.find(number, id).is_ok()
+        };
+        (&found.0, found.1.as_ref())
     }
 }
 

@@ -1,7 +1,6 @@
 //! Compiles rules to programs.
 
 use super::Pass;
-use super::index::Index;
 use super::place::Place;
 use super::prefixes::{Prefix, Prefixes};
 use super::program::{ANY_VALUE, Check, Head, Keep, Op, Program, Step, TableRef, Which};
@@ -139,7 +138,6 @@ impl<'a> Compiler<'a> {
                 compiler.rule(at as u32, &entry.rule);
             }
         }
-        compiler.program.index = Index::new(&compiler.program);
         compiler.program
     }
 
@@ -179,7 +177,7 @@ impl<'a> Compiler<'a> {
                     return true;
                 }
                 Folded::Open(check) => {
-                    self.program.ops.push(Op { check, not: term.not, last: false })
+                    self.program.ops.push(Op { check, not: term.not, last: false });
                 }
             }
         }
@@ -282,10 +280,11 @@ impl<'a> Compiler<'a> {
                 }
                 &Address::V4 { address, mask } => checks.push(Check::V4(side, address, mask)),
                 &Address::V6 { address, mask } => {
-                    checks.push(Check::V6(side, put(&mut self.program.pool.v6, (address, mask))))
+                    checks.push(Check::V6(side, put(&mut self.program.pool.v6, (address, mask))));
                 }
                 &Address::Set { base, members } => {
-                    checks.push(Check::Set(side, put(&mut self.program.pool.sets, (base, members))))
+                    checks
+                        .push(Check::Set(side, put(&mut self.program.pool.sets, (base, members))));
                 }
                 Address::Table(table) => checks.push(Check::Address(side, self.table(table))),
             }

@@ -328,14 +328,14 @@ impl<'a> Sizes<'a> {
             match demand {
                 Demand::Address(side, v4, v6) => {
                     v4.iter().for_each(|&(address, len)| {
-                        *sizes.v4.entry((*side, address, len)).or_default() += 1
+                        *sizes.v4.entry((*side, address, len)).or_default() += 1;
                     });
                     v6.iter().for_each(|&(address, len)| {
-                        *sizes.v6.entry((*side, address, len)).or_default() += 1
+                        *sizes.v6.entry((*side, address, len)).or_default() += 1;
                     });
                 }
                 Demand::Protocol(numbers) => {
-                    numbers.iter().for_each(|&number| sizes.protocols[usize::from(number)] += 1)
+                    numbers.iter().for_each(|&number| sizes.protocols[usize::from(number)] += 1);
                 }
                 Demand::Port(..) => {}
             }

@@ -9,7 +9,6 @@
 use weir_core::units::Probability;
 use weir_wire::IpVersion;
 
-use super::index::Index;
 use super::lookup::Lookup;
 use super::place::Place;
 use super::prefixes::Prefixes;
@@ -33,6 +32,17 @@ pub(super) struct Head {
     pub(super) keep: Option<Keep>,
 }
 
+/// The position of the rule with this number and identity, or else of the first rule with a larger
+/// number.
+pub(super) fn find(heads: &[Head], number: u16, id: u32) -> Result<u32, u32> {
+    let first = heads.partition_point(|head| head.number < number);
+    let same = heads[first..].partition_point(|head| head.number == number);
+    match heads[first..first + same].iter().position(|head| head.id == id) {
+        Some(at) => Ok((first + at) as u32),
+        None => Err((first + same) as u32),
+    }
+}
+
 /// The dynamic rule that a rule creates when it matches.
 #[derive(Clone, Debug)]
 pub(super) struct Keep {
@@ -50,8 +60,6 @@ pub(super) struct Program {
     pub(super) numbers: Vec<u16>,
     pub(super) ops: Vec<Op>,
     pub(super) pool: Pool,
-    /// The index of the steps; `None` for a short program.
-    pub(super) index: Option<Index>,
 }
 
 /// One rule of a program.

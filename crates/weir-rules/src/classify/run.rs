@@ -6,7 +6,8 @@ use weir_wire::{IpVersion, fields};
 use super::classifier::Classifier;
 use super::compile::argument;
 use super::dynamic::{Parent, Seen};
-use super::program::{Around, Head, Keep, Program, Step};
+use super::index::Index;
+use super::program::{Around, Head, Keep, Program, Step, find};
 use super::state::State;
 use super::view::View;
 use super::{Fate, Packet, Resume, Tags, Verdict};
@@ -32,6 +33,7 @@ enum Outcome {
 struct Run<'a> {
     classifier: &'a Classifier,
     program: &'a Program,
+    index: Option<&'a Index>,
     state: &'a mut State,
     view: View<'a>,
     tags: &'a mut Tags,
@@ -44,17 +46,57 @@ struct Run<'a> {
     jumps: u32,
 }
 
+impl Classifier {
+    /// Decides about a packet, and counts it at the rules that matched. `from` is the place at
+    /// which the search continues after an earlier verdict; `None` starts at the first rule.
+    #[inline]
+    pub fn classify(
+        &self,
+        state: &mut State,
+        packet: &mut Packet<'_>,
+        from: Option<Resume>,
+    ) -> Verdict {
+        let bytes = packet.len.into();
+        self.classify_train(state, packet, from, 1, bytes)
+    }
+
+    /// Decides about an offload train of `packets` wire packets with `bytes` network-layer bytes in
+    /// all, which get the same verdict. [`Self::needs_each_segment`] says where that is not
+    /// allowed.
+    pub fn classify_train(
+        &self,
+        state: &mut State,
+        packet: &mut Packet<'_>,
+        from: Option<Resume>,
+        packets: u64,
+        bytes: u64,
+    ) -> Verdict {
+        state.carry_over(self);
+        run(self, state, packet, from, (packets, bytes))
+    }
+}
+
+impl State {
+    /// Takes over the rules of another classifier. Rules that exist in both keep their counters and
+    /// their position in their random numbers.
+    ///
+    /// [`Classifier::classify`] does this too; an earlier call keeps the work off the packet path.
+    pub fn carry_over(&mut self, classifier: &Classifier) {
+        self.take_over(classifier.heads());
+    }
+}
+
 /// Applies the rules to a packet.
-pub(super) fn run(
+fn run(
     classifier: &Classifier,
     state: &mut State,
     packet: &mut Packet<'_>,
     from: Option<Resume>,
     weight: (u64, u64),
 ) -> Verdict {
-    let program = classifier.program(&packet.pass);
+    let (program, index) = classifier.program(&packet.pass);
     let view = View::new(packet);
-    let start = from.map_or(0, |resume| match classifier.find(resume.number, resume.id) {
+    let start = from.map_or(0, |resume| match find(classifier.heads(), resume.number, resume.id) {
         Ok(at) => program.behind(at),
         // The first rule behind its number, if the program has one.
         Err(at) => program.steps.partition_point(|step| step.rule < at),
@@ -62,8 +104,19 @@ pub(super) fn run(
     state.calls.clear();
     let settled = view.ip == IpVersion::None;
     let (now, tags) = (packet.now, &mut *packet.tags);
-    let mut run =
-        Run { classifier, program, state, view, tags, now, weight, dscp: None, settled, jumps: 0 };
+    let mut run = Run {
+        classifier,
+        program,
+        index,
+        state,
+        view,
+        tags,
+        now,
+        weight,
+        dscp: None,
+        settled,
+        jumps: 0,
+    };
     let fate = run.search(start);
     Verdict { fate, dscp: run.dscp }
 }
@@ -71,7 +124,7 @@ pub(super) fn run(
 impl Run<'_> {
     fn search(&mut self, start: usize) -> Fate {
         let program = self.program;
-        let Some(index) = &program.index else { return self.follow(start, |at, _| at) };
+        let Some(index) = self.index else { return self.follow(start, |at, _| at) };
         // Taken out of the state while the search borrows it.
         let mut cursors = std::mem::take(&mut self.state.cursors);
         index.gather(&self.view, &mut cursors);
@@ -197,7 +250,7 @@ impl Run<'_> {
         }
         let seen = seen(&self.view, self.weight, self.now);
         let parent = self.state.dynamic().find(name, seen)?;
-        let rule = self.classifier.find(parent.number, parent.id).ok()?;
+        let rule = find(self.classifier.heads(), parent.number, parent.id).ok()?;
         let head = &self.classifier.heads()[rule as usize];
         if !head.enabled {
             return None;

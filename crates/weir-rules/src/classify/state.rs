@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use weir_core::rng::{Purpose, Stream};
 use weir_core::units::Nanos;
 
+use super::DEFAULT_ID;
 use super::dynamic::Dynamic;
 use super::index::Cursors;
-use super::program::Head;
-use super::{Classifier, DEFAULT_ID};
+use super::program::{Head, find};
 
 /// The state of one worker. Workers count separately and share only the dynamic rules.
 #[derive(Debug)]
@@ -63,15 +63,12 @@ impl State {
         Self { worker: worker.into(), dynamic: Arc::clone(&self.dynamic), ..Self::new(self.seed) }
     }
 
-    /// Takes over the rules of another classifier. Rules that exist in both keep their counters and
-    /// their position in their random numbers.
-    ///
-    /// [`Classifier::classify`] does this too; an earlier call keeps the work off the packet path.
-    pub fn carry_over(&mut self, classifier: &Classifier) {
-        if Arc::ptr_eq(&self.heads, classifier.heads()) {
+    /// Takes over the heads of another classifier.
+    pub(super) fn take_over(&mut self, heads: &Arc<[Head]>) {
+        if Arc::ptr_eq(&self.heads, heads) {
             return;
         }
-        let old = std::mem::replace(&mut self.heads, Arc::clone(classifier.heads()));
+        let old = std::mem::replace(&mut self.heads, Arc::clone(heads));
         let mut counters = std::mem::take(&mut self.counters);
         let mut streams = std::mem::take(&mut self.streams);
         let same = old
@@ -100,7 +97,7 @@ impl State {
                 .push(before.unwrap_or_else(|| Stream::new(self.seed, path, Purpose::Classifier)));
         }
         (self.counters, self.streams) = (counters, streams);
-        self.dynamic().keep_rules(|number, id| classifier.has_rule(number, id));
+        self.dynamic().keep_rules(|number, id| find(heads, number, id).is_ok());
     }
 
     /// The counters of the rules in their order, with the rules' identities. The last is the

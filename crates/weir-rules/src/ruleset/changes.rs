@@ -162,10 +162,10 @@ impl EngineChange {
     pub fn apply(&self, now: Nanos, emulator: &mut Emulator) {
         match self {
             Self::SetLink { id, scheduler, link, queue, .. } => {
-                emulator.set_link(now, *id, scheduler, link, queue)
+                emulator.set_link(now, *id, scheduler, link, queue);
             }
             Self::SetQueue { id, scheduler, queue } => {
-                emulator.set_queue(now, *id, *scheduler, queue)
+                emulator.set_queue(now, *id, *scheduler, queue);
             }
             Self::DeleteLink(id) => {
                 emulator.delete(now, *id);

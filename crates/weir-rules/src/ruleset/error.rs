@@ -35,7 +35,7 @@ pub enum ApplyError {
         parent: u16,
     },
     /// Too many levels of schedulers.
-    #[error("sched {number} would make more than {LEVELS} schedulers within each other; at most {LEVELS} are allowed", LEVELS = super::objects::MOST_LEVELS)]
+    #[error("sched {number} would make more than {LEVELS} schedulers within each other; at most {LEVELS} are allowed", LEVELS = super::MOST_LEVELS)]
     TooDeep {
         /// The scheduler.
         number: u16,

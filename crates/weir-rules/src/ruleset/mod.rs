@@ -18,7 +18,7 @@ pub use apply::{Effect, Outcome, Query, wanted};
 pub(crate) use changes::SHARED_PIPE;
 pub use changes::{Changes, EngineChange};
 pub use error::{ApplyError, ScriptError, Warning};
-pub use netconfig::{FIRST_NETCONFIG_PIPE, MAX_NETCONFIGS, NETCONFIG_RULE};
+pub use netconfig::{FIRST_NETCONFIG_PIPE, NETCONFIG_RULE};
 pub use rules::DEFAULT_RULE_ID;
 
 use std::collections::BTreeMap;
@@ -92,6 +92,11 @@ impl Default for Ruleset {
         }
     }
 }
+
+/// Most schedulers between a packet and its link; the engine supports no more.
+pub(super) const MOST_LEVELS: usize = 8;
+/// Most links made by `netconfig` at once.
+pub const MAX_NETCONFIGS: u16 = 500;
 
 #[cfg(test)]
 mod tests;

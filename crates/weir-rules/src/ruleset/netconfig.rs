@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use super::{ApplyError, NetLink, Outcome, Ruleset};
+use super::{ApplyError, MAX_NETCONFIGS, NetLink, Outcome, Ruleset};
 use crate::command::{NetConfig, NetConfigCommand, NetConfigMode};
 use crate::rule::{Clause, KEPT_SET, Rule, RuleAction, Target, Term, Test};
 
@@ -172,5 +172,3 @@ pub(crate) fn is_netconfig_rule(rule: &Rule) -> bool {
 pub const NETCONFIG_RULE: u16 = 1;
 /// The first of the pipes that `netconfig` creates.
 pub const FIRST_NETCONFIG_PIPE: u16 = 64_001;
-/// Most links made by `netconfig` at once.
-pub const MAX_NETCONFIGS: u16 = 500;

@@ -11,7 +11,7 @@ use weir_core::key::FlowMask;
 
 use super::apply::put;
 use super::netconfig::is_netconfig_pipe;
-use super::{ApplyError, Outcome, Ruleset, Warning};
+use super::{ApplyError, MOST_LEVELS, Outcome, Ruleset, Warning};
 use crate::command::{Numbers, ObjectKind, QueueSpec, SchedSpec};
 use crate::link::LinkSpec;
 use crate::rule::{RuleAction, Target};
@@ -202,7 +202,7 @@ impl Ruleset {
                     warnings.push(Warning::NoTarget { rule, kind: ObjectKind::Pipe, number });
                 }
                 RuleAction::Pipe(Target::Number(number)) if self.is_inner(number) => {
-                    warnings.push(Warning::Inner { rule, sched: number })
+                    warnings.push(Warning::Inner { rule, sched: number });
                 }
                 RuleAction::Queue(Target::Number(number)) if !self.queues.contains_key(&number) => {
                     warnings.push(Warning::NoTarget { rule, kind: ObjectKind::Queue, number });
@@ -289,6 +289,3 @@ impl Ruleset {
             .collect()
     }
 }
-
-/// Most schedulers between a packet and its link; the engine supports no more.
-pub(super) const MOST_LEVELS: usize = 8;

@@ -6,7 +6,7 @@ use crate::rule::{RuleAction, Target};
 use super::cursor::{Cursor, Read};
 use super::names::{self, DSCPS};
 use super::refused::refusal;
-use super::{Row, row};
+use super::row::{Row, row};
 
 type Take = fn(&mut Cursor<'_>) -> Read<RuleAction>;
 

@@ -8,7 +8,6 @@ use crate::lex::Word;
 use crate::rule::{Address, Interface, MacMatch, TableMatch};
 
 use super::cursor::{Cursor, Read};
-use super::part_of;
 use super::values::integer;
 
 impl Cursor<'_> {
@@ -16,7 +15,7 @@ impl Cursor<'_> {
     pub(crate) fn addresses_in(&self, word: &Word) -> Read<Vec<Address>> {
         let mut all = Vec::new();
         for (at, item) in items(&word.text) {
-            all.push(self.address(word, &part_of(word, at, item.len()), item)?);
+            all.push(self.address(word, &word.part(at, item.len()), item)?);
         }
         Ok(all)
     }

@@ -14,7 +14,8 @@ use super::cursor::{Cursor, Read};
 use super::names;
 use super::options::{OPTIONS, is_number};
 use super::refused::refusal;
-use super::{Row, part_of};
+use super::row::Row;
+use super::values::protocol;
 
 /// Reads a body until the end of the line.
 pub(crate) fn body(cursor: &mut Cursor<'_>) -> Read<Vec<Clause>> {
@@ -119,14 +120,10 @@ fn brackets(word: Word, out: &mut Vec<Word>) {
     }
     let mut inner = word.clone();
     if word.text.starts_with(['{', '(']) {
-        out.push(Word {
-            text: word.text[..1].to_owned(),
-            span: part_of(&word, 0, 1),
-            quoted: false,
-        });
+        out.push(Word { text: word.text[..1].to_owned(), span: word.part(0, 1), quoted: false });
         inner = Word {
             text: word.text[1..].to_owned(),
-            span: part_of(&word, 1, word.text.len() - 1),
+            span: word.part(1, word.text.len() - 1),
             quoted: false,
         };
     }
@@ -138,30 +135,17 @@ fn brackets(word: Word, out: &mut Vec<Word>) {
         let len = inner.text.len() - 1;
         out.push(Word {
             text: inner.text[..len].to_owned(),
-            span: part_of(&inner, 0, len),
+            span: inner.part(0, len),
             quoted: false,
         });
         out.push(Word {
             text: inner.text[len..].to_owned(),
-            span: part_of(&inner, len, 1),
+            span: inner.part(len, 1),
             quoted: false,
         });
     } else {
         out.push(inner);
     }
-}
-
-/// A word as a protocol: `None` if it is none, `Some(None)` for any protocol.
-pub(crate) fn protocol(text: &str) -> Option<Option<Test>> {
-    Some(match text {
-        "ip" | "all" => None,
-        "ip4" | "ipv4" => Some(Test::Ip4),
-        "ip6" | "ipv6" => Some(Test::Ip6),
-        text => {
-            let number = super::values::integer(text).and_then(|n| u8::try_from(n).ok());
-            Some(Test::Protocol(names::protocol(text).or(number)?))
-        }
-    })
 }
 
 /// The protocols at the beginning, if any.

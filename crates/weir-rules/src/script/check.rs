@@ -75,10 +75,10 @@ impl<'a> Checker<'a> {
             Command::ConfigSched(n, _) => _ = self.known.scheds.insert(*n),
             Command::ConfigQueue(n, _) => _ = self.known.queues.insert(*n),
             Command::Table(name, TableCommand::Create { .. } | TableCommand::Add { .. }) => {
-                _ = self.known.tables.insert(name.clone())
+                _ = self.known.tables.insert(name.clone());
             }
             Command::Table(name, TableCommand::Swap(other)) => {
-                self.known.tables.extend([name.clone(), other.clone()])
+                self.known.tables.extend([name.clone(), other.clone()]);
             }
             Command::FlushRules => {
                 self.rules.clear();

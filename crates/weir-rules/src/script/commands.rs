@@ -8,9 +8,9 @@ use crate::rule::{DEFAULT_RULE, SETS};
 use super::cursor::{Cursor, Read};
 use super::netconfig::netconfig;
 use super::objects::object;
+use super::row::{Row, row};
 use super::rule::{add, set_number};
 use super::tables::table;
-use super::{Row, row};
 
 type Take = fn(&mut Cursor<'_>) -> Read<Vec<Command>>;
 

@@ -1,12 +1,15 @@
 //! The place in a line up to which it has been read, and the diagnostics for errors there.
 
-use crate::diagnostic::shorten;
-use crate::diagnostic::{Code, Diagnostic, Diagnostics, Span};
+use std::collections::HashMap;
+
+use crate::diagnostic::{Code, Diagnostic, Diagnostics, Span, shorten};
 use crate::files::Files;
 use crate::lex::Word;
+use crate::rule::Name;
 use crate::suggest::closest;
+use crate::table::FlowFields;
 
-use super::{Context, Lexed};
+use super::lex::Lexed;
 
 /// The result of reading a part of a line: the first error ends it.
 pub(crate) type Read<T> = Result<T, Box<Diagnostic>>;
@@ -32,6 +35,15 @@ pub(crate) struct Cursor<'a> {
     pub(crate) flags: Flags,
     /// Diagnostics besides the error that ends the line.
     pub(crate) said: Diagnostics,
+}
+
+/// The state that earlier lines pass to later ones.
+#[derive(Debug, Default)]
+pub(crate) struct Context {
+    /// The shell's variables.
+    pub(crate) variables: HashMap<String, String>,
+    /// Fields of the flow tables that the script creates.
+    pub(crate) flow_tables: HashMap<Name, FlowFields>,
 }
 
 /// Files with an implementation of `Debug`.

@@ -7,7 +7,8 @@ use crate::command::Command;
 use crate::diagnostic::Diagnostics;
 use crate::files::Files;
 
-use super::{Context, lex, print, read_line};
+use super::cursor::Context;
+use super::{lex, print, read_line};
 
 /// The script with each command in canonical form. Its meaning stays the same, and formatting it
 /// again changes nothing.

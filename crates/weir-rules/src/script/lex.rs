@@ -9,8 +9,6 @@ use std::collections::HashMap;
 use crate::diagnostic::{Code, Diagnostic, Span};
 use crate::lex::Word;
 
-use super::Lexed;
-
 type Problem = Box<Diagnostic>;
 
 /// A line: one line of the text, or several if all but the last end with `\`.
@@ -29,6 +27,16 @@ impl Line<'_> {
     pub(crate) fn span(&self) -> Span {
         self.start..self.start + self.text.len()
     }
+}
+
+/// A line as words.
+#[derive(Debug)]
+pub(crate) struct Lexed<'a> {
+    pub(crate) text: &'a str,
+    pub(crate) words: Vec<Word>,
+    pub(crate) comment: Option<String>,
+    /// The place of a comment after `#`.
+    pub(crate) hash: Option<usize>,
 }
 
 /// The lines of a script.

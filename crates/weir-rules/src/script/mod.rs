@@ -25,6 +25,7 @@ mod objects;
 mod options;
 mod print;
 mod refused;
+mod row;
 mod rule;
 mod scheduler;
 mod shell;
@@ -35,33 +36,16 @@ pub use check::check;
 pub use format::format;
 pub use print::print;
 pub use refused::{REFUSED, Refused};
-
-use std::collections::HashMap;
+pub use row::Entry;
 
 use crate::command::{Command, Spanned};
-use crate::diagnostic::{Code, Diagnostic, Diagnostics, Severity, Span};
+use crate::diagnostic::{Code, Diagnostic, Diagnostics, Severity};
 use crate::files::Files;
 use crate::lex as words;
 use crate::lex::Word;
-use crate::rule::Name;
-use crate::table::FlowFields;
 
-use cursor::Cursor;
-
-/// A word of the language with its documentation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
-    /// The word.
-    pub name: &'static str,
-    /// Other words for the same.
-    pub aliases: &'static [&'static str],
-    /// Its argument.
-    pub argument: &'static str,
-    /// Its meaning.
-    pub meaning: &'static str,
-    /// A line that uses it.
-    pub example: &'static str,
-}
+use cursor::{Context, Cursor};
+use lex::Lexed;
 
 /// All commands.
 pub fn commands() -> impl Iterator<Item = Entry> {
@@ -78,44 +62,6 @@ pub fn options() -> impl Iterator<Item = Entry> {
     options::OPTIONS.iter().map(|row| row.entry)
 }
 
-impl Entry {
-    /// All words of the entry.
-    pub fn words(&self) -> impl Iterator<Item = &'static str> {
-        std::iter::once(self.name).chain(self.aliases.iter().copied())
-    }
-}
-
-/// A row of the tables: an entry, and the reader of the words that follow its word.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Row<T: 'static> {
-    pub(crate) entry: Entry,
-    pub(crate) take: T,
-}
-
-/// A row.
-pub(crate) const fn row<T: Copy>(
-    name: &'static str,
-    aliases: &'static [&'static str],
-    argument: &'static str,
-    meaning: &'static str,
-    example: &'static str,
-    take: T,
-) -> Row<T> {
-    Row { entry: Entry { name, aliases, argument, meaning, example }, take }
-}
-
-impl<T> Row<T> {
-    /// Whether `word` is a word of this row.
-    pub(crate) fn is(&self, word: &str) -> bool {
-        self.entry.name == word || self.entry.aliases.contains(&word)
-    }
-
-    /// All words of the row.
-    pub(crate) fn words(&self) -> impl Iterator<Item = &'static str> {
-        self.entry.words()
-    }
-}
-
 /// The content of a script.
 #[derive(Clone, Debug, Default)]
 pub struct Parsed {
@@ -123,15 +69,6 @@ pub struct Parsed {
     pub commands: Vec<Spanned>,
     /// Errors, warnings and notes.
     pub diagnostics: Diagnostics,
-}
-
-/// The state that earlier lines pass to later ones.
-#[derive(Debug, Default)]
-pub(crate) struct Context {
-    /// The shell's variables.
-    pub(crate) variables: HashMap<String, String>,
-    /// Fields of the flow tables that the script creates.
-    pub(crate) flow_tables: HashMap<Name, FlowFields>,
 }
 
 /// Reads a script. `name` is its name in diagnostics; `files` supplies the files that
@@ -199,16 +136,6 @@ pub fn parse_command(argv: &[String], files: &dyn Files) -> Parsed {
     Parsed { commands: commands.into_iter().map(place).collect(), diagnostics }
 }
 
-/// A line as words.
-#[derive(Debug)]
-pub(crate) struct Lexed<'a> {
-    pub(crate) text: &'a str,
-    pub(crate) words: Vec<Word>,
-    pub(crate) comment: Option<String>,
-    /// The place of a comment after `#`.
-    pub(crate) hash: Option<usize>,
-}
-
 /// The content of a line.
 #[derive(Debug, Default)]
 struct LineRead {
@@ -274,13 +201,6 @@ pub fn is_command(word: &str) -> bool {
 pub const MOST_ERRORS: usize = 50;
 /// Bytes of the longest line that is read.
 const LONGEST_LINE: usize = 1_000_000;
-
-/// The place of a word's part that begins at `offset`; the whole word if it was quoted or is the
-/// value of a variable.
-pub(crate) fn part_of(word: &Word, offset: usize, len: usize) -> Span {
-    let exact = word.span.len() == word.text.len();
-    if exact { word.span.start + offset..word.span.start + offset + len } else { word.span.clone() }
-}
 
 #[cfg(test)]
 mod tests {

@@ -9,11 +9,10 @@ use crate::rule::{
 };
 
 use super::actions::dscp;
-use super::body::protocol;
 use super::cursor::{Cursor, Read};
 use super::names::{self, FRAGMENT_FLAGS, TCP_FLAGS, TOS_FLAGS};
-use super::values::integer;
-use super::{Row, row};
+use super::row::{Row, row};
+use super::values::{integer, protocol};
 
 type Take = fn(&mut Cursor<'_>) -> Read<Test>;
 
@@ -87,11 +86,7 @@ fn dscps(cursor: &mut Cursor<'_>) -> Read<Test> {
     let word = cursor.expect("DSCPs", "add queue 1 dscp ef,cs5")?;
     let (mut bits, mut at) = (0u64, 0);
     for item in word.text.split(',') {
-        let part = Word {
-            text: item.to_owned(),
-            span: super::part_of(&word, at, item.len()),
-            quoted: false,
-        };
+        let part = Word { text: item.to_owned(), span: word.part(at, item.len()), quoted: false };
         at += item.len() + 1;
         bits |= 1 << dscp(cursor, &part)?;
     }

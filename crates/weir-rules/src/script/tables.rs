@@ -94,7 +94,7 @@ fn create(cursor: &mut Cursor<'_>, name: &Name) -> Read<TableCommand> {
                     1,
                     u32::MAX.into(),
                     "table t create limit 1000",
-                )? as u32)
+                )? as u32);
             }
             "missing" => missing_only = true,
             "valtype" | "algo" => {

@@ -4,10 +4,10 @@ use crate::command::Numbers;
 use crate::diagnostic::Code;
 use crate::diagnostic::shorten;
 use crate::lex::Word;
-use crate::rule::{Name, Span16, Target};
+use crate::rule::{Name, Span16, Target, Test};
 
 use super::cursor::{Cursor, Read};
-use super::part_of;
+use super::names;
 
 /// A whole number in decimal, or in hexadecimal after `0x`. Numbers that do not fit into 64 bits
 /// become the largest one that does.
@@ -83,7 +83,7 @@ impl Cursor<'_> {
         let mut spans = Vec::new();
         let mut at = 0;
         for item in word.text.split(',') {
-            let place = part_of(word, at, item.len());
+            let place = word.part(at, item.len());
             at += item.len() + 1;
             let number = |text: &str| named(text).map(u64::from).or_else(|| integer(text));
             // A name may contain a `-`.
@@ -139,7 +139,7 @@ impl Cursor<'_> {
     pub(crate) fn flag_list(&self, word: &Word, what: &str, known: &[&str]) -> Read<(u8, u8)> {
         let (mut set, mut clear, mut at) = (0u8, 0u8, 0);
         for item in word.text.split(',') {
-            let place = part_of(word, at, item.len());
+            let place = word.part(at, item.len());
             at += item.len() + 1;
             let (negative, name) =
                 item.strip_prefix('!').map_or((false, item), |name| (true, name));
@@ -197,6 +197,19 @@ impl Cursor<'_> {
             _ => Err(self.outside(&word.span, text, "a table's number", "0 to 65535")),
         }
     }
+}
+
+/// A word as a protocol: `None` if it is none, `Some(None)` for any protocol.
+pub(crate) fn protocol(text: &str) -> Option<Option<Test>> {
+    Some(match text {
+        "ip" | "all" => None,
+        "ip4" | "ipv4" => Some(Test::Ip4),
+        "ip6" | "ipv6" => Some(Test::Ip6),
+        text => {
+            let number = integer(text).and_then(|n| u8::try_from(n).ok());
+            Some(Test::Protocol(names::protocol(text).or(number)?))
+        }
+    })
 }
 
 /// Letters of the longest name.

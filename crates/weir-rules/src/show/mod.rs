@@ -7,20 +7,17 @@
 
 mod objects;
 mod rules;
+mod source;
 mod tables;
 mod text;
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
-use weir_core::key::FlowKey;
-use weir_core::stats::Reasons;
 
-use crate::command::ObjectKind;
 use crate::ruleset::{Query, Ruleset};
 
 pub use objects::{AqmView, FlowView, LinkView, ObjectView, ProfileView, QueueView, SchedulerView};
-pub use rules::{DynamicKind, DynamicView, RuleView};
+pub use rules::RuleView;
+pub use source::{DynamicKind, DynamicView, FlowCount, NoCounters, RuleCount, Source, figures};
 pub use tables::{EntryView, LookupView, TableView};
 pub use text::{Options, text};
 
@@ -54,79 +51,6 @@ pub enum Answer {
     Lookup(LookupView),
     /// Links created by `netconfig`, as commands.
     NetConfigs(Vec<String>),
-}
-
-/// A source of counters.
-pub trait Source {
-    /// The counters of the rule with this identity.
-    fn rule(&self, id: u32) -> RuleCount;
-
-    /// Instances of a pipe or scheduler, or flows of a queue, and their total number. Only the
-    /// first ones if there are many.
-    fn flows(&self, kind: ObjectKind, number: u16) -> (Vec<FlowCount>, u64);
-
-    /// Dynamic rules.
-    fn dynamic(&self) -> Vec<DynamicView>;
-}
-
-/// The counters of a rule.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RuleCount {
-    /// Packets.
-    pub packets: u64,
-    /// Network-layer bytes.
-    pub bytes: u64,
-    /// The last match, in seconds since 1970.
-    pub last_s: Option<u64>,
-}
-
-/// The counters of an instance or a flow.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FlowCount {
-    /// Its masked key.
-    pub key: FlowKey,
-    /// Arrivals.
-    pub packets: u64,
-    /// Their network-layer bytes.
-    pub bytes: u64,
-    /// Packets dropped and marked, by reason.
-    pub reasons: Reasons,
-    /// State of its AQM, by name ([`weir_core::aqm::Aqm::figures`]).
-    pub figures: Vec<(&'static str, u64)>,
-    /// Packets in the queue.
-    pub queue_packets: u64,
-    /// Their network-layer bytes.
-    pub queue_bytes: u64,
-}
-
-/// State of an AQM as it is shown: probabilities as numbers from 0 to 1, everything else as it is.
-pub fn figures(figures: &[(&'static str, u64)]) -> BTreeMap<String, f64> {
-    let shown = |name: &str, value: u64| {
-        if name.ends_with("probability") {
-            value as f64 / (1u64 << 32) as f64
-        } else {
-            value as f64
-        }
-    };
-    figures.iter().map(|&(name, value)| (name.to_owned(), shown(name, value))).collect()
-}
-
-/// A source in which all counters are zero.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct NoCounters;
-
-impl Source for NoCounters {
-    fn rule(&self, _id: u32) -> RuleCount {
-        RuleCount::default()
-    }
-
-    fn flows(&self, _kind: ObjectKind, _number: u16) -> (Vec<FlowCount>, u64) {
-        (Vec::new(), 0)
-    }
-
-    fn dynamic(&self) -> Vec<DynamicView> {
-        Vec::new()
-    }
 }
 
 /// The view for a query.

@@ -1,6 +1,4 @@
-//! Views of rules, static and dynamic.
-
-use std::net::IpAddr;
+//! Views of rules.
 
 use serde::{Deserialize, Serialize};
 
@@ -29,43 +27,6 @@ pub struct RuleView {
     pub bytes: u64,
     /// The last match, in seconds since 1970.
     pub last_s: Option<u64>,
-}
-
-/// A dynamic rule.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct DynamicView {
-    /// Number of the rule that created it.
-    pub rule: u16,
-    /// Its kind.
-    pub kind: DynamicKind,
-    /// Protocol.
-    pub proto: u8,
-    /// One end.
-    pub src: IpAddr,
-    /// Its port.
-    pub src_port: u16,
-    /// The other end.
-    pub dst: IpAddr,
-    /// Its port.
-    pub dst_port: u16,
-    /// Packets.
-    pub packets: u64,
-    /// Network-layer bytes.
-    pub bytes: u64,
-    /// Seconds to its expiry without traffic.
-    pub expires_s: u64,
-    /// Name of its states; `default` unless the rule gives one.
-    pub name: String,
-}
-
-/// The kind of a dynamic rule.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum DynamicKind {
-    /// Created by `keep-state` or `record-state`.
-    State,
-    /// Created by `limit`.
-    Limit,
 }
 
 /// Views of the requested rules; the default rule is the last.

@@ -206,7 +206,7 @@ fn flowset(out: &mut String, queue: &QueueView) -> fmt::Result {
     match (queue.limit_packets, queue.limit_bytes) {
         (Some(packets), _) => write!(out, "{packets:3} sl.")?,
         (None, Some(bytes)) if bytes >= 8192 && bytes % 1024 == 0 => {
-            write!(out, "{} KB", bytes / 1024)?
+            write!(out, "{} KB", bytes / 1024)?;
         }
         (None, bytes) => write!(out, "{} B", bytes.unwrap_or(0))?,
     }

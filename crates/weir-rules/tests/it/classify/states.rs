@@ -24,7 +24,7 @@ fn back(packet: &PacketBuilder) -> PacketBuilder {
     (answer.src, answer.dst) = (packet.dst, packet.src);
     match &mut answer.transport {
         Transport::Udp { src_port, dst_port } | Transport::Tcp { src_port, dst_port, .. } => {
-            std::mem::swap(src_port, dst_port)
+            std::mem::swap(src_port, dst_port);
         }
         _ => {}
     }
