@@ -29,7 +29,7 @@ pub struct PacketBuilder {
     pub dst_mac: [u8; 6],
     /// VLAN tags from the outermost on: EtherType of the tag and VLAN identifier.
     pub tags: Vec<(u16, u16)>,
-    /// Source address. Both are of one IP version.
+    /// Source address, of the same IP version as the destination.
     pub src: IpAddr,
     /// Destination address.
     pub dst: IpAddr,
@@ -146,7 +146,7 @@ impl PacketBuilder {
         Self::new(src, dst, Transport::Echo { id, sequence })
     }
 
-    /// An ARP request of `src` for `dst`, both IPv4.
+    /// An ARP request from `src` for `dst`, both IPv4.
     pub fn arp(src: impl Into<IpAddr>, dst: impl Into<IpAddr>) -> Self {
         let mut arp = Self::new(src, dst, Transport::Arp);
         arp.dst_mac = [0xff; 6];

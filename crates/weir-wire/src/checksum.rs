@@ -36,7 +36,7 @@ pub fn sum(data: &[u8]) -> u16 {
     fold(total).swap_bytes()
 }
 
-/// The sum of two sums. The part that the second covers must start at an even offset.
+/// The sum of two sums. The part covered by the second must start at an even offset.
 #[inline]
 pub fn add(a: u16, b: u16) -> u16 {
     let (total, carry) = a.overflowing_add(b);
@@ -56,7 +56,7 @@ pub fn update(check: u16, old: u16, new: u16) -> u16 {
     !add(add(!check, !old), new)
 }
 
-/// The sum of the IPv4 pseudo header (RFC 9293, section 3.1); `len` is that of the transport layer.
+/// The sum of the IPv4 pseudo header (RFC 9293, section 3.1); `len` is the transport layer's.
 #[inline]
 pub fn pseudo_v4(src: [u8; 4], dst: [u8; 4], protocol: u8, len: u16) -> u16 {
     let [a, b, c, d] = src;
@@ -65,7 +65,7 @@ pub fn pseudo_v4(src: [u8; 4], dst: [u8; 4], protocol: u8, len: u16) -> u16 {
     add(add(addresses, protocol.into()), len)
 }
 
-/// The sum of the IPv6 pseudo header (RFC 8200, section 8.1); `len` is that of the transport layer.
+/// The sum of the IPv6 pseudo header (RFC 8200, section 8.1); `len` is the transport layer's.
 #[inline]
 pub fn pseudo_v6(src: [u8; 16], dst: [u8; 16], protocol: u8, len: u32) -> u16 {
     let addresses = add(sum(&src), sum(&dst));

@@ -425,7 +425,7 @@ pub mod protocol {
     pub const AUTHENTICATION: u8 = 51;
     /// ICMP for IPv6.
     pub const ICMPV6: u8 = 58;
-    /// Nothing follows.
+    /// No header follows.
     pub const NO_NEXT: u8 = 59;
     /// IPv6 destination options.
     pub const DESTINATION: u8 = 60;

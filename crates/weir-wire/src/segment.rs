@@ -323,7 +323,7 @@ impl Train {
     }
 }
 
-/// Why a frame cannot be cut.
+/// Why a frame cannot be segmented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SegmentError {
     /// The virtio-net header is invalid.

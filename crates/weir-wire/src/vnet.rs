@@ -36,7 +36,7 @@ pub enum Gso {
     TcpV4,
     /// TCP over IPv6.
     TcpV6,
-    /// One UDP datagram to be cut into IP fragments (UFO).
+    /// One UDP datagram to be divided into IP fragments (UFO).
     UdpFragments,
     /// UDP datagrams of equal size (USO).
     UdpL4,
@@ -159,7 +159,7 @@ pub enum VnetError {
     /// A train without a size, or with the size that the kernel reserves.
     #[error("{0} is no size for the packets of a train")]
     GsoSize(u16),
-    /// Headers longer than the frame.
+    /// The headers are longer than the frame.
     #[error("the headers are said to have {hdr_len} bytes, the frame has {len}")]
     HeaderLength {
         /// Length according to the header.

@@ -309,7 +309,7 @@ fn kind_and_data(option: &TcpOptionElement) -> Option<(u8, Vec<u8>)> {
     })
 }
 
-/// The bytes of an option of TCP that etherparse knows, or padding.
+/// The bytes of a TCP option that etherparse knows, or padding.
 fn tcp_option() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         Just(vec![1]),
@@ -325,7 +325,7 @@ fn tcp_option() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-/// Options of any kind but padding, each with padding before it.
+/// Options of any kind except padding, each with padding before it.
 fn options() -> impl Strategy<Value = Vec<(usize, u8, Vec<u8>)>> {
     prop::collection::vec((0usize..3, 2u8.., prop::collection::vec(any::<u8>(), 0..12)), 0..6)
 }

@@ -85,8 +85,8 @@ fn udp_without_checksum_stays_without() {
 
 #[test]
 fn a_seed_for_another_destination_is_kept() {
-    // With a routing header the checksum covers the final stop, which is not the address in the IP
-    // header.
+    // With a routing header the checksum covers the final destination, which is not the address in
+    // the IP header.
     let stop: Ipv6Addr = "2001:db8::99".parse().unwrap();
     let routing = [&[2, 1, 0, 0, 0, 0], stop.octets().as_slice()].concat();
     let (vnet, last) = PacketBuilder::tcp(A6, stop, 1, 2)
@@ -263,7 +263,7 @@ fn cut(
     (run, joined)
 }
 
-/// Packet `i` with its checksum partial.
+/// Packet `i` with a partial checksum.
 fn packet_of(train: &Train, frame: &[u8], i: u16) -> (VnetHeader, Vec<u8>) {
     let (run, made) = cut(train, frame, i..i + 1, ChecksumMode::Partial);
     (run.vnet, made)
