@@ -42,7 +42,7 @@ pub enum Code {
     UnclosedQuote,
     /// A file that cannot be read.
     Unreadable,
-    /// A file whose content is wrong.
+    /// A file with wrong content.
     BadFile,
     /// A setting without effect.
     NoEffect,

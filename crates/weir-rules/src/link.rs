@@ -29,7 +29,7 @@ pub struct FileNames {
 /// packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Gso {
-    /// Every wire packet is shaped by itself.
+    /// Every wire packet is shaped separately.
     #[default]
     Split,
     /// The train is shaped as one packet.

@@ -118,7 +118,7 @@ impl Dynamic {
         self.refused
     }
 
-    /// The rule whose entry a packet belongs to. The packet is counted there.
+    /// The rule that created the entry of a packet. The packet is counted there.
     ///
     /// `name` selects states; `any` selects all.
     pub(super) fn find(&mut self, name: Option<&Name>, seen: Seen<'_>) -> Option<Parent> {

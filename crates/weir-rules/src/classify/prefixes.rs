@@ -108,7 +108,7 @@ struct Skip<A> {
     outside: Option<u32>,
 }
 
-/// All addresses that share `depth` bytes with `base`, whose other bytes are 0.
+/// All addresses that share `depth` bytes with `base`. The other bytes of `base` are 0.
 #[derive(Clone, Copy)]
 struct Region<A> {
     base: A,

@@ -162,7 +162,7 @@ pub(super) struct Pool {
 
 /// The inputs of tests besides the packet.
 #[derive(Clone, Copy)]
-pub(super) struct Around<'a> {
+pub(super) struct Inputs<'a> {
     pub(super) tables: &'a Tables,
     pub(super) place: &'a Place,
     pub(super) tags: &'a [u16],
@@ -186,13 +186,13 @@ impl Program {
         &self,
         step: &Step,
         view: &View<'_>,
-        around: Around<'_>,
+        inputs: Inputs<'_>,
         argument: &mut Option<u32>,
     ) -> bool {
         let first = step.first as usize;
         let mut ops = self.ops[first..first + step.count as usize].iter();
         while let Some(op) = ops.next() {
-            if self.check(op.check, view, around, argument) != op.not {
+            if self.check(op.check, view, inputs, argument) != op.not {
                 // One term suffices; the others of the clause are skipped.
                 let mut last = op.last;
                 while !last {
@@ -210,7 +210,7 @@ impl Program {
         &self,
         check: Check,
         view: &View<'_>,
-        around: Around<'_>,
+        inputs: Inputs<'_>,
         argument: &mut Option<u32>,
     ) -> bool {
         match check {
@@ -224,14 +224,14 @@ impl Program {
             }
             Check::Port(side, span) => view.port(side).is_some_and(|port| span.contains(port)),
             Check::Address(side, table) => {
-                let table_of = &around.tables[table.table];
+                let table_of = &inputs.tables[table.table];
                 let value = match view.ip {
                     IpVersion::V4 => view.v4(side).and_then(|address| table_of.v4(address)),
                     _ => view.v6(side).and_then(|address| table_of.v6(address)),
                 };
                 self.found(value, table, argument)
             }
-            other => self.check_rest(other, view, around, argument),
+            other => self.check_rest(other, view, inputs, argument),
         }
     }
 
@@ -240,7 +240,7 @@ impl Program {
         &self,
         check: Check,
         view: &View<'_>,
-        around: Around<'_>,
+        inputs: Inputs<'_>,
         argument: &mut Option<u32>,
     ) -> bool {
         let pool = &self.pool;
@@ -260,36 +260,36 @@ impl Program {
             }
             Check::Group(at) => pool.groups[at as usize]
                 .iter()
-                .any(|check| self.check(*check, view, around, argument)),
+                .any(|check| self.check(*check, view, inputs, argument)),
             Check::Ports(side, at) => {
                 view.port(side).is_some_and(|port| within(&pool.spans[at as usize], port))
             }
             Check::Lookup(field, table) => {
-                self.found(looked_up(field, &around.tables[table.table], view), table, argument)
+                self.found(looked_up(field, &inputs.tables[table.table], view), table, argument)
             }
             Check::Flow(table) => {
                 let value = if view.ip == IpVersion::None {
                     None
                 } else {
-                    around.tables[table.table].flow(view.key)
+                    inputs.tables[table.table].flow(view.key)
                 };
                 self.found(value, table, argument)
             }
             Check::InterfaceTable(which, table) => {
                 let value = which
                     .of(&view.pass)
-                    .and_then(|number| around.tables[table.table].interface(number));
+                    .and_then(|number| inputs.tables[table.table].interface(number));
                 self.found(value, table, argument)
             }
             Check::Interface(which, at) => which
                 .of(&view.pass)
-                .is_some_and(|number| around.place.is(number, &pool.interfaces[at as usize])),
+                .is_some_and(|number| inputs.place.is(number, &pool.interfaces[at as usize])),
             Check::Tagged(at) => {
                 let spans = &pool.spans[at as usize];
-                around.tags.iter().any(|&tag| spans.is_empty() || within(spans, tag))
+                inputs.tags.iter().any(|&tag| spans.is_empty() || within(spans, tag))
             }
             Check::Rare(at) => holds(&pool.rare[at as usize], view),
-            _ => self.check(check, view, around, argument),
+            _ => self.check(check, view, inputs, argument),
         }
     }
 

@@ -7,7 +7,7 @@ use super::classifier::Classifier;
 use super::compile::argument;
 use super::dynamic::{Parent, Seen};
 use super::index::Index;
-use super::program::{Around, Head, Keep, Program, Step, find};
+use super::program::{Head, Inputs, Keep, Program, Step, find};
 use super::state::State;
 use super::view::View;
 use super::{Fate, Packet, Resume, Tags, Verdict};
@@ -174,12 +174,12 @@ impl Run<'_> {
         if step.probes {
             return self.step_with_state(step);
         }
-        let around = Around {
+        let inputs = Inputs {
             tables: self.classifier.tables(),
             place: self.classifier.place(),
             tags: self.tags,
         };
-        if !self.program.matches(step, &self.view, around, &mut found) {
+        if !self.program.matches(step, &self.view, inputs, &mut found) {
             return Outcome::Unmatched;
         }
         let head = &self.classifier.heads()[step.rule as usize];
@@ -200,12 +200,12 @@ impl Run<'_> {
             return outcome;
         }
         let mut found = None;
-        let around = Around {
+        let inputs = Inputs {
             tables: self.classifier.tables(),
             place: self.classifier.place(),
             tags: self.tags,
         };
-        if !self.program.matches(step, &self.view, around, &mut found)
+        if !self.program.matches(step, &self.view, inputs, &mut found)
             || !self.targets_known(head, found)
         {
             return Outcome::Unmatched;

@@ -323,7 +323,11 @@ fn netconfig_links_end_when_their_time_is_over() {
     assert_eq!((r.expire(1000), r.next_expiry_s()), (0, Some(1060)));
     assert_eq!(r.expire(1059), 0);
     done(&mut r, &[netconfig("2M", Some(60))]);
-    assert_eq!((r.expire(1059), r.expire(1118)), (0, 0), "asked for again, its time starts anew");
+    assert_eq!(
+        (r.expire(1059), r.expire(1118)),
+        (0, 0),
+        "a repeated command restarts the lifetime"
+    );
     assert_eq!(r.expire(1119), 1);
     assert!(r.pipes.is_empty() && r.rules.is_empty());
 }

@@ -79,8 +79,8 @@ add pipe 2 ip from any to any in
 ```
 
 `weir check FILE` reads a script, reports its errors and prints it in canonical form.
-`weir fmt FILE` formats it. Neither needs privileges. The keywords of a link (`bw`, `delay`, `queue`, `plr`,
-`mask` …) are those of [link specifications](link-spec.md).
+`weir fmt FILE` formats it. Neither needs privileges. The keywords of a link (`bw`, `delay`,
+`queue`, `plr`, `mask` …) are those of [link specifications](link-spec.md).
 
 A line may begin with the program's name (`ipfw`, `dnctl`, `weir`, also with a path or `sudo`) and
 with flags (`-q`, `-f`, `-a`, `-n` …), so that most scripts written for `sh` can be read unchanged.

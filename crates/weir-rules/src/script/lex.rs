@@ -258,7 +258,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// The value of the variable whose `$` was read.
+    /// The value of the variable behind the `$` that was read.
     fn variable(&mut self) -> Result<String, Problem> {
         let start = self.at - 1;
         let rest = self.rest();
