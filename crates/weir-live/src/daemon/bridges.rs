@@ -8,14 +8,14 @@ use weir_linux::process::{Capabilities, ConfineError, keep_only};
 use weir_linux::resident::Resident;
 use weir_rules::classify::PlaceInterface;
 
-/// Which interfaces a daemon forwards between.
+/// The interfaces to forward between.
 #[derive(Clone, Debug, Default)]
 pub struct BridgesSetup {
     /// Two interfaces for each bridge.
     pub bridges: Vec<[String; 2]>,
     /// The network namespace (of `ip netns`) that the interfaces are in; the caller's own without.
     pub netns: Option<String>,
-    /// Threads that share the work: each interface is opened once for each.
+    /// Workers that share the load: each interface is opened once for each.
     pub workers: usize,
     /// Whether the thread that opens interfaces again keeps all capabilities.
     pub keep_privileges: bool,

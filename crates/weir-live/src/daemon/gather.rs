@@ -1,4 +1,4 @@
-//! What engines have counted, gathered between two packets and added up outside of the loop.
+//! The counters of engines: copied between two packets, and added up outside of the loop.
 
 use std::collections::BTreeMap;
 
@@ -9,21 +9,21 @@ use weir_core::stats::LinkCounters;
 use weir_core::{Emulator, Nanos};
 use weir_measure::latency::Latency;
 
-/// What one engine has counted, or several.
+/// The counters of one engine, or of several.
 #[derive(Default)]
 pub(super) struct Gathered {
     links: BTreeMap<u16, Link>,
     queues: BTreeMap<u16, QueueCounters>,
 }
 
-/// What a pipe or scheduler has counted.
+/// The counters of a pipe or scheduler.
 struct Link {
     counters: LinkCounters,
     /// Packets in its queues, and their bytes.
     queue: (u64, u64),
     instances: u64,
-    /// How long packets took in the queue and in all; left out where there are many links, since
-    /// packets wait while these are copied.
+    /// Time in the queue and in all. Absent where there are many links, since packets wait while
+    /// these are copied.
     times: Option<Box<(Histogram, Histogram)>>,
 }
 
@@ -56,7 +56,7 @@ impl Gathered {
         }
     }
 
-    /// Both together.
+    /// Adds the counters of other engines.
     pub(super) fn merge(mut self, other: Self) -> Self {
         for (number, part) in other.links {
             match self.links.get_mut(&number) {
@@ -70,7 +70,7 @@ impl Gathered {
         self
     }
 
-    /// As the API has it: links and queues.
+    /// The views of the API: links and queues by number.
     pub(super) fn views(self) -> (BTreeMap<u16, LinkSample>, BTreeMap<u16, QueueCounters>) {
         (self.links.into_iter().map(|(number, link)| (number, link.view())).collect(), self.queues)
     }
@@ -102,8 +102,8 @@ impl Link {
     }
 }
 
-/// What waits in one engine at a moment. It copies a few numbers for each pipe, scheduler and
-/// queue, and no histogram.
+/// The queue lengths of one engine at a moment. It copies a few numbers for each pipe, scheduler
+/// and queue, and no histogram.
 pub(super) fn lengths(engine: &Emulator, now: Nanos) -> Lengths {
     let link = |id| {
         let ((packets, bytes), counters) = (engine.queue_length(id), &engine.stats(id)?.counters);
@@ -133,7 +133,7 @@ pub(super) fn lengths(engine: &Emulator, now: Nanos) -> Lengths {
     }
 }
 
-/// Those of two engines as one.
+/// Adds the queue lengths of two engines.
 pub(super) fn merge_lengths(mut one: Lengths, other: Lengths) -> Lengths {
     for (sums, parts) in [(&mut one.links, other.links), (&mut one.queues, other.queues)] {
         for (number, part) in parts {
@@ -143,7 +143,8 @@ pub(super) fn merge_lengths(mut one: Lengths, other: Lengths) -> Lengths {
     one
 }
 
-/// With more links than these, latencies are not gathered: two histograms of each are some 30 KB.
+/// With more links than this, latencies are not copied: the two histograms of a link have about 30
+/// KB.
 const FEW_LINKS: usize = 64;
-/// Flows of a queue that are added up between two packets.
+/// Most flows of a queue that are added up between two packets.
 const MOST_FLOWS: usize = 4096;

@@ -1,4 +1,4 @@
-//! The daemon's packets: bridges that are shaped by rules, behind the control API's
+//! The daemon's packet plane: bridges shaped by rules, behind the control API's
 //! [`Plane`](weir_control::plane::Plane).
 
 mod bridges;

@@ -39,7 +39,7 @@ pub enum PlaneError {
     Start(#[from] StartError),
 }
 
-/// What forwards packets for a daemon: one session for all bridges.
+/// The packet plane of a daemon: one session for all bridges.
 pub struct LivePlane {
     inner: Mutex<Inner>,
     /// Receives the events of interfaces.
@@ -51,7 +51,7 @@ pub struct LivePlane {
 struct Inner {
     bridges: Bridges,
     rules: Rules,
-    /// Which interfaces are there.
+    /// Whether each interface is there.
     attached: Vec<bool>,
     /// How often each has disappeared.
     vanished: Vec<u64>,
@@ -112,7 +112,7 @@ impl LivePlane {
         Ok(())
     }
 
-    /// Ends the links. Packets inside are lost, as on a machine that is switched off.
+    /// Ends the links. Packets inside are lost, as when a machine is switched off.
     pub fn stop(&self) {
         // Ending it takes a moment, which nothing else waits for.
         let session = self.session().take();
@@ -128,7 +128,7 @@ impl LivePlane {
     /// Takes note of what happened to an interface; returns whether it has just disappeared.
     pub fn lost(&self, event: &LiveEvent) -> bool {
         let mut inner = self.lock();
-        // Each worker reports it.
+        // Each worker reports the event.
         let gone = event.fault == Fault::Vanished
             && std::mem::replace(&mut inner.attached[event.port], false);
         inner.vanished[event.port] += u64::from(gone);
@@ -145,12 +145,13 @@ impl LivePlane {
             if inner.attached[index] {
                 continue;
             }
-            // The reason why it cannot be opened may pass: it may be half made.
+            // An interface that cannot be opened yet may only be half configured: it is tried
+            // again.
             let Ok(ports) = inner.bridges.reopen(index) else { continue };
             if control.replace_port(index, ports).is_ok() {
                 inner.attached[index] = true;
                 back.push(inner.bridges.names()[index].clone());
-                // Its addresses may be others now. A session that has ended is noticed elsewhere.
+                // Its addresses may have changed. A session that has ended is noticed elsewhere.
                 let _ = control.relocate_rules(inner.bridges.interfaces());
             }
         }
@@ -419,14 +420,14 @@ fn page(
         engine.flows_of(id, after, most).map(view).collect()
     } else {
         let view = |one: weir_core::InstanceView| {
-            (one.number, view(&one.key, one.hash, &one.totals, &figures_in(engine, &one)))
+            (one.number, view(&one.key, one.hash, &one.totals, &aqm_of(engine, &one)))
         };
         engine.instances_of(id, after, most).map(view).collect()
     }
 }
 
 /// Statistics of the AQM of an instance with one flow; none of one with several.
-fn figures_in(engine: &Emulator, instance: &weir_core::InstanceView) -> Vec<(&'static str, u64)> {
+fn aqm_of(engine: &Emulator, instance: &weir_core::InstanceView) -> Vec<(&'static str, u64)> {
     let only = engine.flows_in(instance.number, 1).find(|_| instance.flows == 1);
     only.map(|flow| engine.aqm_figures(flow.number)).unwrap_or_default()
 }
@@ -450,7 +451,7 @@ fn flows(engine: &Emulator, kind: ObjectKind, id: u16, most: usize) -> (Vec<Flow
     }
     let instances = engine
         .instances_of(id, None, most)
-        .map(|one| count(one.key, one.totals, figures_in(engine, &one)));
+        .map(|one| count(one.key, one.totals, aqm_of(engine, &one)));
     (instances.collect(), engine.instance_count(id))
 }
 

@@ -1,4 +1,4 @@
-//! The results of a live run in the form in which the simulator has its own.
+//! The results of a live run, in the simulator's form.
 
 use std::collections::BTreeMap;
 
@@ -15,24 +15,24 @@ use super::watch::Count;
 use weir_traffic::host::order::EndReport;
 use weir_traffic::span::Point;
 
-/// Everything that was seen of a run.
+/// The counters and samples of a run.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
-    /// Of each flow by number, what its two ends saw.
+    /// The reports of both ends of each flow, by its number.
     pub(super) ends: BTreeMap<u32, [EndReport; 2]>,
-    /// Of each watched flow by number, what the loop saw, at the end and over time.
+    /// The counters of each watched flow, and its samples, by its number.
     pub(super) watched: BTreeMap<u32, (Count, Vec<FlowPeriod>)>,
     /// Counters of each port.
     pub(super) ports: Vec<LinkStats>,
-    /// Samples of each port.
+    /// Samples of each port, one per interval.
     pub(super) samples: Vec<Vec<LinkPeriod>>,
-    /// Length of their interval, ns.
+    /// Length of the interval, ns.
     pub(super) interval_ns: u64,
-    /// Packets that went through the loop.
+    /// Packets that arrived at the live loop.
     pub(super) events: u64,
 }
 
-/// Puts it together.
+/// The outcome of the run.
 pub(super) fn outcome(
     scenario: &Scenario,
     seed: u64,
@@ -40,13 +40,13 @@ pub(super) fn outcome(
     flows: &[Flow],
     seen: Seen,
 ) -> Outcome {
-    let mut figures: Vec<(FlowOutcome, Vec<FlowPeriod>)> =
+    let mut groups: Vec<(FlowOutcome, Vec<FlowPeriod>)> =
         names.flows.iter().map(|name| (nothing(name), Vec::new())).collect();
     let places: BTreeMap<&str, usize> =
         names.flows.iter().enumerate().map(|(place, name)| (&*name.name, place)).collect();
     for flow in flows {
         let Some(&place) = places.get(&*flow.group) else { continue };
-        let (figure, series) = &mut figures[place];
+        let (group, series) = &mut groups[place];
         let ends = seen.ends.get(&flow.number).cloned().unwrap_or_default();
         let own = match seen.watched.get(&flow.number) {
             Some((count, samples)) => {
@@ -58,9 +58,9 @@ pub(super) fn outcome(
                 by_ends(&ends)
             }
         };
-        add(figure, own);
+        add(group, own);
     }
-    let (flows, series): (Vec<FlowOutcome>, Vec<_>) = figures.into_iter().unzip();
+    let (flows, series): (Vec<FlowOutcome>, Vec<_>) = groups.into_iter().unzip();
     let link = |(name, stats)| LinkOutcome::from_stats(name, stats);
     let links = names.links.iter().zip(&seen.ports).map(link).collect();
     let longest = seen.samples.iter().map(Vec::len).max().unwrap_or(0);
@@ -91,7 +91,8 @@ fn nothing(name: &FlowName) -> FlowOutcome {
     FlowOutcome { name, kind, from, to, ..FlowOutcome::default() }
 }
 
-/// A flow of datagrams: what its ends counted. A packet that was sent and did not come was lost.
+/// The outcome of a flow of datagrams, from the counters of its ends. A packet that was sent and
+/// did not arrive is lost.
 fn by_ends([sender, receiver]: &[EndReport; 2]) -> FlowOutcome {
     let arrived_in_time = receiver.received.saturating_sub(receiver.carried + receiver.duplicated);
     FlowOutcome {
@@ -105,7 +106,7 @@ fn by_ends([sender, receiver]: &[EndReport; 2]) -> FlowOutcome {
         lost: sender.sent.saturating_sub(receiver.came),
         marked: receiver.marked,
         inside: receiver.came.saturating_sub(arrived_in_time),
-        // Of a ping, requests and their answers.
+        // A ping opens an exchange with each request, and completes it with the answer.
         opened: if sender.delay_ns.count > 0 { sender.sent } else { 1 },
         completed: sender.delay_ns.count,
         completion_ns: sender.delay_ns.clone(),
@@ -115,11 +116,11 @@ fn by_ends([sender, receiver]: &[EndReport; 2]) -> FlowOutcome {
     }
 }
 
-/// A flow whose packets the loop has counted.
+/// The outcome of a flow that the live loop has counted.
 fn watched(count: &Count, [sender, receiver]: &[EndReport; 2]) -> FlowOutcome {
     let gone = count.received + count.reasons.total_drops();
     let came = count.sent + count.duplicated;
-    // What is read by a program of the user's nobody counts; its packets say as much.
+    // A program of the user does not report what it reads, so the payload of its packets is taken.
     let goodput =
         if receiver.goodput_bytes > 0 { receiver.goodput_bytes } else { count.payload_bytes };
     FlowOutcome {
@@ -147,7 +148,7 @@ fn jitter(variation_ns: u64, packets: u64) -> f64 {
     if packets < 2 { 0.0 } else { variation_ns as f64 / (packets - 1) as f64 }
 }
 
-/// Adds a flow to the figures of its group.
+/// Adds a flow to its group.
 fn add(group: &mut FlowOutcome, own: FlowOutcome) {
     let all = (group.received + own.received).max(1) as f64;
     group.jitter_ns =
@@ -174,7 +175,7 @@ fn merge(all: &mut Distribution, own: Distribution) {
     if all.count == 0 { *all = own } else { all.merge(&own) }
 }
 
-/// What a flow's ends saw over time.
+/// The samples of a flow, from the reports of its ends.
 fn samples([sender, receiver]: &[EndReport; 2]) -> Vec<FlowPeriod> {
     let at = |series: &[Point], n: usize| series.get(n).copied().unwrap_or_default();
     let sample = |n| {
@@ -209,7 +210,8 @@ mod tests {
     #[test]
     fn every_packet_of_a_flow_of_datagrams_is_accounted_for() {
         let sender = EndReport { sent: 100, ..EndReport::default() };
-        // Two from before the warm-up's end, one copy, and three of 95 that came after the end.
+        // Of the arrivals, two were sent before the end of the warm-up, one is a copy, and three of
+        // the 95 that were sent after it arrived after the end of the run.
         let receiver = EndReport {
             received: 95 - 3 + 2 + 1,
             came: 95,

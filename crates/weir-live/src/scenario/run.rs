@@ -26,14 +26,14 @@ use crate::session::{
     Control, Emulation, LiveSession, Observation, Prepared, SessionConfig, Tuning,
 };
 
-/// A scenario that is to be run live. [`check`](super::check()) must have accepted it.
+/// A scenario to be run live. [`check`](super::check()) must have accepted it.
 #[derive(Clone, Debug)]
 pub struct ScenarioSetup {
     /// The scenario.
     pub scenario: Scenario,
     /// The text that it was read from, with changed settings: the generators read it again.
     pub text: String,
-    /// The name of its file, from which the names of further files are relative.
+    /// The name of its file. The names of further files are relative to its directory.
     pub file: String,
     /// Largest IP packet on the hosts' interfaces, in bytes.
     pub mtu: u32,
@@ -58,9 +58,9 @@ pub struct LiveScenario {
 /// How a live run ended.
 #[derive(Debug)]
 pub enum Ran {
-    /// It is complete.
+    /// The run is complete.
     Complete(Box<ScenarioResults>),
-    /// This signal ended it early.
+    /// This signal ended the run early.
     Signal(i32),
 }
 
@@ -191,7 +191,7 @@ struct Run<'a> {
     interval: Duration,
 }
 
-/// What a run gave.
+/// A run that was made.
 struct Made {
     seen: Seen,
     notes: Vec<String>,

@@ -1,4 +1,4 @@
-//! What ports and watched flows do over time, as the simulator's meter writes it down.
+//! Samples ports and watched flows over time, in the form of the simulator's meter.
 
 use weir_core::stats::LinkStats;
 use weir_linux::live::{Gone, LiveHandle};
@@ -7,7 +7,7 @@ use weir_measure::series::{FlowPeriod, LinkPeriod};
 use super::plan::engine_id;
 use super::watch::{Count, Counts};
 
-/// Looks at a running loop.
+/// Samples a running live loop.
 #[derive(Debug)]
 pub(super) struct Sampler {
     handle: LiveHandle,
@@ -16,14 +16,14 @@ pub(super) struct Sampler {
     seen_links: Vec<LinkPeriod>,
     seen_flows: Vec<FlowPeriod>,
     open: Vec<LinkPeriod>,
-    /// Samples of each port.
+    /// Samples of each port, one per interval.
     pub(super) links: Vec<Vec<LinkPeriod>>,
-    /// Samples of each watched flow.
+    /// Samples of each watched flow, one per interval.
     pub(super) flows: Vec<Vec<FlowPeriod>>,
 }
 
 impl Sampler {
-    /// One for this many ports and these flows.
+    /// A sampler of this many ports and watched flows.
     pub(super) fn new(handle: LiveHandle, ports: usize, watched: Counts, flows: usize) -> Self {
         Self {
             handle,
@@ -37,7 +37,7 @@ impl Sampler {
         }
     }
 
-    /// Looks at all queues.
+    /// Samples the lengths of all queues.
     pub(super) fn look(&mut self) -> Result<(), Gone> {
         let ports = self.ports;
         let queues = self.handle.with_engine(move |engine, _| {
@@ -50,7 +50,7 @@ impl Sampler {
         Ok(())
     }
 
-    /// Closes an interval.
+    /// Ends an interval.
     pub(super) fn close(&mut self) -> Result<(), Gone> {
         self.read()?;
         for (samples, open) in self.links.iter_mut().zip(&mut self.open) {
@@ -64,19 +64,19 @@ impl Sampler {
         Ok(())
     }
 
-    /// Sets all counters to zero.
+    /// Sets all counters back to zero.
     pub(super) fn zero(&mut self) -> Result<(), Gone> {
         self.read()?;
         let ports = self.ports;
         self.handle.with_engines(move |engine, _| {
             for port in 0..ports {
-                // Every port is there.
+                // Every port exists.
                 let _ = engine.zero(engine_id(port));
             }
         })?;
         self.seen_links.fill(LinkPeriod::default());
         self.handle.settle_observer()?;
-        // An interval that the warm-up ends in lacks what was before.
+        // The interval in which the warm-up ends lacks the part before its end.
         self.watched
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner)
@@ -86,7 +86,7 @@ impl Sampler {
         Ok(())
     }
 
-    /// What each port has counted.
+    /// The counters of each port.
     pub(super) fn stats(&self) -> Result<Vec<LinkStats>, Gone> {
         let all = self.handle.pipe_stats()?;
         let of = |port| {
@@ -98,7 +98,7 @@ impl Sampler {
         Ok((0..self.ports).map(of).collect())
     }
 
-    /// Adds what ports have counted since the last time to the open interval.
+    /// Adds the counts of ports since the last reading to the open interval.
     fn read(&mut self) -> Result<(), Gone> {
         let ports = self.ports;
         let now = self.handle.with_engine(move |engine, _| {
@@ -117,7 +117,7 @@ impl Sampler {
         Ok(())
     }
 
-    /// What each watched flow has counted, everything until now included.
+    /// The counters of each watched flow, with everything until now.
     pub(super) fn counts(&self) -> Result<Vec<Count>, Gone> {
         self.handle.settle_observer()?;
         Ok(self.watched.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone())
