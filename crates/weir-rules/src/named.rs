@@ -65,7 +65,7 @@ pub fn alone(text: &str) -> Result<(), NamedError> {
     let words = words(text);
     match words.get(1) {
         None => Ok(()),
-        Some(word) => Err(NamedError(stranger(text, word, &words[0].text, &[], []))),
+        Some(word) => Err(NamedError(stranger(text, word, &word.text, &words[0].text, (&[], [])))),
     }
 }
 
@@ -78,23 +78,27 @@ fn set<K: Entry>(chosen: &mut Chosen<K>, text: &str, mut at: usize) -> Result<()
         let taken = settings.take(&words, at).map_err(NamedError)?.ok_or_else(|| {
             let others =
                 K::all().iter().map(|kind| kind.row()).map(|row| (row.name, row.parameters));
-            NamedError(stranger(text, word, row.name, row.parameters, others))
+            let name = word.text.split('=').next().unwrap_or_default();
+            NamedError(stranger(text, word, name, row.name, (row.parameters, others)))
         })?;
         at += taken;
     }
     Ok(())
 }
 
-/// Says that a word is no setting of the algorithm; `others` are those of its table.
+/// Says that `name` in a word is no setting of the algorithm. The parameters are those of the
+/// algorithm, and those of each algorithm of its table by name.
 fn stranger(
     text: &str,
     word: &Word,
+    name: &str,
     algorithm: &str,
-    own: &'static [Parameter],
-    others: impl IntoIterator<Item = (&'static str, &'static [Parameter])>,
+    (own, others): (
+        &'static [Parameter],
+        impl IntoIterator<Item = (&'static str, &'static [Parameter])>,
+    ),
 ) -> Box<Diagnostic> {
-    let name = word.text.split('=').next().unwrap_or_default();
-    let message = format!("`{}` is no setting of `{algorithm}`", shorten(&word.text));
+    let message = format!("`{}` is no setting of `{algorithm}`", shorten(name));
     let error = Diagnostic::new(Code::UnknownKeyword, text, word.span.clone(), message);
     let has = |parameters: &[Parameter]| parameters.iter().any(|setting| setting.name == name);
     let other = || others.into_iter().find(|(_, parameters)| has(parameters));
@@ -194,7 +198,10 @@ mod tests {
         assert!(said("").starts_with("`` is no scheduler: allowed: fifo, rr"));
         assert_eq!(
             said("qfq+ n=1"),
-            "`n=1` is no setting of `qfq+`: did you mean `m`?; settings: m 1..16; write NAME=VALUE or NAME VALUE behind the algorithm"
+            "`n` is no setting of `qfq+`: settings: m 1..16; write NAME=VALUE or NAME VALUE behind the algorithm"
+        );
+        assert!(
+            said("fq_codel limits=9").contains("of `fq_codel`: did you mean `limit`?; settings")
         );
         assert!(said("fifo m").contains("a setting of `qfq+`; `fifo` has no settings"));
         assert!(said("qfq+ m 99").starts_with("`99` is out of range for `m`: allowed: 1..16"));
