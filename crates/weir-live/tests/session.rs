@@ -133,7 +133,7 @@ fn rules_are_replaced() {
     let emulation =
         Emulation::Rules { directions, ruleset: Box::new(ruleset), place: Where::Machine };
     let (mut session, signals) = start(SessionConfig::new(PairSetup::default(), emulation));
-    let script = "! ping -q -c 10 -i 0.2 -W 1 left >/dev/null";
+    let script = "ping -4 -q -c 10 -i 0.2 -W 1 left >/dev/null";
     session.spawn(Side::Right, &shell(script)).expect("ping starts");
     let control = session.control().clone();
     assert!(control.links().is_empty(), "rules are not links");
@@ -229,7 +229,8 @@ fn a_scenarios_links_change() {
         panic!("no signal was sent")
     };
     let flow = &results.outcome.flows[0];
-    assert_eq!((flow.lost, flow.sent), (0, 200));
+    assert_eq!(flow.lost, 0);
+    assert!((199..=201).contains(&flow.sent), "{flow:?}");
     assert!(flow.delay_ns.min < 100_000_000 && flow.delay_ns.max >= 105_000_000, "{flow:?}");
 }
 
