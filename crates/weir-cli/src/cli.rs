@@ -58,6 +58,8 @@ pub(crate) enum Command {
     Algorithms(AlgorithmsArgs),
     /// List the presets: well-known networks, with the sources of their numbers.
     Presets(JsonFlag),
+    /// Print the JSON Schema of the documents that commands write.
+    Schema(crate::schema::SchemaArgs),
     /// Print a completion script for a shell.
     Completions(CompletionsArgs),
     /// Print the manual page of weir or of one of its commands.

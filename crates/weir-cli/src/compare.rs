@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
+use weir_measure::document::{Document, Kind};
 use weir_report::format::{count, duration, percent, rate};
 use weir_report::sim::{Comparison, Difference, Significance, Summary, compare};
 use weir_report::write_atomic;
@@ -35,7 +36,7 @@ pub(crate) fn run(args: &CompareArgs) -> Result<ExitCode, Failure> {
     let read = |dir: &Path| Summary::read(dir).map_err(|error| Failure::new(USAGE, error));
     let comparison = compare(&read(&args.left)?, &read(&args.right)?);
     if let Some(path) = &args.json {
-        let json = format!("{:#}\n", serde_json::to_value(&comparison).map_err(Failure::own)?);
+        let json = Document::new(Kind::Comparison, &comparison).to_json();
         if path.as_os_str() == "-" {
             return print(&json);
         }

@@ -16,6 +16,7 @@ mod progress;
 mod reproduce;
 mod rig;
 mod rules;
+mod schema;
 mod script;
 mod serve;
 mod shell;
@@ -86,6 +87,7 @@ fn dispatch(cli: Cli) -> Result<ExitCode, output::Failure> {
         Command::Doctor(args) => doctor::doctor(&args),
         Command::Algorithms(args) => algorithms::list(&args),
         Command::Presets(args) => presets::list(&args),
+        Command::Schema(args) => schema::print_schema(&args),
         Command::Completions(args) => shell::completions(&args),
         Command::Man(args) => shell::man(&args),
         Command::Verb(verb) => verbs::run(verb),

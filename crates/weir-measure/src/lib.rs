@@ -11,6 +11,7 @@
 //!   of them.
 //! - `series`: quantities over time in bounded memory.
 //! - `scenario`, `watch`: the results of a scenario's run and of a watch of queues.
+//! - `document`: the family of documents that all results are written as, and its JSON Schema.
 //!
 //! The crate needs neither `std` nor a clock. The engine uses the first two modules; the feature
 //! `serde` reads and writes their types, and `document` adds the rest.
@@ -21,15 +22,21 @@ extern crate alloc;
 #[cfg(feature = "document")]
 pub mod distribution;
 #[cfg(feature = "document")]
+pub mod document;
+#[cfg(feature = "document")]
 pub mod estimate;
 #[cfg(feature = "document")]
 pub mod exact;
 pub mod histogram;
 pub mod latency;
+#[cfg(feature = "document")]
+pub mod means;
 #[cfg(feature = "openapi")]
 mod openapi;
 #[cfg(feature = "document")]
 pub mod scenario;
+#[cfg(feature = "document")]
+mod schema;
 #[cfg(feature = "document")]
 pub mod series;
 pub mod stats;

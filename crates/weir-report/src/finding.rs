@@ -1,10 +1,11 @@
 //! The finding of an experiment as plain data: tables of published and measured values, claims with
 //! a verdict each, and curves. Other modules print and draw it.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// The result of an experiment.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Finding {
     /// The experiment, in a sentence.
     pub title: String,
@@ -17,7 +18,7 @@ pub struct Finding {
 }
 
 /// A table of results.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Table {
     /// Its title, with the units.
     pub title: String,
@@ -45,7 +46,7 @@ impl Table {
 }
 
 /// A cell of a table.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Cell {
     /// Unknown.
@@ -118,7 +119,7 @@ pub fn difference(published: f64, measured: f64) -> f64 {
 }
 
 /// A claim of a publication with its verdict.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Claim {
     /// The claim.
     pub words: String,
@@ -143,7 +144,7 @@ impl Claim {
 }
 
 /// Curves over a pair of axes.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Plot {
     /// Part of a file's name.
     pub name: String,
@@ -160,7 +161,7 @@ pub struct Plot {
 }
 
 /// An axis.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Axis {
     /// Its label.
     pub label: String,
@@ -178,7 +179,7 @@ impl Axis {
 }
 
 /// The unit of an axis.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
     /// A rate in bit/s.
@@ -197,7 +198,7 @@ pub enum Unit {
 }
 
 /// A curve.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Series {
     /// Its name in the legend.
     pub name: String,
@@ -208,7 +209,7 @@ pub struct Series {
 }
 
 /// The drawing style of a curve.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Style {
     /// Straight lines from point to point.

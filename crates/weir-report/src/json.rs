@@ -3,104 +3,110 @@
 //! Times are integers in nanoseconds, rates integers in bit/s, fractions numbers from 0 to 1. New
 //! keys are added only after the existing ones.
 
+use schemars::JsonSchema;
 use serde::Serialize;
-use weir_measure::histogram::Histogram;
-use weir_measure::stats::{DropCounts, MarkCounts};
+use weir_measure::document::{Document, Kind};
+use weir_measure::latency::Latency;
+use weir_measure::stats::LinkCounters;
 
 use crate::model::{LinkResult, PipeResult, RuleResult, RunResult};
 
 /// The result as pretty-printed JSON with a final newline.
 pub fn to_json(run: &RunResult) -> String {
-    let mut text = serde_json::to_string_pretty(&Run::of(run))
-        .expect("plain data with text keys always serialises");
-    text.push('\n');
-    text
+    Document::new(Kind::Run, Run::of(run)).to_json()
 }
 
-#[derive(Serialize)]
-struct Run<'a> {
+/// The body of a `run`.
+#[derive(Debug, JsonSchema, Serialize)]
+pub struct Run<'a> {
+    /// Version of the program that measured.
     version: &'a str,
+    /// The command that ran, as words; empty when none did.
     command: &'a [String],
+    /// The command's exit code; null when there was no command or a signal ended it.
     exit_code: Option<i32>,
+    /// How long the run took, ns.
     duration_ns: u64,
+    /// Each direction of the link.
     links: Vec<Link<'a>>,
+    /// The seed that every random draw followed from.
     seed: u64,
+    /// When the run began, RFC 3339.
     started: &'a str,
+    /// What the reader must know before trusting the numbers.
     warnings: &'a [String],
+    /// What is useful to know and changes nothing.
     notes: &'a [String],
+    /// The rules in their order, where there were any.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     rules: Vec<Rule<'a>>,
+    /// The pipes and schedulers of the rules, by number, where there were any.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pipes: Vec<Pipe>,
+    pipes: Vec<Pipe<'a>>,
 }
 
-#[derive(Serialize)]
+/// What a rule matched.
+#[derive(Debug, JsonSchema, Serialize)]
 struct Rule<'a> {
+    /// Its number.
     number: u16,
+    /// Packets that matched.
     packets: u64,
+    /// Their network-layer bytes.
     bytes: u64,
+    /// Its text in the command language, without the number.
     text: &'a str,
 }
 
-#[derive(Serialize)]
-struct Pipe {
+/// What a pipe or scheduler did, over all its instances.
+#[derive(Debug, JsonSchema, Serialize)]
+struct Pipe<'a> {
+    /// Its number.
     number: u16,
-    packets_in: u64,
-    packets_out: u64,
-    bytes_in: u64,
-    bytes_out: u64,
-    backlog_packets: u64,
-    duplicated: u64,
-    drops: DropCounts,
+    #[serde(flatten)]
+    counters: &'a LinkCounters,
+    /// Time in the queue.
     queue_ns: Latency,
+    /// Time from submission to intended release.
     total_ns: Latency,
+    /// Whether every packet is accounted for.
     balanced: bool,
-    marks: MarkCounts,
 }
 
-#[derive(Serialize)]
+/// One direction of a link.
+#[derive(Debug, JsonSchema, Serialize)]
+#[schemars(rename = "RunLink")]
 struct Link<'a> {
+    /// Short name, such as `up`.
     name: &'a str,
+    /// Where its packets come from.
     from: &'a str,
+    /// Where its packets go to.
     to: &'a str,
+    /// Configured rate, bit/s; null when unlimited; of a trace the mean.
     rate_bps: Option<u64>,
+    /// Configured propagation delay, ns.
     delay_ns: u64,
-    packets_in: u64,
-    packets_out: u64,
-    bytes_in: u64,
-    bytes_out: u64,
-    backlog_packets: u64,
-    duplicated: u64,
-    drops: &'a DropCounts,
-    marks: &'a MarkCounts,
+    #[serde(flatten)]
+    counters: &'a LinkCounters,
+    /// Time in the queue.
     queue_ns: Latency,
+    /// Time from submission to intended release.
     total_ns: Latency,
-    lateness_ns: Lateness,
+    /// Actual less intended release.
+    lateness_ns: Latency,
+    /// The configuration in the command language.
     spec: &'a str,
+    /// Configured random loss as a fraction; null when there is none.
     loss: Option<f64>,
-    corrupted: u64,
-    reordered: u64,
-    peak_queue_packets: u64,
+    /// Mean rate of departures while the link was busy, bit/s.
     mean_out_bps: u64,
+    /// Highest rate of departures over any full second, bit/s; null when no full second was recorded.
     peak_out_bps: Option<u64>,
+    /// Fraction of packets that left more than 1 ms late; null where lateness was not measured.
     late_fraction: Option<f64>,
+    /// Whether every packet is accounted for.
     balanced: bool,
-}
-
-#[derive(Serialize)]
-struct Latency {
-    mean: u64,
-    p50: u64,
-    p99: u64,
-    max: u64,
-}
-
-#[derive(Serialize)]
-struct Lateness {
-    p50: u64,
-    p99: u64,
-    p999: u64,
-    max: u64,
 }
 
 impl<'a> Run<'a> {
@@ -128,22 +134,14 @@ impl<'a> Rule<'a> {
     }
 }
 
-impl Pipe {
-    fn of(pipe: &PipeResult) -> Self {
-        let c = &pipe.stats.counters;
+impl<'a> Pipe<'a> {
+    fn of(pipe: &'a PipeResult) -> Self {
         Self {
             number: pipe.number,
-            packets_in: c.packets_in,
-            packets_out: c.packets_out,
-            bytes_in: c.bytes_in,
-            bytes_out: c.bytes_out,
-            backlog_packets: c.backlog_packets,
-            duplicated: c.duplicated,
-            drops: *c.drop_counts(),
-            queue_ns: Latency::of(&pipe.stats.queue_ns),
-            total_ns: Latency::of(&pipe.stats.total_ns),
-            balanced: c.balanced(),
-            marks: *c.mark_counts(),
+            counters: &pipe.stats.counters,
+            queue_ns: Latency::from(&pipe.stats.queue_ns),
+            total_ns: Latency::from(&pipe.stats.total_ns),
+            balanced: pipe.stats.counters.balanced(),
         }
     }
 }
@@ -156,44 +154,17 @@ impl<'a> Link<'a> {
             to: &l.to,
             rate_bps: l.rate_bps,
             delay_ns: l.delay_ns,
-            packets_in: l.counters.packets_in,
-            packets_out: l.counters.packets_out,
-            bytes_in: l.counters.bytes_in,
-            bytes_out: l.counters.bytes_out,
-            backlog_packets: l.counters.backlog_packets,
-            duplicated: l.counters.duplicated,
-            drops: l.counters.drop_counts(),
-            marks: l.counters.mark_counts(),
-            queue_ns: Latency::of(&l.queue_ns),
-            total_ns: Latency::of(&l.total_ns),
-            lateness_ns: Lateness::of(&l.lateness_ns),
+            counters: &l.counters,
+            queue_ns: Latency::from(&l.queue_ns),
+            total_ns: Latency::from(&l.total_ns),
+            lateness_ns: Latency::from(&l.lateness_ns),
             spec: &l.spec,
             loss: l.loss,
-            corrupted: l.counters.corrupted,
-            reordered: l.counters.reordered,
-            peak_queue_packets: l.counters.peak_queue_packets,
             mean_out_bps: l.mean_out_bps(duration_ns).round() as u64,
             peak_out_bps: l.peak_out_bps(),
             late_fraction: l.late_fraction(),
-            balanced: l.counters.balanced(),
+            balanced: l.counters.accounts().is_some_and(|(came, went)| came == went),
         }
-    }
-}
-
-impl Latency {
-    fn of(h: &Histogram) -> Self {
-        Self {
-            mean: h.mean().round() as u64,
-            p50: h.quantile(0.5),
-            p99: h.quantile(0.99),
-            max: h.max(),
-        }
-    }
-}
-
-impl Lateness {
-    fn of(h: &Histogram) -> Self {
-        Self { p50: h.quantile(0.5), p99: h.quantile(0.99), p999: h.quantile(0.999), max: h.max() }
     }
 }
 

@@ -1,19 +1,23 @@
 //! Results for programs: one row for each algorithm and flow set. Values that were not measured are
 //! null.
 
+use schemars::JsonSchema;
 use serde::Serialize;
+
+use weir_measure::document::{Document, Kind};
 
 use crate::flows::FlowSet;
 
 /// Everything that was measured.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct Report {
     /// By flow set, then by algorithm, in the order in which they were asked for.
     pub runs: Vec<Run>,
 }
 
 /// What was measured of one algorithm with one flow set.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "RigRow")]
 pub struct Run {
     /// The algorithm, with settings that are not at their defaults.
     pub alg: String,
@@ -46,7 +50,7 @@ pub struct Run {
 }
 
 /// Flows that are alike.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct GroupRow {
     /// How many.
     pub count: u32,
@@ -57,7 +61,7 @@ pub struct GroupRow {
 }
 
 /// The worst-case fair index of a class of flows.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct WfiRow {
     /// Weight of the class.
     pub weight: u32,
@@ -102,11 +106,14 @@ impl Run {
 }
 
 impl Report {
-    /// The JSON text. Times have two decimals.
-    ///
-    /// # Errors
-    /// When a value is not a number.
-    pub fn to_json(&self) -> Result<String, serde_json::Error> {
+    /// As a JSON document. Times have two decimals.
+    pub fn to_json(&self) -> String {
+        Document::new(Kind::Rig, self.rounded()).to_json()
+    }
+
+    /// The same with two decimals in each time and count of instructions.
+    #[must_use]
+    pub fn rounded(&self) -> Self {
         let mut rounded = self.clone();
         for run in &mut rounded.runs {
             let instructions = [
@@ -114,11 +121,11 @@ impl Report {
                 &mut run.instructions_net,
                 &mut run.l2_misses_per_pair,
             ];
-            for figure in instructions.into_iter().chain([&mut run.ns_per_pair, &mut run.ns_net]) {
-                *figure = figure.map(|value| (value * 100.0).round() / 100.0);
+            for number in instructions.into_iter().chain([&mut run.ns_per_pair, &mut run.ns_net]) {
+                *number = number.map(|value| (value * 100.0).round() / 100.0);
             }
         }
-        Ok(serde_json::to_string_pretty(&rounded)? + "\n")
+        rounded
     }
 }
 
@@ -131,9 +138,9 @@ mod tests {
         let flows: FlowSet = "500:w1,250:w4:imix".parse().unwrap();
         let mut run = Run::new("fifo".into(), &flows, "ramp".into(), 10);
         run.ns_per_pair = Some(12.3456);
-        let text = Report { runs: vec![run] }.to_json().unwrap();
+        let text = Report { runs: vec![run] }.to_json();
         let json: serde_json::Value = serde_json::from_str(&text).unwrap();
-        let expected = serde_json::json!({ "runs": [{
+        let expected = serde_json::json!({ "schema": "weir.results/1", "kind": "rig", "runs": [{
             "alg": "fifo", "flows": [{ "count": 500, "weight": 1, "lmax": 1500 }, { "count": 250, "weight": 4, "lmax": 1500 }],
             "gen": "ramp", "pairs": 10, "ns_per_pair": 12.35, "ns_net": null, "instructions_per_pair": null, "l2_misses_per_pair": null,
             "order_hash": null, "wfi": null,

@@ -5,6 +5,7 @@
 //! algorithms, growth, ratios. Each claim of a publication is judged separately. Simulated results
 //! compare as numbers.
 
+pub(crate) mod document;
 mod experiment;
 mod measured;
 mod simulated;
@@ -15,11 +16,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use serde_json::json;
+use weir_measure::document::{Document, Kind};
 use weir_report::write_atomic;
 use weir_rig::Report;
 
 use crate::output::{Failure, USAGE, print, say};
+use document::{ExperimentDocument, JudgedClaim};
 use experiment::{Claim, Experiment, How, Outcome, Settings};
 
 use crate::rig::write_plot;
@@ -192,18 +194,18 @@ impl Outcome {
             }
         }
         let path = directory.join(format!("{}.json", experiment.name));
-        let claims: Vec<_> = self
-            .claims
-            .iter()
-            .map(|c| json!({ "claim": c.words, "holds": c.seen.as_ref().map(|seen| seen.0), "measured": c.seen.as_ref().map(|seen| &seen.1) }))
-            .collect();
-        let report = Report { runs: self.runs.clone() }.to_json().map_err(Failure::own)?;
-        let mut report: serde_json::Value = serde_json::from_str(&report).map_err(Failure::own)?;
-        report["claims"] = claims.into();
-        if !self.tables.is_null() {
-            report["tables"] = self.tables.clone();
-        }
-        write_atomic(&path, format!("{report:#}\n").as_bytes()).map_err(Failure::own)?;
+        let claims = self.claims.iter().map(|c| JudgedClaim {
+            claim: &c.words,
+            holds: c.seen.as_ref().map(|seen| seen.0),
+            measured: c.seen.as_ref().map(|seen| seen.1.as_str()),
+        });
+        let body = ExperimentDocument {
+            runs: Report { runs: self.runs.clone() }.rounded().runs,
+            claims: claims.collect(),
+            tables: Some(&self.tables).filter(|tables| !tables.is_null()),
+        };
+        let report = Document::new(Kind::Experiment, body).to_json();
+        write_atomic(&path, report.as_bytes()).map_err(Failure::own)?;
         written.push(path);
         if let Some(page) = &self.page {
             let path = directory.join(format!("{}.html", experiment.name));

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
+use weir_measure::document::{Document, Kind};
 use weir_report::format::count;
 use weir_report::write_atomic;
 use weir_rig::conformance::{Case, Event, Outcome};
@@ -26,8 +27,7 @@ pub(super) fn case(path: &Path, json: Option<&Path>) -> Result<ExitCode, Failure
         print(&words(&outcome))?;
     }
     if let Some(json) = json {
-        let mut text = serde_json::to_string_pretty(&outcome).map_err(Failure::own)?;
-        text.push('\n');
+        let text = Document::new(Kind::Case, &outcome).to_json();
         if json.as_os_str() == "-" {
             print(&text)?;
         } else {

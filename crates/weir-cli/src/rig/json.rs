@@ -9,7 +9,7 @@ use weir_rig::report::Run;
 use crate::output::{Failure, print};
 
 pub(super) fn write_json(path: &Path, runs: Vec<Run>) -> Result<(), Failure> {
-    let text = Report { runs }.to_json().map_err(Failure::own)?;
+    let text = Report { runs }.to_json();
     if path.as_os_str() == "-" {
         print(&text).map(|_| ())
     } else {

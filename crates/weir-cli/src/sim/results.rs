@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use weir_report::sim::{
-    Contents, Results, TraceCapture, TraceTable, to_html, to_json, to_json_with, write,
+    Contents, Results, TraceCapture, TraceTable, sweep_to_json, to_html, to_json_with, write,
 };
 use weir_report::write_atomic;
 use weir_sim::measure::{Names, Record, Sink};
@@ -103,33 +103,9 @@ fn json(all: &[Ran], cpu_s: Option<f64>) -> String {
     {
         return to_json_with(&results(only), cpu_s);
     }
-    let mut points = Vec::new();
-    for ran in all {
-        let set: Vec<String> = ran
-            .point
-            .settings
-            .iter()
-            .map(|(key, value)| format!("{}: {}", quoted(key), quoted(value)))
-            .collect();
-        let summary = to_json(&results(ran));
-        // The point's settings precede its results, as its first key.
-        let rest = summary.trim_start().strip_prefix('{').unwrap_or_default();
-        let text = format!("{{\n  \"set\": {{ {} }},{rest}", set.join(", "));
-        points.push(text.trim_end().replace('\n', "\n    "));
-    }
-    let outcomes = || all.iter().flat_map(|ran| &ran.outcomes);
-    let seed = outcomes().next().map_or(0, |outcome| outcome.seed);
-    let simulated = outcomes().map(|outcome| outcome.end_ns as f64).sum::<f64>() / 1e9;
-    let events: u64 = outcomes().map(|outcome| outcome.events).sum();
-    let cpu = cpu_s.map_or(String::new(), |cpu| format!("  \"cpu_s\": {cpu},\n"));
-    let head = format!(
-        "  \"seed\": {seed},\n  \"simulated_s\": {simulated},\n{cpu}  \"events\": {events},\n  \"flows\": [],\n  \"links\": [],\n"
-    );
-    format!("{{\n{head}  \"sweep\": [\n    {}\n  ]\n}}\n", points.join(",\n    "))
-}
-
-fn quoted(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
+    let points: Vec<_> =
+        all.iter().map(|ran| (ran.point.settings.as_slice(), results(ran))).collect();
+    sweep_to_json(&points, cpu_s)
 }
 
 /// A directory of results that is being written. It has a temporary name until it is complete;

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use weir_experiments::{Options, rfc7928};
+use weir_measure::document::{Document, Kind};
 use weir_report::finding::Finding;
 use weir_report::{finding_to_html, write_atomic};
 use weir_rules::manager::Manager;
@@ -35,7 +36,7 @@ pub(super) fn suite(args: &SimArgs) -> Result<ExitCode, Failure> {
         print(&tables(&finding))?;
     }
     if let Some(path) = &args.json {
-        let json = format!("{}\n", serde_json::to_string_pretty(&finding).map_err(Failure::own)?);
+        let json = Document::new(Kind::Suite, &finding).to_json();
         if to_stdout {
             print(&json).map(|_| ())?
         } else {

@@ -41,6 +41,7 @@ fn differences_are_shown_with_what_they_are_worth() {
     );
     let output = weir(&["compare", words(&left), words(&right), "--json", "-"]);
     let value: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    crate::schema::assert_valid(&value);
     assert_eq!(value["differences"][0]["figure"], "delay_mean_ns");
     assert_eq!(value["differences"].as_array().map(Vec::len), Some(4));
     assert_eq!(value["left"]["runs"], 3);

@@ -5,4 +5,5 @@ mod compare;
 mod docs;
 mod imports;
 mod rig;
+mod schema;
 mod sim;

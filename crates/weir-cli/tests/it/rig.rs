@@ -66,6 +66,7 @@ fn aqms_are_measured_beside_none_and_have_their_names() {
     let output = weir("rig --aqm droptail --flows 3 --pairs 500 --runs 1 --offered 1.5 --json -");
     assert!(output.status.success(), "{}", text(&output.stderr));
     let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    crate::schema::assert_valid(&report);
     let names: Vec<&Value> =
         report["runs"].as_array().expect("runs").iter().map(|run| &run["aqm"]).collect();
     assert_eq!(names, ["none", "droptail"]);

@@ -33,7 +33,9 @@ fn two_hosts() -> String {
 fn results(words: &[&str]) -> Value {
     let output = weir(&[&["sim", "--json", "-"], words].concat());
     assert!(output.status.success(), "{}", text(&output.stderr));
-    serde_json::from_slice(&output.stdout).expect("JSON")
+    let results = serde_json::from_slice(&output.stdout).expect("JSON");
+    crate::schema::assert_valid(&results);
+    results
 }
 
 #[test]

@@ -181,7 +181,12 @@ impl Lab {
     pub(crate) fn json(&self, name: &str) -> Value {
         let path = self.path(name);
         let text = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-        serde_json::from_str(&text).unwrap_or_else(|e| panic!("{}: {e}: {text}", path.display()))
+        let value: Value = serde_json::from_str(&text)
+            .unwrap_or_else(|e| panic!("{}: {e}: {text}", path.display()));
+        if value.get("schema").is_some() {
+            crate::schema::assert_valid(&value);
+        }
+        value
     }
 
     /// The results of a receiver.

@@ -23,6 +23,8 @@ mod reproduce;
 mod rules;
 mod scenario;
 mod sched;
+#[path = "../it/schema.rs"]
+mod schema;
 mod serve;
 mod shaping;
 mod talk;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use weir_core::key::FlowKey;
@@ -10,7 +11,7 @@ use weir_measure::latency::Latency;
 use weir_measure::stats::{LinkCounters, Reasons};
 
 /// What a pipe or scheduler has counted, all its instances together.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, JsonSchema)]
 pub struct LinkSample {
     /// Packets.
     pub counters: LinkCounters,
@@ -28,7 +29,7 @@ pub struct LinkSample {
 }
 
 /// What a queue has counted, all its flows together.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, JsonSchema)]
 pub struct QueueCounters {
     /// Packets that came.
     pub packets_in: u64,
@@ -58,7 +59,9 @@ impl QueueCounters {
 }
 
 /// What a rule has counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, JsonSchema,
+)]
 pub struct RuleCounters {
     /// Packets that it matched.
     pub packets: u64,
@@ -159,7 +162,7 @@ pub struct InstancePage {
 }
 
 /// One way over a bridge.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, JsonSchema)]
 pub struct LaneView {
     /// Its name.
     pub name: String,
@@ -217,7 +220,7 @@ pub struct LengthsView {
 }
 
 /// One sample of `GET /v1/events`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, JsonSchema)]
 pub struct EventSample {
     /// When, ns since the daemon started.
     pub at_ns: u64,

@@ -13,6 +13,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
 use http_body_util::channel::{Channel, Sender};
 use tokio::time::Instant;
+use weir_measure::document::{Document, Kind};
 
 use super::reject::Reject;
 use super::state::State;
@@ -79,7 +80,8 @@ fn sample(state: &State, skipped: u64) -> Bytes {
         lanes: snapshot.lanes.clone(),
     };
     // Numbers and strings under string keys always serialise.
-    let json = serde_json::to_string(&event).unwrap_or_default();
+    let document = Document::new(Kind::Sample, &event);
+    let json = serde_json::to_string(&document).unwrap_or_default();
     format!("event: sample\ndata: {json}\n\n").into()
 }
 

@@ -31,6 +31,20 @@ impl core::fmt::Display for Handle {
     }
 }
 
+impl schemars::JsonSchema for Handle {
+    fn schema_name() -> alloc::borrow::Cow<'static, str> {
+        "Handle".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({ "type": "string" })
+    }
+}
+
 impl Serialize for Handle {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
@@ -126,7 +140,7 @@ pub struct Event {
 }
 
 /// A queue's counters since its creation, as `tc -s` shows them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Counters {
     /// Packets sent.
     pub packets: u64,

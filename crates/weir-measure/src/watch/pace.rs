@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::gaps::Gaps;
 
 /// A method of reading queues.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Method {
     /// A loop inside the kernel, flat out or paced by spinning: takes a processor.

@@ -42,7 +42,7 @@ struct Level {
 }
 
 /// The counts of a record of events.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
 pub struct EventCounts {
     /// Enqueued packets.
     pub enqueues: u64,

@@ -4,12 +4,14 @@ use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::model::{Counters, Handle};
 use super::pace::{Method, Pace};
 use super::queue::{EventCounts, Measured};
 use super::tally::{Remark, Ring, Tally};
+use crate::document::{Document, Kind};
 use crate::exact::Exact;
 
 /// The documents of all devices. In JSON, a single device is one object; several are a list.
@@ -20,7 +22,7 @@ pub struct Summary {
 }
 
 /// A device and its queues.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct DeviceSummary {
     /// Its name.
     pub device: String,
@@ -55,7 +57,7 @@ pub struct DeviceSummary {
 }
 
 /// Time between readings, ns.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, JsonSchema, Serialize)]
 pub struct GapSummary {
     /// Median.
     pub p50: u64,
@@ -67,7 +69,7 @@ pub struct GapSummary {
 
 /// Differences of consecutive readings in packets, in either direction: fractions of all
 /// differences.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, JsonSchema, Serialize)]
 pub struct VarianceSummary {
     /// No difference.
     #[serde(rename = "0")]
@@ -84,7 +86,7 @@ pub struct VarianceSummary {
 }
 
 /// Mean and quantiles of a distribution.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, JsonSchema, Serialize)]
 pub struct Spread {
     /// Mean.
     pub mean: f64,
@@ -97,7 +99,7 @@ pub struct Spread {
 }
 
 /// One queue.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct QueueSummary {
     /// The discipline; `band` for a band.
     pub kind: String,
@@ -138,7 +140,7 @@ pub struct QueueSummary {
 
 /// The share of readings, or of time where events were recorded, at which a queue was longer than a
 /// threshold.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, JsonSchema, Serialize)]
 pub struct Above {
     /// The threshold.
     pub packets: u32,
@@ -147,7 +149,7 @@ pub struct Above {
 }
 
 /// A transmission queue.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, JsonSchema, Serialize)]
 pub struct TransmissionSummary {
     /// Its number.
     pub queue: u32,
@@ -160,7 +162,7 @@ pub struct TransmissionSummary {
 }
 
 /// Enqueues and dequeues of a device.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, JsonSchema, Serialize)]
 pub struct EventSummary {
     /// The counts.
     #[serde(flatten)]
@@ -191,9 +193,14 @@ impl Summary {
     /// Never: plain data always serialises.
     #[must_use]
     pub fn to_json(&self) -> String {
-        let mut text = serde_json::to_string_pretty(self).expect("plain data always serialises");
-        text.push('\n');
-        text
+        let document = |device| Document::new(Kind::Watch, device);
+        match self.devices.as_slice() {
+            [device] => document(device).to_json(),
+            devices => {
+                let all: Vec<_> = devices.iter().map(document).collect();
+                serde_json::to_string_pretty(&all).expect("plain data always serialises") + "\n"
+            }
+        }
     }
 }
 

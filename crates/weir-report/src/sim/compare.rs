@@ -12,6 +12,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 use weir_measure::estimate::Estimate;
@@ -66,7 +67,7 @@ struct Thing {
 }
 
 /// Two results side by side.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Comparison {
     /// What made the two, and of which scenario.
     pub left: Side,
@@ -81,7 +82,7 @@ pub struct Comparison {
 }
 
 /// One of two results.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Side {
     /// What made it.
     pub source: String,
@@ -92,7 +93,7 @@ pub struct Side {
 }
 
 /// A figure on both sides.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Difference {
     /// `flow` or `link`.
     pub object: &'static str,
@@ -113,7 +114,7 @@ pub struct Difference {
 }
 
 /// What a difference is worth.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(tag = "by", rename_all = "snake_case")]
 pub enum Significance {
     /// There is no difference at all.

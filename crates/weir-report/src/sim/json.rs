@@ -9,12 +9,14 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
-use weir_measure::distribution::Distribution;
+use weir_measure::document::{Document, Kind, Number};
+use weir_measure::latency::Latency;
+use weir_measure::means::{LinkMeans, ReasonMeans};
 use weir_measure::scenario::{ClassOutcome, FlowOutcome, LinkOutcome, Outcome, RunSeries};
 use weir_measure::series::{FlowPeriod, LinkPeriod};
-use weir_measure::stats::{DropCounts, MarkCounts, Reasons};
 
 use super::Results;
 use super::figures::{Figure, estimate, figures_of_flow, figures_of_link, merged};
@@ -27,159 +29,265 @@ pub fn to_json(results: &Results) -> String {
 /// The same with `cpu_s`, the time that processors worked for it: the one key that differs each
 /// time.
 pub fn to_json_with(results: &Results, cpu_s: Option<f64>) -> String {
-    let mut text = serde_json::to_string_pretty(&Summary::of(results, cpu_s))
-        .expect("plain data with text keys always serialises");
-    text.push('\n');
-    text
+    Document::new(Kind::Scenario, Scenario::of(results, cpu_s)).to_json()
 }
 
-#[derive(Serialize)]
-struct Summary<'a> {
+/// The results of the points of a sweep, each with the settings that the point sets.
+pub fn sweep_to_json(points: &[(&[(String, String)], Results)], cpu_s: Option<f64>) -> String {
+    let outcomes = || points.iter().flat_map(|(_, results)| &results.runs);
+    let body = Sweep {
+        seed: outcomes().next().map_or(0, |outcome| outcome.seed),
+        simulated_s: seconds(outcomes().map(|outcome| outcome.end_ns).sum()),
+        cpu_s,
+        events: outcomes().map(|outcome| outcome.events).sum(),
+        flows: [],
+        links: [],
+        sweep: points
+            .iter()
+            .map(|(settings, results)| Point {
+                set: settings.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect(),
+                scenario: Scenario::of(results, None),
+            })
+            .collect(),
+    };
+    Document::new(Kind::Sweep, body).to_json()
+}
+
+/// The body of a `sweep`.
+#[derive(Debug, JsonSchema, Serialize)]
+pub struct Sweep<'a> {
+    /// The seed of the first run.
     seed: u64,
+    /// Simulated time of all runs together, s.
     simulated_s: Number,
+    /// Time that processors worked for it, s.
     #[serde(skip_serializing_if = "Option::is_none")]
     cpu_s: Option<f64>,
+    /// Events handled in all runs together.
     events: u64,
+    /// Empty: each point has its own.
+    flows: [(); 0],
+    /// Empty: each point has its own.
+    links: [(); 0],
+    /// Each point of the sweep.
+    sweep: Vec<Point<'a>>,
+}
+
+/// A point of a sweep.
+#[derive(Debug, JsonSchema, Serialize)]
+#[schemars(rename = "SweepPoint")]
+struct Point<'a> {
+    /// The keys of the scenario that the point sets, with their values.
+    set: BTreeMap<&'a str, &'a str>,
+    #[serde(flatten)]
+    scenario: Scenario<'a>,
+}
+
+/// The body of a `scenario`.
+#[derive(Debug, JsonSchema, Serialize)]
+pub struct Scenario<'a> {
+    /// The seed of the first run.
+    seed: u64,
+    /// Simulated time of a run, the warm-up included, s.
+    simulated_s: Number,
+    /// Time that processors worked for it, s: the one key that differs each time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cpu_s: Option<f64>,
+    /// Events handled in all runs together.
+    events: u64,
+    /// Each flow, or group of flows.
     flows: Vec<Flow<'a>>,
+    /// Each direction of a link.
     links: Vec<Link<'a>>,
+    /// The scenario's name.
     scenario: &'a str,
+    /// The program that ran it: `sim`, `live`.
     source: &'a str,
+    /// When counting began, s.
     warmup_s: Number,
+    /// Jain's index over the goodput of the flows of each kind of which there are several.
     fairness: BTreeMap<&'a str, Number>,
+    /// The numbers of every run.
     runs: Vec<Run<'a>>,
+    /// Of a single run, means over twentieths of its time.
     #[serde(skip_serializing_if = "Option::is_none")]
     batches: Option<Batches<'a>>,
 }
 
-#[derive(Serialize)]
+/// What became of a flow, or a group of flows. Counts and rates are means over runs; distributions
+/// are of the packets of all runs together.
+#[derive(Debug, JsonSchema, Serialize)]
 struct Flow<'a> {
+    /// Its name in the scenario.
     name: &'a str,
+    /// The kind of its traffic.
     kind: &'a str,
+    /// Payload that reached the application, each byte once, bit/s.
     goodput_bps: Number,
+    /// One-way delay of the packets that arrived.
     delay_ns: Latency,
+    /// Packets given to the network.
     sent: Number,
+    /// Packets that arrived.
     received: Number,
+    /// Packets lost in the network.
     lost: Number,
+    /// Segments sent again.
     retransmitted: Number,
+    /// The host that sends.
     from: &'a str,
+    /// The host that receives.
     to: &'a str,
+    /// Network-layer bytes that arrived, bit/s.
     throughput_bps: Number,
+    /// Network-layer bytes of the packets sent.
     sent_bytes: Number,
+    /// Network-layer bytes of the packets that arrived.
     received_bytes: Number,
+    /// Payload bytes that reached the application, each once.
     goodput_bytes: Number,
+    /// Packets that were inside when counting began.
     carried: Number,
+    /// Additional copies that links made.
     duplicated: Number,
+    /// Packets inside when the run ended.
     inside: Number,
-    drops: BTreeMap<&'a str, Number>,
-    marks: BTreeMap<&'a str, Number>,
+    #[serde(flatten)]
+    reasons: ReasonMeans,
+    /// Packets that arrived with congestion experienced.
     marked: Number,
+    /// Mean difference between the delays of successive arrivals, ns.
     jitter_ns: Number,
+    /// Flows that began.
     opened: Number,
+    /// Flows that ended.
     completed: Number,
+    /// From beginning to end of the flows that ended.
     completion_ns: Latency,
+    /// Whether every packet is accounted for.
     balanced: bool,
+    /// Half the width of the 95 % interval of confidence of each number; empty for a single run.
     ci95: Map<String, Value>,
 }
 
-#[derive(Serialize)]
+/// What one direction of a link did. Counts and rates are means over runs; distributions are of the
+/// packets of all runs together.
+#[derive(Debug, JsonSchema, Serialize)]
 struct Link<'a> {
+    /// The name of this direction.
     name: &'a str,
+    /// The node that it leads away from.
     from: &'a str,
+    /// The node that it leads to.
     to: &'a str,
+    /// Configured rate, bit/s; null when unlimited; of a trace the mean.
     rate_bps: Option<u64>,
+    /// Configured propagation delay, ns.
     delay_ns: u64,
-    packets_in: Number,
-    packets_out: Number,
-    bytes_in: Number,
-    bytes_out: Number,
-    backlog_packets: Number,
-    duplicated: Number,
-    drops: BTreeMap<&'a str, Number>,
-    marks: BTreeMap<&'a str, Number>,
-    /// The sojourn time.
+    #[serde(flatten)]
+    counters: LinkMeans,
+    /// Time in the queue.
     queue_ns: Latency,
+    /// Time from arrival to the other end.
     total_ns: Latency,
-    /// Without a clock nothing is late; as of a live link.
-    lateness_ns: Lateness,
+    /// Actual less intended release; 0 where time is virtual.
+    lateness_ns: Latency,
+    /// The configuration in the command language.
     spec: &'a str,
+    /// Configured random loss as a fraction; null when there is none.
     loss: Option<Number>,
-    corrupted: Number,
-    reordered: Number,
-    peak_queue_packets: Number,
+    /// Mean rate of departures, bit/s.
     mean_out_bps: Number,
-    /// The busiest second; `None` when the series has no whole ones.
+    /// Highest rate of departures over any second of the series, bit/s; null when its intervals do
+    /// not make up seconds.
     peak_out_bps: Option<Number>,
+    /// Fraction of packets that left more than 1 ms late; null where lateness was not measured.
     late_fraction: Option<Number>,
+    /// Whether every packet is accounted for.
     balanced: bool,
+    /// Share of the rate that was used; null without a limit.
     utilisation: Option<Number>,
-    carried: Number,
-    sojourn_ns: Latency,
-    classes: Vec<Class<'a>>,
+    /// Each queue, where the port has one for each class.
+    classes: Vec<Class>,
+    /// Pairs of a packet that was served and one of lower rank that waited, the services with any,
+    /// and the sum of the differences of ranks; where asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
-    inversions: Option<Value>,
+    inversions: Option<Inversions>,
+    /// Half the width of the 95 % interval of confidence of each number; empty for a single run.
     ci95: Map<String, Value>,
 }
 
-#[derive(Serialize)]
-struct Class<'a> {
+/// Inversions at a port.
+#[derive(Debug, JsonSchema, Serialize)]
+struct Inversions {
+    /// Pairs of a packet that was served and one of lower rank that waited.
+    pairs: Number,
+    /// Services with any such pair.
+    services: Number,
+    /// Sum of the differences of ranks.
+    unpifoness: Number,
+}
+
+/// What the queue of a class did.
+#[derive(Debug, JsonSchema, Serialize)]
+struct Class {
+    /// The class.
     class: u16,
+    /// Packets that left the queue.
     packets: Number,
+    /// Their network-layer bytes.
     bytes: Number,
-    drops: BTreeMap<&'a str, Number>,
-    marks: BTreeMap<&'a str, Number>,
-    sojourn_ns: Latency,
+    #[serde(flatten)]
+    reasons: ReasonMeans,
+    /// Time in the queue.
+    queue_ns: Latency,
 }
 
-#[derive(Default, Serialize)]
-struct Lateness {
-    p50: u64,
-    p99: u64,
-    p999: u64,
-    max: u64,
-}
-
-#[derive(Serialize)]
-struct Latency {
-    mean: u64,
-    p50: u64,
-    p99: u64,
-    p999: u64,
-    max: u64,
-    min: u64,
-    count: u64,
-}
-
-#[derive(Serialize)]
+/// The numbers of one run.
+#[derive(Debug, JsonSchema, Serialize)]
+#[schemars(rename = "ScenarioRun")]
 struct Run<'a> {
+    /// Its seed.
     seed: u64,
+    /// Events handled.
     events: u64,
+    /// Each flow.
     flows: Vec<Figures<'a>>,
+    /// Each direction of a link.
     links: Vec<Figures<'a>>,
 }
 
-#[derive(Serialize)]
+/// The numbers of a flow or link in one run, by name with the unit; null where the run has none.
+#[derive(Debug, JsonSchema, Serialize)]
+#[schemars(rename = "RunNumbers")]
 struct Figures<'a> {
+    /// The flow or link.
     name: &'a str,
     #[serde(flatten)]
     figures: Map<String, Value>,
 }
 
-#[derive(Serialize)]
+/// Means over parts of a run.
+#[derive(Debug, JsonSchema, Serialize)]
 struct Batches<'a> {
-    /// How long a batch is.
+    /// Length of a part, s.
     length_s: Number,
+    /// Each flow.
     flows: Vec<Batch<'a>>,
+    /// Each direction of a link.
     links: Vec<Batch<'a>>,
 }
 
-#[derive(Serialize)]
+/// The means of a flow or link over parts of a run, in their order, by name with the unit.
+#[derive(Debug, JsonSchema, Serialize)]
 struct Batch<'a> {
+    /// The flow or link.
     name: &'a str,
     #[serde(flatten)]
     means: BTreeMap<&'static str, Vec<Number>>,
 }
 
-impl<'a> Summary<'a> {
+impl<'a> Scenario<'a> {
     fn of(results: &'a Results, cpu_s: Option<f64>) -> Self {
         let runs = &results.runs;
         let first = runs.first();
@@ -193,14 +301,14 @@ impl<'a> Summary<'a> {
         }
         Self {
             seed: first.map_or(0, |run| run.seed),
-            simulated_s: first.map_or(Number(0.0), |run| seconds(run.end_ns)),
+            simulated_s: first.map_or(Number::default(), |run| seconds(run.end_ns)),
             cpu_s,
             events: runs.iter().map(|run| run.events).sum(),
             flows: (0..count(|run| run.flows.len())).filter_map(|n| Flow::of(runs, n)).collect(),
             links: (0..count(|run| run.links.len())).filter_map(|n| Link::of(runs, n)).collect(),
             scenario: first.map_or("", |run| &run.scenario),
             source: &results.source,
-            warmup_s: first.map_or(Number(0.0), |run| seconds(run.warmup_ns)),
+            warmup_s: first.map_or(Number::default(), |run| seconds(run.warmup_ns)),
             fairness,
             runs: runs.iter().map(Run::of).collect(),
             batches: first.filter(|_| runs.len() == 1).and_then(Batches::of),
@@ -215,12 +323,12 @@ impl<'a> Flow<'a> {
         let of = |f: fn(&FlowOutcome) -> u64| mean(&all, |flow| f(flow) as f64);
         let figures: Vec<_> =
             runs.iter().filter_map(|run| Some(figures_of_flow(run, run.flows.get(n)?))).collect();
-        let bps = |name| estimate(&figures, name).map_or(Number(0.0), |e| rounded(e.mean));
+        let bps = |name| estimate(&figures, name).map_or(Number::default(), |e| rounded(e.mean));
         Some(Self {
             name: &first.name,
             kind: &first.kind,
             goodput_bps: bps("goodput_bps"),
-            delay_ns: Latency::of(&merged(all.iter().map(|f| &f.delay_ns))),
+            delay_ns: Latency::from(&merged(all.iter().map(|f| &f.delay_ns))),
             sent: of(|f| f.sent),
             received: of(|f| f.received),
             lost: of(|f| f.lost),
@@ -234,13 +342,12 @@ impl<'a> Flow<'a> {
             carried: of(|f| f.carried),
             duplicated: of(|f| f.duplicated),
             inside: of(|f| f.inside),
-            drops: drops(all.iter().map(|f| &f.reasons)),
-            marks: marks(all.iter().map(|f| &f.reasons)),
+            reasons: ReasonMeans::of(all.iter().map(|f| &f.reasons)),
             marked: of(|f| f.marked),
             jitter_ns: bps("jitter_ns"),
             opened: of(|f| f.opened),
             completed: of(|f| f.completed),
-            completion_ns: Latency::of(&merged(all.iter().map(|f| &f.completion_ns))),
+            completion_ns: Latency::from(&merged(all.iter().map(|f| &f.completion_ns))),
             balanced: all.iter().all(|f| f.balanced()),
             ci95: intervals(&figures),
         })
@@ -251,13 +358,12 @@ impl<'a> Link<'a> {
     fn of(runs: &'a [Outcome], n: usize) -> Option<Self> {
         let all: Vec<&'a LinkOutcome> = runs.iter().filter_map(|run| run.links.get(n)).collect();
         let first = *all.first()?;
-        let of = |f: fn(&LinkOutcome) -> u64| mean(&all, |link| f(link) as f64);
         let figures: Vec<_> =
             runs.iter().filter_map(|run| Some(figures_of_link(run, run.links.get(n)?))).collect();
         let queue = merged(all.iter().map(|l| &l.queue_ns));
         let inversions = first.inversions.map(|_| {
             let part = |i: usize| mean(&all, |l| l.inversions.map_or(0.0, |parts| parts[i] as f64));
-            json!({ "pairs": part(0), "services": part(1), "unpifoness": part(2) })
+            Inversions { pairs: part(0), services: part(1), unpifoness: part(2) }
         });
         Some(Self {
             name: &first.name,
@@ -265,30 +371,18 @@ impl<'a> Link<'a> {
             to: &first.to,
             rate_bps: first.rate_bps,
             delay_ns: first.delay_ns,
-            packets_in: of(|l| l.counters.packets_in),
-            packets_out: of(|l| l.counters.packets_out),
-            bytes_in: of(|l| l.counters.bytes_in),
-            bytes_out: of(|l| l.counters.bytes_out),
-            backlog_packets: of(|l| l.counters.backlog_packets),
-            duplicated: of(|l| l.counters.duplicated),
-            drops: drops(all.iter().map(|l| l.counters.reasons())),
-            marks: marks(all.iter().map(|l| l.counters.reasons())),
-            queue_ns: Latency::of(&queue),
-            total_ns: Latency::of(&merged(all.iter().map(|l| &l.total_ns))),
-            lateness_ns: Lateness::default(),
+            counters: LinkMeans::of(all.iter().map(|l| &l.counters)),
+            queue_ns: Latency::from(&queue),
+            total_ns: Latency::from(&merged(all.iter().map(|l| &l.total_ns))),
+            lateness_ns: Latency::default(),
             spec: &first.spec,
             loss: first.loss.map(rounded),
-            corrupted: of(|l| l.counters.corrupted),
-            reordered: of(|l| l.counters.reordered),
-            peak_queue_packets: of(|l| l.counters.peak_queue_packets),
             mean_out_bps: estimate(&figures, "throughput_bps")
-                .map_or(Number(0.0), |e| rounded(e.mean)),
+                .map_or(Number::default(), |e| rounded(e.mean)),
             peak_out_bps: busiest_second(runs, n).map(rounded),
             late_fraction: None,
             balanced: all.iter().all(|l| l.counters.balanced()),
             utilisation: estimate(&figures, "utilisation").map(|e| rounded(e.mean)),
-            carried: of(|l| l.counters.carried),
-            sojourn_ns: Latency::of(&queue),
             classes: (0..first.classes.len()).map(|class| Class::of(&all, class)).collect(),
             inversions,
             ci95: intervals(&figures),
@@ -296,32 +390,15 @@ impl<'a> Link<'a> {
     }
 }
 
-impl<'a> Class<'a> {
-    fn of(links: &[&'a LinkOutcome], n: usize) -> Self {
-        let all: Vec<&'a ClassOutcome> =
-            links.iter().filter_map(|link| link.classes.get(n)).collect();
+impl Class {
+    fn of(links: &[&LinkOutcome], n: usize) -> Self {
+        let all: Vec<&ClassOutcome> = links.iter().filter_map(|link| link.classes.get(n)).collect();
         Self {
             class: all.first().map_or(0, |class| class.class),
             packets: mean(&all, |class| class.packets as f64),
             bytes: mean(&all, |class| class.bytes as f64),
-            drops: drops(all.iter().map(|class| &class.reasons)),
-            marks: marks(all.iter().map(|class| &class.reasons)),
-            sojourn_ns: Latency::of(&merged(all.iter().map(|class| &class.queue_ns))),
-        }
-    }
-}
-
-impl Latency {
-    fn of(d: &Distribution) -> Self {
-        let Distribution { count, min, max, .. } = *d;
-        Self {
-            mean: d.mean().round() as u64,
-            p50: d.quantile(0.5),
-            p99: d.quantile(0.99),
-            p999: d.quantile(0.999),
-            max,
-            min,
-            count,
+            reasons: ReasonMeans::of(all.iter().map(|class| &class.reasons)),
+            queue_ns: Latency::from(&merged(all.iter().map(|class| &class.queue_ns))),
         }
     }
 }
@@ -454,24 +531,6 @@ fn intervals(runs: &[Vec<Figure>]) -> Map<String, Value> {
     names.filter_map(half).collect()
 }
 
-/// Means of drops by reason.
-fn drops<'a>(runs: impl Iterator<Item = &'a Reasons>) -> BTreeMap<&'static str, Number> {
-    let runs: Vec<&Reasons> = runs.collect();
-    let mut all = DropCounts::default();
-    runs.iter().for_each(|reasons| all.merge(reasons.drop_counts()));
-    let share = |n: u64| rounded(n as f64 / runs.len() as f64);
-    all.iter().map(|(reason, n)| (reason.name(), share(n))).collect()
-}
-
-/// Means of marks by reason.
-fn marks<'a>(runs: impl Iterator<Item = &'a Reasons>) -> BTreeMap<&'static str, Number> {
-    let runs: Vec<&Reasons> = runs.collect();
-    let mut all = MarkCounts::default();
-    runs.iter().for_each(|reasons| all.merge(reasons.mark_counts()));
-    let share = |n: u64| rounded(n as f64 / runs.len() as f64);
-    all.iter().map(|(reason, n)| (reason.name(), share(n))).collect()
-}
-
 fn mean<T>(runs: &[T], value: impl Fn(&T) -> f64) -> Number {
     rounded(runs.iter().map(value).sum::<f64>() / runs.len().max(1) as f64)
 }
@@ -480,26 +539,9 @@ fn seconds(ns: u64) -> Number {
     rounded(ns as f64 / 1e9)
 }
 
-/// Nine significant digits: more than any figure is worth, and the same text for the same runs.
+/// A number with nine significant digits.
 fn rounded(value: f64) -> Number {
-    if value == value.trunc() && value.abs() < 1e15 {
-        Number(value)
-    } else {
-        Number(format!("{value:.8e}").parse().unwrap_or(value))
-    }
-}
-
-/// A number; a whole one without a fraction.
-#[derive(Clone, Copy, Debug)]
-struct Number(f64);
-
-impl Serialize for Number {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        if self.0 == self.0.trunc() && self.0.abs() < 1e15 {
-            return serializer.serialize_i64(self.0 as i64);
-        }
-        serializer.serialize_f64(self.0)
-    }
+    Number::new(value)
 }
 
 /// Parts that a single run is cut into.

@@ -16,7 +16,7 @@ mod trace;
 
 pub use compare::{Comparison, Difference, Side, Significance, Summary, SummaryError, compare};
 pub use directory::{Contents, DirectoryError, write};
-pub use json::{to_json, to_json_with};
+pub use json::{Scenario, Sweep, sweep_to_json, to_json, to_json_with};
 pub use parquet::{Column, Table, TableError, TableWriter};
 pub use trace::{TraceCapture, TraceTable};
 

@@ -63,13 +63,17 @@ fn the_summary_has_the_published_keys_and_figures_that_agree() {
     for key in ["mean", "p50", "p99", "p999", "max"] {
         assert!(flow["delay_ns"][key].as_u64().unwrap() > 0, "{key}");
     }
+    assert_eq!(
+        (&summary["schema"], &summary["kind"]),
+        (&"weir.results/1".into(), &"scenario".into())
+    );
     let run = &results.runs[0];
     assert_eq!(flow["sent"], run.flows[1].sent);
     assert!(
         (flow["goodput_bps"].as_f64().unwrap() - run.bps(run.flows[1].goodput_bytes)).abs() < 0.1,
         "nine digits"
     );
-    assert_eq!(summary["links"][1]["sojourn_ns"]["max"], run.links[1].queue_ns.max);
+    assert_eq!(summary["links"][1]["queue_ns"]["max"], run.links[1].queue_ns.max);
     assert_eq!(summary["links"][1]["classes"].as_array().unwrap().len(), 2);
     assert_eq!(summary["batches"]["flows"][1]["goodput_bps"].as_array().unwrap().len(), 20);
     assert!(summary["links"].as_array().unwrap().iter().all(|l| l["balanced"] == true));

@@ -2,13 +2,15 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::expectation::{Bound, Column, Counter, Expectation, Wanted};
 use super::play::{Counts, Event, Play, Snapshot};
 
 /// An expectation, and what was found.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "CaseExpectation")]
 pub struct Finding {
     /// The line of the expectation in the file.
     pub line: usize,
@@ -162,9 +164,9 @@ fn count_of(counter: Counter, counts: &Counts) -> u64 {
         Counter::DeliveredBytes => counts.delivered_bytes,
         Counter::Left => counts.left(),
         Counter::Drops(None) => counts.dropped(),
-        Counter::Drops(Some(reason)) => counts.drops[reason as usize],
+        Counter::Drops(Some(reason)) => counts.drops.get(reason),
         Counter::Marks(None) => counts.marked(),
-        Counter::Marks(Some(reason)) => counts.marks[reason as usize],
+        Counter::Marks(Some(reason)) => counts.marks.get(reason),
     }
 }
 

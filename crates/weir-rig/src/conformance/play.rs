@@ -3,8 +3,9 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Serialize;
-use serde::ser::{SerializeMap as _, Serializer};
+use serde::Serializer;
 use weir_core::Nanos;
 use weir_core::aqm::{Aqm, Maker, Setup};
 use weir_core::gate::Bounds;
@@ -12,7 +13,7 @@ use weir_core::packet::PacketId;
 use weir_core::rng::{Purpose, Stream};
 use weir_core::sched::{Fifo, FlowSpec, Scheduler, Visitor};
 use weir_core::stamped::Released;
-use weir_core::stats::{DropReason, MarkReason};
+use weir_core::stats::{DropCounts, DropReason, MarkCounts, MarkReason};
 
 use super::case::{Arrival, Case, Service};
 use super::expectation::Wanted;
@@ -20,7 +21,8 @@ use crate::managed::{Coming, Managed, Open, Watch};
 use weir_rules::manager::Manager;
 
 /// What became of the packets of a case.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+#[schemars(rename = "CasePlay")]
 pub struct Play {
     /// The seed.
     pub seed: u64,
@@ -38,7 +40,8 @@ pub struct Play {
 }
 
 /// Something that happened to a packet.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "CaseEvent")]
 pub struct Event {
     /// When, in ns.
     pub at_ns: u64,
@@ -67,9 +70,9 @@ pub struct Counts {
     /// Bytes of these.
     pub delivered_bytes: u64,
     /// Dropped, by reason.
-    pub drops: [u64; DropReason::ALL.len()],
+    pub drops: DropCounts,
     /// Marked, by reason.
-    pub marks: [u64; MarkReason::ALL.len()],
+    pub marks: MarkCounts,
 }
 
 impl Counts {
@@ -80,40 +83,49 @@ impl Counts {
 
     /// Packets dropped for whatever reason.
     pub fn dropped(&self) -> u64 {
-        self.drops.iter().sum()
+        self.drops.total()
     }
 
     /// Packets marked for whatever reason.
     pub fn marked(&self) -> u64 {
-        self.marks.iter().sum()
+        self.marks.total()
     }
 }
 
-/// Reasons that did not occur are left out.
+/// Packets counted, as results have them.
+#[derive(JsonSchema, Serialize)]
+#[schemars(rename = "CaseCounts")]
+struct CountsDocument {
+    /// Packets that arrived.
+    arrived: u64,
+    /// Packets that left, marked ones among them.
+    delivered: u64,
+    /// Their bytes.
+    delivered_bytes: u64,
+    /// Packets that are still inside.
+    left: u64,
+    /// Dropped packets by reason.
+    drops: DropCounts,
+    /// Marked packets by reason.
+    marks: MarkCounts,
+}
+
 impl Serialize for Counts {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        let Self { arrived, delivered, delivered_bytes, .. } = *self;
-        let numbers = [
-            ("arrived", arrived),
-            ("delivered", delivered),
-            ("delivered_bytes", delivered_bytes),
-            ("left", self.left()),
-        ];
-        numbers.iter().try_for_each(|(name, number)| map.serialize_entry(name, number))?;
-        let drops = DropReason::ALL
-            .iter()
-            .map(|reason| reason.name())
-            .zip(self.drops)
-            .filter(|(_, count)| *count > 0);
-        map.serialize_entry("drops", &drops.collect::<BTreeMap<_, _>>())?;
-        let marks = MarkReason::ALL
-            .iter()
-            .map(|reason| reason.name())
-            .zip(self.marks)
-            .filter(|(_, count)| *count > 0);
-        map.serialize_entry("marks", &marks.collect::<BTreeMap<_, _>>())?;
-        map.end()
+        let Self { arrived, delivered, delivered_bytes, drops, marks } = *self;
+        let left = self.left();
+        CountsDocument { arrived, delivered, delivered_bytes, left, drops, marks }
+            .serialize(serializer)
+    }
+}
+
+impl JsonSchema for Counts {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        CountsDocument::schema_name()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        CountsDocument::json_schema(generator)
     }
 }
 
@@ -325,7 +337,7 @@ impl<'a> Record<'a> {
 
     fn drop(&mut self, at: u64, number: u32, reason: DropReason) {
         let event = self.event(at, number, "drop", Some(reason.name()));
-        self.count(event.flow, |counts| counts.drops[reason as usize] += 1);
+        self.count(event.flow, |counts| counts.drops.add(reason, 1));
         self.push(event);
     }
 
@@ -336,7 +348,7 @@ impl<'a> Record<'a> {
             counts.delivered += 1;
             counts.delivered_bytes += u64::from(packet.len);
             if let Some(reason) = packet.mark {
-                counts.marks[reason as usize] += 1;
+                counts.marks.add(reason, 1);
             }
         });
         self.push(event);

@@ -1,5 +1,6 @@
 //! Plays a case with each of its seeds and collects the findings.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::case::Case;
@@ -7,7 +8,8 @@ use super::compare::Finding;
 use super::play::{Counts, Play, play};
 
 /// The outcome of a case.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
+#[schemars(rename = "CaseOutcome")]
 pub struct Outcome {
     /// As in the case.
     pub about: String,

@@ -1,0 +1,57 @@
+//! `weir schema`: the JSON Schema of the documents that commands write, or its reference.
+
+use std::process::ExitCode;
+
+use clap::{Args, ValueEnum};
+use weir_control::api::EventSample;
+use weir_measure::document::{Kind, Schemas, markdown};
+use weir_measure::watch::DeviceSummary;
+use weir_report::finding::Finding;
+use weir_report::sim::{Comparison, Scenario, Sweep};
+
+use crate::output::{Failure, print};
+use crate::reproduce::document::ExperimentDocument;
+
+/// `weir schema`.
+#[derive(Debug, Args)]
+pub(crate) struct SchemaArgs {
+    /// The documents that are described.
+    #[arg(value_enum)]
+    family: Family,
+    /// Print a reference in Markdown in place of the schema.
+    #[arg(long)]
+    markdown: bool,
+}
+
+/// A family of documents.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Family {
+    /// Results: everything that `--json` of a command writes.
+    Results,
+}
+
+/// Prints the schema.
+pub(crate) fn print_schema(args: &SchemaArgs) -> Result<ExitCode, Failure> {
+    let schema = match args.family {
+        Family::Results => results(),
+    };
+    if args.markdown {
+        return print(&markdown(&schema));
+    }
+    print(&format!("{schema:#}\n"))
+}
+
+fn results() -> serde_json::Value {
+    Schemas::new()
+        .with::<weir_report::Run<'_>>(Kind::Run)
+        .with::<Scenario<'_>>(Kind::Scenario)
+        .with::<Sweep<'_>>(Kind::Sweep)
+        .with::<Comparison>(Kind::Comparison)
+        .with::<weir_rig::report::Report>(Kind::Rig)
+        .with::<weir_rig::conformance::Outcome>(Kind::Case)
+        .with::<ExperimentDocument<'_>>(Kind::Experiment)
+        .with::<Finding>(Kind::Suite)
+        .with::<DeviceSummary>(Kind::Watch)
+        .with::<EventSample>(Kind::Sample)
+        .finish()
+}

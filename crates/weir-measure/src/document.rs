@@ -1,0 +1,333 @@
+//! Documents of results: the family that every command writes, and its JSON Schema.
+//!
+//! A document begins with `schema`, the version of the family, and `kind`, which says what else is
+//! in it. The same thing has the same name in every kind, and names end in their unit: `_ns`, `_bps`,
+//! `_bytes`, `_packets`. Within a version keys are only ever added.
+
+use alloc::collections::BTreeMap;
+use alloc::string::{String, ToString as _};
+use alloc::{format, vec};
+use core::fmt::Write as _;
+
+use schemars::{JsonSchema, SchemaGenerator};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+/// The version of the family.
+pub const SCHEMA: &str = "weir.results/1";
+
+/// Makes the kinds from rows.
+macro_rules! kinds {
+    ($($variant:ident, $name:literal, $by:literal, $meaning:literal;)*) => {
+        /// What a document is about.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Kind {
+            $(#[doc = $meaning] $variant,)*
+        }
+
+        impl Kind {
+            /// Every kind.
+            pub const ALL: [Self; [$($name),*].len()] = [$(Self::$variant),*];
+
+            /// Its name in `kind`.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)* }
+            }
+
+            /// What writes it.
+            pub const fn written_by(self) -> &'static str {
+                match self { $(Self::$variant => $by,)* }
+            }
+
+            /// Its content in a sentence.
+            pub const fn meaning(self) -> &'static str {
+                match self { $(Self::$variant => $meaning,)* }
+            }
+        }
+    };
+}
+
+kinds! {
+    Run, "run", "`weir run`, `pair`, `bridge`: `--json`",
+        "What links between programs did while a command ran.";
+    Scenario, "scenario", "`weir sim`, `weir live`: `--json`, `summary.json`",
+        "What the flows and links of a scenario did, over one run or several.";
+    Sweep, "sweep", "`weir sim` with a sweep: `--json`, `sweep.json`",
+        "The scenario at each point of a sweep.";
+    Comparison, "comparison", "`weir compare --json`",
+        "The numbers of two scenarios side by side.";
+    Rig, "rig", "`weir rig --json`",
+        "What schedulers and AQMs cost and guarantee.";
+    Case, "case", "`weir rig --case --json`",
+        "The expectations of a conformance case, and what was found.";
+    Experiment, "experiment", "`weir reproduce --out`",
+        "A published experiment run again: tables, and its claims with verdicts.";
+    Suite, "suite", "`weir sim --suite --json`",
+        "What a suite of scenarios found: tables, claims, plots.";
+    Watch, "watch", "`weir watch --json`",
+        "The queues of a device that was watched; of several devices a list of documents.";
+    Sample, "sample", "the daemon: `GET /v1/events`",
+        "The counters of everything that the daemon runs, at one moment.";
+}
+
+/// A body with the head of a document.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Document<T> {
+    schema: &'static str,
+    kind: &'static str,
+    #[serde(flatten)]
+    body: T,
+}
+
+impl<T: Serialize> Document<T> {
+    /// A document of this kind.
+    pub fn new(kind: Kind, body: T) -> Self {
+        Self { schema: SCHEMA, kind: kind.name(), body }
+    }
+
+    /// The document as pretty-printed JSON with a final newline.
+    ///
+    /// # Panics
+    /// When the body has keys that are no text: a fault of ours.
+    pub fn to_json(&self) -> String {
+        let mut text = serde_json::to_string_pretty(self).expect("keys of a document are text");
+        text.push('\n');
+        text
+    }
+}
+
+/// A number of a document: an average of counts is whole where it can be, and has nine significant
+/// digits where it cannot, so that the same runs give the same text.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Number(f64);
+
+impl Number {
+    /// The number nearest to a value with nine significant digits.
+    pub fn new(value: f64) -> Self {
+        if is_whole(value) {
+            Self(value)
+        } else {
+            Self(format!("{value:.8e}").parse().unwrap_or(value))
+        }
+    }
+}
+
+impl Serialize for Number {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if is_whole(self.0) {
+            return serializer.serialize_i64(self.0 as i64);
+        }
+        serializer.serialize_f64(self.0)
+    }
+}
+
+impl JsonSchema for Number {
+    fn schema_name() -> alloc::borrow::Cow<'static, str> {
+        "Number".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({ "type": "number" })
+    }
+}
+
+fn is_whole(value: f64) -> bool {
+    value == (value as i64) as f64 && value.abs() < 1e15
+}
+
+/// Gathers the schemas of the kinds.
+#[derive(Debug, Default)]
+pub struct Schemas {
+    generator: SchemaGenerator,
+    kinds: BTreeMap<Kind, Value>,
+}
+
+impl Schemas {
+    /// No kind yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds the body of a kind.
+    #[must_use]
+    pub fn with<T: JsonSchema>(mut self, kind: Kind) -> Self {
+        let mut schema = Value::from(T::json_schema(&mut self.generator));
+        if let Some(object) = schema.as_object_mut() {
+            object.insert("description".to_string(), kind.meaning().into());
+            let properties = object.entry("properties").or_insert_with(|| json!({}));
+            properties["schema"] = json!({
+                "const": SCHEMA, "description": "The version of the family of documents."
+            });
+            properties["kind"] =
+                json!({ "const": kind.name(), "description": "What the document is about." });
+            let required = object.entry("required").or_insert_with(|| json!([]));
+            if let Some(required) = required.as_array_mut() {
+                required.splice(0..0, ["schema".into(), "kind".into()]);
+            }
+        }
+        self.kinds.insert(kind, schema);
+        self
+    }
+
+    /// The JSON Schema (draft 2020-12) of the family. Objects with named keys have no others.
+    pub fn finish(mut self) -> Value {
+        let mut definitions = self.generator.take_definitions(true);
+        for (kind, schema) in self.kinds {
+            definitions.insert(kind.name().to_string(), schema);
+        }
+        definitions.values_mut().for_each(close);
+        let reference = |kind: Kind| json!({ "$ref": format!("#/$defs/{}", kind.name()) });
+        json!({
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            "title": SCHEMA,
+            "description": "Documents of Weir's results.",
+            "oneOf": Kind::ALL.into_iter().map(reference).collect::<vec::Vec<_>>(),
+            "$defs": definitions,
+        })
+    }
+}
+
+/// Refuses keys that an object with named keys does not name.
+fn close(schema: &mut Value) {
+    match schema {
+        Value::Object(object) => {
+            if object.contains_key("properties") && !object.contains_key("additionalProperties") {
+                object.insert("additionalProperties".to_string(), false.into());
+            }
+            for (key, value) in object.iter_mut() {
+                if key == "properties" {
+                    value.as_object_mut().into_iter().flatten().for_each(|(_, each)| close(each));
+                } else if key != "const" && key != "enum" {
+                    close(value);
+                }
+            }
+        }
+        Value::Array(all) => all.iter_mut().for_each(close),
+        _ => {}
+    }
+}
+
+/// A schema of [`Schemas::finish`] as a Markdown reference: a table for each kind and each object.
+pub fn markdown(schema: &Value) -> String {
+    let mut text = String::from("| kind | written by | content |\n|---|---|---|\n");
+    for kind in Kind::ALL {
+        let (name, by, meaning) = (kind.name(), kind.written_by(), kind.meaning());
+        let _ = writeln!(text, "| [`{name}`](#{name}) | {by} | {meaning} |");
+    }
+    let empty = Map::new();
+    let definitions = schema["$defs"].as_object().unwrap_or(&empty);
+    let kinds = Kind::ALL.map(Kind::name);
+    let others = definitions.keys().map(String::as_str).filter(|name| !kinds.contains(name));
+    for name in kinds.into_iter().chain(others) {
+        let Some(definition) = definitions.get(name) else { continue };
+        let _ = write!(text, "\n### {name}\n\n{}\n", words(definition));
+        object(&mut text, definition);
+    }
+    text
+}
+
+/// The keys of an object, or the variants of a choice, as a table.
+fn object(text: &mut String, definition: &Value) {
+    if let Some(properties) = definition["properties"].as_object() {
+        text.push_str("\n| key | type | meaning |\n|---|---|---|\n");
+        for (key, property) in properties {
+            let _ = writeln!(text, "| `{key}` | {} | {} |", type_of(property), words(property));
+        }
+    }
+    for variant in definition["oneOf"].as_array().into_iter().flatten() {
+        match (variant["const"].as_str(), variant["properties"].as_object()) {
+            (Some(name), _) => {
+                let _ = writeln!(text, "- `{name}`: {}", words(variant));
+            }
+            (None, Some(properties)) => {
+                let part = |(key, property): (&String, &Value)| match property["const"].as_str() {
+                    Some(value) => format!("`{key}` `{value}`"),
+                    None => format!("`{key}`"),
+                };
+                let parts = properties.iter().map(part).collect::<vec::Vec<_>>().join(", ");
+                let _ = writeln!(text, "- {parts}: {}", words(variant));
+            }
+            (None, None) => {}
+        }
+    }
+}
+
+fn words(schema: &Value) -> String {
+    schema["description"].as_str().unwrap_or_default().replace('\n', " ").replace('|', "\\|")
+}
+
+fn type_of(schema: &Value) -> String {
+    if let Some(path) = schema["$ref"].as_str() {
+        let name = path.rsplit('/').next().unwrap_or_default();
+        return format!("[{name}](#{})", name.to_lowercase());
+    }
+    for choice in ["anyOf", "oneOf"] {
+        if let Some(all) = schema[choice].as_array() {
+            return all.iter().map(type_of).collect::<vec::Vec<_>>().join(" or ");
+        }
+    }
+    if !schema["const"].is_null() {
+        return format!("`{}`", schema["const"].to_string().replace('"', ""));
+    }
+    let named = |name: &str| match name {
+        "array" => format!("list of {}", type_of(&schema["items"])),
+        "object" if schema["additionalProperties"].is_object() => {
+            format!("object of {}", type_of(&schema["additionalProperties"]))
+        }
+        other => other.to_string(),
+    };
+    match &schema["type"] {
+        Value::String(name) => named(name),
+        Value::Array(all) => {
+            let names = all.iter().filter_map(Value::as_str).map(named);
+            names.collect::<vec::Vec<_>>().join(" or ")
+        }
+        _ => "any".to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Serialize, JsonSchema)]
+    struct Body {
+        /// How long it took, ns.
+        duration_ns: u64,
+        part: Option<Part>,
+    }
+
+    #[derive(Serialize, JsonSchema)]
+    struct Part {
+        mean: Number,
+    }
+
+    #[test]
+    fn a_document_begins_with_its_schema_and_kind() {
+        let text = Document::new(Kind::Run, Body { duration_ns: 7, part: None }).to_json();
+        assert!(text.starts_with("{\n  \"schema\": \"weir.results/1\",\n  \"kind\": \"run\",\n"));
+    }
+
+    #[test]
+    fn the_schema_closes_objects_and_the_reference_names_every_key() {
+        let schema = Schemas::new().with::<Body>(Kind::Run).finish();
+        let run = &schema["$defs"]["run"];
+        assert_eq!(run["properties"]["kind"]["const"], "run");
+        assert_eq!(run["additionalProperties"], false);
+        assert_eq!(schema["$defs"]["Part"]["additionalProperties"], false);
+        assert_eq!(run["required"], json!(["schema", "kind", "duration_ns"]));
+        let text = markdown(&schema);
+        assert!(text.contains("| `duration_ns` | integer | How long it took, ns. |"), "{text}");
+        assert!(text.contains("[Part](#part) or null"), "{text}");
+    }
+
+    #[test]
+    fn numbers_are_whole_or_have_nine_digits() {
+        let text = |value| serde_json::to_string(&Number::new(value)).unwrap();
+        assert_eq!([text(3.0), text(1.0 / 3.0), text(-0.5)], ["3", "0.333333333", "-0.5"]);
+    }
+}
