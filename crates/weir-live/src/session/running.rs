@@ -16,6 +16,8 @@ use super::error::StopError;
 pub(super) struct Running {
     handle: LiveHandle,
     stop: Arc<AtomicBool>,
+    /// Set when the loop has ended; its thread then still frees the memory of the engine.
+    ended: Arc<AtomicBool>,
     thread: Option<JoinHandle<Result<LiveReport, LiveError>>>,
 }
 
@@ -28,11 +30,12 @@ impl Running {
         stopper: Option<Stopper>,
         starter: Option<&Resident>,
     ) -> io::Result<Self> {
-        let (handle, stop) = (live.handle(), Arc::new(AtomicBool::new(false)));
+        let (handle, stop, ended) = (live.handle(), Arc::<AtomicBool>::default(), Arc::default());
         let work = {
-            let stop = Arc::clone(&stop);
+            let (stop, ended) = (Arc::clone(&stop), Arc::<AtomicBool>::clone(&ended));
             move || {
                 let report = live.run(&stop);
+                ended.store(true, Ordering::Relaxed);
                 if let Some(stopper) = stopper {
                     stopper.stop();
                 }
@@ -46,7 +49,7 @@ impl Running {
             }
             None => spawn()?,
         };
-        Ok(Self { handle, stop, thread: Some(thread) })
+        Ok(Self { handle, stop, ended, thread: Some(thread) })
     }
 
     pub(super) fn handle(&self) -> &LiveHandle {
@@ -60,7 +63,8 @@ impl Running {
 
     /// Whether the loop has ended.
     pub(super) fn has_ended(&self) -> bool {
-        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+        let panicked = self.thread.as_ref().is_none_or(JoinHandle::is_finished);
+        panicked || self.ended.load(Ordering::Relaxed)
     }
 
     /// Ends the loop and returns its report.
