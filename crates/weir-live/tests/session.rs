@@ -159,7 +159,7 @@ fn rules_are_replaced() {
 fn two_sessions() {
     let (mut slow, signals) = start(pair(["delay 150ms", "delay 150ms"]));
     let prepared = LiveSession::build(pair(["delay 1ms", "delay 1ms"]));
-    let mut quick = prepared.and_then(|p| Ok(p.start().expect("it starts"))).expect("it is built");
+    let mut quick = prepared.expect("it is built").start().expect("it starts");
     slow.spawn(Side::Right, &ping("-c 2 -i 0.2 left")).expect("ping starts");
     quick.spawn(Side::Right, &ping("-c 2 -i 0.2 left")).expect("ping starts");
     for (session, range) in [(&mut slow, 150_000_000..u64::MAX), (&mut quick, 0..100_000_000)] {
@@ -224,7 +224,8 @@ fn a_scenarios_links_change() {
             control.set_link(&name, &spec("bw 10Mbit/s delay 105ms")).expect("the link changes");
         }));
     });
-    changer.map(|thread| thread.join().expect("the change is made"));
+    let changer = changer.expect("the run has started");
+    changer.join().expect("the change is made");
     let Ran::Complete(results) = ran.expect("the run is made") else {
         panic!("no signal was sent")
     };
