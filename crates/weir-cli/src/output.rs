@@ -1,4 +1,4 @@
-//! The end of a command: failures with their exit codes, and results in their files.
+//! Output of the commands: failures with their exit codes, text, and the files of results.
 
 use std::fmt;
 use std::fs::OpenOptions;
@@ -33,19 +33,20 @@ impl Failure {
         Self { message: message.to_string(), code }
     }
 
-    /// Adds to the message.
+    /// Appends to the message.
     pub(crate) fn and(mut self, more: &str) -> Self {
         self.message += more;
         self
     }
 
+    /// A failure of Weir itself, with exit code [`OWN`].
     pub(crate) fn own(message: impl fmt::Display) -> Self {
         Self::new(OWN, message)
     }
 
     /// Prints the message and returns the exit code.
     pub(crate) fn report(&self) -> ExitCode {
-        // Rendered diagnostics have their own prefix and line ends.
+        // A message that ends with a line break is a rendered diagnostic, which has its own prefix.
         if self.message.ends_with('\n') {
             say(&self.message);
         } else {
@@ -55,7 +56,7 @@ impl Failure {
     }
 }
 
-/// Prints data. A reader that has closed the pipe is no error.
+/// Prints data to standard output. It is not an error if the reader has closed the pipe.
 pub(crate) fn print(text: &str) -> Result<ExitCode, Failure> {
     match std::io::stdout().write_all(text.as_bytes()).and_then(|()| std::io::stdout().flush()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
@@ -65,18 +66,18 @@ pub(crate) fn print(text: &str) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Prints words for people. A closed standard error (`2>&1 | head`) affects neither the results nor
-/// the exit code.
+/// Prints messages for people to standard error. If that is closed (`2>&1 | head`), neither the
+/// results nor the exit code change.
 pub(crate) fn say(text: impl fmt::Display) {
     let _ = write!(std::io::stderr(), "{text}");
 }
 
-/// Whether text on stderr may have colours.
+/// Whether text on standard error may have colours.
 pub(crate) fn colour() -> bool {
     std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
 }
 
-/// Checks before the run that its results can be written.
+/// Checks, before the run, that the results can be written.
 pub(crate) fn check_destinations(args: &CommonArgs) -> Result<(), Failure> {
     check_files(
         &[
@@ -88,8 +89,8 @@ pub(crate) fn check_destinations(args: &CommonArgs) -> Result<(), Failure> {
     )
 }
 
-/// Checks before the run that the files of these options can be written. The options in `to_stdout`
-/// may name `-`, standard output, once.
+/// Checks, before the run, that the files of these options can be written. The file `-` is standard
+/// output: only the options in `to_stdout` accept it, and only one of them at a time.
 pub(crate) fn check_files(
     files: &[(&str, Option<&Path>)],
     to_stdout: &[&str],
@@ -124,7 +125,7 @@ pub(crate) fn check_files(
             ));
         }
         if path.exists() && !path.is_file() {
-            // Devices and pipes are written to in place.
+            // Devices and named pipes are opened as they are; no file is created beside them.
             continue;
         }
         let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -147,15 +148,15 @@ pub(crate) fn check_files(
     Ok(())
 }
 
-/// Creates and removes a file in a directory: permissions alone do not reveal a read-only file
-/// system.
+/// Creates and removes a file in a directory. The permissions alone would not reveal a read-only
+/// file system.
 fn try_to_create_in(directory: &Path) -> std::io::Result<()> {
     let probe = directory.join(format!(".weir-{}.tmp", std::process::id()));
     OpenOptions::new().write(true).create_new(true).open(&probe)?;
     std::fs::remove_file(&probe)
 }
 
-/// Writes the results to every requested destination, also after one of them has failed.
+/// Writes the results to every requested destination, even if writing to one of them fails.
 pub(crate) fn write_results(args: &CommonArgs, result: &RunResult) -> Result<(), Failure> {
     if !args.quiet {
         say(format_args!("\n{}", summary(result, colour())));

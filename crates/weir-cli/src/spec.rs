@@ -1,4 +1,4 @@
-//! Link specifications on the command line: parsed, checked, explained.
+//! Link specifications from the command line: parsing, checking, and `weir check`.
 
 use std::process::ExitCode;
 
@@ -20,34 +20,36 @@ pub(crate) struct Directions {
     pub(crate) back: LinkSpec,
 }
 
-/// The specifications of the two directions on the command line.
+/// The options that specify the two directions of a link, as given on the command line.
 #[derive(Debug)]
 pub(crate) struct Wanted<'a> {
-    /// Both directions.
+    /// The text of `--link`, for both directions.
     pub(crate) link: Option<&'a str>,
-    /// Option and text from left to right.
+    /// From left to right: the name of the option, and its text if the option is given.
     pub(crate) forth: (&'static str, Option<&'a str>),
-    /// Option and text from right to left.
+    /// From right to left: the name of the option, and its text if the option is given.
     pub(crate) back: (&'static str, Option<&'a str>),
     /// The name of a preset.
     pub(crate) preset: Option<&'a str>,
-    /// Whether the preset's user is on the left: its `up` is then from left to right.
+    /// Whether the preset's user is on the left. The preset's `up` is then the direction from left
+    /// to right.
     pub(crate) user_is_left: bool,
 }
 
-/// Parses both directions; warnings go to stderr.
+/// Parses both directions. A direction's own option takes precedence over `--link`, and `--link`
+/// over the preset. Warnings go to stderr.
 pub(crate) fn directions(wanted: &Wanted<'_>) -> Result<Directions, Failure> {
     let preset = wanted
         .preset
         .map(preset)
         .transpose()
         .map_err(|error| Failure::new(USAGE, format!("{error}; `weir presets` lists them")))?;
-    let (ahead, behind) = if wanted.user_is_left {
+    let (forth_preset, back_preset) = if wanted.user_is_left {
         (preset.map(|p| p.up), preset.map(|p| p.down))
     } else {
         (preset.map(|p| p.down), preset.map(|p| p.up))
     };
-    let one = |(option, text): (&'static str, Option<&str>), preset: Option<&'static str>| {
+    let parse = |(option, text): (&'static str, Option<&str>), preset: Option<&'static str>| {
         let (option, text) = match (text, wanted.link, preset) {
             (Some(text), _, _) => (option, text),
             (None, Some(text), _) => ("--link", text),
@@ -55,17 +57,17 @@ pub(crate) fn directions(wanted: &Wanted<'_>) -> Result<Directions, Failure> {
         };
         read(option, text)
     };
-    let forth = one(wanted.forth, ahead)?;
-    // A text for both directions is checked once.
-    let same = wanted.forth.1.is_none() && wanted.back.1.is_none() && wanted.link.is_some();
-    let back = if same { forth.clone() } else { one(wanted.back, behind)? };
+    let forth = parse(wanted.forth, forth_preset)?;
+    // A text for both directions is parsed once, so that its warnings appear once.
+    let is_shared = wanted.forth.1.is_none() && wanted.back.1.is_none() && wanted.link.is_some();
+    let back = if is_shared { forth.clone() } else { parse(wanted.back, back_preset)? };
     Ok(Directions { forth, back })
 }
 
 fn read(option: &str, text: &str) -> Result<LinkSpec, Failure> {
     let Checked { spec, diagnostics } = check_spec(text, &Disk);
     let Some(spec) = spec else {
-        return Err(refused(option, &diagnostics));
+        return Err(refusal(option, &diagnostics));
     };
     if !diagnostics.is_empty() {
         say(format_args!("weir: about {option}:\n{}\n", diagnostics.render(colour()).trim_end()));
@@ -73,7 +75,7 @@ fn read(option: &str, text: &str) -> Result<LinkSpec, Failure> {
     Ok(spec)
 }
 
-fn refused(option: &str, diagnostics: &Diagnostics) -> Failure {
+fn refusal(option: &str, diagnostics: &Diagnostics) -> Failure {
     let mut text = format!("weir: {option} cannot be used\n{}", diagnostics.render(colour()));
     if !text.ends_with('\n') {
         text.push('\n');
@@ -83,7 +85,7 @@ fn refused(option: &str, diagnostics: &Diagnostics) -> Failure {
 
 /// `weir check`.
 pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
-    // `--json` may also come after the words, where it cannot mean anything else.
+    // `--json` may also follow the specification: it cannot be a part of one.
     let (words, json) = match args.spec.as_slice() {
         [words @ .., last] if last == "--json" => (words, true),
         words => (words, args.json),

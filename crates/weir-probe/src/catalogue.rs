@@ -1,11 +1,11 @@
-//! The catalogue of existing queues. It assigns numbers to new queues and reports vanished ones, in
-//! the same manner for every method.
+//! The catalogue of existing queues. It assigns numbers to new queues and reports vanished ones.
+//! All methods of reading use it, so a queue is identified by the same rules everywhere.
 
 use std::collections::BTreeMap;
 
 use weir_measure::watch::{Handle, Queue, QueueId, Sink};
 
-/// The identity of a queue. Two queues that agree in all fields are the same.
+/// A queue as the kernel reports it. Two reports that agree in all fields are of the same queue.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Seen {
     /// Interface index of its device.
@@ -15,15 +15,15 @@ pub(crate) struct Seen {
     pub(crate) kind: String,
     pub(crate) band: Option<u8>,
     pub(crate) root: bool,
-    /// Its address in kernel memory; 0 where that is not known.
+    /// Its address in kernel memory; 0 if the method of reading does not know it.
     pub(crate) address: u64,
 }
 
-/// Assigns numbers across all catalogues of a recording.
+/// The next free queue number. All catalogues of a recording share it.
 #[derive(Debug, Default)]
 pub(crate) struct Numbers(QueueId);
 
-/// The queues of one namespace, in the order in which the method sees them.
+/// The queues of one namespace, in the order in which they were last reported.
 #[derive(Debug, Default)]
 pub(crate) struct Catalogue {
     seen: Vec<Seen>,
@@ -31,8 +31,8 @@ pub(crate) struct Catalogue {
 }
 
 impl Catalogue {
-    /// Records the current queues and reports new and vanished ones to the sink. `names` maps the
-    /// index of a device to its name.
+    /// Replaces the catalogue with the queues `seen` at `time`, and tells the sink which queues
+    /// appeared and which vanished. `names` maps the index of a device to its name.
     pub(crate) fn observe(
         &mut self,
         time: u64,
@@ -44,10 +44,10 @@ impl Catalogue {
         if seen == self.seen {
             return;
         }
-        let mut before: BTreeMap<Seen, QueueId> =
+        let mut previous: BTreeMap<Seen, QueueId> =
             std::mem::take(&mut self.seen).into_iter().zip(self.ids.drain(..)).collect();
-        let known: Vec<Option<QueueId>> = seen.iter().map(|queue| before.remove(queue)).collect();
-        for id in before.into_values() {
+        let known: Vec<Option<QueueId>> = seen.iter().map(|queue| previous.remove(queue)).collect();
+        for id in previous.into_values() {
             sink.vanished(time, id);
         }
         for (queue, known) in seen.iter().zip(known) {
@@ -58,26 +58,27 @@ impl Catalogue {
         self.seen = seen;
     }
 
-    /// The number of a queue. A queue that appeared between two scans gets a new number.
+    /// The number of a queue. A queue that is not in the catalogue yet is added under a new number.
     #[cfg(any(feature = "bpf", test))]
     pub(crate) fn adopt(
         &mut self,
         time: u64,
         queue: Seen,
         numbers: &mut Numbers,
-        place: (Option<&str>, &BTreeMap<u32, String>),
+        (netns, names): (Option<&str>, &BTreeMap<u32, String>),
         sink: &mut dyn Sink,
     ) -> QueueId {
         if let Some(at) = self.seen.iter().position(|seen| *seen == queue) {
             return self.ids[at];
         }
-        let id = introduce(time, &queue, numbers, place, sink);
+        let id = introduce(time, &queue, numbers, (netns, names), sink);
         self.seen.push(queue);
         self.ids.push(id);
         id
     }
 
-    /// Removes a queue, if it is present: a later one with the same identity gets a new number.
+    /// Removes a queue, if it is in the catalogue. A later queue with the same fields gets a new
+    /// number.
     #[cfg(any(feature = "bpf", test))]
     pub(crate) fn release(&mut self, time: u64, queue: &Seen, sink: &mut dyn Sink) {
         if let Some(at) = self.seen.iter().position(|seen| seen == queue) {
@@ -86,19 +87,19 @@ impl Catalogue {
         }
     }
 
-    /// The current queues.
+    /// The numbers of the current queues.
     #[cfg(feature = "bpf")]
     pub(crate) fn ids(&self) -> &[QueueId] {
         &self.ids
     }
 
-    /// The number of the queue at this index of the last observation.
-    pub(crate) fn id(&self, place: usize) -> Option<QueueId> {
-        self.ids.get(place).copied()
+    /// The number of the queue at this index of the list that was last observed.
+    pub(crate) fn id(&self, index: usize) -> Option<QueueId> {
+        self.ids.get(index).copied()
     }
 }
 
-/// Assigns a number to a new queue.
+/// Assigns a number to a new queue and tells the sink about it.
 fn introduce(
     time: u64,
     queue: &Seen,
@@ -128,9 +129,9 @@ mod tests {
     use weir_measure::watch::{Counters, Queue, QueueId, Run, Sink};
 
     #[derive(Default)]
-    struct Words(Vec<String>);
+    struct Log(Vec<String>);
 
-    impl Sink for Words {
+    impl Sink for Log {
         fn appeared(&mut self, _: u64, id: QueueId, queue: &Queue) {
             self.0.push(format!("+{id} {}", queue.label()));
         }
@@ -156,8 +157,8 @@ mod tests {
 
     #[test]
     fn a_queue_keeps_its_number_until_it_vanishes() {
-        let (mut catalogue, mut numbers, mut words) =
-            (Catalogue::default(), Numbers::default(), Words::default());
+        let (mut catalogue, mut numbers, mut log) =
+            (Catalogue::default(), Numbers::default(), Log::default());
         let names = BTreeMap::from([(3, "eth0".to_owned())]);
         for now in [
             vec![seen(1, 7), seen(2, 8)],
@@ -166,10 +167,10 @@ mod tests {
             vec![seen(1, 7), seen(2, 9)],
             vec![],
         ] {
-            catalogue.observe(0, now, &mut numbers, (None, &names), &mut words);
+            catalogue.observe(0, now, &mut numbers, (None, &names), &mut log);
         }
         assert_eq!(
-            words.0,
+            log.0,
             [
                 "+0 eth0 tbf 1:",
                 "+1 eth0 tbf 2:",
@@ -186,20 +187,20 @@ mod tests {
 
     #[test]
     fn a_released_queue_reappears_under_a_new_number() {
-        let (mut catalogue, mut numbers, mut words) =
-            (Catalogue::default(), Numbers::default(), Words::default());
+        let (mut catalogue, mut numbers, mut log) =
+            (Catalogue::default(), Numbers::default(), Log::default());
         let names = BTreeMap::from([(3, "eth0".to_owned())]);
         for _ in 0..2 {
-            let id = catalogue.adopt(0, seen(1, 7), &mut numbers, (None, &names), &mut words);
+            let id = catalogue.adopt(0, seen(1, 7), &mut numbers, (None, &names), &mut log);
             assert_eq!(
-                catalogue.adopt(0, seen(1, 7), &mut numbers, (None, &names), &mut words),
+                catalogue.adopt(0, seen(1, 7), &mut numbers, (None, &names), &mut log),
                 id,
-                "it is there"
+                "a queue in the catalogue keeps its number"
             );
-            catalogue.observe(0, vec![seen(1, 7)], &mut numbers, (None, &names), &mut words);
-            catalogue.release(0, &seen(1, 7), &mut words);
-            catalogue.release(0, &seen(1, 7), &mut words);
+            catalogue.observe(0, vec![seen(1, 7)], &mut numbers, (None, &names), &mut log);
+            catalogue.release(0, &seen(1, 7), &mut log);
+            catalogue.release(0, &seen(1, 7), &mut log);
         }
-        assert_eq!(words.0, ["+0 eth0 tbf 1:", "-0", "+1 eth0 tbf 1:", "-1"]);
+        assert_eq!(log.0, ["+0 eth0 tbf 1:", "-0", "+1 eth0 tbf 1:", "-1"]);
     }
 }

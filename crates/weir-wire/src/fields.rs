@@ -1,8 +1,8 @@
-//! Header fields that only rules use: read from the frame when a rule needs them, not for every
-//! packet.
+//! Header fields that only rules use. They are read from the frame when a rule needs them, and not
+//! for every packet.
 //!
-//! Each reader returns `None` if the frame does not have the field: another protocol, a later
-//! fragment, a truncated header.
+//! Each reader returns `None` if the frame does not contain the field: the packet is of another
+//! protocol, it is a fragment other than the first, or its header is truncated.
 
 use crate::header::{
     FRAGMENT_OFFSET_V6, IPV4_HEADER, IPV6_HEADER, IpVersion, MAX_EXTENSIONS, Parsed,
@@ -11,8 +11,8 @@ use crate::header::{
 use crate::key::has_ports;
 use crate::view::{bytes, u16_at, u32_at};
 
-/// Whether the packet has ports, which [`crate::flow_key`] then contains: a 0 in the key may be a
-/// port or mean none.
+/// Whether the packet has port numbers. [`crate::flow_key`] gives 0 for a packet without ports,
+/// which is also a valid port number; this function distinguishes the two.
 #[inline]
 pub fn ports_present(parsed: &Parsed) -> bool {
     has_ports(parsed.protocol)
@@ -42,13 +42,14 @@ pub fn traffic_class(frame: &[u8], parsed: &Parsed) -> Option<u8> {
     let word = u16_at(frame, parsed.network())?;
     match parsed.ip {
         IpVersion::V4 => Some(word as u8),
-        // Between the version and the flow label.
+        // The traffic class is between the 4 bits of the version and the flow label.
         IpVersion::V6 => Some((word >> 4) as u8),
         IpVersion::None => None,
     }
 }
 
-/// IPv4's fragment field: reserved, don't fragment, more fragments, and 13 bits of offset.
+/// The IPv4 flags and fragment offset: one reserved bit, "don't fragment", "more fragments", and 13
+/// bits of offset.
 #[inline]
 pub fn fragment_field(frame: &[u8], parsed: &Parsed) -> Option<u16> {
     (parsed.ip == IpVersion::V4).then(|| u16_at(frame, parsed.network() + 6)).flatten()
@@ -87,7 +88,7 @@ pub struct Tcp {
     pub window: u16,
 }
 
-/// The TCP header; `None` if there is no complete one.
+/// The TCP header; `None` if the packet has none or a truncated one.
 #[inline]
 pub fn tcp(frame: &[u8], parsed: &Parsed) -> Option<Tcp> {
     let flags = parsed.tcp_flags()?;
@@ -100,7 +101,7 @@ pub fn tcp(frame: &[u8], parsed: &Parsed) -> Option<Tcp> {
     })
 }
 
-/// The options of the IPv4 header; none without an IPv4 header.
+/// The options of the IPv4 header; empty if the packet has no IPv4 header.
 pub fn ipv4_options<'a>(frame: &'a [u8], parsed: &Parsed) -> Options<'a> {
     let at = parsed.network();
     let len = match frame.get(at) {
@@ -110,10 +111,10 @@ pub fn ipv4_options<'a>(frame: &'a [u8], parsed: &Parsed) -> Options<'a> {
     Options { rest: frame.get(at + IPV4_HEADER..at + len).unwrap_or_default() }
 }
 
-/// The options of the TCP header; none without a complete TCP header.
+/// The options of the TCP header; empty if the packet has no complete TCP header.
 pub fn tcp_options<'a>(frame: &'a [u8], parsed: &Parsed) -> Options<'a> {
     let rest = match (parsed.tcp_flags(), parsed.payload()) {
-        // The options are between the fixed header's last six bytes and the payload.
+        // The flags are the seventh byte from the end of the fixed header. The options follow it.
         (Some(flags), Some(payload)) => frame.get(flags + 7..payload).unwrap_or_default(),
         _ => &[],
     };
@@ -141,12 +142,13 @@ impl<'a> Iterator for Options<'a> {
         };
         let data = self.rest.get(2..len);
         self.rest = self.rest.get(len..).unwrap_or_default();
-        // A length below two would never end; the slice above rejects it.
+        // A length below two would not advance past the option's own header. `get(2..len)` rejects
+        // it.
         data.map(|data| (kind, data))
     }
 }
 
-/// The IPv6 extension headers of a packet in their order, as far as the parser follows them.
+/// The IPv6 extension headers of a packet in their order; at most as many as the parser follows.
 pub fn extensions<'a>(frame: &'a [u8], parsed: &Parsed) -> Extensions<'a> {
     let first = match parsed.ip {
         IpVersion::V6 => frame.get(parsed.network() + 6).copied(),
@@ -157,7 +159,7 @@ pub fn extensions<'a>(frame: &'a [u8], parsed: &Parsed) -> Extensions<'a> {
         end: parsed.network_end(),
         at: parsed.network() + IPV6_HEADER,
         next: first,
-        left: MAX_EXTENSIONS,
+        remaining: MAX_EXTENSIONS,
     }
 }
 
@@ -168,7 +170,7 @@ pub struct Extensions<'a> {
     end: usize,
     at: usize,
     next: Option<u8>,
-    left: usize,
+    remaining: usize,
 }
 
 impl Iterator for Extensions<'_> {
@@ -177,14 +179,15 @@ impl Iterator for Extensions<'_> {
 
     fn next(&mut self) -> Option<Self::Item> {
         let kind = self.next.take().filter(|&kind| is_extension(kind))?;
-        self.left = self.left.checked_sub(1)?;
+        self.remaining = self.remaining.checked_sub(1)?;
         let here = self.at;
         let [next, length, high, low] = bytes(self.frame, here).filter(|_| here + 8 <= self.end)?;
         self.at += extension_size(kind, length);
-        let later =
+        let is_later_fragment =
             kind == protocol::FRAGMENT && u16::from_be_bytes([high, low]) & FRAGMENT_OFFSET_V6 != 0;
-        // The data after a later fragment's header is the middle of a datagram.
-        self.next = (!later && self.at <= self.end).then_some(next);
+        // In a fragment other than the first, the fragment header is followed by the middle of the
+        // original packet and not by another header.
+        self.next = (!is_later_fragment && self.at <= self.end).then_some(next);
         Some((kind, here))
     }
 }
@@ -194,7 +197,7 @@ pub fn routing_type(frame: &[u8], at: usize) -> Option<u8> {
     bytes::<3>(frame, at).map(|[_, _, kind]| kind)
 }
 
-/// Padding of one byte, in IPv4's options and in TCP's.
+/// One byte of padding, in IPv4 options and in TCP options.
 const NO_OPERATION: u8 = 1;
-/// Only padding follows.
+/// Ends the options; what follows is padding.
 const END_OF_OPTIONS: u8 = 0;

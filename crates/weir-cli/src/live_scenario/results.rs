@@ -11,7 +11,7 @@ use weir_sim::measure::Outcome;
 use super::LiveArgs;
 use super::load::Source;
 use crate::output::{Failure, USAGE, print, say};
-use crate::sim::figures;
+use crate::sim::outcome_tables;
 
 /// The output of the user's programs, by the names of their flows.
 pub(super) type Printed = Vec<(String, Vec<u8>)>;
@@ -69,7 +69,7 @@ pub(super) fn write(
     if args.quiet {
         Ok(ExitCode::SUCCESS)
     } else {
-        print(&format!("{}, live\n{}", source.scenario.name, figures(&results.runs)))
+        print(&format!("{}, live\n{}", source.scenario.name, outcome_tables(&results.runs)))
     }
 }
 

@@ -1,4 +1,5 @@
-//! Experiments that the rig measures: the command measures, the library judges.
+//! Experiments measured in the rig. The measurements are taken here; `weir-experiments` judges
+//! them.
 
 use weir_experiments::{MEASURED, Measured, Metric, Row};
 use weir_rig::Algorithm;
@@ -8,7 +9,7 @@ use super::simulated;
 use crate::output::{Failure, say};
 use crate::rig::{self, Config, has_valgrind, measure, picture_of};
 
-/// All experiments that the rig measures.
+/// All experiments measured in the rig.
 pub(super) fn all() -> impl Iterator<Item = Experiment> {
     MEASURED.iter().map(|experiment| Experiment {
         name: experiment.name,
@@ -18,7 +19,7 @@ pub(super) fn all() -> impl Iterator<Item = Experiment> {
     })
 }
 
-/// Measures an experiment and judges it.
+/// Takes the measurements of an experiment and judges its claims.
 pub(super) fn run(experiment: &Measured, settings: &Settings) -> Result<Outcome, Failure> {
     let (mut rows, mut plots) = (Vec::new(), Vec::new());
     for measurement in experiment.measurements {
@@ -41,7 +42,7 @@ pub(super) fn run(experiment: &Measured, settings: &Settings) -> Result<Outcome,
     })
 }
 
-/// The rig's metrics, without those that this machine cannot measure.
+/// The rig's names of the wanted metrics, without those that this machine cannot measure.
 fn metrics(wanted: &[Metric]) -> Vec<rig::Metric> {
     let mut metrics = Vec::new();
     for metric in wanted {

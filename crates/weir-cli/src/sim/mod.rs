@@ -22,7 +22,7 @@ use weir_sim::traffic::Spec;
 
 pub(crate) use args::{SimArgs, parse_setting};
 use results::Directory;
-pub(crate) use show::figures;
+pub(crate) use show::outcome_tables;
 
 use crate::output::{Failure, USAGE, colour, print, say};
 use crate::script::to_json;

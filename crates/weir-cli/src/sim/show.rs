@@ -1,4 +1,4 @@
-//! Results of simulations as tables.
+//! The results of simulations as text tables.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -9,15 +9,15 @@ use weir_sim::run::Ran;
 
 use crate::table::Table;
 
-/// Tables of every point.
+/// The tables of every point of a sweep.
 pub(crate) fn tables(all: &[Ran]) -> String {
     let mut text = String::new();
     for ran in all {
         if !text.is_empty() {
             text.push('\n');
         }
-        text += &head(ran);
-        text += &figures(&ran.outcomes);
+        text += &heading(ran);
+        text += &outcome_tables(&ran.outcomes);
         if ran.outcomes.len() > 1 {
             text += "\n± is half the interval that holds the true mean with 95 % confidence\n";
         }
@@ -25,12 +25,12 @@ pub(crate) fn tables(all: &[Ran]) -> String {
     text
 }
 
-/// The results of flows and links over some runs, as tables.
-pub(crate) fn figures(outcomes: &[Outcome]) -> String {
+/// The tables of flows and of links, over the runs of one point.
+pub(crate) fn outcome_tables(outcomes: &[Outcome]) -> String {
     flows(outcomes) + &links(outcomes)
 }
 
-fn head(ran: &Ran) -> String {
+fn heading(ran: &Ran) -> String {
     let scenario = &ran.point.scenario;
     let seeds = match scenario.runs {
         1 => format!("seed {}", scenario.seed),
@@ -52,21 +52,21 @@ fn head(ran: &Ran) -> String {
     text
 }
 
-/// The same flow or port in every run.
+/// One flow or link, with its outcome in every run.
 type Runs<'a, T> = Vec<(&'a Outcome, &'a T)>;
 
-/// Each flow, or each port, over the runs.
-fn over<T>(outcomes: &[Outcome], which: impl Fn(&Outcome) -> &Vec<T>) -> Vec<Runs<'_, T>> {
-    let count = outcomes.first().map_or(0, |outcome| which(outcome).len());
+/// Regroups the outcomes: for each flow or link of the list that `items` selects, its runs.
+fn by_item<T>(outcomes: &[Outcome], items: impl Fn(&Outcome) -> &Vec<T>) -> Vec<Runs<'_, T>> {
+    let count = outcomes.first().map_or(0, |outcome| items(outcome).len());
     (0..count)
         .map(|n| {
-            outcomes.iter().filter_map(|outcome| Some((outcome, which(outcome).get(n)?))).collect()
+            outcomes.iter().filter_map(|outcome| Some((outcome, items(outcome).get(n)?))).collect()
         })
         .collect()
 }
 
 fn flows(outcomes: &[Outcome]) -> String {
-    let all = over(outcomes, |outcome| &outcome.flows);
+    let all = by_item(outcomes, |outcome| &outcome.flows);
     if all.is_empty() {
         return String::new();
     }
@@ -82,11 +82,11 @@ fn flows(outcomes: &[Outcome]) -> String {
         } else {
             format!(" ({})", percent(lost as f64 / sent.max(1) as f64))
         };
-        let mean = with_bounds(runs, |_, flow| flow.delay_ns.mean(), duration);
+        let mean = with_confidence(runs, |_, flow| flow.delay_ns.mean(), duration);
         table.row(vec![
             runs[0].1.name.clone(),
             runs[0].1.kind.clone(),
-            with_bounds(runs, |outcome, flow| outcome.bps(flow.goodput_bytes), rate),
+            with_confidence(runs, |outcome, flow| outcome.bps(flow.goodput_bytes), rate),
             if delay.count == 0 { "-".to_owned() } else { mean },
             time(delay.quantile(0.5)),
             time(delay.quantile(0.99)),
@@ -94,11 +94,11 @@ fn flows(outcomes: &[Outcome]) -> String {
             count(lost) + &share,
         ]);
     }
-    format!("\n{}{}", table.text(), more(all.len()))
+    format!("\n{}{}", table.text(), omitted(all.len()))
 }
 
 fn links(outcomes: &[Outcome]) -> String {
-    let mut all = over(outcomes, |outcome| &outcome.links);
+    let mut all = by_item(outcomes, |outcome| &outcome.links);
     all.retain(|runs| runs.iter().any(|(_, link)| link.counters.packets_in > 0));
     if all.is_empty() {
         return String::new();
@@ -119,25 +119,26 @@ fn links(outcomes: &[Outcome]) -> String {
             link.name.clone(),
             link.rate_bps.map_or_else(|| "unlimited".to_owned(), |bps| rate(bps as f64)),
             if used.runs == 0 { "-".to_owned() } else { percent(used.mean) },
-            with_bounds(runs, |_, link| link.queue_ns.mean(), duration),
+            with_confidence(runs, |_, link| link.queue_ns.mean(), duration),
             duration(queue.quantile(0.99) as f64),
             count(mean_count(runs, |link| link.counters.packets_in)),
             count(mean_count(runs, |link| link.counters.total_drops())),
             count(mean_count(runs, |link| link.counters.total_marks())),
         ]);
-        let why = [
-            why(runs, "dropped", |link| link.counters.drop_counts().in_words().collect()),
-            why(runs, "marked", |link| link.counters.mark_counts().in_words().collect()),
+        let causes = [
+            reasons_of(runs, "dropped", |link| link.counters.drop_counts().in_words().collect()),
+            reasons_of(runs, "marked", |link| link.counters.mark_counts().in_words().collect()),
         ]
         .concat();
-        if !why.is_empty() {
-            let _ = writeln!(reasons, "  {}: {}", link.name, why.join(", "));
+        if !causes.is_empty() {
+            let _ = writeln!(reasons, "  {}: {}", link.name, causes.join(", "));
         }
     }
-    format!("\n{}{}{reasons}", table.text(), more(all.len()))
+    format!("\n{}{}{reasons}", table.text(), omitted(all.len()))
 }
 
-fn more(rows: usize) -> String {
+/// A note of how many rows a table omits.
+fn omitted(rows: usize) -> String {
     if rows > MOST_ROWS {
         format!("  and {} more; --json has all\n", count((rows - MOST_ROWS) as u64))
     } else {
@@ -145,33 +146,34 @@ fn more(rows: usize) -> String {
     }
 }
 
-/// The mean of a value over runs, with its confidence bounds where there are several runs.
-fn with_bounds<T>(
+/// The mean of a value over the runs and, if there are several, half the width of its confidence
+/// interval.
+fn with_confidence<T>(
     runs: &Runs<'_, T>,
-    figure: impl Fn(&Outcome, &T) -> f64,
+    value: impl Fn(&Outcome, &T) -> f64,
     write: fn(f64) -> String,
 ) -> String {
     let estimate =
-        Estimate::of(&runs.iter().map(|(outcome, it)| figure(outcome, it)).collect::<Vec<_>>());
+        Estimate::of(&runs.iter().map(|(outcome, item)| value(outcome, item)).collect::<Vec<_>>());
     let bounds = estimate.half_width.map_or(String::new(), |half| format!(" ± {}", write(half)));
     write(estimate.mean) + &bounds
 }
 
 /// The mean of a count over runs.
 fn mean_count<T>(runs: &Runs<'_, T>, of: impl Fn(&T) -> u64) -> u64 {
-    let sum: u64 = runs.iter().map(|(_, it)| of(it)).sum();
+    let sum: u64 = runs.iter().map(|(_, item)| of(item)).sum();
     sum / runs.len().max(1) as u64
 }
 
 /// The distributions of all runs, merged.
-fn merged<'a, T>(runs: &Runs<'a, T>, which: impl Fn(&'a T) -> &'a Distribution) -> Distribution {
+fn merged<'a, T>(runs: &Runs<'a, T>, of: impl Fn(&'a T) -> &'a Distribution) -> Distribution {
     let mut all = Distribution::default();
-    runs.iter().for_each(|(_, it)| all.merge(which(it)));
+    runs.iter().for_each(|(_, item)| all.merge(of(item)));
     all
 }
 
-/// The reasons of drops or marks, as text.
-fn why(
+/// Each reason of drops or marks with its mean count over the runs, as text.
+fn reasons_of(
     runs: &Runs<'_, LinkOutcome>,
     what: &str,
     counts: fn(&LinkOutcome) -> Vec<(&'static str, u64)>,
@@ -184,5 +186,5 @@ fn why(
     sums.into_iter().map(|(words, n)| format!("{} {what} {words}", count(n / runs))).collect()
 }
 
-/// Rows of a table at most.
+/// The largest number of rows in a table.
 const MOST_ROWS: usize = 40;

@@ -19,6 +19,7 @@ use crate::rng::Stream;
 #[derive(Clone, Debug)]
 pub(crate) struct LossProcess {
     model: Loss,
+    /// Whether the Gilbert-Elliott chain is in the bad state.
     bad: bool,
     stream: Stream,
 }
@@ -28,8 +29,8 @@ impl LossProcess {
         Self { model, bad: false, stream }
     }
 
-    /// The process for a model, or `None` for a model without loss. An existing process keeps its
-    /// stream.
+    /// The process for `model`, or `None` for a model without loss. An existing process keeps its
+    /// random stream; its chain restarts in the good state if the model changes.
     pub(crate) fn configure(
         old: Option<Box<Self>>,
         model: Loss,
@@ -47,14 +48,14 @@ impl LossProcess {
         }
     }
 
-    /// Whether the next packet is lost.
+    /// Advances the process by one packet. Returns whether that packet is lost.
     pub(crate) fn next_is_lost(&mut self) -> bool {
         match self.model {
             Loss::None => false,
             Loss::Bernoulli(p) => self.stream.happens(p),
             Loss::GilbertElliott { loss_in_good, good_to_bad, loss_in_bad, bad_to_good } => {
-                let change = if self.bad { bad_to_good } else { good_to_bad };
-                self.bad ^= self.stream.happens(change);
+                let transition = if self.bad { bad_to_good } else { good_to_bad };
+                self.bad ^= self.stream.happens(transition);
                 self.stream.happens(if self.bad { loss_in_bad } else { loss_in_good })
             }
         }
@@ -81,11 +82,12 @@ mod tests {
     fn bernoulli_loses_the_configured_share() {
         let lost =
             run(Loss::Bernoulli(p(0.01)), 1, 1_000_000).iter().filter(|&&l| l).count() as f64;
+        // Within four standard deviations of the binomial distribution.
         assert!((lost - 10_000.0).abs() < 4.0 * libm::sqrt(9_900.0), "{lost}");
     }
 
     #[test]
-    fn gilbert_elliott_has_its_share_and_burst_length() {
+    fn gilbert_elliott_has_the_expected_loss_and_burst_length() {
         let model = Loss::GilbertElliott {
             loss_in_good: p(0.0),
             good_to_bad: p(0.01),
@@ -95,6 +97,7 @@ mod tests {
         let losses = run(model, 2, 1_000_000);
         let lost = losses.iter().filter(|&&l| l).count() as f64;
         let bursts = losses.windows(2).filter(|w| !w[0] && w[1]).count() as f64;
+        // p / (p + r), and a mean burst of 1 / r.
         let share = 0.01 / 0.26;
         assert!((lost / 1e6 - share).abs() < 0.001, "{lost}");
         assert!((lost / bursts - 4.0).abs() < 0.15, "mean burst {}", lost / bursts);

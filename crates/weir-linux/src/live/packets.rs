@@ -1,4 +1,4 @@
-//! The packets inside a worker: their frames, and the accounting of their lanes.
+//! The packets inside a worker: the frames in its arena, and the accounting of its lanes.
 
 use weir_core::Nanos;
 use weir_core::stats::DropReason;
@@ -13,31 +13,31 @@ use super::wire::{alter, materialise};
 use crate::arena::{Arena, BufferPool, Frame, NoRoom};
 use crate::port::Ingress;
 
-/// Frames in memory, their lanes, and the observer's tap.
+/// The frames in memory, the lanes, and the tap that shows packets to the observer.
 #[derive(Debug)]
 pub(super) struct Packets {
     arena: Arena,
     lanes: Vec<Lane>,
     tap: Option<Tap>,
     /// Scratch memory for one packet.
-    sketch: Vec<u8>,
+    scratch: Vec<u8>,
 }
 
 /// A received frame in memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stored {
     pub(super) slot: u32,
-    /// References to it: one for each packet that the engine handles separately.
+    /// Number of references to it: one for each packet that the engine handles separately.
     pub(super) references: u16,
 }
 
 impl Packets {
     pub(super) fn new(memory: usize, lanes: Vec<Lane>, tap: Option<Tap>) -> Self {
-        Self { arena: Arena::new(memory), lanes, tap, sketch: Vec::new() }
+        Self { arena: Arena::new(memory), lanes, tap, scratch: Vec::new() }
     }
 
-    /// Takes a frame of lane `lane` that arrived at `now`. Returns its number of packets, and where
-    /// it is stored unless it was dropped.
+    /// Takes a frame that arrived on `lane` at `now`. Returns the number of packets in it, and
+    /// where it is stored, or `None` if it was dropped.
     pub(super) fn accept(
         &mut self,
         now: Nanos,
@@ -70,12 +70,12 @@ impl Packets {
     /// Stores a frame that another worker received.
     ///
     /// # Errors
-    /// There is no room; the frame is gone.
+    /// The arena has no room. The frame is discarded; the caller counts the drop.
     pub(super) fn adopt(&mut self, frame: Frame, references: u16) -> Result<u32, NoRoom> {
         self.arena.store(frame, u32::from(references))
     }
 
-    /// Removes a frame with all its references, to give it to another worker.
+    /// Removes a frame with all its references, so that it can be handed over to another worker.
     pub(super) fn take(&mut self, slot: u32) -> Option<Frame> {
         self.arena.take(slot)
     }
@@ -89,12 +89,12 @@ impl Packets {
         self.arena.get(slot)
     }
 
-    /// The frame in a slot, to change what all its packets have in common.
+    /// The frame in a slot, for changes that apply to all its packets.
     pub(super) fn frame_mut(&mut self, slot: u32) -> Option<&mut Frame> {
         self.arena.get_mut(slot)
     }
 
-    /// The frame in a slot that has one reference only, to change it.
+    /// The frame in a slot, for changes, if it has a single reference.
     pub(super) fn exclusive(&mut self, slot: u32) -> Option<&mut Frame> {
         self.arena.get_exclusive(slot)
     }
@@ -129,14 +129,14 @@ impl Packets {
         Some((self.tap.as_mut()?, &self.lanes))
     }
 
-    /// Frames that were left out because the observer was too slow.
+    /// Number of frames that the observer missed because it was too slow.
     pub(super) fn unobserved(&self) -> u64 {
         self.tap.as_ref().map_or(0, Tap::missed)
     }
 
-    /// Marks or corrupts a packet: in place when no other packet shares its frame, else in a copy
-    /// that takes over the reference. Returns the slot of the changed packet; `None` without
-    /// memory.
+    /// Marks or corrupts a packet: in place if no other packet shares its frame, otherwise in a
+    /// copy that takes over the reference. Returns the slot of the changed packet, or `None` if
+    /// there is no memory for the copy.
     pub(super) fn change(
         &mut self,
         slot: u32,
@@ -144,39 +144,40 @@ impl Packets {
         mark: bool,
         corrupt: Option<u32>,
     ) -> Option<u32> {
-        let own = self.arena.get_exclusive(slot).is_some_and(|frame| frame.train.is_none());
-        let slot = if own { slot } else { self.move_out(slot, segment)? };
+        let in_place = self.arena.get_exclusive(slot).is_some_and(|frame| frame.train.is_none());
+        let slot = if in_place { slot } else { self.move_out(slot, segment)? };
         alter(self.arena.get_mut(slot)?, mark, corrupt);
         Some(slot)
     }
 
-    /// Moves a packet into a frame of its own, which takes over its reference. Returns the slot, or
-    /// `None` without memory.
+    /// Moves a packet out of a shared frame into a frame of its own, which takes over the packet's
+    /// reference. Returns the new slot, or `None` if there is no memory.
     pub(super) fn move_out(&mut self, slot: u32, segment: u16) -> Option<u32> {
         let copy = self.copy_out(slot, segment)?;
         self.arena.release(slot, 1);
         Some(copy)
     }
 
-    /// Copies a packet into a frame of its own. Returns the slot, or `None` without memory.
+    /// Copies a packet into a frame of its own. Returns the new slot, or `None` if there is no
+    /// memory.
     pub(super) fn copy_out(&mut self, slot: u32, segment: u16) -> Option<u32> {
         let frame = self.arena.get(slot)?;
-        let (vnet, parsed_train) = (frame.vnet, frame.parsed);
+        let (original_vnet, original_parsed) = (frame.vnet, frame.parsed);
         let wire_len = frame.packet_bytes(segment);
-        let (lane, weight, split) = (frame.lane, frame.weight, frame.train.is_some());
-        if split {
-            materialise(frame, segment, ChecksumMode::Complete, &mut self.sketch)?;
+        let (lane, weight, is_train) = (frame.lane, frame.weight, frame.train.is_some());
+        if is_train {
+            materialise(frame, segment, ChecksumMode::Complete, &mut self.scratch)?;
         } else {
-            self.sketch.clear();
-            self.sketch.extend_from_slice(frame.bytes());
+            self.scratch.clear();
+            self.scratch.extend_from_slice(frame.bytes());
         }
-        let len = self.sketch.len();
+        let len = self.scratch.len();
         let mut buffer = self.arena.pool.take(len);
-        buffer.bytes_mut()[..len].copy_from_slice(&self.sketch);
-        let (parsed, vnet) = if split {
+        buffer.bytes_mut()[..len].copy_from_slice(&self.scratch);
+        let (parsed, vnet) = if is_train {
             (weir_wire::parse(&buffer.bytes()[..len]).ok(), VnetHeader::default())
         } else {
-            (parsed_train, vnet)
+            (original_parsed, original_vnet)
         };
         let copy = Frame {
             buffer,
@@ -193,7 +194,7 @@ impl Packets {
         self.arena.store(copy, 1).ok()
     }
 
-    /// Accounts for an item that the kernel took.
+    /// Accounts for an item that the kernel accepted for transmission.
     pub(super) fn sent(&mut self, item: Item, now: Nanos) {
         let lane = &mut self.lanes[usize::from(item.lane)];
         lane.sent(item.due, now, item.packets, item.bytes);
@@ -246,7 +247,7 @@ impl Packets {
         self.arena.held()
     }
 
-    /// Forgets a packet.
+    /// Releases one reference to a frame.
     #[cfg(test)]
     pub(super) fn release(&mut self, slot: u32) {
         self.arena.release(slot, 1);
@@ -263,14 +264,16 @@ impl Packets {
     fn show(&mut self, item: &Item, at: Nanos, outcome: Outcome) {
         let (Some(tap), Some(frame)) = (&mut self.tap, self.arena.get(item.slot)) else { return };
         for segment in item.first..item.first + item.count {
-            if materialise(frame, segment, ChecksumMode::Complete, &mut self.sketch).is_none() {
+            if materialise(frame, segment, ChecksumMode::Complete, &mut self.scratch).is_none() {
                 continue;
             }
+            // The frame of a train is shared and stays unmarked. The mark is set when a packet is
+            // sent, and likewise here.
             if item.mark.is_some()
                 && frame.train.is_some()
                 && let Some(parsed) = &frame.parsed
             {
-                set_ce(&mut self.sketch, parsed);
+                set_ce(&mut self.scratch, parsed);
             }
             let Item { lane, due, arrived, dequeued, .. } = *item;
             tap.departure(&DepartureEvent {
@@ -280,7 +283,7 @@ impl Packets {
                 arrived,
                 dequeued,
                 outcome,
-                frame: &self.sketch,
+                frame: &self.scratch,
             });
         }
     }

@@ -1,14 +1,16 @@
-//! The security layer of QUIC without its cost or its randomness: a handshake with the messages and
-//! flights of TLS 1.3, and packet protection that protects nothing but keeps lengths.
+//! A substitute for the cryptography of QUIC, without its cost and randomness: a handshake with the
+//! messages and flights of TLS 1.3, and packet protection that keeps the lengths but encrypts
+//! nothing.
 //!
 //! **Model.** `ClientHello → (ServerHello, certificate and Finished) → Finished`, in the packet
-//! number spaces of TLS, each message preceded by its length. The server's second message has the
-//! size of a short certificate chain. Every packet carries a tag of 16 bytes, as with AES-GCM. Here
-//! it contains the key and the packet number, so that a packet that is opened with the wrong key or
-//! as another packet is refused, as in the original.
+//! number spaces in which QUIC carries the messages of TLS. Each message is preceded by its length.
+//! The server's second message has the size of a short certificate chain. Every packet carries a
+//! tag of 16 bytes, as with AES-GCM. Here the tag contains the key and the packet number.
+//! Decryption with the wrong key or the wrong packet number therefore fails, as it does with
+//! AES-GCM.
 //!
-//! **Invariant:** nothing here is secret, and nothing is random: one simulation depends neither on
-//! another nor on the machine.
+//! **Invariant:** nothing here is secret, and nothing is random: a simulation depends neither on
+//! other simulations nor on the machine.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -21,7 +23,8 @@ use quinn_proto::crypto::{
 use quinn_proto::transport_parameters::TransportParameters;
 use quinn_proto::{ConnectError, ConnectionId, Side, TransportError, TransportErrorCode};
 
-/// Configuration of both sides, and the key for everything that a server would sign.
+/// The cryptographic configuration of both sides, and the server's key for tokens and signatures.
+/// It is empty, since nothing is protected.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Open;
 
@@ -57,18 +60,19 @@ impl crypto::ServerConfig for Open {
 /// The next step of a handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
-    /// Client: send the hello.
+    /// Client: send the ClientHello.
     Hello,
-    /// Wait for the other side's hello.
+    /// Wait for the peer's hello.
     AwaitHello,
-    /// Server: send the hello and switch to handshake keys. Client: switch to them.
+    /// Server: send the ServerHello. Both: switch to the handshake keys.
     HandshakeKeys,
-    /// Client: wait for the certificate.
+    /// Client: wait for the server's certificate and Finished.
     AwaitCertificate,
-    /// Server: send the certificate. Client: send the end. Both switch to the data keys.
+    /// Server: send the certificate and Finished. Client: send Finished. Both: switch to the data
+    /// keys.
     DataKeys,
-    /// Server: wait for the end.
-    AwaitEnd,
+    /// Server: wait for the client's Finished.
+    AwaitFinished,
     Done,
 }
 
@@ -77,12 +81,12 @@ enum Step {
 struct Handshake {
     side: Side,
     step: Step,
-    /// Transport parameters to send.
+    /// Our encoded transport parameters.
     params: Vec<u8>,
     peer: Option<TransportParameters>,
-    /// Bytes of incomplete messages.
+    /// Received bytes that are not yet a complete message.
     unread: Vec<u8>,
-    /// Number of the next generation of data keys.
+    /// The number of the next data key, for key updates.
     generation: u64,
 }
 
@@ -94,7 +98,7 @@ impl Handshake {
         Self { side, step, params: encoded, peer: None, unread: Vec::new(), generation: DATA + 1 }
     }
 
-    /// Processes a complete message of the other side.
+    /// Processes a complete message of the peer.
     fn receive(&mut self, message: &[u8]) -> Result<(), TransportError> {
         self.step = match (self.side, self.step) {
             (Side::Server, Step::AwaitHello) => {
@@ -106,7 +110,7 @@ impl Handshake {
                 self.read_params(message.get(CERTIFICATE..).unwrap_or_default())?;
                 Step::DataKeys
             }
-            (Side::Server, Step::AwaitEnd) => Step::Done,
+            (Side::Server, Step::AwaitFinished) => Step::Done,
             _ => {
                 let reason = "a handshake message out of turn".into();
                 return Err(TransportError {
@@ -148,7 +152,8 @@ impl Session for Handshake {
 
     fn is_handshaking(&self) -> bool {
         match self.side {
-            // The client's last message is still to be written, but no message is left to read.
+            // In `DataKeys` the client has read all messages; it has only its Finished left to
+            // send.
             Side::Client => !matches!(self.step, Step::DataKeys | Step::Done),
             Side::Server => self.step != Step::Done,
         }
@@ -189,7 +194,7 @@ impl Session for Handshake {
             }
             (Side::Server, Step::DataKeys) => {
                 append_message(out, &[&[0; CERTIFICATE], &self.params]);
-                (DATA, Step::AwaitEnd)
+                (DATA, Step::AwaitFinished)
             }
             _ => return None,
         };
@@ -226,13 +231,14 @@ fn append_message(out: &mut Vec<u8>, parts: &[&[u8]]) {
     }
 }
 
-/// A key, identified by its number; the sides have different ones.
+/// A key. Its lowest bit is the side that encrypts with it, 1 for the server. The other bits are
+/// the number of the key.
 #[derive(Clone, Copy, Debug)]
 struct Key(u64);
 
 fn keys(number: u64, side: Side) -> Keys {
     let (local, remote) = if side.is_client() { (0, 1) } else { (1, 0) };
-    let key = |end: u64| Key(number << 1 | end);
+    let key = |side: u64| Key(number << 1 | side);
     Keys {
         header: KeyPair { local: Box::new(key(local)), remote: Box::new(key(remote)) },
         packet: KeyPair { local: Box::new(key(local)), remote: Box::new(key(remote)) },
@@ -243,7 +249,8 @@ impl Key {
     fn tag(self, packet: u64) -> [u8; TAG] {
         let mut tag = [0xa5; TAG];
         tag[..8].copy_from_slice(&self.0.to_be_bytes());
-        // Connection identifiers of other ends never match it, because the last byte is unchanged.
+        // The low 7 bytes of the packet number are enough to distinguish the packets of a
+        // simulation.
         tag[8..15].copy_from_slice(&packet.to_be_bytes()[1..]);
         tag
     }
@@ -294,8 +301,8 @@ impl HeaderKey for Key {
 
 impl HmacKey for Open {
     fn sign(&self, data: &[u8], out: &mut [u8]) {
-        // FNV-1a, extended over the output: different identifiers get different tokens, which is
-        // sufficient here.
+        // FNV-1a, continued for each 8 bytes of the output. It is not secure, but gives different
+        // tokens for different connection identifiers, which is sufficient here.
         let mut hash = 0xcbf2_9ce4_8422_2325_u64;
         for chunk in out.chunks_mut(8) {
             for &byte in data {
@@ -338,18 +345,21 @@ impl AeadKey for Open {
     }
 }
 
-/// Bytes that AES-GCM adds to a packet.
+/// Length of the tag that AES-GCM adds to a packet.
 const TAG: usize = 16;
-/// Length of a server's hello with its key share.
+/// Length of a ServerHello with its key share.
 const HELLO: usize = 120;
 /// Length of two elliptic-curve certificates and the signature.
 const CERTIFICATE: usize = 2000;
+/// Length of the client's Finished.
 const FINISHED: usize = 36;
 /// The TLS alert for an unexpected message.
 const UNEXPECTED_MESSAGE: u8 = 10;
+/// The number of the initial keys.
 const INITIAL: u64 = 0;
+/// The number of the handshake keys.
 const HANDSHAKE: u64 = 1;
-/// The first generation of data keys.
+/// The number of the first data keys. Each key update adds one.
 const DATA: u64 = 2;
 
 #[cfg(test)]
@@ -375,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn each_side_has_the_keys_of_the_other() {
+    fn each_side_decrypts_only_what_the_peer_encrypted() {
         let (client, server) = (keys(DATA, Side::Client), keys(DATA, Side::Server));
         let sealed = seal(&*client.packet.local, 3);
         assert!(server.packet.remote.decrypt(3, &[], &mut sealed.clone()).is_ok());
