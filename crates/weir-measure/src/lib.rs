@@ -1,8 +1,8 @@
-//! The measurements of Weir, and the common form of all results.
+//! The types of Weir's measurements, and the common form of all results.
 //!
 //! The engine counts packets and latencies in these types. The live loop, the simulator, the probe
 //! and the daemon add them up. Reports and documents show them. No crate copies them into types of
-//! its own, so a new counter or drop reason is a row here and the place that counts it.
+//! its own, so a new counter or drop reason takes one row here and the code that counts it.
 //!
 //! - [`stats`]: counters of a link, with a typed reason for every drop and mark.
 //! - [`histogram`]: latencies, to within 3.1 %. Two other histograms serve special purposes:
@@ -13,8 +13,8 @@
 //! - `scenario`, `watch`: the results of a scenario's run and of a watch of queues.
 //! - `document`: the family of documents that all results are written as, and its JSON Schema.
 //!
-//! The crate needs neither `std` nor a clock. The engine uses the first two modules; the feature
-//! `serde` reads and writes their types, and `document` adds the rest.
+//! The crate needs neither `std` nor a clock. The engine uses `stats` and `histogram`. The feature
+//! `serde` serializes and deserializes their types; the feature `document` adds the other modules.
 #![no_std]
 
 extern crate alloc;

@@ -1,14 +1,14 @@
-//! Distribution tables in netem's `.dist` format: whole numbers between white space, 8192 times the
-//! deviation in units of the jitter; `#` starts a comment.
+//! Distribution tables in netem's `.dist` format: integers separated by white space, and comments
+//! that start with `#`. An entry is a deviation from the mean delay, in units of the jitter / 8192.
 
 use weir_core::dist::Distribution;
 
 use crate::diagnostic::{Code, Diagnostic, span_of};
 
-/// Reads a table; the distribution gets the file's name.
+/// Parses the text of a table. `name` is the file's name, which the distribution takes over.
 ///
 /// # Errors
-/// A word that is no whole number of 32 bits, or too few or too many of them.
+/// An entry is not a 32-bit integer, or there are too few or too many entries.
 pub fn parse(text: &str, name: &str) -> Result<Distribution, Box<Diagnostic>> {
     let error = |word: &str, message: String| {
         Diagnostic::new(Code::BadFile, text, span_of(text, word), message).in_file(name)
@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_table_with_comments() {
+    fn comments_and_white_space_are_skipped() {
         let table =
             parse("# two values\n-8192 0\t8192 # the end\n", "x.dist").map_err(|e| e.message);
         assert_eq!(

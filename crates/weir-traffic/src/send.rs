@@ -1,4 +1,5 @@
-//! The sending path: UDP packets from outlets, in bursts, when a schedule says.
+//! The sending side: a thread sends the UDP packets of several outlets, in bursts, at the times of
+//! a schedule.
 
 use std::io::{self, IoSlice};
 use std::net::{SocketAddr, UdpSocket};
@@ -24,7 +25,7 @@ pub struct Plan {
     pub to: SocketAddr,
     /// Network-layer bytes of each packet.
     pub size: usize,
-    /// How fast.
+    /// The rate at which packets are sent.
     pub pace: Pace,
     /// Stop after this many packets.
     pub count: u64,
@@ -32,29 +33,29 @@ pub struct Plan {
     pub span_ns: u64,
     /// Packets in one offload train (UDP GSO); 1 sends each packet on its own.
     pub train: usize,
-    /// Wait so long before the first packet, ns.
+    /// Time to wait before the first packet, ns.
     pub after_ns: u64,
     /// DSCP and ECN field.
     pub tos: u8,
 }
 
-/// What was sent.
+/// Statistics of a stream that was sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sent {
     /// Packets.
     pub packets: u64,
     /// Network-layer bytes.
     pub bytes: u64,
-    /// From the first to after the last, ns.
+    /// Time from the scheduled start until the last packet was sent, ns.
     pub span_ns: u64,
-    /// Packets that the kernel refused for want of a buffer; they were not sent again.
+    /// Packets that the kernel refused because it had no buffer; they were not sent again.
     pub refused: u64,
 }
 
 /// Sends the stream that the plan describes.
 ///
 /// # Errors
-/// A size that holds no stamp or that UDP does not take; a socket that cannot be made or fails.
+/// The size is too small for a stamp or too large for UDP, or a socket cannot be opened or fails.
 pub fn send(plan: &Plan) -> Result<Sent, TrafficError> {
     let payload = payload_size(plan.to, plan.size)?;
     let train = plan.train.clamp(1, MOST_TRAIN).min((MOST_DATAGRAM / payload).max(1));
@@ -74,7 +75,7 @@ pub fn send(plan: &Plan) -> Result<Sent, TrafficError> {
     let span_ns = now() - span.start;
     let [outlet] = outlets;
     let out = outlet.finish();
-    if let Some(source) = out.cause.filter(|error| !is_for_want_of_buffer(error)) {
+    if let Some(source) = out.cause.filter(|error| !is_out_of_buffers(error)) {
         return Err(TrafficError::System { what: "send", source });
     }
     Ok(Sent { packets: out.packets, bytes: out.bytes, span_ns, refused: out.refused })
@@ -83,7 +84,7 @@ pub fn send(plan: &Plan) -> Result<Sent, TrafficError> {
 /// Payload bytes of a packet of `size` network-layer bytes to `to`.
 ///
 /// # Errors
-/// A size that holds no stamp or that UDP does not take.
+/// The size is too small for a stamp or too large for UDP.
 pub fn payload_size(to: SocketAddr, size: usize) -> Result<usize, TrafficError> {
     let headers = headers(to);
     let (least, most) = (headers + LEAST, headers + MOST_DATAGRAM);
@@ -98,7 +99,7 @@ pub fn headers(to: SocketAddr) -> usize {
     if to.is_ipv4() || to.ip().to_canonical().is_ipv4() { 28 } else { 48 }
 }
 
-/// A socket that the packets of one flow leave from, and what it has sent.
+/// The sending socket of one flow, with the statistics of what it has sent.
 #[derive(Debug)]
 pub struct Outlet {
     socket: UdpSocket,
@@ -107,18 +108,18 @@ pub struct Outlet {
     sent: Departures,
 }
 
-/// What an outlet has sent.
+/// The statistics of an outlet.
 #[derive(Debug, Default)]
 pub struct Departures {
     /// Packets in the measured part of the run.
     pub packets: u64,
     /// Their network-layer bytes.
     pub bytes: u64,
-    /// What was sent in each interval of the run.
+    /// Packets and bytes sent in each interval of the run.
     pub series: Vec<Point>,
     /// Packets that the kernel refused; they were not sent again.
     pub refused: u64,
-    /// Why it refused the last of them.
+    /// The error with which it refused the last of them.
     pub cause: Option<io::Error>,
 }
 
@@ -127,7 +128,7 @@ impl Outlet {
     /// DSCP and ECN field.
     ///
     /// # Errors
-    /// What the kernel refuses.
+    /// The kernel refuses to open, configure or connect the socket.
     pub fn connect(
         from: Option<SocketAddr>,
         to: SocketAddr,
@@ -135,7 +136,8 @@ impl Outlet {
     ) -> Result<Self, TrafficError> {
         let any: SocketAddr = if to.is_ipv4() { ([0; 4], 0).into() } else { ([0u16; 8], 0).into() };
         let socket = UdpSocket::bind(from.unwrap_or(any)).when("make a UDP socket")?;
-        // Without the privilege the usual bound applies; the sender then blocks sooner.
+        // Without the privilege, the kernel limits the buffer to the system's maximum. The sender
+        // then blocks sooner.
         if setsockopt(&socket, sockopt::SndBufForce, &BUFFER).is_err() {
             let _ = setsockopt(&socket, sockopt::SndBuf, &BUFFER);
         }
@@ -160,17 +162,17 @@ impl Outlet {
         self.socket.try_clone().when("share the socket")
     }
 
-    /// What it has sent.
+    /// Closes the socket and returns the statistics.
     pub fn finish(self) -> Departures {
         self.sent
     }
 
-    /// Whether the kernel refused a packet for another reason than the want of a buffer.
+    /// Whether the kernel refused a packet for a reason other than a missing buffer.
     fn has_failed(&self) -> bool {
-        self.sent.cause.as_ref().is_some_and(|error| !is_for_want_of_buffer(error))
+        self.sent.cause.as_ref().is_some_and(|error| !is_out_of_buffers(error))
     }
 
-    /// Counts packets that left at a time.
+    /// Counts packets that were sent at `at`.
     fn count(&mut self, span: &Span, at: u64, packets: u64, bytes: u64) {
         let point = span.point(&mut self.sent.series, at);
         point.packets += packets;
@@ -182,28 +184,28 @@ impl Outlet {
     }
 }
 
-/// How a thread sends.
+/// The settings of a sending thread.
 #[derive(Clone, Copy, Debug)]
 pub struct Sending {
-    /// When it starts, and what of it is measured.
+    /// When sending starts, and which part of it is measured.
     pub span: Span,
-    /// How it waits.
+    /// How the thread waits for the next burst.
     pub pacer: Pacer,
     /// Packets in one offload train (UDP GSO), 1 to 64.
     pub train: usize,
-    /// Whether to ask for real-time priority, as the link's thread has it: otherwise a packet waits
-    /// for other threads' time slices before it is sent.
+    /// Whether to ask for real-time priority, which the link's thread has too. Without it, a packet
+    /// may wait until other threads have used up their time slices.
     pub realtime: bool,
-    /// Whether to end with the first error other than the want of a buffer.
+    /// Whether to end at the first error other than a missing buffer.
     pub fails_fast: bool,
 }
 
 impl Sending {
-    /// Sends from the outlets, on this thread, until the schedule ends or a socket fails. Each
-    /// outlet says what it has sent and what the kernel refused.
+    /// Sends from the outlets, on this thread, until the schedule ends or, with `fails_fast`, a
+    /// socket fails. [`Outlet::finish`] returns what was sent and what the kernel refused.
     pub fn run(&self, outlets: &mut [Outlet], mut schedule: impl Schedule) {
         Pacer::prepare_thread();
-        let mut usual = Policy::current()
+        let mut usual_policy = Policy::current()
             .ok()
             .filter(|_| self.realtime && Policy::realtime(PRIORITY).apply().is_ok());
         let mut batch = Batch::new(self.train);
@@ -213,16 +215,17 @@ impl Sending {
             let due = start.saturating_add(burst.at);
             self.pacer.wait_until(due);
             if now().saturating_sub(due) > OVERLOADED_NS
-                && let Some(usual) = usual.take()
+                && let Some(policy) = usual_policy.take()
             {
-                // The schedule asks for more than the machine can send: other threads must run too.
-                let _ = usual.apply();
+                // The schedule asks for more than the machine can send. At real-time priority this
+                // thread would never sleep, and other threads would not run.
+                let _ = policy.apply();
             }
             let Some(outlet) = outlets.get_mut(burst.outlet) else { continue };
             let payload = (burst.bytes as usize).saturating_sub(outlet.headers).max(LEAST);
-            let mut left = burst.count;
-            while left > 0 {
-                left -= batch.send(outlet, payload, left, &self.span);
+            let mut remaining = burst.count;
+            while remaining > 0 {
+                remaining -= batch.send(outlet, payload, remaining, &self.span);
                 if self.fails_fast && outlet.has_failed() {
                     return;
                 }
@@ -234,7 +237,7 @@ impl Sending {
 /// Buffers for one system call.
 struct Batch {
     train: usize,
-    /// Payload bytes for which `bytes` holds the pattern.
+    /// The payload size for which `bytes` is filled with the pattern.
     payload: usize,
     bytes: Vec<u8>,
     messages: MultiHeaders<SockaddrStorage>,
@@ -247,10 +250,10 @@ impl Batch {
         Self { train, payload: 0, bytes: Vec::new(), messages }
     }
 
-    /// Sends up to `left` packets in one call; returns how many of them are dealt with: sent, or
-    /// refused by the kernel.
-    fn send(&mut self, outlet: &mut Outlet, payload: usize, left: u64, span: &Span) -> u64 {
-        let packets = left.min((self.train * MESSAGES) as u64) as usize;
+    /// Sends up to `limit` packets in one system call. Returns how many of them need no further
+    /// attempt, because they were sent or refused by the kernel.
+    fn send(&mut self, outlet: &mut Outlet, payload: usize, limit: u64, span: &Span) -> u64 {
+        let packets = limit.min((self.train * MESSAGES) as u64) as usize;
         self.fill(payload, packets);
         let bytes = &mut self.bytes[..packets * payload];
         let sent_ns = now();
@@ -262,12 +265,12 @@ impl Batch {
         let segment = payload as u16;
         let control = [ControlMessage::UdpGsoSegments(&segment)];
         let control = if self.train > 1 { control.as_slice() } else { &[] };
-        let nowhere = vec![None; slices.len()];
+        let addresses = vec![None; slices.len()];
         let result = sendmmsg(
             outlet.socket.as_raw_fd(),
             &mut self.messages,
             &slices,
-            nowhere.as_slice(),
+            addresses.as_slice(),
             control,
             MsgFlags::empty(),
         );
@@ -277,8 +280,8 @@ impl Batch {
                 outlet.count(span, sent_ns, done, done * (payload + outlet.headers) as u64);
                 done
             }
-            // The receiver does not listen yet: it refused an earlier packet. This call sent
-            // nothing, and its packets are still to go.
+            // An ICMP error reports that the receiver refused an earlier packet, because it does
+            // not listen yet. This call sent nothing, so its packets must be sent again.
             Err(Errno::ECONNREFUSED | Errno::EINTR) => 0,
             Err(errno) => {
                 outlet.sent.refused += packets as u64;
@@ -290,11 +293,12 @@ impl Batch {
         done
     }
 
-    /// Makes the buffer hold so many payloads of so many bytes with their pattern.
+    /// Fills the buffer with the pattern of `packets` payloads of `payload` bytes each.
     fn fill(&mut self, payload: usize, packets: usize) {
         if packets == 1 && payload < self.payload {
-            // The pattern depends on the place in the packet only, so that of a longer packet does;
-            // a short stamp leaves room for it where a long one was.
+            // The pattern depends only on the offset in the payload, so the buffer already holds
+            // it. The exception is the end of a long stamp, where a payload with a short stamp has
+            // pattern bytes.
             fill(&mut self.bytes[..payload.min(LONG)]);
             return;
         }
@@ -309,8 +313,8 @@ impl Batch {
     }
 }
 
-/// Whether the kernel had no buffer for a packet; it may have one for the next.
-fn is_for_want_of_buffer(error: &io::Error) -> bool {
+/// Whether the kernel had no buffer for a packet. It may have one for the next packet.
+fn is_out_of_buffers(error: &io::Error) -> bool {
     [Errno::ENOBUFS, Errno::EAGAIN]
         .map(|errno| errno as i32)
         .map(Some)
@@ -319,15 +323,16 @@ fn is_for_want_of_buffer(error: &io::Error) -> bool {
 
 /// Messages in one system call.
 const MESSAGES: usize = 32;
-/// Most segments that the kernel takes in one train.
+/// The largest number of segments that the kernel accepts in one train.
 const MOST_TRAIN: usize = 64;
 /// Largest UDP payload over IPv4.
 const MOST_DATAGRAM: usize = 65_507;
-/// Socket buffer: the sender is to be limited by the link, not by this.
+/// Size of the socket buffer in bytes: large, so that the link and not the buffer limits the
+/// sender.
 const BUFFER: usize = 4 << 20;
-/// The least real-time priority.
+/// The lowest real-time priority.
 const PRIORITY: i32 = 1;
-/// A sender that is so late does not keep up.
+/// The lateness from which on a sender counts as overloaded, ns.
 const OVERLOADED_NS: u64 = SECOND / 50;
 
 #[cfg(test)]
@@ -356,8 +361,8 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_that_takes_nothing_ends_a_stream_and_not_a_host() {
-        // Larger than a train may be: the kernel refuses each of them.
+    fn a_failing_socket_ends_the_run_only_with_fails_fast() {
+        // These packets are larger than UDP permits: the kernel refuses each of them.
         let to = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let stream = |fails_fast| {
             let mut outlets = [Outlet::connect(None, to, 0).unwrap()];

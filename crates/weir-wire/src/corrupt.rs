@@ -1,13 +1,13 @@
-//! Bit errors.
+//! Bit errors in packets.
 
 use crate::header::Parsed;
 
-/// Inverts one bit of the network layer of `frame`: number `bit` modulo the number of bits, counted
-/// from the most significant bit of the first byte. Returns the offset of the changed byte, or
-/// `None` if the network layer is empty.
+/// Inverts one bit of the network layer of `frame`. The bits are numbered from the most significant
+/// bit of the first byte, and `bit` is taken modulo their number. Returns the offset of the changed
+/// byte, or `None` if the network layer is empty.
 ///
-/// Complete a partial checksum first: a later completion would make the error part of a valid
-/// packet.
+/// Complete a partial checksum first. A checksum that is completed later covers the changed bit, so
+/// the receiver would not detect the error.
 pub fn invert_bit(frame: &mut [u8], parsed: &Parsed, bit: u32) -> Option<usize> {
     let end = frame.len().min(parsed.network_end());
     let network = frame.get_mut(parsed.network()..end)?;

@@ -1,4 +1,4 @@
-//! Reads and writes big-endian fields; out of bounds is `None` and not a panic.
+//! Reads and writes big-endian fields. An access out of bounds returns `None` and does not panic.
 
 /// The `N` bytes at `at`.
 #[inline(always)]

@@ -30,24 +30,27 @@ pub struct Emulator {
     pub(super) events: EventQueue,
     /// Departures since the last poll.
     pub(super) ready: Vec<Departure>,
-    /// Scratch space for the packets of a train that enter a scheduler together.
+    /// Scratch memory for the packets of a train that enter a scheduler together.
     pub(super) batch: Vec<(FlowSlot, PacketId)>,
-    /// Checks of links and flows made on demand, in the order of their times.
+    /// Pending checks of links that a mask created, ordered by time.
     pub(super) idle_links: VecDeque<IdleCheck>,
+    /// Likewise for flows.
     pub(super) idle_flows: VecDeque<IdleCheck>,
-    /// Number of links and flows ever made.
+    /// Number of links and flows created so far; the serial of the next one follows from it.
     pub(super) serial: u64,
+    /// Packets that no pipe or queue accepted.
     pub(super) unrouted: u64,
 }
 
-/// A check whether a link or flow made on demand is idle.
+/// A pending check whether a link or flow that a mask created is idle and can be removed.
 #[derive(Debug)]
 pub(super) struct IdleCheck {
     pub(super) time: Nanos,
     pub(super) number: u32,
-    /// Tells the object from later ones with the same number.
+    /// Distinguishes the link or flow from later ones with the same number.
     pub(super) serial: u64,
-    /// Packets that a flow had seen when the check was set.
+    /// Packets that the flow had received when the check was scheduled. If the number is the same
+    /// at the check, the flow was idle in between.
     pub(super) seen: u64,
 }
 
@@ -109,7 +112,7 @@ impl Emulator {
         Rejected { reason: DropReason::NoSuchPipe }
     }
 
-    /// A link and its context.
+    /// A link, together with the parts of the engine that it works on.
     pub(super) fn at(&mut self, link: u32) -> Option<(&mut Link, Context<'_>)> {
         let Self { seed, links, flows, templates, pool, ready, .. } = self;
         let link = links.get_mut(link)?;

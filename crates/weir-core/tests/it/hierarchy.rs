@@ -1,4 +1,5 @@
-//! Schedulers that are flows of schedulers, in the emulator: shares, and changes without loss.
+//! Hierarchies of schedulers, in the engine: the shares of each level, and configuration
+//! changes that lose no packet.
 
 use std::collections::BTreeMap;
 
@@ -67,7 +68,7 @@ fn submit(emulator: &mut Emulator, now: Nanos, frame: u32, queue: u16, key: &Flo
     emulator.submit(now, arrival, key, Action::Queue(queue)).is_ok()
 }
 
-/// Frames in the order of their departures, the first `count`.
+/// The first `count` departures, in order.
 fn served(emulator: &mut Emulator, count: usize) -> Vec<Departure> {
     let mut out = Vec::new();
     while let Some(next) = emulator.next_event().filter(|_| out.len() < count) {
@@ -78,12 +79,13 @@ fn served(emulator: &mut Emulator, count: usize) -> Vec<Departure> {
 }
 
 #[test]
-fn shares_are_those_of_each_level() {
+fn each_level_divides_its_share_by_weight() {
     let mut emulator = Emulator::new(1, Limits::default());
     root(&mut emulator, Nanos::ZERO, Kind::Wf2qPlus);
     child(&mut emulator, Nanos::ZERO, 2, Kind::RoundRobin, ROOT, 3, FlowMask::default());
     child(&mut emulator, Nanos::ZERO, 3, Kind::Wf2qPlus, 2, 2, FlowMask::default());
-    // 1:3 at the root; in 2, 1:2 between a queue and 3; in 3, 1:1.
+    // The root serves queue 1 and scheduler 2 by 1:3. Scheduler 2 serves queue 2 and scheduler 3 by
+    // 1:2. Scheduler 3 serves queues 3 and 4 by 1:1. Each queue thus has a quarter of the link.
     for (queue, scheduler) in [(1, ROOT), (2, 2), (3, 3), (4, 3)] {
         emulator.set_queue(Nanos::ZERO, queue, scheduler, &of_weight(1));
     }
@@ -103,7 +105,7 @@ fn shares_are_those_of_each_level() {
 }
 
 #[test]
-fn customers_share_alike_whatever_their_flows() {
+fn customers_have_equal_shares_whatever_the_number_of_their_flows() {
     let mut emulator = Emulator::new(1, Limits::default());
     root(&mut emulator, Nanos::ZERO, Kind::RoundRobin);
     child(&mut emulator, Nanos::ZERO, 2, Kind::RoundRobin, ROOT, 1, by_customer());
@@ -119,7 +121,7 @@ fn customers_share_alike_whatever_their_flows() {
 }
 
 #[test]
-fn packets_go_nowhere_while_a_parent_is_missing_or_a_circle() {
+fn packets_are_rejected_while_a_parent_is_missing_or_its_own_child() {
     let mut emulator = Emulator::new(1, Limits::default());
     child(&mut emulator, Nanos::ZERO, 2, Kind::Fifo, ROOT, 1, FlowMask::default());
     emulator.set_queue(Nanos::ZERO, 1, 2, &of_weight(1));
@@ -130,14 +132,14 @@ fn packets_go_nowhere_while_a_parent_is_missing_or_a_circle() {
     assert!(!submit(&mut emulator, Nanos::ZERO, 2, 1, &key(0, 0)));
     assert_eq!(emulator.unrouted(), 2);
     assert_eq!(served(&mut emulator, 9).iter().map(|d| d.frame).collect::<Vec<_>>(), [1]);
-    // Not even straight to it: it has no link.
+    // A packet submitted to scheduler 2 itself is rejected too: the scheduler has no link.
     let arrival =
         Arrival { frame: 3, len: 1, link_header: 14, segments: 1, ecn: Ecn::NotEct, label: 0 };
     assert!(emulator.submit(Nanos::from_secs(1), arrival, &key(0, 0), Action::Pipe(2)).is_err());
 }
 
 #[test]
-fn another_weight_of_a_scheduler_takes_effect_on_what_waits() {
+fn a_new_weight_of_a_scheduler_applies_to_waiting_packets() {
     let mut emulator = Emulator::new(1, Limits::default());
     root(&mut emulator, Nanos::ZERO, Kind::Wf2qPlus);
     for id in [2, 3] {
@@ -176,7 +178,7 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
     proptest::collection::vec(operation, 1..300)
 }
 
-fn reset(emulator: &mut Emulator, now: Nanos, queue: u16, masked: bool, weight: u32) {
+fn configure_queue(emulator: &mut Emulator, now: Nanos, queue: u16, masked: bool, weight: u32) {
     let mask = if masked { by_port() } else { FlowMask::default() };
     emulator.set_queue(now, queue, queue, &FlowsetConfig { mask, ..of_weight(weight) });
 }
@@ -184,8 +186,8 @@ fn reset(emulator: &mut Emulator, now: Nanos, queue: u16, masked: bool, weight: 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
 
-    /// Other types, parents, weights and masks in the middle of traffic: each packet departs once,
-    /// those of a flow in order.
+    /// Kinds, parents, weights and masks change while packets are queued. Each packet still departs
+    /// once, and the packets of a flow depart in order.
     #[test]
     fn changes_of_a_hierarchy_lose_no_packet_and_keep_the_order_of_each_flow(operations in operations()) {
         let mut emulator = Emulator::new(1, Limits { idle: Nanos::from_millis(5), ..Limits::default() });
@@ -195,7 +197,7 @@ proptest! {
             if id > ROOT {
                 child(&mut emulator, now, id, Kind::RoundRobin, id - 1, 1, FlowMask::default());
             }
-            reset(&mut emulator, now, id, true, 1);
+            configure_queue(&mut emulator, now, id, true, 1);
         }
         for operation in operations {
             match operation {
@@ -209,13 +211,16 @@ proptest! {
                     emulator.poll(now, &mut out);
                 }
                 Operation::Root(kind) => root(&mut emulator, now, Kind::ALL[kind]),
-                // Only downwards, so that the link stays theirs.
+                // A parent has a lower number than its child. Every scheduler thus stays below the
+                // root, which has the link.
                 Operation::Child { id, kind, parent, weight, masked } if parent < id => {
                     let mask = if masked { by_customer() } else { FlowMask::default() };
                     child(&mut emulator, now, id, Kind::ALL[kind], parent, weight, mask);
                 }
                 Operation::Child { .. } => {}
-                Operation::Queue { queue, masked, weight } => reset(&mut emulator, now, queue, masked, weight),
+                Operation::Queue { queue, masked, weight } => {
+                    configure_queue(&mut emulator, now, queue, masked, weight);
+                }
                 Operation::Expire => {
                     now = Nanos(now.0 + 20_000_000);
                     emulator.poll(now, &mut out);
@@ -230,7 +235,8 @@ proptest! {
         let mut seen = vec![false; sent.len()];
         for departure in out {
             let frame = departure.frame;
-            prop_assert!(!core::mem::replace(&mut seen[frame as usize], true), "twice");
+            let departed_before = core::mem::replace(&mut seen[frame as usize], true);
+            prop_assert!(!departed_before, "a packet departed twice");
             if let Fate::Deliver { .. } = departure.fate {
                 let before = latest.insert(sent[frame as usize], frame);
                 prop_assert!(before.is_none_or(|before| before < frame), "{:?}: {:?} before {}", sent[frame as usize], before, frame);

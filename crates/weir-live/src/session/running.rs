@@ -1,4 +1,4 @@
-//! The thread of the live loop: started, asked to end, joined.
+//! The thread of the live loop: starting it, asking it to end, and joining it.
 
 use std::io;
 use std::sync::Arc;
@@ -22,9 +22,9 @@ pub(super) struct Running {
 }
 
 impl Running {
-    /// Starts `live`, from the thread of `starter` where one is given: a thread has the
-    /// capabilities and the namespace of the thread that starts it. `stopper` is used when the loop
-    /// ends, for whatever reason.
+    /// Starts `live` on a new thread. If `starter` is given, its thread starts the new one, because
+    /// a thread inherits the capabilities and the namespace of the thread that starts it. `stopper`
+    /// is called when the loop has ended, with or without an error.
     pub(super) fn start(
         mut live: Live,
         stopper: Option<Stopper>,
@@ -56,7 +56,7 @@ impl Running {
         &self.handle
     }
 
-    /// What ends the loop when it is set; the loop may take a tenth of a second to see it.
+    /// The flag that ends the loop when it is set. The loop may notice it up to 0.1 s later.
     pub(super) fn stop_flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.stop)
     }
@@ -69,14 +69,14 @@ impl Running {
 
     /// Ends the loop and returns its report.
     pub(super) fn stop(mut self) -> Result<LiveReport, StopError> {
-        self.ask();
+        self.request_stop();
         let thread = self.thread.take().ok_or(StopError::Panicked)?;
         Ok(thread.join().map_err(|_| StopError::Panicked)??)
     }
 
-    fn ask(&self) {
+    fn request_stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
-        // The loop may have ended already.
+        // This fails if the loop has already ended, which is fine.
         let _ = self.handle.stop();
     }
 }
@@ -84,8 +84,8 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         if let Some(thread) = self.thread.take() {
-            self.ask();
-            // A report that nobody asked for is lost with the session.
+            self.request_stop();
+            // The session was dropped without a call to `stop`, so its report is not wanted.
             let _ = thread.join();
         }
     }

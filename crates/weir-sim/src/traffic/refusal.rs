@@ -1,4 +1,5 @@
-//! Why settings of traffic are refused, and checks that several kinds share.
+//! The reasons for which settings of traffic are refused, and checks that several kinds of traffic
+//! use.
 
 use std::io;
 
@@ -21,16 +22,16 @@ pub struct SpecError {
 /// The reason why a setting is wrong.
 #[derive(Debug, thiserror::Error)]
 pub enum Reason {
-    /// The setting, or all of several alternatives, are missing.
+    /// The setting is missing, or all of several alternatives are.
     #[error("missing; give {0}")]
     Missing(&'static str),
     /// Several settings exclude one another.
     #[error("says the same as another setting; give {0}")]
     Twice(&'static str),
-    /// It is out of range.
+    /// The value is out of range.
     #[error("out of range; {0}")]
     Range(&'static str),
-    /// Its end is before its start.
+    /// The end is not after the start.
     #[error("must be later than `start`")]
     Order,
     /// A list has the wrong number of entries.
@@ -41,7 +42,7 @@ pub enum Reason {
         /// Number of entries that it needs.
         needs: usize,
     },
-    /// A state of a Markov chain from which no sending state is reached.
+    /// A Markov chain has a state from which no sending state can be reached.
     #[error(
         "state {0} leads to no state that sends; give one of the states a `rate`, and a way there"
     )]
@@ -49,7 +50,7 @@ pub enum Reason {
     /// A file cannot be read.
     #[error("cannot read `{path}`: {error}")]
     File {
-        /// Its name.
+        /// The file's name.
         path: String,
         /// The reason.
         error: io::Error,
@@ -57,32 +58,32 @@ pub enum Reason {
     /// A file is not a trace.
     #[error("`{path}`: {error}")]
     Trace {
-        /// Its name.
+        /// The file's name.
         path: String,
         /// The reason.
         error: TraceError,
     },
-    /// A file is not a distribution.
+    /// A file is not a cumulative distribution function.
     #[error("`{path}`: {error}")]
     Cdf {
-        /// Its name.
+        /// The file's name.
         path: String,
         /// The reason.
         error: CdfError,
     },
-    /// A text of the wrong form.
+    /// Any other reason, in words.
     #[error("{0}")]
     Words(String),
 }
 
-/// A result of a check.
+/// The result of a check: the valid value, or the error.
 pub(super) type Checked<T> = Result<T, SpecError>;
 
 pub(super) fn refuse<T>(setting: &'static str, reason: Reason) -> Checked<T> {
     Err(SpecError { setting, reason })
 }
 
-/// Network-layer bytes of a packet.
+/// Checks the length of a packet, in network-layer bytes.
 pub(super) fn length(setting: &'static str, size: Size) -> Checked<u32> {
     match u32::try_from(size.0) {
         Ok(len @ LEAST_PACKET..=MOST_PACKET) => Ok(len),
@@ -90,10 +91,11 @@ pub(super) fn length(setting: &'static str, size: Size) -> Checked<u32> {
     }
 }
 
+/// Checks that a time is above zero.
 pub(super) fn positive(setting: &'static str, time: Time) -> Checked<Nanos> {
     if time.ns() == 0 { refuse(setting, Reason::Range("it must be above 0")) } else { Ok(time.0) }
 }
 
-/// IPv4 and UDP headers.
+/// The length of the IPv4 and UDP headers.
 const LEAST_PACKET: u32 = 28;
 const MOST_PACKET: u32 = 65_535;

@@ -1,25 +1,25 @@
-//! Deadlines of a sender.
+//! The timers of a TCP sender.
 
 use weir_core::Nanos;
 
-/// Deadlines; [`Nanos::MAX`] for none.
+/// The moments at which the sender acts next; [`Nanos::MAX`] where a timer is not set.
 #[derive(Debug)]
 pub(super) struct Deadlines {
     /// The connection begins.
     pub(super) start: Nanos,
-    /// No new data is sent from here on.
+    /// The application stops: no new data is sent.
     pub(super) stop: Nanos,
     /// Retransmission timeout.
     pub(super) rto: Nanos,
     /// Tail loss probe; not later than `rto`.
     pub(super) probe: Nanos,
-    /// Data that may be out of order counts as lost.
+    /// Packets that may merely be reordered count as lost.
     pub(super) reorder: Nanos,
-    /// Pacing allows the next packet.
+    /// Pacing permits the next packet.
     pub(super) pace: Nanos,
-    /// A closed window is probed.
+    /// The receiver's closed window is probed.
     pub(super) persist: Nanos,
-    /// The next wake-up: never later than any of these.
+    /// The next wake-up: at the earliest of these moments or before it.
     pub(super) wake_at: Nanos,
 }
 
@@ -38,7 +38,7 @@ impl Deadlines {
         }
     }
 
-    /// A deadline was set: the wake-up must not be later.
+    /// Moves the wake-up forward after `rto`, `probe` or `pace` was set to an earlier moment.
     #[inline]
     pub(super) fn hurry(&mut self) {
         let next = self.rto.min(self.probe).min(self.pace);
@@ -47,12 +47,13 @@ impl Deadlines {
         }
     }
 
-    /// Computes the wake-up from all deadlines.
+    /// Sets the wake-up to the earliest of all moments.
     pub(super) fn look(&mut self) {
         let Self { start, stop, rto, probe, reorder, pace, persist, .. } = *self;
         self.wake_at = start.min(stop).min(rto).min(probe).min(reorder).min(pace).min(persist);
     }
 
+    /// Removes all timers.
     pub(super) fn clear(&mut self) {
         *self = Self::new(Nanos::MAX, Nanos::MAX);
     }
