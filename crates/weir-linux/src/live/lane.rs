@@ -99,6 +99,23 @@ impl Lane {
         &self.counters
     }
 
+    /// The counters of the engine's pipe, with the lane's own where the lane counts.
+    pub(super) fn with_counters_of(&self, engine: &LinkCounters) -> LinkCounters {
+        let own = &self.counters;
+        LinkCounters {
+            packets_in: own.packets_in,
+            bytes_in: own.bytes_in,
+            packets_out: own.packets_out,
+            bytes_out: own.bytes_out,
+            duplicated: own.duplicated,
+            corrupted: own.corrupted,
+            backlog_packets: own.backlog_packets,
+            carried: own.carried,
+            reasons: own.reasons,
+            ..engine.clone()
+        }
+    }
+
     /// Time in the queue and time until the intended release, of packets that were released, ns.
     pub(super) fn times(&self) -> (&Histogram, &Histogram) {
         (&self.queue_ns, &self.total_ns)
@@ -162,5 +179,31 @@ mod tests {
             (5, 2, 2_000_000)
         );
         assert_eq!(lane.inside(), (5, 7500));
+    }
+
+    #[test]
+    fn counters_that_only_the_engine_knows_are_the_engines() {
+        let mut lane = Lane::new(LaneConfig {
+            name: "up".into(),
+            from: 0,
+            to: 1,
+            pipe: 1,
+            passes: Vec::new(),
+            gso: Gso::Split,
+        });
+        lane.arrived(3, 4500);
+        let engine = LinkCounters {
+            packets_in: 2,
+            backlog_packets: 1,
+            carried: 7,
+            reordered: 5,
+            peak_queue_packets: 4,
+            ..LinkCounters::default()
+        };
+        let both = lane.with_counters_of(&engine);
+        let expected =
+            LinkCounters { reordered: 5, peak_queue_packets: 4, ..lane.counters().clone() };
+        assert_eq!(both, expected);
+        assert!(both.balanced());
     }
 }

@@ -388,13 +388,11 @@ impl Worker {
     fn lane_report(&self, lane: &Lane, losses: &[Losses]) -> LaneReport {
         let mut counters = lane.counters().clone();
         let config = lane.config();
-        // Only the engine knows these, and they are the lane's only if its packets take the lane's
-        // pipe.
+        // The engine's counters are the lane's only if its packets take the lane's pipe.
         if self.emulation.rules().is_none()
             && let Some(stats) = self.emulation.emulator().stats(config.pipe)
         {
-            counters.reordered = stats.counters.reordered;
-            counters.peak_queue_packets = stats.counters.peak_queue_packets;
+            counters = lane.with_counters_of(&stats.counters);
         }
         let (queue_ns, total_ns) = lane.times();
         let (lateness, late_1ms) = lane.lateness();
