@@ -7,7 +7,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
-use weir_measure::stats::{LinkCounters, Reasons};
+use weir_measure::stats::{CounterKind, CounterRow, LinkCounters, Reasons};
 
 use super::state::State;
 use crate::api::{LaneView, Snapshot};
@@ -195,6 +195,12 @@ fn by_reason(drops: &Counters, marks: &Counters, labels: &Labels, reasons: &Reas
     }
 }
 
+/// The rows of counters that only grow and have no family with a direction, with their places.
+fn other_rows() -> impl Iterator<Item = (usize, CounterRow)> {
+    let rows = LinkCounters::ROWS.into_iter().enumerate();
+    rows.filter(|(_, row)| row.kind == CounterKind::Sum && !DIRECTED.contains(&row.name))
+}
+
 /// The families of a link's counters, which balance:
 /// `packets{in} + duplicated = packets{out} + Σ drops + backlog`.
 struct LinkFamilies {
@@ -202,7 +208,8 @@ struct LinkFamilies {
     bytes: Counters,
     drops: Counters,
     marks: Counters,
-    duplicated: Counters,
+    /// Every other counter that only grows, with its place in [`LinkCounters::ROWS`].
+    others: Vec<(usize, Counters)>,
     backlog: Gauges,
 }
 
@@ -218,11 +225,12 @@ impl LinkFamilies {
                 &name("marks"),
                 &format!("Packets marked with congestion experienced {words}"),
             ),
-            duplicated: counters(
-                registry,
-                &name("duplicated"),
-                &format!("Additional copies {words}"),
-            ),
+            others: other_rows()
+                .map(|(at, row)| {
+                    let help = format!("{} {words}", row.meaning.trim_end_matches('.'));
+                    (at, counters(registry, &name(row.name), &help))
+                })
+                .collect(),
             backlog: gauges(registry, &name("backlog_packets"), &format!("Packets inside {words}")),
         }
     }
@@ -237,7 +245,13 @@ impl LinkFamilies {
             self.bytes.get_or_create(&with("direction", direction)).inc_by(bytes);
         }
         by_reason(&self.drops, &self.marks, labels, counters.reasons());
-        self.duplicated.get_or_create(labels).inc_by(counters.duplicated);
+        let values = counters.values();
+        for (at, family) in &self.others {
+            family.get_or_create(labels).inc_by(values[*at]);
+        }
         self.backlog.get_or_create(labels).set(counters.backlog_packets as f64);
     }
 }
+
+/// Counters in the families `packets` and `bytes`, where a label names the direction.
+const DIRECTED: [&str; 4] = ["packets_in", "bytes_in", "packets_out", "bytes_out"];
