@@ -114,7 +114,11 @@ fn messages_name_the_line_the_word_and_what_is_allowed() {
         ("aqm = \"droptail\"", "aqm = \"nope\"", ["line 3: `aqm`", "headdrop"]),
         ("aqm = \"droptail\"", "aqm = \"droptail m=1\"", ["line 3: `aqm`", "`m`"]),
         ("aqm = \"droptail\"", "", ["line 2:", "`aqm` or `scheduler`"]),
-        ("aqm = \"droptail\"", "scheduler = \"nope\"", ["line 3: `scheduler`", "weir algorithms"]),
+        (
+            "aqm = \"droptail\"",
+            "scheduler = \"nope\"",
+            ["line 3: `scheduler`", "`nope` is no scheduler: allowed: fifo"],
+        ),
         ("limit = 2", "limit = 0", ["line 4: `limit`", "from 1 to 10000000"]),
         ("limit = 2", "limit = 2\nlimit_bytes = 2", ["line 4: `limit`", "not both"]),
         ("limit = 2", "limit = 2\nrate = \"10Mbps\"", ["line 5: `rate`", "Mbit/s"]),

@@ -450,7 +450,7 @@ fn what_cannot_be_is_refused_by_the_name_of_the_setting() {
     for (text, setting, words) in [
         ("kind = 'tcp'\nbytes = 0", "bytes", "above 0"),
         ("kind = 'tcp'\ncc = 'cubik'", "cc", "did you mean `cubic`?"),
-        ("kind = 'tcp'\ncc = 'cubic fish 3'", "cc", "no such setting"),
+        ("kind = 'tcp'\ncc = 'cubic fish 3'", "cc", "`fish` is no setting of `cubic`"),
         ("kind = 'tcp'\nmss = 10", "mss", "from 64"),
         ("kind = 'tcp'\nack_every = 0", "ack_every", "from 1"),
         ("kind = 'flows'\nsizes = '1KB'", "rate", "one of"),
