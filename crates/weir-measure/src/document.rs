@@ -9,6 +9,7 @@ use alloc::string::{String, ToString as _};
 use alloc::{format, vec};
 use core::fmt::Write as _;
 
+use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -140,7 +141,7 @@ fn is_whole(value: f64) -> bool {
 }
 
 /// Gathers the schemas of the kinds.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Schemas {
     generator: SchemaGenerator,
     kinds: BTreeMap<Kind, Value>,
@@ -148,8 +149,11 @@ pub struct Schemas {
 
 impl Schemas {
     /// No kind yet.
+    #[expect(clippy::new_without_default, reason = "a builder")]
     pub fn new() -> Self {
-        Self::default()
+        // Documents are written, not read: a key that may be left out is not required.
+        let generator = SchemaSettings::draft2020_12().for_serialize().into_generator();
+        Self { generator, kinds: BTreeMap::new() }
     }
 
     /// Adds the body of a kind.

@@ -166,6 +166,6 @@ const BASE: f64 = 20.0;
 const SECONDS: u32 = 12;
 const SETTLING: f64 = 4.0;
 /// Number of simultaneous runs.
-const AT_ONCE: usize = 6;
+const AT_ONCE: usize = 8;
 /// Maximum number of attempts.
 const ATTEMPTS: usize = 4;

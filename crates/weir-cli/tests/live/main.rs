@@ -76,14 +76,20 @@ fn main() -> ExitCode {
 
 /// Tests of delays and of single packets' times, which need the machine to themselves.
 fn timed() -> Vec<Trial> {
-    let modules =
-        [links::tests(), shaping::tests(), rules::tests(), scenario::tests(), aqm::tests()];
+    let modules = [links::tests(), rules::tests(), scenario::tests(), aqm::tests()];
     modules.into_iter().flatten().collect()
 }
 
 /// Tests of rates, shares and counts, with loads that are small for the machine.
 fn shaped() -> Vec<Trial> {
-    let modules = [sched::tests(), ecn::tests(), frames::tests(), programs::tests(), talk::tests()];
+    let modules = [
+        shaping::tests(),
+        sched::tests(),
+        ecn::tests(),
+        frames::tests(),
+        programs::tests(),
+        talk::tests(),
+    ];
     modules.into_iter().flatten().collect()
 }
 

@@ -19,6 +19,7 @@ use super::tap::{TapReader, tap};
 use super::worker::Worker;
 use crate::clock;
 use crate::port::AnyPort;
+use crate::process::{Capabilities, give_up};
 
 /// The loop: made on any thread, run on the one that calls [`Live::run`] and, with several workers
 /// or with an observer, on others that it starts.
@@ -98,6 +99,9 @@ impl Live {
             let thread = std::thread::Builder::new().name("weir-observer".to_owned()).spawn_scoped(
                 scope,
                 || {
+                    // Only the workers may raise their priority. Where nothing can be given up,
+                    // the thread has nothing to give up either.
+                    let _ = give_up(Capabilities::SYS_NICE);
                     monitor.run(&ended);
                     monitor
                 },

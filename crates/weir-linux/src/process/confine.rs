@@ -64,6 +64,25 @@ pub fn keep_only(keep: CapabilitySet) -> Result<(), ConfineError> {
     reduce().map_err(|errno: rustix::io::Errno| ConfineError::Capabilities(errno.into()))
 }
 
+/// Takes these capabilities from the calling thread, for good.
+///
+/// # Errors
+/// The kernel's error.
+pub fn give_up(capabilities: CapabilitySet) -> Result<(), ConfineError> {
+    let reduce = || {
+        let held = rustix::thread::capabilities(None)?;
+        rustix::thread::set_capabilities(
+            None,
+            CapabilitySets {
+                effective: held.effective - capabilities,
+                permitted: held.permitted - capabilities,
+                inheritable: held.inheritable - capabilities,
+            },
+        )
+    };
+    reduce().map_err(|errno: rustix::io::Errno| ConfineError::Capabilities(errno.into()))
+}
+
 /// Lets all threads of this process, now and later, make only the system calls that a running
 /// daemon needs.
 ///

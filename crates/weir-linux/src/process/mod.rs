@@ -24,7 +24,9 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::thread::UnshareFlags;
 
-pub use confine::{CapabilitySet as Capabilities, ConfineError, filter_system_calls, keep_only};
+pub use confine::{
+    CapabilitySet as Capabilities, ConfineError, filter_system_calls, give_up, keep_only,
+};
 pub use error::SpawnError;
 pub(crate) use protocol::{Event, NETNS_FILE, Order, Request, receive, send};
 pub use signals::{Signal, Signals, Stopper};
