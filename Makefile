@@ -23,8 +23,9 @@ build: ## the release binary, target/release/weir
 
 demo: ## a real download and pings behind a DSL line: configured against measured
 	@scripts/setup demo
-	@$(MAKE) --no-print-directory build
-	@scripts/demo --weir $(WEIR) --out $(OUT)
+	@scripts/need-cargo
+	$(CARGO) build --profile demo --locked -p weir-cli $$(scripts/features)
+	@scripts/demo --weir $(TARGET_DIR)/demo/weir --out $(OUT)
 
 test: ## all tests, live ones too; says at the end what was skipped and why
 	@scripts/setup test
