@@ -303,6 +303,9 @@ mod tests {
         /// How long it took, ns.
         duration_ns: u64,
         part: Option<Part>,
+        /// Absent when it is empty.
+        #[serde(skip_serializing_if = "vec::Vec::is_empty")]
+        rest: vec::Vec<u64>,
     }
 
     #[derive(Serialize, JsonSchema)]
@@ -312,7 +315,9 @@ mod tests {
 
     #[test]
     fn a_document_begins_with_its_schema_and_kind() {
-        let text = Document::new(Kind::Run, Body { duration_ns: 7, part: None }).to_json();
+        let text =
+            Document::new(Kind::Run, Body { duration_ns: 7, part: None, rest: vec::Vec::new() })
+                .to_json();
         assert!(text.starts_with("{\n  \"schema\": \"weir.results/1\",\n  \"kind\": \"run\",\n"));
     }
 
@@ -323,7 +328,8 @@ mod tests {
         assert_eq!(run["properties"]["kind"]["const"], "run");
         assert_eq!(run["additionalProperties"], false);
         assert_eq!(schema["$defs"]["Part"]["additionalProperties"], false);
-        assert_eq!(run["required"], json!(["schema", "kind", "duration_ns"]));
+        // A key with null is always written; one that may be left out is not required.
+        assert_eq!(run["required"], json!(["schema", "kind", "duration_ns", "part"]));
         let text = markdown(&schema);
         assert!(text.contains("| `duration_ns` | integer | How long it took, ns. |"), "{text}");
         assert!(text.contains("[Part](#part) or null"), "{text}");
