@@ -1,4 +1,4 @@
-//! What is measured: a scheduler of the table with its settings, or no scheduler.
+//! The algorithm under measurement: a scheduler of the table with its settings, or no scheduler.
 
 use std::fmt;
 
@@ -8,21 +8,21 @@ use weir_core::sched::{Discipline, FlowSlot, FlowSpec, Kind, Scheduler, Visitor}
 use weir_core::settings::Entry;
 use weir_rules::named::{self, NamedError};
 
-/// A scheduler under measurement.
+/// An algorithm under measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Algorithm {
-    /// No scheduler: what the rig itself costs.
+    /// No scheduler: one list for all packets. Its cost is the cost of the rig.
     None,
-    /// One of the table.
+    /// A scheduler of the table.
     Scheduler(Discipline),
 }
 
 impl Algorithm {
-    /// `none`, or a scheduler of the table with its settings: `NAME:SETTING=VALUE`, and the other
-    /// forms of [`named::read`].
+    /// Parses `none`, or a scheduler of the table with its settings: `NAME:SETTING=VALUE`, and the
+    /// other forms of [`named::read`].
     ///
     /// # Errors
-    /// There is no scheduler of this name, or [`named::read`] refuses its settings.
+    /// No scheduler has this name, or [`named::read`] refuses the settings.
     pub fn parse(text: &str) -> Result<Self, AlgorithmError> {
         let name = named::name(text);
         if name.eq_ignore_ascii_case(NONE) {
@@ -41,7 +41,7 @@ impl Algorithm {
             .chain(Kind::ALL.into_iter().map(|kind| Self::Scheduler(Discipline::new(kind))))
     }
 
-    /// The name in the table; `none` for no scheduler.
+    /// The scheduler's name in the table; `none` for no scheduler.
     pub fn name(&self) -> &'static str {
         match self {
             Self::None => NONE,
@@ -49,7 +49,7 @@ impl Algorithm {
         }
     }
 
-    /// The discipline, when there is one.
+    /// The discipline; `None` for no scheduler.
     pub fn discipline(&self) -> Option<&Discipline> {
         match self {
             Self::None => None,
@@ -57,15 +57,16 @@ impl Algorithm {
         }
     }
 
-    /// Whether it has a setting of this name.
+    /// Whether the algorithm has a setting of this name.
     pub fn has_setting(&self, name: &str) -> bool {
         self.discipline().is_some_and(|discipline| discipline.row().parameter(name).is_some())
     }
 
-    /// Changes settings, written as those behind the name.
+    /// Changes settings. `settings` has the same form as the settings after the name in
+    /// [`Algorithm::parse`].
     ///
     /// # Errors
-    /// [`named::read`] refuses the settings, or this is no scheduler.
+    /// [`named::read`] refuses the settings, or the algorithm is `none`.
     pub fn change(&mut self, settings: &str) -> Result<(), AlgorithmError> {
         match self {
             Self::None => named::alone(&format!("{NONE} {settings}")),
@@ -74,8 +75,8 @@ impl Algorithm {
         .map_err(AlgorithmError::Setting)
     }
 
-    /// Makes one and hands it to the visitor, which is compiled for each type: what it then does
-    /// has no virtual call.
+    /// Creates the scheduler and passes it to the visitor. The visitor is compiled for each
+    /// scheduler type, so its calls are not virtual.
     pub fn visit<V: Visitor>(&self, visitor: V) -> V::Output {
         match self {
             Self::None => visitor.visit(Nothing::default()),
@@ -84,7 +85,7 @@ impl Algorithm {
     }
 }
 
-/// As [`Algorithm::parse`] reads it; settings at their defaults are left out.
+/// The form that [`Algorithm::parse`] reads. Settings at their defaults are left out.
 impl fmt::Display for Algorithm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())?;
@@ -95,10 +96,10 @@ impl fmt::Display for Algorithm {
     }
 }
 
-/// Why a text names no scheduler with settings.
+/// The reason why a text is not a scheduler with settings.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AlgorithmError {
-    /// There is no scheduler of this name.
+    /// No scheduler has this name.
     #[error("{0}; for example none,fifo,wf2q+")]
     Unknown(NamedError),
     /// A setting is refused.
@@ -106,7 +107,7 @@ pub enum AlgorithmError {
     Setting(NamedError),
 }
 
-/// No scheduler: one list, without a look at flows or lengths.
+/// No scheduler: one list that ignores flows and lengths.
 #[derive(Debug, Default)]
 struct Nothing {
     list: PacketList,
@@ -153,7 +154,7 @@ impl Scheduler for Nothing {
         self.list.pop_front(store)
     }
 
-    /// 1 for any number: it does not count.
+    /// 1 when the list has packets, since the list does not count them; 0 when it is empty.
     fn len(&self) -> usize {
         usize::from(!self.list.is_empty())
     }
@@ -163,7 +164,7 @@ impl Scheduler for Nothing {
     }
 }
 
-/// The name of no scheduler.
+/// The name that stands for no scheduler.
 const NONE: &str = "none";
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
-//! The cost of an AQM: processor time or instructions of a packet's path through a queue with it,
-//! and without it.
+//! The cost of an AQM: the processor time or the instructions that a packet takes on its path
+//! through a queue, with the AQM and without it.
 //!
-//! Packets arrive at given times, and a link takes them at given times: its clock is a number that
-//! the loop advances. Packets therefore wait as long as in reality, and periodic computations run
-//! as often. Each flow has its own queue and AQM in front of one list; a scheduler with an AQM
-//! inside is measured as it is. A pair is an arriving packet and its outcome: it leaves or is
-//! dropped.
+//! Packets arrive and depart at computed times, on a clock that is a number advanced by the loop.
+//! The sojourn times are therefore as long as on a real link, and periodic computations run as
+//! often. Each flow has its own queue and AQM in front of one shared list. A scheduler that
+//! contains an AQM is measured without another AQM. A pair is one packet: its arrival, and its
+//! departure or drop.
 
 use weir_core::Nanos;
 use weir_core::aqm::{Aqm, Maker, Setup};
@@ -18,7 +18,7 @@ use weir_core::units::Rate;
 
 use crate::flows::FlowSet;
 use crate::generator::{Made, arrivals};
-use crate::managed::{Coming, Managed, Open, Unwatched, hash_of};
+use crate::managed::{Arriving, Managed, Open, Unwatched, hash_of};
 use crate::plan::Order;
 use weir_rules::manager::Manager;
 
@@ -28,7 +28,7 @@ pub struct AqmPlan {
     flows: FlowSet,
     order: Order,
     link: Load,
-    /// Packets that count.
+    /// The number of measured packets, after the warm-up.
     pairs: u64,
     seed: u64,
     ecn: Ecn,
@@ -41,39 +41,39 @@ pub struct Load {
     pub rate: Rate,
     /// The offered load as a multiple of the rate; above 0 and at most 10.
     pub offered: f64,
-    /// Packets that each flow's queue holds.
+    /// The limit of each flow's queue in packets.
     pub limit: u32,
 }
 
 impl Load {
-    /// 1 Gbit/s with a tenth more than fits, and queues of 1000 packets; of many flows 10240
-    /// packets together, but at least 25 each.
+    /// 1 Gbit/s with an offered load of 1.1. Each queue holds 1000 packets; with more than ten
+    /// flows the queues together hold 10240 packets, but each holds at least 25.
     pub fn of(flows: u32) -> Self {
         Self { rate: RATE, offered: 1.1, limit: (10_240 / flows.max(1)).clamp(25, 1000) }
     }
 
-    /// ns for a byte at `parts` of the rate, in parts of 2^16.
+    /// The time of a byte at `parts` times the rate, in units of 2^-16 ns.
     fn byte_time(&self, parts: f64) -> u64 {
         (8e9 * 65536.0 / (self.rate.bps() as f64 * parts)).round() as u64
     }
 }
 
-/// What went through.
+/// The packets that passed through the queues in one run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Passed {
-    /// Packets that came.
+    /// Packets that arrived.
     pub offered: u64,
-    /// Packets that left.
+    /// Packets that departed.
     pub delivered: u64,
-    /// Marked ones among them.
+    /// Departed packets that were marked.
     pub marked: u64,
     /// Packets dropped.
     pub dropped: u64,
 }
 
 impl AqmPlan {
-    /// Drives `pairs` packets that carry this ECN field. A trace's times do not count, its flows
-    /// and lengths do.
+    /// A plan that drives `pairs` packets with this ECN field. Of a trace, only the flows, their
+    /// order and the lengths are used, not the times.
     pub fn new(flows: FlowSet, order: Order, link: Load, ecn: Ecn, pairs: u64, seed: u64) -> Self {
         let flows = if let Order::Trace(trace) = &order { trace.flows().clone() } else { flows };
         Self { flows, order, link, pairs: pairs.max(1), seed, ecn }
@@ -84,25 +84,25 @@ impl AqmPlan {
         &self.flows
     }
 
-    /// Packets that count.
+    /// The number of measured packets.
     pub fn pairs(&self) -> u64 {
         self.pairs
     }
 
-    /// The same with another number of packets that count.
+    /// The same plan with another number of measured packets.
     #[must_use]
     pub fn with_pairs(&self, pairs: u64) -> Self {
         Self { pairs: pairs.max(1), ..self.clone() }
     }
 }
 
-/// Nanoseconds of a pair in one run. `clock` gives nanoseconds since any beginning.
+/// The nanoseconds per pair in one run. `clock` returns nanoseconds since an arbitrary start.
 pub fn time(manager: &Manager, plan: &AqmPlan, clock: &dyn Fn() -> u64) -> f64 {
     run(manager, plan, clock).1 as f64 / plan.pairs as f64
 }
 
-/// Drives the plan once, for tools that count from outside, and says what went through of the
-/// packets that count.
+/// Drives the plan once, for tools that count from outside the process. Returns the counts of the
+/// measured packets.
 pub fn drive(manager: &Manager, plan: &AqmPlan) -> Passed {
     run(manager, plan, &|| 0).0
 }
@@ -136,7 +136,7 @@ impl Maker for Driven<'_> {
     }
 }
 
-/// An AQM for each flow, in front of a list.
+/// Runs the plan with one AQM per flow, in front of one list.
 fn with_aqms<A: Aqm>(
     plan: &AqmPlan,
     clock: &dyn Fn() -> u64,
@@ -169,7 +169,7 @@ impl AqmPlan {
     }
 }
 
-/// A moment in ns, and parts of 2^16 of one.
+/// A time: nanoseconds and units of 2^-16 ns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Moment {
     ns: u64,
@@ -184,17 +184,17 @@ impl Moment {
     }
 }
 
-/// Queues with their arrivals and the link behind them.
+/// The queues with their arrivals, and the link behind them.
 struct Driver<S, A> {
     queues: Managed<S, A>,
     ring: Vec<Made>,
     hashes: Vec<u32>,
     ecn: Ecn,
     position: usize,
-    /// When the last packet came, and when the link is free.
+    /// The time of the last arrival, and the time at which the link is free.
     arrival: Moment,
     free: Moment,
-    /// ns a byte between arrivals and on the link, in parts of 2^16.
+    /// The time of a byte between arrivals, and on the link, in units of 2^-16 ns.
     gap: u64,
     byte_time: u64,
     passed: Passed,
@@ -217,7 +217,7 @@ impl<S: Scheduler, A: Aqm> Driver<S, A> {
         }
     }
 
-    /// Warms up, and then drives what counts between two looks at the clock.
+    /// Drives the warm-up, then the measured packets between two readings of the clock.
     fn run(mut self, plan: &AqmPlan, clock: &dyn Fn() -> u64) -> (Passed, u64) {
         self.pairs(WARM_UP + u64::from(plan.flows.len()) * WARM_UP_OF_FLOW);
         let before = self.queues.packets() as u64;
@@ -240,17 +240,18 @@ impl<S: Scheduler, A: Aqm> Driver<S, A> {
             self.arrival = self.arrival.after(len, self.gap);
             self.send();
             let header = Header { ecn: self.ecn, dscp: 0, hash: self.hashes[flow as usize] };
-            // One that does not get in is counted at the end, among the missing.
+            // `run` computes the drops at the end, from the packets that neither departed nor
+            // remain.
             let _ = self.queues.offer(
                 Nanos(self.arrival.ns),
-                &Coming { queue: flow, len, header },
+                &Arriving { queue: flow, len, header },
                 &mut Unwatched,
             );
         }
         self.passed.offered += pairs;
     }
 
-    /// The link sends what it can until the next packet comes.
+    /// The link sends packets until the time of the next arrival.
     #[inline(always)]
     fn send(&mut self) {
         while self.free <= self.arrival {
@@ -265,9 +266,9 @@ impl<S: Scheduler, A: Aqm> Driver<S, A> {
     }
 }
 
-/// 1 Gbit/s.
+/// The default rate: 1 Gbit/s.
 const RATE: Rate = Rate::new(1_000_000_000).expect("it is within the range");
-/// Packets before those that count, and of each flow.
+/// Packets of the warm-up: a fixed number, and a number for each flow.
 const WARM_UP: u64 = 50_000;
 const WARM_UP_OF_FLOW: u64 = 50;
 
@@ -287,7 +288,7 @@ mod tests {
             for plan in [plan("1:w1", 1.25, Ecn::NotEct), plan("30:w1:imix", 1.25, Ecn::Ect0)] {
                 let passed = drive(&manager, &plan);
                 assert_eq!(passed.offered, 20_000);
-                // A fifth of it is too much for the link.
+                // The load exceeds the link's rate by a quarter, so a fifth of the packets is lost.
                 assert!(passed.delivered > 0 && passed.delivered < 18_000, "{manager}: {passed:?}");
                 assert_eq!(drive(&manager, &plan), passed, "{manager}");
             }
@@ -295,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_dropped_of_half_a_load_and_a_fifth_of_one_and_a_quarter() {
+    fn half_a_load_drops_nothing_and_five_quarters_drop_a_fifth() {
         let passed = drive(&Manager::None, &plan("1:w1", 0.5, Ecn::NotEct));
         assert_eq!((passed.delivered, passed.dropped, passed.marked), (20_000, 0, 0));
         let passed = drive(&Manager::None, &plan("1:w1", 1.25, Ecn::NotEct));

@@ -2,10 +2,10 @@
 //!
 //! The loop contains only the generator's ring, the packets' memory and the scheduler. It has no
 //! clock, no timer and no virtual call, since it is compiled for each scheduler. The scheduler's
-//! time is a count of bytes, one for each nanosecond.
+//! clock advances by one nanosecond for each dequeued byte.
 //!
-//! The controller compares the packets sent with the packets taken. A scheduler that refuses
-//! packets therefore still completes its cycles, and the refusals are reported.
+//! The controller counts what it enqueued and dequeued, not the scheduler's backlog. A scheduler
+//! that refuses packets therefore still completes its cycles, and the refusals are reported.
 
 use weir_core::Nanos;
 use weir_core::descriptor::Descriptors;
@@ -15,18 +15,18 @@ use weir_core::sched::{FlowSlot, Scheduler};
 use crate::generator::{Made, arrivals};
 use crate::plan::{Order, Plan};
 
-/// What went through a scheduler.
+/// Counts of the packets that passed through a scheduler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Packets handed in.
+    /// Packets that were enqueued.
     pub enqueued: u64,
-    /// Packets that it gave.
+    /// Packets that were dequeued.
     pub dequeued: u64,
-    /// Packets that it refused or threw out.
+    /// Packets that the scheduler refused or dropped.
     pub refused: u64,
 }
 
-/// An observer of the packets that leave.
+/// An observer of the departures.
 pub(crate) trait Sink {
     fn take(&mut self, flow: u32, len: u32);
 }
@@ -39,7 +39,7 @@ impl Sink for Unseen {
     fn take(&mut self, _flow: u32, _len: u32) {}
 }
 
-/// A scheduler with its packets' memory.
+/// A scheduler with the memory of its packets.
 #[derive(Debug)]
 struct Machine<S> {
     scheduler: S,
@@ -55,13 +55,13 @@ struct Machine<S> {
 pub(crate) struct Driver<S> {
     machine: Machine<S>,
     ring: Vec<Made>,
-    /// Times of the ring's packets, when they have some.
+    /// The arrival times of a trace; empty for other arrival orders.
     times: Vec<u64>,
     position: usize,
 }
 
 impl<S: Scheduler> Driver<S> {
-    /// Tells the scheduler of its flows and draws the arrivals.
+    /// Registers the flows with the scheduler and draws the arrivals.
     pub(crate) fn new(mut scheduler: S, plan: &Plan) -> Self {
         let slots: Vec<FlowSlot> =
             plan.flows.flows().map(|flow| scheduler.add_flow(Nanos::ZERO, &flow.spec())).collect();
@@ -85,18 +85,18 @@ impl<S: Scheduler> Driver<S> {
         }
     }
 
-    /// What went through so far.
+    /// The counts so far.
     pub(crate) fn counts(&self) -> Counts {
         self.machine.counts
     }
 
-    /// Brings the backlog to the low threshold and goes through the cycles that do not count.
+    /// Raises the backlog to the low threshold and runs the warm-up cycles.
     pub(crate) fn warm_up(&mut self, plan: &Plan) {
         self.up(plan.low, plan.batch);
         self.cycles(plan, plan.warm_up, &mut Unseen);
     }
 
-    /// Goes through cycles.
+    /// Runs this many cycles.
     #[inline(never)]
     pub(crate) fn cycles<K: Sink>(&mut self, plan: &Plan, cycles: u64, sink: &mut K) {
         if !self.times.is_empty() {
@@ -111,12 +111,13 @@ impl<S: Scheduler> Driver<S> {
         }
     }
 
-    /// What the scheduler still has.
+    /// Dequeues all remaining packets.
     pub(crate) fn drain<K: Sink>(&mut self, sink: &mut K) {
         self.machine.down(u64::MAX, 1, sink);
     }
 
-    /// Passes on the next arrivals, as many at once as are consecutive in the ring.
+    /// Passes the next arrivals to `each`, in the longest pieces that are contiguous in the ring
+    /// and have at most `most` arrivals.
     #[inline(always)]
     fn pieces(
         &mut self,
@@ -136,7 +137,7 @@ impl<S: Scheduler> Driver<S> {
         }
     }
 
-    /// Enqueues this many packets.
+    /// Enqueues this many packets, in batches of `batch`.
     #[inline]
     fn up(&mut self, packets: u64, batch: usize) {
         if batch == 1 {
@@ -149,7 +150,7 @@ impl<S: Scheduler> Driver<S> {
         self.machine.counts.enqueued += packets;
     }
 
-    /// At a threshold: a packet in, a packet out.
+    /// Holds the backlog at the threshold: enqueues and dequeues one packet at a time.
     #[inline]
     fn hold<K: Sink>(&mut self, pairs: u64, sink: &mut K) {
         let mut missed = 0;
@@ -163,8 +164,8 @@ impl<S: Scheduler> Driver<S> {
         self.machine.counts.dequeued += pairs - missed;
     }
 
-    /// One pass through a trace: what has arrived goes in, then a packet goes out, and time is what
-    /// the link has sent.
+    /// Replays the trace once. The clock is the number of bytes that the link has sent: every
+    /// packet that is due at that time is enqueued before the next packet is dequeued.
     fn replay<K: Sink>(&mut self, sink: &mut K) {
         let begin = self.machine.now;
         for place in 0..self.ring.len() {
@@ -179,7 +180,7 @@ impl<S: Scheduler> Driver<S> {
 }
 
 impl<S: Scheduler> Machine<S> {
-    /// Dequeues this many packets, or all. Returns whether there were so many.
+    /// Dequeues this many packets, or all that are available. Returns whether there were enough.
     #[inline]
     fn down<K: Sink>(&mut self, packets: u64, batch: usize, sink: &mut K) -> bool {
         let mut left = packets;
@@ -217,7 +218,8 @@ impl<S: Scheduler> Machine<S> {
         self.counts.refused += 1;
     }
 
-    /// Packets that the scheduler has given up since; most never do, and then this is nothing.
+    /// Releases the packets that the scheduler has dropped since the last call. Most schedulers
+    /// never drop a packet, and the compiler removes the loop.
     #[inline(always)]
     fn take_refused(&mut self) {
         while let Some((refused, _)) = self.scheduler.pop_refused(&mut self.store) {
@@ -244,7 +246,7 @@ impl<S: Scheduler> Machine<S> {
         }
     }
 
-    /// False when there was nothing.
+    /// Returns false when there was no packet.
     #[inline(always)]
     fn dequeue<K: Sink>(&mut self, sink: &mut K) -> bool {
         let Some(packet) = self.scheduler.dequeue(Nanos(self.now), &mut self.store) else {
@@ -255,7 +257,7 @@ impl<S: Scheduler> Machine<S> {
         true
     }
 
-    /// A scheduler that gives nothing now, though it has something, says when it will.
+    /// Dequeues from a scheduler that has packets but none for now, at the time of its next event.
     #[cold]
     fn dequeue_later<K: Sink>(&mut self, sink: &mut K) -> bool {
         if let Some(Nanos(later)) = self.scheduler.next_event() {
@@ -269,7 +271,7 @@ impl<S: Scheduler> Machine<S> {
         true
     }
 
-    /// How many there were.
+    /// Returns the number of packets.
     #[inline]
     fn dequeue_batch<K: Sink>(&mut self, packets: usize, sink: &mut K) -> u64 {
         let mut outgoing = std::mem::take(&mut self.outgoing);

@@ -1,9 +1,9 @@
-//! The cost of a scheduler: processor time of a pair of enqueue and dequeue, and the order in which
-//! packets leave.
+//! The cost of a scheduler: the processor time of one enqueue and one dequeue. Also the order in
+//! which packets depart.
 //!
-//! The caller's clock gives the time, which should be processor time of the thread. Each run makes
-//! a new scheduler, fills it and warms it up before the clock is read. Runs can therefore alternate
-//! with those of other schedulers, so that disturbances of the machine affect all of them.
+//! The caller's clock should return the processor time of the thread. Each run creates a new
+//! scheduler, fills it and warms it up before it reads the clock. Runs of several schedulers can
+//! therefore alternate, so that a disturbance of the machine affects all of them.
 
 use weir_core::sched::{Scheduler, Visitor};
 
@@ -11,35 +11,36 @@ use crate::algorithm::Algorithm;
 use crate::controller::{Counts, Driver, Sink, Unseen};
 use crate::plan::Plan;
 
-/// Nanoseconds of one pair in one run. `clock` gives nanoseconds since any beginning.
+/// The nanoseconds per pair in one run. `clock` returns nanoseconds since an arbitrary start.
 pub fn time(algorithm: &Algorithm, plan: &Plan, clock: &dyn Fn() -> u64) -> f64 {
     algorithm.visit(Timed { plan, clock }) as f64 / plan.pairs() as f64
 }
 
-/// Drives the plan once and does nothing else: for tools that count from outside.
+/// Drives the plan once and does nothing else, for tools that count from outside the process.
 pub fn drive(algorithm: &Algorithm, plan: &Plan) -> Counts {
     algorithm.visit(Driven { plan })
 }
 
-/// A number that says in which order packets left, flows and lengths, from the first one that
-/// counts to the last that was inside; and how many there were.
+/// A hash of the order of departures, with flow and length of each packet: from the first departure
+/// after the warm-up until the scheduler is empty. The second value has the counts of these
+/// packets.
 pub fn order_hash(algorithm: &Algorithm, plan: &Plan) -> (u64, Counts) {
     algorithm.visit(Hashed { plan })
 }
 
-/// Several runs of one measurement.
+/// The spread of several runs of one measurement.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spread {
-    /// The middle one; of an even number the lower of two.
+    /// The median; of an even number of results, the lower of the two in the middle.
     pub median: f64,
-    /// The least.
+    /// The smallest result.
     pub least: f64,
-    /// The largest.
+    /// The largest result.
     pub most: f64,
 }
 
 impl Spread {
-    /// The spread of the runs' results; `None` without results.
+    /// The spread of these results; `None` without results.
     pub fn of(figures: &[f64]) -> Option<Self> {
         let mut sorted = figures.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -47,7 +48,7 @@ impl Spread {
         Some(Self { median: sorted[(sorted.len() - 1) / 2], least, most })
     }
 
-    /// The distance of the extremes from each other, as a part of the median.
+    /// The difference between the largest and the smallest result, as a fraction of the median.
     pub fn relative(&self) -> f64 {
         if self.median > 0.0 { (self.most - self.least) / self.median } else { 0.0 }
     }
@@ -132,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn every_scheduler_gives_back_what_it_took_in_the_same_order_each_time() {
+    fn every_scheduler_returns_all_packets_in_a_repeatable_order() {
         for name in Order::names() {
             let order = Order::from_name(name).unwrap();
             for algorithm in Algorithm::all() {
@@ -152,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_leaves_the_order_of_a_ramp_as_it_is() {
+    fn batches_do_not_change_the_order_of_a_ramp() {
         for algorithm in Algorithm::all()
             .filter(|a| a.discipline().is_none_or(|d| d.row().traits.work_conserving))
         {
@@ -162,7 +163,7 @@ mod tests {
         }
     }
 
-    /// Counts what leaves.
+    /// Counts the departures.
     struct Taken(u64);
 
     impl Sink for Taken {
@@ -172,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ramp_goes_through_every_level_and_a_held_backlog_stays() {
+    fn a_ramp_passes_every_backlog_and_a_held_backlog_is_constant() {
         struct Watched(Plan);
         impl Visitor for Watched {
             type Output = Vec<(u64, u64)>;
@@ -199,8 +200,8 @@ mod tests {
 
     #[test]
     fn a_trace_is_replayed_at_its_times() {
-        // Both wait while the first is sent, and round robin alternates; the last packet finds the
-        // link idle.
+        // The second and the third packet wait while the first is sent, and round robin alternates
+        // between the flows. The last packet finds the link idle.
         let arrivals = [(0, 0, 1000), (10, 0, 100), (10, 1, 100), (5000, 1, 64)];
         let arrivals = arrivals.map(|(time, flow, len)| Arrival { time, flow, len }).to_vec();
         let trace = Trace::new("2:w1".parse().unwrap(), arrivals).unwrap();
@@ -212,10 +213,10 @@ mod tests {
         }
     }
 
-    /// Changes when the generator's draws or the controller's cycles do: results of other versions
-    /// then no longer compare.
+    /// The literals change when the generator's draws or the controller's cycles change. Results of
+    /// different versions are then not comparable.
     #[test]
-    fn what_a_fifo_is_given_is_pinned() {
+    fn the_arrivals_of_a_fifo_are_pinned() {
         let pinned = [
             ("ramp", 0x03d3_c256_0413_c8a5),
             ("random", 0xa156_6d11_873c_f1c6),
@@ -230,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn spread_is_about_the_middle() {
+    fn the_spread_has_the_median_and_the_extremes() {
         let spread = Spread::of(&[3.0, 1.0, 2.0, 9.0]).unwrap();
         assert_eq!(
             (spread.median, spread.least, spread.most, spread.relative()),

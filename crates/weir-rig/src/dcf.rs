@@ -1,14 +1,15 @@
-//! The 802.11b medium against its model: saturation throughput, simulated and computed.
+//! The 802.11b medium against its model: the saturation throughput, simulated and computed.
 //!
 //! Bianchi's model describes each station as a Markov chain over its window and its counter, and
 //! assumes that every attempt collides with the same probability `p`. With a first window of `W`
 //! slots that doubles `m` times, a station sends in a slot with probability
 //! `τ = 2 / (1 + W + p W Σ (2p)^i)`, `i` from 0 to `m − 1`, and `p = 1 − (1 − τ)^(n − 1)`.
-//! Bisection finds the common solution of both equations. Throughput is the bits of the packets
-//! that get through in a slot, divided by a slot's mean length.
+//! Bisection finds the common solution of both equations. The throughput is the mean number of
+//! packet bits that are delivered in a slot, divided by the mean length of a slot.
 //!
-//! The model has no limit of retries and decrements counters in busy slots; the simulation does
-//! neither. For the standard's windows the difference is a few per cent.
+//! The model does not limit retries and decrements the counters in busy slots too. The simulation
+//! limits retries and stops the counters in busy slots. With the windows of the standard, the
+//! results differ by a few per cent.
 
 use serde::Serialize;
 use weir_core::descriptor::Descriptors;
@@ -16,39 +17,39 @@ use weir_core::packet::PacketId;
 use weir_core::sched::{Dcf, DcfSettings, Discipline, FlowSlot, FlowSpec, Kind, Scheduler};
 use weir_core::units::{NANOS_PER_SEC, Nanos};
 
-/// Stations that always have packets: what they get together, and what the model says.
+/// The simulated and the computed throughput of stations that always have packets.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Saturation {
-    /// How many there are.
+    /// The number of stations.
     pub stations: u32,
-    /// Bits of packets a second, simulated.
+    /// The total throughput in bit/s, simulated.
     pub simulated_bps: f64,
-    /// The same, computed.
+    /// The total throughput in bit/s, computed by the model.
     pub model_bps: f64,
-    /// Share of transmissions that collide, simulated.
+    /// The share of transmissions that collide, simulated.
     pub simulated_collisions: f64,
-    /// The same, computed.
+    /// The share of transmissions that collide, computed by the model.
     pub model_collisions: f64,
-    /// Packets given up in the simulation, of all.
+    /// The share of packets that the simulation gives up after its last retry.
     pub given_up: f64,
 }
 
 impl Saturation {
-    /// How far the simulation is from the model, as a share of the model's throughput.
+    /// The relative difference of the simulated throughput from the model's.
     pub fn error(&self) -> f64 {
         self.simulated_bps / self.model_bps - 1.0
     }
 }
 
-/// Numbers of stations that the comparison looks at.
+/// The numbers of stations in the comparison.
 pub const STATIONS: [u32; 9] = [1, 2, 3, 5, 10, 20, 30, 40, 50];
-/// Bytes of the packets in it.
+/// The packet length in the comparison, in bytes.
 pub const PACKET: u32 = 1500;
-/// How many packets each number of stations sends.
+/// The number of packets that are sent for each number of stations.
 pub const PACKETS: u32 = 20_000;
 
-/// Compares `stations` stations with packets of `len` bytes; `packets` are sent. With settings of
-/// another scheduler than `dcf`, its defaults hold.
+/// Compares simulation and model for `stations` stations with packets of `len` bytes, of which
+/// `packets` are sent. If `discipline` is not `dcf`, the default settings of `dcf` apply.
 pub fn saturation(discipline: &Discipline, stations: u32, len: u32, packets: u32) -> Saturation {
     let discipline = if discipline.kind() == Kind::Dcf { *discipline } else { Kind::Dcf.into() };
     let (simulated_bps, simulated_collisions, given_up) =
@@ -64,7 +65,7 @@ pub fn saturation(discipline: &Discipline, stations: u32, len: u32, packets: u32
     }
 }
 
-/// Throughput, the share of transmissions that collide, and the share of packets given up.
+/// The throughput, the share of transmissions that collide, and the share of packets given up.
 fn simulate(discipline: &Discipline, stations: u32, len: u32, packets: u32) -> (f64, f64, f64) {
     let mut medium = Dcf::new(discipline);
     let mut store = Descriptors::new(stations as usize * 2);
@@ -106,7 +107,7 @@ fn simulate(discipline: &Discipline, stations: u32, len: u32, packets: u32) -> (
     )
 }
 
-/// Throughput and collision probability.
+/// The throughput and the collision probability.
 fn model(discipline: &Discipline, stations: u32, len: u32) -> (f64, f64) {
     let settings = DcfSettings::of(discipline);
     let window = f64::from(settings.cwmin) + 1.0;
@@ -128,12 +129,14 @@ fn model(discipline: &Discipline, stations: u32, len: u32) -> (f64, f64) {
     (success * f64::from(len) * 8.0 / slot * 1e6, p)
 }
 
-/// `base` to the power of `exponent`, by multiplication: the same on every machine.
+/// `base` to the power of `exponent`, by multiplication, so that every machine gives the same
+/// result.
 fn power(base: f64, exponent: u32) -> f64 {
     (0..exponent).fold(1.0, |product, _| product * base)
 }
 
-/// A packet and its acknowledgement, us. A collision keeps the medium for as long.
+/// The duration of a packet and its acknowledgement in us. A collision occupies the medium equally
+/// long.
 fn exchange(settings: &DcfSettings, len: u32) -> f64 {
     let mbps = settings.phy.half_mbps() as f64 / 2.0;
     let preamble = settings.preamble.micros() as f64;
@@ -145,11 +148,11 @@ fn exchange(settings: &DcfSettings, len: u32) -> f64 {
         + time(ACK, f64::min(mbps, 2.0))
 }
 
-/// us.
+/// The duration of a slot in us.
 const SLOT: f64 = 20.0;
 const SIFS: f64 = 10.0;
 const DIFS: f64 = 50.0;
-/// Bytes.
+/// The headers of a packet in bytes.
 const HEADERS: f64 = 36.0;
 const ACK: f64 = 14.0;
 
@@ -177,7 +180,8 @@ mod tests {
         }
     }
 
-    /// One station has no collisions: its packet, its acknowledgement, a DIFS and 15.5 slots.
+    /// A single station has no collisions. Each packet takes its transmission, its acknowledgement,
+    /// a DIFS and 15.5 slots on average.
     #[test]
     fn the_model_of_one_station_is_a_sum_of_times() {
         let (bps, p) = model(&Kind::Dcf.into(), 1, 1464);

@@ -1,4 +1,5 @@
-//! Flow sets: which flows there are, with what weights and packets, in one word.
+//! Flow sets: the flows of a measurement with their weights and packet lengths, written as one
+//! word.
 //!
 //! ```text
 //! SET   = GROUP {"," GROUP}                                     500:w1,250:w2,250:w4
@@ -17,18 +18,18 @@ use weir_core::sched::{FlowSpec, MAX_PACKET, MAX_PRIORITY, MAX_WEIGHT, MIN_PACKE
 
 use crate::lengths::Lengths;
 
-/// Flows that are alike.
+/// Flows with equal properties.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// How many; at least 1.
+    /// The number of flows; at least 1.
     pub count: u32,
-    /// Weight of each.
+    /// The weight of each flow.
     pub weight: u32,
-    /// Priority of each, 0 first.
+    /// The priority of each flow; 0 is the highest.
     pub priority: u32,
-    /// Lengths of their packets.
+    /// The lengths of the packets.
     pub lengths: Lengths,
-    /// The flow's largest packet in bytes, as its scheduler knows it; no packet is larger.
+    /// The largest packet of each flow in bytes, as the scheduler knows it. No packet is larger.
     pub lmax: u32,
 }
 
@@ -41,22 +42,22 @@ impl Default for Group {
 /// One flow of a set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flow {
-    /// Its number, from 0.
+    /// The flow's number, from 0.
     pub number: u32,
-    /// Place of its group in the set.
+    /// The index of the flow's group in the set.
     pub group: usize,
-    /// Weight.
+    /// The weight.
     pub weight: u32,
-    /// Priority, 0 first.
+    /// The priority; 0 is the highest.
     pub priority: u32,
-    /// Largest packet in bytes.
+    /// The largest packet in bytes.
     pub lmax: u32,
-    /// Lengths of its packets.
+    /// The lengths of the packets.
     pub lengths: Lengths,
 }
 
 impl Flow {
-    /// The description of the flow for its scheduler.
+    /// The description of the flow that the scheduler receives.
     pub fn spec(&self) -> FlowSpec {
         FlowSpec {
             flow: self.number,
@@ -69,7 +70,7 @@ impl Flow {
     }
 }
 
-/// A set of flows, validated: at least one flow, and no sum beyond its limit.
+/// A validated set of flows: at least one flow, and no total beyond its limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlowSet {
     groups: Vec<Group>,
@@ -79,7 +80,7 @@ impl FlowSet {
     /// A set of these groups.
     ///
     /// # Errors
-    /// [`FlowSetError`] when there is no group, a value is out of its range, or a sum is past its
+    /// [`FlowSetError`] when there is no group, a value is out of its range, or a total exceeds its
     /// limit.
     pub fn new(groups: Vec<Group>) -> Result<Self, FlowSetError> {
         let bad = |option, value: u32, allowed: &str| {
@@ -124,7 +125,7 @@ impl FlowSet {
         &self.groups
     }
 
-    /// Every flow, by its number.
+    /// All flows in the order of their numbers.
     pub fn flows(&self) -> impl Iterator<Item = Flow> {
         let alike =
             self.groups.iter().enumerate().flat_map(|(place, group)| {
@@ -136,12 +137,12 @@ impl FlowSet {
         })
     }
 
-    /// How many flows there are.
+    /// The number of flows.
     pub fn len(&self) -> u32 {
         self.groups.iter().map(|group| group.count).sum()
     }
 
-    /// Always false: a set has a flow.
+    /// Always false, since a set has at least one flow.
     pub fn is_empty(&self) -> bool {
         self.groups.is_empty()
     }
@@ -151,7 +152,7 @@ impl FlowSet {
         self.groups.iter().map(|group| u64::from(group.count) * u64::from(group.weight)).sum()
     }
 
-    /// The longest packet of all, in bytes.
+    /// The longest packet of all flows, in bytes.
     pub fn longest(&self) -> u32 {
         self.groups.iter().map(|group| group.lengths.longest()).max().unwrap_or(0)
     }
@@ -165,7 +166,7 @@ impl std::str::FromStr for FlowSet {
     }
 }
 
-/// As it is written: options at their defaults are left out, but for the weight.
+/// The notation of the set. Options at their defaults are left out, except the weight.
 impl fmt::Display for FlowSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (n, group) in self.groups.iter().enumerate() {
@@ -184,11 +185,11 @@ impl fmt::Display for FlowSet {
     }
 }
 
-/// The sets that a word means: one, or for a range one for each power of two in it, its ends among
-/// them.
+/// The sets that a word describes: one set, or for a range one set for each power of two within it
+/// and for its two ends.
 ///
 /// # Errors
-/// [`FlowSetError`] when it means none.
+/// [`FlowSetError`] when the word describes no set.
 pub fn sweep(text: &str) -> Result<Vec<FlowSet>, FlowSetError> {
     let Some((first, rest)) = text.split_once("..") else { return Ok(vec![text.parse()?]) };
     if text.contains(',') {
@@ -208,18 +209,19 @@ pub fn sweep(text: &str) -> Result<Vec<FlowSet>, FlowSetError> {
     counts.iter().map(|count| format!("{count}{options}").parse()).collect()
 }
 
-/// Why a text is no flow set. Each message contains the word, the allowed values, and an example.
+/// The reason why a text is not a flow set. Each message contains the word, the allowed values, and
+/// an example.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FlowSetError {
-    /// There is nothing.
+    /// The text is empty.
     #[error("a flow set needs at least one group; for example {EXAMPLE}")]
     Empty,
-    /// A word that begins a group is no number of flows.
+    /// The word at the start of a group is not a number of flows.
     #[error(
         "`{0}` is no number of flows: allowed is 1..{MAX_FLOWS}, with k for 1024; for example {EXAMPLE}"
     )]
     Count(String),
-    /// A word behind a colon is no option.
+    /// The word after a colon is not an option.
     #[error(
         "`{0}` is no option of a group: allowed are wWEIGHT, lBYTES, lLEAST-MOST, bimodal, imix, maxBYTES and pPRIORITY; for example 100:w2:l64-1500"
     )]
@@ -230,24 +232,24 @@ pub enum FlowSetError {
     /// A value is out of its range.
     #[error("`{word}`: {option} is within {allowed}; for example {EXAMPLE}")]
     Range {
-        /// What the value is of.
+        /// The name of the option.
         option: &'static str,
-        /// The word.
+        /// The word with the value.
         word: String,
         /// The allowed values.
         allowed: String,
     },
-    /// Too many flows.
+    /// There are too many flows.
     #[error(
         "the groups have {0} flows together, and at most {MAX_FLOWS} are allowed; for example {EXAMPLE}"
     )]
     Flows(u64),
-    /// The weights sum to too much.
+    /// The sum of the weights is too large.
     #[error(
         "the weights add up to {0}, and at most {MAX_TOTAL_WEIGHT} is allowed; for example {EXAMPLE}"
     )]
     Weights(u64),
-    /// A range beside other groups.
+    /// A range is combined with other groups.
     #[error(
         "a range of numbers of flows stands alone: write 1..32k, or give --flows several times"
     )]
@@ -323,7 +325,7 @@ fn number(text: &str, least: u32, most: u32) -> Option<u32> {
     text.parse().ok().filter(|value| (least..=most).contains(value))
 }
 
-/// A number of flows, with k or M behind it.
+/// Parses a number of flows with an optional suffix `k` or `M`.
 fn count(text: &str) -> Result<u32, FlowSetError> {
     let text = text.trim();
     let scaled =
@@ -336,11 +338,11 @@ fn count(text: &str) -> Result<u32, FlowSetError> {
         .ok_or_else(|| FlowSetError::Count(text.to_owned()))
 }
 
-/// Most flows of a set.
+/// The maximum number of flows in a set.
 pub const MAX_FLOWS: u32 = 1_048_576;
-/// Most that the weights of a set may add up to: 65,536 flows of the largest weight.
+/// The maximum sum of the weights in a set: 65,536 flows of the largest weight.
 pub const MAX_TOTAL_WEIGHT: u64 = 1 << 32;
-/// The example of messages.
+/// The example in error messages.
 const EXAMPLE: &str = "500:w1,250:w2,250:w4";
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
-//! The generator: arrivals drawn in advance, so that drawing them costs nothing while the clock
+//! The generator: arrivals are drawn in advance, so that drawing them costs nothing while the clock
 //! runs.
 //!
-//! Arrivals are in a ring that is read repeatedly in order, so that the processor's prefetch hides
-//! its memory accesses. A ring of random arrivals must be long: a short one gives each flow a rate
-//! of its own, flows below the mean then have no backlog, and the backlog is not held. A thousand
-//! arrivals for each flow leave an error of 3 %.
+//! The arrivals are in a ring that is read repeatedly in order, so that the processor's prefetch
+//! hides the memory accesses. A ring of random arrivals must be long. In a short ring, some flows
+//! have noticeably fewer arrivals than the mean; these flows then have no backlog, and the total
+//! backlog drifts. With a thousand arrivals per flow, the deviation is 3 %.
 
 use weir_core::rng::{Purpose, Stream};
 use weir_core::sched::FlowSlot;
@@ -12,7 +12,7 @@ use weir_core::sched::FlowSlot;
 use crate::flows::{Flow, FlowSet};
 use crate::plan::Order;
 
-/// A packet that will be made: 12 bytes.
+/// A packet to create: 12 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Made {
     pub(crate) slot: FlowSlot,
@@ -20,7 +20,7 @@ pub(crate) struct Made {
     pub(crate) len: u32,
 }
 
-/// The arrivals of a plan. `slots` has the place of each flow in the scheduler.
+/// The arrivals of a plan. `slots[n]` is the scheduler's slot for flow n.
 pub(crate) fn arrivals(flows: &FlowSet, order: &Order, seed: u64, slots: &[FlowSlot]) -> Vec<Made> {
     let made = |flow: u32, len| Made { slot: slots[flow as usize], flow, len };
     if let Order::Trace(trace) = order {
@@ -39,7 +39,7 @@ pub(crate) fn arrivals(flows: &FlowSet, order: &Order, seed: u64, slots: &[FlowS
         .collect()
 }
 
-/// Which flow comes next.
+/// The state that chooses the flow of the next arrival.
 enum Choice {
     Ramp { flows: u32, next: u32 },
     Random { flows: u32, random: Stream },
@@ -93,13 +93,13 @@ impl Choice {
     }
 }
 
-/// Least length of the ring: a thousand arrivals for each of a thousand flows.
+/// The minimum length of a random ring: a thousand arrivals for each of a thousand flows.
 const RING: usize = 1 << 20;
-/// The same where no chance is in it.
+/// The minimum length of a ring whose order is not random.
 const RING_IN_TURN: usize = 1 << 16;
-/// How often a flow comes in the ring, at least and on average.
+/// The minimum number of arrivals per flow in the ring; a mean, when the order is random.
 const ROUNDS: usize = 4;
-/// Most packets of a burst; the mean is 16.
+/// The maximum number of packets in a burst; the mean is 16.
 const LONGEST_BURST: u32 = 31;
 
 #[cfg(test)]
@@ -136,7 +136,7 @@ mod tests {
         let mut counts = [0u32; 100];
         flows_of(&Order::Zipf, "100:w1", 1).iter().for_each(|flow| counts[*flow as usize] += 1);
         counts.sort_unstable();
-        // 1 / H(100) of all for the first, half of that for the second.
+        // The first rank gets 1 / H(100) of the arrivals, the second rank half of that.
         let all = f64::from(counts.iter().sum::<u32>());
         let shares = (f64::from(counts[99]) / all, f64::from(counts[98]) / all);
         assert!((0.18..0.21).contains(&shares.0) && (0.08..0.11).contains(&shares.1), "{shares:?}");

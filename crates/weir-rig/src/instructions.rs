@@ -1,23 +1,23 @@
-//! Instructions and cache misses of a pair, counted by valgrind's cachegrind.
+//! Instructions and cache misses per pair, counted by valgrind's cachegrind.
 //!
-//! The caller starts the rig twice under cachegrind, once with more pairs than the other time. What
-//! both do alike, starting up, filling and warming up, falls out of the difference; what remains is
-//! exact to the instruction, and the same on each machine. Cachegrind knows two levels: the first,
-//! and one that is here given the size of the processor's second level. So its misses are what goes
-//! on to the third level or to memory. It does not know of prefetching, by the hardware or by
-//! instructions.
+//! The caller starts the rig twice under cachegrind, with different numbers of pairs. The
+//! difference between the two runs cancels the start, the filling and the warm-up. The remaining
+//! count is exact to the instruction and the same on every machine. Cachegrind simulates two cache
+//! levels. The second one gets the size of the processor's second level, so its misses are the
+//! accesses that go to the third level or to memory. Cachegrind simulates neither hardware
+//! prefetching nor prefetch instructions.
 
 use std::ffi::OsString;
 use std::path::Path;
 
-/// A cache's shape.
+/// The geometry of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cache {
-    /// Bytes.
+    /// The size in bytes.
     pub size: u64,
-    /// Associativity.
+    /// The associativity.
     pub ways: u32,
-    /// Bytes of a line.
+    /// The length of a line in bytes.
     pub line: u32,
 }
 
@@ -25,7 +25,8 @@ impl Cache {
     /// A cache of `size` bytes with eight ways of 64-byte lines.
     ///
     /// # Errors
-    /// [`CountError::Cache`] when the number of sets is no power of two, as cachegrind requires.
+    /// [`CountError::Cache`] when the number of sets is not a power of two, which cachegrind
+    /// requires.
     pub fn of_size(size: u64) -> Result<Self, CountError> {
         let cache = Self { size, ..Self::default() };
         let sets = size / u64::from(cache.ways * cache.line);
@@ -33,7 +34,7 @@ impl Cache {
         if whole && sets.is_power_of_two() { Ok(cache) } else { Err(CountError::Cache(size)) }
     }
 
-    /// The first processor's second-level cache, as Linux describes it.
+    /// The second-level cache of the first processor, as Linux describes it.
     pub fn second_level() -> Option<Self> {
         let read = |name: &str| {
             std::fs::read_to_string(format!("/sys/devices/system/cpu/cpu0/cache/index2/{name}"))
@@ -58,7 +59,7 @@ impl Default for Cache {
     }
 }
 
-/// Arguments for valgrind, in front of the program's own.
+/// The arguments for valgrind that precede the program and its arguments.
 pub fn arguments(cache: &Cache, out_file: &Path) -> Vec<OsString> {
     let mut out = OsString::from("--cachegrind-out-file=");
     out.push(out_file);
@@ -66,22 +67,22 @@ pub fn arguments(cache: &Cache, out_file: &Path) -> Vec<OsString> {
     vec!["--tool=cachegrind".into(), "--cache-sim=yes".into(), last.into(), out]
 }
 
-/// What cachegrind counted.
+/// The totals that cachegrind counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Events {
     /// Instructions.
     pub instructions: u64,
-    /// Reads and writes of data that missed the first level.
+    /// Data reads and writes that missed the first level.
     pub first_misses: u64,
-    /// Reads and writes of data that missed the second.
+    /// Data reads and writes that missed the second level.
     pub second_misses: u64,
 }
 
 impl Events {
-    /// The totals of cachegrind's file.
+    /// Reads the totals from cachegrind's file.
     ///
     /// # Errors
-    /// [`CountError::File`] when they are not in it.
+    /// [`CountError::File`] when the file does not contain them.
     pub fn read(text: &str) -> Result<Self, CountError> {
         let line = |name: &str| {
             text.lines().find_map(|line| line.strip_prefix(name)).ok_or(CountError::File)
@@ -105,7 +106,7 @@ impl Events {
         Ok(Self { instructions, first_misses, second_misses })
     }
 
-    /// Events of one pair, when `self` had `pairs` more of them than `short`.
+    /// The events per pair, when `self` counted `pairs` more pairs than `short`.
     pub fn per_pair(&self, short: &Self, pairs: u64) -> PerPair {
         let each = |long: u64, short: u64| long.saturating_sub(short) as f64 / pairs as f64;
         PerPair {
@@ -116,7 +117,7 @@ impl Events {
     }
 }
 
-/// Events of one pair.
+/// Events per pair.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PerPair {
     /// Instructions.
@@ -127,15 +128,15 @@ pub struct PerPair {
     pub second_misses: f64,
 }
 
-/// Why nothing was counted.
+/// The reason why nothing was counted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CountError {
-    /// A cache that cannot be simulated.
+    /// Cachegrind cannot simulate a cache of this size.
     #[error(
         "a second-level cache of {0} bytes cannot be simulated: its size is 512 bytes times a power of two; for example 2MiB"
     )]
     Cache(u64),
-    /// The file is not cachegrind's.
+    /// The file does not come from cachegrind.
     #[error("cachegrind's file has no totals of instructions and cache misses")]
     File,
 }

@@ -1,21 +1,21 @@
-//! Lengths of a flow's packets: one size, a range, or one of two well-known mixtures.
+//! Lengths of a flow's packets: one length, a range, or one of two well-known mixtures.
 
 use std::fmt;
 
 use weir_core::rng::Stream;
 use weir_core::sched::MAX_PACKET;
 
-/// How long a flow's packets are, in bytes from the network-layer header on.
+/// The lengths of a flow's packets, in bytes from the network-layer header on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lengths {
-    /// Every packet is this long.
+    /// All packets have this length.
     Fixed(u32),
-    /// Every length from the first to the second is as likely as any other.
+    /// Lengths from the first to the second, all equally likely.
     Uniform(u32, u32),
     /// Half of the packets have 64 bytes, half 1500: acknowledgements and data.
     Bimodal,
-    /// Of twelve packets, seven have 40 bytes, four 576 and one 1500: the mixture that was once
-    /// seen on the Internet.
+    /// Of twelve packets, seven have 40 bytes, four 576 and one 1500: a mixture once measured on
+    /// the Internet.
     Imix,
 }
 
@@ -58,7 +58,7 @@ impl Lengths {
         }
     }
 
-    /// The next packet's length.
+    /// Draws the length of the next packet.
     pub fn draw(&self, random: &mut Stream) -> u32 {
         match *self {
             Self::Fixed(length) => length,
@@ -73,7 +73,7 @@ impl Lengths {
     }
 }
 
-/// As it is written in a flow set.
+/// The notation in a flow set.
 impl fmt::Display for Lengths {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {

@@ -1,9 +1,9 @@
-//! Weir's scheduler rig: the schedulers alone, on packets that are made for them.
+//! Weir's scheduler rig: runs the schedulers alone, on generated packets.
 //!
-//! A [`flows::FlowSet`] says which flows there are, in the notation of the field
-//! (`500:w1,250:w2,250:w4`). What a scheduler costs and what service it gives are measured on the
-//! same code that shapes live traffic, without a link, a clock or a timer in the loop. A
-//! [`trace::Trace`] holds arrivals that one tool finds and another replays.
+//! A [`flows::FlowSet`] describes the flows in the notation of the field (`500:w1,250:w2,250:w4`).
+//! The rig measures the cost and the service of the same code that shapes live traffic, without a
+//! link, a clock or a timer in the loop. A [`trace::Trace`] holds arrivals that one tool finds and
+//! another tool replays.
 
 pub mod adversary;
 pub mod algorithm;

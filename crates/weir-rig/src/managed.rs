@@ -1,9 +1,10 @@
-//! Queues with AQMs in front of a scheduler, as in the engine, but without its classifier, link and
-//! timers.
+//! Queues with AQMs in front of a scheduler, as in the engine, but without the engine's classifier,
+//! link and timers.
 //!
-//! The decisions of an AQM are the engine's: [`Gate`] asks it at arrival and departure, a packet
-//! that does not fit is dropped regardless of the verdict, and a mark counts at departure. The
-//! measurement of cost, the conformance cases and the picture of a step all use this module.
+//! AQM decisions take effect as in the engine. [`Gate`] asks the AQM at arrival and at departure, a
+//! packet that exceeds the limit is dropped whatever the AQM decides, and a mark counts at
+//! departure. The cost measurement, the conformance cases and the step experiment all use this
+//! module.
 
 use weir_core::Nanos;
 use weir_core::aqm::{Aqm, QueueState, Seen, Verdict};
@@ -14,10 +15,10 @@ use weir_core::sched::{FlowSlot, FlowSpec, Scheduler};
 use weir_core::stamped::{Released, StampedDescriptors};
 use weir_core::stats::DropReason;
 
-/// A packet that comes.
+/// A packet that arrives.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Coming {
-    /// The queue that it comes to.
+pub(crate) struct Arriving {
+    /// The number of the packet's queue.
     pub(crate) queue: u32,
     pub(crate) len: u32,
     pub(crate) header: Header,
@@ -25,10 +26,10 @@ pub(crate) struct Coming {
 
 /// An observer of the outcome of packets.
 pub(crate) trait Watch {
-    /// A packet has got in, and this is what it is called inside.
+    /// A packet was admitted to its queue, with this id.
     fn entered(&mut self, _id: PacketId) {}
 
-    /// A packet is dropped that had got in.
+    /// A packet that had been admitted is dropped.
     fn dropped(&mut self, now: Nanos, id: PacketId, packet: &Released, reason: DropReason);
 }
 
@@ -40,7 +41,7 @@ impl Watch for Unwatched {
     fn dropped(&mut self, _now: Nanos, _id: PacketId, _packet: &Released, _reason: DropReason) {}
 }
 
-/// One queue: its AQM, and what waits.
+/// One queue: its AQM, its limits and its slot in the scheduler.
 #[derive(Debug)]
 struct Queue<A> {
     aqm: A,
@@ -48,7 +49,7 @@ struct Queue<A> {
     slot: FlowSlot,
 }
 
-/// Queues with an AQM each, and the scheduler behind them.
+/// Queues with one AQM each, and the scheduler behind them.
 #[derive(Debug)]
 pub(crate) struct Managed<S, A> {
     scheduler: S,
@@ -57,8 +58,8 @@ pub(crate) struct Managed<S, A> {
 }
 
 impl<S: Scheduler, A: Aqm> Managed<S, A> {
-    /// A queue for each flow, all of the same limit. Flows are numbered from 0 in the order in
-    /// which they come.
+    /// Creates a queue for each flow, all with the same limit. Flows are numbered from 0 in the
+    /// order of the iterator. `expected` is the number of packets to allocate memory for.
     pub(crate) fn new(
         mut scheduler: S,
         flows: impl Iterator<Item = (FlowSpec, A)>,
@@ -73,15 +74,15 @@ impl<S: Scheduler, A: Aqm> Managed<S, A> {
         Self { scheduler, store: StampedDescriptors::new(expected), queues }
     }
 
-    /// A packet comes. Why it is dropped, when it does not get in.
+    /// A packet arrives. Returns the drop reason if the packet is not admitted.
     #[inline]
     pub(crate) fn offer<W: Watch>(
         &mut self,
         now: Nanos,
-        packet: &Coming,
+        packet: &Arriving,
         watch: &mut W,
     ) -> Result<(), DropReason> {
-        let &Coming { queue: number, len, header } = packet;
+        let &Arriving { queue: number, len, header } = packet;
         let queue = &mut self.queues[number as usize];
         let seen = Seen { len, arrived: now, header };
         let mark = queue.gate.admit_by(&mut queue.aqm, now, &seen)?;
@@ -99,7 +100,7 @@ impl<S: Scheduler, A: Aqm> Managed<S, A> {
         Ok(())
     }
 
-    /// The packet that goes next, with what it was called; `None` when none may go now.
+    /// Dequeues the next packet, with its id; `None` when no packet may depart now.
     #[inline]
     pub(crate) fn take<W: Watch>(
         &mut self,
@@ -127,19 +128,20 @@ impl<S: Scheduler, A: Aqm> Managed<S, A> {
         }
     }
 
-    /// Packets inside.
+    /// The number of packets in all queues.
     pub(crate) fn packets(&self) -> usize {
         self.scheduler.len()
     }
 
-    /// State of the AQM of the first queue and of the scheduler, by name.
+    /// The state variables of the first queue's AQM and of the scheduler, by name.
     pub(crate) fn figures(&self) -> Vec<(&'static str, u64)> {
         let mut figures = self.queues.first().map_or_else(Vec::new, |queue| queue.aqm.figures());
         figures.extend(self.scheduler.figures());
         figures
     }
 
-    /// Packets that the scheduler has given up since; most never do, and then this is nothing.
+    /// Drops the packets that the scheduler has discarded since the last call. Most schedulers
+    /// never do, and the compiler removes the loop.
     #[inline(always)]
     fn take_refused<W: Watch>(&mut self, now: Nanos, watch: &mut W) {
         while let Some((id, reason)) = self.scheduler.pop_refused(&mut self.store) {
@@ -155,7 +157,7 @@ impl<S: Scheduler, A: Aqm> Managed<S, A> {
     }
 }
 
-/// No AQM: what the loop costs without one.
+/// No AQM, for the cost of the loop alone.
 #[derive(Debug)]
 pub(crate) struct Open;
 
@@ -171,8 +173,8 @@ impl Aqm for Open {
     }
 }
 
-/// The hash of a flow that has none of its own: neighbours lie far apart, as flows' hashes do, and
-/// none is that of another.
+/// A hash for a flow of the rig. The hashes of consecutive flows are far apart, as with real flows,
+/// and no two flows share a hash.
 pub(crate) fn hash_of(flow: u32) -> u32 {
     flow.wrapping_add(1).wrapping_mul(0x9e37_79b1)
 }

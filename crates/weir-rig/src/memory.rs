@@ -1,4 +1,4 @@
-//! What a scheduler keeps for its flows, as the operating system counts it.
+//! The memory that a scheduler uses for its flows and packets, as the operating system counts it.
 
 use weir_core::Nanos;
 use weir_core::descriptor::Descriptors;
@@ -7,18 +7,18 @@ use weir_core::sched::{FlowSlot, Scheduler, Visitor};
 use crate::algorithm::Algorithm;
 use crate::flows::FlowSet;
 
-/// Memory that was taken, in bytes.
+/// Memory in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Memory {
-    /// For the flows.
+    /// Memory for the flows.
     pub flows: u64,
-    /// For the packets, with what the scheduler takes for them.
+    /// Memory for the packets, including the scheduler's own data for them.
     pub packets: u64,
 }
 
-/// Adds flows to a scheduler and enqueues `packets` packets for each; `resident` returns the memory
-/// of the process. The result is true only in a process that has done nothing before, since freed
-/// memory is reused unnoticed.
+/// Adds the flows to a scheduler and enqueues `packets` packets for each. `resident` returns the
+/// memory of the process in bytes. The result is correct only in a process that has done nothing
+/// else before, since reused memory does not increase the process's memory.
 pub fn measure(
     algorithm: &Algorithm,
     flows: &FlowSet,
@@ -38,7 +38,7 @@ impl Visitor for Measured<'_> {
     type Output = Option<Memory>;
 
     fn visit<S: Scheduler + std::fmt::Debug>(self, mut scheduler: S) -> Option<Memory> {
-        // Written to, so that it is there before.
+        // The values are not zero, so that the pages are resident before the first reading.
         let mut slots = vec![FlowSlot(1); self.flows.len() as usize];
         let before = (self.resident)()?;
         for flow in self.flows.flows() {
@@ -65,8 +65,8 @@ impl Visitor for Measured<'_> {
     }
 }
 
-/// Bytes of anonymous memory of this process, where the system reports it. The pages are counted,
-/// since the system's quick statistics lag behind.
+/// The bytes of anonymous memory of this process; `None` where the system does not report them.
+/// `smaps_rollup` counts the pages; the counters in `/proc/self/status` lag behind.
 pub fn resident() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/smaps_rollup").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("Anonymous:"))?;

@@ -1,32 +1,33 @@
-//! A plan: flows, order of arrivals, backlog, batches and number of packets that are driven through
-//! a scheduler.
+//! A plan: the flows, the order of arrivals, the backlog, the batches and the number of packets of
+//! one measurement.
 //!
-//! The controller repeats a cycle: it enqueues until the high threshold is reached and dequeues
-//! until the low one is. With equal thresholds it holds the backlog there, one packet in and one
-//! out.
+//! The controller repeats a cycle: it enqueues until the backlog reaches the high threshold and
+//! dequeues until it reaches the low threshold. With equal thresholds it holds the backlog: each
+//! enqueued packet is followed by a dequeue.
 
 use std::fmt;
 
 use crate::flows::FlowSet;
 use crate::trace::Trace;
 
-/// In which order flows get packets.
+/// The order in which flows get packets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// One flow after the other, over and over.
+    /// All flows in turn, one packet each, repeatedly.
     Ramp,
-    /// Any flow, each as likely.
+    /// A random flow, each equally likely.
     Random,
-    /// The flow of rank r gets a share in proportion to 1/r; ranks are drawn once.
+    /// A random flow, where the flow of rank r has a probability proportional to 1/r. The ranks are
+    /// drawn once.
     Zipf,
-    /// Any flow, and then 1 to 31 packets in a row.
+    /// A random flow that gets 1 to 31 packets in a row.
     Bursty,
-    /// As in a trace, at its times: the thresholds do not apply.
+    /// The order and the times of a trace; the thresholds do not apply.
     Trace(Box<Trace>),
 }
 
 impl Order {
-    /// The order of this name; a trace has none.
+    /// The order of this name. A trace has no name.
     pub fn from_name(name: &str) -> Option<Self> {
         NAMED
             .iter()
@@ -34,13 +35,13 @@ impl Order {
             .map(|(_, order)| order.clone())
     }
 
-    /// The names.
+    /// The names of all orders except the trace.
     pub fn names() -> impl Iterator<Item = &'static str> {
         NAMED.iter().map(|(name, _)| *name)
     }
 
-    /// Thresholds where none are given: from nothing to twenty packets a flow and back for a ramp,
-    /// ten packets a flow for others.
+    /// The default thresholds: for a ramp, from zero to twenty packets per flow and back; for other
+    /// orders, a constant ten packets per flow.
     pub fn backlog(&self) -> Backlog {
         match self {
             Self::Ramp => Backlog { low: Amount::PerFlow(0), high: Amount::PerFlow(20) },
@@ -59,9 +60,9 @@ impl fmt::Display for Order {
 /// A number of packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Amount {
-    /// In all.
+    /// A total over all flows.
     Total(u32),
-    /// For each flow.
+    /// A number for each flow.
     PerFlow(u32),
 }
 
@@ -94,17 +95,18 @@ impl fmt::Display for Amount {
 /// The controller's thresholds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backlog {
-    /// It dequeues until no more than this is left.
+    /// The controller dequeues until the backlog is at most this.
     pub low: Amount,
-    /// It enqueues until this is reached.
+    /// The controller enqueues until the backlog reaches this.
     pub high: Amount,
 }
 
 impl Backlog {
-    /// Both thresholds in packets for so many flows.
+    /// Both thresholds in packets for a number of flows.
     ///
     /// # Errors
-    /// [`PlanError`] when the low one is above the high one, or the high one is more than fits.
+    /// [`PlanError`] when the low threshold is above the high one, or the high one exceeds
+    /// [`MAX_BACKLOG`].
     pub fn of(&self, flows: u32) -> Result<(u64, u64), PlanError> {
         let (low, high) = (self.low.of(flows), self.high.of(flows));
         if low > high {
@@ -135,28 +137,28 @@ impl fmt::Display for Backlog {
     }
 }
 
-/// One measurement's work, validated.
+/// A validated measurement.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub(crate) flows: FlowSet,
     pub(crate) order: Order,
     pub(crate) low: u64,
-    /// Packets of a cycle.
+    /// The number of packets in a cycle.
     pub(crate) span: u64,
     pub(crate) batch: usize,
-    /// Cycles that count.
+    /// The number of measured cycles.
     pub(crate) cycles: u64,
-    /// Cycles before these.
+    /// The number of warm-up cycles.
     pub(crate) warm_up: u64,
     pub(crate) seed: u64,
 }
 
 impl Plan {
-    /// Drives at least `pairs` packets, whole cycles of them, through flows that get packets in
-    /// this order. A trace brings its own flows.
+    /// A plan that drives at least `pairs` packets, in whole cycles, through the flows in this
+    /// order of arrivals. A trace replaces `flows` by its own flows.
     ///
     /// # Errors
-    /// [`PlanError`] when thresholds, batch or number of packets cannot be.
+    /// [`PlanError`] when the thresholds, the batch or the number of packets is invalid.
     pub fn new(
         flows: FlowSet,
         order: Order,
@@ -181,7 +183,8 @@ impl Plan {
                 (flows, low, (high - low).max(batch as u64))
             }
         };
-        // A ramp's first cycle takes the memory; a backlog that is held is shuffled first.
+        // The first cycle of a ramp allocates the memory. A constant backlog needs enough cycles to
+        // mix its flows.
         let warm_up = if span > batch as u64 { 1 } else { (low + WARM_UP) / span };
         Ok(Self { flows, order, low, span, batch, cycles: pairs.div_ceil(span), warm_up, seed })
     }
@@ -196,27 +199,27 @@ impl Plan {
         &self.order
     }
 
-    /// Packets that count: each is enqueued once and dequeued once.
+    /// The number of measured packets: each is enqueued once and dequeued once.
     pub fn pairs(&self) -> u64 {
         self.cycles * self.span
     }
 
-    /// The most packets inside at a time.
+    /// The maximum number of packets in the scheduler at a time.
     pub fn most_inside(&self) -> u64 {
         self.low + self.span
     }
 
-    /// The same with another number of packets that count.
+    /// The same plan with another number of measured packets.
     #[must_use]
     pub fn with_pairs(&self, pairs: u64) -> Self {
         Self { cycles: pairs.clamp(1, MAX_PAIRS).div_ceil(self.span), ..self.clone() }
     }
 }
 
-/// Why a measurement cannot be made.
+/// The reason why a measurement is impossible.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
-    /// Not two thresholds.
+    /// The text is not a pair of thresholds.
     #[error(
         "`{0}` is no backlog: write LOW:HIGH in packets, with n for packets a flow; for example 0:20n"
     )]
@@ -224,18 +227,18 @@ pub enum PlanError {
     /// The low threshold is above the high one.
     #[error("the backlog {0} has its low threshold above the high one; for example 0:20n")]
     Crossed(Backlog),
-    /// The high threshold is beyond the limit.
+    /// The high threshold exceeds [`MAX_BACKLOG`].
     #[error(
         "a backlog of {0} packets for {1} flows: at most {MAX_BACKLOG} packets are held; for example --backlog 0:4n"
     )]
     TooMuch(u64, u32),
-    /// A batch of no packets, or of too many.
+    /// The batch is empty or too large.
     #[error("a batch of {0} packets: allowed is 1..{MAX_BATCH}; for example --batch 32")]
     Batch(usize),
-    /// No packets, or too many.
+    /// The number of packets is zero or too large.
     #[error("{0} pairs: allowed is 1..{MAX_PAIRS}; for example --pairs 2000000")]
     Pairs(u64),
-    /// A trace without arrivals.
+    /// The trace has no arrivals.
     #[error("the trace has no arrivals")]
     EmptyTrace,
 }
@@ -247,13 +250,13 @@ const NAMED: [(&str, Order); 4] = [
     ("bursty", Order::Bursty),
 ];
 
-/// Most packets inside at a time: their descriptors take 512 MiB.
+/// The maximum number of packets in the scheduler at a time. Their descriptors take 512 MiB.
 pub const MAX_BACKLOG: u64 = 32 << 20;
-/// Most packets of a batch.
+/// The maximum number of packets in a batch.
 pub const MAX_BATCH: usize = 1024;
-/// Most packets of a measurement.
+/// The maximum number of packets in a measurement.
 pub const MAX_PAIRS: u64 = 1_000_000_000_000;
-/// Packets before a held backlog is measured, besides as many as it has.
+/// The packets that warm up a constant backlog, in addition to the backlog's own number.
 const WARM_UP: u64 = 100_000;
 
 #[cfg(test)]

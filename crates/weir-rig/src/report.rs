@@ -1,5 +1,5 @@
-//! Results for programs: one row for each algorithm and flow set. Values that were not measured are
-//! null.
+//! The results document of the rig: one row for each algorithm and flow set. Values that were not
+//! measured are null.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -8,14 +8,14 @@ use weir_measure::document::{Document, Kind};
 
 use crate::flows::FlowSet;
 
-/// Everything that was measured.
+/// All results.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct Report {
-    /// By flow set, then by algorithm, in the order in which they were asked for.
+    /// The rows by flow set, then by algorithm, in the order of the command line.
     pub runs: Vec<Run>,
 }
 
-/// What was measured of one algorithm with one flow set.
+/// The results of one algorithm with one flow set.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[schemars(rename = "RigRow")]
 pub struct Run {
@@ -24,59 +24,61 @@ pub struct Run {
     /// The AQM, with settings that are not at their defaults; left out where no AQM is measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub aqm: Option<String>,
-    /// The flows.
+    /// The groups of flows.
     pub flows: Vec<GroupRow>,
     /// The order of arrivals.
     #[serde(rename = "gen")]
     pub order: String,
-    /// Packets that counted in each run.
+    /// Packets measured in each run.
     pub pairs: u64,
-    /// Processor time of one enqueue and one dequeue in ns, the rig's own included: the median of
+    /// Processor time of one enqueue and one dequeue in ns, including the rig's own: the median of
     /// the runs.
     pub ns_per_pair: Option<f64>,
-    /// The same less what `none` takes; of an AQM less what a pair takes without it.
+    /// `ns_per_pair` minus the time of `none`; for an AQM, minus the time of a pair without the
+    /// AQM.
     pub ns_net: Option<f64>,
-    /// Instructions of one pair, the rig's own included.
+    /// Instructions per pair, including the rig's own.
     pub instructions_per_pair: Option<f64>,
-    /// The same less what a pair takes without an AQM; left out where no AQM is measured.
+    /// `instructions_per_pair` minus the instructions of a pair without the AQM; left out where no
+    /// AQM is measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instructions_net: Option<f64>,
-    /// Misses of a simulated second-level cache in one pair, the rig's own included.
+    /// Misses per pair in a simulated second-level cache, including the rig's own.
     pub l2_misses_per_pair: Option<f64>,
-    /// Which order packets left in, as hexadecimal digits.
+    /// A hash of the order of departures, in hexadecimal digits.
     pub order_hash: Option<String>,
     /// Worst-case fairness by weight class.
     pub wfi: Option<Vec<WfiRow>>,
 }
 
-/// Flows that are alike.
+/// Flows with equal properties.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct GroupRow {
-    /// How many.
+    /// The number of flows.
     pub count: u32,
-    /// Weight of each.
+    /// The weight of each flow.
     pub weight: u32,
-    /// Largest packet of each in bytes.
+    /// The largest packet of each flow in bytes.
     pub lmax: u32,
 }
 
 /// The worst-case fair index of a class of flows.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct WfiRow {
-    /// Weight of the class.
+    /// The weight of each flow of the class.
     pub weight: u32,
-    /// Largest packet of the class in bytes.
+    /// The largest packet of the class in bytes.
     pub lmax: u32,
-    /// The worst of its flows, in largest packets.
+    /// The B-WFI of the worst flow, in packets of the largest length.
     pub bwfi_packets: f64,
-    /// What theory allows, in largest packets.
+    /// The theoretical bound, in packets of the largest length; null without a bound.
     pub bound_packets: Option<f64>,
     /// `verified` or `unverified`; null without a bound.
     pub bound_status: Option<String>,
 }
 
 impl Run {
-    /// A row without values.
+    /// A row without measured values.
     pub fn new(alg: String, flows: &FlowSet, order: String, pairs: u64) -> Self {
         let groups = flows.groups().iter().map(|group| GroupRow {
             count: group.count,
@@ -99,19 +101,19 @@ impl Run {
         }
     }
 
-    /// Number of flows.
+    /// The number of flows.
     pub fn count(&self) -> u64 {
         self.flows.iter().map(|group| u64::from(group.count)).sum()
     }
 }
 
 impl Report {
-    /// As a JSON document. Times have two decimals.
+    /// The JSON document. Times have two decimals.
     pub fn to_json(&self) -> String {
         Document::new(Kind::Rig, self.rounded()).to_json()
     }
 
-    /// The same with two decimals in each time and count of instructions.
+    /// The same row, with times and instruction counts rounded to two decimals.
     #[must_use]
     pub fn rounded(&self) -> Self {
         let mut rounded = self.clone();
@@ -134,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_field_is_there_and_what_was_not_measured_is_null() {
+    fn every_field_is_present_and_unmeasured_fields_are_null() {
         let flows: FlowSet = "500:w1,250:w4:imix".parse().unwrap();
         let mut run = Run::new("fifo".into(), &flows, "ramp".into(), 10);
         run.ns_per_pair = Some(12.3456);

@@ -3,14 +3,15 @@
 //!
 //! # Model
 //! The link has 10 Mbit/s, and each packet 1500 bytes. Eight senders start at intervals of a tenth
-//! of a second. Each has a window of packets: it doubles in a round-trip time until the first drop
-//! or mark, then grows by one packet in a round-trip time. A drop or a mark halves it, at most once
-//! in a round-trip time. The feedback on a packet arrives 40 ms after the link has sent or dropped
-//! it. From 4 to 8 s, a constant stream adds half of the link's rate and reacts to nothing. The
-//! eight senders are ECN-capable; the stream is not.
+//! of a second. Each sender has a window of packets. The window doubles in each round-trip time
+//! until the first drop or mark; from then on it grows by one packet per round-trip time. A drop or
+//! a mark halves the window, at most once in a round-trip time. The feedback on a packet arrives 40
+//! ms after the link has sent or the queue has dropped the packet. From 4 to 8 s, a constant stream
+//! adds half of the link's rate and reacts to nothing. The eight senders are ECN-capable; the
+//! stream is not.
 //!
-//! This is not TCP: there are no timeouts, no lost acknowledgements, and a drop is reported as
-//! early as a delivery. The model suffices to show how an algorithm finds its working point, and
+//! This is not TCP: there are no timeouts and no lost acknowledgements, and a drop is reported as
+//! early as a delivery. The model suffices to show how an algorithm finds its operating point, and
 //! how it handles persistent load.
 
 use std::cmp::Reverse;
@@ -25,32 +26,32 @@ use weir_core::sched::{Fifo, FlowSpec, Scheduler, Visitor};
 use weir_core::stamped::Released;
 use weir_core::stats::DropReason;
 
-use crate::managed::{Coming, Managed, Open, Watch, hash_of};
+use crate::managed::{Arriving, Managed, Open, Watch, hash_of};
 use weir_rules::manager::Manager;
 
-/// What was seen at the queue.
+/// The departures and drops at the queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
     /// Packets that the link sent, by time.
     pub sent: Vec<Sent>,
-    /// When packets were dropped, in ns.
+    /// The times of the drops, in ns.
     pub drops: Vec<u64>,
 }
 
 /// A packet that the link sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sent {
-    /// When it left the queue, in ns.
+    /// The time at which the packet left the queue, in ns.
     pub at: u64,
-    /// How long it had waited, in ns.
+    /// The packet's sojourn time in ns.
     pub waited: u64,
-    /// It is of the stream that answers nothing.
+    /// Whether the packet belongs to the unresponsive stream.
     pub stream: bool,
-    /// It was marked.
+    /// Whether the packet was marked.
     pub marked: bool,
 }
 
-/// Plays the model with an algorithm, from 0 to [`END`].
+/// Runs the model with an algorithm, from 0 to [`END`].
 pub fn step(manager: &Manager, seed: u64) -> Seen {
     match manager {
         Manager::None => play(Fifo::default(), Open, QueueLimit::Packets(LIMIT)),
@@ -94,50 +95,50 @@ fn play<S: Scheduler, A: Aqm>(scheduler: S, aqm: A, limit: QueueLimit) -> Seen {
     }
     world.record.after(STREAM.0, Event::Stream);
     while let Some((now, event)) = world.record.next().filter(|(now, _)| *now < END) {
-        world.happen(now, event);
+        world.handle(now, event);
     }
     world.record.seen
 }
 
-/// Something that happens.
+/// An event of the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
-    /// A sender begins.
+    /// A sender starts.
     Begin(u32),
-    /// The stream sends.
+    /// The stream sends a packet.
     Stream,
-    /// The link is free.
+    /// The link becomes free.
     Free,
     /// A sender receives feedback on a packet.
-    Heard { sender: u32, sent: u64, congestion: bool },
+    Feedback { sender: u32, sent: u64, congestion: bool },
 }
 
-/// One that answers.
+/// A sender that reacts to drops and marks.
 #[derive(Clone, Copy, Debug)]
 struct Sender {
-    /// Its window in packets.
+    /// The window in packets.
     window: f64,
-    /// Packets of which it has not heard.
-    outside: u32,
-    /// It has heard of no drop or mark yet.
+    /// Packets without feedback yet.
+    in_flight: u32,
+    /// Whether the sender has had no drop or mark yet.
     starting: bool,
-    /// Drops and marks of what was sent before say nothing new.
-    answered: u64,
+    /// The time of the last reduction. Congestion feedback on packets sent earlier is ignored.
+    reduced_at: u64,
 }
 
 impl Default for Sender {
     fn default() -> Self {
-        Self { window: 2.0, outside: 0, starting: true, answered: 0 }
+        Self { window: 2.0, in_flight: 0, starting: true, reduced_at: 0 }
     }
 }
 
 impl Sender {
-    fn hear(&mut self, now: u64, sent: u64, congestion: bool) {
-        self.outside -= 1;
+    fn feedback(&mut self, now: u64, sent: u64, congestion: bool) {
+        self.in_flight -= 1;
         if congestion {
-            if sent >= self.answered {
+            if sent >= self.reduced_at {
                 self.window = (self.window / 2.0).max(1.0);
-                (self.starting, self.answered) = (false, now);
+                (self.starting, self.reduced_at) = (false, now);
             }
         } else {
             self.window += if self.starting { 1.0 } else { 1.0 / self.window };
@@ -153,7 +154,7 @@ struct World<S, A> {
 }
 
 impl<S: Scheduler, A: Aqm> World<S, A> {
-    fn happen(&mut self, now: u64, event: Event) {
+    fn handle(&mut self, now: u64, event: Event) {
         match event {
             Event::Begin(sender) => self.send_window(now, sender),
             Event::Stream => {
@@ -163,8 +164,8 @@ impl<S: Scheduler, A: Aqm> World<S, A> {
                 }
             }
             Event::Free => {}
-            Event::Heard { sender, sent, congestion } => {
-                self.senders[sender as usize].hear(now, sent, congestion);
+            Event::Feedback { sender, sent, congestion } => {
+                self.senders[sender as usize].feedback(now, sent, congestion);
                 self.send_window(now, sender);
             }
         }
@@ -172,9 +173,9 @@ impl<S: Scheduler, A: Aqm> World<S, A> {
     }
 
     fn send_window(&mut self, now: u64, number: u32) {
-        let Sender { window, outside, .. } = self.senders[number as usize];
-        for _ in outside..window as u32 {
-            self.senders[number as usize].outside += 1;
+        let Sender { window, in_flight, .. } = self.senders[number as usize];
+        for _ in in_flight..window as u32 {
+            self.senders[number as usize].in_flight += 1;
             self.offer(now, number, Ecn::Ect0);
             self.serve(now);
         }
@@ -184,7 +185,7 @@ impl<S: Scheduler, A: Aqm> World<S, A> {
         let header = Header { ecn, dscp: 0, hash: hash_of(sender) };
         if self
             .queue
-            .offer(Nanos(now), &Coming { queue: 0, len: LEN, header }, &mut self.record)
+            .offer(Nanos(now), &Arriving { queue: 0, len: LEN, header }, &mut self.record)
             .is_err()
         {
             self.record.lost(now, sender, now);
@@ -206,7 +207,7 @@ impl<S: Scheduler, A: Aqm> World<S, A> {
                 marked,
             });
             self.record.after(self.link_free, Event::Free);
-            self.record.tell(self.link_free + ROUND_TRIP, sender, sent, marked);
+            self.record.send_feedback(self.link_free + ROUND_TRIP, sender, sent, marked);
         }
     }
 }
@@ -214,7 +215,7 @@ impl<S: Scheduler, A: Aqm> World<S, A> {
 /// The pending events, and the observations.
 struct Record {
     events: BinaryHeap<Reverse<(u64, u64, Event)>>,
-    /// Orders events of one time.
+    /// The number of events so far. It orders events of equal time.
     number: u64,
     senders: BTreeMap<u32, u32>,
     seen: Seen,
@@ -239,15 +240,15 @@ impl Record {
         self.senders.get(&packet.header.hash).copied().unwrap_or(SENDERS)
     }
 
-    fn tell(&mut self, time: u64, sender: u32, sent: u64, congestion: bool) {
+    fn send_feedback(&mut self, time: u64, sender: u32, sent: u64, congestion: bool) {
         if sender < SENDERS {
-            self.after(time, Event::Heard { sender, sent, congestion });
+            self.after(time, Event::Feedback { sender, sent, congestion });
         }
     }
 
     fn lost(&mut self, now: u64, sender: u32, sent: u64) {
         self.seen.drops.push(now);
-        self.tell(now + ROUND_TRIP, sender, sent, true);
+        self.send_feedback(now + ROUND_TRIP, sender, sent, true);
     }
 }
 
@@ -257,11 +258,11 @@ impl Watch for Record {
     }
 }
 
-/// When it ends, in ns.
+/// The end of the run in ns.
 pub const END: u64 = 12_000_000_000;
-/// From when to when the stream sends.
+/// The start and the end of the stream in ns.
 pub const STREAM: (u64, u64) = (4_000_000_000, 8_000_000_000);
-/// Packets that the queue holds: 240 ms.
+/// The limit of the queue in packets, which take 240 ms on the link.
 pub const LIMIT: u32 = 200;
 const RATE: u64 = 10_000_000;
 const LEN: u32 = 1500;
@@ -275,7 +276,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn senders_fill_the_link_and_the_same_happens_each_time() {
+    fn senders_fill_the_link_and_runs_are_repeatable() {
         for manager in Manager::all().chain([Manager::None]) {
             let seen = step(&manager, 1);
             let share = seen.sent.len() as f64 * PACKET_TIME as f64 / END as f64;
@@ -289,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn without_an_aqm_the_queue_is_full_while_the_stream_is_there() {
+    fn without_an_aqm_the_stream_fills_the_queue() {
         let seen = step(&Manager::None, 1);
         let during =
             seen.sent.iter().filter(|sent| (STREAM.0 + 1_000_000_000..STREAM.1).contains(&sent.at));
@@ -300,14 +301,14 @@ mod tests {
     }
 
     #[test]
-    fn a_window_is_halved_once_for_all_that_was_sent_before() {
-        let mut sender = Sender { window: 16.0, outside: 16, ..Sender::default() };
-        sender.hear(100, 10, true);
-        sender.hear(100, 50, true);
+    fn a_window_is_halved_once_for_all_packets_sent_before() {
+        let mut sender = Sender { window: 16.0, in_flight: 16, ..Sender::default() };
+        sender.feedback(100, 10, true);
+        sender.feedback(100, 50, true);
         assert_eq!((sender.window, sender.starting), (8.0, false));
-        sender.hear(120, 60, false);
+        sender.feedback(120, 60, false);
         assert_eq!(sender.window, 8.125);
-        sender.hear(200, 100, true);
-        assert_eq!((sender.window, sender.outside), (4.0625, 12));
+        sender.feedback(200, 100, true);
+        assert_eq!((sender.window, sender.in_flight), (4.0625, 12));
     }
 }

@@ -7,10 +7,10 @@
 //! 0 17 1500
 //! 3000 999 64
 //! ```
-//! A line is an arrival: time, flow, bytes. The time is counted in bytes of the link: the packet
-//! arrives when the link has had time to send that many since the start, idle or not. A trace
-//! therefore fits every rate: at R bit/s a time of t bytes is 8 t / R seconds. Times do not
-//! decrease; arrivals at one time follow the order of their lines.
+//! Each line is an arrival: time, flow, bytes. The time is in bytes of the link: a packet with time
+//! t arrives when a link that is never idle would have sent t bytes since the start. A trace
+//! therefore fits every rate: at R bit/s, a time of t bytes is 8 t / R seconds. Times do not
+//! decrease; arrivals of equal time are in the order of their lines.
 
 use std::fmt;
 
@@ -18,23 +18,23 @@ use weir_core::sched::MAX_PACKET;
 
 use crate::flows::{FlowSet, FlowSetError};
 
-/// One packet.
+/// One arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// When it comes, in bytes of the link.
+    /// The arrival time, in bytes of the link.
     pub time: u64,
-    /// Its flow's number in the set.
+    /// The flow's number in the set.
     pub flow: u32,
-    /// Its length in bytes.
+    /// The packet's length in bytes.
     pub len: u32,
 }
 
-/// Flows and what arrives for them.
+/// Flows and their arrivals.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
     flows: FlowSet,
     arrivals: Vec<Arrival>,
-    /// Lines for people, without the hash; they precede the arrivals.
+    /// Comment lines, without the hash. The file has them before the arrivals.
     pub notes: Vec<String>,
 }
 
@@ -42,8 +42,8 @@ impl Trace {
     /// A trace of these arrivals.
     ///
     /// # Errors
-    /// [`Wrong`] and the place of the first arrival that cannot be: a flow that is not in the set,
-    /// a length beyond the flow's `lmax`, a time before the one in front.
+    /// [`Wrong`] and the index of the first invalid arrival: its flow is not in the set, its length
+    /// exceeds the flow's `lmax`, or its time is earlier than the previous one.
     pub fn new(flows: FlowSet, arrivals: Vec<Arrival>) -> Result<Self, (usize, Wrong)> {
         let lmax: Vec<u32> = flows.flows().map(|flow| flow.lmax).collect();
         let mut before = 0;
@@ -57,7 +57,7 @@ impl Trace {
     /// Reads a trace.
     ///
     /// # Errors
-    /// [`TraceError`] with the number of the first line that is wrong.
+    /// [`TraceError`] with the number of the first invalid line.
     pub fn read(text: &str) -> Result<Self, TraceError> {
         let mut lines = (1..).zip(text.lines()).map(|(number, line)| (number, line.trim()));
         let error = |line, wrong| TraceError { line, wrong };
@@ -99,13 +99,13 @@ impl Trace {
         &self.flows
     }
 
-    /// The arrivals, by time.
+    /// The arrivals, ordered by time.
     pub fn arrivals(&self) -> &[Arrival] {
         &self.arrivals
     }
 }
 
-/// The file's text.
+/// The text of the file.
 impl fmt::Display for Trace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{MAGIC}\nflows {}", self.flows)?;
@@ -119,40 +119,40 @@ impl fmt::Display for Trace {
     }
 }
 
-/// Why a text is no trace.
+/// The reason why a text is not a trace.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {wrong}")]
 pub struct TraceError {
     /// Number of the line, from 1.
     pub line: usize,
-    /// What is wrong with it.
+    /// The fault in that line.
     pub wrong: Wrong,
 }
 
-/// What can be wrong with a trace.
+/// A fault in a trace.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Wrong {
-    /// It is not a trace at all, or of another version.
+    /// The text is not a trace, or has another version.
     #[error("a trace begins with the line `{MAGIC}`")]
     Magic,
-    /// Arrivals without flows.
+    /// Arrivals come before the line with the flows.
     #[error("the flows stand before the arrivals; for example `flows 500:w1,250:w2,250:w4`")]
     NoFlows,
     /// The flow set is wrong.
     #[error("{0}")]
     Flows(FlowSetError),
-    /// A line that is no arrival.
+    /// The line is not an arrival.
     #[error(
         "an arrival is a time in bytes of the link, a flow and a length; for example `3000 17 1500`"
     )]
     Line,
-    /// A flow that the set does not have.
+    /// The set does not have this flow.
     #[error("there is no flow {0}: they are numbered 0..{1}")]
     Flow(u32, u32),
-    /// A length that the flow cannot have.
+    /// The flow cannot have a packet of this length.
     #[error("a length of {0} bytes: allowed is 1..{1}, the flow's largest packet")]
     Length(u32, u32),
-    /// Time runs backwards.
+    /// The time is earlier than the previous one.
     #[error("time {0} comes after time {1}: arrivals stand in the order of their times")]
     Time(u64, u64),
 }
@@ -183,7 +183,7 @@ fn check(arrival: &Arrival, before: u64, lmax: &[u32]) -> Result<(), Wrong> {
 
 /// The first line of every trace.
 const MAGIC: &str = "weir trace 1";
-/// The latest time: sums with it do not overflow.
+/// The latest allowed time; sums with it do not overflow.
 const LAST_TIME: u64 = 1 << 62;
 
 #[cfg(test)]

@@ -1,16 +1,16 @@
 //! The adversary: a search for arrivals under which a scheduler gives the worst service.
 //!
-//! A pattern consists of a few acts: in each, some flows of a group send a number of packets of one
-//! length from some moment on. The search starts with arrangements that are known to be bad (one
-//! flow joins all others; one flow gets ahead before the others arrive) and changes them step by
-//! step: moments, lengths, numbers, flows, and weights where they may change. It measures each
-//! pattern with [`crate::service`], and accepts one that is not much worse than the last. The
-//! tolerance shrinks to zero over a cycle of some hundred tries; then another cycle starts from the
-//! worst pattern found, or afresh.
+//! A pattern consists of a few acts. In each act, some flows of a group each send a number of
+//! packets of one length, starting at a given time. The search starts with arrangements that are
+//! known to be bad (one flow joins all others; one flow gets ahead before the others arrive). It
+//! then changes start times, lengths, packet counts and flows step by step, and weights where these
+//! may change. It measures each pattern with [`crate::service`] and accepts a pattern that is not
+//! much worse than the previous one. The tolerance shrinks to zero over a cycle of 400 tries.
+//! The next cycle starts either from the worst pattern found so far or from new random patterns.
 //!
-//! The random numbers of a try follow from the seed and the number of the try. Equal seeds
-//! therefore find equal patterns, and a resumed search finds what an uninterrupted one would have
-//! found.
+//! The random numbers of a try depend only on the seed and the number of the try. Equal seeds
+//! therefore find equal patterns, and a resumed search finds what an uninterrupted search would
+//! have found.
 
 mod moves;
 mod pattern;
@@ -33,13 +33,14 @@ use state::{Scored, State, VERSION};
 /// The quantity to maximise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Objective {
-    /// B-WFI in packets, the largest of the flow.
+    /// B-WFI in packets of the flow's maximum length.
     #[default]
     Packets,
-    /// B-WFI in parts of the scheduler's bound. Without a bound there is nothing to find.
+    /// B-WFI as a fraction of the scheduler's bound. The score is 0 for a scheduler without a
+    /// bound.
     OfBound,
-    /// What a packet's delay exceeds that which its own flow explains at its share of the link, in
-    /// packets, the largest of all.
+    /// The part of a packet's delay that its own flow's backlog does not explain at the flow's
+    /// share of the link, in packets of the set's maximum length.
     Delay,
 }
 
@@ -53,28 +54,29 @@ impl fmt::Display for Objective {
     }
 }
 
-/// What to search.
+/// The parameters of a search.
 #[derive(Clone, Debug)]
 pub struct Hunt {
     /// The scheduler.
     pub discipline: Discipline,
-    /// The flows; the lengths of packets stay within what it says.
+    /// The flows. Packet lengths stay within the lengths that the set allows.
     pub flows: FlowSet,
     /// The quantity to maximise.
     pub objective: Objective,
-    /// Of the flows of which group, by its place; `None` for any.
+    /// The index of the group whose service is judged; `None` for the worst of all groups.
     pub class: Option<usize>,
-    /// The least and the largest weight that a group may get instead of its own; `None` to leave
-    /// weights as they are.
+    /// The smallest and the largest weight that the search may give to a group; `None` keeps the
+    /// weights of the set.
     pub weights: Option<(u32, u32)>,
-    /// Where random numbers begin.
+    /// The seed of the random numbers.
     pub seed: u64,
-    /// Patterns to try, those of an earlier part of the search among them.
+    /// The number of patterns to try, including the tries before a resumed search was interrupted.
     pub evaluations: u64,
 }
 
 impl Hunt {
-    /// A search for the worst B-WFI in packets of any flow. Groups may get any weight of 1 to 100.
+    /// A search for the worst B-WFI, in packets, of any flow. The search may give each group a
+    /// weight from 1 to 100.
     pub fn new(discipline: Discipline, flows: FlowSet, seed: u64) -> Self {
         Self {
             discipline,
@@ -87,7 +89,8 @@ impl Hunt {
         }
     }
 
-    /// The search in words: everything that determines the result, except the number of tries.
+    /// A description of the search: everything that determines the result, except the number of
+    /// tries.
     fn words(&self) -> String {
         let Self { discipline, flows, objective, class, weights, seed, .. } = self;
         let mut words = format!("the worst {objective} of {}", discipline.row().name);
@@ -105,38 +108,39 @@ impl Hunt {
     }
 }
 
-/// How far a search is.
+/// The progress of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     /// Patterns tried.
     pub evaluations: u64,
-    /// The worst found, in millionths of the objective's unit.
+    /// The worst score found so far, in millionths of the objective's unit.
     pub score: i64,
 }
 
-/// What a search found.
+/// The result of a search.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// The arrivals, with the flows and their weights: measured again, they give the same.
+    /// The worst arrivals, with the flows and their weights. A new measurement gives the same
+    /// service.
     pub trace: Trace,
-    /// The service under them.
+    /// The service under these arrivals.
     pub service: Service,
-    /// The group that the worst flow is of, by its place.
+    /// The index of the group that contains the worst flow.
     pub class: usize,
     /// Patterns tried.
     pub evaluations: u64,
 }
 
 impl Found {
-    /// The worst class.
+    /// The service of the group that contains the worst flow.
     pub fn worst(&self) -> &Class {
         &self.service.classes[self.class]
     }
 }
 
-/// Searches. With `state`, continues from that file, if it exists, and keeps it up to date. The
-/// file is complete at any moment, so the search may be killed. `watch` is called after every few
-/// tries and may end the search early.
+/// Runs the search. If `state` names an existing file, the search continues from it; the search
+/// keeps that file up to date. The file is complete at every moment, so the process may be killed
+/// at any time. `watch` is called after every few tries and may end the search early.
 ///
 /// # Errors
 /// [`StateError`] when the file cannot be read or written, or belongs to another search.
@@ -180,7 +184,7 @@ pub fn search(
     Ok(search.found(&at))
 }
 
-/// A search with what it chooses among.
+/// A search with the space of patterns that it may use.
 struct Search<'a> {
     hunt: &'a Hunt,
     space: Space,
@@ -192,7 +196,8 @@ impl Search<'_> {
         let mut random = Stream::new(self.hunt.seed, at.evaluations, Purpose::Generator);
         let (cycle, step) = (at.evaluations / CYCLE, at.evaluations % CYCLE);
         at.evaluations += 1;
-        // Every other cycle goes on from the worst.
+        // Cycles alternate: even cycles start from new patterns, odd cycles from the worst pattern
+        // so far.
         let begins = cycle.is_multiple_of(2) && step < BEGINNINGS;
         if step == 0 {
             at.here = if begins { Scored::default() } else { at.best.clone() };
@@ -225,7 +230,7 @@ impl Search<'_> {
         Scored { pattern, score, worst }
     }
 
-    /// The group of the worst flow under a trace, how bad it is, and over which interval.
+    /// The group of the worst flow under a trace, its score, and the interval of the score.
     fn worst(&self, trace: &Trace) -> (usize, i64, (u64, u64)) {
         let owed = service::owed(&self.hunt.discipline, trace);
         let groups = self.space.victims.iter().map(|&group| group as usize);
@@ -243,7 +248,8 @@ impl Search<'_> {
         }
     }
 
-    /// The worst pattern as a trace, up to its worst moment.
+    /// The worst pattern as a trace. The trace ends with the worst interval if the score stays the
+    /// same.
     fn found(&self, at: &State) -> Found {
         let whole = self.space.trace(&at.best.pattern, MOST_PACKETS);
         let whole = whole.or_else(|| Trace::new(self.hunt.flows.clone(), Vec::new()).ok());
@@ -278,16 +284,17 @@ impl Search<'_> {
     }
 }
 
-/// Weights that groups may get unless it is said otherwise: those that dummynet gives a flow.
+/// The default range of weights: the weights that dummynet allows for a flow.
 const WEIGHTS: (u32, u32) = (1, 100);
-/// Tries of a cycle.
+/// The number of tries in a cycle.
 const CYCLE: u64 = 400;
-/// The first of a cycle that begins afresh are beginnings, of which the worst is changed.
+/// In a cycle that starts from new patterns, this many tries draw a new pattern. The remaining
+/// tries change the worst of them.
 const BEGINNINGS: u64 = 40;
-/// At the start of a cycle, a pattern that is worse by less than this part of the score is
-/// accepted.
+/// The divisor of the initial tolerance: a cycle begins by accepting patterns whose score is lower
+/// by up to 1/20.
 const ALLOWANCE: i64 = 20;
-/// Tries between two looks at the world outside.
+/// The number of tries between two saves of the state, each followed by a call of `watch`.
 const STEPS: u64 = 32;
-/// Most packets of a pattern.
+/// The maximum number of packets in a pattern.
 const MOST_PACKETS: usize = 40_000;

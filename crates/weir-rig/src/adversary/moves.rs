@@ -1,11 +1,11 @@
-//! Small changes of a pattern: what a search tries next.
+//! Small random changes of a pattern. Each changed pattern is the candidate of one try.
 
 use weir_core::rng::Stream;
 
 use super::pattern::{Act, Pattern, Space};
 
 impl Space {
-    /// A neighbour of `pattern`, whose worst interval is `worst`.
+    /// A changed copy of `pattern`. `worst` is the pattern's worst interval.
     pub(super) fn neighbour(
         &self,
         pattern: &Pattern,
@@ -27,7 +27,7 @@ impl Space {
         changed
     }
 
-    /// Adds an act, takes one away, or changes the order of two.
+    /// Adds or removes an act, or swaps two acts.
     fn change_list(&self, pattern: &mut Pattern, worst: (u64, u64), random: &mut Stream) {
         let acts = &mut pattern.acts;
         match random.below(4) {
@@ -76,7 +76,7 @@ impl Space {
 
     fn change_act(&self, act: &mut Act, worst: (u64, u64), random: &mut Stream) {
         match random.below(8) {
-            // Soon before or after, or by far.
+            // An earlier or later start, by a distance with a wide range of magnitudes.
             0 | 1 => {
                 let by = random.bits() >> (40 + random.below(24));
                 act.at = if random.below(2) == 0 {
@@ -103,7 +103,7 @@ impl Space {
         }
     }
 
-    /// Other flows send it: all, all but the first, the first, a part.
+    /// Changes the flows that send: all, all but the first, only the first, or a part.
     fn change_flows(&self, act: &mut Act, random: &mut Stream) {
         if random.below(6) == 0 {
             act.group = Self::pick(random, self.groups().len()) as u32;
@@ -120,7 +120,7 @@ impl Space {
     }
 }
 
-/// A moment next to the ends of the worst interval.
+/// A random time close to either end of the worst interval.
 fn near(worst: (u64, u64), random: &mut Stream) -> u64 {
     let end = if random.below(3) == 0 { worst.1 } else { worst.0 };
     (end + [0, 1, 2, 750, 1499, 1500, 1501][Space::pick(random, 7)])

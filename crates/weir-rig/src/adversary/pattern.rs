@@ -1,4 +1,4 @@
-//! Patterns of arrivals for the search: few numbers that describe many packets.
+//! Arrival patterns for the search: a few numbers describe many packets.
 
 use serde::{Deserialize, Serialize};
 use weir_core::rng::Stream;
@@ -7,53 +7,53 @@ use crate::Lengths;
 use crate::flows::{FlowSet, Group};
 use crate::trace::{Arrival, Trace};
 
-/// Weights, and the acts of the flows.
+/// The weights of the groups, and the acts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Pattern {
-    /// Weight of each group.
+    /// The weight of each group.
     pub(super) weights: Vec<u32>,
     pub(super) acts: Vec<Act>,
 }
 
-/// Some neighbouring flows of a group send the same.
+/// Consecutive flows of one group that each send the same packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Act {
-    /// When the first of them begins, in bytes of the link.
+    /// The start time of the first flow, in bytes of the link.
     pub(super) at: u64,
-    /// How much later each next one does.
+    /// The time between the starts of consecutive flows, in bytes of the link.
     pub(super) gap: u32,
     pub(super) group: u32,
-    /// The first of the flows, by its place in the group, and how many there are.
+    /// The index of the first flow within its group, and the number of flows.
     pub(super) first: u32,
     pub(super) count: u32,
-    /// Packets of each flow, and their length.
+    /// The number of packets that each flow sends, and their length in bytes.
     pub(super) packets: u32,
     pub(super) len: u32,
 }
 
-/// What a search may choose among.
+/// The patterns that a search may use.
 #[derive(Clone, Debug)]
 pub(super) struct Space {
     pub(super) flows: FlowSet,
-    /// Least and largest weight that a group may get; `None` to leave weights as they are.
+    /// The smallest and the largest weight of a group; `None` keeps the weights of the set.
     pub(super) weights: Option<(u32, u32)>,
-    /// Groups of which a flow may be the victim.
+    /// The groups from which the search picks its victim: the flow that should get the worst
+    /// service.
     pub(super) victims: Vec<u32>,
 }
 
 impl Space {
-    /// The groups.
     pub(super) fn groups(&self) -> &[Group] {
         self.flows.groups()
     }
 
-    /// A number of `0..n`; 0 when `n` is 0.
+    /// A random number in `0..n`; 0 when `n` is 0.
     pub(super) fn pick(random: &mut Stream, n: usize) -> usize {
         random.below(n.min(u32::MAX as usize).max(1) as u32) as usize
     }
 
-    /// One of the lengths that packets of a group may have: the longest and the shortest more often
-    /// than others.
+    /// A random length that the packets of a group may have. The longest and the shortest length
+    /// are more likely than the others.
     pub(super) fn length(&self, group: u32, random: &mut Stream) -> u32 {
         let lengths = self.groups()[group as usize].lengths;
         match lengths {
@@ -65,7 +65,7 @@ impl Space {
         }
     }
 
-    /// Moves an act into its allowed range.
+    /// Clamps the fields of an act to their allowed ranges.
     pub(super) fn mend(&self, act: &mut Act) {
         act.group = act.group.min(self.groups().len() as u32 - 1);
         let group = &self.groups()[act.group as usize];
@@ -84,8 +84,8 @@ impl Space {
         };
     }
 
-    /// The pattern as packets, in order of time; those of one time in the order of the acts. There
-    /// are at most `most`.
+    /// The packets of the pattern, at most `most`, ordered by time. Packets of equal time keep the
+    /// order of their acts. `None` when the weights make the flow set invalid.
     pub(super) fn trace(&self, pattern: &Pattern, most: usize) -> Option<Trace> {
         let mut groups = self.groups().to_vec();
         for (group, &weight) in groups.iter_mut().zip(&pattern.weights) {
@@ -109,7 +109,7 @@ impl Space {
         Trace::new(FlowSet::new(groups).ok()?, arrivals).ok()
     }
 
-    /// A pattern to begin with: one of the arrangements that are known to be unkind.
+    /// A start pattern: one of the arrangements that are known to give bad service.
     pub(super) fn begin(&self, random: &mut Stream) -> Pattern {
         let victim = self.victims[Self::pick(random, self.victims.len())];
         let mut pattern = Pattern {
@@ -128,16 +128,18 @@ impl Space {
             ((u128::from(random.bits()) * u128::from(span)) >> 64) as u64
         };
         let (others_at, own): (u64, Vec<(u64, u32)>) = match random.below(4) {
-            // All others are there, and the victim comes.
+            // The victim joins when all other flows have a backlog.
             0 => (0, vec![(1 + within(random, crowd), 1 << random.below(4))]),
-            // The victim is there and gets ahead, then the crowd comes; and the victim again.
+            // The victim gets ahead, then the other flows arrive, then the victim sends another
+            // packet.
             1 => (
                 within(random, 40_000),
                 vec![(0, 1 << random.below(6)), (within(random, 60_000), 1)],
             ),
-            // All at once, and for long.
+            // All flows start together, with many packets each.
             2 => (0, vec![(0, 1 << random.below(7))]),
-            // The victim sends packet after packet, none before the last has left.
+            // The victim sends single packets, spread over the time in which the others' packets
+            // are sent.
             _ => (0, (0..8).map(|n| (1 + n * crowd / 8 + within(random, crowd / 8), 1)).collect()),
         };
         for (number, group) in (0..).zip(self.groups()) {
@@ -167,7 +169,7 @@ impl Space {
                 len: self.length(victim, random),
             });
         }
-        // The order at one moment: any order of the acts.
+        // Shuffles the acts, since their order decides the order of packets that arrive together.
         for n in (1..pattern.acts.len()).rev() {
             pattern.acts.swap(n, Self::pick(random, n + 1));
         }
@@ -190,7 +192,7 @@ impl Space {
     }
 }
 
-/// Latest beginning of an act: some ten thousand packets after the first.
+/// The latest start of an act, in bytes of the link: the time of some 45,000 packets of 1500 bytes.
 const LATEST: u64 = 1 << 26;
 const LARGEST_GAP: u32 = 1 << 20;
 const MOST_PACKETS_OF_FLOW: u32 = 4096;

@@ -1,4 +1,4 @@
-//! The state of a search, in a file that is whole at any moment.
+//! The state of a search, in a file that is complete at every moment.
 
 use std::fs;
 use std::io::Write as _;
@@ -8,30 +8,30 @@ use serde::{Deserialize, Serialize};
 
 use super::pattern::Pattern;
 
-/// All that a search needs to go on as if it had not been interrupted.
+/// Everything that a search needs in order to continue after an interruption.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct State {
-    /// Of this layout.
+    /// The version of this file format.
     pub(super) version: u32,
-    /// The search in words; a file of another search is refused.
+    /// The description of the search; the file of another search is refused.
     pub(super) what: String,
-    /// Patterns tried.
+    /// The number of patterns tried.
     pub(super) evaluations: u64,
-    /// Where the search is, and the worst that it has found.
+    /// The current pattern, and the worst pattern found so far.
     pub(super) here: Scored,
     pub(super) best: Scored,
 }
 
-/// A pattern and how bad it is.
+/// A pattern and its score.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Scored {
     pub(super) pattern: Pattern,
-    /// In millionths.
+    /// The score in millionths of the objective's unit.
     pub(super) score: i64,
     pub(super) worst: (u64, u64),
 }
 
-/// Why the state of a search was not read or written.
+/// The reason why the state of a search could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum StateError {
     /// The file could not be read or written.
@@ -47,23 +47,23 @@ pub enum StateError {
     Text {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The parser's reason.
         reason: serde_json::Error,
     },
-    /// It is the state of another search.
+    /// The file is the state of another search.
     #[error("{}: this is the state of a search for {found}, not for {wanted}; give the same options, or another file", path.display())]
     Other {
         /// The file.
         path: PathBuf,
-        /// What its search is for.
+        /// The search that the file belongs to.
         found: String,
-        /// What this one is for.
+        /// The search that was requested.
         wanted: String,
     },
 }
 
 impl State {
-    /// Reads a state; `None` when there is no such file.
+    /// Reads a state; `None` when the file does not exist.
     pub(super) fn load(path: &Path, what: &str) -> Result<Option<Self>, StateError> {
         let text = match fs::read_to_string(path) {
             Err(source) if source.kind() == std::io::ErrorKind::NotFound => return Ok(None),
@@ -82,8 +82,8 @@ impl State {
         Ok(Some(state))
     }
 
-    /// Writes the state to a new file that then replaces the old one, so that an interruption
-    /// leaves either.
+    /// Writes the state to a new file and then renames it over the old one. After an interruption,
+    /// the path holds either the complete old state or the complete new one.
     pub(super) fn save(&self, path: &Path) -> Result<(), StateError> {
         let error = |source| StateError::File { path: path.to_owned(), source };
         let mut beside = path.as_os_str().to_owned();
@@ -97,5 +97,5 @@ impl State {
     }
 }
 
-/// Layout of the file.
+/// The version of the file format.
 pub(super) const VERSION: u32 = 1;

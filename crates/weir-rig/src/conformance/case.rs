@@ -8,58 +8,58 @@ use weir_rules::manager::Manager;
 
 use super::expectation::Expectation;
 
-/// A case, validated.
+/// A validated case.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// What it shows, in a line.
+    /// What the case shows, in one line.
     pub about: String,
-    /// Where the expectations are from.
+    /// The source of the expected values.
     pub source: String,
-    /// What drops and marks.
+    /// The AQM, or the scheduler that contains one.
     pub manager: Manager,
     /// The queue's limit.
     pub limit: QueueLimit,
-    /// The link's rate in bit/s for the AQM; 0 for none.
+    /// The link's rate in bit/s, as the AQM knows it; 0 when the rate is unknown.
     pub rate: u64,
-    /// Seeds of the draws; the case is played for each.
+    /// The seeds of the random numbers; the case is played once for each.
     pub seeds: RangeInclusive<u64>,
-    /// Packets by time.
+    /// The packets, ordered by time.
     pub arrivals: Vec<Arrival>,
-    /// When packets leave.
+    /// The times at which packets are dequeued.
     pub service: Service,
-    /// How far times may be off, in ns.
+    /// The tolerance of times in ns.
     pub within: u64,
     /// The expectations.
     pub expected: Vec<Expectation>,
 }
 
-/// A packet that comes.
+/// A packet that arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// When, in ns.
+    /// The arrival time in ns.
     pub at: u64,
     /// Length in bytes.
     pub len: u32,
-    /// Its flow, for counts.
+    /// The flow's number, for counts by flow.
     pub flow: u32,
-    /// ECN field, DSCP, and hash of its flow.
+    /// The ECN field, the DSCP and the flow's hash.
     pub header: Header,
 }
 
-/// When packets leave.
+/// The times at which packets are dequeued.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Service {
-    /// One at each of these times in ns, if there is one.
+    /// One dequeue at each of these times in ns, whether or not a packet waits.
     Times(Vec<u64>),
-    /// As a link sends them.
+    /// A link that sends whenever it is free.
     Link {
-        /// bit/s.
+        /// The rate in bit/s.
         rate: u64,
-        /// Bytes that an idle link may owe.
+        /// The most bytes of credit that an idle link accumulates.
         burst: u64,
-        /// When it begins to send, in ns.
+        /// The time at which the link begins to send, in ns.
         from: u64,
-        /// When it stops, in ns.
+        /// The time at which the link stops, in ns.
         until: u64,
     },
 }

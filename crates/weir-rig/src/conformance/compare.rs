@@ -1,4 +1,4 @@
-//! Compares what was played with what a case expects.
+//! Compares a play of a case with the expectations of the case.
 
 use std::fmt;
 
@@ -8,19 +8,19 @@ use serde::Serialize;
 use super::expectation::{Bound, Column, Counter, Expectation, Wanted};
 use super::play::{Counts, Event, Play, Snapshot};
 
-/// An expectation, and what was found.
+/// An expectation, and the value found.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "CaseExpectation")]
 pub struct Finding {
     /// The line of the expectation in the file.
     pub line: usize,
-    /// What it is called there.
+    /// The expectation's name in the file.
     pub name: String,
-    /// Whether it holds with every seed.
+    /// Whether the expectation holds with every seed.
     pub passed: bool,
-    /// What was expected.
+    /// The expected value.
     pub expected: String,
-    /// What was found, with the first seed that differs or else with the first.
+    /// The value found with the first seed that differs; with the first seed when none differs.
     pub found: String,
     #[serde(skip)]
     sum: f64,
@@ -47,7 +47,7 @@ impl Finding {
         }
     }
 
-    /// Looks at one play.
+    /// Compares one play.
     pub(super) fn compare(&mut self, expected: &Expectation, play: &Play, within: u64) {
         let (holds, found) = match &expected.wanted {
             Wanted::After(column, values) => {
@@ -125,7 +125,7 @@ impl Finding {
         self.passed &= holds;
     }
 
-    /// When all seeds have been looked at.
+    /// Concludes after the plays with all seeds.
     pub(super) fn conclude(&mut self, expected: &Expectation, plays: usize) {
         if let Wanted::Total { bound: Bound::Mean(mean, within), .. } = expected.wanted {
             let found = self.sum / plays.max(1) as f64;
@@ -148,7 +148,7 @@ fn figure(value: Option<u64>, time: bool) -> String {
     }
 }
 
-/// A time in ms, exactly.
+/// A time in ms, without rounding.
 fn value_of(column: Column, snapshot: &Snapshot) -> u64 {
     match column {
         Column::Backlog => snapshot.backlog,

@@ -1,15 +1,15 @@
-//! What a conformance case may expect.
+//! The expectations that a conformance case can state.
 
 use std::fmt;
 
 use weir_core::stats::{DropReason, MarkReason};
 
-/// Something that a case expects.
+/// One expectation of a case.
 #[derive(Clone, Debug)]
 pub struct Expectation {
     /// Its line in the file, from 1.
     pub line: usize,
-    /// What it is called there.
+    /// The name of the expectation in the file.
     pub name: String,
     /// The expected values.
     pub wanted: Wanted,
@@ -18,29 +18,28 @@ pub struct Expectation {
 /// The expected values.
 #[derive(Clone, Debug)]
 pub enum Wanted {
-    /// A number after each dequeue; where fewer are given, after the first ones.
+    /// A count after each dequeue. A list shorter than the dequeues covers the first ones.
     After(Column, Vec<u64>),
-    /// A state variable of the algorithm after each dequeue; `None` where nothing is expected of
-    /// it.
+    /// A state variable of the algorithm after each dequeue; `None` expects no particular value.
     Figure {
-        /// Its name.
+        /// The variable's name.
         name: String,
-        /// Its values.
+        /// The expected values.
         values: Vec<Option<u64>>,
-        /// The values are times, and may be off as times may.
+        /// Whether the values are times, to which the tolerance of times applies.
         times: bool,
     },
-    /// When the first ones were dropped or marked, in ns.
+    /// The times of the first drops or marks, in ns.
     Times(Column, Vec<u64>),
-    /// Flows of the first packets that were delivered.
+    /// The flows of the first packets that were delivered.
     Served(Vec<u32>),
-    /// A count at the end.
+    /// A total at the end.
     Total {
-        /// Of one flow, or of all.
+        /// The flow that is counted; `None` for all flows.
         flow: Option<u32>,
         /// The counter.
         counter: Counter,
-        /// What it may be.
+        /// The values that the counter may have.
         bound: Bound,
     },
 }
@@ -48,7 +47,7 @@ pub enum Wanted {
 /// A running count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Column {
-    /// Packets inside.
+    /// Packets in the queue.
     Backlog,
     /// Packets dropped.
     Drops,
@@ -56,20 +55,20 @@ pub enum Column {
     Marks,
 }
 
-/// A counter.
+/// A counter of a whole play.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counter {
-    /// Packets that came.
+    /// Packets that arrived.
     Arrived,
-    /// Packets that left.
+    /// Packets that departed.
     Delivered,
-    /// Their bytes.
+    /// Bytes of the packets that departed.
     DeliveredBytes,
-    /// Packets that are still inside.
+    /// Packets that remain in the queue.
     Left,
-    /// Dropped packets, all or those dropped for one reason.
+    /// Dropped packets: all of them, or those with one drop reason.
     Drops(Option<DropReason>),
-    /// Marked packets, all or those marked for one reason.
+    /// Marked packets: all of them, or those with one mark reason.
     Marks(Option<MarkReason>),
 }
 
@@ -79,7 +78,7 @@ impl Counter {
         Self::all().find(|counter| counter.to_string() == name)
     }
 
-    /// All of them.
+    /// All counters.
     pub fn all() -> impl Iterator<Item = Self> {
         let plain = [
             Self::Arrived,
@@ -112,14 +111,14 @@ impl fmt::Display for Counter {
     }
 }
 
-/// What a count may be.
+/// The values that a counter may have.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Bound {
-    /// This, with every seed.
+    /// This value, with every seed.
     Exactly(u64),
-    /// Within these, with every seed.
+    /// A value in this range, ends included, with every seed.
     Between(u64, u64),
-    /// The mean over the seeds is this, give or take so much.
+    /// The mean over the seeds: its value and its tolerance.
     Mean(f64, f64),
 }
 

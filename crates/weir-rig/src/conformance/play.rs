@@ -1,5 +1,5 @@
-//! Plays a case: arrivals and dequeues by time, and everything that becomes of packets written
-//! down.
+//! Plays a case: performs the arrivals and dequeues in order of time, and records the outcome of
+//! each packet.
 
 use std::collections::BTreeMap;
 
@@ -17,10 +17,10 @@ use weir_core::stats::{DropCounts, DropReason, MarkCounts, MarkReason};
 
 use super::case::{Arrival, Case, Service};
 use super::expectation::Wanted;
-use crate::managed::{Coming, Managed, Open, Watch};
+use crate::managed::{Arriving, Managed, Open, Watch};
 use weir_rules::manager::Manager;
 
-/// What became of the packets of a case.
+/// The outcome of one play of a case.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 #[schemars(rename = "CasePlay")]
 pub struct Play {
@@ -28,81 +28,81 @@ pub struct Play {
     pub seed: u64,
     /// Drops and dequeues by time.
     pub events: Vec<Event>,
-    /// What was counted.
+    /// The counters of all packets.
     pub counts: Counts,
-    /// The same by flow.
+    /// The counters of each flow.
     pub flows: BTreeMap<u32, Counts>,
-    /// State of the algorithm at the end.
+    /// The algorithm's state variables at the end.
     pub figures: BTreeMap<&'static str, u64>,
     /// The state after each dequeue.
     #[serde(skip)]
     pub after: Vec<Snapshot>,
 }
 
-/// Something that happened to a packet.
+/// A drop or a dequeue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(rename = "CaseEvent")]
 pub struct Event {
-    /// When, in ns.
+    /// The time in ns.
     pub at_ns: u64,
     /// `drop`, `dequeue`, or `empty` for a dequeue that found nothing.
     pub what: &'static str,
-    /// Why it was dropped, or marked as it left.
+    /// The drop reason, or the mark reason of a dequeued packet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<&'static str>,
     /// The packet's number in the order of arrivals, from 0.
     pub packet: u32,
-    /// Its flow.
+    /// The packet's flow.
     pub flow: u32,
-    /// Its length in bytes.
+    /// The packet's length in bytes.
     pub bytes: u32,
-    /// How long it waited, in ns.
+    /// The packet's sojourn time in ns.
     pub waited_ns: u64,
 }
 
-/// Packets counted.
+/// Counts of packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// That came.
+    /// Packets that arrived.
     pub arrived: u64,
-    /// That left, marked ones among them.
+    /// Packets that departed, with or without a mark.
     pub delivered: u64,
-    /// Bytes of these.
+    /// Bytes of the packets that departed.
     pub delivered_bytes: u64,
-    /// Dropped, by reason.
+    /// Dropped packets by reason.
     pub drops: DropCounts,
-    /// Marked, by reason.
+    /// Marked packets by reason.
     pub marks: MarkCounts,
 }
 
 impl Counts {
-    /// Packets that are still inside.
+    /// Packets that remain in the queue.
     pub fn left(&self) -> u64 {
         self.arrived - self.delivered - self.dropped()
     }
 
-    /// Packets dropped for whatever reason.
+    /// Packets dropped for any reason.
     pub fn dropped(&self) -> u64 {
         self.drops.total()
     }
 
-    /// Packets marked for whatever reason.
+    /// Packets marked for any reason.
     pub fn marked(&self) -> u64 {
         self.marks.total()
     }
 }
 
-/// Packets counted, as results have them.
+/// The counts as the results document shows them.
 #[derive(JsonSchema, Serialize)]
 #[schemars(rename = "CaseCounts")]
 struct CountsDocument {
     /// Packets that arrived.
     arrived: u64,
-    /// Packets that left, marked ones among them.
+    /// Packets that departed, with or without a mark.
     delivered: u64,
-    /// Their bytes.
+    /// Bytes of the packets that departed.
     delivered_bytes: u64,
-    /// Packets that are still inside.
+    /// Packets that remain in the queue.
     left: u64,
     /// Dropped packets by reason.
     drops: DropCounts,
@@ -132,13 +132,13 @@ impl JsonSchema for Counts {
 /// The state after a dequeue.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
-    /// Packets inside.
+    /// Packets in the queue.
     pub backlog: u64,
     /// Packets dropped so far.
     pub drops: u64,
     /// Packets marked so far.
     pub marks: u64,
-    /// The algorithm's state variables, where the case uses them.
+    /// The algorithm's state variables; empty when the case expects none.
     pub figures: Vec<(&'static str, u64)>,
 }
 
@@ -208,30 +208,30 @@ fn play_with<S: Scheduler, A: Aqm>(case: &Case, seed: u64, scheduler: S, aqm: A)
 struct Player<'a, S, A> {
     queue: Managed<S, A>,
     record: Record<'a>,
-    /// The next arrival.
+    /// The index of the next arrival.
     next: usize,
     wants_figures: bool,
 }
 
 impl<S: Scheduler, A: Aqm> Player<'_, S, A> {
-    /// Takes the arrivals until `end`, inclusive.
+    /// Performs the arrivals until `end`, inclusive.
     fn arrivals_until(&mut self, end: u64) {
         while let Some(arrival) =
             self.record.arrivals.get(self.next).filter(|arrival| arrival.at <= end)
         {
             let &Arrival { at, len, header, flow } = arrival;
-            self.record.coming = self.next as u32;
+            self.record.arriving = self.next as u32;
             self.record.count(flow, |counts| counts.arrived += 1);
             self.next += 1;
             let offered =
-                self.queue.offer(Nanos(at), &Coming { queue: 0, len, header }, &mut self.record);
+                self.queue.offer(Nanos(at), &Arriving { queue: 0, len, header }, &mut self.record);
             if let Err(reason) = offered {
-                self.record.drop(at, self.record.coming, reason);
+                self.record.drop(at, self.record.arriving, reason);
             }
         }
     }
 
-    /// Takes a packet; its length, if there was one.
+    /// Dequeues a packet and returns its length; `None` when no packet was dequeued.
     fn dequeue(&mut self, at: u64) -> Option<u32> {
         let taken = self.queue.take(Nanos(at), &mut self.record);
         match &taken {
@@ -258,9 +258,9 @@ impl<S: Scheduler, A: Aqm> Player<'_, S, A> {
         taken.map(|(_, packet)| packet.len)
     }
 
-    /// A link that sends whenever it is free. It is free again when all bits that it sent since it
-    /// last was idle have had their time, so that no rounding adds up; an idle link may fall behind
-    /// by its burst.
+    /// Serves the queue as a link that sends whenever it is free. The link's free time is computed
+    /// from all bits sent since the last idle period, so rounding errors do not add up. An idle
+    /// link accumulates a credit of at most `burst` bytes.
     fn serve(&mut self, rate: u64, burst: u64, from: u64, until: u64) {
         let time_of =
             |bits: u128| u64::try_from(bits * 1_000_000_000 / u128::from(rate)).unwrap_or(u64::MAX);
@@ -271,7 +271,7 @@ impl<S: Scheduler, A: Aqm> Player<'_, S, A> {
             self.arrivals_until(free);
             let mut now = free.max(from);
             if self.queue.packets() == 0 {
-                // Idle: the next arrival finds the link free.
+                // The queue is empty: the link sends again at the next arrival.
                 let Some(arrival) = self.record.arrivals.get(self.next) else { return };
                 now = now.max(arrival.at);
                 self.arrivals_until(now);
@@ -287,7 +287,8 @@ impl<S: Scheduler, A: Aqm> Player<'_, S, A> {
             }
             match self.dequeue(now) {
                 Some(len) => bits += u128::from(len) * 8,
-                // A scheduler that holds packets back is none for a link of a case.
+                // The scheduler holds packets back. A case does not cover such a scheduler, so the
+                // play ends.
                 None if self.queue.packets() > 0 => return,
                 None => {}
             }
@@ -295,13 +296,13 @@ impl<S: Scheduler, A: Aqm> Player<'_, S, A> {
     }
 }
 
-/// Writes down what happens.
+/// Records the events and counts of a play.
 struct Record<'a> {
     arrivals: &'a [Arrival],
-    /// Numbers of the packets inside.
+    /// The numbers of the packets in the queue.
     numbers: BTreeMap<PacketId, u32>,
-    /// The packet that comes.
-    coming: u32,
+    /// The number of the packet that arrives.
+    arriving: u32,
     play: Play,
 }
 
@@ -310,7 +311,7 @@ impl<'a> Record<'a> {
         Self {
             arrivals,
             numbers: BTreeMap::new(),
-            coming: 0,
+            arriving: 0,
             play: Play { seed, ..Play::default() },
         }
     }
@@ -331,8 +332,8 @@ impl<'a> Record<'a> {
         what: &'static str,
         reason: Option<&'static str>,
     ) -> Event {
-        let Arrival { at: came, len, flow, .. } = self.arrivals[number as usize];
-        Event { at_ns: at, what, reason, packet: number, flow, bytes: len, waited_ns: at - came }
+        let Arrival { at: arrived, len, flow, .. } = self.arrivals[number as usize];
+        Event { at_ns: at, what, reason, packet: number, flow, bytes: len, waited_ns: at - arrived }
     }
 
     fn drop(&mut self, at: u64, number: u32, reason: DropReason) {
@@ -342,7 +343,7 @@ impl<'a> Record<'a> {
     }
 
     fn delivered(&mut self, at: u64, id: PacketId, packet: &Released) {
-        let number = self.numbers.remove(&id).unwrap_or(self.coming);
+        let number = self.numbers.remove(&id).unwrap_or(self.arriving);
         let event = self.event(at, number, "dequeue", packet.mark.map(MarkReason::name));
         self.count(event.flow, |counts| {
             counts.delivered += 1;
@@ -357,11 +358,11 @@ impl<'a> Record<'a> {
 
 impl Watch for Record<'_> {
     fn entered(&mut self, id: PacketId) {
-        self.numbers.insert(id, self.coming);
+        self.numbers.insert(id, self.arriving);
     }
 
     fn dropped(&mut self, now: Nanos, id: PacketId, _packet: &Released, reason: DropReason) {
-        let number = self.numbers.remove(&id).unwrap_or(self.coming);
+        let number = self.numbers.remove(&id).unwrap_or(self.arriving);
         self.drop(now.0, number, reason);
     }
 }

@@ -1,4 +1,4 @@
-//! Reads a case from its file. An error contains its line.
+//! Reads a case from its file. Each error names its line.
 
 use std::ops::RangeInclusive;
 
@@ -17,7 +17,7 @@ impl Case {
     /// Reads a case.
     ///
     /// # Errors
-    /// [`CaseError`] for the first thing that is wrong.
+    /// [`CaseError`] for the first fault in the file.
     pub fn read(text: &str) -> Result<Self, CaseError> {
         let parsed = DeTable::parse(text).map_err(|error| {
             let offset = error.span().map_or(0, |span| span.start);
@@ -83,7 +83,7 @@ fn limit(queue: &Table<'_>, manager: &Manager) -> Result<QueueLimit, CaseError> 
     }
 }
 
-/// A rate with its unit, as `10Mbit/s`.
+/// A rate with its unit, such as `10Mbit/s`.
 fn rate(value: &Value<'_>) -> Result<u64, CaseError> {
     let text = value.text()?;
     let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
@@ -114,7 +114,7 @@ fn seeds(queue: &Table<'_>) -> Result<RangeInclusive<u64>, CaseError> {
     }
 }
 
-/// The moments of an entry: each of `at`, `count` times with `every` between.
+/// The times of an entry: for each time of `at`, `count` times with a distance of `every`.
 fn moments(entry: &Table<'_>) -> Result<Vec<u64>, CaseError> {
     let count = entry.get("count").map_or(Ok(1), |value| value.number(1, MAX_PACKETS as u64))?;
     let every = entry.get("every").map_or(Ok(0), |value| value.time())?;
@@ -197,7 +197,7 @@ fn service(top: &Table<'_>) -> Result<Service, CaseError> {
     }
 }
 
-/// How far times may be off, and everything that is expected, by line.
+/// The tolerance of times, and the expectations ordered by line.
 fn expectations(expect: &Table<'_>) -> Result<(u64, Vec<Expectation>), CaseError> {
     expect.only(&[
         "within",
@@ -260,7 +260,7 @@ fn expectations(expect: &Table<'_>) -> Result<(u64, Vec<Expectation>), CaseError
     Ok((within, all))
 }
 
-/// Values of a state variable: numbers, or times when they are texts; `""` expects nothing.
+/// The values of a state variable. Numbers are numbers, texts are times, and `""` expects nothing.
 fn wanted_figure(value: &Value<'_>) -> Result<Wanted, CaseError> {
     let members = value.members();
     let times = members.iter().any(Value::is_text);
@@ -310,9 +310,9 @@ fn bound(value: &Value<'_>) -> Result<Bound, CaseError> {
     Ok(Bound::Between(number("least", 0)?, number("most", u64::MAX)?))
 }
 
-/// Packets that a queue holds when a case does not say.
+/// The queue's limit in packets when the case does not state one.
 const DEFAULT_LIMIT: u32 = 1000;
-/// Most packets, and most dequeues, of a case.
+/// The maximum number of packets of a case, and of dequeues.
 const MAX_PACKETS: usize = 5_000_000;
-/// Most seeds of a case.
+/// The maximum number of seeds of a case.
 const MAX_SEEDS: u64 = 10_000;

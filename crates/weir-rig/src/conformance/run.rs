@@ -11,17 +11,17 @@ use super::play::{Counts, Play, play};
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 #[schemars(rename = "CaseOutcome")]
 pub struct Outcome {
-    /// As in the case.
+    /// The case's own description.
     pub about: String,
     /// The algorithm, with settings that are not at their defaults.
     pub algorithm: String,
     /// Whether every expectation holds.
     pub passed: bool,
-    /// Expectations, each with what was found.
+    /// Each expectation with the value found.
     pub expectations: Vec<Finding>,
     /// The play with the first seed.
     pub play: Play,
-    /// What it counted with each seed.
+    /// The counts with each seed, as pairs of seed and counts.
     pub counts: Vec<(u64, Counts)>,
 }
 

@@ -1,16 +1,16 @@
-//! A table of a case's file: values by name, each with its line for messages.
+//! A table of a case's file: values by name, each with its line for error messages.
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 use weir_core::quantity::exact_time;
 
-/// What is wrong with a case's file.
+/// A fault in a case's file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {message}")]
 pub struct CaseError {
     /// The line, from 1.
     pub line: usize,
-    /// What is wrong with it.
+    /// A description of the fault.
     pub message: String,
 }
 
@@ -20,18 +20,18 @@ impl CaseError {
     }
 }
 
-/// A table with its text.
+/// A TOML table, and the text of the file that contains it.
 #[derive(Clone, Copy)]
 pub(super) struct Table<'a> {
     text: &'a str,
     table: &'a DeTable<'a>,
-    /// What it is called in messages.
+    /// The name of the table in messages.
     name: &'a str,
-    /// Where it begins.
+    /// The byte offset of the table in the text.
     offset: usize,
 }
 
-/// A value with its position.
+/// A value with its position in the text.
 #[derive(Clone, Copy)]
 pub(super) struct Value<'a> {
     text: &'a str,
@@ -45,7 +45,7 @@ impl<'a> Table<'a> {
         Self { text, table, name, offset }
     }
 
-    /// Refuses names that it should not have.
+    /// Refuses a table with names that are not in `allowed`.
     pub(super) fn only(&self, allowed: &[&str]) -> Result<(), CaseError> {
         let unknown = self.table.keys().find(|key| !allowed.contains(&key.get_ref().as_ref()));
         unknown.map_or(Ok(()), |key| {
@@ -68,7 +68,7 @@ impl<'a> Table<'a> {
         self.get(name).ok_or_else(|| self.error(format!("{} needs `{name}`", self.name)))
     }
 
-    /// Every name with its value.
+    /// All values with their names.
     pub(super) fn values(&self) -> impl Iterator<Item = Value<'a>> {
         let text = self.text;
         self.table.iter().map(move |(key, value)| Value {
@@ -106,7 +106,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The members of an array; of anything else itself.
+    /// The members of an array. Any other value is its own only member.
     pub(super) fn members(&self) -> Vec<Value<'a>> {
         match self.value {
             DeValue::Array(array) => {
@@ -155,12 +155,12 @@ impl<'a> Value<'a> {
         number.filter(|number| number.is_finite()).ok_or_else(|| self.error("a number is needed"))
     }
 
-    /// A span of time with its unit, in ns.
+    /// A duration with its unit, converted to ns.
     pub(super) fn time(&self) -> Result<u64, CaseError> {
         self.time_of(self.text()?)
     }
 
-    /// Spans of time: an array of them, or text with blanks between.
+    /// Durations in ns: an array, or one text with blanks between the durations.
     pub(super) fn times(&self) -> Result<Vec<u64>, CaseError> {
         let mut times = Vec::new();
         for member in self.members() {
@@ -183,7 +183,7 @@ impl<'a> Value<'a> {
     }
 }
 
-/// The number of the line that contains a byte of a text, from 1.
+/// The line number, from 1, of a byte offset in a text.
 pub(super) fn line_of(text: &str, offset: usize) -> usize {
     text.as_bytes().iter().take(offset).filter(|byte| **byte == b'\n').count() + 1
 }

@@ -1,21 +1,22 @@
-//! What each flow was owed: worst-case fair index and delay, in whole numbers.
+//! The service that each flow was owed: worst-case fair index and delay, in integers.
 //!
 //! `w` is a flow's weight, `Σ` the sum of the weights of all flows of the set, active or not,
-//! `φ = w / Σ`. `W` counts the bytes that the link has sent, those of the packet on the wire as
-//! they go; `W_k` those of flow k. What the flow is behind its share is
+//! `φ = w / Σ`. `W` is the number of bytes that the link has sent, including the sent part of the
+//! packet on the wire; `W_k` is the part of `W` that belongs to flow k. A flow is behind its share
+//! by
 //!
 //! ```text
-//! D(t) = w W(t) − Σ W_k(t)            in bytes times Σ, so whole
+//! D(t) = w W(t) − Σ W_k(t)            in bytes times Σ, hence an integer
 //! ```
-//! A flow is backlogged while the scheduler holds a packet of it. Its B-WFI is the largest
-//! `D(t2) − D(t1)` over the `t1 ≤ t2` of one period of backlog in which a packet of the flow has
-//! just left at `t2`. `D` is least at the beginning of a period or where a packet of the flow
-//! leaves, so one minimum for each flow and one comparison for each packet find it. A period that
-//! begins while a packet is on the wire begins at that very byte, and with the end of the packet
-//! when it is the flow's own.
+//! A flow is backlogged while the scheduler holds a packet of the flow. The flow's B-WFI is the
+//! largest `D(t2) − D(t1)` with `t1 ≤ t2` in the same backlogged period, where a packet of the flow
+//! ends at `t2`. `D` has its minimum at the beginning of a period or at the end of a packet of the
+//! flow. Therefore one stored minimum per flow and one comparison per packet suffice. If a period
+//! begins while another flow's packet is on the wire, it begins in the middle of that packet; if
+//! the packet is the flow's own, the period begins at the end of the packet.
 //!
-//! When observation ends, a flow that still waits counts as if its first packet went now: less than
-//! that it cannot come to.
+//! A flow that is still backlogged when the observation ends counts as if its first packet were
+//! sent next. The true value cannot be smaller.
 
 use std::collections::VecDeque;
 
@@ -23,47 +24,48 @@ use super::link::Watch;
 use crate::flows::FlowSet;
 use crate::trace::Arrival;
 
-/// The account of all flows.
+/// The accounts of all flows.
 #[derive(Debug)]
 pub(super) struct Account {
     flows: Vec<FlowAccount>,
     /// `Σ`.
     total: i128,
-    /// `W` when the packet on the wire has left.
+    /// `W` at the end of the packet on the wire.
     sent: u64,
-    /// The packet on the wire, or the last one: its flow, and when it has left.
+    /// The flow and the end time of the packet on the wire, or of the last packet.
     wire: (u32, u64),
 }
 
-/// A flow's account.
+/// The account of one flow.
 #[derive(Clone, Debug, Default)]
 pub(super) struct FlowAccount {
     weight: i128,
     waiting: VecDeque<Waiting>,
-    /// Bytes of those.
+    /// The bytes of the waiting packets.
     backlog: u64,
-    /// `W_k` when the packet on the wire has left.
+    /// `W_k` at the end of the packet on the wire.
     pub(super) sent: u64,
-    /// The least `D` in this period of backlog, and when.
+    /// The minimum of `D` in this backlogged period, and its time.
     low: (i128, u64),
-    /// B-WFI in bytes times `Σ`, and the interval of it.
+    /// B-WFI in bytes times `Σ`, and its interval.
     pub(super) bwfi: i128,
     pub(super) span: (u64, u64),
-    /// Longest time from a packet's arrival to its end, in bytes of the link.
+    /// The longest delay from a packet's arrival to the end of its transmission, in bytes of the
+    /// link.
     pub(super) delay: u64,
-    /// The most by which a packet's delay times `φ` exceeds the flow's bytes it found and brought,
-    /// in bytes times `Σ`.
+    /// The largest difference, in bytes times `Σ`, between a packet's delay times `φ` and the
+    /// packet's [`Waiting::ahead`].
     pub(super) excess: i128,
-    /// The most bytes that one packet found and brought.
+    /// The largest [`Waiting::ahead`] of the flow's packets.
     pub(super) most: u64,
 }
 
-/// A packet that waits.
+/// A waiting packet.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     arrived: u64,
     len: u32,
-    /// Bytes of its flow that were not sent when it had come, its own among them.
+    /// The flow's unsent bytes at the packet's arrival, including the packet.
     ahead: u64,
 }
 
@@ -79,12 +81,12 @@ impl Account {
         }
     }
 
-    /// The accounts, by the numbers of the flows.
+    /// The accounts, indexed by the flow's number.
     pub(super) fn flows(&self) -> &[FlowAccount] {
         &self.flows
     }
 
-    /// Closes the account: a flow that still waits counts as if it were served at once.
+    /// Ends the observation: a flow that is still backlogged counts as if it were served at once.
     pub(super) fn close(&mut self, now: u64) {
         for flow in &mut self.flows {
             let Some(first) = flow.waiting.front() else { continue };
@@ -95,8 +97,8 @@ impl Account {
 }
 
 impl FlowAccount {
-    /// Compares with the least `D` of this period, when the link has sent `all` and this flow `own`
-    /// bytes. Gives `D`.
+    /// Updates the B-WFI for the moment `at`, when the link has sent `all` bytes and this flow
+    /// `own` bytes. Returns `D`.
     fn judge(&mut self, total: i128, all: u64, own: u64, at: u64) -> i128 {
         let behind = self.weight * i128::from(all) - total * i128::from(own);
         if behind - self.low.0 > self.bwfi {
@@ -126,8 +128,8 @@ impl Watch for Account {
 
     fn refuses(&mut self, flow: u32, len: u32) {
         let account = &mut self.flows[flow as usize];
-        // The newest of that length: a scheduler that refuses does so at the end of the queue, or
-        // does not tell.
+        // Removes the newest waiting packet of this length, since a scheduler normally refuses the
+        // packet that arrives.
         if let Some(place) = account.waiting.iter().rposition(|waiting| waiting.len == len) {
             account.waiting.remove(place);
             account.backlog -= u64::from(len);

@@ -1,9 +1,9 @@
-//! Bounds of B-WFI: the bounds in theory, one line for each scheduler with a guarantee.
+//! Bounds of the B-WFI: the theoretical bounds, one row for each scheduler with a guarantee.
 //!
-//! All are bounds of the quantity as [`super`] defines it: for any arrivals, and over any interval
-//! that starts at any moment of a backlogged period of the flow and ends at a departure of the
-//! flow. `docs/guarantees.md` derives each of them for the schedulers as implemented here, and
-//! explains where the literature has another form.
+//! Every bound applies to the quantity that [`super`] defines: for any arrivals, and over any
+//! interval that starts at any moment of a backlogged period of the flow and ends at a departure of
+//! the flow. `docs/guarantees.md` derives each bound for the scheduler as implemented here, and
+//! explains where the literature states another form.
 //!
 //! ```text
 //! φ   w over the sum of the weights of all flows        L_k, ℓ_k   the flow's largest and shortest packet
@@ -20,25 +20,25 @@ use weir_core::sched::Discipline;
 use super::exact::Exact;
 use crate::flows::{FlowSet, Group};
 
-/// What theory says of a flow's B-WFI.
+/// The theoretical bound of a flow's B-WFI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bound {
-    /// The bound in bytes; `None` where there is none.
+    /// The bound in bytes; `None` without a bound.
     pub bytes: Option<Exact>,
-    /// How sure it is.
+    /// The evidence for the bound.
     pub status: Status,
-    /// How it is calculated.
+    /// The formula of the bound.
     pub formula: &'static str,
 }
 
-/// How sure a bound is.
+/// The evidence for a bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// It is derived, in `docs/guarantees.md`, for the scheduler as it is here.
+    /// `docs/guarantees.md` derives the bound for the scheduler as implemented here.
     Verified,
-    /// It is quoted, and was not derived.
+    /// The bound is quoted from the literature, without a derivation.
     Unverified,
-    /// The scheduler promises nothing, or nothing that is known.
+    /// The scheduler has no known bound.
     None,
 }
 
@@ -52,7 +52,7 @@ impl fmt::Display for Status {
     }
 }
 
-/// A line of the table.
+/// A row of the table.
 struct Line {
     /// The scheduler's name.
     name: &'static str,
@@ -61,7 +61,7 @@ struct Line {
     bytes: fn(&Terms<'_>) -> Exact,
 }
 
-/// Schedulers that keep to a bound.
+/// The schedulers that have a bound.
 const TABLE: &[Line] = &[
     Line { name: "rr", formula: "(1 − φ) Q + φ (Σ L_j + max L_j)", bytes: round_robin },
     Line { name: "wf2q+", formula: "max(L_k + φ (L − L_k), 2 φ L)", bytes: worst_case_fair },
@@ -88,7 +88,7 @@ const TABLE: &[Line] = &[
 
 const START_TIME: &str = "max((1 − φ) (L_k − ℓ_k) + φ Σ L_j, φ (Σ L_j + max L_j) − (1 − φ) ℓ_k)";
 
-/// What bounds are made of, for one group.
+/// The terms of the formulas, for one group.
 struct Terms<'a> {
     flows: &'a FlowSet,
     group: &'a Group,
@@ -126,7 +126,7 @@ impl Terms<'_> {
         Exact::whole(self.flows.groups().iter().map(|group| group.lmax).max().unwrap_or(0))
     }
 
-    /// The other flows: of each group how many, and the group.
+    /// The other flows, as pairs of a group and the number of other flows in it.
     fn others(&self) -> impl Iterator<Item = (i128, &Group)> {
         self.flows.groups().iter().map(|group| {
             (i128::from(group.count) - i128::from(std::ptr::eq(group, self.group)), group)
@@ -151,8 +151,8 @@ impl Terms<'_> {
         )
     }
 
-    /// `w σ`: within once and twice `L_k`. The inverse of `w` is rounded up to 32 bits of fraction
-    /// first, as QFQ does.
+    /// `w σ`, which is at least `L_k` and less than `2 L_k`. As in QFQ, the inverse of `w` is first
+    /// rounded up to 32 bits of fraction.
     fn slot(&self) -> Exact {
         let inverse = (1u64 << 32).div_ceil(self.group.weight.into());
         let slot = (u64::from(self.group.lmax) * inverse).next_power_of_two();
@@ -160,14 +160,14 @@ impl Terms<'_> {
     }
 }
 
-/// The bounds of a scheduler for each group of a set, in the set's order, with packets as short as
-/// the set says.
+/// The bounds of a scheduler for each group of a set, in the set's order. The shortest packets are
+/// those of the set.
 pub fn of(discipline: &Discipline, flows: &FlowSet) -> Vec<Bound> {
     let shortest: Vec<u32> = flows.groups().iter().map(|group| group.lengths.shortest()).collect();
     with_shortest(discipline, flows, &shortest)
 }
 
-/// The same where the shortest packets of each group are as long as `shortest` says, in bytes.
+/// The bounds as [`of`] returns them, but with the shortest packet of each group given in bytes.
 pub fn with_shortest(discipline: &Discipline, flows: &FlowSet, shortest: &[u32]) -> Vec<Bound> {
     let line = TABLE.iter().find(|line| line.name == discipline.row().name && promises(discipline));
     let bound = |(group, &shortest): (&Group, &u32)| match line {
@@ -181,8 +181,8 @@ pub fn with_shortest(discipline: &Discipline, flows: &FlowSet, shortest: &[u32])
     flows.groups().iter().zip(shortest).map(bound).collect()
 }
 
-/// Whether a scheduler of the table keeps its promise with these settings: a PIFO does when it
-/// sorts by virtual start and never drops a packet for a better one.
+/// Whether the bound holds with these settings. The bound of a PIFO requires that it sorts by
+/// virtual start and never drops a packet in favour of a better one.
 fn promises(discipline: &Discipline) -> bool {
     let sorts = discipline
         .settings()
@@ -209,8 +209,8 @@ fn quick(terms: &Terms<'_>) -> Exact {
     Exact::whole(3) * terms.slot() + after_own.max(afresh) - terms.shortest()
 }
 
-/// Whether the bound is derived for the scheduler. With an exact fluid clock, the published bound
-/// is about a flow that also has packets in the fluid.
+/// Whether the bound is derived for this scheduler. For schedulers with an exact fluid clock, the
+/// published bound assumes a flow that is backlogged in the fluid too.
 fn is_verified(discipline: &Discipline) -> bool {
     !matches!(discipline.row().name, "wfq" | "l-wf2q")
 }
@@ -228,8 +228,8 @@ fn start_time(terms: &Terms<'_>) -> Exact {
 }
 
 fn weighted_fair(terms: &Terms<'_>) -> Exact {
-    // The largest quotient of a subset's packets over its weights and the flow's own: those with
-    // the longest packets in the fluid's time first.
+    // `x` is the largest quotient of the packets of a subset of flows over their weights plus the
+    // own weight. The flows with the largest `L_j / w_j` form that subset.
     let mut others: Vec<(i128, &Group)> = terms.others().collect();
     others.sort_by_key(|(_, group)| {
         std::cmp::Reverse(Exact::new(group.lmax.into(), group.weight.into()))
@@ -244,7 +244,7 @@ fn weighted_fair(terms: &Terms<'_>) -> Exact {
     (terms.weight() * ahead + share_of_largest).max(share_of_largest + share_of_largest)
 }
 
-/// Schedulers count in fractions of their own; that is worth at most this much.
+/// The tolerance in bytes for the rounding in the schedulers' own fixed-point numbers.
 pub const ROUNDING: Exact = Exact::ONE;
 
 #[cfg(test)]
@@ -262,8 +262,8 @@ mod tests {
 
     #[test]
     fn bounds_of_known_sets_are_what_the_formulas_give() {
-        // Four quanta of a packet less a 500th, and the 500th of a packet of each other flow and
-        // one more.
+        // Four quanta of a packet minus 1/500, and 1/500 of one packet of each other flow and one
+        // more.
         assert_eq!(
             packets("rr", "500:w1,250:w2,250:w4"),
             Some(4.0 * (1.0 - 0.002) + 0.002 * 1000.0)

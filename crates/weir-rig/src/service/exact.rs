@@ -1,19 +1,19 @@
-//! Fractions of integers: judged quantities are exact, and become decimal numbers only for display.
+//! Fractions of integers. All comparisons are exact; decimal numbers appear only in output.
 
 use std::cmp::Ordering;
 use std::ops::{Add, Div, Mul, Sub};
 
-/// A fraction. Measured values have numerators of up to 100 bits; sums and products are for bounds
-/// with small parts.
+/// A fraction. Measured values have numerators of up to 100 bits. Sums and products are meant for
+/// the bounds, which have small terms.
 #[derive(Clone, Copy, Debug)]
 pub struct Exact {
     numerator: i128,
-    /// Greater than 0.
+    /// Always positive.
     denominator: i128,
 }
 
 impl Exact {
-    /// Nothing.
+    /// Zero.
     pub const ZERO: Self = Self { numerator: 0, denominator: 1 };
 
     /// One.
@@ -30,17 +30,17 @@ impl Exact {
         Self { numerator: numerator / divisor, denominator: denominator / divisor }
     }
 
-    /// A whole number.
+    /// An integer.
     pub fn whole(number: impl Into<i128>) -> Self {
         Self { numerator: number.into(), denominator: 1 }
     }
 
-    /// The nearest decimal number, for people and files.
+    /// The nearest floating-point number, for output.
     pub fn to_f64(self) -> f64 {
         self.numerator as f64 / self.denominator as f64
     }
 
-    /// The fraction in millionths, rounded down; what does not fit is the largest that does.
+    /// The fraction in millionths, rounded down and limited to the range of `i64`.
     pub fn millionths(self) -> i64 {
         let whole = self.numerator.div_euclid(self.denominator);
         let rest = self.numerator.rem_euclid(self.denominator);
@@ -59,7 +59,7 @@ fn gcd(mut a: u128, mut b: u128) -> u128 {
 }
 
 impl Ord for Exact {
-    /// Compares the whole parts, then the rests; their products stay small for any fractions.
+    /// Compares the integer parts first, then the remainders, so that the products do not overflow.
     fn cmp(&self, other: &Self) -> Ordering {
         let parts = |x: &Self| {
             (x.numerator.div_euclid(x.denominator), x.numerator.rem_euclid(x.denominator) as u128)

@@ -1,10 +1,10 @@
 //! The fluid: generalised processor sharing of the same arrivals, the reference for lag, lead and
 //! lateness.
 //!
-//! The fluid serves all backlogged flows at once, each at a rate by its weight among them. In its
-//! own time, the virtual time `V`, a packet starts at
-//! `S = max(V at its arrival, F of the one before)` and finishes at `F = S + L / w`; `V` grows by
-//! `1 / Σ of the active weights` for each byte of the link.
+//! The fluid serves all backlogged flows at once, at rates proportional to their weights. On the
+//! fluid's clock, the virtual time `V`, a packet starts at
+//! `S = max(V at its arrival, F of the flow's previous packet)` and finishes at `F = S + L / w`.
+//! `V` grows by `1 / Σ of the active weights` for each byte of the link.
 //!
 //! ```text
 //! V, S, F, times   127 ........................ 64 | 63 ........................ 0
@@ -13,7 +13,7 @@
 //! The step from one finish to the next is exact. Two quantities are rounded, by less than 2^-64
 //! bytes for a unit of weight at each arrival and each packet sent: the growth of `V` up to an
 //! instant between two finishes, and `L / w`. For a million packets and the largest weights the
-//! error is less than a thousandth of a byte; for flows that are always backlogged nothing is
+//! error is less than a thousandth of a byte. For flows that are always backlogged nothing is
 //! rounded, since `V` is `W / Σ`.
 
 use std::cmp::Reverse;
@@ -24,66 +24,67 @@ use super::link::Watch;
 use crate::flows::FlowSet;
 use crate::trace::Arrival;
 
-/// The fluid beside the link, and how far they came apart.
+/// Compares the link with the fluid that serves the same arrivals.
 #[derive(Debug)]
 pub(super) struct Fluid {
     weights: Vec<u32>,
     total: u64,
-    /// Bytes that the link has sent, all and for each flow.
+    /// Bytes that the link has sent, in total and for each flow.
     all: u64,
     sent: Vec<u64>,
-    /// The fluid of arrivals that come and go; `None` where every flow always has packets.
+    /// The fluid where backlogs come and go; `None` where every flow always has packets.
     changing: Option<Gps>,
-    worst: Vec<Apart<i128>>,
+    worst: Vec<Deviation<i128>>,
     fairness: f64,
 }
 
-/// How far a flow's service and the fluid's came apart at the most.
+/// The largest differences between a flow's service and its service in the fluid.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Apart<T> {
-    /// Bytes of the flow that the fluid had served and the link had not, when a packet of the flow
-    /// was about to go.
+pub(super) struct Deviation<T> {
+    /// Bytes of the flow that the fluid had served and the link had not, at the start of one of the
+    /// flow's packets.
     pub(super) lag: T,
-    /// Bytes of the flow that the link had served and the fluid had not, when a packet of the flow
-    /// had left.
+    /// Bytes of the flow that the link had served and the fluid had not, at the end of one of the
+    /// flow's packets.
     pub(super) lead: T,
-    /// How much later than in the fluid a packet ended, in bytes of the link.
+    /// The time by which a packet ended later than in the fluid, in bytes of the link.
     pub(super) late: T,
 }
 
 impl Fluid {
-    /// A fluid for these flows; `steady` when they always have packets.
+    /// A fluid for these flows. `steady` means that all flows always have packets.
     pub(super) fn new(flows: &FlowSet, steady: bool) -> Self {
         let weights: Vec<u32> = flows.flows().map(|flow| flow.weight).collect();
         let changing = (!steady).then(|| Gps::new(&weights));
-        let (sent, worst) = (vec![0; weights.len()], vec![Apart::default(); weights.len()]);
+        let (sent, worst) = (vec![0; weights.len()], vec![Deviation::default(); weights.len()]);
         Self { total: flows.total_weight(), weights, all: 0, sent, changing, worst, fairness: 1.0 }
     }
 
-    /// The worst of each flow.
-    pub(super) fn worst(&self) -> impl Iterator<Item = Apart<Exact>> {
+    /// The largest differences of each flow.
+    pub(super) fn worst(&self) -> impl Iterator<Item = Deviation<Exact>> {
         let unit = self.unit();
-        self.worst.iter().zip(&self.weights).map(move |(apart, &weight)| Apart {
-            lag: Exact::new(apart.lag, unit),
-            lead: Exact::new(apart.lead, unit),
+        self.worst.iter().zip(&self.weights).map(move |(deviation, &weight)| Deviation {
+            lag: Exact::new(deviation.lag, unit),
+            lead: Exact::new(deviation.lead, unit),
             late: Exact::new(
-                apart.late,
+                deviation.late,
                 if self.changing.is_some() { unit } else { weight.into() },
             ),
         })
     }
 
-    /// Jain's index of what flows got over what the fluid gave them, when the arrivals ended.
+    /// Jain's index of each flow's service over its service in the fluid, at the end of the
+    /// arrivals.
     pub(super) fn fairness(&self) -> f64 {
         self.fairness
     }
 
-    /// One byte of service, as it is counted here.
+    /// One byte of service, in the unit of the counters.
     fn unit(&self) -> i128 {
         if self.changing.is_some() { ONE as i128 } else { self.total.into() }
     }
 
-    /// What the fluid has given to a flow, less what the link has.
+    /// The fluid's service of a flow minus the link's, in [`Fluid::unit`]s.
     fn ahead(&self, flow: u32) -> i128 {
         let given = match &self.changing {
             None => i128::from(self.weights[flow as usize]) * i128::from(self.all),
@@ -92,8 +93,9 @@ impl Fluid {
         given - i128::from(self.sent[flow as usize]) * self.unit()
     }
 
-    /// How much later than in the fluid the packet ends that the flow has just sent: in bytes times
-    /// the flow's weight, or with a fraction where flows come and go.
+    /// The time by which the flow's last packet ends later than in the fluid: in bytes times the
+    /// flow's weight when the flows are steady, otherwise in bytes with [`FRACTION`] bits of
+    /// fraction.
     fn late(&mut self, now: u64, flow: u32) -> i128 {
         let (weight, sent) =
             (i128::from(self.weights[flow as usize]), i128::from(self.sent[flow as usize]));
@@ -114,7 +116,7 @@ impl Watch for Fluid {
         }
     }
 
-    /// The fluid has served a part of it perhaps; it keeps it.
+    /// Does nothing: the fluid may already have served a part of the packet, and keeps the packet.
     fn refuses(&mut self, _flow: u32, _len: u32) {}
 
     fn starts(&mut self, now: u64, flow: u32, len: u32) {
@@ -155,17 +157,17 @@ impl Watch for Fluid {
     }
 }
 
-/// The fluid where flows come and go.
+/// The fluid where backlogs come and go.
 #[derive(Debug)]
 struct Gps {
     flows: Vec<GpsFlow>,
     /// `V`.
     virtual_time: u128,
-    /// The instant that `V` belongs to.
+    /// The time of `V`, in bytes of the link with [`FRACTION`] bits of fraction.
     now: u128,
-    /// Sum of the weights of flows that have something.
+    /// The sum of the weights of the backlogged flows.
     active: u128,
-    /// The first finish of each of those.
+    /// The finish of the first packet of each backlogged flow.
     finishes: BinaryHeap<Reverse<(u128, u32)>>,
 }
 
@@ -173,14 +175,14 @@ struct Gps {
 #[derive(Debug)]
 struct GpsFlow {
     weight: u128,
-    /// Packets that the fluid has not finished: when it will, in `V`, and their lengths.
+    /// The packets that the fluid has not finished, as pairs of `F` and the length.
     queue: VecDeque<(u128, u32)>,
     last_finish: u128,
-    /// Bytes of packets that the fluid has finished.
+    /// Bytes of the packets that the fluid has finished.
     done: u128,
-    /// When the fluid finished packets that the link has not sent yet.
+    /// The times at which the fluid finished packets that the link has not sent yet.
     ahead: VecDeque<u128>,
-    /// Packets that the link has sent before the fluid finished them.
+    /// The number of packets that the link has sent and the fluid has not finished.
     behind: u64,
 }
 
@@ -203,7 +205,7 @@ impl Gps {
         }
     }
 
-    /// Lets time pass.
+    /// Advances the fluid to a time in bytes of the link.
     fn advance(&mut self, to: u64) {
         let to = u128::from(to) << FRACTION;
         while let Some(&Reverse((finish, flow))) = self.finishes.peek() {
@@ -219,7 +221,7 @@ impl Gps {
         self.now = self.now.max(to);
     }
 
-    /// The fluid is done with a flow's first packet.
+    /// Finishes a flow's first packet.
     fn finish(&mut self, number: u32) {
         let flow = &mut self.flows[number as usize];
         let Some((_, len)) = flow.queue.pop_front() else { return };
@@ -246,7 +248,7 @@ impl Gps {
         flow.queue.push_back((flow.last_finish, len));
     }
 
-    /// Bytes that a flow has been given, with [`FRACTION`] bits of fraction.
+    /// Bytes of service that a flow has received, with [`FRACTION`] bits of fraction.
     fn given(&self, flow: u32) -> u128 {
         let flow = &self.flows[flow as usize];
         let part = flow.queue.front().map_or(0, |&(finish, len)| {
@@ -256,7 +258,8 @@ impl Gps {
         (flow.done << FRACTION) + part
     }
 
-    /// When the fluid finished the packet that the link has just sent; `None` when it has not yet.
+    /// The time at which the fluid finished the flow's packet that the link has just sent; `None`
+    /// when the fluid has not finished it.
     fn finish_of_next(&mut self, flow: u32) -> Option<u128> {
         let flow = &mut self.flows[flow as usize];
         let finish = flow.ahead.pop_front();
@@ -265,7 +268,7 @@ impl Gps {
     }
 }
 
-/// Bits of fraction of times.
+/// The bits of fraction in times and service.
 const FRACTION: u32 = 64;
 /// One byte.
 const ONE: u128 = 1 << FRACTION;
@@ -275,13 +278,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_fluid_shares_by_weight_among_those_that_have_something() {
+    fn the_fluid_shares_by_weight_among_backlogged_flows() {
         let mut gps = Gps::new(&[1, 3]);
         gps.arrives(0, 300);
         gps.arrives(1, 300);
         gps.advance(200);
         assert_eq!((gps.given(0) >> FRACTION, gps.given(1) >> FRACTION), (50, 150));
-        // Flow 1 has finished at 400; from then on flow 0 has all of the link, and is done at 600.
+        // Flow 1 finishes at 400. Then flow 0 has the whole link and finishes at 600.
         gps.advance(599);
         assert_eq!((gps.given(0) >> FRACTION, gps.given(1) >> FRACTION), (299, 300));
         assert_eq!(gps.finish_of_next(1), Some(400 << FRACTION));
@@ -291,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_that_comes_back_owes_nothing_and_is_owed_nothing() {
+    fn a_returning_flow_has_neither_credit_nor_debt() {
         let mut gps = Gps::new(&[1, 1]);
         gps.arrives(0, 1000);
         gps.advance(500);

@@ -1,11 +1,11 @@
-//! The link: it takes packets from a scheduler one after the other, at one byte for each unit of
-//! time, and reports them to an observer.
+//! The link: it takes packets from a scheduler one after the other, sends one byte per unit of
+//! time, and reports to an observer.
 //!
 //! Time is counted in whole bytes of the link, as in a [`crate::trace::Trace`]. A packet that
-//! starts at `s` has left at `s` + its length; packets that arrive meanwhile reach the scheduler
-//! meanwhile. At one instant the packet on the wire ends first, then packets arrive, then the
-//! scheduler dequeues. Schedulers that use the clock see a nanosecond for each byte, as on a link
-//! of 8 Gbit/s.
+//! starts at `s` ends at `s` + its length. Packets that arrive in between are enqueued at their
+//! arrival times. At any instant, the packet on the wire ends first, then packets arrive, then the
+//! scheduler dequeues. Schedulers that use the clock see one nanosecond per byte, as on a link of 8
+//! Gbit/s.
 
 use weir_core::Nanos;
 use weir_core::descriptor::Descriptors;
@@ -18,23 +18,23 @@ use crate::trace::Arrival;
 
 /// An observer of the link.
 pub(super) trait Watch {
-    /// A packet comes.
+    /// A packet arrives.
     fn arrives(&mut self, arrival: &Arrival);
 
-    /// The scheduler refuses a packet: this one, or one that waited.
+    /// The scheduler refuses the arriving packet, or drops a waiting one.
     fn refuses(&mut self, flow: u32, len: u32);
 
-    /// A packet goes on the wire.
+    /// The transmission of a packet starts.
     fn starts(&mut self, now: u64, flow: u32, len: u32);
 
-    /// It has left.
+    /// The transmission of the packet ends.
     fn ends(&mut self, now: u64, flow: u32);
 
-    /// Nothing arrives any more, or nothing more is looked at.
+    /// The arrivals or the observation has ended.
     fn rests(&mut self, now: u64);
 }
 
-/// Two observers.
+/// Both observers get every call.
 impl<A: Watch, B: Watch> Watch for (A, B) {
     fn arrives(&mut self, arrival: &Arrival) {
         self.0.arrives(arrival);
@@ -62,8 +62,8 @@ impl<A: Watch, B: Watch> Watch for (A, B) {
     }
 }
 
-/// Runs a new scheduler on the packets of `source` until the source ends the run, or everything has
-/// left. Returns the time of the end, and the number of packets sent.
+/// Runs a new scheduler on the packets of `source` until the source ends the run or all packets
+/// have departed. Returns the end time in bytes of the link, and the number of packets sent.
 pub(super) fn drive<S: Scheduler, W: Watch>(
     mut scheduler: S,
     flows: &FlowSet,
@@ -93,7 +93,7 @@ pub(super) fn drive<S: Scheduler, W: Watch>(
             (now, sent) = (end, sent + 1);
             continue;
         }
-        // Nothing may go: time passes until something comes, or may go.
+        // No packet may depart: time advances to the next arrival or the scheduler's next event.
         let event = scheduler.next_event().map(|Nanos(at)| at.max(now + 1));
         match source.next().into_iter().chain(event).min() {
             Some(next) => now = now.max(next),
@@ -103,7 +103,7 @@ pub(super) fn drive<S: Scheduler, W: Watch>(
     (now, sent)
 }
 
-/// Hands the scheduler what arrives up to `until`.
+/// Enqueues the packets that arrive up to `until`.
 fn deliver<S: Scheduler, W: Watch>(
     scheduler: &mut S,
     store: &mut Descriptors,

@@ -1,19 +1,21 @@
-//! Service: what flows get of the link, against what an ideal link would give them.
+//! Service: the share of the link that each flow gets, compared with an ideal link.
 //!
-//! [`measure`] runs a scheduler on a workload and answers for each group of a flow set:
+//! [`measure`] runs a scheduler on a workload and reports for each group of a flow set:
 //!
 //! - **B-WFI**, the bit worst-case fair index: the most bytes by which a flow fell behind its share
-//!   of what the link sent, over any interval within a period in which it had packets waiting,
-//!   counted when a packet of the flow has left. The share is its weight over the weights of *all*
-//!   flows of the set. One packet is the least that any scheduler can reach.
-//! - **bound**: what theory allows that to be, where there is a theory; see [`bounds`].
-//! - **delay** of a packet from its arrival to its end, and the delay that follows from the bound
-//!   for a flow with so many bytes.
-//! - **lag**, **lead** and **lateness** against the *fluid* that serves the same arrivals all at
+//!   of the bytes that the link sent, over any interval within a backlogged period of the flow that
+//!   ends with a departure of the flow. The share is the flow's weight over the weights of *all*
+//!   flows of the set. No scheduler can guarantee less than one packet.
+//! - **bound**: the theoretical bound of the B-WFI, if there is one; see [`bounds`].
+//! - **delay** of a packet from its arrival to the end of its transmission, and the delay that
+//!   follows from the bound for a flow with as many bytes.
+//! - **lag**, **lead** and **lateness** against the *fluid*, which serves the same arrivals all at
 //!   once, by weight.
-//! - **Jain's index** of what flows got over what the fluid gave them, when the arrivals ended.
+//! - **Jain's index** of each flow's service over its service in the fluid, at the end of the
+//!   arrivals.
 //!
-//! Everything is counted in bytes: of the flow for B-WFI, lag and lead, of the link for times.
+//! All quantities are in bytes: bytes of the flow for B-WFI, lag and lead, bytes of the link for
+//! times.
 
 mod account;
 pub mod bounds;
@@ -31,70 +33,70 @@ use weir_core::sched::{Discipline, Scheduler, Visitor};
 use crate::flows::{FlowSet, Group};
 use crate::trace::Trace;
 use account::{Account, FlowAccount};
-use fluid::{Apart, Fluid};
+use fluid::{Deviation, Fluid};
 use workload::Source;
 
-/// What a scheduler gave to the flows of a set.
+/// The service that a scheduler gave to the flows of a set.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Service {
-    /// For each group, in the set's order.
+    /// The service of each group, in the set's order.
     pub classes: Vec<Class>,
-    /// Jain's index of what flows got over what the fluid gave them, from one over their number
-    /// (one had it all) to 1 (each its due).
+    /// Jain's index of each flow's service over its service in the fluid. 1 means that all flows
+    /// have equal ratios; 1 over the number of flows means that one flow had all the service.
     pub jain: f64,
-    /// Packets that the link sent.
+    /// The number of packets that the link sent.
     pub packets: u64,
-    /// When observation ended, in bytes of the link.
+    /// The end of the observation, in bytes of the link.
     pub time: u64,
 }
 
-/// The service of the flows of a group: the worst value of each quantity over all of them.
+/// The service of one group of flows: the worst value of each quantity over the flows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Class {
     /// The group.
     pub group: Group,
     /// B-WFI in bytes.
     pub bwfi: Exact,
-    /// The flow that it is of.
+    /// The flow with this B-WFI.
     pub worst_flow: u32,
-    /// The interval that it is over, in bytes of the link since the beginning.
+    /// The interval of this B-WFI, in bytes of the link since the start.
     pub worst_interval: (u64, u64),
-    /// What theory says of it, in bytes.
+    /// The theoretical bound of the B-WFI.
     pub bound: Bound,
-    /// Longest delay of a packet, in bytes of the link.
+    /// The longest delay of a packet, in bytes of the link.
     pub delay_max: u64,
-    /// The delay that the bound allows to a packet with the most bytes of its own flow that one met
-    /// here, in bytes of the link; `None` without a bound.
+    /// The delay that follows from the bound for a packet with the largest backlog of its own flow
+    /// in this run, in bytes of the link; `None` without a bound.
     pub delay_bound: Option<Exact>,
-    /// The most by which a delay exceeds what the packet's own flow explains at its share of the
-    /// link, in bytes of the link.
+    /// The largest part of a delay that the backlog of the packet's own flow does not explain at
+    /// the flow's share of the link, in bytes of the link.
     pub delay_excess: Exact,
-    /// Most bytes that a flow's service was behind the fluid's.
+    /// The most bytes by which a flow's service was behind the fluid's.
     pub lag: Exact,
-    /// Most bytes that it was ahead.
+    /// The most bytes by which a flow's service was ahead of the fluid's.
     pub lead: Exact,
-    /// Most that a packet ended later than in the fluid, in bytes of the link.
+    /// The longest time by which a packet ended later than in the fluid, in bytes of the link.
     pub late: Exact,
 }
 
 impl Class {
-    /// B-WFI in packets, the largest of the flow.
+    /// The B-WFI in packets of the group's largest length.
     pub fn bwfi_packets(&self) -> f64 {
         self.in_packets(self.bwfi)
     }
 
-    /// The bound in packets.
+    /// The bound in packets of the group's largest length.
     pub fn bound_packets(&self) -> Option<f64> {
         self.bound.bytes.map(|bytes| self.in_packets(bytes))
     }
 
-    /// Whether the measured B-WFI is within the bound, to within [`bounds::ROUNDING`]; `None`
-    /// without a bound.
+    /// Whether the measured B-WFI is within the bound plus [`bounds::ROUNDING`]; `None` without a
+    /// bound.
     pub fn is_within_bound(&self) -> Option<bool> {
         self.bound.bytes.map(|bytes| self.bwfi <= bytes + bounds::ROUNDING)
     }
 
-    /// How much of the bound was reached, of 1; `None` without a bound.
+    /// The measured B-WFI as a fraction of the bound; `None` without a bound.
     pub fn of_bound(&self) -> Option<f64> {
         self.bound.bytes.map(|bytes| self.bwfi.to_f64() / bytes.to_f64())
     }
@@ -117,7 +119,7 @@ pub fn measure(
     let (time, packets) = discipline.visit(Drive { flows, source: &mut source, watch: &mut watch });
     let (mut account, fluid) = watch;
     account.close(time);
-    let apart: Vec<Apart<Exact>> = fluid.worst().collect();
+    let deviations: Vec<Deviation<Exact>> = fluid.worst().collect();
     let bounds = bounds::with_shortest(discipline, flows, &shortest(flows, workload));
     let mut classes = Vec::with_capacity(flows.groups().len());
     let mut first = 0;
@@ -129,14 +131,14 @@ pub fn measure(
             flows.total_weight(),
             first as u32,
             &account.flows()[range.clone()],
-            &apart[range],
+            &deviations[range],
         ));
         first += group.count as usize;
     }
     Service { classes, jain: fluid.fairness(), packets, time }
 }
 
-/// The shortest packet of each group: what the set says, or what a trace has.
+/// The shortest packet of each group, in bytes: from the trace for a trace, otherwise from the set.
 fn shortest(flows: &FlowSet, workload: &Workload<'_>) -> Vec<u32> {
     let Workload::Trace(trace) = workload else {
         return flows.groups().iter().map(|group| group.lengths.shortest()).collect();
@@ -150,20 +152,22 @@ fn shortest(flows: &FlowSet, workload: &Workload<'_>) -> Vec<u32> {
     shortest
 }
 
-/// What a group was owed at the worst, without the rest of a measurement.
+/// The worst lag of a group, without the other quantities of a measurement.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Owed {
     pub(crate) lmax: u32,
-    /// In bytes.
+    /// The B-WFI in bytes.
     pub(crate) bwfi: Exact,
     pub(crate) bound: Option<Exact>,
-    /// The interval of it.
+    /// The interval of this B-WFI.
     pub(crate) interval: (u64, u64),
-    /// The most that a delay exceeds what the packet's own flow explains, in bytes of the link.
+    /// The largest part of a delay that the packet's own flow does not explain, in bytes of the
+    /// link.
     pub(crate) excess: Exact,
 }
 
-/// The lag of each group under the arrivals of a trace: the same results as [`measure`], faster.
+/// The B-WFI and the delay excess of each group under a trace: the same values as in [`measure`],
+/// without the comparison with the fluid.
 pub(crate) fn owed(discipline: &Discipline, trace: &Trace) -> Vec<Owed> {
     let (flows, workload) = (trace.flows(), Workload::Trace(trace));
     let (mut source, mut account) = (Source::new(&workload, flows, 0), Account::new(flows));
@@ -189,16 +193,17 @@ pub(crate) fn owed(discipline: &Discipline, trace: &Trace) -> Vec<Owed> {
     owed
 }
 
-/// The worst of the flows of a group, the first of which has the number `first`.
+/// The worst values over the flows of a group. `first` is the number of the group's first flow.
 fn class(
     group: &Group,
     bound: Bound,
     total: u64,
     first: u32,
     accounts: &[FlowAccount],
-    apart: &[Apart<Exact>],
+    deviations: &[Deviation<Exact>],
 ) -> Class {
-    let most = |of: fn(&Apart<Exact>) -> Exact| apart.iter().map(of).max().unwrap_or(Exact::ZERO);
+    let most =
+        |of: fn(&Deviation<Exact>) -> Exact| deviations.iter().map(of).max().unwrap_or(Exact::ZERO);
     let share = Exact::new(group.weight.into(), total.into());
     let bytes = |scaled: i128| Exact::new(scaled, total.into());
     let worst = (0..accounts.len())
@@ -221,7 +226,7 @@ fn class(
     }
 }
 
-/// Drives the scheduler that it is given.
+/// Drives the visited scheduler.
 struct Drive<'a, 'b, W> {
     flows: &'a FlowSet,
     source: &'a mut Source<'b>,

@@ -1,7 +1,7 @@
-//! Workloads: what arrives at the link, and when.
+//! Workloads: the arrivals at the link and their times.
 //!
-//! Loads that are not steady are made in advance and come whatever the scheduler does, so that two
-//! schedulers of one seed see the same packets at the same instants.
+//! Workloads other than `Backlogged` are generated in advance and do not depend on the scheduler.
+//! Two schedulers therefore see the same packets at the same times for the same seed.
 
 use std::collections::VecDeque;
 
@@ -11,61 +11,61 @@ use crate::Lengths;
 use crate::flows::FlowSet;
 use crate::trace::{Arrival, Trace};
 
-/// What arrives.
+/// The arrivals of a measurement.
 #[derive(Clone, Copy, Debug)]
 pub enum Workload<'a> {
-    /// Every flow always has packets: two at least, and at least twice the bytes of the set's
-    /// longest packet, so that no ideal link would be done with them. What leaves is replaced at
-    /// once. Ends after `packets`.
+    /// Every flow always has at least two packets, with at least twice the bytes of the set's
+    /// longest packet in total, so that it is never idle even on an ideal link. Each departure is
+    /// replaced at once. The run ends after `packets` departures.
     Backlogged {
         /// Packets that the link sends.
         packets: u64,
     },
-    /// Flows send bursts of 1 to 8 packets at random moments. What they offer changes between seven
-    /// tenths and twelve tenths of the link, so that backlogs come and go.
+    /// Flows send bursts of 1 to 8 packets at random times. The offered load alternates between 0.7
+    /// and 1.2 of the link's rate, so that backlogs come and go.
     OnOff {
         /// Packets that arrive.
         packets: u64,
     },
-    /// Flow after flow sends twenty packets, at twice the link's rate, until all have; then, when
-    /// the link has caught up, again.
+    /// One flow after the other sends twenty packets, together at twice the link's rate. The next
+    /// round starts when the link has caught up.
     Ramp {
         /// Packets that arrive.
         packets: u64,
     },
-    /// Arrivals that were written down.
+    /// The arrivals of a trace.
     Trace(&'a Trace),
 }
 
-/// Arrivals as the link takes them.
+/// The state of a workload during a run.
 #[derive(Debug)]
 pub(super) struct Source<'a> {
     arrivals: Arrivals<'a>,
-    /// After so many packets it is over; `None` when it is when everything has left.
+    /// The run ends after this many packets; with `None`, when all packets have departed.
     most: Option<u64>,
 }
 
 #[derive(Debug)]
 enum Arrivals<'a> {
-    /// In answer to departures.
-    Answers(Answers),
-    /// Known in advance.
+    /// Arrivals that replace departures.
+    Replenished(Replenished),
+    /// Arrivals that were generated in advance.
     Made { all: Vec<Arrival>, place: usize },
-    /// Known in advance, and borrowed.
+    /// Arrivals of a trace.
     Given { all: &'a [Arrival], place: usize },
 }
 
-/// Flows that are kept supplied.
+/// Keeps every flow backlogged.
 #[derive(Debug)]
-struct Answers {
+struct Replenished {
     pending: VecDeque<Arrival>,
     flows: Vec<Supply>,
-    /// Bytes that each flow has at least.
+    /// The minimum backlog of each flow in bytes.
     least: u64,
     random: Stream,
 }
 
-/// A flow's packets that have not gone on the wire.
+/// A flow's packets that are not yet transmitted.
 #[derive(Debug)]
 struct Supply {
     lengths: Lengths,
@@ -73,24 +73,24 @@ struct Supply {
     bytes: u64,
 }
 
-impl Answers {
+impl Replenished {
     fn new(flows: &FlowSet, seed: u64) -> Self {
         let supply = flows
             .flows()
             .map(|flow| Supply { lengths: flow.lengths, packets: 0, bytes: 0 })
             .collect();
         let random = Stream::new(seed, 0, Purpose::Generator);
-        let mut answers = Self {
+        let mut replenished = Self {
             pending: VecDeque::new(),
             flows: supply,
             least: 2 * u64::from(flows.longest()),
             random,
         };
-        (0..flows.len()).for_each(|flow| answers.supply(0, flow));
-        answers
+        (0..flows.len()).for_each(|flow| replenished.supply(0, flow));
+        replenished
     }
 
-    /// Gives a flow what it lacks.
+    /// Adds packets to a flow until it has its minimum backlog.
     fn supply(&mut self, time: u64, flow: u32) {
         let supply = &mut self.flows[flow as usize];
         while supply.packets < 2 || supply.bytes < self.least {
@@ -113,9 +113,10 @@ impl<'a> Source<'a> {
     pub(super) fn new(workload: &Workload<'a>, flows: &FlowSet, seed: u64) -> Self {
         let made = |all| Self { arrivals: Arrivals::Made { all, place: 0 }, most: None };
         match *workload {
-            Workload::Backlogged { packets } => {
-                Self { arrivals: Arrivals::Answers(Answers::new(flows, seed)), most: Some(packets) }
-            }
+            Workload::Backlogged { packets } => Self {
+                arrivals: Arrivals::Replenished(Replenished::new(flows, seed)),
+                most: Some(packets),
+            },
             Workload::OnOff { packets } => made(on_off(flows, packets, seed)),
             Workload::Ramp { packets } => made(ramp(flows, packets, seed)),
             Workload::Trace(trace) => {
@@ -124,19 +125,21 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// When the next packet arrives.
+    /// The time of the next arrival.
     pub(super) fn next(&self) -> Option<u64> {
         match &self.arrivals {
-            Arrivals::Answers(answers) => answers.pending.front().map(|arrival| arrival.time),
+            Arrivals::Replenished(replenished) => {
+                replenished.pending.front().map(|arrival| arrival.time)
+            }
             Arrivals::Made { all, place } => all.get(*place).map(|arrival| arrival.time),
             Arrivals::Given { all, place } => all.get(*place).map(|arrival| arrival.time),
         }
     }
 
-    /// The next packet.
+    /// Takes the next arrival.
     pub(super) fn take(&mut self) -> Option<Arrival> {
         let (all, place) = match &mut self.arrivals {
-            Arrivals::Answers(answers) => return answers.pending.pop_front(),
+            Arrivals::Replenished(replenished) => return replenished.pending.pop_front(),
             Arrivals::Made { all, place } => (all.as_slice(), place),
             Arrivals::Given { all, place } => (*all, place),
         };
@@ -145,26 +148,26 @@ impl<'a> Source<'a> {
         arrival
     }
 
-    /// A packet of `flow` goes on the wire.
+    /// The transmission of a packet of `flow` starts.
     pub(super) fn departs(&mut self, now: u64, flow: u32, len: u32) {
-        if let Arrivals::Answers(answers) = &mut self.arrivals {
-            answers.departs(now, flow, len);
+        if let Arrivals::Replenished(replenished) = &mut self.arrivals {
+            replenished.departs(now, flow, len);
         }
     }
 
-    /// Whether observation ends when the link has sent `sent` packets.
+    /// Whether the observation ends after `sent` packets.
     pub(super) fn is_over(&self, sent: u64) -> bool {
         self.most.is_some_and(|most| sent >= most)
     }
 
-    /// Whether nothing will arrive any more, whatever leaves.
+    /// Whether no more packets will arrive, whatever departs.
     pub(super) fn has_ended(&self) -> bool {
         !self.is_steady() && self.next().is_none()
     }
 
     /// Whether every flow always has packets.
     pub(super) fn is_steady(&self) -> bool {
-        matches!(self.arrivals, Arrivals::Answers(_))
+        matches!(self.arrivals, Arrivals::Replenished(_))
     }
 }
 
@@ -184,7 +187,7 @@ fn on_off(flows: &FlowSet, packets: u64, seed: u64) -> Vec<Arrival> {
             bytes += u64::from(len);
         }
         let tenths = if burst / 256 % 2 == 0 { 12 } else { 7 };
-        // On average the time that the link takes for the burst, over the load.
+        // A random time with a mean of the burst's transmission time divided by the load.
         time += bytes * 20 * u64::from(random.below(1000)) / (1000 * tenths);
     }
     all

@@ -1,5 +1,5 @@
-//! The adversary: what it finds is what a measurement finds again, follows from its seed, and
-//! survives interruptions.
+//! The adversary: a new measurement of its result gives the same values, equal seeds give equal
+//! results, and an interrupted search continues.
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ fn run(hunt: &Hunt) -> Found {
     search(hunt, None, |_| ControlFlow::Continue(())).unwrap()
 }
 
-/// A file of this test alone.
+/// A file that only this test uses.
 fn file(name: &str) -> PathBuf {
     let path = std::env::temp_dir().join(format!("weir-rig-{}-{name}", std::process::id()));
     let _ = std::fs::remove_file(&path);
@@ -25,7 +25,7 @@ fn file(name: &str) -> PathBuf {
 }
 
 #[test]
-fn what_is_found_is_measured_again_from_its_file() {
+fn a_found_trace_gives_the_same_measurement_from_its_file() {
     let found = run(&hunt(Kind::RoundRobin, "10:w1:l64-1500,2:w9", 600));
     let trace = Trace::read(&found.trace.to_string()).unwrap();
     let again = measure(&Kind::RoundRobin.into(), trace.flows(), &Workload::Trace(&trace), 99);
@@ -38,7 +38,7 @@ fn what_is_found_is_measured_again_from_its_file() {
 }
 
 #[test]
-fn round_robin_is_driven_far_and_wf2qp_is_not() {
+fn the_search_worsens_round_robin_but_not_wf2qp() {
     let flows = "20:w1,10:w4";
     let wild = |kind| run(&Hunt { weights: Some((1, 64)), ..hunt(kind, flows, 1200) });
     let (robin, fair) = (wild(Kind::RoundRobin), wild(Kind::Wf2qPlus));
@@ -61,11 +61,11 @@ fn a_search_follows_from_its_seed() {
 }
 
 #[test]
-fn a_search_that_is_interrupted_finds_what_it_would_have_found() {
+fn an_interrupted_search_finds_the_same_as_an_uninterrupted_one() {
     let whole = hunt(Kind::RoundRobin, "6:w1:l64-1500,2:w5", 900);
     let expected = run(&whole);
     let path = file("resumed");
-    // Interrupted by its watcher after 320 tries, and by its budget after 500.
+    // The observer interrupts the search after 320 tries, the budget ends it after 500.
     let until = |progress: &Progress| {
         if progress.evaluations >= 320 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
@@ -78,7 +78,7 @@ fn a_search_that_is_interrupted_finds_what_it_would_have_found() {
 }
 
 #[test]
-fn the_state_of_another_search_is_refused_and_so_is_what_is_none() {
+fn other_searches_and_invalid_files_are_refused_as_state() {
     let path = file("other");
     let go = |hunt: &Hunt| {
         search(hunt, Some(&path), |_| ControlFlow::Continue(())).map(|found| found.evaluations)
@@ -104,7 +104,7 @@ fn the_state_of_another_search_is_refused_and_so_is_what_is_none() {
 }
 
 #[test]
-fn lengths_stay_within_the_set_and_the_victim_is_of_the_class_that_is_asked_for() {
+fn lengths_stay_within_the_set_and_the_victim_is_of_the_requested_class() {
     for objective in [Objective::Packets, Objective::OfBound, Objective::Delay] {
         let flows = "4:w2:bimodal,4:w1:l100-200,3:w1:imix,1:w1:l777";
         let found = run(&Hunt {

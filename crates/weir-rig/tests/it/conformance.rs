@@ -1,4 +1,4 @@
-//! Every conformance case of the repository holds, and errors in a file name their line.
+//! Every conformance case of the repository passes, and errors in a file name their line.
 
 use std::path::{Path, PathBuf};
 
@@ -49,7 +49,7 @@ fn every_case_holds() {
 }
 
 #[test]
-fn no_packet_is_lost_between_the_counts() {
+fn every_packet_appears_in_exactly_one_count() {
     for (path, case) in cases() {
         let play = case.run().play;
         assert_eq!(play.counts.arrived, case.arrivals.len() as u64, "{}", path.display());
@@ -66,7 +66,7 @@ fn no_packet_is_lost_between_the_counts() {
     }
 }
 
-/// A case with replaceable parts.
+/// A valid case; the tests replace parts of it.
 const WHOLE: &str = r#"about = "x"
 [queue]
 aqm = "droptail"

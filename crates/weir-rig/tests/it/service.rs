@@ -1,5 +1,5 @@
-//! What flows get, measured: against plain sums over every instant, against the fluid in fractions,
-//! against known answers; and that every scheduler keeps to its bound.
+//! Measured service against three references: sums over every instant by the definitions, a fluid
+//! computed in fractions, and known results. Also: every scheduler keeps its bound.
 
 use std::collections::VecDeque;
 
@@ -11,7 +11,7 @@ use weir_rig::flows::FlowSet;
 use weir_rig::service::{Exact, Service, Status, Workload, bounds, measure};
 use weir_rig::trace::{Arrival, Trace};
 
-/// A packet that has left.
+/// A packet that was sent.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
     arrived: u64,
@@ -20,8 +20,8 @@ struct Sent {
     flow: u32,
 }
 
-/// Plays a trace through a scheduler, byte for byte, and writes down what left. `None` when it
-/// refused a packet.
+/// Plays a trace through a scheduler byte by byte and returns the sent packets; `None` when the
+/// scheduler refused a packet.
 struct Play<'a>(&'a Trace);
 
 impl Visitor for Play<'_> {
@@ -45,7 +45,7 @@ impl Visitor for Play<'_> {
                         ..Packet::default()
                     })
                     .unwrap();
-                // Classifying schedulers tell the rig's packets apart by this hash.
+                // Schedulers that classify packets distinguish the rig's flows by this hash.
                 pool.set_header(id, Header { hash: flow, ..Header::default() });
                 if scheduler.enqueue(Nanos(now), &mut pool, slots[flow as usize], id).is_some() {
                     return None;
@@ -69,8 +69,8 @@ impl Visitor for Play<'_> {
     }
 }
 
-/// B-WFI of a flow in bytes times the sum of weights, by its definition: over every instant of
-/// every period of backlog.
+/// B-WFI of a flow in bytes times the sum of weights, computed by its definition over every instant
+/// of every backlogged period.
 fn naive_bwfi(sent: &[Sent], flow: u32, weight: i128, total: i128) -> i128 {
     let bytes = |until: u64, own: bool| -> i128 {
         let counted = sent.iter().filter(|s| !own || s.flow == flow);
@@ -80,8 +80,8 @@ fn naive_bwfi(sent: &[Sent], flow: u32, weight: i128, total: i128) -> i128 {
     let own: Vec<&Sent> = sent.iter().filter(|s| s.flow == flow).collect();
     let (mut worst, mut first) = (0, 0);
     while first < own.len() {
-        // The period lasts as long as each packet comes before the one in front of it goes on the
-        // wire.
+        // The period continues while each packet arrives before the transmission of the previous
+        // one starts.
         let last = (first..own.len() - 1)
             .find(|&n| own[n + 1].arrived > own[n].start)
             .unwrap_or(own.len() - 1);
@@ -95,7 +95,7 @@ fn naive_bwfi(sent: &[Sent], flow: u32, weight: i128, total: i128) -> i128 {
     worst
 }
 
-/// Arrivals of a few short packets for up to three flows, some of them together.
+/// Arrivals of a few short packets for up to three flows. Some packets arrive together.
 fn small_trace() -> impl Strategy<Value = Trace> {
     let packets = proptest::collection::vec((0u64..25, 0u32..3, 1u32..30), 1..25);
     (proptest::collection::vec(1u32..6, 1..4), packets).prop_map(|(weights, packets)| {
@@ -111,8 +111,8 @@ fn small_trace() -> impl Strategy<Value = Trace> {
     })
 }
 
-/// When the fluid finishes each packet of a trace, and what it has given to each flow by `until`,
-/// in fractions.
+/// The time at which the fluid finishes each packet of a trace, and the service of each flow by
+/// `until`, as exact fractions.
 fn naive_fluid(trace: &Trace, until: u64) -> (Vec<Exact>, Vec<Exact>) {
     let weights: Vec<i128> = trace.flows().flows().map(|flow| flow.weight.into()).collect();
     let arrivals = trace.arrivals();
@@ -146,7 +146,7 @@ fn naive_fluid(trace: &Trace, until: u64) -> (Vec<Exact>, Vec<Exact>) {
     (finish, given)
 }
 
-/// As near as the fluid's fractions of 64 bits are to exact ones.
+/// Whether two values are equal within the rounding of the fluid's 64 bits of fraction.
 fn close(a: Exact, b: Exact) -> bool {
     (a - b).max(b - a) < Exact::new(1, 1 << 40)
 }
@@ -180,9 +180,9 @@ fn within_bounds(service: &Service, what: &str) -> Result<(), TestCaseError> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
 
-    /// B-WFI and delays of every scheduler that gives what it has, against sums over every instant.
+    /// B-WFI and delays of every work-conserving scheduler equal the sums over every instant.
     #[test]
-    fn the_account_is_what_the_definitions_say(trace in small_trace()) {
+    fn the_account_agrees_with_the_definitions(trace in small_trace()) {
         for kind in Kind::ALL.into_iter().filter(|kind| kind.row().traits.work_conserving) {
             let Some(sent) = Discipline::new(kind).visit(Play(&trace)) else { continue };
             let service = measure(&kind.into(), trace.flows(), &Workload::Trace(&trace), 0);
@@ -196,9 +196,9 @@ proptest! {
         }
     }
 
-    /// Lag, lead and lateness against a fluid in fractions.
+    /// Lag, lead and lateness equal those against a fluid in exact fractions.
     #[test]
-    fn the_fluid_is_what_fractions_say(trace in small_trace()) {
+    fn the_fluid_agrees_with_exact_fractions(trace in small_trace()) {
         let discipline = Discipline::new(Kind::RoundRobin);
         let sent = discipline.visit(Play(&trace)).unwrap();
         let service = measure(&discipline, trace.flows(), &Workload::Trace(&trace), 0);
@@ -216,8 +216,7 @@ proptest! {
         }
     }
 
-    /// No scheduler that has a bound that is verified goes beyond it, whatever the flows and their
-    /// packets are.
+    /// No scheduler exceeds its verified bound, for any flows and packets.
     #[test]
     fn every_scheduler_keeps_to_its_bound(
         groups in proptest::collection::vec((1u32..12, prop_oneof![1u32..10, 1u32..1000], 0usize..6), 1..5), which in 0usize..3,
@@ -233,8 +232,8 @@ proptest! {
         }
     }
 
-    /// The same for random arrivals, and few flows with large shares. Schedulers with an exact
-    /// fluid clock keep their bounds packet by packet.
+    /// No scheduler exceeds its verified bound with random arrivals and few flows with large
+    /// shares. Schedulers with an exact fluid clock keep their bounds packet by packet.
     #[test]
     fn bounds_hold_for_any_arrivals(
         weights in proptest::collection::vec(prop_oneof![1u32..5, 1u32..200], 2..7),
@@ -270,7 +269,7 @@ fn packets(kind: Kind, flows: &str, packets: u64) -> Vec<f64> {
 #[test]
 fn round_robin_of_equal_packets_owes_nothing_and_of_unequal_weights_a_round() {
     assert_eq!(packets(Kind::RoundRobin, "1000:w1", 20_000), [0.0]);
-    // The heaviest flows send four packets, and wait for the 1996 of the others.
+    // The heaviest flows send four packets and wait for 1996 packets of the others.
     let weighted = packets(Kind::RoundRobin, "500:w1,250:w2,250:w4", 20_000);
     assert!((weighted[2] - (1996.0 / 500.0 - (1.0 - 1.0 / 500.0))).abs() < 1e-9, "{weighted:?}");
 }
@@ -282,14 +281,14 @@ fn wf2qp_comes_near_its_packet_and_not_beyond() {
 }
 
 #[test]
-fn who_is_never_served_counts_as_if_it_were_at_last() {
+fn a_flow_that_is_never_served_counts_as_if_served_at_the_end() {
     let service = measure(
         &Kind::Prio.into(),
         &"1:w1,1:w1:p1".parse().unwrap(),
         &Workload::Backlogged { packets: 1000 },
         1,
     );
-    // Half of 1001 packets less its own.
+    // Half of 1001 packets minus the flow's own packet.
     assert_eq!(service.classes[1].bwfi_packets(), 499.5);
     assert_eq!(service.classes[0].bwfi_packets(), 0.0);
     assert_eq!(service.classes[1].bound.status, Status::None);
@@ -297,27 +296,28 @@ fn who_is_never_served_counts_as_if_it_were_at_last() {
 }
 
 #[test]
-fn a_flow_that_comes_while_another_is_on_the_wire_waits_for_the_rest_of_it() {
+fn a_flow_that_arrives_during_a_transmission_waits_for_its_end() {
     let arrivals =
         vec![Arrival { time: 0, flow: 0, len: 1500 }, Arrival { time: 500, flow: 1, len: 100 }];
     let trace = Trace::new("1:w1,1:w3:l64-1500".parse().unwrap(), arrivals).unwrap();
     for kind in [Kind::Fifo, Kind::RoundRobin, Kind::Wf2qPlus] {
         let class =
             measure(&kind.into(), trace.flows(), &Workload::Trace(&trace), 0).classes.remove(1);
-        // 1000 bytes of the other and its own 100, of which three quarters are its due.
+        // 1000 bytes of the other flow and 100 of its own; three quarters of them are the flow's
+        // share.
         assert_eq!(
             (class.bwfi, class.worst_interval),
             (Exact::whole(1100 * 3 / 4 - 100), (500, 1600)),
             "{kind:?}"
         );
         assert_eq!(class.delay_max, 1100);
-        // The fluid would have served it at three quarters of the link.
+        // The fluid would have served the flow at three quarters of the link's rate.
         assert!(close(class.late, Exact::whole(1600 - 500) - Exact::new(400, 3)));
     }
 }
 
 #[test]
-fn equal_arguments_give_equal_figures() {
+fn equal_arguments_give_equal_results() {
     let flows: FlowSet = "20:w1,3:w7:imix".parse().unwrap();
     for workload in [
         Workload::Backlogged { packets: 2000 },
