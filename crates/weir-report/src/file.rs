@@ -1,14 +1,14 @@
-//! Result files that are either complete or absent: written under a temporary name, synced, then
-//! renamed.
+//! Result files that are either complete or absent: each file is written under a temporary name,
+//! synced, then renamed.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// Why a result file could not be written. No partial file remains under the path.
+/// The reason why a result file could not be written. No partial file remains under the path.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
-    /// The file could not be created: no such directory, no permission.
+    /// The file could not be created, for example in a missing directory or without permission.
     #[error("cannot create {}: {source}", path.display())]
     Create {
         /// The path of the result file.
@@ -16,7 +16,7 @@ pub enum WriteError {
         /// The system's reason.
         source: io::Error,
     },
-    /// The content could not be stored: a full disk, a quota.
+    /// The content could not be stored, for example on a full disk or beyond a quota.
     #[error("cannot write {}: {source}", path.display())]
     Write {
         /// The path of the result file.
@@ -34,9 +34,9 @@ pub enum WriteError {
     },
 }
 
-/// Writes `content` to `path`, replacing an existing file in one step. A reader sees the old file
-/// or the new one, never a part; so does the next boot after a crash. Devices and pipes
-/// (`/dev/stdout`) are written to, not replaced; a symbolic link stays and its target is replaced.
+/// Writes `content` to `path`, replacing an existing file in one step. A reader sees the complete
+/// old file or the complete new one, even after a crash. The content of a device or pipe
+/// (`/dev/stdout`) is written directly. A symbolic link stays and its target is replaced.
 pub fn write_atomic(path: &Path, content: &[u8]) -> Result<(), WriteError> {
     let mut beside = Beside::create(path)
         .map_err(|source| WriteError::Create { path: path.to_owned(), source })?;
@@ -49,7 +49,7 @@ pub fn write_atomic(path: &Path, content: &[u8]) -> Result<(), WriteError> {
 }
 
 /// A file that gets its final name when it is complete. Until then it has a temporary name in the
-/// same directory, which is removed when this is dropped.
+/// same directory. Dropping the value removes the temporary file.
 #[derive(Debug)]
 pub(crate) struct Beside {
     file: File,
@@ -94,8 +94,8 @@ impl Beside {
             fs::rename(path, &target)?;
         }
         temporary.0 = None;
-        // The rename is durable once the directory is synced; if directories cannot be synced, the
-        // file is still complete.
+        // The rename is durable once the directory is synced. A file system that cannot sync
+        // directories still has the complete file.
         let _ = File::open(directory_of(&target)).and_then(|d| d.sync_all());
         Ok(())
     }
@@ -131,13 +131,14 @@ struct RemoveOnDrop(Option<PathBuf>);
 impl Drop for RemoveOnDrop {
     fn drop(&mut self) {
         if let Some(path) = &self.0 {
-            // There is no remedy for a file that cannot be removed.
+            // Nothing can be done if the removal fails.
             let _ = fs::remove_file(path);
         }
     }
 }
 
-/// How many temporary names of killed runs with the same process id are skipped.
+/// The maximum number of temporary names to try. Killed processes with the same process id may have
+/// left files with these names.
 const MAX_ATTEMPTS: u32 = 100;
 
 #[cfg(test)]

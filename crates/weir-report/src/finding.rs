@@ -1,5 +1,5 @@
 //! The finding of an experiment as plain data: tables of published and measured values, claims with
-//! a verdict each, and curves. Other modules print and draw it.
+//! their verdicts, and plots. Other modules print and draw it.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -7,7 +7,7 @@ use serde::Serialize;
 /// The result of an experiment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Finding {
-    /// The experiment, in a sentence.
+    /// A description of the experiment in one sentence.
     pub title: String,
     /// Tables of results.
     pub tables: Vec<Table>,
@@ -20,11 +20,11 @@ pub struct Finding {
 /// A table of results.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Table {
-    /// Its title, with the units.
+    /// The title, with the units.
     pub title: String,
-    /// Heads of its columns.
+    /// The headings of the columns.
     pub columns: Vec<String>,
-    /// Rows, with a cell for every column.
+    /// The rows, with one cell for each column.
     pub rows: Vec<Vec<Cell>>,
 }
 
@@ -38,7 +38,7 @@ impl Table {
         }
     }
 
-    /// Adds a row; missing cells at its end are empty.
+    /// Adds a row. Missing cells at the end are empty.
     pub fn row(&mut self, mut cells: Vec<Cell>) {
         cells.resize(self.columns.len(), Cell::Empty);
         self.rows.push(cells);
@@ -49,16 +49,16 @@ impl Table {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Cell {
-    /// Unknown.
+    /// An unknown value.
     #[default]
     Empty,
     /// Text.
     Text(String),
-    /// A number in the unit of its column.
+    /// A number in the unit of the column.
     Number {
         /// The number.
         value: f64,
-        /// Decimals to show.
+        /// The number of decimals to show.
         #[serde(skip)]
         decimals: u8,
     },
@@ -90,7 +90,7 @@ impl Cell {
         ]
     }
 
-    /// The text of the cell.
+    /// The displayed text of the cell.
     pub fn text(&self) -> String {
         match self {
             Self::Empty => "-".to_owned(),
@@ -123,9 +123,9 @@ pub fn difference(published: f64, measured: f64) -> f64 {
 pub struct Claim {
     /// The claim.
     pub words: String,
-    /// Whether it holds here; `None` if it could not be tested.
+    /// Whether the claim holds here; `None` if it could not be tested.
     pub holds: Option<bool>,
-    /// The measured values behind the verdict.
+    /// The measured values that support the verdict.
     pub detail: String,
 }
 
@@ -146,7 +146,7 @@ impl Claim {
 /// Curves over a pair of axes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Plot {
-    /// Part of a file's name.
+    /// The plot's part of a file name.
     pub name: String,
     /// Title.
     pub title: String,
@@ -156,14 +156,14 @@ pub struct Plot {
     pub x: Axis,
     /// Vertical axis.
     pub y: Axis,
-    /// Curves, the first at the bottom.
+    /// Curves; the first one is drawn first, below the others.
     pub series: Vec<Series>,
 }
 
 /// An axis.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Axis {
-    /// Its label.
+    /// The label.
     pub label: String,
     /// Unit of the values.
     pub unit: Unit,
@@ -200,11 +200,11 @@ pub enum Unit {
 /// A curve.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Series {
-    /// Its name in the legend.
+    /// The name in the legend.
     pub name: String,
-    /// Its drawing style.
+    /// The drawing style.
     pub style: Style,
-    /// `[x, y]`, ascending in x.
+    /// Points `[x, y]`, ascending in x.
     pub points: Vec<[f64; 2]>,
 }
 
@@ -219,7 +219,7 @@ pub enum Style {
     Dashes,
     /// Only points.
     Dots,
-    /// A value holds until the next one.
+    /// Steps: each value holds until the next one.
     Steps,
 }
 
@@ -228,7 +228,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_figure_that_is_none_is_an_empty_cell() {
+    fn a_value_that_is_not_finite_is_an_empty_cell() {
         assert_eq!(Cell::number(f64::NAN, 1), Cell::Empty);
         assert_eq!(Cell::difference(0.0, 1.0), Cell::Empty);
         let texts: Vec<_> = Cell::compared(200.0, 190.0, 1).iter().map(Cell::text).collect();
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_are_numbers_in_results() {
+    fn cells_are_numbers_in_results() {
         let text = serde_json::to_string(&[Cell::number(1.5, 0), Cell::Empty, "a".into()]).unwrap();
         assert_eq!(text, r#"[{"value":1.5},null,"a"]"#);
     }

@@ -1,4 +1,4 @@
-//! Numbers for people: three significant digits and a unit.
+//! Numbers in readable form: three significant digits and a unit.
 
 /// A rate in bit/s, such as `3.81 Mbit/s`.
 pub fn rate(bps: f64) -> String {
@@ -62,7 +62,7 @@ pub fn percent(fraction: f64) -> String {
 
 /// The most readable unit for values up to `max`, with its size.
 pub(crate) fn unit_for(max: f64, units: &'static [(f64, &'static str)]) -> (f64, &'static str) {
-    // At three digits, 0.9995 of the next unit already rounds to it.
+    // 0.9995 of the next unit already rounds to that unit at three digits.
     units
         .iter()
         .rev()
@@ -87,8 +87,8 @@ fn scaled(value: f64, units: &'static [(f64, &'static str)]) -> String {
     format!("{} {name}", digits(value / size))
 }
 
-/// Formats in the largest unit that shows the number exactly with at most three decimals; if there
-/// is none, with three digits.
+/// Formats in the largest unit that shows the number exactly with at most three decimals. If there
+/// is no such unit, formats with three significant digits.
 fn exact(value: u64, units: &'static [(f64, &'static str)]) -> String {
     for &(size, name) in units.iter().rev() {
         let size = size as u64;
@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_have_three_digits_and_the_right_unit() {
+    fn numbers_have_three_digits_and_the_right_unit() {
         assert_eq!(rate(3_812_345.0), "3.81 Mbit/s");
         assert_eq!(rate(999_600.0), "1 Mbit/s");
         assert_eq!(rate(0.0), "0 bit/s");
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn configured_figures_keep_their_digits() {
+    fn configured_values_keep_their_digits() {
         assert_eq!(exact_rate(4_000_000), "4 Mbit/s");
         assert_eq!(exact_rate(1_536_000), "1.536 Mbit/s");
         assert_eq!(exact_rate(1_234_567_891), "1.23 Gbit/s");

@@ -1,7 +1,7 @@
-//! Results for programs: one JSON object with a fixed order of keys.
+//! The results document of a run: one JSON object with a fixed order of keys.
 //!
-//! Times are integers in nanoseconds, rates integers in bit/s, fractions numbers from 0 to 1. New
-//! keys are added only after the existing ones.
+//! Times are integers in nanoseconds, rates are integers in bit/s, fractions are numbers from 0 to
+//! 1. New keys are added only after the existing ones.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -19,55 +19,55 @@ pub fn to_json(run: &RunResult) -> String {
 /// The body of a `run`.
 #[derive(Debug, JsonSchema, Serialize)]
 pub struct Run<'a> {
-    /// Version of the program that measured.
+    /// Version of the program that made the measurement.
     version: &'a str,
-    /// The command that ran, as words; empty when none did.
+    /// The command that ran, as words; empty without a command.
     command: &'a [String],
     /// The command's exit code; null when there was no command or a signal ended it.
     exit_code: Option<i32>,
-    /// How long the run took, ns.
+    /// Duration of the run, ns.
     duration_ns: u64,
-    /// Each direction of the link.
+    /// The directions of the link.
     links: Vec<Link<'a>>,
-    /// The seed that every random draw followed from.
+    /// The seed of all random draws.
     seed: u64,
-    /// When the run began, RFC 3339.
+    /// Start of the run, RFC 3339.
     started: &'a str,
-    /// What the reader must know before trusting the numbers.
+    /// Conditions that make the results less reliable.
     warnings: &'a [String],
-    /// What is useful to know and changes nothing.
+    /// Information that does not affect the results.
     notes: &'a [String],
-    /// The rules in their order, where there were any.
+    /// The rules in their order; absent without rules.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     rules: Vec<Rule<'a>>,
-    /// The pipes and schedulers of the rules, by number, where there were any.
+    /// The pipes and schedulers of the rules, ordered by number; absent without rules.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pipes: Vec<Pipe<'a>>,
 }
 
-/// What a rule matched.
+/// The counters of a rule.
 #[derive(Debug, JsonSchema, Serialize)]
 struct Rule<'a> {
-    /// Its number.
+    /// The rule's number.
     number: u16,
     /// Packets that matched.
     packets: u64,
-    /// Their network-layer bytes.
+    /// Network-layer bytes of these packets.
     bytes: u64,
-    /// Its text in the command language, without the number.
+    /// The rule's text in the command language, without the number.
     text: &'a str,
 }
 
-/// What a pipe or scheduler did, over all its instances.
+/// The results of a pipe or scheduler, over all its instances.
 #[derive(Debug, JsonSchema, Serialize)]
 struct Pipe<'a> {
-    /// Its number.
+    /// The number of the pipe or scheduler.
     number: u16,
     #[serde(flatten)]
     counters: &'a LinkCounters,
-    /// Time in the queue.
+    /// Queueing delay.
     queue_ns: Latency,
-    /// Time from submission to intended release.
+    /// Time from arrival to due time.
     total_ns: Latency,
     /// Whether every packet is accounted for.
     balanced: bool,
@@ -79,31 +79,31 @@ struct Pipe<'a> {
 struct Link<'a> {
     /// Short name, such as `up`.
     name: &'a str,
-    /// Where its packets come from.
+    /// The end at which the packets arrive.
     from: &'a str,
-    /// Where its packets go to.
+    /// The end at which the packets depart.
     to: &'a str,
-    /// Configured rate, bit/s; null when unlimited; of a trace the mean.
+    /// Configured rate, bit/s; null when unlimited; the mean rate of a trace.
     rate_bps: Option<u64>,
     /// Configured propagation delay, ns.
     delay_ns: u64,
     #[serde(flatten)]
     counters: &'a LinkCounters,
-    /// Time in the queue.
+    /// Queueing delay.
     queue_ns: Latency,
-    /// Time from submission to intended release.
+    /// Time from arrival to due time.
     total_ns: Latency,
-    /// Actual less intended release.
+    /// Lateness: actual departure minus due time.
     lateness_ns: Latency,
     /// The configuration in the command language.
     spec: &'a str,
-    /// Configured random loss as a fraction; null when there is none.
+    /// Configured random loss as a fraction; null without random loss.
     loss: Option<f64>,
     /// Mean rate of departures while the link was busy, bit/s.
     mean_out_bps: u64,
     /// Highest rate of departures over any full second, bit/s; null when no full second was recorded.
     peak_out_bps: Option<u64>,
-    /// Fraction of packets that left more than 1 ms late; null where lateness was not measured.
+    /// Fraction of packets that departed more than 1 ms late; null where lateness was not measured.
     late_fraction: Option<f64>,
     /// Whether every packet is accounted for.
     balanced: bool,
@@ -163,7 +163,10 @@ impl<'a> Link<'a> {
             mean_out_bps: l.mean_out_bps(duration_ns).round() as u64,
             peak_out_bps: l.peak_out_bps(),
             late_fraction: l.late_fraction(),
-            balanced: l.counters.accounts().is_some_and(|(came, went)| came == went),
+            balanced: l
+                .counters
+                .accounts()
+                .is_some_and(|(arrived, accounted)| arrived == accounted),
         }
     }
 }

@@ -1,11 +1,11 @@
-//! Output of Weir's results for people and programs.
+//! Weir's results in readable and in machine-readable form.
 //!
-//! A driver fills a [`RunResult`] (counters and histograms of the engine, a time series from a
-//! [`LinkRecorder`](weir_measure::series::LinkRecorder)) and calls [`summary()`] for the terminal,
-//! [`to_json`] for programs, [`to_html`] for a report with plots in one file, and a [`CaptureFile`]
-//! for a pcapng file. The results of scenarios, with several flows, links and runs, are in [`sim`];
-//! those of watched queues are in [`watch`]. Nothing here drives traffic or runs on the packet
-//! path.
+//! A driver fills a [`RunResult`] with the engine's counters and histograms and with the time
+//! series of a [`LinkRecorder`](weir_measure::series::LinkRecorder). [`summary()`] formats it for
+//! the terminal, [`to_json`] as a results document, and [`to_html`] as a report with plots in one
+//! file. [`CaptureFile`] writes a pcapng file. The results of scenarios, with several flows, links
+//! and runs, are in [`sim`]; those of watched queues are in [`watch`]. Nothing here drives traffic
+//! or runs on the packet path.
 
 mod file;
 pub mod finding;

@@ -10,7 +10,7 @@ use weir_measure::stats::{DropReason, LinkCounters, LinkStats};
 
 use crate::format;
 
-/// Information about a run besides its links.
+/// The properties of a run that do not belong to a link.
 #[derive(Clone, Debug, Default)]
 pub struct RunInfo {
     /// Version of the measuring program.
@@ -36,14 +36,14 @@ pub struct RunInfo {
 pub struct LinkResult {
     /// Short name, such as `up`.
     pub name: String,
-    /// The origin of its packets.
+    /// The end at which the packets arrive.
     pub from: String,
-    /// The destination of its packets.
+    /// The end at which the packets depart.
     pub to: String,
     /// The configuration as canonical text of the command language.
     pub spec: String,
-    /// Whether rules select the path of each packet: the direction itself then has neither rate nor
-    /// delay, and was not configured with any.
+    /// Whether rules select the path of each packet. The direction itself then has no configured
+    /// rate or delay.
     pub by_rules: bool,
     /// Configured rate, bit/s; `None` when unlimited. For a trace, its mean.
     pub rate_bps: Option<u64>,
@@ -51,32 +51,32 @@ pub struct LinkResult {
     pub delay_ns: u64,
     /// Configured random loss as a fraction (long-run mean); `None` when there is none.
     pub loss: Option<f64>,
-    /// The counters of its packets.
+    /// The counters.
     pub counters: LinkCounters,
-    /// Time in the queue, ns.
+    /// Queueing delay, ns.
     pub queue_ns: Histogram,
-    /// Time from submission to intended release, ns.
+    /// Time from arrival to due time, ns.
     pub total_ns: Histogram,
-    /// Actual minus intended release, ns. Empty where the clock is virtual.
+    /// Lateness, ns: actual departure minus due time. Empty where the clock is virtual.
     pub lateness_ns: Histogram,
-    /// Traffic, drops and queue over time.
+    /// Traffic, drops and backlog over time.
     pub series: LinkSeries,
 }
 
 impl LinkResult {
-    /// The configured rate, in words.
+    /// The configured rate as readable text.
     pub fn configured_rate(&self) -> String {
         let by_rate = || self.rate_bps.map_or("unlimited".to_owned(), format::exact_rate);
         if self.by_rules { BY_RULES.to_owned() } else { by_rate() }
     }
 
-    /// The configured delay, in words.
+    /// The configured delay as readable text.
     pub fn configured_delay(&self) -> String {
         if self.by_rules { BY_RULES.to_owned() } else { format::exact_duration(self.delay_ns) }
     }
 
-    /// A link's results from the engine's statistics. `name` identifies the link, `from` and `to`
-    /// are the ends of its packets' path. The caller adds the configuration, the lateness and the
+    /// A link's results from the engine's statistics. `name` identifies the link; its packets
+    /// arrive at `from` and depart at `to`. The caller adds the configuration, the lateness and the
     /// series.
     pub fn from_stats(name: &str, from: &str, to: &str, stats: &LinkStats) -> Self {
         Self {
@@ -90,8 +90,8 @@ impl LinkResult {
         }
     }
 
-    /// Fraction of the submitted packets that were lost at random (without queue overflow and
-    /// faults); `None` without packets.
+    /// Fraction of the arrived packets that were lost at random, without queue overflow and faults;
+    /// `None` without packets.
     pub fn measured_loss(&self) -> Option<f64> {
         let random: u64 = RANDOM_LOSS.iter().map(|&reason| self.counters.drops(reason)).sum();
         let submitted = self.counters.packets_in;
@@ -113,8 +113,8 @@ impl LinkResult {
         self.series.peak_second_out().map(|bytes| bytes.saturating_mul(8))
     }
 
-    /// Fraction of packets that departed more than [`LATE_NS`] after their due time (to within the
-    /// histogram's 3.1 % of that bound); `None` if lateness was not measured.
+    /// Fraction of packets that departed more than [`LATE_NS`] after their due time; `None` if
+    /// lateness was not measured. The histogram's bins make the bound inexact by up to 3.1 %.
     pub fn late_fraction(&self) -> Option<f64> {
         let late: u64 =
             self.lateness_ns.bins().filter(|bin| bin.low >= LATE_NS).map(|bin| bin.count).sum();
@@ -125,22 +125,22 @@ impl LinkResult {
 /// The counters of a rule.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RuleResult {
-    /// Its number.
+    /// The rule's number.
     pub number: u16,
-    /// Its text in the command language, without the number.
+    /// The rule's text in the command language, without the number.
     pub text: String,
     /// Packets that matched.
     pub packets: u64,
-    /// Their network-layer bytes.
+    /// Network-layer bytes of these packets.
     pub bytes: u64,
 }
 
 /// The results of a pipe or scheduler, over all its instances.
 #[derive(Clone, Debug, Default)]
 pub struct PipeResult {
-    /// Its number.
+    /// The number of the pipe or scheduler.
     pub number: u16,
-    /// Counters and latencies. A packet that passes twice is counted twice.
+    /// Counters and delays. A packet that passes twice is counted twice.
     pub stats: LinkStats,
 }
 
@@ -154,17 +154,17 @@ pub struct RunResult {
 }
 
 impl RunResult {
-    /// Combines the parts of a result. A link with packets that are not accounted for, or that was
-    /// late, adds a warning.
+    /// Combines the parts of a result. Adds a warning for each link that does not account for all
+    /// packets, and for each link with a high lateness.
     pub fn new(mut info: RunInfo, links: Vec<LinkResult>) -> Self {
         for link in &links {
-            let (came, went) = link.counters.accounts().unwrap_or((u64::MAX, u64::MIN));
-            if came == went {
+            let (arrived, accounted) = link.counters.accounts().unwrap_or((u64::MAX, u64::MIN));
+            if arrived == accounted {
                 continue;
             }
             info.warnings.push(format!(
-                "link {}: the counters do not add up: {came} packets came in or were copied, {went} left, were dropped or are \
-                 still inside; do not trust this link's figures, and please report this as a bug",
+                "link {}: the counters do not add up: {arrived} packets came in or were copied, {accounted} left, were dropped or are \
+                 still inside; do not trust this link's statistics, and please report this as a bug",
                 link.name
             ));
         }
@@ -180,7 +180,7 @@ impl RunResult {
         Self { info, links, rules: Vec::new(), pipes: Vec::new() }
     }
 
-    /// Adds the counters of rules, and of the pipes and schedulers to which they send packets.
+    /// Adds the counters of the rules, and of the pipes and schedulers to which rules send packets.
     #[must_use]
     pub fn with_rules(self, rules: Vec<RuleResult>, pipes: Vec<PipeResult>) -> Self {
         Self { rules, pipes, ..self }
@@ -196,7 +196,7 @@ impl RunResult {
         &self.pipes
     }
 
-    /// The information besides the links, with the warnings of the check.
+    /// The properties of the run, including the warnings of [`RunResult::new`].
     pub fn info(&self) -> &RunInfo {
         &self.info
     }
@@ -207,15 +207,15 @@ impl RunResult {
     }
 }
 
-/// A packet that departs this much after its due time counts as late: no emulated path of interest
-/// is finer.
+/// The lateness above which a packet counts as late: 1 ms is short against the delays of the paths
+/// that are usually emulated.
 pub const LATE_NS: u64 = 1_000_000;
-/// Fraction of late packets above which a run's timing is not reliable: the 99th percentile is then
-/// late.
+/// The fraction of late packets above which a run's timing is not reliable: the 99th percentile is
+/// then late.
 pub const LATE_WARNING: f64 = 0.01;
-/// The displayed configuration where rules decide.
+/// The displayed configuration where rules select the path.
 const BY_RULES: &str = "by rules";
-/// The reasons of configured random loss.
+/// The drop reasons of configured random loss.
 const RANDOM_LOSS: [DropReason; 3] =
     [DropReason::LossBeforeQueue, DropReason::LossOnLink, DropReason::Profile];
 

@@ -5,8 +5,8 @@ use std::fmt::Write;
 use crate::format::{count, duration, elapsed, percent, rate};
 use crate::model::{LATE_WARNING, LinkResult, RunResult};
 
-/// The summary as text, ending with a newline. `colour` adds ANSI colours; the caller knows whether
-/// a terminal reads it and whether `NO_COLOR` is set.
+/// The summary as text, ending with a newline. `colour` adds ANSI colours; the caller decides by
+/// the terminal and `NO_COLOR`.
 pub fn summary(run: &RunResult, colour: bool) -> String {
     let paint = Paint(colour);
     let mut out = String::new();
@@ -64,7 +64,7 @@ fn link_block(out: &mut String, l: &LinkResult, duration_ns: u64, paint: Paint) 
             .map(|(q, name)| format!("{} {name}", duration(h.quantile(q) as f64)))
     };
     if l.total_ns.count() > 0 {
-        // The minimum shows the path itself; the rest is queueing, serialisation and jitter.
+        // The minimum is the delay of the path; the rest is queueing, transmission and jitter.
         let [p50, p99] = quantiles(&l.total_ns);
         row(
             "total delay",
@@ -139,7 +139,7 @@ fn rules_block(out: &mut String, run: &RunResult, paint: Paint) {
     }
 }
 
-/// Packets by reason, the most frequent first; `all` is their total.
+/// The packets by reason, the most frequent reason first; `all` is the total of the percentages.
 fn reason_rows(
     what: &str,
     reasons: impl Iterator<Item = (&'static str, u64)>,
@@ -161,7 +161,7 @@ fn lateness_row(out: &mut String, l: &LinkResult, paint: Paint) {
     };
     let verdict =
         if late >= LATE_WARNING { paint.alarm("TOO LATE") } else { paint.good("kept time") };
-    // The verdict's colour codes have no width, so the row is laid out by hand.
+    // The row is laid out by hand, since the colour codes of the verdict have no width.
     let gap = " ".repeat(if late >= LATE_WARNING { 6 } else { 5 });
     let [p50, p99] = [0.5, 0.99].map(|q| duration(l.lateness_ns.quantile(q) as f64));
     let share = if late > 0.0 {
@@ -206,7 +206,7 @@ fn clipped(text: &str, width: usize) -> String {
 
 fn padded(text: &str, width: usize) -> String {
     let len = text.chars().count();
-    // A cell that is too long still keeps its distance from the next.
+    // A cell that is too long still has a gap of two spaces after it.
     format!("{text}{}", " ".repeat(width.saturating_sub(len).max(2)))
 }
 
@@ -229,7 +229,7 @@ fn wrapped(out: &mut String, lead: &str, indent: usize, text: &str) {
     let _ = writeln!(out, "{lead}{line}");
 }
 
-/// Colours, or none.
+/// Adds colours if enabled.
 #[derive(Clone, Copy)]
 struct Paint(bool);
 
@@ -255,9 +255,9 @@ impl Paint {
     }
 }
 
-/// Number of columns that every terminal has.
+/// The width of the summary in columns, which every terminal has.
 const WIDTH: usize = 80;
-/// Number of columns of one measured value.
+/// The width of one measured value in columns.
 const CELL: usize = 17;
 
 #[cfg(test)]

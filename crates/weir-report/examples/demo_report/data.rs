@@ -1,5 +1,6 @@
-//! An invented run: a download over a slow link with a small queue, with a window that halves at
-//! every loss, and its acknowledgements. Deterministic; it imitates the engine and does not use it.
+//! An invented run: a download over a slow link with a small queue. The sender halves its window at
+//! every loss and receives acknowledgements. Deterministic; it imitates the engine and does not use
+//! it.
 
 use std::collections::VecDeque;
 
@@ -16,7 +17,7 @@ pub(crate) fn run(seconds: u64) -> RunResult {
     let mut rng = 1u64;
     for ms in 0..seconds * 1000 {
         let now = ms * MS;
-        // The server pauses once.
+        // The server pauses once, for 1.5 s.
         let pause = seconds > 10 && (seconds * 400..seconds * 400 + 1500).contains(&ms);
         for _ in 0..down.poll(now, &mut rng) {
             up.submit(now, 52, &mut rng);
@@ -60,7 +61,7 @@ pub(crate) fn run(seconds: u64) -> RunResult {
     RunResult::new(info, vec![down, up])
 }
 
-/// A rate, a delay, a drop-tail queue and random loss in parts per hundred thousand.
+/// A rate, a delay, a drop-tail queue, and random loss in parts per hundred thousand.
 struct Link {
     rate: u64,
     delay: u64,
@@ -104,7 +105,7 @@ impl Link {
         true
     }
 
-    /// Moves packets along until `now`; returns the number of departures.
+    /// Advances the packets to the time `now`; returns the number of departures.
     fn poll(&mut self, now: u64, rng: &mut u64) -> u64 {
         while let Some(&(arrived, bytes)) = self.queue.front()
             && self.free_at.max(arrived) <= now
@@ -124,7 +125,7 @@ impl Link {
         {
             self.wire.pop_front();
             self.stats.total_ns.record(due - arrived);
-            // Usually a few microseconds late, rarely much more.
+            // The lateness is usually a few microseconds and rarely much more.
             let r = draw(rng);
             self.lateness.record(
                 40 + r % 9000
@@ -141,8 +142,8 @@ impl Link {
     }
 
     fn result(mut self, name: &str, from: &str, to: &str, spec: &str) -> LinkResult {
-        // For the sake of a simple sender, lost packets also pass the wire here; the accounting
-        // counts each of them once.
+        // To keep the sender simple, lost packets are transmitted too. The counters count each of
+        // them once, as lost.
         let lost = self.stats.counters.drops(DropReason::LossOnLink);
         self.stats.counters.packets_out -= lost;
         self.stats.counters.backlog_packets = (self.queue.len() + self.wire.len()) as u64;

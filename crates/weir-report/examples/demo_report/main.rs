@@ -1,4 +1,4 @@
-//! Writes a report of invented but plausible data, to view the page and to try changes of it.
+//! Writes a report of invented but plausible data, for viewing the page and for trying out changes.
 //!
 //! `cargo run -p weir-report --example demo_report OUT.html` also prints the summary and writes
 //! `OUT.json`.

@@ -1,5 +1,5 @@
-//! Writes the report and the records of an invented watch, to view the page and to try changes of
-//! it.
+//! Writes the report and the records of an invented watch, for viewing the page and for trying out
+//! changes.
 //!
 //! `cargo run -p weir-report --example demo_watch OUT.html [SECONDS]` also writes `OUT.json`,
 //! `OUT.jsonl`, `OUT.csv` and `OUT.parquet`.

@@ -1,8 +1,8 @@
 //! A capture in a file.
 //!
-//! Packets are gathered in memory and written some hundred kilobytes at a time, each of them whole.
-//! On an error, a full disk above all, the file is cut back to its last whole packet, the error is
-//! kept for the end, and the packets that follow are counted. Writing may wait for the disk, so it
+//! Complete packets are collected in memory and written some hundred kilobytes at a time. After an
+//! error, such as a full disk, the file is truncated to its last complete packet, the error is kept
+//! for the report, and further packets are only counted. Writing may wait for the disk, so it
 //! belongs on a thread that moves no packets.
 
 use std::fs::{File, OpenOptions};
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use super::{CaptureWriter, Interface, Meta};
 
-/// Why a capture is not, or not wholly, in its file.
+/// The reason why a capture is missing or incomplete.
 #[derive(Debug, thiserror::Error)]
 pub enum CaptureError {
     /// The file could not be opened.
@@ -22,7 +22,7 @@ pub enum CaptureError {
         /// The system's reason.
         source: io::Error,
     },
-    /// Writing stopped: a full disk, a closed pipe.
+    /// Writing failed, for example on a full disk or a closed pipe.
     #[error("the capture {} ends early: {source}", path.display())]
     Write {
         /// The capture file.
@@ -32,16 +32,16 @@ pub enum CaptureError {
     },
 }
 
-/// What became of a capture.
+/// The outcome of a capture.
 #[derive(Debug)]
 pub struct CaptureReport {
     /// Packets in the file.
     pub written: u64,
-    /// Packets left out: the writer was too slow, or had failed.
+    /// Packets left out because the writer was too slow or had failed.
     pub dropped: u64,
     /// Bytes in the file.
     pub bytes: u64,
-    /// Why the capture ends early, if it does.
+    /// The reason why the capture ends early; `None` if it is complete.
     pub error: Option<CaptureError>,
 }
 
@@ -51,15 +51,15 @@ pub struct CaptureFile {
     file: File,
     snaplen: usize,
     encoder: CaptureWriter<Vec<u8>>,
-    /// Packets in the encoder's memory.
+    /// The number of packets in the encoder's buffer.
     buffered: u64,
     report: CaptureReport,
 }
 
 impl CaptureFile {
-    /// Opens `path` (a file, which is replaced, or a pipe such as `/dev/stdout`). `application`
-    /// names the program in the file. `snaplen` bounds the bytes stored of each packet; 0 stores
-    /// all.
+    /// Opens `path`: a file, which is replaced, or a pipe such as `/dev/stdout`. The file names
+    /// `application` as the capturing program. At most `snaplen` bytes of each packet are stored; 0
+    /// stores all bytes.
     ///
     /// # Errors
     /// [`CaptureError::Create`] with the system's reason.
@@ -86,7 +86,7 @@ impl CaptureFile {
         })
     }
 
-    /// Takes a packet, and may wait for the disk. After an error the packet is only counted.
+    /// Adds a packet. The call may wait for the disk. After an error the packet is only counted.
     pub fn write(&mut self, meta: &Meta, frame: &[u8]) {
         let frame = &frame[..frame.len().min(self.snaplen)];
         if self.report.error.is_some() || self.encoder.write(meta, frame).is_err() {
@@ -99,7 +99,7 @@ impl CaptureFile {
         }
     }
 
-    /// Writes what is in memory, for programs that follow the file.
+    /// Writes the buffered packets, for programs that read the growing file.
     pub fn flush(&mut self) {
         let buffer = self.encoder.get_mut();
         if buffer.is_empty() || self.report.error.is_some() {
@@ -111,8 +111,8 @@ impl CaptureFile {
                 self.report.written += self.buffered;
             }
             Err(source) => {
-                // Cut off what is not whole. On a pipe this fails, and the reader sees the end
-                // anyway.
+                // Remove the incomplete packet. A pipe cannot be truncated; its reader notices the
+                // early end.
                 let _ = self.file.set_len(self.report.bytes);
                 self.report.dropped += self.buffered;
                 self.report.error = Some(CaptureError::Write { path: self.path.clone(), source });
@@ -122,7 +122,8 @@ impl CaptureFile {
         self.buffered = 0;
     }
 
-    /// Writes the rest. `missed` packets were to be captured and did not reach this file.
+    /// Writes the buffered packets and ends the capture. `missed` is the number of packets that
+    /// should have been captured and did not reach this file.
     pub fn finish(mut self, missed: u64) -> CaptureReport {
         self.flush();
         self.report.dropped += missed;
@@ -139,5 +140,5 @@ impl std::fmt::Debug for CaptureFile {
     }
 }
 
-/// Bytes written at once.
+/// The size of the buffer in bytes.
 const BUFFER_BYTES: usize = 256 << 10;

@@ -1,6 +1,5 @@
-//! Captures of what a link did to each packet: pcapng with one interface for each direction, times
-//! in nanoseconds, and a comment on each packet that says how long it queued, or why it was
-//! dropped.
+//! Captures of the packets of a link as pcapng. Each direction is an interface, times are in
+//! nanoseconds, and the comment on each packet states its queueing delay or its drop reason.
 //!
 //! The block formats are those of the pcapng specification (draft-ietf-opsawg-pcapng): section
 //! header, interface description with `if_tsresol` 9, enhanced packet blocks with `opt_comment` and
@@ -24,7 +23,7 @@ use weir_core::stats::DropReason;
 
 pub use file::{CaptureError, CaptureFile, CaptureReport};
 
-/// What a frame begins with.
+/// The first header of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkType {
     /// An Ethernet header.
@@ -38,40 +37,41 @@ pub enum LinkType {
 pub struct Interface {
     /// Short name, such as `up`.
     pub name: String,
-    /// What it is, such as `program → network, bw 4Mbit/s delay 20ms`.
+    /// A description, such as `program → network, bw 4Mbit/s delay 20ms`.
     pub description: String,
-    /// What its frames begin with.
+    /// The first header of the frames.
     pub link_type: LinkType,
 }
 
-/// What happened to a captured packet. Its flags say inbound for packets that come to the link or
-/// end in it, outbound for packets that leave it.
+/// The event that a captured packet records. Its flags say inbound for arrivals and drops, and
+/// outbound for departures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// It came to the link.
+    /// The packet arrived at the link.
     Arrived,
-    /// It left towards its destination.
+    /// The packet departed from the link.
     Left {
-        /// Time in the queue, ns.
+        /// Queueing delay, ns.
         queue_ns: u64,
-        /// Time from submission to release, ns.
+        /// Time from arrival to departure, ns.
         total_ns: u64,
-        /// It was marked with congestion experienced.
+        /// The packet was marked with congestion experienced.
         marked: bool,
-        /// It is an additional copy.
+        /// The packet is a duplicate made by the link.
         duplicate: bool,
-        /// The bit that was inverted, counted from the network-layer header.
+        /// The number of the inverted bit, counted from the network-layer header; `None` if the
+        /// packet was not corrupted.
         corrupted: Option<u32>,
     },
-    /// It was lost.
+    /// The packet was dropped.
     Dropped {
-        /// Why.
+        /// The drop reason.
         reason: DropReason,
     },
 }
 
 impl Event {
-    /// The packet's comment; `None` for an arrival, of which nothing is known yet.
+    /// The comment of the captured packet; `None` for an arrival.
     pub fn comment(&self) -> Option<String> {
         match *self {
             Self::Arrived => None,
@@ -102,20 +102,20 @@ impl Event {
     }
 }
 
-/// A packet to be captured, without its bytes.
+/// The metadata of a captured packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Meta {
-    /// Index of the interface.
+    /// The index of the interface.
     pub interface: u32,
-    /// When it happened, ns since 1970-01-01 00:00 UTC.
+    /// The time of the event, ns since 1970-01-01 00:00 UTC.
     pub unix_ns: u64,
-    /// Bytes of the packet before it was cut to what is stored.
+    /// The length of the packet in bytes before truncation.
     pub original_len: u32,
-    /// What happened.
+    /// The event.
     pub event: Event,
 }
 
-/// Writes a capture to anything that takes bytes.
+/// Encodes a capture and writes it to `W`.
 pub struct CaptureWriter<W: Write> {
     inner: PcapNgWriter<W>,
 }
@@ -129,11 +129,11 @@ impl<W: Write> std::fmt::Debug for CaptureWriter<W> {
 }
 
 impl<W: Write> CaptureWriter<W> {
-    /// Writes the headers: which program captured (`application`, such as `weir 0.1.0`), and the
-    /// interfaces.
+    /// Writes the headers: the name of the capturing program (`application`, such as `weir 0.1.0`),
+    /// and the interfaces.
     pub fn new(writer: W, application: &str, interfaces: &[Interface]) -> io::Result<Self> {
         let section = SectionHeaderBlock {
-            // One byte order everywhere, so that equal captures are equal files.
+            // The byte order is fixed, so that equal captures are equal files on every machine.
             endianness: Endianness::Little,
             options: vec![SectionHeaderOption::UserApplication(Cow::Owned(option_text(
                 application,
@@ -159,7 +159,7 @@ impl<W: Write> CaptureWriter<W> {
         Ok(Self { inner })
     }
 
-    /// Writes one packet. An interface that was not announced is an error of kind `InvalidInput`.
+    /// Writes one packet. An unknown interface is an error of kind `InvalidInput`.
     pub fn write(&mut self, meta: &Meta, frame: &[u8]) -> io::Result<()> {
         let mut options = Vec::with_capacity(2);
         options.extend(meta.event.comment().map(|c| EnhancedPacketOption::Comment(Cow::Owned(c))));
@@ -175,18 +175,18 @@ impl<W: Write> CaptureWriter<W> {
         Ok(())
     }
 
-    /// The writer underneath.
+    /// The underlying writer.
     pub fn get_mut(&mut self) -> &mut W {
         self.inner.get_mut()
     }
 
-    /// Gives the writer back.
+    /// Returns the underlying writer.
     pub fn into_inner(self) -> W {
         self.inner.into_inner()
     }
 }
 
-/// Nanoseconds shown as milliseconds with all their digits that matter for a queue.
+/// Nanoseconds displayed as milliseconds with microsecond precision.
 struct Millis(u64);
 
 impl std::fmt::Display for Millis {
@@ -195,7 +195,7 @@ impl std::fmt::Display for Millis {
     }
 }
 
-/// An option's length is 16 bits wide; longer text is cut at a character.
+/// Cuts a text to the 16-bit length of an option, at a character boundary.
 fn option_text(text: &str) -> String {
     let mut end = text.len().min(usize::from(u16::MAX) - 3);
     while !text.is_char_boundary(end) {
@@ -211,9 +211,9 @@ fn io_error(error: PcapError) -> io::Error {
     }
 }
 
-/// `if_tsresol`: ten to the minus nine.
+/// The value of `if_tsresol` for nanoseconds: the exponent of 10, negated.
 const NANOSECONDS: u8 = 9;
-/// `epb_flags`, bits 0 and 1.
+/// The direction values of `epb_flags`, in bits 0 and 1.
 const FLAG_INBOUND: u32 = 1;
 const FLAG_OUTBOUND: u32 = 2;
 

@@ -17,12 +17,12 @@ pub enum Unit {
     Fraction,
 }
 
-/// The distribution of values along an axis.
+/// The spacing of values along an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
-    /// Evenly.
+    /// Values are spaced evenly.
     Linear,
-    /// By their logarithm; values below the range are at its beginning.
+    /// Values are spaced by their logarithm; values below the range are drawn at its start.
     Log,
 }
 
@@ -35,7 +35,7 @@ pub struct Axis {
     pub unit: Unit,
     /// Linear or logarithmic.
     pub scale: Scale,
-    /// The range to show; `None` takes it from the data (a linear axis then begins at 0).
+    /// The range to show; `None` takes the range of the data. A linear axis then starts at 0.
     pub range: Option<(f64, f64)>,
 }
 
@@ -65,11 +65,11 @@ pub(crate) struct Fitted {
     /// The positions of `low` and `high`, px.
     pub(crate) from: f64,
     pub(crate) to: f64,
-    /// Value and text.
+    /// The value and the label of each tick.
     pub(crate) ticks: Vec<(f64, String)>,
     /// The label with its unit.
     pub(crate) title: String,
-    /// Size of the unit of the tick labels.
+    /// The size of the unit in which the tick labels are written.
     pub(crate) unit_size: f64,
 }
 
@@ -125,7 +125,7 @@ impl Fitted {
         fitted
     }
 
-    /// The position of a value, px; values outside are at the edge.
+    /// The position of a value, px. A value outside the range is at the edge.
     pub(crate) fn place(&self, value: f64) -> f64 {
         let v = value.clamp(self.low, self.high);
         let part = match self.scale {
@@ -141,7 +141,7 @@ impl Fitted {
         if widen {
             self.high = (self.high / self.unit_size / step - 1e-9).ceil() * step * self.unit_size;
         }
-        // Adding zero turns the -0 of an axis that begins there into a plain 0.
+        // Adding zero turns a first tick of -0 into 0.
         let first = (self.low / self.unit_size / step - 1e-9).ceil() + 0.0;
         let decimals = decimals_of(step);
         let mut i = first;
@@ -152,7 +152,7 @@ impl Fitted {
         }
     }
 
-    /// Powers of ten, with 2 and 5 between them while there is room; each with its own unit.
+    /// Powers of ten, and 2 and 5 times them while there is room. Each tick label has its own unit.
     fn log_ticks(&mut self, wanted: f64, unit: Unit) {
         let decades = (self.high / self.low).log10();
         let factors: &[f64] = if decades * 3.0 <= wanted { &[1.0, 2.0, 5.0] } else { &[1.0] };
@@ -173,8 +173,8 @@ impl Fitted {
     }
 }
 
-/// A value with its unit, such as `20.1 ms`. Small fractions are shown as powers of ten, because
-/// their zeros would take too much room.
+/// A value with its unit, such as `20.1 ms`. Small fractions are shown as powers of ten, since
+/// their leading zeros would need too much room.
 pub(crate) fn text_of(unit: Unit, value: f64) -> String {
     if unit == Unit::Fraction && value > 0.0 && value < 0.9995e-4 {
         let exponent = (value * 100.0).log10();
@@ -232,9 +232,9 @@ fn power_of_ten(exponent: i32) -> f64 {
     if exponent < 0 { 1.0 / power } else { power }
 }
 
-/// The digits 0 to 9, raised.
+/// The superscript digits 0 to 9.
 const SUPERSCRIPT: [char; 10] = ['⁰', '¹', '²', '³', '⁴', '⁵', '⁶', '⁷', '⁸', '⁹'];
-/// No axis is long enough for more; this guards against a degenerate range.
+/// The maximum number of ticks, against a degenerate range. No axis has room for more.
 const MAX_TICKS: usize = 40;
 
 #[cfg(test)]

@@ -50,8 +50,8 @@ fn shape(series: &found::Series) -> Shape {
     }
 }
 
-/// A range with a margin for plots with only points on a logarithmic axis: otherwise the outermost
-/// points would lie on the frame.
+/// The range with a margin, for a logarithmic axis with only points. Without the margin, the
+/// outermost points would be on the frame.
 fn around_dots(plot: &found::Plot) -> Option<(f64, f64)> {
     let dots = plot.x.log && plot.series.iter().all(|series| series.style == found::Style::Dots);
     let values = || {
@@ -65,7 +65,7 @@ fn around_dots(plot: &found::Plot) -> Option<(f64, f64)> {
     dots.then_some((least / ROOM, most * ROOM))
 }
 
-/// The margin of a range, as a factor.
+/// The margin as a factor.
 const ROOM: f64 = 1.3;
-/// Number of colours in the palette.
+/// The number of colours in the palette.
 const COLOURS: usize = 7;

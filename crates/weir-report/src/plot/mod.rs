@@ -2,9 +2,9 @@
 //! font.
 //!
 //! Colours are CSS variables (`--c0` to `--c6`, distinguishable with the common colour vision
-//! deficiencies), so one picture fits light and dark pages. [`Plot::svg`] makes the picture for a
-//! page that includes [`STYLE`]; [`Plot::standalone`] makes one for a separate file, and
-//! [`Plot::png`] the same in pixels. Data is drawn inside `<g class="data">`, which a script may
+//! deficiencies), so one picture fits light and dark pages. [`Plot::svg`] creates the picture for a
+//! page that includes [`STYLE`]. [`Plot::standalone`] creates a separate file, and [`Plot::png`]
+//! creates the same picture in pixels. Data is drawn inside `<g class="data">`, which a script may
 //! scale to zoom.
 
 mod axis;
@@ -19,7 +19,7 @@ pub use axis::{Axis, Scale, Unit};
 /// A plot: axes and curves.
 #[derive(Clone, Debug)]
 pub struct Plot {
-    /// Short name, the title of the picture.
+    /// A short title.
     pub title: String,
     /// Description as alternative text.
     pub description: String,
@@ -27,14 +27,14 @@ pub struct Plot {
     pub x: Axis,
     /// Vertical axis.
     pub y: Axis,
-    /// The curves; the first is at the bottom.
+    /// The curves; the first one is drawn first, below the others.
     pub curves: Vec<Curve>,
 }
 
 /// One set of data in a plot.
 #[derive(Clone, Debug)]
 pub struct Curve {
-    /// Its name in the legend; a curve with an empty name is left out.
+    /// The name in the legend. A curve with an empty name is not in the legend.
     pub name: String,
     /// Index into the palette, 0 to 6.
     pub colour: u8,
@@ -51,15 +51,15 @@ pub enum Shape {
     Dashes(Vec<[f64; 2]>),
     /// Only points.
     Dots(Vec<[f64; 2]>),
-    /// A value that holds until the next one: `[x, y]`; the last one ends the curve.
+    /// Values that hold until the next point: `[x, y]`. The last point ends the curve.
     Steps(Vec<[f64; 2]>),
-    /// A range that holds until the next one: `[x, low, high]`; the last one ends it.
+    /// Ranges that hold until the next one: `[x, low, high]`. The last one ends the band.
     Band(Vec<[f64; 3]>),
     /// Filled bars: `[x0, x1, low, high]`.
     Bars(Vec<[f64; 4]>),
-    /// A dashed horizontal line at a y.
+    /// A dashed horizontal line at this y.
     Level(f64),
-    /// A dashed vertical line at an x.
+    /// A dashed vertical line at this x.
     Mark(f64),
 }
 
@@ -125,7 +125,7 @@ impl Plot {
         out
     }
 
-    /// The root element; its `data-` attributes let a script convert a position to a value.
+    /// The root element. Its `data-` attributes let a script convert positions to values.
     fn open(&self, out: &mut String, size: Size, id: &str, frame: &Frame, x: &Fitted, y: &Fitted) {
         let log = if x.scale == Scale::Log { 1 } else { 0 };
         let _ = write!(
@@ -146,7 +146,7 @@ impl Plot {
         );
     }
 
-    /// Least and greatest x and y of all data.
+    /// The smallest and the largest x and y of all data.
     fn extent(&self) -> [(f64, f64); 2] {
         let mut all = [(f64::INFINITY, f64::NEG_INFINITY); 2];
         let mut take = |axis: usize, v: f64| {
@@ -236,7 +236,8 @@ fn joined(points: &[[f64; 2]], x: &Fitted, y: &Fitted) -> String {
     path
 }
 
-/// Horizontal and vertical strokes only; consecutive equal values are one stroke.
+/// The path of steps: only horizontal and vertical strokes, one stroke for consecutive equal
+/// values.
 fn steps(points: impl Iterator<Item = (f64, f64)>, x: &Fitted, y: &Fitted, start: bool) -> String {
     let (mut path, mut last) = (String::new(), None);
     let mut end = None;
@@ -281,7 +282,7 @@ fn back_steps(points: &[[f64; 3]], x: &Fitted, y: &Fitted) -> String {
 
 fn bar(&[x0, x1, low, high]: &[f64; 4], x: &Fitted, y: &Fitted) -> String {
     let (left, right) = (x.place(x0), x.place(x1));
-    // A hairline between adjacent bars, as long as the bar stays visible.
+    // A gap between adjacent bars, unless the bars are too narrow for it.
     let gap = if right - left > 3.0 { 0.5 } else { 0.0 };
     let right = (right - gap).max(left + 0.75);
     format!(
@@ -362,7 +363,7 @@ fn grid(out: &mut String, frame: &Frame, x: &Fitted, y: &Fitted) {
 
 /// Names of the curves, in rows.
 struct Legend<'a> {
-    /// Curve, x, row.
+    /// The curve, its x position in px, and its row.
     items: Vec<(&'a Curve, f64, f64)>,
     height: f64,
 }
@@ -443,16 +444,16 @@ pub(crate) fn escape(text: &str) -> String {
     out
 }
 
-/// The style sheet for pictures. The palette follows Okabe and Ito, and is lighter on dark
+/// The style sheet for pictures. The palette follows Okabe and Ito, with lighter colours on dark
 /// backgrounds.
 pub const STYLE: &str = include_str!("plot.css");
 
-/// Margins of the data, px.
+/// The margins of the data area, px.
 const LEFT: f64 = 50.0;
 const RIGHT: f64 = 14.0;
 const TOP: f64 = 26.0;
 const BOTTOM: f64 = 42.0;
-/// Height of a legend's row, and the width of an average character, px.
+/// The height of a row of the legend, and the average width of a character, px.
 const ROW: f64 = 18.0;
 const CHARACTER: f64 = 6.3;
 
@@ -493,7 +494,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_show_is_said_and_odd_numbers_do_not_break_the_picture() {
+    fn an_empty_plot_says_so_and_odd_numbers_do_not_break_it() {
         assert!(plot(vec![]).standalone(Size { width: 300, height: 150 }).contains("no data"));
         let odd = plot(vec![Curve::new(
             "x",

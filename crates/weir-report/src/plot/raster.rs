@@ -2,8 +2,8 @@
 //! without SVG support.
 //!
 //! The picture consists of straight strokes, rectangles and text, so a canvas with these three
-//! suffices. A stroke covers a pixel if the pixel's middle lies within its width; half a pixel at
-//! the edge is blended.
+//! suffices. A stroke covers a pixel if the centre of the pixel is within the width of the stroke.
+//! The edge is blended over half a pixel.
 
 use noto_sans_mono_bitmap::{FontWeight, RasterHeight, get_raster, get_raster_width};
 
@@ -14,7 +14,7 @@ impl Plot {
     /// The picture as a PNG file, with twice as many pixels as `size` in each direction.
     ///
     /// # Errors
-    /// The picture is larger than a PNG can be.
+    /// The picture exceeds the size limits of PNG.
     pub fn png(&self, size: Size) -> Result<Vec<u8>, png::EncodingError> {
         let legend = Legend::layout(&self.curves, f64::from(size.width) - LEFT - RIGHT);
         let frame = Frame::new(size, legend.height);
@@ -75,7 +75,7 @@ impl Canvas<'_> {
         Self { width, height, pixels: vec![255; width * height * 3], clip: None }
     }
 
-    /// Blends a colour into a pixel; `cover` is from 0 to 1.
+    /// Blends a colour into a pixel; `cover` is the opacity from 0 to 1.
     fn mix(&mut self, x: usize, y: usize, colour: Colour, cover: f64) {
         let at = (y * self.width + x) * 3;
         let Some(pixel) = self.pixels.get_mut(at..at + 3).filter(|_| x < self.width) else {
@@ -153,7 +153,7 @@ impl Canvas<'_> {
         }
     }
 
-    /// Text with its middle line at `y`; characters without a glyph are left blank.
+    /// Draws text with its vertical centre at `y`. Characters without a glyph are left blank.
     fn text(&mut self, x: f64, y: f64, anchor: Anchor, colour: Colour, text: &str) {
         let advance = get_raster_width(FontWeight::Regular, HEIGHT);
         let whole = advance * text.chars().count();
@@ -266,10 +266,10 @@ fn palette(colour: u8) -> Colour {
 const INK: Colour = [0x1c, 0x24, 0x30];
 const MUTED: Colour = [0x5c, 0x66, 0x73];
 const RULE: Colour = [0xe3, 0xe7, 0xec];
-/// Width of a curve, and opacity of a band, as in the style sheet.
+/// The width of a curve and the opacity of a band, as in the style sheet.
 const LINE: f64 = 1.6;
 const BAND: f64 = 0.3;
-/// Pixels of the PNG per pixel of the SVG, and the matching glyph size.
+/// The pixels of the PNG per pixel of the SVG, and the glyph size that matches.
 const SCALE: usize = 2;
 const HEIGHT: RasterHeight = RasterHeight::Size24;
 

@@ -1,13 +1,14 @@
-//! Two results side by side: every figure of every flow and link that both have, its difference,
-//! and whether that is more than chance.
+//! Compares two results: each metric of the flows and links that both results have, its difference,
+//! and the significance of the difference.
 //!
 //! # How a difference is judged
-//! Over several runs on both sides, by Welch's test of their means. Of single runs, by the same
-//! test over the means of twentieths of the time (`batches` of the summary), for the figures that
-//! are known over time; neighbouring parts are taken to be independent, so a part should be long
-//! beside the slowest swing of the traffic. Where one side has several runs and the other one,
-//! nothing is said. A difference counts as significant when chance alone gives one as large in less
-//! than one of twenty cases; among twenty figures one is then to be expected.
+//! With several runs on both sides, Welch's test compares the means over the runs. With a single
+//! run on each side, the same test compares the means over twentieths of the run (`batches` in the
+//! summary), for metrics with a time series. This assumes that neighbouring parts are independent,
+//! so a part should be long compared with the slowest oscillation of the traffic. With several runs
+//! on one side and one run on the other, there is no test. A difference counts as significant when
+//! the probability of a difference at least as large by chance is below 1/20. Among twenty metrics,
+//! one significant difference is therefore expected by chance.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,125 +18,125 @@ use serde::Serialize;
 use serde_json::Value;
 use weir_measure::estimate::Estimate;
 
-/// Why a result could not be read.
+/// The reason why a result could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum SummaryError {
-    /// No summary, or not readable.
+    /// The summary is missing or unreadable.
     #[error("cannot read {}: {source}; a directory that `weir sim --out` or `weir live --out` wrote is expected", path.display())]
     Read {
-        /// The summary.
+        /// The path of the summary.
         path: PathBuf,
         /// The system's reason.
         source: std::io::Error,
     },
-    /// Not JSON.
+    /// The file is not JSON.
     #[error("{} is not a summary: {source}", path.display())]
     Parse {
-        /// The summary.
+        /// The path of the summary.
         path: PathBuf,
-        /// What is wrong.
+        /// The parser's reason.
         source: serde_json::Error,
     },
-    /// JSON of another kind.
+    /// The file is JSON, but not the summary of a scenario.
     #[error("{} is not a summary of a scenario: it has no runs with flows and links", path.display())]
     Shape {
-        /// The summary.
+        /// The path of the summary.
         path: PathBuf,
     },
 }
 
-/// The figures of a result, as its summary tells them.
+/// The metrics of a result, read from its summary.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Summary {
-    /// What made it: `sim`, `live`.
+    /// The program that made the result: `sim` or `live`.
     pub source: String,
-    /// The scenario.
+    /// The name of the scenario.
     pub scenario: String,
-    /// How many runs.
+    /// The number of runs.
     pub runs: usize,
     flows: Vec<Thing>,
     links: Vec<Thing>,
 }
 
-/// A flow or link.
+/// The metrics of a flow or link.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Thing {
     name: String,
-    /// Each figure's value in each run that has it, in the order of the summary.
+    /// The values of each metric, one for each run that has the metric, in the order of the
+    /// summary.
     runs: Vec<(String, Vec<f64>)>,
     batches: BTreeMap<String, Vec<f64>>,
 }
 
-/// Two results side by side.
+/// The comparison of two results.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Comparison {
-    /// What made the two, and of which scenario.
+    /// The left result: its program, scenario and number of runs.
     pub left: Side,
-    /// See [`Self::left`].
+    /// The right result: its program, scenario and number of runs.
     pub right: Side,
-    /// Every figure of a flow or link that both have.
+    /// The metrics of the flows and links that both results have.
     pub differences: Vec<Difference>,
-    /// Flows and links that only the left has.
+    /// Flows and links that only the left result has.
     pub only_left: Vec<String>,
-    /// Flows and links that only the right has.
+    /// Flows and links that only the right result has.
     pub only_right: Vec<String>,
 }
 
-/// One of two results.
+/// One of the two results.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Side {
-    /// What made it.
+    /// The program that made the result.
     pub source: String,
-    /// The scenario.
+    /// The name of the scenario.
     pub scenario: String,
-    /// How many runs.
+    /// The number of runs.
     pub runs: usize,
 }
 
-/// A figure on both sides.
+/// A metric in both results.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Difference {
     /// `flow` or `link`.
     pub object: &'static str,
-    /// Which.
+    /// The name of the flow or link.
     pub name: String,
-    /// The figure, with its unit.
+    /// The metric's name, which ends in its unit.
     pub figure: String,
-    /// Its mean on the left.
+    /// The mean over the runs of the left result.
     pub left: f64,
-    /// Its mean on the right.
+    /// The mean over the runs of the right result.
     pub right: f64,
-    /// Right less left.
+    /// The right mean minus the left mean.
     pub difference: f64,
-    /// That as a fraction of the left; `None` when the left is 0.
+    /// The difference as a fraction of the left mean; `None` when the left mean is 0.
     pub relative: Option<f64>,
-    /// What that is worth.
+    /// The significance of the difference.
     pub significance: Significance,
 }
 
-/// What a difference is worth.
+/// The significance of a difference, and the test that gives it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(tag = "by", rename_all = "snake_case")]
 pub enum Significance {
-    /// There is no difference at all.
+    /// The means are equal.
     Equal,
     /// Welch's test over runs.
     Runs {
-        /// How often chance alone gives a difference as large.
+        /// The probability of a difference at least as large by chance.
         p: f64,
     },
-    /// Welch's test over parts of single runs.
+    /// Welch's test over parts of two single runs.
     Parts {
-        /// How often chance alone gives a difference as large.
+        /// The probability of a difference at least as large by chance.
         p: f64,
     },
-    /// Single runs, and a figure that is not known over time.
+    /// No test is possible: there is a single run, and no series of the metric to divide.
     SingleRun,
 }
 
 impl Significance {
-    /// Whether the difference is more than chance, at one in twenty; `None` when that cannot be
-    /// said.
+    /// Whether the difference is significant at one in twenty; `None` without a test.
     pub fn significant(&self) -> Option<bool> {
         match *self {
             Self::Equal => Some(false),
@@ -149,7 +150,7 @@ impl Summary {
     /// Reads the summary in a directory of results.
     ///
     /// # Errors
-    /// No summary there, or one that is not of a scenario.
+    /// The directory has no readable summary, or the summary is not that of a scenario.
     pub fn read(dir: &Path) -> Result<Self, SummaryError> {
         let path = dir.join("summary.json");
         let text = std::fs::read_to_string(&path)
@@ -195,7 +196,7 @@ impl Thing {
         let values = |figure: &String| {
             runs.iter().filter_map(|run| run.get(figure)?.as_f64()).collect::<Vec<f64>>()
         };
-        let figures = first
+        let metrics = first
             .keys()
             .filter(|key| *key != "name")
             .map(|figure| (figure.clone(), values(figure)));
@@ -205,11 +206,11 @@ impl Thing {
         };
         let batches =
             batches.and_then(Value::as_object).into_iter().flatten().filter_map(parts).collect();
-        Some(Self { name, runs: figures.collect(), batches })
+        Some(Self { name, runs: metrics.collect(), batches })
     }
 }
 
-/// Puts two results side by side: flows and links by their names, figures in the order of the left.
+/// Compares two results: flows and links by name, metrics in the order of the left result.
 pub fn compare(left: &Summary, right: &Summary) -> Comparison {
     let mut all = Comparison { left: left.side(), right: right.side(), ..Comparison::default() };
     for (object, left, right) in
@@ -263,7 +264,7 @@ fn differences(object: &'static str, left: &Thing, right: &Thing) -> Vec<Differe
     left.runs.iter().filter_map(one).collect()
 }
 
-/// Chance of a difference where there is none.
+/// The level of significance: the probability of calling equal results different.
 const LEVEL: f64 = 0.05;
 
 #[cfg(test)]
@@ -287,7 +288,7 @@ mod tests {
         assert_eq!(
             all.differences.len(),
             1,
-            "the jitter that no run has is no figure: {:?}",
+            "a metric that no run has is left out: {:?}",
             all.differences
         );
         all.differences[0].clone()
@@ -323,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_one_side_has_is_named() {
+    fn objects_of_only_one_result_are_listed() {
         let mut other = summary(&[1.0], None);
         other.flows[0].name = "g".into();
         let all = compare(&summary(&[1.0], None), &other);

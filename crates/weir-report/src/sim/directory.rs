@@ -1,4 +1,4 @@
-//! A directory of results of a scenario, in files for people and for programs.
+//! A directory with the results of a scenario, in readable and machine-readable files.
 //!
 //! | file | content |
 //! |---|---|
@@ -19,12 +19,12 @@ use std::path::{Path, PathBuf};
 use super::parquet::{Table, TableError};
 use super::{Results, tables, to_html, to_json};
 
-/// The contents of a directory besides the summary.
+/// The files to write besides the summary and the scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Contents {
-    /// The report.
+    /// Whether to write the report.
     pub report: bool,
-    /// The tables.
+    /// Whether to write the Parquet tables.
     pub tables: bool,
 }
 
@@ -34,7 +34,7 @@ impl Default for Contents {
     }
 }
 
-/// Why results could not be written.
+/// The reason why results could not be written.
 #[derive(Debug, thiserror::Error)]
 pub enum DirectoryError {
     /// A file could not be written.
@@ -58,10 +58,10 @@ pub enum DirectoryError {
 /// The constructor of a table.
 type MakeTable = fn(&Results) -> Table;
 
-/// Writes results into `dir`, which must exist. The same results give the same bytes.
+/// Writes results into `dir`, which must exist. Equal results give equal bytes.
 ///
 /// # Errors
-/// A file cannot be written; the files before it remain.
+/// A file cannot be written. The files written before it remain.
 pub fn write(dir: &Path, results: &Results, contents: Contents) -> Result<(), DirectoryError> {
     let put = |name: &str, bytes: &[u8]| {
         let path = dir.join(name);

@@ -1,11 +1,11 @@
-//! The summary of a scenario for programs: one JSON object with a fixed order of keys.
+//! The results document of a scenario: one JSON object with a fixed order of keys.
 //!
-//! Times in keys that end in `_s` are seconds, others integers in nanoseconds; rates are in bit/s
-//! and count network-layer bytes, goodput payload bytes. Of several runs, counts and rates are
-//! means over runs, distributions are of all their packets together, `runs` has every run's
-//! figures, and `ci95` how far the true mean may lie from the one given. Of a single run, `batches`
-//! has its means over twentieths of the time, by which [`super::compare()`] judges differences.
-//! Keys are only ever added.
+//! Keys that end in `_s` are in seconds; other times are integers in nanoseconds. Rates are in
+//! bit/s and count network-layer bytes; goodput counts payload bytes. With several runs, counts and
+//! rates are means over the runs, distributions contain the packets of all runs, `runs` has the
+//! metrics of each run, and `ci95` is the half width of the confidence interval of each mean. With
+//! a single run, `batches` has the means over twentieths of the run, by which [`super::compare()`]
+//! judges differences. Keys are only ever added.
 
 use std::collections::BTreeMap;
 
@@ -19,20 +19,20 @@ use weir_measure::scenario::{ClassOutcome, FlowOutcome, LinkOutcome, Outcome, Ru
 use weir_measure::series::{FlowPeriod, LinkPeriod};
 
 use super::Results;
-use super::figures::{Figure, estimate, figures_of_flow, figures_of_link, merged};
+use super::metrics::{Metric, estimate, merged, metrics_of_flow, metrics_of_link};
 
-/// The summary as pretty-printed JSON with a final newline. The same runs give the same bytes.
+/// The summary as pretty-printed JSON with a final newline. Equal runs give equal bytes.
 pub fn to_json(results: &Results) -> String {
     to_json_with(results, None)
 }
 
-/// The same with `cpu_s`, the time that processors worked for it: the one key that differs each
-/// time.
+/// The summary with `cpu_s`, the processor time of the measurement. It is the only key that differs
+/// between equal runs.
 pub fn to_json_with(results: &Results, cpu_s: Option<f64>) -> String {
     Document::new(Kind::Scenario, Scenario::of(results, cpu_s)).to_json()
 }
 
-/// The results of the points of a sweep, each with the settings that the point sets.
+/// The results of the points of a sweep, each with the settings of the point.
 pub fn sweep_to_json(points: &[(&[(String, String)], Results)], cpu_s: Option<f64>) -> String {
     let outcomes = || points.iter().flat_map(|(_, results)| &results.runs);
     let body = Sweep {
@@ -58,18 +58,18 @@ pub fn sweep_to_json(points: &[(&[(String, String)], Results)], cpu_s: Option<f6
 pub struct Sweep<'a> {
     /// The seed of the first run.
     seed: u64,
-    /// Simulated time of all runs together, s.
+    /// Simulated time of all runs in total, s.
     simulated_s: Number,
-    /// Time that processors worked for it, s.
+    /// Processor time of the measurement, s.
     #[serde(skip_serializing_if = "Option::is_none")]
     cpu_s: Option<f64>,
-    /// Events handled in all runs together.
+    /// Events handled in all runs.
     events: u64,
-    /// Empty: each point has its own.
+    /// Always empty: each point of the sweep has its own flows.
     flows: [(); 0],
-    /// Empty: each point has its own.
+    /// Always empty: each point of the sweep has its own links.
     links: [(); 0],
-    /// Each point of the sweep.
+    /// The points of the sweep.
     sweep: Vec<Point<'a>>,
 }
 
@@ -88,200 +88,201 @@ struct Point<'a> {
 pub struct Scenario<'a> {
     /// The seed of the first run.
     seed: u64,
-    /// Simulated time of a run, the warm-up included, s.
+    /// Simulated time of a run including the warm-up, s.
     simulated_s: Number,
-    /// Time that processors worked for it, s: the one key that differs each time.
+    /// Processor time of the measurement, s. The only key that differs between equal runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     cpu_s: Option<f64>,
-    /// Events handled in all runs together.
+    /// Events handled in all runs.
     events: u64,
-    /// Each flow, or group of flows.
+    /// The flows and groups of flows.
     flows: Vec<Flow<'a>>,
-    /// Each direction of a link.
+    /// The directions of all links.
     links: Vec<Link<'a>>,
     /// The scenario's name.
     scenario: &'a str,
     /// The program that ran it: `sim`, `live`.
     source: &'a str,
-    /// When counting began, s.
+    /// The end of the warm-up, when counting starts, s.
     warmup_s: Number,
-    /// Jain's index over the goodput of the flows of each kind of which there are several.
+    /// Jain's index over the goodput of the flows of one kind, for each kind with several flows.
     fairness: BTreeMap<&'a str, Number>,
-    /// The numbers of every run.
+    /// The metrics of each run.
     runs: Vec<Run<'a>>,
-    /// Of a single run, means over twentieths of its time.
+    /// Means over twentieths of the run; present for a single run only.
     #[serde(skip_serializing_if = "Option::is_none")]
     batches: Option<Batches<'a>>,
 }
 
-/// What became of a flow, or a group of flows. Counts and rates are means over runs; distributions
-/// are of the packets of all runs together.
+/// The results of a flow, or of a group of flows. Counts and rates are means over runs;
+/// distributions contain the packets of all runs.
 #[derive(Debug, JsonSchema, Serialize)]
 struct Flow<'a> {
-    /// Its name in the scenario.
+    /// The name in the scenario.
     name: &'a str,
-    /// The kind of its traffic.
+    /// The kind of traffic.
     kind: &'a str,
-    /// Payload that reached the application, each byte once, bit/s.
+    /// Rate of payload that reached the application, each byte counted once, bit/s.
     goodput_bps: Number,
     /// One-way delay of the packets that arrived.
     delay_ns: Latency,
-    /// Packets given to the network.
+    /// Packets sent into the network.
     sent: Number,
     /// Packets that arrived.
     received: Number,
     /// Packets lost in the network.
     lost: Number,
-    /// Segments sent again.
+    /// Segments that were retransmitted.
     retransmitted: Number,
-    /// The host that sends.
+    /// The sending host.
     from: &'a str,
-    /// The host that receives.
+    /// The receiving host.
     to: &'a str,
-    /// Network-layer bytes that arrived, bit/s.
+    /// Rate of network-layer bytes that arrived, bit/s.
     throughput_bps: Number,
     /// Network-layer bytes of the packets sent.
     sent_bytes: Number,
     /// Network-layer bytes of the packets that arrived.
     received_bytes: Number,
-    /// Payload bytes that reached the application, each once.
+    /// Payload bytes that reached the application, each counted once.
     goodput_bytes: Number,
-    /// Packets that were inside when counting began.
+    /// Packets that were in the network when counting started.
     carried: Number,
-    /// Additional copies that links made.
+    /// Duplicates that links made.
     duplicated: Number,
-    /// Packets inside when the run ended.
+    /// Packets that were in the network when the run ended.
     inside: Number,
     #[serde(flatten)]
     reasons: ReasonMeans,
     /// Packets that arrived with congestion experienced.
     marked: Number,
-    /// Mean difference between the delays of successive arrivals, ns.
+    /// Mean difference between the delays of consecutive arrivals, ns.
     jitter_ns: Number,
-    /// Flows that began.
+    /// Flows that started.
     opened: Number,
     /// Flows that ended.
     completed: Number,
-    /// From beginning to end of the flows that ended.
+    /// Time from start to end of the flows that ended.
     completion_ns: Latency,
     /// Whether every packet is accounted for.
     balanced: bool,
-    /// Half the width of the 95 % interval of confidence of each number; empty for a single run.
+    /// Half width of the 95 % confidence interval of each metric; empty for a single run.
     ci95: Map<String, Value>,
 }
 
-/// What one direction of a link did. Counts and rates are means over runs; distributions are of the
-/// packets of all runs together.
+/// The results of one direction of a link. Counts and rates are means over runs; distributions
+/// contain the packets of all runs.
 #[derive(Debug, JsonSchema, Serialize)]
 struct Link<'a> {
     /// The name of this direction.
     name: &'a str,
-    /// The node that it leads away from.
+    /// The node at which the packets arrive.
     from: &'a str,
-    /// The node that it leads to.
+    /// The node at which the packets depart.
     to: &'a str,
-    /// Configured rate, bit/s; null when unlimited; of a trace the mean.
+    /// Configured rate, bit/s; null when unlimited; the mean rate of a trace.
     rate_bps: Option<u64>,
     /// Configured propagation delay, ns.
     delay_ns: u64,
     #[serde(flatten)]
     counters: LinkMeans,
-    /// Time in the queue.
+    /// Queueing delay.
     queue_ns: Latency,
-    /// Time from arrival to the other end.
+    /// Time from arrival to delivery at the other end.
     total_ns: Latency,
-    /// Actual less intended release; 0 where time is virtual.
+    /// Lateness: actual departure minus due time; 0 where time is virtual.
     lateness_ns: Latency,
     /// The configuration in the command language.
     spec: &'a str,
-    /// Configured random loss as a fraction; null when there is none.
+    /// Configured random loss as a fraction; null without random loss.
     loss: Option<Number>,
     /// Mean rate of departures, bit/s.
     mean_out_bps: Number,
-    /// Highest rate of departures over any second of the series, bit/s; null when its intervals do
-    /// not make up seconds.
+    /// Highest rate of departures over any second of the series, bit/s; null when a second is not a
+    /// multiple of the series' interval.
     peak_out_bps: Option<Number>,
-    /// Fraction of packets that left more than 1 ms late; null where lateness was not measured.
+    /// Fraction of packets that departed more than 1 ms late; null where lateness was not measured.
     late_fraction: Option<Number>,
     /// Whether every packet is accounted for.
     balanced: bool,
-    /// Share of the rate that was used; null without a limit.
+    /// Fraction of the configured rate that was used; null when unlimited.
     utilisation: Option<Number>,
-    /// Each queue, where the port has one for each class.
+    /// The queues of a port with one queue per class; empty for other ports.
     classes: Vec<Class>,
-    /// Pairs of a packet that was served and one of lower rank that waited, the services with any,
-    /// and the sum of the differences of ranks; where asked for.
+    /// Rank inversions, where the scenario requests them.
     #[serde(skip_serializing_if = "Option::is_none")]
     inversions: Option<Inversions>,
-    /// Half the width of the 95 % interval of confidence of each number; empty for a single run.
+    /// Half width of the 95 % confidence interval of each metric; empty for a single run.
     ci95: Map<String, Value>,
 }
 
-/// Inversions at a port.
+/// Rank inversions at a port.
 #[derive(Debug, JsonSchema, Serialize)]
 struct Inversions {
-    /// Pairs of a packet that was served and one of lower rank that waited.
+    /// Pairs of a served packet and a waiting packet of lower rank.
     pairs: Number,
-    /// Services with any such pair.
+    /// Served packets with at least one such pair.
     services: Number,
-    /// Sum of the differences of ranks.
+    /// Sum over the pairs of the difference of the ranks.
     unpifoness: Number,
 }
 
-/// What the queue of a class did.
+/// The results of the queue of one class.
 #[derive(Debug, JsonSchema, Serialize)]
 struct Class {
     /// The class.
     class: u16,
     /// Packets that left the queue.
     packets: Number,
-    /// Their network-layer bytes.
+    /// Network-layer bytes of these packets.
     bytes: Number,
     #[serde(flatten)]
     reasons: ReasonMeans,
-    /// Time in the queue.
+    /// Queueing delay.
     queue_ns: Latency,
 }
 
-/// The numbers of one run.
+/// The metrics of one run.
 #[derive(Debug, JsonSchema, Serialize)]
 #[schemars(rename = "ScenarioRun")]
 struct Run<'a> {
-    /// Its seed.
+    /// The run's seed.
     seed: u64,
     /// Events handled.
     events: u64,
-    /// Each flow.
-    flows: Vec<Figures<'a>>,
-    /// Each direction of a link.
-    links: Vec<Figures<'a>>,
+    /// The metrics of the flows.
+    flows: Vec<RunMetrics<'a>>,
+    /// The metrics of the directions of links.
+    links: Vec<RunMetrics<'a>>,
 }
 
-/// The numbers of a flow or link in one run, by name with the unit; null where the run has none.
+/// The metrics of a flow or link in one run. Each key is a metric's name, which ends in its unit;
+/// null where the run has no value.
 #[derive(Debug, JsonSchema, Serialize)]
 #[schemars(rename = "RunNumbers")]
-struct Figures<'a> {
-    /// The flow or link.
+struct RunMetrics<'a> {
+    /// The name of the flow or link.
     name: &'a str,
     #[serde(flatten)]
-    figures: Map<String, Value>,
+    metrics: Map<String, Value>,
 }
 
 /// Means over parts of a run.
 #[derive(Debug, JsonSchema, Serialize)]
 struct Batches<'a> {
-    /// Length of a part, s.
+    /// Duration of a part, s.
     length_s: Number,
-    /// Each flow.
+    /// The means of the flows.
     flows: Vec<Batch<'a>>,
-    /// Each direction of a link.
+    /// The means of the directions of links.
     links: Vec<Batch<'a>>,
 }
 
-/// The means of a flow or link over parts of a run, in their order, by name with the unit.
+/// The means of a flow or link over the parts of a run, in order. Each key is a metric's name,
+/// which ends in its unit.
 #[derive(Debug, JsonSchema, Serialize)]
 struct Batch<'a> {
-    /// The flow or link.
+    /// The name of the flow or link.
     name: &'a str,
     #[serde(flatten)]
     means: BTreeMap<&'static str, Vec<Number>>,
@@ -321,9 +322,9 @@ impl<'a> Flow<'a> {
         let all: Vec<&'a FlowOutcome> = runs.iter().filter_map(|run| run.flows.get(n)).collect();
         let first = *all.first()?;
         let of = |f: fn(&FlowOutcome) -> u64| mean(&all, |flow| f(flow) as f64);
-        let figures: Vec<_> =
-            runs.iter().filter_map(|run| Some(figures_of_flow(run, run.flows.get(n)?))).collect();
-        let bps = |name| estimate(&figures, name).map_or(Number::default(), |e| rounded(e.mean));
+        let metrics: Vec<_> =
+            runs.iter().filter_map(|run| Some(metrics_of_flow(run, run.flows.get(n)?))).collect();
+        let bps = |name| estimate(&metrics, name).map_or(Number::default(), |e| rounded(e.mean));
         Some(Self {
             name: &first.name,
             kind: &first.kind,
@@ -349,7 +350,7 @@ impl<'a> Flow<'a> {
             completed: of(|f| f.completed),
             completion_ns: Latency::from(&merged(all.iter().map(|f| &f.completion_ns))),
             balanced: all.iter().all(|f| f.balanced()),
-            ci95: intervals(&figures),
+            ci95: intervals(&metrics),
         })
     }
 }
@@ -358,8 +359,8 @@ impl<'a> Link<'a> {
     fn of(runs: &'a [Outcome], n: usize) -> Option<Self> {
         let all: Vec<&'a LinkOutcome> = runs.iter().filter_map(|run| run.links.get(n)).collect();
         let first = *all.first()?;
-        let figures: Vec<_> =
-            runs.iter().filter_map(|run| Some(figures_of_link(run, run.links.get(n)?))).collect();
+        let metrics: Vec<_> =
+            runs.iter().filter_map(|run| Some(metrics_of_link(run, run.links.get(n)?))).collect();
         let queue = merged(all.iter().map(|l| &l.queue_ns));
         let inversions = first.inversions.map(|_| {
             let part = |i: usize| mean(&all, |l| l.inversions.map_or(0.0, |parts| parts[i] as f64));
@@ -377,15 +378,15 @@ impl<'a> Link<'a> {
             lateness_ns: Latency::default(),
             spec: &first.spec,
             loss: first.loss.map(rounded),
-            mean_out_bps: estimate(&figures, "throughput_bps")
+            mean_out_bps: estimate(&metrics, "throughput_bps")
                 .map_or(Number::default(), |e| rounded(e.mean)),
             peak_out_bps: busiest_second(runs, n).map(rounded),
             late_fraction: None,
             balanced: all.iter().all(|l| l.counters.balanced()),
-            utilisation: estimate(&figures, "utilisation").map(|e| rounded(e.mean)),
+            utilisation: estimate(&metrics, "utilisation").map(|e| rounded(e.mean)),
             classes: (0..first.classes.len()).map(|class| Class::of(&all, class)).collect(),
             inversions,
-            ci95: intervals(&figures),
+            ci95: intervals(&metrics),
         })
     }
 }
@@ -405,13 +406,13 @@ impl Class {
 
 impl<'a> Run<'a> {
     fn of(run: &'a Outcome) -> Self {
-        let flow = |f: &'a FlowOutcome| Figures {
+        let flow = |f: &'a FlowOutcome| RunMetrics {
             name: &f.name,
-            figures: numbers(&figures_of_flow(run, f)),
+            metrics: numbers(&metrics_of_flow(run, f)),
         };
-        let link = |l: &'a LinkOutcome| Figures {
+        let link = |l: &'a LinkOutcome| RunMetrics {
             name: &l.name,
-            figures: numbers(&figures_of_link(run, l)),
+            metrics: numbers(&metrics_of_link(run, l)),
         };
         let (flows, links) =
             (run.flows.iter().map(flow).collect(), run.links.iter().map(link).collect());
@@ -420,11 +421,12 @@ impl<'a> Run<'a> {
 }
 
 impl<'a> Batches<'a> {
-    /// Means over twentieths of what was counted; `None` when there are fewer intervals than that.
+    /// The means over twentieths of the counted time; `None` when the series has too few intervals.
     fn of(run: &'a Outcome) -> Option<Self> {
         let series = &run.series;
         let from = run.warmup_ns.div_ceil(series.interval_ns.max(1)) as usize;
-        // The last interval may be cut short: it is left out with what does not fill a batch.
+        // The last interval may be incomplete. It is left out, like the intervals that do not fill
+        // a part.
         let whole = (series.end_ns / series.interval_ns.max(1)) as usize;
         let each = whole.saturating_sub(from) / BATCHES;
         let batches: Vec<_> =
@@ -498,8 +500,8 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// The greatest rate over any second after the warm-up, in steps of the series; `None` when its
-/// intervals do not make up seconds.
+/// The highest rate over any second after the warm-up, in steps of the series; `None` when a second
+/// is not a multiple of the interval.
 fn busiest_second(runs: &[Outcome], n: usize) -> Option<f64> {
     let of_run = |run: &Outcome| {
         let interval = run.series.interval_ns.max(1);
@@ -515,16 +517,16 @@ fn busiest_second(runs: &[Outcome], n: usize) -> Option<f64> {
     runs.iter().filter_map(of_run).reduce(f64::max)
 }
 
-/// Names and values, as a JSON object; what a run says nothing of is `null`.
-fn numbers(figures: &[Figure]) -> Map<String, Value> {
-    figures
+/// The metrics as a JSON object; `null` where the run has no value.
+fn numbers(metrics: &[Metric]) -> Map<String, Value> {
+    metrics
         .iter()
         .map(|f| (f.name.to_owned(), f.value.map_or(Value::Null, |v| json!(rounded(v)))))
         .collect()
 }
 
-/// Half the width of each figure's interval of confidence; empty of a single run.
-fn intervals(runs: &[Vec<Figure>]) -> Map<String, Value> {
+/// Half the width of each metric's confidence interval; empty for a single run.
+fn intervals(runs: &[Vec<Metric>]) -> Map<String, Value> {
     let names = runs.first().into_iter().flatten().map(|f| f.name);
     let half =
         |name: &str| Some((name.to_owned(), json!(rounded(estimate(runs, name)?.half_width?))));
@@ -544,5 +546,5 @@ fn rounded(value: f64) -> Number {
     Number::new(value)
 }
 
-/// Parts that a single run is cut into.
+/// The number of parts into which a single run is divided.
 const BATCHES: usize = 20;

@@ -1,8 +1,8 @@
-//! Figures: the numbers of a flow or link that are told run by run, compared, and given an interval
-//! of confidence.
+//! Metrics: the numbers of a flow or link that the results give for each run, with confidence
+//! intervals, and that comparisons use.
 //!
-//! One list of names for all forms: the summary's runs, its intervals, tables of the report and
-//! comparisons are made from it.
+//! One list of names serves the runs of the summary, its confidence intervals, the tables of the
+//! report and the comparisons.
 
 use weir_measure::distribution::Distribution;
 use weir_measure::estimate::Estimate;
@@ -12,15 +12,15 @@ use super::Results;
 
 /// One number of a flow or link in one run.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Figure {
-    /// Its name with the unit.
+pub(crate) struct Metric {
+    /// The name, which ends in the unit.
     pub(crate) name: &'static str,
-    /// `None` where the run says nothing of it: a delay without packets.
+    /// The value; `None` where the run has none, such as a delay without packets.
     pub(crate) value: Option<f64>,
 }
 
-/// The figures of a flow.
-pub(crate) fn figures_of_flow(run: &Outcome, f: &FlowOutcome) -> Vec<Figure> {
+/// The metrics of a flow.
+pub(crate) fn metrics_of_flow(run: &Outcome, f: &FlowOutcome) -> Vec<Metric> {
     let given = f.carried + f.sent + f.duplicated;
     let mut all = vec![
         some("goodput_bps", run.bps(f.goodput_bytes)),
@@ -28,10 +28,10 @@ pub(crate) fn figures_of_flow(run: &Outcome, f: &FlowOutcome) -> Vec<Figure> {
         some("sent", f.sent as f64),
         some("received", f.received as f64),
         some("lost", f.lost as f64),
-        Figure { name: "loss", value: (given > 0).then(|| f.lost as f64 / given as f64) },
+        Metric { name: "loss", value: (given > 0).then(|| f.lost as f64 / given as f64) },
         some("retransmitted", f.retransmitted as f64),
         some("marked", f.marked as f64),
-        Figure { name: "jitter_ns", value: (f.received > 1).then_some(f.jitter_ns) },
+        Metric { name: "jitter_ns", value: (f.received > 1).then_some(f.jitter_ns) },
     ];
     latencies(&mut all, DELAY, &f.delay_ns);
     if f.completed > 0 {
@@ -41,17 +41,17 @@ pub(crate) fn figures_of_flow(run: &Outcome, f: &FlowOutcome) -> Vec<Figure> {
     all
 }
 
-/// The figures of a link.
-pub(crate) fn figures_of_link(run: &Outcome, l: &LinkOutcome) -> Vec<Figure> {
-    let came = l.counters.carried + l.counters.packets_in + l.counters.duplicated;
+/// The metrics of a link.
+pub(crate) fn metrics_of_link(run: &Outcome, l: &LinkOutcome) -> Vec<Metric> {
+    let arrived = l.counters.carried + l.counters.packets_in + l.counters.duplicated;
     let mut all = vec![
         some("throughput_bps", run.bps(l.counters.bytes_out)),
-        Figure { name: "utilisation", value: run.utilisation(l) },
+        Metric { name: "utilisation", value: run.utilisation(l) },
         some("packets_out", l.counters.packets_out as f64),
         some("drops", l.counters.total_drops() as f64),
-        Figure {
+        Metric {
             name: "drop_share",
-            value: (came > 0).then(|| l.counters.total_drops() as f64 / came as f64),
+            value: (arrived > 0).then(|| l.counters.total_drops() as f64 / arrived as f64),
         },
         some("marks", l.counters.total_marks() as f64),
         some("peak_queue_packets", l.counters.peak_queue_packets as f64),
@@ -65,32 +65,32 @@ pub(crate) fn figures_of_link(run: &Outcome, l: &LinkOutcome) -> Vec<Figure> {
     all
 }
 
-/// A figure's estimate over all runs; `None` when no run has it.
-pub(crate) fn estimate(runs: &[Vec<Figure>], name: &str) -> Option<Estimate> {
+/// A metric's estimate over all runs; `None` when no run has a value.
+pub(crate) fn estimate(runs: &[Vec<Metric>], name: &str) -> Option<Estimate> {
     let of_run =
-        |figures: &Vec<Figure>| figures.iter().find(|f| f.name == name).and_then(|f| f.value);
+        |metrics: &Vec<Metric>| metrics.iter().find(|f| f.name == name).and_then(|f| f.value);
     let values: Vec<f64> = runs.iter().filter_map(of_run).collect();
     (!values.is_empty()).then(|| Estimate::of(&values))
 }
 
-/// One-way delays of a flow over all runs.
+/// The one-way delays of a flow over all runs.
 pub(crate) fn merged_delay(results: &Results, flow: usize) -> Distribution {
     merged(results.runs.iter().filter_map(|run| run.flows.get(flow)).map(|f| &f.delay_ns))
 }
 
-/// Times in the queue of a link over all runs.
+/// The queueing delays of a link over all runs.
 pub(crate) fn merged_queue(results: &Results, link: usize) -> Distribution {
     merged(results.runs.iter().filter_map(|run| run.links.get(link)).map(|l| &l.queue_ns))
 }
 
-/// One distribution of all values.
+/// Merges distributions into one.
 pub(crate) fn merged<'a>(parts: impl Iterator<Item = &'a Distribution>) -> Distribution {
     let mut all = Distribution::default();
     parts.for_each(|part| all.merge(part));
     all
 }
 
-fn latencies(all: &mut Vec<Figure>, names: [&'static str; 5], distribution: &Distribution) {
+fn latencies(all: &mut Vec<Metric>, names: [&'static str; 5], distribution: &Distribution) {
     let at = |q: f64| distribution.quantile(q) as f64;
     let values = [distribution.mean(), at(0.5), at(0.99), at(0.999), at(1.0)];
     let known = distribution.count > 0;
@@ -98,12 +98,12 @@ fn latencies(all: &mut Vec<Figure>, names: [&'static str; 5], distribution: &Dis
         names
             .into_iter()
             .zip(values)
-            .map(|(name, value)| Figure { name, value: known.then_some(value) }),
+            .map(|(name, value)| Metric { name, value: known.then_some(value) }),
     );
 }
 
-fn some(name: &'static str, value: f64) -> Figure {
-    Figure { name, value: Some(value) }
+fn some(name: &'static str, value: f64) -> Metric {
+    Metric { name, value: Some(value) }
 }
 
 const DELAY: [&str; 5] =

@@ -1,15 +1,15 @@
-//! Results of simulated scenarios, and of the same scenarios live: one or several runs in the forms
-//! that people and programs read.
+//! Results of scenarios, simulated or live: one or several runs, in readable and machine-readable
+//! forms.
 //!
-//! [`Results`] holds the runs of one scenario, which differ in their seeds. [`to_json`] is the
-//! summary for programs, [`to_html`] the report, and [`write()`] a directory with all of it and the
-//! data in Parquet files. Nothing in these says when, where or for how long a machine worked: the
-//! same runs give the same bytes.
+//! [`Results`] holds the runs of one scenario, which differ in their seeds. [`to_json`] creates the
+//! summary, [`to_html`] the report, and [`write()`] a directory with both and with the data in
+//! Parquet files. None of them contains the date, the machine or the processor time, so equal runs
+//! give equal bytes.
 
 mod compare;
 mod directory;
-mod figures;
 mod json;
+mod metrics;
 pub(crate) mod parquet;
 mod tables;
 mod trace;
@@ -22,8 +22,8 @@ pub use trace::{TraceCapture, TraceTable};
 
 pub use crate::html::sim::to_html;
 
-pub(crate) use figures::{
-    Figure, estimate, figures_of_flow, figures_of_link, merged_delay, merged_queue,
+pub(crate) use metrics::{
+    Metric, estimate, merged_delay, merged_queue, metrics_of_flow, metrics_of_link,
 };
 
 use weir_measure::scenario::Outcome;
@@ -31,10 +31,10 @@ use weir_measure::scenario::Outcome;
 /// The runs of one scenario.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Results {
-    /// What made them: `sim`, `live`.
+    /// The program that made the runs: `sim` or `live`.
     pub source: String,
-    /// The scenario file's text; empty when there is none.
+    /// The text of the scenario file; empty without a file.
     pub scenario: String,
-    /// Each run, in the order of their seeds; at least one. All have the same flows and links.
+    /// The runs in the order of their seeds; at least one. All have the same flows and links.
     pub runs: Vec<Outcome>,
 }

@@ -1,9 +1,9 @@
 //! Tables as Parquet files: columns of integers, fractions and names, written at once or in groups
 //! of rows.
 //!
-//! This uses only the file format, without Arrow. Nothing is compressed, but names are numbered and
-//! counters are stored as differences, so the files are small. They do not contain the program's
-//! version: the same rows give the same bytes.
+//! The module uses only the file format, without Arrow. Nothing is compressed; names are stored
+//! once and counters as differences, so the files are small. They do not contain the program's
+//! version, so equal rows give equal bytes.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::ColumnPath;
 
-/// A column's values. Optional ones are `None` where a row has none.
+/// The values of a column. An optional value is `None` where the row has none.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Column {
     /// Integers up to 2⁶³ − 1.
@@ -41,13 +41,13 @@ pub struct Table {
     pub columns: Vec<(&'static str, Column)>,
 }
 
-/// Why a table could not be written.
+/// The reason why a table could not be written.
 #[derive(Debug, thiserror::Error)]
 pub enum TableError {
-    /// The file cannot be written, or the rows do not fit the table.
+    /// Writing failed, or the columns have different lengths.
     #[error("cannot write a table: {0}")]
     Parquet(#[from] ParquetError),
-    /// The columns differ from those with which the file began.
+    /// The columns differ from those of the file.
     #[error("the rows have other columns than the table")]
     Columns,
 }
@@ -65,7 +65,7 @@ impl<W: Write + Send> std::fmt::Debug for TableWriter<W> {
 }
 
 impl Table {
-    /// The whole table as a file.
+    /// The file with the complete table.
     ///
     /// # Errors
     /// The columns have different lengths.
@@ -87,7 +87,7 @@ impl Table {
 }
 
 impl<W: Write + Send> TableWriter<W> {
-    /// Begins a file with the columns of `table`; its rows are not written yet.
+    /// Starts a file with the columns of `table`. Its rows are not written.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -140,7 +140,7 @@ impl<W: Write + Send> TableWriter<W> {
 }
 
 impl TableWriter<Vec<u8>> {
-    /// The bytes since the last call, for a caller that stores them in parts.
+    /// The bytes written since the last call, for a caller that stores the file in parts.
     ///
     /// # Errors
     /// None, because writing to memory succeeds.
@@ -149,10 +149,10 @@ impl TableWriter<Vec<u8>> {
         Ok(std::mem::take(self.inner.inner_mut()))
     }
 
-    /// The end of a file with the first `groups` groups of rows.
+    /// The footer of a file with the first `groups` groups of rows.
     ///
     /// # Errors
-    /// There are fewer groups.
+    /// The file has fewer groups.
     pub(crate) fn footer(&self, groups: usize) -> Result<Vec<u8>, TableError> {
         let groups =
             self.inner.flushed_row_groups().get(..groups).ok_or(TableError::Columns)?.to_vec();
@@ -214,7 +214,7 @@ impl Column {
     }
 }
 
-/// Whether each row has a value, in the encoding of the format.
+/// The definition level of each row: whether the row has a value.
 fn levels<T>(values: &[Option<T>]) -> Vec<i16> {
     values.iter().map(|value| i16::from(value.is_some())).collect()
 }
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read_back() {
+    fn written_rows_are_read_back() {
         let reader = SerializedFileReader::new(Bytes::from(table().to_bytes().unwrap())).unwrap();
         let rows: Vec<_> = reader.get_row_iter(None).unwrap().map(Result::unwrap).collect();
         assert_eq!(rows.len(), 3);

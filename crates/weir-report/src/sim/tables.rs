@@ -1,11 +1,11 @@
-//! The data of results as tables: a row for each flow, each link, each interval, and each bucket of
-//! a distribution.
+//! The results as tables: a row for each flow, each link, each interval, and each bucket of a
+//! distribution.
 
 use weir_measure::distribution::Distribution;
 use weir_measure::scenario::{FlowOutcome, LinkOutcome, Outcome};
 
 use super::Results;
-use super::figures::{Figure, figures_of_flow, figures_of_link};
+use super::metrics::{Metric, metrics_of_flow, metrics_of_link};
 use super::parquet::{Column, Table};
 
 /// Reads a count of an outcome.
@@ -34,8 +34,8 @@ pub(crate) fn flows(results: &Results) -> Table {
     columns.extend(
         counts.map(|(name, of)| (name, Column::Int(rows.iter().map(|(_, f)| of(f)).collect()))),
     );
-    let figures: Vec<_> = rows.iter().map(|(run, flow)| figures_of_flow(run, flow)).collect();
-    columns.extend(by_name(&figures));
+    let metrics: Vec<_> = rows.iter().map(|(run, flow)| metrics_of_flow(run, flow)).collect();
+    columns.extend(by_name(&metrics));
     Table { columns }
 }
 
@@ -64,13 +64,13 @@ pub(crate) fn links(results: &Results) -> Table {
     columns.extend(
         counts.map(|(name, of)| (name, Column::Int(rows.iter().map(|(_, l)| of(l)).collect()))),
     );
-    let figures: Vec<_> = rows.iter().map(|(run, link)| figures_of_link(run, link)).collect();
-    columns.extend(by_name(&figures));
+    let metrics: Vec<_> = rows.iter().map(|(run, link)| metrics_of_link(run, link)).collect();
+    columns.extend(by_name(&metrics));
     Table { columns }
 }
 
-/// A row for each interval of each flow and link. For a flow, the input is what it sent, and the
-/// output what arrived.
+/// A row for each interval of each flow and link. The input of a flow is its sent traffic, the
+/// output its received traffic.
 pub(crate) fn series(results: &Results) -> Table {
     let mut rows = SeriesRows::default();
     for run in &results.runs {
@@ -106,8 +106,8 @@ pub(crate) fn series(results: &Results) -> Table {
     rows.table()
 }
 
-/// A row for each bucket of each distribution: `what` is `delay` or `completion` of a flow, `queue`
-/// or `total` of a link.
+/// A row for each bucket of each distribution. `what` is `delay` or `completion` for a flow,
+/// `queue` or `total` for a link.
 pub(crate) fn delays(results: &Results) -> Table {
     let (mut seed, mut object, mut what, mut name_of) =
         (Vec::new(), Vec::new(), Vec::new(), Vec::new());
@@ -217,15 +217,15 @@ impl SeriesRows {
     }
 }
 
-/// A column for every number that occurs in any row.
-fn by_name(rows: &[Vec<Figure>]) -> Vec<(&'static str, Column)> {
+/// A column for every metric that occurs in any row.
+fn by_name(rows: &[Vec<Metric>]) -> Vec<(&'static str, Column)> {
     let mut names: Vec<&'static str> = Vec::new();
-    for figure in rows.iter().flatten() {
-        if !names.contains(&figure.name) {
-            names.push(figure.name);
+    for metric in rows.iter().flatten() {
+        if !names.contains(&metric.name) {
+            names.push(metric.name);
         }
     }
-    let value = |row: &Vec<Figure>, name| row.iter().find(|f| f.name == name).and_then(|f| f.value);
+    let value = |row: &Vec<Metric>, name| row.iter().find(|f| f.name == name).and_then(|f| f.value);
     names
         .into_iter()
         .map(|name| (name, Column::SomeFloat(rows.iter().map(|row| value(row, name)).collect())))
@@ -245,6 +245,6 @@ fn names<'a>(values: impl Iterator<Item = &'a str>) -> Column {
 }
 
 const OBJECTS: [&str; 2] = ["flow", "link"];
-/// Indices into the list above.
+/// Indices into [`OBJECTS`].
 const FLOW: u32 = 0;
 const LINK: u32 = 1;

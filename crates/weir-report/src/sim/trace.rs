@@ -1,8 +1,8 @@
-//! Traces as files: a row for each event of a packet, or a packet capture.
+//! Traces as files: a table with a row for each event of a packet, or a packet capture.
 //!
-//! Both accept blocks of records during the run, so memory does not grow with its length. The
-//! frames of a capture are synthetic: addresses, ports, sequence numbers and the ECN field are the
-//! simulated packet's, and the payload is left out.
+//! Both accept blocks of records during the run, so the memory does not grow with the run. The
+//! frames of a capture are synthetic: addresses, ports, sequence numbers and the ECN field are
+//! those of the simulated packet, and the payload is left out.
 
 use std::io::{self, Write};
 
@@ -28,12 +28,12 @@ pub struct TraceTable<W: Write + Send> {
 }
 
 impl<W: Write + Send> TraceTable<W> {
-    /// Begins the file.
+    /// Starts the file.
     ///
     /// # Errors
     /// The file cannot be written.
     pub fn new(writer: W, names: &Names) -> Result<Self, TableError> {
-        // What has no name goes by the last.
+        // The last, empty name is for flows and links without a name.
         let named = |all: Vec<&String>| -> Vec<String> {
             all.into_iter().cloned().chain([String::new()]).collect()
         };
@@ -43,7 +43,7 @@ impl<W: Write + Send> TraceTable<W> {
         Ok(Self { writer, flows, links })
     }
 
-    /// Writes a block.
+    /// Writes a block of records.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -116,7 +116,7 @@ fn event_number(event: &Event) -> u32 {
     }
 }
 
-/// Time in the port, or from end to end.
+/// The time in the port for a departure, the end-to-end delay for an arrival at the endpoint.
 fn total(record: &Record) -> Option<u64> {
     match record.event {
         Event::Left { total_ns, .. } => Some(total_ns),
@@ -133,7 +133,7 @@ pub struct TraceCapture<W: Write> {
 }
 
 impl<W: Write> TraceCapture<W> {
-    /// Begins the file.
+    /// Starts the file.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -150,7 +150,7 @@ impl<W: Write> TraceCapture<W> {
         })
     }
 
-    /// Writes a block. Events at endpoints and at ports without a name are left out.
+    /// Writes a block of records. Events at endpoints and at ports without a name are left out.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -185,7 +185,7 @@ impl<W: Write> TraceCapture<W> {
         Ok(())
     }
 
-    /// The writer, after all records are written.
+    /// Returns the writer, after all records were written.
     pub fn into_inner(self) -> W {
         self.writer.into_inner()
     }
@@ -223,7 +223,8 @@ fn headers(key: &FlowKey, packet: &Packet) -> Vec<u8> {
         out.extend((packet.ack as u32).to_be_bytes());
         let words = (u16::from(packet.header).saturating_sub(ip) / 4).clamp(5, 15) as u8;
         out.extend([words << 4, tcp_flags(packet.flags)]);
-        // After the window (scaled by 2^7) come checksum, urgent pointer, and options as padding.
+        // The window, scaled by 2^7, is followed by checksum, urgent pointer and padding in place
+        // of options.
         out.extend(u16::try_from(packet.window >> 7).unwrap_or(u16::MAX).to_be_bytes());
         out.extend([0; 4]);
         out.resize(usize::from(ip) + usize::from(words) * 4, 1);

@@ -1,16 +1,15 @@
-//! The entries of a record of a watch, and the merging of consecutive equal readings into one
-//! entry.
+//! The entries of a watch's record, and the merging of consecutive equal readings into one entry.
 
 use serde::Serialize;
 use weir_measure::watch::{Counters, Event, EventKind, Queue, QueueId, Run, Transmission};
 
-/// One entry of a record. In JSON, `type` is its kind; times are `CLOCK_MONOTONIC`, in ns.
+/// One entry of a record. In JSON, `type` is the kind of entry. Times are `CLOCK_MONOTONIC`, in ns.
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(super) enum Entry<'a> {
     /// The start of the watch.
     Watch { version: &'a str, clock: &'a str },
-    /// A queue has appeared.
+    /// A new queue.
     Queue {
         id: QueueId,
         time_ns: u64,
@@ -18,7 +17,7 @@ pub(super) enum Entry<'a> {
         #[serde(flatten)]
         queue: &'a Queue,
     },
-    /// A queue has vanished.
+    /// A vanished queue.
     Gone { id: QueueId, time_ns: u64 },
     /// Consecutive equal readings.
     Readings(Readings),
@@ -26,14 +25,14 @@ pub(super) enum Entry<'a> {
     Enqueue(Change),
     /// A dequeue.
     Dequeue(Change),
-    /// Counters since the creation of the queue; written when they have changed.
+    /// Counters since the creation of the queue; written when they change.
     Counters {
         queue: QueueId,
         time_ns: u64,
         #[serde(flatten)]
         counters: Counters,
     },
-    /// A transmission queue; written when it has changed.
+    /// The state of a transmission queue; written when it changes.
     Transmission {
         time_ns: u64,
         #[serde(flatten)]
@@ -63,9 +62,9 @@ pub(super) struct Change {
     pub(super) time_ns: u64,
     pub(super) packets: u32,
     pub(super) bytes: u32,
-    /// The length after the event.
+    /// The number of packets in the queue after the event.
     pub(super) qlen: u32,
-    /// The length after the event.
+    /// The bytes in the queue after the event.
     pub(super) backlog_bytes: u32,
     pub(super) drops: u32,
     pub(super) cpu: u32,
@@ -94,15 +93,15 @@ impl Entry<'static> {
     }
 }
 
-/// Merges runs that differ only in time: a source ends each run at the end of its turn, even if the
-/// queue has not changed.
+/// Merges runs of readings that differ only in time. A source ends each run at the end of its turn,
+/// even if the queue has not changed.
 #[derive(Debug, Default)]
 pub(super) struct Merger {
     open: std::collections::BTreeMap<QueueId, Readings>,
 }
 
 impl Merger {
-    /// Adds a run; returns the entry that it ends, if any.
+    /// Adds a run. Returns the previous entry of the queue if the run ends it.
     pub(super) fn push(&mut self, run: &Run) -> Option<Readings> {
         let begun = Readings {
             queue: run.queue,
@@ -125,8 +124,8 @@ impl Merger {
         Some(std::mem::replace(open, begun))
     }
 
-    /// Ends the open entry of a queue, because the queue has vanished or another event follows, and
-    /// returns it.
+    /// Ends the open entry of a queue and returns it. Called when the queue vanishes or another
+    /// event follows.
     pub(super) fn end(&mut self, queue: QueueId) -> Option<Readings> {
         self.open.remove(&queue)
     }
@@ -137,7 +136,7 @@ impl Merger {
     }
 }
 
-/// Maximum duration of an entry, so that a reader of the growing file sees it.
+/// The maximum duration of an entry, so that the growing file shows an unchanged queue too.
 const LONGEST_NS: u64 = 1_000_000_000;
 
 #[cfg(test)]
@@ -171,10 +170,10 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_that_stays_as_it_is_is_told_of_each_second() {
+    fn an_unchanged_queue_has_an_entry_each_second() {
         let mut merger = Merger::default();
-        let told: usize =
+        let entries: usize =
             (0..40).filter_map(|n| merger.push(&run(0, n * 100_000_000, 1000, 0))).count();
-        assert_eq!(told, 3);
+        assert_eq!(entries, 3);
     }
 }

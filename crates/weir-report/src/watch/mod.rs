@@ -7,13 +7,13 @@
 //! | CSV (`.csv`) | readings and events |
 //! | Parquet (`.parquet`) | the same columns |
 //!
-//! Consecutive equal readings are one entry, with the time of the first and of the last and their
-//! number. The entries of each queue are in the order of time; entries of different queues are in
-//! the order in which they ended.
+//! Consecutive equal readings are one entry, with the times of the first and the last reading and
+//! their number. The entries of each queue are in the order of time. Entries of different queues
+//! are in the order in which they ended.
 //!
-//! Text is written directly to the final file, so everything read so far survives any end of the
-//! program. A full disk ends the file at its last complete line, or group of rows. The watch
-//! continues, and [`Recorder::finish`] reports the error.
+//! Text is written directly to the final file, so the data survives any end of the program. After
+//! an error, such as a full disk, the file ends at its last complete line or group of rows. The
+//! watch continues, and [`Recorder::finish`] reports the error.
 
 mod entry;
 mod parquet;
@@ -34,11 +34,11 @@ use text::{Csv, JsonLines, Lines};
 /// A format of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// One object per line.
+    /// One JSON object per line.
     JsonLines,
-    /// A table as text.
+    /// Comma-separated values.
     Csv,
-    /// A table as Parquet.
+    /// A Parquet table.
     Parquet,
 }
 
@@ -56,7 +56,7 @@ impl Format {
         }
     }
 
-    /// The format for a file name.
+    /// The format for the extension of a file name.
     #[must_use]
     pub fn of(path: &Path) -> Option<Format> {
         path.extension()?.to_str()?.parse().ok()
@@ -77,7 +77,7 @@ impl FromStr for Format {
     }
 }
 
-/// Why a record is missing or incomplete.
+/// The reason why a record is missing or incomplete.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
     /// The file could not be created.
@@ -88,17 +88,18 @@ pub enum RecordError {
         /// The system's reason.
         source: io::Error,
     },
-    /// Writing failed: a full disk, a closed pipe. The earlier entries are in the file.
+    /// Writing failed, for example on a full disk or a closed pipe. The earlier entries are in the
+    /// file.
     #[error("the record {} ends early, with {entries} entries: {source}", path.display())]
     Early {
         /// The file.
         path: PathBuf,
-        /// Number of entries in the file.
+        /// The number of entries in the file.
         entries: u64,
         /// The system's reason.
         source: io::Error,
     },
-    /// Writing failed, and no entry could be kept.
+    /// Writing failed, and the file has no entries.
     #[error("cannot write the record {}: {source}", path.display())]
     Write {
         /// The file.
@@ -128,7 +129,7 @@ enum RecordFile {
 }
 
 impl Recorder {
-    /// Begins a record at `path`: a file, which is replaced, or a pipe such as `/dev/stdout`. The
+    /// Starts a record at `path`: a file, which is replaced, or a pipe such as `/dev/stdout`. The
     /// record contains `version`, the version of the program.
     ///
     /// # Errors
@@ -153,14 +154,14 @@ impl Recorder {
         Ok(recorder)
     }
 
-    /// Why the record has ended early, if it has: it accepts no more entries.
+    /// The error that ended the record early; the record accepts no more entries.
     #[must_use]
     pub fn error(&self) -> Option<&RecordError> {
         self.error.as_ref()
     }
 
-    /// Writes buffered entries, so that a reader of the file sees them. Parquet is buffered until
-    /// the end.
+    /// Writes buffered entries, so that a reader of the growing file sees them. Parquet is buffered
+    /// until the end.
     pub fn flush(&mut self) {
         let flushed = match &mut self.file {
             _ if self.error.is_some() => Ok(()),

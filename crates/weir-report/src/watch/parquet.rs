@@ -1,8 +1,8 @@
 //! Records as Parquet: a row for each run of equal readings, and for each enqueue or dequeue.
 //!
-//! A Parquet file is described by its end. It is therefore written under a temporary name and
-//! renamed when it is complete. If the disk is full, it is cut back by a group of rows to make room
-//! for the end, and the rest is a complete file.
+//! A Parquet file is readable only with its footer. It is therefore written under a temporary name
+//! and renamed when it is complete. If the disk is full, the last group of rows is removed to make
+//! room for the footer, and the result is a complete file.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write as _};
@@ -14,13 +14,13 @@ use super::entry::{Change, Entry, Readings};
 use crate::file::Beside;
 use crate::sim::parquet::{Column, Table, TableError, TableWriter};
 
-/// A file during writing.
+/// A file while it is written.
 #[derive(Debug)]
 pub(super) struct ParquetRecord {
     writer: TableWriter<Vec<u8>>,
     file: Option<Beside>,
-    /// The end of each group of rows, and the number of rows up to it; the first is the mark at the
-    /// beginning of the file.
+    /// The end offset of each group of rows, and the number of rows up to it. The first entry is
+    /// the end of the magic number at the start of the file.
     ends: Vec<(u64, u64)>,
     queues: BTreeMap<QueueId, Queue>,
     gone: Vec<QueueId>,
@@ -95,7 +95,7 @@ impl ParquetRecord {
         Ok(())
     }
 
-    /// Ends the file and gives it its final name.
+    /// Writes the footer and gives the file its final name.
     pub(super) fn finish(&mut self) -> io::Result<()> {
         self.group()?;
         let end = self.writer.footer(self.ends.len().saturating_sub(1)).map_err(io_error)?;
@@ -104,8 +104,8 @@ impl ParquetRecord {
         self.file.take().map_or(Ok(()), Beside::put_in_place)
     }
 
-    /// Makes a complete file of the data that was written before an error, under its final name.
-    /// Returns its number of rows; if this fails, no file remains.
+    /// Completes the file with the data written before an error, and gives it its final name.
+    /// Returns the number of rows; if completing fails, no file remains.
     pub(super) fn salvage(&mut self) -> Option<u64> {
         let mut beside = self.file.take()?;
         while let Some((end, rows)) = self.ends.pop().filter(|&(_, rows)| rows > 0) {
@@ -194,6 +194,6 @@ fn io_error(error: TableError) -> io::Error {
     io::Error::other(error)
 }
 
-/// Rows of a group: enough to make the cost of names negligible, few enough to keep the buffer
-/// small.
+/// The rows of a group: enough to make the cost of names negligible, and few enough for a small
+/// buffer.
 const GROUP: usize = 1 << 16;

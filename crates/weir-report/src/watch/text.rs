@@ -9,20 +9,20 @@ use weir_measure::watch::{Queue, QueueId};
 
 use super::entry::{Change, Entry, Readings};
 
-/// A file of complete lines. If writing fails, it is cut back to the last complete line.
+/// A file of complete lines. After a failed write it is truncated to its last complete line.
 #[derive(Debug)]
 pub(super) struct Lines {
     file: File,
-    /// Whether it can be truncated: a pipe or a device cannot.
+    /// Whether the file can be truncated; pipes and devices cannot.
     regular: bool,
     waiting: Vec<u8>,
     written: u64,
-    /// Bytes and number of the complete lines.
+    /// The bytes and the number of the complete lines.
     whole: (u64, u64),
 }
 
 impl Lines {
-    /// Replaces an existing file; a pipe or device is written to.
+    /// Creates the file or replaces an existing one. Pipes and devices are written to.
     pub(super) fn create(path: &Path) -> io::Result<Lines> {
         let file = OpenOptions::new().write(true).create(true).truncate(true).open(path)?;
         let regular = file.metadata()?.is_file();
@@ -63,22 +63,22 @@ impl Lines {
         Ok(())
     }
 
-    /// Number of lines in the file; `None` without any.
+    /// The number of lines in the file; `None` without lines.
     pub(super) fn kept(&self) -> Option<u64> {
         Some(self.whole.1).filter(|&lines| lines > 0)
     }
 
     fn cut(&mut self, error: io::Error) -> io::Result<()> {
         if self.regular {
-            // If that fails too, the last line is incomplete: the error says that the file ends
-            // early.
+            // If truncating fails too, the last line is incomplete; the error already says that the
+            // file ends early.
             let _ = self.file.set_len(self.whole.0);
         }
         Err(error)
     }
 }
 
-/// JSON, one object per line.
+/// JSON lines.
 #[derive(Debug)]
 pub(super) struct JsonLines(pub(super) Lines);
 
@@ -92,7 +92,7 @@ impl JsonLines {
     }
 }
 
-/// A table: a row for each run of equal readings, and for each enqueue or dequeue.
+/// Comma-separated values: a row for each run of equal readings, and for each enqueue or dequeue.
 #[derive(Debug)]
 pub(super) struct Csv {
     lines: Lines,
@@ -144,7 +144,7 @@ impl Csv {
         self.lines.flush()
     }
 
-    /// Number of rows in the file; `None` without any.
+    /// The number of rows in the file; `None` without rows.
     pub(super) fn kept(&self) -> Option<u64> {
         self.lines.kept().map(|lines| lines - 1).filter(|&rows| rows > 0)
     }

@@ -27,7 +27,7 @@ fn tshark_reads_what_was_written() {
 }
 
 #[test]
-fn every_packet_is_in_the_file_and_those_that_missed_it_are_counted() {
+fn every_packet_is_in_the_file_or_counted_as_missed() {
     let path = scratch("many.pcapng");
     let mut capture = CaptureFile::create(&path, "weir test", &interfaces(), 64).unwrap();
     let frame = vec![0x45; 1500];
@@ -41,7 +41,7 @@ fn every_packet_is_in_the_file_and_those_that_missed_it_are_counted() {
 }
 
 #[test]
-fn what_is_flushed_can_be_read_while_the_capture_goes_on() {
+fn flushed_packets_are_readable_during_the_capture() {
     let path = scratch("flushed.pcapng");
     let mut capture = CaptureFile::create(&path, "weir test", &interfaces(), 0).unwrap();
     capture.write(&meta(0, 0, Event::Arrived), &ip_packet());
@@ -168,7 +168,7 @@ fn tshark(path: &Path) -> Option<String> {
     }
 }
 
-/// Reports a test that cannot run, to the reader and to the log of such lines.
+/// Reports a test that cannot run, on stderr and in the log of skipped tests.
 fn skipped(why: &str) {
     eprintln!("SKIPPED: {why}");
     if let Some(log) = std::env::var_os("WEIR_SKIP_LOG")

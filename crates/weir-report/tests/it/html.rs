@@ -1,4 +1,4 @@
-//! The report page: complete, bounded in size, and safe with any names and commands.
+//! The report page is complete, bounded in size, and safe with any names and commands.
 
 #[path = "../../examples/demo_report/data.rs"]
 mod data;

@@ -42,7 +42,7 @@ fn a_directory_has_every_file_and_the_same_bytes_each_time() {
 }
 
 #[test]
-fn the_summary_has_the_published_keys_and_figures_that_agree() {
+fn the_summary_has_the_published_keys_and_consistent_values() {
     let results = data::results(1..2, 0.5);
     let summary: Value = serde_json::from_str(&to_json(&results)).unwrap();
     for key in ["seed", "simulated_s", "events", "flows", "links"] {
@@ -189,7 +189,7 @@ fn a_trace_has_every_packet_that_was_counted() {
 }
 
 #[test]
-fn the_report_is_whole_and_deaf_to_names() {
+fn the_report_is_complete_and_escapes_names() {
     let mut results = data::results(1..3, 0.5);
     let nasty = "</script><script>alert(1)</script><!--\"'&";
     for run in &mut results.runs {

@@ -1,5 +1,5 @@
-//! Records and the report of a watch: they contain every reading, keep the written data on a full
-//! disk, and show a peak.
+//! Records and the report of a watch contain every reading, keep the written data on a full disk,
+//! and show a peak.
 
 #[path = "../../examples/demo_watch/data.rs"]
 mod data;
@@ -38,10 +38,10 @@ impl Drop for Scratch {
     }
 }
 
-/// Total number of readings, greatest length, rows.
-type Figures = (u64, u64, u64);
+/// The total number of readings, the maximum length, and the number of rows.
+type Totals = (u64, u64, u64);
 
-fn of_lines(path: &Path) -> Figures {
+fn of_lines(path: &Path) -> Totals {
     let text = fs::read_to_string(path).unwrap();
     let objects = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     objects.filter(|object| object["type"] == "readings").fold(
@@ -53,7 +53,7 @@ fn of_lines(path: &Path) -> Figures {
     )
 }
 
-fn of_csv(path: &Path) -> Figures {
+fn of_csv(path: &Path) -> Totals {
     let text = fs::read_to_string(path).unwrap();
     let mut lines = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
     let head = lines.next().unwrap();
@@ -69,7 +69,7 @@ fn of_csv(path: &Path) -> Figures {
     })
 }
 
-fn of_parquet(path: &Path) -> Figures {
+fn of_parquet(path: &Path) -> Totals {
     let reader = SerializedFileReader::new(File::open(path).unwrap()).unwrap();
     let rows = reader.get_row_iter(None).unwrap().map(Result::unwrap);
     rows.fold((0, 0, 0), |(samples, most, rows), row| {
@@ -151,7 +151,7 @@ fn events_are_recorded_one_by_one_after_the_readings_before_them() {
 }
 
 #[test]
-fn a_place_that_cannot_be_written_is_named() {
+fn a_path_that_cannot_be_written_is_named() {
     for format in Format::ALL {
         let path = std::env::temp_dir().join("weir-no-such-directory/record");
         let error = Recorder::create(&path, format, "test").unwrap_err();
@@ -177,7 +177,7 @@ fn a_device_that_takes_nothing_is_an_error_and_the_watch_goes_on() {
     assert!(error.to_string().contains("/dev/full"), "{error}");
 }
 
-/// A small file system in memory, removed at the end.
+/// A small file system in memory, unmounted at the end.
 #[cfg(target_os = "linux")]
 struct SmallDisk(Scratch);
 
@@ -210,8 +210,8 @@ impl Drop for SmallDisk {
 #[test]
 fn a_full_disk_leaves_whole_files_of_what_was_read() {
     let Some(disk) = SmallDisk::mount("full") else { return };
-    for (format, figures) in [
-        (Format::JsonLines, of_lines as fn(&Path) -> Figures),
+    for (format, totals) in [
+        (Format::JsonLines, of_lines as fn(&Path) -> Totals),
         (Format::Csv, of_csv),
         (Format::Parquet, of_parquet),
     ] {
@@ -225,7 +225,7 @@ fn a_full_disk_leaves_whole_files_of_what_was_read() {
         }
         let error = recorder.finish().unwrap_err();
         let RecordError::Early { entries, .. } = &error else { panic!("{format:?}: {error}") };
-        let (samples, most, rows) = figures(&path);
+        let (samples, most, rows) = totals(&path);
         assert!(
             samples > 0 && most > 0 && rows > 1000 && rows <= *entries,
             "{format:?}: {samples} {most} {rows} of {entries}"
@@ -281,7 +281,7 @@ fn the_report_is_whole_and_bounded() {
 }
 
 #[test]
-fn the_single_long_reading_is_in_picture_table_and_words() {
+fn the_single_long_reading_is_in_plot_table_and_text() {
     let page = page(20);
     let peak = data::PEAK.to_string();
     assert!(

@@ -14,7 +14,7 @@ use weir_measure::scenario::{LinkOutcome, Outcome};
 use super::{close, figure, micro, opened};
 use crate::format::{count, duration, elapsed, exact_duration, exact_rate, percent, rate};
 use crate::plot::escape;
-use crate::sim::{Figure, Results, estimate, figures_of_flow, figures_of_link, to_json};
+use crate::sim::{Metric, Results, estimate, metrics_of_flow, metrics_of_link, to_json};
 
 /// The report as one self-contained HTML document. The same results give the same bytes.
 pub fn to_html(results: &Results) -> String {
@@ -151,7 +151,7 @@ fn flows(out: &mut String, results: &Results, first: &Outcome) {
         let runs: Vec<_> = results
             .runs
             .iter()
-            .filter_map(|run| Some(figures_of_flow(run, run.flows.get(n)?)))
+            .filter_map(|run| Some(metrics_of_flow(run, run.flows.get(n)?)))
             .collect();
         let name = format!("{} <small>{}</small>", escape(&flow.name), escape(&flow.kind));
         let time = |name| cell(&runs, name, |v| micro(&duration(v)));
@@ -204,7 +204,7 @@ fn links(out: &mut String, results: &Results, first: &Outcome) {
         let runs: Vec<_> = results
             .runs
             .iter()
-            .filter_map(|run| Some(figures_of_link(run, run.links.get(n)?)))
+            .filter_map(|run| Some(metrics_of_link(run, run.links.get(n)?)))
             .collect();
         let time = |name| cell(&runs, name, |v| micro(&duration(v)));
         let number = |name| cell(&runs, name, |v| count(v.round() as u64));
@@ -326,7 +326,7 @@ fn end_of_table(out: &mut String, rows: usize) {
 
 /// The mean of a number, with its confidence interval if there are several runs; a dash if no run
 /// has it.
-fn cell(runs: &[Vec<Figure>], name: &str, text: impl Fn(f64) -> String) -> String {
+fn cell(runs: &[Vec<Metric>], name: &str, text: impl Fn(f64) -> String) -> String {
     match estimate(runs, name) {
         None => "–".to_owned(),
         Some(Estimate { mean, half_width: Some(half), .. }) if half > 0.0 => {
