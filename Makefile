@@ -13,51 +13,51 @@ help: ## list the targets
 	@echo "make TARGET:"
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  \1	\2/p' $(MAKEFILE_LIST) | expand -t 14
 
-setup: ## install the Debian packages that building, running and testing use
+setup: ## install the Debian packages for building, running and testing
 	@scripts/setup
 
-build: ## the release binary, target/release/weir
+build: ## build the release binary, target/release/weir
 	@scripts/need-cargo
 	@scripts/setup build
 	$(CARGO) build --release --locked -p weir-cli $$(scripts/features)
 
-demo: ## a real download and pings behind a DSL line: configured against measured
+demo: ## a real download and pings behind a DSL line: configured and measured values
 	@scripts/setup demo
 	@scripts/need-cargo
 	$(CARGO) build --profile demo --locked -p weir-cli $$(scripts/features)
 	@scripts/demo --weir $(TARGET_DIR)/demo/weir --out $(OUT)
 
-test: ## all tests, live ones too; says at the end what was skipped and why
+test: ## all tests, including live ones; lists skipped tests with the reasons at the end
 	@scripts/setup test
 	@scripts/need-cargo
 	@scripts/test --out $(OUT)
 
-bench: ## criterion benches of the crates, then live measurements where the machine allows them
+bench: ## criterion benches of the crates, then live measurements if the machine allows them
 	@scripts/setup bench
 	@scripts/need-cargo
 	@scripts/bench
 
-lint: ## formatting, clippy, shell scripts, licences and advisories of dependencies
+lint: ## check formatting, clippy, shell scripts, licences and advisories of dependencies
 	@scripts/need-cargo
 	@scripts/lint
 
-docs: ## API documentation, man pages, link-spec.md
+docs: ## generate API documentation, man pages, link-spec.md and rules.md
 	@scripts/need-cargo
 	@scripts/docs --out $(OUT)
 
-figures: build ## the pictures of docs/aqm, docs/images/aqm/NAME.svg
+figures: build ## draw the plots of docs/aqm, docs/images/aqm/NAME.svg
 	@scripts/figures --weir $(WEIR)
 
-fuzz: ## every fuzz target for FUZZ_SECONDS (60) each; needs a nightly toolchain
+fuzz: ## run every fuzz target for FUZZ_SECONDS (60); needs a nightly toolchain
 	@scripts/need-cargo
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) scripts/fuzz
 
-install: build ## the binary, its man pages and completions under PREFIX (/usr/local)
+install: build ## install the binary, man pages and completions under PREFIX (/usr/local)
 	@scripts/install --weir $(WEIR) --prefix $(DESTDIR)$(PREFIX)
 
-uninstall: ## what `make install` put under PREFIX
+uninstall: ## remove the files that `make install` put under PREFIX
 	@scripts/install --remove --prefix $(DESTDIR)$(PREFIX)
 
-clean: ## build products and reports
+clean: ## remove build products and reports
 	$(CARGO) clean
 	rm -rf $(OUT)

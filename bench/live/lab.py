@@ -1,8 +1,8 @@
 """Test networks: two ends, left and right, connected through an arm of the comparison.
 
-Each arm is a context manager whose `run(left, right)` starts one shell command on each side and returns when the right one has
-ended; results come back through files. `{left}` in a right command is the left end's IPv4 address. Everything lives in network
-namespaces named after this process, and is removed with them.
+Each arm is a context manager. Its `run(left, right)` starts one shell command on each side and returns when the right command has
+ended; the commands write their results to files. `{left}` in a right command is the left end's IPv4 address. All interfaces are in
+network namespaces named after this process, and are removed with them.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def stop(process: subprocess.Popen) -> None:
 
 
 class Arm:
-    """Two namespaces and a veth pair between them: the ceiling for everything else."""
+    """Two namespaces and a veth pair between them: the upper limit for all other arms."""
 
     name = "plain veth"
 
@@ -92,7 +92,7 @@ class Arm:
         self.address()
 
     def run(self, left: str, right: str) -> dict:
-        """One measurement. Returns the files `left` and `right` that the commands wrote as JSON, where they did."""
+        """Runs one measurement. Returns the content of the JSON files that the commands wrote, by name."""
         fill = {"left": "10.201.0.1", "load": str(LOAD), "out": str(self.tmp)}
         server = self.start(["ip", "netns", "exec", self.left, "sh", "-c", left.format(**fill)])
         time.sleep(0.3)
@@ -146,7 +146,7 @@ class Tbf(Arm):
 
     def __init__(self, rate: int) -> None:
         super().__init__()
-        # At high rates the kernel's timer needs a larger bucket to reach the rate at all.
+        # At high rates the kernel's timer reaches the rate only with a larger bucket.
         burst = max(3000, rate // 8 // 1000)
         self.command = f"tc qdisc add dev IF root tbf rate {rate}bit burst {burst} latency 50ms"
 
@@ -263,7 +263,7 @@ class Mahimahi(Arm):
         server = self.start(["ip", "netns", "exec", self.left, "sh", "-c", left.format(**fill)])
         time.sleep(0.3)
         words = self.shell.split()
-        # mm-link also parses options after its two traces, and would take those of the command.
+        # mm-link parses options after its two traces too, and would take the command's options.
         end = ["--"] if words[0] == "mm-link" else []
         inside = [str(ROOT / "scripts" / "mahimahi"), "--here", *words, *end, "sh", "-c", right.format(**fill)]
         client = self.start(["ip", "netns", "exec", self.left, *inside])

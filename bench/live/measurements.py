@@ -1,6 +1,6 @@
-"""The measurements: what is measured on which arm, and the ideal values.
+"""The measurements: the quantities, the arms on which they are measured, and the ideal values.
 
-Each function yields rows; a row is one number with the arm it was measured on, what would be ideal, and the command.
+Each function yields rows. A row is one result with its arm, its ideal value and its command.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Row:
 
 
 def measured(arm: Arm, work: Callable[[Arm], Iterator[Row]]) -> Iterator[Row]:
-    """The rows of one arm; an arm that cannot be measured gives one row with the reason."""
+    """The rows of one arm. An arm that cannot be measured gives one row with the reason."""
     try:
         with arm:
             yield from work(arm)
@@ -49,8 +49,8 @@ def measured(arm: Arm, work: Callable[[Arm], Iterator[Row]]) -> Iterator[Row]:
 
 # -- (a) delay ---------------------------------------------------------------------------------------------------------
 
-# The first packets wait for address resolution, which crosses the link too: one exchange before those that count.
-# Round trips use ICMP, which the first end's kernel answers, and then a program that must be woken.
+# The first packets wait for address resolution, which crosses the link too, so one exchange precedes the measured ones.
+# One measurement uses ICMP, which the kernel answers; the other uses an echo program, which must be woken.
 PING = "{load} ping --to {left}:9000 -4 --count 1 >/dev/null; {load} ping --icmp --to {left}:9000 -4 --count COUNT --interval 0.01 --json --out {out}/icmp.json; {load} ping --to {left}:9000 -4 --count COUNT --interval 0.01 --json --out {out}/program.json"
 ECHO = "{load} echo --bind 0.0.0.0:9000"
 ANSWERS = {"icmp": "ICMP", "program": "echo program"}
@@ -63,7 +63,7 @@ def round_trips(arm: Arm, count: int) -> dict[str, dict]:
 
 
 def delay(quick: bool) -> Iterator[Row]:
-    """20 ms each way and no delay, against plain veth in the same run."""
+    """Round-trip times with a delay of 20 ms in each direction and with none, compared with plain veth in the same run."""
     count = 100 if quick else 200
     with Arm() as veth:
         base = {kind: answers["rtt_ns"] for kind, answers in round_trips(veth, count).items()}
@@ -75,7 +75,7 @@ def delay(quick: bool) -> Iterator[Row]:
         def work(arm: Arm) -> Iterator[Row]:
             for kind, answers in round_trips(arm, count).items():
                 rtt = answers["rtt_ns"]
-                # Only the median of veth is a part of the ideal, not a single late answer.
+                # The reference is the median of veth, which a single late answer does not change.
                 over = [rtt[k] / 1000 - due_us - base[kind]["p50"] / 1000 for k in ("p50", "p99")]
                 what = f"RTT above {due_us / 1000:.0f} ms + veth, p50 / p99" if due_us else "zero delay adds to veth's RTT, p50 / p99"
                 yield Row("delay", arm.name, f"{ANSWERS[kind]}: {what}", f"{over[0]:+.0f} / {over[1]:+.0f}", "us", "0", arm.command)
@@ -94,17 +94,17 @@ def delay(quick: bool) -> Iterator[Row]:
 
 
 def stream(arm: Arm, pace: str, size: int, seconds: float, extra: str = "") -> dict:
-    """Traffic from right to left; the sender stays until the receiver has seen the end."""
+    """Traffic from right to left. The sender sleeps after sending until the receiver has noticed the end."""
     recv = f"{{load}} recv --bind 0.0.0.0:9000 --idle 0.7 {extra} --json --out {{out}}/recv.json"
     send = f"{{load}} send --to {{left}}:9000 -4 {pace} --size {size} --seconds {seconds} --json --out {{out}}/send.json; sleep 2.5"
     return arm.run(recv, send)
 
 
 def rates(quick: bool) -> Iterator[Row]:
-    """Throughput of a saturated link against its rate, and how evenly packets leave it."""
+    """Throughput of a saturated link compared with its rate, and the regularity of its departures."""
     seconds = 2 if quick else 5
     for label, rate in (("10 Mbit/s", 10_000_000), ("100 Mbit/s", 100_000_000), ("1 Gbit/s", 1_000_000_000)):
-        # Enough that the queue is full after a moment, and stays so while the sender is held up for one.
+        # The load fills the queue soon and keeps it full while the sender is delayed for a moment.
         offered = f"--rate {rate * 3 // 2}" if rate < 1_000_000_000 else f"--rate {rate * 6 // 5}"
 
         def work(arm: Arm, rate: int = rate, label: str = label, offered: str = offered) -> Iterator[Row]:
@@ -124,13 +124,13 @@ def rates(quick: bool) -> Iterator[Row]:
         for arm in (WeirPair(f"bw {rate}bit/s"), WeirBridge(f"bw {rate}bit/s"), Tbf(rate)):
             yield from measured(arm, work)
         trace = mahimahi_trace(rate)
-        # Without a limit its queue is unbounded, and its packets are never received after the sender ends.
+        # By default Mahimahi's queue is unbounded, and packets still queued when the sender ends are never received.
         queue = "--uplink-queue=droptail --uplink-queue-args=packets=100"
         yield from measured(Mahimahi(f"mm-link {trace} {trace} {queue}"), work)
 
 
 def mahimahi_trace(rate: int) -> Path:
-    """A trace of constant rate: opportunities of 1504 bytes in whole milliseconds, over one second or as near as they divide."""
+    """A trace of constant rate: delivery opportunities of 1504 bytes, spread over one second at whole milliseconds."""
     path = ROOT / "target" / f"mahimahi-{rate}.trace"
     path.parent.mkdir(exist_ok=True)
     number = max(1, round(rate / 8 / 1504))
@@ -142,7 +142,7 @@ def mahimahi_trace(rate: int) -> Path:
 
 
 def ceiling(quick: bool) -> Iterator[Row]:
-    """Small packets per second, and TCP without a limit."""
+    """Small packets per second, and TCP throughput without a rate limit."""
     seconds = 2 if quick else 5
 
     def small(arm: Arm) -> Iterator[Row]:
@@ -154,7 +154,7 @@ def ceiling(quick: bool) -> Iterator[Row]:
         yield Row("ceiling", arm.name, "64-byte packets received, of those sent, lost", f"{rate:.0f} k/s of {offered:.0f} k/s, {loss:.1f} %", "", "", arm.command)
 
     def trains(arm: Arm) -> Iterator[Row]:
-        # One sender's system calls are the bound above. In offload trains it sends more; the link still shapes each packet.
+        # System calls limit a sender of single packets. Offload trains remove this limit; the link still shapes each packet.
         got = stream(arm, "--pps 600000 --train 16", 64, seconds)
         sent, recv = got["send"]["packets"], got["recv"]
         loss = 100 * (1 - (recv["received"] + recv["socket_drops"]) / max(1, sent))
@@ -182,7 +182,7 @@ def ceiling(quick: bool) -> Iterator[Row]:
 
 
 def chance(quick: bool) -> Iterator[Row]:
-    """Loss, duplication and corruption against their probability, and the same seed twice."""
+    """Loss, duplication and corruption compared with their probability, and two runs with the same seed."""
     count = 20_000 if quick else 100_000
     p = 0.01
     sigma = sqrt(count * p * (1 - p))
@@ -206,7 +206,7 @@ def chance(quick: bool) -> Iterator[Row]:
         _, twice = numbered("dup 1%")
         yield row(f"duplication 1 % of {count}", "dup 1%", twice["duplicated"])
         _, damaged = numbered("corrupt 1%")
-        # One bit in the checksum field of 200 × 8 may pass; UDP refuses the rest.
+        # Of the 200 × 8 bits, an inverted bit in the checksum field may pass; UDP discards all other corrupted packets.
         yield row(f"corruption 1 % of {count}, refused by UDP", "corrupt 1%", damaged["lost"])
 
     yield from measured(WeirPair(""), work)
@@ -216,7 +216,7 @@ def chance(quick: bool) -> Iterator[Row]:
 
 
 def engine(quick: bool) -> Iterator[Row]:
-    """The engine's own benches, as `cargo bench -p weir-core` leaves them."""
+    """The engine's own benches, from the files that `cargo bench -p weir-core` writes."""
     command = ["cargo", "bench", "-q", "-p", "weir-core", "--benches"] + (["--", "--quick"] if quick else [])
     found = sorted((TARGET / "criterion").glob("**/new/estimates.json"))
     if not found:
@@ -234,7 +234,7 @@ def engine(quick: bool) -> Iterator[Row]:
 
 
 def rules(quick: bool) -> Iterator[Row]:
-    """Rules and workers: 64-byte packets to 10,000 addresses over a bridge, where one rule makes a pipe for each of them."""
+    """Rules and workers: 64-byte packets to 10,000 addresses over a bridge; one rule creates a pipe for each address."""
     seconds = 2 if quick else 5
 
     def flood(arm: Arm, label: str, pace: str) -> Iterator[Row]:
@@ -262,7 +262,7 @@ def rules(quick: bool) -> Iterator[Row]:
 
 
 def changes(quick: bool) -> Iterator[Row]:
-    """How many changes a second a daemon acknowledges, each on disk and in force, and what the traffic loses by them."""
+    """Changes per second that a daemon acknowledges (each is on disk and in force), and the packets that the traffic loses meanwhile."""
     seconds = 2 if quick else 5
 
     def under(clients: int) -> Callable[[Arm], Iterator[Row]]:
@@ -296,4 +296,4 @@ def changes(quick: bool) -> Iterator[Row]:
         yield from measured(WeirServe(), under(clients))
 
 
-FIGURES = {"delay": delay, "rate": rates, "ceiling": ceiling, "chance": chance, "engine": engine, "rules": rules, "changes": changes}
+MEASUREMENTS = {"delay": delay, "rate": rates, "ceiling": ceiling, "chance": chance, "engine": engine, "rules": rules, "changes": changes}
