@@ -1,12 +1,12 @@
-//! Joins two interfaces by an emulated link: what the loop costs and how exact it is, measured with
-//! ordinary tools.
+//! Joins two interfaces by an emulated link, to measure with ordinary tools what the loop costs and
+//! how exact it is.
 //!
 //! `join PORT PORT [delay=NANOS] [rate=BITS_PER_SECOND] [gso=split|whole] [spin=adaptive|off|NANOS]
 //! [realtime=on|off] [seconds=N] [workers=N] [observe=FILE]
-//! [netns=NAME]`, where PORT is `packet:INTERFACE` or `tap:NAME@NETNS`. Prints the report of each
-//! direction and the processor time of the process when the time is up. With `observe` every packet
-//! is copied to FILE, as a capture does. Packet ports are opened in the namespace NAME of
-//! `ip netns`, or in the caller's.
+//! [netns=NAME]`, where PORT is `packet:INTERFACE` or `tap:NAME@NETNS`. After `seconds` it prints
+//! the report of each direction and the processor time of the process. `observe` copies every
+//! packet to FILE, as a capture does. Packet ports are opened in the namespace NAME of `ip netns`,
+//! or in the caller's namespace.
 
 use std::error::Error;
 use std::fs::File;
@@ -120,7 +120,7 @@ impl Copier {
     fn copy(&mut self, frame: &[u8]) {
         self.buffer.extend_from_slice(frame);
         if self.buffer.len() >= 256 << 10 {
-            // A full disk leaves a gap; the measurement goes on.
+            // A full disk leaves a gap in the file; the measurement continues.
             let _ = self.file.write_all(&self.buffer);
             self.buffer.clear();
         }
@@ -141,7 +141,7 @@ impl Observer for Copier {
     }
 }
 
-/// Opens a port; a TAP device is made in its namespace by a thread of its own.
+/// Opens a port. A thread that has entered the namespace of a TAP device creates the device.
 fn open(word: &str, netns: Option<&str>) -> Result<AnyPort, Box<dyn Error>> {
     let (kind, rest) =
         word.split_once(':').ok_or("a port is packet:INTERFACE or tap:NAME@NETNS")?;
@@ -167,7 +167,7 @@ fn open(word: &str, netns: Option<&str>) -> Result<AnyPort, Box<dyn Error>> {
     });
     let port = opened?;
     if let (AnyPort::Tap(tap), Some(netns)) = (&port, netns) {
-        // The measurement gives it an address; being up is enough here.
+        // This only sets the device up. Whoever measures gives it an address.
         std::process::Command::new("ip")
             .args(["-n", netns, "link", "set", tap.name(), "up"])
             .status()?;

@@ -1,11 +1,11 @@
-//! Runs programs behind a plain link: the smallest user of `topology`, for its tests and for trying
-//! a machine out.
+//! Runs programs behind a plain link: the smallest program that uses `topology`, for the tests of
+//! `topology` and for trying out a machine.
 //!
-//! `surround run [tap|packet] [closed] [slow] -- COMMAND…`,
-//! `surround pair [tap|packet] [slow] -- LEFT… -- RIGHT…`, `surround bridge [tap|packet] IF1 IF2`,
-//! `surround doctor`. The link has a delay of 1 ms; `slow` makes it 4 Mbit/s and 20 ms. With
-//! `count` each direction's counters are written to standard error once the link should be quiet,
-//! and at the end.
+//! `surround run [tap|packet] [closed] [slow] [count] -- COMMAND…`,
+//! `surround pair [tap|packet] [slow] [count] -- LEFT… -- RIGHT…`,
+//! `surround bridge [tap|packet] IF1 IF2`, `surround doctor`. The link has a delay of 1 ms; `slow`
+//! makes it 4 Mbit/s and 20 ms. `count` writes the counters of each direction to standard error,
+//! once after the packets of the setup have passed and once at the end.
 
 use std::error::Error;
 use std::ffi::OsString;
@@ -92,13 +92,12 @@ fn surround() -> Result<u8, Box<dyn Error>> {
     Ok(outcome.exit_code())
 }
 
-/// The options of the link.
 struct LinkOptions {
     slow: bool,
     count: bool,
 }
 
-/// Joins the ports and runs the programs until they are over.
+/// Joins the ports by a link and runs the programs until they have ended.
 fn drive(
     session: &mut Session,
     signals: &Signals,
@@ -134,7 +133,7 @@ fn drive(
     });
     if options.count {
         let handle = handle.clone();
-        // It ends on its own, or with the process.
+        // This thread ends after one line, or with the process.
         std::thread::spawn(move || {
             std::thread::sleep(SETTLED);
             count("settled", &handle);
@@ -169,5 +168,5 @@ fn count(when: &str, handle: &LiveHandle) {
     }
 }
 
-/// After this time no packet arrives that no program sent.
+/// The kernels at both ends have sent their setup packets by now; later packets come from programs.
 const SETTLED: Duration = Duration::from_millis(200);

@@ -12,11 +12,12 @@ use weir_wire::{Parsed, Train, VnetHeader};
 
 use crate::journey::Journey;
 
-/// Bytes left free in front of a received frame, for a VLAN tag that the kernel removed.
+/// Bytes left free in front of a received frame. The loop inserts a VLAN tag there if the kernel
+/// removed one.
 pub const HEADROOM: usize = 16;
-/// Bytes of a small buffer, which takes a frame of up to `SMALL - HEADROOM`.
+/// Bytes of a small buffer, which holds a frame of up to `SMALL - HEADROOM` bytes.
 pub const SMALL: usize = 2048;
-/// The most segments of a train that handles can name.
+/// The most segments of a train that handles can distinguish.
 pub const MAX_SEGMENTS: usize = 1 << SEGMENT_BITS;
 
 /// A piece of memory for one frame.
@@ -24,32 +25,33 @@ pub const MAX_SEGMENTS: usize = 1 << SEGMENT_BITS;
 pub struct Buffer(Box<[u8]>);
 
 impl Buffer {
-    /// All its bytes.
+    /// All bytes of the buffer.
     pub fn bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// All its bytes, to change.
+    /// All bytes of the buffer, mutable.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.0
     }
 }
 
-/// Buffers not in use, by size.
+/// Unused buffers, by size.
 #[derive(Debug, Default)]
 pub struct BufferPool {
     free: [Vec<Buffer>; SIZES.len()],
 }
 
 impl BufferPool {
-    /// A buffer of at least `bytes` bytes, or of the largest size when `bytes` exceeds it. Its
-    /// content is arbitrary.
+    /// Returns a buffer of at least `bytes` bytes, or of the largest size when `bytes` exceeds that
+    /// size. Its content is arbitrary.
     pub fn take(&mut self, bytes: usize) -> Buffer {
         let class = SIZES.iter().position(|&size| size >= bytes).unwrap_or(SIZES.len() - 1);
         self.free[class].pop().unwrap_or_else(|| Buffer(vec![0; SIZES[class]].into_boxed_slice()))
     }
 
-    /// A free buffer of at least `bytes` bytes, if there is one. Its content is arbitrary.
+    /// Returns an unused buffer of at least `bytes` bytes, or `None` when the pool has none. Its
+    /// content is arbitrary.
     pub fn take_used(&mut self, bytes: usize) -> Option<Buffer> {
         let class = SIZES.iter().position(|&size| size >= bytes)?;
         self.free[class].pop()
@@ -63,29 +65,30 @@ impl BufferPool {
     }
 }
 
-/// A frame and what the driver knows about it.
+/// A stored frame with its headers, its lane and its packet sizes.
 #[derive(Debug)]
 pub struct Frame {
-    /// Its memory.
+    /// The memory that holds the frame.
     pub buffer: Buffer,
-    /// Where the frame begins in it.
+    /// Offset of the frame in `buffer`.
     pub start: usize,
     /// Bytes of the frame, from the link-layer header on.
     pub len: usize,
-    /// Offload state: partial checksum, train.
+    /// Offload state: a partial checksum, or a train.
     pub vnet: VnetHeader,
-    /// The positions of its headers; `None` when they are malformed.
+    /// The positions of the frame's headers; `None` when they are malformed.
     pub parsed: Option<Parsed>,
-    /// The plan to cut it, when it is a train that is shaped packet by packet.
+    /// The plan to cut the frame into wire packets; `None` for a frame that is not cut.
     pub train: Option<Train>,
     /// The lane on which it was received.
     pub lane: u16,
-    /// Wire packets for each reference: 1, or all packets of a train kept whole.
+    /// Wire packets that one reference represents: 1, or all packets of a train kept whole.
     pub weight: u16,
-    /// Network-layer bytes of a frame that is not cut. For a train kept whole: of all its wire
-    /// packets, each with its own headers.
+    /// Network-layer bytes of a frame that is not cut. For a train kept whole: the sum over its
+    /// wire packets, each with its own headers.
     pub wire_len: u32,
-    /// The progress of its packets, by segment; empty while rules will not judge any of them again.
+    /// The rule progress of each packet, by segment. Empty while no rule will examine the packets
+    /// again.
     pub journeys: Vec<Journey>,
 }
 
@@ -95,12 +98,12 @@ impl Frame {
         &self.buffer.0[self.start..self.start + self.len]
     }
 
-    /// Network-layer bytes of the packet that a reference to segment `segment` stands for.
+    /// Network-layer bytes of the packet that a reference to `segment` represents.
     pub fn packet_bytes(&self, segment: u16) -> u32 {
         self.train.as_ref().map_or(self.wire_len, |train| train.segment_len(segment))
     }
 
-    /// The frame's bytes, to change.
+    /// The frame's bytes, mutable.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.buffer.0[self.start..self.start + self.len]
     }
@@ -113,11 +116,11 @@ pub struct Arena {
     free: Vec<u32>,
     held: usize,
     budget: usize,
-    /// Buffers not in use.
+    /// Unused buffers.
     pub pool: BufferPool,
 }
 
-/// A slot: a frame with its references, or nothing.
+/// A slot of the arena: a frame with its number of references, or empty.
 #[derive(Debug, Default)]
 struct Slot {
     frame: Option<Frame>,
@@ -125,13 +128,13 @@ struct Slot {
 }
 
 impl Arena {
-    /// An empty arena whose frames hold at most `budget` bytes of buffers.
+    /// An empty arena whose stored frames may hold at most `budget` bytes of buffers.
     pub fn new(budget: usize) -> Self {
         Self { slots: Vec::new(), free: Vec::new(), held: 0, budget, pool: BufferPool::default() }
     }
 
-    /// Stores a frame with `references` references, which must not be 0, and returns its slot. A
-    /// frame that does not fit is dropped, and its buffer recycled.
+    /// Stores a frame with `references` references, which must not be 0, and returns its slot. If
+    /// the frame does not fit, the arena discards it and recycles its buffer.
     ///
     /// # Errors
     /// The budget or the number of slots is used up.
@@ -152,12 +155,12 @@ impl Arena {
         Ok((self.slots.len() - 1) as u32)
     }
 
-    /// The frame in a slot; `None` when it was released.
+    /// The frame in a slot; `None` after its release.
     pub fn get(&self, slot: u32) -> Option<&Frame> {
         self.slots.get(slot as usize)?.frame.as_ref()
     }
 
-    /// The frame in a slot, to change what all its references share; `None` when it was released.
+    /// The frame in a slot, mutable; `None` after its release. Changes apply to all references.
     pub fn get_mut(&mut self, slot: u32) -> Option<&mut Frame> {
         self.slots.get_mut(slot as usize)?.frame.as_mut()
     }
@@ -167,7 +170,7 @@ impl Arena {
         self.slots.get(slot as usize).map_or(0, |slot| slot.references)
     }
 
-    /// Takes a frame out with all its references; `None` when it was released.
+    /// Removes a frame together with all its references; `None` after its release.
     pub fn take(&mut self, slot: u32) -> Option<Frame> {
         let entry = self.slots.get_mut(slot as usize)?;
         let frame = entry.frame.take()?;
@@ -177,7 +180,7 @@ impl Arena {
         Some(frame)
     }
 
-    /// The frame in a slot, to change; `None` when it was released or is shared.
+    /// The frame in a slot, mutable, if it has exactly one reference.
     pub fn get_exclusive(&mut self, slot: u32) -> Option<&mut Frame> {
         let slot = self.slots.get_mut(slot as usize)?;
         if slot.references == 1 { slot.frame.as_mut() } else { None }
@@ -224,9 +227,9 @@ pub fn unpack(handle: u32) -> (u32, u16) {
 
 const SEGMENT_BITS: u32 = 12;
 const MAX_SLOTS: usize = 1 << (32 - SEGMENT_BITS);
-/// Small for ordinary frames, medium for jumbo frames and short trains, large for any train the
-/// kernel makes (64 KiB of payload, its headers, and the first 2 KiB that a receive call writes
-/// elsewhere).
+/// Small for ordinary frames, medium for jumbo frames and short trains, large for the longest train
+/// of the kernel: 64 KiB of payload and its headers, plus the first 2 KiB, which a receive call
+/// writes to a small buffer.
 const SIZES: [usize; 3] = [SMALL, 10 * 1024, 68 * 1024];
 
 #[cfg(test)]

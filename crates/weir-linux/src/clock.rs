@@ -3,22 +3,24 @@
 use rustix::time::{ClockId, clock_gettime};
 use weir_core::Nanos;
 
-/// The monotonic clock. The kernel maps it into the process, so this makes no system call.
+/// Reads the monotonic clock. The kernel maps this clock into the process, so the function makes no
+/// system call.
 pub fn now() -> Nanos {
     read(ClockId::Monotonic)
 }
 
-/// The offset that turns a time of [`now`] into the time since 1970 (UTC), as of this call.
+/// The current difference between wall-clock time and monotonic time: added to a time of [`now`],
+/// it gives the time since 1970 (UTC).
 pub fn wall_offset() -> Nanos {
-    // The wall clock is read between two readings of the monotonic clock. Their middle is at most
-    // half their distance off.
+    // The wall clock is read between two readings of the monotonic clock. The middle of these two
+    // is off by at most half their distance.
     let before = now();
     let wall = read(ClockId::Realtime);
     let after = now();
     wall.since(Nanos(before.0 + after.since(before).0 / 2))
 }
 
-/// Sleeps for about `span`; timer slack and the machine make it somewhat longer.
+/// Sleeps for at least `span`. Timer slack and the machine's load make the sleep longer.
 pub fn sleep(span: Nanos) {
     std::thread::sleep(std::time::Duration::from_nanos(span.0));
 }

@@ -4,27 +4,27 @@ use weir_core::Nanos;
 use weir_core::stats::MarkReason;
 use weir_rules::classify::{Resume, Tags};
 
-/// Where a packet is between its arrival and its departure, and what has happened to it so far.
-/// Only packets that rules may judge again have one.
+/// The passes that a packet has completed between its arrival and its departure, and the changes
+/// made to it. Only packets that rules may examine again have a journey.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Journey {
-    /// The lane's pass that is next, or that continues at `resume`.
+    /// Index of the lane's pass that is next, or that continues at `resume`.
     pub pass: u8,
-    /// How often the engine has taken the packet.
+    /// How often the packet has entered the engine.
     pub hops: u8,
-    /// The first reason for which a pipe marked it with congestion experienced. The frame of a
-    /// segment does not carry the mark yet.
+    /// The mark reason of the first pipe that set congestion experienced. The frame of a segment
+    /// does not carry the mark yet.
     pub mark: Option<MarkReason>,
-    /// It is an additional copy.
+    /// Whether the packet is an additional copy that the link made.
     pub duplicate: bool,
-    /// The bit that was inverted.
+    /// The position of the inverted bit, if the link corrupted the packet.
     pub corrupted: Option<u32>,
-    /// Where in the pass the rules continue.
+    /// The rule at which the pass continues; `None` for its beginning.
     pub resume: Option<Resume>,
-    /// When it arrived.
+    /// When the packet arrived on the lane.
     pub began: Nanos,
-    /// Time that it has spent in queues.
+    /// Total time that the packet has spent in queues.
     pub queued: Nanos,
-    /// The tags that rules have set on it.
+    /// The tags that rules have set on the packet.
     pub tags: Tags,
 }

@@ -1,8 +1,8 @@
-//! Weir on Linux: frames in and out, namespaces, and the live loop.
+//! Weir on Linux: sending and receiving frames, namespaces, and the live loop.
 //!
-//! `sys` holds every system call that needs `unsafe`, and `port` what receives and sends frames.
-//! `live` is the loop that drives the engine with them. `topology` and the modules that it uses set
-//! up the namespaces, addresses and routes for a program.
+//! `sys` holds every system call that needs `unsafe`, and `port` the sockets and devices that
+//! receive and send frames. `live` is the loop that drives the engine with these ports. `topology`
+//! and the modules that it uses set up the namespaces, addresses and routes for a program.
 
 pub mod arena;
 pub mod clock;

@@ -1,9 +1,9 @@
-//! The path from a namespace to the machine's networks, for root: address translation and
+//! The connection of a namespace to the machine's networks, for root: address translation and
 //! forwarding.
 //!
-//! The nftables table is owned by a process (`flags owner`), so the kernel removes it when that
-//! process ends. The process, an interactive `nft`, ends when its standard input closes. Forwarding
-//! is switched on for single interfaces, never for the whole machine.
+//! The nftables table is owned by a process (`flags owner`), so the kernel removes the table when
+//! that process ends. The process, an interactive `nft`, ends when its standard input closes.
+//! Forwarding is switched on for single interfaces, never for the whole machine.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -20,36 +20,36 @@ use crate::netns::{NetNs, read_setting};
 use crate::process::find_tool;
 use crate::sys::process::keep_capabilities;
 
-/// Address translation for one link, in force while this value lives.
+/// The address translation of one link, in force while this value lives.
 #[derive(Debug)]
 pub struct Translation {
     nft: Child,
     input: Option<ChildStdin>,
 }
 
-/// Why there is no address translation.
+/// Why address translation could not be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum NatError {
-    /// The program is not installed.
+    /// `nft` is not installed.
     #[error("nft is not installed")]
     NoNft,
-    /// It could not be started.
+    /// `nft` could not be started.
     #[error("nft does not start: {0}")]
     Start(#[from] io::Error),
-    /// It refused the rules.
+    /// `nft` refused the rules.
     #[error("nft refuses the rules: {answer}")]
     Refused {
-        /// Its message.
+        /// The message of `nft`.
         answer: String,
     },
 }
 
 impl Translation {
-    /// Translates the two inside addresses to the machine's own in packets that leave it by an
-    /// interface other than `interface`.
+    /// Translates the two inside addresses to the machine's own addresses, in packets that leave
+    /// the machine by an interface other than `interface`.
     ///
     /// # Errors
-    /// The reason; no rule is left then.
+    /// The reason; no rule remains then.
     pub fn start(
         interface: &str,
         ipv4: Ipv4Addr,
@@ -57,7 +57,7 @@ impl Translation {
     ) -> Result<Translation, NatError> {
         let program = find_tool("nft").ok_or(NatError::NoNft)?;
         let mut command = Command::new(&program);
-        // A process group of its own: ^C is meant for the user's program.
+        // A process group of its own, because ^C is meant for the user's program.
         command
             .arg("-i")
             .stdin(Stdio::piped())
@@ -86,7 +86,7 @@ impl Translation {
         }
         drop(translation.input.take());
         let mut answer = String::new();
-        // Its input is closed, so it ends, and its messages end too.
+        // The process ends because its input is closed, so reading its messages ends too.
         if let Some(errors) = &mut translation.nft.stderr {
             errors.read_to_string(&mut answer)?;
         }
@@ -97,16 +97,17 @@ impl Translation {
 impl Drop for Translation {
     fn drop(&mut self) {
         drop(self.input.take());
-        // It ends with its input. The kernel removes the table with it, before the wait returns.
+        // nft ends because its input is closed; the kill is a precaution. The kernel removes the
+        // table before the wait returns.
         let _ = self.nft.kill();
         let _ = self.nft.wait();
     }
 }
 
-/// Loads a ruleset into a namespace of our own; the rules end with the namespace.
+/// Loads a ruleset into one of Weir's namespaces. The rules end with the namespace.
 ///
 /// # Errors
-/// The reason; no rule is left then.
+/// The reason; no rule remains then.
 pub(crate) fn load(netns: &NetNs, rules: &str) -> Result<(), NatError> {
     let program = find_tool("nft").ok_or(NatError::NoNft)?;
     netns.enter(|| {
@@ -122,7 +123,7 @@ pub(crate) fn load(netns: &NetNs, rules: &str) -> Result<(), NatError> {
             keep_capabilities(&mut command);
         }
         let mut nft = command.spawn()?;
-        // It reads everything before it writes a message.
+        // nft reads its whole input before it writes a message, so this cannot block.
         let written =
             nft.stdin.take().map_or(Ok(()), |mut input| input.write_all(rules.as_bytes()));
         let output = nft.wait_with_output()?;
@@ -133,8 +134,7 @@ pub(crate) fn load(netns: &NetNs, rules: &str) -> Result<(), NatError> {
     })
 }
 
-/// The settings that let packets from and to a link pass through this machine, as (setting, value),
-/// for interfaces that exist.
+/// The settings that let a link's packets pass through this machine, for the interfaces that exist.
 #[must_use]
 pub fn forwarding_settings(links: &[Link], routes: &[Route]) -> ForwardingPlan {
     let on = |setting: &str| read_setting(setting).is_ok_and(|value| value != "0");
@@ -173,30 +173,30 @@ pub fn forwarding_settings(links: &[Link], routes: &[Route]) -> ForwardingPlan {
     plan
 }
 
-/// The settings that must be switched on for packets to pass.
+/// The settings to switch on so that packets pass.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ForwardingPlan {
     /// Settings to set to 1.
     pub changes: Vec<String>,
-    /// Whether IPv6 passes then.
+    /// Whether IPv6 passes after these changes.
     pub ipv6: Ipv6Forwarding,
 }
 
 /// Whether IPv6 packets can pass through this machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ipv6Forwarding {
-    /// The machine itself has no IPv6 beyond its links.
+    /// The machine has no IPv6 route to other networks.
     #[default]
     NoRoute,
-    /// With the plan's changes.
+    /// IPv6 passes with the plan's changes.
     Possible,
-    /// Only if the whole machine became a router, which would make it ignore router advertisements.
-    /// That decision is left to the user.
+    /// IPv6 passes only if the whole machine becomes a router, which then ignores router
+    /// advertisements. That decision is left to the user.
     Off,
 }
 
-/// Chains of other tables that drop forwarded packets, or packets to the machine itself, unless a
-/// rule lets them pass.
+/// The chains of other tables that drop forwarded packets, or packets to the machine itself, unless
+/// a rule accepts them.
 #[must_use]
 pub fn strict_chains() -> Vec<StrictChain> {
     let mut chains = find_tool("nft").map_or_else(Vec::new, |nft| {
@@ -207,7 +207,7 @@ pub fn strict_chains() -> Vec<StrictChain> {
             .output();
         output.map_or_else(|_| Vec::new(), |output| strict_nft_chains(&output.stdout))
     });
-    // nft does not show rules of the older kernel interface.
+    // nft does not show the rules of the older kernel interface.
     let legacy = std::fs::read_to_string("/proc/net/ip_tables_names")
         .is_ok_and(|tables| tables.lines().any(|table| table == "filter"));
     if legacy && let Some(iptables) = find_tool("iptables-legacy") {
@@ -235,14 +235,14 @@ pub fn strict_chains() -> Vec<StrictChain> {
 pub struct StrictChain {
     /// Family, table and chain.
     pub name: String,
-    /// Whether it filters forwarded packets; otherwise those to the machine.
+    /// Whether the chain filters forwarded packets; otherwise it filters packets to the machine.
     pub forwards: bool,
-    /// Whether it is managed with iptables.
+    /// Whether iptables manages the chain.
     pub iptables: bool,
 }
 
 impl StrictChain {
-    /// The command that lets a link's packets pass.
+    /// The command that lets a link's packets pass this chain.
     #[must_use]
     pub fn remedy(&self, interface: &str) -> String {
         if self.iptables {
@@ -266,7 +266,7 @@ fn strict_nft_chains(json: &[u8]) -> Vec<StrictChain> {
         .map(|chain| {
             let word = |key: &str| chain[key].as_str().unwrap_or_default();
             let (family, table, name) = (word("family"), word("table"), word("name"));
-            // Both tools use these names; Debian's iptables writes them.
+            // nft and iptables use the same chain names; Debian's iptables writes nftables chains.
             let iptables =
                 family == "ip" && table == "filter" && (name == "FORWARD" || name == "INPUT");
             StrictChain {
@@ -278,7 +278,7 @@ fn strict_nft_chains(json: &[u8]) -> Vec<StrictChain> {
         .collect()
 }
 
-/// One line, so that nft applies it as one transaction.
+/// The rules on one line, because nft applies a line as one transaction.
 fn rules(table: &str, interface: &str, ipv4: Ipv4Addr, ipv6: Option<Ipv6Addr>) -> String {
     let mut rules = format!("ip saddr {ipv4} oifname != \"{interface}\" masquerade; ");
     if let Some(ipv6) = ipv6 {
@@ -289,11 +289,11 @@ fn rules(table: &str, interface: &str, ipv4: Ipv4Addr, ipv6: Option<Ipv6Addr>) -
     )
 }
 
-/// The first part of the tables' names; the interface's name follows.
+/// Prefix of the tables' names; the interface's name follows.
 const TABLE: &str = "weir_";
-/// How long nft may take; it takes some ten milliseconds.
+/// The longest time that nft may take to start; it needs some ten milliseconds.
 const START_TIME: Duration = Duration::from_secs(3);
-/// Time between two checks.
+/// Interval between two checks of nft.
 const POLL: Duration = Duration::from_millis(5);
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 //! Interfaces, addresses and routes through the kernel's netlink socket, one request at a time.
-//! This is the only module that uses the netlink crates, because their types change often.
+//! Only this module uses the netlink crates, because their types change often.
 
 use std::io;
 use std::net::IpAddr;
@@ -30,9 +30,9 @@ use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {what}: {source}")]
 pub struct NetlinkError {
-    /// What was requested.
+    /// The requested operation.
     pub what: String,
-    /// The kernel's answer.
+    /// The kernel's error.
     pub source: io::Error,
 }
 
@@ -42,19 +42,19 @@ pub type Mac = [u8; 6];
 /// An interface as the kernel lists it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// Its number in its namespace.
+    /// The interface's number in its namespace.
     pub index: u32,
-    /// Its name.
+    /// The interface's name.
     pub name: String,
     /// Largest packet above the link layer, in bytes.
     pub mtu: u32,
-    /// Its Ethernet address, if it has one.
+    /// The Ethernet address, if the interface has one.
     pub mac: Option<Mac>,
-    /// Whether it is switched on.
+    /// Whether the interface is switched on.
     pub up: bool,
-    /// Whether it is the loopback interface.
+    /// Whether the interface is the loopback interface.
     pub loopback: bool,
-    /// Index of the bridge, bond or team that it belongs to.
+    /// Index of the bridge, bond or team to which the interface belongs.
     pub master: Option<u32>,
 }
 
@@ -63,13 +63,13 @@ pub struct Link {
 pub struct Route {
     /// Destination; `None` for a default route.
     pub to: Option<IpAddr>,
-    /// Length of its prefix in bits.
+    /// Length of the destination prefix in bits.
     pub prefix: u8,
-    /// Whether it is an IPv6 route.
+    /// Whether the route is an IPv6 route.
     pub ipv6: bool,
     /// Outgoing interface.
     pub interface: Option<u32>,
-    /// Whether packets are forwarded (not delivered here, or refused).
+    /// Whether the route forwards packets, rather than delivering them locally or refusing them.
     pub unicast: bool,
 }
 
@@ -83,7 +83,7 @@ impl Netlink {
     /// Opens a connection in the calling thread's network namespace.
     ///
     /// # Errors
-    /// When the kernel refuses the socket.
+    /// The kernel refuses the socket.
     pub fn open() -> Result<Netlink, NetlinkError> {
         let open = || {
             let mut socket = Socket::new(NETLINK_ROUTE)?;
@@ -94,10 +94,10 @@ impl Netlink {
         open().map_err(|source| NetlinkError { what: "open a netlink socket".into(), source })
     }
 
-    /// Every interface of the namespace.
+    /// All interfaces of the namespace.
     ///
     /// # Errors
-    /// When the kernel refuses the dump.
+    /// The kernel refuses the dump.
     pub fn links(&mut self) -> Result<Vec<Link>, NetlinkError> {
         let answers = self
             .dump(&RouteNetlinkMessage::GetLink(LinkMessage::default()), "list the interfaces")?;
@@ -122,10 +122,10 @@ impl Netlink {
         })
     }
 
-    /// Every route of every table.
+    /// All routes of all tables.
     ///
     /// # Errors
-    /// When the kernel refuses the dump.
+    /// The kernel refuses the dump.
     pub fn routes(&mut self) -> Result<Vec<Route>, NetlinkError> {
         let mut routes = Vec::new();
         for family in [AddressFamily::Inet, AddressFamily::Inet6] {
@@ -140,10 +140,10 @@ impl Netlink {
         Ok(routes)
     }
 
-    /// The addresses of the interface with this index.
+    /// The addresses of the interface with this index, each with its prefix length.
     ///
     /// # Errors
-    /// When the kernel refuses the dump.
+    /// The kernel refuses the dump.
     pub fn addresses(&mut self, index: u32) -> Result<Vec<(IpAddr, u8)>, NetlinkError> {
         let answers = self.dump(
             &RouteNetlinkMessage::GetAddress(AddressMessage::default()),
@@ -165,12 +165,13 @@ impl Netlink {
             .collect())
     }
 
-    /// Makes a veth pair: `near` in this namespace with the number `index`, `far` in the namespace
-    /// of the descriptor. `mac` is the far end's address. An end with a number other than its
-    /// peer's is ready at once; an end with the same number after up to a second.
+    /// Creates a veth pair: `near` in this namespace with the number `index`, and `far` in the
+    /// namespace of the descriptor, with the Ethernet address `mac`. If the two ends have different
+    /// numbers, they are ready at once; with equal numbers this takes up to a second.
     ///
     /// # Errors
-    /// `AlreadyExists` when a name is taken; `PermissionDenied` without `CAP_NET_ADMIN` in both.
+    /// `AlreadyExists` when a name is taken; `PermissionDenied` without `CAP_NET_ADMIN` in both
+    /// namespaces.
     pub fn create_veth(
         &mut self,
         (near, index): (&str, u32),
@@ -204,7 +205,7 @@ impl Netlink {
     /// Sets an interface's Ethernet address and MTU.
     ///
     /// # Errors
-    /// `InvalidInput` for an MTU that the device does not allow.
+    /// `InvalidInput` for an MTU that the interface does not allow.
     pub fn set_link(&mut self, index: u32, mac: Mac, mtu: u32) -> Result<(), NetlinkError> {
         let mut message = LinkMessage::default();
         message.header.index = index;
@@ -228,8 +229,8 @@ impl Netlink {
         })
     }
 
-    /// Gives an interface an address that is usable at once: the kernel does not check on the link
-    /// whether another host has it.
+    /// Gives an interface an address that is usable at once: the kernel does not check whether
+    /// another host on the link has the same address.
     ///
     /// # Errors
     /// The kernel's error; `EADDRNOTAVAIL`, `EACCES` or `EOPNOTSUPP` for IPv6 where it is switched
@@ -274,8 +275,8 @@ impl Netlink {
         })
     }
 
-    /// Adds a permanent entry for a neighbour's Ethernet address, so that the interface never asks
-    /// for it.
+    /// Adds a permanent entry for a neighbour's Ethernet address, so that the kernel never resolves
+    /// it on the link.
     ///
     /// # Errors
     /// The kernel's error.
@@ -299,8 +300,8 @@ impl Netlink {
         })
     }
 
-    /// Keeps learnt neighbours of an interface valid for a day. Before the first packet they are
-    /// still asked for.
+    /// Keeps resolved neighbours of an interface valid for a day. The kernel still resolves each
+    /// neighbour before the first packet.
     ///
     /// # Errors
     /// The kernel's error; `NotFound` for IPv6 where the interface has none.
@@ -349,7 +350,7 @@ impl Netlink {
     ) -> Result<Vec<RouteNetlinkMessage>, NetlinkError> {
         for _ in 0..DUMP_ATTEMPTS {
             match self.request(message.clone(), NLM_F_DUMP) {
-                // The tables changed while they were read.
+                // The tables changed during the dump, so the dump is repeated.
                 Err(error) if error.raw_os_error() == Some(libc::EINTR) => {}
                 result => {
                     return result.map_err(|source| NetlinkError { what: what.into(), source });
@@ -359,7 +360,7 @@ impl Netlink {
         Err(NetlinkError { what: what.into(), source: io::ErrorKind::Interrupted.into() })
     }
 
-    /// Sends one request and collects its answers up to the acknowledgement or the end of the dump.
+    /// Sends one request and collects the answers up to the acknowledgement or the end of the dump.
     fn request(
         &mut self,
         message: RouteNetlinkMessage,
@@ -389,8 +390,8 @@ impl Netlink {
                 if sequence != self.sequence {
                     continue;
                 }
-                // This project uses no interface or route with attributes that the crate cannot
-                // read.
+                // The crate cannot read some attributes of exotic interfaces and routes. Weir uses
+                // none of these, so they are skipped.
                 let Ok(answer) = NetlinkMessage::<RouteNetlinkMessage>::deserialize(one) else {
                     continue;
                 };
@@ -449,11 +450,11 @@ fn route(message: &RouteMessage) -> Route {
     route
 }
 
-/// Longer than any emulation, in milliseconds.
+/// A day in milliseconds, which is longer than any emulation.
 const A_DAY_MS: u64 = 24 * 60 * 60 * 1000;
 /// Length of a netlink message header in bytes.
 const HEADER: usize = 16;
-/// A machine whose tables change faster than four reads has other problems.
+/// The most attempts at a dump. Tables that change during each of four reads show another problem.
 const DUMP_ATTEMPTS: usize = 4;
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ pub struct NetNs {
 }
 
 impl NetNs {
-    /// Makes an empty namespace that has only the loopback interface, down. The calling thread
+    /// Creates a namespace that has only the loopback interface, switched off. The calling thread
     /// stays in its own namespace.
     ///
     /// # Errors
@@ -32,7 +32,7 @@ impl NetNs {
     /// The namespace of the calling thread.
     ///
     /// # Errors
-    /// When `/proc` is not mounted.
+    /// `/proc` is not mounted.
     pub fn current() -> io::Result<NetNs> {
         Ok(NetNs { file: File::open("/proc/thread-self/ns/net")? })
     }
@@ -43,11 +43,11 @@ impl NetNs {
         NetNs { file: descriptor.into() }
     }
 
-    /// Runs `work` on a thread of its own inside the namespace and returns its result. Sockets made
-    /// there stay there.
+    /// Runs `work` on a new thread inside the namespace and returns its result. Sockets made there
+    /// belong to the namespace.
     ///
     /// # Errors
-    /// When the namespace cannot be entered; what `work` returns.
+    /// The namespace cannot be entered, or `work` fails.
     pub fn enter<T: Send, E: Send + From<io::Error>>(
         &self,
         work: impl FnOnce() -> Result<T, E> + Send,
@@ -58,7 +58,7 @@ impl NetNs {
         })
     }
 
-    /// Moves the calling thread into the namespace for good.
+    /// Moves the calling thread into the namespace permanently.
     ///
     /// # Errors
     /// The kernel's error.
@@ -66,24 +66,24 @@ impl NetNs {
         Ok(move_into_link_name_space(self.file.as_fd(), Some(LinkNameSpaceType::Network))?)
     }
 
-    /// The descriptor that keeps it alive.
+    /// The descriptor that keeps the namespace alive.
     #[must_use]
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
 
-    /// The number of that descriptor.
+    /// The number of the descriptor that keeps the namespace alive.
     #[must_use]
     pub fn raw(&self) -> RawFd {
         self.file.as_raw_fd()
     }
 }
 
-/// Runs `work` on a new thread and waits for it. Namespaces belong to threads, so the change of the
-/// namespace ends with the thread.
+/// Runs `work` on a new thread and waits for it. A thread's change of namespace ends with the
+/// thread.
 ///
 /// # Errors
-/// When no thread can be started; what `work` returns.
+/// No thread can be started, or `work` fails.
 pub(crate) fn on_a_thread<T: Send, E: Send + From<io::Error>>(
     work: impl FnOnce() -> Result<T, E> + Send,
 ) -> Result<T, E> {
@@ -99,7 +99,7 @@ pub(crate) fn on_a_thread<T: Send, E: Send + From<io::Error>>(
 /// Reads a network setting of the calling thread's namespace, such as `ipv4/ip_forward`.
 ///
 /// # Errors
-/// `NotFound` when the kernel does not have it.
+/// `NotFound` when the kernel does not have the setting.
 pub fn read_setting(path: &str) -> io::Result<String> {
     Ok(std::fs::read_to_string(format!("/proc/sys/net/{path}"))?.trim().to_owned())
 }
@@ -107,8 +107,8 @@ pub fn read_setting(path: &str) -> io::Result<String> {
 /// Writes a network setting of the calling thread's namespace.
 ///
 /// # Errors
-/// `NotFound` when the kernel does not have it, `PermissionDenied` or `ReadOnlyFilesystem` where
-/// containers forbid it.
+/// `NotFound` when the kernel does not have the setting, `PermissionDenied` or `ReadOnlyFilesystem`
+/// where containers forbid the change.
 pub fn write_setting(path: &str, value: &str) -> io::Result<()> {
     std::fs::write(format!("/proc/sys/net/{path}"), value)
 }

@@ -15,27 +15,27 @@ use crate::netns::NetNs;
 use crate::port::PacketPort;
 use crate::process::find_tool;
 
-/// Whether something is available.
+/// Whether a feature is available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// It works.
+    /// The feature works.
     Ok,
-    /// It works in part, or less well than it could.
+    /// The feature works in part, or less well than it could.
     Limited,
-    /// It is missing.
+    /// The feature is missing.
     Missing,
 }
 
 /// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Check {
-    /// Short name, lower case.
+    /// Short name of the feature, in lower case.
     pub name: &'static str,
-    /// Whether it is available.
+    /// Whether the feature is available.
     pub status: Status,
-    /// What was found: one sentence without a full stop.
+    /// The finding: one sentence without a full stop.
     pub detail: String,
-    /// The command that changes it, if there is one.
+    /// The command that makes the feature available, if there is one.
     pub remedy: Option<String>,
 }
 
@@ -88,7 +88,7 @@ fn privileges(privileged: bool) -> Check {
     Check::new(name, Status::Limited, detail).remedy("sudo weir …")
 }
 
-/// Tries it in a separate process, because this one may have threads.
+/// Creates a user namespace in a separate process, because this process may have several threads.
 fn user_namespaces() -> Check {
     let name = "user namespaces";
     let Some(unshare) = find_tool("unshare") else {
@@ -209,7 +209,7 @@ fn awake() -> Check {
     }
 }
 
-/// Sleeps for a millisecond a hundred times, and measures how much longer it took.
+/// Sleeps for a millisecond a hundred times and measures how late the sleeps end.
 fn timers() -> Check {
     let mut late: Vec<Duration> = (0..SLEEPS)
         .map(|_| {
@@ -302,9 +302,9 @@ fn read(path: &str) -> Option<String> {
     fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
 }
 
-/// The number of sleeps: together a tenth of a second.
+/// The number of sleeps, which take a tenth of a second together.
 const SLEEPS: usize = 100;
-/// Longer than any processor needs to leave its deepest idle state.
+/// The length of a sleep: longer than any processor needs to leave its deepest idle state.
 const SLEEP: Duration = Duration::from_millis(1);
 /// Above this lateness, timers have the resolution of a kernel tick.
 const COARSE: Duration = Duration::from_micros(900);

@@ -1,5 +1,5 @@
-//! A thread that stays in a network namespace and runs work there after its process may no longer
-//! enter one.
+//! A thread that stays in a network namespace and runs work there. The process may meanwhile give
+//! up the right to enter namespaces.
 
 use std::fs::File;
 use std::io;
@@ -8,19 +8,20 @@ use std::thread;
 
 use crate::netns::NetNs;
 
-/// A thread in a network namespace; clones are handles on the same thread. It ends with its last
-/// handle.
+/// A thread in a network namespace. Clones refer to the same thread, which ends when the last one
+/// is dropped.
 #[derive(Clone, Debug)]
 pub struct Resident {
     work: Sender<Box<dyn FnOnce() + Send>>,
 }
 
 impl Resident {
-    /// Starts a thread in the namespace that `ip netns add NAME` made, or in the caller's own.
+    /// Starts a thread in the namespace that `ip netns add NAME` created, or in the caller's own
+    /// namespace.
     ///
     /// # Errors
-    /// `NotFound` when there is none of this name, `InvalidInput` when the name is not possible;
-    /// the kernel's error.
+    /// `NotFound` when no namespace has this name, `InvalidInput` when the name is not permitted;
+    /// otherwise the kernel's error.
     pub fn start(name: Option<&str>) -> io::Result<Resident> {
         let netns = name.map(named).transpose()?;
         let (work, inbox) = channel::<Box<dyn FnOnce() + Send>>();
@@ -28,7 +29,7 @@ impl Resident {
         thread::Builder::new().name("weir-netns".into()).spawn(move || {
             let joined = netns.map_or(Ok(()), |netns| netns.join());
             let failed = joined.is_err();
-            // The thread that started this one waits for the answer.
+            // This cannot fail, because the starting thread waits for the answer.
             let _ = entered.send(joined);
             if !failed {
                 inbox.iter().for_each(|work| work());
@@ -38,11 +39,11 @@ impl Resident {
         Ok(Resident { work })
     }
 
-    /// Runs `work` there and returns its result; `None` when the thread has ended by a panic.
+    /// Runs `work` in the namespace and returns its result; `None` when the thread has panicked.
     pub fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
         let (done, result) = channel();
         let work = Box::new(move || {
-            // The asking thread waits for the answer.
+            // This cannot fail, because the calling thread waits for the answer.
             let _ = done.send(work());
         });
         self.work.send(work).ok()?;

@@ -1,9 +1,9 @@
-//! What the kernel knows about a TCP connection.
+//! The kernel's statistics and settings of TCP connections.
 
 use std::io;
 use std::os::fd::AsFd;
 
-/// Segments that a connection has retransmitted so far.
+/// The number of segments that a connection has retransmitted.
 ///
 /// # Errors
 /// The kernel's error, for a descriptor that is not a TCP socket.
@@ -11,13 +11,13 @@ pub fn retransmitted(socket: &impl AsFd) -> io::Result<u32> {
     Ok(crate::sys::process::tcp_info(socket.as_fd())?.tcpi_total_retrans)
 }
 
-/// The congestion controls that a program may choose here, the machine's default first.
+/// The congestion controls that this process may choose, the machine's default first.
 pub fn congestion_controls() -> Vec<String> {
     let read = |name: &str| {
         std::fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).unwrap_or_default()
     };
     let first = read("tcp_congestion_control").trim().to_owned();
-    // Root may choose any that is available, other users only those that are allowed to all.
+    // Root may choose any available one; other users only those that are permitted to all.
     let list = if rustix::process::geteuid().is_root() {
         "tcp_available_congestion_control"
     } else {

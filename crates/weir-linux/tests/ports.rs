@@ -1,4 +1,5 @@
-//! The ports and the loop with real stacks on both sides, in namespaces made for each test.
+//! Tests of the ports and the loop with real network stacks on both sides, in namespaces made for
+//! each test.
 
 mod ports_net;
 
@@ -77,7 +78,7 @@ fn a_stream_arrives_intact_whole_or_packet_by_packet() {
         }
         let report = running.stop();
         let up = &report.lanes[0].counters;
-        // A wire packet holds at most 1460 bytes of a stream.
+        // A wire packet holds at most 1460 bytes of a TCP stream.
         assert!(up.packets_out >= 20_000_000 / 1460, "{kind:?} {gso:?} {up:?}");
         assert!(up.bytes_out <= up.packets_out * 1500, "{kind:?} {gso:?} {up:?}");
     }
@@ -227,7 +228,8 @@ fn an_interface_deleted_under_traffic_ends_the_run_and_the_accounting_balances()
         );
         let sender = net.spawn("a", || {
             let socket = client("0.0.0.0:0");
-            // Bounded in number and, by the pause, in rate; ends early when the path is gone.
+            // The number and, by the pause, the rate of packets are bounded. The loop ends early
+            // when the link is gone.
             (0..20_000)
                 .take_while(|_| {
                     std::thread::sleep(Duration::from_micros(20));
@@ -318,15 +320,15 @@ fn an_inverted_bit_is_seen_by_the_receiver() {
         let Some(mut net) = Net::new(kind) else { return };
         let running = net.start(&pipe(LinkConfig::default()), |_| {});
         let sink = net.within("b", || UdpSocket::bind("10.77.0.2:9").unwrap());
-        // The neighbour is known before any packet is corrupted.
+        // This resolves the neighbour before any packet is corrupted.
         net.within("a", || client("0.0.0.0:0").send_to(&[1; 10], "10.77.0.2:9").unwrap());
         assert_eq!(receive(&sink), Some(10));
         let corrupt = LinkConfig { corrupt: Probability::ONE, ..LinkConfig::default() };
         running.handle.set_pipe(1, &pipe(corrupt)).unwrap();
         net.within("a", || {
             let socket = client("0.0.0.0:0");
-            // Few enough to wait in the socket's buffer: the checksum is verified when the datagram
-            // is read.
+            // The datagrams fit into the socket's buffer, because the kernel verifies the checksum
+            // only when a datagram is read.
             for _ in 0..50 {
                 socket.send_to(&[1; 300], "10.77.0.2:9").unwrap();
             }
@@ -398,7 +400,7 @@ fn a_full_memory_drops_and_says_so() {
     let running = net.start(&pipe(slow), |config| config.memory = 64 * 1024);
     net.within("a", || {
         let socket = client("0.0.0.0:0");
-        // 255 is the broadcast address: its frames need no neighbour to answer first.
+        // 255 is the broadcast address, which needs no neighbour resolution.
         socket.set_broadcast(true).unwrap();
         for _ in 0..100 {
             socket.send_to(&[1; 100], "10.77.0.255:9").unwrap();
@@ -425,7 +427,7 @@ fn a_handle_stops_the_loop_and_then_says_that_it_is_gone() {
     assert!(handle.report().is_err());
 }
 
-/// Passes every delivered frame to the test.
+/// An observer that passes every delivered frame to the test.
 pub(crate) struct Watcher(pub(crate) Sender<Vec<u8>>);
 
 impl Observer for Watcher {
@@ -439,13 +441,13 @@ impl Observer for Watcher {
 
     fn on_departure(&mut self, event: &DepartureEvent<'_>) {
         if matches!(event.outcome, Outcome::Delivered { .. }) {
-            // The test may have stopped listening.
+            // This fails if the test no longer listens.
             let _ = self.0.send(event.frame.to_vec());
         }
     }
 }
 
-/// Takes a tenth of a second for each packet.
+/// An observer that takes a tenth of a second for each packet.
 struct Slow(Watcher);
 
 impl Observer for Slow {
@@ -521,7 +523,7 @@ pub(crate) fn wait_for(running: &Running, mut what: impl FnMut(&LiveReport) -> b
     }
 }
 
-/// Waits until at least `packets` have arrived on the lane up and all of them have left.
+/// Waits until at least `packets` have arrived on the lane up and none of them is inside.
 pub(crate) fn settle(running: &Running, packets: u64) {
     let mut before = 0;
     wait_for(running, |report| {

@@ -1,8 +1,8 @@
-//! Sessions leave nothing behind: programs, interfaces, rules, settings, mounts and files are
-//! compared before and after a session that ends in every possible manner, also by SIGKILL at any
-//! moment.
+//! Sessions leave nothing behind. The tests compare programs, interfaces, rules, settings, mounts
+//! and files before and after a session. The sessions end in every possible manner, including
+//! SIGKILL at any moment.
 //!
-//! Each test has a machine of its own, see [`topology_net`]. Needs root.
+//! Each test has a machine of its own, see [`topology_net`]. The tests need root.
 
 mod topology_net;
 
@@ -23,7 +23,7 @@ fn exit_codes_pass_through() {
     assert_eq!(code(&["run", "--", "sh", "-c", "kill -KILL $$"]), Some(128 + 9));
     assert_eq!(code(&["run", "--", "no-such-command-anywhere"]), Some(127));
     assert_eq!(code(&["run", "--", "/etc/hosts"]), Some(126));
-    // The right program decides; the session ends the left one.
+    // The exit code is that of the right program; the session ends the left one.
     assert_eq!(code(&["pair", "--", "sleep", "300", "--", "sh", "-c", "exit 5"]), Some(5));
     assert_eq!(code(&["pair", "--", "sh", "-c", "exit 6", "--", "sleep", "300"]), Some(6));
     machine.assert_as_before(&before, "after programs that ended");
@@ -53,7 +53,7 @@ fn idle_link_carries_nothing_that_no_program_sent() {
     let users_have_tap = machine.users_may_open_tun("quiet");
     let nobody = |words: &[&str]| machine.output(&as_nobody(&with_surround(words)));
     let words_of = |output: Output| String::from_utf8_lossy(&output.stderr).into_owned();
-    // All at once, since they only wait.
+    // The programs only wait, so all run at once.
     std::thread::scope(|scope| {
         for backend in ["tap", "packet"] {
             let expect_silence = move |words: String| {
@@ -79,7 +79,7 @@ fn idle_link_carries_nothing_that_no_program_sent() {
                     "pair", backend, "count", "--", "sleep", "300", "--", "ping", family, "-q",
                     "-c8", "left",
                 ];
-                // The kernel asks for the address once, and asks again only after some seconds.
+                // The kernel asks for the address once, and repeats that only after some seconds.
                 scope.spawn(move || {
                     let words = words_of(machine.surround(&ping));
                     assert!(
@@ -168,7 +168,7 @@ fn signals_reach_the_program_and_its_answer_comes_back() {
 fn killed_at_any_moment_nothing_is_left() {
     let Some(machine) = Machine::new("killed") else { return };
     let before = machine.snapshot();
-    // Fixed, so that a failure can be repeated as far as timing allows.
+    // The seed is fixed, so that a failure can be repeated as far as timing allows.
     let mut random = 0x2545_f491_4f6c_dd1d_u64;
     for round in 0..KILLS {
         random ^= random << 13;
@@ -236,7 +236,7 @@ fn session_ends_when_its_program_is_killed_from_outside() {
         let deadline = Instant::now() + PATIENCE;
         let pid = loop {
             let all = machine.processes();
-            // The command line of surround itself ends in the same words.
+            // The command line of surround itself also ends with these words.
             let found = all.iter().find(|line| {
                 line.contains(victim) && !line.contains("surround") && !line.contains("nsenter")
             });
@@ -334,7 +334,7 @@ fn next_session_does_the_work_of_a_killed_janitor() {
     machine.assert_as_before(&before, "after the next session");
 }
 
-/// How often a session is killed, at different moments.
+/// The number of sessions that are killed, at different moments.
 const KILLS: u32 = 20;
-/// Sessions at the same time.
+/// The number of simultaneous sessions.
 const PARALLEL: usize = 4;

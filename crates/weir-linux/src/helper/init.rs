@@ -1,11 +1,10 @@
-//! Process 1 of a program's PID namespace: it sets up the mounts, starts the program, reaps
-//! processes, forwards signals, and ends what the program leaves behind.
+//! Process 1 of a program's PID namespace. It sets up the mounts, starts the program, reaps
+//! processes, forwards signals, and ends the background processes of the program.
 //!
-//! The kernel kills every process of a PID namespace when its process 1 ends. This process
-//! therefore leaves nothing behind if it ends when the program is over and when the socket to the
-//! main process closes. It stays in the main process's process group, and so does the program: a
-//! terminal's signals and job control work as they do without Weir. As process 1 it ignores those
-//! signals itself.
+//! The kernel kills every process of a PID namespace when process 1 ends. Process 1 ends when the
+//! program has ended, and when the socket to the main process closes, so no process survives. It
+//! stays in the process group of the main process, and so does the program: a terminal's signals
+//! and job control work as they do without Weir. Process 1 itself ignores those signals.
 
 use std::ffi::OsString;
 use std::io;
@@ -26,10 +25,10 @@ use crate::sys::process::{
     unblock_signals,
 };
 
-/// Runs as init until the program or the main process is over.
+/// Runs as init until the program or the main process has ended.
 pub(super) fn run(socket: OwnedFd) -> ExitCode {
     let socket = UnixStream::from(socket);
-    // The name is for people who read a process list; failing to set it does not matter.
+    // The name only appears in process lists, so a failure does not matter.
     let _ = rustix::thread::set_name(c"weir-init");
     let Ok(order) = receive::<Order>(&socket) else {
         return ExitCode::FAILURE;
@@ -48,10 +47,11 @@ struct Init {
 }
 
 impl Init {
-    /// Sets up and starts; `None` when that failed and the main process has been informed.
+    /// Sets up the mounts and starts the program; `None` after a failure, which this function has
+    /// reported to the main process.
     fn start(socket: UnixStream, order: &Order) -> Option<io::Result<Init>> {
         let tell = |event: &Event| {
-            // If sending fails, the main process is gone, and this one ends either way.
+            // Sending fails only if the main process has ended, and then this process ends too.
             let _ = send(&socket, event);
         };
         let children = match signal_descriptor(&[libc::SIGCHLD]) {
@@ -97,7 +97,7 @@ impl Init {
         }
     }
 
-    /// Reaps and forwards until the program is over.
+    /// Reaps processes and forwards signals until the program has ended.
     fn watch(self) -> ExitCode {
         loop {
             let mut fds = [
@@ -110,7 +110,7 @@ impl Init {
             let (message, child) = (!fds[0].revents().is_empty(), !fds[1].revents().is_empty());
             if child && let (Some(status), _) = self.reap() {
                 let background = self.end_background();
-                // If sending fails, the main process is gone.
+                // Sending fails only if the main process has ended.
                 let _ = send(&self.socket, &Event::Ended { code: exit_code(status), background });
                 return ExitCode::SUCCESS;
             }
@@ -123,8 +123,8 @@ impl Init {
         }
     }
 
-    /// Reaps ended processes: returns the program's status if it is among them, and the number of
-    /// others.
+    /// Reaps ended processes. Returns the status of the program, if it is one of them, and the
+    /// number of other processes.
     fn reap(&self) -> (Option<ExitStatus>, u32) {
         while let Ok(Some(_)) = read_signal(self.children.as_fd()) {}
         let (mut status, mut others) = (None, 0);
@@ -138,18 +138,18 @@ impl Init {
         (status, others)
     }
 
-    /// Ends everything that the program left: SIGTERM, the grace, SIGKILL. Returns how many there
-    /// were.
+    /// Ends the background processes of the program: SIGTERM, a grace period, SIGKILL. Returns
+    /// their number.
     fn end_background(&self) -> u32 {
         let mut ended = 0;
         let deadline = Instant::now() + self.grace;
         let mut signal = libc::SIGTERM;
-        // A stopped process handles SIGTERM only after it continues.
+        // A stopped process handles SIGTERM only after SIGCONT.
         while signal_everyone(signal) && (signal != libc::SIGTERM || signal_everyone(libc::SIGCONT))
         {
             let left = deadline.saturating_duration_since(Instant::now());
             let mut fds = [PollFd::new(&self.children, PollFlags::IN)];
-            // Whether this is interrupted or not, the next round checks again.
+            // The next iteration checks again, so an interruption does not matter.
             let _ = poll(&mut fds, Some(&timespec(left.max(KILL_POLL))));
             ended += self.reap().1;
             signal = if Instant::now() >= deadline { libc::SIGKILL } else { 0 };
@@ -164,7 +164,7 @@ fn exit_code(status: ExitStatus) -> u8 {
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(255)
 }
 
-/// After SIGKILL the kernel needs a moment.
+/// Interval between checks after SIGKILL, because the kernel needs a moment to end a process.
 const KILL_POLL: Duration = Duration::from_millis(5);
 
 #[cfg(test)]

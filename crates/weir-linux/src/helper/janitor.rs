@@ -1,11 +1,11 @@
-//! Settings of the machine that a session changes, and the process that restores them when the
-//! session is over, however it ended.
+//! The machine's settings that a session changes, and the process that restores them after the
+//! session, even if the session was killed.
 //!
 //! Each session with such changes has a state file in `/run/weir`, written before the first change.
-//! Its janitor is a process in a session of its own that ignores signals and waits until the main
-//! process is gone. If both are killed, the next session that starts does the janitor's work. A
-//! setting that several sessions need is restored with the last of them: each file holds the value
-//! from before the first.
+//! Its janitor is a process in a terminal session of its own that ignores signals and waits until
+//! the main process has ended. If both are killed, the next session that starts does the janitor's
+//! work. A setting that several sessions need is restored after the last of them: each state file
+//! holds the value from before the first session.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
@@ -34,7 +34,8 @@ pub(crate) struct Undo {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct State {
     pub(crate) pid: u32,
-    /// When that process started, in clock ticks since boot, because process numbers are reused.
+    /// When that process started, in clock ticks since boot. It distinguishes processes with the
+    /// same number, because the kernel reuses numbers.
     pub(crate) started: u64,
     /// The network namespace that the settings belong to.
     pub(crate) namespace: u64,
@@ -55,7 +56,7 @@ impl State {
         })
     }
 
-    /// Whether its process still exists.
+    /// Whether the session's process still exists.
     pub(crate) fn is_alive(&self) -> bool {
         start_time(self.pid) == Some(self.started)
     }
@@ -64,8 +65,8 @@ impl State {
         directory.join(format!("{}-{}.json", self.pid, self.interface))
     }
 
-    /// Writes the file that the janitor and later sessions read. Call it under the lock, before the
-    /// changes.
+    /// Writes the state file that the janitor and later sessions read. The caller holds the lock
+    /// and has not changed a setting yet.
     pub(crate) fn save(&self, directory: &Path) -> io::Result<PathBuf> {
         let path = self.path(directory);
         let draft = path.with_extension(DRAFT);
@@ -74,10 +75,12 @@ impl State {
         Ok(path)
     }
 
-    /// Changes `setting` to `value` and remembers what it was; under the lock, on an unsaved state.
+    /// Plans the change of `setting` to `value` and records the original value. The caller holds
+    /// the lock and has not saved this state yet.
     pub(crate) fn plan(&mut self, setting: &str, value: &str, others: &[State]) -> io::Result<()> {
         let now = match read_setting(setting) {
-            // The interface has vanished since it was listed, probably with another session.
+            // The interface was deleted after it was listed, probably by the end of another
+            // session.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             now => now?,
         };
@@ -95,7 +98,7 @@ impl State {
         Ok(())
     }
 
-    /// Makes the planned changes; returns those that were refused.
+    /// Makes the planned changes; returns the settings that the kernel refused to change.
     pub(crate) fn apply(&self) -> Vec<(String, io::Error)> {
         let write = |undo: &Undo| {
             write_setting(&undo.setting, &undo.during)
@@ -114,8 +117,8 @@ pub(crate) struct Janitor {
 }
 
 impl Janitor {
-    /// Starts the janitor; it is ready when this returns. Start it before anything is changed, the
-    /// state directory included: a process can be killed between any two of its steps.
+    /// Starts the janitor, which is ready when this returns. Call it before any change, even before
+    /// the state directory is created: this process can be killed between any two steps.
     pub(crate) fn start() -> io::Result<Janitor> {
         let (mut leash, theirs) = UnixStream::pair()?;
         let mut command = command(Role::Janitor, theirs.as_raw_fd());
@@ -127,26 +130,27 @@ impl Janitor {
         Ok(Janitor { child, leash: Some(leash) })
     }
 
-    /// Names the state file to restore when the session closes. Those of killed processes are found
-    /// without this.
+    /// Gives the janitor the path of the state file that it restores at the end of this session. It
+    /// finds the state files of killed processes without this call.
     pub(crate) fn entrust(&self, path: &Path) -> io::Result<()> {
         self.leash.as_ref().map_or(Ok(()), |leash| send(leash, &path))
     }
 }
 
 impl Drop for Janitor {
-    /// Lets the janitor do its work, and waits for it.
+    /// Closes the socket, which starts the janitor's work, and waits for the janitor to end.
     fn drop(&mut self) {
         drop(self.leash.take());
         let _ = self.child.wait();
     }
 }
 
-/// Runs as the janitor: waits until the main process is gone, then undoes what its state file
-/// lists.
+/// Runs as the janitor: waits until the main process has ended, then restores the settings in its
+/// state file.
 pub(super) fn run(socket: OwnedFd) -> ExitCode {
     ignore_signals();
-    // Both only make it harder to hit the janitor by accident, and easier to find it.
+    // The two calls are optional. A session of its own protects the janitor from signals to the
+    // group, and a name shows it in process lists.
     let _ = rustix::process::setsid();
     let _ = rustix::thread::set_name(c"weir-janitor");
     let mut socket = UnixStream::from(socket);
@@ -154,7 +158,7 @@ pub(super) fn run(socket: OwnedFd) -> ExitCode {
         return ExitCode::FAILURE;
     }
     let mut entrusted = Vec::new();
-    // Whatever ends this loop, even an error, means that the session is over.
+    // Any end of this loop, even an error, means that the session is over.
     while let Ok(path) = receive::<PathBuf>(&socket) {
         entrusted.push(path);
     }
@@ -167,8 +171,8 @@ pub(super) fn run(socket: OwnedFd) -> ExitCode {
     if done.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Restores what the state file at `path` lists, except what other sessions still need, and removes
-/// it.
+/// Restores the settings in the state file at `path`, except those that other sessions still need,
+/// and removes the file.
 fn release(directory: &Path, path: &Path) -> io::Result<()> {
     let Ok(state) = read_state(path) else { return Ok(()) };
     fs::remove_file(path)?;
@@ -178,17 +182,17 @@ fn release(directory: &Path, path: &Path) -> io::Result<()> {
             other.namespace == state.namespace
                 && other.undo.iter().any(|theirs| theirs.setting == undo.setting)
         });
-        // A value other than the session's was set deliberately by another program or user.
+        // If the value is not the session's, another program or user set it deliberately.
         if !needed && read_setting(&undo.setting).is_ok_and(|now| now == undo.during) {
-            // The interface may have vanished, and its settings with it.
+            // The write fails if the interface was deleted together with its settings.
             let _ = write_setting(&undo.setting, &undo.before);
         }
     }
     Ok(())
 }
 
-/// Does the work of janitors that were killed, as far as it concerns this network namespace;
-/// returns how many there were.
+/// Restores the settings of sessions that were killed together with their janitors, as far as they
+/// belong to this network namespace. Returns the number of these sessions.
 pub(crate) fn clean_up(directory: &Path) -> io::Result<usize> {
     let here = namespace()?;
     let dead: Vec<State> = list_states(directory)?
@@ -198,7 +202,7 @@ pub(crate) fn clean_up(directory: &Path) -> io::Result<usize> {
     for state in &dead {
         release(directory, &state.path(directory))?;
     }
-    // Under the lock no process is writing, so an unfinished file stays unfinished.
+    // No process writes while this one holds the lock, so unfinished files are leftovers.
     for draft in fs::read_dir(directory)?.filter_map(Result::ok).map(|entry| entry.path()) {
         if draft.extension().is_some_and(|extension| extension == DRAFT) {
             fs::remove_file(draft)?;
@@ -207,7 +211,7 @@ pub(crate) fn clean_up(directory: &Path) -> io::Result<usize> {
     Ok(dead.len())
 }
 
-/// Every readable state file.
+/// The content of every readable state file.
 pub(crate) fn list_states(directory: &Path) -> io::Result<Vec<State>> {
     let entries = match fs::read_dir(directory) {
         Ok(entries) => entries,
@@ -225,13 +229,13 @@ fn read_state(path: &Path) -> io::Result<State> {
     Ok(serde_json::from_slice(&fs::read(path)?)?)
 }
 
-/// Where state files are. They belong to the machine, since only root changes it.
+/// The directory of the state files. It belongs to the machine, because only root changes settings.
 pub(crate) fn state_directory() -> &'static Path {
     Path::new("/run/weir")
 }
 
-/// Runs `work` while no other session reads or changes the state directory. The directory exists
-/// meanwhile, and is removed when it is empty.
+/// Runs `work` while this process holds the lock of the state directory. The function creates the
+/// directory if necessary, and removes it afterwards if it is empty.
 pub(crate) fn with_lock<T>(work: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<T> {
     let directory = state_directory();
     let path = directory.join(LOCK);
@@ -243,13 +247,13 @@ pub(crate) fn with_lock<T>(work: impl FnOnce(&Path) -> io::Result<T>) -> io::Res
         }
         let file = match File::options().create(true).truncate(false).write(true).open(&path) {
             Ok(file) => file,
-            // The last session has just removed the directory.
+            // Another session has just removed the directory.
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             Err(error) => return Err(error),
         };
         flock(file.as_fd(), FlockOperation::LockExclusive)?;
-        // The process that held the lock may have removed the file; a lock on it then excludes no
-        // process.
+        // The previous holder of the lock may have removed the file. A lock on a removed file
+        // excludes no other process.
         if fs::metadata(&path)
             .is_ok_and(|now| file.metadata().is_ok_and(|held| held.ino() == now.ino()))
         {
@@ -259,14 +263,14 @@ pub(crate) fn with_lock<T>(work: impl FnOnce(&Path) -> io::Result<T>) -> io::Res
     let result = work(directory);
     if list_states(directory).is_ok_and(|states| states.is_empty()) {
         let _ = fs::remove_file(&path);
-        // This fails when the directory holds another program's file, which must stay.
+        // This fails when the directory is not empty, and then it must stay.
         let _ = fs::remove_dir(directory);
     }
     drop(lock);
     result
 }
 
-/// Identity of the calling thread's network namespace.
+/// The identity (inode number) of the calling thread's network namespace.
 fn namespace() -> io::Result<u64> {
     Ok(fs::metadata("/proc/thread-self/ns/net")?.ino())
 }
@@ -274,8 +278,7 @@ fn namespace() -> io::Result<u64> {
 /// When process `pid` started, in ticks since boot; `None` when it does not exist or is a zombie.
 fn start_time(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The second field is the name in parentheses, which may contain any character, parentheses
-    // too.
+    // The second field is the name in parentheses. The name may itself contain parentheses.
     let mut fields = stat[stat.rfind(')')? + 1..].split_whitespace();
     if fields.next()? == "Z" {
         return None;

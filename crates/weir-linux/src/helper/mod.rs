@@ -1,9 +1,9 @@
 //! The processes that Weir starts from its own executable: the init of a program's namespaces, the
 //! janitor, and the proxy.
 //!
-//! All run this executable under a hidden first argument, so that no second file must be installed
-//! and found. Each holds one end of a socket whose other end belongs to the main process: its end
-//! of file is the one message that even SIGKILL sends.
+//! A hidden first argument selects the helper, so that no second file must be installed and found.
+//! Each helper holds one end of a socket; the main process holds the other. When the main process
+//! ends, even by SIGKILL, the helper reads an end of file.
 
 mod init;
 mod janitor;
@@ -19,7 +19,8 @@ pub(crate) use janitor::{Janitor, State, clean_up, list_states, state_directory,
 pub(crate) use proxy::{FIRST_PACKETS, NOTHING, Proxy, ProxySockets};
 pub(crate) use role::{Role, command};
 
-/// Runs as a helper process when the arguments say so; `None` in a process that a user started.
+/// Runs as a helper process when the first argument selects one; `None` in a process that a user
+/// started.
 ///
 /// Every executable that uses [`crate::topology`] calls this first in `main`.
 #[must_use]

@@ -1,6 +1,7 @@
-//! A program's own view of the file system: `/etc/hosts`, `/etc/resolv.conf`, `/proc` and `/sys`.
+//! The file system that a program sees: its own `/etc/hosts`, `/etc/resolv.conf`, `/proc` and
+//! `/sys`.
 //!
-//! All of it is in the mount namespace of the program and ends with it; the machine's files are
+//! All mounts belong to the program's mount namespace and end with it. The machine's files are
 //! never written.
 
 use std::fs::{self, Permissions};
@@ -16,13 +17,13 @@ use rustix::mount::{
 
 use crate::process::{NETNS_FILE, Order};
 
-/// What was attempted, and the kernel's answer.
+/// The attempted step, and the kernel's error.
 pub(super) type Failure = (String, io::Error);
 
-/// Sets up the mounts; returns what failed and is not essential, one sentence each.
+/// Sets up the mounts. Returns one sentence for each step that failed and is not essential.
 pub(super) fn set_up(order: &Order) -> Result<Vec<String>, Failure> {
     let mut warnings = Vec::new();
-    // Mounts made here must not appear outside; those made outside later may appear here.
+    // Mounts made here do not appear outside; later mounts outside appear here.
     let flags = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
     mount_change("/", flags).map_err(|error| ("detaching the mounts".to_owned(), error.into()))?;
     if let Some(fd) = order.netns {
@@ -40,7 +41,7 @@ pub(super) fn set_up(order: &Order) -> Result<Vec<String>, Failure> {
                 ));
             }
         }
-        // The files stay mounted at their places; only their directory goes.
+        // The files stay mounted at their targets; only the scratch directory is unmounted.
         unmount(SCRATCH, UnmountFlags::DETACH)
             .map_err(|error| (format!("unmounting {SCRATCH}"), error.into()))?;
     }
@@ -56,26 +57,27 @@ pub(super) fn set_up(order: &Order) -> Result<Vec<String>, Failure> {
     Ok(warnings)
 }
 
-/// Mounts a `/sys` that shows the namespace's interfaces, with the machine's control groups in
-/// their place.
+/// Mounts a `/sys` that shows the namespace's interfaces, and mounts the machine's control groups
+/// inside it.
 fn own_sys(flags: MountFlags) {
     let tree = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
         | OpenTreeFlags::AT_RECURSIVE;
     let groups = open_tree(CWD, "/sys/fs/cgroup", tree);
-    // Containers refuse it; then /sys/class/net lists the machine's interfaces, and nothing else is
-    // lost.
+    // Containers refuse this mount. Then /sys/class/net lists the machine's interfaces; everything
+    // else works.
     if mount("sysfs", "/sys", "sysfs", flags, None).is_ok()
         && let Ok(groups) = groups
     {
-        // Programs that look for their limits and find no control groups assume that there are
+        // Without control groups, programs that look for their limits would assume that there are
         // none.
         let _ =
             move_mount(groups, "", CWD, "/sys/fs/cgroup", MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH);
     }
 }
 
-/// Shows the network namespace behind descriptor `fd` as a file, for a program that takes a path.
+/// Makes the network namespace behind descriptor `fd` available as a file, for programs that take a
+/// path.
 fn show_netns(fd: i32) -> Result<(), Failure> {
     scratch()?;
     let show = || {
@@ -85,7 +87,7 @@ fn show_netns(fd: i32) -> Result<(), Failure> {
     show().map_err(|error: io::Error| ("mounting the network namespace".to_owned(), error))
 }
 
-/// An empty directory that is visible in this mount namespace only.
+/// Mounts an empty directory that is visible in this mount namespace only.
 fn scratch() -> Result<(), Failure> {
     mount(
         "tmpfs",
@@ -100,10 +102,11 @@ fn scratch() -> Result<(), Failure> {
 fn replace_file(path: &str, text: &str) -> io::Result<()> {
     let copy = Path::new(SCRATCH).join(Path::new(path).file_name().unwrap_or_default());
     fs::write(&copy, text)?;
-    // Independent of the caller's umask: every user of the namespace looks up names.
+    // Every user of the namespace reads this file, so its mode must not depend on the caller's
+    // umask.
     fs::set_permissions(&copy, Permissions::from_mode(0o644))?;
     Ok(mount_bind(&copy, path)?)
 }
 
-/// Every system has it, and no program runs yet that could miss its content.
+/// Every system has this directory. No program runs yet, so none misses its content.
 const SCRATCH: &str = "/tmp";

@@ -1,4 +1,4 @@
-//! The kinds of helper processes, and how one is started.
+//! The kinds of helper processes, and the command that starts one.
 
 use std::os::fd::RawFd;
 use std::os::unix::process::CommandExt as _;
@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::sys::process::{ignore_signal, keep_capabilities, keep_open, unblock_signals};
 
-/// The kind of helper.
+/// A kind of helper process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     /// Process 1 of a program's PID namespace.
@@ -18,10 +18,10 @@ pub(crate) enum Role {
 }
 
 impl Role {
-    /// Every kind.
+    /// All kinds.
     pub(super) const ALL: [Self; 3] = [Self::Init, Self::Janitor, Self::Proxy];
 
-    /// The hidden first argument by which the executable becomes this helper.
+    /// The hidden first argument that selects this helper.
     pub(super) fn word(self) -> &'static str {
         match self {
             Self::Init => "__weir-init",
@@ -31,22 +31,22 @@ impl Role {
     }
 }
 
-/// The command that starts a helper holding `socket`.
+/// The command that starts a helper which inherits `socket`.
 pub(crate) fn command(role: Role, socket: RawFd) -> Command {
-    // The link to the process itself works even if the file has been replaced or removed since.
+    // This link works even after the executable was replaced or removed.
     let mut command = Command::new("/proc/self/exe");
     command.arg0("weir").arg(role.word()).arg(socket.to_string());
     keep_open(&mut command, socket);
     unblock_signals(&mut command);
-    // Root keeps its capabilities over exec without help.
+    // Root keeps its capabilities over exec without this.
     if !rustix::process::geteuid().is_root() {
         keep_capabilities(&mut command);
     }
     command
 }
 
-/// Makes a helper ignore the signals that end the main process or are sent to both. It ends when
-/// its socket shows that the main process is gone.
+/// Makes a helper ignore the signals that end the main process or that a terminal sends to the
+/// whole group. A helper ends when its socket shows that the main process has ended.
 pub(super) fn ignore_signals() {
     for signal in [
         libc::SIGINT,

@@ -1,22 +1,23 @@
-//! Keeping processors awake while little traffic passes.
+//! Keeps processors awake while little traffic passes.
 //!
 //! An idle processor sleeps, and waking it takes 2 us on a desktop and 50 us on a virtual machine.
-//! A packet on an emulated link wakes two programs more than one on a wire: the loop, and the
-//! receiver, which sleeps when the loop's packet arrives. While a few packets pass, the loop
-//! therefore asks the kernel to keep idle processors spinning (through the power management's
-//! quality of service, as real-time test programs do). Under load no processor sleeps, and one that
-//! spins takes time from its hyperthread sibling: the request is then withdrawn, as it is after a
-//! while without packets. It ends with the process in any case.
+//! Compared with a wire, a packet on an emulated link causes two more wake-ups: that of the loop,
+//! and that of the receiver, which sleeps when the loop sends the packet. While only a few packets
+//! pass, the loop therefore asks the kernel to keep idle processors spinning, through the power
+//! management's quality of service (`/dev/cpu_dma_latency`), as real-time test programs do. Under
+//! load no processor sleeps, and a spinning processor takes time from its hyperthread sibling. The
+//! loop then withdraws the request, and it also withdraws it after a while without packets. The
+//! request ends with the process in any case.
 
 use std::fs::File;
 use std::io::Write as _;
 
 use weir_core::Nanos;
 
-/// The request, and the observations that decide about it.
+/// The request, and the measurements that decide about it.
 #[derive(Debug)]
 pub(super) struct Awake {
-    /// `None` where this process may not make one.
+    /// The open device; `None` when this process may not make requests.
     request: Option<File>,
     asked: bool,
     period_began: Nanos,
@@ -25,22 +26,21 @@ pub(super) struct Awake {
 }
 
 impl Awake {
-    /// Never makes a request.
+    /// An instance that never makes a request.
     pub(super) fn off() -> Self {
         Self { request: None, asked: false, period_began: Nanos::ZERO, slept: 0, last_packet: None }
     }
 
-    /// Makes requests from now on, where the process may. Until a number is written, the open
-    /// device asks for the lowest latency.
+    /// An instance that makes requests if the process may make them. Opening the device is itself a
+    /// request for the lowest latency, so this function withdraws that request.
     pub(super) fn when_allowed() -> Self {
         let open = File::options().write(true).open(DEVICE);
         let mut awake = Self { request: open.ok(), ..Self::off() };
-        // Opening the device is already a request for no latency at all.
         awake.ask(ANY);
         awake
     }
 
-    /// Takes note of packets at `now`.
+    /// Records that packets passed at `now`.
     #[inline]
     pub(super) fn packets(&mut self, now: Nanos) {
         if self.request.is_some() {
@@ -51,7 +51,7 @@ impl Awake {
         }
     }
 
-    /// Takes note of a sleep of the loop for `span` that ended at `now`.
+    /// Records that the loop slept for `span` until `now`.
     #[inline]
     pub(super) fn slept(&mut self, now: Nanos, span: Nanos) {
         if self.request.is_some() {
@@ -62,8 +62,8 @@ impl Awake {
         }
     }
 
-    /// Decides at the end of a period: processors stay awake when packets passed recently and the
-    /// loop slept most of the time.
+    /// Decides at the end of a period: processors stay awake if packets passed recently and the
+    /// loop slept for at least half of the period.
     #[cold]
     fn decide(&mut self, now: Nanos) {
         let period = now.since(self.period_began);
@@ -78,7 +78,7 @@ impl Awake {
     }
 
     fn ask(&mut self, latency_us: i32) {
-        // A kernel that refuses the request counts like a process that may not make one.
+        // After a refusal of the kernel no further request is made.
         if self
             .request
             .as_mut()
@@ -90,9 +90,9 @@ impl Awake {
 }
 
 const DEVICE: &str = "/dev/cpu_dma_latency";
-/// A request for no wake-up latency.
+/// The requested value, in us, that allows no wake-up latency.
 const NONE: i32 = 0;
-/// The kernel's default: any latency is allowed.
+/// The kernel's default, in us, which allows any latency.
 const ANY: i32 = 2_000_000_000;
 /// Time between two decisions.
 const PERIOD: Nanos = Nanos::from_millis(20);
@@ -103,7 +103,8 @@ const QUIET: Nanos = Nanos::from_millis(250);
 mod tests {
     use super::*;
 
-    /// Writes to a file in place of the device, so that the requests can be read.
+    /// An instance that writes to a file in place of the device, so that a test can read the
+    /// requests.
     fn fixture(name: &str) -> (Awake, std::path::PathBuf) {
         let path = std::env::temp_dir().join(format!("weir-awake-{}-{name}", std::process::id()));
         let awake = Awake {

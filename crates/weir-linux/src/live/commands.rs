@@ -1,4 +1,4 @@
-//! The handle on a running loop, which changes it and reads its state.
+//! The handle of a running loop: it changes the loop and reads its state.
 
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
@@ -15,10 +15,10 @@ use super::config::LiveError;
 use super::report::{Arrivals, LiveReport, RuleCount, merge_rules};
 use crate::port::AnyPort;
 
-/// A handle on a running loop. It can be cloned and used from any thread.
+/// A handle of a running loop. It can be cloned and used from any thread.
 #[derive(Clone, Debug)]
 pub struct LiveHandle {
-    /// One for each worker.
+    /// The sending ends, one for each worker.
     remotes: Arc<[Remote]>,
 }
 
@@ -34,7 +34,7 @@ pub(super) struct Remote {
 #[error("the link has ended")]
 pub struct Gone;
 
-/// A change of an engine; applied to the engine of each worker.
+/// A change of the engine's configuration; every worker applies it to its engine.
 pub type Change = Arc<dyn Fn(&mut Emulator, Nanos) + Send + Sync>;
 
 impl LiveHandle {
@@ -42,28 +42,29 @@ impl LiveHandle {
         Self { remotes: remotes.into() }
     }
 
-    /// Makes or changes pipe `id`; packets inside stay. The change is in force when this returns,
+    /// Creates or changes pipe `id`; packets inside stay. The change is in force when this returns,
     /// so the loop must be running.
     pub fn set_pipe(&self, id: u16, config: &PipeConfig) -> Result<(), Gone> {
         self.ask_all(|answer| Command::SetPipe(id, Box::new(config.clone()), answer)).map(|_| ())
     }
 
-    /// Puts other rules in force after applying `change` to the engine. On each worker both happen
-    /// between two packets. Rules that stay keep their counters; packets inside continue at their
-    /// rule.
+    /// Applies `change` to the engine, then puts new rules in force. On each worker both happen
+    /// between two packets. Rules that stay keep their counters. Packets inside the engine continue
+    /// at their rule.
     pub fn set_rules(&self, rules: &Arc<Classifier>, change: &Change) -> Result<(), Gone> {
-        // The answers are the old rules. Freeing them takes time, so this thread does it.
+        // The answers are the old rules. This thread drops them, because that takes time.
         self.ask_all(|answer| Command::Rules(Arc::clone(rules), Arc::clone(change), answer))
             .map(|_| ())
     }
 
-    /// The counters of each rule, summed over all workers, in the order of identities; empty
+    /// The counters of each rule, summed over all workers and ordered by rule identity; empty
     /// without rules.
     pub fn rule_counts(&self) -> Result<Vec<RuleCount>, Gone> {
         Ok(merge_rules(self.ask_all(Command::RuleCounts)?))
     }
 
-    /// Sets the counters of the rules with these identities to 0; `None` means all rules.
+    /// Sets the counters of the rules with these identities to 0, or of all rules if `ids` is
+    /// `None`.
     pub fn zero_rules(&self, ids: Option<&[u32]>) -> Result<(), Gone> {
         self.ask_all(|answer| Command::ZeroRules(ids.map(<[_]>::to_vec), answer)).map(|_| ())
     }
@@ -75,8 +76,8 @@ impl LiveHandle {
         result.recv().map_err(|_| Gone)
     }
 
-    /// Replaces the ports of index `port`, with one for each worker, after an interface has come
-    /// back. Frames that wait to be sent go to the new ports.
+    /// Replaces port `port` of each worker, after an interface was created again. `with` has one
+    /// port for each worker. The new ports send the frames that the old ones had queued.
     pub fn replace_port(&self, port: usize, with: Vec<AnyPort>) -> Result<(), Gone> {
         let mut answers = Vec::with_capacity(self.remotes.len());
         for (remote, new) in self.remotes.iter().zip(with) {
@@ -87,8 +88,8 @@ impl LiveHandle {
         answers.into_iter().try_for_each(|result| result.recv().map_err(|_| Gone))
     }
 
-    /// Runs `work` on the engine of each worker between two packets, and returns the results. It
-    /// must be quick, because packets wait meanwhile.
+    /// Runs `work` on the engine of each worker between two packets, and returns the results.
+    /// `work` must be quick, because packets wait meanwhile.
     pub fn with_engines<T: Send + 'static>(
         &self,
         work: impl Fn(&mut Emulator, Nanos) -> T + Send + Sync + 'static,
@@ -97,14 +98,14 @@ impl LiveHandle {
         self.ask_all(|answer| {
             let work = Arc::clone(&work);
             Command::Engine(Box::new(move |engine, now| {
-                // The asking thread may have gone, and the result is then not needed.
+                // This fails if the asking thread has ended, and then the result is not needed.
                 let _ = answer.send(work(engine, now));
             }))
         })
     }
 
-    /// Runs `work` on the engine of the first or only worker, and returns its result. It must be
-    /// quick, because packets wait meanwhile.
+    /// Runs `work` on the engine of the first or only worker, and returns its result. `work` must
+    /// be quick, because packets wait meanwhile.
     pub fn with_engine<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Emulator, Nanos) -> T + Send + 'static,
@@ -127,8 +128,8 @@ impl LiveHandle {
     }
 
     /// The statistics of each pipe and scheduler, over all its instances and workers, by number.
-    /// They are copied in portions, because packets wait meanwhile, so those of many pipes are not
-    /// of one moment.
+    /// The workers copy a few pipes at a time, because packets wait meanwhile. The statistics of
+    /// many pipes are therefore not from the same moment.
     pub fn pipe_stats(&self) -> Result<Vec<(u16, LinkStats)>, Gone> {
         let ids = self.with_engines(|engine, _| engine.schedulers().collect::<BTreeSet<_>>())?;
         let ids: Vec<u16> =
@@ -152,19 +153,20 @@ impl LiveHandle {
         Ok(all)
     }
 
-    /// The results so far without those of rules and pipes; quick, however many there are.
+    /// The results so far, without those of rules and pipes. This is quick, however many rules and
+    /// pipes there are.
     pub fn brief_report(&self) -> Result<LiveReport, Gone> {
         let mut parts = self.ask_all(Command::Report)?;
-        // With several workers the arrivals are read again: a packet that one worker had sent when
-        // it reported may have arrived at another that had reported before.
+        // With several workers the arrivals are read again: one worker may already report the
+        // departure of a packet whose arrival another worker counted only after its own report.
         let arrivals = if parts.len() > 1 { self.ask_all(Command::Arrivals)? } else { Vec::new() };
         let others = parts.split_off(1.min(parts.len()));
         let first = parts.pop().ok_or(Gone)?;
         Ok(LiveReport::merge(first, others, &arrivals))
     }
 
-    /// Counters and latencies of a pipe or scheduler as the engine counts them; `None` when it is
-    /// not configured.
+    /// The engine's counters and latencies of a pipe or scheduler; `None` when it is not
+    /// configured.
     pub fn engine_stats(&self, id: u16) -> Result<Option<LinkStats>, Gone> {
         let parts = self.with_engines(move |engine, _| engine.stats(id).cloned())?;
         Ok(parts.into_iter().flatten().reduce(|mut sum, part| {
@@ -173,9 +175,8 @@ impl LiveHandle {
         }))
     }
 
-    /// Waits until the observer has seen everything that happened before this call; returns at once
-    /// where there is no observer. The observer itself must not call it, since it would wait for
-    /// itself.
+    /// Waits until the observer has seen all events from before this call; returns at once without
+    /// an observer. The observer must not call this, since it would wait for its own return.
     pub fn settle_observer(&self) -> Result<(), Gone> {
         let mut answers = Vec::with_capacity(self.remotes.len());
         for remote in &*self.remotes {
@@ -184,20 +185,20 @@ impl LiveHandle {
             answers.push(result);
         }
         for result in answers {
-            // Without an answer there is no observer, or its ring is full.
+            // Receiving fails if there is no observer or its ring is full.
             let _ = result.recv();
         }
         Ok(())
     }
 
-    /// Ends the loop. Packets inside stay inside and count as backlog.
+    /// Ends the loop. Packets inside are not sent and count as backlog.
     pub fn stop(&self) -> Result<(), Gone> {
         let outcomes: Vec<_> =
             self.remotes.iter().map(|remote| remote.send(Command::Stop)).collect();
         outcomes.into_iter().collect()
     }
 
-    /// Asks every worker at once and waits for all answers.
+    /// Sends a command to every worker, then waits for all answers.
     fn ask_all<T>(&self, command: impl Fn(SyncSender<T>) -> Command) -> Result<Vec<T>, Gone> {
         let mut answers = Vec::with_capacity(self.remotes.len());
         for remote in &*self.remotes {
@@ -216,22 +217,22 @@ impl Remote {
         Ok(())
     }
 
-    /// The descriptor that wakes the worker when it is written to.
+    /// The descriptor that wakes the worker when another thread writes to it.
     pub(super) fn wake_descriptor(&self) -> Arc<OwnedFd> {
         Arc::clone(&self.wake)
     }
 
     /// Wakes the worker.
     pub(super) fn wake(&self) {
-        // A full counter means that the worker is already woken.
+        // This fails only if the counter is full, and then the worker is already awake.
         let _ = rustix::io::write(&*self.wake, &1u64.to_ne_bytes());
     }
 }
 
-/// Pipes whose statistics, of up to 30 KB each, are copied between two packets.
+/// Number of pipes that a worker copies between two packets; each has up to 30 KB of statistics.
 const PORTION: usize = 8;
 
-/// What a handle asks a worker to do.
+/// A command from a handle to a worker.
 pub(super) enum Command {
     SetPipe(u16, Box<PipeConfig>, SyncSender<()>),
     Rules(Arc<Classifier>, Change, SyncSender<Option<Arc<Classifier>>>),
@@ -264,7 +265,7 @@ impl Inbox {
         Ok((Self { commands: inbox, wake: Arc::clone(&wake) }, Remote { commands, wake }))
     }
 
-    /// The next command, if there is one.
+    /// The next command, or `None`.
     pub(super) fn next(&self) -> Option<Command> {
         let command = self.commands.try_recv().ok()?;
         self.acknowledge();
@@ -276,7 +277,7 @@ impl Inbox {
         &self.wake
     }
 
-    /// Resets the descriptor after a wake-up.
+    /// Resets the descriptor, after the worker has woken.
     pub(super) fn acknowledge(&self) {
         let mut count = [0; 8];
         let _ = rustix::io::read(&*self.wake, &mut count);

@@ -10,46 +10,47 @@ use super::forwarding::Forwarding;
 use super::observe::Observer;
 use crate::port::AnyPort;
 
-/// Everything the loop needs. Start from [`LiveConfig::new`] and change what differs.
+/// The configuration of the loop. Start from [`LiveConfig::new`] and change the fields that differ.
 pub struct LiveConfig {
-    /// What receives and sends frames.
+    /// The ports, which receive and send frames.
     pub ports: Vec<AnyPort>,
     /// The paths from one port to another.
     pub lanes: Vec<LaneConfig>,
-    /// Pipes to make before the first frame.
+    /// Pipes to create before the first frame, by number.
     pub pipes: Vec<(u16, PipeConfig)>,
-    /// Seed of every random decision.
+    /// Seed of every random draw.
     pub seed: u64,
-    /// Bounds of the engine.
+    /// The engine's limits.
     pub limits: Limits,
-    /// The most bytes of frame buffers in use; frames beyond are dropped as `no_memory`. 512 MiB by
-    /// default.
+    /// The most bytes of frame buffers in use; further frames are dropped as `no_memory`. 512 MiB
+    /// by default.
     pub memory: usize,
-    /// How the loop waits shortly before a release.
+    /// How the loop waits shortly before a packet is due.
     pub spin: Spin,
-    /// Whether to ask for real-time priority.
+    /// Whether the worker asks for real-time priority.
     pub realtime: Realtime,
-    /// Processor to run on.
+    /// The processor to run on; `None` for any.
     pub cpu: Option<usize>,
     /// Time between two samples for the observer; 10 ms by default.
     pub sample_period: Nanos,
-    /// Sees arrivals, departures and samples.
+    /// Receives arrivals, departures and samples.
     pub observer: Option<Box<dyn Observer>>,
-    /// Decide each packet's path through the engine in place of its lane's pipe.
+    /// The rules that decide each packet's path through the engine; they replace the pipe of the
+    /// lane.
     pub rules: Option<Arc<Classifier>>,
     /// Selects a frame's lane by its destination; a port may then feed several lanes.
     pub forwarding: Option<Forwarding>,
-    /// Ports of further workers: each has as many as `ports`, on the same interfaces in the same
-    /// order, among which the kernel distributes the arriving flows. A worker is a thread; it has
-    /// real-time priority only while there are fewer workers than processors. Each instance of a
-    /// pipe or scheduler lives on one of them.
+    /// Ports of further workers. Each element has as many ports as `ports`, on the same interfaces
+    /// in the same order; the kernel distributes the arriving flows among the workers. A worker is
+    /// a thread. It has real-time priority only while there are fewer workers than processors. Each
+    /// instance of a pipe or scheduler lives on one worker.
     pub more_workers: Vec<Vec<AnyPort>>,
     /// Whether the loop ends when a port's interface disappears; true by default.
     pub stop_when_port_vanishes: bool,
 }
 
 impl LiveConfig {
-    /// The defaults for these ports and lanes.
+    /// The default configuration for these ports and lanes.
     pub fn new(ports: Vec<AnyPort>, lanes: Vec<LaneConfig>) -> Self {
         Self {
             ports,
@@ -121,60 +122,60 @@ impl std::fmt::Debug for LiveConfig {
 pub struct LaneConfig {
     /// Name in results, such as `up`.
     pub name: String,
-    /// Index of the port that receives its frames. Without a [`Forwarding`] a port feeds one lane
-    /// only.
+    /// Index of the port that receives the lane's frames. Without a [`Forwarding`] a port feeds
+    /// only one lane.
     pub from: usize,
-    /// Index of the port that sends them.
+    /// Index of the port that sends the lane's frames.
     pub to: usize,
-    /// The pipe that packets take where there are no rules.
+    /// The pipe of the lane's packets. It is not used with rules.
     pub pipe: u16,
-    /// The passes in which rules judge its packets, in this order. Without passes all packets are
-    /// sent.
+    /// The passes, in order, in which rules examine the lane's packets. Without passes every packet
+    /// is sent.
     pub passes: Vec<Pass>,
-    /// What happens to offload trains.
+    /// How offload trains are handled.
     pub gso: Gso,
 }
 
-/// What happens to an offload train (a frame of up to 64 KiB that stands for many wire packets).
+/// How the loop handles an offload train (a frame of up to 64 KiB that represents many wire
+/// packets).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Gso {
-    /// Every wire packet is shaped separately; packets that leave together are sent as one train
+    /// Every wire packet is shaped separately. Packets that depart together are sent as one train
     /// again.
     #[default]
     Split,
-    /// The train is one unit in queue and link: faster, but coarser. A loss drops all of it.
+    /// The train is one unit in queue and link: faster, but coarser. A loss drops the whole train.
     Whole,
 }
 
-/// How the loop waits shortly before a release.
+/// How the loop waits shortly before a packet is due.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Spin {
-    /// It spins for as long as the machine's timers have recently been late, 20 to 300 us.
+    /// It spins for as long as the machine's timers have recently been late: 20 to 300 us.
     #[default]
     Adaptive,
-    /// It spins for this long.
+    /// It spins for this time.
     Fixed(Nanos),
-    /// It sleeps: packets leave as late as the machine's timers are, and an idle link costs
-    /// nothing.
+    /// It sleeps. Packets are then as late as the machine's timers, and an idle link costs nothing.
     Off,
 }
 
-/// Whether the loop's thread asks for real-time priority, and for processors that stay awake under
-/// light traffic.
+/// Whether the worker's thread asks for real-time priority, and for processors that stay awake
+/// under light traffic.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Realtime {
-    /// Yes, where the system allows it and some pipe has a rate or a delay; otherwise it goes on
-    /// without.
+    /// It asks if some pipe has a rate or a delay, and continues without them if the system
+    /// refuses.
     #[default]
     WhenAllowed,
-    /// No: it stays an ordinary thread.
+    /// It stays an ordinary thread.
     Off,
 }
 
-/// Why a configuration cannot work.
+/// Why a configuration is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
-    /// There is no lane.
+    /// There are no lanes.
     #[error("there is no lane; a link needs at least one direction")]
     NoLanes,
     /// A lane names a port that does not exist.
@@ -185,7 +186,7 @@ pub enum ConfigError {
         /// How many ports there are.
         ports: usize,
     },
-    /// Two lanes take from one port.
+    /// Two lanes take frames from the same port.
     #[error(
         "lane {lane} takes frames from port {port}, which already feeds another lane; a port feeds one"
     )]
@@ -195,7 +196,7 @@ pub enum ConfigError {
         /// The port.
         port: usize,
     },
-    /// Frames of a port are sent to a lane that starts at another port.
+    /// Frames of a port are sent to a lane that begins at another port.
     #[error("frames of port {port} are to take lane {lane}, which does not begin at that port")]
     WrongLane {
         /// The port.
@@ -203,7 +204,7 @@ pub enum ConfigError {
         /// The lane.
         lane: u16,
     },
-    /// There are more lanes than a frame can name.
+    /// There are more lanes than a frame can number.
     #[error("there are more than 65,535 lanes")]
     TooManyLanes,
     /// A worker has too few or too many ports.
@@ -222,16 +223,16 @@ pub enum ConfigError {
     SamplePeriod,
 }
 
-/// Why the loop could not start or go on.
+/// Why the loop could not start or continue.
 #[derive(Debug, thiserror::Error)]
 pub enum LiveError {
-    /// The configuration cannot work.
+    /// The configuration is invalid.
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// A worker's thread could not be started.
     #[error("a thread for a further worker could not be started ({0})")]
     Thread(std::io::Error),
-    /// A system call failed that always works.
+    /// A system call failed that does not fail on a working system.
     #[error("{what} failed ({errno})")]
     System {
         /// What was attempted.

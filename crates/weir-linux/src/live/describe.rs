@@ -10,18 +10,21 @@ use crate::port::Ingress;
 /// Bytes of an Ethernet header without tags.
 pub(super) const ETHERNET_HEADER: usize = 14;
 
-/// A received frame with its headers and the plan to cut it.
+/// A received frame with its headers, the plan to cut it, and its size.
 #[derive(Debug)]
 pub(super) struct Described {
     pub(super) frame: Frame,
     /// Wire packets in it.
     pub(super) packets: u16,
-    /// Their network-layer bytes.
+    /// Network-layer bytes of these packets.
     pub(super) bytes: u32,
 }
 
-/// Describes a frame of lane `lane`. Returns it when it is malformed, or a train of more packets
-/// than handles can name.
+/// Describes a frame of lane `lane`.
+///
+/// # Errors
+/// Gives the frame back if it is malformed, or if it is a train of more packets than handles can
+/// number.
 pub(super) fn describe(lane: u16, gso: Gso, ingress: Ingress) -> Result<Described, Ingress> {
     if ingress.truncated || ingress.len < ETHERNET_HEADER {
         return Err(ingress);
@@ -37,7 +40,7 @@ pub(super) fn describe(lane: u16, gso: Gso, ingress: Ingress) -> Result<Describe
     let single = parsed.map_or((ingress.len - ETHERNET_HEADER) as u32, |p| p.network_len);
     let (train, weight, bytes) = match (gso, train) {
         (Gso::Split, Some(train)) => (Some(train), 1, bytes_on_wire(&train)),
-        // One unit in the engine, but as long as its packets are on a wire.
+        // The engine handles the train as one unit, with the bytes that its packets have on a wire.
         (Gso::Whole, Some(train)) => (None, packets, bytes_on_wire(&train)),
         (_, None) => (None, 1, single),
     };
@@ -57,13 +60,13 @@ pub(super) fn describe(lane: u16, gso: Gso, ingress: Ingress) -> Result<Describe
     Ok(Described { frame, packets, bytes })
 }
 
-/// Network-layer bytes of a train's packets, each with headers of its own.
+/// Network-layer bytes of a train's packets, each with its own headers.
 fn bytes_on_wire(train: &Train) -> u32 {
     (0..train.segments()).map(|i| train.segment_len(i)).sum()
 }
 
-/// The plan to cut a train; `None` for ordinary frames, and for trains of a kind that is not cut,
-/// which pass whole.
+/// The plan to cut a train; `None` for ordinary frames, and for trains of a kind that is not cut
+/// and passes whole.
 fn plan(frame: &[u8], vnet: &VnetHeader, parsed: Option<&Parsed>) -> Option<Train> {
     if vnet.gso_type == 0 {
         return None;

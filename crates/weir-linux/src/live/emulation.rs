@@ -1,4 +1,5 @@
-//! One step of the emulation: received frames go in, packets that are due go to their ports.
+//! One step of the emulation: it takes received frames, and passes packets that are due to their
+//! ports.
 
 use std::sync::Arc;
 
@@ -21,9 +22,9 @@ use crate::port::Ingress;
 pub(super) struct Emulation {
     packets: Packets,
     entry: Entry,
-    /// The rules that decide each packet's path, if any, in place of its lane's pipe.
+    /// The rules that decide each packet's path, if there are any; they replace the lane's pipe.
     passes: Option<Passes>,
-    /// The departures of the last poll; kept for its memory.
+    /// The departures of the last poll, kept to reuse the memory.
     departures: Vec<Departure>,
 }
 
@@ -40,7 +41,7 @@ impl Emulation {
         self.entry.emulator_mut()
     }
 
-    /// Flow keys are read from now on.
+    /// Makes every following packet carry its flow key.
     pub(super) fn need_keys(&mut self) {
         self.entry.need_keys();
     }
@@ -57,7 +58,7 @@ impl Emulation {
         &mut self.packets
     }
 
-    /// The emulator, and the packets, to change the latter.
+    /// The emulator, and the packets (mutable).
     pub(super) fn parts(&mut self) -> (&Emulator, &mut Packets) {
         (self.entry.emulator(), &mut self.packets)
     }
@@ -70,8 +71,8 @@ impl Emulation {
         self.passes.as_mut().map(Passes::rules_mut)
     }
 
-    /// Puts rules in force; `state` makes their state where there were none. Returns the rules that
-    /// were in force.
+    /// Puts rules in force and returns the previous ones. `state` creates the state for the first
+    /// rules.
     pub(super) fn set_rules(
         &mut self,
         classifier: Arc<Classifier>,
@@ -84,7 +85,7 @@ impl Emulation {
         None
     }
 
-    /// Takes a frame of lane `lane` that arrived at `now`; returns its number of packets.
+    /// Accepts a frame on lane `lane` that arrived at `now`; returns its number of packets.
     pub(super) fn accept(&mut self, now: Nanos, lane: u16, ingress: Ingress) -> u16 {
         let (count, stored) = self.packets.accept(now, lane, ingress);
         let Some(stored) = stored else { return count };
@@ -100,18 +101,18 @@ impl Emulation {
         count
     }
 
-    /// Takes parcels from other workers; returns whether there were any.
+    /// Accepts parcels from other workers; returns whether there were any.
     pub(super) fn collect(&mut self) -> bool {
         self.entry.collect(&mut self.packets)
     }
 
-    /// Sends what is due at `now`.
+    /// Sends the packets that are due at `now`.
     pub(super) fn release(&mut self, now: Nanos, ports: &mut Ports) {
         self.send_outgoing(ports);
         let mut departures = std::mem::take(&mut self.departures);
         loop {
             self.entry.emulator_mut().poll(now, &mut departures);
-            // A packet that goes on through another pipe may be due there too.
+            // A packet that continues through another pipe may already be due there.
             if !self.dispatch(now, &mut departures, ports) {
                 break;
             }
@@ -126,8 +127,8 @@ impl Emulation {
     /// Passes departures to their ports, or to further rules; returns whether some of them entered
     /// the engine again.
     fn dispatch(&mut self, now: Nanos, departures: &mut Vec<Departure>, ports: &mut Ports) -> bool {
-        // A copy departs together with its original, in either order: what it needs must be there
-        // before the first goes.
+        // A copy and its original depart together, in either order. The copy needs its reference or
+        // frame before the original is sent.
         departures.retain_mut(|departure| self.admit_copy(departure));
         let mut again = false;
         for departure in &*departures {
@@ -155,9 +156,9 @@ impl Emulation {
         again
     }
 
-    /// Gives an additional copy a reference of its own, or a frame where it is judged again.
-    /// Returns `false` when there is no memory for that, and so no copy. Other departures stay as
-    /// they are.
+    /// Gives an additional copy its own reference, or its own frame if the rules examine it again.
+    /// Returns `false` when there is no memory for the copy, which then does not exist. Returns
+    /// `true` for departures other than copies.
     #[inline]
     fn admit_copy(&mut self, departure: &mut Departure) -> bool {
         let Fate::Deliver { duplicate: true, .. } = departure.fate else { return true };
@@ -170,7 +171,7 @@ impl Emulation {
         copy.is_some()
     }
 
-    /// Whether a packet that leaves the engine is judged again.
+    /// Whether the rules examine a packet again after it leaves the engine.
     #[inline]
     fn goes_on(&self, departure: &Departure) -> bool {
         self.passes.is_some() && goes_on(&self.packets, departure)
@@ -189,7 +190,7 @@ impl Emulation {
         self.send_outgoing(ports);
     }
 
-    /// Passes packets that have left the rules to their ports.
+    /// Passes packets that have completed all passes to their ports.
     fn send_outgoing(&mut self, ports: &mut Ports) {
         let Some(passes) = &mut self.passes else { return };
         for item in passes.outgoing().drain(..) {
@@ -198,7 +199,7 @@ impl Emulation {
     }
 }
 
-/// Prepares a departure for sending; `None` when it was lost for lack of memory.
+/// Prepares a departure for sending; `None` when the packet was lost for lack of memory.
 fn prepare(
     packets: &mut Packets,
     now: Nanos,
@@ -211,8 +212,8 @@ fn prepare(
         return None;
     };
     let (lane, weight, single) = (frame.lane, frame.weight, frame.train.is_none());
-    // A train kept whole is one frame to the kernel, and as many bytes as its packets are on the
-    // wire.
+    // The kernel takes a train kept whole as one frame; it counts with the bytes of its wire
+    // packets.
     let bytes = frame.packet_bytes(first);
     let own = if single { network_bytes(frame) } else { bytes };
     let Departure { arrived, dequeued, due, .. } = *departure;
@@ -291,7 +292,7 @@ mod tests {
         std::array::from_fn(|_| emulation(ends.next().unwrap()))
     }
 
-    /// A packet to customer `n` arrives at a worker.
+    /// Lets a packet to customer `n` arrive at a worker.
     fn arrive(emulation: &mut Emulation, n: u32) {
         let bytes =
             PacketBuilder::udp([10, 0, 0, 1], std::net::Ipv4Addr::from(0x0a01_0000 + n), 1, 2)
@@ -351,7 +352,7 @@ mod tests {
         let held = workers[0].packets.held();
         while workers[1].collect() {}
         assert!(workers[0].packets.held() == held && counted(&workers).balanced());
-        // The other worker has returned half of its free buffers.
+        // Worker 1 returns half of its free buffers, so the pool of worker 0 has some again.
         let mut out = Vec::new();
         workers[1].emulator_mut().poll(Nanos::from_secs(1), &mut out);
         out.iter().for_each(|departure| workers[1].packets.release(unpack(departure.frame).0));

@@ -1,5 +1,5 @@
-//! The entrance of the engine: packets are submitted to this worker's emulator, or go to the worker
-//! that owns their instance.
+//! The entrance of the engine. A packet is submitted to this worker's emulator, or handed over to
+//! the worker that owns its instance.
 
 use std::ops::Range;
 
@@ -19,9 +19,9 @@ use crate::arena::{Frame, handle, unpack};
 pub(super) struct Entry {
     emulator: Emulator,
     exchange: Option<Exchange>,
-    /// A mask, an AQM or a rule reads flow keys.
+    /// Whether a mask, an AQM or a rule reads flow keys.
     needs_key: bool,
-    /// Packets of a train that the engine refused, with the reasons; kept for its memory.
+    /// Packets of a train that the engine refused, with the drop reasons; kept to reuse the memory.
     refused: Vec<(u32, DropReason)>,
 }
 
@@ -29,7 +29,7 @@ pub(super) struct Entry {
 pub(super) struct Batch {
     pub(super) slot: u32,
     pub(super) segments: Range<u16>,
-    /// They are marked with congestion experienced, whatever their headers say.
+    /// Whether the packets are marked with congestion experienced, whatever their headers say.
     pub(super) marked: bool,
     pub(super) key: FlowKey,
     pub(super) action: Action,
@@ -57,12 +57,12 @@ impl Entry {
         self.exchange.as_mut()
     }
 
-    /// Flow keys are read from now on.
+    /// Makes every following packet carry its flow key.
     pub(super) fn need_keys(&mut self) {
         self.needs_key = true;
     }
 
-    /// A frame's flow key where it is read, else an empty one.
+    /// The flow key of a frame; an empty key if no mask, AQM or rule reads it.
     #[inline]
     pub(super) fn key(&self, frame: &Frame) -> FlowKey {
         match &frame.parsed {
@@ -71,7 +71,7 @@ impl Entry {
         }
     }
 
-    /// Submits packets, or hands them to the worker that owns their queue.
+    /// Submits packets to the emulator, or hands them over to the worker that owns their instance.
     pub(super) fn enter(&mut self, packets: &mut Packets, batch: Batch) {
         if let Some(exchange) = &self.exchange
             && let Some(hash) = self.emulator.instance_hash(&batch.key, batch.action)
@@ -111,7 +111,7 @@ impl Entry {
         }
     }
 
-    /// Takes parcels from other workers, up to a bound; returns whether there were any.
+    /// Accepts parcels from other workers, up to a bound; returns whether there were any.
     pub(super) fn collect(&mut self, packets: &mut Packets) -> bool {
         let mut any = false;
         for from in 0..self.exchange.as_ref().map_or(0, Exchange::workers) {
@@ -136,7 +136,8 @@ impl Entry {
             }
             return;
         }
-        // Other packets share the frame and stay: these leave in frames of their own.
+        // Other packets share the frame and stay here, so each of these packets moves in a frame of
+        // its own.
         for segment in segments.clone() {
             let journey = packets
                 .frame(slot)
@@ -155,7 +156,7 @@ impl Entry {
         let Some(exchange) = &mut self.exchange else { return };
         let Some(Parcel { frame, at, .. }) = exchange.post(owner, parcel) else { return };
         let count = packets_of(&frame);
-        // The frame belonged to this worker until now, so it is lost here.
+        // The other worker did not take the frame, so this worker counts the drop.
         match packets.adopt(frame, count) {
             Ok(slot) => {
                 for segment in 0..count {
@@ -173,7 +174,8 @@ impl Entry {
         let bytes = (0..count).map(|segment| frame.packet_bytes(segment)).sum();
         let marked = frame.journeys.first().is_some_and(|journey| journey.mark.is_some());
         match packets.adopt(frame, count) {
-            // If the configuration has changed meanwhile, the frame goes on to another worker.
+            // If the configuration has changed meanwhile, `enter` hands the frame over to another
+            // worker.
             Ok(slot) => {
                 self.enter(packets, Batch { slot, segments: 0..count, marked, key, action, at });
             }
@@ -182,10 +184,10 @@ impl Entry {
     }
 }
 
-/// The references of a frame with all its packets.
+/// The number of references that a frame has with all its packets.
 fn packets_of(frame: &Frame) -> u16 {
     frame.train.as_ref().map_or(1, |train| train.segments())
 }
 
-/// Frames taken from one worker before other workers and due packets have their turn.
+/// The most frames taken from one worker before other workers and due packets have their turn.
 const PARCELS_AT_ONCE: usize = 64;

@@ -1,12 +1,12 @@
-//! The rings between workers: packets go to the worker that owns their instance.
+//! The rings between workers: they hand packets over to the worker that owns their instance.
 //!
-//! The kernel chooses the worker that receives a packet by the packet's flow; the hash of its
-//! instance chooses the worker that queues it, so every worker knows the owner without asking.
-//! Between each two workers there is a bounded ring in each direction. The frame's buffer moves with
-//! the packet; an empty one comes back in exchange, so that buffers do not gather on one side.
+//! The kernel chooses the worker that receives a packet by the packet's flow. The hash of the
+//! instance chooses the worker that queues it, so every worker can compute the owner. A bounded
+//! ring leads from each worker to each other worker. The frame's buffer moves with the packet; an
+//! empty buffer is returned in exchange, so that buffers do not accumulate on one worker.
 //!
-//! **Invariant:** packets of a flow stay in order: they come to one worker and leave from one, and
-//! a ring keeps order.
+//! **Invariant:** packets of a flow stay in order: one worker receives them, one worker sends them,
+//! and a ring keeps the order.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -18,13 +18,13 @@ use weir_core::{Action, Nanos};
 
 use crate::arena::{Buffer, BufferPool, Frame};
 
-/// One worker's end of all rings.
+/// One worker's ends of all rings.
 #[derive(Debug)]
 pub(super) struct Exchange {
     me: usize,
-    /// By the worker's number; `None` for itself.
+    /// The rings to each worker, by its number; `None` at this worker's own number.
     peers: Vec<Option<Peer>>,
-    /// Whether this worker sleeps and wants to be woken.
+    /// Whether this worker sleeps and must be woken.
     asleep: Arc<AtomicBool>,
 }
 
@@ -37,7 +37,7 @@ struct Peer {
     given_back: Consumer<Buffer>,
     asleep: Arc<AtomicBool>,
     wake: Arc<OwnedFd>,
-    /// A parcel was sent since it was last woken.
+    /// Whether a parcel was sent since the other worker was last woken.
     waiting: bool,
 }
 
@@ -50,7 +50,7 @@ pub(super) struct Parcel {
     pub(super) at: Nanos,
 }
 
-/// Makes the rings between workers that are woken by these descriptors.
+/// Creates the rings between workers. `wakes` has the descriptor that wakes each worker.
 pub(super) fn connect(wakes: &[Arc<OwnedFd>]) -> Vec<Exchange> {
     let count = wakes.len();
     let sleepers: Vec<_> = (0..count).map(|_| Arc::new(AtomicBool::new(false))).collect();
@@ -86,7 +86,7 @@ pub(super) fn connect(wakes: &[Arc<OwnedFd>]) -> Vec<Exchange> {
 impl Exchange {
     /// The worker that owns the instance with this hash; `None` when it is this one.
     pub(super) fn other_owner(&self, hash: u64) -> Option<usize> {
-        // The upper bits, because the lower ones select the slot in hash tables.
+        // The upper bits of the hash choose the worker, because hash tables use the lower ones.
         let owner = ((u128::from(hash) * self.peers.len() as u128) >> 64) as usize;
         (owner != self.me).then_some(owner)
     }
@@ -101,12 +101,12 @@ impl Exchange {
         peer.out.push(parcel).err().map(|rtrb::PushError::Full(parcel)| parcel)
     }
 
-    /// Workers that parcels may come from, this one among them.
+    /// The number of workers, including this one.
     pub(super) fn workers(&self) -> usize {
         self.peers.len()
     }
 
-    /// Takes a parcel from worker `from`, if there is one, and gives a free buffer for it.
+    /// Takes a parcel from worker `from`, if there is one, and returns a free buffer in exchange.
     pub(super) fn take(&mut self, from: usize, pool: &mut BufferPool) -> Option<Parcel> {
         let peer = self.peers[from].as_mut()?;
         while let Ok(buffer) = peer.given_back.pop() {
@@ -114,13 +114,13 @@ impl Exchange {
         }
         let parcel = peer.inward.pop().ok()?;
         if let Some(buffer) = pool.take_used(parcel.frame.buffer.bytes().len()) {
-            // A buffer that does not fit into the ring goes back to the system.
+            // A buffer that does not fit into the ring is freed.
             let _ = peer.give_back.push(buffer);
         }
         Some(parcel)
     }
 
-    /// Announces that this worker is about to sleep; `false` when a parcel has arrived meanwhile.
+    /// Announces that this worker is about to sleep; `false` when a parcel has already arrived.
     pub(super) fn fall_asleep(&self) -> bool {
         self.asleep.store(true, Ordering::SeqCst);
         fence(Ordering::SeqCst);
@@ -131,25 +131,25 @@ impl Exchange {
         empty
     }
 
-    /// Announces that it is awake again.
+    /// Announces that this worker is awake again.
     pub(super) fn awake(&self) {
         self.asleep.store(false, Ordering::SeqCst);
     }
 
-    /// Wakes the workers that were sent something and sleep.
+    /// Wakes the sleeping workers to which this one has sent parcels.
     pub(super) fn wake_peers(&mut self) {
         for peer in self.peers.iter_mut().flatten().filter(|peer| peer.waiting) {
             peer.waiting = false;
             fence(Ordering::SeqCst);
             if peer.asleep.swap(false, Ordering::SeqCst) {
-                // A full counter means that it is already woken.
+                // This fails only if the counter is full, and then the worker is already awake.
                 let _ = rustix::io::write(&*peer.wake, &1u64.to_ne_bytes());
             }
         }
     }
 }
 
-/// Frames that a ring holds: some milliseconds of small packets.
+/// The most frames in a ring: some milliseconds of small packets.
 pub(super) const PARCELS: usize = 2048;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The events of a worker's ports.
+//! The events of a worker's ports, such as an interface that goes down.
 
 use std::collections::VecDeque;
 
@@ -9,7 +9,7 @@ use super::report::{LiveEvent, StopReason};
 use super::tap::Tap;
 use crate::port::Fault;
 
-/// The last events, and whether one of them ends the loop.
+/// The latest events of the ports.
 #[derive(Debug)]
 pub(super) struct Faults {
     events: VecDeque<LiveEvent>,
@@ -21,12 +21,13 @@ impl Faults {
         Self { events: VecDeque::new(), stop_when_port_vanishes }
     }
 
-    /// The last events, the oldest first.
+    /// The latest events, the oldest first.
     pub(super) fn events(&self) -> Vec<LiveEvent> {
         self.events.iter().cloned().collect()
     }
 
-    /// Takes note of the ports' new faults; returns the reason to stop, if one of them is.
+    /// Records the ports' new faults. Returns the reason to stop, if one of the faults ends the
+    /// loop.
     #[inline]
     pub(super) fn note(
         &mut self,
@@ -54,5 +55,6 @@ impl Faults {
     }
 }
 
-/// The most events in a report: an interface may come and go for years.
+/// The most events in a report. It bounds the memory, because an interface may go down and up for
+/// years.
 const MOST_EVENTS: usize = 100;

@@ -10,8 +10,8 @@ pub struct Forwarding {
 }
 
 impl Forwarding {
-    /// Sends frames that arrive at `port` for `address` to `lane`; returns the lane that they took
-    /// before.
+    /// Sends frames that arrive at `port` for `address` to `lane`; returns the previous lane of
+    /// these frames.
     pub fn insert(&mut self, port: usize, address: IpAddr, lane: u16) -> Option<u16> {
         self.lanes.insert((port, address), lane)
     }
@@ -27,17 +27,17 @@ impl Forwarding {
     }
 }
 
-/// Frames without a lane, and their bytes from the network-layer header on. A host sends them when
-/// it asks for an address that no host has, or for all of its neighbours.
+/// Counters of frames that match no lane, and of their bytes from the network-layer header on. A
+/// host sends such a frame when it resolves an unknown address, or to all its neighbours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Strays {
-    /// Frames.
+    /// Number of frames.
     pub frames: u64,
-    /// Their bytes.
+    /// Number of their bytes.
     pub bytes: u64,
 }
 
-/// The destination address of an Ethernet frame without tags, if it has one.
+/// The destination address of an untagged Ethernet frame, if it has one.
 fn destination(frame: &[u8]) -> Option<IpAddr> {
     let at = |from: usize, len: usize| frame.get(from..from + len);
     match at(12, 2)? {

@@ -1,4 +1,4 @@
-//! The lane that a received frame takes, and the time of its arrival.
+//! The lane of a received frame, and its arrival time.
 
 use weir_core::Nanos;
 
@@ -7,12 +7,12 @@ use super::describe::ETHERNET_HEADER;
 use super::forwarding::{Forwarding, Strays};
 use crate::port::Ingress;
 
-/// The lanes of each port, and frames without one.
+/// The lanes of each port, and the count of frames without a lane.
 #[derive(Debug)]
 pub(super) struct Intake {
-    /// The lane that each port feeds.
+    /// The lane that each port feeds, when there is no forwarding.
     lane_of: Vec<Option<u16>>,
-    /// Decides instead, where there is one.
+    /// Selects the lane by destination address, if there is one.
     forwarding: Option<Forwarding>,
     strays: Strays,
 }
@@ -26,7 +26,7 @@ impl Intake {
         Self { lane_of, forwarding, strays: Strays::default() }
     }
 
-    /// The lane that a frame takes. A frame without one is counted as a stray.
+    /// The lane of a frame. A frame without one is counted as a stray.
     #[inline]
     pub(super) fn lane(&mut self, port: usize, frame: &Ingress) -> Option<u16> {
         let lane = match &self.forwarding {
@@ -44,20 +44,20 @@ impl Intake {
         lane
     }
 
-    /// Frames without a lane.
+    /// The counters of frames without a lane.
     pub(super) fn strays(&self) -> Strays {
         self.strays
     }
 }
 
-/// The arrival time of a frame that is read at `now`. An impossible time (the wall clock was set)
-/// counts as now.
+/// The arrival time of a frame that is read at `now`. An impossible `arrived` (after the wall clock
+/// was set) is replaced by `now`.
 ///
-/// A delay starts here: the time in which the loop was woken, or was busy, does not make the
-/// emulated link longer.
+/// A delay starts at this time, so the loop's own wake-up and processing time does not lengthen the
+/// emulated link.
 pub(super) fn arrival_time(now: Nanos, arrived: Option<Nanos>) -> Nanos {
     arrived.filter(|&at| at <= now && now.since(at) <= LONGEST_UNREAD).unwrap_or(now)
 }
 
-/// The longest time in which a frame waits to be read, unless the machine stood still.
+/// The longest plausible time between a frame's arrival and its reading.
 const LONGEST_UNREAD: Nanos = Nanos::from_millis(100);

@@ -1,4 +1,4 @@
-//! Packets that are queued for a port, and packets that were lost, as the accounting sees them.
+//! The unit of sending and of accounting: packets queued for a port, and packets that were lost.
 
 use weir_core::Nanos;
 use weir_core::stats::{DropReason, MarkReason};
@@ -10,24 +10,24 @@ pub(super) struct Item {
     pub(super) first: u16,
     pub(super) count: u16,
     pub(super) lane: u16,
-    /// Wire packets.
+    /// Number of wire packets.
     pub(super) packets: u16,
-    /// Their network-layer bytes.
+    /// Network-layer bytes of these packets.
     pub(super) bytes: u32,
     pub(super) due: Nanos,
     pub(super) arrived: Nanos,
     pub(super) dequeued: Nanos,
-    /// When it was passed to the port.
+    /// When the item was passed to the port.
     pub(super) ready: Nanos,
-    /// Why it is marked with congestion experienced, if it is.
+    /// The mark reason, if the packet is marked with congestion experienced.
     pub(super) mark: Option<MarkReason>,
-    /// The bit that was inverted.
+    /// The position of the inverted bit, if the packet is corrupted.
     pub(super) corrupted: Option<u32>,
     pub(super) duplicate: bool,
 }
 
 impl Item {
-    /// Whether `next` continues the train of this item, so that both leave as one frame.
+    /// Whether `next` continues the train of this item, so that both can be sent as one frame.
     pub(super) fn is_continued_by(&self, next: &Self) -> bool {
         self.slot == next.slot
             && self.first + self.count == next.first
@@ -36,7 +36,7 @@ impl Item {
             && !self.duplicate
     }
 
-    /// Takes over the packets of an item that continues this one.
+    /// Adds the packets of an item that continues this one.
     pub(super) fn extend(&mut self, next: &Self) {
         self.count += next.count;
         self.packets += next.packets;
@@ -44,7 +44,7 @@ impl Item {
     }
 }
 
-/// The loss of a packet.
+/// The loss of a packet, with its drop reason and times.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lost {
     pub(super) reason: DropReason,
@@ -55,7 +55,7 @@ pub(super) struct Lost {
 }
 
 impl Lost {
-    /// A packet that is lost at `at`, at its arrival.
+    /// The loss of a packet at its arrival, at `at`.
     pub(super) fn on_arrival(reason: DropReason, at: Nanos) -> Self {
         Self { reason, at, due: at, arrived: at, dequeued: at }
     }

@@ -1,4 +1,4 @@
-//! A lane's accounting: every packet in, out, lost or inside, and the lateness of departures.
+//! A lane's accounting: packets in, out, dropped and inside, and the lateness of departures.
 
 use weir_core::Nanos;
 use weir_core::histogram::Histogram;
@@ -37,14 +37,14 @@ impl Lane {
         &self.config
     }
 
-    /// Counts arrivals; they are backlog until they are sent or lost.
+    /// Counts arrivals. They are part of the backlog until they are sent or dropped.
     pub(super) fn arrived(&mut self, packets: u16, bytes: u32) {
         self.counters.packets_in += u64::from(packets);
         self.counters.bytes_in += u64::from(bytes);
         self.add_backlog(packets, bytes);
     }
 
-    /// Counts packets that were lost, in the engine or between it and the port.
+    /// Counts packets that were dropped in the engine or between it and the port.
     pub(super) fn dropped(&mut self, reason: DropReason, packets: u16, bytes: u32) {
         for _ in 0..packets {
             self.counters.count_drop(reason);
@@ -58,7 +58,7 @@ impl Lane {
         self.add_backlog(packets, bytes);
     }
 
-    /// Records the queueing time and the total time of packets that are about to be sent.
+    /// Records the queueing delay and the total delay of packets that are about to be sent.
     pub(super) fn released(&mut self, queued: Nanos, total: Nanos, packets: u16) {
         for _ in 0..packets {
             self.queue_ns.record(queued.0);
@@ -71,7 +71,7 @@ impl Lane {
         self.passed += u64::from(packets);
     }
 
-    /// Counts packets that the kernel took at `done` and that were due at `due`.
+    /// Counts packets that were due at `due` and that the kernel accepted at `done`.
     pub(super) fn sent(&mut self, due: Nanos, done: Nanos, packets: u16, bytes: u32) {
         self.counters.packets_out += u64::from(packets);
         self.counters.bytes_out += u64::from(bytes);
@@ -85,7 +85,7 @@ impl Lane {
         }
     }
 
-    /// Counts what the engine did to packets that were sent.
+    /// Counts the marks and corruptions of packets that were sent.
     pub(super) fn changed(&mut self, mark: Option<MarkReason>, corrupted: bool, packets: u16) {
         if corrupted {
             self.counters.corrupted += u64::from(packets);
@@ -99,7 +99,8 @@ impl Lane {
         &self.counters
     }
 
-    /// The counters of the engine's pipe, with the lane's own where the lane counts.
+    /// The counters of the engine's pipe, in which the lane's own counters replace those that the
+    /// lane counts itself.
     pub(super) fn with_counters_of(&self, engine: &LinkCounters) -> LinkCounters {
         let own = &self.counters;
         LinkCounters {
@@ -116,22 +117,22 @@ impl Lane {
         }
     }
 
-    /// Time in the queue and time until the intended release, of packets that were released, ns.
+    /// Histograms of the queueing delay, and of the time from arrival to due time, in ns.
     pub(super) fn times(&self) -> (&Histogram, &Histogram) {
         (&self.queue_ns, &self.total_ns)
     }
 
-    /// How much later than intended packets were sent, ns, and how many by more than 1 ms.
+    /// Histogram of the lateness in ns, and the number of packets that were more than 1 ms late.
     pub(super) fn lateness(&self) -> (&Histogram, u64) {
         (&self.lateness, self.late_1ms)
     }
 
-    /// Packets that no rule sent into a pipe or queue.
+    /// Number of packets that no rule sent into a pipe or queue.
     pub(super) fn passed_packets(&self) -> u64 {
         self.passed
     }
 
-    /// Packets inside, and their network-layer bytes.
+    /// The backlog: packets, and their network-layer bytes.
     pub(super) fn inside(&self) -> (u64, u64) {
         (self.counters.backlog_packets, self.backlog_bytes)
     }
@@ -141,15 +142,15 @@ impl Lane {
         self.counters.backlog_packets = self.counters.backlog_packets.wrapping_add(packets.into());
     }
 
-    /// A worker may send what another received: only the sum of all workers' backlogs is a number
-    /// of packets.
+    /// A worker may send a packet that another worker received. One worker's backlog therefore
+    /// wraps below zero; only the sum over all workers is a number of packets.
     fn take_backlog(&mut self, packets: u16, bytes: u32) {
         self.backlog_bytes = self.backlog_bytes.wrapping_sub(bytes.into());
         self.counters.backlog_packets = self.counters.backlog_packets.wrapping_sub(packets.into());
     }
 }
 
-/// A packet that is later than this deserves a warning.
+/// A packet later than this is counted as late.
 const LATE: Nanos = Nanos::from_millis(1);
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! A port of the loop, with its queue to the kernel, its readiness and its fault.
+//! A port of the loop, with its send queue, its readiness and its fault.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -13,27 +13,27 @@ use super::wire::compose;
 use crate::clock;
 use crate::port::{AnyPort, BATCH, Fault, Ingress, Losses, Message, SendError};
 
-/// A port with its queue to the kernel.
+/// A port with its send queue.
 #[derive(Debug)]
 pub(super) struct LivePort {
     port: AnyPort,
     queue: VecDeque<Item>,
-    /// The kernel accepts no frame now.
+    /// Whether the kernel currently accepts no frame.
     blocked: bool,
-    /// Frames may be waiting, so the next turn receives from the port without asking the kernel
-    /// first.
+    /// Whether frames may be waiting. The next turn then receives from the port without asking the
+    /// kernel first.
     ready: bool,
     /// The port's current fault, if any.
     fault: Option<Fault>,
-    /// The fault that was reported last.
+    /// The fault that was last reported.
     reported: Option<Fault>,
-    /// Frames lost at ports that this one has replaced.
+    /// Frames lost at the ports that this one has replaced.
     before: Losses,
     scratch: Box<[[u8; MAX_HEADER_LEN]; BATCH]>,
 }
 
 impl LivePort {
-    /// A port from which the first turn receives. That shows a fault that it already has.
+    /// A port from which the first turn receives. That receive reveals a fault that already exists.
     pub(super) fn new(port: AnyPort) -> Self {
         let scratch = Box::new([[0; MAX_HEADER_LEN]; BATCH]);
         Self {
@@ -48,7 +48,7 @@ impl LivePort {
         }
     }
 
-    /// Replaces the port by another, which sends the frames that wait.
+    /// Replaces the port by another one, which sends the queued frames.
     pub(super) fn replace(&mut self, port: AnyPort) {
         self.before = self.losses();
         self.port = port;
@@ -60,12 +60,12 @@ impl LivePort {
         self.port.name()
     }
 
-    /// Reads again what may change about the interface.
+    /// Reads the interface's changeable properties again.
     pub(super) fn refresh(&mut self) {
         self.port.refresh();
     }
 
-    /// Frames lost before they were received, at this port and those that it has replaced.
+    /// Frames lost before they were received, at this port and at those that it has replaced.
     pub(super) fn losses(&mut self) -> Losses {
         let Losses { kernel_drops, unreadable } = self.port.losses();
         Losses {
@@ -74,14 +74,14 @@ impl LivePort {
         }
     }
 
-    /// A fault that was not reported yet.
+    /// The current fault, if it was not reported yet.
     pub(super) fn new_fault(&mut self) -> Option<Fault> {
         let fault = self.fault.filter(|&fault| Some(fault) != self.reported)?;
         self.reported = Some(fault);
         Some(fault)
     }
 
-    /// The descriptor to wait on, unless the port has failed for good.
+    /// The descriptor to wait on; `None` when the port has failed permanently.
     pub(super) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.works().then(|| self.port.as_fd())
     }
@@ -91,17 +91,17 @@ impl LivePort {
         self.ready
     }
 
-    /// Takes note that the kernel has something to read.
+    /// Records that the kernel has frames to read.
     pub(super) fn set_ready(&mut self) {
         self.ready = true;
     }
 
     /// Receives a batch of frames from a port that is ready, and appends them to `out`.
     ///
-    /// The port stays ready until a batch is empty: while frames keep arriving, the loop neither
-    /// asks the kernel nor sleeps in between. An empty port is asked for before it is received from
-    /// again. The kernel reports a descriptor as ready for as long as it has frames, so none is
-    /// overlooked.
+    /// The port stays ready until a batch is empty. While frames keep arriving, the loop therefore
+    /// neither asks the kernel nor sleeps between batches. After an empty batch the loop asks the
+    /// kernel before it receives again. The kernel reports a descriptor as ready for as long as it
+    /// has frames, so no frame is overlooked.
     pub(super) fn receive(&mut self, packets: &mut Packets, out: &mut Vec<Ingress>) {
         if !std::mem::take(&mut self.ready) || !self.works() {
             return;
@@ -110,7 +110,7 @@ impl LivePort {
         match self.port.receive(packets.pool(), out) {
             Ok(more) => {
                 let count = out.len() - before;
-                // A frame shows that an interface which was down is up.
+                // A received frame shows that the interface is up again.
                 if count > 0 && self.fault == Some(Fault::Down) {
                     self.fault = None;
                 }
@@ -125,8 +125,8 @@ impl LivePort {
         self.blocked
     }
 
-    /// Appends an item to the queue, to the last one where it continues the same train. A queue
-    /// that fills a batch is sent at once.
+    /// Appends an item to the queue, or to the last item if it continues the same train. A queue of
+    /// a full batch is sent at once.
     pub(super) fn enqueue(&mut self, item: Item, packets: &mut Packets) {
         if !self.works() || (self.blocked && self.queue.len() >= QUEUE) {
             packets.unsent(item, DropReason::SendFailed, item.ready);
@@ -144,7 +144,7 @@ impl LivePort {
         self.queue.push_back(item);
     }
 
-    /// Sends the queue, as far as the kernel accepts it.
+    /// Sends queued items until the kernel accepts no more.
     pub(super) fn flush(&mut self, packets: &mut Packets) {
         if self.queue.is_empty() {
             return;
@@ -181,13 +181,13 @@ impl LivePort {
         }
     }
 
-    /// Whether the port works, now or once its interface is up again.
+    /// Whether the port works now, or will work once its interface is up.
     fn works(&self) -> bool {
         self.fault.is_none_or(|fault| fault == Fault::Down)
     }
 
-    /// Sends up to a batch from the head of the queue; returns how many items were accepted, and
-    /// why it stopped.
+    /// Sends up to a batch from the head of the queue. Returns the number of accepted items, and
+    /// the error that stopped the sending.
     fn send_batch(&mut self, packets: &Packets) -> (usize, Option<SendError>) {
         let Self { port, queue, scratch, .. } = self;
         let mut messages = [Message::default(); BATCH];
@@ -209,8 +209,8 @@ impl LivePort {
         (sent, failed.or(error.filter(|_| sent == count)))
     }
 
-    /// Handles a frame at the head of the queue that the kernel refuses: a rejoined train is tried
-    /// packet by packet, a single packet is dropped.
+    /// Handles a frame at the head of the queue that the kernel refuses: splits a rejoined train
+    /// into packets, which are then tried singly, and drops a single packet.
     fn split_or_drop(&mut self, packets: &mut Packets, now: Nanos) {
         let Some(item) = self.queue.pop_front() else { return };
         let train = packets.frame(item.slot).and_then(|frame| frame.train);
@@ -231,7 +231,7 @@ impl LivePort {
     }
 }
 
-/// The most frames that wait for a port that accepts none now.
+/// The most frames that wait while the kernel accepts none.
 const QUEUE: usize = 4096;
-/// How long sending a frame is tried again.
+/// How long the port retries to send a frame before it drops the frame.
 const PATIENCE: Nanos = Nanos::from_millis(10);

@@ -1,27 +1,29 @@
 //! The live loop: it receives frames, submits them to the engine, and sends them when they are due.
 //!
 //! One thread serves its ports. It receives a bounded batch from each port that has something to
-//! read, submits it, releases what is due, and sleeps until shortly before the next event. It spins
-//! for the rest, since no timer of the machine is as exact as a packet needs. A *lane* leads from
-//! one port to another through the engine: through one pipe, or where rules say. A port feeds one
-//! lane, or several among which the destination address decides.
+//! read, submits it, sends the packets that are due, and sleeps until shortly before the next
+//! event. It spins for the remaining time, since the machine's timers are too inexact. A *lane*
+//! leads from one port to another through the engine: through one pipe, or through the pipes that
+//! rules select. A port feeds one lane, or several lanes among which the destination address
+//! selects.
 //!
-//! Several threads may share the work: the kernel distributes the flows among their sockets, and
-//! each instance of a pipe or scheduler lives on one of them, to which the others hand its packets.
-//! They share their rings, the dynamic rules, and when to end.
+//! Several threads (*workers*) may share the work. The kernel distributes the flows among their
+//! sockets. Each instance of a pipe or scheduler lives on one worker, to which the other workers
+//! hand its packets over. The workers share their rings, the dynamic rules, and the flag that ends
+//! them.
 //!
 //! The files import one another in one direction: `packets` (the frames inside and the accounting
 //! of their `lane`s), `ports`, `entry` (the emulator, behind the rings of `exchange`), `passes`
-//! (the rules), `emulation` (one step of all that), `worker` (the loop), `team` (several of them).
-//! An observer sees packets through `tap` and `monitor`, on a thread of its own.
+//! (the rules), `emulation` (one step of these together), `worker` (the loop), `team` (several
+//! workers). An observer receives packets through `tap` and `monitor`, on a thread of its own.
 //!
 //! Every frame on a lane is a packet like all others, as on a real link: ARP, neighbour discovery
-//! and multicast wait in the queue, take time on the link and may be lost. A frame that no header
-//! parser understands passes as opaque bytes.
+//! and multicast wait in the queue, occupy the link and may be lost. A frame that no header parser
+//! understands passes as opaque bytes.
 //!
 //! **Invariant:** for each lane `packets_in + duplicated = packets_out + Σ drops + backlog`, where
-//! a packet counts as *out* when the kernel has taken it. The loop counts this itself, in wire
-//! packets, so that a frame that the kernel refused is a drop.
+//! a packet counts as *out* when the kernel has accepted it. The loop counts wire packets itself,
+//! so a frame that the kernel refuses is a drop.
 
 mod awake;
 mod commands;

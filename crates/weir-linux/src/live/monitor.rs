@@ -14,9 +14,9 @@ pub(super) struct Monitor {
     readers: Vec<TapReader>,
     /// Each worker's last sample, by lane.
     latest: Vec<Vec<LaneSample>>,
-    /// When the last of them was taken.
+    /// When the latest sample was taken.
     sampled: Option<Nanos>,
-    /// Scratch memory for a frame that wraps around the end of its ring.
+    /// Scratch memory for a frame that wraps at the end of its ring.
     sketch: Vec<u8>,
 }
 
@@ -41,17 +41,17 @@ impl Monitor {
         }
     }
 
-    /// Tells the observer that nothing more comes, and how many frames it missed.
+    /// Calls [`Observer::on_end`] with the number of frames that the observer missed.
     pub(super) fn end(&mut self, missed: u64) {
-        // The last sample of the first worker may miss what the others did after it.
+        // The last sample of the first worker may miss later events of the other workers.
         if let Some(at) = self.sampled.filter(|_| self.readers.len() > 1) {
             self.tell_samples(at);
         }
         self.observer.on_end(missed);
     }
 
-    /// The time until which records may be delivered. With several workers, younger records wait
-    /// for what another worker may still write.
+    /// The time until which records may be delivered. With several workers, later records are held
+    /// back, because another worker may still write an earlier one.
     fn horizon(&self) -> Nanos {
         if self.readers.len() > 1 { clock::now().saturating_sub(HOLD) } else { Nanos::MAX }
     }
@@ -100,14 +100,14 @@ impl Monitor {
                         *lane = sample;
                     }
                 }
-                // A sample of the first worker triggers the sum over all workers.
+                // A sample of the first worker triggers a sample of the sums over all workers.
                 if worker == 0 {
                     self.tell_samples(at);
                 }
             }
             Record::Event(event) => observer.on_event(&event),
             Record::Mark { answer, .. } => {
-                // The asking thread may have gone.
+                // This fails if the asking thread has ended.
                 let _ = answer.send(());
             }
         }
@@ -128,8 +128,8 @@ impl Monitor {
 }
 
 impl TapReader {
-    /// Takes the next frame, of `len` bytes, out of its ring. `sketch` joins a frame that wraps
-    /// around the ring's end.
+    /// Removes the next frame, of `len` bytes, from its ring and passes it to `work`. `sketch`
+    /// joins a frame that wraps at the ring's end.
     fn frame(&mut self, len: u32, sketch: &mut Vec<u8>, work: impl FnOnce(&[u8])) {
         let Ok(chunk) = self.bytes.read_chunk(len as usize) else {
             debug_assert!(false, "a frame is written before its record");
@@ -156,20 +156,21 @@ fn sum<'a>(parts: impl Iterator<Item = &'a LaneSample>) -> LaneSample {
         sum.queue_packets = sum.queue_packets.wrapping_add(part.queue_packets);
         sum.queue_bytes = sum.queue_bytes.wrapping_add(part.queue_bytes);
     }
-    // The samples are not of one moment: one worker may have sent what another had not yet counted
-    // as received. A backlog below zero counts as zero.
+    // The workers' samples are from different moments: one worker may have sent packets whose
+    // arrival another has not yet counted. A negative backlog counts as zero.
     for count in [&mut sum.counters.backlog_packets, &mut sum.queue_packets, &mut sum.queue_bytes] {
         *count = if (*count).cast_signed() < 0 { 0 } else { *count };
     }
     sum
 }
 
-/// How long a record waits for older ones of other workers. A worker writes a record some
-/// microseconds after its time; that of an arrival, which the kernel has timed, somewhat later.
+/// How long a record waits for earlier records of other workers. A worker writes a record some
+/// microseconds after the event. The record of an arrival is later, because the kernel's timestamp
+/// precedes the reading.
 const HOLD: Nanos = Nanos::from_millis(2);
-/// The pause between two reads of the rings while there are records, and the longest pause while
-/// there are none. The rings hold more than workers write in that time.
+/// The pause between two reads of the rings while they have records.
 const SHORT_PAUSE: std::time::Duration = std::time::Duration::from_millis(2);
+/// The longest pause while the rings are empty. They hold more than workers write in this time.
 const LONG_PAUSE: std::time::Duration = std::time::Duration::from_millis(8);
 
 #[cfg(test)]
@@ -182,7 +183,7 @@ mod tests {
     use crate::live::observe::Outcome;
     use crate::live::tap::{Tap, tap};
 
-    /// The calls of an observer: time, and the first byte and length of the frame.
+    /// The recorded calls of an observer: time, and the first byte and the length of the frame.
     type Seen = Arc<Mutex<Vec<(u64, u8, usize)>>>;
 
     struct Recorder(Seen);

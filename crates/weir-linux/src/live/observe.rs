@@ -1,22 +1,22 @@
-//! The interface of an observer: captures, plots, and anything else that sees packets.
+//! The interface of an observer: captures, plots, and any other code that reads packets.
 //!
-//! An observer runs on a thread of its own. Each worker writes its events into bounded rings of its
-//! own, without waiting, locking or allocating. The observer's thread merges the rings by time and
-//! calls the observer. What does not fit into a ring is counted and not waited for, so a slow
-//! observer costs records and no packet. Without an observer none of this costs anything.
+//! An observer runs on a thread of its own. Each worker writes its events into its own bounded
+//! rings, without waiting, locking or allocating. The observer's thread merges the rings by time
+//! and calls the observer. An event that does not fit into a ring is counted and discarded, so a
+//! slow observer costs records but delays no packet. Without an observer there is no cost.
 
 use weir_core::Nanos;
 use weir_core::stats::{DropReason, LinkCounters};
 
 use super::report::LiveEvent;
 
-/// Sees what happens on a link, shortly afterwards and on a thread of its own.
+/// Receives the events of a link, shortly after they happen, on a thread of its own.
 ///
-/// The records of one worker come in the order in which they were made; those of several workers
-/// are merged by time.
+/// The records of one worker arrive in the order in which they were written; the records of several
+/// workers are merged by time.
 pub trait Observer: Send {
-    /// Whether [`Observer::on_arrival`] and [`Observer::on_departure`] are called: each frame's
-    /// bytes are then prepared as they are on the wire. Asked once, before the loop starts.
+    /// Whether [`Observer::on_arrival`] and [`Observer::on_departure`] are called. If so, the loop
+    /// prepares each frame's bytes as they are on the wire. Called once, before the loop starts.
     fn wants_frames(&self) -> bool {
         false
     }
@@ -31,34 +31,34 @@ pub trait Observer: Send {
         let _ = event;
     }
 
-    /// A sample period has passed; called once for each lane.
+    /// A sample period has ended; called once for each lane.
     fn on_sample(&mut self, sample: &Sample<'_>) {
         let _ = sample;
     }
 
-    /// Something happened to a port.
+    /// An event of a port, such as a fault.
     fn on_event(&mut self, event: &LiveEvent) {
         let _ = event;
     }
 
-    /// The loop has ended, and this is the last call. `missed` frames were left out because the
+    /// The loop has ended; this is the last call. `missed` frames were left out because the
     /// observer was too slow.
     fn on_end(&mut self, missed: u64) {
         let _ = missed;
     }
 }
 
-/// An arrival: a frame as the sender's stack passed it on. It may be a train, and its checksum may
-/// be partial.
+/// The arrival of a frame as the sender's stack passed it on. The frame may be a train, and its
+/// checksum may be partial.
 #[derive(Clone, Copy, Debug)]
 pub struct ArrivalEvent<'a> {
     /// Index of the lane.
     pub lane: u16,
-    /// When it arrived, on the monotonic clock.
+    /// Arrival time, on the monotonic clock.
     pub at: Nanos,
     /// The frame, from the link-layer header on.
     pub frame: &'a [u8],
-    /// Wire packets in it.
+    /// Number of wire packets in the frame.
     pub segments: u16,
 }
 
@@ -67,34 +67,35 @@ pub struct ArrivalEvent<'a> {
 pub struct DepartureEvent<'a> {
     /// Index of the lane.
     pub lane: u16,
-    /// When the kernel took it, or when it was lost.
+    /// When the kernel accepted the packet, or when the packet was lost.
     pub at: Nanos,
-    /// Its due time.
+    /// The packet's due time.
     pub due: Nanos,
-    /// When it arrived.
+    /// When the packet arrived.
     pub arrived: Nanos,
-    /// When it left its queue.
+    /// When the packet left its queue.
     pub dequeued: Nanos,
-    /// What became of it.
+    /// Whether the packet was sent or dropped.
     pub outcome: Outcome,
-    /// The wire packet, from the link-layer header on, checksums complete. A train kept whole is
-    /// one frame.
+    /// The wire packet, from the link-layer header on, with complete checksums. A train kept whole
+    /// is one frame.
     pub frame: &'a [u8],
 }
 
-/// What became of a packet.
+/// The outcome of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It was sent.
+    /// The packet was sent.
     Delivered {
-        /// Marked with congestion experienced.
+        /// Whether the packet is marked with congestion experienced.
         marked: bool,
-        /// The bit that was inverted, counted from the network-layer header.
+        /// The position of the inverted bit, counted from the network-layer header, if the packet
+        /// is corrupted.
         corrupted: Option<u32>,
-        /// It is an additional copy.
+        /// Whether the packet is an additional copy.
         duplicate: bool,
     },
-    /// It was lost.
+    /// The packet was lost, for this reason.
     Dropped(DropReason),
 }
 
@@ -103,13 +104,13 @@ pub enum Outcome {
 pub struct Sample<'a> {
     /// Index of the lane.
     pub lane: u16,
-    /// When, on the monotonic clock.
+    /// Time of the sample, on the monotonic clock.
     pub at: Nanos,
     /// Counters since the start.
     pub counters: &'a LinkCounters,
-    /// Packets in the queue of the lane's pipe now; where there are rules, which may use many
-    /// pipes, all packets inside.
+    /// Packets in the queue of the lane's pipe now. With rules, which may use many pipes: all
+    /// packets inside.
     pub queue_packets: u64,
-    /// Their network-layer bytes.
+    /// Network-layer bytes of these packets.
     pub queue_bytes: u64,
 }

@@ -1,31 +1,32 @@
-//! Waiting for the next event: asleep while it is far away, spinning while it is near.
+//! Decides how the loop waits for the next event: it sleeps while the event is far away, and spins
+//! while it is near.
 //!
 //! A sleeping thread wakes 20 to 300 us late, depending on the machine and its load. A spinning
 //! thread is on time but occupies a processor. The loop therefore sleeps until a margin before the
-//! event. The adaptive margin follows the observed lateness of sleeps: it rises by a quarter of
-//! what was missing and shrinks by 1/256 of its surplus, so that it settles where one sleep in
-//! sixty, or fewer, is later than the margin.
+//! event. The adaptive margin follows the observed lateness of sleeps. It rises by a quarter of the
+//! shortfall and shrinks by 1/256 of the excess, so that at most about one sleep in sixty is later
+//! than the margin.
 //!
-//! A loop with real-time priority that never sleeps is punished: the kernel takes its processor
-//! away for 50 ms of every second in favour of other threads (`sched_rt_runtime_us`, or the fair
-//! server, which makes up for what they did not get of their 50 ms). The loop therefore rests
-//! voluntarily, 70 us in somewhat less than a millisecond. Some packets then leave that much late,
+//! The kernel throttles a real-time thread that never sleeps: it takes the processor away for 50 ms
+//! of every second in favour of other threads (`sched_rt_runtime_us`, or the fair server, which
+//! grants ordinary threads the part of their 50 ms that they did not get). The loop therefore rests
+//! voluntarily, 70 us in somewhat less than a millisecond. Some packets are then 70 us late,
 //! instead of 50 ms late once a second.
 
 use weir_core::Nanos;
 
 use super::config::Spin;
 
-/// How the loop waits.
+/// The next wait of the loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wait {
-    /// It does not wait but looks again.
+    /// Check again at once, without waiting.
     Spin,
-    /// It sleeps until this time, unless a frame arrives.
+    /// Sleep until this time, or until a frame arrives.
     Sleep(Nanos),
 }
 
-/// Decides how to wait, and learns from past sleeps.
+/// Chooses how to wait, and adapts the margin to past sleeps.
 #[derive(Debug)]
 pub(super) struct Pacer {
     spin: Spin,
@@ -47,7 +48,7 @@ impl Pacer {
     /// How to wait at `now` for an event at `next`.
     pub(super) fn plan(&self, now: Nanos, next: Nanos) -> Wait {
         let until = next.saturating_sub(self.margin);
-        // A sleep that is shorter than a system call is not worth it.
+        // A sleep shorter than a system call is not worth it.
         if until <= now.saturating_add(SHORTEST) && !(self.spin == Spin::Off && next > now) {
             Wait::Spin
         } else {
@@ -55,8 +56,8 @@ impl Pacer {
         }
     }
 
-    /// Learns from a sleep that was to end at `wanted` and ended at `woke`, without a frame that
-    /// ended it.
+    /// Adapts the margin after a sleep that should have ended at `wanted` and ended at `woke`,
+    /// without an earlier frame.
     pub(super) fn overslept(&mut self, wanted: Nanos, woke: Nanos) {
         if self.spin != Spin::Adaptive {
             return;
@@ -71,14 +72,15 @@ impl Pacer {
         self.margin = Nanos(next).clamp(LEAST, MOST);
     }
 
-    /// Whether a loop with real-time priority must rest at `now`, with the next event at `next`:
-    /// soon when nothing is due, at once when it has been awake for too long.
+    /// Whether a loop with real-time priority must rest at `now`, when the next event is at `next`.
+    /// After a long time awake it rests if nothing is due soon; after a longer time it rests in any
+    /// case.
     pub(super) fn must_rest(&self, now: Nanos, next: Nanos) -> bool {
         let awake = now.since(self.rested);
         awake >= LONGEST_AWAKE || (awake >= LONG_AWAKE && next.since(now) >= ROOM_TO_REST)
     }
 
-    /// Takes note of a sleep that ended at `now`.
+    /// Records a sleep that ended at `now`.
     pub(super) fn rested(&mut self, now: Nanos) {
         self.rested = now;
     }
@@ -91,11 +93,12 @@ impl Pacer {
 
 /// The length of a rest.
 pub(super) const REST: Nanos = Nanos::from_micros(70);
-/// After this time awake the loop rests when nothing is due for [`ROOM_TO_REST`].
+/// After this time awake, the loop rests if nothing is due for [`ROOM_TO_REST`].
 const LONG_AWAKE: Nanos = Nanos::from_micros(500);
-/// After this time awake it rests in any case. [`REST`], with the time for switching, is then well
-/// over a twentieth of the time, which is what the kernel demands.
+/// After this time awake, the loop rests in any case. [`REST`] plus the time for switching is then
+/// well over a twentieth of the time, the share that the kernel demands.
 const LONGEST_AWAKE: Nanos = Nanos::from_micros(850);
+/// A rest fits before the next event if that is at least this far away.
 const ROOM_TO_REST: Nanos = Nanos::from_micros(120);
 /// The margin before the first sleep.
 const START: Nanos = Nanos::from_micros(80);

@@ -267,8 +267,8 @@ impl Packets {
             if materialise(frame, segment, ChecksumMode::Complete, &mut self.scratch).is_none() {
                 continue;
             }
-            // The frame of a train is shared and stays unmarked. The mark is set when a packet is
-            // sent, and likewise here.
+            // The frame of a train is shared and not marked. The mark is set when a packet is sent,
+            // and here for the observer.
             if item.mark.is_some()
                 && frame.train.is_some()
                 && let Some(parsed) = &frame.parsed

@@ -1,15 +1,15 @@
-//! The passes of a lane: what the rules do with a packet on arrival, and again after every pipe
-//! that it leaves.
+//! The passes of a lane: the rules examine a packet on arrival, and again after every pipe that it
+//! leaves.
 //!
-//! A lane has *passes*: the places where the machine that the rules describe examines a packet. In
+//! A lane has *passes*: the points where the machine that the rules describe examines a packet. In
 //! each pass, the rules let the packet pass, drop it or send it through the engine. A packet that
-//! leaves the engine continues behind the rule that sent it there, or, with `one_pass`, in the next
+//! leaves the engine continues after the rule that sent it there, or, with `one_pass`, in the next
 //! pass. After the last pass it is sent.
 //!
-//! A train of segments is judged once, unless some rule may treat its packets differently.
+//! The rules examine a train once, unless some rule may treat its packets differently.
 //!
-//! **Invariant:** a packet that goes from pipe to pipe enters the next at its due time from the
-//! last one, however late the loop is.
+//! **Invariant:** a packet that goes from pipe to pipe enters the next pipe at its due time from
+//! the last one, however late the loop is.
 
 use std::ops::Range;
 
@@ -25,15 +25,15 @@ use super::rules::{Look, Rules};
 use crate::arena::unpack;
 use crate::journey::Journey;
 
-/// The rules at work, and packets that have been through all passes.
+/// The rules in force, and packets that have completed all passes.
 #[derive(Debug)]
 pub(super) struct Passes {
     rules: Rules,
-    /// Packets to send that did not come from the engine's last poll.
+    /// Packets to send that are not departures of the engine's last poll.
     outgoing: Vec<Item>,
 }
 
-/// Packets of one frame that are treated alike.
+/// Packets of one frame that take the same path.
 struct Group {
     slot: u32,
     segments: Range<u16>,
@@ -53,12 +53,12 @@ impl Passes {
         &mut self.rules
     }
 
-    /// Packets to send, in their order; to be drained.
+    /// Packets to send, in their order. The caller drains the list.
     pub(super) fn outgoing(&mut self) -> &mut Vec<Item> {
         &mut self.outgoing
     }
 
-    /// Judges a frame that arrived at `at`.
+    /// Starts the first pass of a frame that arrived at `at`.
     pub(super) fn judge_arrival(
         &mut self,
         packets: &mut Packets,
@@ -78,7 +78,7 @@ impl Passes {
         }
     }
 
-    /// Continues with a packet that has left a pipe.
+    /// Continues the passes of a packet that has left a pipe.
     pub(super) fn go_on(
         &mut self,
         packets: &mut Packets,
@@ -102,7 +102,7 @@ impl Passes {
             (slot, segment) = (changed, if changed == slot { segment } else { 0 });
             journey.corrupted = corrupt.or(journey.corrupted);
             if let Some(frame) = packets.exclusive(slot).filter(|_| corrupt.is_some()) {
-                // The inverted bit may have been in a header.
+                // The inverted bit may be in a header, so the headers are parsed again.
                 frame.parsed = weir_wire::parse(frame.bytes()).ok();
             }
         }
@@ -111,7 +111,8 @@ impl Passes {
         self.proceed(packets, entry, Group { slot, segments, journey }, due);
     }
 
-    /// Takes packets from their current pass to the engine, to their port, or to their drop.
+    /// Takes packets from their current pass to the engine, to the list of outgoing packets, or
+    /// drops them.
     fn proceed(&mut self, packets: &mut Packets, entry: &mut Entry, mut group: Group, at: Nanos) {
         loop {
             let Some(pass) = next_pass(packets, &group) else {
@@ -150,7 +151,7 @@ impl Passes {
         }
     }
 
-    /// Appends packets that have been through all passes to those to send.
+    /// Appends packets that have completed all passes to the outgoing packets.
     fn leave(&mut self, packets: &mut Packets, group: Group, at: Nanos) {
         let Group { slot, segments, journey } = group;
         let Some(frame) = packets.frame(slot) else { return };
@@ -181,7 +182,7 @@ impl Passes {
     }
 }
 
-/// Whether a packet that leaves the engine is judged again.
+/// Whether the rules examine a packet again after it leaves the engine.
 pub(super) fn goes_on(packets: &Packets, departure: &Departure) -> bool {
     let (slot, segment) = unpack(departure.frame);
     packets
@@ -190,8 +191,8 @@ pub(super) fn goes_on(packets: &Packets, departure: &Departure) -> bool {
         .is_some_and(|journey| journey.hops > 0)
 }
 
-/// Moves an additional copy that is judged again into a frame of its own, since its path differs from
-/// the original's from here on; `None` without memory.
+/// Moves an additional copy that the rules examine again into a frame of its own, since its path
+/// may differ from the original's; `None` without memory.
 pub(super) fn part_from_original(packets: &mut Packets, departure: &Departure) -> Option<u32> {
     let (slot, segment) = unpack(departure.frame);
     let frame = packets.frame(slot)?;
@@ -206,17 +207,17 @@ pub(super) fn part_from_original(packets: &mut Packets, departure: &Departure) -
     Some(copy)
 }
 
-/// The pass in which packets are judged next; `None` when they have been through all.
+/// The next pass of the packets; `None` after the last one.
 fn next_pass(packets: &Packets, group: &Group) -> Option<Pass> {
     let lane = packets.lane(packets.frame(group.slot)?.lane);
     lane.config().passes.get(usize::from(group.journey.pass)).copied()
 }
 
-/// Writes a DSCP into packets, in a frame of their own where they share it with others. `false`
-/// without memory.
+/// Writes a DSCP into packets, which move to a frame of their own if they share theirs. Returns
+/// `false` without memory.
 fn rewrite(packets: &mut Packets, group: &mut Group, dscp: u8) -> bool {
     if packets.references(group.slot) != group.segments.len() as u32 {
-        // Several packets are judged together only while they are the whole frame.
+        // A group of several packets always has the whole frame, so only a single packet is moved.
         let Some(copy) = packets.move_out(group.slot, group.segments.start) else { return false };
         (group.slot, group.segments) = (copy, 0..1);
     }
@@ -228,13 +229,13 @@ fn rewrite(packets: &mut Packets, group: &mut Group, dscp: u8) -> bool {
     true
 }
 
-/// Stores the journey of packets that will be judged again.
+/// Stores the journey of packets that the rules will examine again.
 fn remember(packets: &mut Packets, group: Group) -> Group {
     let Group { slot, segments, journey } = &group;
     let Some(lane) = packets.frame(*slot).map(|frame| frame.lane) else { return group };
     let passes = packets.lane(lane).config().passes.len();
-    // A packet that was judged again keeps its journey for the accounting, even where no rule is
-    // left to examine it.
+    // A packet that has re-entered the engine keeps its journey for the accounting, even if no pass
+    // follows.
     if journey.resume.is_none() && usize::from(journey.pass) >= passes && journey.hops == 1 {
         return group;
     }
@@ -255,5 +256,5 @@ fn lose(packets: &mut Packets, group: &Group, reason: DropReason, at: Nanos) {
     }
 }
 
-/// How often the engine takes one packet. A loop of rules would otherwise keep it for ever.
+/// The most times that one packet may enter the engine. It ends loops among rules.
 const MOST_HOPS: u8 = 64;

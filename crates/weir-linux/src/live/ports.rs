@@ -1,4 +1,4 @@
-//! All ports of a worker, and waiting until one of them has something to read.
+//! All ports of a worker, and the wait for one of them to become readable.
 
 use std::os::fd::BorrowedFd;
 
@@ -15,18 +15,18 @@ use crate::sys::poll::PollSet;
 #[derive(Debug)]
 pub(super) struct Ports {
     ports: Vec<LivePort>,
-    /// The kernel's answers for all ports and, behind them, for the worker's own descriptor.
+    /// The readiness of all ports and, last, of the worker's own descriptor.
     poll: PollSet,
 }
 
-/// How a wait ended.
+/// What ended a sleep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Woken {
-    /// The time was up.
+    /// The timeout.
     Timeout,
-    /// A port is ready, or a signal came.
+    /// A port became ready, or a signal arrived.
     Port,
-    /// The worker's own descriptor was written to; a port may be ready as well.
+    /// The worker's own descriptor became readable; a port may be ready as well.
     Called,
 }
 
@@ -62,7 +62,7 @@ impl Ports {
         self.ports[port].enqueue(item, packets);
     }
 
-    /// Sends what waits on all ports.
+    /// Sends the queued items of all ports.
     pub(super) fn flush(&mut self, packets: &mut Packets) {
         for port in &mut self.ports {
             port.flush(packets);
@@ -74,16 +74,16 @@ impl Ports {
         self.ports.iter().any(LivePort::is_ready)
     }
 
-    /// Whether the kernel accepted no frame of some port at the last attempt.
+    /// Whether the kernel accepted no frame on some port at the last attempt.
     pub(super) fn any_blocked(&self) -> bool {
         self.ports.iter().any(LivePort::is_blocked)
     }
 
-    /// Asks the kernel, without waiting, which of the ports that are not known to be ready are
-    /// ready. Makes no system call when all are.
+    /// Asks the kernel which other ports have become ready, without waiting and only about ports
+    /// that are not known to be ready. If all are, it makes no system call.
     ///
     /// # Errors
-    /// Asking failed, which does not happen on a working system.
+    /// The system call failed, which does not happen on a working system.
     pub(super) fn look(&mut self) -> Result<(), Errno> {
         let asked = |port: &LivePort| !port.is_ready() && port.descriptor().is_some();
         if !self.ports.iter().any(asked) {
@@ -101,10 +101,10 @@ impl Ports {
         }
     }
 
-    /// Sleeps until a port is ready, `own` can be read, or `timeout` has passed.
+    /// Sleeps until a port is ready, `own` is readable, or `timeout` has passed.
     ///
     /// # Errors
-    /// Waiting failed, which does not happen on a working system.
+    /// The system call failed, which does not happen on a working system.
     pub(super) fn sleep(&mut self, own: BorrowedFd<'_>, timeout: Nanos) -> Result<Woken, Errno> {
         let Self { ports, poll } = self;
         let descriptors = ports.iter().map(LivePort::descriptor).chain(std::iter::once(Some(own)));

@@ -1,26 +1,27 @@
 //! The scheduling priority of a worker's thread.
 //!
-//! A link with a rate or a delay keeps time and runs with real-time priority, where that is
-//! allowed. A link that only forwards frames has no time to keep. With priority it would run on the
-//! processor where it is woken and displace the very programs that it serves, and a round trip
-//! would take 60 us longer and more. But when frames arrive faster than it handles them, it must
-//! not lose its processor to the programs that send them.
+//! A worker with a rate or a delay has due times to keep, and runs with real-time priority where
+//! that is permitted. A worker that only forwards frames has none to keep. With priority it would
+//! run on the processor where it is woken and displace the programs that it serves, and a round
+//! trip would take at least 60 us longer. However, when frames arrive faster than the worker
+//! handles them, it must not lose its processor to the programs that send them, and then it also
+//! runs with priority.
 
 use weir_core::Nanos;
 
 use super::config::Realtime;
 use crate::sys::thread::{self, Policy};
 
-/// The priority that the thread may have, and the one that it has.
+/// The permitted priority and the current one.
 #[derive(Debug)]
 pub(super) struct Priority {
     wanted: Realtime,
-    /// The thread's ordinary policy, where it may have real-time priority.
+    /// The thread's ordinary policy; `None` if real-time priority is not permitted.
     usual: Option<Policy>,
     is_realtime: bool,
-    /// Some pipe has a rate or a delay.
+    /// Whether some pipe has a rate or a delay.
     keeps_time: bool,
-    /// Since when a frame has always been waiting, if one has.
+    /// The start of the current period without a moment in which no frame waited.
     busy_since: Option<Nanos>,
 }
 
@@ -34,16 +35,16 @@ impl Priority {
         self.is_realtime
     }
 
-    /// Takes note that some pipe has a rate or a delay. It has an effect when the loop starts, and
+    /// Records that some pipe has a rate or a delay. The priority follows when the loop starts, or
     /// when a load ends.
     pub(super) fn keep_time(&mut self) {
         self.keeps_time = true;
     }
 
-    /// Prepares the calling thread, which becomes the worker's, as far as that is allowed. Returns
-    /// whether it may make requests that cost other programs.
+    /// Prepares the calling thread as the worker's thread, as far as that is permitted. Returns
+    /// whether it may make requests that cost other programs processor time.
     pub(super) fn prepare_thread(&mut self, cpu: Option<usize>) -> bool {
-        // Without these packets leave somewhat later, and the result says how late.
+        // Without exact timers packets are somewhat later, and the results show by how much.
         let _ = thread::exact_timers();
         if let Some(cpu) = cpu {
             let _ = thread::pin(cpu);
@@ -57,12 +58,12 @@ impl Priority {
         true
     }
 
-    /// Gives real-time priority up.
+    /// Returns to the ordinary policy.
     pub(super) fn give_up(&mut self) {
         self.set(false);
     }
 
-    /// Takes note at `now` of whether there were frames.
+    /// Records whether frames were waiting at `now`.
     pub(super) fn note_load(&mut self, now: Nanos, busy: bool) {
         if !busy {
             return;
@@ -73,7 +74,7 @@ impl Priority {
         }
     }
 
-    /// Takes note of a sleep: a short one is a pause, a long one the end of the load.
+    /// Records a sleep. A short sleep is a pause; a long one ends the load.
     pub(super) fn note_sleep(&mut self, slept: Nanos) {
         if slept >= PAUSE {
             self.busy_since = None;
@@ -92,11 +93,12 @@ impl Priority {
     }
 }
 
-/// The least real-time priority: above every ordinary thread, below every other real-time one.
+/// The lowest real-time priority: above every ordinary thread, not above any other real-time
+/// thread.
 const LEAST: i32 = 1;
-/// A loop in which frames have been waiting for this long without a pause does not keep up.
+/// A loop in which frames have waited without a pause for this long is overloaded.
 const OVERLOADED: Nanos = Nanos::from_micros(300);
-/// A sleep as long as this is one: falling asleep and waking take less.
+/// A sleep of at least this length counts as a pause; falling asleep and waking take less.
 const PAUSE: Nanos = Nanos::from_micros(10);
 /// After a sleep of this length the load is over.
 const UNLOADED: Nanos = Nanos::from_millis(1);

@@ -15,26 +15,26 @@ pub struct LiveReport {
     pub started: Nanos,
     /// When this report was made, on the monotonic clock.
     pub at: Nanos,
-    /// One for each lane, in their order.
+    /// The report of each lane, in the order of the lanes.
     pub lanes: Vec<LaneReport>,
-    /// What happened to the ports.
+    /// The events of the ports.
     pub events: Vec<LiveEvent>,
     /// Whether the loop ran with real-time priority.
     pub realtime: bool,
-    /// How long before a release the loop now starts to spin.
+    /// The current margin: how long before an event the loop starts to spin.
     pub spin_margin: Nanos,
     /// Why the loop ended; `None` while it runs.
     pub stopped: Option<StopReason>,
     /// The number of workers.
     pub workers: usize,
-    /// The counters of each rule, in the order of identities; empty without rules.
+    /// The counters of each rule, ordered by rule identity; empty without rules.
     pub rules: Vec<RuleCount>,
     /// The statistics of each pipe and scheduler, over all its instances, by number.
     pub pipes: Vec<(u16, LinkStats)>,
     /// Packets that rules sent to a pipe or queue that does not exist.
     pub unrouted: u64,
-    /// Frames that arrived at a port without a lane for them, and were dropped; not part of any
-    /// lane's counters.
+    /// Frames that arrived at a port and matched none of its lanes. They were dropped and are not
+    /// part of any lane's counters.
     pub strays: Strays,
     /// Frames that the observer did not see because it was too slow.
     pub unobserved: u64,
@@ -43,10 +43,10 @@ pub struct LiveReport {
 /// The counters of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RuleCount {
-    /// The rule's identity in its ruleset; that of the default rule is
+    /// The rule's identity in its ruleset. The default rule has the identity
     /// [`weir_rules::classify::DEFAULT_ID`].
     pub id: u32,
-    /// What it has matched; times are on the monotonic clock.
+    /// The rule's matches; times are on the monotonic clock.
     pub counters: RuleCounters,
 }
 
@@ -69,8 +69,8 @@ impl Arrivals {
 }
 
 impl LiveReport {
-    /// Merges the workers' reports. `arrivals`, if any, are those of each worker at a later moment,
-    /// by lane; packets that arrived in between count as inside.
+    /// Merges the workers' reports. `arrivals`, if not empty, has each worker's arrivals at a later
+    /// moment, by lane; packets that arrived in between count as backlog.
     pub(super) fn merge(first: Self, others: Vec<Self>, arrivals: &[Vec<Arrivals>]) -> Self {
         let mut whole = first;
         for part in others {
@@ -103,13 +103,15 @@ impl LiveReport {
         self.strays.frames += part.strays.frames;
         self.strays.bytes += part.strays.bytes;
         self.unobserved += part.unobserved;
-        // The reason that ended one worker counts; the other workers were then asked to stop.
+        // Only the worker that stopped first has a reason of its own; it then asked the others to
+        // stop.
         self.stopped = match (self.stopped, part.stopped) {
             (Some(StopReason::Asked), other) => other.or(Some(StopReason::Asked)),
             (own, other) => own.or(other),
         };
         for event in part.events {
-            // Every worker reports the same event of an interface.
+            // Every worker reports an event of a shared interface, and the merged report has it
+            // once.
             if !self
                 .events
                 .iter()
@@ -141,7 +143,7 @@ impl LaneReport {
     }
 }
 
-/// Merges the workers' counters of the same rules.
+/// Sums the workers' counters of the same rules.
 pub(super) fn merge_rules(parts: Vec<Vec<RuleCount>>) -> Vec<RuleCount> {
     let mut all: Vec<RuleCount> = parts.into_iter().flatten().collect();
     all.sort_by_key(|count| count.id);
@@ -162,49 +164,50 @@ pub(super) fn merge_rules(parts: Vec<Vec<RuleCount>>) -> Vec<RuleCount> {
 pub struct LaneReport {
     /// The lane's name.
     pub name: String,
-    /// Interface on which frames arrived.
+    /// The interface on which frames arrived.
     pub from: String,
-    /// Interface on which they were sent.
+    /// The interface on which frames were sent.
     pub to: String,
-    /// The lane's pipe, where there are no rules.
+    /// The lane's pipe. It is not used with rules.
     pub pipe: u16,
     /// Counters in wire packets; they balance at any time. Marks are those of packets that were
-    /// sent. `reordered` and `peak_queue_packets` are those of the lane's pipe; 0 where rules decide
-    /// the route, since each pipe in [`LiveReport::pipes`] has its own.
+    /// sent. `reordered` and `peak_queue_packets` are those of the lane's pipe. With rules they are
+    /// 0, because each pipe in [`LiveReport::pipes`] has its own.
     pub counters: LinkCounters,
-    /// Time in the queue of every packet that left the engine and was not lost, ns.
+    /// Queueing delay of every packet that left the engine and was not lost, ns.
     pub queue_ns: Histogram,
-    /// Time from arrival to intended release, of the same packets, ns.
+    /// Time from arrival to due time of the same packets, ns.
     pub total_ns: Histogram,
-    /// How much later than intended the kernel took each packet, ns.
+    /// Time from each packet's due time until the kernel accepted the packet, ns.
     pub lateness: Histogram,
-    /// Packets that left more than 1 ms late.
+    /// Packets that were more than 1 ms late.
     pub late_1ms: u64,
     /// Frames that the kernel dropped before the loop could read them; not part of `counters`.
     pub rx_kernel_drops: u64,
-    /// Frames that the kernel could not pass on because of their offload; not part of `counters`.
+    /// Frames that the kernel could not pass to the loop because of their offload; not part of
+    /// `counters`.
     pub rx_unreadable: u64,
     /// Packets that no rule sent into a pipe or queue; part of `counters`.
     pub passed: u64,
 }
 
-/// Something that happened to a port.
+/// An event of a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LiveEvent {
-    /// When, on the monotonic clock.
+    /// Time of the event, on the monotonic clock.
     pub at: Nanos,
     /// Index of the port.
     pub port: usize,
     /// The interface's name.
     pub interface: String,
-    /// What happened.
+    /// The fault that occurred.
     pub fault: Fault,
 }
 
 /// Why the loop ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StopReason {
-    /// A handle or the stop flag asked it to.
+    /// A handle or the stop flag asked the loop to end.
     Asked,
     /// The interface of this port disappeared.
     PortVanished(usize),

@@ -1,4 +1,4 @@
-//! The rules in force: their verdicts and their counters.
+//! The rules in force: they decide about packets and count their matches.
 
 use std::sync::Arc;
 
@@ -16,13 +16,13 @@ use crate::journey::Journey;
 pub(super) struct Rules {
     classifier: Arc<Classifier>,
     state: State,
-    /// Segments of a train may be treated differently.
+    /// Whether rules may treat segments of a train differently.
     each: bool,
     /// Scratch memory for a segment that rules examine.
     sketch: Vec<u8>,
 }
 
-/// The packets to judge, and the pass in which they are judged.
+/// Packets that the rules examine, and the pass in which they do.
 pub(super) struct Look<'a> {
     pub(super) frame: &'a Frame,
     pub(super) segments: std::ops::Range<u16>,
@@ -37,15 +37,16 @@ impl Rules {
         Self { each: classifier.needs_each_segment(), classifier, state, sketch: Vec::new() }
     }
 
-    /// Takes other rules, keeping the counters of those that stay. Returns the old ones, for
-    /// another thread to free, because freeing them takes time.
+    /// Puts other rules in force. Rules that stay keep their counters. Returns the old rules, so
+    /// that another thread can drop them, which takes time.
     pub(super) fn replace(&mut self, classifier: Arc<Classifier>) -> Arc<Classifier> {
         self.state.carry_over(&classifier);
         self.each = classifier.needs_each_segment();
         std::mem::replace(&mut self.classifier, classifier)
     }
 
-    /// Whether segments of a train may be treated differently, and so must be judged one by one.
+    /// Whether rules may treat segments of a train differently, so that each is examined
+    /// separately.
     pub(super) fn judge_each_segment(&self) -> bool {
         self.each
     }
@@ -55,13 +56,14 @@ impl Rules {
         self.state.counters()
     }
 
-    /// Sets the counters of the rules with these identities to 0; `None` means all rules.
+    /// Sets the counters of the rules with these identities to 0, or of all rules if `ids` is
+    /// `None`.
     pub(super) fn zero(&mut self, ids: Option<&[u32]>) {
         self.state.zero(ids);
     }
 
-    /// The verdict of the rules about packets in a pass. The search continues where their journey
-    /// says, and tags are read from and written to it.
+    /// The verdict of the rules on packets in a pass. The search starts at the rule that `journey`
+    /// names. Rules read and write the tags of `journey`.
     pub(super) fn judge(&mut self, look: Look<'_>, journey: &mut Journey) -> Verdict {
         let Look { frame, segments, key, pass, now } = look;
         let Journey { resume, tags, .. } = journey;
@@ -69,7 +71,8 @@ impl Rules {
         let (mut bytes, mut parsed) = (frame.bytes(), frame.parsed);
         let len = match &frame.train {
             Some(train) => {
-                // Rules that draw or that match lengths see each segment as it is on the wire.
+                // Rules that draw random numbers or match lengths examine each segment as it is on
+                // the wire.
                 if self.each
                     && materialise(frame, segments.start, ChecksumMode::Partial, &mut self.sketch)
                         .is_some()

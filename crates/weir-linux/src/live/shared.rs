@@ -1,4 +1,5 @@
-//! What the workers share besides their rings: when to end, and the dynamic rules.
+//! The state that workers share besides their rings: the flag that ends them, and the dynamic
+//! rules.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -9,7 +10,7 @@ use weir_rules::classify::{DynamicEntry, State};
 #[derive(Debug)]
 pub(super) struct Shared {
     ended: AtomicBool,
-    /// The origin of the states of all workers' rules, with which they share the dynamic rules.
+    /// The state from which those of all workers' rules derive; they share its dynamic rules.
     state: State,
 }
 
@@ -18,7 +19,7 @@ impl Shared {
         Self { ended: AtomicBool::new(false), state: State::new(seed) }
     }
 
-    /// Whether some worker has ended, and so all do.
+    /// Whether some worker has ended, so that all others must end too.
     pub(super) fn ended(&self) -> bool {
         self.ended.load(Ordering::Relaxed)
     }
@@ -27,7 +28,7 @@ impl Shared {
         self.ended.store(true, Ordering::Relaxed);
     }
 
-    /// A state for a worker's rules.
+    /// A new state for the rules of worker `worker`.
     pub(super) fn state(&self, worker: usize) -> State {
         self.state.sibling(worker as u32)
     }

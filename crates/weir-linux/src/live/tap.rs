@@ -1,9 +1,9 @@
 //! A worker's end of the observation: bounded rings that are written without waiting.
 //!
 //! Three rings lead from a worker to the observer's thread. Records have a fixed size and determine
-//! the order of everything. The bytes of frames and the values of samples follow in rings of their
-//! own, in the order of their records. A record is left out together with its bytes or values if
-//! one of them does not fit, and a frame that is left out is counted.
+//! the order of all events. The bytes of frames and the values of samples are in two further rings,
+//! in the order of their records. If a record, its bytes or its values do not fit, all of them are
+//! left out, and a frame that is left out is counted.
 
 use std::sync::mpsc::SyncSender;
 
@@ -31,14 +31,14 @@ pub(super) enum Record {
     },
     /// A sample of every lane was taken.
     Sample { at: Nanos },
-    /// Something happened to a port.
+    /// An event of a port.
     Event(LiveEvent),
-    /// The observer's thread sends the answer after everything that was written before.
+    /// The observer's thread sends the answer after it has handled all earlier records.
     Mark { at: Nanos, answer: SyncSender<()> },
 }
 
 impl Record {
-    /// When it happened.
+    /// Time of the event.
     pub(super) fn at(&self) -> Nanos {
         match self {
             Self::Arrival { at, .. }
@@ -50,7 +50,7 @@ impl Record {
     }
 }
 
-/// A lane's counters, and packets and bytes in its queue.
+/// A lane's counters, and the packets and bytes in its queue.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LaneSample {
     pub(super) counters: LinkCounters,
@@ -58,7 +58,7 @@ pub(super) struct LaneSample {
     pub(super) queue_bytes: u64,
 }
 
-/// The writing end.
+/// The writing end of a worker's rings.
 #[derive(Debug)]
 pub(super) struct Tap {
     records: Producer<Record>,
@@ -68,7 +68,7 @@ pub(super) struct Tap {
     missed: u64,
 }
 
-/// The reading end.
+/// The reading end of a worker's rings.
 #[derive(Debug)]
 pub(super) struct TapReader {
     pub(super) records: Consumer<Record>,
@@ -76,8 +76,8 @@ pub(super) struct TapReader {
     pub(super) samples: Consumer<LaneSample>,
 }
 
-/// Makes the rings of one worker of `workers` that observes `lanes` lanes. The rings of frames of
-/// all workers together hold [`FRAME_BYTES`].
+/// Creates the rings of one worker out of `workers`, for an observer of `lanes` lanes. The frame
+/// rings of all workers together hold [`FRAME_BYTES`].
 pub(super) fn tap(wants_frames: bool, lanes: usize, workers: usize) -> (Tap, TapReader) {
     let workers = workers.max(1);
     let (records, bytes) =
@@ -98,7 +98,7 @@ impl Tap {
         self.wants_frames
     }
 
-    /// Frames that were left out.
+    /// Number of frames that were left out.
     pub(super) fn missed(&self) -> u64 {
         self.missed
     }
@@ -114,47 +114,48 @@ impl Tap {
         self.write(frame, Record::Departure { lane, len, at, due, arrived, dequeued, outcome });
     }
 
-    /// Writes a sample of all lanes. If one does not fit, the next makes up for it, since counters
-    /// continue.
+    /// Writes a sample of all lanes. If a sample does not fit, it is left out; the counters are
+    /// cumulative, so the next sample includes its changes.
     pub(super) fn sample(&mut self, at: Nanos, lanes: impl ExactSizeIterator<Item = LaneSample>) {
         if self.samples.slots() < lanes.len() || self.records.is_full() {
             return;
         }
         for lane in lanes {
-            // It fits: this is the only writer.
+            // There is room, as checked above, because this is the only writer.
             let _ = self.samples.push(lane);
         }
         let _ = self.records.push(Record::Sample { at });
     }
 
     pub(super) fn event(&mut self, event: &LiveEvent) {
-        // An event that does not fit is in the report in any case.
+        // An event that does not fit is still part of the report.
         let _ = self.records.push(Record::Event(event.clone()));
     }
 
-    /// Asks for an answer once the observer has seen everything until now. If this does not fit,
-    /// the receiver of the answer sees that the sender is gone.
+    /// Asks the observer's thread for an answer after it has handled all earlier records. If the
+    /// request does not fit, the sender is dropped, which its receiver notices.
     pub(super) fn mark(&mut self, at: Nanos, answer: SyncSender<()>) {
         let _ = self.records.push(Record::Mark { at, answer });
     }
 
-    /// Writes a frame and its record, or counts the frame if either does not fit.
+    /// Writes a frame and its record; counts the frame as missed if either does not fit.
     fn write(&mut self, frame: &[u8], record: Record) {
         if self.records.is_full() || self.bytes.push_entire_slice(frame).is_err() {
             self.missed += 1;
             return;
         }
-        // It fits: this is the only writer.
+        // There is room, as checked above, because this is the only writer.
         let _ = self.records.push(record);
     }
 }
 
-/// Bytes of frames that may wait for the observer, over all workers: a second of 500 Mbit/s.
+/// The most bytes of frames that wait for the observer, over all workers: a second at 500 Mbit/s.
 const FRAME_BYTES: usize = 64 << 20;
-/// Records that may wait for an observer of frames, for each worker.
+/// The most records of each worker that wait for an observer of frames.
 const RECORDS: usize = 65_536;
-/// Records that may wait for an observer of samples and events only.
+/// The most records that wait for an observer of samples and events only.
 const FEW_RECORDS: usize = 1024;
-/// Sample periods that may wait for the observer, and the most samples for very many lanes.
+/// The most sample periods that wait for the observer.
 const PERIODS: usize = 256;
+/// The bound on the lane samples in a ring when there are very many lanes.
 const MOST_SAMPLES: usize = 16_384;

@@ -1,8 +1,8 @@
-//! The loop as the rest of the program sees it: one worker, or several that share the work.
+//! The public interface of the loop: one worker, or several that share the work.
 //!
 //! Each worker has its own sockets on the same interfaces, among which the kernel distributes the
 //! flows, and an engine with the same pipes. The hash of an instance selects its worker. Workers
-//! share their rings, the dynamic rules, and when to end.
+//! share their rings, the dynamic rules, and the flag that ends them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,8 +21,8 @@ use crate::clock;
 use crate::port::AnyPort;
 use crate::process::{Capabilities, give_up};
 
-/// The loop: made on any thread, run on the one that calls [`Live::run`] and, with several workers
-/// or with an observer, on others that it starts.
+/// The loop. It can be created on any thread and runs on the one that calls [`Live::run`]. It
+/// starts further threads for several workers and for an observer.
 pub struct Live {
     first: Worker,
     others: Vec<Worker>,
@@ -33,10 +33,10 @@ pub struct Live {
 }
 
 impl Live {
-    /// Makes the loop with its pipes; nothing moves before [`Live::run`].
+    /// Creates the loop with its pipes. It forwards nothing before [`Live::run`].
     ///
     /// # Errors
-    /// The configuration cannot work, or there are no descriptors left.
+    /// The configuration is invalid, or no descriptor is left.
     pub fn new(mut config: LiveConfig) -> Result<Self, LiveError> {
         config.check()?;
         let mut sets = vec![std::mem::take(&mut config.ports)];
@@ -70,12 +70,12 @@ impl Live {
         Ok(Self { first, others, monitor, handle, remotes, shared })
     }
 
-    /// A handle for other threads, which changes the loop and reads its state.
+    /// A handle that changes the loop and reads its state from other threads.
     pub fn handle(&self) -> LiveHandle {
         self.handle.clone()
     }
 
-    /// Applies `change` to the engine of each worker, to make pipes, schedulers and queues before
+    /// Applies `change` to the engine of each worker, to create pipes, schedulers and queues before
     /// the loop starts.
     pub fn configure(&mut self, change: impl Fn(&mut Emulator, Nanos)) {
         let now = clock::now();
@@ -85,7 +85,7 @@ impl Live {
     }
 
     /// Forwards until `stop` is set, a handle asks to stop, or a port's interface disappears (if
-    /// that ends the loop). The observer has seen everything when this returns.
+    /// that ends the loop). The observer has seen all events when this returns.
     ///
     /// The loop checks `stop` ten times a second while nothing happens; [`LiveHandle::stop`] acts
     /// at once.
@@ -99,8 +99,8 @@ impl Live {
             let thread = std::thread::Builder::new().name("weir-observer".to_owned()).spawn_scoped(
                 scope,
                 || {
-                    // Only the workers may raise their priority. Where nothing can be given up,
-                    // the thread has nothing to give up either.
+                    // Only the workers need to raise their priority. This fails if the thread has
+                    // no such capability, and then it has nothing to give up.
                     let _ = give_up(Capabilities::SYS_NICE);
                     monitor.run(&ended);
                     monitor
@@ -114,7 +114,7 @@ impl Live {
                 let _end = OnDrop(|| ended.store(true, Ordering::Release));
                 self.run_workers(stop)
             };
-            // A panic of the observer becomes one of the loop.
+            // A panic of the observer is raised again in this thread.
             let monitor = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             (report, Some(monitor))
         });
@@ -149,7 +149,7 @@ impl Live {
                 }
             }
             let own = work(first);
-            // A panic of a worker becomes one of the loop.
+            // A panic of a worker is raised again in this thread.
             let join = |thread: std::thread::ScopedJoinHandle<'_, _>| {
                 thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
             };
@@ -165,7 +165,7 @@ impl std::fmt::Debug for Live {
     }
 }
 
-/// Does something when it is dropped, also by a panic: other threads must end then, too.
+/// Calls a function when it is dropped, even after a panic, so that other threads end too.
 struct OnDrop<F: Fn()>(F);
 
 impl<F: Fn()> Drop for OnDrop<F> {
@@ -174,7 +174,7 @@ impl<F: Fn()> Drop for OnDrop<F> {
     }
 }
 
-/// The configuration of one worker of `count`; the observer is not part of it.
+/// The configuration of worker `number` of `count`, without the observer.
 fn part_of(whole: &LiveConfig, number: usize, count: usize, ports: Vec<AnyPort>) -> LiveConfig {
     LiveConfig {
         ports,
@@ -195,10 +195,10 @@ fn part_of(whole: &LiveConfig, number: usize, count: usize, ports: Vec<AnyPort>)
     }
 }
 
-/// The number of processors that this process may use. Where workers take them all, none may have
+/// The number of processors that this process may use. If there are as many workers, none has
 /// real-time priority: they would displace the programs that they serve, and the threads that wake
 /// them.
 fn processors() -> usize {
-    // Where the number is unknown, the user has asked for workers with some number in mind.
+    // If the number is unknown, the user is assumed to have chosen a suitable number of workers.
     std::thread::available_parallelism().map_or(usize::MAX, std::num::NonZeroUsize::get)
 }

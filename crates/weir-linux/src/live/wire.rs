@@ -1,5 +1,5 @@
-//! From a stored frame to bytes: a packet as it is on the wire, or the pieces that the kernel
-//! takes.
+//! The bytes of a stored packet: in one piece as it is on the wire, or in the pieces that the
+//! kernel accepts.
 
 use weir_wire::{ChecksumMode, MAX_HEADER_LEN, Train, VnetHeader, invert_bit, set_ce};
 
@@ -9,7 +9,7 @@ use crate::arena::Frame;
 use crate::port::Message;
 
 /// Composes an item for sending: the frame as it is, or new headers (in `room`) and a part of the
-/// train's payload. `None` when the frame's headers do not allow that.
+/// train's payload. `None` when the frame's headers do not allow cutting.
 pub(super) fn compose<'a>(
     frame: &'a Frame,
     item: &Item,
@@ -41,7 +41,7 @@ pub(super) fn compose<'a>(
 }
 
 /// Writes one packet into `out` as it is on the wire; a train kept whole stays one frame. `mode`
-/// says whether the checksum of a segment is completed or left as the sender's stack left it.
+/// decides whether the checksum of a segment is completed or stays partial.
 pub(super) fn materialise(
     frame: &Frame,
     segment: u16,
@@ -52,8 +52,8 @@ pub(super) fn materialise(
     let Some(train) = &frame.train else {
         out.extend_from_slice(frame.bytes());
         let mut vnet = frame.vnet;
-        // The checksum of a train kept whole stays partial. That of any other frame is completed
-        // if its offsets make sense.
+        // The checksum of a train kept whole stays partial. That of any other frame is completed if
+        // its offsets are valid.
         let _ = vnet.complete(out);
         return Some(());
     };
@@ -64,8 +64,8 @@ pub(super) fn materialise(
     Some(())
 }
 
-/// Marks a packet and inverts a bit of it. The checksum is completed before the bit is inverted, so
-/// that the receiver sees the error.
+/// Marks a packet, or inverts one of its bits. The checksum is completed before the bit is
+/// inverted, so that the receiver detects the error.
 pub(super) fn alter(frame: &mut Frame, mark: bool, corrupt: Option<u32>) {
     let mut vnet = frame.vnet;
     let parsed = frame.parsed;
@@ -74,10 +74,10 @@ pub(super) fn alter(frame: &mut Frame, mark: bool, corrupt: Option<u32>) {
         set_ce(bytes, parsed);
     }
     if let Some(bit) = corrupt {
-        // The checksum of a train kept whole cannot be completed; the kernel then completes it
-        // over the inverted bit as well.
+        // The checksum of a train kept whole cannot be completed here. The kernel completes it
+        // after the inversion, so its receiver does not detect the error.
         let _ = vnet.complete(bytes);
-        // The receiving stack must not take the checksum as verified.
+        // The receiving stack must verify the checksum.
         vnet.flags &= !VnetHeader::DATA_VALID;
         match &parsed {
             Some(parsed) => {

@@ -29,9 +29,9 @@ use super::tap::{LaneSample, Tap};
 use crate::clock;
 use crate::port::{Ingress, Losses};
 
-/// A worker: made on any thread, run on the one that calls [`Worker::run`].
+/// A worker: created on any thread, run on the one that calls [`Worker::run`].
 pub(super) struct Worker {
-    /// Its number, from 0.
+    /// The worker's number, from 0.
     number: usize,
     shared: Arc<Shared>,
     emulation: Emulation,
@@ -48,13 +48,13 @@ pub(super) struct Worker {
     next_housekeeping: Nanos,
     next_refresh: Nanos,
     started: Nanos,
-    /// Received frames; kept for its memory.
+    /// Received frames, kept to reuse the memory.
     received: Vec<Ingress>,
 }
 
 impl Worker {
-    /// Makes worker `number` with its pipes from a configuration that has been checked; nothing
-    /// moves before [`Worker::run`].
+    /// Creates worker `number` with its pipes from a configuration that has been checked. It
+    /// forwards nothing before [`Worker::run`].
     pub(super) fn new(
         config: LiveConfig,
         number: usize,
@@ -98,13 +98,13 @@ impl Worker {
         worker
     }
 
-    /// The engine, to configure it.
+    /// The engine, for its configuration.
     pub(super) fn emulator_mut(&mut self) -> &mut Emulator {
         self.expect_any_configuration();
         self.emulation.emulator_mut()
     }
 
-    /// Frames that the observer missed.
+    /// Number of frames that the observer missed.
     pub(super) fn unobserved(&self) -> u64 {
         self.emulation.packets().unobserved()
     }
@@ -164,7 +164,7 @@ impl Worker {
         }
     }
 
-    /// Receives one batch from a port that is ready; returns whether there was anything.
+    /// Receives one batch from a port that is ready; returns whether there were any frames.
     fn receive(&mut self, port: usize) -> bool {
         let mut received = std::mem::take(&mut self.received);
         self.ports.port_mut(port).receive(self.emulation.packets_mut(), &mut received);
@@ -176,8 +176,8 @@ impl Worker {
         any
     }
 
-    /// Submits a batch. Packets that become due meanwhile are sent meanwhile: a batch of trains may
-    /// be thousands of packets.
+    /// Submits a batch. A batch of trains may be thousands of packets, so packets that become due
+    /// in the meantime are sent in between.
     fn accept(&mut self, port: usize, received: &mut Vec<Ingress>) {
         let mut now = clock::now();
         self.awake.packets(now);
@@ -197,8 +197,8 @@ impl Worker {
         }
     }
 
-    /// Waits for a frame, an event of the engine, a command or the next housekeeping, unless this
-    /// turn was busy. Afterwards every port that has something to read is known to be ready.
+    /// Waits for a frame, an event of the engine, a command or the next housekeeping. Does not wait
+    /// if this turn had work to do. Afterwards the readiness of every port is known.
     fn wait(&mut self, now: Nanos, busy: bool) -> Result<(), rustix::io::Errno> {
         let event = self.emulation.emulator().next_event();
         if self.priority.is_realtime() && self.pacer.must_rest(now, event.unwrap_or(Nanos::MAX)) {
@@ -206,7 +206,8 @@ impl Worker {
             self.pacer.rested(clock::now());
             return self.ports.look();
         }
-        // After frames or parcels there are often more: a sleep would cost more than another turn.
+        // After frames or parcels, more often follow. Sleeping would then cost more than another
+        // turn.
         if busy || self.ports.any_ready() {
             return self.ports.look();
         }
@@ -220,7 +221,7 @@ impl Worker {
                 std::hint::spin_loop();
                 self.ports.look()
             }
-            // A parcel has arrived, and is taken in the next turn.
+            // A parcel has arrived; the next turn accepts it.
             Wait::Sleep(_) if self.emulation.exchange().is_some_and(|ring| !ring.fall_asleep()) => {
                 self.ports.look()
             }
@@ -236,7 +237,7 @@ impl Worker {
         }
         let woken = woken?;
         if woken == Woken::Called {
-            // A command or another worker has woken this one: every turn checks for both.
+            // Every turn checks for commands and for parcels, so the descriptor is only reset.
             self.inbox.acknowledge();
         }
         let slept = woke.since(now);
@@ -251,7 +252,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Carries out the commands of handles; returns whether one of them is to stop.
+    /// Executes the commands of handles; returns whether one of them ends the loop.
     fn obey(&mut self, now: Nanos) -> bool {
         while let Some(command) = self.inbox.next() {
             match command {
@@ -289,7 +290,7 @@ impl Worker {
                     let _ = answer.send(arrivals.collect());
                 }
                 Command::Report(answer) => {
-                    // The asking thread may have gone.
+                    // This fails if the asking thread has ended.
                     let _ = answer.send(self.report(now, None));
                 }
                 Command::Mark(answer) => {
@@ -314,7 +315,7 @@ impl Worker {
         self.emulation.emulator_mut().set_pipe(now, id, config);
     }
 
-    /// Changes engine and rules between two packets; returns the rules that were in force.
+    /// Changes engine and rules between two packets; returns the previous rules.
     fn set_rules(
         &mut self,
         now: Nanos,
@@ -325,7 +326,7 @@ impl Worker {
         self.emulation.set_rules(classifier, || self.shared.state(self.number))
     }
 
-    /// The next configuration may have a mask, and a rate.
+    /// Prepares for a configuration that has a mask, and a rate or a delay.
     fn expect_any_configuration(&mut self) {
         self.emulation.need_keys();
         self.priority.keep_time();
@@ -388,7 +389,7 @@ impl Worker {
     fn lane_report(&self, lane: &Lane, losses: &[Losses]) -> LaneReport {
         let mut counters = lane.counters().clone();
         let config = lane.config();
-        // The engine's counters are the lane's only if its packets take the lane's pipe.
+        // The engine's counters belong to the lane only if all its packets take the lane's pipe.
         if self.emulation.rules().is_none()
             && let Some(stats) = self.emulation.emulator().stats(config.pipe)
         {
@@ -414,11 +415,12 @@ impl Worker {
     }
 }
 
-/// After so many packets a batch is interrupted to send what is due: some 30 us of work.
+/// After this many packets the worker interrupts a batch to send packets that are due. They take
+/// some 30 us.
 const RELEASE_EVERY: u32 = 256;
-/// The longest sleep, which bounds the time until a stop flag is seen.
+/// The longest sleep. It bounds the time until the worker reads the stop flag.
 const IDLE: Nanos = Nanos::from_millis(100);
 /// Time between two refreshes of the ports.
 const REFRESH: Nanos = Nanos::from_secs(1);
-/// Time until the loop tries a blocked port again.
+/// Interval between attempts to send on a blocked port.
 const RETRY: Nanos = Nanos::from_micros(50);

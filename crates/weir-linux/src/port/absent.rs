@@ -1,4 +1,4 @@
-//! A port without an interface: it receives nothing, and what is sent to it is lost and counted.
+//! A port without an interface: it receives nothing, and counts frames sent to it as lost.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -9,12 +9,12 @@ use rustix::io::Errno;
 #[derive(Debug)]
 pub struct AbsentPort {
     name: String,
-    /// Never ready.
+    /// A descriptor that never becomes ready.
     event: OwnedFd,
 }
 
 impl AbsentPort {
-    /// A port in place of the interface called `name`.
+    /// A port that replaces the interface called `name`.
     ///
     /// # Errors
     /// No descriptor is left.
@@ -25,7 +25,7 @@ impl AbsentPort {
         })
     }
 
-    /// The interface's name.
+    /// The name of the missing interface.
     pub fn name(&self) -> &str {
         &self.name
     }

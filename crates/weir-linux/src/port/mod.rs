@@ -1,7 +1,7 @@
-//! Ports: what receives and sends frames.
+//! Ports: the sockets and devices that receive and send frames.
 //!
-//! A port receives and sends whole batches, with offload state (partial checksums, trains) in a
-//! virtio-net header beside each frame. Constructors act in the calling thread's network namespace;
+//! A port receives and sends whole batches. A virtio-net header beside each frame has its offload
+//! state (partial checksum, train). Constructors act in the calling thread's network namespace;
 //! after that the port works from any thread and namespace.
 
 mod absent;
@@ -26,14 +26,14 @@ pub use crate::sys::mmsg::{BATCH, Message, VNET_LEN};
 pub enum AnyPort {
     /// A packet socket on an existing interface.
     Packet(PacketPort),
-    /// A TAP device of our own.
+    /// A TAP device that Weir creates.
     Tap(TapPort),
-    /// An interface that does not exist now.
+    /// An interface that does not currently exist.
     Absent(AbsentPort),
 }
 
 impl AnyPort {
-    /// The interface's name in the namespace where the port was made.
+    /// The interface's name in the namespace where the port was opened.
     pub fn name(&self) -> &str {
         match self {
             Self::Packet(port) => port.name(),
@@ -42,8 +42,8 @@ impl AnyPort {
         }
     }
 
-    /// Opens another port on the same interface, which receives a part of the frames from now on;
-    /// see [`PacketPort::share`].
+    /// Opens another port on the same interface. From now on both share the arriving frames; see
+    /// [`PacketPort::share`].
     ///
     /// # Errors
     /// The kernel refuses, or the port is not a packet socket.
@@ -56,7 +56,7 @@ impl AnyPort {
     }
 
     /// Receives up to [`BATCH`] frames without waiting and appends them to `out`. Returns whether
-    /// there may be more: `false` when none was left.
+    /// there may be more; `false` when the port is empty.
     ///
     /// # Errors
     /// The port is down or gone; frames received before that are in `out`.
@@ -72,8 +72,8 @@ impl AnyPort {
         }
     }
 
-    /// Sends up to [`BATCH`] frames without waiting; returns how many were taken, and why it
-    /// stopped, if it did.
+    /// Sends up to [`BATCH`] frames without waiting. Returns the number of frames that were
+    /// accepted, and the error that stopped the sending, if there was one.
     pub fn send(&mut self, messages: &[Message<'_>]) -> (usize, Option<SendError>) {
         match self {
             Self::Packet(port) => port.send(messages),
@@ -82,7 +82,7 @@ impl AnyPort {
         }
     }
 
-    /// Reads again what may change about the interface; to be called now and then.
+    /// Reads the interface's changeable properties again. Call it about once a second.
     pub fn refresh(&mut self) {
         match self {
             Self::Packet(port) => port.refresh(),
@@ -91,7 +91,7 @@ impl AnyPort {
         }
     }
 
-    /// Frames that were lost before they were received, since the port was opened.
+    /// Number of frames lost before they were received, since the port was opened.
     pub fn losses(&mut self) -> Losses {
         match self {
             Self::Packet(port) => port.losses(),
@@ -126,31 +126,31 @@ impl From<TapPort> for AnyPort {
 /// A received frame.
 #[derive(Debug)]
 pub struct Ingress {
-    /// The memory that holds it.
+    /// The memory that holds the frame.
     pub buffer: Buffer,
-    /// Where the frame starts in it.
+    /// Offset of the frame in the buffer.
     pub start: usize,
     /// Bytes of the frame.
     pub len: usize,
     /// The virtio-net header.
     pub vnet: [u8; VNET_LEN],
-    /// It was longer than any buffer, and its end is missing.
+    /// Whether the frame was longer than any buffer, so that its end is missing.
     pub truncated: bool,
-    /// When it arrived at the interface, on the monotonic clock, if the port knows: before it was
-    /// read.
+    /// When the frame arrived at the interface, on the monotonic clock, if the port knows that.
     pub arrived: Option<Nanos>,
 }
 
 /// Frames that a port lost before the loop received them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Losses {
-    /// Dropped by the kernel because they were not read in time.
+    /// Frames that the kernel dropped because they were not read in time.
     pub kernel_drops: u64,
-    /// Refused by the kernel because their offload has no form that a program can read.
+    /// Frames that the kernel refused to pass on, because their offload has no form that a program
+    /// can read.
     pub unreadable: u64,
 }
 
-/// The fault of a port.
+/// A fault of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// The interface was set down; it may come up again.
@@ -159,17 +159,17 @@ pub enum Fault {
     /// The interface was deleted, or moved to another namespace.
     #[error("the interface is gone: it was deleted or moved to another network namespace")]
     Vanished,
-    /// Another error.
+    /// Another error occurred.
     #[error("the interface cannot be read or written ({0})")]
     System(Errno),
 }
 
-/// Why sending stopped at a frame.
+/// The error that stopped the sending at a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendError {
-    /// There is no room now; the same frame may be sent later.
+    /// The port has no room now; the same frame may be sent later.
     Busy,
-    /// The interface does not take this frame: it is too large, or malformed.
+    /// The interface refuses this frame, which is too large or malformed.
     Refused,
     /// The port is down or gone.
     Fault(Fault),
@@ -181,29 +181,29 @@ pub enum OpenError {
     /// There is no such interface.
     #[error("there is no interface called {name}; `ip link` lists those there are")]
     NoInterface {
-        /// The name asked for.
+        /// The requested name.
         name: String,
     },
     /// The name is taken.
     #[error("there is already an interface called {name}; choose another name or delete it")]
     NameTaken {
-        /// The name asked for.
+        /// The requested name.
         name: String,
     },
     /// A privilege is missing.
     #[error("{what} on {name} needs {capability}; run as root, or let Weir make a user namespace")]
     NotAllowed {
-        /// What was attempted.
+        /// The attempted step.
         what: &'static str,
         /// The interface.
         name: String,
-        /// The capability.
+        /// The missing capability.
         capability: &'static str,
     },
     /// `/dev/net/tun` is missing or cannot be opened.
     #[error("/dev/net/tun cannot be opened ({0}); load the `tun` module or use packet sockets")]
     NoTun(Errno),
-    /// The interface is not an Ethernet one.
+    /// The interface does not carry Ethernet frames.
     #[error("{name} does not carry Ethernet frames; Weir needs an interface that does")]
     NotEthernet {
         /// The interface.
@@ -220,7 +220,7 @@ pub enum OpenError {
     /// Another system call failed.
     #[error("{what} failed on {name} ({errno})")]
     System {
-        /// What was attempted.
+        /// The attempted step.
         what: &'static str,
         /// The interface.
         name: String,

@@ -1,9 +1,9 @@
 //! A packet socket on an existing interface.
 //!
-//! Frames come with virtio-net headers, so that trains arrive whole and checksums may be partial.
-//! The VLAN tag that the kernel removes from a frame is inserted again. Frames that the socket
-//! itself or other programs send on the interface are not received. Sending bypasses the
-//! interface's queueing discipline: the engine is the queue.
+//! Frames have virtio-net headers, so trains arrive whole and checksums may be partial. The kernel
+//! removes the VLAN tag from a frame, and the port inserts it again. The port does not receive
+//! frames that the socket itself or other programs send on the interface. Sending bypasses the
+//! interface's queueing discipline, because the engine has the queue.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -26,14 +26,15 @@ pub struct PacketPort {
     interface: u32,
     slots: Slots,
     received: Box<[Received; BATCH]>,
-    /// Frames to ask for. It follows the number of frames received, so that an idle call does not
-    /// prepare 64 messages.
+    /// The number of frames to request in a receive call. It follows the number of frames received,
+    /// so that a call on an idle interface does not prepare 64 messages.
     ask: usize,
     losses: Losses,
     /// Wall-clock time minus monotonic time.
     wall_offset: Nanos,
     promiscuous: bool,
-    /// The group of sockets among which the kernel distributes the interface's frames.
+    /// The group of sockets among which the kernel distributes the interface's frames, if the port
+    /// is shared.
     group: Option<u16>,
 }
 
@@ -85,9 +86,9 @@ impl PacketPort {
         })
     }
 
-    /// Opens another port on the same interface. From now on each of them receives a part of the
-    /// frames: those of a flow, in both directions, always at the same port. The later fragments of
-    /// a datagram are a flow of their own.
+    /// Opens another port on the same interface. From now on the kernel distributes the frames
+    /// among the ports: all frames of a flow, in both directions, arrive at the same port. The
+    /// later fragments of a packet are a flow of their own.
     ///
     /// # Errors
     /// The kernel refuses, or the interface is gone.
@@ -107,7 +108,8 @@ impl PacketPort {
         let mut port = match packet::namespace(self.socket.as_fd()) {
             Ok(place) => match NetNs::of(place).enter(|| Ok::<_, std::io::Error>(open())) {
                 Ok(opened) => opened?,
-                // A thread without that privilege stays in the namespace in which it opens ports.
+                // A thread that may not change its namespace still is in the one in which it opens
+                // ports.
                 Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => open()?,
                 Err(error) => {
                     return Err(failed("entering the namespace of")(
@@ -115,8 +117,8 @@ impl PacketPort {
                     ));
                 }
             },
-            // Without that privilege no namespace was made: the interface is in the caller's
-            // namespace.
+            // A process that may not read the socket's namespace has created none, so the interface
+            // is in the caller's namespace.
             Err(_) => open()?,
         };
         packet::join_group(port.socket.as_fd(), group)
@@ -129,8 +131,8 @@ impl PacketPort {
         Ok(port)
     }
 
-    /// Discards what was received before the socket joined the group: the other members have it
-    /// too.
+    /// Discards frames received before the socket joined the group, because the other members have
+    /// received them too.
     fn discard(&mut self) {
         let mut pool = BufferPool::default();
         let mut frames = Vec::new();
@@ -142,8 +144,8 @@ impl PacketPort {
         self.losses = Losses::default();
     }
 
-    /// Receives frames for any station, not only for the interface's own address, for as long as
-    /// the port lives. A bridge needs this.
+    /// Makes the port receive frames for any station, not only for the interface's own address. The
+    /// effect ends with the port. A bridge needs this.
     ///
     /// # Errors
     /// The kernel refuses.
@@ -177,7 +179,7 @@ impl PacketPort {
                 }
                 Err(Errno::INTR | Errno::NOBUFS) => return Ok(true),
                 Err(Errno::INVAL) => {
-                    // The offload of one frame has no virtio-net form. The kernel has removed the
+                    // The offload of this frame has no virtio-net form. The kernel has removed the
                     // frame from the queue.
                     self.losses.unreadable += 1;
                     return Ok(true);
@@ -219,7 +221,7 @@ impl PacketPort {
         (sent, None)
     }
 
-    /// Follows changes of the wall clock, which gives the kernel's timestamps.
+    /// Adapts to changes of the wall clock, on which the kernel's timestamps are based.
     pub(super) fn refresh(&mut self) {
         self.wall_offset = clock::wall_offset();
     }
@@ -251,8 +253,8 @@ impl AsFd for PacketPort {
     }
 }
 
-/// Inserts a VLAN tag behind the two addresses, and moves the offsets of the offload header that
-/// point behind it.
+/// Inserts a VLAN tag after the two addresses, and moves the offsets in the offload header that
+/// point beyond them.
 fn insert_tag(frame: &mut Ingress, (protocol, control): (u16, u16)) {
     if frame.len < ADDRESSES || frame.start < TAG {
         return;
@@ -265,8 +267,8 @@ fn insert_tag(frame: &mut Ingress, (protocol, control): (u16, u16)) {
     bytes[tag + 2..tag + 4].copy_from_slice(&control.to_be_bytes());
     frame.start = start;
     frame.len += TAG;
-    // struct virtio_net_hdr: flags, gso_type, hdr_len, gso_size, csum_start, csum_offset; in the
-    // machine's byte order.
+    // struct virtio_net_hdr: flags, gso_type, hdr_len, gso_size, csum_start, csum_offset; in native
+    // byte order.
     let shift = |field: &mut [u8]| {
         let value = u16::from_ne_bytes([field[0], field[1]]);
         field.copy_from_slice(&value.saturating_add(TAG as u16).to_ne_bytes());
@@ -283,14 +285,14 @@ fn insert_tag(frame: &mut Ingress, (protocol, control): (u16, u16)) {
 const ADDRESSES: usize = 12;
 /// Bytes of a VLAN tag.
 const TAG: usize = 4;
-/// VIRTIO_NET_HDR_F_NEEDS_CSUM.
+/// VIRTIO_NET_HDR_F_NEEDS_CSUM: the checksum is partial.
 const NEEDS_CSUM: u8 = 1;
-/// The fewest frames to ask for.
+/// The fewest frames to request in a receive call.
 const MIN_ASK: usize = 8;
-/// The kernel also charges its overhead for each frame, so this holds some 25,000 small frames: 40
-/// ms at 600,000 per second.
+/// Size of the receive buffer. The kernel also charges its overhead for each frame, so the buffer
+/// holds some 25,000 small frames: 40 ms at 600,000 per second.
 const RECEIVE_BUFFER: usize = 16 << 20;
-/// Enough for the largest batch of trains.
+/// Size of the send buffer, enough for the largest batch of trains.
 const SEND_BUFFER: usize = 8 << 20;
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! Receive buffers that wait to be filled.
 //!
-//! The length of the next frame is unknown. Each slot therefore offers a small buffer and, behind
-//! it, a large one. An ordinary frame fills the small one and costs nothing more. A train spills
-//! into the large one, and its first two kilobytes are copied in front of the rest.
+//! The length of the next frame is unknown. Each slot therefore offers a small buffer followed by a
+//! large one. An ordinary frame fits into the small buffer and causes no copy. A train continues in
+//! the large buffer, and its first two kilobytes are then copied in front of the rest.
 
 use crate::arena::{Buffer, BufferPool, HEADROOM, SMALL};
 use crate::port::{BATCH, Ingress};
@@ -20,7 +20,7 @@ impl Slots {
         Self { slots: (0..BATCH).map(|_| (pool.take(SMALL), pool.take(usize::MAX))).collect() }
     }
 
-    /// Where the first `count` frames of a batch go.
+    /// The memory into which the first `count` frames of a batch are received.
     pub(super) fn targets(&mut self, count: usize) -> impl Iterator<Item = Target<'_>> {
         self.slots.iter_mut().take(count).map(|(small, large)| Target {
             first: &mut small.bytes_mut()[HEADROOM..],
@@ -28,7 +28,7 @@ impl Slots {
         })
     }
 
-    /// Takes frame `index` out of its slot, and prepares the slot for another.
+    /// Takes frame `index` out of its slot, and puts new buffers into the slot.
     pub(super) fn take(
         &mut self,
         index: usize,

@@ -1,8 +1,8 @@
-//! A TAP device of our own: it receives what its namespace sends, and the namespace receives what
-//! it sends.
+//! A TAP device that Weir creates: it receives the frames that its namespace sends, and sends
+//! frames to the namespace.
 //!
-//! It saves one copy compared with a packet socket on a veth pair, and it vanishes with its
-//! descriptor.
+//! It saves one copy compared with a packet socket on a veth pair, and it disappears when its
+//! descriptor closes.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -19,19 +19,19 @@ use crate::sys::{interface_mtu, tun};
 #[derive(Debug)]
 pub struct TapPort {
     device: OwnedFd,
-    /// A socket in the device's namespace, to read its MTU.
+    /// A socket in the device's namespace, for reading its MTU.
     control: OwnedFd,
     name: String,
     slots: Slots,
-    /// The largest frame that is passed to the device, from the link header on; the kernel does not
-    /// check.
+    /// The largest frame, from the link-layer header on, that the port writes to the device. The
+    /// kernel does not check the size.
     limit: usize,
 }
 
 impl TapPort {
-    /// Makes a TAP device in the calling thread's network namespace. `name` may contain `%d` for a
-    /// number that the kernel chooses. The device is down at first and has an MTU of 1500; a change
-    /// of the MTU is noticed within a second.
+    /// Creates a TAP device in the calling thread's network namespace. `name` may contain `%d` for
+    /// a number that the kernel chooses. The device is switched off and has an MTU of 1500. The
+    /// port notices a change of the MTU within a second.
     ///
     /// # Errors
     /// `/dev/net/tun` cannot be opened, CAP_NET_ADMIN is missing, or the name is taken.
@@ -62,7 +62,7 @@ impl TapPort {
         &self.name
     }
 
-    /// Reads the device's MTU, above which single frames are refused.
+    /// Reads the device's MTU. Larger single frames are refused.
     pub(super) fn refresh(&mut self) {
         if let Ok(mtu) = interface_mtu(&self.control, &self.name) {
             self.limit = mtu as usize + LINK_HEADER;
@@ -132,7 +132,7 @@ fn fault(errno: Errno) -> Fault {
 }
 
 const DEFAULT_MTU: usize = 1500;
-/// Ethernet header and one VLAN tag, which does not count towards an MTU.
+/// Bytes of an Ethernet header and one VLAN tag, which an MTU does not include.
 const LINK_HEADER: usize = 18;
-/// Reads in one batch. Each is a system call, and packets that are due wait for them.
+/// The most reads in one batch. Each is a system call, during which packets that are due wait.
 const READS: usize = 32;

@@ -1,10 +1,11 @@
-//! Giving up what a daemon needs only at its start: capabilities, new privileges, and most system
-//! calls.
+//! Giving up what a daemon needs only at its start: capabilities, the right to gain privileges, and
+//! most system calls.
 //!
-//! Capabilities belong to threads: each thread gives up its own, and threads that it starts later
-//! have no more than it. The filter of system calls applies to all threads at once. It lists the
-//! allowed calls; all others fail with `EPERM`. No allowed call starts a program, enters or makes a
-//! namespace, mounts a file system, inspects another process, or loads a program into the kernel.
+//! Capabilities belong to threads: each thread gives up its own, and the threads that it starts
+//! later inherit the reduced set. The filter of system calls applies to all threads at once. It
+//! lists the permitted calls; all others fail with `EPERM`. No permitted call starts a program,
+//! enters or creates a namespace, mounts a file system, inspects another process, or loads a
+//! program into the kernel.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -19,10 +20,10 @@ use seccompiler::{
 /// Why the process could not be confined.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfineError {
-    /// The kernel refused to take capabilities back.
+    /// The kernel refused to remove capabilities.
     #[error("cannot give up capabilities: {0}")]
     Capabilities(io::Error),
-    /// The filter could not be made.
+    /// The filter could not be compiled.
     #[error("the filter of system calls cannot be made: {0}")]
     Filter(#[from] seccompiler::BackendError),
     /// The kernel refused the filter.
@@ -32,8 +33,8 @@ pub enum ConfineError {
     Install(#[from] seccompiler::Error),
 }
 
-/// Reduces the calling thread for good to those capabilities in `keep` that it has: no program that
-/// it might start could regain any.
+/// Removes all capabilities from the calling thread except those in `keep`. The removal is
+/// permanent: no program that the thread starts can regain a removed capability.
 ///
 /// # Errors
 /// The kernel's error.
@@ -44,11 +45,12 @@ pub fn keep_only(keep: CapabilitySet) -> Result<(), ConfineError> {
             for capability in
                 CapabilitySet::all().iter().filter(|capability| !keep.contains(*capability))
             {
-                // A capability that this kernel does not know cannot be regained either.
+                // This fails for a capability that this kernel does not know, which cannot be
+                // regained either.
                 let _ = rustix::thread::remove_capability_from_bounding_set(capability);
             }
         }
-        // Kernels without ambient capabilities have none to clear.
+        // This fails on kernels without ambient capabilities.
         let _ = rustix::thread::clear_ambient_capability_set();
         let kept = held.permitted & keep;
         rustix::thread::set_capabilities(
@@ -64,7 +66,7 @@ pub fn keep_only(keep: CapabilitySet) -> Result<(), ConfineError> {
     reduce().map_err(|errno: rustix::io::Errno| ConfineError::Capabilities(errno.into()))
 }
 
-/// Takes these capabilities from the calling thread, for good.
+/// Removes these capabilities permanently from the calling thread.
 ///
 /// # Errors
 /// The kernel's error.
@@ -83,7 +85,7 @@ pub fn give_up(capabilities: CapabilitySet) -> Result<(), ConfineError> {
     reduce().map_err(|errno: rustix::io::Errno| ConfineError::Capabilities(errno.into()))
 }
 
-/// Lets all threads of this process, now and later, make only the system calls that a running
+/// Restricts all current and later threads of this process to the system calls that a running
 /// daemon needs.
 ///
 /// # Errors
@@ -97,8 +99,8 @@ pub fn filter_system_calls() -> Result<(), ConfineError> {
         arch,
     )?
     .try_into()?;
-    // The flags of clone3 are in memory, which a filter cannot read. With ENOSYS the C library uses
-    // clone.
+    // The flags of clone3 are in memory, which a filter cannot read. After ENOSYS the C library
+    // uses clone.
     let no_clone3 = BTreeMap::from([(libc::SYS_clone3, Vec::new())]);
     let refused: BpfProgram = SeccompFilter::new(
         no_clone3,
@@ -116,7 +118,7 @@ type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 fn rules() -> Result<Rules, seccompiler::BackendError> {
     let plain = ALLOWED.iter().chain(LEGACY).copied().chain([libc::SYS_clone3]);
     let mut rules: Rules = plain.map(|call| (call, Vec::new())).collect();
-    // Threads are allowed, namespaces are not.
+    // clone may create threads, but no namespaces.
     let namespaces = (libc::CLONE_NEWUSER
         | libc::CLONE_NEWNS
         | libc::CLONE_NEWNET
@@ -144,9 +146,9 @@ fn rules() -> Result<Rules, seccompiler::BackendError> {
     Ok(rules)
 }
 
-/// The calls of the daemon, and those that the C library and the runtime make for it.
+/// The system calls of the daemon, and those that the C library and the Rust runtime make for it.
 const ALLOWED: &[i64] = &[
-    // Descriptors and files: the state directory, the rules to reload, the token.
+    // Descriptors and files: the state directory, rules to reload, the token.
     libc::SYS_read,
     libc::SYS_readv,
     libc::SYS_pread64,
@@ -177,7 +179,7 @@ const ALLOWED: &[i64] = &[
     libc::SYS_dup3,
     libc::SYS_pipe2,
     libc::SYS_ioctl,
-    // Sockets; the families are restricted above.
+    // Sockets; the filter above restricts their families.
     libc::SYS_socketpair,
     libc::SYS_bind,
     libc::SYS_connect,
@@ -261,7 +263,7 @@ const ALLOWED: &[i64] = &[
     libc::SYS_umask,
 ];
 
-/// Calls that newer architectures lack and that C libraries still make on this one.
+/// Calls that C libraries still make on this architecture and that newer architectures lack.
 #[cfg(target_arch = "x86_64")]
 const LEGACY: &[i64] = &[
     libc::SYS_open,
@@ -286,8 +288,8 @@ const LEGACY: &[i64] = &[libc::SYS_accept];
 mod tests {
     use super::*;
 
-    /// The filter applies to a whole process for good, so this test runs itself again as a separate
-    /// process.
+    /// The filter is permanent and applies to the whole process, so this test runs itself again as
+    /// a separate process.
     #[test]
     fn a_confined_process_works_and_can_start_no_program() {
         let own_name = "process::confine::tests::a_confined_process_works_and_can_start_no_program";
@@ -321,7 +323,7 @@ mod tests {
             std::process::Command::new("true").status().map(|_| ()).map_err(|e| e.kind()),
             refused
         );
-        // Still allowed: threads, files, sockets, time.
+        // Threads, files, sockets and time remain permitted.
         let file = std::thread::spawn(|| std::fs::read_to_string("/proc/self/status"))
             .join()
             .unwrap()

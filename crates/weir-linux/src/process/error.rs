@@ -2,7 +2,7 @@
 
 use std::io;
 
-/// Why a program was not started. `exit_code` is what a shell would have returned.
+/// Why a program was not started. `exit_code` gives the code that a shell would return.
 #[derive(Debug, thiserror::Error)]
 pub enum SpawnError {
     /// There is no such command.
@@ -16,24 +16,24 @@ pub enum SpawnError {
     NotExecutable {
         /// The command's first word.
         command: String,
-        /// What the kernel answered.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// There is no command.
+    /// The list of words is empty.
     #[error("there is no command to run: give one after '--'")]
     Empty,
-    /// This side of the session is the machine's own network, or an interface that is bridged.
+    /// This side of the session is the machine's own network, or a bridged interface.
     #[error("programs cannot be started on the {name} side of this session")]
     NoPlace {
-        /// Name of the end.
+        /// Name of the side.
         name: String,
     },
-    /// The process that keeps the program's namespaces failed.
+    /// The init process, which holds the program's namespaces, failed.
     #[error("cannot set up the namespaces of {command}: {source}")]
     Namespace {
         /// The command's first word.
         command: String,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
 }

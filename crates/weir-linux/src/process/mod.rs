@@ -2,9 +2,9 @@
 //! once.
 //!
 //! A program is started through an init process: this executable again, as process 1 of a new PID
-//! namespace (see [`crate::helper`]). When the init ends, the kernel kills everything in its
-//! namespace, daemons included. The init ends when the socket to this process closes, which no
-//! signal can prevent.
+//! namespace (see [`crate::helper`]). When the init process ends, the kernel kills all processes of
+//! its namespace, daemons included. The init process ends when the socket to this process closes.
+//! The kernel closes the socket even if this process is killed.
 
 mod confine;
 mod error;
@@ -36,7 +36,7 @@ use crate::helper;
 use crate::netns::{NetNs, on_a_thread};
 use crate::sys;
 
-/// The program to run, and its view of the system.
+/// The program to run, and the environment in which it runs.
 #[derive(Debug)]
 pub(crate) struct ProgramSpec {
     pub(crate) command: Vec<OsString>,
@@ -48,7 +48,7 @@ pub(crate) struct ProgramSpec {
     pub(crate) keep_capabilities: bool,
     pub(crate) target: Option<RawFd>,
     pub(crate) quiet: Option<UnixStream>,
-    /// Standard input and output in place of this process's own.
+    /// Standard input and output, if they differ from those of this process.
     pub(crate) input: Option<OwnedFd>,
     pub(crate) output: Option<OwnedFd>,
 }
@@ -85,7 +85,7 @@ impl ProgramSpec {
     }
 }
 
-/// A running program, as seen through its init process. Dropping it kills the program and
+/// A running program, controlled through its init process. Dropping this kills the program and
 /// everything that it started.
 #[derive(Debug)]
 pub(crate) struct Program {
@@ -102,7 +102,7 @@ pub(crate) struct Report {
 
 impl Program {
     /// Starts a program in new PID and mount namespaces, in `netns` or the caller's network
-    /// namespace. Returns it with a description of what could not be set up.
+    /// namespace. Returns the program, and a sentence for each optional step that failed.
     pub(crate) fn start(
         spec: &ProgramSpec,
         netns: Option<&NetNs>,
@@ -162,25 +162,26 @@ impl Program {
         }
     }
 
-    /// Sends a signal to the program itself; without effect when it is over.
+    /// Sends a signal to the program itself; without effect after the program has ended.
     pub(crate) fn signal(&self, number: i32) {
-        // If the program is over, the next read meets the end of file; nothing has to be done here.
+        // If the program has ended, the next read finds the end of file, so the error is ignored.
         let _ = send(&self.socket, &Request::Signal(number));
     }
 
-    /// How it ended, if its socket says so; waits for a message whose arrival has begun.
+    /// How the program ended, if a message is available. Waits for the rest of a message that has
+    /// partly arrived.
     pub(crate) fn report(&mut self) -> Option<Report> {
         let report = match receive(&self.socket) {
             Ok(Event::Ended { code, background }) => Report { code, background },
             Ok(_) => return None,
-            // The init itself was killed, and the kernel has ended the program with it.
+            // The init process itself was killed, and the kernel has killed the program with it.
             Err(_) => Report { code: 128 + 9, background: 0 },
         };
         self.reap();
         Some(report)
     }
 
-    /// Whether its init process is over.
+    /// Whether the init process has ended.
     pub(crate) fn is_over(&mut self) -> bool {
         !matches!(self.init.try_wait(), Ok(None))
     }
@@ -191,7 +192,7 @@ impl Program {
     }
 
     fn reap(&mut self) {
-        // Both fail only for a child that was already reaped.
+        // Both calls fail only if the child was already reaped.
         let _ = self.init.kill();
         let _ = self.init.wait();
     }
@@ -209,20 +210,21 @@ impl AsFd for Program {
     }
 }
 
-/// The first event that [`wait_any`] saw.
+/// The event that ended [`wait_any`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wake {
     /// The program with this index has sent a message, or ended.
     Program(usize),
-    /// This process was sent a signal.
+    /// This process received a signal.
     Signal(Signal),
-    /// The stopper was used.
+    /// [`Stopper::stop`] was called.
     Stopped,
-    /// The time is up.
+    /// The point in time was reached.
     Timeout,
 }
 
-/// Waits for the first of: a program's message or end, a signal, the stopper, a point in time.
+/// Waits for the first of these: a program's message or end, a signal, the stopper, a point in
+/// time.
 pub(crate) fn wait_any(
     programs: &[&Program],
     signals: Option<&Signals>,
@@ -264,7 +266,7 @@ pub(crate) fn wait_any(
     }
 }
 
-/// A duration as the kernel takes it.
+/// Converts a duration to the kernel's type.
 pub(crate) fn timespec(duration: Duration) -> Timespec {
     Timespec {
         tv_sec: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
@@ -272,8 +274,8 @@ pub(crate) fn timespec(duration: Duration) -> Timespec {
     }
 }
 
-/// The path of the executable file `name` in one of the directories of PATH or those where Debian
-/// keeps administration tools.
+/// The path of the executable file `name` in a directory of PATH, or in one of the directories
+/// where Debian has administration tools.
 pub(crate) fn find_tool(name: &str) -> Option<std::path::PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let usual = ["/usr/sbin", "/sbin", "/usr/bin", "/usr/local/bin", "/usr/local/sbin"]
@@ -289,6 +291,5 @@ fn is_executable(path: &OsStr) -> bool {
         && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
 }
 
-/// Time between SIGTERM and SIGKILL for a background process after the program that started it has
-/// ended.
+/// Time between SIGTERM and SIGKILL for background processes, after their program has ended.
 const BACKGROUND_GRACE: Duration = Duration::from_millis(500);

@@ -2,26 +2,25 @@
 //! pair.
 //!
 //! Each message is its length (four bytes, little endian) and that many bytes of JSON. The socket
-//! also ties the two processes together: when one is gone, by whatever signal, the other reads an
-//! end of file.
+//! also shows each process when the other has ended, even by SIGKILL: it then reads an end of file.
 
 use std::io::{self, Read, Write};
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// The first message: what to set up and run.
+/// The first message to the init process: the namespaces to set up and the command to run.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Order {
-    /// The command's words, as bytes: file names need not be UTF-8.
+    /// The command's words as bytes, because file names need not be UTF-8.
     pub(crate) command: Vec<Vec<u8>>,
-    /// Additions to the environment.
+    /// Variables to add to the environment.
     pub(crate) environment: Vec<(String, String)>,
     /// Text that the program sees as `/etc/hosts`.
     pub(crate) hosts: Option<String>,
     /// Text that the program sees as `/etc/resolv.conf`.
     pub(crate) resolv: Option<String>,
-    /// Whether `/proc` and `/sys` show the new namespaces.
+    /// Whether to mount a `/proc` and a `/sys` that show the new namespaces.
     pub(crate) own_proc: bool,
     /// Whether standard input is empty.
     pub(crate) without_stdin: bool,
@@ -44,9 +43,9 @@ pub(crate) enum Request {
 /// Messages from the init process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Event {
-    /// The command runs. The warnings say what could not be set up.
+    /// The command is running. The warnings describe optional steps that failed.
     Started {
-        /// One sentence each.
+        /// One sentence for each failed step.
         warnings: Vec<String>,
     },
     /// The command cannot be executed.
@@ -56,16 +55,16 @@ pub(crate) enum Event {
     },
     /// The namespaces cannot be set up.
     SetupFailed {
-        /// What was attempted.
+        /// The step that failed.
         what: String,
         /// The error number.
         errno: i32,
     },
-    /// The command is over, and everything it left in the background.
+    /// The command and its background processes have ended.
     Ended {
-        /// Exit code, or 128 + n.
+        /// Exit code; 128 + n when signal n ended the command.
         code: u8,
-        /// How many background processes were ended.
+        /// The number of background processes that the init process ended.
         background: u32,
     },
 }
@@ -80,7 +79,10 @@ pub(crate) fn send(mut to: impl Write, message: &impl Serialize) -> io::Result<(
     to.write_all(&frame)
 }
 
-/// Reads one message; `UnexpectedEof` when the other end is gone.
+/// Reads one message.
+///
+/// # Errors
+/// `UnexpectedEof` when the other end is closed.
 pub(crate) fn receive<T: DeserializeOwned>(mut from: impl Read) -> io::Result<T> {
     let mut length = [0; 4];
     from.read_exact(&mut length)?;
@@ -95,7 +97,8 @@ pub(crate) fn receive<T: DeserializeOwned>(mut from: impl Read) -> io::Result<T>
 
 /// Where a program with [`Order::netns`] finds that network namespace.
 pub(crate) const NETNS_FILE: &str = "/tmp/weir-netns";
-/// By default the kernel allows 2 MiB of arguments; as JSON numbers they grow fourfold.
+/// The longest accepted message, in bytes. By default the kernel allows 2 MiB of arguments, which
+/// grow fourfold as JSON numbers.
 const MAX_MESSAGE: u32 = 32 << 20;
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! The signals that this process takes for its programs, and the switch that ends a wait from
-//! another thread.
+//! The signals that this process receives on behalf of its programs, and a switch that ends a wait
+//! from another thread.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -9,35 +9,37 @@ use rustix::event::{EventfdFlags, eventfd};
 
 use crate::sys;
 
-/// The signals that end or concern a session, read from a descriptor instead of interrupting.
+/// The signals that end or concern a session. They are read from a descriptor and do not interrupt
+/// the process.
 #[derive(Debug)]
 pub struct Signals {
     fd: OwnedFd,
 }
 
-/// A signal that this process was sent.
+/// A signal that this process received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Signal {
-    /// Its number.
+    /// The signal's number.
     pub number: i32,
-    /// Whether a terminal sent it, and so to every process of the foreground group.
+    /// Whether a terminal sent the signal. A terminal sends a signal to its whole foreground group,
+    /// so the program has received it as well.
     pub from_terminal: bool,
 }
 
 impl Signals {
-    /// Takes INT, TERM, HUP, QUIT, USR1 and USR2. Call it first in `main`: signals would still kill
-    /// threads that exist already.
+    /// Takes INT, TERM, HUP, QUIT, USR1 and USR2. Call it first in `main`, because threads that
+    /// already exist would still be killed by these signals.
     ///
     /// # Errors
-    /// When the kernel has no descriptor left.
+    /// The kernel has no descriptor left.
     pub fn take() -> io::Result<Signals> {
         Ok(Signals { fd: sys::process::signal_descriptor(&TAKEN)? })
     }
 
-    /// The next pending signal.
+    /// The next pending signal, if there is one.
     ///
     /// # Errors
-    /// When the descriptor cannot be read.
+    /// The descriptor cannot be read.
     pub fn next(&self) -> io::Result<Option<Signal>> {
         let info = sys::process::read_signal(self.fd.as_fd())?;
         Ok(info.map(|info| Signal { number: info.number, from_terminal: info.from_kernel }))
@@ -50,24 +52,26 @@ impl AsFd for Signals {
     }
 }
 
-/// Ends [`crate::topology::Session::wait`] from any thread. Once used it stays used.
+/// Ends [`crate::topology::Session::wait`] from any thread. After the first use, every further wait
+/// ends at once.
 #[derive(Clone, Debug)]
 pub struct Stopper {
     event: Arc<OwnedFd>,
 }
 
 impl Stopper {
-    /// A stopper that was not used yet.
+    /// An unused stopper.
     ///
     /// # Errors
-    /// When the kernel has no descriptor left.
+    /// The kernel has no descriptor left.
     pub fn new() -> io::Result<Stopper> {
         Ok(Stopper { event: Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?) })
     }
 
     /// Ends the wait.
     pub fn stop(&self) {
-        // The counter refuses only when it would overflow, and then it is not zero.
+        // Writing fails only if the counter would overflow; the counter then is nonzero, as
+        // required.
         let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
     }
 }
@@ -78,6 +82,6 @@ impl AsFd for Stopper {
     }
 }
 
-/// Signals by which a user or a supervisor ends the program, or tells it something.
+/// Signals with which a user or a supervisor ends or notifies the program.
 const TAKEN: [i32; 6] =
     [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGUSR1, libc::SIGUSR2];

@@ -1,5 +1,5 @@
-//! The terminal's foreground group. An interactive shell takes it, and inside a PID namespace
-//! cannot give it back.
+//! Restores the terminal's foreground group. An interactive shell makes its own group the
+//! foreground group, and cannot restore the previous one from inside a PID namespace.
 
 use std::fs::File;
 
@@ -16,23 +16,24 @@ pub(crate) struct Terminal {
 }
 
 impl Terminal {
-    /// The controlling terminal; `None` without one, or for a process in its background.
+    /// The controlling terminal; `None` without one, or if this process is in the background.
     pub(crate) fn in_front() -> Option<Terminal> {
         let file = File::options().read(true).write(true).open("/dev/tty").ok()?;
         let group = getpgrp();
         (tcgetpgrp(&file).ok()? == group).then_some(Terminal { file, group })
     }
 
-    /// Puts this process's group into the foreground again. The group that the shell made is empty
-    /// by now, and its number means nothing.
+    /// Makes this process's group the foreground group again. The group that the shell created is
+    /// empty by now.
     pub(crate) fn take_back(&self) {
         if tcgetpgrp(&self.file).is_ok_and(|group| group == self.group) {
             return;
         }
-        // A background process that does this is stopped by SIGTTOU unless it blocks the signal. It
-        // stays blocked: the thread writes to the terminal like one in the foreground.
+        // SIGTTOU stops a background process that changes the foreground group, unless the process
+        // blocks the signal. The signal stays blocked, so this thread may also write to the
+        // terminal from the background.
         if sys::process::signal_descriptor(&[libc::SIGTTOU]).is_ok() {
-            // A terminal that was hung up refuses, and has no foreground group.
+            // This fails if the terminal was hung up, and then it has no foreground group.
             let _ = tcsetpgrp(&self.file, self.group);
         }
     }

@@ -1,4 +1,4 @@
-//! Many frames in one system call, each scattered over or gathered from several pieces of memory.
+//! Receives and sends many frames in one system call. Each frame is in several pieces of memory.
 
 use std::mem::{MaybeUninit, size_of, zeroed};
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -9,18 +9,17 @@ use super::{check, last_error};
 
 /// The most frames in one call.
 pub const BATCH: usize = 64;
-/// Bytes of the virtio-net header in front of each frame. @d8bb6dfa | Bytes of the virtio-net
-/// header in front of each frame.
+/// Bytes of the virtio-net header in front of each frame.
 pub const VNET_LEN: usize = 10;
 
-/// A frame to send: offload header, headers, payload. Pieces may be empty.
+/// A frame to send: virtio-net header, headers, payload. Headers or payload may be empty.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Message<'a> {
     /// The virtio-net header.
     pub vnet: [u8; VNET_LEN],
     /// Link, network and transport headers, or the whole frame.
     pub head: &'a [u8],
-    /// What follows them.
+    /// The bytes that follow `head`.
     pub payload: &'a [u8],
 }
 
@@ -31,28 +30,28 @@ impl Message<'_> {
     }
 }
 
-/// Where a frame is received: its first bytes go to `first`, the rest to `rest`.
+/// The memory into which a frame is received.
 #[derive(Debug)]
 pub struct Target<'a> {
-    /// Takes the beginning of the frame.
+    /// Receives the beginning of the frame.
     pub first: &'a mut [u8],
-    /// Takes what does not fit there.
+    /// Receives the part of the frame that does not fit into `first`.
     pub rest: &'a mut [u8],
 }
 
-/// What a receive call reports about one frame.
+/// The report of a receive call about one frame.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Received {
     /// Bytes of the frame that were written to the target.
     pub len: usize,
     /// The virtio-net header.
     pub vnet: [u8; VNET_LEN],
-    /// The frame was longer than the target.
+    /// Whether the frame was longer than the target.
     pub truncated: bool,
     /// The VLAN tag that the kernel removed from the frame: protocol and tag control information.
     pub vlan: Option<(u16, u16)>,
-    /// When the kernel took the frame, ns since 1970, if the socket asks for timestamps; otherwise
-    /// 0.
+    /// When the kernel received the frame, in ns since 1970; 0 if the socket does not request
+    /// timestamps.
     pub wall_ns: u64,
 }
 
@@ -62,8 +61,8 @@ pub struct Received {
 /// Writes the report of frame `i` to `out[i]`; returns the number of frames.
 ///
 /// # Errors
-/// `EAGAIN` when there is none; `ENETDOWN` once when the interface went down; `EINVAL` for one
-/// frame whose offload has no virtio-net form (the frame is gone).
+/// `EAGAIN` when no frame is available; `ENETDOWN` once after the interface went down; `EINVAL` for
+/// one frame that has an offload without a virtio-net form (the kernel has discarded the frame).
 pub fn receive<'a>(
     socket: BorrowedFd<'_>,
     targets: impl Iterator<Item = Target<'a>>,
@@ -123,11 +122,11 @@ pub fn receive<'a>(
     Ok(received)
 }
 
-/// Sends up to [`BATCH`] frames, each with a virtio-net header, without waiting; gives how many the
-/// kernel took.
+/// Sends up to [`BATCH`] frames, each with a virtio-net header, without waiting. Returns the number
+/// of frames that the kernel accepted.
 ///
 /// # Errors
-/// What the kernel says of the first frame when it took none; see packet(7).
+/// The kernel's error for the first frame, if it accepted none; see packet(7).
 pub fn send(socket: BorrowedFd<'_>, messages: &[Message<'_>]) -> Result<usize, Errno> {
     let count = messages.len().min(BATCH);
     let mut pieces = [const { MaybeUninit::<[libc::iovec; 3]>::uninit() }; BATCH];
@@ -157,7 +156,7 @@ pub fn send(socket: BorrowedFd<'_>, messages: &[Message<'_>]) -> Result<usize, E
 /// Reads one frame from a TAP device with virtio-net headers, without waiting.
 ///
 /// # Errors
-/// `EAGAIN` when there is none; `EBADFD` when the device is gone.
+/// `EAGAIN` when no frame is available; `EBADFD` when the device is gone.
 pub fn read(device: BorrowedFd<'_>, target: &mut Target<'_>) -> Result<Received, Errno> {
     let mut vnet = [0u8; VNET_LEN];
     let room = target.first.len() + target.rest.len();
@@ -173,15 +172,15 @@ pub fn read(device: BorrowedFd<'_>, target: &mut Target<'_>) -> Result<Received,
         return Err(last_error());
     }
     let len = (read as usize).saturating_sub(VNET_LEN);
-    // A TAP device reports the frame's own length even when the frame was cut.
+    // A TAP device reports the full length of a frame even if it truncated the frame.
     Ok(Received { len: len.min(room), vnet, truncated: len > room, vlan: None, wall_ns: 0 })
 }
 
 /// Writes one frame to a TAP device with virtio-net headers, without waiting.
 ///
 /// # Errors
-/// `EAGAIN` when the device takes none now; `EIO` when it is down; `EBADFD` when it is gone;
-/// `EINVAL` for a frame it refuses.
+/// `EAGAIN` when the device has no room now; `EIO` when it is down; `EBADFD` when it is gone;
+/// `EINVAL` for a frame that it refuses.
 pub fn write(device: BorrowedFd<'_>, message: &Message<'_>) -> Result<(), Errno> {
     let pieces = gather(message);
     let count = if message.payload.is_empty() { 2 } else { 3 };
@@ -192,14 +191,14 @@ pub fn write(device: BorrowedFd<'_>, message: &Message<'_>) -> Result<(), Errno>
 
 /// The pieces of a message for the kernel to read.
 fn gather(message: &Message<'_>) -> [libc::iovec; 3] {
-    // The kernel's type has no const pointer; these calls do not write through it.
+    // The kernel's type has no const pointer; these calls do not write through the pointer.
     [&message.vnet[..], message.head, message.payload].map(|piece| libc::iovec {
         iov_base: piece.as_ptr().cast_mut().cast(),
         iov_len: piece.len(),
     })
 }
 
-/// What the kernel reports about a frame beside its bytes.
+/// The control messages that the kernel delivers with a frame.
 #[derive(Default)]
 struct Annotations {
     vlan: Option<(u16, u16)>,
@@ -247,13 +246,13 @@ fn annotations(header: &libc::msghdr) -> Annotations {
     found
 }
 
-/// The length of a control message that carries a `T`.
+/// The length field of a control message that carries a `T`.
 fn length_of<T>() -> usize {
     // SAFETY: CMSG_LEN computes a length; it reads nothing.
     unsafe { libc::CMSG_LEN(size_of::<T>() as u32) as usize }
 }
 
-/// Room for the control messages of one frame, aligned as control messages must be.
+/// Room for the control messages of one frame, with the alignment that they need.
 #[repr(C, align(8))]
 struct Control([u8; CONTROL_LEN]);
 
@@ -270,8 +269,8 @@ struct Auxdata {
     vlan_tpid: u16,
 }
 
-/// Two control message headers (16 bytes each), one with an [`Auxdata`] (20 bytes, rounded up to
-/// 24) and one with a `timespec` (16 bytes).
+/// Bytes of the control messages: two headers (16 bytes each), an [`Auxdata`] (20 bytes, rounded up
+/// to 24) and a `timespec` (16 bytes).
 const CONTROL_LEN: usize = 72;
 const STATUS_VLAN_VALID: u32 = 1 << 4;
 const STATUS_VLAN_TPID_VALID: u32 = 1 << 6;

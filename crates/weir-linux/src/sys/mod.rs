@@ -1,8 +1,8 @@
 //! Every system call that needs `unsafe`, behind safe functions.
 //!
-//! rustix covers most calls; these are the ones that it lacks. A function takes slices and
-//! descriptors with their lifetimes, builds the kernel's structures on its own stack, and returns
-//! values: no raw pointer leaves this folder.
+//! rustix covers most system calls; these are the others. A function takes slices and descriptors
+//! with their lifetimes, builds the kernel's structures on its own stack, and returns values. No
+//! raw pointer leaves this folder.
 #![expect(
     unsafe_code,
     reason = "the one place for system calls that no safe library wraps; each block says why it holds"
@@ -21,10 +21,10 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use rustix::io::Errno;
 
-/// The MTU of the network interface called `name` in the namespace of the socket `socket`.
+/// The MTU of the network interface called `name`, in the namespace of `socket`.
 ///
 /// # Errors
-/// `ENODEV` when there is no such interface; `EINVAL` when the name cannot be one.
+/// `ENODEV` when there is no such interface; `EINVAL` when the name is not a possible one.
 pub fn interface_mtu(socket: impl AsFd, name: &str) -> Result<u32, Errno> {
     let mut request = interface_request(name)?;
     // SAFETY: SIOCGIFMTU reads the name from and writes an int into the ifreq, which is valid,
@@ -49,7 +49,7 @@ fn interface_request(name: &str) -> Result<libc::ifreq, Errno> {
     Ok(request)
 }
 
-/// The result of a system call that answers -1 on failure.
+/// The result of a system call that returns -1 on failure.
 fn check(result: libc::c_int) -> Result<libc::c_int, Errno> {
     if result < 0 { Err(last_error()) } else { Ok(result) }
 }

@@ -10,14 +10,14 @@ use super::{check, interface_request};
 /// Counters of a packet socket since they were last read.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Statistics {
-    /// Frames the socket accepted or dropped.
+    /// Frames that the socket accepted or dropped.
     pub packets: u32,
-    /// Frames the kernel dropped because the socket's buffer was full.
+    /// Frames that the kernel dropped because the socket's buffer was full.
     pub drops: u32,
 }
 
-/// A raw packet socket that receives nothing yet, because it is bound to no protocol. Non-blocking,
-/// closed on exec.
+/// Opens a raw packet socket. It is bound to no protocol and therefore receives nothing yet. It is
+/// non-blocking and closed on exec.
 ///
 /// # Errors
 /// `EPERM` without CAP_NET_RAW in the user namespace that owns the network namespace.
@@ -29,7 +29,7 @@ pub fn open() -> Result<OwnedFd, Errno> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Binds the socket to all protocols of one interface: from now on it receives.
+/// Binds the socket to all protocols of one interface, so that it receives from now on.
 pub fn bind(socket: BorrowedFd<'_>, interface: u32) -> Result<(), Errno> {
     // SAFETY: sockaddr_ll is plain data, for which all zeros is a valid value.
     let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
@@ -47,9 +47,9 @@ pub fn set_option(socket: impl AsFd, option: libc::c_int, value: libc::c_int) ->
     set(socket.as_fd(), libc::SOL_PACKET, option, &value)
 }
 
-/// Makes a group of the socket, among whose members the kernel distributes the frames of its
-/// interface: frames of a flow, in both directions, always go to the same member. Returns the
-/// group's number. The socket must be bound.
+/// Creates a group with this socket as its first member. The kernel distributes the frames of the
+/// interface among the members: frames of a flow, in both directions, always go to the same member.
+/// Returns the group's number. The socket must be bound.
 pub fn make_group(socket: BorrowedFd<'_>) -> Result<u16, Errno> {
     join(socket, 0, libc::PACKET_FANOUT_FLAG_UNIQUEID)?;
     let mut value: libc::c_int = 0;
@@ -66,17 +66,17 @@ pub fn make_group(socket: BorrowedFd<'_>) -> Result<u16, Errno> {
         )
     };
     check(result)?;
-    // The number is in the lower half, the kind in the upper.
+    // The group's number is in the lower half; the kind is in the upper half.
     Ok(value as u16)
 }
 
-/// Makes the socket a member of a group on the same interface. It must be bound.
+/// Makes a bound socket a member of a group on the same interface.
 pub fn join_group(socket: BorrowedFd<'_>, group: u16) -> Result<(), Errno> {
     join(socket, group, 0)
 }
 
 fn join(socket: BorrowedFd<'_>, group: u16, flags: libc::c_uint) -> Result<(), Errno> {
-    // A group ignores what its members say about outgoing frames.
+    // A group does not inherit its members' option to ignore outgoing frames.
     let kind = libc::PACKET_FANOUT_HASH | flags | FANOUT_IGNORE_OUTGOING;
     set(socket, libc::SOL_PACKET, libc::PACKET_FANOUT, &(u32::from(group) | kind << 16))
 }
@@ -84,9 +84,9 @@ fn join(socket: BorrowedFd<'_>, group: u16, flags: libc::c_uint) -> Result<(), E
 /// The network namespace of a socket.
 ///
 /// # Errors
-/// `EPERM` without CAP_NET_ADMIN in it.
+/// `EPERM` without CAP_NET_ADMIN in that namespace.
 pub fn namespace(socket: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
-    // SAFETY: SIOCGSKNS takes no argument and gives a new descriptor.
+    // SAFETY: SIOCGSKNS takes no argument and returns a new descriptor.
     let fd = check(unsafe { libc::ioctl(socket.as_raw_fd(), SIOCGSKNS) })?;
     // SAFETY: the descriptor was just made and has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
@@ -94,16 +94,16 @@ pub fn namespace(socket: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
 
 /// PACKET_FANOUT_FLAG_IGNORE_OUTGOING.
 const FANOUT_IGNORE_OUTGOING: libc::c_uint = 0x4000;
-/// `linux/sockios.h`.
+/// From `linux/sockios.h`.
 const SIOCGSKNS: libc::Ioctl = 0x894c;
 
-/// Turns on timestamps of the time at which the kernel took each frame.
+/// Turns on timestamps, which give the time at which the kernel received each frame.
 pub fn ask_for_times(socket: BorrowedFd<'_>) -> Result<(), Errno> {
     set(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &1)
 }
 
-/// Whether the interface called `name` carries Ethernet frames (the loopback interface's are such
-/// frames too).
+/// Whether the interface called `name` carries Ethernet frames, as the loopback interface also
+/// does.
 pub fn carries_ethernet(socket: BorrowedFd<'_>, name: &str) -> Result<bool, Errno> {
     let mut request = interface_request(name)?;
     // SAFETY: SIOCGIFHWADDR reads the name from and writes an address into the ifreq, which is
@@ -115,7 +115,7 @@ pub fn carries_ethernet(socket: BorrowedFd<'_>, name: &str) -> Result<bool, Errn
     Ok(family == libc::ARPHRD_ETHER || family == libc::ARPHRD_LOOPBACK)
 }
 
-/// Makes the interface promiscuous for as long as the socket lives.
+/// Makes the interface promiscuous until the socket closes.
 pub fn set_promiscuous(socket: BorrowedFd<'_>, interface: u32) -> Result<(), Errno> {
     // SAFETY: packet_mreq is plain data, for which all zeros is a valid value.
     let mut request: libc::packet_mreq = unsafe { std::mem::zeroed() };
@@ -124,8 +124,8 @@ pub fn set_promiscuous(socket: BorrowedFd<'_>, interface: u32) -> Result<(), Err
     set(socket, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &request)
 }
 
-/// Sets the size of the receive or send buffer: beyond the system's limit where the privilege
-/// allows it, otherwise up to it.
+/// Sets the size of the receive or send buffer. Exceeding the system's limit needs CAP_NET_ADMIN;
+/// without it the limit is the largest size.
 pub fn set_buffer(socket: BorrowedFd<'_>, direction: Buffer, bytes: usize) -> Result<(), Errno> {
     let value = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX / 2);
     let (force, plain) = match direction {
@@ -139,13 +139,13 @@ pub fn set_buffer(socket: BorrowedFd<'_>, direction: Buffer, bytes: usize) -> Re
 /// A socket's two buffers.
 #[derive(Clone, Copy, Debug)]
 pub enum Buffer {
-    /// For frames received and not yet read.
+    /// Holds frames that were received and not yet read.
     Receive,
-    /// For frames written and not yet sent.
+    /// Holds frames that were written and not yet sent.
     Send,
 }
 
-/// Reads the socket's counters, which resets them.
+/// Reads and resets the socket's counters.
 pub fn statistics(socket: BorrowedFd<'_>) -> Result<Statistics, Errno> {
     // struct tpacket_stats: two unsigned ints, packets and drops.
     let mut stats = [0u32; 2];

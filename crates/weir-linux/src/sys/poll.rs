@@ -1,8 +1,8 @@
-//! Waiting for several descriptors at once, without allocating for each wait.
+//! Waits for several descriptors at once, without an allocation for each wait.
 //!
-//! `rustix::event::poll` takes a slice of entries that borrow their descriptors, so it cannot be
-//! kept between two calls beside the descriptors themselves. A [`PollSet`] keeps the entries and
-//! fills them in anew from borrowed descriptors for each call.
+//! `rustix::event::poll` takes a slice of entries that borrow their descriptors. A struct that owns
+//! the descriptors therefore cannot keep that slice between two calls. A [`PollSet`] keeps the
+//! memory of the entries and fills them again from borrowed descriptors for each call.
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 
@@ -11,19 +11,19 @@ use weir_core::Nanos;
 
 use super::check;
 
-/// The entries of a `ppoll` call, and after the call which of them are ready.
+/// The entries of a `ppoll` call, and their readiness after the call.
 #[derive(Debug, Default)]
 pub struct PollSet {
     entries: Vec<libc::pollfd>,
 }
 
 impl PollSet {
-    /// Waits up to `timeout`, which may be zero, until a descriptor can be read or has an error to
-    /// report. `None` takes a place in the order and is never ready. Gives the number of ready
-    /// descriptors; [`PollSet::is_ready`] says which.
+    /// Waits for at most `timeout`, which may be zero, until a descriptor can be read or has an
+    /// error to report. A `None` keeps its index and is never ready. Returns the number of ready
+    /// descriptors; [`PollSet::is_ready`] tells which.
     ///
     /// # Errors
-    /// `EINTR` when a signal came; then nothing is ready.
+    /// `EINTR` when a signal arrived; then nothing is ready.
     pub fn wait<'a>(
         &mut self,
         descriptors: impl Iterator<Item = Option<BorrowedFd<'a>>>,
@@ -54,8 +54,8 @@ impl PollSet {
         Ok(ready as usize)
     }
 
-    /// Whether the descriptor in place `index` of the last successful wait is ready: it can be
-    /// read, or has an error to report.
+    /// Whether the descriptor at `index` of the last successful wait is ready: it can be read, or
+    /// has an error to report.
     pub fn is_ready(&self, index: usize) -> bool {
         self.entries.get(index).is_some_and(|entry| entry.revents != 0)
     }

@@ -1,5 +1,5 @@
-//! Namespaces, signals and what a child keeps over `exec`: the system calls behind `process`,
-//! `netns` and `helper`.
+//! Namespaces, signals, and the state that a child keeps over `exec`: the system calls of
+//! `process`, `netns` and `helper`.
 
 use std::io;
 use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
@@ -8,11 +8,11 @@ use std::process::Command;
 
 use rustix::thread::{CapabilitySet, CapabilitySets, UnshareFlags};
 
-/// Moves the calling thread into new namespaces; with a user namespace the process must have one
-/// thread.
+/// Moves the calling thread into new namespaces. For a new user namespace the process must have
+/// only one thread.
 ///
 /// # Errors
-/// What the kernel answers, and `EINVAL` for `FILES`, which this wrapper refuses.
+/// The kernel's error, and `EINVAL` for `FILES`, which this wrapper refuses.
 pub fn unshare(flags: UnshareFlags) -> io::Result<()> {
     if flags.contains(UnshareFlags::FILES) {
         return Err(io::Error::from_raw_os_error(libc::EINVAL));
@@ -22,11 +22,11 @@ pub fn unshare(flags: UnshareFlags) -> io::Result<()> {
     Ok(unsafe { rustix::thread::unshare_unsafe(flags) }?)
 }
 
-/// Blocks `signals` in the calling thread (and those it starts later) and returns a non-blocking
-/// descriptor that reads them.
+/// Blocks `signals` in the calling thread (and in threads that it starts later) and returns a
+/// non-blocking descriptor that reads them.
 ///
 /// # Errors
-/// What the kernel answers.
+/// The kernel's error.
 pub fn signal_descriptor(signals: &[i32]) -> io::Result<OwnedFd> {
     // SAFETY: an all-zero sigset_t is a valid object; sigemptyset initialises it in any case.
     let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
@@ -38,13 +38,13 @@ pub fn signal_descriptor(signals: &[i32]) -> io::Result<OwnedFd> {
             return Err(io::Error::last_os_error());
         }
     }
-    // SAFETY: `set` is initialised, the old mask is not asked for.
+    // SAFETY: `set` is initialised, and the old mask is not requested.
     let error =
         unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) };
     if error != 0 {
         return Err(io::Error::from_raw_os_error(error));
     }
-    // SAFETY: `set` is initialised; -1 asks for a new descriptor.
+    // SAFETY: `set` is initialised; -1 requests a new descriptor.
     let fd = unsafe { libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) };
     if fd < 0 {
         return Err(io::Error::last_os_error());
@@ -53,23 +53,24 @@ pub fn signal_descriptor(signals: &[i32]) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// A signal as read from a [`signal_descriptor`].
+/// A signal read from a [`signal_descriptor`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SignalInfo {
-    /// Its number.
+    /// The signal's number.
     pub number: i32,
-    /// Whether the kernel itself sent it: a terminal does, to its whole foreground group.
+    /// Whether the kernel itself sent the signal. A terminal's signals come from the kernel and go
+    /// to the whole foreground group.
     pub from_kernel: bool,
 }
 
-/// The next pending signal, `None` when there is none.
+/// The next pending signal; `None` when there is none.
 ///
 /// # Errors
-/// What the kernel answers.
+/// The kernel's error.
 pub fn read_signal(fd: BorrowedFd<'_>) -> io::Result<Option<SignalInfo>> {
     let mut info = std::mem::MaybeUninit::<libc::signalfd_siginfo>::uninit();
     let size = size_of::<libc::signalfd_siginfo>();
-    // SAFETY: the buffer is as large as said; the kernel writes whole records only.
+    // SAFETY: the buffer has `size` bytes, and the kernel writes whole records only.
     let got = unsafe { libc::read(fd.as_raw_fd(), info.as_mut_ptr().cast(), size) };
     if got == isize::try_from(size).unwrap_or(isize::MAX) {
         // SAFETY: the kernel filled the whole record.
@@ -85,18 +86,17 @@ pub fn read_signal(fd: BorrowedFd<'_>) -> io::Result<Option<SignalInfo>> {
     }
 }
 
-/// Sets `signal` to be ignored by this process.
+/// Makes this process ignore `signal`.
 pub fn ignore_signal(signal: i32) {
-    // SAFETY: SIG_IGN runs no code of ours.
+    // SAFETY: SIG_IGN installs no handler.
     unsafe { libc::signal(signal, libc::SIG_IGN) };
 }
 
-/// Lets the child of `command` keep `fd` open over `exec`, although it closes on exec in this
-/// process.
+/// Keeps `fd` open in the child of `command`, although it closes on exec otherwise.
 pub fn keep_open(command: &mut Command, fd: RawFd) {
     let keep = move || {
-        // SAFETY: fcntl on a descriptor number touches no memory; a stale number is an error, not a
-        // hazard.
+        // SAFETY: fcntl on a descriptor number touches no memory; a stale number only gives an
+        // error.
         if unsafe { libc::fcntl(fd, libc::F_SETFD, 0) } < 0 {
             return Err(io::Error::last_os_error());
         }
@@ -106,7 +106,7 @@ pub fn keep_open(command: &mut Command, fd: RawFd) {
     unsafe { command.pre_exec(keep) };
 }
 
-/// Lets the child of `command` start with no signal blocked, whatever this process reads from a
+/// Starts the child of `command` with no signal blocked, even if this process reads signals from a
 /// [`signal_descriptor`].
 pub fn unblock_signals(command: &mut Command) {
     let unblock = || {
@@ -114,7 +114,7 @@ pub fn unblock_signals(command: &mut Command) {
         let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
         // SAFETY: `set` is a live local.
         unsafe { libc::sigemptyset(&raw mut set) };
-        // SAFETY: `set` is initialised, the old mask is not asked for.
+        // SAFETY: `set` is initialised, and the old mask is not requested.
         match unsafe {
             libc::pthread_sigmask(libc::SIG_SETMASK, &raw const set, std::ptr::null_mut())
         } {
@@ -127,14 +127,14 @@ pub fn unblock_signals(command: &mut Command) {
 }
 
 /// Lets the child of `command` keep the capabilities of this process over `exec`. Otherwise an
-/// ordinary user loses them, even inside a user namespace of his own.
+/// ordinary user loses them, even inside the user's own user namespace.
 pub fn keep_capabilities(command: &mut Command) {
     let keep = || {
         let mut sets = rustix::thread::capabilities(None)?;
         sets.inheritable = sets.permitted;
         rustix::thread::set_capabilities(None, sets)?;
         for capability in sets.permitted.iter() {
-            // A capability outside the bounding set cannot be raised, and is not needed either.
+            // This fails for a capability outside the bounding set, which is not needed either.
             let _ = rustix::thread::configure_capability_in_ambient_set(capability, true);
         }
         Ok(())
@@ -143,10 +143,10 @@ pub fn keep_capabilities(command: &mut Command) {
     unsafe { command.pre_exec(keep) };
 }
 
-/// Gives up every capability of this process, also for the programs that it starts.
+/// Removes every capability of this process and of the programs that it starts.
 ///
 /// # Errors
-/// What the kernel answers.
+/// The kernel's error.
 pub fn drop_own_capabilities() -> io::Result<()> {
     rustix::thread::clear_ambient_capability_set()?;
     let none = CapabilitySet::empty();
@@ -156,8 +156,7 @@ pub fn drop_own_capabilities() -> io::Result<()> {
     )?)
 }
 
-/// Lets the child of `command` start with none of the capabilities that [`keep_capabilities`]
-/// handed down.
+/// Starts the child of `command` without the capabilities that [`keep_capabilities`] passed on.
 pub fn drop_capabilities(command: &mut Command) {
     let drop_all = || {
         rustix::thread::clear_ambient_capability_set()?;
@@ -169,8 +168,8 @@ pub fn drop_capabilities(command: &mut Command) {
     unsafe { command.pre_exec(drop_all) };
 }
 
-/// Sends `signal` to every process of the calling process's PID namespace but itself; `false` when
-/// there is none.
+/// Sends `signal` to every process of the calling process's PID namespace except itself. Returns
+/// `false` when there is no other process.
 #[must_use]
 pub fn signal_everyone(signal: i32) -> bool {
     // SAFETY: kill touches no memory.
@@ -185,11 +184,10 @@ pub fn signal_process(pid: i32, signal: i32) {
     }
 }
 
-/// The supplementary groups of the process at the other end of a Unix socket, as they were when it
-/// connected.
+/// The supplementary groups of the process at the other end of a Unix socket, as of its connection.
 ///
 /// # Errors
-/// What the kernel answers; `ERANGE` for more than a thousand groups.
+/// The kernel's error; `ERANGE` for more than a thousand groups.
 pub fn peer_groups(socket: BorrowedFd<'_>) -> io::Result<Vec<u32>> {
     let mut groups = vec![0 as libc::gid_t; 1024];
     let mut length = libc::socklen_t::try_from(size_of_val(groups.as_slice())).unwrap_or(0);
@@ -211,8 +209,7 @@ pub fn peer_groups(socket: BorrowedFd<'_>) -> io::Result<Vec<u32>> {
     Ok(groups)
 }
 
-/// What the kernel reports about a TCP connection. An older kernel reports less, and the rest stays
-/// 0.
+/// The kernel's report about a TCP connection. Fields that an older kernel does not report stay 0.
 ///
 /// # Errors
 /// The kernel's error.
@@ -237,13 +234,12 @@ pub fn tcp_info(socket: BorrowedFd<'_>) -> io::Result<libc::tcp_info> {
 /// close on exec.
 ///
 /// # Errors
-/// When no such descriptor is open.
+/// No such descriptor is open.
 pub fn inherited_descriptor(number: RawFd) -> io::Result<OwnedFd> {
-    // SAFETY: F_GETFD touches no memory.
+    // SAFETY: F_SETFD touches no memory.
     if number <= 2 || unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) } < 0 {
         return Err(io::Error::from_raw_os_error(libc::EBADF));
     }
-    // SAFETY: it is open, and the start of the helper process is the only place that claims it,
-    // once.
+    // SAFETY: the descriptor is open. Only the start of the helper process claims it, once.
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }

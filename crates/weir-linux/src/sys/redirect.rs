@@ -1,5 +1,5 @@
-//! What a proxy needs from the kernel: the original destination of a redirected connection, and a
-//! filter of frames.
+//! The system calls of the proxy: reading the original destination of a redirected connection, and
+//! filtering frames.
 
 use std::mem::{size_of, zeroed};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -9,13 +9,13 @@ use rustix::io::Errno;
 
 use super::check;
 
-/// One instruction of a classic BPF program: operation, jumps when true and when false, operand.
+/// One instruction of a classic BPF program: operation, jump if true, jump if false, operand.
 pub type Instruction = (u16, u8, u8, u32);
 
 /// The destination of a connection before address translation redirected it to this socket.
 ///
 /// # Errors
-/// `ENOENT` when it was not translated.
+/// `ENOENT` when the connection was not translated.
 pub fn original_destination(socket: BorrowedFd<'_>, ipv6: bool) -> Result<SocketAddr, Errno> {
     let fd = socket.as_raw_fd();
     if ipv6 {
@@ -51,10 +51,10 @@ pub fn original_destination(socket: BorrowedFd<'_>, ipv6: bool) -> Result<Socket
         .into())
 }
 
-/// Lets a socket receive only what `program` accepts. Attach it before the socket is bound.
+/// Makes a socket receive only frames that `program` accepts. Attach it before the socket is bound.
 ///
 /// # Errors
-/// `EINVAL` for a program that the kernel does not take.
+/// `EINVAL` for a program that the kernel refuses.
 pub fn attach_filter(socket: BorrowedFd<'_>, program: &[Instruction]) -> Result<(), Errno> {
     let mut code: Vec<libc::sock_filter> =
         program.iter().map(|&(code, jt, jf, k)| libc::sock_filter { code, jt, jf, k }).collect();
@@ -62,8 +62,8 @@ pub fn attach_filter(socket: BorrowedFd<'_>, program: &[Instruction]) -> Result<
     let filter = libc::sock_fprog { len, filter: code.as_mut_ptr() };
     let length = size_of::<libc::sock_fprog>() as libc::socklen_t;
     let source = (&raw const filter).cast();
-    // SAFETY: `filter` names `len` instructions that live until after the call; the kernel copies
-    // and checks them.
+    // SAFETY: `filter` refers to `len` instructions that outlive the call; the kernel copies and
+    // checks them.
     check(unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),

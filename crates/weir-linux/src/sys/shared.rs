@@ -9,8 +9,8 @@ use std::sync::atomic::AtomicU64;
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-/// A mapping shared with the kernel, as words: each is read and written as a whole, whatever the
-/// other side does meanwhile.
+/// A mapping shared with the kernel. Each word is read and written atomically, whatever the kernel
+/// writes meanwhile.
 #[derive(Debug)]
 pub struct SharedWords {
     start: NonNull<AtomicU64>,
@@ -18,7 +18,7 @@ pub struct SharedWords {
     bytes: NonZeroUsize,
 }
 
-// SAFETY: the mapping is plain memory that any thread may touch, and every access is atomic.
+// SAFETY: the mapping is plain memory that any thread may access, and every access is atomic.
 unsafe impl Send for SharedWords {}
 // SAFETY: as above.
 unsafe impl Sync for SharedWords {}
@@ -27,11 +27,11 @@ impl SharedWords {
     /// Maps the first `words` words behind a descriptor, for reading and writing.
     ///
     /// # Errors
-    /// What `mmap` answers; `EINVAL` for no words.
+    /// The error of `mmap`; `EINVAL` when `words` is 0.
     pub fn map(descriptor: impl AsFd, words: usize) -> Result<SharedWords, Errno> {
         let bytes =
             NonZeroUsize::new(words.checked_mul(8).ok_or(Errno::INVAL)?).ok_or(Errno::INVAL)?;
-        // SAFETY: the kernel chooses the address, so nothing that is in use is replaced.
+        // SAFETY: the kernel chooses an unused address, so no existing mapping is replaced.
         let address = unsafe {
             mmap(
                 std::ptr::null_mut(),
@@ -42,7 +42,7 @@ impl SharedWords {
                 0,
             )
         }?;
-        // A mapping begins with a page, so it is aligned; it is never at zero.
+        // A mapping begins at a page boundary, so it is aligned, and never at address zero.
         let start = NonNull::new(address.cast()).ok_or(Errno::FAULT)?;
         Ok(SharedWords { start, words, bytes })
     }
@@ -59,8 +59,8 @@ impl Deref for SharedWords {
 
 impl Drop for SharedWords {
     fn drop(&mut self) {
-        // SAFETY: exactly what was mapped, and no reference to it outlives `self`. There is nothing
-        // to do about a failure.
+        // SAFETY: this unmaps exactly the mapped range, and no reference to it outlives `self`. A
+        // failure cannot be handled.
         let _ = unsafe { munmap(self.start.as_ptr().cast(), self.bytes.get()) };
     }
 }

@@ -1,4 +1,4 @@
-//! What the live loop asks for its thread: exact timers, priority, a processor.
+//! Settings of the live loop's thread: exact timers, priority, processor.
 
 use std::num::NonZeroU64;
 
@@ -14,7 +14,7 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// First-in first-out real-time scheduling at `priority` (1 is the least).
+    /// First-in first-out real-time scheduling at `priority` (1 is the lowest).
     pub const fn realtime(priority: i32) -> Self {
         Self { policy: libc::SCHED_FIFO, priority }
     }
@@ -29,7 +29,7 @@ impl Policy {
         Ok(Self { policy, priority: param.sched_priority })
     }
 
-    /// Makes it the calling thread's policy; threads made later do not inherit it.
+    /// Makes this the calling thread's policy; threads started later do not inherit it.
     ///
     /// # Errors
     /// `EPERM` without CAP_SYS_NICE or a sufficient RLIMIT_RTPRIO.

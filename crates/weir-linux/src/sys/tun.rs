@@ -1,4 +1,4 @@
-//! TAP devices: making one and setting its offloads.
+//! Creates TAP devices and sets their offloads.
 
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
@@ -8,20 +8,20 @@ use rustix::io::Errno;
 use super::mmsg::VNET_LEN;
 use super::{check, interface_request};
 
-/// The offloads that a TAP device hands to its reader and takes from its writer.
+/// The offloads of the frames that a TAP device gives its reader and accepts from its writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offload {
     /// Partial checksums, TCP trains and UDP trains.
     All,
     /// Partial checksums and TCP trains (kernels before 6.2).
     Tcp,
-    /// Every frame complete and of wire size.
+    /// No offload: every frame has a complete checksum and fits into the MTU.
     None,
 }
 
-/// Makes a TAP device with virtio-net headers; it lives as long as the descriptor. `name` may
-/// contain `%d`. Returns the descriptor (non-blocking, closed on exec) and the name that the kernel
-/// chose.
+/// Creates a TAP device with virtio-net headers, which exists until the descriptor closes. `name`
+/// may contain `%d`. Returns the descriptor (non-blocking, closed on exec) and the name that the
+/// kernel chose.
 ///
 /// # Errors
 /// `ENOENT` or `EACCES` when `/dev/net/tun` is missing or may not be opened; `EPERM` without
@@ -43,7 +43,7 @@ pub fn create_tap(name: &str) -> Result<(OwnedFd, String), Errno> {
     Ok((device, chosen))
 }
 
-/// Turns on as many offloads as the kernel knows; returns those that it accepted.
+/// Turns on as many offloads as the kernel supports; returns those that it accepted.
 pub fn set_offload(device: BorrowedFd<'_>) -> Offload {
     let tcp = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN;
     for (level, flags) in

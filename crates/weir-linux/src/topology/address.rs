@@ -1,4 +1,4 @@
-//! Addresses of the ends, chosen so that no other network uses them.
+//! The addresses of a link's ends. The ranges overlap with no route of the machine.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -20,13 +20,13 @@ impl Range {
         })
     }
 
-    /// The range of a link that the machine's own network does not see.
+    /// The range of a link that exists only inside Weir's namespaces, so it cannot collide.
     pub(super) fn private() -> Range {
         Range { slot: 0 }
     }
 
-    /// The range between an ordinary user's router and pasta, which the program does not see
-    /// either.
+    /// The range between an ordinary user's router and pasta, which also exists only in a
+    /// namespace.
     pub(super) fn uplink() -> Range {
         Range { slot: 1 }
     }
@@ -48,7 +48,8 @@ impl Range {
         (Ipv6Addr::from_bits(IPV6.to_bits() + (u128::from(self.slot) << 64) + host), 64)
     }
 
-    /// Both addresses of a side, as [`super::place::Attachment`] takes them.
+    /// The addresses of a side, as [`super::place::Attachment`] takes them: IPv4, and IPv6 if
+    /// wanted.
     pub(super) fn addresses(self, side: usize, ipv6: bool) -> Vec<(IpAddr, u8)> {
         let (v4, v4_prefix) = self.ipv4(side);
         let (v6, v6_prefix) = self.ipv6(side);
@@ -61,7 +62,7 @@ impl Range {
 
     fn collides(self, route: &Route) -> bool {
         match route.to {
-            // A default route leads everywhere and reserves no address.
+            // A default route reserves no address.
             None => false,
             Some(IpAddr::V4(to)) => {
                 let shortest = route.prefix.min(30);
@@ -85,27 +86,27 @@ fn same_prefix(a: u128, b: u128, prefix: u8, width: u32) -> bool {
     (a ^ b) >> (width - u32::from(prefix)) == 0
 }
 
-/// A fixed Ethernet address for side 0 or 1 of a link: the same in every run, so that captures can
-/// be compared. Locally administered.
+/// A fixed, locally administered Ethernet address for side 0 or 1 of a link. It is the same in
+/// every run, so that captures can be compared.
 pub(super) fn mac(side: usize) -> Mac {
     [0x02, b'w', b'e', b'i', b'r', if side == 0 { 2 } else { 1 }]
 }
 
-/// The same for host `number` of a network of several hosts.
+/// A fixed, locally administered Ethernet address for host `number` of a network of several hosts.
 pub(super) fn host_mac(number: u16) -> Mac {
     let [high, low] = number.to_be_bytes();
     [0x02, b'w', b'e', b'i', high, low]
 }
 
-/// Reserved for measuring network devices (RFC 2544), so no real network uses it.
+/// A range reserved for benchmarking network devices (RFC 2544), so no real network uses it.
 const IPV4: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 0);
-/// One link takes a /30.
+/// The addresses of one link: a /30.
 const IPV4_STEP: u32 = 4;
 /// Unique local addresses (RFC 4193) with a global identifier drawn once for this project.
 const IPV6: Ipv6Addr = Ipv6Addr::new(0xfd77, 0x6569, 0x7248, 0, 0, 0, 0, 0);
-/// The most links on one machine at a time; their names have at most eight letters.
+/// The most links on one machine at a time. Their names have at most eight letters.
 const SLOTS: u16 = 4096;
-/// For messages.
+/// The ranges that [`Range::choose`] tries, for messages.
 pub(super) const RANGES: &str = "198.18.0.0/18 and fd77:6569:7248::/52";
 
 #[cfg(test)]

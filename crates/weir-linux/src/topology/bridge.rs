@@ -1,15 +1,15 @@
-//! Two existing interfaces, joined by an emulated link.
+//! A session that joins two existing interfaces by an emulated link.
 
 use super::{BridgeSetup, End, Note, Session, SetupError};
 use crate::netlink::{Link, Netlink};
 use crate::port::{AnyPort, PacketPort};
 use crate::process::Stopper;
 
-/// Opens two interfaces of the caller's network namespace as the ports of a link. The only change
-/// is that they receive frames for any station, which the kernel undoes when the ports close.
+/// Opens two interfaces of the caller's network namespace as the ports of a link. This only makes
+/// the interfaces promiscuous, until the ports close.
 ///
 /// # Errors
-/// The reason; the machine is then as before.
+/// The reason; the machine is then unchanged.
 pub fn bridge(setup: &BridgeSetup) -> Result<Session, SetupError> {
     if setup.left == setup.right {
         return Err(SetupError::SameInterface { name: setup.left.clone() });
@@ -53,8 +53,8 @@ pub fn bridge(setup: &BridgeSetup) -> Result<Session, SetupError> {
     let ports = if rustix::process::geteuid().is_root() {
         [open(&setup.left)?, open(&setup.right)?]
     } else {
-        // An ordinary user with CAP_NET_RAW on the executable passes. Without it the error says
-        // what to do.
+        // An ordinary user may do this if the executable has CAP_NET_RAW. Otherwise the error gives
+        // the remedy.
         let opened = open(&setup.left).and_then(|left| Ok([left, open(&setup.right)?]));
         opened.map_err(|error| {
             if let SetupError::Port(_) = error { SetupError::NotPrivileged } else { error }
@@ -75,7 +75,7 @@ pub fn bridge(setup: &BridgeSetup) -> Result<Session, SetupError> {
     })
 }
 
-/// What is unusual about an interface in a bridge.
+/// Notes about properties of an interface that are unusual in a bridge.
 fn remarks(link: &Link, addresses: &[String]) -> Vec<Note> {
     let mut notes = Vec::new();
     if !link.up {

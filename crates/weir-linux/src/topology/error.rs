@@ -1,12 +1,12 @@
-//! Why a session could not be set up, and what to do about it.
+//! Why a session could not be set up, and the remedy.
 
 use std::io;
 
 use crate::netlink::NetlinkError;
 use crate::port::OpenError;
 
-/// Why [`super::run`], [`super::pair`], [`super::network`] or [`super::bridge`] failed. Nothing is
-/// left behind in any case.
+/// Why [`super::run`], [`super::pair`], [`super::network`] or [`super::bridge`] failed. The machine
+/// is unchanged in every case.
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
     /// The kernel refuses user namespaces to this user.
@@ -16,23 +16,23 @@ pub enum SetupError {
          'kernel.apparmor_restrict_unprivileged_userns=0' on Ubuntu)"
     )]
     UserNamespace {
-        /// What the kernel answered.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// Only a process with one thread can enter a user namespace.
+    /// This process has several threads, and only a process with one can enter a user namespace.
     #[error(
         "a session without root must be set up before this program starts threads (it has {count})"
     )]
     Threads {
-        /// How many threads there are.
+        /// The number of threads.
         count: usize,
     },
-    /// Making or entering a namespace failed.
+    /// Creating or entering a namespace failed.
     #[error("cannot make a {kind} namespace: {source}")]
     Namespace {
-        /// Which kind: network, mount, process.
+        /// The kind of the namespace: network, mount, process.
         kind: &'static str,
-        /// What the kernel answered.
+        /// The kernel's error.
         source: io::Error,
     },
     /// The requested MTU is not possible.
@@ -51,15 +51,15 @@ pub enum SetupError {
     /// The kernel refused an interface, an address or a route.
     #[error(transparent)]
     Netlink(#[from] NetlinkError),
-    /// There are more hosts than one machine carries namespaces for.
+    /// There are too many hosts for one machine.
     #[error("{count} hosts are too many for one machine: allowed are up to {most}")]
     Hosts {
-        /// How many were asked for.
+        /// The requested number of hosts.
         count: usize,
-        /// How many there may be.
+        /// The largest permitted number.
         most: u16,
     },
-    /// There is no free address range.
+    /// All address ranges are in use.
     #[error(
         "no free address range for the link: every candidate of {ranges} is routed on this machine or used by another session"
     )]
@@ -67,18 +67,18 @@ pub enum SetupError {
         /// The ranges that were tried.
         ranges: &'static str,
     },
-    /// An interface that is to be bridged does not exist.
+    /// An interface to be bridged does not exist.
     #[error("there is no interface {name} here: 'ip link' lists {present}")]
     NoInterface {
-        /// The name asked for.
+        /// The requested name.
         name: String,
-        /// The names that exist, separated by commas.
+        /// The existing names, separated by commas.
         present: String,
     },
-    /// Both ends of a bridge are the same.
+    /// Both ends of a bridge are the same interface.
     #[error("both ends of the bridge are {name}: a bridge joins two different interfaces")]
     SameInterface {
-        /// The name given twice.
+        /// The name of that interface.
         name: String,
     },
     /// An interface already belongs to a bridge, a bond or the like.
@@ -92,20 +92,20 @@ pub enum SetupError {
     /// Bridging the machine's interfaces needs privileges.
     #[error("bridging interfaces needs root (CAP_NET_ADMIN and CAP_NET_RAW): run it with sudo")]
     NotPrivileged,
-    /// The state directory or its lock failed.
+    /// The state directory or its lock cannot be used.
     #[error("cannot keep the session's state in {path}: {source}")]
     State {
         /// The file or directory.
         path: String,
-        /// What the kernel answered.
+        /// The kernel's error.
         source: io::Error,
     },
     /// A helper process could not be started.
     #[error("cannot start the {helper} process: {source}")]
     Helper {
-        /// Which helper.
+        /// The kind of helper.
         helper: &'static str,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
     /// The kernel refused something elementary: a thread or a descriptor.

@@ -1,15 +1,15 @@
-//! What surrounds an emulated link: namespaces, interfaces, addresses, names, and the programs that
-//! run behind it.
+//! The environment of an emulated link: namespaces, interfaces, addresses, names, and the programs
+//! that run behind the link.
 //!
 //! [`run`], [`pair`] and [`bridge`] set up the two ends of a link and return a [`Session`]. The
-//! session's two ports go to the live loop. [`Session::spawn`] starts programs inside;
-//! [`Session::wait`] forwards signals and says how it ended. When the session is dropped or closed,
-//! or this process is killed with any signal, the machine is as before. [`network`] does the same
-//! for any number of hosts that are joined by one loop.
+//! live loop drives the session's two ports. [`Session::spawn`] starts programs inside;
+//! [`Session::wait`] forwards signals and returns how the session ended. When the session is
+//! dropped or closed, or this process is killed by any signal, the machine is as before.
+//! [`network`] does the same for any number of hosts that one loop joins.
 //!
-//! An ordinary user gets the same through a user namespace that this process itself enters. The
-//! kernel allows that only while the process has one thread: call these functions before starting
-//! another.
+//! For an ordinary user this process enters a user namespace, in which the same is possible. The
+//! kernel allows that only while the process has one thread, so call these functions before
+//! starting another.
 
 mod address;
 mod bridge;
@@ -38,24 +38,24 @@ pub use session::{CloseReport, EndedBy, FAREWELL, GRACE, Outcome, ProgramEnd, Se
 /// How frames are exchanged with the interfaces of a namespace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Backend {
-    /// Packet sockets: they know when the kernel took a frame, so delays are exact.
+    /// Packet sockets. They have timestamps of the kernel, so delays are exact.
     #[default]
     Auto,
-    /// A TAP device, to which this process holds the descriptor: one copy less.
+    /// A TAP device that this process holds: one copy less.
     Tap,
     /// A veth pair with an `AF_PACKET` socket on the far end.
     Packet,
 }
 
-/// What [`run`] builds.
+/// The configuration of [`run`].
 #[derive(Clone, Debug)]
 pub struct RunSetup {
     /// Largest IP packet of the emulated link, in bytes (576–65521; 1500 by default).
     pub mtu: u32,
     /// How frames are exchanged.
     pub backend: Backend,
-    /// Whether the program reaches the networks behind the machine: by address translation as root,
-    /// through `pasta` otherwise.
+    /// Whether the program reaches the networks beyond the machine: by address translation for
+    /// root, through `pasta` for other users.
     pub outside: bool,
 }
 
@@ -65,7 +65,7 @@ impl Default for RunSetup {
     }
 }
 
-/// What [`pair`] builds.
+/// The configuration of [`pair`].
 #[derive(Clone, Debug)]
 pub struct PairSetup {
     /// Largest IP packet of the emulated link, in bytes (576–65521; 1500 by default).
@@ -80,12 +80,12 @@ impl Default for PairSetup {
     }
 }
 
-/// What [`bridge`] joins: two interfaces of the caller's namespace.
+/// The configuration of [`bridge`]: two interfaces of the caller's namespace.
 #[derive(Clone, Debug)]
 pub struct BridgeSetup {
-    /// The interface that becomes port 0.
+    /// The interface of port 0.
     pub left: String,
-    /// The interface that becomes port 1.
+    /// The interface of port 1.
     pub right: String,
 }
 
@@ -112,21 +112,21 @@ impl Side {
 /// One end of the link as programs see it.
 #[derive(Clone, Debug)]
 pub struct End {
-    /// Its name in `/etc/hosts` of the namespaces: `inside`, `host`, `left`, `right`; an
-    /// interface's own name under [`bridge`].
+    /// The end's name in `/etc/hosts` of the namespaces: `inside`, `host`, `left`, `right`; with
+    /// [`bridge`], the interface's own name.
     pub name: String,
-    /// Interface that carries the address.
+    /// The interface that carries the address.
     pub interface: String,
-    /// Its IPv4 address, if the session gave it one.
+    /// The end's IPv4 address, if the session gave it one.
     pub ipv4: Option<Ipv4Addr>,
-    /// Its IPv6 address, if the session gave it one.
+    /// The end's IPv6 address, if the session gave it one.
     pub ipv6: Option<Ipv6Addr>,
 }
 
-/// What the user should know about a session that works, but not in every respect.
+/// A limitation of a working session that the user should know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
-    /// The finding.
+    /// A description of the limitation.
     pub what: String,
     /// The remedy, if there is one; a command where possible.
     pub remedy: Option<String>,
@@ -142,9 +142,9 @@ impl Note {
     }
 }
 
-/// Ethernet's usual payload: real paths have it, so programs meet no surprise.
+/// Ethernet's usual payload, which is also the MTU of most real paths.
 pub const DEFAULT_MTU: u32 = 1500;
-/// The smallest datagram that every IPv4 host must accept; below 1280 a link carries no IPv6.
+/// The smallest packet size that every IPv4 host must accept. Below 1280 a link carries no IPv6.
 pub const MIN_MTU: u32 = 576;
-/// 65,535 bytes minus an Ethernet header: the most that a TAP device takes.
+/// 65,535 bytes minus an Ethernet header: the largest packet that a TAP device takes.
 pub const MAX_MTU: u32 = 65_521;

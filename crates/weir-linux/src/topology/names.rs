@@ -1,11 +1,11 @@
-//! What programs see as `/etc/hosts` and `/etc/resolv.conf`.
+//! The content of `/etc/hosts` and `/etc/resolv.conf` that programs see.
 
 use std::fs;
 use std::net::IpAddr;
 
 use super::{End, Note};
 
-/// The machine's hosts file, preceded by the ends' names, because the first match wins.
+/// The machine's hosts file after the ends' names, because the first match wins.
 pub(super) fn hosts(ends: &[&End]) -> String {
     let mut text = String::from("# Names of this emulated link\n");
     for end in ends {
@@ -19,20 +19,22 @@ pub(super) fn hosts(ends: &[&End]) -> String {
     text
 }
 
-/// The machine's resolver file, for a program with a loopback of its own. `forwarder` is an address
-/// that forwards queries to the machine's own resolver. `None` when the file can stay as it is.
+/// The machine's resolver file, adapted for a program with its own loopback interface. `forwarder`
+/// is an address that forwards queries to the machine's resolver. `None` when the file needs no
+/// change.
 pub(super) fn resolver(forwarder: Option<IpAddr>) -> (Option<String>, Option<Note>) {
     let own = fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
     let upstream = fs::read_to_string("/run/systemd/resolve/resolv.conf").ok();
     resolver_for(&own, upstream.as_deref(), forwarder)
 }
 
-/// A resolver file for a link that leads nowhere: look-ups fail at once instead of after a timeout.
+/// A resolver file for a link without access to other networks, so that look-ups fail at once
+/// instead of after a timeout.
 pub(super) fn no_resolver() -> String {
     "# This link leads to no name server.\noptions timeout:1 attempts:1\n".into()
 }
 
-/// The same resolver file, or the machine's, for a link that passes TCP only.
+/// The given resolver file, or the machine's, changed for a link that passes only TCP.
 pub(super) fn over_tcp(resolv: Option<String>) -> String {
     let text = resolv.unwrap_or_else(|| fs::read_to_string("/etc/resolv.conf").unwrap_or_default());
     format!("{}\noptions use-vc\n", text.trim_end())
@@ -84,7 +86,7 @@ fn server(line: &str) -> Option<&str> {
     (words.next()? == "nameserver").then(|| words.next()).flatten()
 }
 
-/// Addresses with a zone name an interface that the program does not have.
+/// An address with a zone refers to an interface that the program does not have.
 fn is_reachable(address: &str) -> bool {
     address
         .parse::<IpAddr>()

@@ -1,9 +1,9 @@
-//! Several hosts that one live loop joins: each has a namespace, with an interface whose other end
-//! is a port.
+//! Several hosts that one live loop joins. Each host has a namespace with an interface, and the
+//! interface's other end is a port.
 //!
-//! There is no router among them. Every host believes that all others are on its own Ethernet
-//! segment and has permanent entries for their addresses, so that only programs send packets. The
-//! loop decides what lies between two hosts.
+//! There is no router. Each host has all others on its own Ethernet segment, with permanent
+//! neighbour entries, so that only programs send packets. The loop decides which links a packet
+//! passes between two hosts.
 
 use std::ffi::OsString;
 use std::io;
@@ -24,32 +24,32 @@ use crate::netns::NetNs;
 use crate::port::AnyPort;
 use crate::process::{Program, ProgramSpec, Report, Signals, Stopper, Terminal, Wake, wait_any};
 
-/// What [`network`] builds.
+/// The configuration of [`network`].
 #[derive(Clone, Debug)]
 pub struct NetworkSetup {
     /// The hosts.
     pub hosts: Vec<HostSetup>,
     /// Length of the prefix that all addresses share, in bits.
     pub prefix: u8,
-    /// Largest IP packet of their interfaces, in bytes (576–65521).
+    /// Largest IP packet of the hosts' interfaces, in bytes (576–65521).
     pub mtu: u32,
 }
 
-/// One host.
+/// The configuration of one host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostSetup {
-    /// The name by which the other hosts find it.
+    /// The name that resolves to this host on all hosts.
     pub name: String,
-    /// Its address.
+    /// The host's address.
     pub address: Ipv4Addr,
 }
 
 /// Sets up the hosts, with a port for each. All names resolve on each host.
 ///
-/// Without root this process enters a user namespace for good.
+/// Without root this process enters a user namespace permanently.
 ///
 /// # Errors
-/// The reason; the machine is then as before.
+/// The reason; the machine is then unchanged.
 pub fn network(setup: &NetworkSetup) -> Result<Network, SetupError> {
     check_mtu(setup.mtu)?;
     let count = setup.hosts.len();
@@ -106,7 +106,7 @@ fn end(host: &HostSetup) -> End {
     }
 }
 
-/// Gives the host with this number the addresses of all others.
+/// Adds neighbour entries for all other hosts to the host with this number.
 fn introduce(number: u16, hosts: &[HostSetup]) -> Result<(), SetupError> {
     let mut netlink = Netlink::open()?;
     let link = netlink.link(INTERFACE)?;
@@ -116,8 +116,8 @@ fn introduce(number: u16, hosts: &[HostSetup]) -> Result<(), SetupError> {
     Ok(())
 }
 
-/// Hosts that are set up, and the programs on them. Dropping it ends the programs and undoes every
-/// change to the machine.
+/// Hosts that are set up, and the programs on them. Dropping this ends the programs and undoes
+/// every change to the machine.
 #[derive(Debug)]
 pub struct Network {
     programs: Vec<(ProgramId, Program)>,
@@ -128,36 +128,36 @@ pub struct Network {
     started: u32,
     stopper: Stopper,
     terminal: Option<Terminal>,
-    /// The namespace of the ports' interfaces: a port does not keep it alive.
+    /// The namespace of the ports' interfaces, because a port does not keep it alive.
     #[expect(dead_code, reason = "held, not used: dropping it deletes the interfaces")]
     held: NetNs,
 }
 
-/// A program of a [`Network`], in the order in which programs were started.
+/// The identity of a program of a [`Network`], in the order of their starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProgramId(pub u32);
 
 /// A program to be started.
 #[derive(Debug, Default)]
 pub struct Launch {
-    /// Its words.
+    /// The words of the command.
     pub command: Vec<OsString>,
-    /// Its standard input; empty without one.
+    /// The program's standard input; empty if `None`.
     pub input: Option<OwnedFd>,
-    /// Its standard output, in place of this process's.
+    /// The program's standard output; this process's own if `None`.
     pub output: Option<OwnedFd>,
 }
 
-/// How a wait ended.
+/// The event that ended a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Happened {
     /// A program has ended, with this exit code; 128 + n when signal n ended it.
     Ended(ProgramId, u8),
-    /// This process received a signal that asks it to end (its number).
+    /// This process received this signal, which asks it to end.
     Signal(i32),
     /// [`Stopper::stop`] was called.
     Stopped,
-    /// The time is up.
+    /// The point in time was reached.
     Time,
 }
 
@@ -173,13 +173,13 @@ impl Network {
         &self.ends
     }
 
-    /// What the user should know.
+    /// Limitations that the user should know.
     #[must_use]
     pub fn notes(&self) -> &[Note] {
         &self.notes
     }
 
-    /// Ends [`Network::wait`] from any thread.
+    /// A stopper that ends [`Network::wait`] from any thread.
     #[must_use]
     pub fn stopper(&self) -> Stopper {
         self.stopper.clone()
@@ -189,17 +189,17 @@ impl Network {
     /// process's group.
     ///
     /// # Errors
-    /// When the command cannot be executed or its namespaces cannot be made; nothing of it is left
-    /// then.
+    /// The command cannot be executed or its namespaces cannot be created. Nothing remains of the
+    /// program then.
     ///
     /// # Panics
-    /// When there is no such host.
+    /// There is no such host.
     pub fn spawn(&mut self, host: usize, launch: Launch) -> Result<ProgramId, SpawnError> {
         let place = &self.places[host];
         if launch.command.is_empty() {
             return Err(SpawnError::Empty);
         }
-        // Read it before the program can take the terminal.
+        // The foreground group is read before the program can change it.
         self.terminal = self.terminal.take().or_else(Terminal::in_front);
         let mut spec = ProgramSpec::new(&launch.command);
         spec.hosts = Some(place.hosts.clone());
@@ -217,10 +217,10 @@ impl Network {
     }
 
     /// Waits until a program ends, a signal asks this process to end, [`Stopper::stop`] is called,
-    /// or `until`.
+    /// or the time `until`.
     ///
     /// # Errors
-    /// When waiting itself fails.
+    /// Waiting itself fails.
     pub fn wait(&mut self, signals: &Signals, until: Option<Instant>) -> io::Result<Happened> {
         loop {
             let programs: Vec<&Program> =
@@ -240,14 +240,15 @@ impl Network {
         }
     }
 
-    /// Sends a program a signal, to end it with the experiment; without effect when it is over.
+    /// Sends a signal to a program; without effect after the program has ended.
     pub fn signal(&self, id: ProgramId, number: i32) {
         for (_, program) in self.programs.iter().filter(|(own, _)| *own == id) {
             program.signal(number);
         }
     }
 
-    /// Ends what still runs: SIGTERM, [`GRACE`], SIGKILL; and undoes every change to the machine.
+    /// Ends the remaining programs (SIGTERM, [`GRACE`], SIGKILL) and undoes every change to the
+    /// machine.
     pub fn close(mut self) {
         for (_, program) in &self.programs {
             program.signal(libc::SIGTERM);
@@ -259,7 +260,7 @@ impl Network {
             match wait_any(&programs, None, None, Some(deadline)) {
                 Ok(Wake::Program(index)) => drop(self.reap(index)),
                 Ok(_) => {}
-                // Then the programs are killed at once.
+                // Dropping the programs kills them at once.
                 Err(_) => break,
             }
         }
@@ -280,7 +281,7 @@ impl Network {
     }
 }
 
-/// The name that programs try first.
+/// The interface name that programs try first.
 const INTERFACE: &str = "eth0";
-/// Each host has a namespace, two interfaces, and an entry for each of the others.
+/// The most hosts. Each host has a namespace, two interfaces, and an entry for each other host.
 pub const MOST_HOSTS: u16 = 250;

@@ -1,4 +1,5 @@
-//! What connects the machine's side of [`super::run`] to other networks, and ends with the session.
+//! The processes that connect the machine's side of [`super::run`] to other networks. They end with
+//! the session.
 
 use std::ffi::OsString;
 use std::io::{self, Read as _};
@@ -14,8 +15,8 @@ use crate::netlink::Netlink;
 use crate::netns::NetNs;
 use crate::process::{NETNS_FILE, Program, ProgramSpec, find_tool};
 
-/// The processes that connect a session to other networks. Dropping it ends them and undoes what
-/// they did.
+/// The processes that connect a session to other networks. Dropping this ends them and undoes their
+/// changes.
 #[derive(Debug, Default)]
 pub(super) struct Outside {
     pub(super) translation: Option<Translation>,
@@ -25,7 +26,7 @@ pub(super) struct Outside {
 }
 
 impl Outside {
-    /// Ends everything; returns what was not as it should be.
+    /// Ends all processes; returns a note for each unexpected finding.
     pub(super) fn close(self) -> Vec<Note> {
         drop(self.translation);
         drop(self.janitor);
@@ -37,7 +38,7 @@ impl Outside {
     }
 }
 
-/// Why pasta does not connect the link.
+/// Why pasta could not connect the link.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum PastaError {
     #[error("pasta is not installed")]
@@ -46,13 +47,14 @@ pub(super) enum PastaError {
     Failed(String),
 }
 
-/// Starts pasta on the machine's network, with its interface `interface` in `netns`. It takes the
-/// place of a router at the address of side 1, and acts on the machine's networks as an ordinary
-/// program of this user.
+/// Starts pasta on the machine's network, with its interface `interface` in `netns`. pasta acts as
+/// a router at the address of side 1, and uses the machine's networks as an ordinary program of
+/// this user.
 ///
-/// With `forward_dns` it forwards queries that are sent to it to the machine's resolver. Use it
-/// only then: pasta of 2023 gives every answer of that resolver its own address, even the answer to
-/// a query that was sent to the resolver directly, and no program waits for that one.
+/// With `forward_dns` it forwards DNS queries that are sent to it to the machine's resolver. Set it
+/// only if programs send queries to pasta: pasta of 2023 then replaces the source address of every
+/// answer of that resolver by its own. A program that had asked the resolver directly would not
+/// accept such an answer.
 pub(super) fn start_pasta(
     netns: &NetNs,
     interface: &str,
@@ -81,8 +83,8 @@ pub(super) fn start_pasta(
     ];
     let addresses =
         ["--mtu", &mtu, "--address", &inside4, "--netmask", &prefix, "--gateway", &router4];
-    // No port of the namespace appears on the machine, and none of the machine's on the namespace's
-    // loopback.
+    // No port of the namespace is reachable from the machine, and no port of the machine on the
+    // namespace's loopback interface.
     let closed = [
         "-t",
         "none",
@@ -120,7 +122,7 @@ pub(super) fn start_pasta(
         Ok(false) | Err(_) => {
             program.kill();
             let mut words = String::new();
-            // Its last message may not be UTF-8; then there is none.
+            // pasta's last message is left out if it is not UTF-8.
             let _ = errors.read_to_string(&mut words);
             let last = words
                 .lines()
@@ -132,7 +134,7 @@ pub(super) fn start_pasta(
     }
 }
 
-/// Waits for an interface and switches it on; `false` when `over` says that it will not appear.
+/// Waits for an interface and switches it on; `false` when `over` returns that it will not appear.
 fn wait_for(name: &str, mut over: impl FnMut() -> bool) -> Result<bool, SetupError> {
     let mut netlink = Netlink::open()?;
     let deadline = Instant::now() + START_TIME;
@@ -149,7 +151,7 @@ fn wait_for(name: &str, mut over: impl FnMut() -> bool) -> Result<bool, SetupErr
     Ok(false)
 }
 
-/// How long pasta may take; it takes some twenty milliseconds.
+/// The longest time that pasta may take to start; it needs some twenty milliseconds.
 const START_TIME: Duration = Duration::from_secs(3);
-/// Time between two checks.
+/// Interval between two checks for pasta's interface.
 const POLL: Duration = Duration::from_millis(5);

@@ -1,5 +1,5 @@
-//! Two programs with one emulated link between them, each in namespaces of its own without access
-//! to other networks.
+//! A session of two programs with one emulated link between them. Each has namespaces of its own
+//! and no access to other networks.
 
 use super::address::{Range, mac};
 use super::names;
@@ -10,13 +10,13 @@ use super::run::become_privileged;
 use super::{End, PairSetup, Session, SetupError};
 use crate::process::Stopper;
 
-/// Sets up two namespaces and the ports of a link between them. In both, the names `left` and
-/// `right` resolve.
+/// Sets up two namespaces and the ports of a link between them. In both namespaces, the names
+/// `left` and `right` resolve.
 ///
-/// Without root this process enters a user namespace for good.
+/// Without root this process enters a user namespace permanently.
 ///
 /// # Errors
-/// The reason; the machine is then as before.
+/// The reason; the machine is then unchanged.
 pub fn pair(setup: &PairSetup) -> Result<Session, SetupError> {
     check_mtu(setup.mtu)?;
     become_privileged()?;
@@ -64,5 +64,5 @@ pub fn pair(setup: &PairSetup) -> Result<Session, SetupError> {
     })
 }
 
-/// The name that programs try first.
+/// The interface name that programs try first.
 const INTERFACE: &str = "eth0";

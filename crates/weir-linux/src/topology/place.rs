@@ -1,4 +1,4 @@
-//! A namespace for programs: its settings, and its interface with a port on the other side.
+//! A namespace for programs: its settings, and its interface, which has a port at the other end.
 
 use std::io;
 use std::net::IpAddr;
@@ -11,19 +11,19 @@ use crate::netlink::{Mac, Netlink};
 use crate::netns::{NetNs, write_setting};
 use crate::port::{AnyPort, PacketPort, TapPort};
 
-/// Where the programs of one side run.
+/// The namespace in which the programs of one side run.
 #[derive(Debug)]
 pub(super) struct Place {
     pub(super) netns: NetNs,
-    /// What they see as `/etc/hosts`.
+    /// The programs' `/etc/hosts`.
     pub(super) hosts: String,
-    /// What they see as `/etc/resolv.conf`, unless it is the machine's.
+    /// The programs' `/etc/resolv.conf`; `None` for the machine's.
     pub(super) resolv: Option<String>,
 }
 
-/// An interface to make, with its configuration.
+/// The configuration of an interface to create.
 pub(super) struct Attachment<'a> {
-    /// Its name in its namespace.
+    /// The interface's name in its namespace.
     pub(super) name: &'a str,
     pub(super) mac: Mac,
     pub(super) mtu: u32,
@@ -31,13 +31,13 @@ pub(super) struct Attachment<'a> {
     pub(super) gateways: &'a [IpAddr],
 }
 
-/// A new network namespace with loopback up and `ping` allowed, in which IPv6 starts without delays
-/// and sends nothing unasked.
+/// A new network namespace with loopback up and `ping` permitted. IPv6 starts there without delays,
+/// and the kernel sends no unrequested packets.
 pub(super) fn quiet_netns() -> Result<NetNs, SetupError> {
     let netns = new_netns()?;
     netns.enter(|| {
         hush("default");
-        // Only groups that a user namespace maps can be named inside it.
+        // Inside a user namespace, the setting accepts only groups that are mapped there.
         let gid = rustix::process::getgid().as_raw();
         if write_setting("ipv4/ping_group_range", "0 2147483647").is_err() {
             best_effort("ipv4/ping_group_range", &format!("{gid} {gid}"));
@@ -49,8 +49,7 @@ pub(super) fn quiet_netns() -> Result<NetNs, SetupError> {
     Ok(netns)
 }
 
-/// A new network namespace in which the kernel itself sends nothing: for the far ends that only
-/// ports use.
+/// A new network namespace for the far ends that only ports use. Its kernel sends no packets.
 pub(super) fn switch_netns() -> Result<NetNs, SetupError> {
     let netns = new_netns()?;
     netns.enter(|| {
@@ -69,8 +68,8 @@ fn new_netns() -> Result<NetNs, SetupError> {
     })
 }
 
-/// Makes the interface in `target` and opens its port: a TAP, or a veth pair whose other end,
-/// called `near`, is in `switch`.
+/// Creates the interface in `target` and opens its port. The port is the TAP device itself, or a
+/// packet socket on the other end of a veth pair, which is called `near` and is in `switch`.
 pub(super) fn attach(
     target: &NetNs,
     switch: Option<&NetNs>,
@@ -109,7 +108,7 @@ fn configure(to_be: &Attachment<'_>) -> Result<(), SetupError> {
     let mut netlink = Netlink::open()?;
     let link = netlink.link(to_be.name)?;
     for ipv6 in [false, true] {
-        // A namespace without IPv6 has no such table.
+        // A namespace without IPv6 has no such table, so the error is ignored.
         let _ = netlink.trust_neighbours(link.index, ipv6);
     }
     netlink.set_up(link.index)?;
@@ -122,15 +121,15 @@ fn configure(to_be: &Attachment<'_>) -> Result<(), SetupError> {
     Ok(())
 }
 
-/// Keeps the kernel from sending packets on an interface (or on all future ones, `default`) that no
-/// program asked for. Such packets take random draws of the link, and the same seed would lose
-/// other packets in every run.
+/// Keeps the kernel from sending packets of its own on an interface (`default` means all future
+/// interfaces). Such packets would use random draws of the link, and the same seed would then lose
+/// different packets in every run.
 fn hush(interface: &str) {
     for name in ["accept_dad", "accept_ra", "autoconf", "router_solicitations"] {
         best_effort(&format!("ipv6/conf/{interface}/{name}"), "0");
     }
-    // Reports of multicast groups cannot be switched off. They are sent at once instead, before the
-    // link is handed over.
+    // Reports of multicast groups cannot be switched off. They are therefore sent at once, before
+    // the live loop uses the link.
     for setting in [
         "ipv6/conf/IF/mldv1_",
         "ipv6/conf/IF/mldv2_",
@@ -144,7 +143,8 @@ fn hush(interface: &str) {
     }
 }
 
-/// Waits until the ends have sent what kernels send when an interface comes up, and discards it.
+/// Waits until both kernels have sent the packets that follow an interface's start, and discards
+/// these packets.
 pub(super) fn settle(ports: &mut [AnyPort]) {
     let mut pool = BufferPool::default();
     let mut frames = Vec::new();
@@ -152,7 +152,7 @@ pub(super) fn settle(ports: &mut [AnyPort]) {
     let mut quiet_since = Instant::now();
     while quiet_since.elapsed() < SILENCE && Instant::now() < deadline {
         for port in &mut *ports {
-            // A port that fails here fails again in the loop, which reports it.
+            // A port that fails here fails again in the loop, which reports the fault.
             let _ = port.receive(&mut pool, &mut frames);
         }
         if !frames.is_empty() {
@@ -165,7 +165,7 @@ pub(super) fn settle(ports: &mut [AnyPort]) {
     }
 }
 
-/// The namespace for the far ends of veth pairs, when the backend needs one.
+/// The namespace for the far ends of veth pairs; `None` if the backend needs none.
 pub(super) fn switch_for(backend: Backend) -> Result<Option<NetNs>, SetupError> {
     let tap = match backend {
         Backend::Tap => true,
@@ -183,21 +183,22 @@ pub(super) fn has_ipv6(mtu: u32) -> bool {
     mtu >= IPV6_MIN_MTU && std::path::Path::new("/proc/sys/net/ipv6").exists()
 }
 
-/// Writes a setting that makes things quieter or faster but not right or wrong; old kernels lack
-/// some.
+/// Writes an optional setting, which makes the session quieter or faster. The error is ignored,
+/// because old kernels lack some settings.
 pub(super) fn best_effort(setting: &str, value: &str) {
     let _ = write_setting(setting, value);
 }
 
-/// Far from the numbers that interfaces get in order; see [`Netlink::create_veth`]. The last two
-/// bytes of the address distinguish the ends.
+/// Base of the numbers of the `near` interfaces, far from the numbers that interfaces get in order;
+/// see [`Netlink::create_veth`]. The last two bytes of the Ethernet address are added to it.
 const NEAR_INDEX: u32 = 1 << 30;
-/// Milliseconds; the kernel repeats a report after a random part of this.
+/// The interval of multicast reports in ms; the kernel repeats a report after a random part of it.
 const SOON_MS: &str = "1";
-/// The kernel's timers have steps of up to ten milliseconds, and it repeats a report once.
+/// The ports are settled after this time without a frame. The kernel repeats a report once, and its
+/// timers have steps of up to ten milliseconds.
 const SILENCE: Duration = Duration::from_millis(25);
-/// The longest wait for that.
+/// The longest wait for that silence.
 const SETTLE: Duration = Duration::from_millis(200);
 const POLL: Duration = Duration::from_millis(1);
-/// RFC 8200, section 5.
+/// The smallest MTU of IPv6 (RFC 8200, section 5).
 const IPV6_MIN_MTU: u32 = 1280;

@@ -1,10 +1,11 @@
-//! The machine's side of an ordinary user's link: a namespace whose kernel is the router, with our
-//! proxy for TCP and pasta for the rest.
+//! The machine's side of an ordinary user's link: a namespace with the kernel as the router, Weir's
+//! proxy for TCP, and pasta for all other traffic.
 //!
-//! pasta terminates TCP connections itself and has no congestion control, so a slow link would see
-//! a sender that is not a TCP. Here the kernel terminates them instead. Its address on the link
-//! answers pings, as the machine's does in root's sessions. pasta passes UDP to that address to the
-//! machine's loopback, and forwards everything else with translated addresses.
+//! pasta terminates TCP connections itself and has no congestion control, so the sender into a slow
+//! link would not behave like TCP. Here the kernel terminates the connections instead. The router's
+//! address on the link answers pings, as the machine's address does in root's sessions. UDP packets
+//! to that address go through pasta to the machine's loopback interface. pasta forwards all other
+//! traffic with translated addresses.
 
 use std::io;
 use std::net::{IpAddr, TcpListener};
@@ -20,7 +21,7 @@ use crate::netns::NetNs;
 use crate::sys::packet;
 use crate::sys::redirect::attach_filter;
 
-/// Why there is no router.
+/// Why the router could not be started.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum RouterError {
     #[error("there is no router behind the link: {0}")]
@@ -29,12 +30,12 @@ pub(super) enum RouterError {
     System(#[from] io::Error),
 }
 
-/// A namespace that forwards, before it has any interface.
+/// A new namespace that forwards packets and has no interface yet.
 pub(super) fn router_netns() -> Result<NetNs, SetupError> {
     let netns = quiet_netns()?;
     netns.enter(|| {
-        // First packets come back in through loopback, where a check of their source address would
-        // refuse them.
+        // First packets re-enter through loopback. A check of their source address would refuse
+        // them there.
         for name in ["all", "default", "lo"] {
             best_effort(&format!("ipv4/conf/{name}/rp_filter"), "0");
         }
@@ -61,7 +62,8 @@ pub(super) fn start_router(
             let listener = TcpListener::bind((address, 0))?;
             listener.set_nonblocking(true)?;
             ports.push(listener.local_addr()?.port());
-            // The library's queue is too short for hundreds of connections at once.
+            // The standard library's listen queue is too short for hundreds of simultaneous
+            // connections.
             rustix::net::listen(&listener, BACKLOG)?;
             listeners.push(OwnedFd::from(listener));
         }
@@ -84,7 +86,7 @@ pub(super) fn start_router(
     Ok(Proxy::start(&ProxySockets { listeners, watch, inject, host })?)
 }
 
-/// Gives the namespace's interface to pasta its addresses and routes.
+/// Sets the addresses and routes of the interface that leads to pasta.
 pub(super) fn lead_out(ipv6: bool) -> Result<(), SetupError> {
     let range = Range::uplink();
     let mut netlink = Netlink::open()?;
@@ -98,8 +100,8 @@ pub(super) fn lead_out(ipv6: bool) -> Result<(), SetupError> {
     Ok(())
 }
 
-/// The namespace's rules. First packets are dropped before the kernel tracks them; the proxy lets
-/// them in through loopback.
+/// The namespace's nftables rules. They drop first packets before connection tracking; the proxy
+/// re-injects them through loopback.
 fn rules(interface: &str, range: Range, host: &[IpAddr], ports: &[u16]) -> String {
     let uplink = Range::uplink();
     let mut arrive = String::new();
@@ -114,8 +116,8 @@ fn rules(interface: &str, range: Range, host: &[IpAddr], ports: &[u16]) -> Strin
              iifname \"{interface}\" {family} daddr {address} meta l4proto udp dnat {family} to {pasta}\n"
         ));
     }
-    // pasta of 2023 sends the answers of the machine's IPv6 loopback between link-local addresses
-    // instead of those of the question.
+    // pasta of 2023 sends the answers of the machine's IPv6 loopback between link-local addresses.
+    // This rule restores the addresses of the query.
     let answers = if host.iter().any(IpAddr::is_ipv6) {
         let (asked, asker) = (uplink.ipv6(1).0, uplink.ipv6(0).0);
         format!(
@@ -134,9 +136,9 @@ fn rules(interface: &str, range: Range, host: &[IpAddr], ports: &[u16]) -> Strin
     )
 }
 
-/// pasta's interface.
+/// The name of pasta's interface.
 pub(super) const UPLINK: &str = "pasta0";
-/// Connections that may arrive before the proxy accepts them.
+/// The most connections that wait for the proxy to accept them.
 const BACKLOG: i32 = 1024;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! One program behind an emulated link, with the machine on the other side.
+//! A session with one program behind an emulated link and the machine on the other side.
 
 use std::fs;
 use std::net::IpAddr;
@@ -23,17 +23,17 @@ use crate::process::Stopper;
 use crate::sys;
 
 /// Sets up a namespace for one program, and the ports of a link between it and the machine. Inside,
-/// the name `host` means the machine.
+/// the name `host` resolves to the machine.
 ///
-/// Without root this process enters a user namespace for good.
+/// Without root this process enters a user namespace permanently.
 ///
 /// # Errors
-/// The reason; the machine is then as before. Missing access to other networks is a note, not an
+/// The reason; the machine is then unchanged. Missing access to other networks is a note, not an
 /// error.
 pub fn run(setup: &RunSetup) -> Result<Session, SetupError> {
     check_mtu(setup.mtu)?;
     let ipv6 = has_ipv6(setup.mtu);
-    // Inside a user namespace of one group the bounds of the setting can no longer be read.
+    // Inside a user namespace that maps a single group, the setting's range is unreadable.
     let ping_note = if is_in_own_user_namespace() { None } else { ping_note() };
     if become_privileged()? {
         run_for_user(setup, ipv6, ping_note)
@@ -42,8 +42,8 @@ pub fn run(setup: &RunSetup) -> Result<Session, SetupError> {
     }
 }
 
-/// Makes sure that this process may make namespaces; `true` when it had to enter a user namespace
-/// for that.
+/// Makes sure that this process may create namespaces. Returns `true` when the process had to enter
+/// a user namespace for that.
 pub(super) fn become_privileged() -> Result<bool, SetupError> {
     let needed = CapabilitySet::SYS_ADMIN | CapabilitySet::NET_ADMIN | CapabilitySet::NET_RAW;
     if rustix::thread::capabilities(None).is_ok_and(|sets| sets.effective.contains(needed)) {
@@ -56,8 +56,7 @@ pub(super) fn become_privileged() -> Result<bool, SetupError> {
     let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     let enter = || {
         sys::process::unshare(UnshareFlags::NEWUSER)?;
-        // The user's identity stays the same; the kernel requires that group changes are given up
-        // for that.
+        // The kernel accepts a group map of an ordinary user only after setgroups was disabled.
         fs::write("/proc/self/setgroups", "deny")?;
         fs::write("/proc/self/uid_map", format!("{uid} {uid} 1"))?;
         fs::write("/proc/self/gid_map", format!("{gid} {gid} 1"))
@@ -66,13 +65,13 @@ pub(super) fn become_privileged() -> Result<bool, SetupError> {
     Ok(true)
 }
 
-/// Whether this process is an ordinary user's in a user namespace that an earlier session entered.
+/// Whether this is an ordinary user's process in a user namespace that an earlier session entered.
 fn is_in_own_user_namespace() -> bool {
     !rustix::process::geteuid().is_root()
         && fs::read_to_string("/proc/self/setgroups").is_ok_and(|word| word.trim() == "deny")
 }
 
-/// The parts that root's and a user's sessions have in common.
+/// The program's side of the link, which is the same for root and for other users.
 struct Inside {
     place: Place,
     port: AnyPort,
@@ -137,16 +136,16 @@ impl Inside {
     }
 }
 
-/// For root the other side is an interface of the machine.
+/// A session of root, with an interface of the machine on the other side.
 fn run_as_root(setup: &RunSetup, ipv6: bool) -> Result<Session, SetupError> {
     let host = NetNs::current()?;
     let janitor =
         Janitor::start().map_err(|source| SetupError::Helper { helper: "janitor", source })?;
     let state =
         |source| SetupError::State { path: state_directory().display().to_string(), source };
-    // The janitor needs the lock to do its work: it is handed over, or dropped, only when the lock
-    // is free again. The choice of addresses and the changes to the machine are one step, so that
-    // parallel sessions see each other's.
+    // The janitor's work needs the lock, so the janitor is used or dropped only after this closure
+    // has released the lock. The addresses are chosen and the machine is changed under one lock, so
+    // that parallel sessions see each other's changes.
     let session = with_lock(|directory| {
         let mut notes = Vec::new();
         if clean_up(directory)? > 0 {
@@ -209,9 +208,9 @@ fn run_as_root(setup: &RunSetup, ipv6: bool) -> Result<Session, SetupError> {
     Ok(session)
 }
 
-/// Address translation, or why there is none.
+/// Sets up address translation; returns a note when that fails.
 fn open_outside(name: &str, range: Range, ipv6: bool, outside: &mut Outside) -> Option<Note> {
-    // The interface and its settings belong to the session: nothing has to be undone.
+    // The interface and its settings disappear with the session, so nothing has to be restored.
     best_effort(&format!("ipv4/conf/{name}/forwarding"), "1");
     best_effort(&format!("ipv6/conf/{name}/force_forwarding"), "1");
     match Translation::start(name, range.ipv4(0).0, ipv6.then(|| range.ipv6(0).0)) {
@@ -229,8 +228,8 @@ fn open_outside(name: &str, range: Range, ipv6: bool, outside: &mut Outside) -> 
     }
 }
 
-/// Changes the machine's settings after informing the janitor, which restores them; returns those
-/// that were refused.
+/// Changes the machine's settings after informing the janitor, which restores them. Returns notes
+/// about the settings that could not be changed.
 fn change_settings(
     own: &State,
     directory: &Path,
@@ -249,8 +248,9 @@ fn change_settings(
         .collect())
 }
 
-/// For an ordinary user the other side is a router in a namespace of its own. Where that is
-/// impossible, it is pasta itself; and without pasta either, a namespace that only answers pings.
+/// A session of an ordinary user, with a router in a namespace of its own on the other side. Where
+/// that is impossible, the other side is pasta. Without pasta it is a namespace that only answers
+/// pings.
 fn run_for_user(
     setup: &RunSetup,
     ipv6: bool,
@@ -339,7 +339,7 @@ fn alone(
     inside.into_session(outer, Outside::default(), notes)
 }
 
-/// Gives the program its resolver file; `true` when queries to the link's other end must be
+/// Chooses the program's resolver file. Returns `true` when queries to the link's other end must be
 /// forwarded to the machine's resolver.
 fn set_resolver(inside: &mut Inside, range: Range, notes: &mut Vec<Note>) -> bool {
     let forwarder = IpAddr::from(range.ipv4(1).0);
@@ -351,7 +351,7 @@ fn set_resolver(inside: &mut Inside, range: Range, notes: &mut Vec<Note>) -> boo
     forward
 }
 
-/// pasta sends echo requests as this user, which the machine may not allow.
+/// A note if the machine does not permit this user to ping: pasta sends echo requests as this user.
 fn ping_note() -> Option<Note> {
     let range = read_setting("ipv4/ping_group_range").ok()?;
     let mut bounds = range.split_whitespace().filter_map(|word| word.parse::<u32>().ok());
@@ -383,7 +383,7 @@ fn without_router(error: &RouterError) -> Note {
     }
 }
 
-/// The name that programs try first.
+/// The interface name that programs try first.
 const INTERFACE: &str = "eth0";
-/// The machine's side of an ordinary user's link.
+/// The interface on the machine's side of an ordinary user's link.
 const OUTER: &str = "host0";

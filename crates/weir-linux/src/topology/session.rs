@@ -1,5 +1,5 @@
-//! A link that is set up: its ports, its ends, the programs behind it, how it ended, and how it is
-//! taken down.
+//! A session: the ports and ends of a link that is set up, the programs behind it, the wait for
+//! their end, and the removal of the link.
 
 use std::ffi::OsString;
 use std::io;
@@ -14,8 +14,8 @@ use crate::process::{
     Program, ProgramSpec, Report, Signals, SpawnError, Stopper, Terminal, Wake, wait_any,
 };
 
-/// The surroundings of a link. Dropping it ends its programs and undoes every change to the
-/// machine, as [`Session::close`] does.
+/// An emulated link that is set up, with the programs behind it. Dropping this ends the programs
+/// and undoes every change to the machine, as [`Session::close`] does.
 #[derive(Debug)]
 pub struct Session {
     pub(super) programs: Vec<(Side, Program)>,
@@ -26,51 +26,52 @@ pub struct Session {
     pub(super) stopper: Stopper,
     pub(super) terminal: Option<Terminal>,
     pub(super) outside: Option<Outside>,
-    /// Namespaces that hold interfaces but no program: a port's device does not keep its namespace
-    /// alive.
+    /// Namespaces that hold interfaces but no program, because a port does not keep its interface's
+    /// namespace alive.
     #[expect(dead_code, reason = "held, not used: dropping one deletes its interfaces")]
     pub(super) held: Vec<NetNs>,
 }
 
-/// What ended a session.
+/// The event that ended a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndedBy {
-    /// The program on this side ended, on its own or by a signal that the session did not send.
+    /// The program on this side ended, but not by a signal of the session.
     Program(Side),
-    /// This process received a signal that ends it (its number).
+    /// This process received this signal, which ends the session.
     Signal(i32),
     /// [`Stopper::stop`] was called, usually by the thread that drives the ports.
     Stopped,
-    /// The time given to [`Session::wait`] is up.
+    /// The timeout of [`Session::wait`] has passed.
     Timeout,
 }
 
 /// How one program ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProgramEnd {
-    /// On which side it ran.
+    /// The side on which the program ran.
     pub side: Side,
-    /// Its exit code; 128 + n when signal n ended it.
+    /// The program's exit code; 128 + n when signal n ended it.
     pub code: u8,
-    /// How many of its background processes were ended with the namespace.
+    /// The number of background processes that were ended with the namespace.
     pub background: u32,
-    /// Whether the session ended it because the other side's program, or the session, was over.
+    /// Whether the session ended the program, because the other side's program or the session had
+    /// ended.
     pub ended_by_us: bool,
 }
 
 /// How a session ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// The first reason.
+    /// The event that ended the session.
     pub ended_by: EndedBy,
-    /// Every program's end, in order of time.
+    /// The end of every program, in order of time.
     pub programs: Vec<ProgramEnd>,
 }
 
 impl Outcome {
-    /// The exit code of the whole: that of the right program, or of the left one when the session
-    /// ended the right one or there is only a left one. Without programs 128 + n after signal n,
-    /// else 0.
+    /// The exit code of the session. It is that of the right program. If the session ended the
+    /// right program, or there is only a left one, it is that of the left program. Without programs
+    /// it is 128 + n after signal n, otherwise 0.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         let own = |side| self.programs.iter().find(|end| end.side == side && !end.ended_by_us);
@@ -89,10 +90,10 @@ impl Outcome {
     }
 }
 
-/// The findings of taking a session down.
+/// The result of removing a session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CloseReport {
-    /// What could not be undone, or was not as expected.
+    /// Changes that could not be undone, and unexpected findings.
     pub notes: Vec<Note>,
 }
 
@@ -108,25 +109,25 @@ impl Session {
         &self.ends
     }
 
-    /// What the user should know about this session.
+    /// Limitations of this session that the user should know.
     #[must_use]
     pub fn notes(&self) -> &[Note] {
         &self.notes
     }
 
-    /// Ends [`Session::wait`] from any thread.
+    /// A stopper that ends [`Session::wait`] from any thread.
     #[must_use]
     pub fn stopper(&self) -> Stopper {
         self.stopper.clone()
     }
 
-    /// Starts a program on one side, in namespaces of its own, as a child in this process's group,
-    /// so that the terminal's signals reach it. Of two programs only the right one reads standard
-    /// input.
+    /// Starts a program on one side, in namespaces of its own. It is a child in this process's
+    /// group, so that the terminal's signals reach it. Of two programs only the right one reads
+    /// standard input.
     ///
     /// # Errors
-    /// When the command cannot be executed or its namespaces cannot be made; nothing of it is left
-    /// then.
+    /// The command cannot be executed or its namespaces cannot be created. Nothing remains of the
+    /// program then.
     pub fn spawn(&mut self, side: Side, command: &[OsString]) -> Result<(), SpawnError> {
         let both = self.places.iter().all(Option::is_some);
         let Some(place) = &self.places[side.index()] else {
@@ -135,7 +136,7 @@ impl Session {
         if command.is_empty() {
             return Err(SpawnError::Empty);
         }
-        // Read it before the program can take the terminal.
+        // The foreground group is read before the program can change it.
         self.terminal = self.terminal.take().or_else(Terminal::in_front);
         let mut spec = ProgramSpec::new(command);
         spec.hosts = Some(place.hosts.clone());
@@ -149,27 +150,29 @@ impl Session {
         Ok(())
     }
 
-    /// Waits until the program ends (of two, the right one; when the left one fails, a few seconds
-    /// more), a signal ends the session, [`Stopper::stop`] is called, or `timeout` is over; then
-    /// ends the remaining programs: SIGTERM, a grace of [`GRACE`], SIGKILL.
+    /// Waits until the program ends, a signal ends the session, [`Stopper::stop`] is called, or
+    /// `timeout` has passed. Of two programs, the right one decides; when the left one fails, the
+    /// right one gets a few more seconds. Then this ends the remaining programs: SIGTERM, a grace
+    /// period of [`GRACE`], SIGKILL.
     ///
-    /// Signals sent to this process are forwarded to the programs. The terminal sends its own (^C)
-    /// to the whole process group, so those are not forwarded, and a program decides what ^C means
-    /// to it. Sent to this process alone, SIGTERM and SIGHUP end the session after the grace,
-    /// SIGINT after half a minute, and a second one at once.
+    /// Signals sent to this process are forwarded to the programs. The terminal sends its signals
+    /// (^C) to the whole process group. They are therefore not forwarded, and each program decides
+    /// how it reacts to ^C. Of the signals sent to this process alone, SIGTERM and SIGHUP end the
+    /// session after the grace period, SIGINT ends it after half a minute, and a second signal ends
+    /// it at once.
     ///
     /// # Errors
-    /// When waiting itself fails.
+    /// Waiting itself fails.
     pub fn wait(&mut self, signals: &Signals, timeout: Option<Duration>) -> io::Result<Outcome> {
         self.wait_and_settle(signals, timeout, || ())
     }
 
-    /// The same as [`Session::wait`], but calls `settle` when a program has ended and before the
-    /// other one is ended: packets that are still in the link can arrive, so that a server learns
-    /// that its client is done. The other program then has [`FAREWELL`] to end on its own.
+    /// Does the same as [`Session::wait`], but calls `settle` after a program has ended and before
+    /// the other one is ended. Packets that are still in the link can then arrive, so that a server
+    /// learns that its client has ended. The other program then has [`FAREWELL`] to end on its own.
     ///
     /// # Errors
-    /// When waiting itself fails.
+    /// Waiting itself fails.
     pub fn wait_and_settle(
         &mut self,
         signals: &Signals,
@@ -179,7 +182,7 @@ impl Session {
         let deadline = timeout.map(|timeout| Instant::now() + timeout);
         let mut ends = Vec::new();
         let mut signalled = None;
-        // Until when the right program may continue after the left one failed.
+        // The time until which the right program may continue after the left one failed.
         let mut abandoned: Option<Instant> = None;
         let ended_by = loop {
             let until =
@@ -203,15 +206,15 @@ impl Session {
                     if self.programs.is_empty() {
                         break EndedBy::Signal(signal.number);
                     }
-                    // The terminal sent it to the program as well, which decides what ^C means: an
-                    // editor continues.
+                    // The terminal sent the signal to the program as well. The program decides
+                    // whether ^C ends it; an editor continues.
                     if signal.from_terminal {
                         continue;
                     }
                     for (_, program) in &self.programs {
                         program.signal(signal.number);
                     }
-                    // On a second signal the program has had its chance.
+                    // A second signal ends the session at once.
                     if signalled.is_some() {
                         signalled = Some((signal.number, Instant::now()));
                     } else if signal.number != libc::SIGUSR1 && signal.number != libc::SIGUSR2 {
@@ -241,7 +244,7 @@ impl Session {
         Ok(Outcome { ended_by, programs: ends })
     }
 
-    /// Ends what still runs and undoes every change to the machine.
+    /// Ends the remaining programs and undoes every change to the machine.
     #[must_use]
     pub fn close(mut self) -> CloseReport {
         let mut ends = Vec::new();
@@ -256,7 +259,7 @@ impl Session {
         CloseReport { notes }
     }
 
-    /// Removes program `index` from the list if its report says that it is over.
+    /// Removes program `index` from the list if it has reported its end.
     fn reap(&mut self, index: usize, ended_by_us: bool) -> Option<ProgramEnd> {
         let (side, program) = &mut self.programs[index];
         let Report { code, background } = program.report()?;
@@ -308,16 +311,16 @@ impl Session {
     }
 }
 
-/// Time between SIGTERM and SIGKILL: enough for a program to write its results, short enough to
-/// wait for.
+/// Time between SIGTERM and SIGKILL: long enough for a program to write its results, short enough
+/// for a user to wait.
 pub const GRACE: Duration = Duration::from_secs(3);
-/// How long a program may take to end on its own when the other one has, before it is ended.
+/// How long a program may take to end on its own after the other one has ended.
 pub const FAREWELL: Duration = Duration::from_millis(100);
-/// How long the right program may continue after the left one has failed: enough for it to notice
-/// and report that.
+/// How long the right program may continue after the left one has failed: enough to notice and
+/// report the failure.
 const ABANDONED: Duration = Duration::from_secs(5);
-/// A program may treat SIGINT as a request (to print statistics, to ask). This bounds a program
-/// that hangs unattended.
+/// Time between SIGINT and the end of the session. A program may treat SIGINT as a request (to
+/// print statistics, to ask the user), so this only bounds a program that hangs unattended.
 const INTERRUPT_GRACE: Duration = Duration::from_secs(30);
 /// The exit code that a shell gives for a process ended by SIGKILL.
 const KILLED: u8 = 128 + 9;

@@ -1,5 +1,5 @@
-//! Namespaces for the tests of ports and loop: A, the emulator's E, and B, made and removed by the
-//! test that uses them.
+//! Namespaces for the tests of ports and loop: A, the emulator's E, and B. The test that uses them
+//! creates and removes them.
 
 mod rules;
 mod workers;
@@ -18,10 +18,10 @@ use weir_linux::port::{AnyPort, PacketPort, TapPort};
 use weir_rules::classify::{Classifier, Pass, Place, PlaceInterface};
 use weir_rules::ruleset::{Changes, Ruleset};
 
-/// How the two ends are attached.
+/// How A and B are attached to the emulator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// A veth pair to E on each side, packet sockets in E.
+    /// A veth pair to E on each side, with packet sockets in E.
     Packet,
     /// A TAP device on each side.
     Tap,
@@ -31,14 +31,14 @@ pub(crate) enum Kind {
 /// interface `x0`.
 pub(crate) struct Net {
     tag: String,
-    /// For the loop: index 0 towards A, 1 towards B.
+    /// The loop's ports: index 0 leads to A, 1 to B.
     ports: Vec<AnyPort>,
-    /// For further workers.
+    /// The ports of further workers.
     more: Vec<Vec<AnyPort>>,
 }
 
 impl Net {
-    /// Makes them; `None`, with a message on stderr, where that is impossible.
+    /// Creates the namespaces; `None`, with a message on stderr, where that is impossible.
     pub(crate) fn new(kind: Kind) -> Option<Self> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         if !rustix::process::geteuid().is_root() {
@@ -90,7 +90,7 @@ impl Net {
         Some(net)
     }
 
-    /// Lets another worker share the ports.
+    /// Adds a worker that shares the ports.
     fn add_worker(&mut self) {
         self.more.push(
             self.ports
@@ -111,7 +111,7 @@ impl Net {
         ip(&[&["-n", &place], words].concat());
     }
 
-    /// Starts work on a thread that is in a namespace.
+    /// Starts `work` on a thread that is in a namespace.
     pub(crate) fn spawn<T: Send + 'static>(
         &self,
         side: &str,
@@ -126,7 +126,7 @@ impl Net {
         })
     }
 
-    /// Does work in a namespace.
+    /// Runs `work` in a namespace.
     pub(crate) fn within<T: Send + 'static>(
         &self,
         side: &str,
@@ -160,7 +160,7 @@ impl Net {
         launch(Live::new(config).expect("the configuration is right"))
     }
 
-    /// Starts the loop with rules that A would have.
+    /// Starts the loop with rules, in which A is the machine.
     pub(crate) fn start_ruled(
         &mut self,
         script: &str,
@@ -202,7 +202,7 @@ impl Drop for Net {
     }
 }
 
-/// The configuration that a script makes.
+/// The configuration that a script creates.
 pub(crate) fn read(script: &str) -> Ruleset {
     let parsed = weir_rules::script::parse(script, "test", &weir_rules::NoFiles);
     assert!(!parsed.diagnostics.has_errors(), "{}", parsed.diagnostics.render(false));
@@ -266,7 +266,7 @@ impl Drop for Running {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // A panic of the test is already being reported.
+            // A panic of the test is already being reported, so the thread's own panic is ignored.
             let _ = thread.join();
         }
     }

@@ -1,4 +1,4 @@
-//! The loop with rules: which path packets take, what happens to them there, and what is counted.
+//! Tests of the loop with rules: the path of packets, changes to the packets, and counters.
 
 use std::net::UdpSocket;
 use std::sync::Arc;
@@ -64,8 +64,8 @@ fn without_one_pass_pipes_follow_each_other_exactly_and_with_it_the_first_is_all
         let report = running.stop();
         let mut count = 0;
         for (len, span) in spans.try_iter() {
-            // 8 Mbit/s take a microsecond for each byte. Lateness of the loop in between makes no
-            // difference.
+            // At 8 Mbit/s each byte takes a microsecond. The loop's lateness between pipes must
+            // make no difference.
             let link = if one_pass == "disable" { Nanos::from_micros(len) } else { Nanos::ZERO };
             assert_eq!(span, least + link);
             count += 1;
@@ -78,7 +78,7 @@ fn without_one_pass_pipes_follow_each_other_exactly_and_with_it_the_first_is_all
             (20, if one_pass == "disable" { 20 } else { 0 })
         );
         let up = &report.lanes[0];
-        // ARP and the kernel's own packets take no pipe.
+        // ARP and the kernel's own packets enter no pipe.
         assert_eq!(20 + up.passed, up.counters.packets_in);
     }
 }
@@ -87,7 +87,7 @@ fn without_one_pass_pipes_follow_each_other_exactly_and_with_it_the_first_is_all
 fn a_lane_does_not_report_the_queue_of_a_pipe_that_its_packets_never_take() {
     let Some(mut net) = Net::new(Kind::Packet) else { return };
     let script = "pipe 1 config bw 1Mbit/s delay 5ms\nadd 100 pipe 1 udp from any to any in";
-    // Pipe 1 has the number of the lane up, but the rules send the packets of the lane down there.
+    // Pipe 1 is the pipe of the lane up, but the rules send the packets of the lane down into it.
     let running = net.start_ruled(script, |config| config.lanes[0].pipe = 1);
     net.within("b", || {
         let socket = client("0.0.0.0:0");
@@ -102,8 +102,8 @@ fn a_lane_does_not_report_the_queue_of_a_pipe_that_its_packets_never_take() {
     assert_eq!(report.lanes[0].counters.peak_queue_packets, 0, "the lane up has no queue");
 }
 
-/// Passes on the network-layer bytes of each IPv4 packet on the lane up, and its time from the
-/// queue to its intended release.
+/// An observer that passes on the network-layer bytes of each IPv4 packet on the lane up, and the
+/// time from leaving the queue to the due time.
 struct Spans(Sender<(u64, Nanos)>);
 
 impl Observer for Spans {
@@ -116,7 +116,7 @@ impl Observer for Spans {
             && parsed.ip == IpVersion::V4
             && event.lane == 0
         {
-            // The test may have stopped listening.
+            // This fails if the test no longer listens.
             let _ = self.0.send((parsed.network_len.into(), event.due.since(event.dequeued)));
         }
     }
@@ -143,7 +143,7 @@ fn segments_of_trains_take_separate_paths_where_rules_draw() {
         let from_a = frame[26..30] == [10, 77, 0, 1];
         marked += u64::from(from_a && weir_wire::parse(&frame).unwrap().dscp == 46);
     }
-    // Only pipe 2's packets were rewritten.
+    // Only the packets of pipe 2 were rewritten.
     assert_eq!(marked, of(2));
 }
 
@@ -199,7 +199,7 @@ fn copies_continue_separately() {
 #[test]
 fn rules_that_send_a_packet_round_and_round_lose_it_and_say_so() {
     let Some(mut net) = Net::new(Kind::Packet) else { return };
-    // More pipes in a row than a packet may take.
+    // There are more pipes in a row than the most that a packet may enter.
     let mut script = "disable one_pass\npipe 1 config delay 0\n".to_owned();
     for number in 1..100 {
         script += &format!("add {number} pipe 1 udp from any to any dst-port 4000 out\n");
@@ -239,8 +239,8 @@ fn other_rules_come_into_force_with_packets_inside_and_counters_kept() {
         };
         send();
         wait_for(&running, |report| report.lanes[0].counters.packets_in >= 20);
-        // Rule 200 is removed, and packets that it sent into the pipe continue at the first rule
-        // behind it.
+        // Rule 200 is removed. Packets that it sent into the pipe continue at the first rule after
+        // it.
         let mut after = before.clone();
         let script = weir_rules::script::parse(
             "delete 200\nadd 150 deny udp from any to any\nadd 300 count udp from any to any",

@@ -1,4 +1,5 @@
-//! Several workers on one link: order, rates and accounting must be those of one.
+//! Tests of several workers on one link: order, rates and accounting must equal those of one
+//! worker.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::UdpSocket;
@@ -20,7 +21,7 @@ fn flows_stay_in_order_and_each_instance_lives_on_one_worker() {
         delay: Nanos::from_millis(5),
         ..LinkConfig::default()
     };
-    // One instance for each port; its flows arrive at either worker.
+    // One instance for each destination port; the flows of an instance arrive at different workers.
     let mask = FlowMask { dst_port: u16::MAX, ..FlowMask::default() };
     let queue = FlowsetConfig {
         mask,
@@ -94,11 +95,11 @@ fn shared_ports_have_all_frames_between_them_and_each_flow_whole() {
     assert_eq!((report.workers, report.lanes[0].counters.total_drops()), (3, 0));
 }
 
-/// Sends the flows' packets in turn, each with its flow and number.
+/// Sends the packets of all flows in turn. Each packet contains its flow and number.
 fn send() {
     let sockets: Vec<_> = (0..FLOWS).map(|_| UdpSocket::bind("10.77.0.1:0").unwrap()).collect();
     let mut data = [0; SIZE];
-    // A kernel keeps only a few packets until it knows its neighbour.
+    // This resolves the neighbour, because a kernel queues only a few packets until then.
     let (first, mut answer) = (UdpSocket::bind("10.77.0.1:0").unwrap(), [0; 1]);
     first.connect("10.77.0.2:9").unwrap();
     first.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
@@ -113,8 +114,8 @@ fn send() {
     }
 }
 
-/// Receives on a port until all flows are complete: the number of packets of each flow, and the
-/// time from the first to the last.
+/// Receives on a port until all flows are complete. Returns the number of packets of each flow, and
+/// the time from the first to the last packet.
 fn receive(socket: &UdpSocket) -> (BTreeMap<u16, u16>, Duration) {
     socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
     let mut next = BTreeMap::new();

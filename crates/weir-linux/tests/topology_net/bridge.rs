@@ -1,5 +1,5 @@
-//! A bridge joins two interfaces of the machine: what passes, what ends it, and what it refuses or
-//! warns about.
+//! Tests of a bridge between two interfaces of the machine: the packets that pass, the events that
+//! end it, its refusals and its warnings.
 
 use std::io::Read as _;
 use std::process::{Child, Stdio};
@@ -25,7 +25,7 @@ fn machine_in_between(name: &str) -> Option<Machine> {
     Some(machine)
 }
 
-/// Starts a bridge and waits until it passes packets.
+/// Starts a bridge and waits until it forwards packets.
 fn start(machine: &Machine) -> Child {
     let bridge = machine
         .command(&with_surround(&["bridge", "to-left", "to-right"]))

@@ -1,5 +1,5 @@
-//! A machine for each test: a network namespace with a default route to nowhere, and a `/run` of
-//! its own. Needs root.
+//! A simulated machine for each test: a network namespace with a default route to nowhere, and its
+//! own `/run`. Needs root.
 
 mod bridge;
 mod rootless;
@@ -15,14 +15,14 @@ use std::time::{Duration, Instant};
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-/// A namespace that plays the machine, held by a sleeping process.
+/// A namespace that represents the machine, held by a sleeping process.
 pub(crate) struct Machine {
     holder: Child,
     mark: String,
 }
 
 impl Machine {
-    /// `None`, with the reason on standard error, where it cannot be made.
+    /// Creates the machine; `None`, with the reason on standard error, where that is impossible.
     pub(crate) fn new(name: &str) -> Option<Machine> {
         if !rustix::process::geteuid().is_root() {
             skip(name, "needs root to make namespaces");
@@ -38,8 +38,8 @@ impl Machine {
                 return None;
             }
         }
-        // Every user may open its device for TUN and TAP, as on most machines. Where none can be
-        // made, the machine's own stays.
+        // As on most machines, every user may open the device for TUN and TAP. Where no such device
+        // can be created, the real machine's device stays.
         let script = "mount -t tmpfs -o mode=755 tmpfs /dev/net && { mknod -m 666 /dev/net/tun c 10 200 || umount /dev/net; }
             set -e; mount -t tmpfs tmpfs /run; ip link set lo up
             echo 0 >/proc/sys/net/ipv6/conf/default/accept_dad; echo 0 >/proc/sys/net/ipv4/ip_forward; ip link add up0 type veth peer name up1; ip link set up1 up; ip link set up0 up
@@ -62,7 +62,7 @@ impl Machine {
         Some(machine)
     }
 
-    /// Waits until its interfaces have their final state.
+    /// Waits until the machine's interfaces have their final state.
     pub(crate) fn settle(&self) {
         let deadline = Instant::now() + PATIENCE;
         while !self.has_settled() {
@@ -75,8 +75,8 @@ impl Machine {
         }
     }
 
-    /// Whether its interfaces have their carrier and the addresses that the kernel gives them then.
-    /// Neither comes at once, and a snapshot must not be compared with one that still changes.
+    /// Whether the machine's interfaces have their carrier, and the addresses that the kernel then
+    /// adds. Both take a moment, and a snapshot must not be taken before.
     fn has_settled(&self) -> bool {
         let text =
             |words: &[&str]| String::from_utf8_lossy(&self.output(words).stdout).into_owned();
@@ -92,7 +92,7 @@ impl Machine {
             && (!has_ipv6 || addresses.lines().count() == all && !addresses.contains("tentative"))
     }
 
-    /// A command on this machine; everything that it starts carries the mark in its environment.
+    /// A command on this machine. All its processes have the mark in their environment.
     pub(crate) fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new("nsenter");
         command
@@ -106,7 +106,7 @@ impl Machine {
         self.command(words).output().expect("nsenter was found")
     }
 
-    /// Runs `work` on a thread in the machine's network namespace; sockets made there stay there.
+    /// Runs `work` on a thread in the machine's network namespace; sockets made there belong to it.
     pub(crate) fn inside<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
         let namespace =
             File::open(format!("/proc/{}/ns/net", self.holder.id())).expect("the holder lives");
@@ -121,13 +121,13 @@ impl Machine {
         thread::spawn(work).join().expect("the work does not panic")
     }
 
-    /// Runs `surround` with these words to its end.
+    /// Runs `surround` with these words and waits for its end.
     pub(crate) fn surround(&self, words: &[&str]) -> Output {
         self.output(&with_surround(words))
     }
 
-    /// Whether an ordinary user may make TUN and TAP devices here; reports it when not. pasta needs
-    /// it too.
+    /// Whether an ordinary user may create TUN and TAP devices here, which pasta needs too; if not,
+    /// it reports that the test is skipped.
     pub(crate) fn users_may_open_tun(&self, test: &str) -> bool {
         let open = self.output(&as_nobody(&["sh", "-c", "true <>/dev/net/tun"])).status.success();
         if !open {
@@ -139,7 +139,7 @@ impl Machine {
         open
     }
 
-    /// Everything that a session might leave. Neighbours, counters and the like are not compared.
+    /// The state that a session might leave changed, without neighbours, counters and the like.
     pub(crate) fn snapshot(&self) -> Vec<String> {
         let text =
             |words: &[&str]| String::from_utf8_lossy(&self.output(words).stdout).into_owned();
@@ -158,7 +158,7 @@ impl Machine {
         ]
     }
 
-    /// Processes of this machine's sessions, by their mark.
+    /// Processes of this machine's sessions, found by their mark.
     pub(crate) fn processes(&self) -> BTreeSet<String> {
         let wanted = format!("{MARK}={}", self.mark);
         let marked = |dir: &Path| {
@@ -181,7 +181,7 @@ impl Machine {
             .collect()
     }
 
-    /// Waits until the machine is as before: the kernel needs a moment after a SIGKILL.
+    /// Waits until the machine is as before, because the kernel needs a moment after a SIGKILL.
     pub(crate) fn assert_as_before(&self, before: &[String], what: &str) {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -215,8 +215,8 @@ pub(crate) fn with_surround<'a>(words: &[&'a str]) -> Vec<&'a str> {
     [&[path][..], words].concat()
 }
 
-/// The path of `examples/surround`, where every user may run it. `WEIR_TEST_EXAMPLES` names the
-/// directory of built examples; without it, cargo builds the example.
+/// The path of `examples/surround`, in a directory where every user may run it.
+/// `WEIR_TEST_EXAMPLES` is the directory of built examples; without it, cargo builds the example.
 pub(crate) fn build_surround() -> PathBuf {
     if let Some(examples) = std::env::var_os("WEIR_TEST_EXAMPLES") {
         return PathBuf::from(examples).join("surround");
@@ -240,7 +240,7 @@ pub(crate) fn kill(pid: u32, signal: &str) {
     assert!(status.is_ok_and(|status| status.success()), "kill -{signal} {pid}");
 }
 
-/// Reports that and why a test was not run, where `make test` looks for it.
+/// Reports that a test was skipped, and why, where `make test` looks for it.
 pub(crate) fn skip(test: &str, why: &str) {
     eprintln!("SKIPPED: topology {test}: {why}");
     if let Some(path) = std::env::var_os("WEIR_SKIP_LOG")
@@ -250,8 +250,8 @@ pub(crate) fn skip(test: &str, why: &str) {
     }
 }
 
-/// Environment variable by which a test finds the processes of its sessions.
+/// The environment variable that identifies the processes of a test's sessions.
 pub(crate) const MARK: &str = "WEIR_TEST_MARK";
-/// Bound on waits for events that happen soon or never.
+/// The longest wait for an event that happens soon or never.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) const POLL: Duration = Duration::from_millis(20);

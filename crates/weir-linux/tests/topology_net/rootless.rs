@@ -1,5 +1,4 @@
-//! What an ordinary user's program reaches through its link, and that the link is what slows it
-//! down.
+//! Tests of an ordinary user's link: what the program reaches, and that the link limits its rate.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -9,7 +8,7 @@ use std::time::Duration;
 
 use super::{Machine, as_nobody, kill, skip, with_surround};
 
-/// A machine with all that an ordinary user needs; reports what is missing otherwise.
+/// A machine with everything that an ordinary user needs; reports what is missing otherwise.
 fn machine(name: &str) -> Option<Machine> {
     let machine = Machine::new(name)?;
     for tool in ["python3", "pasta"] {
@@ -25,8 +24,8 @@ fn machine(name: &str) -> Option<Machine> {
     Some(machine)
 }
 
-/// Serves every connection to the machine's loopback with `serve`, for as long as the test process
-/// lives; returns the port.
+/// Handles every connection to the machine's loopback with `serve`, for as long as the test process
+/// lives; returns the port number.
 fn serve(
     machine: &Machine,
     address: &'static str,
@@ -51,7 +50,8 @@ fn echo(mut client: TcpStream) {
     }
 }
 
-/// Runs a Python program as nobody behind a link; returns its output and the link's messages.
+/// Runs a Python program behind a link, as user nobody. Returns the program's output and the link's
+/// messages.
 fn python(machine: &Machine, options: &[&str], program: &str) -> (String, String) {
     let words = [&["run"], options, &["--", "python3", "-c", program]].concat();
     let output = machine.output(&as_nobody(&with_surround(&words)));
@@ -67,7 +67,7 @@ fn python(machine: &Machine, options: &[&str], program: &str) -> (String, String
 fn download_over_a_slow_link_keeps_to_its_rate() {
     let Some(machine) = machine("rootless_download") else { return };
     let port = serve(&machine, "127.0.0.1:0", |mut client| {
-        // The client may leave early; then the test fails on what the client received.
+        // The client may close early; then the test fails because of the missing data.
         let _ = client.write_all(&vec![7; DOWNLOAD]);
     });
     let program = format!(
@@ -130,7 +130,7 @@ fn refusals_resets_and_half_closed_connections_are_what_they_are() {
     });
     let resetting = serve(&machine, "127.0.0.1:0", |mut client| {
         let _ = client.read(&mut [0; 1]);
-        // Unread data turns the close into a reset.
+        // Closing a connection with unread data sends a reset.
     });
     let closed =
         machine.inside(|| TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port());
@@ -270,5 +270,5 @@ fn without_its_tools_a_session_says_so_and_does_what_it_can() {
     }
 }
 
-/// Four seconds at 4 Mbit/s.
+/// Bytes that take four seconds at 4 Mbit/s.
 const DOWNLOAD: usize = 2_000_000;

@@ -1,15 +1,15 @@
 //! The process that carries an ordinary user's TCP connections between the link and the machine's
 //! network.
 //!
-//! The kernel of the router's namespace terminates the connections that come over the link, and
-//! this process continues each with a socket in the machine's own namespace, as any program of the
-//! user could. The sender into the emulated link is therefore a kernel with real congestion
-//! control. The onward connection is made first (see [`syn`]), so that the program sees a refusal
-//! as a refusal and a slow answer as slow.
+//! The kernel of the router's namespace terminates the connections that arrive over the link. For
+//! each of them, the proxy opens a second connection from the machine's own namespace, as any
+//! program of the user could. The sender into the emulated link is therefore a kernel with real
+//! congestion control. The proxy connects to the server first (see [`syn`]), so that the program
+//! sees a refusal as a refusal and a slow answer as a slow answer.
 //!
-//! Bounds: [`LIMIT`] connections, or what the descriptor limit allows; 64 KiB read ahead for each
-//! direction, kept only while a receiver is slow. Beyond the limit first packets are ignored, as a
-//! busy host ignores them, and are sent again.
+//! Limits: [`LIMIT`] connections, or fewer if the descriptor limit is lower; and 64 KiB read ahead
+//! per direction, stored only while a receiver is slow. Beyond the connection limit the proxy
+//! ignores first packets, as a busy host does, and the client sends them again.
 
 mod relay;
 mod syn;
@@ -40,13 +40,13 @@ use crate::sys::redirect::original_destination;
 /// The sockets of the proxy, in the router's namespace.
 #[derive(Debug)]
 pub(crate) struct ProxySockets {
-    /// Where translated connections arrive, one for each family.
+    /// Accept translated connections, one for each address family.
     pub(crate) listeners: Vec<OwnedFd>,
-    /// Sees the first packets on the link's interface, and sends refusals there.
+    /// Receives the first packets on the link's interface, and sends refusals there.
     pub(crate) watch: OwnedFd,
-    /// Sends on the loopback device.
+    /// Sends on the loopback interface.
     pub(crate) inject: OwnedFd,
-    /// The link's addresses that mean this machine.
+    /// The link's addresses that refer to this machine.
     pub(crate) host: Vec<IpAddr>,
 }
 
@@ -66,8 +66,7 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    /// Starts the proxy. Its connections to the outside are made in the calling thread's network
-    /// namespace.
+    /// Starts the proxy. It connects to servers in the calling thread's network namespace.
     pub(crate) fn start(sockets: &ProxySockets) -> io::Result<Proxy> {
         let (leash, theirs) = UnixStream::pair()?;
         let mut command = command(Role::Proxy, theirs.as_raw_fd());
@@ -80,7 +79,7 @@ impl Proxy {
         for &fd in order.listeners.iter().chain([&order.watch, &order.inject]) {
             keep_open(&mut command, fd);
         }
-        // A process group of its own: ^C is meant for the user's program.
+        // A process group of its own, because ^C is meant for the user's program.
         command
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -98,14 +97,14 @@ impl Proxy {
 }
 
 impl Drop for Proxy {
-    /// Gives it a moment to forward what it holds, and waits for it.
+    /// Gives the proxy a moment to forward its pending data, and waits for it to end.
     fn drop(&mut self) {
         drop(self.leash.take());
         let _ = self.child.wait();
     }
 }
 
-/// Runs as the proxy until the main process is gone.
+/// Runs as the proxy until the main process has ended.
 pub(super) fn run(socket: OwnedFd) -> ExitCode {
     ignore_signals();
     let _ = rustix::thread::set_name(c"weir-proxy");
@@ -122,35 +121,36 @@ pub(super) fn run(socket: OwnedFd) -> ExitCode {
             inject: inherited_descriptor(order.inject)?,
             host: order.host,
         };
-        // From here on it is an ordinary program: everything that needed a privilege is open.
+        // All sockets that need a privilege are open, so the proxy gives up its capabilities.
         drop_own_capabilities()?;
         Switchboard::new(sockets, leash.try_clone()?.into())?.serve()
     };
     if work().is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// All connections.
+/// All connections of the proxy.
 struct Switchboard {
     sockets: ProxySockets,
     leash: OwnedFd,
     epoll: OwnedFd,
-    /// Never reused, so that an event of a closed connection finds nothing.
+    /// The next connection number. Numbers are never reused, so a late event of a closed connection
+    /// matches no other connection.
     next: u64,
     calls: HashMap<u64, Call>,
     relays: HashMap<u64, (Flow, Relay)>,
-    /// The number of each connection.
+    /// The number of each connection, by its addresses.
     flows: HashMap<Flow, u64>,
-    /// Relays that used up their share and could continue.
+    /// Relays that used up their share of a turn and can move more bytes.
     busy: Vec<u64>,
     scratch: Box<[u8; SCRATCH]>,
     limit: usize,
 }
 
-/// A connection onward that its client has not taken yet.
+/// A connection to the server that has no client connection yet.
 struct Call {
     flow: Flow,
     socket: OwnedFd,
-    /// The packet that asked for it.
+    /// The client's first packet, which requested the connection.
     frame: Vec<u8>,
     /// Until when the client may take it, once it is established.
     stands_until: Option<Instant>,
@@ -186,8 +186,8 @@ impl Switchboard {
 
     fn serve(mut self) -> io::Result<()> {
         let mut events: Vec<Event> = Vec::with_capacity(EVENTS);
-        // Set when the main process is gone: data that programs had sent is still forwarded, as
-        // from a machine whose program has ended.
+        // Set when the main process has ended. Until then the proxy still forwards data that
+        // programs have sent, as a machine does after a program has ended.
         let mut until: Option<Instant> = None;
         loop {
             let wait = if !self.busy.is_empty() {
@@ -239,7 +239,8 @@ impl Switchboard {
             let frame = &frame[..length.min(LARGEST_FRAME)];
             let Some(flow) = syn::opened_by(frame) else { continue };
             match self.flows.get(&flow) {
-                // The packet was sent again: its first copy may have been lost inside.
+                // The client sent the packet again, because the first copy may have been lost on
+                // loopback.
                 Some(number) => {
                     if let Some(call) =
                         self.calls.get(number).filter(|call| call.stands_until.is_some())
@@ -253,12 +254,12 @@ impl Switchboard {
         }
     }
 
-    /// Starts the connection onward.
+    /// Starts the connection to the server.
     fn call(&mut self, flow: Flow, frame: &[u8]) {
         let server = self.onward(flow.server);
         let family = if server.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-        // Without a descriptor the packet is ignored, and is sent again.
+        // Without a descriptor the proxy ignores the packet, and the client sends it again.
         let Ok(socket) = rustix::net::socket_with(family, SocketType::STREAM, flags, None) else {
             return;
         };
@@ -268,7 +269,7 @@ impl Switchboard {
         }
         let number = self.next;
         self.next += 1;
-        // A connection that is already established reports that by an event, too.
+        // A connection that is already established also raises this event.
         if epoll::add(&self.epoll, &socket, EventData::new_u64(number), EventFlags::OUT).is_ok() {
             self.flows.insert(flow, number);
             self.calls
@@ -276,7 +277,7 @@ impl Switchboard {
         }
     }
 
-    /// The connection onward is established, or has failed.
+    /// Handles the event that a connection to a server was established or failed.
     fn answered(&mut self, number: u64) {
         let Some(call) = self.calls.get_mut(&number) else { return };
         let _ = epoll::delete(&self.epoll, &call.socket);
@@ -288,7 +289,7 @@ impl Switchboard {
         }
         if let Some(call) = self.calls.remove(&number) {
             self.flows.remove(&call.flow);
-            // The server did not answer, so the client gets no answer either.
+            // After a timeout of the server the client gets no answer either.
             if error != Err(Errno::TIMEDOUT) {
                 self.refuse(&call.frame);
             }
@@ -297,7 +298,7 @@ impl Switchboard {
 
     fn let_in(&self, frame: &[u8]) {
         if let Some(frame) = syn::for_loopback(frame) {
-            // A full queue loses the packet, which is sent again.
+            // A full queue loses the packet, and the client sends it again.
             let _ = rustix::net::send(&self.sockets.inject, &frame, SendFlags::DONTWAIT);
         }
     }
@@ -308,7 +309,7 @@ impl Switchboard {
         }
     }
 
-    /// Joins clients that arrived with the connections made for them.
+    /// Accepts clients and joins each with the connection to its server.
     fn accept(&mut self) {
         for index in 0..self.sockets.listeners.len() {
             let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
@@ -325,7 +326,7 @@ impl Switchboard {
         }
     }
 
-    /// The connection made for a client.
+    /// Removes and returns the connection to the server that belongs to a client.
     fn claim(&mut self, client: &OwnedFd, peer: SocketAddr) -> Option<Call> {
         let server = original_destination(client.as_fd(), peer.is_ipv6()).ok()?;
         let flow = Flow { client: (peer.ip(), peer.port()).into(), server };
@@ -339,7 +340,7 @@ impl Switchboard {
         let number = self.next;
         self.next += 1;
         let events = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
-        // Edges are reported from now on; the first turn finds what arrived before.
+        // The events are edge-triggered; the first turn handles data that arrived before.
         if relay
             .ends()
             .iter()
@@ -373,7 +374,7 @@ impl Switchboard {
         }
     }
 
-    /// Gives up connections that their clients did not take.
+    /// Closes connections to servers that no client claimed in time.
     fn sweep(&mut self) {
         let now = Instant::now();
         let flows = &mut self.flows;
@@ -386,8 +387,8 @@ impl Switchboard {
         });
     }
 
-    /// The real destination of a connection: the link's own addresses of the machine mean its
-    /// loopback, as they do with pasta.
+    /// The real destination of a connection: the link's addresses of this machine map to its
+    /// loopback address, as they do with pasta.
     fn onward(&self, server: SocketAddr) -> SocketAddr {
         if !self.sockets.host.contains(&server.ip()) {
             return server;
@@ -398,7 +399,8 @@ impl Switchboard {
     }
 }
 
-/// Raises the descriptor limit as far as possible; returns how many connections it is enough for.
+/// Raises the descriptor limit as far as possible. Returns the number of connections that it
+/// permits.
 fn raise_descriptor_limit() -> usize {
     let wanted = (2 * LIMIT + RESERVED) as u64;
     let now = getrlimit(Resource::Nofile);
@@ -418,23 +420,22 @@ fn connections(descriptors: u64) -> usize {
     (descriptors.saturating_sub(RESERVED) / 2).clamp(1, LIMIT)
 }
 
-/// The most connections at a time, including those that are being made.
+/// The most concurrent connections, including those that are not established yet.
 const LIMIT: usize = 4096;
-/// Descriptors that are used for other things than connections.
+/// Descriptors reserved for purposes other than connections.
 const RESERVED: usize = 32;
-/// Events of one wait.
+/// The most events that one wait returns.
 const EVENTS: usize = 256;
-/// Time between two checks of unclaimed connections.
+/// Interval between two checks for unclaimed connections.
 const SWEEP: Duration = Duration::from_secs(1);
-/// How long a connection onward waits for its client: a kernel repeats the answer to a first packet
-/// for about a minute.
+/// How long a connection to a server waits for its client: a kernel repeats the answer to a first
+/// packet for about a minute.
 const UNCLAIMED: Duration = Duration::from_secs(70);
-/// How long data is still forwarded after the session is over …
+/// The longest time for which the proxy forwards data after the end of the session.
 const LAST_WORDS: Duration = Duration::from_secs(1);
-/// … and the silence that shows that there is no more.
+/// A silence of this length shows that no more data follows after the end of the session.
 const QUIET: Duration = Duration::from_millis(20);
-/// A first packet with data (TCP fast open) may be as large as the link allows, which is at most
-/// this.
+/// The largest first packet with data (TCP fast open): the largest possible MTU of the link.
 const LARGEST_FRAME: usize = 65_535;
 
 const LEASH: u64 = 0;

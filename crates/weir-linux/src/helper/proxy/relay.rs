@@ -1,4 +1,4 @@
-//! One connection through the proxy: two sockets, and the bytes between them.
+//! One connection through the proxy: two sockets, and the bytes in transit between them.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::net::{SendFlags, Shutdown, shutdown, sockopt};
 
-/// A connection from behind the link (end 0) and its continuation on the machine's network (end 1).
+/// A connection from behind the link (end 0), joined with one on the machine's network (end 1).
 #[derive(Debug)]
 pub(super) struct Relay {
     ends: [OwnedFd; 2],
@@ -19,16 +19,17 @@ pub(super) struct Relay {
 pub(super) enum Turn {
     /// No byte can move until the kernel reports an event.
     Waiting,
-    /// More bytes could move at once, but other relays have their turn first.
+    /// More bytes can move, but other relays have their turn first.
     Busy,
-    /// Both directions have ended.
+    /// Both directions have ended and the relay can be dropped.
     Over,
 }
 
-/// One direction.
+/// The state of one direction.
 #[derive(Debug, Default)]
 struct Direction {
-    /// Bytes read and not yet written; at most [`SCRATCH`]. Nothing is read while there are any.
+    /// Bytes that were read and not yet written, at most [`SCRATCH`]. The direction reads nothing
+    /// more until they are written.
     pending: Vec<u8>,
     written: usize,
     ended: bool,
@@ -38,7 +39,8 @@ struct Direction {
 impl Relay {
     pub(super) fn new(client: OwnedFd, server: OwnedFd) -> Relay {
         for end in [&client, &server] {
-            // Small pieces are sent as they come; a socket that refuses this works all the same.
+            // Sends small pieces at once. The relay also works with a socket that refuses this
+            // option.
             let _ = sockopt::set_tcp_nodelay(end, true);
         }
         Relay { ends: [client, server], directions: Default::default() }
@@ -65,7 +67,7 @@ impl Relay {
         })
     }
 
-    /// Ends both sides with a reset.
+    /// Closes both sockets with a reset.
     pub(super) fn abort(self) {
         for end in &self.ends {
             reset_on_close(end);
@@ -74,7 +76,7 @@ impl Relay {
 }
 
 impl Direction {
-    /// Returns whether it stopped only because it used up its share.
+    /// Moves bytes in one direction. Returns whether it stopped only because it used up its share.
     fn advance(
         &mut self,
         from: &OwnedFd,
@@ -92,7 +94,7 @@ impl Direction {
             self.written = 0;
             if self.ended {
                 if !self.shut {
-                    // An end that is already gone needs no shutdown.
+                    // This fails only for a socket that is already closed, which needs no shutdown.
                     let _ = shutdown(to, Shutdown::Write);
                     self.shut = true;
                 }
@@ -113,12 +115,12 @@ impl Direction {
     }
 }
 
-/// Makes a socket's close a reset.
+/// Makes closing the socket send a reset.
 pub(super) fn reset_on_close(socket: &OwnedFd) {
     let _ = sockopt::set_socket_linger(socket, Some(Duration::ZERO));
 }
 
-/// Writes what fits; `None` when nothing does.
+/// Writes as many bytes as the socket accepts; `None` when it accepts none.
 fn send(to: &OwnedFd, bytes: &[u8]) -> io::Result<Option<usize>> {
     match rustix::io::retry_on_intr(|| rustix::net::send(to, bytes, SendFlags::NOSIGNAL)) {
         Ok(count) => Ok(Some(count)),
@@ -129,7 +131,7 @@ fn send(to: &OwnedFd, bytes: &[u8]) -> io::Result<Option<usize>> {
 
 /// The most bytes that one direction reads ahead.
 pub(super) const SCRATCH: usize = 64 << 10;
-/// Reads of one direction before other relays have their turn.
+/// The most reads of one direction before other relays have their turn.
 const SHARE: usize = 8;
 
 #[cfg(test)]

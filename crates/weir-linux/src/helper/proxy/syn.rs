@@ -1,11 +1,11 @@
 //! The first packet of a TCP connection: recognising it, passing it to the kernel again, and
 //! refusing it.
 //!
-//! The kernel of the router's namespace drops every first packet that comes over the link; the
-//! proxy sees a copy. When the connection onward is established, the copy is sent on the
-//! namespace's loopback device, from where the kernel accepts it. When the connection was refused,
-//! the proxy makes the answer that the other end gave. The program therefore sees a connection only
-//! when there is one, and a refusal as a refusal.
+//! The kernel of the router's namespace drops every first packet that arrives over the link; the
+//! proxy receives a copy. When the connection to the server is established, the proxy sends the
+//! copy on the namespace's loopback interface, where the kernel accepts it. When the server refuses
+//! the connection, the proxy answers the client with a refusal. The program therefore sees a
+//! connection only when there is one, and a refusal as a refusal.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -38,8 +38,8 @@ pub(super) fn opened_by(frame: &[u8]) -> Option<Flow> {
     Some(Flow { client: (client, port(0)).into(), server: (server, port(2)).into() })
 }
 
-/// The same packet as a frame for the loopback device, with a complete checksum: on virtual links
-/// the checksum is often partial.
+/// The packet of `frame` as a frame for the loopback interface. Its checksum is completed, because
+/// frames of virtual links often have a partial one.
 pub(super) fn for_loopback(frame: &[u8]) -> Option<Vec<u8>> {
     let parsed = parse(frame).ok()?;
     let transport = parsed.transport()?;
@@ -54,7 +54,7 @@ pub(super) fn for_loopback(frame: &[u8]) -> Option<Vec<u8>> {
     Some(copy)
 }
 
-/// The frame that refuses what `frame` asks for (RFC 9293, section 3.5.2).
+/// The reset that refuses the connection which `frame` opens (RFC 9293, section 3.5.2).
 pub(super) fn refusal(frame: &[u8]) -> Option<Vec<u8>> {
     let flow = opened_by(frame)?;
     let parsed = parse(frame).ok()?;
@@ -65,7 +65,7 @@ pub(super) fn refusal(frame: &[u8]) -> Option<Vec<u8>> {
     tcp.extend(flow.client.port().to_be_bytes());
     tcp.extend(0u32.to_be_bytes());
     tcp.extend(sequence.wrapping_add(1).to_be_bytes());
-    // Header of five words; window, checksum and urgent pointer are zero.
+    // A header of five words; window, checksum and urgent pointer are zero.
     tcp.extend([5 << 4, RST | ACK, 0, 0, 0, 0, 0, 0]);
     let mut out = [&frame[MAC..2 * MAC], &frame[..MAC]].concat();
     let length = TCP_HEADER as u16;
@@ -103,8 +103,7 @@ fn v6(frame: &[u8], at: usize) -> Option<Ipv6Addr> {
 }
 
 /// Accepts the first packets of connections: Ethernet, IPv4 (no later fragments) or IPv6 without
-/// extension headers, TCP, SYN and not ACK. The numbers of jumps count instructions from the next
-/// one.
+/// extension headers, TCP, SYN without ACK. A jump of n skips n instructions.
 pub(crate) const FIRST_PACKETS: [Instruction; 17] = [
     (LOAD_HALF, 0, 0, 12),
     (JUMP_EQUAL, 0, 7, 0x0800),
@@ -124,10 +123,10 @@ pub(crate) const FIRST_PACKETS: [Instruction; 17] = [
     (RETURN, 0, 0, 0xffff),
     (RETURN, 0, 0, 0),
 ];
-/// Accepts nothing: for a socket that only sends.
+/// Accepts no packet, for a socket that only sends.
 pub(crate) const NOTHING: [Instruction; 1] = [(RETURN, 0, 0, 0)];
 
-/// Operations of classic BPF, as linux/filter.h numbers them.
+/// Opcodes of classic BPF, from linux/filter.h.
 const LOAD_HALF: u16 = 0x28;
 const LOAD_BYTE: u16 = 0x30;
 const LOAD_BYTE_INDEXED: u16 = 0x50;
@@ -145,9 +144,9 @@ const ACK: u8 = 0x10;
 const MAC: usize = 6;
 /// Bytes of a TCP header without options.
 const TCP_HEADER: usize = 20;
-/// Where the checksum is in it.
+/// Offset of the checksum in the TCP header.
 const TCP_CHECKSUM: usize = 16;
-/// The usual initial value.
+/// The usual initial hop limit.
 const HOPS: u8 = 64;
 
 #[cfg(test)]
