@@ -1,10 +1,10 @@
-//! Live links as a library: what `weir run`, `weir pair`, `weir bridge`, `weir live` and `weir serve`
-//! do, without a command line.
+//! Live links as a library: `weir run`, `weir pair`, `weir bridge`, `weir live` and `weir serve`
+//! without a command line.
 //!
 //! [`LiveSession`] is built from a [`SessionConfig`], started, changed and observed while packets
-//! pass, and stopped with its results. Nothing here prints, reads a command line or keeps global
-//! state; several sessions can run in one process. [`daemon`] puts one session behind the control
-//! API, [`scenario`] builds one around the hosts of a scenario.
+//! pass, and stopped with its results. The library does not print, read a command line or keep
+//! global state; several sessions can run in one process. [`daemon`] puts one session behind the
+//! control API; [`scenario`] builds a session for the hosts of a scenario.
 //!
 //! ```no_run
 //! use weir_linux::process::Signals;
@@ -12,7 +12,7 @@
 //! use weir_live::{Emulation, Link, LiveSession, SessionConfig};
 //! use weir_rules::{NoFiles, check_spec};
 //!
-//! // The processes that keep namespaces are copies of this program.
+//! // The helper processes of a session are started from this executable.
 //! if let Some(code) = weir_linux::helper::main_if_helper() {
 //!     std::process::exit(i32::from(code != std::process::ExitCode::SUCCESS));
 //! }

@@ -1,4 +1,4 @@
-//! The results of one lane: its counters with the configuration of its link.
+//! The results of one lane: its counters, and the configuration of its link.
 
 use weir_core::Nanos;
 use weir_core::config::{Capacity, LinkConfig, Loss};
@@ -9,7 +9,7 @@ use weir_measure::series::LinkSeries;
 use weir_report::LinkResult;
 use weir_rules::{LinkSpec, canonical};
 
-/// The results of one direction. Without a `spec`, rules decide what its packets meet.
+/// The results of one direction. `spec` is `None` if rules decide each packet's path.
 pub(crate) fn link_result(
     (from, to): (&str, &str),
     lane: &LaneReport,
@@ -40,9 +40,9 @@ pub(crate) fn link_result(
     }
 }
 
-/// The configured rate and delay. For a table that changes them over time: the means of its steps,
-/// weighted by their duration, over one period where the table repeats, otherwise from the start on
-/// (the last step counts as long as the one before it).
+/// The configured rate and delay of a link. If a table changes them over time, these are the means
+/// over the steps, weighted by their duration: over one period of a repeating table, otherwise from
+/// the start on, where the last step counts as long as the one before it.
 fn configured(link: &LinkConfig) -> (Option<u64>, Nanos) {
     let bps = |capacity: &Capacity| match capacity {
         Capacity::Unlimited => None,
@@ -55,7 +55,7 @@ fn configured(link: &LinkConfig) -> (Option<u64>, Nanos) {
         (step.capacity.as_ref().map_or(rate, bps), step.delay.unwrap_or(delay))
     };
     let steps = schedule.steps();
-    // A round begins with the values that the previous round ends with.
+    // A round begins with the values that were in force at the end of the previous round.
     let mut now = if schedule.period().is_some() {
         steps.iter().fold(at_first, |now, (_, step)| after(now, step))
     } else {
@@ -106,7 +106,7 @@ mod tests {
 
     use super::*;
 
-    /// The configured rate and delay of a specification with a table: bit/s and milliseconds.
+    /// The configured rate and delay of a specification with a table, in bit/s and ms.
     fn means(spec: &str, table: &str) -> (Option<u64>, u64) {
         let files = BTreeMap::from([("t.csv".to_owned(), table.to_owned())]);
         let checked = weir_rules::check_spec(spec, &files);
@@ -136,7 +136,7 @@ mod tests {
             (None, 0),
             "no limit at first: there is no mean"
         );
-        // In all rounds but the first, the last row of the previous round applies.
+        // In all rounds after the first, the values of the last row apply until the first row.
         assert_eq!(
             means("bw 9M schedule t.csv loop", "time,rate\n1,2M\n3,6M\n4,\n"),
             (Some(4_000_000), 0)

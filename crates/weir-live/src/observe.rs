@@ -11,17 +11,17 @@ use weir_measure::series::{LinkRecorder, LinkSeries};
 use weir_report::pcap::{Event, Interface, Meta};
 use weir_report::{CaptureError, CaptureFile, CaptureReport};
 
-/// The recorder of a session: keeps the series, and collects the report of the capture.
+/// The recorder of a session. It has the series, and receives the report of the capture.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     recording: Recording,
-    /// Receives the report of the capture when the loop has ended.
+    /// Receives the report of the capture after the loop has ended.
     captured: Receiver<CaptureReport>,
 }
 
 impl Recorder {
-    /// A recorder of lanes that are described as `interfaces`, from the moment `now` = `started`
-    /// on. The capture is a path and the bytes to keep of each packet.
+    /// A recorder of the lanes described by `interfaces`; the series begin at `started`. `capture`
+    /// is a path and the number of bytes to record of each packet.
     pub(crate) fn new(
         interfaces: &[Interface],
         capture: Option<(&Path, usize)>,
@@ -46,18 +46,18 @@ impl Recorder {
         Ok((Self { recording, captured }, Box::new(watcher)))
     }
 
-    /// The series, which grow while packets pass.
+    /// The series, which grow while the session runs.
     pub(crate) fn recording(&self) -> &Recording {
         &self.recording
     }
 
-    /// The report of the capture, after the loop has ended. `None` when there was none.
+    /// The report of the capture, after the loop has ended; `None` without a capture.
     pub(crate) fn finish(self) -> Option<CaptureReport> {
         self.captured.try_recv().ok()
     }
 }
 
-/// The series of each lane: written by the observer, read from any thread.
+/// The series of each lane. The observer writes them; any thread may read them.
 #[derive(Debug, Clone)]
 pub(crate) struct Recording(Arc<Mutex<Vec<LinkRecorder>>>);
 
@@ -66,7 +66,7 @@ impl Recording {
         Self(Arc::new(Mutex::new((0..lanes).map(|_| LinkRecorder::new(start.0)).collect())))
     }
 
-    /// The series of each lane up to now.
+    /// The current series of each lane.
     pub(crate) fn series(&self) -> Vec<LinkSeries> {
         self.0
             .lock()
@@ -83,7 +83,7 @@ struct Watcher {
     recording: Recording,
     capture: Option<CaptureFile>,
     report: Sender<CaptureReport>,
-    /// When the capture was last written out for programs that follow the file.
+    /// When the capture was last flushed for programs that read the growing file.
     flushed: Nanos,
     /// Wall-clock time minus monotonic time, ns.
     wall_offset: u64,
@@ -140,11 +140,12 @@ impl Observer for Watcher {
 
     fn on_end(&mut self, missed: u64) {
         if let Some(capture) = self.capture.take() {
-            // The session may have been dropped.
+            // This fails if the session was dropped.
             let _ = self.report.send(capture.finish(missed));
         }
     }
 }
 
-/// How long a packet may wait in memory before programs that follow the capture can read it.
+/// The longest time for which a packet stays in memory before the capture is flushed for programs
+/// that read the growing file.
 const FLUSH_AFTER: Nanos = Nanos::from_millis(200);

@@ -1,5 +1,5 @@
-//! Rules in place of links: compiled for their place, replaced while packets are inside, and their
-//! counters as results.
+//! Rules of a session: compiling them for their place, replacing them while packets are inside, and
+//! reporting their counters.
 
 use std::sync::Arc;
 
@@ -13,16 +13,16 @@ use weir_rules::rule::DEFAULT_RULE;
 use weir_rules::ruleset::{Changes, Ruleset};
 use weir_rules::script;
 
-/// The place at which rules look at packets.
+/// The place at which rules examine packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Where {
-    /// The interface of the machine behind port 0: its packets go out, packets for it come in.
+    /// The interface of port 0's machine: its packets go out, and packets for it come in.
     Machine,
     /// A bridge between the two ports.
     Bridge,
 }
 
-/// Rules in force at a place, with their compiled form.
+/// The rules in force at a place, in source form and compiled.
 #[derive(Clone, Debug)]
 pub struct ActiveRules {
     ruleset: Arc<Ruleset>,
@@ -44,14 +44,13 @@ impl ActiveRules {
         &self.ruleset
     }
 
-    /// The compiled rules, which lead each packet to its pipe or queue.
+    /// The compiled rules, which select a pipe or queue for each packet.
     #[must_use]
     pub fn classifier(&self) -> &Arc<Classifier> {
         &self.classifier
     }
 
-    /// Replaces the rules, and returns the changes. Only rules and tables that differ are compiled
-    /// again.
+    /// Replaces the rules, and returns the changes. Compiles only rules and tables that differ.
     pub fn replace(&mut self, new: &Arc<Ruleset>) -> Changes {
         let changes = Changes::between(&self.ruleset, new);
         if !changes.is_empty() {
@@ -61,7 +60,7 @@ impl ActiveRules {
         changes
     }
 
-    /// Compiles the rules for the present addresses of the interfaces.
+    /// Compiles the rules again for new addresses of the interfaces.
     pub fn relocate(&mut self, interfaces: Vec<PlaceInterface>) {
         self.place.interfaces = interfaces;
         self.classifier = Arc::new(Classifier::compile(&self.ruleset, &self.place));
@@ -91,7 +90,7 @@ impl ActiveRules {
     }
 }
 
-/// Compiles rules for two ends.
+/// Compiles rules for a session with two ends.
 pub(crate) fn between(ruleset: Ruleset, place: Where, ends: &[End]) -> ActiveRules {
     let interface = |(number, end): (u16, &End)| PlaceInterface {
         number,
@@ -108,14 +107,14 @@ pub(crate) fn between(ruleset: Ruleset, place: Where, ends: &[End]) -> ActiveRul
     ActiveRules::new(Arc::new(ruleset), Place { interfaces, passes, ..Place::default() })
 }
 
-/// The handling of offload trains under these rules: whole where every pipe asks for it.
+/// The handling of offload trains under these rules: `Whole` if every pipe is configured so.
 pub(crate) fn offloads(ruleset: &Ruleset) -> Gso {
     let whole = !ruleset.pipes.is_empty()
         && ruleset.pipes.values().all(|pipe| pipe.gso == weir_rules::Gso::Whole);
     if whole { Gso::Whole } else { Gso::Split }
 }
 
-/// The passes in which rules look at packets from port 0, and at those from port 1.
+/// The passes in which rules examine packets from port 0, and those for packets from port 1.
 pub(crate) fn passes(place: Where) -> [Vec<Pass>; 2] {
     let incoming = |recv, bridged| Pass { out: false, bridged, recv: Some(recv), xmit: None };
     let outgoing = |recv, xmit, bridged| Pass { out: true, bridged, recv, xmit: Some(xmit) };
@@ -143,7 +142,7 @@ pub(crate) fn results(
         let counters = counted(id);
         RuleResult { number, text, packets: counters.packets, bytes: counters.bytes }
     };
-    // In the form of `list`: the number is a field of its own.
+    // The text is that of `list` without the number, which is a field of its own.
     let text = |rule: &weir_rules::rule::Rule| {
         let command = script::print(&Command::Add(Box::new(rule.clone())));
         let body = command.strip_prefix(&format!("add {} ", rule.number)).map(str::to_owned);
@@ -159,5 +158,6 @@ pub(crate) fn results(
     (rules, report.pipes.iter().map(pipe).collect())
 }
 
-/// A table with more changed entries than this is compiled as a whole.
+/// The most changed entries of a table that are compiled singly; above, the whole table is
+/// compiled.
 const FEW_KEYS: usize = 256;

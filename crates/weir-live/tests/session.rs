@@ -1,8 +1,8 @@
-//! The library as a program uses it: sessions in namespaces, changed and observed from other
-//! threads while packets pass.
+//! Tests of the library as a program uses it: sessions in namespaces that are changed and observed
+//! from other threads while packets pass.
 //!
-//! Needs root; without it each test is reported as ignored, with `SKIPPED: why` on stderr and in
-//! the file that `WEIR_SKIP_LOG` names. This program is also the helper process that keeps
+//! The tests need root. Without it each test is reported as ignored, with `SKIPPED: why` on stderr
+//! and in the file that `WEIR_SKIP_LOG` names. This program is also the helper process that holds
 //! namespaces, and, as `session traffic`, the generator on the hosts of a scenario.
 
 use std::ffi::OsString;
@@ -33,8 +33,7 @@ fn main() -> ExitCode {
         let done = weir_traffic::host::run(&mut io::stdin().lock(), &mut io::stdout());
         return if done.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
-    // Namespaces are entered by threads of the process, and sessions of several tests would wait
-    // for each other's processors.
+    // One test at a time: parallel sessions would compete for the processors.
     let mut arguments = Arguments::from_args();
     arguments.test_threads = Some(1);
     let tests: [(&str, fn()); 6] = [
@@ -61,7 +60,7 @@ fn skipped(name: &str, why: &str) -> Completion {
     let line = format!("SKIPPED: weir-live {name}: {why}");
     eprintln!("{line}");
     if let Some(log) = std::env::var_os("WEIR_SKIP_LOG") {
-        // The line on stderr remains when the log cannot be written.
+        // If the log cannot be written, the line on stderr remains.
         let _ = std::fs::OpenOptions::new()
             .create(true)
             .append(true)
@@ -184,7 +183,7 @@ fn a_capture_has_every_packet() {
     let capture = finished.capture().expect("there is a capture");
     assert!(capture.error.is_none() && capture.dropped == 0, "{capture:?}");
     let links = &finished.results().links;
-    // Each packet is recorded when it arrives and when it departs.
+    // The capture has a record of each packet's arrival and of its departure.
     let events: u64 =
         links.iter().map(|link| link.counters.packets_in + link.counters.packets_out).sum();
     assert_eq!(capture.written, events);
@@ -237,7 +236,7 @@ fn a_scenarios_links_change() {
 
 type PairConfig = SessionConfig<PairSetup>;
 
-/// A pair with these links, to the right and to the left.
+/// A pair with these links, the first to the right and the second to the left.
 fn pair(specs: [&str; 2]) -> PairConfig {
     let [right, left] = specs.map(spec);
     let links = [Link::new("to-right", right), Link::new("to-left", left)];
@@ -254,7 +253,7 @@ fn spec(text: &str) -> LinkSpec {
     check_spec(text, &NoFiles).spec.expect("a specification without errors")
 }
 
-/// The rules with these commands applied.
+/// A copy of the rules with these commands applied.
 fn with(rules: &Ruleset, commands: &str) -> Ruleset {
     let parsed = script::parse(commands, "test", &NoFiles);
     let mut rules = rules.clone();
@@ -270,7 +269,7 @@ fn shell(script: &str) -> Vec<OsString> {
     vec!["/bin/sh".into(), "-c".into(), script.into()]
 }
 
-/// Waits until the results are as wanted, and returns them.
+/// Waits until the results satisfy a condition, and returns the results.
 fn until(control: &Control, wanted: impl Fn(&Snapshot) -> bool) -> Snapshot {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -287,5 +286,5 @@ fn scratch(name: &str) -> PathBuf {
     std::env::temp_dir().join(format!("weir-live-{}-{name}", std::process::id()))
 }
 
-/// Longest wait for anything, on a slow machine.
+/// The longest wait for any condition, on a slow machine.
 const PATIENCE: Duration = Duration::from_secs(60);

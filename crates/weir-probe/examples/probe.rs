@@ -1,6 +1,6 @@
-//! Watches devices for some seconds and prints how often each queue was read, and what was in it:
+//! Watches devices for some seconds and prints the number of readings and the length of each queue:
 //! `cargo run --release -p weir-probe --example probe -- [--json] METHOD|auto RATE|max SECONDS
-//! DEV[@NETNS]…`. Words go to standard error.
+//! DEV[@NETNS]…`. Messages go to standard error.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};

@@ -8,18 +8,18 @@ use weir_measure::watch::{Handle, Queue, QueueId, Sink};
 /// A queue as the kernel reports it. Two reports that agree in all fields are of the same queue.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Seen {
-    /// Interface index of its device.
+    /// Interface index of the queue's device.
     pub(crate) ifindex: u32,
     pub(crate) handle: u32,
     pub(crate) parent: u32,
     pub(crate) kind: String,
     pub(crate) band: Option<u8>,
     pub(crate) root: bool,
-    /// Its address in kernel memory; 0 if the method of reading does not know it.
+    /// The queue's address in kernel memory; 0 if the method of reading does not know it.
     pub(crate) address: u64,
 }
 
-/// The next free queue number. All catalogues of a recording share it.
+/// The next free queue number, shared by all catalogues of a recording.
 #[derive(Debug, Default)]
 pub(crate) struct Numbers(QueueId);
 

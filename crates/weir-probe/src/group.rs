@@ -1,4 +1,4 @@
-//! The targets of one namespace: the current devices that match, and notices of every change.
+//! The targets of one namespace: the matching devices, and the kernel's notices of changed devices.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -14,7 +14,7 @@ use crate::error::ProbeError;
 use crate::target::{Namespace, Target};
 use weir_measure::watch::Sink;
 
-/// Netlink multicast group that reports new, removed and changed devices.
+/// The netlink multicast group that reports new, removed and changed devices.
 const LINK_NEWS: u32 = 1;
 
 /// The targets of one namespace.
@@ -26,7 +26,7 @@ pub(crate) struct Group {
     links: Netlink,
     /// Names of the matching devices, by index.
     pub(crate) devices: BTreeMap<u32, String>,
-    /// Their queues.
+    /// The queues of these devices.
     pub(crate) catalogue: Catalogue,
 }
 
@@ -100,7 +100,7 @@ impl Group {
         })
     }
 
-    /// The namespace to show with its queues; none for the caller's own.
+    /// The namespace to show with its queues; `None` for the caller's own.
     pub(crate) fn netns(&self) -> Option<String> {
         match &self.namespace {
             Namespace::Own => None,

@@ -1,11 +1,12 @@
 //! Reads the queues of the Linux kernel: the length of every queueing discipline of a device,
-//! millions of times a second, or every enqueue and dequeue, on a stock kernel and without a module.
+//! millions of times a second, or every enqueue and dequeue. It works on a stock kernel, without a
+//! module.
 //!
 //! A [`Plan`] selects devices and a rate. [`open`] chooses a [`Method`] and returns a [`Source`].
-//! Each of its turns lasts some milliseconds at most and reports its readings to a [`Sink`]. A
+//! Each turn of a source lasts some milliseconds at most and reports its readings to a [`Sink`]. A
 //! source moves the calling thread into the namespaces that it watches, so it needs its own thread.
-//! The readings, and the sinks that keep them, are in [`weir_measure::watch`]. The types compile on
-//! every system; reading requires Linux.
+//! The readings, and the sinks that store them, are in [`weir_measure::watch`]. The types compile
+//! on every system; reading requires Linux.
 
 #[cfg(target_os = "linux")]
 mod catalogue;

@@ -9,10 +9,10 @@ pub(crate) const NAP: u64 = 20_000_000;
 /// Below this interval between readings, in ns, a wait spins: a sleeping thread would wake too
 /// late.
 const SPIN_BELOW: u64 = 100_000;
-/// How many scheduled moments a reader may be late and still make up for.
+/// The number of intervals by which a reader may be late and still make up for all readings.
 const CATCH_UP: u64 = 8;
 
-/// The scheduled moments of a pace, and how well they were kept.
+/// The scheduled moments of the readings, and how punctual the readings were.
 #[derive(Debug)]
 pub(crate) struct Pacer {
     interval: u64,
@@ -27,8 +27,8 @@ impl Pacer {
         Pacer { interval, next: 0, last: 0, pace: Pace { asked: rate, ..Pace::default() } }
     }
 
-    /// Waits for the next moment, at most for [`NAP`], and returns the time; `None` if the moment
-    /// has not come by then.
+    /// Waits for the next scheduled moment, at most for [`NAP`], and returns the time; `None` if
+    /// the moment has not been reached by then.
     pub(crate) fn wait(&mut self) -> Option<u64> {
         let mut now = monotonic();
         if self.interval == 0 {
@@ -57,8 +57,8 @@ impl Pacer {
         Some(now)
     }
 
-    /// Advances to the next moment. A reader that is slightly late makes up for it; moments that it
-    /// slept through are missed.
+    /// Advances to the next scheduled moment. A slightly late reader makes up for its readings; a
+    /// very late one skips the moments that have passed, which count as missed.
     fn step(&mut self, now: u64) {
         let late = now - self.next;
         if late < CATCH_UP * self.interval {

@@ -52,11 +52,11 @@ impl Plan {
 
 /// A reader of queues.
 pub trait Source {
-    /// Its method.
+    /// The method of this source.
     fn method(&self) -> Method;
 
-    /// Reads for some milliseconds at most, or waits for the next moment of its pace, and reports
-    /// to the sink.
+    /// Reads for some milliseconds at most, or waits for the next scheduled reading, and reports to
+    /// the sink.
     ///
     /// # Errors
     /// The source cannot continue. A vanished device is not an error but a remark.
@@ -65,7 +65,7 @@ pub trait Source {
     /// Ends the recording: delivers the remaining readings and remarks. No turn may follow.
     ///
     /// # Errors
-    /// As for a turn. Data that was delivered before stays valid.
+    /// The same as for a turn. Data that was delivered before stays valid.
     fn finish(&mut self, sink: &mut dyn Sink) -> Result<(), ProbeError> {
         let _ = sink;
         Ok(())

@@ -47,7 +47,8 @@ impl Namespace {
         Ok(NetNs::of(file.into()))
     }
 
-    /// The error for a namespace that `source` kept closed, with the existing alternatives.
+    /// The error for a namespace that could not be opened because of `source`, with the existing
+    /// alternatives.
     pub(crate) fn refused(&self, source: io::Error) -> ProbeError {
         let hint = match (self, source.kind()) {
             (_, io::ErrorKind::PermissionDenied) => {
@@ -108,8 +109,8 @@ impl Target {
     }
 }
 
-/// `DEVICE`, `DEVICE@NAMESPACE` or `DEVICE@PID`. A namespace with a number as its name requires
-/// `--netns`.
+/// Parses `DEVICE`, `DEVICE@NAMESPACE` or `DEVICE@PID`. A namespace with a number as its name
+/// requires `--netns`.
 impl FromStr for Target {
     type Err = String;
 

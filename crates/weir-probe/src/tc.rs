@@ -1,5 +1,5 @@
-//! The method `tc`: starts the program of that name for each device and reading. Scripts work like
-//! this, and publications compare with it; it has no other advantage.
+//! The method `tc`: starts the program of that name for each device and reading. Scripts read
+//! queues in this manner, and publications compare with it; the method has no other advantage.
 
 use std::io;
 use std::process::{Command, Output};
@@ -13,7 +13,7 @@ use crate::pacer::{NAP, Pacer, monotonic, sleep_until};
 use crate::source::{Plan, Source};
 use weir_measure::watch::{Counters, Handle, Method, Pace, Run, Sink};
 
-/// Duration of one turn, in ns: a program or two.
+/// Duration of one turn, in ns: enough to run the program once or twice.
 const TURN: u64 = 4_000_000;
 /// Paths of the program if it is not in the caller's `PATH`.
 const PLACES: [&str; 3] = ["tc", "/usr/sbin/tc", "/sbin/tc"];
@@ -83,8 +83,8 @@ impl TcSource {
     /// Takes one reading of all namespaces.
     fn read(&mut self, time: u64, sink: &mut dyn Sink) -> Result<(), ProbeError> {
         for at in 0..self.groups.len() {
-            // A program starts in the namespace of the calling thread, which with a single group is
-            // already the right one.
+            // The program starts in the namespace of the calling thread. With a single group, this
+            // thread is already in the right namespace.
             let is_alone = self.groups.len() == 1;
             if !(is_alone && (self.entered || self.groups[at].is_own())) {
                 self.groups[at].enter()?;

@@ -33,8 +33,8 @@ pub(crate) struct WithTransmission {
 /// One namespace.
 struct Place {
     group: Group,
-    /// The directory of its devices, in a mount of sysfs that shows this namespace. The mount lives
-    /// as long as the descriptor.
+    /// The directory of the namespace's devices, in a mount of sysfs that shows this namespace. The
+    /// mount lives as long as the descriptor.
     class: OwnedFd,
     queues: Vec<TxQueue>,
 }
@@ -108,7 +108,7 @@ impl WithTransmission {
 }
 
 impl Place {
-    /// Opens the files again.
+    /// Opens the files of all transmission queues again.
     fn search(&mut self) {
         let mut queues = Vec::new();
         for (&ifindex, device) in &self.group.devices {
@@ -163,9 +163,9 @@ impl Source for WithTransmission {
     }
 }
 
-/// The directory of a namespace's devices. sysfs shows the devices of the namespace from which it
-/// was mounted, so it is mounted from there, invisible to other processes. Without the privilege to
-/// mount, the existing mount serves the caller's own namespace.
+/// Opens the directory of a namespace's devices. sysfs shows the devices of the namespace from
+/// which it was mounted, so this mounts it from there, invisible to other processes. Without the
+/// privilege to mount, the existing mount serves the caller's own namespace.
 fn directory(group: &Group) -> io::Result<OwnedFd> {
     let open = || {
         Ok(openat(CWD, CLASS, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)

@@ -1,5 +1,6 @@
-//! All methods agree with `tc`, to the packet and the byte, on queues that do not move: a rate of
-//! one byte per second lets the first packets through and then nothing for minutes. Needs root.
+//! All methods agree with `tc`, to the packet and the byte, on queues that do not change: a rate of
+//! one byte per second lets the first packets pass and then no packet for minutes. The tests need
+//! root.
 
 mod agreement_net;
 
@@ -62,8 +63,8 @@ fn a_hundred_leaves_of_htb_agree_including_hidden_ones() {
             lines,
             "class add dev x0 parent 1: classid 1:{class:x} htb rate 8bit ceil 8bit burst 1 cburst 1 quantum 1514"
         );
-        // A third have a queue of packets, a third a queue of bytes, and the rest the kernel's
-        // hidden default.
+        // A third have a queue limited in packets, a third a queue limited in bytes, and the rest
+        // the kernel's hidden default.
         match class % 3 {
             0 => writeln!(
                 lines,
@@ -222,7 +223,8 @@ fn netlink_needs_no_privileges_and_is_chosen_without_them() {
         let plan = Plan { targets: vec![target], method, rate: None, children: true, bands: true };
         let seen = watch(&plan, |_, _| {});
         assert!(seen.is_some());
-        // Privileges belong to threads: this thread ends with the test.
+        // Privileges belong to threads, so dropping them affects only this thread, which ends with
+        // the test.
         let seen = std::thread::scope(|scope| {
             let read = || {
                 set_capabilities(None, none).expect("giving up is allowed");

@@ -1,6 +1,6 @@
-//! The record of events is complete or says where it is not. Also tests the behaviour of every
-//! method when devices, disciplines, namespaces, privileges or the process itself disappear. Needs
-//! root.
+//! The record of events is complete, or its gaps are flagged. The tests also cover the behaviour of
+//! every method when devices, disciplines, namespaces, privileges or the process itself disappear.
+//! They need root.
 
 mod events_net;
 
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use events_net::{Log, Place, watch};
 use weir_probe::{Event, EventKind, Method, QueueId};
 
-/// The number of packets that `work` sends, and the log of that time.
+/// Records events while `work` sends packets. Returns the number of packets and the log.
 fn record(place: &Place, work: impl FnOnce() -> u64 + Send) -> Option<(u64, Log)> {
     let done = AtomicBool::new(false);
     let mut sent = 0;
@@ -29,8 +29,8 @@ fn record(place: &Place, work: impl FnOnce() -> u64 + Send) -> Option<(u64, Log)
     Some((sent, log))
 }
 
-/// Checks the order of time, and returns for each queue the sum of the differences that its flagged
-/// events leave unexplained.
+/// Checks the order of times. Returns for each queue the sum of the length differences that its
+/// flagged events leave unexplained.
 fn unexplained(events: &[Event]) -> BTreeMap<QueueId, i64> {
     let mut last: BTreeMap<QueueId, Event> = BTreeMap::new();
     let mut sums = BTreeMap::new();
@@ -149,7 +149,7 @@ fn a_lock_free_discipline_is_recorded_on_all_processors() {
 #[test]
 fn an_offload_train_counts_as_the_packets_it_is_cut_into() {
     let Some(place) = Place::new() else { return };
-    // A bucket smaller than the train: the discipline must cut the train.
+    // The bucket is smaller than the train, so the discipline must cut the train.
     place.discipline("add dev x0 root handle 1: tbf rate 50mbit burst 3000 limit 200k");
     let log = watch(&place.plan("x0", Method::Events), |source, log| {
         let socket =

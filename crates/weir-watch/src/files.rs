@@ -1,4 +1,4 @@
-//! The files of a watch that hold every reading, written while it lasts.
+//! The files of readings, which a watch writes while it runs.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use weir_report::watch::{Format, Recorder};
 use super::WatchError;
 use super::reader::Seen;
 
-/// The files that hold every reading.
+/// The files of readings.
 pub(crate) struct Files {
     files: Vec<File>,
     flushed: Instant,
@@ -16,15 +16,16 @@ pub(crate) struct Files {
 
 struct File {
     recorder: Recorder,
-    /// Whether its failure was reported.
+    /// Whether a failure of this file was reported.
     told: bool,
 }
 
 impl Files {
-    /// Creates a file of each form, with the version of the program that writes it.
+    /// Creates a file at each path, in its format. The files contain the version of the program
+    /// that writes them.
     ///
     /// # Errors
-    /// A file that cannot be made.
+    /// A file cannot be created.
     pub(crate) fn create(wanted: &[(&Path, Format)], version: &str) -> Result<Self, WatchError> {
         let mut files = Vec::new();
         for &(path, format) in wanted {
@@ -33,8 +34,8 @@ impl Files {
         Ok(Self { files, flushed: Instant::now() })
     }
 
-    /// Writes a batch; returns what failed. A file that cannot be written is reported once, and
-    /// left as it is.
+    /// Writes a batch to all files, and returns new failures. A file that cannot be written is
+    /// reported once and not written any further.
     pub(crate) fn take(&mut self, seen: &[Seen]) -> Vec<String> {
         let flush = self.flushed.elapsed() >= FLUSH_EVERY;
         if flush {
@@ -54,7 +55,7 @@ impl Files {
         failures
     }
 
-    /// Completes all files; returns what failed.
+    /// Completes all files, and returns new failures.
     pub(crate) fn finish(&mut self) -> Vec<String> {
         let end = |file: File| {
             let told = file.told;

@@ -1,5 +1,5 @@
-//! Watches queues: a thread for each source reads the queues of the kernel or those of Weir, another
-//! records what they saw, in files and in statistics. A [`Watch`] is all of it.
+//! Watches queues. One thread for each source reads the queues of the kernel or of Weir; a further
+//! thread records the readings in files and in statistics. A [`Watch`] runs all of these threads.
 
 mod files;
 mod own;
@@ -17,7 +17,7 @@ pub enum WatchError {
     /// A source cannot be opened or read.
     #[error(transparent)]
     Source(#[from] weir_probe::ProbeError),
-    /// A file of readings cannot be made.
+    /// A file of readings cannot be created.
     #[error(transparent)]
     File(#[from] weir_report::watch::RecordError),
     /// No thread can be started.

@@ -1,5 +1,4 @@
-//! Weir's own queues, as a source beside the kernel's: the pipes, queues and schedulers of a
-//! daemon, read over its API.
+//! Weir's own queues as a source: the pipes, queues and schedulers of a daemon, read over its API.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,10 +11,10 @@ use weir_probe::{
     Counters, Handle, Method, Opened, Pace, ProbeError, Queue, QueueId, Run, Sink, Source,
 };
 
-/// A daemon's queues.
+/// A source of a daemon's queues.
 pub(crate) struct Own {
     daemon: Connection,
-    /// The place that its queues are shown in.
+    /// The place under which the queues are shown; `None` for the default daemon.
     place: Option<String>,
     interval: u64,
     next: u64,
@@ -36,11 +35,12 @@ enum Kind {
 type Readings = BTreeMap<(Kind, u16), LengthView>;
 
 impl Own {
-    /// A source of the queues of the daemon at this socket, or of the one that this user's commands
-    /// go to. The rate is in readings per second; the source bounds it, to spare the daemon.
+    /// Opens a source of the queues of the daemon at `socket`, or of the daemon that this user's
+    /// commands use by default. `rate` is in readings per second; the source limits it, to spare
+    /// the daemon.
     ///
     /// # Errors
-    /// When no daemon answers.
+    /// No daemon answers.
     pub(crate) fn open(socket: Option<PathBuf>, rate: u64) -> Result<Opened, ProbeError> {
         let place = socket.as_ref().map(|path| path.display().to_string());
         let mut daemon = Client::new(socket.unwrap_or_else(find_socket))
@@ -65,7 +65,7 @@ impl Own {
         Ok(Opened { source: Box::new(own), remarks })
     }
 
-    /// Sleeps until the next reading is due, or for a while; returns whether it is due.
+    /// Sleeps until the next reading is due, at most for [`NAP`]; returns whether it is due.
     fn wait(&mut self) -> bool {
         let now = clock::now().0;
         let due = if self.next == 0 { now } else { self.next };
@@ -146,7 +146,7 @@ impl Source for Own {
     }
 }
 
-/// The readings of objects of all kinds.
+/// The readings of all kinds of objects.
 fn readings(now: LengthsView) -> Readings {
     let all = [(Kind::Pipe, now.pipes), (Kind::Sched, now.scheds), (Kind::Queue, now.queues)];
     all.into_iter()
@@ -178,9 +178,9 @@ fn refused(error: &ClientError) -> ProbeError {
     ProbeError::Unavailable(error.to_string())
 }
 
-/// The device that the daemon's queues are shown under.
+/// The device name under which the daemon's queues are shown.
 const DEVICE: &str = "weir";
-/// Readings per second at most: each interrupts the loop.
+/// The most readings per second, because each reading interrupts the live loop.
 const MOST_RATE: u64 = 1000;
 /// The longest sleep of a turn, in ns, so that the caller can stop.
 const NAP: u64 = 20_000_000;

@@ -1,4 +1,4 @@
-//! The threads that read queues: each has its own source and passes what it reads to the recorder.
+//! The threads that read queues. Each has its own source and passes the readings to the recorder.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -17,37 +17,37 @@ use super::WatchError;
 /// An observation of a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Seen {
-    /// At a time, in ns, a queue appeared.
+    /// A queue appeared at this time, in ns.
     Appeared(u64, QueueId, Queue),
-    /// At a time, in ns, a queue vanished.
+    /// A queue vanished at this time, in ns.
     Vanished(u64, QueueId),
-    /// Readings of queues' lengths.
+    /// Readings of queue lengths.
     Runs(Vec<Run>),
-    /// Packets that entered or left.
+    /// Enqueues and dequeues of packets.
     Events(Vec<Event>),
-    /// A queue's counters at a time, in ns.
+    /// A queue's counters at this time, in ns.
     Counters(u64, QueueId, Counters),
-    /// The devices' transmission queues at a time, in ns.
+    /// The devices' transmission queues at this time, in ns.
     Transmission(u64, Vec<Transmission>),
-    /// At a time, in ns, something that the user should know.
+    /// A remark for the user, with its time in ns.
     Remark(u64, String),
 }
 
-/// The number of a source, and what it read in some milliseconds.
+/// The number of a source, and its observations of some milliseconds.
 pub(crate) type Batch = (usize, Vec<Seen>);
 
 /// The state of a reader.
 #[derive(Clone, Debug, Default)]
 pub struct Progress {
-    /// Its method; none before the first reading.
+    /// The reader's method; `None` before the first reading.
     pub method: Option<Method>,
-    /// How often it reads.
+    /// The statistics of the reader's pace.
     pub pace: Pace,
-    /// The number of namespaces that it reads, each at the pace that was asked for.
+    /// The number of namespaces that it reads, each at the requested rate.
     pub namespaces: usize,
-    /// What the user must know about the choice of the method.
+    /// Remarks for the user about the choice of the method.
     pub remarks: Vec<String>,
-    /// Why it ended before it was stopped, if it did.
+    /// Why the reader ended before it was stopped, if it did.
     pub failed: Option<String>,
 }
 
@@ -62,11 +62,11 @@ pub(crate) struct Reader {
 type Ready = Result<(), ProbeError>;
 
 impl Reader {
-    /// Starts a thread, opens the source there and reads once. The source belongs to its thread,
-    /// because it may change the namespace of the thread.
+    /// Starts a thread, opens the source there and reads once. The source must stay on this thread,
+    /// because it may change the thread's namespace.
     ///
     /// # Errors
-    /// When the source cannot be opened or read.
+    /// The source cannot be opened or read.
     pub(crate) fn start(
         (number, namespaces): (usize, usize),
         to: SyncSender<Batch>,
@@ -95,7 +95,7 @@ impl Reader {
                     Ok(source) => (Some(source), Ok(())),
                     Err(error) => (None, Err(error)),
                 };
-                // The thread that called `start` waits for the answer.
+                // This cannot fail, because the thread that called `start` waits for the answer.
                 let _ = ready.send(answer);
                 if let Some(mut source) = source {
                     read(&mut *source, &mut relay, &stop, &progress);
@@ -112,17 +112,17 @@ impl Reader {
         }
     }
 
-    /// Its state.
+    /// The reader's current state.
     pub(crate) fn progress(&self) -> Progress {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Stops it, after one more reading of everything.
+    /// Stops the reader, after one more reading of all queues.
     pub(crate) fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    /// Waits for its end; returns its last state.
+    /// Waits for the end of the reader, and returns its last state.
     pub(crate) fn join(self) -> Progress {
         let panicked = self.thread.join().is_err();
         let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -174,9 +174,9 @@ struct Relay {
 }
 
 impl Relay {
-    /// Passes the batch on when it is due; returns whether the recorder still takes batches. Waits
-    /// while the recorder cannot keep up: late readings show in the statistics of gaps, omitted
-    /// ones would show nowhere.
+    /// Passes the batch on if it is due. Returns whether the recorder still accepts batches. Waits
+    /// while the recorder is too slow: the statistics of gaps show late readings, whereas omitted
+    /// readings would be invisible.
     fn is_heard(&mut self) -> bool {
         if self.since.elapsed() < HAND_ON && self.batch.len() < MOST { true } else { self.flush() }
     }
@@ -226,19 +226,19 @@ impl Sink for Relay {
 
 /// Time between two updates of a reader's progress.
 const UPDATE: Duration = Duration::from_millis(200);
-/// How long reading continues after the stop: counters are read less often than lengths, and are to
-/// be those of the end.
+/// How long reading continues after the stop. Counters are read less often than lengths, and this
+/// time includes a last reading of the counters.
 const LINGER: Duration = Duration::from_millis(50);
 /// Time between two batches.
 const HAND_ON: Duration = Duration::from_millis(5);
-/// Number of observations that makes a batch due at once.
+/// A batch with this number of observations is passed on at once.
 const MOST: usize = 4096;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Three turns, then an error.
+    /// A source that fails after three turns.
     struct Short(u32);
 
     impl Source for Short {

@@ -1,5 +1,5 @@
-//! The thread that records what the readers see: statistics for the view and the summary, and each
-//! reading for the files.
+//! The thread that records the observations of the readers: statistics for the view and the
+//! summary, and every reading for the files.
 
 use std::collections::BTreeSet;
 use std::sync::mpsc::Receiver;
@@ -13,7 +13,7 @@ use super::WatchError;
 use super::files::Files;
 use super::reader::{Batch, Seen};
 
-/// Everything that was recorded so far.
+/// The record of a watch.
 #[derive(Default)]
 pub struct Record {
     /// Statistics of the queues.
@@ -24,17 +24,17 @@ pub struct Record {
     failures: Vec<String>,
 }
 
-/// The recorder's thread, and what it has recorded.
+/// The recorder's thread, and its record.
 pub(crate) struct Recorder {
     thread: JoinHandle<()>,
     record: Arc<Mutex<Record>>,
 }
 
 impl Recorder {
-    /// Starts a recorder that records until no reader is left.
+    /// Starts a recorder that ends after the last reader.
     ///
     /// # Errors
-    /// A thread that cannot be started.
+    /// No thread can be started.
     pub(crate) fn start(from: Receiver<Batch>, files: Files) -> Result<Self, WatchError> {
         let record = Arc::new(Mutex::new(Record { files, ..Record::default() }));
         let work = {
@@ -50,15 +50,15 @@ impl Recorder {
         Ok(Self { thread, record })
     }
 
-    /// The record so far; recording waits while it is borrowed.
+    /// The current record; recording waits while it is borrowed.
     pub(crate) fn look(&self) -> MutexGuard<'_, Record> {
         lock(&self.record)
     }
 
-    /// The record, once all readers have ended.
+    /// Waits for the end of all readers, and returns the record.
     ///
     /// # Errors
-    /// When the thread panicked.
+    /// The thread panicked.
     pub(crate) fn join(self) -> Result<Record, WatchError> {
         let panicked = || WatchError::Panicked("recording");
         self.thread.join().map_err(|_| panicked())?;
@@ -69,7 +69,7 @@ impl Recorder {
 
 impl Record {
     /// Records a batch. Each source has its own range of queue numbers, so that queues of different
-    /// sources never share one.
+    /// sources never share a number.
     fn take(&mut self, source: usize, batch: Vec<Seen>) {
         let number = |id: QueueId| id | (source as QueueId) << ID_BITS;
         if self.devices.len() <= source {
@@ -100,12 +100,12 @@ impl Record {
         self.failures.extend(self.files.take(&batch));
     }
 
-    /// What failed with a file since the last call.
+    /// The failures of files since the last call.
     pub fn failures(&mut self) -> Vec<String> {
         std::mem::take(&mut self.failures)
     }
 
-    /// Completes the files of readings; returns what failed.
+    /// Completes the files of readings, and returns new failures.
     pub(crate) fn finish(&mut self) -> Vec<String> {
         self.tally.finish();
         self.failures.extend(self.files.finish());
@@ -132,7 +132,7 @@ fn lock(record: &Mutex<Record>) -> MutexGuard<'_, Record> {
     record.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Bits of a queue's number within its source: enough for the queues of any watch.
+/// Bits of a queue's number within its source, enough for the queues of any watch.
 const ID_BITS: u32 = 26;
 
 #[cfg(test)]

@@ -16,16 +16,16 @@ use super::own::Own;
 use super::reader::{Progress, Reader};
 use super::record::{Record, Recorder};
 
-/// What to watch, and how.
+/// The configuration of a watch.
 #[derive(Debug, Default)]
 pub struct Sources {
-    /// The devices of the kernel, if any.
+    /// The devices of the kernel to read, if any.
     pub kernel: Option<Plan>,
-    /// The number of namespaces that the devices are in; each is read at the rate of the plan.
+    /// The number of namespaces of these devices. Each is read at the rate of the plan.
     pub namespaces: usize,
-    /// The sockets of daemons; `None` is the daemon that this user's commands go to.
+    /// The sockets of daemons; `None` is the daemon that this user's commands use by default.
     pub daemons: Vec<Option<PathBuf>>,
-    /// How often to read the queues of daemons, per second.
+    /// Readings of the daemons' queues per second.
     pub daemon_rate: u64,
 }
 
@@ -36,11 +36,12 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Starts to read all sources and to record them, in statistics and in files of these forms,
-    /// which name the version of the program. `over` stops when a source has ended.
+    /// Starts reading all sources and recording them, in statistics and in files of the given
+    /// formats. The files contain the version of the program. The thread of a source uses `over` to
+    /// stop the caller's wait when the source has ended.
     ///
     /// # Errors
-    /// A source that cannot be opened or read, a file that cannot be made, or no threads.
+    /// A source cannot be opened or read, a file cannot be created, or no thread can be started.
     pub fn start(
         sources: Sources,
         files: &[(&Path, Format)],
@@ -72,15 +73,15 @@ impl Watch {
         self.readers.iter().map(Reader::progress).collect()
     }
 
-    /// The record so far; recording waits while it is borrowed.
+    /// The current record; recording waits while it is borrowed.
     pub fn record(&self) -> MutexGuard<'_, Record> {
         self.recorder.look()
     }
 
-    /// Stops reading, after one more reading of everything, and completes the files.
+    /// Stops the watch, after one more reading of all queues, and completes the files.
     ///
     /// # Errors
-    /// A thread that panicked.
+    /// A thread panicked.
     pub fn finish(self) -> Result<Watched, WatchError> {
         self.readers.iter().for_each(Reader::stop);
         let sources: Vec<Progress> = self.readers.into_iter().map(Reader::join).collect();
@@ -106,7 +107,7 @@ pub struct Watched {
     pub tally: Tally,
     /// The sources, in the order in which they were started.
     pub sources: Vec<Source>,
-    /// What failed: sources, and files of readings.
+    /// The failures of sources and of files of readings.
     pub failures: Vec<String>,
     /// When the last source had ended.
     pub ended: Instant,
@@ -115,15 +116,15 @@ pub struct Watched {
 /// A source that has ended.
 #[derive(Clone, Debug)]
 pub struct Source {
-    /// How it read.
+    /// The last state of the source's reader.
     pub progress: Progress,
     /// The devices that it has read, by name and namespace.
     pub devices: Vec<(String, Option<String>)>,
 }
 
 impl Watched {
-    /// The summary for programs, of a watch that took so many seconds: the devices of each source
-    /// with the source's pace, and the share of time with more than `threshold` packets.
+    /// The summary for programs, of a watch that took `seconds`: the devices of each source, the
+    /// pace of each source, and the share of time with more than `threshold` packets.
     pub fn summary(&self, seconds: f64, threshold: Option<u32>) -> Summary {
         summary(&self.tally, &self.sources, seconds, threshold)
     }
@@ -155,7 +156,7 @@ fn summary(tally: &Tally, sources: &[Source], seconds: f64, threshold: Option<u3
     Summary { devices }
 }
 
-/// Batches between the readers and the recorder; readers wait while there are more.
+/// The most batches that wait for the recorder; the readers then wait.
 const BATCHES: usize = 64;
 
 #[cfg(test)]
@@ -164,7 +165,7 @@ mod tests {
 
     use super::*;
 
-    /// Queues of which number n has n packets in each of ten readings.
+    /// Statistics of `queues` queues, where queue n has n packets in each of ten readings.
     fn tally(queues: u32) -> Tally {
         let mut tally = Tally::new();
         for id in 0..queues {

@@ -1,5 +1,5 @@
-//! The interfaces that the daemon forwards between: opened at the start, and again when one that had
-//! disappeared is back.
+//! The interfaces between which the daemon forwards. They are opened at the start; an interface
+//! that disappears is opened again when it reappears.
 
 use rustix::io::Errno;
 use weir_linux::netlink::Netlink;
@@ -8,23 +8,23 @@ use weir_linux::process::{Capabilities, ConfineError, keep_only};
 use weir_linux::resident::Resident;
 use weir_rules::classify::PlaceInterface;
 
-/// The interfaces to forward between.
+/// The configuration of the interfaces.
 #[derive(Clone, Debug, Default)]
 pub struct BridgesSetup {
-    /// Two interfaces for each bridge.
+    /// The two interfaces of each bridge.
     pub bridges: Vec<[String; 2]>,
-    /// The network namespace (of `ip netns`) that the interfaces are in; the caller's own without.
+    /// The interfaces' network namespace (of `ip netns`); `None` for the caller's own.
     pub netns: Option<String>,
-    /// Workers that share the load: each interface is opened once for each.
+    /// Number of workers that share the load. Each interface is opened once for each worker.
     pub workers: usize,
-    /// Whether the thread that opens interfaces again keeps all capabilities.
+    /// Whether the thread that reopens interfaces keeps all capabilities.
     pub keep_privileges: bool,
 }
 
 /// Why the interfaces of bridges could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum BridgesError {
-    /// An interface is in two bridges.
+    /// An interface is named twice.
     #[error("interface {name} is named twice; it can be in one bridge only")]
     NamedTwice {
         /// The interface.
@@ -33,18 +33,18 @@ pub enum BridgesError {
     /// The namespace cannot be entered.
     #[error("cannot enter the network namespace {name}: {source}; 'ip netns' lists them")]
     Namespace {
-        /// Its name.
+        /// The namespace's name.
         name: String,
-        /// What the kernel answered.
+        /// The kernel's error.
         source: std::io::Error,
     },
     /// A thread could not be started.
     #[error("cannot start a thread: {0}")]
     Thread(#[source] std::io::Error),
-    /// An interface that is there cannot be used.
+    /// An existing interface cannot be used.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// No descriptor for an interface that is not there yet.
+    /// No descriptor is left for the placeholder of a missing interface.
     #[error("cannot make a descriptor: {0}")]
     Descriptor(#[source] Errno),
     /// Capabilities could not be given up.
@@ -52,7 +52,7 @@ pub enum BridgesError {
     Privileges(#[from] ConfineError),
 }
 
-/// The interfaces, numbered from 0: those of bridge n are 2n and 2n + 1.
+/// The interfaces, numbered from 0. Bridge n has the interfaces 2n and 2n + 1.
 pub struct Bridges {
     names: Vec<String>,
     pub(super) netns: Option<String>,
@@ -66,7 +66,7 @@ impl Bridges {
     /// Opens every interface of every bridge. A missing interface is opened when it appears.
     ///
     /// # Errors
-    /// See [`BridgesError`]; nothing stays open then.
+    /// See [`BridgesError`]; no interface stays open then.
     pub fn open(setup: &BridgesSetup) -> Result<Self, BridgesError> {
         let names: Vec<String> = setup.bridges.iter().flatten().cloned().collect();
         if let Some((_, name)) =
@@ -98,7 +98,8 @@ impl Bridges {
             }
         }
         if !setup.keep_privileges {
-            // It takes these to open an interface again, and to give its socket a large buffer.
+            // Opening an interface again, and giving its socket a large buffer, needs these
+            // capabilities.
             let kept =
                 bridges.resident.run(|| keep_only(Capabilities::NET_RAW | Capabilities::NET_ADMIN));
             kept.unwrap_or(Ok(()))?;
@@ -110,12 +111,12 @@ impl Bridges {
         &self.names
     }
 
-    /// The ports opened at the start, one set for each worker; empty the second time.
+    /// The ports opened at the start, one set for each worker; empty after the first call.
     pub(super) fn take_ports(&mut self) -> Vec<Vec<AnyPort>> {
         std::mem::take(&mut self.ports)
     }
 
-    /// Whether each interface was there at the start.
+    /// Whether each interface existed at the start.
     pub(super) fn present(&self) -> Vec<bool> {
         self.ports
             .first()
@@ -149,7 +150,7 @@ impl Bridges {
         ports.map_err(BridgesError::Descriptor)
     }
 
-    /// The interfaces as rules refer to them: numbers, names and addresses.
+    /// The numbers, names and addresses of the interfaces, to which rules refer.
     pub(super) fn interfaces(&self) -> Vec<PlaceInterface> {
         let names = self.names.clone();
         let found = self.resident.run(move || {
@@ -159,7 +160,7 @@ impl Bridges {
     }
 }
 
-/// An interface with its present addresses; none while it is missing.
+/// An interface with its current addresses; without addresses while it is missing.
 fn interface(index: usize, name: &str) -> PlaceInterface {
     let addresses = || {
         let mut netlink = Netlink::open()?;

@@ -1,4 +1,5 @@
-//! The counters of engines: copied between two packets, and added up outside of the loop.
+//! Collects the counters of the engines. Each engine's counters are copied between two packets and
+//! added up outside the live loop.
 
 use std::collections::BTreeMap;
 
@@ -19,11 +20,11 @@ pub(super) struct Gathered {
 /// The counters of a pipe or scheduler.
 struct Link {
     counters: LinkCounters,
-    /// Packets in its queues, and their bytes.
+    /// Packets in the queues of the pipe or scheduler, and their bytes.
     queue: (u64, u64),
     instances: u64,
-    /// Time in the queue and in all. Absent where there are many links, since packets wait while
-    /// these are copied.
+    /// Queueing delay and total delay. `None` where there are many links, since packets wait during
+    /// the copy.
     times: Option<Box<(Histogram, Histogram)>>,
 }
 
@@ -56,7 +57,7 @@ impl Gathered {
         }
     }
 
-    /// Adds the counters of other engines.
+    /// Adds the counters of further engines.
     pub(super) fn merge(mut self, other: Self) -> Self {
         for (number, part) in other.links {
             match self.links.get_mut(&number) {
@@ -102,8 +103,8 @@ impl Link {
     }
 }
 
-/// The queue lengths of one engine at a moment. It copies a few numbers for each pipe, scheduler
-/// and queue, and no histogram.
+/// The current queue lengths of one engine. This copies a few numbers for each pipe, scheduler and
+/// queue, and no histogram.
 pub(super) fn lengths(engine: &Emulator, now: Nanos) -> Lengths {
     let link = |id| {
         let ((packets, bytes), counters) = (engine.queue_length(id), &engine.stats(id)?.counters);
@@ -133,7 +134,7 @@ pub(super) fn lengths(engine: &Emulator, now: Nanos) -> Lengths {
     }
 }
 
-/// Adds the queue lengths of two engines.
+/// Adds the queue lengths of two sets of engines.
 pub(super) fn merge_lengths(mut one: Lengths, other: Lengths) -> Lengths {
     for (sums, parts) in [(&mut one.links, other.links), (&mut one.queues, other.queues)] {
         for (number, part) in parts {
@@ -143,8 +144,7 @@ pub(super) fn merge_lengths(mut one: Lengths, other: Lengths) -> Lengths {
     one
 }
 
-/// With more links than this, latencies are not copied: the two histograms of a link have about 30
-/// KB.
+/// The most links for which latencies are copied: the two histograms of a link have about 30 KB.
 const FEW_LINKS: usize = 64;
-/// Most flows of a queue that are added up between two packets.
+/// The most flows of a queue that are added up between two packets.
 const MOST_FLOWS: usize = 4096;

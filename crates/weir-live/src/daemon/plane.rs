@@ -1,5 +1,5 @@
-//! The daemon's packet plane: one session for all bridges, so that a pipe is one pipe for the packets
-//! of every bridge.
+//! The daemon's packet plane. One session serves all bridges, so that a pipe shapes the packets of
+//! all bridges together.
 
 use std::net::IpAddr;
 use std::sync::mpsc::Sender;
@@ -31,10 +31,10 @@ use crate::session::{
 /// Why the links of a daemon could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum PlaneError {
-    /// The configuration does not fit the machine.
+    /// The machine refuses the configuration.
     #[error(transparent)]
     Build(#[from] BuildError),
-    /// The links cannot start.
+    /// The session could not be started.
     #[error(transparent)]
     Start(#[from] StartError),
 }
@@ -42,18 +42,18 @@ pub enum PlaneError {
 /// The packet plane of a daemon: one session for all bridges.
 pub struct LivePlane {
     inner: Mutex<Inner>,
-    /// Receives the events of interfaces.
+    /// Carries the events of interfaces to the daemon.
     vanished: Sender<LiveEvent>,
-    /// The session; `None` before it starts, and where there is no bridge.
+    /// The session; `None` before it starts, and without bridges.
     session: Mutex<Option<LiveSession<OpenPorts>>>,
 }
 
 struct Inner {
     bridges: Bridges,
     rules: Rules,
-    /// Whether each interface is there.
+    /// Whether each interface currently exists.
     attached: Vec<bool>,
-    /// How often each has disappeared.
+    /// How often each interface has disappeared.
     vanished: Vec<u64>,
 }
 
@@ -83,8 +83,8 @@ impl LivePlane {
         Self { inner: Mutex::new(inner), vanished, session: Mutex::new(None) }
     }
 
-    /// Starts to forward, by the configuration that was applied so far, on a thread that `starter`
-    /// starts. Without a bridge there is nothing to do.
+    /// Starts forwarding with the configuration applied so far, on a thread that `starter` starts.
+    /// Without bridges this does nothing.
     ///
     /// # Errors
     /// The links cannot start.
@@ -112,30 +112,31 @@ impl LivePlane {
         Ok(())
     }
 
-    /// Ends the links. Packets inside are lost, as when a machine is switched off.
+    /// Ends the links. Packets inside are lost, as on a machine that is switched off.
     pub fn stop(&self) {
-        // Ending it takes a moment, which nothing else waits for.
+        // Ending the session takes a moment, so it happens after the lock is released.
         let session = self.session().take();
         drop(session);
     }
 
-    /// How the links ended without being asked to; `None` while they forward, and the second time.
+    /// The result of links that ended without a call of [`Self::stop`]; `None` while they forward,
+    /// and after the first call.
     pub fn ended(&self) -> Option<Result<(), StopError>> {
         let session = self.session().take_if(|session| session.has_ended())?;
         Some(session.stop().map(drop))
     }
 
-    /// Takes note of what happened to an interface; returns whether it has just disappeared.
+    /// Records an event of an interface; returns whether the interface has just disappeared.
     pub fn lost(&self, event: &LiveEvent) -> bool {
         let mut inner = self.lock();
-        // Each worker reports the event.
+        // Every worker reports the event; only the first report counts.
         let gone = event.fault == Fault::Vanished
             && std::mem::replace(&mut inner.attached[event.port], false);
         inner.vanished[event.port] += u64::from(gone);
         gone
     }
 
-    /// Takes interfaces that are back, and returns their names.
+    /// Opens interfaces that have reappeared, and returns their names.
     pub fn attach(&self) -> Vec<String> {
         let mut inner = self.lock();
         let mut back = Vec::new();
@@ -145,20 +146,21 @@ impl LivePlane {
             if inner.attached[index] {
                 continue;
             }
-            // An interface that cannot be opened yet may only be half configured: it is tried
+            // An interface that is only half configured cannot be opened yet; the next call tries
             // again.
             let Ok(ports) = inner.bridges.reopen(index) else { continue };
             if control.replace_port(index, ports).is_ok() {
                 inner.attached[index] = true;
                 back.push(inner.bridges.names()[index].clone());
-                // Its addresses may have changed. A session that has ended is noticed elsewhere.
+                // The interface's addresses may have changed. The error means that the session has
+                // ended, which `ended` reports.
                 let _ = control.relocate_rules(inner.bridges.interfaces());
             }
         }
         back
     }
 
-    /// What the user should know about the interfaces now.
+    /// Notices about the interfaces for the user.
     pub fn notices(&self) -> Vec<String> {
         self.lock().notices()
     }
@@ -171,7 +173,7 @@ impl LivePlane {
         self.session.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The live loop, without a lock that changes of the configuration would wait for.
+    /// The live loop. The caller uses it without the lock, which changes of the configuration need.
     fn handle(&self) -> Option<LiveHandle> {
         match &self.lock().rules {
             Rules::Waiting(_) => None,
@@ -212,7 +214,7 @@ impl Plane for LivePlane {
 
     fn zero(&self, rules: Option<&[u32]>) {
         if let Some(handle) = self.handle() {
-            // A loop that has ended counts nothing more.
+            // The error means that the loop has ended, and then there is nothing to reset.
             let _ = handle.zero_rules(rules);
         }
     }
@@ -265,8 +267,8 @@ impl Plane for LivePlane {
             ..InstancePage::default()
         };
         let workers = parts.map_or(0, |parts| parts.len());
-        // Pages list the instances of one worker after another. The number names the worker, and the
-        // last instance of it that was listed.
+        // Pages list the instances of one worker after another. The position consists of the worker
+        // and the last listed instance of that worker.
         let (mut worker, mut last) =
             after.map_or((0, None), |after| ((after >> 32) as usize, Some(after as u32)));
         while worker < workers && page_of.instances.len() < limit {
@@ -337,17 +339,17 @@ impl LivePlane {
     }
 }
 
-/// Passes the events of interfaces on.
+/// An observer that forwards the events of interfaces to the daemon.
 struct Watch(Sender<LiveEvent>);
 
 impl Observer for Watch {
     fn on_event(&mut self, event: &LiveEvent) {
-        // The receiver is gone when the daemon ends.
+        // This fails while the daemon ends.
         let _ = self.0.send(event.clone());
     }
 }
 
-/// Both directions over each bridge.
+/// The lanes of all bridges: one for each direction.
 fn lanes(names: &[String]) -> Vec<LaneConfig> {
     let passes = passes(names.len());
     let lane = |from: usize| {
@@ -364,7 +366,7 @@ fn lanes(names: &[String]) -> Vec<LaneConfig> {
     (0..names.len()).map(lane).collect()
 }
 
-/// The two passes in which rules look at packets from each interface: in, and out on the other side
+/// The two passes in which rules examine packets from each interface: in, and out on the other side
 /// of the bridge.
 fn passes(interfaces: usize) -> Vec<[Pass; 2]> {
     let of = |from: usize| {
@@ -389,7 +391,7 @@ fn lane_view(lane: &LaneReport) -> LaneView {
     }
 }
 
-/// Instances of a pipe, queue or scheduler in one engine, with their numbers.
+/// One page of the instances of a pipe, queue or scheduler in one engine, with their numbers.
 fn page(
     engine: &Emulator,
     kind: ObjectKind,
@@ -426,13 +428,13 @@ fn page(
     }
 }
 
-/// Statistics of the AQM of an instance with one flow; none of one with several.
+/// AQM statistics of an instance with one flow; empty for an instance with several flows.
 fn aqm_of(engine: &Emulator, instance: &weir_core::InstanceView) -> Vec<(&'static str, u64)> {
     let only = engine.flows_in(instance.number, 1).find(|_| instance.flows == 1);
     only.map(|flow| engine.aqm_figures(flow.number)).unwrap_or_default()
 }
 
-/// The first instances of a pipe, queue or scheduler in one engine, and how many there are.
+/// The first instances of a pipe, queue or scheduler in one engine, and the number of all.
 fn flows(engine: &Emulator, kind: ObjectKind, id: u16, most: usize) -> (Vec<FlowCount>, usize) {
     let count = |key, totals: Totals, figures| FlowCount {
         key,
@@ -475,7 +477,7 @@ fn dynamic_view(entry: &DynamicEntry) -> DynamicView {
     }
 }
 
-/// A time of the monotonic clock as seconds since 1970.
+/// Converts a time of the monotonic clock to seconds since 1970.
 fn wall_seconds(at: Nanos) -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     now.as_secs().saturating_sub(clock::now().since(at).0 / 1_000_000_000)

@@ -1,4 +1,5 @@
-//! The processes on the hosts: generators, which take orders and report, and programs of the user.
+//! The processes on the hosts: generators, which receive orders and send reports, and programs of
+//! the user.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -15,18 +16,18 @@ use weir_traffic::host::order::{Order, Ready, Report, Start};
 use super::error::{ScenarioError, TrafficError};
 use crate::session::LiveSession;
 
-/// A running generator.
+/// A running generator process.
 #[derive(Debug)]
 pub(super) struct Agent {
     id: ProgramId,
-    /// Name of its host.
+    /// Name of the generator's host.
     host: String,
     input: File,
     lines: Receiver<String>,
 }
 
 impl Agent {
-    /// Starts a generator on the host with this number, and gives it its order. `command` runs
+    /// Starts a generator on the host with this number, and sends `order` to it. `command` runs
     /// [`weir_traffic::host::run`] on standard input and output.
     pub(super) fn start(
         session: &mut LiveSession<Network>,
@@ -47,23 +48,23 @@ impl Agent {
         Ok(Self { id, host: name, input, lines })
     }
 
-    /// The process.
+    /// The identity of the process.
     pub(super) fn id(&self) -> ProgramId {
         self.id
     }
 
-    /// Waits until its sockets are open.
+    /// Waits until the generator has opened its sockets.
     pub(super) fn ready(&self) -> Result<(), ScenarioError> {
         self.message::<Ready>(LONGEST_START).map(|Ready {}| ())
     }
 
-    /// Tells it when to start.
+    /// Sends the start time to the generator.
     pub(super) fn begin(&mut self, start: Start) -> Result<(), ScenarioError> {
         write(&mut self.input, &start)
             .map_err(|source| ScenarioError::TrafficEnded { host: self.host.clone(), source })
     }
 
-    /// Waits for its report, after the end of the run.
+    /// Waits for the generator's report, after the end of the run.
     pub(super) fn report(&self) -> Result<Report, ScenarioError> {
         self.message(LONGEST_REPORT)
     }
@@ -81,11 +82,13 @@ impl Agent {
     }
 }
 
-/// Reads lines on a thread: a report is longer than a pipe holds.
+/// Reads lines on a thread. Without it, a report that is larger than the pipe would block the
+/// writer.
 fn read_lines(from: OwnedFd) -> io::Result<Receiver<String>> {
     let (lines, received) = channel();
     std::thread::Builder::new().name("weir-hear".into()).spawn(move || {
-        // The lines end with the process. A line that nothing waits for any more is dropped.
+        // The lines end with the process. A line that arrives after its reader was dropped is
+        // discarded.
         for line in BufReader::new(File::from(from)).lines().map_while(Result::ok) {
             if lines.send(line).is_err() {
                 break;
@@ -109,7 +112,7 @@ pub(super) struct Program {
 }
 
 impl Program {
-    /// Starts a shell command on the host with this number, and keeps its output.
+    /// Starts a shell command on the host with this number, and stores its output.
     pub(super) fn start(
         session: &mut LiveSession<Network>,
         host: usize,
@@ -128,30 +131,32 @@ impl Program {
         Ok(Self { id, output })
     }
 
-    /// The process.
+    /// The identity of the process.
     pub(super) fn id(&self) -> ProgramId {
         self.id
     }
 
-    /// Its output so far.
+    /// The program's output so far.
     pub(super) fn output(mut self) -> Vec<u8> {
         let mut text = Vec::new();
-        // The file is memory of this process: reading it does not fail.
+        // The file is in memory, so reading it does not fail.
         let _ = self.output.rewind().and_then(|()| self.output.read_to_end(&mut text));
         text
     }
 }
 
-/// When an experiment starts once everything is ready: the generators have to read that first.
+/// The start time of an experiment whose processes are ready, on both clocks. It is in the future,
+/// because the generators must read it first.
 pub(super) fn soon() -> (Start, Instant) {
     let now = Instant::now();
     let at_ns = weir_linux::clock::now().0 + HEAD_START.as_nanos() as u64;
     (Start { at_ns }, now + HEAD_START)
 }
 
-/// From the moment at which all are ready to the start.
+/// Time from the moment at which all generators are ready to the start.
 const HEAD_START: Duration = Duration::from_millis(100);
-/// Until a generator has opened its sockets: it first reads the scenario, which may be large.
+/// The longest time that a generator may take to open its sockets. It first reads the scenario,
+/// which may be large.
 const LONGEST_START: Duration = Duration::from_secs(30);
-/// From the end of a run to the report of a generator, which includes the drain.
+/// The longest time from the end of a run to a generator's report, including the drain.
 const LONGEST_REPORT: Duration = Duration::from_secs(30);

@@ -1,4 +1,4 @@
-//! The parts of a scenario that only the simulator has.
+//! Refuses the parts of a scenario that only the simulator supports.
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -7,9 +7,9 @@ use weir_sim::scenario::{NodeKind, Scenario};
 
 use super::kinds::{Carrier, Impossible, carrier_of, packet_sizes};
 
-/// An error for each part of a scenario that cannot be live, with its place in `text`, which the
-/// scenario was read from under the name `file`, and with a remedy. `mtu` is the largest IP packet
-/// of the hosts' interfaces, in bytes.
+/// Returns an error, with a remedy, for each part of a scenario that cannot be live. The errors
+/// refer to places in `text`, from which the scenario was read under the name `file`. `mtu` is the
+/// largest IP packet of the hosts' interfaces, in bytes.
 pub fn check(scenario: &Scenario, text: &str, file: &str, mtu: u32) -> Diagnostics {
     let places = Places::of(text);
     let mut said = Diagnostics::default();
@@ -65,7 +65,7 @@ pub fn check(scenario: &Scenario, text: &str, file: &str, mtu: u32) -> Diagnosti
     said
 }
 
-/// The places of a scenario's keys in its text.
+/// Finds the places of a scenario's keys in its text.
 struct Places<'a> {
     root: Option<Spanned<DeTable<'a>>>,
 }
@@ -75,8 +75,8 @@ impl<'a> Places<'a> {
         Self { root: DeTable::parse(text).ok() }
     }
 
-    /// The place of a key's value in table `number` of those with this name; that of the table where
-    /// the key is absent.
+    /// The place of a key's value in table `number` of those called `tables`. If the key is absent,
+    /// the place of the table.
     fn key(&self, tables: &str, number: usize, key: &str) -> Span {
         let Some((_, all)) = self.root.as_ref().and_then(|root| find(root.get_ref(), tables))
         else {
@@ -98,5 +98,5 @@ fn find<'t, 'a>(table: &'t DeTable<'a>, key: &str) -> Option<(Span, &'t Spanned<
     table.iter().find(|(name, _)| name.get_ref() == key).map(|(name, value)| (name.span(), value))
 }
 
-/// IPv4 and UDP headers, a sequence number and a time stamp, in bytes.
+/// The smallest packet in bytes: IPv4 and UDP headers, a sequence number and a time stamp.
 const LEAST_PACKET: u64 = 40;

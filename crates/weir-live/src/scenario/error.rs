@@ -9,25 +9,25 @@ use weir_sim::topology::PathError;
 
 use crate::session::{BuildError, StartError, StopError};
 
-/// Why a live run was not made, or has no results.
+/// Why a live run did not take place or has no results.
 #[derive(Debug, thiserror::Error)]
 pub enum ScenarioError {
     /// There is no path between the ends of a flow.
     #[error(transparent)]
     Path(#[from] PathError),
-    /// The scenario cannot be built.
+    /// The session cannot be built.
     #[error(transparent)]
     Scenario(#[from] weir_sim::build::BuildError),
-    /// The rules that lead packets along their paths are not accepted.
+    /// The rules for the packets' paths are not valid.
     #[error("the scenario's routes are no rules; please report this as a bug: {0}")]
     Rules(Diagnostics),
     /// The hosts could not be set up.
     #[error(transparent)]
     Build(#[from] BuildError),
-    /// The links could not start.
+    /// The session could not be started.
     #[error(transparent)]
     Start(#[from] StartError),
-    /// The links failed.
+    /// The live loop failed.
     #[error(transparent)]
     Stop(#[from] StopError),
     /// The generator of a host could not be started.
@@ -35,7 +35,7 @@ pub enum ScenarioError {
     Generator {
         /// The host.
         host: String,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
     /// The generator of a host could not be started in its namespace.
@@ -46,7 +46,7 @@ pub enum ScenarioError {
     Traffic {
         /// The host.
         host: String,
-        /// Why.
+        /// The reason.
         source: TrafficError,
     },
     /// The generator of a host ended before the start.
@@ -54,21 +54,21 @@ pub enum ScenarioError {
     TrafficEnded {
         /// The host.
         host: String,
-        /// What the kernel answered.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// The output of a program cannot be kept.
+    /// The output of a program cannot be stored.
     #[error("cannot keep what {command} prints: {source}")]
     Output {
         /// The program.
         command: String,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
     /// A program could not be started.
     #[error(transparent)]
     Program(SpawnError),
-    /// Something ended before the run did.
+    /// The links or a generator ended before the end of the run.
     #[error("{0} before the run")]
     Early(#[from] Gone),
     /// Waiting failed.
@@ -76,21 +76,21 @@ pub enum ScenarioError {
     Wait(#[source] io::Error),
 }
 
-/// Why there is no message of a generator.
+/// Why a generator sent no valid message.
 #[derive(Debug, thiserror::Error)]
 pub enum TrafficError {
     /// The message cannot be read.
     #[error(transparent)]
     Message(#[from] serde_json::Error),
-    /// The process has ended; its reason is on standard error.
+    /// The process has ended; it has written the reason to standard error.
     #[error("its process has ended")]
     Ended,
-    /// There was no message.
+    /// No message arrived in this time.
     #[error("it has said nothing for {} seconds", .0.as_secs())]
     Silent(Duration),
 }
 
-/// What ended before the run did.
+/// What ended before the end of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Gone {
     /// The live loop.

@@ -1,4 +1,4 @@
-//! The flows of a scenario, numbered as the simulator numbers them.
+//! The flows of a scenario, with the same numbers as in the simulator.
 
 use weir_core::key::FlowKey;
 use weir_sim::build::key;
@@ -10,28 +10,28 @@ use super::kinds::{Carrier, carrier_of, protocol};
 /// A flow of a scenario.
 #[derive(Clone, Debug)]
 pub(super) struct Flow {
-    /// Its number.
+    /// The flow's number.
     pub(super) number: u32,
-    /// Index of its entry in the scenario's traffic.
+    /// Index of the flow's entry in the scenario's traffic.
     pub(super) traffic: usize,
-    /// Name of the group that its statistics belong to.
+    /// Name of the group to which the flow's statistics belong.
     pub(super) group: String,
-    /// The nodes that it leads from and to.
+    /// The nodes at which the flow begins and ends.
     pub(super) from: usize,
     pub(super) to: usize,
-    /// The ports on its path, and on the path back.
+    /// The ports on the flow's path, and on the path back.
     pub(super) forward: Vec<usize>,
     pub(super) back: Vec<usize>,
-    /// Addresses and ports of its packets.
+    /// Addresses and port numbers of the flow's packets.
     pub(super) key: FlowKey,
-    /// Its traffic class.
+    /// The flow's traffic class.
     pub(super) class: u16,
 }
 
 impl Flow {
-    /// What makes its packets.
+    /// The source of the flow's packets.
     pub(super) fn carrier(&self, scenario: &Scenario) -> Carrier {
-        // Traffic that cannot be live was refused before.
+        // The check has refused traffic that cannot be live.
         carrier_of(&scenario.traffic[self.traffic].spec)
             .unwrap_or(Carrier::Datagrams { tos: 0, echo: false })
     }
@@ -40,7 +40,7 @@ impl Flow {
 /// All flows of a scenario, in order.
 ///
 /// # Errors
-/// There is no path between two hosts; a scenario that was read from a file has all paths.
+/// There is no path between two hosts. This cannot happen for a scenario that was read from a file.
 pub(super) fn flows(scenario: &Scenario) -> Result<Vec<Flow>, PathError> {
     let mut topology =
         Topology::new(&scenario.nodes, &scenario.links).with_routes(&scenario.routes);

@@ -1,4 +1,4 @@
-//! The results of a live run, in the simulator's form.
+//! Combines the counters of a live run into results in the simulator's form.
 
 use std::collections::BTreeMap;
 
@@ -20,11 +20,11 @@ use weir_traffic::span::Point;
 pub(super) struct Seen {
     /// The reports of both ends of each flow, by its number.
     pub(super) ends: BTreeMap<u32, [EndReport; 2]>,
-    /// The counters of each watched flow, and its samples, by its number.
+    /// The counters and samples of each watched flow, by its number.
     pub(super) watched: BTreeMap<u32, (Count, Vec<FlowPeriod>)>,
-    /// Counters of each port.
+    /// The counters of each port.
     pub(super) ports: Vec<LinkStats>,
-    /// Samples of each port, one per interval.
+    /// The samples of each port, one for each interval.
     pub(super) samples: Vec<Vec<LinkPeriod>>,
     /// Length of the interval, ns.
     pub(super) interval_ns: u64,
@@ -32,7 +32,7 @@ pub(super) struct Seen {
     pub(super) events: u64,
 }
 
-/// The outcome of the run.
+/// Computes the outcome of the run.
 pub(super) fn outcome(
     scenario: &Scenario,
     seed: u64,
@@ -91,8 +91,8 @@ fn nothing(name: &FlowName) -> FlowOutcome {
     FlowOutcome { name, kind, from, to, ..FlowOutcome::default() }
 }
 
-/// The outcome of a flow of datagrams, from the counters of its ends. A packet that was sent and
-/// did not arrive is lost.
+/// The outcome of a flow of UDP packets, from the counters of its ends. A packet that was sent and
+/// did not arrive counts as lost.
 fn by_ends([sender, receiver]: &[EndReport; 2]) -> FlowOutcome {
     let arrived_in_time = receiver.received.saturating_sub(receiver.carried + receiver.duplicated);
     FlowOutcome {
@@ -106,7 +106,7 @@ fn by_ends([sender, receiver]: &[EndReport; 2]) -> FlowOutcome {
         lost: sender.sent.saturating_sub(receiver.came),
         marked: receiver.marked,
         inside: receiver.came.saturating_sub(arrived_in_time),
-        // A ping opens an exchange with each request, and completes it with the answer.
+        // Each request of a ping opens an exchange, and its answer completes the exchange.
         opened: if sender.delay_ns.count > 0 { sender.sent } else { 1 },
         completed: sender.delay_ns.count,
         completion_ns: sender.delay_ns.clone(),
@@ -116,11 +116,12 @@ fn by_ends([sender, receiver]: &[EndReport; 2]) -> FlowOutcome {
     }
 }
 
-/// The outcome of a flow that the live loop has counted.
+/// The outcome of a flow whose packets the live loop has counted.
 fn watched(count: &Count, [sender, receiver]: &[EndReport; 2]) -> FlowOutcome {
     let gone = count.received + count.reasons.total_drops();
     let came = count.sent + count.duplicated;
-    // A program of the user does not report what it reads, so the payload of its packets is taken.
+    // A program of the user does not report the bytes that it reads, so the payload of its packets
+    // replaces them.
     let goodput =
         if receiver.goodput_bytes > 0 { receiver.goodput_bytes } else { count.payload_bytes };
     FlowOutcome {
@@ -210,8 +211,8 @@ mod tests {
     #[test]
     fn every_packet_of_a_flow_of_datagrams_is_accounted_for() {
         let sender = EndReport { sent: 100, ..EndReport::default() };
-        // Of the arrivals, two were sent before the end of the warm-up, one is a copy, and three of
-        // the 95 that were sent after it arrived after the end of the run.
+        // 95 packets of the measured time arrived, three of them after the end of the run. Two
+        // further arrivals were sent before the end of the warm-up, and one is a copy.
         let receiver = EndReport {
             received: 95 - 3 + 2 + 1,
             came: 95,

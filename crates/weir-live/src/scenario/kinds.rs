@@ -1,5 +1,5 @@
-//! The kinds of traffic that can be live, what makes their packets, and the kinds that only the
-//! simulator has.
+//! The kinds of traffic that can be live, with the source of their packets, and the reasons why
+//! others are only simulated.
 
 use serde_json::Value;
 use weir_rules::quantity;
@@ -7,28 +7,28 @@ use weir_sim::traffic::Spec;
 use weir_traffic::host::kinds::{DATAGRAMS, PING, is_datagrams};
 use weir_traffic::host::order::Transfer;
 
-/// What makes the packets of a flow.
+/// The source of a flow's packets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Carrier {
-    /// Weir's generators.
+    /// Weir's generators, which send UDP packets.
     Datagrams {
         /// The second byte of the IP header.
         tos: u8,
-        /// The destination sends each packet back.
+        /// Whether the destination sends each packet back.
         echo: bool,
     },
     /// The kernel's TCP.
     Tcp(Transfer),
     /// A program of the user.
     Program {
-        /// Its command, for a shell.
+        /// The program's command, for a shell.
         command: String,
-        /// When it starts, ns after the start of the run.
+        /// When the program starts, in ns after the start of the run.
         start_ns: u64,
     },
 }
 
-/// Why traffic cannot be live: the reason, the setting that it follows from, and a remedy.
+/// Why traffic cannot be live: the reason, the setting that causes it, and a remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Impossible {
     pub(super) what: String,
@@ -36,7 +36,7 @@ pub(super) struct Impossible {
     pub(super) help: String,
 }
 
-/// What makes the packets of a kind of traffic.
+/// The source of the packets for a kind of traffic.
 pub(super) fn carrier_of(spec: &Spec) -> Result<Carrier, Impossible> {
     let common = spec.common();
     let settings = serde_json::to_value(spec).unwrap_or(Value::Null);
@@ -74,7 +74,7 @@ pub(super) fn carrier_of(spec: &Spec) -> Result<Carrier, Impossible> {
     }
 }
 
-/// A transfer over TCP with these settings.
+/// A TCP transfer with these settings.
 fn transfer(settings: &Value, start_ns: u64, stop_ns: u64) -> Result<Transfer, Impossible> {
     let words = settings["cc"].as_str().unwrap_or("cubic").to_ascii_lowercase();
     let (wanted, own) = words.trim().split_once(char::is_whitespace).unwrap_or((words.trim(), ""));
@@ -99,12 +99,12 @@ fn transfer(settings: &Value, start_ns: u64, stop_ns: u64) -> Result<Transfer, I
     Ok(Transfer { congestion, segment, start_ns, stop_ns, bytes: size(&settings["bytes"]) })
 }
 
-/// A size as a setting holds it: a number, or a text with its unit.
+/// The bytes of a size setting, which is a number or a text with a unit.
 fn size(value: &Value) -> Option<u64> {
     value.as_u64().or_else(|| quantity::size(value.as_str()?).ok())
 }
 
-/// The sizes of its packets as far as its settings give them, network-layer bytes.
+/// The packet sizes that the settings determine, in network-layer bytes.
 pub(super) fn packet_sizes(spec: &Spec) -> Vec<u64> {
     match spec {
         Spec::Imix(imix) => imix.mix.iter().map(|(size, _)| size.0).collect(),
@@ -117,16 +117,16 @@ pub(super) fn packet_sizes(spec: &Spec) -> Vec<u64> {
     }
 }
 
-/// The protocol number in the flow keys of a kind's packets.
+/// The IP protocol number in the flow keys of this traffic.
 pub(super) fn protocol(spec: &Spec) -> u8 {
     if is_datagrams(spec) { UDP } else { TCP }
 }
 
-/// Payload of a segment on Ethernet, with the timestamps that Linux has on.
+/// Payload bytes of a segment on Ethernet with timestamps, which Linux uses by default.
 const DEFAULT_SEGMENT: u32 = 1448;
-/// IP, UDP and RTP headers, in bytes.
+/// Bytes of the IP, UDP and RTP headers.
 const SPEECH_HEADERS: u64 = 40;
-/// Numbers of protocols in IP headers.
+/// Protocol numbers of the IP header.
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 

@@ -1,12 +1,12 @@
-//! Scenarios on real frames: what `weir live` does, without a command line.
+//! Scenarios on real frames: `weir live` without a command line.
 //!
-//! Each host of the scenario's traffic is a network namespace. Between them is one session, in which
-//! every direction of every link is a pipe or scheduler, configured as the simulator configures it.
-//! Packets are sent by generators on the hosts ([`weir_traffic::host`]), by the kernel's TCP, or by
-//! programs. The results are those of the simulator.
+//! Each host of the scenario's traffic is a network namespace. One session connects the hosts. In
+//! it, every direction of every link is a pipe or scheduler, configured as the simulator configures
+//! it. The packets come from generators on the hosts ([`weir_traffic::host`]), from the kernel's
+//! TCP, or from programs. The results have the form of the simulator's results.
 //!
-//! [`check`] refuses what only the simulator has; [`LiveScenario::build`] sets the hosts up, and
-//! [`LiveScenario::run`] makes the run.
+//! [`check`] refuses what only the simulator supports, [`LiveScenario::build`] sets up the hosts,
+//! and [`LiveScenario::run`] executes the run.
 
 mod agents;
 mod check;

@@ -1,5 +1,5 @@
 //! The plan of a live run: hosts, lanes between them, rules that lead each packet over the links of
-//! its path, and the two ends of each flow.
+//! its path, and the tasks at both ends of each flow.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -23,24 +23,24 @@ use super::kinds::Carrier;
 use crate::rules::ActiveRules;
 use crate::session::{Lanes, Link, NamedLink};
 
-/// A scenario as a live run sees it.
+/// The plan of a scenario's live run.
 #[derive(Debug)]
 pub(super) struct Plan {
-    /// Numbers of the nodes with a namespace and a port, in the order of ports.
+    /// The nodes that have a namespace and a port, in the order of the ports.
     pub(super) hosts: Vec<usize>,
-    /// Their surroundings.
+    /// The configuration of the hosts' namespaces.
     pub(super) setup: NetworkSetup,
-    /// All flows, by number.
+    /// All flows, in the order of their numbers.
     pub(super) flows: Vec<Flow>,
     /// A lane for each pair of hosts that exchange packets.
     pub(super) lanes: Vec<LaneConfig>,
-    /// The lane of each frame.
+    /// Selects the lane of each frame.
     pub(super) forwarding: Forwarding,
-    /// Lead packets from link to link.
+    /// The rules that lead packets from link to link.
     pub(super) rules: ActiveRules,
     /// The tasks of each host's generator.
     pub(super) tasks: Vec<Vec<Task>>,
-    /// Pairs of nodes, in the order of lanes.
+    /// Sending and receiving node of each lane, in the order of the lanes.
     pairs: Vec<(usize, usize)>,
 }
 
@@ -50,7 +50,7 @@ impl Plan {
         self.hosts.binary_search(&node).ok()
     }
 
-    /// The lane between two nodes.
+    /// The lane from one node to another.
     pub(super) fn lane(&self, from: usize, to: usize) -> Option<u16> {
         self.pairs.binary_search(&(from, to)).ok().map(|lane| lane as u16)
     }
@@ -102,7 +102,7 @@ pub(super) fn plan(scenario: &Scenario, mtu: u32) -> Result<Plan, ScenarioError>
     Ok(Plan { hosts, setup, flows, lanes, forwarding, rules, tasks, pairs })
 }
 
-/// The ports on the paths between nodes that have flows between them.
+/// The ports on each path, by the nodes at its ends, for nodes that have flows between them.
 fn paths<'a>(flows: &'a [Flow]) -> BTreeMap<(usize, usize), &'a [usize]> {
     let both = |flow: &'a Flow| {
         [
@@ -113,7 +113,7 @@ fn paths<'a>(flows: &'a [Flow]) -> BTreeMap<(usize, usize), &'a [usize]> {
     flows.iter().flat_map(both).collect()
 }
 
-/// The tasks of both ends of a flow, with their nodes; none where programs make the packets.
+/// The tasks at both ends of a flow, with their nodes; empty if programs send the packets.
 fn roles(scenario: &Scenario, flow: &Flow) -> Vec<(usize, Role)> {
     match flow.carrier(scenario) {
         Carrier::Datagrams { tos, echo } => {
@@ -124,25 +124,25 @@ fn roles(scenario: &Scenario, flow: &Flow) -> Vec<(usize, Role)> {
     }
 }
 
-/// The address and port that a flow's packets come from.
+/// The address and port number from which a flow's packets are sent.
 fn sender(key: &FlowKey) -> SocketAddrV4 {
     SocketAddrV4::new(Ipv4Addr::from_bits(key.src as u32), key.src_port)
 }
 
-/// The address and port that they go to.
+/// The address and port number to which a flow's packets are sent.
 fn receiver(key: &FlowKey) -> SocketAddrV4 {
     SocketAddrV4::new(Ipv4Addr::from_bits(key.dst as u32), key.dst_port)
 }
 
-/// A node's address, the same as in the simulator.
+/// A node's address, which is the same as in the simulator.
 pub(super) fn address(node: usize) -> Ipv4Addr {
     Ipv4Addr::from_bits(weir_sim::build::key(node, node, 0, 0).src as u32)
 }
 
-/// The rules that lead packets along their paths. A packet that departs from a link continues behind
+/// The rules that lead packets along their paths. A packet that departs from a link continues after
 /// the rule that sent it there, so the rules of a path follow each other, one for each link. A flow
-/// of another class than the first has rules of its own before those of its hosts, and a last one
-/// that lets it pass.
+/// of another class than the first flow of its hosts has its own rules before those of its hosts,
+/// followed by a rule that lets its packets pass.
 fn rules(
     scenario: &Scenario,
     paths: &BTreeMap<(usize, usize), &[usize]>,
@@ -151,7 +151,7 @@ fn rules(
     let ports = Ports::of(scenario);
     let mut text = String::from("disable one_pass\n");
     let mut add = |action: &str, what: &str| {
-        // Writing to a text cannot fail.
+        // Writing to a string cannot fail.
         let _ = writeln!(text, "add 1 {action} {what}");
     };
     let has_ports = |flow: &&Flow| !matches!(flow.carrier(scenario), Carrier::Program { .. });
@@ -187,7 +187,7 @@ fn compile(text: &str) -> Result<ActiveRules, ScenarioError> {
     Ok(ActiveRules::new(Arc::new(ruleset), Place { passes: vec![PASS], ..Place::default() }))
 }
 
-/// Numbers of pipes, schedulers and queues in the engine.
+/// The numbers of pipes, schedulers and queues in the engine.
 struct Ports<'a> {
     directions: Vec<&'a Direction>,
     first_queue: Vec<u16>,
@@ -222,7 +222,7 @@ pub(super) fn engine_id(port: usize) -> u16 {
 }
 
 impl Plan {
-    /// The lanes of the session, with all ports configured as the simulator configures them.
+    /// The session's lanes, with all ports configured as the simulator configures them.
     pub(super) fn session(&self, scenario: &Scenario) -> Lanes {
         let ports = Ports::of(scenario);
         let link = |(port, direction): (usize, &&Direction)| NamedLink {
@@ -249,11 +249,11 @@ impl Plan {
     }
 }
 
-/// Rules look at packets once, when they come in.
+/// The only pass: rules examine packets when they come in.
 const PASS: Pass = Pass { out: false, bridged: false, recv: None, xmit: None };
-/// Length of the prefix that every host considers its own segment: 10.0.0.0/8.
+/// Length of the prefix that every host treats as its own segment: 10.0.0.0/8.
 const PREFIX: u8 = 8;
-/// The number of TCP in IP headers.
+/// The IP protocol number of TCP.
 const TCP: u8 = 6;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! A live run: set-up, start, samples, end, results.
+//! A live run: setup, start, samples, end, results.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -31,11 +31,11 @@ use crate::session::{
 pub struct ScenarioSetup {
     /// The scenario.
     pub scenario: Scenario,
-    /// The text that it was read from, with changed settings: the generators read it again.
+    /// The scenario's text, with changed settings. The generators parse it again.
     pub text: String,
-    /// The name of its file. The names of further files are relative to its directory.
+    /// The name of the scenario's file. Names of further files are relative to its directory.
     pub file: String,
-    /// Largest IP packet on the hosts' interfaces, in bytes.
+    /// Largest IP packet of the hosts' interfaces, in bytes.
     pub mtu: u32,
     /// How the live loop uses the machine.
     pub tuning: Tuning,
@@ -43,7 +43,7 @@ pub struct ScenarioSetup {
     pub generator: Vec<OsString>,
 }
 
-/// A live run with its hosts set up.
+/// A live run that has its hosts set up.
 #[derive(Debug)]
 pub struct LiveScenario {
     setup: ScenarioSetup,
@@ -55,10 +55,10 @@ pub struct LiveScenario {
     watched: Vec<u32>,
 }
 
-/// How a live run ended.
+/// The end of a live run.
 #[derive(Debug)]
 pub enum Ran {
-    /// The run is complete.
+    /// The run is complete, with these results.
     Complete(Box<ScenarioResults>),
     /// This signal ended the run early.
     Signal(i32),
@@ -71,22 +71,23 @@ pub struct ScenarioResults {
     pub outcome: Outcome,
     /// The output of the user's programs, by the names of their flows.
     pub printed: Vec<(String, Vec<u8>)>,
-    /// What the reader of the results should know.
+    /// Notes on the validity of the results.
     pub notes: Vec<String>,
 }
 
 impl LiveScenario {
-    /// Sets the hosts up. It starts no thread: see [`LiveSession::build`].
+    /// Sets up the hosts. It starts no thread: see [`LiveSession::build`].
     ///
     /// # Errors
-    /// The scenario or the machine does not allow it; the machine is then as before.
+    /// The scenario or the machine does not allow it; the machine is then unchanged.
     pub fn build(setup: ScenarioSetup) -> Result<Self, ScenarioError> {
         let scenario = &setup.scenario;
         let plan = plan(scenario, setup.mtu)?;
         let names = build(scenario, scenario.seed)?.names;
         let (watched, signs) = watched(scenario, &plan);
         let (watch, counts) = Watch::new(&signs);
-        // Observing frames costs time, and datagrams are counted by their generators.
+        // Observing frames costs time. It is not needed for UDP flows, which their generators
+        // count.
         let observation =
             if signs.is_empty() { Observation::Nothing } else { Observation::Own(Box::new(watch)) };
         let config =
@@ -98,14 +99,14 @@ impl LiveScenario {
         Ok(Self { setup, plan, names, prepared, counts, watched })
     }
 
-    /// What the user should know about the hosts.
+    /// Limitations of the hosts that the user should know.
     #[must_use]
     pub fn notes(&self) -> &[Note] {
         self.prepared.notes()
     }
 
-    /// Makes the run, and undoes every change to the machine. `started` receives the control of the
-    /// session, which may be used from any thread until the run ends.
+    /// Executes the run, and undoes every change to the machine. `started` receives the control of
+    /// the session, which may be used from any thread until the run ends.
     ///
     /// # Errors
     /// A process or the links failed before the end.
@@ -134,7 +135,7 @@ impl LiveScenario {
     }
 }
 
-/// What the reader of the results should know about the live loop.
+/// Warnings about the live loop that affect the results.
 fn warnings(report: &LiveReport) -> Vec<String> {
     let mut words = Vec::new();
     let late: u64 = report.lanes.iter().map(|lane| lane.late_1ms).sum();
@@ -164,7 +165,7 @@ fn warnings(report: &LiveReport) -> Vec<String> {
     words
 }
 
-/// The numbers of the flows that the live loop counts, and how it recognises them.
+/// The numbers of the flows that the live loop counts, and how it recognises their packets.
 fn watched(scenario: &Scenario, plan: &Plan) -> (Vec<u32>, Vec<Sign>) {
     let address = |bits: u128| Ipv4Addr::from_bits(bits as u32);
     let sign = |flow: &Flow| match flow.carrier(scenario) {
@@ -181,7 +182,7 @@ fn watched(scenario: &Scenario, plan: &Plan) -> (Vec<u32>, Vec<Sign>) {
     plan.flows.iter().filter_map(|flow| Some((flow.number, sign(flow)?))).unzip()
 }
 
-/// A run about to be made.
+/// A run and its sampler.
 struct Run<'a> {
     setup: &'a ScenarioSetup,
     plan: &'a Plan,
@@ -191,25 +192,25 @@ struct Run<'a> {
     interval: Duration,
 }
 
-/// A run that was made.
+/// The collected data of a run.
 struct Made {
     seen: Seen,
     notes: Vec<String>,
     printed: Vec<(String, Vec<u8>)>,
 }
 
-/// Something that happens at a time of the run.
+/// An action at a certain time of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Step {
-    /// The warm-up ends: all counters go back to zero.
+    /// End the warm-up: reset all counters.
     Zero,
-    /// The queues are sampled.
+    /// Sample the queues.
     Look,
-    /// An interval of the series ends.
+    /// End an interval of the series.
     Close,
-    /// The program of this flow starts.
+    /// Start the program of this flow.
     Program(usize),
-    /// The run ends.
+    /// End the run.
     End,
 }
 
@@ -244,7 +245,7 @@ impl<'a> Run<'a> {
         Self { setup, plan, order, sampler, watched, interval: Duration::from_nanos(interval) }
     }
 
-    /// Makes the run; returns the number of a signal that ended it early.
+    /// Executes the run; returns the number of a signal that ended it early.
     fn make(
         mut self,
         session: &mut LiveSession<Network>,
@@ -299,8 +300,8 @@ impl<'a> Run<'a> {
         Ok(Ok(Made { seen, notes, printed: printed.collect() }))
     }
 
-    /// Starts the generators, waits until all are ready, and tells them when to start; returns them
-    /// with the numbers of their hosts, and the time of the start.
+    /// Starts the generators, waits until all are ready, and sends them the start time. Returns the
+    /// generators with the numbers of their hosts, and the start time.
     fn begin(
         &self,
         session: &mut LiveSession<Network>,
@@ -337,7 +338,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Files the report of a host's generator under its flows.
+    /// Assigns the report of a host's generator to its flows.
     fn sort(&self, host: usize, report: Report, seen: &mut Seen) {
         for (task, end) in self.plan.tasks[host].iter().zip(report.ends) {
             let place = usize::from(matches!(task.role, Role::Receive { .. } | Role::Read));
@@ -374,8 +375,8 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Waits until a time; returns the number of a signal that ends the run. `ended` is called for each
-/// program that ends meanwhile.
+/// Waits until a time; returns the number of a signal that ends the run. Calls `ended` for each
+/// program that ends in the meantime.
 fn wait(
     session: &mut LiveSession<Network>,
     signals: &Signals,
@@ -394,9 +395,9 @@ fn wait(
     }
 }
 
-/// Samples of the queues in each interval.
+/// Number of queue samples in each interval.
 const LOOKS: u32 = 10;
-/// Shortest interval of the series: each sample holds packets up for a moment.
+/// Shortest interval of the series, because each sample delays packets for a moment.
 const LEAST_INTERVAL_NS: u64 = 10_000_000;
-/// Most points of a series.
+/// The most points of a series.
 const MOST_INTERVALS: u64 = 20_000;

@@ -1,4 +1,4 @@
-//! Samples ports and watched flows over time, in the form of the simulator's meter.
+//! Samples ports and watched flows over time, in the form of the simulator's results.
 
 use weir_core::stats::LinkStats;
 use weir_linux::live::{Gone, LiveHandle};
@@ -7,7 +7,7 @@ use weir_measure::series::{FlowPeriod, LinkPeriod};
 use super::plan::engine_id;
 use super::watch::{Count, Counts};
 
-/// Samples a running live loop.
+/// A sampler of a running live loop.
 #[derive(Debug)]
 pub(super) struct Sampler {
     handle: LiveHandle,
@@ -16,9 +16,9 @@ pub(super) struct Sampler {
     seen_links: Vec<LinkPeriod>,
     seen_flows: Vec<FlowPeriod>,
     open: Vec<LinkPeriod>,
-    /// Samples of each port, one per interval.
+    /// The samples of each port, one for each interval.
     pub(super) links: Vec<Vec<LinkPeriod>>,
-    /// Samples of each watched flow, one per interval.
+    /// The samples of each watched flow, one for each interval.
     pub(super) flows: Vec<Vec<FlowPeriod>>,
 }
 
@@ -64,19 +64,19 @@ impl Sampler {
         Ok(())
     }
 
-    /// Sets all counters back to zero.
+    /// Resets all counters.
     pub(super) fn zero(&mut self) -> Result<(), Gone> {
         self.read()?;
         let ports = self.ports;
         self.handle.with_engines(move |engine, _| {
             for port in 0..ports {
-                // Every port exists.
+                // This cannot fail, because every port exists.
                 let _ = engine.zero(engine_id(port));
             }
         })?;
         self.seen_links.fill(LinkPeriod::default());
         self.handle.settle_observer()?;
-        // The interval in which the warm-up ends lacks the part before its end.
+        // The current interval misses its part before the end of the warm-up.
         self.watched
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner)
@@ -98,7 +98,7 @@ impl Sampler {
         Ok((0..self.ports).map(of).collect())
     }
 
-    /// Adds the counts of ports since the last reading to the open interval.
+    /// Adds the increments of the ports' counters since the last reading to the open interval.
     fn read(&mut self) -> Result<(), Gone> {
         let ports = self.ports;
         let now = self.handle.with_engine(move |engine, _| {
@@ -117,7 +117,7 @@ impl Sampler {
         Ok(())
     }
 
-    /// The counters of each watched flow, with everything until now.
+    /// The counters of each watched flow, including all packets until now.
     pub(super) fn counts(&self) -> Result<Vec<Count>, Gone> {
         self.handle.settle_observer()?;
         Ok(self.watched.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone())

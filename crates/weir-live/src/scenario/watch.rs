@@ -1,5 +1,5 @@
-//! Counters of the flows that the generators cannot count packet by packet, those of the kernel's
-//! TCP and of programs: the live loop's observer counts them.
+//! An observer of the live loop that counts the packets of some flows: those of the kernel's TCP
+//! and of programs, which no generator counts packet by packet.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddrV4;
@@ -9,7 +9,7 @@ use weir_core::stats::{DropReason, Reasons};
 use weir_linux::live::{ArrivalEvent, DepartureEvent, Observer, Outcome};
 use weir_sim::measure::Tally;
 
-/// The counters of watched flows, in the order in which the flows were given.
+/// The counters of watched flows, in the order in which the flows were passed.
 pub(super) type Counts = Arc<Mutex<Vec<Count>>>;
 
 /// The counters of a flow.
@@ -24,7 +24,7 @@ pub(super) struct Count {
     pub(super) marked: u64,
     pub(super) reasons: Reasons,
     pub(super) delay_ns: Tally,
-    /// Sum of the differences between the delays of successive packets, and the last delay, ns.
+    /// Sum of the delay differences between successive packets, and the last delay, in ns.
     pub(super) variation_ns: u64,
     pub(super) last_ns: Option<u64>,
 }
@@ -47,7 +47,7 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// An observer of these flows, and its counters.
+    /// An observer of these flows, and the counters that it updates.
     pub(super) fn new(signs: &[Sign]) -> (Self, Counts) {
         let counts = Counts::new(Mutex::new(vec![Count::default(); signs.len()]));
         let mut watch =
@@ -55,7 +55,8 @@ impl Watch {
         for (place, sign) in signs.iter().enumerate() {
             match *sign {
                 Sign::Ends(from, to) => drop(watch.ends.insert((from, to), place)),
-                // Of several programs between the same hosts the first has all packets.
+                // The packets of several programs between the same hosts all count for the first
+                // program.
                 Sign::Lane(lane) => drop(watch.lanes.entry(lane).or_insert(place)),
             }
         }
@@ -108,14 +109,14 @@ impl Count {
     }
 }
 
-/// What the counters need of a frame.
+/// The properties of a frame that the counters need.
 #[derive(Clone, Copy, Debug)]
 struct Packet {
-    /// Addresses and ports, where there are ports.
+    /// Addresses and port numbers of both ends, if the packet has port numbers.
     ends: Option<(SocketAddrV4, SocketAddrV4)>,
     /// Network-layer bytes.
     len: u32,
-    /// Bytes behind the transport header.
+    /// Bytes after the transport header.
     payload: u32,
 }
 
@@ -141,8 +142,8 @@ impl Packet {
         })
     }
 
-    /// Bytes of all packets of a train with this many segments, read from the train's frame: each
-    /// packet has headers of its own.
+    /// Network-layer bytes of all packets of a train with this many segments, computed from the
+    /// train's frame. Each packet has its own headers.
     fn train_len(&self, segments: u16) -> u64 {
         let headers = self.len - self.payload;
         u64::from(self.len) + u64::from(headers) * u64::from(segments.saturating_sub(1))

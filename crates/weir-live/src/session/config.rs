@@ -1,4 +1,4 @@
-//! The configuration of a session: surroundings, what packets meet, who observes, and tuning.
+//! The configuration of a session: surroundings, emulation, observation and tuning.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use weir_rules::ruleset::Ruleset;
 
 use crate::rules::{ActiveRules, Where};
 
-/// Everything that a session is built from.
+/// The complete configuration of a session.
 pub struct SessionConfig<S> {
     pub(super) surroundings: S,
     pub(super) emulation: Emulation,
@@ -23,8 +23,8 @@ pub struct SessionConfig<S> {
 }
 
 impl<S> SessionConfig<S> {
-    /// A session in `surroundings` in which packets meet `emulation`: with seed 1, with series for
-    /// plots and without a capture.
+    /// A session that emulates `emulation` in `surroundings`, with seed 1, with series for plots
+    /// and without a capture.
     pub fn new(surroundings: S, emulation: Emulation) -> Self {
         Self {
             surroundings,
@@ -37,33 +37,33 @@ impl<S> SessionConfig<S> {
         }
     }
 
-    /// The seed of all random draws: the same seed loses the same packets.
+    /// Sets the seed of all random draws: with the same seed, the same packets are lost.
     #[must_use]
     pub fn seed(self, seed: u64) -> Self {
         Self { seed, ..self }
     }
 
-    /// Workers, memory, priority and processor.
+    /// Sets workers, memory, priority and processor.
     #[must_use]
     pub fn tuning(self, tuning: Tuning) -> Self {
         Self { tuning, ..self }
     }
 
-    /// What is recorded of the packets.
+    /// Sets what is recorded.
     #[must_use]
     pub fn observation(self, observation: Observation) -> Self {
         Self { observation, ..self }
     }
 
-    /// Time between two samples of each lane, 10 ms unless set, at least 100 us.
+    /// Sets the time between two samples of each lane: 10 ms by default, at least 100 us.
     #[must_use]
     pub fn sample_period(self, sample_period: Nanos) -> Self {
         Self { sample_period, ..self }
     }
 
-    /// The session goes on when an interface disappears, so that a later
-    /// [`Control::replace_port`](super::Control::replace_port) can take it again. Without this call
-    /// the session ends then.
+    /// Lets the session continue when an interface disappears, so that
+    /// [`Control::replace_port`](super::Control::replace_port) can replace the port later. Without
+    /// this call the session ends then.
     #[must_use]
     pub fn outlives_ports(self) -> Self {
         Self { outlives_ports: true, ..self }
@@ -80,7 +80,7 @@ impl<S: std::fmt::Debug> std::fmt::Debug for SessionConfig<S> {
     }
 }
 
-/// What packets meet on their path from port to port.
+/// The links or rules between the ports.
 pub enum Emulation {
     /// A link in each direction between two ports: the first from port 0 to port 1, the second
     /// back.
@@ -91,7 +91,7 @@ pub enum Emulation {
         directions: [String; 2],
         /// The rules, with their pipes, schedulers and queues.
         ruleset: Box<Ruleset>,
-        /// Where they look at packets.
+        /// Where the rules examine packets.
         place: Where,
     },
     /// Any number of lanes between any number of ports.
@@ -101,9 +101,9 @@ pub enum Emulation {
 /// A link with its name.
 #[derive(Clone, Debug)]
 pub struct Link {
-    /// The name by which it is changed, and which results show: `up`.
+    /// The link's name in results and for changes, such as `up`.
     pub name: String,
-    /// Its rate, delay, queue and impairments.
+    /// The link's rate, delay, queue and impairments.
     pub spec: LinkSpec,
 }
 
@@ -114,67 +114,67 @@ impl Link {
     }
 }
 
-/// Lanes between any number of ports, and what leads packets through the engine.
+/// Lanes between any number of ports, with the pipes or rules of their packets.
 #[derive(Default)]
 pub struct Lanes {
     /// The lanes.
     pub lanes: Vec<LaneConfig>,
-    /// Which lane a frame takes, by its destination, where a port feeds several.
+    /// Selects the lane of a frame by destination, where a port feeds several lanes.
     pub forwarding: Option<Forwarding>,
-    /// Lead packets to pipes and queues, in place of their lanes' pipes.
+    /// Rules that select pipes and queues; they replace the lanes' pipes.
     pub rules: Option<ActiveRules>,
-    /// Makes pipes, schedulers and queues that are not part of `rules`; called for the engine of
+    /// Creates pipes, schedulers and queues that are not part of `rules`. Called for the engine of
     /// each worker before the first frame.
     pub engine: Option<Change>,
-    /// The links among them that can be changed by name.
+    /// The links that can be changed by name.
     pub links: Vec<NamedLink>,
 }
 
 /// A link of the engine that can be changed by its name.
 #[derive(Clone, Debug)]
 pub struct NamedLink {
-    /// Its name and its present parameters.
+    /// The link's name and its current parameters.
     pub link: Link,
-    /// Number of its pipe or scheduler in the engine.
+    /// Number of the link's pipe or scheduler in the engine.
     pub id: u16,
-    /// The scheduler that serves it; `None` for a pipe.
+    /// The scheduler of the link; `None` for a pipe.
     pub scheduler: Option<Arc<SchedulerConfig>>,
 }
 
-/// What is recorded of the packets.
+/// What a session records.
 pub enum Observation {
-    /// Nothing: no observer costs time.
+    /// Nothing is recorded, so no observer costs time.
     Nothing,
-    /// A series for each lane, and a capture where one is wanted.
+    /// A series for each lane and, if requested, a capture.
     Series {
-        /// Every packet with what became of it, in a file.
+        /// The file that receives every packet with its outcome, if requested.
         capture: Option<Capture>,
     },
-    /// What the caller's own observer records.
+    /// The caller's own observer records.
     Own(Box<dyn Observer>),
 }
 
 /// A capture file.
 #[derive(Clone, Debug)]
 pub struct Capture {
-    /// The file, in the format pcapng.
+    /// The file, which has the pcapng format.
     pub path: PathBuf,
-    /// Bytes to keep of each packet; 0 keeps all.
+    /// Bytes to record of each packet; 0 records the whole packet.
     pub snaplen: usize,
 }
 
 /// How the live loop uses the machine.
 #[derive(Clone, Copy, Debug)]
 pub struct Tuning {
-    /// Threads that share the work, at least 1.
+    /// Number of workers, at least 1.
     pub workers: usize,
-    /// Most bytes of frames inside.
+    /// The most bytes of frame buffers.
     pub memory: usize,
-    /// How the last microseconds before a departure are waited for.
+    /// How the loop waits in the last microseconds before a packet is due.
     pub spin: Spin,
-    /// Whether the loop asks for real-time priority.
+    /// Whether the workers ask for real-time priority.
     pub realtime: Realtime,
-    /// Processor of the first worker; the others take those behind it.
+    /// Processor of the first worker; the others use the processors after it.
     pub cpu: Option<usize>,
 }
 
@@ -190,7 +190,7 @@ impl Default for Tuning {
     }
 }
 
-/// Enough for a second at 4 Gbit/s, in bytes.
+/// In bytes; enough for a second at 4 Gbit/s.
 const DEFAULT_MEMORY: usize = 512 << 20;
-/// Fine enough to see the burst of a TCP window, coarse enough to cost nothing.
+/// Short enough to show the burst of a TCP window, and long enough to cost almost nothing.
 const SAMPLE_PERIOD: Nanos = Nanos::from_millis(10);

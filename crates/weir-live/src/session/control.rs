@@ -1,4 +1,4 @@
-//! Remote control of a session: change, observe and stop it from any thread.
+//! Control of a running session: change, observe and stop it from any thread.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,7 +17,7 @@ use super::results::{Snapshot, snapshot};
 use super::state::State;
 use crate::observe::Recording;
 
-/// A handle on a running session. Clones control the same session, from any thread; after the
+/// A handle of a running session. Clones control the same session, from any thread. After the
 /// session has ended, calls return [`Gone`].
 #[derive(Clone, Debug)]
 pub struct Control {
@@ -55,8 +55,8 @@ impl Control {
     /// Changes a link. Packets inside stay; the change is in force when this returns.
     ///
     /// # Errors
-    /// There is no such link, it would have to treat offload trains differently, or the session has
-    /// ended.
+    /// There is no such link, the change would affect the handling of offload trains, or the
+    /// session has ended.
     pub fn set_link(&self, name: &str, spec: &LinkSpec) -> Result<(), ChangeError> {
         let mut state = self.state();
         let Some(place) = state.links.iter().position(|named| named.link.name == name) else {
@@ -85,11 +85,11 @@ impl Control {
         self.state().rules.as_ref().map(|rules| Arc::clone(rules.ruleset()))
     }
 
-    /// Puts other rules in force, between two packets. What does not differ is not touched: the
-    /// counters of rules that remain go on, and packets inside stay.
+    /// Puts other rules in force, between two packets. Unchanged parts stay as they are: remaining
+    /// rules keep their counters, and packets inside stay.
     ///
-    /// Derive `new` from [`Control::rules`] by applying commands to a copy: a rule's identity, to
-    /// which its counters belong, is the ruleset's to assign. Returns whether anything differed.
+    /// Derive `new` from [`Control::rules`] by applying commands to a copy, because the ruleset
+    /// assigns the rule identities to which the counters belong. Returns whether anything changed.
     ///
     /// # Errors
     /// The session has no rules, or has ended.
@@ -107,7 +107,7 @@ impl Control {
         Ok(true)
     }
 
-    /// Compiles the rules for other addresses of the interfaces.
+    /// Compiles the rules again for new addresses of the interfaces.
     ///
     /// # Errors
     /// The session has no rules, or has ended.
@@ -119,8 +119,8 @@ impl Control {
         Ok(self.handle.set_rules(rules.classifier(), &nothing)?)
     }
 
-    /// Replaces the ports with index `port`, one for each worker: an interface that had disappeared
-    /// is back. Packets that wait to be sent go to the new ports.
+    /// Replaces the ports with index `port`, one for each worker, after a disappeared interface has
+    /// come back. The new ports send the queued packets.
     ///
     /// # Errors
     /// The session has ended.
@@ -128,7 +128,7 @@ impl Control {
         self.handle.replace_port(port, with)
     }
 
-    /// The results up to now: what [`LiveSession::stop`](super::LiveSession::stop) would return.
+    /// The current results, in the form of [`LiveSession::stop`](super::LiveSession::stop).
     ///
     /// # Errors
     /// The session has ended.
@@ -137,7 +137,8 @@ impl Control {
         Ok(snapshot(&report, self.series(), &self.state()))
     }
 
-    /// The counters of all lanes, without those of rules and pipes: quick, however many there are.
+    /// The counters of all lanes, without those of rules and pipes. This is quick, however many
+    /// rules and pipes there are.
     ///
     /// # Errors
     /// The session has ended.
@@ -145,18 +146,18 @@ impl Control {
         self.handle.brief_report()
     }
 
-    /// The series of each lane up to now; empty where none are recorded.
+    /// The current series of each lane; empty if none are recorded.
     pub fn series(&self) -> Vec<LinkSeries> {
         self.recording.as_ref().map(Recording::series).unwrap_or_default()
     }
 
-    /// The live loop itself: for what reads the engine's queues and instances.
+    /// The live loop itself, for reading the engine's queues and instances.
     pub fn engine(&self) -> &LiveHandle {
         &self.handle
     }
 
-    /// Waits until all lanes have been empty for a moment, but at most two seconds: a program's
-    /// last words, and the end of its connections, are often inside when it ends.
+    /// Waits until all lanes have been empty for a moment, but at most two seconds. When a program
+    /// ends, its last packets and the end of its connections are often still inside.
     pub fn drain(&self) {
         let deadline = Instant::now() + LONGEST_DRAIN;
         let mut empty_since = None;
@@ -173,11 +174,12 @@ impl Control {
         }
     }
 
-    /// Ends the session's links: a wait for its programs returns. Packets inside stay inside and
-    /// count as backlog. [`LiveSession::stop`](super::LiveSession::stop) then has the results.
+    /// Ends the session's links, so that a wait for its programs returns. Packets inside stay
+    /// inside and count as backlog. [`LiveSession::stop`](super::LiveSession::stop) then has the
+    /// results.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
-        // The loop may have ended already.
+        // This fails if the loop has already ended.
         let _ = self.handle.stop();
     }
 
@@ -186,8 +188,8 @@ impl Control {
     }
 }
 
-/// How long lanes are empty before they count as drained: the answer to what arrived last would
-/// have been there by then.
+/// Lanes that were empty for this long count as drained: an answer to the last arrival would have
+/// arrived by then.
 const EMPTY_FOR: Duration = Duration::from_millis(20);
-/// How long packets inside may take to arrive.
+/// The longest wait for packets inside to arrive.
 const LONGEST_DRAIN: Duration = Duration::from_secs(2);

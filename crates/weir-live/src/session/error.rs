@@ -8,20 +8,21 @@ use weir_report::CaptureError;
 /// Why the surroundings of a session could not be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
-    /// The processor that the loop should stay on is missing: the thread would silently run on any.
+    /// The processor that the loop should run on does not exist. Without this error the thread
+    /// would run on any processor.
     #[error("there is no such processor; there are {online}")]
     NoProcessor {
-        /// The number that was asked for.
+        /// The requested number.
         number: usize,
         /// The processors that are online, as the kernel lists them.
         online: String,
     },
-    /// The machine refuses the surroundings.
+    /// The machine refuses the setup.
     #[error(transparent)]
     Setup(#[from] SetupError),
 }
 
-/// Why the links of a session did not start.
+/// Why the links of a session could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// A port cannot be opened once for each worker.
@@ -30,7 +31,7 @@ pub enum StartError {
     /// The capture file cannot be written.
     #[error(transparent)]
     Capture(#[from] CaptureError),
-    /// The live loop cannot work.
+    /// The live loop could not start.
     #[error(transparent)]
     Live(#[from] LiveError),
     /// The thread of the live loop could not be started.
@@ -38,18 +39,18 @@ pub enum StartError {
     Thread(#[source] std::io::Error),
 }
 
-/// Why a change was not made; everything is then as before.
+/// Why a change was refused; nothing has changed then.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ChangeError {
-    /// No link has this name.
+    /// No link has the requested name.
     #[error("there is no link {name}; there are {known}")]
     NoSuchLink {
-        /// The name.
+        /// The requested name.
         name: String,
         /// The names of all links, separated by commas.
         known: String,
     },
-    /// A link cannot change how it treats offload trains while it runs.
+    /// A link cannot change its handling of offload trains while it runs.
     #[error("link {name} cannot change its handling of offload trains (gso) while it runs")]
     Offloads {
         /// The link.
@@ -63,7 +64,7 @@ pub enum ChangeError {
     Gone(#[from] Gone),
 }
 
-/// Why a session that was stopped has no results.
+/// Why a stopped session has no results.
 #[derive(Debug, thiserror::Error)]
 pub enum StopError {
     /// The live loop failed.

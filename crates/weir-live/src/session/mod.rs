@@ -1,6 +1,6 @@
-//! A live session: links or rules between ports, with what surrounds them.
+//! A live session: links or rules between ports, with their namespaces, interfaces and programs.
 //!
-//! A [`SessionConfig`] says what is wanted. [`LiveSession::build`] sets the surroundings up,
+//! A [`SessionConfig`] describes the session. [`LiveSession::build`] sets up the surroundings,
 //! [`Prepared::start`] starts the links, [`Control`] changes and observes them from any thread, and
 //! [`LiveSession::stop`] returns the results and undoes every change to the machine.
 
@@ -42,7 +42,7 @@ use crate::rules;
 use running::Running;
 use state::{Direction, State};
 
-/// Links that forward packets, in their surroundings `P`: [`Session`] with programs on two sides,
+/// Links that forward packets, in the surroundings `P`: [`Session`] with programs on two sides,
 /// [`Network`] with hosts, or [`OpenPorts`].
 ///
 /// Dropping a session ends its links and programs, and undoes every change to the machine.
@@ -55,7 +55,7 @@ pub struct LiveSession<P: Place = Session> {
     place: P,
 }
 
-/// A session with its surroundings set up, and no thread yet.
+/// A session that has its surroundings set up and no thread yet.
 #[derive(Debug)]
 pub struct Prepared<P: Place = Session> {
     place: P,
@@ -63,12 +63,12 @@ pub struct Prepared<P: Place = Session> {
 }
 
 impl LiveSession {
-    /// Sets up the surroundings. It starts no thread: an ordinary user's process must have one only
-    /// here, and threads inherit the signals that a process blocks, so take [`Signals`] after this
-    /// and before [`Prepared::start`].
+    /// Sets up the surroundings. It starts no thread, because an ordinary user's process may have
+    /// only one here. Threads inherit the blocked signals of a process, so take [`Signals`] after
+    /// this and before [`Prepared::start`].
     ///
     /// # Errors
-    /// The configuration or the machine does not allow it; the machine is then as before.
+    /// The configuration or the machine does not allow it; the machine is then unchanged.
     pub fn build<S: Surroundings>(
         config: SessionConfig<S>,
     ) -> Result<Prepared<S::Place>, BuildError> {
@@ -99,14 +99,16 @@ impl LiveSession {
     /// Of two programs only the right one reads standard input.
     ///
     /// # Errors
-    /// The command cannot be executed, or its namespaces cannot be made; nothing is left of it then.
+    /// The command cannot be executed, or its namespaces cannot be created. Nothing remains of the
+    /// program then.
     pub fn spawn(&mut self, side: Side, command: &[OsString]) -> Result<(), SpawnError> {
         self.place.spawn(side, command)
     }
 
     /// Waits until the program ends (of two, the right one), a signal arrives, the session is
-    /// stopped, or `timeout` is over; then ends the programs that still run. When a program has
-    /// ended, packets inside first arrive. See [`Session::wait`] for signals and grace periods.
+    /// stopped, or `timeout` has passed; then ends the remaining programs. When a program has
+    /// ended, this first waits for packets inside to arrive. See [`Session::wait`] for signals and
+    /// grace periods.
     ///
     /// # Errors
     /// Waiting itself fails.
@@ -125,10 +127,10 @@ impl LiveSession {
 /// How the programs of a session ended.
 #[derive(Clone, Debug)]
 pub struct Ended {
-    /// What came first, and every program's end.
+    /// The event that ended the wait, and the end of every program.
     pub outcome: Outcome,
-    /// From the start of the wait to the end of the program, without the time that packets inside
-    /// took to arrive.
+    /// Time from the start of the wait to the end of the program, without the wait for packets
+    /// inside.
     pub lasted: Duration,
 }
 
@@ -136,7 +138,8 @@ impl LiveSession<Network> {
     /// Starts a program on the host with this number.
     ///
     /// # Errors
-    /// The command cannot be executed, or its namespaces cannot be made; nothing is left of it then.
+    /// The command cannot be executed, or its namespaces cannot be created. Nothing remains of the
+    /// program then.
     ///
     /// # Panics
     /// There is no such host.
@@ -144,7 +147,7 @@ impl LiveSession<Network> {
         self.place.spawn(host, launch)
     }
 
-    /// Waits until a program ends, a signal arrives, the session is stopped, or `until`.
+    /// Waits until a program ends, a signal arrives, the session is stopped, or the time `until`.
     ///
     /// # Errors
     /// Waiting itself fails.
@@ -156,25 +159,24 @@ impl LiveSession<Network> {
         self.place.wait(signals, until)
     }
 
-    /// Sends a program a signal; one that has ended takes no notice.
+    /// Sends a signal to a program; without effect after the program has ended.
     pub fn signal(&self, program: ProgramId, number: i32) {
         self.place.signal(program, number);
     }
 }
 
 impl<P: Place> LiveSession<P> {
-    /// The control of this session, to change, observe and stop it from any thread.
+    /// The control of this session, for changing, observing and stopping it from any thread.
     pub fn control(&self) -> &Control {
         &self.control
     }
 
-    /// The ends as programs see them, in the order of the ports; none for ports that the caller has
-    /// opened.
+    /// The ends as programs see them, in the order of the ports; empty for [`OpenPorts`].
     pub fn ends(&self) -> &[End] {
         self.place.ends()
     }
 
-    /// What the user should know about the surroundings and the programs started so far.
+    /// Limitations of the surroundings and of the programs started so far, for the user.
     pub fn notes(&self) -> &[Note] {
         self.place.notes()
     }
@@ -185,11 +187,11 @@ impl<P: Place> LiveSession<P> {
         self.running.has_ended()
     }
 
-    /// Ends the links, then the programs that still run, undoes every change to the machine, and
-    /// returns the results.
+    /// Ends the links and the remaining programs, undoes every change to the machine, and returns
+    /// the results.
     ///
     /// # Errors
-    /// The live loop failed. The changes to the machine are undone all the same.
+    /// The live loop failed. The changes to the machine are undone in this case, too.
     pub fn stop(self) -> Result<Finished, StopError> {
         let Self { running, control, recorder, started, place } = self;
         let report = running.stop();
@@ -208,7 +210,7 @@ impl<P: Place> Prepared<P> {
         self.place.ends()
     }
 
-    /// What the user should know about the surroundings.
+    /// Limitations of the surroundings, for the user.
     pub fn notes(&self) -> &[Note] {
         self.place.notes()
     }
@@ -221,8 +223,8 @@ impl<P: Place> Prepared<P> {
         self.start_from(None)
     }
 
-    /// Starts the links on a thread that `starter` starts: it has the capabilities and the
-    /// namespace of that thread, where one is given.
+    /// Starts the links on a thread that `starter` starts, if given. The new thread has the
+    /// capabilities and the namespace of that thread.
     ///
     /// # Errors
     /// See [`StartError`]; every change to the machine is then undone.
@@ -270,7 +272,7 @@ impl<P: Place> Prepared<P> {
     }
 }
 
-/// Opens the ports of the first worker for the others too.
+/// Opens the ports of the first worker for the further workers, too.
 fn share(sets: &mut Vec<Vec<AnyPort>>, workers: usize) -> Result<(), StartError> {
     for _ in sets.len()..workers {
         let Some(first) = sets.first_mut() else { return Ok(()) };
@@ -280,7 +282,7 @@ fn share(sets: &mut Vec<Vec<AnyPort>>, workers: usize) -> Result<(), StartError>
     Ok(())
 }
 
-/// Lanes for what packets are to meet, and the configuration that is then in force.
+/// The lanes for an emulation, and the configuration that is then in force.
 fn plan(emulation: Emulation, ends: &[End]) -> (Lanes, State) {
     match emulation {
         Emulation::Links(links) => {
@@ -338,7 +340,7 @@ fn with_state(mut lanes: Lanes, ends: &[End]) -> (Lanes, State) {
     (lanes, state)
 }
 
-/// Makes the pipes of the named links, and the pipes, schedulers and queues of the rules.
+/// Creates the pipes of the named links, and the pipes, schedulers and queues of the rules.
 fn configure(engine: &mut Emulator, now: Nanos, state: &State) {
     for NamedLink { link, id, scheduler } in &state.links {
         let pipe = &link.spec.pipe;
@@ -366,7 +368,8 @@ fn interfaces(lanes: &[LaneConfig], state: &State) -> Vec<Interface> {
     lanes.iter().zip(&state.directions).map(of).collect()
 }
 
-/// A thread cannot stay on a processor that is not there, and would silently run on any.
+/// Refuses a processor that does not exist, because the thread would otherwise run on any
+/// processor.
 fn check_processor(wanted: Option<usize>) -> Result<(), BuildError> {
     let Some(number) = wanted else { return Ok(()) };
     let all = Path::new("/sys/devices/system/cpu");

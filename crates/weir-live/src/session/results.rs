@@ -1,4 +1,4 @@
-//! The results of a session, while it runs and at its end.
+//! The results of a session, while it runs and after its end.
 
 use std::time::SystemTime;
 
@@ -12,16 +12,16 @@ use super::state::State;
 use crate::links::link_result;
 use crate::rules;
 
-/// The results of a session up to a moment.
+/// The results of a session up to one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
     /// Time since the links started.
     pub elapsed: Nanos,
-    /// One for each lane, in the order of lanes.
+    /// The result of each lane, in the order of the lanes.
     pub links: Vec<LinkResult>,
-    /// One for each rule; empty in a session without rules.
+    /// The result of each rule; empty in a session without rules.
     pub rules: Vec<RuleResult>,
-    /// One for each pipe and scheduler of the rules; empty in a session without rules.
+    /// The result of each pipe and scheduler of the rules; empty in a session without rules.
     pub pipes: Vec<PipeResult>,
 }
 
@@ -54,7 +54,7 @@ impl Finished {
         self.started
     }
 
-    /// What became of the capture; `None` when there was none.
+    /// The report of the capture; `None` without a capture.
     #[must_use]
     pub fn capture(&self) -> Option<&CaptureReport> {
         self.capture.as_ref()
@@ -66,8 +66,8 @@ impl Finished {
         matches!(self.report.stopped, Some(StopReason::PortVanished(_)))
     }
 
-    /// What the reader of the results must know: faults of ports, frames that were not read, a
-    /// capture with gaps, changes to the machine that could not be undone.
+    /// Warnings that affect the results: faults of ports, frames that were not read, a capture with
+    /// gaps, changes to the machine that could not be undone.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
@@ -103,8 +103,8 @@ impl Finished {
         warnings
     }
 
-    /// The whole as a results document; `info` says what the caller knows of the run. The warnings
-    /// are not added to it.
+    /// All results as a results document. `info` is the caller's information about the run. The
+    /// document does not include the warnings.
     #[must_use]
     pub fn into_result(self, info: RunInfo) -> RunResult {
         let Snapshot { links, rules, pipes, .. } = self.snapshot;
@@ -112,7 +112,7 @@ impl Finished {
     }
 }
 
-/// The results in a report of the live loop, with the series of its lanes.
+/// Converts a report of the live loop, with the series of its lanes, to results.
 pub(super) fn snapshot(report: &LiveReport, series: Vec<LinkSeries>, state: &State) -> Snapshot {
     let mut series = series.into_iter();
     let lanes = report.lanes.iter().zip(&state.directions);

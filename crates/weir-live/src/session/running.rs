@@ -1,4 +1,4 @@
-//! The thread of the live loop: starting it, asking it to end, and joining it.
+//! The thread of the live loop: starting it, ending it, and joining it.
 
 use std::io;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::error::StopError;
 pub(super) struct Running {
     handle: LiveHandle,
     stop: Arc<AtomicBool>,
-    /// Set when the loop has ended; its thread then still frees the memory of the engine.
+    /// Set when the loop has ended. The thread may then still be freeing the memory of the engine.
     ended: Arc<AtomicBool>,
     thread: Option<JoinHandle<Result<LiveReport, LiveError>>>,
 }
@@ -76,7 +76,7 @@ impl Running {
 
     fn request_stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
-        // This fails if the loop has already ended, which is fine.
+        // This fails if the loop has already ended, which has the desired effect.
         let _ = self.handle.stop();
     }
 }
@@ -85,7 +85,7 @@ impl Drop for Running {
     fn drop(&mut self) {
         if let Some(thread) = self.thread.take() {
             self.request_stop();
-            // The session was dropped without a call to `stop`, so its report is not wanted.
+            // The session was dropped without a call of `stop`, so its report is not needed.
             let _ = thread.join();
         }
     }

@@ -1,4 +1,5 @@
-//! The configuration of a session that is in force: what changes replace, and results name.
+//! The configuration that is in force in a session. Changes replace parts of it, and results refer
+//! to it.
 
 use super::config::{Link, NamedLink};
 use crate::rules::ActiveRules;
@@ -6,14 +7,14 @@ use crate::rules::ActiveRules;
 /// The configuration in force.
 #[derive(Debug)]
 pub(super) struct State {
-    /// One for each lane.
+    /// The names for each lane, in the order of the lanes.
     pub(super) directions: Vec<Direction>,
     pub(super) links: Vec<NamedLink>,
     pub(super) rules: Option<ActiveRules>,
 }
 
 impl State {
-    /// The link that a lane through this pipe has; none where rules decide what packets meet.
+    /// The named link that has this pipe; `None` where rules decide each packet's path.
     pub(super) fn link_of(&self, pipe: u16) -> Option<&Link> {
         let found = self.links.iter().find(|named| named.id == pipe)?;
         self.rules.is_none().then_some(&found.link)

@@ -1,4 +1,5 @@
-//! The surroundings of a session: what is set up around its links, and what is left of that to use.
+//! The surroundings of a session: the namespaces, interfaces and ports that are set up for its
+//! links.
 
 use weir_linux::port::AnyPort;
 use weir_linux::process::Stopper;
@@ -6,38 +7,38 @@ use weir_linux::topology::{
     self, BridgeSetup, End, Network, NetworkSetup, Note, PairSetup, RunSetup, Session, SetupError,
 };
 
-/// A description of surroundings: namespaces with interfaces, interfaces of the machine, or ports
+/// A configuration of surroundings: namespaces with interfaces, interfaces of the machine, or ports
 /// that the caller has opened.
 pub trait Surroundings: private::Sealed {
-    /// The surroundings once they are set up.
+    /// The surroundings after setup.
     type Place: Place;
 
-    /// Sets them up. Without root this process enters a user namespace, which it can only do while
-    /// it has one thread.
+    /// Sets up the surroundings. Without root this process enters a user namespace, which is
+    /// possible only while it has one thread.
     ///
     /// # Errors
-    /// The machine refuses something; it is then as before.
+    /// The machine refuses a step; it is then unchanged.
     fn set_up(self) -> Result<Self::Place, SetupError>;
 }
 
 /// Surroundings that are set up. Dropping them undoes every change to the machine.
 pub trait Place: private::Sealed {
-    /// The ports, one set for each worker; empty the second time.
+    /// The ports, one set for each worker; empty after the first call.
     #[doc(hidden)]
     fn take_ports(&mut self) -> Vec<Vec<AnyPort>>;
 
-    /// Ends a wait for programs, where there can be programs.
+    /// A stopper that ends a wait for programs; `None` for surroundings without programs.
     #[doc(hidden)]
     fn stopper(&self) -> Option<Stopper>;
 
     /// The ends as programs see them, in the order of the ports.
     fn ends(&self) -> &[End];
 
-    /// What the user should know about the surroundings.
+    /// Limitations of the surroundings that the user should know.
     fn notes(&self) -> &[Note];
 
-    /// Ends the programs that still run and undoes every change to the machine; returns what could
-    /// not be undone.
+    /// Ends the remaining programs and undoes every change to the machine. Returns a note for each
+    /// change that could not be undone.
     #[doc(hidden)]
     fn close(self) -> Vec<Note>;
 }
@@ -49,7 +50,7 @@ pub struct OpenPorts {
 }
 
 impl OpenPorts {
-    /// One set of ports for each worker, all on the same interfaces in the same order.
+    /// Takes one set of ports for each worker, all on the same interfaces in the same order.
     #[must_use]
     pub fn new(sets: Vec<Vec<AnyPort>>) -> Self {
         Self { sets }
@@ -164,7 +165,7 @@ impl Place for OpenPorts {
 }
 
 mod private {
-    /// Only this crate knows surroundings: their set-up and clean-up belong together.
+    /// Only this crate implements surroundings, because their setup and cleanup belong together.
     pub trait Sealed {}
 
     impl Sealed for super::RunSetup {}

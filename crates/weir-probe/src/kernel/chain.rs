@@ -1,19 +1,19 @@
 //! Checks that a record of events is complete: each length must follow from the previous one.
 //!
-//! An enqueue makes the queue one packet longer, unless the packet is an offload train that the
-//! discipline cuts. A dequeue makes it shorter by the number that it reports, and a requeue by the
-//! device makes it longer again, which a counter reports. The only other cause of a change is a
-//! drop of a waiting packet. A discipline that drops only arrivals has no such drops, so any other
-//! difference is a gap. In other disciplines as many packets may be missing as the drop counter has
-//! grown by. A lock-free discipline is read while other processors change it: there the sum of all
-//! steps must stay close to the length.
+//! An enqueue makes the queue one packet longer, unless the discipline cuts the packet, an offload
+//! train, into several. A dequeue makes the queue shorter by the number of packets that it reports.
+//! A requeue by the device makes it longer again, and a counter reports requeues. The only other
+//! cause of a change is the drop of a waiting packet. A discipline that drops only arrivals has no
+//! such drops, so any other difference is a gap. In other disciplines as many packets may be
+//! missing as the drop counter has grown by. A lock-free discipline is read while other processors
+//! change it; for such a discipline, the sum of all steps must stay close to the length.
 
 use super::records::{Kind, Record};
 
 /// Changes of a queue that are allowed between events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rule {
-    /// None: only arrivals are dropped.
+    /// No change: only arrivals are dropped.
     Strict,
     /// Waiting packets may be dropped.
     Drops,
@@ -136,8 +136,8 @@ mod tests {
         );
         assert_eq!(told, [(1, true), (1, false)]);
         assert_eq!(follow(Rule::Strict, &[record(Kind::Dequeue, 1, 8, 0, 0)]), [(1, true)]);
-        // Drops explain it only where waiting packets are dropped, and only as many as were
-        // dropped.
+        // Drops explain a missing packet only if the discipline drops waiting packets, and only as
+        // many as were dropped.
         let fewer = record(Kind::Enqueue, 1, 9, 2, 0);
         assert_eq!(follow(Rule::Strict, &[fewer]), [(1, true)]);
         assert_eq!(follow(Rule::Drops, &[fewer]), [(1, false)]);
@@ -154,8 +154,8 @@ mod tests {
     }
 
     proptest! {
-        /// Any complete sequence of events has no gap; with one left out, if its step is not
-        /// undone, it has exactly one.
+        /// Any complete sequence of events has no gap. If one event with an effect on the length is
+        /// left out, and no later event undoes that effect, the sequence has exactly one gap.
         #[test]
         fn omitted_events_are_found_exactly(steps in prop::collection::vec((any::<bool>(), 1u32..5, 0u32..3), 3..60), out in 1usize..58) {
             let (mut qlen, mut drops, mut events) = (10u32, 0u32, Vec::new());

@@ -1,6 +1,6 @@
 //! The method `events`: a record of every enqueue and dequeue of the root disciplines.
 //!
-//! The kernel calls our programs at each enqueue and dequeue, and they write records, separately on
+//! The kernel calls the BPF programs at each enqueue and dequeue. They write records, separately on
 //! each processor. A turn collects the records, sorts them, and checks that each length follows
 //! from the previous one. At intervals the sampling program scans the existing disciplines. The
 //! kernel also reports the end of a discipline, so that its successor counts as another queue even
@@ -24,22 +24,21 @@ use crate::source::{Plan, Source};
 use weir_measure::watch::{Event, EventKind, Handle, QueueId, Sink};
 use weir_measure::watch::{Gaps, Method, Pace};
 
-/// The programs that the kernel calls.
+/// The BPF programs that the kernel calls.
 const CALLED: [&str; 4] = ["put_in", "take_out", "throw_away", "end"];
-/// Time between two reads of the records, in ns: a region must not fill up within it.
+/// Time between two reads of the records, in ns. It is short enough that a region does not fill up.
 const POLL: u64 = 3_000_000;
 /// Time between two scans of disciplines and devices, in ns.
 const LOOK: u64 = 20_000_000;
 /// Records younger than this, in ns, wait for the next turn, because lock-free disciplines write
 /// them only nearly in order.
 const GUARD: u64 = 50_000;
-/// Number of records of all processors together, of 64 bytes each, and the bounds for one
+/// Number of records of 64 bytes each: for all processors together, and the bounds for one
 /// processor.
 const RECORDS: usize = 1 << 20;
 const MOST: usize = 1 << 16;
 const FEWEST: usize = 1 << 12;
-/// Disciplines that drop only arrivals. If the device has one of another kind, that one may have
-/// shortened a queue.
+/// Disciplines that drop only arrivals. Any other kind on the device may have shortened a queue.
 const DROP_ONLY_ARRIVALS: [&str; 11] = [
     "tbf",
     "pfifo",
@@ -141,8 +140,8 @@ impl Recording {
             let ended = self.take(monotonic(), sink)?;
             let mut roots: Vec<Slot> =
                 slots.iter().filter(|slot| takes_packets(slot, &slots)).cloned().collect();
-            // The program may still have seen a discipline that ended since, or its successor; the
-            // next scan corrects this.
+            // The program may still have found a discipline that has ended meanwhile, or its
+            // successor. The next scan corrects this.
             roots.retain(|slot| {
                 !ended.iter().any(|(end, seen)| *end >= time && *seen == slot.seen())
             });
@@ -244,8 +243,8 @@ impl Recording {
         if queue.last > 0 {
             (packets, after_gap) = queue.chain.follow(record, rule);
         }
-        // This happens only without a lock, if a processor was interrupted between reading the
-        // clock and writing the record.
+        // This happens only in a lock-free discipline, if a processor was interrupted between
+        // reading the clock and writing the record.
         after_gap |= record.time < queue.last;
         let time = record.time.max(queue.last);
         queue.last = time;
@@ -273,8 +272,8 @@ impl Recording {
         Ok(())
     }
 
-    /// A discipline discards its packets. No event reports this: it is reset, as when a device is
-    /// set down.
+    /// Processes the reset of a discipline, for example because its device was set down. The
+    /// discipline discards its packets, and no event reports that.
     fn empty(&mut self, at: usize, record: &Record, sink: &mut dyn Sink) {
         let Some(queue) = self.tracked.get_mut(&record.key) else { return };
         queue.chain.empty();

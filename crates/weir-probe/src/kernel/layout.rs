@@ -31,9 +31,9 @@ pub(super) mod control {
     pub(crate) const SLICE: usize = 0;
     pub(crate) const INTERVAL: usize = 1;
     pub(crate) const MOST: usize = 2;
-    /// Number of devices in the lower half, whether to read children in the upper.
+    /// Number of devices in the lower half; whether to read children in the upper half.
     pub(crate) const DEVICES_CHILDREN: usize = 3;
-    /// Whether to read bands, and whether to read counters.
+    /// Whether to read bands in the lower half; whether to read counters in the upper half.
     pub(crate) const BANDS_COUNTERS: usize = 4;
     pub(crate) const QUEUES_RUNS: usize = 5;
     pub(crate) const CUT_NETNS: usize = 6;
@@ -42,7 +42,7 @@ pub(super) mod control {
     pub(crate) const LAST: usize = 9;
     pub(crate) const NEXT: usize = 10;
     pub(crate) const LONGEST: usize = 11;
-    /// Two interface indices per word, then as many numbers of disciplines.
+    /// Two interface indices per word, followed by the number of disciplines of each device.
     pub(crate) const IFINDEX: usize = 13;
     pub(crate) const FOUND: usize = IFINDEX + MAX_DEVICES / 2;
     pub(crate) const WORDS: usize = FOUND + MAX_DEVICES / 2;

@@ -33,14 +33,14 @@ impl Programs {
         Programs::load_sized(bytes, &[])
     }
 
-    /// Loads an embedded object file, with other numbers of map entries than in the file.
+    /// Loads an embedded object file, with other numbers of map entries than those in the file.
     ///
     /// # Errors
-    /// As [`Programs::load`].
+    /// The same as for [`Programs::load`].
     pub(crate) fn load_sized(bytes: &[u8], sizes: &[(&str, u32)]) -> Result<Programs, ProbeError> {
         static QUIET: Once = Once::new();
-        // The messages of libbpf would appear between the lines of the terminal view. Its errors
-        // are sufficient.
+        // libbpf would write its messages into the terminal view. The returned errors are
+        // sufficient.
         QUIET.call_once(|| {
             let _ = libbpf_rs::set_print(Some((PrintLevel::Debug, |_, _| {})));
         });
@@ -60,10 +60,10 @@ impl Programs {
         Ok(Programs { object: open.load().map_err(|error| refused(&error))? })
     }
 
-    /// Locates each processor's counters, once after loading.
+    /// Locates each processor's counters. Call it once after loading.
     ///
     /// # Errors
-    /// The kernel keeps them at an unexpected place.
+    /// The kernel has the counters at an unexpected place.
     pub(crate) fn prepare(&mut self) -> Result<(), ProbeError> {
         let shared = self.map("processors", layout::PROCESSORS * 8, 1)?;
         shared[0].store(layout::word(processors(), 0), Relaxed);
@@ -112,11 +112,11 @@ impl Programs {
         Ok(program.test_run(ProgramInput::default()).map_err(|error| refused(&error))?.return_value)
     }
 
-    /// Attaches the programs to the places that their sections name. The links detach them when
-    /// dropped.
+    /// Attaches the programs to the kernel functions or tracepoints that their sections name.
+    /// Dropping the links detaches the programs.
     ///
     /// # Errors
-    /// The kernel refuses, or has no such place.
+    /// The kernel refuses, or has no such tracepoint.
     pub(crate) fn attach(&mut self, names: &[&str]) -> Result<Vec<Link>, ProbeError> {
         let programs = self
             .object

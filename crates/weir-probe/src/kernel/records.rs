@@ -13,7 +13,7 @@ pub(super) const RECORD: usize = 8;
 pub(super) const REGION: usize = 16;
 const LOST: usize = 1;
 const TAIL: usize = 8;
-/// Number of device slots in `struct recorder`, and the maximum distance of a device from its own
+/// Number of device slots in `struct recorder`, and the maximum distance of a device from its first
 /// slot.
 pub(super) const MAX_WATCHED: usize = 1024;
 const NEIGHBOURS: usize = 8;
@@ -35,7 +35,7 @@ pub(super) enum Kind {
     Dequeue,
     /// All packets are about to be discarded.
     Reset,
-    /// The discipline ends.
+    /// The discipline is destroyed.
     Destroy,
 }
 
@@ -108,7 +108,7 @@ pub(super) struct Records {
 }
 
 impl Records {
-    /// `each` records per processor, a power of two.
+    /// Creates the reader of regions with `each` records per processor, a power of two.
     pub(super) fn new(regions: SharedWords, words: SharedWords, each: usize) -> Records {
         Records { regions, words, each, waiting: Vec::new() }
     }

@@ -1,4 +1,5 @@
-//! Reading in a loop inside the kernel, or once at each tick of a timer.
+//! The methods `loop` and `timer`: reading in a loop inside the kernel, or once at each tick of a
+//! timer.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -14,13 +15,13 @@ use crate::source::{Plan, Source};
 use weir_measure::watch::{Counters, Run, Sink};
 use weir_measure::watch::{Gaps, Method, Pace};
 
-/// Duration of one call inside the kernel, in ns: long enough that the cost of the call is
-/// negligible, short enough not to delay the release of kernel memory noticeably.
+/// Duration of one call inside the kernel, in ns. It is long enough that the cost of the call is
+/// negligible, and short enough not to delay the release of kernel memory noticeably.
 const SLICE: u64 = 500_000;
 /// Time between two reads of the counters, in ns.
 const COUNTER_INTERVAL: u64 = 20_000_000;
-/// Lead time in ns by which the program enters the kernel before the next moment of a pace, because
-/// waking up takes this long.
+/// The program enters the kernel this many ns before the next scheduled reading, because waking up
+/// takes this long.
 const EARLY: u64 = 200_000;
 
 /// The pacing state of a namespace, kept while another namespace is being read.
@@ -165,8 +166,7 @@ impl Sampling {
         halves(self.get(control::CUT_NETNS)).1
     }
 
-    /// Delivers the readings: the runs that have ended, and those that the end of the call has
-    /// ended.
+    /// Delivers the readings: completed runs, and the runs that were open at the end of the call.
     fn hand_over(&mut self, at: usize, slots: &[Slot], sink: &mut dyn Sink) {
         let (_, written) = halves(self.get(control::QUEUES_RUNS));
         let catalogue = &self.groups[at].catalogue;
@@ -234,8 +234,8 @@ impl Sampling {
         self.cut |= cut;
     }
 
-    /// At a slow pace, sleeps until shortly before the next moment, or for one nap. Returns whether
-    /// it is time to enter the kernel.
+    /// At a slow pace, sleeps until shortly before the next scheduled reading, or for one nap.
+    /// Returns whether it is time to enter the kernel.
     fn approach(&self, at: usize) -> bool {
         let (now, next) = (monotonic(), self.places[at].next);
         if next <= now + 2 * EARLY {
@@ -298,7 +298,7 @@ impl Source for Sampling {
             self.hand_over_counters(at, time, &slots, sink);
         }
         self.remark_cuts(time, sink);
-        // In a namespace without any of its devices nothing is urgent.
+        // A namespace without any of its devices is read at a slow pace.
         if slots.is_empty() && self.method == Method::Loop {
             sleep_until(monotonic() + SLICE);
         }

@@ -1,10 +1,11 @@
 //! The method `netlink`: sends the queries of `tc`, but from one process over one socket. It needs
 //! no privileges in the caller's own namespace, and is the baseline for reading inside the kernel.
 //!
-//! A reading is one dump of the namespace's disciplines, filtered by the watched devices. The
-//! kernel dumps all devices, so other devices in the namespace make it slower. Roots alone are
-//! queried one by one. Each such answer also goes to all listeners to changes of traffic control
-//! (`tc monitor`), because the kernel offers no private query for one discipline.
+//! A reading is one dump of the namespace's disciplines, from which the watched devices are
+//! selected. The kernel dumps all devices, so other devices in the namespace make it slower. If
+//! only roots are read, they are queried one by one. Each such answer also goes to all listeners to
+//! changes of traffic control (`tc monitor`), because the kernel offers no private query for one
+//! discipline.
 
 mod wire;
 
@@ -19,7 +20,7 @@ use crate::pacer::{NAP, Pacer, monotonic, sleep_until};
 use crate::source::{Plan, Source};
 use weir_measure::watch::{Counters, Method, Pace, Run, Sink};
 
-/// Duration of one turn, in ns, after which it delivers its readings.
+/// Duration of one turn, in ns. The source delivers its readings at the end of a turn.
 const TURN: u64 = 4_000_000;
 /// Time between two reads of the counters, in ns.
 const COUNTER_INTERVAL: u64 = 20_000_000;
@@ -265,7 +266,7 @@ impl Source for NetlinkSource {
         self.hand_over(sink);
         let now = monotonic();
         self.hand_over_counters(now, sink);
-        // Without a device nothing is urgent.
+        // Without a device there is nothing to read, so the turn only sleeps.
         if self.places.iter().all(|place| place.group.devices.is_empty()) {
             sleep_until(now + NAP);
         }

@@ -25,7 +25,7 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// Whether both describe the same discipline.
+    /// Whether both answers describe the same discipline.
     pub(super) fn same_queue(&self, other: &Answer) -> bool {
         (self.ifindex, self.handle, self.parent, self.kind)
             == (other.ifindex, other.handle, other.parent, other.kind)
@@ -37,7 +37,7 @@ impl Answer {
         String::from_utf8_lossy(&self.kind[..end]).into_owned()
     }
 
-    /// Whether the device hands its packets to it.
+    /// Whether the device hands its packets to this discipline.
     pub(super) fn is_root(&self) -> bool {
         self.parent == TC_H_ROOT
     }
@@ -75,7 +75,7 @@ impl Answer {
                     (self.qlen, self.backlog) = (word(0), word(1));
                     (self.drops, self.requeues, self.overlimits) = (word(2), word(3), word(4));
                 }
-                // Follows the 32-bit count if that is too small.
+                // This attribute is present if the 32-bit count of packets is too small.
                 TCA_STATS_PKT64 => self.packets = u64_at(value, 0).unwrap_or(self.packets),
                 _ => {}
             }
@@ -88,20 +88,20 @@ impl Answer {
 pub(super) enum Outcome {
     /// The answer is complete.
     Whole,
-    /// Disciplines changed while the kernel answered, or the answer was truncated: it is no
-    /// reading.
+    /// Disciplines changed while the kernel answered, or the answer was truncated. The answer is
+    /// not a valid reading.
     Interrupted,
-    /// A part of the answer did not fit. The buffer has been enlarged: repeat the query.
+    /// A part of the answer did not fit. The buffer has been enlarged; repeat the query.
     Cut,
 }
 
-/// A socket for queries.
+/// A netlink socket for queries.
 pub(super) struct Asker {
     socket: Socket,
     request: [u8; REQUEST],
     sequence: u32,
     buffer: Vec<u8>,
-    /// The buffer size that the kernel sees: it makes the parts of an answer this large.
+    /// The buffer size that the kernel sees. The kernel splits an answer into parts of this size.
     room: usize,
 }
 
@@ -118,8 +118,8 @@ impl Asker {
         let mut request = [0; REQUEST];
         request[..4].copy_from_slice(&(REQUEST as u32).to_ne_bytes());
         request[4..6].copy_from_slice(&RTM_GETQDISC.to_ne_bytes());
-        // An empty attribute is a flag: it also requests disciplines that the kernel created. A get
-        // ignores it.
+        // An empty attribute is a flag. It also requests disciplines that the kernel created. The
+        // query for one discipline ignores it.
         request[HEADER + TCMSG..][..2].copy_from_slice(&4u16.to_ne_bytes());
         request[HEADER + TCMSG + 2..].copy_from_slice(&TCA_DUMP_INVISIBLE.to_ne_bytes());
         Ok(Asker { socket, request, sequence: 0, buffer: vec![0; ANSWER], room: SMALL_ANSWER })
@@ -139,8 +139,8 @@ impl Asker {
     /// # Errors
     /// The kernel refuses the query.
     pub(super) fn root(&mut self, ifindex: u32, answer: impl FnMut(Answer)) -> io::Result<Outcome> {
-        // The answer is a change notice, which the sender of the query receives only with this
-        // flag.
+        // The answer is a notice of a change. With this flag the sender of the query receives it,
+        // too.
         self.ask(NLM_F_REQUEST | NLM_F_ECHO, ifindex, TC_H_ROOT, answer)
     }
 
@@ -167,8 +167,8 @@ impl Asker {
                 }
                 Ok(length) => length,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                // No answer to a get means that there is no such root; a dump would have sent an
-                // end message.
+                // The absence of an answer to the query for one discipline means that there is no
+                // such root; a dump would have sent an end message.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock && !is_dump => {
                     return Ok(outcome);
                 }
@@ -286,8 +286,8 @@ const TCMSG: usize = 20;
 const REQUEST: usize = HEADER + TCMSG + 4;
 /// The largest part in which the kernel answers a dump.
 const ANSWER: usize = 32 * 1024;
-/// Enough for twenty disciplines, and no larger than the buffers that the kernel has at hand: a
-/// larger allocation takes longer than the answer.
+/// Enough for twenty disciplines, and no larger than the buffers that the kernel has preallocated:
+/// a larger allocation takes longer than the answer.
 const SMALL_ANSWER: usize = 4 * 1024;
 
 const NLM_F_REQUEST: u16 = 0x001;

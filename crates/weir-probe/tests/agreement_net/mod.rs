@@ -1,5 +1,5 @@
-//! A network namespace with devices whose queues do not move, and their state according to `tc` and
-//! the methods.
+//! A network namespace with devices that have unchanging queues, and the state of these queues
+//! according to `tc` and the methods.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -24,7 +24,7 @@ pub(crate) struct Place {
 
 /// A discipline: its kind, handle, parent, and whether it is the root.
 pub(crate) type Key = (String, Handle, Handle, bool);
-/// Its length, and its counters.
+/// The packets and bytes in a discipline, and its counters.
 pub(crate) type State = (u32, u32, Counters);
 
 impl Place {
@@ -44,7 +44,7 @@ impl Place {
         let place = Place { name };
         place.ip("link add x0 type veth peer name x1");
         for device in ["x0", "x1"] {
-            // Only the test itself sends packets.
+            // Without IPv6 only the test itself sends packets.
             place.within(|| {
                 std::fs::write(format!("/proc/sys/net/ipv6/conf/{device}/disable_ipv6"), "1")
                     .unwrap_or_default()
@@ -56,7 +56,6 @@ impl Place {
         Some(place)
     }
 
-    /// The name of the namespace.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
@@ -100,7 +99,7 @@ impl Place {
         let socket = self.within(|| UdpSocket::bind("10.9.0.1:0").expect("the address is there"));
         setsockopt(&socket, sockopt::Priority, &priority).expect("root may set any");
         for _ in 0..packets {
-            // Some kernels report a full queue, and some tests want one.
+            // Some kernels report a full queue, which some tests provoke.
             let _ = socket.send_to(&[0; 100], "10.9.0.2:9");
         }
     }
@@ -199,7 +198,7 @@ impl Drop for Place {
     }
 }
 
-/// A sink that keeps everything.
+/// A sink that stores everything.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     /// Every queue that ever existed.

@@ -1,4 +1,4 @@
-//! Devices, disciplines and namespaces that appear and vanish while they are being read.
+//! Tests with devices, disciplines and namespaces that appear and vanish while they are being read.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,7 +10,7 @@ use super::{Log, Place, run, turn_until, watch};
 
 /// The methods that follow such changes.
 const METHODS: [Method; 4] = [Method::Loop, Method::Timer, Method::Events, Method::Netlink];
-/// Capacity in bytes of the disciplines in these tests: packets of 142 bytes.
+/// Capacity of the disciplines in these tests: 100 packets of 142 bytes.
 const LIMIT: u32 = 14_200;
 
 fn bucket(handle: u32) -> String {

@@ -48,7 +48,7 @@ impl Place {
     pub(crate) fn add_device(&self) {
         self.ip("link add x0 type veth peer name x1");
         self.within(|| {
-            // Only the test itself sends packets.
+            // Without IPv6 only the test itself sends packets.
             for device in ["x0", "x1"] {
                 let _ =
                     std::fs::write(format!("/proc/sys/net/ipv6/conf/{device}/disable_ipv6"), "1");
@@ -126,8 +126,8 @@ impl Place {
         let mut sent = 0;
         while go_on(sent) {
             match socket.send_to(&[0; 100], "10.9.0.2:9") {
-                // Either the queue holds the socket's whole buffer, or the system has no buffer at
-                // the moment.
+                // Either the socket's whole buffer is in the queue, or the system has no free
+                // buffer at the moment.
                 Err(error) if error.kind() == ErrorKind::WouldBlock => std::thread::yield_now(),
                 _ => sent += 1,
             }
@@ -201,7 +201,7 @@ pub(crate) fn turn_until(
     }
 }
 
-/// A sink that keeps everything.
+/// A sink that stores everything.
 #[derive(Debug, Default)]
 pub(crate) struct Log {
     /// Every queue that ever existed.
