@@ -167,7 +167,7 @@ fn open(word: &str, netns: Option<&str>) -> Result<AnyPort, Box<dyn Error>> {
     });
     let port = opened?;
     if let (AnyPort::Tap(tap), Some(netns)) = (&port, netns) {
-        // This only sets the device up. Whoever measures gives it an address.
+        // This only sets the device up. The measuring script gives it an address.
         std::process::Command::new("ip")
             .args(["-n", netns, "link", "set", tap.name(), "up"])
             .status()?;

@@ -22,7 +22,7 @@ pub struct Journey {
     /// The rule at which the pass continues; `None` for its beginning.
     pub resume: Option<Resume>,
     /// When the packet arrived on the lane.
-    pub began: Nanos,
+    pub arrived: Nanos,
     /// Total time that the packet has spent in queues.
     pub queued: Nanos,
     /// The tags that rules have set on the packet.

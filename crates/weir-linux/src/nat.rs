@@ -230,7 +230,7 @@ pub fn strict_chains() -> Vec<StrictChain> {
     chains
 }
 
-/// A firewall chain whose policy is to drop.
+/// A firewall chain with the policy to drop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StrictChain {
     /// Family, table and chain.

@@ -3,13 +3,13 @@
  * Records every packet that is enqueued to or dequeued from the disciplines to which the watched
  * devices hand their packets.
  *
- * The kernel calls these programs after the enqueue or dequeue, still under the discipline's lock
- * for all but the lock-free disciplines, so the length read here is the length after this very
- * event. Each processor has its own region of the records: nothing is locked, and the only atomic
- * operation is the one that publishes a record. A full region loses events, and counts them. The
- * device attempts more dequeues than there are packets; empty attempts are not recorded. The kernel
- * reports neither a packet that bypasses an empty discipline without waiting nor one that is
- * refused on arrival; the counters include both.
+ * The kernel calls these programs after the enqueue or dequeue. Except for lock-free disciplines,
+ * it still holds the discipline's lock, so the length read here is the length right after the event.
+ * Each processor has its own region of the records, so no lock is needed, and the only atomic
+ * operation publishes a record. If a region is full, events are lost and counted. The device
+ * attempts more dequeues than there are packets; attempts without a packet are not recorded. The
+ * kernel reports neither a packet that bypasses an empty discipline nor a packet that is refused on
+ * arrival; the counters include both.
  */
 #include "lengths.h"
 #include "events.h"
@@ -57,7 +57,7 @@ static __always_inline bool is_watched(struct recorder *c, u32 netns, u32 ifinde
 
 	if (c->watched[first & (MAX_WATCHED - 1)] == key)
 		return true;
-	/* Few devices share a slot, so there are hardly ever more iterations. */
+	/* Few devices share a first slot, so the loop rarely has more than one iteration. */
 	for (i = 1; i < NEIGHBOURS && i < c->near; i++)
 		if (c->watched[(first + i) & (MAX_WATCHED - 1)] == key)
 			return true;
@@ -65,8 +65,8 @@ static __always_inline bool is_watched(struct recorder *c, u32 netns, u32 ifinde
 }
 
 /*
- * The number of packets into which a train is cut, where a discipline or the device needs it; 1 for
- * any other packet.
+ * The number of packets into which a discipline or the device may cut a train; 1 for any other
+ * packet.
  */
 static __always_inline u16 segments_of(u64 packet)
 {
@@ -168,46 +168,46 @@ static __always_inline int note(u64 address, u64 packet, u8 kind, int packets)
 	if (kind == KIND_ENQUEUE && r->bytes > device->mtu)
 		r->packets = segments_of(packet);
 	/*
-	 * A reader that sees the new head also sees the record: an addition whose result is used is
-	 * ordered after the writes before it.
+	 * An atomic addition is ordered after the preceding writes if its result is used. A reader that
+	 * sees the new head therefore also sees the record.
 	 */
 	return __sync_fetch_and_add(&g->head, 1) == ~0ULL;
 }
 
-/* Discipline, transmission queue, packet. */
+/* Arguments: discipline, transmission queue, packet. */
 SEC("raw_tp/qdisc_enqueue")
-int put_in(const u64 *args)
+int on_enqueue(const u64 *args)
 {
 	return note(args[0], args[2], KIND_ENQUEUE, 1);
 }
 
 /*
- * Discipline, transmission queue, number of packets, the first of them: none at about every third
- * call.
+ * Arguments: discipline, transmission queue, number of packets, first packet. About every third call
+ * has no packet.
  */
 SEC("raw_tp/qdisc_dequeue")
-int take_out(const u64 *args)
+int on_dequeue(const u64 *args)
 {
 	if (!args[3])
 		return 0;
 	return note(args[0], args[3], KIND_DEQUEUE, args[2]);
 }
 
-/* Discipline. */
+/* Argument: discipline. */
 SEC("raw_tp/qdisc_reset")
-int throw_away(const u64 *args)
+int on_reset(const u64 *args)
 {
 	return note(args[0], 0, KIND_RESET, 0);
 }
 
-/* Discipline. */
+/* Argument: discipline. */
 SEC("raw_tp/qdisc_destroy")
-int end(const u64 *args)
+int on_destroy(const u64 *args)
 {
 	return note(args[0], 0, KIND_DESTROY, 0);
 }
 
-/* Looks up the name of a kind of discipline. */
+/* Reads the name of the kind of discipline that has the operations `ops`. */
 SEC("syscall")
 int name_kind(void *ctx)
 {

@@ -7,7 +7,7 @@
 #define WEIR_EVENTS_H
 
 #define MAX_WATCHED 1024 /* slots for devices */
-#define NEIGHBOURS 8     /* a device is in its own slot or in one of this many that follow */
+#define NEIGHBOURS 8     /* number of consecutive slots, from its first one, in which a device may be */
 
 enum {
 	KIND_ENQUEUE = 0,
@@ -23,7 +23,7 @@ enum {
 struct record {
 	u64 time;    /* CLOCK_MONOTONIC, ns */
 	u64 address; /* of the discipline */
-	u64 ops;     /* of its kind */
+	u64 ops;     /* address of the operations of its kind */
 	u32 ifindex;
 	u32 netns;
 	u32 handle;
@@ -33,7 +33,7 @@ struct record {
 	u32 drops;
 	u32 requeues;
 	u32 bytes;
-	u16 packets; /* for an enqueued offload train: those into which it may be cut */
+	u16 packets; /* for an enqueued offload train: the number of packets into which it may be cut */
 	u8 kind;
 	u8 flags; /* SLOT_* */
 };
@@ -52,9 +52,9 @@ struct region {
 
 struct recorder {
 	/* Written by the reader. */
-	u64 mask; /* records of a processor, less one */
-	u64 ops;  /* of `name_kind` */
-	u64 near; /* number of slots, starting with its own, in which a device may be */
+	u64 mask; /* records of a processor, minus one */
+	u64 ops;  /* input of `name_kind`: address of the operations */
+	u64 near; /* number of slots to search for a device, starting with its first slot */
 	/* Written by the program. */
 	u8 kind[16];
 	u64 elsewhere; /* events on processors without a region */

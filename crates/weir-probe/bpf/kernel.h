@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * The few kernel types and fields that the probe reads. Each is found in the running kernel's own
- * type information when the program is loaded. Nothing here depends on the offset of a field, only
- * on its name.
+ * The kernel types and fields that the probe reads. The loader finds them in the type information of
+ * the running kernel. The programs therefore depend on the names of fields, not on their offsets.
  */
 #ifndef WEIR_KERNEL_H
 #define WEIR_KERNEL_H
@@ -46,8 +45,8 @@ struct bpf_iter_num {
 #define FROM_KERNEL __attribute__((preserve_access_index))
 
 /*
- * Any structure that begins with an 8-byte number, to read an address in a form that allows
- * arithmetic.
+ * Any structure that begins with an 8-byte number. Through it an address is read as a number, which
+ * allows arithmetic.
  */
 struct timespec64 {
 	__s64 tv_sec;
@@ -170,7 +169,7 @@ struct pfifo_fast_priv {
 	struct skb_array q[3];
 } FROM_KERNEL;
 
-/* The kernel's form of a map: the start of the per-CPU areas of a per-CPU array. */
+/* The kernel's structure of a per-CPU array, with the addresses of its values. */
 struct bpf_array {
 	void *pptrs[0];
 } FROM_KERNEL;
@@ -183,7 +182,7 @@ extern void bpf_rcu_read_lock(void) __ksym;
 extern void bpf_rcu_read_unlock(void) __ksym;
 
 /*
- * A typed view of kernel memory. The processor checks every read: a bad address reads as zero.
+ * A typed view of kernel memory. Every read is checked: an invalid address reads as zero.
  */
 #define SEE(type, address) ((struct type *)bpf_rdonly_cast((void *)(address), bpf_core_type_id_kernel(struct type)))
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * The length of a queue: the common part of the programs that sample and the programs that record.
- * Some disciplines have one counter, others one per processor; the addresses of per-CPU counters
- * follow from those of a map of our own.
+ * Some disciplines have one counter, others one per processor. The addresses of per-CPU counters
+ * are computed from those of the map `ruler`.
  */
 #ifndef WEIR_LENGTHS_H
 #define WEIR_LENGTHS_H
@@ -21,7 +21,7 @@ struct processors {
 	u32 cpus; /* number of possible processors; written by the reader */
 	u32 unused;
 	u64 scratch;
-	u64 apart[MAX_CPUS]; /* distance of each one's counters from the common base; by the program */
+	u64 apart[MAX_CPUS]; /* distance of each processor's counters from the common base; written by the program */
 };
 
 struct {
@@ -33,7 +33,8 @@ struct {
 } processors SEC(".maps");
 
 /*
- * Never written: the distance between its copies is the distance between any two per-CPU areas.
+ * A per-CPU value that is never written. The distance between its copies is the distance between the
+ * copies of any per-CPU value.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -43,7 +44,8 @@ struct {
 } ruler SEC(".maps");
 
 /*
- * An address as a number: it passes through memory, so that the verifier no longer tracks its type.
+ * Converts an address to a number. The value passes through memory, so that the verifier no longer
+ * tracks its type.
  */
 static __always_inline u64 number_through(u64 *place, const void *value)
 {
@@ -60,7 +62,7 @@ static __always_inline struct processors *the_processors(void)
 	return bpf_map_lookup_elem(&processors, &zero);
 }
 
-/* Runs once after loading. */
+/* Locates the per-CPU counters of each processor. Runs once after loading. */
 SEC("syscall")
 int prepare(void *ctx)
 {

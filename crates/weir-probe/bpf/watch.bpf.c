@@ -5,8 +5,8 @@
  *
  * `sample` finds the disciplines of the requested devices, then reads them repeatedly for a slice
  * of a millisecond. Consecutive equal readings become one run (first, last, count), so the output
- * of the kernel is small and complete. All maps are arrays that the reader has mapped: between
- * slices it reads them without a system call.
+ * of the kernel is small and complete. All maps are arrays that the reader has mapped into its
+ * memory, so between slices it reads them without a system call.
  */
 #include "lengths.h"
 #include "watch.h"
@@ -93,8 +93,8 @@ static __always_inline void count_of(struct processors *p, struct slot *s)
 }
 
 /*
- * Assigns the next slot to a discipline. If the slot held another one in the last slice, that one's
- * open run has been written, so the slot starts anew.
+ * Assigns the next slot to a discipline. If the slot held another discipline in the last slice, the
+ * reader has already delivered the open run of that discipline.
  */
 static __always_inline bool add(struct control *c, u64 address, u64 lengths, u32 ifindex, u32 flags, u32 band)
 {
@@ -161,7 +161,7 @@ static __always_inline bool add_discipline(struct control *c, u64 address, u32 i
 	return true;
 }
 
-/* The device with this index in the caller's namespace; 0 if there is none. */
+/* The address of the device with this index in the caller's namespace; 0 if there is none. */
 static __always_inline u64 device_at(struct control *c, u64 heads, int ifindex)
 {
 	u64 node = POINTER(hlist_head, heads + 8 * (u64)(ifindex & 255), first);
@@ -198,7 +198,7 @@ static __always_inline void add_children(struct control *c, u64 device, int ifin
 	}
 }
 
-/* Fills the slots anew: devices in the requested order, each root before its descendants. */
+/* Fills the slots again: devices in the requested order, each root before its descendants. */
 static __always_inline void resolve(struct control *c)
 {
 	u64 task = number_through(&c->scratch, bpf_get_current_task_btf());
@@ -288,8 +288,9 @@ static __always_inline void note_gap(struct control *c, struct gaps *g, u64 now)
 }
 
 /*
- * Waits for the next scheduled moment; returns 0 if it lies beyond the slice. A late reading is
- * taken at once; moments that passed completely are counted as missed.
+ * Waits for the next scheduled moment and returns the time, or returns 0 if the moment lies beyond
+ * the slice. A late reading is taken at once. If it is more than 8 intervals late, the moments that
+ * have passed count as missed.
  */
 static __always_inline u64 wait_for_turn(struct control *c, u64 end)
 {
@@ -373,7 +374,8 @@ static __always_inline void read_all(struct control *c, struct processors *p, st
 }
 
 /*
- * One slice: find the queues, read them until the time is over, write the open runs, count.
+ * One slice: finds the queues, reads them until the end of the slice and, if requested, reads the
+ * counters.
  */
 SEC("syscall")
 int sample(void *ctx)

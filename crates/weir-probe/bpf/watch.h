@@ -9,13 +9,13 @@
 #define MAX_DEVICES 64
 #define MAX_QUEUES 4096
 #define MAX_RUNS 65536
-#define GAPS 8192 /* of 1 ns, of 2^10 ns, of 2^20 ns */
+#define GAPS 8192 /* bins of 1 ns, of 2^10 ns, and of 2^20 ns */
 
 enum {
 	CUT_NOTHING = 0,
 	CUT_QUEUES = 1,  /* more disciplines than MAX_QUEUES */
 	CUT_RUNS = 2,    /* the slice ended early: MAX_RUNS were written */
-	CUT_DEVICES = 4, /* a device's chain was longer than the search */
+	CUT_DEVICES = 4, /* the hash chain of a device was longer than the search limit */
 };
 
 /* One queue: its address, its name, its counters, and the open run of equal readings. */
@@ -54,12 +54,12 @@ struct run {
 struct control {
 	/* Written by the reader. */
 	u64 slice;    /* maximum duration of a call, ns */
-	u64 interval; /* ns between two readings, 0: as fast as it goes */
+	u64 interval; /* ns between two readings, 0: as fast as possible */
 	u64 most;     /* maximum number of readings in a call */
 	u32 devices;
 	u32 children; /* 0: only roots */
-	u32 bands;    /* 0: only a pfifo_fast as a whole */
-	u32 counters; /* 0: do not read them */
+	u32 bands;    /* 0: a pfifo_fast is read only as a whole */
+	u32 counters; /* 0: the counters are not read */
 	/* Written by the program. */
 	u32 queues;
 	u32 runs;
@@ -69,7 +69,7 @@ struct control {
 	u64 missed;   /* scheduled moments without a reading, in all calls */
 	u64 last;     /* time of the last reading, 0: none yet */
 	u64 next;     /* next scheduled moment */
-	u64 longest;  /* ns, the longest gap */
+	u64 longest;  /* the longest gap, ns */
 	u64 scratch;
 	int ifindex[MAX_DEVICES];
 	u32 found[MAX_DEVICES]; /* disciplines of the device, 0: no such device */

@@ -23,7 +23,7 @@ fn assert_agreement(place: &Place, device: &str) {
             assert_eq!(
                 seen.counts[id],
                 seen.readings,
-                "{}: every reading of {} is told",
+                "{}: every reading of {} is reported",
                 method.name(),
                 queue.label()
             );

@@ -71,16 +71,16 @@ fn every_packet_through_a_token_bucket_is_recorded_or_its_loss_reported() {
         "{truth:?} {:?}",
         log.remarks
     );
-    let (came, went) = (log.packets(EventKind::Enqueue), log.packets(EventKind::Dequeue));
+    let (enqueued, dequeued) = (log.packets(EventKind::Enqueue), log.packets(EventKind::Dequeue));
     let missing = unexplained(&log.events).values().sum::<i64>();
     assert_eq!(
-        came.cast_signed() - went.cast_signed() + missing,
+        enqueued.cast_signed() - dequeued.cast_signed() + missing,
         0,
         "the queue is empty at both ends"
     );
     let gaps = log.events.iter().filter(|event| event.after_gap).count();
     println!(
-        "{sent} sent, {came} in, {went} out, {} dropped, {gaps} gaps with {missing} packets",
+        "{sent} sent, {enqueued} in, {dequeued} out, {} dropped, {gaps} gaps with {missing} packets",
         truth.drops
     );
     assert!(
@@ -90,8 +90,12 @@ fn every_packet_through_a_token_bucket_is_recorded_or_its_loss_reported() {
     );
     assert_eq!(log.counters.values().copied().collect::<Vec<_>>(), [truth]);
     if gaps == 0 {
-        assert_eq!((came, went), (truth.packets, truth.packets));
-        assert_eq!(sent, came + truth.drops, "what did not come in was dropped at the entry");
+        assert_eq!((enqueued, dequeued), (truth.packets, truth.packets));
+        assert_eq!(
+            sent,
+            enqueued + truth.drops,
+            "packets that were not enqueued were dropped on arrival"
+        );
         let bytes = |kind| {
             log.events
                 .iter()
@@ -104,11 +108,11 @@ fn every_packet_through_a_token_bucket_is_recorded_or_its_loss_reported() {
             (truth.bytes, truth.bytes)
         );
     }
-    assert!(came <= truth.packets && went <= truth.packets, "no packet is recorded twice");
+    assert!(enqueued <= truth.packets && dequeued <= truth.packets, "no packet is recorded twice");
     // Most events are recorded: gaps are exceptions.
     assert!(
-        came + went > 2 * truth.packets * 9 / 10,
-        "{came} in and {went} out of {}",
+        enqueued + dequeued > 2 * truth.packets * 9 / 10,
+        "{enqueued} in and {dequeued} out of {}",
         truth.packets
     );
     assert!(
@@ -131,17 +135,17 @@ fn a_lock_free_discipline_is_recorded_on_all_processors() {
     let (qlen, truth) = place.truth();
     assert_eq!((qlen, truth.packets + truth.drops), (0, sent));
     // A packet that finds the queue empty and the device idle bypasses the queue.
-    let (came, went) = (log.packets(EventKind::Enqueue), log.packets(EventKind::Dequeue));
+    let (enqueued, dequeued) = (log.packets(EventKind::Enqueue), log.packets(EventKind::Dequeue));
     let gaps = log.events.iter().filter(|event| event.after_gap).count();
-    println!("{sent} sent, {came} in, {went} out, {} dropped, {gaps} gaps", truth.drops);
-    assert!(came <= truth.packets && went <= truth.packets);
+    println!("{sent} sent, {enqueued} in, {dequeued} out, {} dropped, {gaps} gaps", truth.drops);
+    assert!(enqueued <= truth.packets && dequeued <= truth.packets);
     for pair in log.events.windows(2) {
         assert!(pair[0].time <= pair[1].time, "{pair:?}");
     }
     if gaps == 0 {
         assert!(
-            came.abs_diff(went) <= 16,
-            "the queue is empty at both ends: {came} in, {went} out"
+            enqueued.abs_diff(dequeued) <= 16,
+            "the queue is empty at both ends: {enqueued} in, {dequeued} out"
         );
     }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use weir_report::watch::{Format, Recorder};
 
 use super::WatchError;
-use super::reader::Seen;
+use super::reader::Observation;
 
 /// The files of readings.
 pub(crate) struct Files {
@@ -17,7 +17,7 @@ pub(crate) struct Files {
 struct File {
     recorder: Recorder,
     /// Whether a failure of this file was reported.
-    told: bool,
+    is_reported: bool,
 }
 
 impl Files {
@@ -26,30 +26,33 @@ impl Files {
     ///
     /// # Errors
     /// A file cannot be created.
-    pub(crate) fn create(wanted: &[(&Path, Format)], version: &str) -> Result<Self, WatchError> {
+    pub(crate) fn create(outputs: &[(&Path, Format)], version: &str) -> Result<Self, WatchError> {
         let mut files = Vec::new();
-        for &(path, format) in wanted {
-            files.push(File { recorder: Recorder::create(path, format, version)?, told: false });
+        for &(path, format) in outputs {
+            files.push(File {
+                recorder: Recorder::create(path, format, version)?,
+                is_reported: false,
+            });
         }
         Ok(Self { files, flushed: Instant::now() })
     }
 
     /// Writes a batch to all files, and returns new failures. A file that cannot be written is
     /// reported once and not written any further.
-    pub(crate) fn take(&mut self, seen: &[Seen]) -> Vec<String> {
+    pub(crate) fn take(&mut self, seen: &[Observation]) -> Vec<String> {
         let flush = self.flushed.elapsed() >= FLUSH_EVERY;
         if flush {
             self.flushed = Instant::now();
         }
         let mut failures = Vec::new();
         for file in &mut self.files {
-            seen.iter().for_each(|seen| seen.tell(&mut file.recorder));
+            seen.iter().for_each(|seen| seen.report_to(&mut file.recorder));
             if flush {
                 file.recorder.flush();
             }
-            if let Some(error) = file.recorder.error().filter(|_| !file.told) {
+            if let Some(error) = file.recorder.error().filter(|_| !file.is_reported) {
                 failures.push(error.to_string());
-                file.told = true;
+                file.is_reported = true;
             }
         }
         failures
@@ -58,8 +61,8 @@ impl Files {
     /// Completes all files, and returns new failures.
     pub(crate) fn finish(&mut self) -> Vec<String> {
         let end = |file: File| {
-            let told = file.told;
-            file.recorder.finish().err().filter(|_| !told).map(|error| error.to_string())
+            let is_reported = file.is_reported;
+            file.recorder.finish().err().filter(|_| !is_reported).map(|error| error.to_string())
         };
         self.files.drain(..).filter_map(end).collect()
     }

@@ -14,7 +14,7 @@ use weir_probe::{
 /// A source of a daemon's queues.
 pub(crate) struct Own {
     daemon: Connection,
-    /// The place under which the queues are shown; `None` for the default daemon.
+    /// The daemon's socket, shown as the namespace of its queues; `None` for the default daemon.
     place: Option<String>,
     interval: u64,
     next: u64,
@@ -230,7 +230,7 @@ mod tests {
     fn a_daemon_that_is_not_there_is_named() {
         let failed = Own::open(Some("/nowhere/weir.sock".into()), 10)
             .map(|_| ())
-            .expect_err("nobody listens there");
+            .expect_err("no daemon listens there");
         assert!(failed.to_string().contains("/nowhere/weir.sock"), "{failed}");
     }
 }

@@ -16,7 +16,7 @@ use super::WatchError;
 
 /// An observation of a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Seen {
+pub(crate) enum Observation {
     /// A queue appeared at this time, in ns.
     Appeared(u64, QueueId, Queue),
     /// A queue vanished at this time, in ns.
@@ -34,7 +34,7 @@ pub(crate) enum Seen {
 }
 
 /// The number of a source, and its observations of some milliseconds.
-pub(crate) type Batch = (usize, Vec<Seen>);
+pub(crate) type Batch = (usize, Vec<Observation>);
 
 /// The state of a reader.
 #[derive(Clone, Debug, Default)]
@@ -152,7 +152,7 @@ fn read(source: &mut dyn Source, relay: &mut Relay, stop: &AtomicBool, progress:
             update(source.pace(), Some(error.to_string()));
             return;
         }
-        if !relay.is_heard() {
+        if !relay.pass_on_when_due() {
             break;
         }
         if updated.elapsed() >= UPDATE {
@@ -169,7 +169,7 @@ fn read(source: &mut dyn Source, relay: &mut Relay, stop: &AtomicBool, progress:
 struct Relay {
     number: usize,
     to: SyncSender<Batch>,
-    batch: Vec<Seen>,
+    batch: Vec<Observation>,
     since: Instant,
 }
 
@@ -177,8 +177,12 @@ impl Relay {
     /// Passes the batch on if it is due. Returns whether the recorder still accepts batches. Waits
     /// while the recorder is too slow: the statistics of gaps show late readings, whereas omitted
     /// readings would be invisible.
-    fn is_heard(&mut self) -> bool {
-        if self.since.elapsed() < HAND_ON && self.batch.len() < MOST { true } else { self.flush() }
+    fn pass_on_when_due(&mut self) -> bool {
+        if self.since.elapsed() < HAND_ON && self.batch.len() < BATCH_LIMIT {
+            true
+        } else {
+            self.flush()
+        }
     }
 
     fn flush(&mut self) -> bool {
@@ -190,37 +194,37 @@ impl Relay {
 
 impl Sink for Relay {
     fn appeared(&mut self, time: u64, id: QueueId, queue: &Queue) {
-        self.batch.push(Seen::Appeared(time, id, queue.clone()));
+        self.batch.push(Observation::Appeared(time, id, queue.clone()));
     }
 
     fn vanished(&mut self, time: u64, id: QueueId) {
-        self.batch.push(Seen::Vanished(time, id));
+        self.batch.push(Observation::Vanished(time, id));
     }
 
     fn runs(&mut self, runs: &[Run]) {
         match self.batch.last_mut() {
-            Some(Seen::Runs(before)) => before.extend_from_slice(runs),
-            _ => self.batch.push(Seen::Runs(runs.to_vec())),
+            Some(Observation::Runs(before)) => before.extend_from_slice(runs),
+            _ => self.batch.push(Observation::Runs(runs.to_vec())),
         }
     }
 
     fn events(&mut self, events: &[Event]) {
         match self.batch.last_mut() {
-            Some(Seen::Events(before)) => before.extend_from_slice(events),
-            _ => self.batch.push(Seen::Events(events.to_vec())),
+            Some(Observation::Events(before)) => before.extend_from_slice(events),
+            _ => self.batch.push(Observation::Events(events.to_vec())),
         }
     }
 
     fn counters(&mut self, time: u64, id: QueueId, counters: &Counters) {
-        self.batch.push(Seen::Counters(time, id, *counters));
+        self.batch.push(Observation::Counters(time, id, *counters));
     }
 
     fn transmission(&mut self, time: u64, queues: &[Transmission]) {
-        self.batch.push(Seen::Transmission(time, queues.to_vec()));
+        self.batch.push(Observation::Transmission(time, queues.to_vec()));
     }
 
     fn remark(&mut self, time: u64, text: &str) {
-        self.batch.push(Seen::Remark(time, text.to_owned()));
+        self.batch.push(Observation::Remark(time, text.to_owned()));
     }
 }
 
@@ -232,7 +236,7 @@ const LINGER: Duration = Duration::from_millis(50);
 /// Time between two batches.
 const HAND_ON: Duration = Duration::from_millis(5);
 /// A batch with this number of observations is passed on at once.
-const MOST: usize = 4096;
+const BATCH_LIMIT: usize = 4096;
 
 #[cfg(test)]
 mod tests {
@@ -269,7 +273,7 @@ mod tests {
             (progress.method, progress.failed.as_deref(), progress.remarks.len()),
             (Some(Method::Netlink), Some("no more"), 1)
         );
-        let seen: Vec<Seen> =
+        let seen: Vec<Observation> =
             from.iter().filter(|(number, _)| *number == 7).flat_map(|(_, batch)| batch).collect();
         assert_eq!(seen.len(), 3, "{seen:?}");
     }

@@ -11,7 +11,7 @@ use weir_probe::{Event, QueueId, Run, Sink};
 
 use super::WatchError;
 use super::files::Files;
-use super::reader::{Batch, Seen};
+use super::reader::{Batch, Observation};
 
 /// The record of a watch.
 #[derive(Default)]
@@ -51,7 +51,7 @@ impl Recorder {
     }
 
     /// The current record; recording waits while it is borrowed.
-    pub(crate) fn look(&self) -> MutexGuard<'_, Record> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Record> {
         lock(&self.record)
     }
 
@@ -70,32 +70,36 @@ impl Recorder {
 impl Record {
     /// Records a batch. Each source has its own range of queue numbers, so that queues of different
     /// sources never share a number.
-    fn take(&mut self, source: usize, batch: Vec<Seen>) {
+    fn take(&mut self, source: usize, batch: Vec<Observation>) {
         let number = |id: QueueId| id | (source as QueueId) << ID_BITS;
         if self.devices.len() <= source {
             self.devices.resize(source + 1, BTreeSet::new());
         }
         let renumbered = |seen| match seen {
-            Seen::Appeared(time, id, queue) => Seen::Appeared(time, number(id), queue),
-            Seen::Vanished(time, id) => Seen::Vanished(time, number(id)),
-            Seen::Runs(runs) => Seen::Runs(
+            Observation::Appeared(time, id, queue) => {
+                Observation::Appeared(time, number(id), queue)
+            }
+            Observation::Vanished(time, id) => Observation::Vanished(time, number(id)),
+            Observation::Runs(runs) => Observation::Runs(
                 runs.into_iter().map(|run| Run { queue: number(run.queue), ..run }).collect(),
             ),
-            Seen::Events(events) => Seen::Events(
+            Observation::Events(events) => Observation::Events(
                 events
                     .into_iter()
                     .map(|event| Event { queue: number(event.queue), ..event })
                     .collect(),
             ),
-            Seen::Counters(time, id, counters) => Seen::Counters(time, number(id), counters),
+            Observation::Counters(time, id, counters) => {
+                Observation::Counters(time, number(id), counters)
+            }
             other => other,
         };
-        let batch: Vec<Seen> = batch.into_iter().map(renumbered).collect();
+        let batch: Vec<Observation> = batch.into_iter().map(renumbered).collect();
         for seen in &batch {
-            if let Seen::Appeared(_, _, queue) = seen {
+            if let Observation::Appeared(_, _, queue) = seen {
                 self.devices[source].insert((queue.device.clone(), queue.netns.clone()));
             }
-            seen.tell(&mut self.tally);
+            seen.report_to(&mut self.tally);
         }
         self.failures.extend(self.files.take(&batch));
     }
@@ -113,17 +117,17 @@ impl Record {
     }
 }
 
-impl Seen {
+impl Observation {
     /// Reports the observation to a sink.
-    pub(crate) fn tell(&self, sink: &mut dyn Sink) {
+    pub(crate) fn report_to(&self, sink: &mut dyn Sink) {
         match self {
-            Seen::Appeared(time, id, queue) => sink.appeared(*time, *id, queue),
-            Seen::Vanished(time, id) => sink.vanished(*time, *id),
-            Seen::Runs(runs) => sink.runs(runs),
-            Seen::Events(events) => sink.events(events),
-            Seen::Counters(time, id, counters) => sink.counters(*time, *id, counters),
-            Seen::Transmission(time, queues) => sink.transmission(*time, queues),
-            Seen::Remark(time, text) => sink.remark(*time, text),
+            Observation::Appeared(time, id, queue) => sink.appeared(*time, *id, queue),
+            Observation::Vanished(time, id) => sink.vanished(*time, *id),
+            Observation::Runs(runs) => sink.runs(runs),
+            Observation::Events(events) => sink.events(events),
+            Observation::Counters(time, id, counters) => sink.counters(*time, *id, counters),
+            Observation::Transmission(time, queues) => sink.transmission(*time, queues),
+            Observation::Remark(time, text) => sink.remark(*time, text),
         }
     }
 }
@@ -141,7 +145,7 @@ mod tests {
 
     use super::*;
 
-    fn appears(device: &str) -> Vec<Seen> {
+    fn appears(device: &str) -> Vec<Observation> {
         let (handle, parent) = (Handle(0), Handle::ROOT);
         let queue = Queue {
             device: device.into(),
@@ -154,7 +158,7 @@ mod tests {
         };
         let run =
             Run { queue: 0, first: 5, last: 5, count: 1, qlen: device.len() as u32, backlog: 0 };
-        vec![Seen::Appeared(5, 0, queue), Seen::Runs(vec![run])]
+        vec![Observation::Appeared(5, 0, queue), Observation::Runs(vec![run])]
     }
 
     #[test]
@@ -162,7 +166,7 @@ mod tests {
         let mut record = Record::default();
         record.take(0, appears("eth0"));
         record.take(1, appears("weir"));
-        record.take(1, vec![Seen::Vanished(9, 0)]);
+        record.take(1, vec![Observation::Vanished(9, 0)]);
         let queues = record.tally.queues();
         assert_eq!(queues.iter().map(|queue| queue.readings).collect::<Vec<_>>(), [1, 1]);
         assert_eq!((queues[0].until, queues[1].until), (None, Some(9)));

@@ -63,7 +63,7 @@ impl Watch {
         drop(to);
         let recorder = Recorder::start(from, Files::create(files, version)?)?;
         for remark in readers.iter().flat_map(|reader| reader.progress().remarks) {
-            recorder.look().tally.note(&remark);
+            recorder.lock().tally.note(&remark);
         }
         Ok(Self { readers, recorder })
     }
@@ -75,7 +75,7 @@ impl Watch {
 
     /// The current record; recording waits while it is borrowed.
     pub fn record(&self) -> MutexGuard<'_, Record> {
-        self.recorder.look()
+        self.recorder.lock()
     }
 
     /// Stops the watch, after one more reading of all queues, and completes the files.

@@ -21,8 +21,7 @@ use rustix::process::{WaitOptions, wait};
 use super::mounts;
 use crate::process::{Event, Order, Request, receive, send, timespec};
 use crate::sys::process::{
-    drop_capabilities, read_signal, signal_descriptor, signal_everyone, signal_process,
-    unblock_signals,
+    drop_capabilities, read_signal, signal_all, signal_descriptor, signal_process, unblock_signals,
 };
 
 /// Runs as init until the program or the main process has ended.
@@ -145,8 +144,7 @@ impl Init {
         let deadline = Instant::now() + self.grace;
         let mut signal = libc::SIGTERM;
         // A stopped process handles SIGTERM only after SIGCONT.
-        while signal_everyone(signal) && (signal != libc::SIGTERM || signal_everyone(libc::SIGCONT))
-        {
+        while signal_all(signal) && (signal != libc::SIGTERM || signal_all(libc::SIGCONT)) {
             let left = deadline.saturating_duration_since(Instant::now());
             let mut fds = [PollFd::new(&self.children, PollFlags::IN)];
             // The next iteration checks again, so an interruption does not matter.

@@ -113,34 +113,35 @@ impl State {
 #[derive(Debug)]
 pub(crate) struct Janitor {
     child: Child,
-    leash: Option<UnixStream>,
+    /// The socket to the process, which ends when the socket closes.
+    lifeline: Option<UnixStream>,
 }
 
 impl Janitor {
     /// Starts the janitor, which is ready when this returns. Call it before any change, even before
     /// the state directory is created: this process can be killed between any two steps.
     pub(crate) fn start() -> io::Result<Janitor> {
-        let (mut leash, theirs) = UnixStream::pair()?;
-        let mut command = command(Role::Janitor, theirs.as_raw_fd());
+        let (mut lifeline, helper_end) = UnixStream::pair()?;
+        let mut command = command(Role::Janitor, helper_end.as_raw_fd());
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).current_dir("/");
         let child = command.spawn()?;
-        drop(theirs);
+        drop(helper_end);
         let mut ready = [0];
-        leash.read_exact(&mut ready)?;
-        Ok(Janitor { child, leash: Some(leash) })
+        lifeline.read_exact(&mut ready)?;
+        Ok(Janitor { child, lifeline: Some(lifeline) })
     }
 
     /// Gives the janitor the path of the state file that it restores at the end of this session. It
     /// finds the state files of killed processes without this call.
     pub(crate) fn entrust(&self, path: &Path) -> io::Result<()> {
-        self.leash.as_ref().map_or(Ok(()), |leash| send(leash, &path))
+        self.lifeline.as_ref().map_or(Ok(()), |lifeline| send(lifeline, &path))
     }
 }
 
 impl Drop for Janitor {
     /// Closes the socket, which starts the janitor's work, and waits for the janitor to end.
     fn drop(&mut self) {
-        drop(self.leash.take());
+        drop(self.lifeline.take());
         let _ = self.child.wait();
     }
 }

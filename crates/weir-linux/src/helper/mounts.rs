@@ -52,14 +52,14 @@ pub(super) fn set_up(order: &Order) -> Result<Vec<String>, Failure> {
                 "/proc shows the machine's processes, not the namespace's ({error})"
             ));
         }
-        own_sys(flags);
+        mount_sys(flags);
     }
     Ok(warnings)
 }
 
 /// Mounts a `/sys` that shows the namespace's interfaces, and mounts the machine's control groups
 /// inside it.
-fn own_sys(flags: MountFlags) {
+fn mount_sys(flags: MountFlags) {
     let tree = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
         | OpenTreeFlags::AT_RECURSIVE;

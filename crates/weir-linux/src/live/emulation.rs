@@ -11,7 +11,7 @@ use super::entry::{Batch, Entry};
 use super::exchange::Exchange;
 use super::item::{Item, Lost};
 use super::packets::{Packets, Stored};
-use super::passes::{Passes, goes_on, part_from_original};
+use super::passes::{Passes, is_examined_again, separate_copy};
 use super::ports::Ports;
 use super::rules::Rules;
 use super::wire::network_bytes;
@@ -90,7 +90,7 @@ impl Emulation {
         let (count, stored) = self.packets.accept(now, lane, ingress);
         let Some(stored) = stored else { return count };
         if let Some(passes) = &mut self.passes {
-            passes.judge_arrival(&mut self.packets, &mut self.entry, stored, now);
+            passes.examine_arrival(&mut self.packets, &mut self.entry, stored, now);
             return count;
         }
         let Stored { slot, references } = stored;
@@ -139,9 +139,9 @@ impl Emulation {
                     let lost = Lost { reason, at: now, due, arrived, dequeued };
                     self.packets.lost(slot, segment, lost);
                 }
-                Fate::Deliver { mark, corrupt, .. } if self.goes_on(departure) => {
+                Fate::Deliver { mark, corrupt, .. } if self.is_examined_again(departure) => {
                     again = true;
-                    self.go_on(now, departure, (mark, corrupt), ports);
+                    self.continue_passes(now, departure, (mark, corrupt), ports);
                 }
                 Fate::Deliver { mark, corrupt, duplicate } => {
                     let item =
@@ -162,22 +162,22 @@ impl Emulation {
     #[inline]
     fn admit_copy(&mut self, departure: &mut Departure) -> bool {
         let Fate::Deliver { duplicate: true, .. } = departure.fate else { return true };
-        if !self.goes_on(departure) {
+        if !self.is_examined_again(departure) {
             self.packets.retain(unpack(departure.frame).0);
             return true;
         }
-        let copy = part_from_original(&mut self.packets, departure);
+        let copy = separate_copy(&mut self.packets, departure);
         departure.frame = copy.map_or(departure.frame, |slot| handle(slot, 0));
         copy.is_some()
     }
 
     /// Whether the rules examine a packet again after it leaves the engine.
     #[inline]
-    fn goes_on(&self, departure: &Departure) -> bool {
-        self.passes.is_some() && goes_on(&self.packets, departure)
+    fn is_examined_again(&self, departure: &Departure) -> bool {
+        self.passes.is_some() && is_examined_again(&self.packets, departure)
     }
 
-    fn go_on(
+    fn continue_passes(
         &mut self,
         now: Nanos,
         departure: &Departure,
@@ -185,7 +185,7 @@ impl Emulation {
         ports: &mut Ports,
     ) {
         if let Some(passes) = &mut self.passes {
-            passes.go_on(&mut self.packets, &mut self.entry, now, departure, changes);
+            passes.continue_passes(&mut self.packets, &mut self.entry, now, departure, changes);
         }
         self.send_outgoing(ports);
     }
@@ -341,14 +341,14 @@ mod tests {
             arrive(&mut workers[0], n);
             workers[1].collect()
         });
-        let came = u64::from(theirs.unwrap()) + 1;
+        let arrived = u64::from(theirs.unwrap()) + 1;
         (0..3000).for_each(|_| arrive(&mut workers[0], theirs.unwrap()));
         let full = counted(&workers);
         assert_eq!(
             (full.drops(DropReason::HandOver), full.total_drops()),
             (3000 - PARCELS as u64, 3000 - PARCELS as u64)
         );
-        assert!(full.balanced() && full.packets_in == came + 3000, "{full:?}");
+        assert!(full.balanced() && full.packets_in == arrived + 3000, "{full:?}");
         let held = workers[0].packets.held();
         while workers[1].collect() {}
         assert!(workers[0].packets.held() == held && counted(&workers).balanced());

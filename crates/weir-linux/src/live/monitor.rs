@@ -17,14 +17,14 @@ pub(super) struct Monitor {
     /// When the latest sample was taken.
     sampled: Option<Nanos>,
     /// Scratch memory for a frame that wraps at the end of its ring.
-    sketch: Vec<u8>,
+    scratch: Vec<u8>,
 }
 
 impl Monitor {
     /// A monitor of `lanes` lanes.
     pub(super) fn new(observer: Box<dyn Observer>, readers: Vec<TapReader>, lanes: usize) -> Self {
         let latest = vec![vec![LaneSample::default(); lanes]; readers.len()];
-        Self { observer, readers, latest, sampled: None, sketch: Vec::new() }
+        Self { observer, readers, latest, sampled: None, scratch: Vec::new() }
     }
 
     /// Serves the observer until `ended` is set and the rings are empty.
@@ -76,12 +76,12 @@ impl Monitor {
         let reader = &mut self.readers[worker];
         match record {
             Record::Arrival { lane, segments, len, at } => {
-                reader.frame(len, &mut self.sketch, |frame| {
+                reader.frame(len, &mut self.scratch, |frame| {
                     observer.on_arrival(&ArrivalEvent { lane, at, frame, segments });
                 });
             }
             Record::Departure { lane, len, at, due, arrived, dequeued, outcome } => {
-                reader.frame(len, &mut self.sketch, |frame| {
+                reader.frame(len, &mut self.scratch, |frame| {
                     observer.on_departure(&DepartureEvent {
                         lane,
                         at,
@@ -128,9 +128,9 @@ impl Monitor {
 }
 
 impl TapReader {
-    /// Removes the next frame, of `len` bytes, from its ring and passes it to `work`. `sketch`
+    /// Removes the next frame, of `len` bytes, from its ring and passes it to `work`. `scratch`
     /// joins a frame that wraps at the ring's end.
-    fn frame(&mut self, len: u32, sketch: &mut Vec<u8>, work: impl FnOnce(&[u8])) {
+    fn frame(&mut self, len: u32, scratch: &mut Vec<u8>, work: impl FnOnce(&[u8])) {
         let Ok(chunk) = self.bytes.read_chunk(len as usize) else {
             debug_assert!(false, "a frame is written before its record");
             return;
@@ -139,10 +139,10 @@ impl TapReader {
         if rest.is_empty() {
             work(head);
         } else {
-            sketch.clear();
-            sketch.extend_from_slice(head);
-            sketch.extend_from_slice(rest);
-            work(sketch);
+            scratch.clear();
+            scratch.extend_from_slice(head);
+            scratch.extend_from_slice(rest);
+            work(scratch);
         }
         chunk.commit_all();
     }

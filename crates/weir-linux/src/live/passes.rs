@@ -21,7 +21,7 @@ use weir_wire::set_dscp;
 use super::entry::{Batch, Entry};
 use super::item::{Item, Lost};
 use super::packets::{Packets, Stored};
-use super::rules::{Look, Rules};
+use super::rules::{Lookup, Rules};
 use crate::arena::unpack;
 use crate::journey::Journey;
 
@@ -59,7 +59,7 @@ impl Passes {
     }
 
     /// Starts the first pass of a frame that arrived at `at`.
-    pub(super) fn judge_arrival(
+    pub(super) fn examine_arrival(
         &mut self,
         packets: &mut Packets,
         entry: &mut Entry,
@@ -67,8 +67,8 @@ impl Passes {
         at: Nanos,
     ) {
         let Stored { slot, references } = stored;
-        let journey = Journey { began: at, ..Journey::default() };
-        if references > 1 && self.rules.judge_each_segment() {
+        let journey = Journey { arrived: at, ..Journey::default() };
+        if references > 1 && self.rules.examines_each_segment() {
             for segment in 0..references {
                 let (segments, journey) = (segment..segment + 1, journey.clone());
                 self.proceed(packets, entry, Group { slot, segments, journey }, at);
@@ -79,7 +79,7 @@ impl Passes {
     }
 
     /// Continues the passes of a packet that has left a pipe.
-    pub(super) fn go_on(
+    pub(super) fn continue_passes(
         &mut self,
         packets: &mut Packets,
         entry: &mut Entry,
@@ -121,8 +121,8 @@ impl Passes {
             let Some(frame) = packets.frame(group.slot) else { return };
             let key = entry.key(frame);
             let segments = group.segments.clone();
-            let look = Look { frame, segments, key: &key, pass, now: at };
-            let Verdict { fate, dscp } = self.rules.judge(look, &mut group.journey);
+            let lookup = Lookup { frame, segments, key: &key, pass, now: at };
+            let Verdict { fate, dscp } = self.rules.examine(lookup, &mut group.journey);
             if let Some(dscp) = dscp
                 && !rewrite(packets, &mut group, dscp)
             {
@@ -158,9 +158,9 @@ impl Passes {
         let count = segments.len() as u16;
         let bytes = segments.clone().map(|segment| frame.packet_bytes(segment)).sum();
         let (lane, wire_packets) = (frame.lane, frame.weight * count);
-        let Journey { hops, mark, duplicate, corrupted, began, queued, .. } = journey;
+        let Journey { hops, mark, duplicate, corrupted, arrived, queued, .. } = journey;
         let accounting = packets.lane_mut(lane);
-        accounting.released(queued, at.since(began), count);
+        accounting.released(queued, at.since(arrived), count);
         if hops == 0 {
             accounting.passed(wire_packets);
         }
@@ -172,8 +172,8 @@ impl Passes {
             packets: wire_packets,
             bytes,
             due: at,
-            arrived: began,
-            dequeued: began + queued,
+            arrived,
+            dequeued: arrived + queued,
             ready: at,
             mark,
             corrupted,
@@ -183,7 +183,7 @@ impl Passes {
 }
 
 /// Whether the rules examine a packet again after it leaves the engine.
-pub(super) fn goes_on(packets: &Packets, departure: &Departure) -> bool {
+pub(super) fn is_examined_again(packets: &Packets, departure: &Departure) -> bool {
     let (slot, segment) = unpack(departure.frame);
     packets
         .frame(slot)
@@ -193,7 +193,7 @@ pub(super) fn goes_on(packets: &Packets, departure: &Departure) -> bool {
 
 /// Moves an additional copy that the rules examine again into a frame of its own, since its path
 /// may differ from the original's; `None` without memory.
-pub(super) fn part_from_original(packets: &mut Packets, departure: &Departure) -> Option<u32> {
+pub(super) fn separate_copy(packets: &mut Packets, departure: &Departure) -> Option<u32> {
     let (slot, segment) = unpack(departure.frame);
     let frame = packets.frame(slot)?;
     let mut journey = frame.journeys.get(usize::from(segment)).cloned().unwrap_or_default();
@@ -249,10 +249,10 @@ fn remember(packets: &mut Packets, group: Group) -> Group {
 }
 
 fn lose(packets: &mut Packets, group: &Group, reason: DropReason, at: Nanos) {
-    let began = group.journey.began;
-    let dequeued = began + group.journey.queued;
+    let arrived = group.journey.arrived;
+    let dequeued = arrived + group.journey.queued;
     for segment in group.segments.clone() {
-        packets.lost(group.slot, segment, Lost { reason, at, due: at, arrived: began, dequeued });
+        packets.lost(group.slot, segment, Lost { reason, at, due: at, arrived, dequeued });
     }
 }
 

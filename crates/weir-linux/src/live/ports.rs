@@ -27,7 +27,7 @@ pub(super) enum Woken {
     /// A port became ready, or a signal arrived.
     Port,
     /// The worker's own descriptor became readable; a port may be ready as well.
-    Called,
+    OwnDescriptor,
 }
 
 impl Ports {
@@ -84,7 +84,7 @@ impl Ports {
     ///
     /// # Errors
     /// The system call failed, which does not happen on a working system.
-    pub(super) fn look(&mut self) -> Result<(), Errno> {
+    pub(super) fn check_readiness(&mut self) -> Result<(), Errno> {
         let asked = |port: &LivePort| !port.is_ready() && port.descriptor().is_some();
         if !self.ports.iter().any(asked) {
             return Ok(());
@@ -113,7 +113,7 @@ impl Ports {
             Ok(_) => {
                 self.note_ready();
                 let called = self.poll.is_ready(self.ports.len());
-                Ok(if called { Woken::Called } else { Woken::Port })
+                Ok(if called { Woken::OwnDescriptor } else { Woken::Port })
             }
             Err(Errno::INTR) => Ok(Woken::Port),
             Err(errno) => Err(errno),

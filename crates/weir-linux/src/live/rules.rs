@@ -17,13 +17,13 @@ pub(super) struct Rules {
     classifier: Arc<Classifier>,
     state: State,
     /// Whether rules may treat segments of a train differently.
-    each: bool,
+    separate_segments: bool,
     /// Scratch memory for a segment that rules examine.
-    sketch: Vec<u8>,
+    scratch: Vec<u8>,
 }
 
 /// Packets that the rules examine, and the pass in which they do.
-pub(super) struct Look<'a> {
+pub(super) struct Lookup<'a> {
     pub(super) frame: &'a Frame,
     pub(super) segments: std::ops::Range<u16>,
     pub(super) key: &'a FlowKey,
@@ -34,21 +34,26 @@ pub(super) struct Look<'a> {
 impl Rules {
     pub(super) fn new(classifier: Arc<Classifier>, mut state: State) -> Self {
         state.carry_over(&classifier);
-        Self { each: classifier.needs_each_segment(), classifier, state, sketch: Vec::new() }
+        Self {
+            separate_segments: classifier.needs_each_segment(),
+            classifier,
+            state,
+            scratch: Vec::new(),
+        }
     }
 
     /// Puts other rules in force. Rules that stay keep their counters. Returns the old rules, so
     /// that another thread can drop them, which takes time.
     pub(super) fn replace(&mut self, classifier: Arc<Classifier>) -> Arc<Classifier> {
         self.state.carry_over(&classifier);
-        self.each = classifier.needs_each_segment();
+        self.separate_segments = classifier.needs_each_segment();
         std::mem::replace(&mut self.classifier, classifier)
     }
 
     /// Whether rules may treat segments of a train differently, so that each is examined
     /// separately.
-    pub(super) fn judge_each_segment(&self) -> bool {
-        self.each
+    pub(super) fn examines_each_segment(&self) -> bool {
+        self.separate_segments
     }
 
     /// The counters of each rule, by its identity.
@@ -64,8 +69,8 @@ impl Rules {
 
     /// The verdict of the rules on packets in a pass. The search starts at the rule that `journey`
     /// names. Rules read and write the tags of `journey`.
-    pub(super) fn judge(&mut self, look: Look<'_>, journey: &mut Journey) -> Verdict {
-        let Look { frame, segments, key, pass, now } = look;
+    pub(super) fn examine(&mut self, lookup: Lookup<'_>, journey: &mut Journey) -> Verdict {
+        let Lookup { frame, segments, key, pass, now } = lookup;
         let Journey { resume, tags, .. } = journey;
         let from = resume.take();
         let (mut bytes, mut parsed) = (frame.bytes(), frame.parsed);
@@ -73,11 +78,11 @@ impl Rules {
             Some(train) => {
                 // Rules that draw random numbers or match lengths examine each segment as it is on
                 // the wire.
-                if self.each
-                    && materialise(frame, segments.start, ChecksumMode::Partial, &mut self.sketch)
+                if self.separate_segments
+                    && materialise(frame, segments.start, ChecksumMode::Partial, &mut self.scratch)
                         .is_some()
                 {
-                    bytes = &self.sketch;
+                    bytes = &self.scratch;
                     parsed = weir_wire::parse(bytes).ok();
                 }
                 train.segment_len(segments.start)

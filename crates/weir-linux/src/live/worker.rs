@@ -151,7 +151,7 @@ impl Worker {
             if let Some(reason) = self.faults.note(now, &mut self.ports, tap) {
                 return Ok(reason);
             }
-            if self.obey(now) {
+            if self.run_commands(now) {
                 return Ok(StopReason::Asked);
             }
             if now >= self.next_housekeeping {
@@ -204,12 +204,12 @@ impl Worker {
         if self.priority.is_realtime() && self.pacer.must_rest(now, event.unwrap_or(Nanos::MAX)) {
             clock::sleep(REST);
             self.pacer.rested(clock::now());
-            return self.ports.look();
+            return self.ports.check_readiness();
         }
         // After frames or parcels, more often follow. Sleeping would then cost more than another
         // turn.
         if busy || self.ports.any_ready() {
-            return self.ports.look();
+            return self.ports.check_readiness();
         }
         let idle = now.saturating_add(IDLE);
         let mut next = event.unwrap_or(idle).min(idle).min(self.next_housekeeping);
@@ -219,11 +219,11 @@ impl Worker {
         match self.pacer.plan(now, next) {
             Wait::Spin => {
                 std::hint::spin_loop();
-                self.ports.look()
+                self.ports.check_readiness()
             }
             // A parcel has arrived; the next turn accepts it.
             Wait::Sleep(_) if self.emulation.exchange().is_some_and(|ring| !ring.fall_asleep()) => {
-                self.ports.look()
+                self.ports.check_readiness()
             }
             Wait::Sleep(until) => self.sleep(now, until),
         }
@@ -236,7 +236,7 @@ impl Worker {
             exchange.awake();
         }
         let woken = woken?;
-        if woken == Woken::Called {
+        if woken == Woken::OwnDescriptor {
             // Every turn checks for commands and for parcels, so the descriptor is only reset.
             self.inbox.acknowledge();
         }
@@ -253,7 +253,7 @@ impl Worker {
     }
 
     /// Executes the commands of handles; returns whether one of them ends the loop.
-    fn obey(&mut self, now: Nanos) -> bool {
+    fn run_commands(&mut self, now: Nanos) -> bool {
         while let Some(command) = self.inbox.next() {
             match command {
                 Command::SetPipe(id, config, answer) => {

@@ -8,7 +8,7 @@ use rustix::termios::{tcgetpgrp, tcsetpgrp};
 
 use crate::sys;
 
-/// The terminal whose foreground group this process belongs to.
+/// The controlling terminal of this process, which is in its foreground group.
 #[derive(Debug)]
 pub(crate) struct Terminal {
     file: File,
@@ -17,7 +17,7 @@ pub(crate) struct Terminal {
 
 impl Terminal {
     /// The controlling terminal; `None` without one, or if this process is in the background.
-    pub(crate) fn in_front() -> Option<Terminal> {
+    pub(crate) fn in_foreground() -> Option<Terminal> {
         let file = File::options().read(true).write(true).open("/dev/tty").ok()?;
         let group = getpgrp();
         (tcgetpgrp(&file).ok()? == group).then_some(Terminal { file, group })

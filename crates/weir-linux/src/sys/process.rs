@@ -171,7 +171,7 @@ pub fn drop_capabilities(command: &mut Command) {
 /// Sends `signal` to every process of the calling process's PID namespace except itself. Returns
 /// `false` when there is no other process.
 #[must_use]
-pub fn signal_everyone(signal: i32) -> bool {
+pub fn signal_all(signal: i32) -> bool {
     // SAFETY: kill touches no memory.
     unsafe { libc::kill(-1, signal) == 0 }
 }

@@ -11,7 +11,7 @@ pub(super) struct Range {
 }
 
 impl Range {
-    /// The first range whose interface name and addresses are free.
+    /// The first range with a free interface name and free addresses.
     pub(super) fn choose(links: &[Link], routes: &[Route]) -> Option<Range> {
         (0..SLOTS).map(|slot| Range { slot }).find(|range| {
             let name = range.interface();

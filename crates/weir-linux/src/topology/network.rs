@@ -72,15 +72,15 @@ pub fn network(setup: &NetworkSetup) -> Result<Network, SetupError> {
         };
         netns.enter(without_ipv6)?;
         let addresses = [(host.address.into(), setup.prefix)];
-        let to_be = Attachment {
+        let attachment = Attachment {
             name: INTERFACE,
             mac: host_mac(number),
             mtu: setup.mtu,
             addresses: &addresses,
             gateways: &[],
         };
-        ports.push(attach(&netns, Some(&switch), &format!("host{number}"), &to_be)?);
-        netns.enter(|| introduce(number, &setup.hosts))?;
+        ports.push(attach(&netns, Some(&switch), &format!("host{number}"), &attachment)?);
+        netns.enter(|| add_neighbours(number, &setup.hosts))?;
         places.push(Place { netns, hosts: hosts.clone(), resolv: Some(names::no_resolver()) });
     }
     settle(&mut ports);
@@ -107,7 +107,7 @@ fn end(host: &HostSetup) -> End {
 }
 
 /// Adds neighbour entries for all other hosts to the host with this number.
-fn introduce(number: u16, hosts: &[HostSetup]) -> Result<(), SetupError> {
+fn add_neighbours(number: u16, hosts: &[HostSetup]) -> Result<(), SetupError> {
     let mut netlink = Netlink::open()?;
     let link = netlink.link(INTERFACE)?;
     for (other, host) in (0..).zip(hosts).filter(|(other, _)| *other != number) {
@@ -200,7 +200,7 @@ impl Network {
             return Err(SpawnError::Empty);
         }
         // The foreground group is read before the program can change it.
-        self.terminal = self.terminal.take().or_else(Terminal::in_front);
+        self.terminal = self.terminal.take().or_else(Terminal::in_foreground);
         let mut spec = ProgramSpec::new(&launch.command);
         spec.hosts = Some(place.hosts.clone());
         spec.resolv = place.resolv.clone();

@@ -36,14 +36,14 @@ pub fn pair(setup: &PairSetup) -> Result<Session, SetupError> {
     let place = |side: usize| {
         let netns = quiet_netns()?;
         let addresses = range.addresses(side, ipv6);
-        let to_be = Attachment {
+        let attachment = Attachment {
             name: INTERFACE,
             mac: mac(side),
             mtu: setup.mtu,
             addresses: &addresses,
             gateways: &[],
         };
-        let port = attach(&netns, switch.as_ref(), &ends[side].name, &to_be)?;
+        let port = attach(&netns, switch.as_ref(), &ends[side].name, &attachment)?;
         let hosts = names::hosts(&[&ends[0], &ends[1]]);
         Ok::<_, SetupError>((Place { netns, hosts, resolv: Some(names::no_resolver()) }, port))
     };

@@ -36,7 +36,7 @@ pub(super) struct Attachment<'a> {
 pub(super) fn quiet_netns() -> Result<NetNs, SetupError> {
     let netns = new_netns()?;
     netns.enter(|| {
-        hush("default");
+        silence_kernel("default");
         // Inside a user namespace, the setting accepts only groups that are mapped there.
         let gid = rustix::process::getgid().as_raw();
         if write_setting("ipv4/ping_group_range", "0 2147483647").is_err() {
@@ -74,48 +74,52 @@ pub(super) fn attach(
     target: &NetNs,
     switch: Option<&NetNs>,
     near: &str,
-    to_be: &Attachment<'_>,
+    attachment: &Attachment<'_>,
 ) -> Result<AnyPort, SetupError> {
     let port = match switch {
         None => target.enter(|| {
-            let port = TapPort::create(to_be.name)?;
+            let port = TapPort::create(attachment.name)?;
             let mut netlink = Netlink::open()?;
-            let link = netlink.link(to_be.name)?;
-            netlink.set_link(link.index, to_be.mac, to_be.mtu)?;
+            let link = netlink.link(attachment.name)?;
+            netlink.set_link(link.index, attachment.mac, attachment.mtu)?;
             Ok::<_, SetupError>(AnyPort::Tap(port))
         })?,
         Some(switch) => switch.enter(|| {
             let mut netlink = Netlink::open()?;
             netlink.create_veth(
-                (near, NEAR_INDEX + u32::from(u16::from_be_bytes([to_be.mac[4], to_be.mac[5]]))),
-                to_be.name,
+                (
+                    near,
+                    NEAR_INDEX
+                        + u32::from(u16::from_be_bytes([attachment.mac[4], attachment.mac[5]])),
+                ),
+                attachment.name,
                 target.descriptor(),
-                to_be.mac,
-                to_be.mtu,
+                attachment.mac,
+                attachment.mtu,
             )?;
             let link = netlink.link(near)?;
             netlink.set_up(link.index)?;
             Ok::<_, SetupError>(AnyPort::Packet(PacketPort::open(near)?))
         })?,
     };
-    target.enter(|| configure(to_be))?;
+    target.enter(|| configure(attachment))?;
     Ok(port)
 }
 
 /// Gives the interface its addresses and routes and switches it on.
-fn configure(to_be: &Attachment<'_>) -> Result<(), SetupError> {
-    hush(to_be.name);
+fn configure(attachment: &Attachment<'_>) -> Result<(), SetupError> {
+    silence_kernel(attachment.name);
     let mut netlink = Netlink::open()?;
-    let link = netlink.link(to_be.name)?;
+    let link = netlink.link(attachment.name)?;
     for ipv6 in [false, true] {
         // A namespace without IPv6 has no such table, so the error is ignored.
         let _ = netlink.trust_neighbours(link.index, ipv6);
     }
     netlink.set_up(link.index)?;
-    for &(address, prefix) in to_be.addresses {
+    for &(address, prefix) in attachment.addresses {
         netlink.add_address(link.index, address, prefix)?;
     }
-    for &gateway in to_be.gateways {
+    for &gateway in attachment.gateways {
         netlink.add_default_route(link.index, gateway)?;
     }
     Ok(())
@@ -124,7 +128,7 @@ fn configure(to_be: &Attachment<'_>) -> Result<(), SetupError> {
 /// Keeps the kernel from sending packets of its own on an interface (`default` means all future
 /// interfaces). Such packets would use random draws of the link, and the same seed would then lose
 /// different packets in every run.
-fn hush(interface: &str) {
+fn silence_kernel(interface: &str) {
     for name in ["accept_dad", "accept_ra", "autoconf", "router_solicitations"] {
         best_effort(&format!("ipv6/conf/{interface}/{name}"), "0");
     }

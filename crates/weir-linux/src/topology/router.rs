@@ -87,7 +87,7 @@ pub(super) fn start_router(
 }
 
 /// Sets the addresses and routes of the interface that leads to pasta.
-pub(super) fn lead_out(ipv6: bool) -> Result<(), SetupError> {
+pub(super) fn configure_uplink(ipv6: bool) -> Result<(), SetupError> {
     let range = Range::uplink();
     let mut netlink = Netlink::open()?;
     let index = netlink.link(UPLINK)?.index;

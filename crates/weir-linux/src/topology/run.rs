@@ -12,7 +12,7 @@ use super::place::{
     Attachment, Place, attach, best_effort, check_mtu, has_ipv6, quiet_netns, settle, switch_for,
     switch_netns,
 };
-use super::router::{RouterError, UPLINK, lead_out, router_netns, start_router};
+use super::router::{RouterError, UPLINK, configure_uplink, router_netns, start_router};
 use super::{DEFAULT_MTU, End, Note, RunSetup, Session, SetupError, names};
 use crate::helper::{Janitor, State, clean_up, list_states, state_directory, with_lock};
 use crate::nat::{Ipv6Forwarding, NatError, Translation, forwarding_settings, strict_chains};
@@ -101,14 +101,14 @@ fn inside(
     if ipv6_out {
         gateways.push(range.ipv6(1).0.into());
     }
-    let to_be = Attachment {
+    let attachment = Attachment {
         name: INTERFACE,
         mac: mac(0),
         mtu: setup.mtu,
         addresses: &addresses,
         gateways: &gateways,
     };
-    let port = attach(&netns, switch.as_ref(), "inside", &to_be)?;
+    let port = attach(&netns, switch.as_ref(), "inside", &attachment)?;
     let hosts = names::hosts(&[&ends[1], &ends[0]]);
     Ok(Inside { place: Place { netns, hosts, resolv: None }, port, switch, far: None, ends })
 }
@@ -162,14 +162,14 @@ fn run_as_root(setup: &RunSetup, ipv6: bool) -> Result<Session, SetupError> {
             let ipv6_out = ipv6 && setup.outside && plan.ipv6 == Ipv6Forwarding::Possible;
             let mut inside = inside(setup, range, ipv6, ipv6_out, &name)?;
             let addresses = range.addresses(1, ipv6);
-            let to_be = Attachment {
+            let attachment = Attachment {
                 name: &name,
                 mac: mac(1),
                 mtu: setup.mtu,
                 addresses: &addresses,
                 gateways: &[],
             };
-            let outer = attach(&host, inside.switch.as_ref(), "outside", &to_be)?;
+            let outer = attach(&host, inside.switch.as_ref(), "outside", &attachment)?;
             let mut outside = Outside::default();
             if setup.outside {
                 notes.extend(open_outside(&name, range, ipv6_out, &mut outside));
@@ -265,14 +265,14 @@ fn run_for_user(
     let mut inside = inside(setup, range, ipv6, ipv6_out, OUTER)?;
     let netns = router_netns()?;
     let addresses = range.addresses(1, ipv6);
-    let to_be = Attachment {
+    let attachment = Attachment {
         name: OUTER,
         mac: mac(1),
         mtu: setup.mtu,
         addresses: &addresses,
         gateways: &[],
     };
-    let outer = attach(&netns, inside.switch.as_ref(), "outside", &to_be)?;
+    let outer = attach(&netns, inside.switch.as_ref(), "outside", &attachment)?;
     if !setup.outside {
         return alone(inside, netns, outer, Vec::new());
     }
@@ -317,7 +317,7 @@ fn run_for_user(
         Ok(pasta) => {
             outside.pasta = Some(pasta);
             notes.extend(ping_note);
-            netns.enter(|| lead_out(ipv6_out))?;
+            netns.enter(|| configure_uplink(ipv6_out))?;
         }
         Err(error) => {
             inside.place.resolv = Some(names::over_tcp(inside.place.resolv.take()));

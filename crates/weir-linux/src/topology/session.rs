@@ -137,7 +137,7 @@ impl Session {
             return Err(SpawnError::Empty);
         }
         // The foreground group is read before the program can change it.
-        self.terminal = self.terminal.take().or_else(Terminal::in_front);
+        self.terminal = self.terminal.take().or_else(Terminal::in_foreground);
         let mut spec = ProgramSpec::new(command);
         spec.hosts = Some(place.hosts.clone());
         spec.resolv = place.resolv.clone();
@@ -235,7 +235,7 @@ impl Session {
         };
         if matches!(ended_by, EndedBy::Program(_)) {
             settle();
-            self.farewell(&mut ends)?;
+            self.wait_for_remaining(&mut ends)?;
         }
         self.end_programs(&mut ends)?;
         if let Some(terminal) = self.terminal.take() {
@@ -269,7 +269,7 @@ impl Session {
     }
 
     /// Gives the remaining programs a moment to end on their own.
-    fn farewell(&mut self, ends: &mut Vec<ProgramEnd>) -> io::Result<()> {
+    fn wait_for_remaining(&mut self, ends: &mut Vec<ProgramEnd>) -> io::Result<()> {
         let deadline = Instant::now() + FAREWELL;
         while !self.programs.is_empty() {
             let programs: Vec<&Program> =

@@ -211,7 +211,7 @@ pub(crate) fn read(script: &str) -> Ruleset {
     ruleset
 }
 
-/// Rules compiled for A, whose interface is `x0`.
+/// Rules compiled for A, which has the interface `x0`.
 pub(crate) fn compiled(ruleset: &Ruleset) -> Arc<Classifier> {
     let interface =
         PlaceInterface { number: 0, name: "x0".into(), v4: vec![0x0a4d_0001], v6: Vec::new() };

@@ -130,10 +130,10 @@ impl LivePlane {
     pub fn lost(&self, event: &LiveEvent) -> bool {
         let mut inner = self.lock();
         // Every worker reports the event; only the first report counts.
-        let gone = event.fault == Fault::Vanished
+        let disappeared = event.fault == Fault::Vanished
             && std::mem::replace(&mut inner.attached[event.port], false);
-        inner.vanished[event.port] += u64::from(gone);
-        gone
+        inner.vanished[event.port] += u64::from(disappeared);
+        disappeared
     }
 
     /// Opens interfaces that have reappeared, and returns their names.
@@ -206,10 +206,10 @@ impl Plane for LivePlane {
         if in_force == Ok(false) {
             return Vec::new();
         }
-        let gone = in_force
+        let disappeared = in_force
             .is_err()
             .then(|| "it is saved, but nothing is forwarded: the loop has ended".to_owned());
-        gone.into_iter().chain(inner.notices()).collect()
+        disappeared.into_iter().chain(inner.notices()).collect()
     }
 
     fn zero(&self, rules: Option<&[u32]>) {
@@ -400,14 +400,14 @@ fn page(
     most: usize,
 ) -> Vec<(u32, InstanceView)> {
     let view =
-        |key: &weir_core::key::FlowKey, hash, totals: &Totals, figures: &[(&'static str, u64)]| {
+        |key: &weir_core::key::FlowKey, hash, totals: &Totals, aqm: &[(&'static str, u64)]| {
             InstanceView {
                 key: (*key).into(),
                 hash,
                 packets_in: totals.packets,
                 bytes_in: totals.bytes,
                 reasons: totals.reasons,
-                aqm: show::figures(figures),
+                aqm: show::figures(aqm),
                 queue_packets: totals.queued_packets,
                 queue_bytes: totals.queued_bytes,
             }

@@ -12,9 +12,9 @@ use super::kinds::{Carrier, Impossible, carrier_of, packet_sizes};
 /// largest IP packet of the hosts' interfaces, in bytes.
 pub fn check(scenario: &Scenario, text: &str, file: &str, mtu: u32) -> Diagnostics {
     let places = Places::of(text);
-    let mut said = Diagnostics::default();
+    let mut diagnostics = Diagnostics::default();
     let mut say = |span: Span, message: String, label: &str, help: &str| {
-        said.push(
+        diagnostics.push(
             Diagnostic::new(Code::NotYet, text, span, message)
                 .in_file(file)
                 .label(label)
@@ -62,7 +62,7 @@ pub fn check(scenario: &Scenario, text: &str, file: &str, mtu: u32) -> Diagnosti
         let help = format!("make one run for each value: `weir live {file} --set {}=…`", axis.key);
         say(places.table("sweep"), "a live run has no sweep".to_owned(), "several runs", &help);
     }
-    said
+    diagnostics
 }
 
 /// Finds the places of a scenario's keys in its text.

@@ -15,7 +15,7 @@ pub enum ScenarioError {
     /// There is no path between the ends of a flow.
     #[error(transparent)]
     Path(#[from] PathError),
-    /// The session cannot be built.
+    /// The links of the scenario cannot be built.
     #[error(transparent)]
     Scenario(#[from] weir_sim::build::BuildError),
     /// The rules for the packets' paths are not valid.
@@ -86,7 +86,7 @@ pub enum TrafficError {
     #[error("its process has ended")]
     Ended,
     /// No message arrived in this time.
-    #[error("it has said nothing for {} seconds", .0.as_secs())]
+    #[error("it has sent no message for {} seconds", .0.as_secs())]
     Silent(Duration),
 }
 

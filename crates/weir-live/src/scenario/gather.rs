@@ -118,14 +118,14 @@ fn by_ends([sender, receiver]: &[EndReport; 2]) -> FlowOutcome {
 
 /// The outcome of a flow whose packets the live loop has counted.
 fn watched(count: &Count, [sender, receiver]: &[EndReport; 2]) -> FlowOutcome {
-    let gone = count.received + count.reasons.total_drops();
-    let came = count.sent + count.duplicated;
+    let departed = count.received + count.reasons.total_drops();
+    let entered = count.sent + count.duplicated;
     // A program of the user does not report the bytes that it reads, so the payload of its packets
     // replaces them.
     let goodput =
         if receiver.goodput_bytes > 0 { receiver.goodput_bytes } else { count.payload_bytes };
     FlowOutcome {
-        carried: gone.saturating_sub(came),
+        carried: departed.saturating_sub(entered),
         sent: count.sent,
         sent_bytes: count.sent_bytes,
         duplicated: count.duplicated,
@@ -136,7 +136,7 @@ fn watched(count: &Count, [sender, receiver]: &[EndReport; 2]) -> FlowOutcome {
         reasons: count.reasons,
         marked: count.marked,
         retransmitted: sender.retransmitted,
-        inside: came.saturating_sub(gone),
+        inside: entered.saturating_sub(departed),
         opened: 1,
         delay_ns: count.delay_ns.distribution(),
         jitter_ns: jitter(count.variation_ns, count.received),

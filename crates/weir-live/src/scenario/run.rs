@@ -119,11 +119,11 @@ impl LiveScenario {
         let mut session = prepared.start()?;
         started(session.control());
         let run = Run::new(&setup, &plan, &watched, session.control(), counts);
-        let made = run.make(&mut session, signals);
+        let collected = run.execute(&mut session, signals);
         let stopped = session.stop();
-        let (made, finished) = (made?, stopped?);
-        let Made { mut seen, mut notes, printed } = match made {
-            Ok(made) => made,
+        let (collected, finished) = (collected?, stopped?);
+        let Collected { mut seen, mut notes, printed } = match collected {
+            Ok(collected) => collected,
             Err(signal) => return Ok(Ran::Signal(signal)),
         };
         let report = finished.report();
@@ -152,7 +152,7 @@ fn warnings(report: &LiveReport) -> Vec<String> {
     }
     if report.unobserved > 0 {
         words.push(format!(
-            "{} frames of flows that are counted on the way were not seen: this machine was too slow",
+            "{} frames of counted flows were not observed: this machine was too slow",
             report.unobserved
         ));
     }
@@ -193,7 +193,7 @@ struct Run<'a> {
 }
 
 /// The collected data of a run.
-struct Made {
+struct Collected {
     seen: Seen,
     notes: Vec<String>,
     printed: Vec<(String, Vec<u8>)>,
@@ -205,7 +205,7 @@ enum Step {
     /// End the warm-up: reset all counters.
     Zero,
     /// Sample the queues.
-    Look,
+    Sample,
     /// End an interval of the series.
     Close,
     /// Start the program of this flow.
@@ -246,11 +246,11 @@ impl<'a> Run<'a> {
     }
 
     /// Executes the run; returns the number of a signal that ended it early.
-    fn make(
+    fn execute(
         mut self,
         session: &mut LiveSession<Network>,
         signals: &Signals,
-    ) -> Result<Result<Made, i32>, ScenarioError> {
+    ) -> Result<Result<Collected, i32>, ScenarioError> {
         let (mut agents, began) = self.begin(session)?;
         let ids: Vec<ProgramId> = agents.iter().map(|(_, agent)| agent.id()).collect();
         let mut programs: BTreeMap<ProgramId, (usize, Program)> = BTreeMap::new();
@@ -268,7 +268,7 @@ impl<'a> Run<'a> {
             }
             match step {
                 Step::Zero => self.sampler.zero()?,
-                Step::Look => self.sampler.look()?,
+                Step::Sample => self.sampler.sample_queues()?,
                 Step::Close => self.sampler.close()?,
                 Step::End => break,
                 Step::Program(flow) => {
@@ -297,7 +297,7 @@ impl<'a> Run<'a> {
         let printed = programs
             .into_values()
             .map(|(flow, program)| (self.plan.flows[flow].group.clone(), program.output()));
-        Ok(Ok(Made { seen, notes, printed: printed.collect() }))
+        Ok(Ok(Collected { seen, notes, printed: printed.collect() }))
     }
 
     /// Starts the generators, waits until all are ready, and sends them the start time. Returns the
@@ -356,13 +356,13 @@ impl<'a> Run<'a> {
         if !warmup.is_zero() {
             steps.push((warmup, Step::Zero));
         }
-        let look = self.interval / LOOKS;
+        let period = self.interval / SAMPLES;
         let count =
-            u32::try_from(end.as_nanos().div_ceil(look.as_nanos().max(1))).unwrap_or(u32::MAX);
+            u32::try_from(end.as_nanos().div_ceil(period.as_nanos().max(1))).unwrap_or(u32::MAX);
         for n in 1..=count {
-            steps.push(((look * n).min(end), Step::Look));
-            if n % LOOKS == 0 || n == count {
-                steps.push(((look * n).min(end), Step::Close));
+            steps.push(((period * n).min(end), Step::Sample));
+            if n % SAMPLES == 0 || n == count {
+                steps.push(((period * n).min(end), Step::Close));
             }
         }
         for flow in &self.plan.flows {
@@ -396,7 +396,7 @@ fn wait(
 }
 
 /// Number of queue samples in each interval.
-const LOOKS: u32 = 10;
+const SAMPLES: u32 = 10;
 /// Shortest interval of the series, because each sample delays packets for a moment.
 const LEAST_INTERVAL_NS: u64 = 10_000_000;
 /// The most points of a series.

@@ -38,7 +38,7 @@ impl Sampler {
     }
 
     /// Samples the lengths of all queues.
-    pub(super) fn look(&mut self) -> Result<(), Gone> {
+    pub(super) fn sample_queues(&mut self) -> Result<(), Gone> {
         let ports = self.ports;
         let queues = self.handle.with_engine(move |engine, _| {
             (0..ports).map(|port| engine.queue_length(engine_id(port))).collect::<Vec<_>>()

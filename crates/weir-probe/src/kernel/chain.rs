@@ -67,16 +67,16 @@ impl Chain {
             return (step.unsigned_abs() as u32, gap);
         }
         self.qlen = now;
-        let gone = if rule == Rule::Drops { dropped } else { 0 };
-        let reached = |from: i64, to: i64| (from - gone..=to).contains(&now);
+        let dropped_waiting = if rule == Rule::Drops { dropped } else { 0 };
+        let reached = |from: i64, to: i64| (from - dropped_waiting..=to).contains(&now);
         if record.kind == Kind::Dequeue {
             return (record.packets, !reached(before - packets, before - packets));
         }
         // A train stays whole, or some of its packets are refused.
         let cut =
             packets > 1 && reached((before + packets - dropped).max(before + 1), before + packets);
-        let came = if cut { (now - before).clamp(1, packets) } else { 1 };
-        (came as u32, !cut && !reached(before + 1, before + 1))
+        let added = if cut { (now - before).clamp(1, packets) } else { 1 };
+        (added as u32, !cut && !reached(before + 1, before + 1))
     }
 }
 
@@ -124,17 +124,20 @@ mod tests {
             record(Kind::Enqueue, 40, 11, 5, 2),
             record(Kind::Enqueue, 40, 48, 8, 2),
         ];
-        let told = follow(Rule::Strict, &events);
-        assert_eq!(told, [(1, false), (3, false), (1, false), (1, false), (1, false), (37, false)]);
+        let checked = follow(Rule::Strict, &events);
+        assert_eq!(
+            checked,
+            [(1, false), (3, false), (1, false), (1, false), (1, false), (37, false)]
+        );
     }
 
     #[test]
     fn a_missing_event_causes_exactly_one_gap() {
-        let told = follow(
+        let checked = follow(
             Rule::Strict,
             &[record(Kind::Enqueue, 1, 12, 0, 0), record(Kind::Enqueue, 1, 13, 0, 0)],
         );
-        assert_eq!(told, [(1, true), (1, false)]);
+        assert_eq!(checked, [(1, true), (1, false)]);
         assert_eq!(follow(Rule::Strict, &[record(Kind::Dequeue, 1, 8, 0, 0)]), [(1, true)]);
         // Drops explain a missing packet only if the discipline drops waiting packets, and only as
         // many as were dropped.
@@ -150,7 +153,7 @@ mod tests {
         let swapped = [record(Kind::Enqueue, 1, 10, 0, 0), record(Kind::Dequeue, 1, 10, 0, 0)];
         assert_eq!(follow(Rule::Loose(2), &swapped), [(1, false), (1, false)]);
         let drift: Vec<Record> = (1..=4).map(|_| record(Kind::Dequeue, 1, 10, 0, 0)).collect();
-        assert_eq!(follow(Rule::Loose(2), &drift).iter().filter(|told| told.1).count(), 1);
+        assert_eq!(follow(Rule::Loose(2), &drift).iter().filter(|(_, gap)| *gap).count(), 1);
     }
 
     proptest! {
@@ -159,19 +162,19 @@ mod tests {
         #[test]
         fn omitted_events_are_found_exactly(steps in prop::collection::vec((any::<bool>(), 1u32..5, 0u32..3), 3..60), out in 1usize..58) {
             let (mut qlen, mut drops, mut events) = (10u32, 0u32, Vec::new());
-            for (put_in, packets, refused) in steps {
-                let packets = if put_in { 1 } else { packets.min(qlen) };
+            for (is_enqueue, packets, refused) in steps {
+                let packets = if is_enqueue { 1 } else { packets.min(qlen) };
                 if packets == 0 {
                     continue;
                 }
-                qlen = if put_in { qlen + 1 } else { qlen - packets };
+                qlen = if is_enqueue { qlen + 1 } else { qlen - packets };
                 drops += refused;
-                events.push(record(if put_in { Kind::Enqueue } else { Kind::Dequeue }, packets, qlen, drops, 0));
+                events.push(record(if is_enqueue { Kind::Enqueue } else { Kind::Dequeue }, packets, qlen, drops, 0));
             }
-            prop_assert!(follow(Rule::Strict, &events).iter().all(|told| !told.1));
+            prop_assert!(follow(Rule::Strict, &events).iter().all(|(_, gap)| !gap));
             if out + 1 < events.len() {
                 events.remove(out);
-                prop_assert_eq!(follow(Rule::Strict, &events).iter().filter(|told| told.1).count(), 1);
+                prop_assert_eq!(follow(Rule::Strict, &events).iter().filter(|(_, gap)| *gap).count(), 1);
             }
         }
     }

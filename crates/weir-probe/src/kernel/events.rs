@@ -25,11 +25,11 @@ use weir_measure::watch::{Event, EventKind, Handle, QueueId, Sink};
 use weir_measure::watch::{Gaps, Method, Pace};
 
 /// The BPF programs that the kernel calls.
-const CALLED: [&str; 4] = ["put_in", "take_out", "throw_away", "end"];
+const TRACEPOINT_PROGRAMS: [&str; 4] = ["on_enqueue", "on_dequeue", "on_reset", "on_destroy"];
 /// Time between two reads of the records, in ns. It is short enough that a region does not fill up.
 const POLL: u64 = 3_000_000;
 /// Time between two scans of disciplines and devices, in ns.
-const LOOK: u64 = 20_000_000;
+const SCAN_INTERVAL: u64 = 20_000_000;
 /// Records younger than this, in ns, wait for the next turn, because lock-free disciplines write
 /// them only nearly in order.
 const GUARD: u64 = 50_000;
@@ -83,7 +83,7 @@ pub(crate) struct Recording {
     dropping: Vec<(u32, u32)>,
     tracked: BTreeMap<Key, Tracked>,
     kinds: BTreeMap<u64, String>,
-    looked: u64,
+    scanned: u64,
     sums: Sums,
     gaps: Gaps,
     ready: Vec<Record>,
@@ -121,7 +121,7 @@ impl Recording {
             dropping: Vec::new(),
             tracked: BTreeMap::new(),
             kinds: BTreeMap::new(),
-            looked: 0,
+            scanned: 0,
             sums: Sums::default(),
             gaps: Gaps::default(),
             ready: Vec::new(),
@@ -131,11 +131,11 @@ impl Recording {
 
     /// Scans the existing disciplines. Events of vanished ones are delivered before their end is
     /// reported.
-    fn look(&mut self, sink: &mut dyn Sink) -> Result<(), ProbeError> {
+    fn scan(&mut self, sink: &mut dyn Sink) -> Result<(), ProbeError> {
         let mut dropping = Vec::new();
         for at in 0..self.sampling.groups.len() {
             let time = monotonic();
-            let slots = self.sampling.look(at, time, true, sink)?;
+            let slots = self.sampling.call(at, time, true, sink)?;
             self.netns[at] = self.sampling.netns();
             let ended = self.take(monotonic(), sink)?;
             let mut roots: Vec<Slot> =
@@ -158,7 +158,7 @@ impl Recording {
             self.sampling.groups.iter().flat_map(|group| group.catalogue.ids()).copied().collect();
         self.tracked.retain(|_, queue| there.contains(&queue.id));
         self.watch_devices(sink);
-        self.looked = monotonic();
+        self.scanned = monotonic();
         Ok(())
     }
 
@@ -345,14 +345,14 @@ impl Source for Recording {
     }
 
     fn turn(&mut self, sink: &mut dyn Sink) -> Result<(), ProbeError> {
-        if self.looked == 0 {
-            self.look(sink)?;
-            self.links = self.programs.attach(&CALLED)?;
+        if self.scanned == 0 {
+            self.scan(sink)?;
+            self.links = self.programs.attach(&TRACEPOINT_PROGRAMS)?;
             return Ok(());
         }
         sleep_until(monotonic() + POLL);
-        if monotonic() >= self.looked + LOOK {
-            self.look(sink)?;
+        if monotonic() >= self.scanned + SCAN_INTERVAL {
+            self.scan(sink)?;
             self.remark_losses(sink);
         } else {
             self.take(monotonic() - GUARD, sink)?;
@@ -362,7 +362,7 @@ impl Source for Recording {
 
     fn finish(&mut self, sink: &mut dyn Sink) -> Result<(), ProbeError> {
         self.links.clear();
-        self.look(sink)?;
+        self.scan(sink)?;
         self.sums.lost = self.lost();
         let Sums { events, after_gap, lost, .. } = self.sums;
         let lost = if lost > 0 { format!("; {lost} could not be recorded") } else { String::new() };

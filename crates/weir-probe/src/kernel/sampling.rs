@@ -136,7 +136,7 @@ impl Sampling {
 
     /// Calls the program once in the namespace of the group, and returns the queues that it found.
     /// `counts` requests the counters too.
-    pub(super) fn look(
+    pub(super) fn call(
         &mut self,
         at: usize,
         time: u64,
@@ -286,7 +286,7 @@ impl Source for Sampling {
             self.set(control::NEXT, self.places[at].next);
             self.set(control::SLICE, SLICE);
         }
-        let slots = self.look(at, time, counts, sink)?;
+        let slots = self.call(at, time, counts, sink)?;
         self.places[at].last = self.get(control::LAST);
         if self.method == Method::Loop {
             self.places[at].next = self.get(control::NEXT);

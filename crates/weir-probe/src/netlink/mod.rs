@@ -11,7 +11,7 @@ mod wire;
 
 use std::io;
 
-use wire::{Answer, Asker, Outcome};
+use wire::{Answer, Outcome, QuerySocket};
 
 use crate::catalogue::{Numbers, Seen};
 use crate::error::ProbeError;
@@ -28,7 +28,7 @@ const COUNTER_INTERVAL: u64 = 20_000_000;
 /// One namespace: its socket, the last answer, and the open runs.
 struct Place {
     group: Group,
-    asker: Asker,
+    socket: QuerySocket,
     /// Answers of the current reading.
     now: Vec<Answer>,
     /// Answers of the previous reading, in the order of the runs and of the catalogue's numbers.
@@ -55,11 +55,12 @@ impl NetlinkSource {
     /// A target does not exist, or its namespace cannot be entered.
     pub(crate) fn open(plan: &Plan) -> Result<NetlinkSource, ProbeError> {
         let place = |group: Group| {
-            let asker =
-                group.within(Asker::open).map_err(ProbeError::system("open a netlink socket"))?;
+            let socket = group
+                .within(QuerySocket::open)
+                .map_err(ProbeError::system("open a netlink socket"))?;
             Ok(Place {
                 group,
-                asker,
+                socket,
                 now: Vec::new(),
                 before: Vec::new(),
                 open: Vec::new(),
@@ -91,7 +92,7 @@ impl NetlinkSource {
             }
             let place = &mut self.places[at];
             if !place
-                .ask(self.children)
+                .query(self.children)
                 .map_err(ProbeError::system("ask the kernel for its queueing disciplines"))?
             {
                 if !std::mem::replace(&mut self.interrupted, true) {
@@ -183,7 +184,7 @@ impl NetlinkSource {
 
 impl Place {
     /// Queries until the answer fits the buffer. Returns whether the answer is valid.
-    fn ask(&mut self, children: bool) -> io::Result<bool> {
+    fn query(&mut self, children: bool) -> io::Result<bool> {
         loop {
             match self.ask_once(children)? {
                 Outcome::Whole => return Ok(true),
@@ -194,12 +195,12 @@ impl Place {
     }
 
     fn ask_once(&mut self, children: bool) -> io::Result<Outcome> {
-        let Place { group, asker, now, .. } = self;
+        let Place { group, socket, now, .. } = self;
         now.clear();
         if children {
             let only =
                 if group.devices.len() == 1 { group.devices.keys().next().copied() } else { None };
-            return asker.all(only.unwrap_or(0), |answer| {
+            return socket.all(only.unwrap_or(0), |answer| {
                 if only.map_or_else(
                     || group.devices.contains_key(&answer.ifindex),
                     |only| only == answer.ifindex,
@@ -209,7 +210,7 @@ impl Place {
             });
         }
         for &ifindex in group.devices.keys() {
-            let outcome = asker.root(ifindex, |answer| now.push(answer))?;
+            let outcome = socket.root(ifindex, |answer| now.push(answer))?;
             if outcome != Outcome::Whole {
                 return Ok(outcome);
             }

@@ -96,7 +96,7 @@ pub(super) enum Outcome {
 }
 
 /// A netlink socket for queries.
-pub(super) struct Asker {
+pub(super) struct QuerySocket {
     socket: Socket,
     request: [u8; REQUEST],
     sequence: u32,
@@ -105,12 +105,12 @@ pub(super) struct Asker {
     room: usize,
 }
 
-impl Asker {
+impl QuerySocket {
     /// Opens a socket in the calling thread's network namespace.
     ///
     /// # Errors
     /// The kernel refuses the socket.
-    pub(super) fn open() -> io::Result<Asker> {
+    pub(super) fn open() -> io::Result<QuerySocket> {
         let mut socket = Socket::new(NETLINK_ROUTE)?;
         socket.bind_auto()?;
         // The kernel answers within the system call that sends the query, so there is no wait.
@@ -122,7 +122,13 @@ impl Asker {
         // query for one discipline ignores it.
         request[HEADER + TCMSG..][..2].copy_from_slice(&4u16.to_ne_bytes());
         request[HEADER + TCMSG + 2..].copy_from_slice(&TCA_DUMP_INVISIBLE.to_ne_bytes());
-        Ok(Asker { socket, request, sequence: 0, buffer: vec![0; ANSWER], room: SMALL_ANSWER })
+        Ok(QuerySocket {
+            socket,
+            request,
+            sequence: 0,
+            buffer: vec![0; ANSWER],
+            room: SMALL_ANSWER,
+        })
     }
 
     /// Queries every discipline of the namespace. A kernel that supports `ifindex` in this query
@@ -131,7 +137,7 @@ impl Asker {
     /// # Errors
     /// The kernel refuses the query.
     pub(super) fn all(&mut self, ifindex: u32, answer: impl FnMut(Answer)) -> io::Result<Outcome> {
-        self.ask(NLM_F_REQUEST | NLM_F_DUMP, ifindex, 0, answer)
+        self.query(NLM_F_REQUEST | NLM_F_DUMP, ifindex, 0, answer)
     }
 
     /// Queries the root of a device; a device that is removed or down gives no answer.
@@ -141,10 +147,10 @@ impl Asker {
     pub(super) fn root(&mut self, ifindex: u32, answer: impl FnMut(Answer)) -> io::Result<Outcome> {
         // The answer is a notice of a change. With this flag the sender of the query receives it,
         // too.
-        self.ask(NLM_F_REQUEST | NLM_F_ECHO, ifindex, TC_H_ROOT, answer)
+        self.query(NLM_F_REQUEST | NLM_F_ECHO, ifindex, TC_H_ROOT, answer)
     }
 
-    fn ask(
+    fn query(
         &mut self,
         flags: u16,
         ifindex: u32,
@@ -317,7 +323,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::{
-        Answer, Asker, Outcome, TCA_KIND, TCA_STATS_BASIC, TCA_STATS_PKT64, TCA_STATS_QUEUE,
+        Answer, Outcome, QuerySocket, TCA_KIND, TCA_STATS_BASIC, TCA_STATS_PKT64, TCA_STATS_QUEUE,
         TCA_STATS2, attributes, messages,
     };
 
@@ -380,11 +386,11 @@ mod tests {
 
     #[test]
     fn a_truncated_answer_is_requested_again_with_a_larger_buffer() {
-        let mut asker = Asker::open().expect("nothing is needed");
-        asker.room = 8;
+        let mut socket = QuerySocket::open().expect("nothing is needed");
+        socket.room = 8;
         let mut asked = 0;
         let mut answers = Vec::new();
-        while asker.all(0, |answer| answers.push(answer)).expect("the kernel answers")
+        while socket.all(0, |answer| answers.push(answer)).expect("the kernel answers")
             == Outcome::Cut
         {
             answers.clear();
@@ -392,7 +398,7 @@ mod tests {
         }
         assert!(asked >= 1, "the end of the list alone takes 20 bytes");
         let mut again = 0;
-        let outcome = Asker::open()
+        let outcome = QuerySocket::open()
             .expect("nothing is needed")
             .all(0, |_| again += 1)
             .expect("the kernel answers");

@@ -74,16 +74,16 @@ fn watching(place: &Place, method: Method, seconds: &str) -> Option<Child> {
         .stderr(Stdio::piped())
         .spawn()
         .expect("it was built");
-    let mut said = String::new();
+    let mut output_text = String::new();
     for line in BufReader::new(child.stderr.as_mut().expect("piped")).lines() {
         let line = line.expect("UTF-8");
         if line.starts_with("ready") {
             return Some(child);
         }
-        said += &line;
+        output_text += &line;
     }
     child.wait().expect("it ended");
-    println!("SKIPPED: {}: {said}", method.name());
+    println!("SKIPPED: {}: {output_text}", method.name());
     None
 }
 
@@ -101,12 +101,12 @@ fn no_object_remains_in_the_kernel_however_the_process_ends() {
             place.ip(&format!("link add witness type veth peer name witness netns {}", other.name));
             place.discipline("add dev x0 root handle 1: tbf rate 20mbit burst 2000 limit 20k");
             let Some(mut child) = watching(&place, method, seconds) else { return };
-            let mine = objects_of(child.id());
-            let links = mine.iter().filter(|(kind, _)| *kind == "link_id").count();
+            let opened = objects_of(child.id());
+            let links = opened.iter().filter(|(kind, _)| *kind == "link_id").count();
             assert!(
-                mine.iter().any(|(kind, _)| *kind == "prog_id")
+                opened.iter().any(|(kind, _)| *kind == "prog_id")
                     && (links > 0) == (method == Method::Events),
-                "{mine:?}"
+                "{opened:?}"
             );
             if let Some(name) = end {
                 signal(&child, name);
@@ -116,7 +116,7 @@ fn no_object_remains_in_the_kernel_however_the_process_ends() {
             drop(place);
             // The kernel releases the objects slightly later.
             let since = Instant::now();
-            let left = || objects().intersection(&mine).copied().collect::<Vec<_>>();
+            let left = || objects().intersection(&opened).copied().collect::<Vec<_>>();
             let witness = || other.has_link("witness");
             while !left().is_empty() || witness() {
                 assert!(
@@ -165,23 +165,26 @@ fn without_privileges_a_forced_method_fails_and_a_free_choice_uses_netlink() {
     for before in [alone, &NOBODY].into_iter().take(1 + usize::from(reachable)) {
         for method in ["loop", "timer", "events"] {
             let output = ask(before, method, "lo");
-            let said = text(&output);
+            let output_text = text(&output);
             if cfg!(feature = "bpf") {
                 assert!(
                     !output.status.success()
-                        && said.contains("CAP_BPF")
-                        && said.contains("netlink"),
-                    "{before:?} {method}: {said}"
+                        && output_text.contains("CAP_BPF")
+                        && output_text.contains("netlink"),
+                    "{before:?} {method}: {output_text}"
                 );
             }
         }
         let output = ask(before, "auto", "lo");
-        let said = text(&output);
+        let output_text = text(&output);
         assert!(
-            output.status.success() && said.contains("read over netlink, since"),
-            "{before:?}: {said}"
+            output.status.success() && output_text.contains("read over netlink, since"),
+            "{before:?}: {output_text}"
         );
-        assert!(said.lines().any(|line| line.starts_with("lo noqueue")), "{before:?}: {said}");
+        assert!(
+            output_text.lines().any(|line| line.starts_with("lo noqueue")),
+            "{before:?}: {output_text}"
+        );
     }
     if reachable {
         let output = ask(&NOBODY, "auto", &format!("x0@{}", place.name));

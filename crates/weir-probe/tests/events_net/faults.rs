@@ -48,7 +48,7 @@ fn replace(place: &Place, turns: &AtomicU64, handles: &mut BTreeSet<Handle>) {
         handles.insert(Handle(round << 16));
         let seen = turns.load(Ordering::Acquire);
         std::thread::sleep(Duration::from_millis(6));
-        while round >= 152 && turns.load(Ordering::Acquire) < seen + LOOKS {
+        while round >= 152 && turns.load(Ordering::Acquire) < seen + SCAN_TURNS {
             std::thread::sleep(Duration::from_millis(1));
         }
     }
@@ -193,4 +193,4 @@ impl Log {
 }
 
 /// Number of turns after which every method has scanned the disciplines.
-const LOOKS: u64 = 12;
+const SCAN_TURNS: u64 = 12;

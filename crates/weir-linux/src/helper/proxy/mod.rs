@@ -62,14 +62,15 @@ struct Order {
 #[derive(Debug)]
 pub(crate) struct Proxy {
     child: Child,
-    leash: Option<UnixStream>,
+    /// The socket to the process, which ends when the socket closes.
+    lifeline: Option<UnixStream>,
 }
 
 impl Proxy {
     /// Starts the proxy. It connects to servers in the calling thread's network namespace.
     pub(crate) fn start(sockets: &ProxySockets) -> io::Result<Proxy> {
-        let (leash, theirs) = UnixStream::pair()?;
-        let mut command = command(Role::Proxy, theirs.as_raw_fd());
+        let (lifeline, helper_end) = UnixStream::pair()?;
+        let mut command = command(Role::Proxy, helper_end.as_raw_fd());
         let order = Order {
             listeners: sockets.listeners.iter().map(|listener| listener.as_raw_fd()).collect(),
             watch: sockets.watch.as_raw_fd(),
@@ -87,10 +88,10 @@ impl Proxy {
             .process_group(0)
             .current_dir("/");
         let child = command.spawn()?;
-        drop(theirs);
-        let proxy = Proxy { child, leash: Some(leash) };
-        if let Some(leash) = &proxy.leash {
-            send(leash, &order)?;
+        drop(helper_end);
+        let proxy = Proxy { child, lifeline: Some(lifeline) };
+        if let Some(lifeline) = &proxy.lifeline {
+            send(lifeline, &order)?;
         }
         Ok(proxy)
     }
@@ -99,7 +100,7 @@ impl Proxy {
 impl Drop for Proxy {
     /// Gives the proxy a moment to forward its pending data, and waits for it to end.
     fn drop(&mut self) {
-        drop(self.leash.take());
+        drop(self.lifeline.take());
         let _ = self.child.wait();
     }
 }
@@ -108,9 +109,9 @@ impl Drop for Proxy {
 pub(super) fn run(socket: OwnedFd) -> ExitCode {
     ignore_signals();
     let _ = rustix::thread::set_name(c"weir-proxy");
-    let leash = UnixStream::from(socket);
+    let lifeline = UnixStream::from(socket);
     let work = || {
-        let order: Order = receive(&leash)?;
+        let order: Order = receive(&lifeline)?;
         let sockets = ProxySockets {
             listeners: order
                 .listeners
@@ -123,20 +124,21 @@ pub(super) fn run(socket: OwnedFd) -> ExitCode {
         };
         // All sockets that need a privilege are open, so the proxy gives up its capabilities.
         drop_own_capabilities()?;
-        Switchboard::new(sockets, leash.try_clone()?.into())?.serve()
+        Connections::new(sockets, lifeline.try_clone()?.into())?.serve()
     };
     if work().is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// All connections of the proxy.
-struct Switchboard {
+struct Connections {
     sockets: ProxySockets,
-    leash: OwnedFd,
+    /// The socket to the main process. It becomes readable when the main process ends.
+    lifeline: OwnedFd,
     epoll: OwnedFd,
     /// The next connection number. Numbers are never reused, so a late event of a closed connection
     /// matches no other connection.
     next: u64,
-    calls: HashMap<u64, Call>,
+    pending: HashMap<u64, Pending>,
     relays: HashMap<u64, (Flow, Relay)>,
     /// The number of each connection, by its addresses.
     flows: HashMap<Flow, u64>,
@@ -147,35 +149,35 @@ struct Switchboard {
 }
 
 /// A connection to the server that has no client connection yet.
-struct Call {
+struct Pending {
     flow: Flow,
     socket: OwnedFd,
     /// The client's first packet, which requested the connection.
     frame: Vec<u8>,
     /// Until when the client may take it, once it is established.
-    stands_until: Option<Instant>,
+    claimable_until: Option<Instant>,
 }
 
-impl Switchboard {
-    fn new(sockets: ProxySockets, leash: OwnedFd) -> io::Result<Switchboard> {
+impl Connections {
+    fn new(sockets: ProxySockets, lifeline: OwnedFd) -> io::Result<Connections> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         let watch = |fd: &OwnedFd, token: u64| {
             epoll::add(&epoll, fd, EventData::new_u64(token), EventFlags::IN)
         };
-        watch(&leash, LEASH)?;
+        watch(&lifeline, LIFELINE)?;
         watch(&sockets.watch, WATCH)?;
         for listener in &sockets.listeners {
             watch(listener, LISTENERS)?;
         }
         let limit = raise_descriptor_limit();
         let scratch = Box::new([0; SCRATCH]);
-        let (calls, relays, flows) = (HashMap::new(), HashMap::new(), HashMap::new());
-        Ok(Switchboard {
+        let (pending, relays, flows) = (HashMap::new(), HashMap::new(), HashMap::new());
+        Ok(Connections {
             sockets,
-            leash,
+            lifeline,
             epoll,
             next: FIRST_NUMBER,
-            calls,
+            pending,
             relays,
             flows,
             busy: Vec::new(),
@@ -195,7 +197,7 @@ impl Switchboard {
             } else if until.is_some() {
                 Some(QUIET)
             } else {
-                (!self.calls.is_empty()).then_some(SWEEP)
+                (!self.pending.is_empty()).then_some(SWEEP)
             };
             events.clear();
             match epoll::wait(
@@ -214,13 +216,13 @@ impl Switchboard {
             for event in &events {
                 let (token, flags) = (event.data.u64(), event.flags);
                 match token {
-                    LEASH => {
-                        epoll::delete(&self.epoll, &self.leash)?;
-                        until = Some(Instant::now() + LAST_WORDS);
+                    LIFELINE => {
+                        epoll::delete(&self.epoll, &self.lifeline)?;
+                        until = Some(Instant::now() + DRAIN_TIME);
                     }
                     WATCH => self.take_first_packets(),
                     LISTENERS => self.accept(),
-                    number if self.calls.contains_key(&number) => self.answered(number),
+                    number if self.pending.contains_key(&number) => self.finish_connect(number),
                     number => self.advance(number, flags.contains(EventFlags::ERR)),
                 }
             }
@@ -242,21 +244,21 @@ impl Switchboard {
                 // The client sent the packet again, because the first copy may have been lost on
                 // loopback.
                 Some(number) => {
-                    if let Some(call) =
-                        self.calls.get(number).filter(|call| call.stands_until.is_some())
+                    if let Some(pending) =
+                        self.pending.get(number).filter(|pending| pending.claimable_until.is_some())
                     {
-                        self.let_in(&call.frame);
+                        self.inject(&pending.frame);
                     }
                 }
-                None if self.flows.len() < self.limit => self.call(flow, frame),
+                None if self.flows.len() < self.limit => self.connect_onward(flow, frame),
                 None => {}
             }
         }
     }
 
     /// Starts the connection to the server.
-    fn call(&mut self, flow: Flow, frame: &[u8]) {
-        let server = self.onward(flow.server);
+    fn connect_onward(&mut self, flow: Flow, frame: &[u8]) {
+        let server = self.real_destination(flow.server);
         let family = if server.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         // Without a descriptor the proxy ignores the packet, and the client sends it again.
@@ -272,31 +274,33 @@ impl Switchboard {
         // A connection that is already established also raises this event.
         if epoll::add(&self.epoll, &socket, EventData::new_u64(number), EventFlags::OUT).is_ok() {
             self.flows.insert(flow, number);
-            self.calls
-                .insert(number, Call { flow, socket, frame: frame.to_vec(), stands_until: None });
+            self.pending.insert(
+                number,
+                Pending { flow, socket, frame: frame.to_vec(), claimable_until: None },
+            );
         }
     }
 
     /// Handles the event that a connection to a server was established or failed.
-    fn answered(&mut self, number: u64) {
-        let Some(call) = self.calls.get_mut(&number) else { return };
-        let _ = epoll::delete(&self.epoll, &call.socket);
-        let error = rustix::net::sockopt::socket_error(&call.socket).unwrap_or(Err(Errno::IO));
+    fn finish_connect(&mut self, number: u64) {
+        let Some(pending) = self.pending.get_mut(&number) else { return };
+        let _ = epoll::delete(&self.epoll, &pending.socket);
+        let error = rustix::net::sockopt::socket_error(&pending.socket).unwrap_or(Err(Errno::IO));
         if error.is_ok() {
-            call.stands_until = Some(Instant::now() + UNCLAIMED);
-            let frame = call.frame.clone();
-            return self.let_in(&frame);
+            pending.claimable_until = Some(Instant::now() + UNCLAIMED);
+            let frame = pending.frame.clone();
+            return self.inject(&frame);
         }
-        if let Some(call) = self.calls.remove(&number) {
-            self.flows.remove(&call.flow);
+        if let Some(pending) = self.pending.remove(&number) {
+            self.flows.remove(&pending.flow);
             // After a timeout of the server the client gets no answer either.
             if error != Err(Errno::TIMEDOUT) {
-                self.refuse(&call.frame);
+                self.refuse(&pending.frame);
             }
         }
     }
 
-    fn let_in(&self, frame: &[u8]) {
+    fn inject(&self, frame: &[u8]) {
         if let Some(frame) = syn::for_loopback(frame) {
             // A full queue loses the packet, and the client sends it again.
             let _ = rustix::net::send(&self.sockets.inject, &frame, SendFlags::DONTWAIT);
@@ -316,10 +320,10 @@ impl Switchboard {
             while let Ok((client, Some(peer))) =
                 rustix::net::acceptfrom_with(&self.sockets.listeners[index], flags)
             {
-                let call =
+                let pending =
                     SocketAddr::try_from(peer).ok().and_then(|peer| self.claim(&client, peer));
-                match call {
-                    Some(call) => self.relay(call.flow, Relay::new(client, call.socket)),
+                match pending {
+                    Some(pending) => self.relay(pending.flow, Relay::new(client, pending.socket)),
                     None => reset_on_close(&client),
                 }
             }
@@ -327,13 +331,13 @@ impl Switchboard {
     }
 
     /// Removes and returns the connection to the server that belongs to a client.
-    fn claim(&mut self, client: &OwnedFd, peer: SocketAddr) -> Option<Call> {
+    fn claim(&mut self, client: &OwnedFd, peer: SocketAddr) -> Option<Pending> {
         let server = original_destination(client.as_fd(), peer.is_ipv6()).ok()?;
         let flow = Flow { client: (peer.ip(), peer.port()).into(), server };
         let number = self.flows.get(&flow)?;
-        let call = self.calls.remove(number)?;
+        let pending = self.pending.remove(number)?;
         self.flows.remove(&flow);
-        Some(call)
+        Some(pending)
     }
 
     fn relay(&mut self, flow: Flow, relay: Relay) {
@@ -378,10 +382,10 @@ impl Switchboard {
     fn sweep(&mut self) {
         let now = Instant::now();
         let flows = &mut self.flows;
-        self.calls.retain(|_, call| {
-            let keep = call.stands_until.is_none_or(|until| now < until);
+        self.pending.retain(|_, pending| {
+            let keep = pending.claimable_until.is_none_or(|until| now < until);
             if !keep {
-                flows.remove(&call.flow);
+                flows.remove(&pending.flow);
             }
             keep
         });
@@ -389,7 +393,7 @@ impl Switchboard {
 
     /// The real destination of a connection: the link's addresses of this machine map to its
     /// loopback address, as they do with pasta.
-    fn onward(&self, server: SocketAddr) -> SocketAddr {
+    fn real_destination(&self, server: SocketAddr) -> SocketAddr {
         if !self.sockets.host.contains(&server.ip()) {
             return server;
         }
@@ -432,13 +436,13 @@ const SWEEP: Duration = Duration::from_secs(1);
 /// packet for about a minute.
 const UNCLAIMED: Duration = Duration::from_secs(70);
 /// The longest time for which the proxy forwards data after the end of the session.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const DRAIN_TIME: Duration = Duration::from_secs(1);
 /// A silence of this length shows that no more data follows after the end of the session.
 const QUIET: Duration = Duration::from_millis(20);
-/// The largest first packet with data (TCP fast open): the largest possible MTU of the link.
+/// The largest first packet. With data (TCP fast open) it may be as large as the link's MTU allows.
 const LARGEST_FRAME: usize = 65_535;
 
-const LEASH: u64 = 0;
+const LIFELINE: u64 = 0;
 const WATCH: u64 = 1;
 const LISTENERS: u64 = 2;
 const FIRST_NUMBER: u64 = 3;
