@@ -1,4 +1,5 @@
-//! A distribution as plain data: the content of any histogram, to be merged, shown and stored.
+//! A distribution as plain data: the content of any histogram, in a form that can be merged, shown
+//! and stored.
 
 use alloc::vec::Vec;
 
@@ -27,8 +28,8 @@ impl Distribution {
         if self.count == 0 { 0.0 } else { self.sum as f64 / self.count as f64 }
     }
 
-    /// The value below which a fraction `q` (0 to 1) of all values lies: the middle of its bin;
-    /// 0 without values. The ends are exact.
+    /// The quantile `q` (0 to 1) of all values: the middle of the bin that contains it, or the
+    /// exact minimum or maximum for 0 and 1. 0 without values.
     pub fn quantile(&self, q: f64) -> u64 {
         if q >= 1.0 {
             return self.max;

@@ -1,8 +1,8 @@
-//! Documents of results: the family that every command writes, and its JSON Schema.
+//! Results documents, which all commands write, and their JSON Schema.
 //!
-//! A document begins with `schema`, the version of the family, and `kind`, which says what else is
-//! in it. The same thing has the same name in every kind, and names end in their unit: `_ns`, `_bps`,
-//! `_bytes`, `_packets`. Within a version keys are only ever added.
+//! A document begins with two keys: `schema` names the version of the format, and `kind` determines
+//! the other keys. A quantity has the same key in every kind, and keys end in their unit: `_ns`,
+//! `_bps`, `_bytes`, `_packets`. Within a version, keys are added but never removed or renamed.
 
 use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString as _};
@@ -14,13 +14,13 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-/// The version of the family.
+/// The version of the format.
 pub const SCHEMA: &str = "weir.results/1";
 
-/// Makes the kinds from rows.
+/// Defines the kinds of documents from rows.
 macro_rules! kinds {
     ($($variant:ident, $name:literal, $by:literal, $meaning:literal;)*) => {
-        /// What a document is about.
+        /// The kind of a document.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub enum Kind {
             $(#[doc = $meaning] $variant,)*
@@ -30,17 +30,17 @@ macro_rules! kinds {
             /// Every kind.
             pub const ALL: [Self; [$($name),*].len()] = [$(Self::$variant),*];
 
-            /// Its name in `kind`.
+            /// The value of the key `kind`.
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name,)* }
             }
 
-            /// What writes it.
+            /// The command that writes documents of this kind.
             pub const fn written_by(self) -> &'static str {
                 match self { $(Self::$variant => $by,)* }
             }
 
-            /// Its content in a sentence.
+            /// The content of the document in a sentence.
             pub const fn meaning(self) -> &'static str {
                 match self { $(Self::$variant => $meaning,)* }
             }
@@ -71,7 +71,7 @@ kinds! {
         "The counters of everything that the daemon runs, at one moment.";
 }
 
-/// A body with the head of a document.
+/// A document: the keys `schema` and `kind`, and the keys of its body.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Document<T> {
     schema: &'static str,
@@ -89,7 +89,7 @@ impl<T: Serialize> Document<T> {
     /// The document as pretty-printed JSON with a final newline.
     ///
     /// # Panics
-    /// When the body has keys that are no text: a fault of ours.
+    /// If a map in the body has keys that are not text, which is a defect of the caller.
     pub fn to_json(&self) -> String {
         let mut text = serde_json::to_string_pretty(self).expect("keys of a document are text");
         text.push('\n');
@@ -97,13 +97,13 @@ impl<T: Serialize> Document<T> {
     }
 }
 
-/// A number of a document: an average of counts is whole where it can be, and has nine significant
-/// digits where it cannot, so that the same runs give the same text.
+/// A number in a document. Whole numbers are written without a decimal point, all others with nine
+/// significant digits, so that equal runs produce equal text.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Number(f64);
 
 impl Number {
-    /// The number nearest to a value with nine significant digits.
+    /// The number nearest to `value` with nine significant digits.
     pub fn new(value: f64) -> Self {
         if is_whole(value) {
             Self(value)
@@ -140,7 +140,7 @@ fn is_whole(value: f64) -> bool {
     value == (value as i64) as f64 && value.abs() < 1e15
 }
 
-/// Gathers the schemas of the kinds.
+/// Builds the JSON Schema from the schemas of all kinds.
 #[derive(Debug)]
 pub struct Schemas {
     generator: SchemaGenerator,
@@ -148,15 +148,16 @@ pub struct Schemas {
 }
 
 impl Schemas {
-    /// No kind yet.
+    /// A schema without kinds.
     #[expect(clippy::new_without_default, reason = "a builder")]
     pub fn new() -> Self {
-        // Documents are written, not read: a key that may be left out is not required.
+        // The schema describes documents that are written: a key that may be absent is not
+        // required.
         let generator = SchemaSettings::draft2020_12().for_serialize().into_generator();
         Self { generator, kinds: BTreeMap::new() }
     }
 
-    /// Adds the body of a kind.
+    /// Adds the schema of a kind's body.
     #[must_use]
     pub fn with<T: JsonSchema>(mut self, kind: Kind) -> Self {
         let mut schema = Value::from(T::json_schema(&mut self.generator));
@@ -177,7 +178,8 @@ impl Schemas {
         self
     }
 
-    /// The JSON Schema (draft 2020-12) of the family. Objects with named keys have no others.
+    /// The JSON Schema (draft 2020-12) of all documents. An object allows only the keys that its
+    /// schema names.
     pub fn finish(mut self) -> Value {
         let mut definitions = self.generator.take_definitions(true);
         for (kind, schema) in self.kinds {
@@ -195,7 +197,7 @@ impl Schemas {
     }
 }
 
-/// Refuses keys that an object with named keys does not name.
+/// Forbids all keys that an object's schema does not name.
 fn close(schema: &mut Value) {
     match schema {
         Value::Object(object) => {
@@ -215,7 +217,8 @@ fn close(schema: &mut Value) {
     }
 }
 
-/// A schema of [`Schemas::finish`] as a Markdown reference: a table for each kind and each object.
+/// The output of [`Schemas::finish`] as a Markdown reference: a table for each kind and each
+/// object.
 pub fn markdown(schema: &Value) -> String {
     let mut text = String::from("| kind | written by | content |\n|---|---|---|\n");
     for kind in Kind::ALL {
@@ -234,7 +237,7 @@ pub fn markdown(schema: &Value) -> String {
     text
 }
 
-/// The keys of an object, or the variants of a choice, as a table.
+/// The keys of an object, or the variants of an enumeration, as a table.
 fn object(text: &mut String, definition: &Value) {
     if let Some(properties) = definition["properties"].as_object() {
         text.push_str("\n| key | type | meaning |\n|---|---|---|\n");
@@ -300,10 +303,10 @@ mod tests {
 
     #[derive(Serialize, JsonSchema)]
     struct Body {
-        /// How long it took, ns.
+        /// Duration of the run, ns.
         duration_ns: u64,
         part: Option<Part>,
-        /// Absent when it is empty.
+        /// Absent when the list is empty.
         #[serde(skip_serializing_if = "vec::Vec::is_empty")]
         rest: vec::Vec<u64>,
     }
@@ -328,7 +331,7 @@ mod tests {
         assert_eq!(run["properties"]["kind"]["const"], "run");
         assert_eq!(run["additionalProperties"], false);
         assert_eq!(schema["$defs"]["Part"]["additionalProperties"], false);
-        // A key with null is always written; one that may be left out is not required.
+        // A key that may be null is always written; a key that may be absent is not required.
         assert_eq!(run["required"], json!(["schema", "kind", "duration_ns", "part"]));
         let text = markdown(&schema);
         assert!(text.contains("| `duration_ns` | integer | How long it took, ns. |"), "{text}");

@@ -1,27 +1,30 @@
-//! The precision of a number from several runs: Student's intervals, and Welch's test of two means.
+//! The precision of a mean over several runs: Student's confidence intervals, and Welch's test for
+//! the difference between two means.
 //!
-//! Runs over seeds are independent, and a number of one run is nearly normal if it is a mean over
-//! many packets. The mean of n runs then lies within t(n − 1) · s / √n of the true one, with t from
-//! Student's distribution. The distribution is computed here from the incomplete beta function,
-//! with functions of `libm` called by name, so that results have the same bytes everywhere.
+//! Runs with different seeds are independent, and a run's result is nearly normal if it is a mean
+//! over many packets. The mean of n runs then lies within t(n − 1) · s / √n of the true mean, where
+//! t is a quantile of Student's distribution. The distribution is computed here from the incomplete
+//! beta function, with functions of `libm` called by name, so that results have the same bytes on
+//! every machine.
 
 use serde::Serialize;
 
-/// A number's mean over runs, and its distance from the true mean.
+/// The mean of a quantity over several runs, and its confidence interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Estimate {
     /// Number of runs.
     pub runs: u64,
-    /// Their mean.
+    /// The mean over the runs.
     pub mean: f64,
-    /// Their standard deviation (n − 1); `None` for a single run.
+    /// The standard deviation over the runs (with n − 1); `None` for a single run.
     pub deviation: Option<f64>,
-    /// The true mean lies this close to `mean`, with 95 % confidence; `None` for a single run.
+    /// Half the width of the 95 % confidence interval: the true mean lies this close to `mean`.
+    /// `None` for a single run.
     pub half_width: Option<f64>,
 }
 
 impl Estimate {
-    /// The estimate from a number's value in each run.
+    /// The estimate from the value of each run.
     pub fn of(values: &[f64]) -> Self {
         let runs = values.len() as f64;
         let mean = if values.is_empty() { 0.0 } else { values.iter().sum::<f64>() / runs };
@@ -39,8 +42,8 @@ impl Estimate {
         }
     }
 
-    /// Welch's test: the probability of means at least this far apart if both true means were
-    /// equal. `None` if either side has fewer than two runs.
+    /// Welch's test: the probability that the two means differ at least this much although the true
+    /// means are equal. `None` if either estimate has fewer than two runs.
     pub fn welch(&self, other: &Self) -> Option<f64> {
         let part = |e: &Self| e.deviation.map(|s| s * s / e.runs as f64);
         let (a, b) = (part(self)?, part(other)?);
@@ -54,16 +57,15 @@ impl Estimate {
     }
 }
 
-/// Jain's index of fairness: 1 if all values are equal, 1/n if one has everything; `None` without a
-/// positive value.
+/// Jain's index of fairness: 1 if all values are equal, 1/n if only one of n values is positive;
+/// `None` if no value is positive.
 pub fn fairness(values: &[f64]) -> Option<f64> {
     let sum: f64 = values.iter().sum();
     let squares: f64 = values.iter().map(|v| v * v).sum();
     (squares > 0.0).then(|| sum * sum / (values.len() as f64 * squares))
 }
 
-/// The value below which Student's t with `freedom` degrees of freedom lies with probability `p`
-/// (0.5 to 1).
+/// The quantile `p` (0.5 to 1) of Student's t distribution with `freedom` degrees of freedom.
 pub fn quantile(p: f64, freedom: f64) -> f64 {
     let (mut low, mut high) = (0.0, 1.0);
     while cumulative(high, freedom) < p && high < 1e9 {
@@ -76,8 +78,8 @@ pub fn quantile(p: f64, freedom: f64) -> f64 {
     (low + high) / 2.0
 }
 
-/// The probability that Student's t with `freedom` degrees of freedom is at most `t` (not
-/// negative).
+/// The probability that a variable of Student's t distribution with `freedom` degrees of freedom is
+/// at most `t`, which must not be negative.
 pub fn cumulative(t: f64, freedom: f64) -> f64 {
     1.0 - 0.5 * incomplete_beta(freedom / 2.0, 0.5, freedom / (freedom + t * t))
 }
@@ -115,7 +117,7 @@ fn incomplete_beta(a: f64, b: f64, x: f64) -> f64 {
 
 /// Replaces a zero denominator.
 const TINY: f64 = 1e-300;
-/// Maximum number of terms of the fraction; some tens suffice.
+/// Maximum number of terms of the continued fraction; some tens usually suffice.
 const MOST_TERMS: u32 = 500;
 
 #[cfg(test)]

@@ -1,22 +1,23 @@
-//! Exact counts of values, for the lengths of queues: a histogram that keeps every value separate.
+//! Exact counts of values, for queue lengths: a histogram with a separate count for every value.
 //!
-//! A log-linear histogram would put lengths of 64 and 65 packets in one bin, but readings of a
-//! queue must distinguish them. Queues have few different lengths, so each has its own count. Above
-//! 8,192 different values the largest are rounded, to as many leading bits as keep the number of
-//! counts below that: at worst 7 bits, 1 part in 128. Total, sum, least and greatest value stay
-//! exact.
+//! A log-linear histogram would put lengths of 64 and 65 packets into one bin, but readings of a
+//! queue must distinguish them. A queue has few different lengths, so each length has its own
+//! count. Above 8,192 different values, the largest values are rounded: they keep as many leading
+//! bits as the limit allows, at least 7, which is a precision of 1 in 128. Total, sum, minimum and
+//! maximum stay exact.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use crate::histogram::Bin;
 
-/// Weighted values: by readings where a queue was sampled, by ns where every change is known.
+/// A histogram of weighted values. The weight is a number of readings for a sampled queue, or a
+/// time in ns for a queue with a record of every change.
 #[derive(Clone, Debug, Default)]
 pub struct Exact {
     small: Vec<u64>,
     large: BTreeMap<u64, u64>,
-    /// Number of trailing bits that are rounded away.
+    /// Number of trailing bits that are rounded away for the largest values.
     coarser: u32,
     total: u64,
     sum: u128,
@@ -24,7 +25,7 @@ pub struct Exact {
 }
 
 impl Exact {
-    /// Counts a value with a weight. A weight of 0 only affects the least and the greatest value.
+    /// Adds a value with a weight. A weight of 0 affects only the minimum and the maximum.
     pub fn record(&mut self, value: u64, weight: u64) {
         self.range = Some(
             self.range.map_or((value, value), |(least, most)| (least.min(value), most.max(value))),
@@ -51,7 +52,7 @@ impl Exact {
         }
     }
 
-    /// The least of the values that share a count with this one.
+    /// The lowest of the values that share a count with `value`.
     fn class(&self, value: u64) -> u64 {
         let shift = self.shift(value);
         (value >> shift) << shift
@@ -91,7 +92,8 @@ impl Exact {
         self.range.map_or(0, |range| range.1)
     }
 
-    /// The value that a fraction `q` (0 to 1) of all weight does not exceed; 0 without values.
+    /// The quantile `q` (0 to 1): the value that this fraction of all weight does not exceed; 0
+    /// without values.
     #[must_use]
     pub fn quantile(&self, q: f64) -> u64 {
         if self.total == 0 {
@@ -109,7 +111,8 @@ impl Exact {
         self.max()
     }
 
-    /// The weight of a value; where values are rounded, of all values that share its count.
+    /// The weight of a value. For a rounded value this is the weight of all values that share its
+    /// count.
     #[must_use]
     pub fn weight_at(&self, value: u64) -> u64 {
         if value < SMALL {
@@ -131,13 +134,14 @@ impl Exact {
         above as f64 / self.total.max(1) as f64
     }
 
-    /// The filled bins, ascending; without rounding a bin holds one value.
+    /// The filled bins, ascending. A bin without rounding holds one value.
     pub fn bins(&self) -> impl Iterator<Item = Bin> + '_ {
         let high = |low: u64| low + ((1 << self.shift(low)) - 1);
         self.iter().map(move |(low, count)| Bin { low, high: high(low), count })
     }
 
-    /// Values and weights, ascending; for rounded values the least of those that share a count.
+    /// Values with their weights, ascending. A rounded value appears as the lowest of the values
+    /// that share its count.
     fn iter(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let small = (0u64..).zip(&self.small).filter(|&(_, &weight)| weight > 0);
         small
@@ -145,12 +149,13 @@ impl Exact {
             .map(|(value, &weight)| (value, weight))
     }
 
-    /// Adds the values of another one.
+    /// Adds the values of another histogram.
     pub fn merge(&mut self, other: &Exact) {
         for (value, weight) in other.iter() {
             self.record(value, weight);
         }
-        // Rounding has shifted the sum and the extremes slightly; the exact ones are known.
+        // The recorded values may be rounded, so the sum and the extremes are taken from the exact
+        // ones.
         self.sum = self.sum
             - other
                 .iter()
@@ -164,9 +169,10 @@ impl Exact {
     }
 }
 
-/// Smaller values are counted in a list: most queues are never longer.
+/// Values below this are counted in a list indexed by value, because most queues are shorter than
+/// this.
 const SMALL: u64 = 1024;
-/// Maximum number of counts of larger values.
+/// Maximum number of counts for the larger values.
 const MOST: usize = 8192 - SMALL as usize;
 
 #[cfg(test)]

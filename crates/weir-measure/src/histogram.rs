@@ -1,12 +1,12 @@
-//! Latency histograms with bounded relative error, small enough to keep one for every link.
+//! Latency histograms with a bounded relative error, small enough for one per link.
 //!
-//! Log-linear: each power of two is cut into 32 equal buckets, so a value is known to within 1/32
-//! (3.1 %). Mean, minimum and maximum are exact. Written here because the engine has no `std` and
-//! the crates for it need one.
+//! The bins are log-linear: each power of two is divided into 32 equal bins, so a value is known to
+//! within 1/32 (3.1 %). Mean, minimum and maximum are exact. The histogram is our own because the
+//! engine is `no_std` and the existing crates need `std`.
 
 use alloc::boxed::Box;
 
-/// Values that share a count, and their number.
+/// A bin: a range of values with a common count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Bin {
@@ -21,7 +21,7 @@ pub struct Bin {
 /// A histogram of `u64` values.
 #[derive(Clone, Debug, Default)]
 pub struct Histogram {
-    /// Allocated with the first value.
+    /// Allocated when the first value is recorded.
     buckets: Option<Box<[u64; BUCKETS]>>,
     count: u64,
     sum: u128,
@@ -85,8 +85,7 @@ impl Histogram {
         self.max
     }
 
-    /// The value below which a fraction `q` (0 to 1) of all values lies, to within 3.1 %; 0 without
-    /// values.
+    /// The quantile `q` (0 to 1) of all values, to within 3.1 %; 0 without values.
     pub fn quantile(&self, q: f64) -> u64 {
         let Some(buckets) = &self.buckets else {
             return 0;
@@ -127,8 +126,8 @@ impl Histogram {
     }
 }
 
-/// The bucket of a value. Values below 32 have a bucket each; above, the leading one and the 5 bits
-/// after it select the bucket.
+/// The bucket of a value. Values below 32 have a bucket each. For larger values, the leading one
+/// bit and the 5 bits after it select the bucket.
 #[inline]
 fn index(value: u64) -> usize {
     if value < SUB {
@@ -162,11 +161,11 @@ fn width(index: usize) -> u64 {
     if (index as u64) < SUB { 1 } else { 1 << (index as u64 / SUB - 1) }
 }
 
-/// Number of bits after the leading one of a value that select the bucket.
+/// Number of bits after the leading one bit that select the bucket within a power of two.
 const SUB_BITS: u32 = 5;
 /// Number of buckets in each power of two.
 const SUB: u64 = 1 << SUB_BITS;
-/// All buckets: 32 single values and 59 powers of two.
+/// Total number of buckets: 32 for single values, and 32 for each of 59 powers of two.
 const BUCKETS: usize = (SUB as usize) * (64 - SUB_BITS as usize + 1);
 
 #[cfg(test)]
@@ -190,10 +189,10 @@ mod tests {
         for (value, times) in [(7, 0), (900, 3), (u64::MAX, 2), (31, 1), (900, 1000)] {
             many.record_many(value, times);
             (0..times).for_each(|_| single.record(value));
-            let figures = |h: &Histogram| {
+            let statistics = |h: &Histogram| {
                 (h.count(), h.sum(), h.min(), h.max(), h.bins().collect::<alloc::vec::Vec<_>>())
             };
-            assert_eq!(figures(&many), figures(&single));
+            assert_eq!(statistics(&many), statistics(&single));
         }
     }
 

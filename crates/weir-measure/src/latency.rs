@@ -2,7 +2,7 @@
 
 use crate::histogram::Histogram;
 
-/// Defines the numbers of a distribution from rows.
+/// Defines the summary of a distribution from rows.
 macro_rules! latency {
     ($(#[$doc:meta])* $type:ident; $($name:ident, $meaning:literal;)*) => {
         $(#[$doc])*
@@ -13,7 +13,7 @@ macro_rules! latency {
         }
 
         impl $type {
-            /// Names and meanings of the numbers, in their order.
+            /// Names and meanings of the seven numbers, in the order of the fields.
             pub const ROWS: [(&'static str, &'static str); [$($meaning),*].len()] =
                 [$((stringify!($name), $meaning)),*];
         }
@@ -21,8 +21,8 @@ macro_rules! latency {
 }
 
 latency! {
-    /// A distribution of times, in ns. All numbers are 0 without values. Quantiles are as exact as
-    /// the histogram; the other numbers are exact.
+    /// The summary of a distribution of times, in ns. All numbers are 0 without values. Quantiles
+    /// have the precision of the histogram; the other numbers are exact.
     Latency;
     mean, "The mean.";
     p50, "The median.";

@@ -1,20 +1,20 @@
-//! The types of Weir's measurements, and the common form of all results.
+//! The types of Weir's measurements, and the common format of all results.
 //!
-//! The engine counts packets and latencies in these types. The live loop, the simulator, the probe
-//! and the daemon add them up. Reports and documents show them. No crate copies them into types of
-//! its own, so a new counter or drop reason takes one row here and the code that counts it.
+//! The engine counts packets and latencies in these types; the live loop, the simulator, the probe
+//! and the daemon merge them; reports and documents present them. No crate copies them into types
+//! of its own, so a new counter or drop reason needs one row here and the code that counts it.
 //!
 //! - [`stats`]: counters of a link, with a typed reason for every drop and mark.
 //! - [`histogram`]: latencies, to within 3.1 %. Two other histograms serve special purposes:
 //!   `tally` holds the delays of flows, to within 0.1 %, and `exact` holds the lengths of queues.
-//!   All are read as bins with low, high and count, and a `distribution` holds the content of any
-//!   of them.
+//!   All of them provide bins with a lowest value, a highest value and a count. A `distribution`
+//!   holds the content of any of them.
 //! - `series`: quantities over time in bounded memory.
 //! - `scenario`, `watch`: the results of a scenario's run and of a watch of queues.
-//! - `document`: the family of documents that all results are written as, and its JSON Schema.
+//! - `document`: the results documents and their JSON Schema.
 //!
 //! The crate needs neither `std` nor a clock. The engine uses `stats` and `histogram`. The feature
-//! `serde` serializes and deserializes their types; the feature `document` adds the other modules.
+//! `serde` makes their types serializable; the feature `document` adds the other modules.
 #![no_std]
 
 extern crate alloc;

@@ -1,4 +1,4 @@
-//! Means over runs of what was counted in each, as documents have them.
+//! Means of counters over several runs, in the form that documents use.
 
 use alloc::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 use crate::document::Number;
 use crate::stats::{DropReason, LinkCounters, MarkReason, Reasons};
 
-/// Means of drops and marks by reason; reasons that did not occur are absent.
+/// Mean drops and marks by reason; reasons that did not occur are absent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ReasonMeans {
     drops: BTreeMap<DropReason, Number>,
@@ -31,7 +31,7 @@ impl ReasonMeans {
     }
 }
 
-/// Means of a link's counters.
+/// Mean values of a link's counters.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LinkMeans {
     counters: [Number; LinkCounters::ROWS.len()],

@@ -40,7 +40,8 @@ fn with_reasons(object: ObjectBuilder) -> ObjectBuilder {
         .property("marks", numbers(marks).description(Some("Marked packets by reason.")))
 }
 
-/// An object of whole numbers that are not negative, from their names and meanings.
+/// An object whose keys are the given names and whose values are non-negative integers; each name
+/// comes with its meaning.
 fn numbers(rows: impl Iterator<Item = (&'static str, &'static str)>) -> ObjectBuilder {
     rows.fold(ObjectBuilder::new(), |object, (name, meaning)| {
         let number = ObjectBuilder::new()

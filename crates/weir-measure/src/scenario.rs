@@ -1,9 +1,10 @@
-//! The results of a scenario's run: every flow and every link with its name, in the order of their
-//! creation. The simulator and the live runner fill these types; reports and documents read them.
+//! The results of a scenario's run: every flow and every link with its name, in the order in which
+//! they were created. The simulator and the live runner fill these types; reports and documents
+//! read them.
 //!
 //! # Identities
-//! Of a flow: `carried + sent + duplicated = received + lost + inside`. Of a link: see
-//! [`crate::stats`]. Tests check them for every run.
+//! For a group of flows: `carried + sent + duplicated = received + lost + inside`. For a link: see
+//! [`crate::stats`]. Tests check the identities for every run.
 
 use alloc::borrow::ToOwned;
 use alloc::collections::BTreeMap;
@@ -17,7 +18,7 @@ use crate::estimate::fairness;
 use crate::series::{FlowPeriod, LinkPeriod};
 use crate::stats::{LinkCounters, LinkStats, Reasons};
 
-/// The names of the objects of a world: groups of flows and ports, in the order of their numbers.
+/// The names of the groups of flows and of the ports in a scenario, in the order of their numbers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Names {
     /// The name of the scenario.
@@ -46,17 +47,17 @@ pub struct FlowName {
 pub struct LinkName {
     /// The name of this direction of a link.
     pub name: String,
-    /// The node at its start.
+    /// The node at which the direction begins.
     pub from: String,
-    /// The node at its end.
+    /// The node at which the direction ends.
     pub to: String,
-    /// Its configuration as text.
+    /// The configuration of the port as text.
     pub spec: String,
-    /// Its rate, bit/s; `None` without a limit.
+    /// The rate, bit/s; `None` without a limit.
     pub rate_bps: Option<u64>,
-    /// Its propagation delay, ns.
+    /// The propagation delay, ns.
     pub delay_ns: u64,
-    /// Its random loss as a fraction; `None` without loss.
+    /// The random loss as a fraction; `None` without loss.
     pub loss: Option<f64>,
 }
 

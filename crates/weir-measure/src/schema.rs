@@ -115,11 +115,11 @@ impl JsonSchema for LinkMeans {
     }
 }
 
-/// Names for the maps of [`ReasonMeans`].
+/// Names the schema of the drops in [`ReasonMeans`].
 struct DropMeans;
 struct MarkMeans;
 
-/// The numbers of an object: their type, and whether all of them are there.
+/// The JSON type of an object's numbers, and whether every key is required.
 type Numbers = (&'static str, bool);
 
 const COUNTS: Numbers = ("integer", false);
@@ -127,7 +127,7 @@ const MEANS: Numbers = ("number", false);
 const ALL: Numbers = ("integer", true);
 const ALL_MEANS: Numbers = ("number", true);
 
-/// An object of numbers that are not negative, from their names and meanings.
+/// The schema of an object with non-negative numbers, from the names and meanings of its keys.
 fn object(what: &str, rows: &[(&str, &str)], (kind, all): Numbers) -> Schema {
     let number = |meaning: &str| json!({ "type": kind, "minimum": 0, "description": meaning });
     let properties: Map<String, Value> =
@@ -138,7 +138,7 @@ fn object(what: &str, rows: &[(&str, &str)], (kind, all): Numbers) -> Schema {
     })
 }
 
-/// The object with its drops and marks by reason.
+/// Adds the drops and marks by reason to an object's schema.
 fn with_reasons<D: JsonSchema, M: JsonSchema>(
     mut schema: Schema,
     generator: &mut SchemaGenerator,

@@ -1,10 +1,10 @@
 //! A tally: a finer histogram for the delays of flows, which are compared with published results.
 //!
-//! It is log-linear like [`Histogram`](crate::histogram::Histogram), with 512 equal bins in each
-//! power of two where that has 32: a value read from it is within 0.1 % of the true one, and mean,
-//! least and greatest value are exact. Only the powers of two that occur take memory, 4 kB each;
-//! the delays of a flow occupy a few. The engine's histogram stays coarse, because every link has
-//! one.
+//! A tally is log-linear like [`Histogram`](crate::histogram::Histogram), but has 512 equal bins in
+//! each power of two instead of 32. Quantiles are within 0.1 % of the true value; mean, minimum and
+//! maximum are exact. Memory is allocated only for the powers of two that occur, 4 kB each; the
+//! delays of a flow occupy a few of them. The engine uses the coarser histogram, because it needs
+//! one for every link.
 
 use alloc::boxed::Box;
 use core::fmt;
@@ -12,7 +12,7 @@ use core::fmt;
 use crate::distribution::Distribution;
 use crate::histogram::Bin;
 
-/// Counts values, with a few instructions each.
+/// A fine histogram of `u64` values. Counting takes a few instructions.
 #[derive(Clone)]
 pub struct Tally {
     octaves: [Option<Box<[u64; BUCKETS]>>; OCTAVES],
@@ -42,8 +42,8 @@ impl Tally {
     #[inline]
     pub fn record(&mut self, value: u64) {
         let shift = (63 - SUB_BITS).saturating_sub((value | 1).leading_zeros());
-        // Values below 512 have a bucket each in the first octave; later ones keep their leading
-        // bit in the octave's number.
+        // Values below 512 have a bucket each in the first octave. In later octaves, the number of
+        // the octave stands for the leading bit.
         let octave = shift as usize + usize::from(value >> SUB_BITS != 0);
         let bucket = (value >> shift) as usize & (BUCKETS - 1);
         match &mut self.octaves[octave] {
@@ -61,12 +61,12 @@ impl Tally {
         self.count
     }
 
-    /// Their exact sum.
+    /// The exact sum of the values.
     pub fn sum(&self) -> u128 {
         self.sum
     }
 
-    /// Their exact mean; 0 without values.
+    /// The exact mean; 0 without values.
     pub fn mean(&self) -> f64 {
         if self.count == 0 { 0.0 } else { self.sum as f64 / self.count as f64 }
     }
@@ -81,8 +81,7 @@ impl Tally {
         self.max
     }
 
-    /// The value below which a fraction `q` (0 to 1) of all values lies, to within 0.1 %; 0 without
-    /// values.
+    /// The quantile `q` (0 to 1) of all values, to within 0.1 %; 0 without values.
     pub fn quantile(&self, q: f64) -> u64 {
         self.distribution().quantile(q)
     }
@@ -114,11 +113,11 @@ fn first(octave: &mut Option<Box<[u64; BUCKETS]>>, bucket: usize) {
     octave.insert(Box::new([0; BUCKETS]))[bucket] = 1;
 }
 
-/// Number of bits after the leading one of a value that select the bucket.
+/// Number of bits after the leading one bit that select the bucket within a power of two.
 const SUB_BITS: u32 = 9;
 /// Number of buckets in each power of two.
 const BUCKETS: usize = 1 << SUB_BITS;
-/// Single values, and each power of two above.
+/// Number of octaves: one for single values, and one for each power of two above them.
 const OCTAVES: usize = 64 - SUB_BITS as usize + 1;
 
 #[cfg(test)]

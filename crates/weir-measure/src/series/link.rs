@@ -18,18 +18,18 @@ pub struct LinkPeriod {
     pub packets_out: u64,
     /// Their network-layer bytes.
     pub bytes_out: u64,
-    /// Bytes that left in the busiest of the periods that were merged into this one.
+    /// Bytes that left in the busiest base period among those merged into this period.
     pub bytes_out_peak: u64,
     /// Packets that waited in the queues.
     pub queue_packets: Envelope,
     /// Bytes that waited in the queues.
     pub queue_bytes: Envelope,
-    /// Drops and marks by reason; `None` without any, as in most periods.
+    /// Drops and marks by reason; `None` if there were none, as in most periods.
     reasons: Option<Box<Reasons>>,
 }
 
 impl LinkPeriod {
-    /// The running totals of a link as one period; queues are left out.
+    /// The running totals of a link as a single period, without queue lengths.
     pub fn totals(counters: &LinkCounters) -> Self {
         Self {
             packets_in: counters.packets_in,
@@ -41,14 +41,14 @@ impl LinkPeriod {
         }
     }
 
-    /// A period with a queue that holds these packets and bytes until the next observation.
+    /// A period that begins with this many packets and bytes in the queue.
     pub(super) fn holding((packets, bytes): (u64, u64)) -> Self {
         let (queue_packets, queue_bytes) = (Envelope::of(packets, 0), Envelope::of(bytes, 0));
         Self { queue_packets, queue_bytes, ..Self::default() }
     }
 
-    /// The difference from earlier totals; queues are left out. A counter below its earlier value
-    /// was reset, and counts from zero.
+    /// The difference from earlier totals, without queue lengths. A counter below its earlier value
+    /// was reset, so its current value is the difference.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let since = |now: u64, before: u64| now.checked_sub(before).unwrap_or(now);
@@ -62,10 +62,10 @@ impl LinkPeriod {
         }
     }
 
-    /// The share `part / whole` of all counts, rounded down; queues are left out.
+    /// The fraction `part / whole` of every count, rounded down, without queue lengths.
     #[must_use]
     pub(super) fn share(&self, part: u64, whole: u64) -> Self {
-        // At most the value itself, so it fits.
+        // The result is at most `n`, so it fits.
         let share = |n: u64, _| (u128::from(n) * u128::from(part) / u128::from(whole)) as u64;
         Self {
             packets_in: share(self.packets_in, 0),
@@ -77,8 +77,8 @@ impl LinkPeriod {
         }
     }
 
-    /// Adds the counts of another part of the same period, and the greatest queue; the other queue
-    /// observations are left out.
+    /// Adds the counts of another part of the same period. Of the queue lengths, only the maximum
+    /// is included.
     pub fn add(&mut self, other: &Self) {
         self.packets_in += other.packets_in;
         self.bytes_in += other.bytes_in;
@@ -178,7 +178,7 @@ impl FlowPeriod {
     }
 }
 
-/// A link over time, recorded by a [`LinkRecorder`](crate::series::LinkRecorder).
+/// A link's activity over time, recorded by a [`LinkRecorder`](crate::series::LinkRecorder).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LinkSeries {
     pub(super) periods: Periods<LinkPeriod>,
@@ -191,8 +191,8 @@ pub struct LinkSeries {
 }
 
 impl LinkSeries {
-    /// The periods with their start times, in ns since the start of the run; in order, without
-    /// gaps.
+    /// The periods in order and without gaps, each with its start time in ns since the start of the
+    /// run.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (u64, &LinkPeriod)> + ExactSizeIterator {
         self.periods.iter()
     }
@@ -202,29 +202,30 @@ impl LinkSeries {
         self.periods.as_slice().is_empty()
     }
 
-    /// Width of a period, ns. The end of the run may cut the last one short.
+    /// Width of a period, ns. The last period is shorter if the run ends within it.
     pub fn period_ns(&self) -> u64 {
         self.periods.width_ns()
     }
 
-    /// Time during which packets left, ns: from the first to the last departure, without pauses
-    /// longer than two seconds.
+    /// Time from the first to the last departure, without pauses longer than two seconds, ns.
     pub fn busy_ns(&self) -> u64 {
         self.busy_ns
     }
 
-    /// Most bytes submitted within any full second; `None` when less than a second was recorded.
+    /// The largest number of bytes submitted within one second; `None` if less than a second was
+    /// recorded.
     pub fn peak_second_in(&self) -> Option<u64> {
         self.peak_second.map(|p| p.0)
     }
 
-    /// Most bytes that left within any full second; `None` when less than a second was recorded.
+    /// The largest number of bytes that left within one second; `None` if less than a second was
+    /// recorded.
     pub fn peak_second_out(&self) -> Option<u64> {
         self.peak_second.map(|p| p.1)
     }
 
-    /// The same series in periods of at least `period_ns`, as a whole multiple of its own. Extremes
-    /// survive.
+    /// The same series with periods of at least `period_ns`; the new width is a whole multiple of
+    /// the old one. Extremes are preserved.
     #[must_use]
     pub fn coarser(&self, period_ns: u64) -> Self {
         let group = period_ns.div_ceil(self.period_ns().max(1)).max(1);
@@ -232,7 +233,8 @@ impl LinkSeries {
         Self { periods: self.periods.grouped(group), ..*self }
     }
 
-    /// Length of the period that begins at `t_ns`, ns: the width, or less if the run ended in it.
+    /// Length of the period that begins at `t_ns`, ns: the width, or less if the run ended within
+    /// the period.
     pub fn span_ns(&self, t_ns: u64) -> u64 {
         self.end_ns.saturating_sub(t_ns).min(self.period_ns())
     }

@@ -1,13 +1,12 @@
-//! Quantities over time in bounded memory, for a second as well as for a day.
+//! Quantities over time in bounded memory, for recordings from a second to days.
 //!
 //! [`Periods`] are consecutive intervals of equal width. When their number exceeds the capacity,
-//! adjacent periods are merged in pairs and the width doubles. Sums and extremes survive every
-//! merge, so a peak of a single reading remains visible however long the recording lasts. An
-//! [`Envelope`] is a quantity within a period; a [`LinkPeriod`] is the activity of a link in one.
+//! adjacent periods are merged in pairs and the width doubles. Merging preserves sums and extremes,
+//! so the peak of a single reading remains visible in a recording of any length. An [`Envelope`] is
+//! a quantity within a period; a [`LinkPeriod`] is the activity of a link in a period.
 //!
-//! All recordings use these types: the live loop's ([`LinkRecorder`]), which spreads the
-//! differences of running counters over time, the simulator's meter, and the probe's lengths of
-//! queues.
+//! Three recordings use these types. The live loop's [`LinkRecorder`] spreads the increments of
+//! running counters over time; the simulator's meter and the probe record at each sample.
 
 mod link;
 mod periods;

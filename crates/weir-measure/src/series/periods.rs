@@ -5,8 +5,8 @@ use core::mem;
 
 use serde::Serialize;
 
-/// A quantity within a period: its extremes, and its weighted mean. The weight is a number of
-/// readings or a time.
+/// A quantity within a period: its extremes and its weighted mean. The weight of a value is its
+/// number of readings, or the time for which the quantity had this value.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Envelope {
     /// `u64::MAX` before the first value.
@@ -40,7 +40,8 @@ impl Envelope {
         self.weight += weight;
     }
 
-    /// Includes a value that was reached at some time within the period, as a maximum only.
+    /// Includes a value that was reached at an unknown time within the period. Only the maximum
+    /// changes.
     pub fn peak(&mut self, value: u64) {
         self.max = self.max.max(value);
     }
@@ -83,15 +84,15 @@ impl Envelope {
         if self.weight == 0 { self.min() as f64 } else { self.sum / self.weight as f64 }
     }
 
-    /// The same extremes and mean with another weight, so that a period's weight does not depend on
-    /// the number of its readings.
+    /// The same extremes and mean with another total weight. It gives all periods the same weight,
+    /// regardless of the number of readings.
     #[must_use]
     pub fn weighing(self, weight: u64) -> Self {
         Self { sum: self.mean() * weight as f64, weight, ..self }
     }
 }
 
-/// The record of a period.
+/// The content of one of the [`Periods`].
 pub trait Period: Clone + Default {
     /// Merges the following period into this one. Sums are added; extremes survive.
     fn merge(&mut self, next: &Self);
@@ -133,32 +134,32 @@ impl<P: Period> Periods<P> {
         self.width_ns
     }
 
-    /// The periods so far.
+    /// All periods with their times.
     #[must_use]
     pub fn as_slice(&self) -> &[P] {
         &self.periods
     }
 
-    /// The periods so far, without their times.
+    /// All periods, without their times.
     #[must_use]
     pub fn into_vec(self) -> Vec<P> {
         self.periods
     }
 
-    /// The periods so far, with the time at which each begins, ns.
+    /// All periods, each with its start time in ns.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (u64, &P)> + ExactSizeIterator {
         let begins = |place: usize| self.origin_ns + place as u64 * self.width_ns;
         self.periods.iter().enumerate().map(move |(place, period)| (begins(place), period))
     }
 
-    /// The period of a time in ns; times before the origin belong to the first.
+    /// The period that contains a time in ns; a time before the origin belongs to the first period.
     pub fn at(&mut self, time_ns: u64) -> &mut P {
         let place = self.reach(time_ns.saturating_sub(self.origin_ns));
         &mut self.periods[place]
     }
 
-    /// Gives each period from `from_ns` to `to_ns`, both included, its share of `weight`, which is
-    /// spread evenly over that time.
+    /// Spreads `weight` evenly over the time from `from_ns` to `to_ns` (both inclusive), and calls
+    /// the function with each period and its share.
     pub fn spread(
         &mut self,
         (from_ns, to_ns): (u64, u64),
@@ -176,13 +177,13 @@ impl<P: Period> Periods<P> {
         let mut given = 0;
         for (place, period) in self.periods.iter_mut().enumerate().take(last + 1).skip(first) {
             let end = ((place as u64 + 1) * self.width_ns).min(to + 1) - from;
-            let so_far = (u128::from(weight) * u128::from(end) / span) as u64;
-            give(period, so_far - given);
-            given = so_far;
+            let total = (u128::from(weight) * u128::from(end) / span) as u64;
+            give(period, total - given);
+            given = total;
         }
     }
 
-    /// Limits the number of periods from now on to `capacity`, at least 2.
+    /// Sets the maximum number of periods to `capacity`, which is at least 2.
     pub fn limit(&mut self, capacity: usize) {
         self.capacity = capacity.max(2);
         while self.periods.len() > self.capacity {
@@ -191,7 +192,7 @@ impl<P: Period> Periods<P> {
         self.periods.shrink_to_fit();
     }
 
-    /// The same data with this many periods merged into one.
+    /// The same data with each group of this many periods merged into one.
     #[must_use]
     pub fn grouped(&self, group: usize) -> Self {
         let merged = |group: &[P]| {
@@ -207,7 +208,8 @@ impl<P: Period> Periods<P> {
         }
     }
 
-    /// The index of a time since the origin; adds periods up to it.
+    /// The index of the period that contains `time`, in ns since the origin. Missing periods are
+    /// added.
     fn reach(&mut self, time: u64) -> usize {
         while time / self.width_ns >= self.capacity as u64 {
             self.double();

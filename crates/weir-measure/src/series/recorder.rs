@@ -1,8 +1,8 @@
-//! Records a link over time from its running counters.
+//! Records a link's activity over time from its running counters.
 //!
-//! The driver calls [`LinkRecorder::observe`] with the link's counters at intervals. The difference
-//! from the previous call is spread evenly over the base periods in between, so a late call does
-//! not create a false peak.
+//! The driver calls [`LinkRecorder::observe`] with the link's counters at intervals. The increments
+//! since the previous call are spread evenly over the base periods in between, so that a late call
+//! does not create a false peak.
 
 use alloc::collections::VecDeque;
 
@@ -15,10 +15,10 @@ use crate::stats::LinkCounters;
 pub struct LinkRecorder {
     start_ns: u64,
     base_ns: u64,
-    /// Time up to which everything is recorded, ns since the start.
+    /// Time of the last observation, ns since the start.
     last: u64,
     seen: LinkPeriod,
-    /// Queue at the last observation: packets, bytes.
+    /// Length of the queue at the last observation: packets, bytes.
     level: (u64, u64),
     peak_seen: u64,
     /// The current base period.
@@ -26,7 +26,7 @@ pub struct LinkRecorder {
     /// Number of finished base periods since the start.
     closed: u64,
     periods: Periods<LinkPeriod>,
-    /// Bytes in and out of the base periods within the last second.
+    /// Bytes in and bytes out of each base period within the last second.
     window: VecDeque<(u64, u64)>,
     window_sum: (u64, u64),
     peak_second: Option<(u64, u64)>,
@@ -41,8 +41,8 @@ impl LinkRecorder {
         Self::with_period(start_ns, DEFAULT_PERIOD_NS, DEFAULT_CAPACITY)
     }
 
-    /// A recorder with a base period in ns (at least 1) and room for `capacity` periods (at least
-    /// 2). The peak over a second is exact when the period divides one second.
+    /// A recorder with a base period in ns (at least 1) and a capacity in periods (at least 2). The
+    /// peak over a second is exact if the base period divides one second.
     pub fn with_period(start_ns: u64, period_ns: u64, capacity: usize) -> Self {
         Self {
             start_ns,
@@ -62,13 +62,13 @@ impl LinkRecorder {
         }
     }
 
-    /// The useful interval between calls of [`Self::observe`], ns.
+    /// The shortest useful interval between calls of [`Self::observe`], ns.
     pub fn period_ns(&self) -> u64 {
         self.base_ns
     }
 
-    /// Records the link's running counters at `now_ns`, with the packets and bytes in its queues. A
-    /// time before that of the previous call counts as the latter.
+    /// Records the link's running counters at `now_ns`, and the packets and bytes in its queues. If
+    /// `now_ns` is before the previous call, the time of the previous call is used.
     pub fn observe(&mut self, now_ns: u64, counters: &LinkCounters, queue: (u64, u64)) {
         let now = now_ns.saturating_sub(self.start_ns).max(self.last);
         let totals = LinkPeriod::totals(counters);
@@ -76,7 +76,7 @@ impl LinkRecorder {
         self.open.queue_packets.include(queue.0, 1);
         self.open.queue_bytes.include(queue.1, 1);
         if counters.peak_queue_packets > self.peak_seen {
-            // A peak between two calls has happened, but its exact time is unknown.
+            // The counter shows that a peak occurred since the last call, but not when.
             self.peak_seen = counters.peak_queue_packets;
             self.open.queue_packets.peak(self.peak_seen);
         }
@@ -85,7 +85,7 @@ impl LinkRecorder {
         self.last = now;
     }
 
-    /// The series up to the last observation. The recorder can continue.
+    /// The series up to the last observation. Recording can continue afterwards.
     pub fn series(&self) -> LinkSeries {
         let mut rest = self.clone();
         let used = rest.open.packets_in + rest.open.packets_out + rest.open.drops() > 0;
@@ -101,12 +101,12 @@ impl LinkRecorder {
         }
     }
 
-    /// Spreads the difference in `(last, now]` over the base periods in proportion to time, and
-    /// closes those that end.
+    /// Spreads the increments of the time `(last, now]` over the base periods in proportion to
+    /// time, and closes the periods that end.
     fn spread(&mut self, delta: &LinkPeriod, now: u64) {
         let (from, span) = (self.last, now - self.last);
         let mut given = LinkPeriod::default();
-        // No period ends while no time passes, so the divisor below is not 0.
+        // With a span of 0 no period ends, so the division by the span is safe.
         while span > 0 && (self.closed + 1) * self.base_ns <= now {
             let end = (self.closed + 1) * self.base_ns;
             let upto = delta.share(end.saturating_sub(from), span);
@@ -114,15 +114,15 @@ impl LinkRecorder {
             given = upto;
             self.close();
         }
-        // Counts up to the exact end of a period belong to it, so only a remainder goes to the open
-        // period, if there is one.
+        // An increment at the exact end of a period belongs to that period. The open period
+        // receives only the remainder.
         self.open.add(&delta.since(&given));
     }
 
     fn close(&mut self) {
         let mut period = core::mem::replace(&mut self.open, LinkPeriod::holding(self.level));
         period.bytes_out_peak = period.bytes_out;
-        // Every period has the same weight, however often it was observed.
+        // Every base period has the same weight, regardless of the number of its observations.
         period.queue_packets = period.queue_packets.weighing(1);
         period.queue_bytes = period.queue_bytes.weighing(1);
         self.count_busy(&period);
@@ -158,12 +158,12 @@ impl LinkRecorder {
     }
 }
 
-/// Fine enough to show a TCP window's burst on a fast link, coarse enough to be cheap.
+/// Short enough to show the bursts of a TCP window on a fast link, and long enough to be cheap.
 const DEFAULT_PERIOD_NS: u64 = 10_000_000;
 /// More than twice the number of columns on any screen.
 const DEFAULT_CAPACITY: usize = 4096;
 const SECOND_NS: u64 = 1_000_000_000;
-/// Longer than the second between two pings, shorter than a person's pause.
+/// Longer than the interval of one second between pings, shorter than a user's pause.
 const LONGEST_PAUSE_NS: u64 = 2_000_000_000;
 
 #[cfg(test)]
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_reset_and_a_clock_that_stands_still_are_survived() {
+    fn a_counter_reset_and_a_stopped_clock_do_no_harm() {
         let mut r = LinkRecorder::new(0);
         r.observe(5 * MS, &counters(10), (1, 1));
         r.observe(5 * MS, &counters(12), (1, 1));

@@ -1,42 +1,43 @@
-//! Counters of a link: a row for each, and how the counters of several parts become one.
+//! Counters of a link: a row for each counter, and the rules for merging the counters of several
+//! workers.
 //!
-//! A row holds the counter's name, how it is merged, and its meaning. Documents, their schema,
-//! metrics and the documentation are made from these rows: a new counter is a row here and the
-//! place that counts it.
+//! A row holds the counter's name, its merging rule and its meaning. Documents, their schema,
+//! metrics and the documentation are generated from these rows. A new counter needs a row here and
+//! the code that counts it.
 //!
 //! # Peaks
-//! A peak is the most packets that waited in the queues of a link at once. One engine sees all
-//! instances of a link, so its peak is exact. Where several workers each serve some instances, the
-//! peaks of two workers need not have been at one time: their sum is an upper bound that may never
-//! have been reached, and the greater one is a lower bound that was. [`LinkCounters::merge`] keeps
-//! the greater one. A link with a single instance lives on one worker, so its peak stays exact.
+//! A peak is the largest number of packets that waited in the queues of a link at one time. An
+//! engine that has all instances of a link counts the exact peak. If several workers each have some
+//! of the instances, their peaks may have occurred at different times: the sum of the peaks is an
+//! upper bound of the true peak, and the greatest of them is a lower bound. [`LinkCounters::merge`]
+//! keeps the greatest. A link with a single instance lives on one worker, so its peak is exact.
 
 use super::reasons::{DropCounts, DropReason, MarkCounts, MarkReason, Reasons};
 
-/// How a counter behaves over time, and how those of several parts become one.
+/// How a counter changes over time, and how the counters of several workers are merged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CounterKind {
-    /// It only grows; those of several parts are added.
+    /// The counter only grows. Counters of several workers are added.
     Sum,
-    /// It is a number of packets now, or at one moment; those of several parts are added. The sum
-    /// wraps: a part that sends what another took in counts down from zero.
+    /// A number of packets at one moment. Counters of several workers are added, and the addition
+    /// wraps: a worker that sends packets which another worker received counts down from zero.
     Level,
-    /// It is the greatest value so far; of several parts the greatest is kept.
+    /// The greatest value so far. Of several workers the greatest value is kept.
     Peak,
 }
 
-/// What is known about a counter besides its value.
+/// The description of a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CounterRow {
-    /// Its name in results; the last word is the unit, packets where there is none.
+    /// The counter's name in results. Its last word is the unit; without a unit it counts packets.
     pub name: &'static str,
-    /// How it behaves.
+    /// How the counter changes and how it is merged.
     pub kind: CounterKind,
-    /// Its meaning in a sentence.
+    /// The counter's meaning in a sentence.
     pub meaning: &'static str,
 }
 
-/// Makes the counters of a link from rows.
+/// Defines the counters of a link from rows.
 macro_rules! counters {
     ($(#[$doc:meta])* $type:ident; $($name:ident, $kind:ident, $meaning:literal;)*) => {
         $(#[$doc])*
@@ -68,7 +69,7 @@ macro_rules! counters {
                 [$(self.$name),*]
             }
 
-            /// Adds the counters of another part of the same link: sums and levels are added, of
+            /// Adds the counters of another part of the same link. Sums and levels are added; of
             /// peaks the greater one is kept (see the module's documentation).
             pub fn merge(&mut self, other: &Self) {
                 $(CounterKind::$kind.merge(&mut self.$name, other.$name);)*
@@ -155,16 +156,16 @@ impl LinkCounters {
         self.reasons.mark_counts()
     }
 
-    /// Whether every packet is accounted for (see [the identities](super)). Those of a part of a
-    /// link may have wrapped, so the sums wrap too.
+    /// Whether every packet is accounted for (see [the identities](super)). The counters of a part
+    /// of a link may have wrapped, so the sums wrap too.
     pub fn balanced(&self) -> bool {
-        let came = self.carried.wrapping_add(self.packets_in).wrapping_add(self.duplicated);
-        let left = self.packets_out.wrapping_add(self.total_drops());
-        came == left.wrapping_add(self.backlog_packets)
+        let arrivals = self.carried.wrapping_add(self.packets_in).wrapping_add(self.duplicated);
+        let departures = self.packets_out.wrapping_add(self.total_drops());
+        arrivals == departures.wrapping_add(self.backlog_packets)
     }
 
-    /// Both sides of the identity, arrivals first; `None` when a sum overflows, which no whole
-    /// link's does.
+    /// Both sides of the identity, arrivals first. `None` if a sum overflows, which never happens
+    /// for the counters of a whole link.
     pub fn accounts(&self) -> Option<(u64, u64)> {
         let sum = |parts: &[u64]| parts.iter().try_fold(0u64, |sum, &part| sum.checked_add(part));
         let mut drops = self.reasons.drop_counts().of_all();
@@ -194,7 +195,7 @@ mod tests {
             (link.packets_in, link.backlog_packets, link.peak_queue_packets),
             (107, 107, 60)
         );
-        // An instance lives on one worker; the others have seen none of it.
+        // The instance lives on one worker; the other workers received none of its packets.
         link.merge(&worker(0, 0));
         assert_eq!(link.peak_queue_packets, 60);
     }

@@ -1,41 +1,41 @@
 //! The counters of a device.
 //!
 //! # Identity
-//! `carried + entered = started + Σ drops + packets`, in packets. Packets that are dropped inside
-//! because their pipe is deleted no longer count.
+//! `carried + entered = started + Σ drops + packets`, in packets. When a pipe is deleted, the
+//! packets in its device are dropped and removed from all of these counters.
 
 use alloc::vec::Vec;
 
 use crate::histogram::Histogram;
 
-/// Counters of the devices of one link's instances.
+/// Counters of all devices of a link, one device for each instance.
 #[derive(Clone, Debug, Default)]
 pub struct DeviceStats {
     /// Packets inside now: they have left the scheduler, and their transmission has not begun.
     pub packets: u64,
-    /// Their bytes, with the link-layer header.
+    /// Bytes of the packets inside now, with the link-layer header.
     pub bytes: u64,
-    /// Most packets ever inside.
+    /// The largest number of packets inside at one time.
     pub most_packets: u64,
-    /// Most bytes ever inside.
+    /// The largest number of bytes inside at one time.
     pub most_bytes: u64,
     /// Packets that arrived from the scheduler.
     pub entered: u64,
-    /// Packets with a started transmission.
+    /// Packets of which the transmission has begun.
     pub started: u64,
     /// Packets that were inside at the last reset.
     pub carried: u64,
-    /// Packets dropped at each stage, the ring last; shorter while the later ones dropped none.
+    /// Packets dropped at each stage, the ring last. The list ends at the last stage that dropped a
+    /// packet.
     pub drops: Vec<u64>,
-    /// Time from the scheduler to the start on the wire, ns.
+    /// Time from the scheduler to the start of transmission, ns.
     pub time_ns: Histogram,
-    /// Sum over all packets that left the device of their bytes times the ns they were inside. Over
-    /// a span of time it gives the mean of [`Self::bytes`] ([`Self::mean_bytes`]).
+    /// Sum over all packets that left the device: bytes times the ns inside. Divided by a time span
+    /// it is the mean of [`Self::bytes`] ([`Self::mean_bytes`]).
     pub byte_ns: u128,
-    /// How often the wire became idle although the device held packets that it had not passed on
-    /// yet.
+    /// Number of times at which the wire became idle although the device held packets.
     pub starved: u64,
-    /// Total duration of these idle times, ns.
+    /// Total duration of this idleness, ns.
     pub starved_ns: u64,
 }
 
@@ -50,14 +50,14 @@ impl DeviceStats {
         self.carried + self.entered == self.started + self.total_drops() + self.packets
     }
 
-    /// Mean of the bytes inside over a span of time in ns, of packets that have left; 0 for an
-    /// empty span.
+    /// Mean number of bytes inside over a time span in ns, counting packets that have left; 0 for
+    /// an empty span.
     pub fn mean_bytes(&self, span_ns: u64) -> f64 {
         if span_ns == 0 { 0.0 } else { self.byte_ns as f64 / span_ns as f64 }
     }
 
-    /// Adds those of another part of the same link. The peaks of two parts need not have been at one
-    /// time, so the greater one is kept: a number that was reached, and a lower bound of the whole.
+    /// Adds the counters of another part of the same link. The peaks of two parts may have occurred
+    /// at different times, so the greater peak is kept, which is a lower bound for the whole link.
     pub fn merge(&mut self, other: &Self) {
         self.packets += other.packets;
         self.bytes += other.bytes;
@@ -106,14 +106,14 @@ impl DeviceStats {
         self.leave(bytes, inside_ns);
     }
 
-    /// Counts a packet for which stage `stage` had no room.
+    /// Counts a packet that is dropped because stage `stage` is full.
     #[inline]
     pub fn drop_at(&mut self, stage: usize, bytes: u64, inside_ns: u64) {
         self.count_drops(stage, 1);
         self.leave(bytes, inside_ns);
     }
 
-    /// Removes a packet that is dropped with its link.
+    /// Removes a packet that is dropped because its link is deleted.
     #[inline]
     pub fn leave(&mut self, bytes: u64, inside_ns: u64) {
         self.packets -= 1;

@@ -1,9 +1,9 @@
-//! Statistics of a link: the fate of every packet, its reason, and its latency.
+//! Statistics of a link: what happened to every packet, for which reason, and how long it took.
 //!
 //! # Identities
-//! For each link, and so for their sum:
+//! For each link, and therefore for sums of links:
 //! `carried + packets_in + duplicated = packets_out + Σ drops +
-//! backlog_packets`. The counters of a device have [their own](DeviceStats).
+//! backlog_packets`. The counters of a device have [an identity of their own](DeviceStats).
 
 mod counters;
 mod device;
@@ -22,11 +22,11 @@ use crate::histogram::Histogram;
 pub struct LinkStats {
     /// Counters.
     pub counters: LinkCounters,
-    /// Time in the queue, for every packet the scheduler handed to the link, ns.
+    /// Queueing delay of every packet that the scheduler handed to the link, ns.
     pub queue_ns: Histogram,
-    /// Time from submission to intended release, for every packet that left, ns.
+    /// Time from submission to the due time, for every packet that left, ns.
     pub total_ns: Histogram,
-    /// The counters of its devices; `None` if no packet has reached one.
+    /// The counters of the link's devices; `None` until a packet reaches a device.
     pub device: Option<Box<DeviceStats>>,
 }
 
@@ -41,7 +41,8 @@ impl LinkStats {
         }
     }
 
-    /// Resets the statistics, with `queued` packets in queues. Packets inside are carried over.
+    /// Resets the statistics. `queued` packets are in queues now; packets inside are counted as
+    /// carried over.
     pub fn zero(&mut self, queued: u64) {
         let backlog_packets = self.counters.backlog_packets;
         let counters = LinkCounters {

@@ -1,8 +1,8 @@
 //! The reasons of drops and marks: a row for each reason, and counts by reason.
 //!
-//! A row holds the variant, its name in results, its name for people, and its meaning. JSON, its
-//! schema, summaries, metrics and the documentation are generated from these rows: a new reason is
-//! a row here and the place that counts it.
+//! A row holds the variant, its name in results, its name in words, and its meaning. JSON, its
+//! schema, summaries, metrics and the documentation are generated from these rows. A new reason
+//! needs a row here and the code that counts it.
 
 /// Defines an enum of reasons and counts by reason from rows.
 macro_rules! reasons {
@@ -29,7 +29,7 @@ macro_rules! reasons {
                 }
             }
 
-            /// The reason in words, for people.
+            /// The reason in words, for summaries and reports.
             pub const fn words(self) -> &'static str {
                 match self {
                     $(Self::$variant => $words,)*
@@ -43,7 +43,7 @@ macro_rules! reasons {
                 }
             }
 
-            /// The reason with this name; `None` if there is none.
+            /// The reason with this name; `None` if the name is unknown.
             pub fn from_name(name: &str) -> Option<Self> {
                 Self::ALL.into_iter().find(|reason| reason.name() == name)
             }
@@ -83,7 +83,7 @@ macro_rules! reasons {
                 }
             }
 
-            /// Combines the counts of two, reason by reason.
+            /// Applies `count` to the two counts of each reason.
             fn map_both(&self, other: &Self, mut count: impl FnMut(u64, u64) -> u64) -> Self {
                 Self(core::array::from_fn(|at| count(self.0[at], other.0[at])))
             }
@@ -93,7 +93,7 @@ macro_rules! reasons {
                 self.of_all().filter(|&(_, count)| count > 0)
             }
 
-            /// The reasons that occurred in words, with their counts.
+            /// The reasons that occurred, in words, with their counts.
             pub fn in_words(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
                 self.iter().map(|(reason, count)| (reason.words(), count))
             }
@@ -129,7 +129,8 @@ macro_rules! reasons {
             }
         }
 
-        /// An object with a key for each reason that occurred, in the order of their names.
+        /// Serializes as an object with a key for each reason that occurred, in the order of the
+        /// names.
         #[cfg(feature = "serde")]
         impl serde::Serialize for $counts {
             fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -262,7 +263,7 @@ impl Reasons {
         self.marks.merge(&other.marks);
     }
 
-    /// Combines the counts of two, reason by reason.
+    /// Applies `count` to the two counts of each reason.
     #[must_use]
     pub fn map_both(&self, other: &Self, count: impl Fn(u64, u64) -> u64) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! A queue over time: periods with the least, greatest and mean length, over the whole watch and
+//! A queue over time: periods with the minimum, maximum and mean length, over the whole watch and
 //! over its last seconds.
 
 use alloc::collections::VecDeque;
@@ -6,19 +6,19 @@ use alloc::vec::Vec;
 
 use crate::series::{Envelope, Period, Periods};
 
-/// A queue in a period.
+/// The state of a queue during a period.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct QueuePeriod {
-    /// Waiting packets; weights are readings, or ns for which the length is known.
+    /// Waiting packets, weighted by readings, or by ns if the length is known at every time.
     pub packets: Envelope,
-    /// Waiting bytes, weighted in the same manner.
+    /// Waiting bytes, weighted like `packets`.
     pub bytes: Envelope,
     /// Packets dropped within the period, according to the counters.
     pub drops: u64,
 }
 
 impl QueuePeriod {
-    /// Includes a length with a weight.
+    /// Includes a queue length with a weight.
     pub fn include(&mut self, packets: u32, bytes: u32, weight: u64) {
         self.packets.include(packets.into(), weight);
         self.bytes.include(bytes.into(), weight);
@@ -33,12 +33,12 @@ impl Period for QueuePeriod {
     }
 }
 
-/// A queue's periods over a whole watch, at most `capacity`, from `origin_ns` on.
+/// Empty periods for a queue over a whole watch: at most `capacity`, starting at `origin_ns`.
 pub(super) fn periods(origin_ns: u64, capacity: usize) -> Periods<QueuePeriod> {
     Periods::new(origin_ns, FIRST_WIDTH, capacity)
 }
 
-/// The last seconds, for a live view: periods of 100 ms.
+/// A queue over the last seconds, for a live view: periods of 100 ms.
 #[derive(Clone, Debug, Default)]
 pub struct Recent {
     slot: u64,
@@ -52,14 +52,14 @@ impl Recent {
     /// Number of periods kept.
     pub const KEPT: usize = 128;
 
-    /// The periods, the oldest first; without a reading, the previous length continues with a
-    /// weight of 0. The last period is unfinished.
+    /// The periods, the oldest first. A period without a reading continues the previous length with
+    /// a weight of 0. The last period is unfinished.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &QueuePeriod> + ExactSizeIterator {
         self.periods.iter()
     }
 
-    /// Packets dropped per second, over the last finished second or the available part of it; 0
-    /// before the first period is over.
+    /// Packets dropped per second, over the last second of finished periods or as much of it as
+    /// there is; 0 before the first period has ended.
     #[must_use]
     pub fn drops_per_second(&self) -> f64 {
         let finished: Vec<u64> =

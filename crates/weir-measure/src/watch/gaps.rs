@@ -5,13 +5,13 @@ use alloc::vec;
 use alloc::vec::Vec;
 /// Number of bins in each part.
 const PLACES: usize = 8192;
-/// The width of a bin in each part is this power of two, in ns.
+/// The base-2 logarithm of the width of a bin in ns, for each part.
 const PARTS: [u32; 3] = [0, 10, 20];
 
 /// A histogram of gaps between readings, in ns.
 #[derive(Clone, Debug)]
 pub struct Gaps {
-    /// The bins of all parts, one part after the other.
+    /// The bins of all parts, in the order of the parts.
     counts: Vec<u64>,
     count: u64,
     longest: u64,
@@ -27,12 +27,11 @@ impl Gaps {
     /// Total number of bins.
     pub const LENGTH: usize = PLACES * PARTS.len();
 
-    /// Creates a histogram from counts that were kept elsewhere: of gaps of 0 to 8191 ns, then of 0
-    /// to 8191 times 2^10 ns, then of 0 to 8191 times 2^20 ns; the last bin also counts all longer
-    /// gaps.
+    /// A histogram from existing counts: of gaps of 0 to 8191 ns, then of 0 to 8191 times 2^10 ns,
+    /// then of 0 to 8191 times 2^20 ns. The last bin also counts all longer gaps.
     ///
     /// # Panics
-    /// The number of counts is not [`Gaps::LENGTH`].
+    /// If the number of counts is not [`Gaps::LENGTH`].
     #[must_use]
     pub fn from_counts(counts: Vec<u64>, longest: u64) -> Gaps {
         assert_eq!(counts.len(), Gaps::LENGTH, "counts of another histogram");
@@ -62,7 +61,7 @@ impl Gaps {
         self.longest
     }
 
-    /// The gap, in ns, that a fraction `q` (0 to 1) of all gaps does not exceed; 0 without gaps.
+    /// The quantile `q` (0 to 1) of all gaps, ns; 0 without gaps.
     #[must_use]
     pub fn quantile(&self, q: f64) -> u64 {
         if self.count == 0 {

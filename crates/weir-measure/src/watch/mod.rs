@@ -1,8 +1,8 @@
-//! The readings and measurements of a watch of the kernel's queues, or of Weir's own.
+//! Readings and measurements of a watch of queues, in the kernel or in Weir.
 //!
-//! A source of readings reports to a [`Sink`]: queues, runs of equal readings, events, counters. A
-//! [`Tally`] is the sink that keeps statistics, in memory that does not grow with time; a
-//! [`Summary`] is its output for programs.
+//! A source of readings reports to a [`Sink`]: queues, runs of equal readings, events and counters.
+//! A [`Tally`] is the sink that keeps statistics, in memory that does not grow with time. A
+//! [`Summary`] is the tally's content as a results document.
 
 mod envelope;
 mod gaps;

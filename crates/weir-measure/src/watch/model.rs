@@ -5,8 +5,8 @@ use alloc::format;
 use alloc::string::String;
 use serde::Serialize;
 
-/// Number of a queue within one recording, in the order of appearance. A queue that reappears gets
-/// a new number.
+/// Number of a queue within one recording, in the order in which queues appear. A queue that
+/// vanishes and reappears gets a new number.
 pub type QueueId = u32;
 
 /// A traffic control handle, `major:minor`.
@@ -18,8 +18,8 @@ impl Handle {
     pub const ROOT: Handle = Handle(u32::MAX);
 }
 
-/// Formats like `tc`: hexadecimal, `8001:`, `1:2a`, `root`; and `none` for the zero handle of the
-/// kernel's default disciplines.
+/// Formats like `tc`: hexadecimal, `8001:`, `1:2a`, `root`. The zero handle, which the kernel's
+/// default disciplines have, is `none`.
 impl core::fmt::Display for Handle {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match (self.0 >> 16, self.0 & 0xffff) {
@@ -55,19 +55,19 @@ impl Serialize for Handle {
 /// itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Queue {
-    /// Name of its device.
+    /// Name of the device.
     pub device: String,
     /// Network namespace of the device in the user's notation; `None` for the caller's own.
     pub netns: Option<String>,
     /// The discipline, such as `tbf` or `htb`; `band` for a band.
     pub kind: String,
-    /// Its handle; [`none`](Handle) for disciplines that `tc` does not show.
+    /// The discipline's handle; [`none`](Handle) for disciplines that `tc` does not show.
     pub handle: Handle,
-    /// Its parent class.
+    /// Handle of the parent class.
     pub parent: Handle,
     /// The band of a `pfifo_fast`; band 0 is served first.
     pub band: Option<u8>,
-    /// Whether the device hands its packets to it.
+    /// Whether the device hands its packets to this discipline.
     pub root: bool,
 }
 
@@ -109,7 +109,7 @@ pub struct Run {
 pub enum EventKind {
     /// A packet was enqueued.
     Enqueue,
-    /// A dequeue, of any number of packets including none.
+    /// A dequeue of any number of packets, possibly none.
     Dequeue,
 }
 
@@ -122,7 +122,7 @@ pub struct Event {
     pub time: u64,
     /// The kind of event.
     pub kind: EventKind,
-    /// Packets of the event: a driver may dequeue several at once, and 0 if none was waiting.
+    /// Packets of the event. A driver may dequeue several at once, or none if the queue is empty.
     pub packets: u32,
     /// Bytes of these packets.
     pub bytes: u32,
@@ -132,10 +132,10 @@ pub struct Event {
     pub backlog: u32,
     /// The discipline's drop counter after the event.
     pub drops: u32,
-    /// The processor of the event.
+    /// Number of the processor on which the event happened.
     pub cpu: u32,
-    /// Whether the length does not follow from the previous event, because an unrecorded change
-    /// happened in between.
+    /// Whether a change before this event was not recorded, so that the length does not follow from
+    /// the previous event.
     pub after_gap: bool,
 }
 
@@ -150,7 +150,7 @@ pub struct Counters {
     pub drops: u64,
     /// Packets that were requeued because the device was busy.
     pub requeues: u64,
-    /// How often a limit delayed a packet.
+    /// Number of times at which a limit delayed a packet.
     pub overlimits: u64,
 }
 
@@ -159,9 +159,9 @@ pub struct Counters {
 pub struct Transmission {
     /// Name of the device.
     pub device: String,
-    /// Network namespace of the device, as for a [`Queue`].
+    /// Network namespace of the device, as in [`Queue`].
     pub netns: Option<String>,
-    /// Number of its transmission queue.
+    /// Number of the transmission queue.
     pub queue: u32,
     /// Maximum number of bytes in the ring.
     pub limit: u64,
@@ -169,11 +169,11 @@ pub struct Transmission {
     pub inflight: u64,
 }
 
-/// Accepts the readings of a [`Source`](crate::Source), in the order of time for each queue.
+/// Receives the readings of a [`Source`](crate::Source), in the order of time for each queue.
 pub trait Sink {
-    /// A queue exists: at the start, or since `time`.
+    /// A queue appeared: it existed at the start, or was created at `time`.
     fn appeared(&mut self, time: u64, id: QueueId, queue: &Queue);
-    /// A queue has vanished.
+    /// A queue vanished.
     fn vanished(&mut self, time: u64, id: QueueId);
     /// Delivers readings.
     fn runs(&mut self, runs: &[Run]);

@@ -1,4 +1,5 @@
-//! The method of reading queues, and the number of readings compared with the requested rate.
+//! The method of reading queues, and the achieved rate of readings compared with the requested
+//! rate.
 
 use alloc::format;
 use alloc::string::String;
@@ -12,26 +13,28 @@ use super::gaps::Gaps;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Method {
-    /// A loop inside the kernel, flat out or paced by spinning: takes a processor.
+    /// A loop inside the kernel that runs continuously, or paces itself by spinning: occupies a
+    /// processor.
     Loop,
-    /// One reading inside the kernel at each tick of a timer: cheap, up to 10,000 a second.
+    /// A timer inside the kernel takes one reading at each tick: cheap, up to 10,000 readings per
+    /// second.
     Timer,
     /// A record of every enqueue and dequeue.
     Events,
-    /// Queries over a netlink socket, as `tc` sends them: no privileges needed.
+    /// Netlink queries, as `tc` sends them: needs no privileges.
     Netlink,
-    /// The program `tc` once per reading: the baseline of the publication.
+    /// Runs the program `tc` once per reading: the baseline of the Fast Queue Sampler publication.
     Tc,
-    /// Queries to Weir's own daemon about its queues; not for the kernel's queues.
+    /// Queries Weir's daemon about its own queues; not for the kernel's queues.
     Daemon,
 }
 
 impl Method {
-    /// Every method that reads the kernel's queues, the fastest first.
+    /// Every method for the kernel's queues, the fastest first.
     pub const ALL: [Method; 5] =
         [Method::Loop, Method::Timer, Method::Events, Method::Netlink, Method::Tc];
 
-    /// The name of the method.
+    /// The method's name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -56,14 +59,14 @@ impl FromStr for Method {
     }
 }
 
-/// The number of readings, compared with the requested rate.
+/// The achieved rate of readings, compared with the requested rate.
 #[derive(Clone, Debug, Default)]
 pub struct Pace {
     /// Requested readings per second.
     pub asked: Option<u64>,
-    /// Readings taken, each of all queues; for the method `events`, the number of events.
+    /// Number of readings, each of all queues; for the method `events`, the number of events.
     pub readings: u64,
-    /// Scheduled moments that passed without a reading.
+    /// Scheduled moments at which no reading was taken.
     pub missed: u64,
     /// Time between consecutive readings of the same namespace, or between consecutive events.
     pub gaps: Gaps,

@@ -8,18 +8,18 @@ use crate::series::Periods;
 /// One queue and its measurements. Times are `CLOCK_MONOTONIC`, in ns.
 #[derive(Clone, Debug)]
 pub struct Measured {
-    /// Its number; that of the first, if several queues are kept as one.
+    /// The queue's number. If several queues are counted as one, the number of the first.
     pub id: QueueId,
-    /// The queue.
+    /// The description of the queue.
     pub queue: Queue,
-    /// Time of its first observation.
+    /// Time at which the queue was first observed.
     pub since: u64,
-    /// Time at which it vanished; `None` while it exists.
+    /// Time at which the queue vanished; `None` while it exists.
     pub until: Option<u64>,
-    /// Number of consecutive queues at the same place that are kept as one: 1, except for a
-    /// discipline that is replaced continually.
+    /// Number of consecutive queues at the same place that are counted as one: 1, unless a
+    /// discipline is replaced continually.
     pub instances: u64,
-    /// Number of its readings.
+    /// Number of readings of the queue.
     pub readings: u64,
     /// Enqueues and dequeues, if they were recorded.
     pub events: EventCounts,
@@ -33,7 +33,7 @@ pub struct Measured {
     recent: Recent,
 }
 
-/// The length at the moment up to which everything is counted.
+/// The queue's length at the last observed moment; everything before that moment is counted.
 #[derive(Clone, Copy, Debug)]
 struct Level {
     time: u64,
@@ -63,7 +63,7 @@ impl EventCounts {
         self.enqueues + self.dequeues
     }
 
-    /// Adds the counts of another queue.
+    /// Adds the event counts of another queue.
     pub fn add(&mut self, other: &EventCounts) {
         self.enqueues += other.enqueues;
         self.dequeues += other.dequeues;
@@ -99,40 +99,40 @@ impl Measured {
         }
     }
 
-    /// Whether its events were recorded, so that lengths are weighted by their duration and not by
+    /// Whether events were recorded. Lengths are then weighted by their duration, otherwise by
     /// readings.
     #[must_use]
     pub fn is_exact(&self) -> bool {
         self.events.recorded() > 0
     }
 
-    /// Its length in packets, weighted by readings, or by ns if [events](Measured::is_exact) were
-    /// recorded.
+    /// The queue's length in packets, weighted by ns if [events](Measured::is_exact) were recorded,
+    /// otherwise by readings.
     #[must_use]
     pub fn packets(&self) -> &Exact {
         if self.is_exact() { &self.held[0] } else { &self.read[0] }
     }
 
-    /// Its length in bytes, weighted in the same manner.
+    /// The queue's length in bytes, with the same weights.
     #[must_use]
     pub fn bytes(&self) -> &Exact {
         if self.is_exact() { &self.held[1] } else { &self.read[1] }
     }
 
-    /// The difference of consecutive readings in packets, in either direction. The Fast Queue
-    /// Sampler publication calls it variance.
+    /// The absolute difference between consecutive readings, in packets. The Fast Queue Sampler
+    /// publication calls it variance.
     #[must_use]
     pub fn steps(&self) -> &Exact {
         &self.steps
     }
 
-    /// Its current or last known length, in packets and bytes.
+    /// The queue's current or last known length: packets, bytes.
     #[must_use]
     pub fn current(&self) -> Option<(u32, u32)> {
         self.last.map(|level| (level.packets, level.bytes))
     }
 
-    /// Its counters at the last reading, since its creation.
+    /// The queue's counters since its creation, at the last reading.
     #[must_use]
     pub fn counters(&self) -> Option<Counters> {
         self.counters.map(|(_, last)| last)
@@ -145,13 +145,13 @@ impl Measured {
         self.past.plus(&now)
     }
 
-    /// Its length over the whole watch.
+    /// The queue's length over the whole watch.
     #[must_use]
     pub fn periods(&self) -> &Periods<QueuePeriod> {
         &self.periods
     }
 
-    /// Its length over the last seconds.
+    /// The queue's length over the last seconds.
     #[must_use]
     pub fn recent(&self) -> &Recent {
         &self.recent
@@ -163,11 +163,11 @@ impl Measured {
         self.read[0].record(run.qlen.into(), count);
         self.read[1].record(run.backlog.into(), count);
         if self.is_exact() {
-            // A reading between events: the events determine the length, and earlier ones may still
-            // be pending.
+            // The reading lies between events. Events determine the length, and earlier events may
+            // not have been delivered yet.
             return;
         }
-        // Each reading except the first has a predecessor; within a run the two are equal.
+        // Each reading except the first has a predecessor. Within a run the difference is 0.
         match self.last {
             Some(last) => {
                 self.steps.record(last.packets.abs_diff(run.qlen).into(), 1);
@@ -200,7 +200,7 @@ impl Measured {
         self.recent.include(event.time, event.qlen, event.backlog, 0);
     }
 
-    /// If events report every change, the length was constant until now.
+    /// Counts the current length until `time`, if events report every change.
     pub(super) fn hold_until(&mut self, time: u64) {
         let Some(Level { time: from, packets, bytes }) = self.last.filter(|_| self.is_exact())
         else {
@@ -214,7 +214,7 @@ impl Measured {
         self.last = Some(Level { time, packets, bytes });
     }
 
-    /// Records this length in packets and bytes for a time span, both ends included.
+    /// Adds a length in packets and bytes that was held over a time span, both ends included.
     fn hold(&mut self, span: (u64, u64), weight: u64, (packets, bytes): (u32, u32)) {
         self.periods.spread(span, weight, |period, weight| period.include(packets, bytes, weight));
     }
@@ -226,7 +226,7 @@ impl Measured {
         };
         let drops = now.since(&last).drops;
         if now.drops < last.drops {
-            // The counters were reset or have wrapped: the earlier counts are kept separately.
+            // The counters were reset or have wrapped, so the increase until then is saved.
             self.past = self.past.plus(&last.since(&first)).plus(&now.since(&last));
             self.counters = Some((*now, *now));
         } else {
@@ -243,7 +243,7 @@ impl Measured {
         self.until = Some(time);
     }
 
-    /// Continues with another queue at the same place.
+    /// Continues with a new queue at the same place.
     pub(super) fn succeed(&mut self, queue: &Queue) {
         self.past = self.counted();
         (self.counters, self.last, self.until) = (None, None, None);
@@ -253,8 +253,8 @@ impl Measured {
 }
 
 impl Counters {
-    /// The increase since an earlier reading. A count below its earlier value has wrapped at 32
-    /// bits, or was reset.
+    /// The increase since an earlier reading. A counter below its earlier value has wrapped at 32
+    /// bits or was reset.
     #[must_use]
     pub fn since(&self, earlier: &Counters) -> Counters {
         let since = |now: u64, before: u64| match now.checked_sub(before) {
@@ -273,7 +273,7 @@ impl Counters {
         }
     }
 
-    /// The sum of both.
+    /// The sum of two readings.
     #[must_use]
     pub fn plus(&self, other: &Counters) -> Counters {
         Counters {

@@ -1,4 +1,4 @@
-//! The statistics of a watch for programs: a document for each device.
+//! The statistics of a watch as results documents, one for each device.
 
 use alloc::borrow::ToOwned;
 use alloc::format;
@@ -14,10 +14,10 @@ use super::tally::{Remark, Ring, Tally};
 use crate::document::{Document, Kind};
 use crate::exact::Exact;
 
-/// The documents of all devices. In JSON, a single device is one object; several are a list.
+/// The documents of all devices. In JSON, one device is an object, and several devices are a list.
 #[derive(Clone, Debug)]
 pub struct Summary {
-    /// The devices in the order in which their queues appeared.
+    /// The devices, in the order in which their queues appeared.
     pub devices: Vec<DeviceSummary>,
 }
 
@@ -234,8 +234,8 @@ impl DeviceSummary {
         own.iter()
             .filter(|queue| takes_packets(queue, &own))
             .for_each(|queue| steps.merge(queue.steps()));
-        // Every reading is of one root; without a root, count the readings of each of the other
-        // queues.
+        // Each reading includes every root once. Without a root, the readings of the other queues
+        // are counted.
         let readings = match roots().map(|queue| queue.readings).sum() {
             0 => own.iter().map(|queue| queue.readings).max().unwrap_or(0),
             readings => readings,
@@ -270,8 +270,8 @@ impl DeviceSummary {
     }
 }
 
-/// Whether the device hands its packets to this discipline: it is the root, or the root only
-/// distributes among the device's transmission queues and never holds packets.
+/// Whether the device hands its packets to this discipline. That is the root, or, if the root only
+/// distributes packets among the device's transmission queues, its children.
 fn takes_packets(queue: &Measured, all: &[&Measured]) -> bool {
     let deals = |root: &Measured| root.queue.root && root.queue.kind.starts_with("mq");
     let below = |root: &Measured| {
@@ -338,7 +338,7 @@ impl TransmissionSummary {
 }
 
 impl VarianceSummary {
-    /// The summary of differences; `None` without any.
+    /// The summary of the differences; `None` if there are none.
     #[must_use]
     pub fn of(steps: &Exact) -> Option<VarianceSummary> {
         let (zero, one, count) = (steps.share_at(0), steps.share_at(1), steps.total());

@@ -1,4 +1,4 @@
-//! Keeps statistics of all readings and events.
+//! A sink that keeps statistics of all readings and events.
 
 use alloc::borrow::ToOwned;
 use alloc::collections::{BTreeMap, VecDeque};
@@ -14,7 +14,7 @@ use crate::exact::Exact;
 /// A remark for the reader of the results.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remark {
-    /// Time of the remark, `CLOCK_MONOTONIC` in ns; `None` if it applies to the whole watch.
+    /// Time to which the remark refers, `CLOCK_MONOTONIC` in ns; `None` for the whole watch.
     pub time: Option<u64>,
     /// The text.
     pub text: String,
@@ -41,7 +41,8 @@ pub struct Ring {
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     queues: Vec<Measured>,
-    /// The index of each queue's statistics, by its number; for vanished queues only the latest.
+    /// The index into `queues` for the number of each queue. Of vanished queues at one place, only
+    /// the latest is kept.
     places: BTreeMap<QueueId, usize>,
     vanished: VecDeque<QueueId>,
     rings: Vec<Ring>,
@@ -64,7 +65,7 @@ impl Tally {
         &self.queues
     }
 
-    /// The transmission queues, for devices that have any.
+    /// The transmission queues of all devices that have any.
     #[must_use]
     pub fn rings(&self) -> &[Ring] {
         &self.rings
@@ -76,7 +77,7 @@ impl Tally {
         &self.remarks
     }
 
-    /// Number of remarks beyond the first thousand.
+    /// Number of remarks that were discarded because a thousand were already stored.
     #[must_use]
     pub fn more_remarks(&self) -> u64 {
         self.more_remarks
@@ -99,7 +100,7 @@ impl Tally {
         self.keep_remark(None, text);
     }
 
-    /// Ends the watch: the last lengths of event records last until the last observed moment.
+    /// Ends the watch: a length known from events is counted until the last observed moment.
     pub fn finish(&mut self) {
         let Some((_, last)) = self.span else { return };
         self.queues
@@ -118,7 +119,7 @@ impl Tally {
 
     fn saw(&mut self, time: u64) {
         let (first, last) = self.span.get_or_insert((time, time));
-        // The readings of a first turn may arrive before the appearance of their queue.
+        // The first readings of a queue may be delivered before its appearance.
         (*first, *last) = ((*first).min(time), (*last).max(time));
     }
 
@@ -126,8 +127,8 @@ impl Tally {
         self.places.get(&id).map(|&place| &mut self.queues[place])
     }
 
-    /// A vanished queue whose statistics are extended by this one at the same place, when there are
-    /// too many queues to keep them all separate.
+    /// A vanished queue at the same place, with which `queue` is counted as one if there are too
+    /// many queues for separate statistics.
     fn predecessor(&self, queue: &Queue) -> Option<usize> {
         let same = |kept: &Measured| {
             let old = &kept.queue;
@@ -157,9 +158,7 @@ impl Sink for Tally {
                 if self.unkept == 0 {
                     self.keep_remark(
                         Some(time),
-                        &format!(
-                            "more than {MOST_QUEUES} queues: the figures of the others are not kept"
-                        ),
+                        &format!("more than {MOST_QUEUES} queues: the others have no statistics"),
                     );
                 }
                 self.unkept += 1;
@@ -250,7 +249,8 @@ impl Sink for Tally {
 const MOST_QUEUES: usize = 1024;
 /// Maximum number of remarks.
 const MOST_REMARKS: usize = 1000;
-/// Maximum number of periods of a queue: far finer than a screen, to allow zooming.
+/// Maximum number of periods of a queue. This is far more than a screen shows, so that a report
+/// allows zooming.
 const MOST_PERIODS: usize = 1 << 16;
 /// Maximum number of periods of all queues together, 72 bytes each.
 const ALL_PERIODS: usize = 1 << 19;

@@ -1,9 +1,9 @@
-//! Combines several sinks into one.
+//! A sink that passes everything on to several sinks.
 
 use super::model::{Counters, Event, Queue, QueueId, Run, Sink, Transmission};
 use alloc::vec::Vec;
 
-/// Reports everything to several sinks, in their order.
+/// Passes everything on to several sinks, in their order.
 pub struct Tee<'a>(pub Vec<&'a mut dyn Sink>);
 
 impl Sink for Tee<'_> {

@@ -64,7 +64,8 @@ fn a_watch_becomes_the_published_document() {
         (&json!(100.0), &json!(100), &json!(2))
     );
     assert_eq!(document["gap_ns"], json!({"p50": 5000, "p99": 5000, "max": 5000}));
-    // 99 differences: 89 and 8 within the runs, and two between them, of 1 and 7.
+    // There are 99 differences: 89 and 8 are 0 within the runs, and the two between the runs are 1
+    // and 7.
     assert_eq!(document["variance"]["0"], json!(97.0 / 99.0));
     assert_eq!(
         (&document["variance"]["1"], &document["variance"]["max"]),
@@ -133,7 +134,7 @@ fn events_weigh_lengths_by_time() {
 }
 
 #[test]
-fn below_an_mq_its_children_are_what_the_device_sends_from() {
+fn the_device_sends_from_the_children_of_an_mq() {
     let mut tally = Tally::new();
     let child = |parent, band| Queue {
         parent: Handle(parent),
@@ -157,7 +158,7 @@ fn below_an_mq_its_children_are_what_the_device_sends_from() {
 }
 
 #[test]
-fn counters_that_wrap_or_begin_anew_lose_nothing() {
+fn counters_that_wrap_or_are_reset_lose_nothing() {
     let mut tally = Tally::new();
     tally.appeared(0, 0, &queue("eth0", "tbf", 0x1_0000, true));
     for (time, drops) in [(1, u64::from(u32::MAX) - 2), (2, 4), (3, 9), (4, 1)] {
@@ -170,7 +171,7 @@ fn counters_that_wrap_or_begin_anew_lose_nothing() {
 
 proptest! {
     #[test]
-    fn figures_are_those_of_the_readings_one_by_one(lengths in prop::collection::vec(0u32..6, 1..300)) {
+    fn statistics_equal_those_of_the_single_readings(lengths in prop::collection::vec(0u32..6, 1..300)) {
         let mut runs: Vec<Run> = Vec::new();
         for (time, &qlen) in (0u64..).zip(&lengths) {
             match runs.last_mut().filter(|last| last.qlen == qlen && time % 17 != 0) {
