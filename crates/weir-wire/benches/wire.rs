@@ -1,4 +1,4 @@
-//! Measures the cost of a frame before it reaches the engine, and the cost of cutting a train.
+//! Measures the cost of processing a frame before it reaches the engine, and of cutting a train.
 
 use std::hint::black_box;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -26,8 +26,8 @@ fn headers(c: &mut Criterion) {
         let fresh = frame.clone();
         c.bench_function(&format!("set_ce/{name}"), |b| {
             b.iter(|| {
-                // Restore ECT(0) through its two bytes and the checksum, so that there is a packet
-                // to mark.
+                // Restore ECT(0) in the two bytes that hold it and in the checksum, so that every
+                // iteration marks a packet.
                 frame[14..26].copy_from_slice(&fresh[14..26]);
                 set_ce(black_box(&mut frame), black_box(&parsed))
             });

@@ -1,5 +1,5 @@
 //! Writes the seeds of the fuzzing corpora: a valid frame of every kind that the parser and the
-//! trains support.
+//! segmentation of trains support.
 //!
 //! `cargo run -p weir-wire --features builder --example fuzz_seeds -- fuzz/corpus`
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -13,8 +13,8 @@ use weir_wire::{VnetHeader, protocol};
 fn main() -> io::Result<()> {
     let root = env::args_os().nth(1).map_or_else(|| PathBuf::from("fuzz/corpus"), PathBuf::from);
     for (name, packet) in packets() {
-        // The `frame` target first reads four bytes that select its operations; for layer 3 it
-        // parses the same bytes.
+        // The `frame` target reads four bytes that select its operations, and then the frame. It
+        // also parses the same bytes as a layer-3 packet.
         write(&root.join("frame"), name, &[&[0, 14, 0, 10], packet.frame().as_slice()].concat())?;
         write(
             &root.join("frame"),

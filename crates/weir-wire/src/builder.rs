@@ -1,9 +1,9 @@
-//! Builds packets for the tests of every crate, and for fuzzing corpora: valid in every field
-//! unless the caller changes it.
+//! Builds packets for the tests of every crate and for fuzzing corpora. Every field is valid unless
+//! the caller changes it.
 //!
-//! Header bytes and transport checksums come from etherparse, so that the parser and the checksums
-//! of this crate are tested against another implementation. Misuse (a transport of 70,000 bytes,
-//! ARP with ports) panics: this is for tests.
+//! Etherparse provides the header bytes and transport checksums, so that the tests compare this
+//! crate's parser and checksums with another implementation. Invalid use (a transport of 70,000
+//! bytes, ARP with ports) panics, because only tests use the builder.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -27,7 +27,7 @@ pub struct PacketBuilder {
     pub src_mac: [u8; 6],
     /// Destination MAC address.
     pub dst_mac: [u8; 6],
-    /// VLAN tags from the outermost on: EtherType of the tag and VLAN identifier.
+    /// VLAN tags from the outermost on: EtherType of the tag, and VLAN identifier.
     pub tags: Vec<(u16, u16)>,
     /// Source address, of the same IP version as the destination.
     pub src: IpAddr,
@@ -47,14 +47,14 @@ pub struct PacketBuilder {
     pub id: u16,
     /// IPv4 options, padded to words with "end of options".
     pub options: Vec<u8>,
-    /// IPv4: offset of the fragment in units of eight bytes, and whether more follow. The payload
-    /// is then the fragment's.
+    /// For an IPv4 fragment: its offset in units of eight bytes, and whether more fragments follow.
+    /// `payload` is then the payload of the fragment.
     pub fragment: Option<(u16, bool)>,
     /// IPv6 flow label.
     pub flow_label: u32,
-    /// IPv6 extension headers: kind, and the bytes after the first two.
+    /// IPv6 extension headers: kind, and the bytes after the next-header and length bytes.
     pub extensions: Vec<(u8, Vec<u8>)>,
-    /// Zero bytes after the packet, like the padding of short Ethernet frames.
+    /// Number of zero bytes after the packet, like the padding of short Ethernet frames.
     pub padding: usize,
 }
 
@@ -90,7 +90,7 @@ pub enum Transport {
     },
     /// ARP request for the destination address instead of IP.
     Arp,
-    /// Only the payload, under this IP protocol number.
+    /// No transport header: only the payload, with this IP protocol number.
     Raw(u8),
 }
 
@@ -198,8 +198,8 @@ impl PacketBuilder {
         self
     }
 
-    /// Makes the packet an IPv4 fragment: its offset in units of eight bytes, and whether more
-    /// follow.
+    /// Makes the packet an IPv4 fragment with an offset in units of eight bytes; `more` says
+    /// whether more fragments follow.
     pub fn fragment(mut self, offset: u16, more: bool) -> Self {
         self.fragment = Some((offset, more));
         self
@@ -251,8 +251,8 @@ impl PacketBuilder {
         (vnet, frame)
     }
 
-    /// The Ethernet frame as an offload train of packets with `gso_size` payload bytes, in the form
-    /// in which Linux delivers it.
+    /// The Ethernet frame as an offload train, in the form in which Linux delivers it. Each packet
+    /// of the train has `gso_size` bytes of payload.
     pub fn train(&self, gso_size: u16) -> (VnetHeader, Vec<u8>) {
         let (mut vnet, frame) = self.partial();
         let kind = match (&self.transport, self.src) {
@@ -267,7 +267,7 @@ impl PacketBuilder {
         (vnet, frame)
     }
 
-    /// Replaces the checksum of the transport layer at `start` by its seed.
+    /// Replaces the checksum of the transport layer, which begins at `start`, by its seed.
     fn leave_partial(&self, frame: &mut [u8], start: usize) -> VnetHeader {
         let (number, offset, header) = match &self.transport {
             Transport::Udp { .. } => (protocol::UDP, 6, 8),
@@ -275,7 +275,8 @@ impl PacketBuilder {
             _ => panic!("only TCP and UDP have partial checksums"),
         };
         let len = frame.len() - self.padding - start;
-        // This does not use the crate's own functions, because the tests compare them with it.
+        // This does not use the crate's own functions, because the tests compare those functions
+        // with it.
         let mut total = len as u64 + u64::from(number);
         let addresses = match (self.src, self.dst) {
             (IpAddr::V4(src), IpAddr::V4(dst)) => [src.octets(), dst.octets()].concat(),

@@ -1,19 +1,19 @@
-//! The internet checksum (RFC 1071): sums, pseudo headers, incremental update, completion,
+//! The internet checksum (RFC 1071): sums, pseudo headers, incremental updates, completion and
 //! verification.
 //!
-//! A *sum* is a ones' complement sum of big-endian 16-bit words; a *checksum* is the complement of
-//! one. A *seed* is the value that Linux leaves in a checksum field for later completion: the sum
+//! A *sum* is a ones' complement sum of big-endian 16-bit words. A *checksum* is the complement of
+//! a sum. A *seed* is the value that Linux leaves in a checksum field for later completion: the sum
 //! of the pseudo header, not complemented.
 
 use crate::header::{Fragment, IPV4_HEADER, IpVersion, Parsed, protocol};
 use crate::view::{bytes, put, u16_at};
 
-/// The sum of `data`; an odd last byte counts as the upper half of a word.
+/// The sum of `data`. An odd last byte counts as the upper half of a word.
 #[inline]
 pub fn sum(data: &[u8]) -> u16 {
     // Ones' complement addition depends neither on the byte order (RFC 1071, section 2 B) nor on
-    // the width of the words: add little-endian words of 32 bits into 64, which the compiler
-    // vectorises, and swap the folded result.
+    // the width of the words. The loop therefore adds little-endian 32-bit words into 64 bits,
+    // which the compiler vectorises, and the folded result is byte-swapped.
     let mut total = 0u64;
     let (blocks, rest) = data.as_chunks::<32>();
     for block in blocks {
@@ -36,7 +36,7 @@ pub fn sum(data: &[u8]) -> u16 {
     fold(total).swap_bytes()
 }
 
-/// The sum of two sums. The part covered by the second must start at an even offset.
+/// The sum of two sums. The data of the second sum must start at an even offset.
 #[inline]
 pub fn add(a: u16, b: u16) -> u16 {
     let (total, carry) = a.overflowing_add(b);
@@ -49,14 +49,15 @@ pub fn checksum(data: &[u8]) -> u16 {
     !sum(data)
 }
 
-/// The checksum `check` after one of the covered 16-bit words changed from `old` to `new` (RFC
-/// 1624, equation 3).
+/// Updates the checksum `check` after one of the 16-bit words that it covers changed from `old` to
+/// `new` (RFC 1624, equation 3).
 #[inline]
 pub fn update(check: u16, old: u16, new: u16) -> u16 {
     !add(add(!check, !old), new)
 }
 
-/// The sum of the IPv4 pseudo header (RFC 9293, section 3.1); `len` is the transport layer's.
+/// The sum of the IPv4 pseudo header (RFC 9293, section 3.1). `len` is the length of the transport
+/// layer.
 #[inline]
 pub fn pseudo_v4(src: [u8; 4], dst: [u8; 4], protocol: u8, len: u16) -> u16 {
     let [a, b, c, d] = src;
@@ -65,18 +66,19 @@ pub fn pseudo_v4(src: [u8; 4], dst: [u8; 4], protocol: u8, len: u16) -> u16 {
     add(add(addresses, protocol.into()), len)
 }
 
-/// The sum of the IPv6 pseudo header (RFC 8200, section 8.1); `len` is the transport layer's.
+/// The sum of the IPv6 pseudo header (RFC 8200, section 8.1). `len` is the length of the transport
+/// layer.
 #[inline]
 pub fn pseudo_v6(src: [u8; 16], dst: [u8; 16], protocol: u8, len: u32) -> u16 {
     let addresses = add(sum(&src), sum(&dst));
     add(add(addresses, protocol.into()), add((len >> 16) as u16, len as u16))
 }
 
-/// The sum of the pseudo header of `frame` for a transport layer of `len` bytes; `None` for other
-/// protocols than IP.
+/// The sum of the pseudo header of `frame` for a transport layer of `len` bytes; `None` for
+/// protocols other than IP.
 ///
-/// The addresses are those of the IP header. With an IPv6 routing header that still names stops, or
-/// with IPv4 source routing, the sender's checksum covers another destination.
+/// The sum uses the addresses of the IP header. If an IPv6 routing header still names hops, or with
+/// IPv4 source routing, the sender's checksum covers another destination address.
 #[inline]
 pub fn pseudo(frame: &[u8], parsed: &Parsed, len: u32) -> Option<u16> {
     let network = parsed.network();
@@ -108,8 +110,9 @@ pub fn verify_ipv4_header(frame: &[u8], parsed: &Parsed) -> Option<bool> {
     Some(sum(header) == 0xffff)
 }
 
-/// Whether the checksum of the transport layer is correct. `None` where there is none to check:
-/// fragments, protocols other than TCP, UDP and ICMP, and UDP over IPv4 with a checksum of zero.
+/// Whether the checksum of the transport layer is correct. `None` if there is no checksum to
+/// verify: fragments, protocols other than TCP, UDP and ICMP, and UDP over IPv4 with a checksum of
+/// zero.
 pub fn verify_transport(frame: &[u8], parsed: &Parsed) -> Option<bool> {
     parsed.payload()?;
     let transport = parsed.transport()?;
@@ -123,7 +126,8 @@ pub fn verify_transport(frame: &[u8], parsed: &Parsed) -> Option<bool> {
             if ip == IpVersion::V4 && u16_at(data, UDP_CHECKSUM)? == 0 {
                 return None;
             }
-            // UDP has its own length field, and the bytes after that length are not covered.
+            // UDP has its own length field, and the checksum does not cover bytes beyond that
+            // length.
             let len = usize::from(u16_at(data, 4)?);
             data = data.get(..len)?;
             pseudo(frame, parsed, len as u32)?
@@ -137,10 +141,10 @@ pub fn verify_transport(frame: &[u8], parsed: &Parsed) -> Option<bool> {
 }
 
 /// Completes a partial checksum: sums `frame` from `csum_start` to its end, including the seed in
-/// the field at `csum_start + csum_offset`, and writes the checksum there.
+/// the field at `csum_start + csum_offset`, and writes the checksum into that field.
 ///
-/// `frame` must end where the network layer ends ([`Parsed::network_end`]), because padding would
-/// be summed.
+/// `frame` must end where the network layer ends ([`Parsed::network_end`]), because the sum would
+/// include padding.
 #[inline]
 pub fn complete_partial(
     frame: &mut [u8],
@@ -157,19 +161,20 @@ pub fn complete_partial(
     put(frame, field, check.to_be_bytes()).ok_or(error)
 }
 
-/// A checksum field that is outside its frame.
+/// The checksum field is outside the frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the checksum field is at {csum_start}+{csum_offset}, the frame has {len} bytes")]
 pub struct PartialError {
-    /// Start of the sum.
+    /// Offset at which the sum starts.
     pub csum_start: u16,
-    /// Offset of the field from there.
+    /// Offset of the checksum field from `csum_start`.
     pub csum_offset: u16,
-    /// Bytes of the frame.
+    /// Length of the frame in bytes.
     pub len: usize,
 }
 
-/// Zero means "no checksum" in UDP; the other representation of zero is equally valid.
+/// In UDP, zero means "no checksum", so a checksum of zero is replaced by 0xffff, which is
+/// equivalent.
 #[inline(always)]
 pub(crate) fn nonzero(check: u16) -> u16 {
     if check == 0 { 0xffff } else { check }
@@ -177,7 +182,7 @@ pub(crate) fn nonzero(check: u16) -> u16 {
 
 #[inline(always)]
 fn fold(mut total: u64) -> u16 {
-    // Each step adds a carry; none is left after these four.
+    // Each step adds the carries of the previous one. After four steps there is no carry left.
     total = (total & 0xffff_ffff) + (total >> 32);
     total = (total & 0xffff_ffff) + (total >> 32);
     total = (total & 0xffff) + (total >> 16);
@@ -238,7 +243,7 @@ mod tests {
 
         #[test]
         fn an_update_is_a_computation_anew(mut words in prop::collection::vec(any::<u16>(), 2..30), at: prop::sample::Index, new: u16) {
-            // A fixed first word: the checksum of only zeros has a special form.
+            // The first word is not zero, because the checksum of only zeros has a special form.
             words[0] = 0x4500;
             let at = 1 + at.index(words.len() - 1);
             let all = |words: &[u16]| checksum(&words.iter().flat_map(|w| w.to_be_bytes()).collect::<Vec<_>>());

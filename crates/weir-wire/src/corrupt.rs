@@ -2,12 +2,12 @@
 
 use crate::header::Parsed;
 
-/// Inverts one bit of the network layer of `frame`. The bits are numbered from the most significant
-/// bit of the first byte, and `bit` is taken modulo their number. Returns the offset of the changed
+/// Inverts one bit of the network layer of `frame`. Bits are numbered from the most significant bit
+/// of the first byte; `bit` is taken modulo the number of bits. Returns the offset of the changed
 /// byte, or `None` if the network layer is empty.
 ///
-/// Complete a partial checksum first. A checksum that is completed later covers the changed bit, so
-/// the receiver would not detect the error.
+/// Complete a partial checksum before calling this. A checksum that is completed afterwards covers
+/// the inverted bit, so the receiver would not detect the error.
 pub fn invert_bit(frame: &mut [u8], parsed: &Parsed, bit: u32) -> Option<usize> {
     let end = frame.len().min(parsed.network_end());
     let network = frame.get_mut(parsed.network()..end)?;

@@ -5,8 +5,8 @@ use crate::header::{IpVersion, Parsed};
 use crate::view::{put, u16_at};
 
 /// Writes `dscp` (6 bits) into the IP header of `frame` and into `parsed`, and updates the checksum
-/// of an IPv4 header. ECN does not change. Returns whether the frame has the code point now, which
-/// is false for protocols other than IP.
+/// of an IPv4 header. The ECN field is unchanged. Returns whether the frame has the code point
+/// afterwards, which is false for protocols other than IP.
 #[inline]
 pub fn set_dscp(frame: &mut [u8], parsed: &mut Parsed, dscp: u8) -> bool {
     let at = parsed.network();
@@ -20,7 +20,8 @@ pub fn set_dscp(frame: &mut [u8], parsed: &mut Parsed, dscp: u8) -> bool {
             put(frame, at, new.to_be_bytes())
                 .and_then(|()| put(frame, at + IPV4_CHECKSUM, check.to_be_bytes()))
         }
-        // Version, then the traffic class across the two bytes: DSCP is its upper six bits.
+        // The word begins with the version and the traffic class; the upper six bits of the traffic
+        // class are the DSCP.
         IpVersion::V6 => put(frame, at, ((old & 0xf03f) | u16::from(dscp) << 6).to_be_bytes()),
         IpVersion::None => None,
     };

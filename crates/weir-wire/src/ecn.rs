@@ -6,21 +6,21 @@ use crate::checksum;
 use crate::header::{IpVersion, Parsed, ecn_of};
 use crate::view::{bytes, put, u16_at};
 
-/// The current ECN field of `frame` ([`Parsed::ecn`] is the value at parsing).
+/// The current ECN field of `frame` ([`Parsed::ecn`] is its value at the time of parsing).
 #[inline]
 pub fn ecn(frame: &[u8], parsed: &Parsed) -> Ecn {
     let Some([first, second]) = bytes(frame, parsed.network()) else { return Ecn::NotEct };
     match parsed.ip {
         IpVersion::V4 => ecn_of(second),
-        // The traffic class spans the two bytes.
+        // The traffic class spans the first two bytes.
         IpVersion::V6 => ecn_of((first << 4) | (second >> 4)),
         IpVersion::None => Ecn::NotEct,
     }
 }
 
 /// Marks `frame` with congestion experienced, and updates the checksum of an IPv4 header. Returns
-/// whether the frame carries the mark now. A frame from a sender without ECN is left unchanged,
-/// because the mark would have no effect (RFC 3168, section 5).
+/// whether the frame is marked afterwards. The frame of a sender that does not support ECN is left
+/// unchanged, because the mark would have no effect (RFC 3168, section 5).
 #[inline]
 pub fn set_ce(frame: &mut [u8], parsed: &Parsed) -> bool {
     match ecn(frame, parsed) {

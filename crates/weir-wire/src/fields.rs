@@ -1,5 +1,5 @@
-//! Header fields that only rules use. They are read from the frame when a rule needs them, and not
-//! for every packet.
+//! Header fields that only rules use. They are read from the frame when a rule needs them, not when
+//! the packet is parsed.
 //!
 //! Each reader returns `None` if the frame does not contain the field: the packet is of another
 //! protocol, it is a fragment other than the first, or its header is truncated.
@@ -42,7 +42,8 @@ pub fn traffic_class(frame: &[u8], parsed: &Parsed) -> Option<u8> {
     let word = u16_at(frame, parsed.network())?;
     match parsed.ip {
         IpVersion::V4 => Some(word as u8),
-        // The traffic class is between the 4 bits of the version and the flow label.
+        // The word consists of the version (4 bits), the traffic class (8) and the start of the
+        // flow label (4).
         IpVersion::V6 => Some((word >> 4) as u8),
         IpVersion::None => None,
     }
@@ -88,7 +89,7 @@ pub struct Tcp {
     pub window: u16,
 }
 
-/// The TCP header; `None` if the packet has none or a truncated one.
+/// The TCP header; `None` if the packet has none or it is truncated.
 #[inline]
 pub fn tcp(frame: &[u8], parsed: &Parsed) -> Option<Tcp> {
     let flags = parsed.tcp_flags()?;
@@ -114,15 +115,16 @@ pub fn ipv4_options<'a>(frame: &'a [u8], parsed: &Parsed) -> Options<'a> {
 /// The options of the TCP header; empty if the packet has no complete TCP header.
 pub fn tcp_options<'a>(frame: &'a [u8], parsed: &Parsed) -> Options<'a> {
     let rest = match (parsed.tcp_flags(), parsed.payload()) {
-        // The flags are the seventh byte from the end of the fixed header. The options follow it.
+        // The options begin after the fixed header, in which the flags are the seventh byte from
+        // the end.
         (Some(flags), Some(payload)) => frame.get(flags + 7..payload).unwrap_or_default(),
         _ => &[],
     };
     Options { rest }
 }
 
-/// Options of kind, length and data, in the format of IPv4 and TCP. Padding is skipped, and a
-/// truncated option ends the sequence.
+/// Options with a kind, a length and data, in the format of IPv4 and TCP. The iterator skips
+/// padding and ends at a truncated option.
 #[derive(Clone, Debug)]
 pub struct Options<'a> {
     rest: &'a [u8],
@@ -142,13 +144,13 @@ impl<'a> Iterator for Options<'a> {
         };
         let data = self.rest.get(2..len);
         self.rest = self.rest.get(len..).unwrap_or_default();
-        // A length below two would not advance past the option's own header. `get(2..len)` rejects
-        // it.
+        // `get(2..len)` rejects a length below two, with which the iterator would not advance.
         data.map(|data| (kind, data))
     }
 }
 
-/// The IPv6 extension headers of a packet in their order; at most as many as the parser follows.
+/// The IPv6 extension headers of a packet, in their order. There are at most as many as the parser
+/// follows.
 pub fn extensions<'a>(frame: &'a [u8], parsed: &Parsed) -> Extensions<'a> {
     let first = match parsed.ip {
         IpVersion::V6 => frame.get(parsed.network() + 6).copied(),
@@ -185,8 +187,8 @@ impl Iterator for Extensions<'_> {
         self.at += extension_size(kind, length);
         let is_later_fragment =
             kind == protocol::FRAGMENT && u16::from_be_bytes([high, low]) & FRAGMENT_OFFSET_V6 != 0;
-        // In a fragment other than the first, the fragment header is followed by the middle of the
-        // original packet and not by another header.
+        // In a fragment other than the first, data of the original packet follows the fragment
+        // header, not another header.
         self.next = (!is_later_fragment && self.at <= self.end).then_some(next);
         Some((kind, here))
     }
@@ -199,5 +201,5 @@ pub fn routing_type(frame: &[u8], at: usize) -> Option<u8> {
 
 /// One byte of padding, in IPv4 options and in TCP options.
 const NO_OPERATION: u8 = 1;
-/// Ends the options; what follows is padding.
+/// Ends the options; the bytes after it are padding.
 const END_OF_OPTIONS: u8 = 0;

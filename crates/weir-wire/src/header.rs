@@ -1,23 +1,22 @@
-//! Finds the headers of a frame: Ethernet with VLAN tags, IPv4 with options, IPv6 with extension
-//! headers, transport.
+//! Parses the headers of a frame: Ethernet with VLAN tags, IPv4 with options, IPv6 with extension
+//! headers, and the transport header.
 //!
-//! The parser is written by hand because it runs once for every packet; the tests compare it with
+//! The parser is written by hand because it runs for every packet; the tests compare it with
 //! etherparse.
 
 use weir_core::packet::Ecn;
 
 use crate::view::{u16_at, u32_at};
 
-/// The offsets of the headers of one frame, and the fields that determine the treatment of every
-/// packet.
+/// The offsets of a frame's headers, and the header fields that Weir needs for every packet.
 ///
-/// It is small and does not borrow the frame, so that it can be stored with the frame's handle.
-/// Offsets count from the start of the frame.
+/// The struct is small and does not borrow the frame, so that it can be stored with the frame's
+/// handle. Offsets count from the start of the frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Parsed {
-    /// Bytes from the network-layer header on, according to the IP header; the rest of the frame is
-    /// padding. For protocols other than IP, the rest of the frame.
+    /// Length of the network layer in bytes, according to the IP header; the rest of the frame is
+    /// padding. For protocols other than IP it is the rest of the frame.
     pub network_len: u32,
     /// IPv6 flow label, 20 bits, or 0.
     pub flow_label: u32,
@@ -27,14 +26,14 @@ pub struct Parsed {
     pub vlan: u16,
     /// Offset of the transport header; 0 if there is none.
     transport: u16,
-    /// Offset after the transport header; 0 if the header is incomplete or unknown.
+    /// Offset after the transport header; 0 if that header is incomplete or unknown.
     payload: u16,
-    /// Bytes of link-layer header; the offset of the network layer.
+    /// Bytes of link-layer header, which is also the offset of the network layer.
     pub link_header: u8,
-    /// The IP version, if the frame is IP.
+    /// The IP version, or [`IpVersion::None`].
     pub ip: IpVersion,
-    /// Protocol of the transport layer (after any IPv6 extension headers), or 0 for protocols other
-    /// than IP. Set in every fragment.
+    /// Protocol of the transport layer (after any IPv6 extension headers); 0 for protocols other
+    /// than IP. Every fragment has it.
     pub protocol: u8,
     /// DSCP, 6 bits, or 0.
     pub dscp: u8,
@@ -59,8 +58,7 @@ impl Parsed {
     }
 
     /// Offset of the transport header. `None` for protocols other than IP, for all fragments but
-    /// the first, and if the chain of IPv6 extension headers is truncated or longer than any
-    /// legitimate one.
+    /// the first, and if the chain of IPv6 extension headers is truncated or too long.
     #[inline]
     pub fn transport(&self) -> Option<usize> {
         (self.transport != 0).then_some(self.transport.into())
@@ -73,7 +71,7 @@ impl Parsed {
         (self.payload != 0).then_some(self.payload.into())
     }
 
-    /// Offset of the byte with TCP's flags, if there is a complete TCP header.
+    /// Offset of the byte with TCP's flags; `None` without a complete TCP header.
     #[inline]
     pub fn tcp_flags(&self) -> Option<usize> {
         (self.protocol == protocol::TCP && self.payload != 0)
@@ -99,8 +97,8 @@ pub enum Fragment {
     /// Not fragmented.
     #[default]
     Whole,
-    /// The first fragment, or an IPv6 packet with a fragment header that is the only fragment (RFC
-    /// 6946).
+    /// The first fragment, or a packet with an IPv6 fragment header that is not actually fragmented
+    /// (RFC 6946).
     First,
     /// Any other fragment; it has no transport header.
     Later,
@@ -112,7 +110,7 @@ pub enum ParseError {
     /// The frame ends within its link-layer header.
     #[error("the frame ends within its link-layer header")]
     ShortLink,
-    /// The frame has more VLAN tags than any legitimate one.
+    /// The frame has more VLAN tags than the parser supports.
     #[error("the frame has more than {MAX_TAGS} VLAN tags")]
     TooManyTags,
     /// The frame ends within its IP header.
@@ -121,7 +119,7 @@ pub enum ParseError {
     /// The version field disagrees with the EtherType, or is neither 4 nor 6.
     #[error("the IP version is {0}, which does not fit the frame")]
     Version(u8),
-    /// An IPv4 header of less than 20 bytes, or longer than the packet.
+    /// The length of the IPv4 header is less than 20 bytes, or longer than the packet.
     #[error("the IPv4 header length is {0} bytes, which does not fit the packet")]
     HeaderLength(u8),
     /// The IP header declares more bytes than the frame has.
@@ -129,14 +127,14 @@ pub enum ParseError {
     Truncated {
         /// Length according to the header.
         promised: u32,
-        /// Bytes from the IP header on.
+        /// Bytes of the frame from the IP header on.
         present: u32,
     },
 }
 
 /// Parses an Ethernet frame.
 ///
-/// Protocols other than IPv4 and IPv6 are parsed as far as the EtherType. An IP length of zero
+/// For protocols other than IPv4 and IPv6, parsing ends at the EtherType. An IP length of zero
 /// means the rest of the frame, as in the largest offload trains.
 #[inline]
 pub fn parse(frame: &[u8]) -> Result<Parsed, ParseError> {
@@ -180,7 +178,7 @@ pub fn parse_ip(packet: &[u8]) -> Result<Parsed, ParseError> {
 fn other(frame: &[u8], network: usize, vlan: u16, ethertype: u16) -> Parsed {
     let rest = frame.len().saturating_sub(network);
     let len = match ethertype {
-        // IEEE 802.3: below 1536 the field is the length.
+        // IEEE 802.3: a value below 1536 is the length of the payload.
         0..ETHERTYPE_LEAST => rest.min(ethertype.into()),
         ethertype::ARP => match frame.get(network + 4..network + 6) {
             Some(&[hardware, protocol]) => {
@@ -245,8 +243,8 @@ fn parse_v6(frame: &[u8], network: usize, vlan: u16) -> Result<Parsed, ParseErro
     let present = packet.len();
     let next = header[6];
     let total = match u16::from_be_bytes([header[4], header[5]]) {
-        // A packet that consists only of its header is legitimate only if the header says that
-        // nothing follows.
+        // A length of 0 means the rest of the frame, unless the header says that nothing follows
+        // it.
         0 if next != protocol::NO_NEXT => present,
         len => IPV6_HEADER + usize::from(len),
     };
@@ -275,8 +273,8 @@ fn parse_v6(frame: &[u8], network: usize, vlan: u16) -> Result<Parsed, ParseErro
     Ok(parsed)
 }
 
-/// Follows the chain of IPv6 extension headers from `at`; the first is of the kind
-/// `parsed.protocol`.
+/// Follows the chain of IPv6 extension headers from `at`. `parsed.protocol` is the kind of the
+/// first.
 #[cold]
 fn walk_extensions(frame: &[u8], end: usize, mut at: usize, parsed: &mut Parsed) {
     for _ in 0..MAX_EXTENSIONS {
@@ -301,26 +299,27 @@ fn walk_extensions(frame: &[u8], end: usize, mut at: usize, parsed: &mut Parsed)
     }
 }
 
-/// Length in bytes of the IPv6 extension header of this kind with this length field.
+/// Length in bytes of an IPv6 extension header with this kind and this value in its length field.
 #[inline(always)]
 pub(crate) fn extension_size(kind: u8, length: u8) -> usize {
     match kind {
         protocol::FRAGMENT => 8,
-        // RFC 4302: in words of four bytes, minus two.
+        // RFC 4302: the field counts words of four bytes, minus two.
         protocol::AUTHENTICATION => (usize::from(length) + 2) * 4,
-        // RFC 8200: in words of eight bytes, minus the first.
+        // RFC 8200: the field counts words of eight bytes, without the first.
         _ => (usize::from(length) + 1) * 8,
     }
 }
 
-/// Records the transport header at `at` in a network layer that ends at `end`.
+/// Sets the offsets of the transport header, which is at `at` in a network layer that ends at
+/// `end`.
 #[inline]
 fn find_transport(frame: &[u8], end: usize, at: usize, parsed: &mut Parsed) {
     if parsed.fragment == Fragment::Later || at > end || parsed.protocol == protocol::NO_NEXT {
         return;
     }
-    // The chain of headers is bounded, so its end fits 16 bits; otherwise the packet would have no
-    // transport header.
+    // The chain of headers is bounded, so `at` fits 16 bits. If it did not, the packet would have
+    // no transport header.
     parsed.transport = u16::try_from(at).unwrap_or(0);
     let room = end - at;
     let size = match parsed.protocol {
@@ -343,7 +342,7 @@ fn empty(network: usize, vlan: u16, ethertype: u16, ip: IpVersion) -> Parsed {
         vlan,
         transport: 0,
         payload: 0,
-        // At most 14 + 8 × 4.
+        // At most 14 + 8 × 4, so it fits.
         link_header: network as u8,
         ip,
         protocol: 0,
@@ -419,9 +418,9 @@ pub mod protocol {
     pub const ROUTING: u8 = 43;
     /// IPv6 fragment header.
     pub const FRAGMENT: u8 = 44;
-    /// Encrypted payload: the rest cannot be read.
+    /// Encrypted payload (ESP); the parser cannot read beyond it.
     pub const ESP: u8 = 50;
-    /// Authentication header.
+    /// IPv6 authentication header.
     pub const AUTHENTICATION: u8 = 51;
     /// ICMP for IPv6.
     pub const ICMPV6: u8 = 58;
@@ -447,27 +446,27 @@ pub mod protocol {
 pub(crate) const ETHERNET_HEADER: usize = 14;
 /// Bytes of a VLAN tag.
 const VLAN_TAG: usize = 4;
-/// Maximum number of VLAN tags in a frame; two are usual, and the link-layer header must fit eight
-/// bits.
+/// Maximum number of VLAN tags in a frame. Two are usual; the limit ensures that the length of the
+/// link-layer header fits eight bits.
 const MAX_TAGS: usize = 8;
-/// Least value of an EtherType; a smaller field is a length.
+/// Lowest EtherType; a field with a smaller value is a length.
 const ETHERTYPE_LEAST: u16 = 0x0600;
 /// Bytes of an IPv4 header without options.
 pub(crate) const IPV4_HEADER: usize = 20;
 /// Bytes of the fixed IPv6 header.
 pub(crate) const IPV6_HEADER: usize = 40;
-/// IPv4's "more fragments" flag in the fragment field.
+/// The "more fragments" flag in IPv4's fragment field.
 const MORE_FRAGMENTS_V4: u16 = 0x2000;
-/// IPv4's fragment offset in the fragment field.
+/// The bits of the fragment offset in IPv4's fragment field.
 const FRAGMENT_OFFSET_V4: u16 = 0x1fff;
-/// The offset in the third and fourth byte of an IPv6 fragment header.
+/// The bits of the offset in the third and fourth bytes of an IPv6 fragment header.
 pub(crate) const FRAGMENT_OFFSET_V6: u16 = 0xfff8;
-/// Maximum number of extension headers that are followed. RFC 8200 expects each kind once, and a
-/// hostile chain costs time.
+/// Maximum number of extension headers that the parser follows. RFC 8200 expects each kind once,
+/// and the limit bounds the time that a hostile packet takes.
 pub(crate) const MAX_EXTENSIONS: usize = 9;
 /// Bytes of a TCP header without options.
 pub(crate) const TCP_HEADER: usize = 20;
-/// Offset of TCP's header length, which is in the upper half of the byte.
+/// Offset of the byte with TCP's header length, which is in the upper four bits.
 const TCP_OFFSET: usize = 12;
 /// Offset of TCP's flags.
 pub(crate) const TCP_FLAGS: usize = 13;

@@ -1,14 +1,14 @@
-//! The flow key of a frame: the header fields with which the engine distinguishes packets.
+//! The flow key of a frame: the header fields by which masks distinguish packets.
 
 use weir_core::key::FlowKey;
 
 use crate::header::{IpVersion, Parsed, protocol};
 use crate::view::bytes;
 
-/// The flow key of `frame` with its headers at `parsed`.
+/// The flow key of `frame`; `parsed` are its headers.
 ///
-/// Ports are those of TCP, UDP, UDP-Lite, SCTP and DCCP; only the first fragment has them. A
-/// layer-3 packet has no MAC addresses.
+/// Ports are those of TCP, UDP, UDP-Lite, SCTP and DCCP. A fragment other than the first has no
+/// ports, and a layer-3 packet has no MAC addresses; these fields are then 0.
 #[inline]
 pub fn flow_key(frame: &[u8], parsed: &Parsed) -> FlowKey {
     let mut key = FlowKey {

@@ -1,11 +1,11 @@
 //! Frames on the wire: their headers, flow keys, checksums and offload trains.
 //!
-//! Frames come from untrusted sources, so every function here is total: it takes any bytes and any
-//! [`Parsed`], and returns a value or a typed error, and never panics. Offsets are bytes from the
-//! start of the frame.
+//! Frames come from untrusted sources. Every function therefore accepts any bytes and any
+//! [`Parsed`], returns a value or a typed error, and never panics. Offsets are bytes from the start
+//! of the frame.
 //!
-//! The usual order: [`parse`] (or [`parse_ip`] for a layer-3 device) → [`flow_key`] → the engine →
-//! [`set_ce`] if it marks → [`Train`] if the frame carries several wire packets.
+//! The usual order of calls: [`parse`] (or [`parse_ip`] for a layer-3 device) → [`flow_key`] → the
+//! engine → [`set_ce`] if the engine marks the packet → [`Train`] if the frame is an offload train.
 #![no_std]
 
 #[cfg(any(test, feature = "builder"))]

@@ -1,10 +1,10 @@
-//! Offload trains: one frame that stands for many wire packets, cut without touching the payload.
+//! Offload trains: one frame that stands for many wire packets, cut without copying the payload.
 //!
 //! # Model
-//! A train is `[link][network][transport]` headers followed by payload. Wire packet *i* carries
-//! payload bytes `i × gso_size .. min((i + 1) × gso_size, payload)` after a copy of the headers in
-//! which a few fields differ. So a run of consecutive packets is again a train, and
-//! [`Train::headers`] writes only its headers: the caller sends
+//! A train consists of `[link][network][transport]` headers and payload. Wire packet *i* has the
+//! payload bytes `i × gso_size .. min((i + 1) × gso_size, payload)` and a copy of the headers in
+//! which a few fields differ. A run of consecutive packets is therefore a train again, and
+//! [`Train::headers`] writes only the headers of the run. The caller sends
 //! `[vnet header][headers][slice of the original frame]` and copies no payload byte.
 //!
 //! # Differences in the headers of the run `i..j`
@@ -18,8 +18,8 @@
 //! | UDP length | 8 + payload of the run |
 //! | checksums | IPv4 header recomputed; transport according to [`ChecksumMode`] |
 //!
-//! Trains of UDP *fragments* (UFO) are refused: Linux has not created them since 4.14 unless a
-//! guest requests it, and [`SegmentError::UdpFragments`] says what to disable.
+//! Trains of UDP *fragments* (UFO) are refused. Linux has not created them since 4.14 unless a
+//! guest requests it, and [`SegmentError::UdpFragments`] says which feature to disable.
 
 use core::ops::Range;
 
@@ -28,44 +28,43 @@ use crate::header::{Fragment, IPV6_HEADER, IpVersion, Parsed, TCP_FLAGS, protoco
 use crate::view::{put, u16_at, u32_at};
 use crate::vnet::{Gso, VnetError, VnetHeader};
 
-/// The division of an offload train into wire packets. It does not borrow the frame.
+/// How an offload train is divided into wire packets. The struct does not borrow the frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Train {
     parsed: Parsed,
     gso: Gso,
-    /// The ECN bit of the train's type.
+    /// The ECN bit of the train's `gso_type`.
     ecn: u8,
     seed: Seed,
     gso_size: u16,
     segments: u16,
-    /// Bytes before the payload.
+    /// Number of bytes before the payload.
     header_len: u16,
     payload_len: u32,
 }
 
-/// The source of the pseudo header's sum.
+/// Where the sum of the pseudo header is taken from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Seed {
-    /// The train's own checksum field, which covers the whole length. It is correct even if the IP
-    /// header does not name the final destination (IPv6 routing headers).
+    /// From the train's checksum field, which holds the sum for the train's length. It is correct
+    /// even if the IP header does not name the final destination (IPv6 routing headers).
     OfTrain,
-    /// The addresses: the train had no seed.
+    /// From the addresses, because the train has no seed.
     OfAddresses,
-    /// None: UDP over IPv4 without a checksum.
+    /// There is none: UDP over IPv4 without a checksum.
     Unchecked,
 }
 
-/// The treatment of the transport checksum.
+/// What [`Train::headers`] writes into the transport checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChecksumMode {
-    /// The field holds the seed, and the virtio-net header asks the receiver of the frame to
-    /// complete it.
+    /// The seed. The virtio-net header asks the receiver of the frame to complete the checksum.
     Partial,
-    /// The checksum is computed. Only for runs of one packet: a train has no single checksum.
+    /// The complete checksum. Only for runs of one packet, because a train has no single checksum.
     Complete,
 }
 
-/// The written headers of a run.
+/// The headers that were written for a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
     /// The virtio-net header to send with the frame.
@@ -77,10 +76,10 @@ pub struct Run {
 }
 
 impl Train {
-    /// Finds the wire packets of `frame`, which is a train according to `vnet`.
+    /// Determines the wire packets of `frame`, which `vnet` declares as a train.
     ///
-    /// The number of segments is at most 65,535 (a hostile sender may choose a `gso_size` of 1);
-    /// limit it before creating a descriptor for each.
+    /// There may be up to 65,535 packets, because a hostile sender may choose a `gso_size` of 1.
+    /// Limit the number before creating a descriptor for each.
     pub fn plan(frame: &[u8], vnet: &VnetHeader, parsed: &Parsed) -> Result<Self, SegmentError> {
         vnet.validate(frame)?;
         let gso = vnet.gso()?;
@@ -125,7 +124,7 @@ impl Train {
             (false, Gso::UdpL4) if zero && ip == IpVersion::V4 => Seed::Unchecked,
             (false, _) => Seed::OfAddresses,
         };
-        // Fewer than 65,536 bytes, so the number of packets fits 16 bits.
+        // The payload is shorter than 65,536 bytes, so the number of packets fits 16 bits.
         let payload_len = (end - payload) as u32;
         let segments = payload_len.div_ceil(vnet.gso_size.into()).max(1);
         Ok(Self {
@@ -165,14 +164,13 @@ impl Train {
         self.payload_len
     }
 
-    /// Network-layer bytes of packet `i`, or 0 if there is none.
+    /// Network-layer bytes of packet `i`; 0 if the train has no such packet.
     #[inline]
     pub fn segment_len(&self, i: u16) -> u32 {
         self.run_len(i..i.saturating_add(1))
     }
 
-    /// Network-layer bytes of the run when sent as one frame, or 0 if it is not a run of this
-    /// train.
+    /// Network-layer bytes of the run when sent as one frame; 0 if the run is not within the train.
     #[inline]
     pub fn run_len(&self, run: Range<u16>) -> u32 {
         if run.start >= run.end || run.end > self.segments {
@@ -182,9 +180,9 @@ impl Train {
         self.network_header_len() + to - from
     }
 
-    /// Writes the headers of the run of packets `run` to the start of `out`, as one frame: a plain
-    /// packet if the run has one packet, otherwise a smaller train. `frame` must be the one for
-    /// which the train was planned.
+    /// Writes the headers of the packets `run` to the start of `out`, as one frame: a single packet
+    /// if the run has one packet, otherwise a smaller train. `frame` must be the frame that was
+    /// passed to [`Self::plan`].
     pub fn headers(
         &self,
         run: Range<u16>,
@@ -235,10 +233,11 @@ impl Train {
         Ok(Run { vnet, header_len, payload })
     }
 
-    /// Writes the fields of the IP header that differ. `None` if `headers` is shorter than planned.
+    /// Writes the fields of the IP header that differ. `None` if `headers` is shorter than
+    /// expected.
     fn write_network(&self, headers: &mut [u8], first: u16, payload: u32) -> Option<()> {
         let network = self.parsed.network();
-        // No run is longer than the train, and the train's length fits.
+        // A run is at most as long as the train, and the train's length fits.
         let len = self.network_header_len() + payload;
         if self.parsed.ip == IpVersion::V6 {
             return put(
@@ -294,7 +293,8 @@ impl Train {
             return Some(true);
         }
         put(headers, field, [0, 0])?;
-        // The transport header has an even length, so the sum of the payload can be added.
+        // The transport header has an even length, so the sum of the payload can be added to its
+        // sum.
         let total = checksum::add(
             seed,
             checksum::add(checksum::sum(headers.get(at..)?), checksum::sum(data)),
@@ -332,12 +332,12 @@ pub enum SegmentError {
     /// The frame is one wire packet.
     #[error("the frame is no offload train")]
     NotATrain,
-    /// The train is a datagram to be cut into IP fragments.
+    /// The train is a UDP datagram that is to be divided into IP fragments.
     #[error(
         "UDP fragmentation offload is not supported; switch it off where the frame comes from (ethtool -K DEV ufo off)"
     )]
     UdpFragments,
-    /// The protocol of the headers differs from that of the virtio-net header.
+    /// The protocol of the headers differs from the protocol that the virtio-net header declares.
     #[error("the train's headers are not of the protocol that its offload type says")]
     Protocol,
     /// The train is an IP fragment.
@@ -346,35 +346,35 @@ pub enum SegmentError {
     /// The frame ends within its transport header.
     #[error("the train ends within its transport header")]
     NoTransport,
-    /// The train has more bytes than an IP length field can express.
+    /// The train is longer than an IP length field can express.
     #[error(
         "the train has {0} network-layer bytes; at most {MAX_NETWORK_LEN} are supported (ip link set DEV gso_max_size 65536)"
     )]
     TooLong(u32),
-    /// The train has more header bytes than a header buffer holds.
+    /// The headers of the train are longer than [`MAX_HEADER_LEN`].
     #[error("the train has {0} bytes of headers; at most {MAX_HEADER_LEN} are supported")]
     HeaderTooLong(usize),
-    /// The checksum is not at its place in the protocol.
+    /// The checksum is not where the protocol has it.
     #[error(
         "the train's checksum is said to be at {csum_start}+{csum_offset}, where its protocol has none"
     )]
     ChecksumPlace {
-        /// Start of the sum.
+        /// Offset at which the sum starts.
         csum_start: u16,
-        /// Offset of the field from there.
+        /// Offset of the checksum field from `csum_start`.
         csum_offset: u16,
     },
     /// The run is empty or not within the train.
     #[error("{start}..{end} is no run of a train of {segments} packets")]
     NoSuchRun {
-        /// First packet.
+        /// Number of the first packet.
         start: u16,
-        /// After the last packet.
+        /// Number after that of the last packet.
         end: u16,
-        /// Packets of the train.
+        /// Number of packets in the train.
         segments: u16,
     },
-    /// Completion of the checksum was requested for a run of several packets.
+    /// A complete checksum was requested for a run of several packets.
     #[error("only a run of one packet can have its checksum completed")]
     CompleteTrain,
     /// The frame is shorter than the one for which the train was planned.
@@ -383,14 +383,14 @@ pub enum SegmentError {
     /// The buffer has no room for the headers.
     #[error("the headers need {needed} bytes, the buffer has {room}")]
     Buffer {
-        /// Bytes of headers.
+        /// Length of the headers in bytes.
         needed: usize,
-        /// Bytes of the buffer.
+        /// Length of the buffer in bytes.
         room: usize,
     },
 }
 
-/// Offset of the checksum from the transport header, for the protocol of a train.
+/// Offset of the checksum in the transport header of a train.
 #[inline]
 fn checksum_offset(gso: Gso) -> u16 {
     if gso == Gso::UdpL4 { UDP_CHECKSUM as u16 } else { TCP_CHECKSUM as u16 }

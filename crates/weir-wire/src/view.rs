@@ -1,4 +1,5 @@
-//! Reads and writes big-endian fields. An access out of bounds returns `None` and does not panic.
+//! Reads and writes big-endian fields. An access outside the bounds returns `None` instead of
+//! panicking.
 
 /// The `N` bytes at `at`.
 #[inline(always)]

@@ -1,9 +1,9 @@
-//! The virtio-net header that Linux puts in front of frames on packet sockets and TUN/TAP devices.
-//! It states whether the frame's checksum is still to be completed, and how to cut an offload
-//! train.
+//! The virtio-net header, which Linux puts in front of frames on packet sockets and TUN/TAP
+//! devices. It says whether the frame's checksum must still be completed, and how an offload train
+//! is divided.
 //!
-//! Layout (`struct virtio_net_hdr`, 10 bytes, in the machine's byte order, which is the default of
-//! Linux; `tests` pin it):
+//! Layout (`struct virtio_net_hdr`, 10 bytes, in native byte order, which is the default of Linux;
+//! the tests check it):
 //! ```text
 //! 0 flags │ 1 gso_type │ 2 hdr_len │ 4 gso_size │ 6 csum_start │ 8 csum_offset
 //! ```
@@ -13,15 +13,15 @@ use crate::checksum::{self, PartialError};
 /// A virtio-net header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VnetHeader {
-    /// [`Self::NEEDS_CSUM`], [`Self::DATA_VALID`].
+    /// A combination of [`Self::NEEDS_CSUM`] and [`Self::DATA_VALID`].
     pub flags: u8,
     /// The kind of train as a number; [`Self::gso`] decodes it.
     pub gso_type: u8,
-    /// Bytes of headers; a hint that nothing here relies on.
+    /// Length of the headers in bytes. It is a hint, and this crate does not rely on it.
     pub hdr_len: u16,
     /// Payload bytes of each wire packet except the last.
     pub gso_size: u16,
-    /// Start of the checksum's sum, from the start of the frame.
+    /// Offset in the frame at which the checksum's sum starts.
     pub csum_start: u16,
     /// Offset of the checksum field from `csum_start`.
     pub csum_offset: u16,
@@ -30,7 +30,7 @@ pub struct VnetHeader {
 /// Kinds of offload trains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gso {
-    /// No train: one wire packet.
+    /// Not a train: one wire packet.
     None,
     /// TCP over IPv4.
     TcpV4,
@@ -78,8 +78,8 @@ impl VnetHeader {
     #[inline]
     pub fn gso(&self) -> Result<Gso, VnetError> {
         match self.gso_type & !Self::GSO_ECN {
-            // The ECN bit is meaningful only for TCP, but Linux ignores it elsewhere, and so does
-            // this code.
+            // The ECN bit is meaningful only for TCP. Linux ignores it for other types, and this
+            // code does the same.
             GSO_NONE => Ok(Gso::None),
             GSO_TCPV4 => Ok(Gso::TcpV4),
             GSO_UDP => Ok(Gso::UdpFragments),
@@ -95,8 +95,8 @@ impl VnetHeader {
         self.flags & Self::NEEDS_CSUM != 0
     }
 
-    /// Checks that the header fits a frame of these bytes. Headers come from a guest or another
-    /// program; a kernel refuses a frame with a header that fails here.
+    /// Checks that the header fits a frame of `len` bytes. Headers may come from a guest or another
+    /// program, and the kernel refuses a frame with a header that fails these checks.
     #[inline]
     pub fn validate(&self, frame: &[u8]) -> Result<(), VnetError> {
         let len = frame.len();
@@ -115,9 +115,9 @@ impl VnetHeader {
         Ok(())
     }
 
-    /// Completes the checksum of `frame` (which ends where its network layer ends) if the header
-    /// requests it, and removes the request from the header. Not for trains: each of their packets
-    /// has its own checksum ([`crate::Train`]).
+    /// Completes the checksum of `frame` if the header requests it, and removes the request from
+    /// the header. `frame` must end where its network layer ends. Not for trains, in which each
+    /// packet has its own checksum ([`crate::Train`]).
     #[inline]
     pub fn complete(&mut self, frame: &mut [u8]) -> Result<(), VnetError> {
         if self.gso()? != Gso::None {
@@ -138,7 +138,7 @@ impl VnetHeader {
 }
 
 impl Gso {
-    /// The number of the kind in a [`VnetHeader`].
+    /// The value of `gso_type` for this kind.
     pub(crate) const fn number(self) -> u8 {
         match self {
             Self::None => GSO_NONE,
@@ -156,21 +156,21 @@ pub enum VnetError {
     /// An unknown kind of train, such as those of tunnels.
     #[error("offload type {0:#04x} is unknown; TCP (1, 4) and UDP (3, 5) are known")]
     GsoType(u8),
-    /// A train without a size, or with the size that the kernel reserves.
+    /// A train with a packet size of 0, or with the size that the kernel reserves.
     #[error("{0} is no size for the packets of a train")]
     GsoSize(u16),
-    /// The headers are longer than the frame.
+    /// The header declares longer headers than the frame has bytes.
     #[error("the headers are said to have {hdr_len} bytes, the frame has {len}")]
     HeaderLength {
         /// Length according to the header.
         hdr_len: u16,
-        /// Bytes of the frame.
+        /// Length of the frame in bytes.
         len: usize,
     },
     /// The checksum field is outside the frame.
     #[error(transparent)]
     Checksum(PartialError),
-    /// A train has no single checksum that could be completed.
+    /// The checksum of a train cannot be completed, because each of its packets has its own.
     #[error("a train's checksum cannot be completed as a whole; cut it first")]
     CompleteTrain,
 }
@@ -183,5 +183,6 @@ const GSO_TCPV4: u8 = 1;
 const GSO_UDP: u8 = 3;
 const GSO_TCPV6: u8 = 4;
 const GSO_UDP_L4: u8 = 5;
-/// Linux's mark for trains with packets of different sizes; it refuses the value from outside.
+/// The `gso_size` with which Linux marks trains of packets with different sizes. Linux refuses it
+/// from user space.
 const GSO_SIZE_RESERVED: u16 = 0xffff;

@@ -1,4 +1,4 @@
-//! Compares the fields for rules with etherparse, and reads them from untrusted bytes.
+//! Compares the header fields for rules with etherparse, and reads them from random bytes.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -28,7 +28,7 @@ proptest! {
         prop_assert_eq!(field & 0x1fff, header.fragments_offset().value());
         prop_assert_eq!((field & 0x4000 != 0, field & 0x2000 != 0), (header.dont_fragment(), header.more_fragments()));
         prop_assert_eq!(field & 0x8000, flags & 0x8000);
-        // Only a first fragment has a transport header, whatever the bytes are.
+        // Only the first fragment has a transport header, whatever bytes the others contain.
         let first = header.fragments_offset().value() == 0;
         let kind = &packet.transport;
         prop_assert_eq!(fields::tcp(&frame, &parsed).is_some(), first && matches!(kind, Transport::Tcp { .. }));
@@ -83,7 +83,7 @@ proptest! {
     #[test]
     fn icmp_types_are_those_that_etherparse_reads(kind: u8, v6: bool) {
         let packet = if v6 { PacketBuilder::echo(A6, B6, 1, 2) } else { PacketBuilder::echo(A4, B4, 1, 2) };
-        // Twelve bytes, because etherparse requires a complete timestamp message.
+        // The payload has twelve bytes, because etherparse requires a complete timestamp message.
         let mut frame = packet.payload([0; 12]).frame();
         let parsed = parse(&frame).unwrap();
         frame[parsed.transport().unwrap()] = kind;
@@ -134,7 +134,8 @@ proptest! {
 
     #[test]
     fn any_bytes_are_read_without_harm(mut bytes in prop::collection::vec(any::<u8>(), 0..200), kind in 0u8..4, number: u8) {
-        // Random bytes rarely form a packet; with a few correct ones, many are nearly a packet.
+        // Random bytes rarely form a packet. With a few correct bytes, many of them are nearly a
+        // packet.
         let ethertype: Option<[u8; 2]> = [None, Some([8, 0]), Some([0x86, 0xdd]), Some([0x81, 0])][usize::from(kind)];
         if let (Some(ethertype), 34..) = (ethertype, bytes.len()) {
             bytes[12..14].copy_from_slice(&ethertype);
@@ -162,7 +163,7 @@ proptest! {
     fn frames_cut_short_or_exchanged_are_read_without_harm(packet in any_packet(), other in any_packet(), cut in 0usize..200) {
         let (frame, other) = (packet.frame(), other.frame());
         let parsed = parse(&frame).unwrap();
-        // Headers that were found in another frame, or in a longer version of this one.
+        // The headers were parsed from another frame, or from a longer version of this frame.
         read_all(&other, &parsed)?;
         let short = &frame[..cut.min(frame.len())];
         read_all(short, &parsed)?;
@@ -173,8 +174,8 @@ proptest! {
 
     #[test]
     fn what_a_packet_does_not_hold_whole_is_not_read(packet in any_packet(), cut in 1usize..60) {
-        // The packet declares an early end, so the bytes after it are padding. A length of 0 would
-        // include all of them.
+        // The length field ends the packet early, so the bytes after it are padding. A length of 0
+        // would include all bytes.
         let mut frame = packet.frame();
         let whole = parse(&frame).unwrap();
         let len = (whole.network_len as usize).saturating_sub(cut);
@@ -260,7 +261,7 @@ fn a_frame_that_is_not_ip_has_none_of_the_fields() {
     assert_eq!(fields::extensions(&frame, &parsed).count(), 0);
 }
 
-/// Calls every reader; the results lie within the frame, and sequences end.
+/// Calls every reader, and checks that the results lie within the frame and that iterators end.
 fn read_all(frame: &[u8], parsed: &Parsed) -> Result<(), TestCaseError> {
     let v4 =
         fields::ip_id(frame, parsed).is_some() || fields::fragment_field(frame, parsed).is_some();
@@ -288,12 +289,12 @@ fn read_all(frame: &[u8], parsed: &Parsed) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Kind and data of options, in order.
+/// Kind and data of the options, in their order.
 fn found(options: fields::Options<'_>) -> Vec<(u8, Vec<u8>)> {
     options.map(|(kind, data)| (kind, data.to_vec())).collect()
 }
 
-/// An option that etherparse has parsed, as bytes again; `None` for padding.
+/// The bytes of an option that etherparse has parsed; `None` for padding.
 fn kind_and_data(option: &TcpOptionElement) -> Option<(u8, Vec<u8>)> {
     let words = |words: &[u32]| words.iter().flat_map(|word| word.to_be_bytes()).collect();
     Some(match *option {
@@ -330,7 +331,8 @@ fn options() -> impl Strategy<Value = Vec<(usize, u8, Vec<u8>)>> {
     prop::collection::vec((0usize..3, 2u8.., prop::collection::vec(any::<u8>(), 0..12)), 0..6)
 }
 
-/// The encoded options, and those that a reader finds: the ones that fit into `room` bytes.
+/// The encoded options, and the options that a reader finds: those that fit completely into `room`
+/// bytes.
 fn encoded(options: &[(usize, u8, Vec<u8>)], room: usize) -> (Vec<u8>, Vec<(u8, Vec<u8>)>) {
     let (mut bytes, mut expected) = (Vec::new(), Vec::new());
     for (padding, kind, data) in options {
@@ -367,7 +369,7 @@ fn v6_packet() -> impl Strategy<Value = PacketBuilder> {
         (protocol::HOP_BY_HOP, vec![1, 4, 0, 0, 0, 0]),
         (protocol::DESTINATION, vec![1, 12]),
         (protocol::ROUTING, vec![0, 0, 0, 0, 0, 0]),
-        // The only fragment (RFC 6946).
+        // A fragment header in a packet that is not fragmented (RFC 6946).
         (protocol::FRAGMENT, vec![0, 0, 0, 0, 0, 1]),
         (protocol::AUTHENTICATION, vec![0; 22]),
         (protocol::DESTINATION, vec![1, 4]),

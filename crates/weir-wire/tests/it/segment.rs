@@ -1,5 +1,5 @@
-//! Trains: the packets of a cut train verify, add up to the original, and do not depend on the
-//! division into runs.
+//! Trains: the packets of a cut train have valid checksums, add up to the original train, and do
+//! not depend on how the train is divided into runs.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -13,7 +13,7 @@ use weir_wire::{
 
 #[test]
 fn a_tcp_train_is_cut_as_a_kernel_cuts_it() {
-    // FIN, PSH, ACK and CWR; the sequence number wraps.
+    // The flags are FIN, PSH, ACK and CWR, and the sequence number wraps.
     let transport = Transport::Tcp {
         src_port: 80,
         dst_port: 9,
@@ -85,8 +85,8 @@ fn udp_without_checksum_stays_without() {
 
 #[test]
 fn a_seed_for_another_destination_is_kept() {
-    // With a routing header the checksum covers the final destination, which is not the address in
-    // the IP header.
+    // With a routing header, the checksum covers the final destination, which is not the
+    // destination in the IP header.
     let stop: Ipv6Addr = "2001:db8::99".parse().unwrap();
     let routing = [&[2, 1, 0, 0, 0, 0], stop.octets().as_slice()].concat();
     let (vnet, last) = PacketBuilder::tcp(A6, stop, 1, 2)
@@ -250,7 +250,7 @@ proptest! {
     }
 }
 
-/// The run as one frame.
+/// The frame of a run.
 fn cut(
     train: &Train,
     frame: &[u8],
