@@ -1,7 +1,8 @@
-//! What the engine holds for an idle link and for a packet, as the operating system counts it.
+//! The memory that the engine uses for an idle link and for a packet, as reported by the operating
+//! system.
 //!
-//! Measured instead of added up, so that nothing is forgotten. Each test makes so many links or
-//! packets that what else the process does is lost in the rounding.
+//! Memory is measured rather than computed, so that no part is forgotten. Each test makes so many
+//! links or packets that other allocations of the process do not matter.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -18,13 +19,13 @@ use weir_core::{Action, Arrival, Emulator, Limits, Nanos, Probability, Rate};
 const LINKS: u32 = 20_000;
 const PACKETS: u32 = 1 << 19;
 
-/// Only one test at a time may be measured.
+/// Ensures that only one test at a time measures memory.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Bytes of anonymous memory in use, or `None` where the system does not say.
+/// Bytes of anonymous memory in use; `None` if the system does not provide the number.
 fn resident() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|l| l.strip_prefix("RssAnon:"))?;
@@ -44,7 +45,7 @@ fn submit(emulator: &mut Emulator, now: Nanos, customer: u32, action: Action) {
     emulator.submit(now, arrival, &key, action).unwrap();
 }
 
-/// Bytes that each of [`LINKS`] links keeps after its packet has left.
+/// Bytes that a link uses after its packet has left; the mean over [`LINKS`] links.
 fn idle_link(link: LinkConfig, action: Action) -> Option<u64> {
     let limits = Limits { idle: Nanos::from_secs(1_000_000), ..Limits::default() };
     let mut emulator = Emulator::new(1, limits);
@@ -78,7 +79,7 @@ fn idle_link(link: LinkConfig, action: Action) -> Option<u64> {
     }
     assert_eq!(emulator.instances(), LINKS as usize);
     let bytes = resident()?.saturating_sub(before) / u64::from(LINKS);
-    // Kept, so that the next measurement does not find memory that is in use and free.
+    // The emulator is not freed, so that the next measurement does not reuse its memory.
     std::mem::forget(emulator);
     Some(bytes)
 }
@@ -128,7 +129,7 @@ fn a_packet_inside_takes_one_cache_line() {
     let _alone = alone();
     let slow = Capacity::Constant(Rate::new(1).unwrap());
     let fast = Capacity::Constant(Rate::MAX);
-    // In the delay line, and in the queue.
+    // One packet is in the delay line, the other in the queue.
     for (place, capacity, delay) in
         [("delay line", fast, Nanos::from_secs(1_000)), ("queue", slow, Nanos::ZERO)]
     {
@@ -146,8 +147,8 @@ fn a_packet_inside_takes_one_cache_line() {
         }
         let bytes = resident().unwrap().saturating_sub(before) / u64::from(PACKETS);
         eprintln!("{bytes} bytes for a packet in the {place}");
-        // Before it is touched, the room for growth costs nothing; where it is not moved in place,
-        // it is there twice.
+        // Reserved memory costs nothing until it is touched. While the pool grows, its contents may
+        // exist twice.
         assert!((60..=130).contains(&bytes), "{bytes} bytes for a packet in the {place}");
         assert_eq!(emulator.stats(1).unwrap().counters.backlog_packets, u64::from(PACKETS));
         std::mem::forget(emulator);

@@ -1,5 +1,5 @@
-//! AQMs within the engine: every one of the table with random traffic, and those that own no
-//! arithmetic against lists.
+//! AQMs in the engine: every AQM of the table with random traffic, and tail drop and head drop
+//! compared with plain lists.
 
 use std::collections::VecDeque;
 
@@ -14,7 +14,7 @@ use weir_core::sched::Kind;
 use weir_core::stats::DropReason;
 use weir_core::{Action, Arrival, Departure, Emulator, Fate, Limits, Nanos, Rate};
 
-/// 8 Mbit/s: a byte takes 1 us.
+/// A pipe of 8 Mbit/s, so that a byte takes 1 us.
 fn pipe(aqm: Option<Policy>, limit: QueueLimit) -> Emulator {
     let mut emulator = Emulator::new(1, Limits::default());
     let link = LinkConfig {
@@ -26,8 +26,8 @@ fn pipe(aqm: Option<Policy>, limit: QueueLimit) -> Emulator {
     emulator
 }
 
-/// Packets of a length and a time since the one before, through a pipe: what departs, with those
-/// refused among them.
+/// Sends packets (length, time since the previous packet) through a pipe. Returns the departures;
+/// packets that were refused at submission are among them as drops.
 fn play(emulator: &mut Emulator, packets: &[(u32, u64)], ecn: Ecn) -> Vec<Departure> {
     let (mut now, mut out) = (Nanos::ZERO, Vec::new());
     for (frame, &(len, gap)) in (0..).zip(packets) {
@@ -71,7 +71,7 @@ fn limits() -> impl Strategy<Value = QueueLimit> {
     ]
 }
 
-/// The deliveries of head drop, by a list whose front is dropped.
+/// The deliveries under head drop, computed with a list from which the first packets are dropped.
 fn head_drop(packets: &[(u32, u64)], limit: QueueLimit) -> Vec<(u32, Nanos)> {
     let (mut waiting, mut out) = (VecDeque::<(u32, u32)>::new(), Vec::new());
     let (mut now, mut free) = (0, 0u64);
@@ -105,13 +105,13 @@ fn head_drop(packets: &[(u32, u64)], limit: QueueLimit) -> Vec<(u32, Nanos)> {
 
 proptest! {
     #[test]
-    fn tail_drop_is_what_a_queue_does_anyway(packets in packets(), limit in limits()) {
+    fn tail_drop_equals_a_queue_without_an_aqm(packets in packets(), limit in limits()) {
         let with = play(&mut pipe(Some(Policy::new(aqm::Kind::DropTail)), limit), &packets, Ecn::NotEct);
         prop_assert_eq!(with, play(&mut pipe(None, limit), &packets, Ecn::NotEct));
     }
 
     #[test]
-    fn head_drop_delivers_the_youngest(packets in packets(), limit in limits()) {
+    fn head_drop_delivers_the_newest_packets(packets in packets(), limit in limits()) {
         let mut emulator = pipe(Some(Policy::new(aqm::Kind::HeadDrop)), limit);
         let departures = play(&mut emulator, &packets, Ecn::NotEct);
         prop_assert_eq!(delivered(&departures), head_drop(&packets, limit));
@@ -120,7 +120,7 @@ proptest! {
     }
 
     #[test]
-    fn every_aqm_accounts_for_every_packet_and_marks_only_those_that_understand(
+    fn every_aqm_accounts_for_every_packet_and_marks_only_ecn_capable_ones(
         packets in packets(), limit in limits(), ecn in prop_oneof![Just(Ecn::NotEct), Just(Ecn::Ect0), Just(Ecn::Ect1), Just(Ecn::Ce)],
     ) {
         for kind in aqm::Kind::ALL {
@@ -140,7 +140,7 @@ proptest! {
 }
 
 #[test]
-fn a_queue_before_a_scheduler_with_a_limit_of_its_own_has_none() {
+fn a_queue_before_a_scheduler_with_its_own_limit_has_no_limit() {
     let mut emulator = Emulator::new(1, Limits::default());
     let link = LinkConfig {
         capacity: Capacity::Constant(Rate::new(8_000_000).unwrap()),

@@ -1,4 +1,4 @@
-//! CAKE with random traffic of many flows and classes, and the shares of its tins.
+//! CAKE: the shares of its tins, and random traffic of many flows and classes.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -10,10 +10,10 @@ use weir_core::stats::DropReason;
 
 const MS: u64 = 1_000_000;
 
-/// The packets of a run: frame, class, hash, and why it was dropped.
+/// The packets of a run: frame, class, hash, and the reason if the packet was dropped.
 type Out = Vec<(u32, u8, u32, Option<DropReason>)>;
 
-/// A scheduler, and what is in it by class and hash.
+/// A scheduler, and the frames inside it by class and hash.
 struct Link<S> {
     scheduler: S,
     pool: Pool,
@@ -45,10 +45,10 @@ impl<S: Scheduler> Link<S> {
             self.scheduler.enqueue(Nanos(now), &mut self.pool, FlowSlot::default(), id),
             None
         );
-        self.refused();
+        self.take_refused();
     }
 
-    fn refused(&mut self) {
+    fn take_refused(&mut self) {
         while let Some((id, reason)) = self.scheduler.pop_refused(&mut self.pool) {
             let Header { dscp, hash, .. } = self.pool.header(id);
             let frame = self.pool.remove(id).frame;
@@ -63,7 +63,7 @@ impl<S: Scheduler> Link<S> {
 
     fn take(&mut self, now: u64) -> Option<(u8, u32)> {
         let taken = self.scheduler.dequeue(Nanos(now), &mut self.pool);
-        self.refused();
+        self.take_refused();
         let id = taken?;
         let Header { dscp, hash, .. } = self.pool.header(id);
         let frame = self.pool.remove(id).frame;
@@ -83,7 +83,7 @@ impl<S: Scheduler> Link<S> {
     }
 }
 
-/// A run: what it does with a link, whatever the scheduler.
+/// A test that runs with any scheduler type.
 trait Run {
     type Output;
     fn run<S: Scheduler>(self, link: Link<S>) -> Self::Output;
@@ -102,7 +102,8 @@ fn play<R: Run>(settings: &[(&str, &str)], run: R) -> R::Output {
     discipline.visit(With(run))
 }
 
-/// Keeps packets of each of some code points waiting, and gives the bytes that each sent.
+/// Keeps packets of each code point in `points` waiting. Returns the bytes that each code point
+/// sent.
 struct Shares<'a> {
     points: &'a [u8],
     len: u32,
@@ -142,12 +143,12 @@ fn tins_share_by_their_weights() {
 }
 
 #[test]
-fn a_class_that_is_alone_has_the_link() {
+fn a_single_class_gets_the_whole_link() {
     let bytes = play(&[("tins", "diffserv8")], Shares { points: &[8], len: 1000 });
     assert_eq!(bytes, [20_000_000]);
 }
 
-/// A flow with a standing queue, and one that sends little.
+/// A flow with a long queue, and a flow that sends one packet.
 struct Sparse;
 
 impl Run for Sparse {
@@ -161,11 +162,12 @@ impl Run for Sparse {
 }
 
 #[test]
-fn a_sparse_flow_goes_first() {
+fn a_sparse_flow_is_served_first() {
     play(&[], Sparse);
 }
 
-/// Random traffic: sends (hash, code point, length, ECN) and times between.
+/// Random traffic. Each step sends packets (hash, code point, length, ECN) and then waits for a
+/// time in ns.
 struct Random<'a>(&'a [(u32, u8, u32, u8, u64)]);
 
 impl Run for Random<'_> {
@@ -174,7 +176,7 @@ impl Run for Random<'_> {
         let mut now = 0;
         for &(hash, dscp, len, ecn, gap) in self.0 {
             let ecn = [Ecn::NotEct, Ecn::Ect1, Ecn::Ect0, Ecn::Ce][usize::from(ecn % 4)];
-            // Few different hashes, many in one set.
+            // Few hashes differ, and many of them fall into one set.
             (0..=ecn as u32).for_each(|_| {
                 link.send(now, len, Header { ecn, dscp, hash: hash.wrapping_mul(0x144c_bc89) })
             });

@@ -1,5 +1,5 @@
-//! `CoDel` and COBALT alone, before one queue: published cases, the law as a property, and the
-//! published loop beside ours.
+//! `CoDel` at a single queue: published cases, properties of the control law, and a comparison with
+//! the published loop.
 
 use std::collections::VecDeque;
 
@@ -12,7 +12,7 @@ use weir_core::stats::DropReason;
 
 const MS: u64 = 1_000_000;
 
-/// One queue with an AQM, and what that has done.
+/// A queue with an AQM, and the times of the drops and marks.
 struct Queue<A> {
     aqm: A,
     packets: VecDeque<Seen>,
@@ -37,7 +37,7 @@ impl<A: Aqm> Queue<A> {
         self.bytes += u64::from(len);
     }
 
-    /// Takes the next packet that is not dropped.
+    /// Removes packets until one is not dropped, and returns it.
     fn take(&mut self, now: u64) -> Option<Seen> {
         loop {
             let packet = self.packets.pop_front()?;
@@ -58,7 +58,7 @@ impl<A: Aqm> Queue<A> {
     }
 }
 
-/// Does something with the AQM of a policy behind a queue.
+/// Calls `run` with a queue that has a CoDel AQM with these settings.
 fn with<R>(settings: &[(&str, &str)], run: impl FnOnce(&mut dyn Driven) -> R) -> R {
     let mut policy = Policy::new(Kind::Codel);
     settings.iter().for_each(|(name, value)| policy.set(name, value).unwrap());
@@ -74,7 +74,7 @@ fn with<R>(settings: &[(&str, &str)], run: impl FnOnce(&mut dyn Driven) -> R) ->
         .visit(&Setup { rate: 0, limit_packets: u32::MAX, limit_bytes: u64::MAX, stream }, Run(run))
 }
 
-/// A queue with whichever AQM.
+/// A queue with an AQM of any type.
 trait Driven {
     fn send(&mut self, now: u64, len: u32, ecn: Ecn);
     fn take(&mut self, now: u64) -> Option<Seen>;
@@ -105,8 +105,8 @@ impl<A: Aqm> Driven for Queue<A> {
     }
 }
 
-/// Twenty packets at once, of which one leaves at each of four times: left, dropped and marked
-/// after each, and the next drop in ticks of 1.024 us.
+/// Sends twenty packets at once and takes one at each of four times. Returns after each time:
+/// packets left, drops, marks, and the time of the next drop in ticks of 1.024 us.
 fn twenty(ecn: Ecn, switch: &str) -> Vec<(usize, usize, usize, u64)> {
     with(&[("ecn", switch)], |queue| {
         (0..20).for_each(|_| queue.send(0, 1000, ecn));
@@ -124,7 +124,7 @@ fn twenty(ecn: Ecn, switch: &str) -> Vec<(usize, usize, usize, u64)> {
 }
 
 #[test]
-fn twenty_packets_that_stand_are_dropped_as_linux_drops_them() {
+fn a_standing_queue_of_twenty_is_dropped_as_in_linux() {
     let expected = [(19, 0, 0, 0), (17, 1, 0, 302_732), (16, 1, 0, 302_732), (12, 4, 0, 454_127)];
     assert_eq!(twenty(Ecn::NotEct, "off"), expected);
     assert_eq!(twenty(Ecn::Ect0, "off"), expected);
@@ -132,14 +132,14 @@ fn twenty_packets_that_stand_are_dropped_as_linux_drops_them() {
 }
 
 #[test]
-fn marks_take_the_place_of_drops_one_at_a_time() {
+fn marks_replace_drops_one_at_a_time() {
     let marks: Vec<usize> = twenty(Ecn::Ect0, "on").into_iter().map(|step| step.2).collect();
     assert_eq!(marks, [0, 1, 1, 2]);
     assert!(twenty(Ecn::Ect1, "on").iter().all(|step| step.1 == 0));
 }
 
-/// A packet every 1.0 ms, and one leaves every 1.2 ms: times of drops and of marks, and what is
-/// left.
+/// A packet arrives every 1.0 ms, and a packet leaves every 1.2 ms. Returns the times of drops, the
+/// times of marks, and the number of packets left.
 fn overload(settings: &[(&str, &str)], ecn: Ecn) -> (Vec<u64>, Vec<u64>, usize) {
     with(settings, |queue| {
         let mut sent = 0;
@@ -163,30 +163,31 @@ fn in_tenths(times: &[u64]) -> Vec<u64> {
 }
 
 #[test]
-fn a_steady_overload_is_dropped_as_linux_drops_it() {
+fn a_steady_overload_is_dropped_as_in_linux() {
     let (drops, marks, left) = overload(&[], Ecn::NotEct);
     assert_eq!((drops.len(), marks.len(), left), (105, 0, 229));
     assert_eq!(in_tenths(&drops), [1248, 2256, 2748, 3312, 3804, 4248, 4644]);
 }
 
 #[test]
-fn a_steady_overload_is_dropped_by_the_exact_root() {
+fn a_steady_overload_is_dropped_by_the_exact_square_root() {
     let (drops, marks, left) = overload(&[("arith", "rfc")], Ecn::NotEct);
     assert_eq!((drops.len(), marks.len(), left), (102, 0, 232));
     assert_eq!(in_tenths(&drops), [1248, 2256, 2964, 3540, 4044, 4488, 4896]);
 }
 
 #[test]
-fn a_steady_overload_is_marked_where_senders_understand_it() {
-    // A mark that is late by part of a packet's time makes the next one late in ns-3 only.
+fn a_steady_overload_is_marked_for_ecn_capable_senders() {
+    // In ns-3 a mark that is late by a fraction of a packet's time delays the next mark; in Linux
+    // it does not.
     for (arith, expected) in [("linux", 105), ("ns3", 99)] {
         let (drops, marks, left) = overload(&[("ecn", "on"), ("arith", arith)], Ecn::Ect0);
         assert_eq!((drops.len(), marks.len(), left), (0, expected, 334), "{arith}");
     }
 }
 
-/// The published algorithm with its loop, in ns and with the exact root: it drops several packets
-/// in one go.
+/// The published algorithm, in ns and with the exact square root. Its loop may drop several packets
+/// in one call.
 struct Published {
     packets: VecDeque<Seen>,
     bytes: u64,
@@ -242,8 +243,8 @@ impl Published {
             packet = self.pop(now).0;
             self.dropping = true;
             let gained = self.count - self.last_count;
-            let lately = now < self.drop_next + 16 * self.interval;
-            self.count = if gained > 1 && lately { gained } else { 1 };
+            let recent = now < self.drop_next + 16 * self.interval;
+            self.count = if gained > 1 && recent { gained } else { 1 };
             self.drop_next = self.law(now);
             self.last_count = self.count;
         }
@@ -252,9 +253,9 @@ impl Published {
 }
 
 proptest! {
-    /// Deciding packet by packet comes to the same as the published loop.
+    /// The AQM decides about one packet at a time, with the same results as the published loop.
     #[test]
-    fn decisions_are_those_of_the_published_loop(
+    fn decisions_equal_those_of_the_published_loop(
         steps in proptest::collection::vec((0u64..4, 40u32..1500, 0u64..30_000), 1..1500), target in 100u64..5000, interval in 2_000u64..40_000,
         mtu in 1u64..3000,
     ) {
@@ -280,17 +281,17 @@ proptest! {
         })?;
     }
 
-    /// While a queue stays above its target, drop `k` comes `interval / √k` after the one before,
-    /// late by no more than a packet.
+    /// While a queue stays above its target, drop `k` follows the previous one after
+    /// `interval / √k`, at most one packet's time late.
     #[test]
-    fn drops_of_a_queue_that_stands_are_spaced_by_the_law(interval in 10u64..200, service in 10u64..200) {
+    fn drops_of_a_standing_queue_follow_the_control_law(interval in 10u64..200, service in 10u64..200) {
         let (interval, service) = (interval * MS, service * 1000);
         let settings = [("arith", "rfc"), ("interval", &*format!("{interval}ns"))];
         let drops = with(&settings, |queue| {
             let mut now = 1000 * MS;
             while queue.drops().len() < 60 {
                 now += service;
-                // All have waited 10 ms, whatever is dropped.
+                // Every packet has waited 10 ms, regardless of drops.
                 while queue.left() < 20 {
                     queue.send(now - 10 * MS, 1000, Ecn::NotEct);
                 }
@@ -305,9 +306,9 @@ proptest! {
         }
     }
 
-    /// Whatever comes, the last packet stays, and so does a queue of one packet's size.
+    /// Nothing is dropped from a queue with one packet left, for any times.
     #[test]
-    fn a_queue_of_one_packet_is_left_alone(times in proptest::collection::vec(0u64..1_000_000_000, 1..200), arith in 0usize..2) {
+    fn a_queue_of_one_packet_is_never_dropped(times in proptest::collection::vec(0u64..1_000_000_000, 1..200), arith in 0usize..2) {
         with(&[("arith", ["linux", "rfc"][arith])], |queue| {
             let mut now = 0;
             for gap in times {
@@ -323,7 +324,7 @@ proptest! {
 }
 
 #[test]
-fn every_reason_of_a_drop_is_the_target() {
+fn every_drop_has_the_reason_target() {
     struct Reasons;
     impl Visitor for Reasons {
         type Output = Vec<Verdict>;

@@ -1,5 +1,5 @@
-//! FQ-CoDel: published cases, and random traffic of many flows beside a plain list of what each
-//! has.
+//! FQ-CoDel: published cases, and random traffic of many flows compared with a list of packets for
+//! each flow.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -18,12 +18,13 @@ enum Fate {
     Dropped(DropReason),
 }
 
-/// A scheduler that tells flows apart by hashes, with what went through.
+/// A scheduler that distinguishes flows by their hashes, the frames inside it, and the outcome of
+/// each packet.
 struct Link<S> {
     scheduler: S,
     pool: Pool,
     inside: BTreeMap<u32, VecDeque<u32>>,
-    /// Frame, hash, what became of it.
+    /// Frame, hash, outcome.
     out: Vec<(u32, u32, Fate)>,
     frames: u32,
 }
@@ -56,8 +57,8 @@ impl<S: Scheduler> Link<S> {
         while let Some((id, reason)) = self.scheduler.pop_refused(&mut self.pool) {
             let hash = self.pool.header(id).hash;
             let frame = self.pool.remove(id).frame;
-            // What is dropped is the first of its flow, as what leaves is, or the one that came
-            // last.
+            // A dropped packet is either the first of its flow, like a departing packet, or the
+            // last to arrive.
             let inside = self.inside.get_mut(&hash).unwrap();
             let place = inside.iter().position(|&other| other == frame).unwrap();
             assert!(place == 0 || place == inside.len() - 1);
@@ -66,7 +67,7 @@ impl<S: Scheduler> Link<S> {
         }
     }
 
-    /// The hash of the packet that leaves.
+    /// Takes a packet and returns its hash.
     fn take(&mut self, now: u64) -> Option<u32> {
         let taken = self.scheduler.dequeue(Nanos(now), &mut self.pool);
         self.take_refused();
@@ -82,8 +83,8 @@ impl<S: Scheduler> Link<S> {
         Some(hash)
     }
 
-    fn count(&self, flow: u32, is_it: impl Fn(Fate) -> bool) -> usize {
-        self.out.iter().filter(|&&(_, hash, fate)| hash == flow && is_it(fate)).count()
+    fn count(&self, flow: u32, matches_fate: impl Fn(Fate) -> bool) -> usize {
+        self.out.iter().filter(|&&(_, hash, fate)| hash == flow && matches_fate(fate)).count()
     }
 
     fn left(&self, flow: u32) -> usize {
@@ -91,7 +92,7 @@ impl<S: Scheduler> Link<S> {
     }
 }
 
-/// Does something with a scheduler of these settings.
+/// Calls `run` with a scheduler of this kind with these settings.
 fn with<R>(kind: Kind, settings: &[(&str, &str)], run: impl FnOnce(&mut dyn Driven) -> R) -> R {
     struct Run<F>(F);
     impl<R, F: FnOnce(&mut dyn Driven) -> R> Visitor for Run<F> {
@@ -105,7 +106,7 @@ fn with<R>(kind: Kind, settings: &[(&str, &str)], run: impl FnOnce(&mut dyn Driv
     discipline.visit(Run(run))
 }
 
-/// A link with whichever scheduler.
+/// A link with a scheduler of any type.
 trait Driven {
     fn send(&mut self, now: u64, len: u32, header: Header);
     fn take(&mut self, now: u64) -> Option<u32>;
@@ -148,7 +149,7 @@ fn plain(hash: u32) -> Header {
 }
 
 #[test]
-fn the_fattest_flow_pays_from_its_head() {
+fn the_fattest_flow_loses_packets_from_its_head() {
     let (a, b) = (1, 2);
     with(Kind::FqCodel, &[("limit", "4")], |link| {
         [a, a, a, b, b].into_iter().for_each(|flow| link.send(0, 120, plain(flow)));
@@ -160,7 +161,7 @@ fn the_fattest_flow_pays_from_its_head() {
 }
 
 #[test]
-fn flows_that_stand_are_marked_each_by_itself() {
+fn standing_flows_are_marked_independently() {
     let marks = |settings: &[(&str, &str)]| {
         with(Kind::FqCodel, settings, |link| {
             for n in 0..100 {
@@ -172,13 +173,13 @@ fn flows_that_stand_are_marked_each_by_itself() {
         })
     };
     assert_eq!(marks(&[]), [6; 5]);
-    // Where all bytes are compared with the mtu, what a flow has left behind it does not end its
-    // marks.
+    // With `count all`, CoDel compares the bytes of all flows with the MTU, so marking a flow
+    // continues although the flow has little left.
     assert_eq!(marks(&[("count", "all")]), [12, 12, 12, 12, 7]);
 }
 
 #[test]
-fn a_quantum_less_than_a_packet_is_paid_off_in_rounds() {
+fn a_quantum_below_a_packet_takes_several_rounds() {
     let (a, b) = (1, 2);
     with(Kind::FqCodel, &[("quantum", "90")], |link| {
         link.send(0, 120, plain(a));
@@ -189,7 +190,7 @@ fn a_quantum_less_than_a_packet_is_paid_off_in_rounds() {
 }
 
 #[test]
-fn a_sparse_flow_goes_before_those_that_stand() {
+fn a_sparse_flow_precedes_standing_flows() {
     with(Kind::FqCodel, &[], |link| {
         for n in 0..100 {
             link.send(0, 1500, plain(n % 4));
@@ -201,9 +202,9 @@ fn a_sparse_flow_goes_before_those_that_stand() {
 }
 
 #[test]
-fn what_comes_after_a_rest_is_new_again() {
+fn a_flow_is_new_again_after_a_pause() {
     with(Kind::FqCodel, &[], |link| {
-        // Many small packets, each alone: they use up no credit.
+        // Many packets, each of them alone in the scheduler: they use up no credit.
         for k in 0..100 {
             link.send(k * MS, 1000, plain(1));
             assert_eq!(link.take(k * MS), Some(1));
@@ -229,7 +230,7 @@ fn bytes_are_limited_too() {
 }
 
 #[test]
-fn all_that_waits_is_given_at_the_end_of_time() {
+fn all_waiting_packets_leave_at_the_end_of_time() {
     with(Kind::FqCodel, &[], |link| {
         (0..50).for_each(|n| link.send(0, 1000, plain(n % 3)));
         (0..50).for_each(|_| assert!(link.take(u64::MAX).is_some()));

@@ -1,5 +1,5 @@
-//! FQ-PIE: one flow against PIE alone, overflow, what is forgotten, and random traffic of many
-//! flows.
+//! FQ-PIE: a single flow compared with PIE, overflow, the state of an idle queue, and random
+//! traffic of many flows.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -57,7 +57,7 @@ impl Link {
         }
     }
 
-    /// The hash of the packet that leaves, and whether it is marked.
+    /// Takes a packet; returns its hash and whether it is marked.
     fn take(&mut self, now: Nanos) -> Option<(u32, bool)> {
         let id = self.scheduler.dequeue(now, &mut self.pool)?;
         let (hash, mark) = (self.pool.header(id).hash, self.pool.mark_of(id));
@@ -80,9 +80,9 @@ const fn ms(ms: u64) -> Nanos {
 }
 
 proptest! {
-    /// A single flow has a queue with PIE: the same packets are dropped, and the same are marked.
+    /// With a single flow, FQ-PIE drops and marks the same packets as PIE at one queue.
     #[test]
-    fn one_flow_is_what_pie_makes_of_it(
+    fn one_flow_is_treated_as_by_pie(
         traffic in proptest::collection::vec((0u64..40_000, prop::bool::weighted(0.6), 40u32..1500), 1..800), linux in any::<bool>(),
         derand in prop_oneof![Just("off"), Just("on")], measure in prop_oneof![Just("ts"), Just("dre")], ecn in prop_oneof![Just(Ecn::NotEct), Just(Ecn::Ect0)],
     ) {
@@ -96,9 +96,9 @@ proptest! {
         let state = |waiting: &VecDeque<(Seen, bool)>| {
             QueueState { packets: waiting.len() as u32, bytes: waiting.iter().map(|w| u64::from(w.0.len)).sum(), full: false }
         };
-        for (gap, comes, len) in traffic {
+        for (gap, arrives, len) in traffic {
             now += Nanos::from_micros(gap);
-            if !comes {
+            if !arrives {
                 let expected = waiting.pop_front().map(|(seen, marked)| {
                     pie.leave(now, &seen, &state(&waiting));
                     (77, marked)
@@ -130,9 +130,9 @@ proptest! {
             if flow < 5 {
                 link.send(now, len, flow * 0x1111_1111, if flow % 2 == 0 { Ecn::NotEct } else { Ecn::Ect1 });
             } else {
-                let waits = link.inside() > 0;
+                let backlogged = link.inside() > 0;
                 let taken = link.take(now);
-                prop_assert_eq!(taken.is_some(), waits);
+                prop_assert_eq!(taken.is_some(), backlogged);
                 sent += u32::from(taken.is_some());
             }
             prop_assert!(link.scheduler.len() == link.inside() && link.inside() <= 30);
@@ -143,9 +143,9 @@ proptest! {
     }
 }
 
-/// Three of one flow and one of another, where four fit, and then another of the second.
+/// Three packets of flow 1 and two of flow 2 arrive at a scheduler with room for four.
 #[test]
-fn without_room_the_fattest_queue_pays_or_the_packet_that_comes() {
+fn without_room_the_fattest_queue_or_the_arriving_packet_is_dropped() {
     for (variant, expected) in [
         ("rfc", (0, DropReason::Overlimit)),
         ("dummynet", (0, DropReason::Overlimit)),
@@ -159,13 +159,13 @@ fn without_room_the_fattest_queue_pays_or_the_packet_that_comes() {
     }
 }
 
-/// Two flows of which one sends too much: it alone is dropped from, and the other waits for its
-/// packets only.
+/// Two flows, of which flow 1 sends too much. Only flow 1 loses packets, and flow 2 never has more
+/// than one packet waiting.
 #[test]
-fn who_sends_too_much_is_dropped_from_and_who_does_not_is_not() {
+fn only_the_flow_that_sends_too_much_loses_packets() {
     let mut link = Link::new(&[]);
     for time in 0..10_000 {
-        // 1 packet in 1 ms leaves; 1.5 and 0.2 come.
+        // In 1 ms, 1 packet leaves, and 1.5 packets of flow 1 and 0.2 of flow 2 arrive.
         link.send(ms(time), 1000, 1, Ecn::NotEct);
         if time % 2 == 0 {
             link.send(ms(time), 1000, 1, Ecn::NotEct);
@@ -177,7 +177,7 @@ fn who_sends_too_much_is_dropped_from_and_who_does_not_is_not() {
         }
         assert!(link.inside.get(&2).map_or(0, VecDeque::len) <= 1);
     }
-    // 17,000 came, 10,000 left.
+    // 17,000 packets arrived and 10,000 left.
     let dropped = link.dropped.len();
     assert!(
         dropped.abs_diff(7000) < 500 && link.dropped.iter().all(|d| d.1 == DropReason::Early),
@@ -185,11 +185,10 @@ fn who_sends_too_much_is_dropped_from_and_who_does_not_is_not() {
     );
 }
 
-/// What a queue has learnt when it is empty: PIE's probability stays for a while, dummynet's is
-/// gone.
+/// After a queue becomes empty, PIE's drop probability decays slowly, but dummynet's is reset.
 #[test]
-fn dummynets_queues_begin_anew() {
-    let again = |variant| {
+fn dummynet_resets_the_probability_of_an_empty_queue() {
+    let drops_after_a_pause = |variant| {
         let mut link = Link::new(&[("variant", variant)]);
         for time in 0..4000 {
             link.send(ms(time), 1000, 1, Ecn::NotEct);
@@ -199,7 +198,7 @@ fn dummynets_queues_begin_anew() {
         }
         while link.take(ms(4000)).is_some() {}
         let before = link.dropped.len();
-        // Less than what allows another burst.
+        // The pause is too short for a new burst allowance.
         for time in 4001..4100 {
             link.send(ms(time), 1000, 1, Ecn::NotEct);
             if time % 10 == 0 {
@@ -208,6 +207,6 @@ fn dummynets_queues_begin_anew() {
         }
         link.dropped.len() - before
     };
-    assert_eq!(again("dummynet"), 0);
-    assert!(again("rfc") > 10 && again("linux") > 10);
+    assert_eq!(drops_after_a_pause("dummynet"), 0);
+    assert!(drops_after_a_pause("rfc") > 10 && drops_after_a_pause("linux") > 10);
 }

@@ -1,5 +1,4 @@
-//! PI, PIE and PI2 before a plain queue: conformance cases, the equations, and the options one by
-//! one.
+//! PI, PIE and PI2 at a single queue: conformance cases, the equations, and each option.
 
 use std::collections::VecDeque;
 
@@ -49,7 +48,7 @@ impl<A: Aqm> Queue<A> {
         verdict
     }
 
-    /// How long the packet that leaves has waited.
+    /// Takes a packet and returns its sojourn time.
     fn take(&mut self, now: Nanos) -> Option<Nanos> {
         let seen = self.waiting.pop_front()?;
         self.bytes -= u64::from(seen.len);
@@ -92,8 +91,8 @@ const fn ms(ms: u64) -> Nanos {
     Nanos::from_millis(ms)
 }
 
-/// 400 packets of 1000 bytes, one each 10 ms from 10 ms on; one leaves each 14 ms. At equal times,
-/// packets come first.
+/// Sends 400 packets of 1000 bytes, one every 10 ms starting at 10 ms, and takes one every 14 ms.
+/// At equal times the arrival arrives first.
 fn ns3_case(queue: &mut Queue<Pie>, ecn: Ecn) {
     for time in 0..=5600 {
         if time % 10 == 0 && (1..=400).contains(&(time / 10)) {
@@ -105,11 +104,11 @@ fn ns3_case(queue: &mut Queue<Pie>, ecn: Ecn) {
     }
 }
 
-/// The case is one of chance, its result is not: the target is shorter than three packets take, so
-/// the probability rises until everything is dropped that finds more than two packets. By 4 s the
-/// link, which was never idle, has sent 285, and 3 wait.
+/// The drops are random, but their number is not: the target is shorter than the transmission of
+/// three packets, so the probability rises until every packet that finds more than two is dropped.
+/// By 4 s the link, which was never idle, has sent 285 packets, and 3 wait.
 #[test]
-fn pie_drops_what_ns3_does_whatever_it_draws() {
+fn pie_drops_as_many_as_ns3_for_any_draws() {
     for seed in 0..1000 {
         let mut queue = pie(&[], seed);
         ns3_case(&mut queue, Ecn::NotEct);
@@ -117,19 +116,19 @@ fn pie_drops_what_ns3_does_whatever_it_draws() {
     }
 }
 
-/// What variants and options make of the same case, for any draws: drops, and marks from and to.
+/// The same case with other variants and options, for any draws: the number of drops, and the range
+/// of the number of marks.
 #[test]
-fn the_same_case_by_variants_and_options() {
+fn the_same_case_with_variants_and_options() {
     for (settings, ecn, drops, marks) in [
         (&[("derand", "on")][..], Ecn::NotEct, 112, 0..=0),
         (&[("variant", "linux")], Ecn::NotEct, 112, 0..=0),
-        // Four packets of 1000 bytes fit where three of 1500 would not be too many, two where two
-        // of 800 are enough.
+        // With `mean_pkt 1500`, a queue of up to three packets is safe, so a fourth packet of 1000
+        // bytes fits. With dummynet's 800, two packets of 1000 bytes exceed the safe size.
         (&[("mean_pkt", "1500")], Ecn::NotEct, 111, 0..=0),
         (&[("variant", "dummynet")], Ecn::NotEct, 113, 0..=0),
         (&[("variant", "dummynet"), ("qdelay", "ts")], Ecn::NotEct, 113, 0..=0),
-        // Only packets that understand it are marked, and only while a mark is enough; three more
-        // wait then at the end.
+        // Only ECN-capable packets are marked, and only up to the probability `max_ecnth`.
         (&[("ecn", "on"), ("max_ecnth", "1")], Ecn::NotEct, 112, 0..=0),
         (&[("ecn", "off"), ("max_ecnth", "1")], Ecn::Ect0, 112, 0..=0),
         (&[("ecn", "on"), ("max_ecnth", "0.3")], Ecn::Ect0, 112, 0..=20),
@@ -147,7 +146,8 @@ fn the_same_case_by_variants_and_options() {
     }
 }
 
-/// Traffic: the time to the next event in us, whether it is a packet, and its length.
+/// Steps: the time since the previous step in us, whether a packet arrives (or one leaves), and its
+/// length.
 fn traffic() -> impl Strategy<Value = Vec<(u64, bool, u32)>> {
     proptest::collection::vec(
         (
@@ -159,7 +159,8 @@ fn traffic() -> impl Strategy<Value = Vec<(u64, bool, u32)>> {
     )
 }
 
-/// PIE by RFC 8033, with the delay by timestamps: what is known of the queue, and the probability.
+/// PIE of RFC 8033 with the delay from timestamps: the probability `p`, the current and the
+/// previous delay in seconds, and the time of the next update.
 #[derive(Default)]
 struct Model {
     p: f64,
@@ -201,9 +202,9 @@ proptest! {
     fn pie_follows_the_rfc(traffic in traffic(), seed in any::<u64>()) {
         let (mut queue, mut model, mut now) = (pie(&[], seed), Model::default(), Nanos(12_345));
         let mut least = f64::MAX;
-        for (gap, comes, len) in traffic {
+        for (gap, arrives, len) in traffic {
             now += Nanos::from_micros(gap);
-            if comes {
+            if arrives {
                 model.catch_up(now);
                 queue.send(now, len, Ecn::NotEct);
             } else if !queue.waiting.is_empty() {
@@ -211,7 +212,8 @@ proptest! {
                 let waited = queue.take(now).unwrap();
                 model.delay = if queue.waiting.is_empty() { 0.0 } else { waited.0 as f64 / 1e9 };
             }
-            // Where it comes near to an edge of the table, floats may take the other side.
+            // If the probability arrives near a boundary of the scaling table, rounding of the float
+            // may select another row. Such cases are skipped.
             for edge in [1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1] {
                 least = least.min((model.p / edge - 1.0).abs());
             }
@@ -220,22 +222,22 @@ proptest! {
         }
     }
 
-    /// Whatever comes and whenever, PIE keeps to its rules: nothing is touched that finds two
-    /// packets or fewer, or while bursts are allowed.
+    /// For any traffic, PIE passes packets that find at most two packets in the queue, and packets
+    /// that arrive within the burst allowance.
     #[test]
-    fn pie_leaves_short_queues_and_bursts_alone(traffic in traffic(), seed in any::<u64>(), variant in prop_oneof![Just("rfc"), Just("linux"), Just("dummynet")]) {
+    fn pie_passes_short_queues_and_bursts(traffic in traffic(), seed in any::<u64>(), variant in prop_oneof![Just("rfc"), Just("linux"), Just("dummynet")]) {
         let mut queue = pie(&[("variant", variant), ("ecn", "on")], seed);
         let mut now = Nanos::ZERO;
-        for (gap, comes, len) in traffic {
+        for (gap, arrives, len) in traffic {
             now += Nanos::from_micros(gap);
-            if !comes {
+            if !arrives {
                 queue.take(now);
                 continue;
             }
             let (bytes, first) = (queue.bytes, queue.figure("burst_left"));
             let verdict = queue.send(now, len, Ecn::Ect1);
             let floor = match variant { "rfc" => 2000, "linux" => 2999, _ => 1600 };
-            // Time may have used the allowance up just before.
+            // The arrival itself may reduce the allowance, by 15 ms for each update that is due.
             prop_assert!(verdict == Verdict::Pass || bytes > floor && first <= 15_000_000 * (gap / 15_000 + 1), "{} {}", bytes, first);
         }
     }
@@ -244,9 +246,9 @@ proptest! {
     fn pi2_follows_its_equation(traffic in traffic(), seed in any::<u64>()) {
         let mut queue = Queue::new(Pi2::new(&policy(Kind::Pi2, &[]), &setup(seed)));
         let (mut p, mut delay, mut old, mut next, mut now) = (0f64, 0f64, 0f64, None, Nanos::ZERO);
-        for (gap, comes, len) in traffic {
+        for (gap, arrives, len) in traffic {
             now += Nanos::from_micros(gap);
-            if !comes && queue.waiting.is_empty() {
+            if !arrives && queue.waiting.is_empty() {
                 continue;
             }
             let next = next.get_or_insert(now + ms(16));
@@ -255,7 +257,7 @@ proptest! {
                 old = delay;
                 *next += ms(16);
             }
-            if comes {
+            if arrives {
                 queue.send(now, len, Ecn::NotEct);
             } else {
                 let waited = queue.take(now).unwrap();
@@ -268,15 +270,15 @@ proptest! {
     }
 
     #[test]
-    fn no_traffic_brings_them_down(
+    fn extreme_traffic_keeps_the_probability_within_1(
         traffic in proptest::collection::vec((prop_oneof![0u64..1 << 20, 0u64..u64::MAX >> 10], any::<bool>(), 0u32..4 << 20), 1..300),
         variant in prop_oneof![Just("rfc"), Just("linux"), Just("dummynet")], measure in prop_oneof![Just("ts"), Just("dre")], onoff in prop_oneof![Just("off"), Just("on")],
     ) {
         fn play<A: Aqm>(mut queue: Queue<A>, traffic: &[(u64, bool, u32)]) {
             let mut now = Nanos::ZERO;
-            for &(gap, comes, len) in traffic {
+            for &(gap, arrives, len) in traffic {
                 now = now.saturating_add(Nanos(gap));
-                if comes {
+                if arrives {
                     queue.send(now, len, Ecn::Ect0);
                 } else {
                     queue.take(now);
@@ -291,9 +293,11 @@ proptest! {
     }
 }
 
-/// Packets between drops at a constant probability.
+/// The numbers of packets between consecutive drops at a constant probability p, in hundredths of 1
+/// / p.
 fn gaps(derand: &str) -> Vec<u32> {
-    // One update; then time does not advance.
+    // The probability is updated while time advances. Afterwards time does not advance, so it stays
+    // constant.
     let mut queue = pie(
         &[
             ("derand", derand),
@@ -322,11 +326,11 @@ fn gaps(derand: &str) -> Vec<u32> {
             gap = 0;
         }
     }
-    // The first one began earlier.
+    // The first gap began before the measurement.
     gaps.split_off(1)
 }
 
-/// In hundredths of 1 / p.
+/// Gaps are in hundredths of 1 / p.
 #[test]
 fn derandomised_drops_are_neither_close_together_nor_far_apart() {
     let (random, even) = (gaps("off"), gaps("on"));
@@ -336,8 +340,8 @@ fn derandomised_drops_are_neither_close_together_nor_far_apart() {
 }
 
 #[test]
-fn marks_stop_where_the_threshold_says_and_linux_counts_the_threshold_itself() {
-    // All of the probability: every packet is hit.
+fn marks_stop_at_the_threshold_and_linux_includes_the_threshold() {
+    // The probability is 1: every packet is dropped or marked.
     for (variant, at) in [("rfc", false), ("linux", true), ("dummynet", false)] {
         let settings = [
             ("variant", variant),
@@ -364,10 +368,10 @@ fn marks_stop_where_the_threshold_says_and_linux_counts_the_threshold_itself() {
 }
 
 #[test]
-fn on_and_off_begins_at_a_third_of_the_limit_and_ends_when_idle() {
+fn onoff_starts_at_a_third_of_the_limit_and_stops_when_idle() {
     for variant in ["rfc", "linux", "dummynet"] {
         let mut queue = pie(&[("variant", variant), ("onoff", "on"), ("qdelay", "ts")], 1);
-        // One packet in 10 ms, one of which leaves in 20: below 100 packets nothing happens.
+        // A packet arrives every 10 ms and one leaves every 20 ms. PIE is off below 100 packets.
         for time in 0..199 {
             queue.send(ms(10 * time), 1000, Ecn::NotEct);
             if time % 2 == 0 {
@@ -383,7 +387,7 @@ fn on_and_off_begins_at_a_third_of_the_limit_and_ends_when_idle() {
         }
         assert!(queue.dropped > 100, "{variant}: {}", queue.dropped);
         while queue.take(ms(6000)).is_some() {}
-        // An hour later it is as if it were new.
+        // After an hour PIE is off again, as at the start.
         for time in 360_000..360_100 {
             queue.send(ms(10 * time), 1000, Ecn::NotEct);
         }
@@ -392,9 +396,9 @@ fn on_and_off_begins_at_a_third_of_the_limit_and_ends_when_idle() {
 }
 
 #[test]
-fn the_departure_rate_tells_the_delay_before_a_packet_has_waited_it() {
+fn the_departure_rate_predicts_the_delay() {
     let mut queue = pie(&[("qdelay", "dre"), ("max_burst", "0")], 1);
-    // 1000 bytes in 1 ms; 40 of them wait, so 40 ms.
+    // A packet of 1000 bytes leaves every 1 ms and 40 packets wait, so the delay is 40 ms.
     for _ in 0..40 {
         queue.send(ms(1), 1000, Ecn::NotEct);
     }
@@ -407,6 +411,6 @@ fn the_departure_rate_tells_the_delay_before_a_packet_has_waited_it() {
     }
     queue.send(ms(80), 1000, Ecn::NotEct);
     let delay = queue.figure("delay");
-    // A measurement is over 17 packets, counted as 16384 bytes.
+    // A measurement covers 17 packets but counts 16384 bytes.
     assert!(delay.abs_diff(41_500_000) < 1_000_000, "{delay}");
 }

@@ -1,5 +1,5 @@
-//! The RED family against its equations in floating point, and the counts that other
-//! implementations' own tests have.
+//! The RED family, compared with its equations in floating point and with counts from the tests of
+//! other implementations.
 
 use std::collections::VecDeque;
 
@@ -10,7 +10,7 @@ use weir_core::packet::{Ecn, Header};
 use weir_core::rng::{Purpose, Stream};
 use weir_core::stats::{DropReason, MarkReason};
 
-/// A policy with settings.
+/// An AQM policy with these settings.
 fn policy(kind: Kind, settings: &[(&str, &str)]) -> Policy {
     let mut policy = Policy::new(kind);
     for (name, value) in settings {
@@ -19,7 +19,7 @@ fn policy(kind: Kind, settings: &[(&str, &str)]) -> Policy {
     policy
 }
 
-/// A queue of 10,000 packets before a link of 10 Mbit/s.
+/// The parameters of a queue of 10,000 packets before a link of 10 Mbit/s.
 fn setup(seed: u64) -> Setup {
     let stream = Stream::new(seed, 0, Purpose::Aqm);
     Setup { rate: 10_000_000, limit_packets: 10_000, limit_bytes: u64::MAX, stream }
@@ -29,7 +29,7 @@ fn seen(now: Nanos, len: u32, ecn: Ecn, dscp: u8) -> Seen {
     Seen { len, arrived: now, header: Header { ecn, dscp, hash: 0 } }
 }
 
-/// A queue with its AQM.
+/// A queue with an AQM.
 struct Queue<A> {
     aqm: A,
     waiting: VecDeque<Seen>,
@@ -45,7 +45,7 @@ impl<A: Aqm> Queue<A> {
         QueueState { packets: self.waiting.len() as u32, bytes: self.bytes, full: false }
     }
 
-    fn come(&mut self, packet: Seen) -> Verdict {
+    fn arrive(&mut self, packet: Seen) -> Verdict {
         let verdict = self.aqm.arrive(packet.arrived, &packet, &self.state());
         if !matches!(verdict, Verdict::Drop(_)) {
             self.bytes += u64::from(packet.len);
@@ -54,7 +54,7 @@ impl<A: Aqm> Queue<A> {
         verdict
     }
 
-    fn go(&mut self, now: Nanos) -> Option<Seen> {
+    fn depart(&mut self, now: Nanos) -> Option<Seen> {
         let packet = self.waiting.pop_front()?;
         self.bytes -= u64::from(packet.len);
         let state = self.state();
@@ -67,13 +67,14 @@ impl<A: Aqm> Queue<A> {
     }
 }
 
-/// What 300 packets that come at once meet: how many are chosen early, how many are forced.
+/// Sends 300 packets at once. Returns how many got an early drop or mark, and how many a forced
+/// one.
 fn three_hundred(settings: &[(&str, &str)], seed: u64) -> (u32, u32) {
     let mut queue = Queue::new(aqm::Red::new(&policy(Kind::Red, settings), &setup(seed)));
     let bytes = settings.contains(&("unit", "bytes"));
     let (mut early, mut forced) = (0, 0);
     for _ in 0..300 {
-        match queue.come(seen(Nanos::ZERO, if bytes { 500 } else { 1000 }, Ecn::Ect0, 0)) {
+        match queue.arrive(seen(Nanos::ZERO, if bytes { 500 } else { 1000 }, Ecn::Ect0, 0)) {
             Verdict::Drop(DropReason::Early) | Verdict::Mark(MarkReason::Early) => early += 1,
             Verdict::Drop(DropReason::Forced) | Verdict::Mark(MarkReason::Forced) => forced += 1,
             verdict => assert_eq!(verdict, Verdict::Pass),
@@ -87,7 +88,7 @@ fn mean(settings: &[(&str, &str)]) -> f64 {
 }
 
 #[test]
-fn three_hundred_at_once_lose_as_many_as_in_ns3() {
+fn three_hundred_packets_at_once_lose_as_many_as_in_ns3() {
     let base = [("min", "70"), ("max", "150"), ("w", "0.02")];
     let with = |more: &[(&'static str, &'static str)]| [base.as_slice(), more].concat();
     let spread: Vec<f64> = (0..200).map(|seed| f64::from(three_hundred(&base, seed).0)).collect();
@@ -97,7 +98,7 @@ fn three_hundred_at_once_lose_as_many_as_in_ns3() {
     assert!((0.5..1.3).contains(&deviation), "{deviation}");
     let bytes = mean(&[("unit", "bytes"), ("min", "35000"), ("max", "75000"), ("w", "0.02")]);
     assert!((bytes - early).abs() < 0.5, "{bytes}");
-    // The rest are the means of a simulation of ns-3's rules.
+    // The remaining expectations are means from a simulation of ns-3's rules.
     assert!((mean(&with(&[("max", "100")])) - 47.1).abs() < 0.5);
     assert!((mean(&with(&[("wait", "off")])) - 58.8).abs() < 1.0);
     for seed in 0..20 {
@@ -108,13 +109,13 @@ fn three_hundred_at_once_lose_as_many_as_in_ns3() {
 }
 
 #[test]
-fn marks_and_hard_drops_are_for_those_who_asked() {
+fn marks_and_hard_drops_follow_their_settings() {
     let base = [("min", "5"), ("max", "30"), ("w", "1"), ("gentle", "off"), ("max_p", "1")];
     let play = |more: &[(&str, &str)], ecn| {
         let mut queue =
             Queue::new(aqm::Red::new(&policy(Kind::Red, &[&base, more].concat()), &setup(1)));
         let mut verdicts: Vec<Verdict> =
-            (0..200).map(|_| queue.come(seen(Nanos::ZERO, 100, ecn, 0))).collect();
+            (0..200).map(|_| queue.arrive(seen(Nanos::ZERO, 100, ecn, 0))).collect();
         verdicts.sort_by_key(|v| format!("{v:?}"));
         verdicts.dedup();
         verdicts
@@ -122,8 +123,7 @@ fn marks_and_hard_drops_are_for_those_who_asked() {
     use Verdict::{Drop, Mark, Pass};
     let drops = [Drop(DropReason::Early), Pass];
     let marks = [Mark(MarkReason::Early), Pass];
-    // Early drops alone keep the queue below `max`: with probability 1 there, and those that pass
-    // are rare.
+    // Early drops alone keep the queue below `max`, where their probability is 1.
     assert_eq!(play(&[], Ecn::Ect0)[..1], drops[..1]);
     assert!(!play(&[("ecn", "on")], Ecn::NotEct).iter().any(|v| matches!(v, Mark(_))));
     assert_eq!(play(&[("ecn", "on")], Ecn::Ect1), [Drop(DropReason::Forced), marks[0], Pass]);
@@ -134,9 +134,9 @@ fn marks_and_hard_drops_are_for_those_who_asked() {
 }
 
 #[test]
-fn a_limited_queue_is_marked_by_its_depth() {
-    // As switches do: marks at a depth, without an average. 30000 bytes, of which two thirds and
-    // three halves are held.
+fn a_queue_is_marked_by_its_depth() {
+    // Marks depend on the current length, without averaging, as in switches. The threshold is
+    // 30,000 bytes; the queue holds two thirds of it, then three halves.
     let settings = [
         ("unit", "bytes"),
         ("min", "30000"),
@@ -151,13 +151,13 @@ fn a_limited_queue_is_marked_by_its_depth() {
             let settings = [settings.as_slice(), &[("variant", variant)]].concat();
             let mut queue = Queue::new(aqm::Red::new(&policy(Kind::Red, &settings), &setup(3)));
             while queue.bytes < depth {
-                queue.come(seen(Nanos::ZERO, 1000, Ecn::Ect0, 0));
+                queue.arrive(seen(Nanos::ZERO, 1000, Ecn::Ect0, 0));
             }
             let mut marks = 0;
             for n in 1..=1000 {
-                queue.go(Nanos::from_micros(n)).unwrap();
+                queue.depart(Nanos::from_micros(n)).unwrap();
                 marks += u32::from(matches!(
-                    queue.come(seen(Nanos::from_micros(n), 1000, Ecn::Ect0, 0)),
+                    queue.arrive(seen(Nanos::from_micros(n), 1000, Ecn::Ect0, 0)),
                     Verdict::Mark(_)
                 ));
             }
@@ -169,11 +169,11 @@ fn a_limited_queue_is_marked_by_its_depth() {
 }
 
 #[test]
-fn choices_of_every_variant_have_the_probability_of_the_average() {
-    // At the middle of the thresholds p_b is max_p / 2 = 0.05.
+fn marks_of_every_variant_have_the_probability_of_the_average() {
+    // In the middle between the thresholds, p_b is max_p / 2 = 0.05.
     for (variant, wait, expected) in
-        // Distances are spread evenly over 1..=1/p; in ns-3, which counts the packet itself, over
-        // one less, or with `wait` from 1/p to one less than 2/p.
+        // The distance between marks is uniform over 1..=1/p. In ns-3, which counts the packet
+        // itself, the range is one shorter, and with `wait` it is from 1/p to 2/p − 1.
         [
             ("ns3", "off", 1.0 / 10.0),
             ("ns3", "on", 1.0 / 29.5),
@@ -194,7 +194,7 @@ fn choices_of_every_variant_have_the_probability_of_the_average() {
         let mut now = Nanos::ZERO;
         let mut fill = |queue: &mut Queue<aqm::Red>| {
             now += Nanos(1);
-            queue.come(seen(now, 100, Ecn::Ect0, 0))
+            queue.arrive(seen(now, 100, Ecn::Ect0, 0))
         };
         for _ in 0..30 {
             fill(&mut queue);
@@ -202,7 +202,7 @@ fn choices_of_every_variant_have_the_probability_of_the_average() {
         let mut marks = 0;
         for _ in 0..100_000 {
             marks += u32::from(fill(&mut queue) == Verdict::Mark(MarkReason::Early));
-            queue.go(Nanos(0));
+            queue.depart(Nanos(0));
         }
         let share = f64::from(marks) / 100_000.0;
         assert!((share / expected - 1.0).abs() < 0.03, "{variant} wait {wait}: {share} {expected}");
@@ -214,7 +214,7 @@ fn adaptive_red_finds_its_parameters() {
     let make = |settings: &[(&str, &str)]| {
         Queue::new(aqm::Ared::new(&policy(Kind::Ared, settings), &setup(1)))
     };
-    // 10 Mbit/s are 2500 packets of 500 bytes a second, and 5 ms of them 12.5.
+    // 10 Mbit/s are 2500 packets of 500 bytes per second; 5 ms of that are 12.5 packets.
     let queue = make(&[]);
     assert_eq!((queue.figure("min"), queue.figure("max")), (6, 18));
     let queue = make(&[("unit", "bytes"), ("target", "100ms")]);
@@ -254,18 +254,18 @@ fn max_p_follows_the_average() {
                 let mut queue = Queue::new(aqm);
                 let mut now = Nanos::ZERO;
                 let mut found = Vec::new();
-                // Seconds with 28 packets in the queue, with 20 and with 12, and an hour with none.
+                // The queue is kept for 60 s at 28 packets, then at 20, then at 12.
                 for held in [28, 20, 12] {
                     for _ in 0..100 {
                         now += Nanos::from_millis(600);
                         while queue.waiting.len() < held {
-                            queue.come(seen(now, 100, Ecn::Ect0, 0));
+                            queue.arrive(seen(now, 100, Ecn::Ect0, 0));
                         }
                         while queue.waiting.len() > held {
-                            queue.go(now);
+                            queue.depart(now);
                         }
-                        queue.come(seen(now, 100, Ecn::Ect0, 0));
-                        queue.go(now);
+                        queue.arrive(seen(now, 100, Ecn::Ect0, 0));
+                        queue.depart(now);
                     }
                     found.push(queue.figure("max_p"));
                 }
@@ -281,7 +281,7 @@ fn max_p_follows_the_average() {
 }
 
 #[test]
-fn a_virtual_queue_alone_is_red_as_in_linux() {
+fn a_single_virtual_queue_is_red_as_in_linux() {
     let common = [("min", "10"), ("max", "40"), ("w", "0.0625"), ("max_p", "0.1"), ("ecn", "on")];
     let red = [common.as_slice(), &[("variant", "linux")]].concat();
     for mode in ["own", "rio", "wred"] {
@@ -295,9 +295,9 @@ fn a_virtual_queue_alone_is_red_as_in_linux() {
             now += Nanos(u64::from(draws.below(700_000)));
             if draws.below(100) < 51 {
                 let packet = seen(now, 40 + draws.below(1460), Ecn::Ect0, draws.below(64) as u8);
-                assert_eq!(one.come(packet), other.come(packet), "{mode}");
+                assert_eq!(one.arrive(packet), other.arrive(packet), "{mode}");
             } else {
-                assert_eq!(one.go(now), other.go(now));
+                assert_eq!(one.depart(now), other.depart(now));
             }
         }
         assert_eq!(one.figure("average"), other.figure("average_0"));
@@ -305,7 +305,7 @@ fn a_virtual_queue_alone_is_red_as_in_linux() {
 }
 
 #[test]
-fn virtual_queues_stand_in_their_order() {
+fn virtual_queues_lose_in_the_order_of_precedence() {
     for (mode, by, codes) in [
         ("own", "precedence", [10, 12, 14]),
         ("rio", "precedence", [34, 36, 38]),
@@ -318,9 +318,9 @@ fn virtual_queues_stand_in_their_order() {
         for n in 0..30_000u64 {
             let place = n as usize % 3;
             let packet = seen(Nanos::from_micros(100 * n), 500, Ecn::NotEct, codes[place]);
-            lost[place] += u32::from(matches!(queue.come(packet), Verdict::Drop(_)));
+            lost[place] += u32::from(matches!(queue.arrive(packet), Verdict::Drop(_)));
             if n % 2 == 0 && queue.waiting.len() > 24 {
-                queue.go(Nanos::from_micros(100 * n));
+                queue.depart(Nanos::from_micros(100 * n));
             }
         }
         assert!(lost[0] < lost[1] && lost[1] < lost[2], "{mode} {by}: {lost:?}");
@@ -329,13 +329,12 @@ fn virtual_queues_stand_in_their_order() {
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    Come { len: u32 },
-    Go,
+    Arrive { len: u32 },
+    Depart,
 }
 
 fn steps() -> impl Strategy<Value = Vec<(Step, u64)>> {
-    let step =
-        prop_oneof![3 => (40u32..3000).prop_map(|len| Step::Come { len }), 2 => Just(Step::Go)];
+    let step = prop_oneof![3 => (40u32..3000).prop_map(|len| Step::Arrive { len }), 2 => Just(Step::Depart)];
     proptest::collection::vec(
         (step, prop_oneof![4 => 0u64..100_000, 1 => 0u64..100_000_000]),
         1..400,
@@ -343,7 +342,7 @@ fn steps() -> impl Strategy<Value = Vec<(Step, u64)>> {
 }
 
 proptest! {
-    /// The average and the probability, by the equations.
+    /// The average and the probability follow the equations.
     #[test]
     fn red_follows_its_equations(
         steps in steps(), bytes: bool, quadratic: bool, gentle: bool, w in 1u64..1000, min in 0u64..30, span in 1u64..60, max_p in 0u64..=100,
@@ -365,13 +364,13 @@ proptest! {
         for (step, gap) in steps {
             now += gap;
             match step {
-                Step::Go => {
-                    let gone = queue.go(Nanos(now));
+                Step::Depart => {
+                    let gone = queue.depart(Nanos(now));
                     if gone.is_some() && queue.waiting.is_empty() {
                         empty_since = now;
                     }
                 }
-                Step::Come { len } => {
+                Step::Arrive { len } => {
                     let length = if bytes { queue.bytes } else { queue.waiting.len() as u64 } as f64;
                     if queue.waiting.is_empty() {
                         average *= libm::pow(1.0 - w, ((now - empty_since) / 400_000) as f64 + 1.0);
@@ -379,7 +378,7 @@ proptest! {
                     } else {
                         average += w * (length - average);
                     }
-                    let verdict = queue.come(seen(Nanos(now), len, Ecn::NotEct, 0));
+                    let verdict = queue.arrive(seen(Nanos(now), len, Ecn::NotEct, 0));
                     prop_assert!((queue.figure("average") as f64 - average.floor()).abs() <= 1.0, "{average}");
                     let near = |bound: f64| (average - bound).abs() < 1e-3 * scale as f64;
                     if near(low) || near(high) || near(2.0 * high) {
@@ -405,9 +404,10 @@ proptest! {
         }
     }
 
-    /// Extreme settings, lengths, rates and times: nothing panics, and probabilities stay within 1.
+    /// With extreme settings, lengths, rates and times nothing panics, and probabilities are at
+    /// most 1.
     #[test]
-    fn the_family_bears_extremes(
+    fn the_family_withstands_extremes(
         kinds in prop_oneof![Just(Kind::Red), Just(Kind::Ared), Just(Kind::FengAred), Just(Kind::NlRed), Just(Kind::VqRed)],
         choice in any::<u64>(), rate in prop_oneof![Just(0u64), Just(1), Just(400_000_000_000)],
         packets in proptest::collection::vec((0u32..=1 << 22, any::<u64>(), any::<u64>(), any::<u8>(), any::<bool>()), 1..60),
@@ -417,12 +417,12 @@ proptest! {
             type Output = ();
             fn visit<A: Aqm + std::fmt::Debug>(self, mut aqm: A) {
                 let mut now = Nanos::ZERO;
-                for (len, gap, queued, dscp, come) in self.0 {
+                for (len, gap, queued, dscp, arrive) in self.0 {
                     now = Nanos(now.0.saturating_add(gap >> (queued % 64)).min(u64::MAX / 2));
                     let packets = (queued >> (gap % 64)).min(10_000_000) as u32;
-                    let state = QueueState { packets, bytes: u64::from(packets) << 22, full: come && queued % 7 == 0 };
+                    let state = QueueState { packets, bytes: u64::from(packets) << 22, full: arrive && queued % 7 == 0 };
                     let packet = seen(now, len, Ecn::Ect0, dscp % 64);
-                    let _ = if come { aqm.arrive(now, &packet, &state) } else { aqm.leave(now, &packet, &state) };
+                    let _ = if arrive { aqm.arrive(now, &packet, &state) } else { aqm.leave(now, &packet, &state) };
                     for (name, value) in aqm.figures() {
                         assert!(!matches!(name, "probability" | "max_p") || value <= 1 << 32, "{name} {value}");
                     }

@@ -1,5 +1,5 @@
-//! BLUE, SFB, AVQ and REM against their equations, in floating point or with lists, and with
-//! extremes.
+//! BLUE, SFB, AVQ and REM, compared with their equations in floating point, and with extreme
+//! inputs.
 
 use std::collections::VecDeque;
 
@@ -19,7 +19,7 @@ fn policy(kind: Kind, settings: &[(&str, &str)]) -> Policy {
     policy
 }
 
-/// A queue of 50 packets before a link of 8 Mbit/s: a byte takes 1 us.
+/// The parameters of a queue of 50 packets before a link of 8 Mbit/s, on which a byte takes 1 us.
 fn setup(seed: u64) -> Setup {
     let stream = Stream::new(seed, 0, Purpose::Aqm);
     Setup { rate: 8_000_000, limit_packets: 50, limit_bytes: u64::MAX, stream }
@@ -29,12 +29,12 @@ fn seen(now: Nanos, len: u32, ecn: Ecn, hash: u32) -> Seen {
     Seen { len, arrived: now, header: Header { ecn, dscp: 0, hash } }
 }
 
-/// The verdict without randomness and ECN settings: whether a packet gets a signal.
-fn told(verdict: Verdict) -> bool {
+/// Whether a packet gets a signal: a drop or a mark.
+fn signalled(verdict: Verdict) -> bool {
     matches!(verdict, Verdict::Drop(_) | Verdict::Mark(_))
 }
 
-/// A queue of 50 packets with its AQM.
+/// A queue of at most 50 packets with an AQM.
 struct Queue<A> {
     aqm: A,
     waiting: VecDeque<Seen>,
@@ -54,7 +54,7 @@ impl<A: Aqm> Queue<A> {
         }
     }
 
-    fn come(&mut self, packet: Seen) -> Verdict {
+    fn arrive(&mut self, packet: Seen) -> Verdict {
         let state = self.state();
         let verdict = self.aqm.arrive(packet.arrived, &packet, &state);
         if !matches!(verdict, Verdict::Drop(_)) && !state.full {
@@ -64,7 +64,7 @@ impl<A: Aqm> Queue<A> {
         verdict
     }
 
-    fn go(&mut self, now: Nanos) -> Option<Seen> {
+    fn depart(&mut self, now: Nanos) -> Option<Seen> {
         let packet = self.waiting.pop_front()?;
         self.bytes -= u64::from(packet.len);
         let state = QueueState { full: false, ..self.state() };
@@ -76,13 +76,14 @@ impl<A: Aqm> Queue<A> {
         self.aqm.figures().into_iter().find(|&(known, _)| known == name).unwrap().1
     }
 
-    /// A state variable in parts of 2^32.
+    /// A state variable in units of 2^-32, as a fraction.
     fn part(&self, name: &str) -> f64 {
         self.figure(name) as f64 / 4_294_967_296.0
     }
 }
 
-/// Whether a packet comes or goes, its length, and the time since the step before.
+/// Steps: whether a packet arrives (or one leaves), its length, and the time since the previous
+/// step.
 fn steps() -> impl Strategy<Value = Vec<(bool, u32, u64)>> {
     let gap = prop_oneof![4 => 0u64..1_500_000, 1 => 0u64..2_000_000_000];
     proptest::collection::vec((prop::bool::weighted(0.6), 40u32..1500, gap), 1..400)
@@ -96,9 +97,9 @@ proptest! {
         let mut queue = Queue::new(aqm::Blue::new(&policy(Kind::Blue, &settings), &setup(1)));
         let (freeze, limit) = (freeze * 1_000_000, if limit == 0 { u64::MAX } else { limit });
         let (mut p, mut last, mut now) = (0f64, None::<u64>, 0u64);
-        for (comes, len, gap) in steps {
+        for (arrives, len, gap) in steps {
             now += gap;
-            if comes {
+            if arrives {
                 let length = queue.waiting.len() as u64;
                 if length == 0 {
                     let mut since = last.unwrap_or(now);
@@ -111,10 +112,10 @@ proptest! {
                 if (length >= 50 || length > limit) && last.is_none_or(|at| now - at > freeze) {
                     (p, last) = ((p + 0.125).min(1.0), Some(now));
                 }
-                let verdict = queue.come(seen(Nanos(now), len, Ecn::NotEct, 0));
+                let verdict = queue.arrive(seen(Nanos(now), len, Ecn::NotEct, 0));
                 prop_assert!(p > 0.0 || verdict == Verdict::Pass);
                 prop_assert!(p < 1.0 || length >= 50 || verdict == Verdict::Drop(DropReason::Early));
-            } else if queue.go(Nanos(now)).is_some() && queue.waiting.is_empty() && last.is_none_or(|at| now - at > freeze) {
+            } else if queue.depart(Nanos(now)).is_some() && queue.waiting.is_empty() && last.is_none_or(|at| now - at > freeze) {
                 (p, last) = ((p - 0.03125).max(0.0), Some(now));
             }
             prop_assert_eq!(queue.part("probability"), p);
@@ -134,10 +135,10 @@ proptest! {
         let mut queue = Queue::new(aqm::Avq::new(&policy(Kind::Avq, &settings), &setup(1)));
         let (alpha, gamma, link) = (alpha as f64 / 1e3, gamma as f64 / 1e3, 1e6);
         let (mut level, mut served, mut now, mut before) = (0f64, 0.8 * link, 0u64, None::<u64>);
-        for (comes, len, gap) in steps {
+        for (arrives, len, gap) in steps {
             now += gap;
-            if !comes {
-                queue.go(Nanos(now));
+            if !arrives {
+                queue.depart(Nanos(now));
                 continue;
             }
             let elapsed = (now - before.unwrap_or(now)) as f64 / 1e9;
@@ -156,7 +157,7 @@ proptest! {
                 (true, true) => Verdict::Mark(MarkReason::Forced),
                 (true, false) => Verdict::Drop(DropReason::Forced),
             };
-            prop_assert_eq!(queue.come(seen(Nanos(now), len, Ecn::Ect1, 0)), expected, "{} {}", level, served);
+            prop_assert_eq!(queue.arrive(seen(Nanos(now), len, Ecn::Ect1, 0)), expected, "{} {}", level, served);
             prop_assert!((queue.figure("virtual_rate") as f64 - served * 8.0).abs() < 2.0, "{served}");
             prop_assert!((queue.figure("virtual_bytes") as f64 - level).abs() < 1.5, "{level}");
         }
@@ -175,51 +176,51 @@ proptest! {
         let settings: Vec<(&str, &str)> = settings.iter().map(|(name, value)| (*name, value.as_str())).collect();
         let mut queue = Queue::new(aqm::Rem::new(&policy(Kind::Rem, &settings), &setup(1)));
         let (weight, gamma, target) = (weight as f64 / 1e3, gamma as f64 / 1e3, target as f64);
-        let (mut rate, mut price, mut p, mut came, mut now, mut ended) = (0f64, 0f64, 0f64, 0f64, 0u64, None::<u64>);
-        for (comes, len, gap) in steps {
+        let (mut rate, mut price, mut p, mut arrived, mut now, mut ended) = (0f64, 0f64, 0f64, 0f64, 0u64, None::<u64>);
+        for (arrives, len, gap) in steps {
             now += gap;
-            if !comes && queue.waiting.is_empty() {
+            if !arrives && queue.waiting.is_empty() {
                 continue;
             }
             let length = if bytes { queue.bytes as f64 / 1000.0 } else { queue.waiting.len() as f64 };
             let mut end = ended.unwrap_or(now);
             while now - end >= 2_000_000 {
-                rate += weight * (came - rate);
+                rate += weight * (arrived - rate);
                 price = (price + gamma * (rate + 0.1 * (length - target) - 2.0)).clamp(0.0, 33.0 / libm::log2(1.1));
                 p = 1.0 - libm::pow(1.1, -price);
-                came = 0.0;
+                arrived = 0.0;
                 end += 2_000_000;
             }
             ended = Some(end);
-            if comes {
-                came += if bytes { f64::from(len) / 1000.0 } else { 1.0 };
-                let verdict = queue.come(seen(Nanos(now), len, Ecn::Ect0, 0));
+            if arrives {
+                arrived += if bytes { f64::from(len) / 1000.0 } else { 1.0 };
+                let verdict = queue.arrive(seen(Nanos(now), len, Ecn::Ect0, 0));
                 prop_assert!(p > 1e-4 || price > 0.0 || verdict == Verdict::Pass);
             } else {
-                queue.go(Nanos(now));
+                queue.depart(Nanos(now));
             }
             prop_assert!((queue.part("probability") - p).abs() < 1e-3, "{} {p}, price {price}", queue.part("probability"));
         }
     }
 
-    /// The bins of a model that knows only which packets wait.
+    /// Compares the state of the bins with the packets that wait.
     #[test]
-    fn sfb_keeps_the_books_of_its_bins(steps in steps(), flows in 1u32..40) {
+    fn the_bins_of_sfb_hold_the_waiting_packets(steps in steps(), flows in 1u32..40) {
         let settings = [("increment", "0.1"), ("decrement", "0.05"), ("target", "3"), ("max", "6"), ("rehash", "500ms"), ("db", "200ms")];
         let mut queue = Queue::new(aqm::Sfb::new(&policy(Kind::Sfb, &settings), &setup(1)));
         let mut now = 0;
-        for (comes, len, gap) in steps {
+        for (arrives, len, gap) in steps {
             now += gap;
-            if comes {
+            if arrives {
                 let flow = len % flows;
                 let mine = queue.waiting.iter().filter(|packet| packet.header.hash == flow).count();
-                let verdict = queue.come(seen(Nanos(now), len, Ecn::NotEct, flow));
-                // A flow's packets are in all its bins: of one hash, and of another after a change
-                // while they wait.
-                prop_assert!(now > 500_000_000 || mine < 6 || told(verdict) || queue.waiting.len() >= 50);
+                let verdict = queue.arrive(seen(Nanos(now), len, Ecn::NotEct, flow));
+                // Until the first change of the hash, all packets of a flow are in the same bins,
+                // so six packets reach the maximum.
+                prop_assert!(now > 500_000_000 || mine < 6 || signalled(verdict) || queue.waiting.len() >= 50);
                 prop_assert!(mine > 0 || queue.waiting.len() > 1 || verdict != Verdict::Drop(DropReason::Forced));
             } else {
-                queue.go(Nanos(now));
+                queue.depart(Nanos(now));
             }
             if queue.waiting.is_empty() {
                 prop_assert_eq!(queue.figure("fullest_bin"), 0);
@@ -227,9 +228,10 @@ proptest! {
         }
     }
 
-    /// Extreme settings, lengths, rates and times: nothing panics, and probabilities stay within 1.
+    /// With extreme settings, lengths, rates and times nothing panics, and probabilities are at
+    /// most 1.
     #[test]
-    fn signals_bear_extremes(
+    fn the_aqms_withstand_extremes(
         kind in prop_oneof![Just(Kind::Blue), Just(Kind::Sfb), Just(Kind::Avq), Just(Kind::Rem)],
         choice in any::<u64>(), rate in prop_oneof![Just(0u64), Just(1), Just(400_000_000_000)],
         packets in proptest::collection::vec((0u32..=1 << 22, any::<u64>(), any::<u64>(), any::<u32>(), any::<bool>()), 1..60),
@@ -239,12 +241,12 @@ proptest! {
             type Output = ();
             fn visit<A: Aqm + std::fmt::Debug>(self, mut aqm: A) {
                 let mut now = Nanos::ZERO;
-                for (len, gap, queued, hash, come) in self.0 {
+                for (len, gap, queued, hash, arrive) in self.0 {
                     now = Nanos(now.0.saturating_add(gap >> (queued % 64)).min(u64::MAX / 2));
                     let packets = (queued >> (gap % 64)).min(10_000_000) as u32;
-                    let state = QueueState { packets, bytes: u64::from(packets) << 22, full: come && queued % 7 == 0 };
+                    let state = QueueState { packets, bytes: u64::from(packets) << 22, full: arrive && queued % 7 == 0 };
                     let packet = seen(now, len, Ecn::Ect0, hash);
-                    let _ = if come { aqm.arrive(now, &packet, &state) } else { aqm.leave(now, &packet, &state) };
+                    let _ = if arrive { aqm.arrive(now, &packet, &state) } else { aqm.leave(now, &packet, &state) };
                     for (name, value) in aqm.figures() {
                         assert!(name != "probability" || value <= 1 << 32, "{name} {value}");
                     }
@@ -269,15 +271,15 @@ proptest! {
     }
 }
 
-/// For 60 s, 1000 packets a second leave. One flow sends `thousands` of packets a second, and half
-/// a one, whatever happens, and each of ten others 40. How many each sent and lost, and how many as
-/// a penalty.
+/// For 60 s, 1000 packets per second leave. An unresponsive flow sends `thousands` + 0.5 thousand
+/// packets per second, and each of ten others sends 40. Returns the packets that each flow sent,
+/// the packets that each flow lost, and the number of drops as a penalty.
 fn one_among_ten(thousands: u32, settings: &[(&str, &str)]) -> ([u32; 11], [u32; 11], u32) {
     let mut queue = Queue::new(aqm::Sfb::new(&policy(Kind::Sfb, settings), &setup(7)));
     let (mut sent, mut lost, mut penalty) = ([0u32; 11], [0u32; 11], 0);
-    let mut come = |queue: &mut Queue<aqm::Sfb>, now: Nanos, flow: u32| {
+    let mut arrive = |queue: &mut Queue<aqm::Sfb>, now: Nanos, flow: u32| {
         sent[flow as usize] += 1;
-        match queue.come(seen(now, 1000, Ecn::NotEct, flow.wrapping_mul(0x9e37_79b9))) {
+        match queue.arrive(seen(now, 1000, Ecn::NotEct, flow.wrapping_mul(0x9e37_79b9))) {
             Verdict::Drop(reason) => {
                 lost[flow as usize] += 1;
                 penalty += u32::from(reason == DropReason::Penalty);
@@ -288,18 +290,18 @@ fn one_among_ten(thousands: u32, settings: &[(&str, &str)]) -> ([u32; 11], [u32;
     for ms in 0..60_000u32 {
         let now = Nanos::from_millis(ms.into());
         for _ in 0..thousands + ms % 2 {
-            come(&mut queue, now, 0);
+            arrive(&mut queue, now, 0);
         }
         if ms % 5 < 2 {
-            come(&mut queue, now, 1 + ms / 5 % 10);
+            arrive(&mut queue, now, 1 + ms / 5 % 10);
         }
-        queue.go(now);
+        queue.depart(now);
     }
     (sent, lost, penalty)
 }
 
 #[test]
-fn sfb_gives_a_flow_that_does_not_respond_what_others_leave() {
+fn sfb_gives_an_unresponsive_flow_the_remaining_rate() {
     let (sent, lost, _) = one_among_ten(1, &[("increment", "0.01")]);
     assert_eq!(lost[1..].iter().sum::<u32>(), 0, "{lost:?} of {sent:?}");
     let passed = sent[0] - lost[0];
@@ -307,12 +309,13 @@ fn sfb_gives_a_flow_that_does_not_respond_what_others_leave() {
 }
 
 #[test]
-fn sfb_boxes_a_flow_whose_probability_stays_at_1() {
+fn sfb_penalises_a_flow_with_a_lasting_probability_of_1() {
     let (sent, lost, penalty) =
         one_among_ten(20, &[("increment", "0.1"), ("decrement", "0"), ("penalty_rate", "50")]);
     assert_eq!(lost[1..].iter().sum::<u32>(), 0, "{lost:?} of {sent:?}");
     assert!(penalty > lost[0] * 9 / 10, "{penalty} of {}", lost[0]);
-    // Fifty a second, beside a burst and those before the box.
+    // Fifty packets per second pass, in addition to a burst and the packets before the flow was
+    // penalised.
     let passed = sent[0] - lost[0];
     assert!((2900..=3600).contains(&passed), "{passed}");
 }
@@ -328,16 +331,16 @@ fn sfb_learns_before_it_changes_the_hash() {
             ("penalty_rate", "2000"),
         ];
         let mut queue = Queue::new(aqm::Sfb::new(&policy(Kind::Sfb, &settings), &setup(7)));
-        // A flow with twenty times the link's rate.
+        // The flow sends at twenty times the rate of the link.
         for step in 0..=200_000u64 {
             let now = Nanos(step * 50_000);
-            queue.come(seen(now, 1000, Ecn::NotEct, 77));
+            queue.arrive(seen(now, 1000, Ecn::NotEct, 77));
             if step % 20 == 0 {
-                queue.go(now);
+                queue.depart(now);
             }
         }
         assert!(queue.part("probability") > 0.99);
-        queue.come(seen(Nanos::from_millis(10_001), 1000, Ecn::NotEct, 77));
+        queue.arrive(seen(Nanos::from_millis(10_001), 1000, Ecn::NotEct, 77));
         queue.part("probability")
     };
     assert!(probability_after_change("0ms") < 0.2);
@@ -345,18 +348,19 @@ fn sfb_learns_before_it_changes_the_hash() {
 }
 
 #[test]
-fn avq_settles_where_the_link_is_used_as_said() {
+fn avq_converges_to_the_configured_utilisation() {
     let mut queue = Queue::new(aqm::Avq::new(
         &policy(Kind::Avq, &[("gamma", "0.9"), ("ecn", "on")]),
         &setup(1),
     ));
-    // A sender that sends faster after each packet without a mark, and slower after one with it.
+    // The sender speeds up after each packet without a mark, and slows down after each marked
+    // packet.
     let (mut now, mut gap, mut bytes) = (0u64, 2_000_000f64, 0u64);
     for _ in 0..200_000 {
         now += gap as u64;
-        let told = told(queue.come(seen(Nanos(now), 1000, Ecn::Ect1, 0)));
-        gap *= if told { 1.02 } else { 0.9995 };
-        queue.go(Nanos(now));
+        let signalled = signalled(queue.arrive(seen(Nanos(now), 1000, Ecn::Ect1, 0)));
+        gap *= if signalled { 1.02 } else { 0.9995 };
+        queue.depart(Nanos(now));
         bytes += if now > 60_000_000_000 { 1000 } else { 0 };
     }
     let used = bytes as f64 / (now - 60_000_000_000) as f64 * 1e9 / 1e6;
@@ -364,7 +368,7 @@ fn avq_settles_where_the_link_is_used_as_said() {
 }
 
 #[test]
-fn marks_are_for_those_who_understand() {
+fn only_ecn_capable_packets_are_marked() {
     struct Play(Ecn);
     impl Visitor for Play {
         type Output = (u32, u32);
@@ -372,13 +376,13 @@ fn marks_are_for_those_who_understand() {
             let mut queue = Queue::new(aqm);
             let (mut marks, mut drops) = (0, 0);
             for n in 0..20_000u64 {
-                match queue.come(seen(Nanos::from_micros(200 * n), 1000, self.0, 5)) {
+                match queue.arrive(seen(Nanos::from_micros(200 * n), 1000, self.0, 5)) {
                     Verdict::Mark(_) => marks += 1,
                     Verdict::Drop(_) => drops += 1,
                     Verdict::Pass | Verdict::Admit => {}
                 }
                 if n % 5 == 0 {
-                    queue.go(Nanos::from_micros(200 * n));
+                    queue.depart(Nanos::from_micros(200 * n));
                 }
             }
             (marks, drops)

@@ -1,5 +1,5 @@
-//! Changes under traffic, and views of what there is: nothing is lost, flows keep their order, and
-//! sums agree.
+//! Configuration changes under traffic, and views of the engine: no packet is lost, flows keep
+//! their order, and sums agree with the counters.
 
 use std::collections::BTreeMap;
 
@@ -87,7 +87,7 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
 
-    /// Another algorithm, rate, weight, priority or queue mask in the middle of traffic.
+    /// The algorithm, rate, weight, priority or queue mask changes while packets are queued.
     #[test]
     fn a_change_loses_no_packet_and_keeps_the_order_of_each_flow(operations in operations()) {
         let mut emulator = Emulator::new(1, Limits { idle: Nanos::from_millis(5), ..Limits::default() });
@@ -129,8 +129,8 @@ proptest! {
         finish(&mut emulator, &mut out);
         prop_assert_eq!(out.len(), sent.len());
         let mut last = BTreeMap::new();
-        // A scheduler with bounds or an AQM of its own drops a packet at once, before older ones
-        // that wait or are on the wire.
+        // Only deliveries keep the order: a scheduler with bounds or an AQM of its own drops a
+        // packet at once, before older packets that wait or are on the wire.
         for departure in out.iter().filter(|d| matches!(d.fate, Fate::Deliver { .. })) {
             let flow = sent[departure.frame as usize];
             let before = last.insert(flow, departure.frame);
@@ -139,12 +139,13 @@ proptest! {
         let counters = &emulator.stats(SCHEDULER).unwrap().counters;
         prop_assert!(counters.balanced() && counters.backlog_packets == 0);
         let seen: u64 = emulator.instances_of(SCHEDULER, None, 9).map(|i| i.totals.packets).sum();
-        prop_assert_eq!(seen, sent.len() as u64, "what flows that are gone have seen counts");
+        prop_assert_eq!(seen, sent.len() as u64, "the counters of freed flows are included");
     }
 
-    /// A deleted queue gives its packets back and leaves those of others in their order.
+    /// The packets of a deleted queue depart as drops, and the packets of other queues keep their
+    /// order.
     #[test]
-    fn a_deleted_queue_gives_back_what_waits_in_it(kind in 0usize..Kind::ALL.len(), traffic in proptest::collection::vec((1u16..4, 0u16..3), 1..100), waited in 0u64..20_000_000) {
+    fn a_deleted_queue_returns_its_waiting_packets(kind in 0usize..Kind::ALL.len(), traffic in proptest::collection::vec((1u16..4, 0u16..3), 1..100), waited in 0u64..20_000_000) {
         let mut emulator = Emulator::new(1, Limits::default());
         let scheduler = SchedulerConfig { discipline: Kind::ALL[kind].into(), ..SchedulerConfig::default() };
         emulator.set_scheduler(Nanos::ZERO, SCHEDULER, &scheduler, &rate(8_000_000));
@@ -174,7 +175,7 @@ proptest! {
 }
 
 #[test]
-fn queues_with_weights_share_a_link_by_them_and_a_new_weight_holds_at_once() {
+fn queues_share_a_link_by_weight_and_a_new_weight_applies_at_once() {
     for kind in [Kind::RoundRobin, Kind::Wf2qPlus] {
         let mut emulator = Emulator::new(1, Limits::default());
         emulator.set_scheduler(
@@ -190,7 +191,7 @@ fn queues_with_weights_share_a_link_by_them_and_a_new_weight_holds_at_once() {
             let id = (n % 2 + 1) as u16;
             submit(&mut emulator, Nanos::ZERO, n, &FlowKey::default(), Action::Queue(id)).unwrap();
         }
-        // One packet takes a millisecond.
+        // The transmission of a packet takes a millisecond.
         let served = |emulator: &mut Emulator, ms| {
             let mut out = Vec::new();
             emulator.poll(Nanos::from_millis(ms), &mut out);
@@ -205,7 +206,7 @@ fn queues_with_weights_share_a_link_by_them_and_a_new_weight_holds_at_once() {
 }
 
 #[test]
-fn pages_show_every_instance_once_and_their_sums_are_the_counters() {
+fn pages_show_every_instance_once_and_their_sums_equal_the_counters() {
     let mut emulator = Emulator::new(1, Limits::default());
     let config = PipeConfig {
         link: rate(80_000),
@@ -244,7 +245,7 @@ fn pages_show_every_instance_once_and_their_sums_are_the_counters() {
         seen.iter().map(|i| i.totals.drops).sum::<u64>(),
         counters.drops(DropReason::QueueFull)
     );
-    // One of ten is on the wire, two wait, seven find the queue full.
+    // Of ten packets, one is on the wire, two wait, and seven found the queue full.
     assert!(seen.iter().all(|i| (
         i.totals.packets,
         i.totals.queued_packets,
@@ -256,7 +257,7 @@ fn pages_show_every_instance_once_and_their_sums_are_the_counters() {
 }
 
 #[test]
-fn flows_of_a_queue_are_seen_with_their_instance() {
+fn flows_of_a_queue_are_listed_with_their_instance() {
     let mut emulator = Emulator::new(1, Limits::default());
     emulator.set_scheduler(
         Nanos::ZERO,
@@ -283,7 +284,7 @@ fn flows_of_a_queue_are_seen_with_their_instance() {
 }
 
 #[test]
-fn counting_anew_carries_over_what_is_inside() {
+fn a_reset_of_the_counters_carries_over_the_packets_inside() {
     let mut emulator = Emulator::new(1, Limits::default());
     let queue = FlowsetConfig { limit: Some(QueueLimit::Packets(50)), ..FlowsetConfig::default() };
     emulator.set_pipe(Nanos::ZERO, 1, &PipeConfig { link: rate(8_000_000), queue });
@@ -294,7 +295,7 @@ fn counting_anew_carries_over_what_is_inside() {
     emulator.poll(Nanos::from_millis(10), &mut out);
     assert!(emulator.zero(1) && !emulator.zero(2));
     let counters = emulator.stats(1).unwrap().counters.clone();
-    // 51 of 80 found room, 10 have left, one is on the wire.
+    // 51 of 80 packets were admitted, 10 have left, and one is on the wire.
     assert_eq!(
         (counters.carried, counters.backlog_packets, counters.peak_queue_packets),
         (41, 41, 40)
@@ -308,7 +309,7 @@ fn counting_anew_carries_over_what_is_inside() {
 }
 
 #[test]
-fn a_full_pipe_refuses_new_customers_serves_the_old_and_leaves_other_pipes_alone() {
+fn a_full_pipe_refuses_only_new_customers() {
     let mut emulator = Emulator::new(1, Limits { idle: Nanos::from_secs(1), ..Limits::default() });
     for (id, most) in [(1, Some(10)), (2, None)] {
         let queue =
@@ -331,7 +332,7 @@ fn a_full_pipe_refuses_new_customers_serves_the_old_and_leaves_other_pipes_alone
     let mut out = Vec::new();
     emulator.poll(Nanos::from_secs(3), &mut out);
     submit(&mut emulator, Nanos::from_secs(3), 0, &key(29, 1), Action::Pipe(1)).unwrap();
-    // Limits of the engine can be changed as it runs.
+    // The limits of a running engine can change.
     emulator.set_limits(
         Nanos::from_secs(3),
         Limits { instances: 1, packets: 1, idle: Nanos::from_secs(1) },
@@ -353,7 +354,7 @@ fn a_full_pipe_refuses_new_customers_serves_the_old_and_leaves_other_pipes_alone
 }
 
 #[test]
-fn idle_flows_of_a_scheduler_that_stays_make_room_for_others() {
+fn idle_flows_expire_while_their_scheduler_stays() {
     let limits = Limits { idle: Nanos::from_secs(1), instances: 50, ..Limits::default() };
     for kind in Kind::ALL {
         let mut emulator = Emulator::new(1, limits);
@@ -382,10 +383,10 @@ fn idle_flows_of_a_scheduler_that_stays_make_room_for_others() {
     }
 }
 
-/// What a scheduler held back while the wire was free goes on under one that holds nothing back,
-/// without another packet to wake it.
+/// Packets that a shaping scheduler held back leave under a scheduler that does not shape, without
+/// another arrival.
 #[test]
-fn packets_held_back_leave_when_their_scheduler_is_replaced_by_one_that_holds_nothing() {
+fn packets_held_back_leave_when_a_work_conserving_scheduler_replaces_theirs() {
     for (from, to) in
         [(Kind::Dcf, Kind::SpPifo), (Kind::Dcf, Kind::Fifo), (Kind::Htb, Kind::RoundRobin)]
     {

@@ -1,5 +1,5 @@
-//! Devices between scheduler and wire: against a naive model, under change, and under real
-//! schedulers.
+//! Devices between scheduler and wire: compared with a naive model, with configuration changes, and
+//! behind every scheduler.
 
 use crate::models::device as model;
 
@@ -18,7 +18,7 @@ use weir_core::stats::{DropReason, LinkStats};
 use weir_core::{Action, Arrival, Departure, Emulator, Fate, Limits, Nanos, Rate};
 
 const PIPE: u16 = 1;
-/// One byte takes 1 ns.
+/// The rate of the link, at which one byte takes 1 ns.
 const BPS: u64 = 8_000_000_000;
 
 fn link(device: Option<&DeviceConfig>) -> LinkConfig {
@@ -87,7 +87,7 @@ fn device() -> impl Strategy<Value = DeviceConfig> {
         .prop_map(|(stages, ring, completion, dql)| DeviceConfig { stages, ring, completion, dql })
 }
 
-/// Gap to the packet before, length, and packets on the wire: none of these is empty.
+/// Arrivals: time since the previous packet, length, and number of wire packets.
 fn arrivals() -> impl Strategy<Value = Vec<(u64, u32, u16)>> {
     proptest::collection::vec(
         (prop_oneof![3 => 0u64..3, 2 => 0u64..120, 1 => 0u64..1500], 3u32..90, 1u16..4),
@@ -98,10 +98,9 @@ fn arrivals() -> impl Strategy<Value = Vec<(u64, u32, u16)>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
-    /// When each packet starts and where it is dropped is what a model says that looks at every
-    /// nanosecond.
+    /// Packets start and are dropped at the same times as in a model that visits every nanosecond.
     #[test]
-    fn a_device_does_what_the_naive_model_does(device in device(), arrivals in arrivals()) {
+    fn a_device_behaves_like_the_naive_model(device in device(), arrivals in arrivals()) {
         let mut emulator = Emulator::new(1, Limits::default());
         emulator.set_pipe(Nanos::ZERO, PIPE, &pipe(Some(&device)));
         let mut model = Model::new(&device);
@@ -123,7 +122,7 @@ proptest! {
                 Event { time: d.due.0, started: d.due.0, left_scheduler: d.dequeued.0, frame: d.frame, lost: true }
             }
         }).collect();
-        // What ends at one time has no order between those that are lost and the others.
+        // Events at the same time may be in any order.
         expected.sort_unstable();
         found.sort_unstable();
         prop_assert_eq!(found, expected);
@@ -132,12 +131,12 @@ proptest! {
         prop_assert_eq!(device.most_bytes, model.most_bytes());
     }
 
-    /// Behind one queue for all, a ring that reports at once changes nothing of when packets leave,
-    /// whatever its size.
+    /// Behind a FIFO, a ring that reports at once does not change the departure times, whatever its
+    /// size.
     #[test]
     fn behind_a_fifo_the_size_of_the_ring_does_not_matter(packets in 1u32..50, dql in proptest::option::of(0u32..5000), arrivals in arrivals()) {
         let dql = dql.map(|most| DqlConfig { most, ..DqlConfig::default() });
-        let leave = |device: Option<&DeviceConfig>| {
+        let departures = |device: Option<&DeviceConfig>| {
             let mut emulator = Emulator::new(1, Limits::default());
             emulator.set_pipe(Nanos::ZERO, PIPE, &pipe(device));
             let (mut now, mut out) = (Nanos::ZERO, Vec::new());
@@ -149,11 +148,11 @@ proptest! {
             finish(&mut emulator, &mut out);
             out.iter().map(|d| (d.frame, d.started, d.due)).collect::<Vec<_>>()
         };
-        prop_assert_eq!(leave(Some(&DeviceConfig { dql, ..ring(packets) })), leave(None));
+        prop_assert_eq!(departures(Some(&DeviceConfig { dql, ..ring(packets) })), departures(None));
     }
 
-    /// Other devices, and none, in the middle of traffic: nothing is lost that a stage does not
-    /// count, and what leaves keeps its order.
+    /// The device changes, or is removed, while packets are inside. Every lost packet is counted at
+    /// a stage, and the others keep their order.
     #[test]
     fn a_change_keeps_packets_and_their_order(
         devices in proptest::collection::vec(proptest::option::of(device()), 1..8),
@@ -180,11 +179,11 @@ proptest! {
         prop_assert!(stats(&emulator).device.as_ref().is_none_or(|device| (device.packets, device.bytes) == (0, 0)));
     }
 
-    /// Whatever schedules above it, the wire begins with packets in the order in which they left
-    /// the scheduler, and a ring that does not run dry costs nothing: as much leaves in the same
-    /// time as without it.
+    /// Packets start on the wire in the order in which they left the scheduler. A ring that does
+    /// not run dry costs no throughput: the last packet leaves at the same time as without a
+    /// device.
     #[test]
-    fn order_below_a_scheduler_is_its_order(kind in 0..Kind::ALL.len(), packets in 1u32..40, dql: bool, flows in proptest::collection::vec(0u16..5, 50..200)) {
+    fn packets_keep_the_order_of_the_scheduler(kind in 0..Kind::ALL.len(), packets in 1u32..40, dql: bool, flows in proptest::collection::vec(0u16..5, 50..200)) {
         let device = DeviceConfig { dql: dql.then(DqlConfig::default), ..ring(packets) };
         let last_due = |device: Option<&DeviceConfig>| {
             let mut emulator = Emulator::new(1, Limits::default());
@@ -205,15 +204,16 @@ proptest! {
             assert!(out.is_sorted_by_key(|d| (d.started, d.dequeued)));
             (out.len(), out.last().map(|d| d.due))
         };
-        let (left, due) = last_due(Some(&device));
-        // What a scheduler with bounds drops depends on how soon it is relieved of packets.
-        let (plain_left, plain_due) = last_due(None);
-        prop_assert!(left != plain_left || due == plain_due, "{} {:?} after {:?}", Kind::ALL[kind].row().name, due, plain_due);
+        let (delivered, due) = last_due(Some(&device));
+        // If the scheduler has bounds, its drops depend on how early the ring takes packets. Only
+        // runs with equal numbers of drops are compared.
+        let (plain_delivered, plain_due) = last_due(None);
+        prop_assert!(delivered != plain_delivered || due == plain_due, "{} {:?} after {:?}", Kind::ALL[kind].row().name, due, plain_due);
     }
 }
 
-/// Sends `packets` of 1000 bytes at once through `device`, and gives when the last has left and
-/// what the device counted.
+/// Sends `packets` of 1000 bytes at once through `device`. Returns the due time of the last packet,
+/// and the device's counters.
 fn send_burst(device: &DeviceConfig, packets: u32) -> (Nanos, Box<weir_core::device::DeviceStats>) {
     let mut emulator = Emulator::new(1, Limits::default());
     emulator.set_pipe(Nanos::ZERO, PIPE, &pipe(Some(device)));
@@ -226,8 +226,8 @@ fn send_burst(device: &DeviceConfig, packets: u32) -> (Nanos, Box<weir_core::dev
 
 #[test]
 fn a_ring_too_small_for_its_processor_loses_throughput() {
-    // The processor needs 400 ns for each packet of 1000 ns, and places are free only when a packet
-    // has left.
+    // A packet takes 400 ns of the processor and 1000 ns on the wire. A place becomes free when its
+    // packet has left.
     let device = |packets| DeviceConfig {
         ring: StageConfig { service: Nanos(400), ..ring(packets).ring },
         completion: Completion { when: Done::Sent, ..Completion::default() },
@@ -247,7 +247,7 @@ fn coalesced_reports_need_a_larger_ring() {
         completion: Completion { when: Done::Sent, frames: 16, time: Nanos(50_000) },
         ..ring(packets)
     };
-    // Eight are sent in 8 us, and reported 50 us after the first.
+    // Eight packets are sent in 8 us, and reported 50 us after the first of them left.
     let (small, stats) = send_burst(&device(8), 80);
     assert_eq!(small, Nanos(9 * 51_000 + 8_000));
     assert_eq!((stats.starved, stats.starved_ns), (9, 9 * 43_000));
@@ -260,7 +260,7 @@ fn dql_finds_the_ring_that_coalesced_reports_need() {
     let completion = Completion { when: Done::Sent, frames: 16, time: Nanos(50_000) };
     let device = DeviceConfig { completion, dql: Some(DqlConfig::default()), ..ring(256) };
     let (last, stats) = send_burst(&device, 2_000);
-    // It starves while it grows, and then no more.
+    // The wire starves only while the limit grows.
     assert!(last.0 < 2_000_000 * 11 / 10, "{last}");
     assert!(stats.most_bytes < 64_000, "{}", stats.most_bytes);
     let (fixed, full) = send_burst(&DeviceConfig { dql: None, ..device }, 2_000);
@@ -274,7 +274,8 @@ fn a_train_takes_a_place_for_each_packet_on_the_wire() {
     for frame in 0..5 {
         submit(&mut emulator, Nanos::ZERO, frame, 44 * 1000, 44);
     }
-    // One is on the wire, one fits, and one more may begin while there is a place.
+    // One train is on the wire, one fits into the ring, and another may enter because a place is
+    // free.
     assert_eq!(emulator.queue_length(PIPE).0, 2);
     let view = emulator.device_of(0).unwrap();
     assert_eq!((view.packets, view.ring_packets, view.ring_bytes), (2, 88, 88_000));
@@ -282,8 +283,8 @@ fn a_train_takes_a_place_for_each_packet_on_the_wire() {
 
 #[test]
 fn the_queues_of_a_switch_push_back_or_drop() {
-    // Traffic manager → egress queue of 128 → interface queue of 1000 → wire, the egress pipeline
-    // faster than the wire.
+    // Traffic manager → egress queue of 128 → interface queue of 1000 → wire. The egress pipeline
+    // is faster than the wire.
     let stage = |packets, service, blocking| StageConfig {
         limit: QueueLimit::Packets(packets),
         service: Nanos(service),
@@ -300,21 +301,21 @@ fn the_queues_of_a_switch_push_back_or_drop() {
     (0..5_000).for_each(|frame| submit(&mut emulator, Nanos::ZERO, frame, 1000, 1));
     emulator.poll(Nanos::from_millis(1), &mut out);
     let view = emulator.device_of(0).unwrap();
-    assert_eq!((view.packets, view.ring_packets), (1128, 1000), "both are full");
+    assert_eq!((view.packets, view.ring_packets), (1128, 1000), "both queues are full");
     finish(&mut emulator, &mut out);
     assert_eq!((out.len(), stats(&emulator).counters.total_drops()), (5_000, 0));
 
     let (last, counted) = send_burst(&switch(false), 5_000);
     assert_eq!(counted.drops.len(), 2, "only the interface queue drops");
     assert_eq!(counted.started + counted.drops[1], 5_000);
-    // The egress pipeline is done with all of them after 1 ms. Until then the wire has sent 1000;
-    // what is left is a full queue.
+    // The egress pipeline has processed all packets after 1 ms. By then the wire has sent 1000
+    // packets, and the full queue holds the rest.
     assert!((1_999..=2_001).contains(&counted.started), "{counted:?}");
     assert_eq!(last, Nanos(300 + counted.started * 1000));
 }
 
 #[test]
-fn a_deleted_pipe_gives_up_what_is_in_its_device() {
+fn a_deleted_pipe_drops_the_packets_in_its_device() {
     let mut emulator = Emulator::new(1, Limits::default());
     emulator.set_pipe(Nanos::ZERO, PIPE, &pipe(Some(&ring(8))));
     (0..20).for_each(|frame| submit(&mut emulator, Nanos::ZERO, frame, 1000, 1));
@@ -327,7 +328,7 @@ fn a_deleted_pipe_gives_up_what_is_in_its_device() {
 }
 
 #[test]
-fn counting_begins_anew_with_what_is_inside() {
+fn a_reset_of_the_counters_carries_over_the_packets_inside() {
     let mut emulator = Emulator::new(1, Limits::default());
     emulator.set_pipe(Nanos::ZERO, PIPE, &pipe(Some(&ring(8))));
     (0..20).for_each(|frame| submit(&mut emulator, Nanos::ZERO, frame, 1000, 1));

@@ -1,9 +1,10 @@
-//! A preferred flow behind a transmission ring, as published for DQL in ns-3: 10 Gbit/s → router →
-//! 1 Gbit/s with 100 us, bulk of 1.2 Gbit/s, and a small packet every 997 us.
+//! A high-priority flow behind a transmission ring, as published for DQL in ns-3: 10 Gbit/s →
+//! router → 1 Gbit/s with 100 us, bulk traffic of 1.2 Gbit/s, and a small probe packet every 997
+//! us.
 //!
-//! There the delay of the small packets is 119.883 us + 12.016 us × (bulk packets in the ring − 1):
-//! each waits for those before it, whatever the scheduler does. The wire takes 2 bytes of framing;
-//! the ring does not count the packet that is being sent.
+//! In the publication, the delay of the probe packets is 119.883 us + 12.016 us × (bulk packets in
+//! the ring − 1): each waits for the packets ahead of it in the ring, regardless of the scheduler.
+//! Framing adds 2 bytes on the wire, and the ring does not count the packet on the wire.
 
 use std::sync::Arc;
 
@@ -23,23 +24,23 @@ const BOTTLENECK: u16 = 2;
 /// Bytes of framing on the wire.
 const FRAMING: u8 = 2;
 const BULK: u32 = 1500;
-/// UDP and IP headers of it.
+/// Bytes of UDP and IP headers.
 const HEADERS: u32 = 28;
-/// 64 bytes of payload with UDP and IP headers.
+/// Length of a probe packet: 64 bytes of payload, and UDP and IP headers.
 const PROBE: u32 = 92;
-/// 1502 bytes at 1.2 Gbit/s.
+/// The time of 1502 bytes at 1.2 Gbit/s.
 const BULK_GAP: Nanos = Nanos(10_013);
 const PROBE_GAP: Nanos = Nanos::from_micros(997);
 const END: Nanos = Nanos::from_secs(10);
-/// Where measuring begins.
+/// The time at which measuring begins.
 const WARM: Nanos = Nanos::from_secs(2);
 
 struct Outcome {
     /// One-way delay of probe packets, ns.
     probe: Histogram,
-    /// Payload of the bulk in bit/s.
+    /// Payload rate of the bulk traffic, bit/s.
     bulk_bps: f64,
-    /// Mean of the bytes in the device.
+    /// Mean number of bytes in the device.
     device_bytes: f64,
 }
 
@@ -57,7 +58,8 @@ fn ring(packets: u32, dql: bool) -> DeviceConfig {
     }
 }
 
-/// Both links; on the second one scheduler with a queue for the bulk, 0, and one for the probe, 1.
+/// The two links. The scheduler of the second has queue 0 for bulk packets and queue 1 for probe
+/// packets.
 fn network(kind: Kind, device: DeviceConfig) -> Emulator {
     let mut emulator = Emulator::new(1, Limits::default());
     let mut access =
@@ -103,7 +105,7 @@ fn run(kind: Kind, device: DeviceConfig) -> Outcome {
         emulator.poll(now, &mut out);
         for departure in out.drain(..) {
             let Fate::Deliver { .. } = departure.fate else { continue };
-            let (is_probe, begun) = sent[departure.frame as usize];
+            let (is_probe, submitted) = sent[departure.frame as usize];
             if departure.link == ACCESS {
                 submit(
                     &mut emulator,
@@ -112,8 +114,8 @@ fn run(kind: Kind, device: DeviceConfig) -> Outcome {
                     is_probe,
                     Action::Queue(u16::from(is_probe)),
                 );
-            } else if is_probe && begun >= WARM {
-                outcome.probe.record(departure.due.since(begun).0);
+            } else if is_probe && submitted >= WARM {
+                outcome.probe.record(departure.due.since(submitted).0);
             } else if !is_probe && now >= WARM {
                 bulk_bytes += u64::from(BULK - HEADERS);
             }
@@ -136,7 +138,7 @@ fn run(kind: Kind, device: DeviceConfig) -> Outcome {
 fn submit(emulator: &mut Emulator, now: Nanos, frame: u32, is_probe: bool, action: Action) {
     let len = if is_probe { PROBE } else { BULK };
     let key = FlowKey { src_port: u16::from(is_probe), ..FlowKey::default() };
-    // What is refused is lost, as on any full queue.
+    // A refused packet is lost, as at any full queue.
     let arrival =
         Arrival { frame, len, link_header: FRAMING, segments: 1, ecn: Ecn::NotEct, label: 0 };
     let _ = emulator.submit(now, arrival, &key, action);
@@ -185,7 +187,7 @@ fn dql_keeps_three_packets_in_a_ring_of_64() {
 }
 
 #[test]
-fn a_priority_cannot_pass_what_is_in_the_ring_either() {
+fn a_priority_does_not_help_against_a_full_ring() {
     let full = run(Kind::Prio, ring(256, false));
     let short = run(Kind::Prio, ring(256, true));
     assert_near("probe, us", full.probe.mean() / 1e3, 3150.0);

@@ -1,5 +1,5 @@
-//! The emulator against what it must be: an obviously right model, and properties over random
-//! traffic and configurations.
+//! The emulator, compared with a simple model, and its properties with random traffic and
+//! configurations.
 
 use proptest::prelude::*;
 use weir_core::config::{
@@ -31,8 +31,8 @@ fn pipe(link: LinkConfig, limit: QueueLimit) -> PipeConfig {
     PipeConfig { link, queue: FlowsetConfig { limit: Some(limit), ..FlowsetConfig::default() } }
 }
 
-/// Submits packets (time, length) to pipe 1 with a poll at each arrival and at the extra times,
-/// then until nothing is left.
+/// Submits packets (time, length) to pipe 1. Polls at each arrival and at the extra times, and then
+/// until the pipe is empty.
 fn play(config: &PipeConfig, packets: &[(u64, u32)], polls: &[u64]) -> (Vec<Departure>, Emulator) {
     let mut emulator = Emulator::new(42, Limits::default());
     emulator.set_pipe(Nanos::ZERO, 1, config);
@@ -62,15 +62,15 @@ fn play(config: &PipeConfig, packets: &[(u64, u32)], polls: &[u64]) -> (Vec<Depa
 
 /// A pipe with rate, delay, burst 0 and tail drop, computed packet by packet: (frame, due time).
 fn model(bps: u64, delay: u64, limit: u32, packets: &[(u64, u32)]) -> Vec<(u32, u64)> {
-    // Times in units of 1/bps ns, so that nothing is rounded before the end.
+    // Times are in units of 1/bps ns, so that rounding happens only at the end.
     let bps = u128::from(bps);
     let mut free = 0u128;
     let mut starts: Vec<u128> = Vec::new();
     let mut out = Vec::new();
     for (frame, &(t, len)) in packets.iter().enumerate() {
         let now = u128::from(t) * bps;
-        // Waiting: accepted and not yet started. The engine starts a packet at the whole
-        // nanosecond.
+        // Packets wait if they are accepted and not started. The engine starts a packet in the
+        // nanosecond into which its start falls.
         let waiting = starts.iter().filter(|&&s| s / bps > u128::from(t)).count();
         if waiting >= limit as usize {
             continue;
@@ -97,7 +97,7 @@ fn traffic() -> impl Strategy<Value = Vec<(u64, u32)>> {
 
 proptest! {
     #[test]
-    fn a_rate_and_a_delay_give_exactly_the_computed_times(
+    fn rate_and_delay_give_exactly_the_computed_times(
         packets in traffic(), bps in 1_000u64..100_000_000, delay in 0u64..50_000_000, limit in 1u32..20,
     ) {
         let link = LinkConfig { capacity: rate(bps), delay: Nanos(delay), ..LinkConfig::default() };
@@ -106,7 +106,7 @@ proptest! {
         prop_assert_eq!(got, model(bps, delay, limit, &packets));
     }
 
-    /// When and how often the driver polls does not change what happens.
+    /// The times of the driver's polls do not change the departures.
     #[test]
     fn polling_does_not_change_the_outcome(packets in traffic(), config in configs(), polls in proptest::collection::vec(0u64..200_000_000, 0..50)) {
         let (plain, _) = play(&config, &packets, &[]);
@@ -152,9 +152,9 @@ proptest! {
         }
     }
 
-    /// Changing the configuration in the middle loses nothing and keeps order.
+    /// A configuration change loses no packet and keeps the order.
     #[test]
-    fn reconfiguration_keeps_what_is_inside(packets in traffic(), first in 1_000u64..10_000_000, second in 1_000u64..10_000_000, at in 0usize..100) {
+    fn reconfiguration_keeps_the_packets_inside(packets in traffic(), first in 1_000u64..10_000_000, second in 1_000u64..10_000_000, at in 0usize..100) {
         let link = |bps| LinkConfig { capacity: rate(bps), delay: Nanos::from_millis(5), ..LinkConfig::default() };
         let mut emulator = Emulator::new(1, Limits::default());
         emulator.set_pipe(Nanos::ZERO, 1, &pipe(link(first), QueueLimit::Packets(1000)));
@@ -237,7 +237,7 @@ fn a_schedule_changes_rate_in_the_middle_of_a_packet_and_repeats() {
 }
 
 #[test]
-fn masks_make_a_link_for_each_customer_and_expire_it() {
+fn masks_make_links_that_expire() {
     let mut emulator =
         Emulator::new(1, Limits { idle: Nanos::from_secs(1), instances: 3, ..Limits::default() });
     let link = LinkConfig { capacity: rate(8_000_000), ..LinkConfig::default() };
@@ -267,7 +267,7 @@ fn masks_make_a_link_for_each_customer_and_expire_it() {
 }
 
 #[test]
-fn queues_of_two_flowsets_share_one_link_and_have_limits_of_their_own() {
+fn queues_of_two_flowsets_share_a_link_but_not_a_limit() {
     let mut emulator = Emulator::new(1, Limits::default());
     let link = LinkConfig { capacity: rate(8_000), ..LinkConfig::default() };
     emulator.set_scheduler(Nanos::ZERO, 5, &SchedulerConfig::default(), &link);
@@ -293,15 +293,15 @@ fn queues_of_two_flowsets_share_one_link_and_have_limits_of_their_own() {
                 .is_ok(),
         );
     }
-    // The first packet went straight to the wire.
+    // The first packet went to the wire without waiting.
     assert_eq!(accepted, [3, 4]);
     assert_eq!(emulator.queue_length(5), (6, 600));
 }
 
 #[test]
-fn a_link_that_expires_takes_its_flows_along() {
-    // Three links of two flows each are as many flows as the limit allows: one that stayed would be
-    // one too many.
+fn an_expired_link_frees_its_flows() {
+    // Three links with two flows each are as many flows as the limit allows, so a flow that
+    // outlives its link would exceed the limit.
     let mut emulator =
         Emulator::new(1, Limits { idle: Nanos::from_secs(1), instances: 3, ..Limits::default() });
     let mask = FlowMask { dst_ip: u32::MAX, ..FlowMask::default() };
@@ -339,7 +339,7 @@ fn a_link_that_expires_takes_its_flows_along() {
 }
 
 #[test]
-fn deleting_a_pipe_gives_every_frame_back() {
+fn deleting_a_pipe_returns_every_frame() {
     let mut emulator = Emulator::new(1, Limits::default());
     let link = LinkConfig {
         capacity: rate(1_000_000),
@@ -374,8 +374,8 @@ fn deleting_a_pipe_gives_every_frame_back() {
 
 #[test]
 fn a_hundred_hours_at_full_rate_do_not_drift() {
-    // 3 Mbit/s divides no packet evenly; a packet an hour of queue time apart is still where
-    // arithmetic puts it.
+    // At 3 Mbit/s no packet takes a whole number of nanoseconds. After a million packets, the due
+    // time must still be exact.
     let link = LinkConfig { capacity: rate(3_000_000), ..LinkConfig::default() };
     let mut emulator = Emulator::new(1, Limits::default());
     emulator.set_pipe(Nanos::ZERO, 1, &pipe(link, QueueLimit::Packets(10)));

@@ -1,12 +1,11 @@
-//! A flood of spoofed sources against links made on demand. Alone in its process, so that memory
-//! can be measured.
+//! A flood of packets from spoofed sources, for which the engine makes links on demand.
 
 use weir_core::config::{Capacity, FlowsetConfig, LinkConfig, PipeConfig};
 use weir_core::key::{FlowKey, FlowMask};
 use weir_core::packet::Ecn;
 use weir_core::{Action, Arrival, Emulator, Limits, Nanos, Rate, Rejected};
 
-/// Bytes of anonymous memory in use, or `None` where the system does not say.
+/// Bytes of anonymous memory in use; `None` if the system does not provide the number.
 fn resident() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|l| l.strip_prefix("RssAnon:"))?;
@@ -23,10 +22,10 @@ fn submit(emulator: &mut Emulator, now: Nanos, source: u32, len: u32) -> Result<
     )
 }
 
-/// Memory stays within the limit, existing customers lose nothing, and new ones are served after
-/// the flood has expired.
+/// Memory stays within the limit, existing customers lose no packet, and new customers are served
+/// after the flood's links have expired.
 #[test]
-fn a_flood_of_spoofed_sources_neither_grows_the_engine_nor_harms_who_was_there() {
+fn a_flood_of_spoofed_sources_neither_grows_the_engine_nor_harms_existing_customers() {
     let limits = Limits { idle: Nanos::from_secs(2), instances: 10_000, ..Limits::default() };
     let mut emulator = Emulator::new(1, limits);
     let link = LinkConfig {
@@ -43,7 +42,7 @@ fn a_flood_of_spoofed_sources_neither_grows_the_engine_nor_harms_who_was_there()
     let (mut out, mut now, mut refused) = (Vec::new(), Nanos::ZERO, 0u64);
     for source in 0..1_000_000u32 {
         now += Nanos(1_000);
-        // One of the hundred customers between every two packets of the flood.
+        // One of the hundred customers sends a packet before each packet of the flood.
         submit(&mut emulator, now, source % 100, 1000).unwrap();
         refused += u64::from(submit(&mut emulator, now, 1_000 + source, 40).is_err());
         emulator.poll(now, &mut out);
@@ -51,7 +50,7 @@ fn a_flood_of_spoofed_sources_neither_grows_the_engine_nor_harms_who_was_there()
         assert!(emulator.instances() <= 10_000);
     }
     let counters = &emulator.stats(1).unwrap().counters;
-    // The flood had the places that the customers left.
+    // The flood got the instances that the customers did not use.
     assert_eq!((refused, counters.total_drops()), (1_000_000 - 9_900, 1_000_000 - 9_900));
     assert!(
         emulator.instances_of(1, None, usize::MAX).filter(|i| i.key.dst < 100).all(|i| i

@@ -1,5 +1,5 @@
-//! Hierarchies of schedulers, in the engine: the shares of each level, and configuration
-//! changes that lose no packet.
+//! Hierarchies of schedulers in the engine: the shares at each level, and configuration changes,
+//! which lose no packet.
 
 use std::collections::BTreeMap;
 
@@ -85,7 +85,8 @@ fn each_level_divides_its_share_by_weight() {
     child(&mut emulator, Nanos::ZERO, 2, Kind::RoundRobin, ROOT, 3, FlowMask::default());
     child(&mut emulator, Nanos::ZERO, 3, Kind::Wf2qPlus, 2, 2, FlowMask::default());
     // The root serves queue 1 and scheduler 2 by 1:3. Scheduler 2 serves queue 2 and scheduler 3 by
-    // 1:2. Scheduler 3 serves queues 3 and 4 by 1:1. Each queue thus has a quarter of the link.
+    // 1:2. Scheduler 3 serves queues 3 and 4 by 1:1. Each queue therefore has a quarter of the
+    // link.
     for (queue, scheduler) in [(1, ROOT), (2, 2), (3, 3), (4, 3)] {
         emulator.set_queue(Nanos::ZERO, queue, scheduler, &of_weight(1));
     }
@@ -132,7 +133,7 @@ fn packets_are_rejected_while_a_parent_is_missing_or_its_own_child() {
     assert!(!submit(&mut emulator, Nanos::ZERO, 2, 1, &key(0, 0)));
     assert_eq!(emulator.unrouted(), 2);
     assert_eq!(served(&mut emulator, 9).iter().map(|d| d.frame).collect::<Vec<_>>(), [1]);
-    // A packet submitted to scheduler 2 itself is rejected too: the scheduler has no link.
+    // Scheduler 2 has no link, so a packet that is submitted to it is refused.
     let arrival =
         Arrival { frame: 3, len: 1, link_header: 14, segments: 1, ecn: Ecn::NotEct, label: 0 };
     assert!(emulator.submit(Nanos::from_secs(1), arrival, &key(0, 0), Action::Pipe(2)).is_err());
@@ -186,8 +187,8 @@ fn configure_queue(emulator: &mut Emulator, now: Nanos, queue: u16, masked: bool
 proptest! {
     #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
 
-    /// Kinds, parents, weights and masks change while packets are queued. Each packet still departs
-    /// once, and the packets of a flow depart in order.
+    /// Kinds, parents, weights and masks change while packets are queued. Each packet departs once,
+    /// and the packets of a flow depart in order.
     #[test]
     fn changes_of_a_hierarchy_lose_no_packet_and_keep_the_order_of_each_flow(operations in operations()) {
         let mut emulator = Emulator::new(1, Limits { idle: Nanos::from_millis(5), ..Limits::default() });
@@ -211,8 +212,8 @@ proptest! {
                     emulator.poll(now, &mut out);
                 }
                 Operation::Root(kind) => root(&mut emulator, now, Kind::ALL[kind]),
-                // A parent has a lower number than its child. Every scheduler thus stays below the
-                // root, which has the link.
+                // A parent has a lower number than its child, so every scheduler is below the root,
+                // which has the link.
                 Operation::Child { id, kind, parent, weight, masked } if parent < id => {
                     let mask = if masked { by_customer() } else { FlowMask::default() };
                     child(&mut emulator, now, id, Kind::ALL[kind], parent, weight, mask);

@@ -74,7 +74,7 @@ fn scheduler_page(row: &sched::Row, source: &str) -> String {
         text += &picture(row.name);
     }
     text.push_str("\n## In the command language\n\n```\n");
-    // A medium has a rate of its own.
+    // A medium needs no rate, because it has its own.
     let rate = if row.name == "dcf" { "" } else { " bw 10Mbit/s" };
     writeln!(text, "sched 1 config type {}{rate}\nqueue 1 config sched 1\n```\n", row.name)
         .unwrap();
@@ -96,12 +96,12 @@ fn aqm_page(row: &aqm::Row, source: &str) -> String {
     text + &parameters(row.aliases, &[("aqm", row.parameters)])
 }
 
-/// The name of a row's page.
+/// The file name of a row's page.
 fn file(name: &str) -> String {
     name.replace('+', "p") + ".md"
 }
 
-/// Each module with a row, by the row's name.
+/// The name of each row in the folder's modules, with the source of its module.
 fn sources(folder: &str) -> Vec<(String, String)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src").join(folder);
     let paths = std::fs::read_dir(folder)
@@ -124,7 +124,7 @@ fn source<'a>(sources: &'a [(String, String)], name: &str) -> &'a str {
         .unwrap_or_else(|| panic!("no module has the row of {name}"))
 }
 
-/// What the module's documentation says.
+/// The module's documentation as Markdown.
 fn body(name: &str, kind: &str, source: &str) -> String {
     let lines = source
         .lines()
@@ -139,7 +139,7 @@ fn body(name: &str, kind: &str, source: &str) -> String {
         } else {
             line.to_owned()
         };
-        // Links into the code lead nowhere from here.
+        // Links to code items do not work outside rustdoc.
         text += &line.replace("[`", "`").replace("`]", "`");
         text.push('\n');
     }
@@ -149,7 +149,7 @@ fn body(name: &str, kind: &str, source: &str) -> String {
     text
 }
 
-/// The picture of a queue with the algorithm, and cases that it passes, where there are some.
+/// The picture of a queue with the algorithm, and its conformance cases, if there are any.
 fn picture(name: &str) -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut text = String::new();
@@ -187,7 +187,7 @@ fn picture(name: &str) -> String {
     text
 }
 
-/// The table of parameters, which are given to the command at their side.
+/// The table of parameters; each list comes with the command that takes its parameters.
 fn parameters(aliases: &[&str], parameters: &[(&str, &[Parameter])]) -> String {
     let mut text = String::new();
     if !aliases.is_empty() {
@@ -234,6 +234,6 @@ fn origin(kind: &str) -> String {
     )
 }
 
-/// What the pictures show.
+/// The description of the pictures.
 const STEP: &str = "Eight senders that answer drops and marks share a link of 10 Mbit/s; from 4 to 8 s another one, which answers nothing, sends half \
 of the link's rate on top. Above: packets dropped and marked. `weir rig --aqm NAME --step --plot FILE` draws it; [rig.md](../rig.md) has the model.";

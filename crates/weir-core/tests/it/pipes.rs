@@ -1,5 +1,5 @@
-//! Many links in one engine against each link in an engine of its own: what one does must not
-//! depend on the others.
+//! Many links in one engine, compared with an engine for each link and with engines that share the
+//! instances: links must not affect each other.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use weir_core::packet::Ecn;
 use weir_core::stats::{DropReason, LinkCounters};
 use weir_core::{Action, Arrival, Bytes, Departure, Emulator, Limits, Nanos, Probability, Rate};
 
-/// Three pipes, and scheduler 4 with queues 1 and 2.
+/// Number of pipes. Scheduler 4 follows them, with queues 1 and 2.
 const PIPES: u16 = 3;
 const SCHEDULER: u16 = 4;
-/// Engines that share the instances.
+/// Number of engines that share the instances.
 const ENGINES: u64 = 3;
 
 #[derive(Clone, Debug)]
@@ -37,7 +37,7 @@ struct Sent {
     action: Action,
 }
 
-/// What became of a frame: refused when it was submitted, or its departure.
+/// The outcome of a frame: a refusal at submission, or a departure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Outcome {
     Refused(u32, DropReason),
@@ -45,7 +45,7 @@ enum Outcome {
 }
 
 impl Setup {
-    /// An engine with pipe or scheduler `only`, or with all.
+    /// An engine with pipe or scheduler `only`, or with all of them.
     fn emulator(&self, only: Option<u16>) -> Emulator {
         let mut emulator = Emulator::new(7, Limits::default());
         for id in (1..=PIPES).filter(|&id| only.is_none_or(|only| only == id)) {
@@ -63,7 +63,7 @@ impl Setup {
         emulator
     }
 
-    /// The link that a packet goes through: template and masked key.
+    /// The link of a packet: template and masked key.
     fn link_of(&self, sent: &Sent) -> (u16, String) {
         let (id, mask) = match sent.action {
             Action::Pipe(id) => (id, self.queues[usize::from(id)].mask),
@@ -72,7 +72,7 @@ impl Setup {
         (id, format!("{:?}", mask.apply(&sent.key)))
     }
 
-    /// Plays packets and gives what became of each, in order, and the counters.
+    /// Submits packets; returns the outcomes in order, and the counters of each link.
     fn play(&self, only: Option<u16>, traffic: &[Sent]) -> (Vec<Outcome>, Vec<LinkCounters>) {
         let mut emulator = self.emulator(only);
         let (mut outcomes, mut out) = (Vec::new(), Vec::new());
@@ -107,7 +107,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
     #[test]
-    fn links_do_not_know_of_each_other_and_a_run_can_be_repeated(setup in setups(), traffic in traffic()) {
+    fn links_are_independent_and_runs_repeatable(setup in setups(), traffic in traffic()) {
         let (together, counters) = setup.play(None, &traffic);
         let again = setup.play(None, &traffic);
         prop_assert_eq!((&together, &counters), (&again.0, &again.1));
@@ -123,8 +123,8 @@ proptest! {
                 setup.link_of(&traffic[*frame as usize]) == link
             };
             let expected: Vec<Outcome> = together.iter().filter(of_link).copied().collect();
-            // Refusals are known at once and departures when they are polled: compare each kind in
-            // its own order.
+            // Refusals are known at submission, departures only after a poll. Each kind is compared
+            // in its own order.
             let sorted = |outcomes: Vec<Outcome>| -> (Vec<_>, Vec<_>) {
                 outcomes.into_iter().partition(|o| matches!(o, Outcome::Refused(..)))
             };
@@ -133,7 +133,7 @@ proptest! {
     }
 
     #[test]
-    fn engines_that_share_the_instances_do_what_one_does(setup in setups(), traffic in traffic()) {
+    fn engines_that_share_the_instances_act_like_one(setup in setups(), traffic in traffic()) {
         let (alone, counters) = setup.play(None, &traffic);
         let reference = setup.emulator(None);
         let mut together = Vec::new();
@@ -155,8 +155,8 @@ proptest! {
         prop_assert_eq!(in_order(together), in_order(alone));
         for ((mut sum, one), peaks) in merged.into_iter().zip(counters).zip(peaks) {
             prop_assert!(sum.balanced());
-            // Peaks of different engines need not be simultaneous: the true one lies between the
-            // greatest and the sum.
+            // The peaks of several engines may occur at different times, so the true peak lies
+            // between their maximum and their sum.
             prop_assert_eq!(Some(sum.peak_queue_packets), peaks.iter().copied().max());
             let bounds = sum.peak_queue_packets..=peaks.iter().sum();
             prop_assert!(bounds.contains(&one.peak_queue_packets));
@@ -170,13 +170,16 @@ fn traffic() -> impl Strategy<Value = Vec<Sent>> {
     let packet = (0u64..2_000_000, any::<bool>(), 40u32..1501, 0u32..5, 0u16..4, 0u16..5);
     proptest::collection::vec(packet, 1..200).prop_map(|packets| {
         let mut at = Nanos::ZERO;
-        let sent = |(frame, (gap, together, len, dst, src_port, way)): (
+        let sent = |(frame, (gap, together, len, dst, src_port, target)): (
             usize,
             (u64, bool, u32, u32, u16, u16),
         )| {
             at += Nanos(if together { 0 } else { gap });
-            let action =
-                if way < PIPES { Action::Pipe(way + 1) } else { Action::Queue(way - PIPES + 1) };
+            let action = if target < PIPES {
+                Action::Pipe(target + 1)
+            } else {
+                Action::Queue(target - PIPES + 1)
+            };
             Sent {
                 frame: frame as u32,
                 at,

@@ -1,5 +1,5 @@
-//! Plain pipes beside the engine's: the same arrivals must give the same departures and drops, to
-//! the nanosecond.
+//! Plain pipes compared with pipes of the engine: the same arrivals must give the same departures
+//! and drops, to the nanosecond.
 
 use proptest::prelude::*;
 use weir_core::config::{Capacity, FlowsetConfig, LinkConfig, PipeConfig, QueueLimit};
@@ -10,7 +10,7 @@ use weir_core::plain::PlainPipe;
 use weir_core::stats::LinkStats;
 use weir_core::{Action, Arrival, Bytes, Emulator, Fate, Limits, Nanos, Rate};
 
-/// What a pipe is like.
+/// Configurations that a plain pipe supports.
 fn config() -> impl Strategy<Value = PipeConfig> {
     let limit = prop_oneof![
         (0u32..20).prop_map(|p| Some(QueueLimit::Packets(p))),
@@ -45,7 +45,7 @@ fn config() -> impl Strategy<Value = PipeConfig> {
     })
 }
 
-/// Lengths of packets: often the same again.
+/// Lengths of packets, many of them equal.
 fn len() -> impl Strategy<Value = u32> {
     prop_oneof![1u32..1600, Just(52), Just(1500)]
 }
@@ -58,16 +58,16 @@ proptest! {
     ) {
         let mut engine = Emulator::new(1, Limits::default());
         engine.set_pipe(Nanos::ZERO, 1, &config);
-        let mut plain = PlainPipe::new(&config).expect("it is plain");
+        let mut plain = PlainPipe::new(&config).expect("the configuration is plain");
         let (mut theirs, mut ours, mut out) = (Vec::new(), Vec::new(), Vec::new());
         let mut now = Nanos::ZERO;
         for (number, &(gap, len)) in arrivals.iter().enumerate() {
             now += Nanos(gap);
             let frame = number as u32;
             let arrival = Arrival { frame, len, link_header: 0, segments: 1, ecn: Ecn::NotEct, label: 0 };
-            let engine_takes = engine.submit(now, arrival, &FlowKey::default(), Action::Pipe(1)).is_ok();
+            let engine_accepts = engine.submit(now, arrival, &FlowKey::default(), Action::Pipe(1)).is_ok();
             let taken = plain.submit(now, len, 1, now);
-            prop_assert_eq!(taken.is_ok(), engine_takes);
+            prop_assert_eq!(taken.is_ok(), engine_accepts);
             ours.extend(taken.map(|due| (frame, due)));
             plain.catch_up(now);
             prop_assert_eq!(plain.queue_length(now), engine.queue_length(1));
@@ -90,43 +90,45 @@ proptest! {
         prop_assert!(plain.stats().counters.balanced());
     }
 
-    /// Packets are submitted as they come to one pipe, and up to 3 ms ahead to the other; every
-    /// look finds the same.
+    /// One pipe receives packets when they arrive, the other up to 3 ms ahead of time. At every
+    /// observation, both have the same state.
     #[test]
-    fn a_pipe_that_is_asked_ahead_counts_and_queues_as_one_that_is_not(
+    fn submissions_ahead_of_time_do_not_change_counters_and_queues(
         config in config(),
         arrivals in prop::collection::vec((0u64..1_000_000, len(), 0u64..3_000_000), 1..100),
-        looks in prop::collection::vec((1u64..5_000_000, any::<bool>(), 0u8..4), 1..40),
+        observations in prop::collection::vec((1u64..5_000_000, any::<bool>(), 0u8..4), 1..40),
     ) {
         let (mut ahead, mut prompt) = (PlainPipe::new(&config).unwrap(), PlainPipe::new(&config).unwrap());
-        let mut came = Nanos::ZERO;
-        // When a packet comes, and when that is known: not before it is known of the one before it.
+        let mut arrival = Nanos::ZERO;
+        // The time at which a packet arrives, and the time at which its arrival is known. Packets
+        // become known in the order of their arrivals.
         let mut known = Nanos::ZERO;
         let packets: Vec<(Nanos, Nanos, u32)> = arrivals
             .iter()
             .map(|&(gap, len, early)| {
-                came += Nanos(gap);
-                known = known.max(came.saturating_sub(Nanos(early)));
-                (came, known, len)
+                arrival += Nanos(gap);
+                known = known.max(arrival.saturating_sub(Nanos(early)));
+                (arrival, known, len)
             })
             .collect();
         let (mut early, mut late) = (packets.iter().peekable(), packets.iter().peekable());
-        let (mut foretold, mut dues) = (Vec::new(), Vec::new());
+        let (mut early_dues, mut dues) = (Vec::new(), Vec::new());
         let mut now = Nanos::ZERO;
-        for &(gap, before, what) in &looks {
+        for &(gap, before, what) in &observations {
             now += Nanos(gap);
-            // A meter looks before what happens at the same time, the end of a run comes after it.
+            // A meter observes the state before the events of the same time; the end of a run comes
+            // after them.
             let done = if before { Nanos(now.0 - 1) } else { now };
-            while let Some(&(came, _, len)) = early.next_if(|packet| packet.1 <= done) {
-                foretold.push(ahead.submit(came, len, 1, now));
+            while let Some(&(arrival, _, len)) = early.next_if(|packet| packet.1 <= done) {
+                early_dues.push(ahead.submit(arrival, len, 1, now));
             }
-            while let Some(&(came, _, len)) = late.next_if(|packet| packet.0 <= done) {
-                dues.push(prompt.submit(came, len, 1, came));
-                prompt.catch_up(came);
+            while let Some(&(arrival, _, len)) = late.next_if(|packet| packet.0 <= done) {
+                dues.push(prompt.submit(arrival, len, 1, arrival));
+                prompt.catch_up(arrival);
             }
             ahead.catch_up(done);
             prompt.catch_up(done);
-            prop_assert_eq!(&foretold[..dues.len()], &dues[..]);
+            prop_assert_eq!(&early_dues[..dues.len()], &dues[..]);
             prop_assert_eq!(ahead.queue_length(now), prompt.queue_length(now));
             match what {
                 0 => {
@@ -139,14 +141,14 @@ proptest! {
             let (ours, theirs) = (ahead.stats(), prompt.stats());
             prop_assert_eq!(&ours.counters, &theirs.counters);
             prop_assert!(ours.counters.balanced());
-            let figures = |stats: &LinkStats| [&stats.queue_ns, &stats.total_ns].map(|h| (h.count(), h.sum(), h.max(), h.quantile(0.5)));
-            prop_assert_eq!(figures(ours), figures(theirs));
+            let summary = |stats: &LinkStats| [&stats.queue_ns, &stats.total_ns].map(|h| (h.count(), h.sum(), h.max(), h.quantile(0.5)));
+            prop_assert_eq!(summary(ours), summary(theirs));
         }
     }
 }
 
 #[test]
-fn what_a_plain_pipe_does_not_have_is_left_to_the_engine() {
+fn a_plain_pipe_refuses_unsupported_configurations() {
     let mut config = PipeConfig::default();
     assert!(PlainPipe::new(&config).is_some());
     config.link.duplicate = weir_core::Probability::new(0.1).unwrap();

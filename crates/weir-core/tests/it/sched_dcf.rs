@@ -1,5 +1,5 @@
-//! The 802.11b medium: exact times of a lone station, fair turns, and every collision accounted
-//! for.
+//! The 802.11b medium: exact times of a single station, fair turns, and the accounting of
+//! collisions.
 
 use crate::common;
 
@@ -13,7 +13,7 @@ fn dcf(settings: &[(&str, &str)]) -> Discipline {
     discipline
 }
 
-/// The medium as the tests drive it.
+/// A medium with these settings.
 fn medium(settings: &[(&str, &str)]) -> Rig<Dcf> {
     Rig::new(Dcf::new(&dcf(settings)))
 }
@@ -22,10 +22,10 @@ fn figure<S: Scheduler>(rig: &Rig<S>, name: &str) -> u64 {
     rig.scheduler.figures().into_iter().find(|f| f.0 == name).unwrap().1
 }
 
-/// A packet of 1464 bytes is 1500 with its overhead: 192 + 1091 us at 11 Mbit/s, SIFS, and 192 + 56
-/// us of acknowledgement.
+/// A packet of 1464 bytes has 1500 bytes with its overhead, which take 192 + 1091 us at 11 Mbit/s.
+/// SIFS and 192 + 56 us of acknowledgement follow.
 #[test]
-fn a_lone_station_waits_whole_slots_between_exchanges_of_known_length() {
+fn a_single_station_waits_whole_slots_between_exchanges() {
     let mut rig = medium(&[]);
     let station = rig.add(1, 1500, 0);
     rig.now = Nanos(1_000_000);
@@ -43,7 +43,7 @@ fn a_lone_station_waits_whole_slots_between_exchanges_of_known_length() {
         assert!(waited / 20_000 <= 31);
         slots += waited / 20_000;
     }
-    // 15.5 on average.
+    // The mean backoff is 15.5 slots.
     assert!(slots.abs_diff(count * 31 / 2) < count / 2, "{slots}");
     assert_eq!(figure(&rig, "collisions"), 0);
 }
@@ -64,7 +64,7 @@ fn rates_and_preambles_take_the_times_of_the_standard() {
 }
 
 #[test]
-fn stations_share_packets_alike_whatever_their_sizes() {
+fn stations_send_equal_numbers_of_packets_of_any_size() {
     let mut rig = medium(&[]);
     let lens = [100, 700, 1500, 1500];
     let stations: Vec<u32> = lens.iter().map(|_| rig.add(1, 1500, 0)).collect();
@@ -79,7 +79,7 @@ fn stations_share_packets_alike_whatever_their_sizes() {
     }
     assert!(packets.iter().all(|&n| n.abs_diff(10_000) < 500), "{packets:?}");
     let (collisions, retries, given_up) =
-        (figure(&rig, "collisions"), figure(&rig, "retries"), figure(&rig, "given-up"));
+        (figure(&rig, "collisions"), figure(&rig, "retries"), figure(&rig, "served-up"));
     assert!(
         collisions > 1000 && retries + given_up >= 2 * collisions,
         "{collisions} {retries} {given_up}"
@@ -87,23 +87,23 @@ fn stations_share_packets_alike_whatever_their_sizes() {
 }
 
 #[test]
-fn a_packet_is_given_up_after_its_retries_and_the_next_has_its_turn() {
+fn a_packet_is_given_up_after_its_retries_and_the_next_is_sent() {
     let mut rig = medium(&[("retries", "0"), ("cwmin", "1"), ("cwmax", "1")]);
     let stations = [rig.add(1, 1500, 0), rig.add(1, 1500, 0)];
     for _ in 0..200 {
         stations.iter().for_each(|&station| rig.send(station, 1000));
     }
-    let mut given = 0;
+    let mut served = 0;
     while rig.take_in_time().is_some() {
-        given += 1;
+        served += 1;
     }
-    let given_up = figure(&rig, "given-up");
-    assert_eq!((given + given_up, rig.inside(), rig.pool.len()), (400, 0, 0));
+    let given_up = figure(&rig, "served-up");
+    assert_eq!((served + given_up, rig.inside(), rig.pool.len()), (400, 0, 0));
     assert!(given_up > 50 && given_up == 2 * figure(&rig, "collisions"), "{given_up}");
 }
 
 #[test]
-fn the_same_seed_gives_the_same_order_and_another_another() {
+fn equal_seeds_give_equal_orders_and_others_do_not() {
     let order = |seed: &str| {
         let mut rig = medium(&[("seed", seed)]);
         for _ in 0..5 {
@@ -118,11 +118,11 @@ fn the_same_seed_gives_the_same_order_and_another_another() {
 }
 
 #[test]
-fn a_station_may_go_while_it_sends() {
+fn a_station_may_be_removed_while_it_sends() {
     let mut rig = medium(&[]);
     let (one, other) = (rig.add(1, 1500, 0), rig.add(1, 1500, 0));
     rig.send(one, 1000);
-    assert!(rig.take().is_none(), "it is on the air");
+    assert!(rig.take().is_none(), "the packet is on the air");
     rig.remove(one);
     rig.send(other, 1000);
     assert_eq!(rig.take_in_time(), Some((other, 1000)));

@@ -1,5 +1,5 @@
-//! DualPI2: the choice of the queue, the equation with the delays of the heads, limits, and packets
-//! in the engine.
+//! DualPI2: the choice of the queue, the control law with the sojourn times of the heads, limits,
+//! and the accounting in the engine.
 
 use std::collections::VecDeque;
 
@@ -55,14 +55,15 @@ impl Rig {
     }
 }
 
-/// Settings by which nothing is dropped.
+/// Settings with which nothing is dropped.
 const QUIET: [(&str, &str); 2] = [("alpha", "0"), ("beta", "0")];
 
 fn ecns() -> impl Strategy<Value = Ecn> {
     prop_oneof![Just(Ecn::NotEct), Just(Ecn::Ect0), Just(Ecn::Ect1), Just(Ecn::Ce)]
 }
 
-/// Time to the next event in us, whether it is a packet, its length and its ECN field.
+/// Steps: the time since the previous step in us, whether a packet arrives (or one leaves), its
+/// length, and its ECN field.
 fn traffic() -> impl Strategy<Value = Vec<(u64, bool, u32, Ecn)>> {
     proptest::collection::vec(
         (
@@ -76,7 +77,7 @@ fn traffic() -> impl Strategy<Value = Vec<(u64, bool, u32, Ecn)>> {
 }
 
 proptest! {
-    /// Two lists, the credit and the ages, as they are described.
+    /// Compares the order with two lists, the credit and the arrival times.
     #[test]
     fn the_queues_take_turns_as_described(traffic in traffic(), share in 0u32..=100, by_age in any::<bool>(), any_ect in any::<bool>()) {
         let percent = share.to_string();
@@ -85,27 +86,27 @@ proptest! {
         let mut rig = Rig::new(&[&QUIET[..], &settings].concat());
         let share = i64::from(share);
         let (mut low, mut classic, mut credit, mut now) = (VecDeque::new(), VecDeque::new(), 0i64, Nanos::ZERO);
-        for (gap, comes, len, ecn) in traffic {
+        for (gap, arrives, len, ecn) in traffic {
             now += Nanos::from_micros(gap);
             if low.is_empty() && classic.is_empty() {
                 credit = 1500 * (2 * share - 100);
             }
-            if comes {
+            if arrives {
                 let frame = rig.send(now, len, ecn, 1);
                 let is_low = matches!(ecn, Ecn::Ect1 | Ecn::Ce) || any_ect && ecn == Ecn::Ect0;
                 if is_low { low.push_back((now, len, frame)) } else { classic.push_back((now, len, frame)) }
                 continue;
             }
-            let low_goes = match (low.front(), classic.front()) {
+            let low_is_next = match (low.front(), classic.front()) {
                 (Some(l), Some(c)) if by_age => l.0.0 <= c.0.0 + 5_000_000,
                 (Some(_), Some(_)) => credit <= 0,
                 (l, _) => l.is_some(),
             };
-            let expected = if low_goes { low.pop_front() } else { classic.pop_front() };
+            let expected = if low_is_next { low.pop_front() } else { classic.pop_front() };
             if let Some((_, len, _)) = expected {
-                if low_goes && !classic.is_empty() {
+                if low_is_next && !classic.is_empty() {
                     credit += share * i64::from(len);
-                } else if !low_goes && !low.is_empty() {
+                } else if !low_is_next && !low.is_empty() {
                     credit -= (100 - share) * i64::from(len);
                 }
             }
@@ -114,15 +115,15 @@ proptest! {
         }
     }
 
-    /// `p'` follows the older head, and `p_C = p'²`, `p_L = 2 p'`. What is dropped is gone from the
-    /// queue too.
+    /// `p'` follows the older of the two heads, `p_C = p'²`, and `p_L = 2 p'`. Dropped packets
+    /// leave the model's queue too.
     #[test]
     fn the_controller_follows_its_equation(traffic in traffic(), recur in any::<bool>()) {
         let mut rig = Rig::new(&[("decide", if recur { "recur" } else { "random" })]);
-        // Frames of both queues with their times, the oldest first.
+        // Frames with their arrival times in both queues, the oldest first.
         let mut waiting: [VecDeque<(u32, Nanos)>; 2] = Default::default();
         let (mut p, mut old, mut next, mut now) = (0f64, 0f64, None, Nanos::ZERO);
-        for (gap, comes, len, ecn) in traffic {
+        for (gap, arrives, len, ecn) in traffic {
             now += Nanos::from_micros(gap);
             let next = next.get_or_insert(now + Nanos::from_millis(16));
             while *next <= now {
@@ -132,14 +133,14 @@ proptest! {
                 old = delay;
                 *next += Nanos::from_millis(16);
             }
-            if comes {
+            if arrives {
                 let frame = rig.send(now, len, ecn, 1);
                 waiting[usize::from(matches!(ecn, Ecn::Ect1 | Ecn::Ce))].push_back((frame, now));
             } else {
                 let taken = rig.take(now).map(|packet| packet.frame);
-                let gone: Vec<u32> = std::iter::from_fn(|| rig.refused()).map(|refused| refused.0).chain(taken).collect();
+                let departed: Vec<u32> = std::iter::from_fn(|| rig.refused()).map(|refused| refused.0).chain(taken).collect();
                 for queue in &mut waiting {
-                    while queue.front().is_some_and(|head| gone.contains(&head.0)) {
+                    while queue.front().is_some_and(|head| departed.contains(&head.0)) {
                         queue.pop_front();
                     }
                 }
@@ -151,31 +152,31 @@ proptest! {
         }
     }
 
-    /// Whatever comes and whenever: nothing is lost, nothing overflows, and at the end of time
-    /// everything is given.
+    /// For any traffic, no packet is lost, nothing overflows, and all packets leave at the end of
+    /// time.
     #[test]
-    fn every_packet_is_given_or_refused(
+    fn every_packet_leaves_or_is_refused(
         traffic in proptest::collection::vec((prop_oneof![0u64..1 << 22, 0u64..u64::MAX >> 9], any::<bool>(), 0u32..=4 << 20, ecns()), 1..300),
         drop_dequeue in prop_oneof![Just("off"), Just("on")], overload in prop_oneof![Just("off"), Just("on")], share in prop_oneof![Just("0"), Just("100")],
     ) {
         let settings = [("drop_dequeue", drop_dequeue), ("drop_on_overload", overload), ("c_protection", share), ("tupdate", "1us"), ("limit", "50")];
         let mut rig = Rig::new(&settings);
-        let (mut now, mut gone) = (Nanos::ZERO, 0);
-        for (gap, comes, len, ecn) in traffic {
+        let (mut now, mut departed) = (Nanos::ZERO, 0);
+        for (gap, arrives, len, ecn) in traffic {
             now = now.saturating_add(Nanos(gap));
-            if comes {
+            if arrives {
                 rig.send(now, len, ecn, 1);
             } else {
-                gone += u32::from(rig.take(now).is_some());
+                departed += u32::from(rig.take(now).is_some());
             }
-            gone += std::iter::from_fn(|| rig.refused()).count() as u32;
+            departed += std::iter::from_fn(|| rig.refused()).count() as u32;
             prop_assert!(rig.scheduler.len() <= 50);
-            prop_assert_eq!(rig.scheduler.len() as u32 + gone, rig.frames);
+            prop_assert_eq!(rig.scheduler.len() as u32 + departed, rig.frames);
         }
         while rig.take(Nanos::MAX).is_some() {
-            gone += 1;
+            departed += 1;
         }
-        prop_assert_eq!((gone, rig.refused(), rig.scheduler.backlog()), (rig.frames, None, 0));
+        prop_assert_eq!((departed, rig.refused(), rig.scheduler.backlog()), (rig.frames, None, 0));
     }
 }
 
@@ -203,7 +204,7 @@ fn the_classic_queue_keeps_its_share() {
 }
 
 #[test]
-fn what_does_not_fit_is_dropped_when_it_comes() {
+fn arrivals_at_a_full_scheduler_are_dropped() {
     let mut rig = Rig::new(&[("limit", "3")]);
     for ecn in [Ecn::Ect1, Ecn::NotEct, Ecn::Ect1, Ecn::Ect1, Ecn::NotEct] {
         rig.send(Nanos::ZERO, 100, ecn, 1);
@@ -216,7 +217,7 @@ fn what_does_not_fit_is_dropped_when_it_comes() {
 }
 
 #[test]
-fn a_flow_that_leaves_gets_its_packets_of_both_queues_by_age() {
+fn a_removed_flow_returns_the_packets_of_both_queues_by_age() {
     let mut rig = Rig::new(&QUIET);
     for (n, ecn, flow) in [
         (0, Ecn::NotEct, 1),
@@ -238,7 +239,8 @@ fn a_flow_that_leaves_gets_its_packets_of_both_queues_by_age() {
     );
 }
 
-/// 10 Mbit/s, offered 12 of each kind, neither of which responds.
+/// A link of 10 Mbit/s is offered 12 Mbit/s of each kind of traffic, neither of which is
+/// responsive.
 #[test]
 fn through_the_engine_every_packet_is_accounted_for() {
     let mut emulator = Emulator::new(1, Limits::default());

@@ -1,5 +1,4 @@
-//! Hierarchical token buckets: rates that are promised, rates that are not exceeded, and what is
-//! shared between them.
+//! Hierarchical token buckets: guaranteed rates, rate limits, and sharing of the remaining rate.
 
 use crate::common;
 
@@ -14,8 +13,8 @@ fn class(rate: u64, ceil: u64) -> FlowSpec {
     FlowSpec { rate, ceil, ..FlowSpec::default() }
 }
 
-/// Serves flows that always have packets of 1500 bytes over a link of `bps` until `end`, and gives
-/// each one's bytes.
+/// Serves backlogged flows with packets of 1500 bytes over a link of `bps` until `end`. Returns the
+/// bytes of each flow.
 fn serve<S: Scheduler>(rig: &mut Rig<S>, bps: u64, end: Nanos) -> Vec<u64> {
     let flows: Vec<u32> = rig.flows.keys().copied().collect();
     for &flow in &flows {
@@ -32,8 +31,8 @@ fn serve<S: Scheduler>(rig: &mut Rig<S>, bps: u64, end: Nanos) -> Vec<u64> {
                 rig.send(flow, len);
             }
             None => {
-                let next = rig.scheduler.next_event().expect("packets wait for a time");
-                assert!(next > rig.now, "it gave none, and none is due later");
+                let next = rig.scheduler.next_event().expect("waiting packets have a due time");
+                assert!(next > rig.now, "no packet, and no later event");
                 rig.now = next;
             }
         }
@@ -41,13 +40,13 @@ fn serve<S: Scheduler>(rig: &mut Rig<S>, bps: u64, end: Nanos) -> Vec<u64> {
     bytes
 }
 
-/// Two packets and 10 ms: the depth of a bucket that is given no burst.
+/// The depth of a bucket without a configured burst: two packets and 10 ms.
 fn depth(rate: u64) -> u64 {
     3000 + rate / 800
 }
 
 #[test]
-fn a_bound_holds_over_hours_without_drift() {
+fn a_limit_holds_over_hours_without_drift() {
     for bps in [333_333, 1_000_003, 7] {
         let mut rig = Rig::new(Kind::Htb.build());
         rig.add_spec(class(0, bps));
@@ -62,19 +61,19 @@ fn a_bound_holds_over_hours_without_drift() {
 }
 
 #[test]
-fn promised_rates_come_first_and_the_rest_is_shared_by_weight() {
+fn guaranteed_rates_come_first_and_the_rest_is_shared_by_weight() {
     let mut rig = Rig::new(Kind::Htb.build());
     rig.add_spec(class(2_000_000, 0));
     rig.add_spec(FlowSpec { weight: 3, ..class(1_000_000, 0) });
     let bytes = serve(&mut rig, 10_000_000, Nanos(80 * SECOND));
-    // 7 Mbit/s are left, shared 1:3.
+    // 7 Mbit/s remain and are shared 1:3.
     for (got, exact) in bytes.iter().zip([37_500_000, 62_500_000u64]) {
         assert!(got.abs_diff(exact) < 8 * 1500 + depth(2_000_000), "{bytes:?}");
     }
 }
 
 #[test]
-fn a_lower_priority_keeps_its_promised_rate_and_gets_nothing_else() {
+fn a_lower_priority_gets_only_its_guaranteed_rate() {
     let mut rig = Rig::new(Kind::Htb.build());
     rig.add_spec(class(0, 0));
     rig.add_spec(FlowSpec { priority: 1, weight: 1000, ..class(1_000_000, 0) });
@@ -85,7 +84,7 @@ fn a_lower_priority_keeps_its_promised_rate_and_gets_nothing_else() {
 }
 
 #[test]
-fn what_a_bounded_class_leaves_goes_to_the_others() {
+fn the_rate_that_a_limited_class_leaves_goes_to_the_others() {
     let mut rig = Rig::new(Kind::Htb.build());
     rig.add_spec(class(1_000_000, 2_000_000));
     rig.add_spec(class(1_000_000, 0));
@@ -95,7 +94,7 @@ fn what_a_bounded_class_leaves_goes_to_the_others() {
 }
 
 #[test]
-fn promises_beyond_the_link_are_kept_in_proportion() {
+fn guarantees_beyond_the_link_are_kept_in_proportion() {
     let mut rig = Rig::new(Kind::Htb.build());
     rig.add_spec(class(30_000_000, 0));
     rig.add_spec(FlowSpec { weight: 50, ..class(10_000_000, 0) });
@@ -104,13 +103,13 @@ fn promises_beyond_the_link_are_kept_in_proportion() {
 }
 
 #[test]
-fn a_raised_bound_lets_waiting_packets_go_earlier() {
+fn a_raised_limit_releases_waiting_packets_earlier() {
     let mut rig = Rig::new(Kind::Htb.build());
     let flow = rig.add_spec(FlowSpec { burst: 1500, ..class(0, 8_000) });
     rig.send(flow, 1500);
     rig.send(flow, 1500);
     assert!(rig.take().is_some() && rig.take().is_none());
-    // 1500 bytes at 1000 bytes a second.
+    // 1500 bytes at 1000 bytes per second.
     assert_eq!(rig.scheduler.next_event(), Some(Nanos(1_500_000_000)));
     rig.now = Nanos(SECOND / 2);
     let state = rig.flows[&flow].clone();
@@ -132,14 +131,14 @@ fn a_raised_bound_lets_waiting_packets_go_earlier() {
 }
 
 #[test]
-fn a_packet_longer_than_the_bucket_leaves_and_is_paid_for_afterwards() {
+fn a_packet_longer_than_the_bucket_leaves_and_leaves_a_debt() {
     let mut rig = Rig::new(Kind::Htb.build());
     let flow = rig.add_spec(FlowSpec { burst: 1500, ..class(0, 8_000_000) });
     rig.send(flow, 61_500);
     rig.send(flow, 1500);
     assert_eq!(rig.take(), Some((flow, 61_500)));
     assert_eq!(rig.take(), None);
-    // 60000 bytes are missing and 1500 are needed, at one a microsecond.
+    // 60000 bytes are owed and 1500 are needed, at one byte per microsecond.
     assert_eq!(rig.scheduler.next_event(), Some(Nanos(61_500_000)));
 }
 
@@ -182,8 +181,8 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
 }
 
 proptest! {
-    /// Nothing is lost, whatever comes, goes and changes; it gives a packet at the time it names,
-    /// and everything at the end of time.
+    /// For any operations no packet is lost, a packet can be taken at the announced time, and all
+    /// packets leave at the end of time.
     #[test]
     fn classes_keep_their_packets_and_times_under_any_sequence(operations in operations()) {
         let mut rig = Rig::new(Kind::Htb.build());
@@ -198,7 +197,7 @@ proptest! {
                     prop_assert!(next.is_none_or(|next| next > rig.now));
                     if let Some(next) = next {
                         rig.now = next;
-                        prop_assert!(rig.take().is_some(), "nothing at the time it named");
+                        prop_assert!(rig.take().is_some(), "no packet at the announced time");
                     }
                 },
                 Operation::Wait(span) => rig.now = Nanos(rig.now.0.saturating_add(span)).min(Nanos(u64::MAX / 2)),
@@ -217,10 +216,10 @@ proptest! {
         prop_assert_eq!((rig.inside(), rig.scheduler.len(), rig.scheduler.backlog()), (0, 0, 0));
     }
 
-    /// In every window a class sends at most its bound and the depth of its bucket, however the
-    /// packets come.
+    /// For any arrivals, a class sends at most its limit plus the depth of its bucket within any
+    /// window.
     #[test]
-    fn no_window_has_more_than_the_bound(
+    fn no_window_exceeds_the_limit(
         ceil in 100_000u64..50_000_000, burst in 1500u32..20_000, packets in proptest::collection::vec((40u32..1501, 0u64..3_000_000), 1..200),
     ) {
         let mut rig = Rig::new(Kind::Htb.build());
@@ -288,10 +287,10 @@ mod in_the_emulator {
         emulator.submit(Nanos(now), arrival, &FlowKey::default(), Action::Queue(1)).unwrap();
     }
 
-    /// Packets of a shaping scheduler leave at their times, no matter whether the driver polls then
-    /// or only at the next arrival.
+    /// Packets leave a shaping scheduler at their due times, whether the driver polls then or only
+    /// at the next arrival.
     #[test]
-    fn a_late_poll_moves_no_release() {
+    fn a_late_poll_does_not_delay_a_release() {
         let dues = |eager: bool| {
             let (mut emulator, mut out) = (emulator(8_000_000), Vec::new());
             for frame in 0..20 {
@@ -311,7 +310,7 @@ mod in_the_emulator {
     }
 
     #[test]
-    fn another_bound_takes_effect_on_packets_that_wait() {
+    fn a_new_limit_applies_to_waiting_packets() {
         let (mut emulator, mut out) = (emulator(8_000), Vec::new());
         for frame in 0..3 {
             submit(&mut emulator, 0, frame);

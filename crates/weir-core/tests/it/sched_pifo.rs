@@ -1,5 +1,5 @@
-//! Schedulers that rank packets: the exact queue against a sorted list, each rank in an example
-//! worked by hand, and the approximations with what they count.
+//! Schedulers that rank packets: the exact queue compared with a sorted list, an example computed
+//! by hand for each rank, and the approximations with their counters.
 
 use crate::common;
 
@@ -23,7 +23,7 @@ fn pifo(settings: &[(&str, &str)]) -> Rig<Pifo> {
     Rig::new(Pifo::new(&discipline(Kind::Pifo, settings)))
 }
 
-/// Flows of the packets that wait, in the order in which they leave.
+/// Takes all packets, and returns their flows in order.
 fn order<S: Scheduler>(rig: &mut Rig<S>) -> Vec<u32> {
     std::iter::from_fn(|| rig.take()).map(|(flow, _)| flow).collect()
 }
@@ -32,31 +32,31 @@ fn figure(scheduler: &impl Scheduler, name: &str) -> u64 {
     scheduler.figures().into_iter().find(|f| f.0 == name).unwrap().1
 }
 
-/// A packet as the model has it.
+/// A packet in the model.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     flow: u32,
     len: u32,
-    /// Rank and number of arrival.
-    turn: (u64, usize),
+    /// Rank and number of the arrival.
+    key: (u64, usize),
 }
 
-/// What the model knows of a flow.
+/// The state of a flow in the model.
 #[derive(Clone, Copy, Debug, Default)]
-struct Known {
+struct FlowState {
     spec: FlowSpec,
     finish: u64,
     rest: u64,
     job: u64,
-    brought: u64,
+    attained: u64,
 }
 
-/// A PIFO as a plain list in the order of arrival.
+/// A PIFO as a list in the order of arrival.
 #[derive(Debug)]
 struct Model {
     ranking: Ranking,
     limit: usize,
-    flows: Vec<Known>,
+    flows: Vec<FlowState>,
     list: Vec<Waiting>,
     arrivals: usize,
     virtual_time: u64,
@@ -65,63 +65,64 @@ struct Model {
 
 impl Model {
     fn rank(&self, flow: u32, now: u64, len: u32, label: u64) -> u64 {
-        let known = &self.flows[flow as usize];
+        let state = &self.flows[flow as usize];
         let inside: u64 =
             self.list.iter().filter(|w| w.flow == flow).map(|w| u64::from(w.len)).sum();
         let or = |other: u64| if label > 0 { label } else { other };
         match self.ranking {
-            Ranking::Stfq => known.finish.max(self.virtual_time),
-            Ranking::Lstf => now + or(known.spec.deadline.0),
-            Ranking::Edf => or(now + known.spec.deadline.0),
+            Ranking::Stfq => state.finish.max(self.virtual_time),
+            Ranking::Lstf => now + or(state.spec.deadline.0),
+            Ranking::Edf => or(now + state.spec.deadline.0),
             Ranking::Srpt => or(inside + u64::from(len)),
-            Ranking::Sjf => or(if inside == 0 { 0 } else { known.job } + u64::from(len)),
-            Ranking::Las => known.brought,
-            Ranking::FifoPlus => or(known.spec.deadline.0),
-            Ranking::Prio => u64::from(known.spec.priority),
+            Ranking::Sjf => or(if inside == 0 { 0 } else { state.job } + u64::from(len)),
+            Ranking::Las => state.attained,
+            Ranking::FifoPlus => or(state.spec.deadline.0),
+            Ranking::Prio => u64::from(state.spec.priority),
             Ranking::Arrival => now,
         }
     }
 
-    /// Puts a packet in, and gives the flow of the one that must go.
+    /// Adds a packet. If the model is full, returns the flow of the packet that is refused or
+    /// pushed out.
     fn send(&mut self, flow: u32, now: u64, len: u32, label: u64) -> Option<u32> {
         let rank = self.rank(flow, now, len, label);
-        let mut gone = None;
+        let mut refused_flow = None;
         if self.list.len() == self.limit {
-            let place = (0..self.list.len()).max_by_key(|&i| (self.list[i].turn, i)).unwrap();
-            if self.list[place].turn.0 <= rank {
+            let place = (0..self.list.len()).max_by_key(|&i| (self.list[i].key, i)).unwrap();
+            if self.list[place].key.0 <= rank {
                 return Some(flow);
             }
             let out = self.list.remove(place);
-            let known = &mut self.flows[out.flow as usize];
-            known.finish = out.turn.0;
-            known.rest = 0;
-            known.job -= u64::from(out.len);
-            known.brought -= u64::from(out.len);
-            gone = Some(out.flow);
+            let state = &mut self.flows[out.flow as usize];
+            state.finish = out.key.0;
+            state.rest = 0;
+            state.job -= u64::from(out.len);
+            state.attained -= u64::from(out.len);
+            refused_flow = Some(out.flow);
         }
-        let turn = (rank, self.arrivals);
+        let key = (rank, self.arrivals);
         self.arrivals += 1;
         let first = self.list.iter().all(|w| w.flow != flow);
-        for older in self.list.iter_mut().filter(|w| w.flow == flow && w.turn.0 > rank) {
-            older.turn = turn;
+        for older in self.list.iter_mut().filter(|w| w.flow == flow && w.key.0 > rank) {
+            older.key = key;
         }
-        self.list.push(Waiting { flow, len, turn });
-        let known = &mut self.flows[flow as usize];
-        let weight = u64::from(known.spec.weight);
-        let service = u64::from(len) * (1 << 20) + known.rest;
-        (known.finish, known.rest) = (rank + service / weight, service % weight);
-        self.latest = self.latest.max(known.finish);
-        known.job = if first { 0 } else { known.job } + u64::from(len);
-        known.brought += u64::from(len);
-        gone
+        self.list.push(Waiting { flow, len, key });
+        let state = &mut self.flows[flow as usize];
+        let weight = u64::from(state.spec.weight);
+        let service = u64::from(len) * (1 << 20) + state.rest;
+        (state.finish, state.rest) = (rank + service / weight, service % weight);
+        self.latest = self.latest.max(state.finish);
+        state.job = if first { 0 } else { state.job } + u64::from(len);
+        state.attained += u64::from(len);
+        refused_flow
     }
 
     fn take(&mut self) -> Option<(u32, u32)> {
-        let best = self.list.iter().min_by_key(|w| w.turn)?;
-        let (flow, turn) = (best.flow, best.turn);
+        let best = self.list.iter().min_by_key(|w| w.key)?;
+        let (flow, key) = (best.flow, best.key);
         let oldest = self.list.iter().position(|w| w.flow == flow).unwrap();
         let out = self.list.remove(oldest);
-        self.virtual_time = self.virtual_time.max(turn.0);
+        self.virtual_time = self.virtual_time.max(key.0);
         if self.list.is_empty() {
             self.virtual_time = self.virtual_time.max(self.latest);
         }
@@ -162,42 +163,42 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_pifo_is_a_sorted_list(
+    fn a_pifo_orders_like_a_sorted_list(
         ranking in 0usize..Ranking::ALL.len(), limit in prop_oneof![Just(0usize), 1usize..12], specs in specs(), steps in steps(5),
     ) {
         let mut rig = pifo(&[("rank", Ranking::NAMES[ranking]), ("limit", &limit.to_string())]);
         let mut model = Model {
             ranking: Ranking::ALL[ranking],
             limit: if limit == 0 { usize::MAX } else { limit },
-            flows: specs.iter().map(|&spec| Known { spec, ..Known::default() }).collect(),
+            flows: specs.iter().map(|&spec| FlowState { spec, ..FlowState::default() }).collect(),
             list: Vec::new(), arrivals: 0, virtual_time: 0, latest: 0,
         };
         for spec in specs {
             rig.add_spec(spec);
         }
-        let mut gone = 0;
+        let mut lost = 0;
         for step in steps {
             match step {
                 Step::Send { flow, len, label } => {
                     let loser = rig.send_labelled(flow, len, label);
                     prop_assert_eq!(loser, model.send(flow, rig.now.0, len, label));
                     prop_assert!(limit == 0 || rig.inside() <= limit);
-                    gone += u64::from(loser.is_some());
+                    lost += u64::from(loser.is_some());
                 }
                 Step::Take => prop_assert_eq!(rig.take(), model.take()),
                 Step::Wait(ns) => rig.now += Nanos(ns),
             }
         }
-        prop_assert_eq!(figure(&rig.scheduler, "refused") + figure(&rig.scheduler, "pushed-out"), gone);
+        prop_assert_eq!(figure(&rig.scheduler, "refused") + figure(&rig.scheduler, "pushed-out"), lost);
         while let Some(taken) = model.take() {
             prop_assert_eq!(rig.take(), Some(taken));
         }
         prop_assert_eq!(rig.take(), None);
     }
 
-    /// No inversions: the flow that is served has the packet with the least rank inside.
+    /// There are no inversions: the served flow has the packet with the lowest rank.
     #[test]
-    fn a_pifo_serves_the_flow_that_has_the_least_rank(steps in steps(6)) {
+    fn a_pifo_serves_the_flow_with_the_lowest_rank(steps in steps(6)) {
         let mut rig = pifo(&[("rank", "srpt")]);
         for _ in 0..6 {
             rig.add(1, 1500, 0);
@@ -220,8 +221,8 @@ proptest! {
         }
     }
 
-    /// Start-time fair queueing: flows that always have packets are no further apart than a packet
-    /// of each.
+    /// Start-time fair queueing: the weighted service of two backlogged flows differs by at most
+    /// one packet of each.
     #[test]
     fn stfq_shares_by_weight_within_a_packet_of_each_flow(
         flows in proptest::collection::vec((prop_oneof![1u32..9, 1u32..=65_536], 64u32..1501), 2..10), seed in any::<u32>(),
@@ -247,16 +248,16 @@ proptest! {
                     let ((a, la), (b, lb)) = (flows[i], flows[j]);
                     let (a, b, la, lb) = (u128::from(a), u128::from(b), u128::from(la), u128::from(lb));
                     let apart = (bytes[i] * b).abs_diff(bytes[j] * a);
-                    // And a millionth of a byte for each unit of weight, for the rounding of
-                    // virtual times.
+                    // The last terms allow for the rounding of virtual times: a millionth of a byte
+                    // for each unit of weight.
                     prop_assert!(apart <= la * b + lb * a + a * b / 500_000 + 1, "{:?} {:?}: {}", flows[i], flows[j], apart);
                 }
             }
         }
     }
 
-    /// The approximations count inversions as a plain list does, and keep every flow's order (which
-    /// the rig asserts).
+    /// The approximations count inversions like a list does, and keep the order within every flow
+    /// (which the rig asserts).
     #[test]
     fn inversions_are_counted_exactly(kind in 0usize..3, queues in 1u32..6, depth in 0u32..6, specs in specs(), steps in steps(5)) {
         let (queues, depth) = (queues.to_string(), depth.to_string());
@@ -268,9 +269,10 @@ proptest! {
         discipline(kind, &settings).visit(Counted { specs, steps, with_now: kind != Kind::StrictSlices });
     }
 
-    /// Virtual time may begin anywhere, also where it is about to be set back.
+    /// The origin of virtual time does not matter, even if the virtual time is about to be set
+    /// back.
     #[test]
-    fn orders_do_not_depend_on_where_virtual_time_begins(kind in 0usize..3, before in 0u64..1 << 40, specs in specs(), steps in steps(5)) {
+    fn the_order_does_not_depend_on_the_origin_of_virtual_time(kind in 0usize..3, before in 0u64..1 << 40, specs in specs(), steps in steps(5)) {
         let kind = [Kind::Pifo, Kind::SpPifo, Kind::Aifo][kind];
         let limited = discipline(kind, if kind == Kind::Pifo { &[("limit", "20")] } else { &[] });
         let plain = limited.visit(Played { specs: specs.clone(), steps: steps.clone() });
@@ -281,7 +283,7 @@ proptest! {
     }
 }
 
-/// Plays steps and compares the counts with those of a list.
+/// Performs steps, and compares the counters with those of a list.
 struct Counted {
     specs: Vec<FlowSpec>,
     steps: Vec<Step>,
@@ -329,7 +331,7 @@ impl weir_core::sched::Visitor for Counted {
     }
 }
 
-/// Plays steps; returns the order of flows, and the scheduler's state.
+/// Performs steps; returns the order of the flows, and the scheduler's statistics.
 struct Played {
     specs: Vec<FlowSpec>,
     steps: Vec<Step>,
@@ -356,12 +358,12 @@ impl weir_core::sched::Visitor for Played {
 }
 
 #[test]
-fn each_rank_orders_as_it_is_worked_by_hand() {
-    // Three flows; the packets that they send, with length and label; and the resulting order.
+fn each_rank_orders_as_computed_by_hand() {
+    // Each case has a rank, packets (flow, length, label), and the resulting order of flows.
     type Sent = (u32, u32, u64);
     let cases: [(&str, &[Sent], &[u32]); 9] = [
-        // Weights 1, 2, 4 and 400 bytes each: starts 0 400 800, 0 200 400, 0 100 200, and where
-        // they are equal the arrival.
+        // The weights are 1, 2 and 4, and every packet has 400 bytes. The starts are 0 400, 0 200
+        // and 0 100 200; equal starts are served in the order of arrival.
         (
             "stfq",
             &[
@@ -375,35 +377,35 @@ fn each_rank_orders_as_it_is_worked_by_hand() {
             ],
             &[0, 1, 2, 2, 1, 2, 0],
         ),
-        // Slack 300, 200 and 100 by flow, 50 and 250 by label: 300, 250, 200, 100, 50.
+        // Slack is 300, 200 and 100 by flow, and 250 and 50 by label.
         (
             "lstf",
             &[(0, 40, 0), (0, 40, 250), (1, 40, 0), (2, 40, 0), (2, 40, 50)],
             &[2, 2, 1, 0, 0],
         ),
-        // Deadlines 300, 200, 100; then a label of 150, and one of 260 that lends its turn to the
-        // 300 before it.
+        // Deadlines are 300, 200 and 100 by flow, and 150 and 260 by label. The packet with 260
+        // passes its key to the older packet of its flow with 300.
         (
             "edf",
             &[(0, 40, 0), (1, 40, 0), (2, 40, 0), (2, 40, 150), (0, 40, 260)],
             &[2, 2, 1, 0, 0],
         ),
-        // Left to send: 900 and 500 of flow 0, 700 of flow 1, what is inside (600, then 1200) of
-        // flow 2.
+        // Remaining bytes: 900 and 500 of flow 0, and 700 of flow 1. Flow 2 has no labels, so the
+        // bytes inside count (600, then 1200).
         (
             "srpt",
             &[(0, 400, 900), (1, 100, 700), (2, 600, 0), (2, 600, 0), (0, 400, 500)],
             &[0, 0, 2, 1, 2],
         ),
         ("sjf", &[(0, 400, 900), (1, 100, 700), (2, 600, 0), (2, 600, 0)], &[2, 1, 0, 2]),
-        // Brought before: 0 and 1000, 0 and 100 and 200, 0.
+        // Attained service: 0 and 1000; 0, 100 and 200; 0.
         (
             "las",
             &[(0, 1000, 0), (0, 40, 0), (1, 100, 0), (1, 100, 0), (1, 100, 0), (2, 1500, 0)],
             &[0, 1, 2, 1, 1, 0],
         ),
-        // Left of the deadline: 300, 200, 100 at the first hop, 30 for one that has waited for 70
-        // before.
+        // Remaining deadline: 300, 200 and 100 at the first hop, and 30 for a packet from
+        // an earlier hop.
         ("fifo+", &[(0, 40, 0), (1, 40, 0), (2, 40, 0), (1, 40, 30)], &[1, 1, 2, 0]),
         ("prio", &[(0, 40, 0), (1, 40, 0), (2, 40, 0), (1, 40, 9), (0, 40, 1)], &[2, 1, 1, 0, 0]),
         ("arrival", &[(1, 40, 9), (0, 40, 3), (2, 40, 1), (0, 40, 0)], &[1, 0, 2, 0]),
@@ -426,7 +428,7 @@ fn each_rank_orders_as_it_is_worked_by_hand() {
 }
 
 #[test]
-fn a_full_pifo_gives_up_the_worst_rank_and_no_flow_its_order() {
+fn a_full_pifo_pushes_out_the_highest_rank_and_keeps_the_order_of_flows() {
     let mut rig = pifo(&[("rank", "srpt"), ("limit", "3")]);
     for _ in 0..3 {
         rig.add(1, 1500, 0);
@@ -434,7 +436,7 @@ fn a_full_pifo_gives_up_the_worst_rank_and_no_flow_its_order() {
     for (flow, label) in [(0, 50), (1, 30), (0, 70)] {
         assert_eq!(rig.send_labelled(flow, 100, label), None);
     }
-    // Nothing is worse than 70, and what is equal came before.
+    // No packet inside has a rank above 70, and among equal ranks the earlier arrival stays.
     assert_eq!((rig.send_labelled(2, 100, 80), rig.send_labelled(2, 100, 70)), (Some(2), Some(2)));
     assert_eq!(rig.send_labelled(2, 100, 60), Some(0));
     assert_eq!(rig.send_labelled(1, 100, 10), Some(2));
@@ -444,8 +446,8 @@ fn a_full_pifo_gives_up_the_worst_rank_and_no_flow_its_order() {
 
 #[test]
 fn fifo_plus_prefers_longer_paths_and_slack_restores_the_order_of_sources() {
-    // Flow 0 has waited for 40 at a hop before, of a deadline of 100; flow 1 begins here, and came
-    // 20 earlier.
+    // The packet of flow 0 has waited for 40 of its deadline of 100 at an earlier hop. The packet
+    // of flow 1 starts at this hop, and arrived 20 earlier.
     for (rank, expected) in [("fifo+", [0, 1]), ("lstf", [0, 1])] {
         let mut rig = pifo(&[("rank", rank)]);
         rig.add(1, 1500, 0);
@@ -455,8 +457,8 @@ fn fifo_plus_prefers_longer_paths_and_slack_restores_the_order_of_sources() {
         rig.send_labelled(0, 100, 60);
         assert_eq!(order(&mut rig), expected, "{rank}");
     }
-    // When it comes 50 later, slack says that flow 1 has waited longer in all; what is left of the
-    // deadline does not.
+    // With an arrival 50 later, flow 1 has waited longer in total. LSTF takes this into account;
+    // FIFO+ compares only the remaining deadlines.
     for (rank, expected) in [("fifo+", [0, 1]), ("lstf", [1, 0])] {
         let mut rig = pifo(&[("rank", rank)]);
         rig.add(1, 1500, 0);
@@ -469,19 +471,19 @@ fn fifo_plus_prefers_longer_paths_and_slack_restores_the_order_of_sources() {
 }
 
 #[test]
-fn sp_pifo_orders_nearly_by_rank_and_counts_where_it_fails() {
+fn sp_pifo_orders_nearly_by_rank_and_counts_inversions() {
     let mut rig =
         Rig::new(SpPifo::new(&discipline(Kind::SpPifo, &[("rank", "srpt"), ("queues", "2")])));
-    // Each packet is a flow of its own, so that nothing is held.
+    // Each packet has its own flow, so no packet is held.
     for rank in [3, 2, 5, 4, 1, 2] {
         let flow = rig.add(1, 1500, 0);
         rig.send_labelled(flow, 100, rank);
     }
-    // The first queue takes 2 4 1, the second 3 5 2. Rank 4 leaves before 1 3 2, then 3 before 2,
-    // and 5 before 2.
+    // The first queue gets 2 4 1, the second 3 5 2. Rank 4 leaves before 1 3 2, rank 3 before 2,
+    // and rank 5 before 2.
     assert_eq!(order(&mut rig), [1, 3, 4, 0, 2, 5]);
     let figures = rig.scheduler.figures();
-    // 2 leaves before 1 as well.
+    // Rank 2 also leaves before 1.
     assert_eq!(
         figures,
         [
@@ -502,7 +504,7 @@ fn sp_pifo_holds_a_packet_behind_older_ones_of_its_flow() {
     )));
     rig.add(1, 1500, 0);
     rig.add(1, 1500, 0);
-    // 9 goes to the last queue; 4 would go to the first, before it.
+    // Rank 9 goes to the last queue. Rank 4 would go to the first queue and overtake it.
     rig.send_labelled(0, 100, 9);
     rig.send_labelled(0, 100, 4);
     rig.send_labelled(1, 100, 5);
@@ -511,21 +513,21 @@ fn sp_pifo_holds_a_packet_behind_older_ones_of_its_flow() {
     // The last queue is full.
     assert_eq!(rig.send_labelled(0, 100, 9), Some(0));
     assert_eq!(order(&mut rig), [1, 0, 0, 0]);
-    // With nothing of its flow inside, a packet goes where its rank says.
+    // The flow has no packet inside, so the rank alone selects the queue.
     rig.send_labelled(0, 100, 6);
     assert_eq!(figure(&rig.scheduler, "held"), 1);
 }
 
-/// Flows of ever higher priority fill one slice after the other; the newest sees its own queue
-/// only.
+/// Flows of increasing priority fill one slice after the other. The newest flow waits only for its
+/// own slice.
 #[test]
-fn eight_slices_of_64_keep_512_packets_and_the_highest_flow_waits_for_its_own_only() {
+fn eight_slices_of_64_hold_512_packets_and_the_highest_flow_waits_only_for_its_own() {
     let mut rig = Rig::new(StrictSlices::new(&Discipline::new(Kind::StrictSlices)));
     for step in 0..8u32 {
         let flow = rig.add(1, 1512, 7 - step);
         let lost = (0..100).filter(|_| rig.send_labelled(flow, 1512, 0).is_some()).count();
         assert_eq!((lost, rig.inside()), (36, 64 * (step as usize + 1)));
-        // At 5 Mbit/s a packet of 1512 bytes takes 2.42 ms: 64 of them are the 155 ms that the
+        // At 5 Mbit/s a packet of 1512 bytes takes 2.42 ms, so 64 packets are the 155 ms that the
         // newest flow waits at most.
         let (served, _) = rig.take().unwrap();
         assert_eq!(served, flow);
@@ -540,7 +542,7 @@ fn eight_slices_of_64_keep_512_packets_and_the_highest_flow_waits_for_its_own_on
 }
 
 #[test]
-fn slices_have_a_width_and_the_last_takes_what_is_beyond() {
+fn slices_have_a_width_and_the_last_takes_all_higher_ranks() {
     let settings = [("rank", "fifo+"), ("queues", "3"), ("width", "100"), ("depth", "2")];
     let mut rig = Rig::new(StrictSlices::new(&discipline(Kind::StrictSlices, &settings)));
     for label in [250, 1000, 150, 199, 100, 99] {
@@ -559,24 +561,26 @@ fn aifo_keeps_its_last_places_for_low_ranks() {
         let flow = rig.add(1, 1500, 0);
         rig.send_labelled(flow, 100, rank).is_none()
     };
-    // Free: all four. Window 8: none is lower.
+    // Free places: 4 of 4. Window: 8; none is lower.
     assert!(send(8));
-    // Free: 3 of 4. Window 8 9: half is lower.
+    // Free places: 3 of 4. Window: 8 9; one of two is lower.
     assert!(send(9));
-    // Free: 2 of 4. Window 8 9 9: one of three is lower; then 8 9 9 10: three of four.
+    // Free places: 2 of 4. Window: 8 9 9; one of three is lower. Then 8 9 9 10; three of four are
+    // lower.
     assert!(send(9));
     assert!(!send(10));
-    // Free: 1 of 4. Window 9 9 10 9: none is lower.
+    // Free places: 1 of 4. Window: 9 9 10 9; none is lower.
     assert!(send(9));
-    // Full.
+    // No place is free.
     assert!(!send(1));
     assert_eq!(order(&mut rig), [0, 1, 2, 4]);
     assert_eq!(figure(&rig.scheduler, "refused"), 2);
 }
 
-/// The ends of all ranges, with as many flows as there may be: nothing overflows, nothing is lost.
+/// With the extremes of all ranges and the maximum number of flows, nothing overflows and no packet
+/// is lost.
 #[test]
-fn the_ends_of_all_ranges_hold() {
+fn rankings_withstand_the_extremes_of_all_ranges() {
     for kind in [Kind::Pifo, Kind::PifoTree, Kind::SpPifo, Kind::Aifo, Kind::StrictSlices] {
         for name in Ranking::NAMES {
             let discipline = discipline(kind, &[("rank", name)]).starting_at(u64::MAX);

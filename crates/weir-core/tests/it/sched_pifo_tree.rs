@@ -1,5 +1,5 @@
-//! Trees of PIFOs: against the exact queue and plain lists, shares at each level, and bounds in
-//! exact arithmetic.
+//! Trees of PIFOs: compared with the exact queue and with lists, shares at each level, and rate
+//! limits in exact arithmetic.
 
 use crate::common;
 
@@ -59,14 +59,14 @@ fn specs() -> impl Strategy<Value = Vec<FlowSpec>> {
     proptest::collection::vec(spec, 5)
 }
 
-/// Two levels as plain lists, with ranks that need nothing but the packet: slack at the root, what
-/// is left in the classes.
+/// A tree of two levels as lists, with ranks that depend only on the packet: slack at the root
+/// (LSTF), and the remaining deadline in the classes (FIFO+).
 #[derive(Default)]
 struct Lists {
     arrivals: u64,
     /// Rank, arrival, class.
     root: Vec<(u64, u64, u32)>,
-    /// Rank, arrival, flow; in the order of arrival.
+    /// Rank, arrival, flow, in the order of arrival.
     classes: [Vec<(u64, u64, u32)>; 4],
 }
 
@@ -92,7 +92,7 @@ impl Lists {
     }
 }
 
-/// What may happen to a tree with bounds.
+/// An operation on a tree with rate limits.
 #[derive(Clone, Copy, Debug)]
 enum Event {
     Add(FlowSpec),
@@ -127,7 +127,8 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
     proptest::collection::vec(event, 1..300)
 }
 
-/// Three levels: bounds at the first and the second, the flows' own below them.
+/// Three levels, with limits at the first and the second level. The flows' own limits are below
+/// them.
 fn deep() -> TreeSpec {
     let mut spec = TreeSpec::new(Ranking::Stfq);
     let left = spec.add(
@@ -152,9 +153,9 @@ fn deep() -> TreeSpec {
     spec
 }
 
-/// Plays packets, each of a flow, with a length and a gap to the next, through bounds below bounds
-/// under a driver that comes `late` ns after each event, and looks at every window.
-fn bounds_hold(packets: &[(u32, u32, u64)], late: u64) -> Result<(), TestCaseError> {
+/// Sends packets (flow, length, time until the next packet) through nested limits, under a driver
+/// that is `late` by some ns after each event. Checks every time window.
+fn check_limits(packets: &[(u32, u32, u64)], late: u64) -> Result<(), TestCaseError> {
     let mut spec = TreeSpec::new(Ranking::Arrival);
     let class = spec.add(
         TreeSpec::ROOT,
@@ -162,8 +163,8 @@ fn bounds_hold(packets: &[(u32, u32, u64)], late: u64) -> Result<(), TestCaseErr
     );
     spec.assign_priority(0, class);
     let mut rig = Rig::new(PifoTree::with_tree(spec));
-    // Flows 0 and 1 have that of their class, flow 0 one of its own below it, and flow 2 its own
-    // only.
+    // Flows 0 and 1 have the limit of their class, flow 0 also has its own, and flow 2 has only its
+    // own.
     for (ceil, priority) in [(3_000_000, 0), (0, 0), (5_000_000, 1)] {
         rig.add_spec(FlowSpec { ceil, priority, burst: 1500, ..FlowSpec::default() });
     }
@@ -180,7 +181,7 @@ fn bounds_hold(packets: &[(u32, u32, u64)], late: u64) -> Result<(), TestCaseErr
             next_arrival += 1;
             at += gap;
         } else if late > 0 {
-            // A driver that comes late: what leaves is still what tokens allow.
+            // A late driver does not change the amount that the tokens allow.
             rig.now += Nanos(late);
             at = at.max(rig.now.0);
         }
@@ -189,14 +190,14 @@ fn bounds_hold(packets: &[(u32, u32, u64)], late: u64) -> Result<(), TestCaseErr
         }
     }
     prop_assert_eq!(left.len(), packets.len());
-    for (who, rate, depth) in [(0..2, 8u64, 3000), (2..3, 5, 1500)] {
-        let of: Vec<_> = left.iter().filter(|l| who.contains(&l.1)).collect();
+    for (flows_of_limit, rate, depth) in [(0..2, 8u64, 3000), (2..3, 5, 1500)] {
+        let of: Vec<_> = left.iter().filter(|l| flows_of_limit.contains(&l.1)).collect();
         for i in 0..of.len() {
             let mut bytes = 0;
             for l in &of[i..] {
                 bytes += u64::from(l.2);
                 let span = l.0 - of[i].0;
-                // Bits by Mbit/s are microseconds.
+                // A number of bits divided by Mbit/s is a time in us.
                 prop_assert!(
                     bytes * 8000 <= rate * (span + late) + depth * 8000,
                     "{} bytes in {} ns",
@@ -210,7 +211,7 @@ fn bounds_hold(packets: &[(u32, u32, u64)], late: u64) -> Result<(), TestCaseErr
 }
 
 #[test]
-fn a_long_packet_that_takes_the_turn_of_a_short_one_is_charged_its_own_length() {
+fn a_long_packet_in_the_turn_of_a_short_one_is_charged_its_own_length() {
     let packets = [
         (1, 40, 0),
         (1, 40, 0),
@@ -221,7 +222,7 @@ fn a_long_packet_that_takes_the_turn_of_a_short_one_is_charged_its_own_length() 
         (1, 1197, 0),
         (1, 40, 0),
     ];
-    bounds_hold(&packets, 200_667).unwrap();
+    check_limits(&packets, 200_667).unwrap();
 }
 
 proptest! {
@@ -251,7 +252,7 @@ proptest! {
     }
 
     #[test]
-    fn two_levels_are_lists_of_turns(specs in specs(), steps in steps(5)) {
+    fn two_levels_order_like_two_lists(specs in specs(), steps in steps(5)) {
         let mut rig = tree(&[("rank", "lstf"), ("class-rank", "fifo+")]);
         let mut lists = Lists::default();
         for &spec in &specs {
@@ -273,8 +274,8 @@ proptest! {
         prop_assert_eq!(order(&mut rig), rest);
     }
 
-    /// Classes weigh as much as their flows, so that flows that always have packets share by weight
-    /// whatever their classes.
+    /// A class has the sum of its flows' weights, so backlogged flows share by weight, regardless
+    /// of their classes.
     #[test]
     fn flows_share_by_weight_through_classes(flows in proptest::collection::vec((1u32..9, 0u32..4), 2..10)) {
         let mut rig = tree(&[]);
@@ -293,16 +294,16 @@ proptest! {
             rig.send(flow, len);
         }
         for (&(weight, _), &got) in flows.iter().zip(&packets) {
-            // A packet of the flow in its class, and one of its class at the root.
+            // One packet of the flow within its class, and one of the class at the root.
             prop_assert!(got.abs_diff(rounds * weight) <= 2, "{:?} {:?}", flows, packets);
         }
     }
 
-    /// Whatever comes, goes and changes, nothing is lost, flows keep their order (which the rig
-    /// asserts), and a tree that gives nothing says when it will.
+    /// For any operations no packet is lost, flows keep their order (which the rig asserts), and a
+    /// tree that holds packets back announces the time of the next one.
     #[test]
-    fn trees_with_bounds_lose_nothing_and_say_when_they_give(deeply in any::<bool>(), events in events()) {
-        let scheduler = if deeply { PifoTree::with_tree(deep()) } else { PifoTree::new(&Discipline::new(Kind::PifoTree)) };
+    fn trees_with_limits_lose_no_packet_and_announce_the_next(nested in any::<bool>(), events in events()) {
+        let scheduler = if nested { PifoTree::with_tree(deep()) } else { PifoTree::new(&Discipline::new(Kind::PifoTree)) };
         let mut rig = Rig::new(scheduler);
         rig.add(1, 1500, 0);
         for event in events {
@@ -338,7 +339,8 @@ proptest! {
             }
             prop_assert_eq!(rig.scheduler.len(), rig.inside());
         }
-        // Half of the rest at the times that it says, the other half at the end of time.
+        // Half of the remaining packets leave at the announced times, the others at the end of
+        // time.
         for _ in 0..rig.inside() / 2 {
             for _ in 0..4 {
                 let Some(next) = rig.scheduler.next_event() else { break };
@@ -353,17 +355,16 @@ proptest! {
         prop_assert_eq!((rig.inside(), rig.scheduler.len(), rig.scheduler.backlog()), (0, 0, 0));
     }
 
-    /// In every window a bound passes no more than its rate and its burst, regardless of the calls;
-    /// and with packets waiting no less.
+    /// In every window, a limit passes at most its rate and its burst, for any times of the calls.
     #[test]
-    fn bounds_hold_in_every_window(
+    fn limits_hold_in_every_window(
         packets in proptest::collection::vec((0u32..3, 40u32..1501, 0u64..2_000_000), 1..120), late in prop_oneof![Just(0u64), 1u64..300_000],
     ) {
-        bounds_hold(&packets, late)?;
+        check_limits(&packets, late)?;
     }
 
     #[test]
-    fn orders_do_not_depend_on_where_virtual_time_begins(before in 0u64..1 << 40, specs in specs(), steps in steps(5)) {
+    fn the_order_does_not_depend_on_the_origin_of_virtual_time(before in 0u64..1 << 40, specs in specs(), steps in steps(5)) {
         let play = |epoch: u64| {
             let mut rig = Rig::new(PifoTree::new(&Discipline::new(Kind::PifoTree).starting_at(epoch)));
             for &spec in &specs {
@@ -386,7 +387,7 @@ proptest! {
     }
 }
 
-/// What a flow does not use stays in its class: hierarchical packet fair queueing.
+/// The unused share of a flow stays in its class, as in hierarchical packet fair queueing.
 #[test]
 fn classes_share_first_and_flows_within_them() {
     let mut spec = TreeSpec::new(Ranking::Stfq);
@@ -417,16 +418,16 @@ fn classes_share_first_and_flows_within_them() {
     };
     let all = serve(&mut rig, &[0, 1, 2]);
     assert!(near(all, [100, 200, 900]), "{all:?}");
-    // Flow 1 ends: its share goes to flow 0 and not to the other class.
+    // Flow 1 ends. Its share goes to flow 0, not to the other class.
     let two = serve(&mut rig, &[0, 2]);
     assert!(near(two, [298, 2, 900]), "{two:?}");
-    // The class ends: everything goes to the other.
+    // The class ends. Its share goes to the other class.
     let one = serve(&mut rig, &[2]);
     assert!(near(one, [2, 0, 1198]), "{one:?}");
 }
 
 #[test]
-fn strict_classes_go_first_and_share_by_weight_within() {
+fn strict_classes_are_served_first_and_share_by_weight_within() {
     let mut rig = tree(&[("rank", "prio")]);
     let late = rig.add(60_000, 1500, 5);
     let (a, b) = (rig.add(1, 1500, 2), rig.add(3, 1500, 2));
@@ -435,9 +436,9 @@ fn strict_classes_go_first_and_share_by_weight_within() {
         rig.send(a, 300);
         rig.send(b, 300);
     }
-    // Starts: 0 300 600 900 and 0 100 200 300.
+    // The starts are 0 300 600 900 and 0 100 200 300.
     assert_eq!(order(&mut rig), [a, b, b, b, a, b, a, a, late]);
-    // A flow that moves takes its packets along.
+    // A flow that changes its class takes its packets along.
     for flow in [a, a, late, late] {
         rig.send(flow, 100);
     }
@@ -446,9 +447,9 @@ fn strict_classes_go_first_and_share_by_weight_within() {
 }
 
 #[test]
-fn a_bound_is_exact_over_years() {
+fn a_limit_is_exact_over_years() {
     let mut spec = TreeSpec::new(Ranking::Stfq);
-    // 7 bit/s do not divide a second.
+    // At 7 bit/s the transmission of a byte is not a whole number of nanoseconds.
     let slow = spec.add(TreeSpec::ROOT, NodeSpec { ceil: 7, burst: 1500, ..NodeSpec::default() });
     spec.assign_priority(0, slow);
     let mut rig = Rig::new(PifoTree::with_tree(spec));
@@ -470,9 +471,9 @@ fn a_bound_is_exact_over_years() {
     }
 }
 
-/// A link polls again when tokens have come, and is not idle for others meanwhile.
+/// The link serves a limited flow when its tokens suffice, and other flows in between.
 #[test]
-fn a_link_serves_a_bounded_flow_on_time_and_others_between() {
+fn a_link_serves_a_limited_flow_on_time_and_others_in_between() {
     let mut emulator = Emulator::new(1, Limits::default());
     let scheduler =
         SchedulerConfig { discipline: Kind::PifoTree.into(), ..SchedulerConfig::default() };
@@ -502,7 +503,8 @@ fn a_link_serves_a_bounded_flow_on_time_and_others_between() {
         emulator.poll(next, &mut out);
     }
     assert!(out.len() == 30 && out.iter().all(|d| matches!(d.fate, Fate::Deliver { .. })));
-    // 1500 bytes at once, then 1000 a millisecond; a packet on the wire takes a tenth.
+    // 1500 bytes may leave at once, then 1000 bytes per millisecond. A packet takes 0.1 ms on the
+    // wire.
     for departure in out.iter().filter(|d| d.frame < 10) {
         let tokens = (u64::from(departure.frame) * 1_000_000).saturating_sub(500_000);
         assert!((tokens..=tokens + 100_000).contains(&departure.dequeued.0), "{departure:?}");

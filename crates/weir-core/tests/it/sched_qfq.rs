@@ -1,4 +1,4 @@
-//! QFQ and QFQ+ against a model that looks at every flow, and QFQ+ against QFQ.
+//! QFQ and QFQ+ compared with a model that visits every flow, and QFQ+ compared with QFQ.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -8,16 +8,16 @@ use weir_core::descriptor::Descriptors;
 use weir_core::packet::PacketId;
 use weir_core::sched::{Discipline, FlowSlot, FlowSpec, Kind, Scheduler, Visitor};
 
-/// QFQ by its definition: no groups, no bitmaps, no slots, and times that never wrap.
+/// QFQ by its definition: without groups, bitmaps and slots, and with times that never wrap.
 struct Model {
     epoch: u128,
     virtual_time: u128,
     flows: BTreeMap<u32, ModelFlow>,
-    /// Weights of removed flows, and until when they count.
+    /// Weights of removed flows, each with the virtual time until which it counts.
     removed: Vec<(u32, u128)>,
-    /// Numbers the moments in which flows came to the place where they are.
-    moments: u64,
-    /// Flows of an aggregate at most.
+    /// Number of placements so far, which orders flows with equal times.
+    placements: u64,
+    /// Maximum number of flows in an aggregate.
     most: usize,
 }
 
@@ -25,10 +25,10 @@ struct Model {
 struct ModelFlow {
     weight: u32,
     lmax: u32,
-    /// Start of the first packet; without one, the finish of the last.
+    /// Start of the first packet, or the finish of the last packet if none waits.
     start: u128,
-    came: u64,
-    /// Until when a flow without packets counts.
+    placement: u64,
+    /// Virtual time until which the weight of a flow without packets counts.
     counts_until: u128,
     queue: VecDeque<u32>,
 }
@@ -38,7 +38,7 @@ impl ModelFlow {
         (1u128 << 32).div_ceil(u128::from(self.weight))
     }
 
-    /// Its times are compared in multiples of this.
+    /// Times of the flow are compared in multiples of this.
     fn unit(&self) -> u128 {
         (u128::from(self.lmax.min(1 << 21)) * self.inverse()).next_power_of_two().max(1 << 22)
     }
@@ -60,7 +60,7 @@ impl Model {
             virtual_time: epoch,
             flows: BTreeMap::new(),
             removed: Vec::new(),
-            moments: 0,
+            placements: 0,
             most,
         }
     }
@@ -98,8 +98,9 @@ impl Model {
         }
     }
 
-    /// Where those start that flow `flow` is in an aggregate with, if some have packets. Flows of a
-    /// kind form aggregates in the order in which they were added.
+    /// The start of the aggregate that contains flow `flow`, if other flows of the aggregate have
+    /// packets. Flows with equal weight and length form aggregates in the order in which they were
+    /// added.
     fn start_of_aggregate(&self, flow: u32) -> u128 {
         let kind = |f: &ModelFlow| (f.weight, f.lmax);
         let alike: Vec<_> =
@@ -113,16 +114,16 @@ impl Model {
             .unwrap_or(0)
     }
 
-    /// Gives a flow with packets its place behind others; at most 30 units ahead of the first with
-    /// the same.
+    /// Places a backlogged flow behind the others with equal times. Its start is at most 30 units
+    /// ahead of the first flow with the same unit.
     fn place(&mut self, flow: u32) {
         let unit = self.flows[&flow].unit();
         let others =
             self.flows.iter().filter(|(id, f)| **id != flow && f.busy() && f.unit() == unit);
         let first = others.map(|(_, f)| f.rounded()).min();
-        self.moments += 1;
+        self.placements += 1;
         let f = self.flows.get_mut(&flow).unwrap();
-        f.came = self.moments;
+        f.placement = self.placements;
         if let Some(first) = first
             && f.rounded() > first + 30 * unit
         {
@@ -130,7 +131,7 @@ impl Model {
         }
     }
 
-    /// Of several flows that may go next, the one that is `preferred`.
+    /// Takes the next packet. Of several flows with equal times, `preferred` is served.
     fn take(&mut self, preferred: Option<u32>) -> Option<(u32, u32)> {
         let starts = self.flows.values().filter(|f| f.busy()).map(ModelFlow::rounded);
         self.virtual_time = self.virtual_time.max(starts.min()?);
@@ -138,7 +139,7 @@ impl Model {
         let eligible = self.flows.iter().filter(|(_, f)| f.busy() && f.rounded() <= now);
         let (&flow, _) = eligible
             .min_by_key(|(id, f)| {
-                (f.rounded() + 2 * f.unit(), f.unit(), Some(**id) != preferred, f.came)
+                (f.rounded() + 2 * f.unit(), f.unit(), Some(**id) != preferred, f.placement)
             })
             .unwrap();
         let weights = self.weights();
@@ -151,8 +152,8 @@ impl Model {
         if !f.busy() {
             f.counts_until = until(f, self.virtual_time);
         } else if f.rounded() != before {
-            self.moments += 1;
-            f.came = self.moments;
+            self.placements += 1;
+            f.placement = self.placements;
         }
         self.rest();
         Some((flow, len))
@@ -203,7 +204,7 @@ impl Model {
     }
 }
 
-/// Until when a flow counts that has no more packets.
+/// The virtual time until which the weight of a flow without packets counts.
 fn until(flow: &ModelFlow, now: u128) -> u128 {
     if flow.start > now { flow.rounded() + flow.unit() } else { 0 }
 }
@@ -217,7 +218,7 @@ enum Operation {
     Remove(usize),
 }
 
-/// Plays operations on a scheduler: the packets that leave, in order.
+/// A scheduler on which operations are performed, with its packets and flows.
 struct Player<S> {
     scheduler: S,
     store: Descriptors,
@@ -264,7 +265,7 @@ impl<S: Scheduler> Player<S> {
         }
     }
 
-    /// A packet of flow `flow`.
+    /// Adds a packet to flow `flow`.
     fn put_of(&mut self, flow: u32, len: u32) {
         let packet = self.store.allocate(len, flow);
         assert_eq!(
@@ -273,11 +274,13 @@ impl<S: Scheduler> Player<S> {
         );
     }
 
-    /// Several [`Operation::Put`] at once.
+    /// Performs several [`Operation::Put`] with one call of the scheduler.
     fn put(&mut self, batch: &[Operation]) {
         let mut packets = Vec::new();
         for operation in batch {
-            let &Operation::Put(n, len) = operation else { unreachable!("a batch is of one kind") };
+            let &Operation::Put(n, len) = operation else {
+                unreachable!("a batch has operations of one kind")
+            };
             if let Some((&flow, &slot)) = self.flows.iter().nth(n % self.flows.len().max(1)) {
                 packets.push((slot, self.store.allocate(len, flow)));
             }
@@ -287,7 +290,7 @@ impl<S: Scheduler> Player<S> {
         assert_eq!(refused, []);
     }
 
-    /// Several [`Operation::Take`] at once.
+    /// Performs several [`Operation::Take`] with one call of the scheduler.
     fn take(&mut self, most: usize, served: &mut Vec<(u32, u32)>) {
         let mut packets = Vec::new();
         self.scheduler.dequeue_batch(Nanos::ZERO, &mut self.store, most, &mut packets);
@@ -300,8 +303,7 @@ impl<S: Scheduler> Player<S> {
     }
 }
 
-/// Plays operations on the model; it must serve the same packets, in their order but where it may
-/// choose.
+/// Performs an operation on the model. Where several flows are equal, the model serves `preferred`.
 fn play_model(
     model: &mut Model,
     next: &mut u32,
@@ -354,7 +356,7 @@ impl Visitor for Compare<'_> {
     }
 }
 
-/// What a scheduler serves.
+/// Performs operations one by one; returns the served packets in order.
 struct Order<'a>(&'a [Operation]);
 
 impl Visitor for Order<'_> {
@@ -368,8 +370,8 @@ impl Visitor for Order<'_> {
     }
 }
 
-/// What it serves when it is handed as many packets at once as come one after the other, and asked
-/// for as many.
+/// Performs consecutive operations of one kind with one call of the scheduler; returns the served
+/// packets in order.
 struct InBatches<'a>(&'a [Operation]);
 
 impl Visitor for InBatches<'_> {
@@ -413,8 +415,8 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
     proptest::collection::vec(operation, 1..600)
 }
 
-/// Starts of virtual time: the beginning, and shortly before a half, three quarters and the whole
-/// of its range.
+/// Origins of virtual time: 0, and shortly before a half, three quarters and the whole of its
+/// range.
 fn epoch() -> impl Strategy<Value = u64> {
     let near = |end: u64| (20u32..56).prop_map(move |bits| end.wrapping_sub(1 << bits));
     prop_oneof![Just(0u64), near(0), near(1 << 63), near(3 << 62), near(1 << 53)]
@@ -428,7 +430,7 @@ proptest! {
         agree(epoch, &operations)?;
     }
 
-    /// Many flows of one or two kinds, as they are met: long queues, few changes.
+    /// Many flows of a few kinds, as in practice: long queues and few changes.
     #[test]
     fn qfq_serves_in_the_order_of_the_model_when_flows_are_alike(
         epoch in epoch(), weights in proptest::collection::vec(1u32..5, 2..60), sends in proptest::collection::vec((0usize..60, 40u32..1501), 1..400),
@@ -443,9 +445,8 @@ proptest! {
         agree(epoch, &operations)?;
     }
 
-    /// Each packet that QFQ+ serves is one that QFQ might serve, when times of flows that come are
-    /// as QFQ+ has them. Aggregates of short packets often wait for long ones, by many of their
-    /// slots.
+    /// QFQ+ serves a packet that QFQ might serve, if new packets get the times of QFQ+. Aggregates
+    /// of short packets often wait for long packets, for many of their slots.
     #[test]
     fn qfqp_serves_in_the_order_of_the_model_but_for_ties(
         epoch in epoch(), m in 2u32..=16, kinds in proptest::collection::vec((weight(), any::<bool>()), 1..4),
@@ -466,16 +467,16 @@ proptest! {
     }
 
     #[test]
-    fn qfqp_of_single_flows_serves_as_qfq_does(epoch in epoch(), operations in operations()) {
+    fn qfqp_with_single_flows_serves_like_qfq(epoch in epoch(), operations in operations()) {
         let mut single = Discipline::new(Kind::QfqPlus).starting_at(epoch);
         single.set("m", "1").unwrap();
         let qfq = Discipline::new(Kind::Qfq).starting_at(epoch);
         prop_assert_eq!(single.visit(Order(&operations)), qfq.visit(Order(&operations)));
     }
 
-    /// All of them, whatever their own parameters.
+    /// Batches and single calls agree for all three schedulers with batch functions.
     #[test]
-    fn batches_give_the_order_of_single_calls(operations in operations(), m in 1u32..=16) {
+    fn batches_keep_the_order_of_single_calls(operations in operations(), m in 1u32..=16) {
         let mut some = vec![Discipline::new(Kind::RoundRobin), Discipline::new(Kind::Qfq), Discipline::new(Kind::QfqPlus)];
         some[2].set("m", &m.to_string()).unwrap();
         for discipline in some {
@@ -483,10 +484,10 @@ proptest! {
         }
     }
 
-    /// The origin and the wrap of virtual time make no difference, as long as the origin is a
-    /// multiple of all units.
+    /// The origin and the wrap of virtual time do not matter, if the origin is a multiple of all
+    /// units.
     #[test]
-    fn orders_do_not_depend_on_where_virtual_time_begins(operations in operations(), multiple in 0u64..1024, m in 1u32..=16) {
+    fn the_order_does_not_depend_on_the_origin_of_virtual_time(operations in operations(), multiple in 0u64..1024, m in 1u32..=16) {
         let mut some = [Discipline::new(Kind::Qfq), Discipline::new(Kind::QfqPlus)];
         some[1].set("m", &m.to_string()).unwrap();
         for discipline in some {
@@ -495,8 +496,8 @@ proptest! {
     }
 }
 
-/// Flows that always have packets of their largest size, by weight; bytes that each got while
-/// `packets` left.
+/// Keeps flows of the given weights and largest packets backlogged until `packets` have left.
+/// Returns the bytes of each flow.
 struct Shares<'a> {
     flows: &'a [(u32, u32)],
     packets: usize,
@@ -524,8 +525,7 @@ impl Visitor for Shares<'_> {
     }
 }
 
-/// Shares of bytes by weight to within `units` of each flow's own bytes per unit of virtual time,
-/// from the lightest to the heaviest.
+/// Asserts that backlogged flows share bytes by weight, to within the guarantee of QFQ.
 fn assert_shares(flows: &[(u32, u32)], packets: usize) {
     for kind in [Kind::Qfq, Kind::QfqPlus] {
         let bytes = Discipline::new(kind).visit(Shares { flows, packets });
@@ -534,7 +534,8 @@ fn assert_shares(flows: &[(u32, u32)], packets: usize) {
         let largest = flows.iter().map(|f| u128::from(f.1)).max().unwrap();
         for (&(weight, len), &got) in flows.iter().zip(&bytes) {
             let share = all * u128::from(weight) / weights;
-            // 3 w σ with w σ < 2 L_k, a packet of its own, and the share of two others.
+            // The guarantee allows 3 w σ with w σ < 2 L_k. A packet of the flow, and the shares of
+            // two other packets, are added.
             let bound = 7 * u128::from(len) + 2 * largest * u128::from(weight) / weights + 1;
             assert!(
                 share.abs_diff(u128::from(got)) <= bound,
@@ -558,14 +559,14 @@ fn heavy_and_light_flows_share_by_weight() {
     assert_shares(&flows, 50_000);
 }
 
-/// 400 GB in one busy period: virtual time comes round its range more than twenty times.
+/// 400 GB in one busy period: virtual time wraps more than twenty times.
 #[test]
 fn shares_hold_over_a_busy_period_longer_than_the_range_of_times() {
     assert_shares(&[(1, 2 << 20), (2, 2 << 20)], 200_000);
 }
 
 #[test]
-fn the_most_flows_of_a_machine_are_served_in_turn() {
+fn the_maximum_number_of_flows_is_served_in_turn() {
     for kind in [Kind::RoundRobin, Kind::Qfq, Kind::QfqPlus] {
         let flows = vec![(1, 1500); 65_536];
         let bytes = Discipline::new(kind).visit(Shares { flows: &flows, packets: 3 * 65_536 });
@@ -573,9 +574,9 @@ fn the_most_flows_of_a_machine_are_served_in_turn() {
     }
 }
 
-/// Flows that have no packets, and had none lately, change nothing.
+/// Flows without packets, now and recently, do not affect the others.
 #[test]
-fn idle_flows_do_not_count() {
+fn idle_flows_do_not_affect_the_order() {
     let busy = [Operation::Add(100, 1500), Operation::Add(1, 1500), Operation::Add(3, 500)];
     let puts = (0..3000).map(|n| Operation::Put(n % 3, 500)).collect::<Vec<_>>();
     let without = [&busy[..], &puts].concat();

@@ -1,6 +1,5 @@
-//! Disciplines that order packets by virtual times: the order in which they serve, against plain
-//! models of themselves that look at every flow each time, and what they promise, against exact
-//! arithmetic.
+//! Schedulers that order packets by virtual times: their order compared with simple models that
+//! visit every flow, and their guarantees in exact arithmetic.
 
 use crate::common;
 use crate::models;
@@ -18,7 +17,7 @@ use models::Model;
 /// Makes a model with a given origin of virtual time.
 type MakeModel = fn(u64) -> Box<dyn Model>;
 
-/// The disciplines with their models.
+/// The schedulers with their models.
 const ALL: &[(Kind, MakeModel)] = &[
     (Kind::Wf2qPlus, |epoch| Box::new(models::Wf2qPlus::new(epoch))),
     (Kind::StartTime, |epoch| Box::new(models::SelfClocked::new(false, epoch))),
@@ -56,8 +55,8 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
     proptest::collection::vec(operation, 1..300)
 }
 
-/// Flows of a few kinds that send packets of a few lengths, mostly one, so that many take equally
-/// long.
+/// Flows of a few kinds with packets of a few lengths, so that many packets take equal virtual
+/// time.
 fn steady_operations() -> impl Strategy<Value = Vec<Operation>> {
     let weights = || prop_oneof![4 => Just(1u32), 2 => Just(2), 2 => Just(4), 1 => 3u32..14];
     let len = || prop_oneof![12 => Just(1500u32), 3 => Just(750), 1 => Just(40), 1 => 64u32..1501];
@@ -76,7 +75,7 @@ fn steady_operations() -> impl Strategy<Value = Vec<Operation>> {
         .prop_map(|(add, operations)| [add, operations].concat())
 }
 
-/// Times begin at the start of their range, or so that they come to its end.
+/// Origins of virtual time: the start of its range, shortly before the end, and any other.
 fn epochs() -> impl Strategy<Value = u64> {
     prop_oneof![
         Just(0),
@@ -85,13 +84,13 @@ fn epochs() -> impl Strategy<Value = u64> {
     ]
 }
 
-/// Plays operations to a scheduler and to its model, and says where they first differ.
-struct Against<'a> {
+/// Performs operations on a scheduler and on its model, and reports the first difference.
+struct Comparison<'a> {
     model: Box<dyn Model>,
     operations: &'a [Operation],
 }
 
-impl Visitor for Against<'_> {
+impl Visitor for Comparison<'_> {
     type Output = Result<(), String>;
 
     fn visit<S: Scheduler + fmt::Debug>(mut self, scheduler: S) -> Self::Output {
@@ -139,8 +138,8 @@ impl Visitor for Against<'_> {
     }
 }
 
-impl Against<'_> {
-    /// Whether there was a packet.
+impl Comparison<'_> {
+    /// Takes a packet from both. Returns whether there was one.
     fn take<S: Scheduler>(&mut self, rig: &mut Rig<S>, served: &mut u32) -> Result<bool, String> {
         let expected = self.model.take();
         let taken = rig.take().map(|(flow, _)| rig.flows[&flow].slot.0);
@@ -153,24 +152,24 @@ impl Against<'_> {
     }
 }
 
-fn against(
+fn compare(
     kind: Kind,
     epoch: u64,
     model: Box<dyn Model>,
     operations: &[Operation],
 ) -> Result<(), String> {
-    Discipline::new(kind).starting_at(epoch).visit(Against { model, operations })
+    Discipline::new(kind).starting_at(epoch).visit(Comparison { model, operations })
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 192, ..ProptestConfig::default() })]
 
-    /// Whatever comes, goes and changes meanwhile, and wherever times begin.
+    /// For any operations and any origin of virtual time.
     #[test]
     fn packets_leave_in_the_order_of_a_plain_model(operations in operations(), epoch in epochs()) {
         for &(kind, model) in ALL {
-            if let Err(why) = against(kind, epoch, model(epoch), &operations) {
-                prop_assert!(false, "{kind:?} from {epoch}: {why}");
+            if let Err(difference) = compare(kind, epoch, model(epoch), &operations) {
+                prop_assert!(false, "{kind:?} from {epoch}: {difference}");
             }
         }
     }
@@ -179,19 +178,20 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 192, ..ProptestConfig::default() })]
 
-    /// The same when many flows take equally long, which some disciplines use.
+    /// The same with many packets that take equal virtual time, for which some schedulers have
+    /// special code.
     #[test]
     fn packets_of_a_few_lengths_leave_in_the_order_of_a_plain_model(operations in steady_operations(), epoch in epochs()) {
         for &(kind, model) in ALL {
-            if let Err(why) = against(kind, epoch, model(epoch), &operations) {
-                prop_assert!(false, "{kind:?} from {epoch}: {why}");
+            if let Err(difference) = compare(kind, epoch, model(epoch), &operations) {
+                prop_assert!(false, "{kind:?} from {epoch}: {difference}");
             }
         }
     }
 }
 
-/// Classes of flows whose packets take equally long, fewer and more than a discipline has queues
-/// for, near the end of the range of times.
+/// Kinds of flows with equal virtual time for each packet, fewer and more than a scheduler has
+/// queues for, near the end of the range of virtual time.
 #[test]
 fn order_is_kept_among_few_and_many_kinds_of_flows() {
     for kinds in [1, 2, 3, 8, 9, 20] {
@@ -215,7 +215,7 @@ fn order_is_kept_among_few_and_many_kinds_of_flows() {
         for &(kind, model) in ALL {
             for epoch in [0, (1 << 63) - (20_000 << 40), (1 << 63) - 1] {
                 assert_eq!(
-                    against(kind, epoch, model(epoch), &operations),
+                    compare(kind, epoch, model(epoch), &operations),
                     Ok(()),
                     "{kind:?} from {epoch}, {kinds} kinds"
                 );
@@ -224,7 +224,8 @@ fn order_is_kept_among_few_and_many_kinds_of_flows() {
     }
 }
 
-/// With more flows than the usual bits for a place tell apart, those inside are kept in order.
+/// There are more flows than the usual number of bits distinguishes. The waiting packets keep their
+/// order.
 #[test]
 fn order_is_kept_when_a_million_flows_are_added_meanwhile() {
     struct Million;
@@ -263,9 +264,10 @@ fn order_is_kept_when_a_million_flows_are_added_meanwhile() {
     assert!(order.chunks(4).all(|round| round == [0, 1, 2, 3]), "{order:?}");
 }
 
-/// A busy period in which the times of the heaviest and the longest come round several times.
+/// A busy period in which the virtual times of the heaviest flow and of the longest packets wrap
+/// several times.
 #[test]
-fn order_is_kept_through_a_busy_period_longer_than_the_range_of_times() {
+fn order_is_kept_in_a_busy_period_longer_than_the_range_of_times() {
     let mut operations =
         vec![Operation::Add(1), Operation::Add(1), Operation::Add(3), Operation::Add(65_536)];
     let feed = [
@@ -276,7 +278,8 @@ fn order_is_kept_through_a_busy_period_longer_than_the_range_of_times() {
     ];
     operations.extend(feed);
     for round in 0..120 {
-        // The flow of weight 3 rests for longer than the range, the heaviest is there now and then.
+        // The flow of weight 3 pauses for longer than the range of times; the heaviest flow is
+        // backlogged from time to time.
         let n = if round % 40 == 0 { 2 } else { round % 2 };
         operations.extend([Operation::Burst(n, 250_000 + round as u32), Operation::Take(20)]);
         if round % 7 == 0 {
@@ -286,7 +289,7 @@ fn order_is_kept_through_a_busy_period_longer_than_the_range_of_times() {
     for &(kind, model) in ALL {
         for epoch in [0, 1 << 62, (1 << 63) - 1] {
             assert_eq!(
-                against(kind, epoch, model(epoch), &operations),
+                compare(kind, epoch, model(epoch), &operations),
                 Ok(()),
                 "{kind:?} from {epoch}"
             );
@@ -294,7 +297,7 @@ fn order_is_kept_through_a_busy_period_longer_than_the_range_of_times() {
     }
 }
 
-/// As many flows as there may be, in two classes of weight.
+/// The maximum number of flows, with two different weights.
 #[test]
 fn sixty_five_thousand_flows_share_by_weight() {
     struct Many;
@@ -318,7 +321,8 @@ fn sixty_five_thousand_flows_share_by_weight() {
     }
     for &(kind, _) in ALL {
         let ([light, heavy], figures) = Discipline::new(kind).visit(Many);
-        // What a packet meets: 1.44 log2 N nodes of a tree, or log4 N of a tournament.
+        // The depth that a packet traverses: 1.44 log2 N nodes of a tree, or log4 N of a
+        // tournament.
         for (name, depth) in figures.iter().filter(|(name, _)| name.starts_with("depth")) {
             assert!((1..=24).contains(depth), "{kind:?}: {name} is {depth}");
         }
@@ -330,7 +334,7 @@ fn sixty_five_thousand_flows_share_by_weight() {
 }
 
 #[test]
-fn a_flow_alone_sends_whatever_its_weight() {
+fn a_single_flow_sends_with_any_weight() {
     for &(kind, model) in ALL {
         for weight in [1, 65_536] {
             let mut operations = vec![Operation::Add(weight)];
@@ -343,22 +347,22 @@ fn a_flow_alone_sends_whatever_its_weight() {
                 ]
                 .repeat(40),
             );
-            assert_eq!(against(kind, 0, model(0), &operations), Ok(()), "{kind:?}");
+            assert_eq!(compare(kind, 0, model(0), &operations), Ok(()), "{kind:?}");
         }
     }
 }
 
 proptest! {
-    /// Over any time in which two flows always have packets, they get the same for their weights to
-    /// within one packet of each.
+    /// While two flows are backlogged, their service in proportion to their weights differs by at
+    /// most one packet of each.
     #[test]
-    fn self_clocked_disciplines_hold_any_two_flows_together(
+    fn self_clocked_schedulers_serve_any_two_flows_alike(
         flows in proptest::collection::vec((weights(), 64u32..1501), 2..8), lens in proptest::collection::vec(1u32..=100, 200..600),
     ) {
         for kind in [Kind::StartTime, Kind::SelfClocked] {
             let mut rig = Rig::new(kind.build());
-            // What a flow got, in bytes over its weight, times the product that makes it whole:
-            // least and most so far, for each pair.
+            // The extremes of each pair: the minimum and maximum so far of the difference in
+            // weighted service. It is multiplied by both weights, so that it is an integer.
             for &(weight, largest) in &flows {
                 let flow = rig.add(weight, largest, 0);
                 rig.send(flow, largest);
@@ -376,7 +380,7 @@ proptest! {
                         let apart = bytes[a] * weight_b - bytes[b] * weight_a;
                         let (least, most) = &mut extremes[a * flows.len() + b];
                         (*least, *most) = ((*least).min(apart), (*most).max(apart));
-                        // A byte of each for the rounding of times.
+                        // One byte of each flow is for the rounding of virtual times.
                         let bound = i128::from(largest_a + 1) * weight_b + i128::from(largest_b + 1) * weight_a;
                         prop_assert!(*most - *least <= bound, "{kind:?}: flows {a} and {b} of {flows:?} are {} of {bound} apart", *most - *least);
                     }
@@ -386,7 +390,7 @@ proptest! {
     }
 }
 
-/// The example by which the inventors of WF2Q show what it is for.
+/// The example with which the inventors of WF2Q motivate it.
 #[test]
 fn wfq_lets_a_heavy_flow_get_ahead_and_wf2q_does_not() {
     let order = |kind: Kind| {
@@ -410,10 +414,10 @@ fn wfq_lets_a_heavy_flow_get_ahead_and_wf2q_does_not() {
 }
 
 proptest! {
-    /// Flows that always have packets: none is behind its share by more than its own packet and its
-    /// part of another, and by WF2Q none is ahead by more than the others' part of its own. By WFQ
-    /// none is behind by more than the largest packet, and by KPS none is farther off than its
-    /// slots are long.
+    /// For backlogged flows under WF2Q and WF2Q+, no flow is behind its share by more than its own
+    /// packet and its part of another packet, and no flow is ahead by more than the others' part of
+    /// its packet. Under WFQ no flow is behind by more than the largest packet. Under KPS the
+    /// bounds are multiples of the flow's slots.
     #[test]
     fn shares_are_kept_to_within_a_packet(
         flows in proptest::collection::vec((1u32..=100, 64u32..1501), 1..10), lens in proptest::collection::vec(20u32..=100, 200..800),
@@ -421,8 +425,8 @@ proptest! {
         for kind in [Kind::Wf2qPlus, Kind::LWf2q, Kind::Wfq, Kind::Kps] {
             let mut rig = Rig::new(kind.build());
             for &(weight, largest) in &flows {
-                // More than the longest packet of all at any time, so that the fluid does not come
-                // to the end of a flow either.
+                // The flow has more bytes waiting than the longest packets need, so that the fluid
+                // never finishes the flow.
                 let flow = rig.add(weight, largest, 0);
                 for percent in lens.iter().cycle().take(4 * 5 * 1500 / largest as usize) {
                     rig.send(flow, (largest * percent / 100).max(1));
@@ -438,8 +442,8 @@ proptest! {
                 let all: i128 = bytes.iter().sum();
                 for (k, &(weight, own)) in flows.iter().enumerate() {
                     let (weight, own) = (i128::from(weight), i128::from(own));
-                    // What the fluid gave less what it got, times the sum of weights; a byte for
-                    // the rounding of times.
+                    // The service by the fluid minus the actual service, times the sum of weights.
+                    // One byte is for the rounding of virtual times.
                     let behind = weight * all - weights * bytes[k];
                     let (most, least) = match kind {
                         Kind::Wfq => (weights * largest, i128::MIN + weights),

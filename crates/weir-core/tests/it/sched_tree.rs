@@ -1,4 +1,4 @@
-//! Schedulers in schedulers: shares on each level, and nothing lost or out of order whatever the
+//! Nested schedulers: shares at each level, and no lost or reordered packets for any combination of
 //! types.
 
 use crate::common;
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use weir_core::Nanos;
 use weir_core::sched::{Discipline, FlowSpec, Kind, Scheduler, Tree, TreeNode};
 
-fn weighing() -> impl Iterator<Item = Kind> {
+fn weighted() -> impl Iterator<Item = Kind> {
     Kind::ALL.into_iter().filter(|kind| kind.row().traits.weighted)
 }
 
@@ -31,12 +31,12 @@ fn settle(rig: &mut Rig<Tree>) {
     }
 }
 
-/// Every weighing type in every other: 1:3 at the root, 1:2 and 1:1:2 below, packets of different
-/// sizes.
+/// Every weighted scheduler in every other one: 1:3 at the root, 1:2 and 1:1:2 below, and packets
+/// of different sizes.
 #[test]
 fn shares_hold_on_each_level() {
-    for outer in weighing() {
-        for inner in weighing() {
+    for outer in weighted() {
+        for inner in weighted() {
             let mut rig = Rig::new(Tree::new(&outer.into()));
             let nodes = [1, 3].map(|weight| node(&mut rig, Tree::ROOT, inner, &share(weight)));
             let weights: [&[u32]; 2] = [&[1, 2], &[1, 1, 2]];
@@ -64,8 +64,8 @@ fn shares_hold_on_each_level() {
             let all = bytes.iter().sum::<u64>() as f64;
             for (&(exact, flow), got) in flows.iter().zip(bytes) {
                 let off = (got as f64 - exact * all).abs();
-                // A fluid that knows of two packets may be done with them before the link is: such
-                // a parent shares nearly, not exactly.
+                // A node announces at most two packets to its parent, so a parent with a fluid may
+                // consider the node idle too early. Such a parent shares only approximately.
                 let most = if matches!(outer, Kind::Wfq | Kind::LWf2q) {
                     0.03 * all
                 } else {
@@ -80,7 +80,7 @@ fn shares_hold_on_each_level() {
     }
 }
 
-/// One node's flows do not take from another's, however many they are.
+/// The number of flows in a node does not affect the share of another node.
 #[test]
 fn many_flows_in_one_node_get_no_more_than_a_few_in_another() {
     let mut rig = Rig::new(Tree::new(&Kind::RoundRobin.into()));
@@ -99,9 +99,9 @@ fn many_flows_in_one_node_get_no_more_than_a_few_in_another() {
     assert!(of_few.abs_diff(5000) <= 3, "{of_few}");
 }
 
-/// What a node has handed up is decided; only these two packets go before one that is more urgent.
+/// A node has handed up two packets. Only these two leave before a more urgent packet.
 #[test]
-fn an_urgent_packet_waits_for_two_of_its_node() {
+fn an_urgent_packet_waits_for_two_packets_of_its_node() {
     let mut rig = Rig::new(Tree::new(&Kind::Wf2qPlus.into()));
     let inner = node(&mut rig, Tree::ROOT, Kind::Prio, &share(1));
     let bulk = flow(&mut rig, inner, FlowSpec { priority: 5, ..share(1) });
@@ -115,10 +115,10 @@ fn an_urgent_packet_waits_for_two_of_its_node() {
     assert_eq!(served, [bulk, bulk, urgent, bulk]);
 }
 
-/// Three levels, the middle one shaped: its bound holds for the flows below it together, and the
-/// rest goes to others.
+/// Three levels, with shaping in the middle: the limit applies to the sum of the flows below it,
+/// and another flow gets the rest.
 #[test]
-fn a_bound_in_the_middle_holds_for_all_below() {
+fn a_limit_in_the_middle_holds_for_all_flows_below() {
     let mut rig = Rig::new(Tree::new(&Kind::Prio.into()));
     let shaper = node(&mut rig, Tree::ROOT, Kind::Htb, &share(1));
     let bounded = FlowSpec { ceil: 8_000_000, burst: 1500, ..share(1) };
@@ -135,10 +135,12 @@ fn a_bound_in_the_middle_holds_for_all_below() {
             Some((flow, len)) => {
                 bytes[flow as usize] += len;
                 rig.send(flow, len);
-                // 100 Mbit/s.
+                // The link has 100 Mbit/s.
                 rig.now = Nanos(rig.now.0 + u64::from(len) * 80);
             }
-            None => rig.now = rig.scheduler.next_event().expect("a shaper names the time"),
+            None => {
+                rig.now = rig.scheduler.next_event().expect("a shaper announces the next event")
+            }
         }
     }
     assert!((bytes[0] + bytes[1]).abs_diff(1_000_000) <= 4000, "{bytes:?}");
@@ -147,7 +149,7 @@ fn a_bound_in_the_middle_holds_for_all_below() {
 }
 
 #[test]
-fn a_node_goes_with_its_last_flow_and_its_place_is_used_again() {
+fn a_node_is_freed_with_its_last_flow_and_its_place_is_reused() {
     let mut rig = Rig::new(Tree::new(&Kind::RoundRobin.into()));
     for _ in 0..100 {
         let outer = node(&mut rig, Tree::ROOT, Kind::RoundRobin, &share(1));
@@ -159,9 +161,9 @@ fn a_node_goes_with_its_last_flow_and_its_place_is_used_again() {
         rig.remove(number);
         assert_eq!((rig.scheduler.len(), outer, rig.pool.len()), (0, outer, 0));
     }
-    let again = node(&mut rig, Tree::ROOT, Kind::RoundRobin, &share(1));
+    let reused = node(&mut rig, Tree::ROOT, Kind::RoundRobin, &share(1));
     let other = node(&mut rig, Tree::ROOT, Kind::RoundRobin, &share(1));
-    assert_ne!(again, other);
+    assert_ne!(reused, other);
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -209,7 +211,7 @@ proptest! {
     #[test]
     fn trees_of_any_types_keep_their_packets_and_their_order(root in 0..Kind::ALL.len(), operations in operations()) {
         let mut rig = Rig::new(Tree::new(&Discipline::new(Kind::ALL[root])));
-        // Each node with a flow that stays, so that the node does.
+        // Each node has a flow that is never removed, so that the node stays.
         let mut nodes = vec![Tree::ROOT];
         let keep = flow(&mut rig, Tree::ROOT, share(1));
         let mut kept = vec![keep];
@@ -227,7 +229,7 @@ proptest! {
                 Operation::Take => if rig.take().is_none() && rig.inside() > 0 {
                     settle(&mut rig);
                     if rig.inside() > 0 && let Some(next) = rig.scheduler.next_event() {
-                        prop_assert!(next > rig.now, "none given, none later");
+                        prop_assert!(next > rig.now, "no packet, and no later event");
                         rig.now = next;
                     }
                 },

@@ -1,5 +1,5 @@
-//! Every scheduler of the table: what holds for all, and the shares of those that promise some,
-//! against exact arithmetic.
+//! Every scheduler of the table: common properties, and the shares of weighted schedulers in exact
+//! arithmetic.
 
 use crate::common;
 
@@ -29,7 +29,7 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
     proptest::collection::vec(operation, 1..400)
 }
 
-/// Plays operations and gives the order in which flows were served.
+/// Performs operations; returns flow and length of the served packets, in order.
 fn play(kind: Kind, operations: &[Operation]) -> Vec<(u32, u32)> {
     let mut rig = Rig::new(kind.build());
     let mut served = Vec::new();
@@ -50,11 +50,11 @@ fn play(kind: Kind, operations: &[Operation]) -> Vec<(u32, u32)> {
                 let expected = rig.inside() > 0;
                 let taken =
                     if kind.row().traits.work_conserving { rig.take() } else { rig.take_in_time() };
-                // A medium may give the last one up.
+                // A medium may give up the last packet.
                 let emptied = !kind.row().traits.work_conserving && rig.inside() == 0;
                 assert!(
                     taken.is_some() == expected || emptied,
-                    "{kind:?} must give a packet while it has one"
+                    "{kind:?} has a packet but does not serve it"
                 );
                 served.extend(taken);
             }
@@ -84,21 +84,20 @@ fn play(kind: Kind, operations: &[Operation]) -> Vec<(u32, u32)> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
 
-    /// Conservation, order within a flow, work conservation and determinism, whatever comes, goes
-    /// and changes meanwhile.
+    /// Conservation, order within a flow, work conservation and determinism, for any operations.
     #[test]
-    fn every_scheduler_gives_back_what_it_takes_in_order(operations in operations()) {
+    fn every_scheduler_returns_all_packets_in_order(operations in operations()) {
         for kind in Kind::ALL {
             prop_assert_eq!(play(kind, &operations), play(kind, &operations));
         }
     }
 
-    /// Flows that always have packets get bytes by weight, whatever the sizes of their packets.
+    /// Backlogged flows get bytes by weight, regardless of the sizes of their packets.
     #[test]
     fn shares_are_bytes_by_weight_within_the_bounds(
         flows in proptest::collection::vec((1u32..=8, 64u32..1501), 2..12), scale in prop_oneof![Just(1u32), Just(100), Just(8192)], seed in any::<u64>(),
     ) {
-        // A flow's packets have sizes within half of its largest.
+        // Packets have at least half of the size of the flow's largest packet.
         let mut random = seed | 1;
         let mut size = move |most: u32| {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -122,17 +121,17 @@ proptest! {
                 let all: i128 = bytes.iter().sum();
                 for (k, &(weight, own)) in flows.iter().enumerate() {
                     let (weight, own) = (i128::from(weight), i128::from(own));
-                    // What the fluid would have given less what it got, times the sum of weights.
+                    // The service by the fluid minus the actual service, times the sum of weights.
                     let behind = weight * all - weights * bytes[k];
                     let (most, least_behind) = if kind == Kind::Wf2qPlus {
                         (weights * own + weight * (largest - own), -(weights - weight) * own)
                     } else {
-                        // Every other flow may be two quanta and a packet ahead or behind, each
-                        // times its weight over the least.
+                        // Every other flow may be two quanta and a packet ahead or behind. A
+                        // quantum is proportional to the weight over the lowest weight.
                         let apart = (2 * largest * weights / least + largest * flows.len() as i128) * weights;
                         (apart, -apart)
                     };
-                    // One byte for the rounding of virtual times.
+                    // One byte is for the rounding of virtual times.
                     prop_assert!((least_behind - weights..=most + weights).contains(&behind),
                         "{:?}: flow {} of {:?} is {} behind at {} bytes", kind, k, flows, behind as f64 / weights as f64, all);
                 }
@@ -140,10 +139,9 @@ proptest! {
         }
     }
 
-    /// A flow that always has packets gets its share of the sum of all weights while others come
-    /// and go.
+    /// A backlogged flow gets its share of the sum of all weights while other flows start and stop.
     #[test]
-    fn wf2qp_keeps_its_promise_while_others_come_and_go(
+    fn wf2qp_keeps_its_guarantee_while_others_start_and_stop(
         others in proptest::collection::vec((1u32..=100, 64u32..1501), 1..10), weight in 1u32..=100,
         events in proptest::collection::vec((0usize..10, 0u32..4), 200..1500),
     ) {
@@ -171,14 +169,15 @@ proptest! {
             }
             let behind = i128::from(weight) * all - weights * got;
             let bound = weights * i128::from(own) + i128::from(weight) * largest;
-            // One byte for the rounding of virtual times.
+            // One byte is for the rounding of virtual times.
             prop_assert!(behind <= bound + weights, "{} bytes behind", behind as f64 / weights as f64);
         }
     }
 
-    /// Priority against a list in which the first of the least number is looked for.
+    /// Compares priority scheduling with a search for the first packet of the lowest priority
+    /// number.
     #[test]
-    fn prio_gives_the_first_of_the_least_number(operations in proptest::collection::vec((any::<bool>(), 0u32..8, 40u32..1501), 1..300)) {
+    fn prio_serves_the_first_packet_of_the_lowest_number(operations in proptest::collection::vec((any::<bool>(), 0u32..8, 40u32..1501), 1..300)) {
         let mut rig = Rig::new(Kind::Prio.build());
         for priority in 0..8 {
             rig.add(100 - priority, 1500, priority * 9);
@@ -196,8 +195,8 @@ proptest! {
     }
 }
 
-/// All virtual times are set back together in a busy period that outlasts their range, without
-/// visible effect.
+/// In a busy period longer than the range of virtual times, all times are set back together,
+/// without visible effect.
 #[test]
 fn wf2qp_shares_hold_over_a_busy_period_longer_than_its_range_of_times() {
     let mut rig = Rig::new(Kind::Wf2qPlus.build());
@@ -211,7 +210,7 @@ fn wf2qp_shares_hold_over_a_busy_period_longer_than_its_range_of_times() {
         packets[flow as usize] += 1;
         rig.send(flow, len);
     }
-    // 5 GB over a sum of weights of 8; the range is 8 MB for each unit of weight.
+    // 5 GB at a sum of weights of 8; the range is 8 MB per unit of weight.
     assert!(
         packets.iter().zip([10_000, 20_000, 50_000]).all(|(&got, share)| got.abs_diff(share) <= 1),
         "{packets:?}"

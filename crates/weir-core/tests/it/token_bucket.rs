@@ -1,5 +1,5 @@
-//! The token bucket of a link, and that of a class, held to their rates over ten seconds, as the
-//! well-known cases have it.
+//! The token buckets of a link and of a class keep their rates over ten seconds, at the rates of
+//! two well-known cases.
 
 use weir_core::config::{Capacity, FlowsetConfig, LinkConfig, QueueLimit, SchedulerConfig};
 use weir_core::key::FlowKey;
@@ -7,7 +7,7 @@ use weir_core::packet::Ecn;
 use weir_core::sched::Kind;
 use weir_core::{Action, Arrival, Bytes, Emulator, Limits, Nanos, Rate};
 
-/// Bit/s that leave in ten seconds, of 1 Gbit/s in packets of 1500 bytes.
+/// Sends 1 Gbit/s in packets of 1500 bytes for ten seconds. Returns the bit/s that leave.
 fn carried(link: &LinkConfig, queue: &FlowsetConfig) -> f64 {
     let mut emulator = Emulator::new(1, Limits::default());
     let scheduler = SchedulerConfig { discipline: Kind::Htb.into(), ..SchedulerConfig::default() };
@@ -29,7 +29,7 @@ fn carried(link: &LinkConfig, queue: &FlowsetConfig) -> f64 {
             ecn: Ecn::NotEct,
             label: 0,
         };
-        // What finds the queue full is dropped, which is what an overload is for.
+        // An arrival at a full queue is dropped, as intended in an overload.
         let _ = emulator.submit(now, arrival, &FlowKey::default(), Action::Queue(1));
         bytes = emulator.stats(1).unwrap().counters.bytes_out;
     }
@@ -37,7 +37,7 @@ fn carried(link: &LinkConfig, queue: &FlowsetConfig) -> f64 {
 }
 
 #[test]
-fn both_keep_400_and_800_mbit_within_a_thousandth() {
+fn link_and_class_keep_400_and_800_mbit_within_a_thousandth() {
     let limit = Some(QueueLimit::Packets(1000));
     for mbit in [400, 800] {
         let rate = Rate::new(mbit * 1_000_000).unwrap();

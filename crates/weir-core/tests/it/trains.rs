@@ -1,5 +1,5 @@
-//! Packets that come together are served as if they had come one after the other, whatever
-//! scheduler and link they meet.
+//! Packets that are submitted together are served like packets that are submitted one after the
+//! other, with any scheduler and link.
 
 use proptest::prelude::*;
 use weir_core::config::{Capacity, FlowsetConfig, LinkConfig, Loss, QueueLimit, SchedulerConfig};
@@ -9,7 +9,8 @@ use weir_core::sched::Kind;
 use weir_core::stats::DropReason;
 use weir_core::{Action, Arrival, Departure, Emulator, Limits, Nanos, Probability, Rate};
 
-/// Packets of one flow at one time: nanoseconds since the train before, flow, lengths.
+/// Packets of one flow that arrive at one time: nanoseconds since the previous train, flow,
+/// lengths.
 type Train = (u64, u16, Vec<u32>);
 
 fn trains() -> impl Strategy<Value = Vec<Train>> {
@@ -31,7 +32,7 @@ fn links() -> impl Strategy<Value = LinkConfig> {
     })
 }
 
-/// What leaves, and what is refused, with the counters of the link.
+/// Departures, refused frames, and the statistics of the link as text.
 type Outcome = (Vec<Departure>, Vec<(u32, DropReason)>, String);
 
 fn play(kind: Kind, link: &LinkConfig, limit: u32, trains: &[Train], together: bool) -> Outcome {
@@ -90,7 +91,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_train_is_the_same_as_its_packets(link in links(), limit in 1u32..30, trains in trains()) {
+    fn a_train_is_served_like_its_packets(link in links(), limit in 1u32..30, trains in trains()) {
         for kind in Kind::ALL {
             let (together, alone) = (play(kind, &link, limit, &trains, true), play(kind, &link, limit, &trains, false));
             prop_assert_eq!(format!("{:?}", together.0), format!("{:?}", alone.0), "{:?}", kind);

@@ -1,5 +1,4 @@
-//! A scheduler with its pool, and a plain account of what is inside it: what the tests of
-//! schedulers share.
+//! A scheduler with its pool and a record of the packets inside, shared by the tests of schedulers.
 
 #![allow(dead_code, reason = "each test uses a part of it")]
 
@@ -9,7 +8,7 @@ use weir_core::Nanos;
 use weir_core::packet::{LabelThenStart, Packet, PacketId, Pool};
 use weir_core::sched::{FlowSlot, FlowSpec, Scheduler};
 
-/// A flow as the tests see it: its number, its place, and the packets that are inside.
+/// A flow of a test: its description, its slot in the scheduler, and its packets.
 #[derive(Clone, Debug)]
 pub(crate) struct Flow {
     pub(crate) spec: FlowSpec,
@@ -18,7 +17,7 @@ pub(crate) struct Flow {
     pub(crate) inside: VecDeque<u32>,
 }
 
-/// A scheduler with its pool, and a plain account of what is inside it.
+/// A scheduler with its pool, and a record of the packets inside.
 pub(crate) struct Rig<S> {
     pub(crate) scheduler: S,
     pub(crate) pool: Pool,
@@ -44,13 +43,13 @@ impl<S: Scheduler> Rig<S> {
         self.add_spec(FlowSpec { weight, max_packet, priority, ..FlowSpec::default() })
     }
 
-    /// Adds a flow; its number is given here.
+    /// Adds a flow with the next free number, and returns that number.
     pub(crate) fn add_spec(&mut self, spec: FlowSpec) -> u32 {
         let now = self.now;
         self.add_by(spec, |scheduler, spec| scheduler.add_flow(now, spec))
     }
 
-    /// The same, with another method to get its slot.
+    /// Like [`Self::add_spec`], but `add` adds the flow to the scheduler.
     pub(crate) fn add_by(
         &mut self,
         spec: FlowSpec,
@@ -67,7 +66,8 @@ impl<S: Scheduler> Rig<S> {
         self.send_labelled(flow, len, 0);
     }
 
-    /// Sends a packet with a label, and gives the flow of the one that must go for it.
+    /// Sends a packet with a label. If the scheduler refuses this or another packet for it, returns
+    /// the flow of the refused packet.
     pub(crate) fn send_labelled(&mut self, flow: u32, len: u32, label: u64) -> Option<u32> {
         let packet = Packet {
             frame: self.frames,
@@ -86,26 +86,27 @@ impl<S: Scheduler> Rig<S> {
         Some(self.refuse(refused?))
     }
 
-    /// Takes what the scheduler gave up out of the account.
+    /// Removes the packets that the scheduler has given up.
     pub(crate) fn refuse_others(&mut self) {
-        while let Some((given_up, _)) = self.scheduler.pop_refused(&mut self.pool) {
-            self.refuse(given_up);
+        while let Some((refused, _)) = self.scheduler.pop_refused(&mut self.pool) {
+            self.refuse(refused);
         }
     }
 
-    /// Takes a packet that the scheduler gave back out of the account. Gives its flow.
+    /// Removes a refused packet from the record, and returns its flow.
     pub(crate) fn refuse(&mut self, refused: PacketId) -> u32 {
         let packet = self.pool.remove(refused);
         let inside = &mut self.flows.get_mut(&packet.flow).unwrap().inside;
         let place = inside
             .iter()
             .position(|&frame| frame == packet.frame)
-            .expect("a refused packet was inside, or just came");
+            .expect("a refused packet was inside, or just arrived");
         inside.remove(place);
         packet.flow
     }
 
-    /// The flow of the packet that goes next, and its length. It must be the flow's oldest.
+    /// Takes the next packet; returns its flow and its length. It must be the oldest packet of its
+    /// flow.
     pub(crate) fn take(&mut self) -> Option<(u32, u32)> {
         let taken = self.scheduler.dequeue(self.now, &mut self.pool);
         self.refuse_others();
@@ -119,8 +120,7 @@ impl<S: Scheduler> Rig<S> {
         Some((packet.flow, packet.len))
     }
 
-    /// The same of a scheduler that holds packets back: time goes on until it gives one. What it
-    /// gives up is gone.
+    /// Like [`Self::take`], but advances the time until the scheduler has a packet for the link.
     pub(crate) fn take_in_time(&mut self) -> Option<(u32, u32)> {
         loop {
             let taken = self.take();
@@ -128,7 +128,7 @@ impl<S: Scheduler> Rig<S> {
                 return taken;
             }
             let time = self.scheduler.next_event()?;
-            assert!(time > self.now, "it gave nothing, and names no later time");
+            assert!(time > self.now, "no packet, and no later event");
             self.now = time;
         }
     }
@@ -139,7 +139,8 @@ impl<S: Scheduler> Rig<S> {
         self.scheduler.change_flow(self.now, &mut self.pool, state.slot, &state.spec);
     }
 
-    /// Removes a flow; it must give back all that it has and was not given up meanwhile, in order.
+    /// Removes a flow. The scheduler must return all packets of the flow in order, except those
+    /// that it has given up.
     pub(crate) fn remove(&mut self, flow: u32) {
         let slot = self.flows[&flow].slot;
         let mut list = self.scheduler.remove_flow(self.now, &mut self.pool, slot, flow);

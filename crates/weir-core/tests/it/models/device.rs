@@ -1,4 +1,4 @@
-//! A device as one would first write it down: at every nanosecond it does whatever can be done.
+//! A naive model of a device: at every nanosecond it performs all steps that are possible.
 
 use std::collections::VecDeque;
 
@@ -6,7 +6,7 @@ use weir_core::Nanos;
 use weir_core::config::QueueLimit;
 use weir_core::device::{DeviceConfig, Done, Dql, StageConfig};
 
-/// A packet that is done.
+/// A packet that left the wire or was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Event {
     pub(crate) time: u64,
@@ -24,24 +24,25 @@ struct Packet {
     left_scheduler: u64,
 }
 
-/// One stage: its queue, the packet in service with its remaining time, and the places in use.
+/// A stage: its queue, the packet in service with its remaining time, and the packets that occupy
+/// places.
 struct Stage {
     config: StageConfig,
     queue: VecDeque<Packet>,
-    coming: Option<(Packet, u64)>,
+    in_service: Option<(Packet, u64)>,
     places: Vec<Packet>,
 }
 
-/// A wire of one byte a nanosecond behind a device, behind a queue without bound.
+/// An unbounded queue, a device behind it, and a wire that takes one nanosecond per byte.
 pub(crate) struct Model {
     config: DeviceConfig,
     time: u64,
     scheduler: VecDeque<Packet>,
     stages: Vec<Stage>,
     dql: Option<Dql>,
-    /// Done and not reported, each with the time.
+    /// Packets that are complete but not reported, with the times of completion.
     unreported: Vec<(Packet, u64)>,
-    /// On the wire: since when, and how long to go.
+    /// The packet on the wire, its start, and the remaining time.
     wire: Option<(Packet, u64, u64)>,
     events: Vec<Event>,
     was_starved: bool,
@@ -54,7 +55,7 @@ impl Model {
         let stage = |config: &StageConfig| Stage {
             config: *config,
             queue: VecDeque::new(),
-            coming: None,
+            in_service: None,
             places: Vec::new(),
         };
         Self {
@@ -81,7 +82,7 @@ impl Model {
         self.settle();
     }
 
-    /// Goes on until everything has left.
+    /// Advances the time until all packets have left, and returns the events.
     pub(crate) fn finish(&mut self) -> Vec<Event> {
         while self.wire.is_some() || !self.scheduler.is_empty() || self.inside() > 0 {
             self.tick();
@@ -89,7 +90,7 @@ impl Model {
         std::mem::take(&mut self.events)
     }
 
-    /// How often and how long the wire was kept idle.
+    /// Number and total duration of the starvations of the wire.
     pub(crate) fn starved(&self) -> (u64, u64) {
         self.starved
     }
@@ -98,7 +99,7 @@ impl Model {
         self.most_bytes
     }
 
-    /// One nanosecond.
+    /// Advances the time by one nanosecond.
     fn tick(&mut self) {
         self.settle();
         let starved = self.wire.is_none()
@@ -111,7 +112,7 @@ impl Model {
             *left -= 1;
         }
         for stage in &mut self.stages {
-            if let Some((_, left)) = &mut stage.coming {
+            if let Some((_, left)) = &mut stage.in_service {
                 *left = left.saturating_sub(1);
             }
         }
@@ -122,7 +123,7 @@ impl Model {
         while self.step() {}
     }
 
-    /// The first thing that can be done.
+    /// Performs the first step that is possible. Returns whether there was one.
     fn step(&mut self) -> bool {
         let ring = self.stages.len() - 1;
         if let Some((packet, started, 0)) = self.wire {
@@ -144,8 +145,8 @@ impl Model {
             return true;
         }
         for number in (0..=ring).rev() {
-            if let Some((packet, 0)) = self.stages[number].coming {
-                self.stages[number].coming = None;
+            if let Some((packet, 0)) = self.stages[number].in_service {
+                self.stages[number].in_service = None;
                 self.arrive(number, packet);
                 return true;
             }
@@ -154,7 +155,8 @@ impl Model {
             if !self.stages[number - 1].queue.is_empty() && self.open(number) {
                 let packet = self.stages[number - 1].queue.pop_front().unwrap();
                 self.stages[number - 1].places.retain(|p| p.frame != packet.frame);
-                self.stages[number].coming = Some((packet, self.stages[number].config.service.0));
+                self.stages[number].in_service =
+                    Some((packet, self.stages[number].config.service.0));
                 return true;
             }
         }
@@ -170,11 +172,11 @@ impl Model {
         if !self.scheduler.is_empty() && self.open(0) {
             let packet =
                 Packet { left_scheduler: self.time, ..self.scheduler.pop_front().unwrap() };
-            self.stages[0].coming = Some((packet, self.stages[0].config.service.0));
+            self.stages[0].in_service = Some((packet, self.stages[0].config.service.0));
             let queued = self
                 .stages
                 .iter()
-                .flat_map(|s| s.queue.iter().copied().chain(s.coming.map(|(p, _)| p)));
+                .flat_map(|s| s.queue.iter().copied().chain(s.in_service.map(|(p, _)| p)));
             self.most_bytes = self.most_bytes.max(queued.map(|p| u64::from(p.len)).sum());
             return true;
         }
@@ -186,7 +188,7 @@ impl Model {
         let Some(&(_, first)) = self.unreported.first() else { return false };
         let packets: u32 = self.unreported.iter().map(|(p, _)| u32::from(p.segments)).sum();
         let ring = self.stages.last_mut().unwrap();
-        if ring.coming.is_some()
+        if ring.in_service.is_some()
             || packets < completion.frames && self.time < first + completion.time.0
         {
             return false;
@@ -226,7 +228,7 @@ impl Model {
         }
     }
 
-    /// Whether a packet may set out for a stage.
+    /// Whether the feeder of a stage may take a packet.
     fn open(&self, number: usize) -> bool {
         let stage = &self.stages[number];
         let (packets, bytes) = stage.used();
@@ -236,11 +238,11 @@ impl Model {
         };
         let allowed =
             number + 1 < self.stages.len() || self.dql.as_ref().is_none_or(|dql| dql.avail() >= 0);
-        stage.coming.is_none() && (room || !stage.config.blocking) && allowed
+        stage.in_service.is_none() && (room || !stage.config.blocking) && allowed
     }
 
     fn inside(&self) -> usize {
-        self.stages.iter().map(|s| s.queue.len() + usize::from(s.coming.is_some())).sum()
+        self.stages.iter().map(|s| s.queue.len() + usize::from(s.in_service.is_some())).sum()
     }
 }
 

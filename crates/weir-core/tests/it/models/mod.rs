@@ -1,41 +1,42 @@
-//! Plain models of the disciplines that order packets by virtual times. They look at every flow
-//! each time and count in numbers that never run out, so that there is nothing in them to go wrong
-//! but the rules themselves.
+//! Simple models of the schedulers that order packets by virtual times. They visit every flow at
+//! each step and use numbers that never wrap, so that they contain nothing but the rules
+//! themselves.
 
 pub(crate) mod device;
 
 use std::collections::{BTreeMap, VecDeque};
 
-/// What a scheduler does, by the places of flows.
+/// A scheduler with flows identified by their slots.
 pub(crate) trait Model {
     fn add(&mut self, slot: u32, weight: u32);
     fn change(&mut self, slot: u32, weight: u32);
     fn remove(&mut self, slot: u32);
     fn send(&mut self, slot: u32, len: u32);
-    /// The flow that is served.
+    /// Takes the next packet, and returns its flow.
     fn take(&mut self) -> Option<u32>;
 }
 
-/// Virtual time: 40 bits of fraction, of which 20 are compared.
+/// Virtual time with 40 bits of fraction, of which the upper 20 take part in comparisons.
 pub(crate) type Time = i128;
 
 pub(crate) fn compared(time: Time) -> Time {
     time >> 20
 }
 
-/// What a packet takes of its flow's virtual time.
+/// The virtual time that a packet takes.
 pub(crate) fn service(len: u32, weight: u32) -> Time {
     Time::from(len.min(1 << 18)) * ((1 << 40) / Time::from(weight))
 }
 
-/// A flow: lengths of its packets, and the times of the first or else the last.
+/// A flow: the lengths of its packets, and the stamps of the first packet (or the last one, if none
+/// waits).
 #[derive(Debug, Default)]
 struct Flow {
     weight: u32,
     packets: VecDeque<u32>,
     start: Time,
     finish: Time,
-    /// The fluid of WF2Q+ has not finished with it.
+    /// Whether the fluid of WF2Q+ is still serving the flow.
     active: bool,
 }
 
@@ -51,7 +52,7 @@ fn waiting(flows: &Flows) -> impl Iterator<Item = (&u32, &Flow)> {
     flows.iter().filter(|(_, flow)| !flow.packets.is_empty())
 }
 
-/// Start-time fair queueing, and self-clocked fair queueing.
+/// Start-time fair queueing, or self-clocked fair queueing (`by_finish`).
 pub(crate) struct SelfClocked {
     pub(crate) by_finish: bool,
     pub(crate) virtual_time: Time,
@@ -132,7 +133,7 @@ impl Wf2qPlus {
         }
     }
 
-    /// Lets go of flows that the fluid has finished with.
+    /// Deactivates the flows that the fluid has finished.
     fn retire(&mut self) {
         let now = compared(self.virtual_time);
         for flow in self
@@ -182,7 +183,8 @@ impl Model for Wf2qPlus {
             {
                 break slot;
             }
-            // Nothing may go: on to the next start, or to where the fluid is finished with a flow.
+            // No packet is eligible: advance to the next start, or to the time at which the fluid
+            // finishes a flow.
             let active = self.flows.values().filter(|flow| flow.active);
             let next = active
                 .map(|flow| if flow.packets.is_empty() { flow.finish } else { flow.start })
@@ -210,23 +212,23 @@ impl Model for Wf2qPlus {
     }
 }
 
-/// Weighted fair queueing and WF2Q: every packet keeps its stamps, and the fluid goes from one
-/// flow's end to the next.
+/// Weighted fair queueing, or WF2Q (`only_eligible`). Every packet keeps its stamps, and the fluid
+/// advances from the end of one flow to the next.
 pub(crate) struct FluidClocked {
     only_eligible: bool,
     flows: BTreeMap<u32, Stamped>,
     now: Time,
-    /// Bytes that the time has not moved for, with 40 bits of fraction.
+    /// Bytes of service for which virtual time has not advanced, with 40 bits of fraction.
     left_over: Time,
 }
 
-/// A flow whose packets have stamps.
+/// A flow with stamps for each of its packets.
 #[derive(Debug)]
 struct Stamped {
     weight: u32,
     /// Length, start and finish.
     packets: VecDeque<(u32, Time, Time)>,
-    /// When the fluid will be, or was, done with it.
+    /// The virtual time at which the fluid finishes the flow.
     end: Time,
 }
 
@@ -311,9 +313,9 @@ impl Model for FluidClocked {
         if self.only_eligible && first << 20 > self.now {
             (self.now, self.left_over) = (first << 20, 0);
         }
-        let may_go = |start| !self.only_eligible || compared(start) <= compared(self.now);
+        let may_leave = |start| !self.only_eligible || compared(start) <= compared(self.now);
         let next = heads()
-            .filter(|&(_, start, _)| may_go(start))
+            .filter(|&(_, start, _)| may_leave(start))
             .min_by_key(|&(slot, _, finish)| (compared(finish), slot));
         let (slot, ..) = next?;
         let (len, ..) = self.flows.get_mut(&slot).unwrap().packets.pop_front().unwrap();
@@ -323,22 +325,22 @@ impl Model for FluidClocked {
     }
 }
 
-/// KPS: flows in slots by rounded times.
+/// KPS: flows are in slots according to rounded times.
 pub(crate) struct Kps {
     flows: BTreeMap<u32, InSlots>,
     virtual_time: Time,
-    /// Counts arrivals at a slot, for their order in it.
-    came: u64,
+    /// Number of placements so far, which orders the flows within a slot.
+    placement: u64,
 }
 
-/// A flow in a slot: when that begins, as it counts, and when the flow came there.
+/// A flow in a slot: the beginning of the slot, and the number of the flow's placement.
 #[derive(Debug, Default)]
 struct InSlots {
     flow: Flow,
     max_packet: u32,
     eligible: bool,
     begin: Time,
-    came: u64,
+    placement: u64,
 }
 
 impl InSlots {
@@ -354,7 +356,7 @@ impl InSlots {
 
 impl Kps {
     pub(crate) fn new(epoch: u64) -> Self {
-        Self { flows: BTreeMap::new(), virtual_time: Time::from(epoch), came: 0 }
+        Self { flows: BTreeMap::new(), virtual_time: Time::from(epoch), placement: 0 }
     }
 
     fn place(&mut self, slot: u32) {
@@ -370,7 +372,8 @@ impl Kps {
         if !place.flow.active {
             return;
         }
-        // A ring has 64 slots, and those that hold something keep theirs.
+        // A ring has 64 slots. Occupied slots stay where they are, so the new flow must be within
+        // 63 slots of them.
         let others = self.flows.iter().filter(|(other, flow)| {
             **other != slot
                 && flow.flow.active
@@ -385,9 +388,9 @@ impl Kps {
                 begin.min(first + 63 * length)
             };
         }
-        self.came += 1;
+        self.placement += 1;
         let place = self.flows.get_mut(&slot).unwrap();
-        (place.eligible, place.begin, place.came) = (eligible, begin, self.came);
+        (place.eligible, place.begin, place.placement) = (eligible, begin, self.placement);
     }
 
     fn in_wheels(&self, eligible: bool) -> impl Iterator<Item = (&u32, &InSlots)> {
@@ -397,7 +400,7 @@ impl Kps {
     fn admit(&mut self) {
         loop {
             let due = self.in_wheels(false).filter(|(_, flow)| flow.begin <= self.virtual_time);
-            let Some((&slot, _)) = due.min_by_key(|(_, flow)| (flow.begin, flow.came)) else {
+            let Some((&slot, _)) = due.min_by_key(|(_, flow)| (flow.begin, flow.placement)) else {
                 return;
             };
             self.flows.get_mut(&slot).unwrap().flow.active = false;
@@ -474,7 +477,8 @@ impl Model for Kps {
             self.admit();
         }
         let due = |flow: &InSlots| flow.begin + (2 << flow.width());
-        let (&slot, _) = self.in_wheels(true).min_by_key(|(_, flow)| (due(flow), flow.came))?;
+        let (&slot, _) =
+            self.in_wheels(true).min_by_key(|(_, flow)| (due(flow), flow.placement))?;
         let weights: u128 = self
             .flows
             .values()
