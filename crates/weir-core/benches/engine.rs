@@ -1,5 +1,5 @@
-//! Cost of a packet through the engine alone: submit and poll, through one link and through many;
-//! and through each scheduler.
+//! The cost of a packet in the engine: submission and polling with one link, with many links, and
+//! with each scheduler.
 
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use std::hint::black_box;
@@ -12,7 +12,7 @@ use weir_core::key::{FlowKey, FlowMask};
 use weir_core::packet::Ecn;
 use weir_core::{Action, Arrival, Departure, Emulator, Limits, Nanos, Probability, Rate};
 
-/// Packets of one measurement.
+/// Packets per measurement.
 const PACKETS: u32 = 100_000;
 
 fn link(bps: u64, delay: Nanos) -> LinkConfig {
@@ -23,7 +23,7 @@ fn link(bps: u64, delay: Nanos) -> LinkConfig {
     }
 }
 
-/// The same with 1 % loss and 1 ms of jitter that keeps order.
+/// Adds 1 % loss and 1 ms of jitter that keeps the order.
 fn impaired(link: LinkConfig) -> LinkConfig {
     let distribution = Arc::new(Distribution::normal());
     let jitter = Jitter {
@@ -47,12 +47,12 @@ fn emulator(link: &LinkConfig, mask: FlowMask) -> Emulator {
     emulator
 }
 
-/// One packet every `gap` to `links` links in turn; every departure is taken out.
+/// Submits a packet every `gap`, to each of `links` links in turn, and takes all departures.
 fn run(emulator: &mut Emulator, out: &mut Vec<Departure>, start: u64, gap: u64, links: u32) -> u64 {
     let mut now = start;
     for n in 0..PACKETS {
         now += gap;
-        // A permutation, so that neighbours in time are not neighbours in memory.
+        // A permutation, so that consecutive packets do not use neighbouring memory.
         let customer = (n.wrapping_mul(2_654_435_761)) % links;
         let key = FlowKey { dst: customer.into(), ..FlowKey::default() };
         let arrival = Arrival {
@@ -73,8 +73,8 @@ fn run(emulator: &mut Emulator, out: &mut Vec<Departure>, start: u64, gap: u64, 
 fn engine(c: &mut Criterion) {
     let mut group = c.benchmark_group("packet");
     group.throughput(Throughput::Elements(PACKETS.into())).sample_size(20);
-    // 1000 bytes every 10 us are 800 Mbit/s in all; each link runs at 80 % of its rate with 10 ms
-    // of delay.
+    // 1000 bytes every 10 us are 800 Mbit/s in total. Each link has a load of 80 % and a delay of
+    // 10 ms.
     for (links, impairments) in
         [(1u32, false), (100, false), (10_000, false), (1, true), (10_000, true)]
     {

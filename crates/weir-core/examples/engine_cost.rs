@@ -1,15 +1,15 @@
-//! Passes packets through one or many links, for instruction counts:
+//! Passes packets through one or many links, to count instructions:
 //! `valgrind --tool=callgrind engine_cost LINKS PACKETS`.
 //!
-//! The difference between two numbers of packets, divided by it, is the cost of one. Prints the
-//! packets that left, the nanoseconds that a packet took on average and in the fastest of [`PARTS`]
-//! parts of the run, which is the cost without what else the machine did, and how many links a
-//! second were made in a second engine.
+//! The instructions per packet are the difference between two runs divided by the difference in
+//! their numbers of packets. The program prints the number of departures, the time per packet in ns
+//! (the mean, and the minimum over [`PARTS`] parts of the run, which excludes most disturbances by
+//! other programs), and the number of links that a second engine creates per second.
 //!
-//! Options: `impaired` gives each link loss and jitter, `ring` a network card with 256 places and
-//! dynamic queue limits. `batch=N` submits N packets at one time, as a driver does that finds so
-//! many; with `same` they are of one flow, and with `train` they are submitted together, as a cut
-//! offload train is.
+//! Options: `impaired` gives each link loss and jitter. `ring` gives each link a network card with
+//! 256 places and dynamic queue limits. `batch=N` submits N packets at one time, like a driver that
+//! receives batches. With `same` the packets of a batch are of one flow; with `train` they are
+//! submitted together, like an offload train that was cut.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -24,9 +24,9 @@ use weir_core::key::{FlowKey, FlowMask};
 use weir_core::packet::Ecn;
 use weir_core::{Action, Arrival, Departure, Emulator, Limits, Nanos, Probability, Rate};
 
-/// Parts of a run that are timed each for itself.
+/// Number of parts of a run that are timed separately.
 const PARTS: u32 = 20;
-/// Time between two packets, ns: 1000 bytes of each make 800 Mbit/s.
+/// Time between two packets, ns. With 1000 bytes per packet this is 800 Mbit/s.
 const GAP: u64 = 10_000;
 
 struct Options {
@@ -63,7 +63,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// What the command line says, or `None` when it does not make sense.
+/// The options of the command line, or `None` if they are invalid.
 fn options() -> Option<Options> {
     let mut words = std::env::args().skip(1);
     let mut number = || words.next().and_then(|word| word.parse::<u32>().ok()).filter(|&n| n > 0);
@@ -89,7 +89,7 @@ fn options() -> Option<Options> {
     Some(options)
 }
 
-/// An engine and its driver.
+/// An engine and the state of its driver.
 struct Driver {
     emulator: Emulator,
     links: u32,
@@ -144,7 +144,7 @@ impl Driver {
                 ecn: Ecn::NotEct,
                 label: 0,
             };
-            // A permutation, so that neighbours in time are not neighbours in memory.
+            // A permutation, so that consecutive packets do not use neighbouring memory.
             let links = self.links;
             let key = |n: u32| FlowKey {
                 dst: (n.wrapping_mul(2_654_435_761) % links).into(),
@@ -175,7 +175,8 @@ impl Driver {
     }
 }
 
-/// Links that an engine makes in a second, from the first packets of so many customers.
+/// The number of links that an engine creates per second, one for the first packet of each
+/// customer.
 fn made(options: &Options) -> f64 {
     let mut driver = Driver::new(options);
     driver.links = u32::MAX;
@@ -184,7 +185,7 @@ fn made(options: &Options) -> f64 {
     f64::from(options.links.max(10_000)) / start.elapsed().as_secs_f64()
 }
 
-/// One of the links, which share 1 Gbit/s, with 10 ms of delay.
+/// One of the links, which share 1 Gbit/s and have a delay of 10 ms.
 fn link(options: &Options) -> LinkConfig {
     let capacity = Rate::new(1_000_000_000 / u64::from(options.links))
         .map_or(Capacity::Unlimited, Capacity::Constant);

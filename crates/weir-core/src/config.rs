@@ -1,7 +1,7 @@
 //! The validated configuration: links, flowsets and schedulers.
 //!
-//! The command language produces these types, and the engine takes them. They contain no text, and
-//! the constructors of their parts refuse values that the engine cannot honour.
+//! The command language produces these types, and the engine uses them. They contain no text, and
+//! the constructors of their parts refuse values that the engine does not support.
 
 use alloc::sync::Arc;
 
@@ -18,37 +18,38 @@ pub use crate::link::{Capacity, Loss};
 /// Random delay added to each packet's fixed delay.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Jitter {
-    /// Scale of the deviation: half the width for uniform, the standard deviation for the others.
+    /// Scale of the deviation: half the width for the uniform distribution, the standard deviation
+    /// for the others.
     pub amount: Nanos,
     /// Shape of the deviation.
     pub distribution: Arc<Distribution>,
-    /// Correlation of a packet's deviation with the one before it.
+    /// Correlation of consecutive deviations.
     pub correlation: Probability,
     /// Whether a packet may overtake an earlier one. If not, a late packet delays those behind it.
     pub may_reorder: bool,
 }
 
-/// Reordering: a chosen packet skips the delay line and so overtakes the packets in it.
+/// Reordering: a selected packet skips the delay line and thereby overtakes the packets in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reorder {
-    /// Probability that a candidate is sent at once.
+    /// Probability that a candidate skips the delay line.
     pub probability: Probability,
     /// Every `gap`-th packet is a candidate; 1 makes every packet one.
     pub gap: u32,
-    /// Correlation of one draw with the one before it.
+    /// Correlation of consecutive draws.
     pub correlation: Probability,
 }
 
-/// A link: what happens to a packet after it leaves the scheduler.
+/// The configuration of a link, which packets pass after they leave the scheduler.
 ///
 /// Order of effects: device → serialisation (capacity, overhead, profile, burst) → loss →
-/// duplication → corruption → delay, jitter and reordering. A packet that the link loses has used
-/// its air-time.
+/// duplication → corruption → delay, jitter and reordering. A packet that is lost on the link has
+/// occupied the wire.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LinkConfig {
-    /// How fast packets are serialised.
+    /// The rate at which packets are serialised.
     pub capacity: Capacity,
-    /// Credit of an idle link: after a pause, this many bytes leave at once.
+    /// Credit of an idle link: after a pause, this many bytes are sent without serialisation time.
     pub burst: Bytes,
     /// Bytes that framing adds to each packet on the wire.
     pub overhead: Overhead,
@@ -78,30 +79,30 @@ pub struct LinkConfig {
 pub struct FlowsetConfig {
     /// The header bits that tell flows apart. An empty mask makes one queue for all packets.
     pub mask: FlowMask,
-    /// Share of the link relative to other flows; used by weight-aware schedulers.
+    /// Share of the link relative to other flows; used by weighted schedulers.
     pub weight: u32,
     /// Largest packet of a flow in bytes; used by timestamp schedulers.
     pub max_packet: u32,
     /// Priority, 0 first; used by the priority scheduler.
     pub priority: u32,
-    /// Rate that each flow is promised; used by schedulers that promise one.
+    /// Guaranteed rate of each flow; used by schedulers with guarantees.
     pub rate: Option<Rate>,
-    /// Rate that no flow exceeds; used by schedulers that shape.
+    /// Maximum rate of each flow; used by shaping schedulers.
     pub ceil: Option<Rate>,
-    /// Bytes that a flow may send at once above its rates. Larger values than 32 bits hold count as
-    /// the largest.
+    /// Bytes that a flow may send at once above its rates. Values above 32 bits count as the
+    /// largest.
     pub burst: Bytes,
-    /// How long a flow's packets may wait; used by deadline schedulers.
+    /// Maximum waiting time of a flow's packets; used by deadline schedulers.
     pub deadline: Nanos,
-    /// Capacity of each queue; `None` sizes it for the link and the scheduler (see
+    /// Capacity of each queue. `None` selects a capacity for the link and the scheduler (see
     /// [`default_limit`]).
     pub limit: Option<QueueLimit>,
-    /// The AQM; `None` for the limit alone.
+    /// The AQM; with `None`, only the limit applies.
     pub aqm: Option<crate::aqm::Policy>,
-    /// Loss before the queue: lost packets use neither queue nor link.
+    /// Loss before the queue. Lost packets occupy neither the queue nor the link.
     pub loss: Loss,
-    /// Most flows that the mask may make at once (for a pipe: most pipes); `None` leaves only
-    /// [`crate::Limits::instances`].
+    /// Maximum number of flows that the mask makes at one time (for a pipe: of pipes). With `None`,
+    /// only [`crate::Limits::instances`] applies.
     pub max_flows: Option<u32>,
 }
 
@@ -124,38 +125,40 @@ impl Default for FlowsetConfig {
     }
 }
 
-/// A scheduler template: which algorithm shares a link, and how traffic is split into instances.
+/// The configuration of a scheduler: the algorithm that shares a link, and how traffic is divided
+/// into instances.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SchedulerConfig {
     /// The algorithm with its settings. The default is WF2Q+, as in dummynet.
     pub discipline: crate::sched::Discipline,
     /// The header bits that tell instances apart. Each instance has its own scheduler and link.
     pub mask: FlowMask,
-    /// Most instances that the mask may make at once; `None` leaves only
-    /// [`crate::Limits::instances`].
+    /// Maximum number of instances that the mask makes at one time. With `None`, only
+    /// [`crate::Limits::instances`] applies.
     pub max_instances: Option<u32>,
-    /// The scheduler of which this one is a flow. It then has no link and takes packets from queues
-    /// only. The settings of its own queue describe it as a flow; each value under its mask is a
-    /// separate flow.
+    /// The parent scheduler, of which this scheduler is a flow. It then has no link and accepts
+    /// packets only through queues. The flow settings in its own queue apply to it as a flow of the
+    /// parent, and each value under its mask is a separate flow.
     pub parent: Option<u16>,
 }
 
-/// A pipe: a queue, a FIFO and a link in one.
+/// The configuration of a pipe: a queue, a FIFO scheduler and a link.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PipeConfig {
     /// The link.
     pub link: LinkConfig,
-    /// The queue in front of it. Its mask makes pipes on demand: one queue and one link for each
+    /// The queue in front of the link. Its mask makes a pipe, with its own queue and link, for each
     /// flow.
     pub queue: FlowsetConfig,
 }
 
-/// The limit of a queue without a configured one.
+/// The limit of a queue without a configured limit.
 ///
-/// At least dummynet's 50 packets. At higher rates, as many 1500-byte packets as the link sends
-/// within 100 ms or two of its delays, whichever is longer, so that a single TCP flow can fill the
-/// link. A link without a rate never queues. In front of a scheduler that classifies packets the
-/// queue is practically unlimited, since the scheduler has its own limit for all of them.
+/// The limit is dummynet's 50 packets, or more at higher rates: as many 1500-byte packets as the
+/// link sends within 100 ms or two of its delays, whichever is longer, so that a single TCP flow
+/// can use the whole link. A link without a rate never queues. In front of a scheduler that
+/// classifies packets the queue is practically unlimited, because that scheduler has a limit for
+/// all of its packets.
 pub fn default_limit(link: &LinkConfig, scheduler: Kind) -> QueueLimit {
     if scheduler.row().traits.classifies {
         return QueueLimit::Packets(MAX_QUEUE_PACKETS);
@@ -174,5 +177,5 @@ pub fn default_limit(link: &LinkConfig, scheduler: Kind) -> QueueLimit {
 pub const DEFAULT_QUEUE_PACKETS: u32 = 50;
 /// Largest queue that the command language accepts, in packets.
 pub const MAX_QUEUE_PACKETS: u32 = 10_000_000;
-/// A queue sized by default holds at least this span of traffic at full rate.
+/// The time at full rate for which a queue of default size holds packets, at least.
 const DEFAULT_QUEUE_SPAN: Nanos = Nanos::from_millis(100);

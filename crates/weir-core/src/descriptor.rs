@@ -1,4 +1,4 @@
-//! Packets without an engine: descriptors of 16 bytes for schedulers that are driven alone.
+//! Packets without an engine: descriptors of 16 bytes, for schedulers that run alone.
 
 use alloc::vec::Vec;
 
@@ -7,11 +7,11 @@ use crate::prefetch;
 use crate::stats::MarkReason;
 use crate::units::Nanos;
 
-/// A packet: its length, its flow, and its links in a list.
+/// A packet: its length, its flow, and its successor in a list.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(16))]
 struct Descriptor {
-    /// Successor in its list; for a free one, the next free one.
+    /// The successor in the packet's list; for a free descriptor, the next free one.
     next: u32,
     next_len: u32,
     len: u32,
@@ -20,8 +20,8 @@ struct Descriptor {
 
 const _: () = assert!(size_of::<Descriptor>() == 16, "four packets fill one cache line");
 
-/// Descriptors, and a list of the free ones. The most recently freed one is reused first, since it
-/// is still in the cache.
+/// Descriptors of packets, and a list of free ones. The most recently freed descriptor is reused
+/// first, because it is still in the cache.
 #[derive(Debug)]
 pub struct Descriptors {
     all: Vec<Descriptor>,

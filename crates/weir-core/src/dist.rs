@@ -1,20 +1,20 @@
-//! Distributions of delay, as tables of quantiles, and correlated draws from them.
+//! Distributions of delay as tables of quantiles, and correlated draws from them.
 //!
 //! # Model
-//! A distribution is a table of [`TABLE_SIZE`] or more quantiles in units of the configured amount,
-//! scaled by [`SCALE`]. A draw picks one by a uniform number. netem's `.dist` files have the same
-//! form and are used unchanged.
+//! A distribution is a table of [`TABLE_SIZE`] or more quantiles, in units of the configured amount
+//! times [`SCALE`]. A uniform random number selects a quantile. The form is that of netem's `.dist`
+//! files, which can be used unchanged.
 //!
-//! Correlated draws follow a Gaussian copula: an AR(1) process `z ← ρ z + √(1−ρ²) e` of normal
+//! Correlated draws use a Gaussian copula: an AR(1) process `z ← ρ z + √(1−ρ²) e` of normal
 //! deviates, each converted to a uniform number by the normal distribution function. Successive
-//! draws are correlated, and the distribution stays as configured.
+//! draws are correlated, and their distribution is the configured one.
 //!
 //! # Differences from Linux
-//! netem mixes the previous uniform number with a new one, which narrows the distribution as the
+//! netem averages the previous uniform number with a new one, which narrows the distribution as the
 //! correlation grows.
 //!
-//! All tables are computed with `libm`, called by name; a draw itself is integer arithmetic. Golden
-//! values pin both.
+//! All tables are computed with functions of `libm`, called by name, and draws use integer
+//! arithmetic. Tests compare both with fixed values.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -31,16 +31,17 @@ pub struct Distribution {
     table: Box<[i32]>,
 }
 
-/// Why values do not make a distribution.
+/// Why a table of values is not a valid distribution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DistributionError {
-    /// Too few or too many values.
+    /// The table has too few or too many values.
     #[error("a distribution table has 2 to {MAX_TABLE} values, found {0}")]
     Size(usize),
 }
 
 impl Distribution {
-    /// A table of deviations times [`SCALE`] (the form of netem's `.dist` files), in any order.
+    /// A distribution from deviations times [`SCALE`] (the form of netem's `.dist` files), in any
+    /// order.
     ///
     /// # Errors
     /// Fewer than 2 or more than [`MAX_TABLE`] values.
@@ -92,7 +93,7 @@ impl Distribution {
         &self.table
     }
 
-    /// The deviation at a uniform number, times `amount`.
+    /// The deviation for a uniform random number, times `amount`.
     pub fn deviation(&self, uniform: u32, amount: Nanos) -> i64 {
         let index = (u64::from(uniform) * self.table.len() as u64) >> 32;
         let scaled = i128::from(self.table[index as usize]) * i128::from(amount.0);
@@ -100,10 +101,10 @@ impl Distribution {
     }
 }
 
-/// A stream of uniform numbers, each correlated with the one before it.
+/// A source of uniform random numbers in which consecutive numbers are correlated.
 #[derive(Clone, Debug)]
 pub struct CorrelatedUniform {
-    /// Current normal deviate, Q16.
+    /// The current normal deviate, Q16.
     z: i64,
     /// ρ and √(1−ρ²), Q16.
     keep: i64,
@@ -111,15 +112,15 @@ pub struct CorrelatedUniform {
 }
 
 impl CorrelatedUniform {
-    /// A stream whose normal deviates have this correlation.
+    /// A source with this correlation of its normal deviates.
     pub fn new(correlation: Probability) -> Self {
         let rho = correlation.as_f64();
         let q16 = |x: f64| libm::round(x * 65_536.0) as i64;
         Self { z: 0, keep: q16(rho), fresh: q16(libm::sqrt(1.0 - rho * rho)) }
     }
 
-    /// The next uniform number. Without tables, or without correlation, it is independent of those
-    /// before.
+    /// The next uniform number. Without tables, or without correlation, it is independent of the
+    /// previous numbers.
     pub fn next(&mut self, stream: &mut Stream, tables: Option<&NormalTables>) -> u32 {
         let (Some(tables), true) = (tables, self.keep != 0) else {
             return stream.bits32();
@@ -135,7 +136,7 @@ impl CorrelatedUniform {
 pub struct NormalTables {
     /// Quantiles, Q16.
     quantiles: Box<[i32]>,
-    /// Distribution function at −4 … 4 in steps of 1/512, times 2^32.
+    /// The distribution function from −4 to 4 in steps of 1/512, times 2^32.
     cumulative: Box<[u32]>,
 }
 
@@ -156,7 +157,8 @@ impl Default for NormalTables {
 }
 
 impl NormalTables {
-    /// The distribution function at a deviate in Q16, as a uniform number; interpolated.
+    /// The value of the distribution function at a deviate in Q16, as a uniform number.
+    /// Interpolates between table entries.
     fn uniform(&self, z: i64) -> u32 {
         let position = (z * i64::from(CUMULATIVE_STEP) + (i64::from(CUMULATIVE_HALF) << 16))
             .clamp(0, i64::from(2 * CUMULATIVE_HALF) << 16);
@@ -167,8 +169,8 @@ impl NormalTables {
     }
 }
 
-/// Quantile of the normal distribution: bisection on `erfc` to within 0.02, then Newton's method.
-/// Used only to fill tables.
+/// The quantile of the normal distribution, by bisection on `erfc` to within 0.02 and then Newton's
+/// method. Used only to fill tables.
 fn normal_quantile(p: f64) -> f64 {
     let cumulative = |z: f64| 0.5 * libm::erfc(-z / core::f64::consts::SQRT_2);
     let (mut low, mut high) = (-10.0, 10.0);
@@ -188,23 +190,23 @@ fn normal_quantile(p: f64) -> f64 {
     z
 }
 
-/// Quantile of the Pareto distribution of shape 3 with mean 0 and standard deviation 1.
+/// The quantile of the Pareto distribution of shape 3 with mean 0 and standard deviation 1.
 fn pareto_quantile(p: f64) -> f64 {
-    // Minimum 1: mean a/(a−1) = 3/2, variance a/((a−1)²(a−2)) = 3/4.
+    // With minimum 1, the mean is a/(a−1) = 3/2, and the variance is a/((a−1)²(a−2)) = 3/4.
     (libm::pow(1.0 - p, -1.0 / 3.0) - 1.5) / libm::sqrt(0.75)
 }
 
-/// Entries of the tables made here.
+/// Number of entries in the tables of the built-in distributions.
 pub const TABLE_SIZE: usize = 4096;
-/// Most entries of a table from a file.
+/// Maximum number of entries in a table from a file.
 pub const MAX_TABLE: usize = 65_536;
-/// What a table's entries are multiplied with, as in netem's files.
+/// The factor by which entries of a table are multiplied, as in netem's files.
 pub const SCALE: i32 = 8192;
-/// The normal quantile table has two to this power entries.
+/// Base-2 logarithm of the number of entries in the normal quantile table.
 const NORMAL_BITS: u32 = 12;
-/// Steps per unit of the distribution function's table.
+/// Number of table entries per unit of the distribution function's argument.
 const CUMULATIVE_STEP: i32 = 512;
-/// Entries on each side of zero: four standard deviations.
+/// Number of entries on each side of zero, up to four standard deviations.
 const CUMULATIVE_HALF: i32 = 4 * CUMULATIVE_STEP;
 
 #[cfg(test)]
@@ -212,7 +214,7 @@ mod tests {
     use super::*;
     use crate::rng::Purpose;
 
-    /// FNV-1a over a table, to pin it.
+    /// The FNV-1a hash of a table, for comparison with a fixed value.
     fn golden(table: &[i32]) -> u64 {
         table
             .iter()
@@ -269,7 +271,7 @@ mod tests {
                 (mean - 0.5).abs() < 0.01 && (variance - 1.0 / 12.0).abs() < 0.003,
                 "{rho}: {mean} {variance}"
             );
-            // Rank correlation of a bivariate normal: 6/π·asin(ρ/2).
+            // The rank correlation of a bivariate normal distribution is 6/π·asin(ρ/2).
             assert!(
                 (covariance / variance - expected).abs() < 0.02,
                 "{rho}: {}",

@@ -1,8 +1,7 @@
-//! The gate of a queue: which packets may enter it.
+//! The gate of a queue: it decides which packets enter the queue.
 //!
-//! One rule decides everywhere, in the engine, in plain pipes and in the rig: the queue's limit,
-//! and in front of it the AQM, if there is one. A verdict of the AQM comes first, but only
-//! [`Verdict::Admit`] lets a packet into a full queue.
+//! The engine, plain pipes and the rig use the same rule: the AQM, if there is one, and the queue's
+//! limit. The AQM is asked first, and only [`Verdict::Admit`] lets a packet into a full queue.
 
 use crate::aqm::{Aqm, QueueState, Seen, Verdict};
 use crate::stats::{DropReason, MarkReason};
@@ -17,12 +16,12 @@ pub enum QueueLimit {
     Bytes(u64),
 }
 
-/// A limit as the most packets and the most bytes.
+/// The limit of a queue as a maximum of packets and of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Packets; [`u32::MAX`] when the limit is in bytes.
+    /// Maximum number of packets; [`u32::MAX`] if the limit is in bytes.
     pub packets: u32,
-    /// Network-layer bytes; [`u64::MAX`] when the limit is in packets.
+    /// Maximum number of network-layer bytes; [`u64::MAX`] if the limit is in packets.
     pub bytes: u64,
 }
 
@@ -36,15 +35,15 @@ impl From<QueueLimit> for Bounds {
 }
 
 impl Bounds {
-    /// Whether a packet of `len` bytes exceeds the bounds of a queue that holds `packets` packets
-    /// of `bytes` bytes. An empty queue takes a packet of any length.
+    /// Whether a packet of `len` bytes exceeds the limit of a queue that holds `packets` packets of
+    /// `bytes` bytes in total. An empty queue accepts a packet of any length.
     #[inline]
     pub fn exclude(&self, packets: u32, bytes: u64, len: u32) -> bool {
         packets >= self.packets || packets > 0 && bytes + u64::from(len) > self.bytes
     }
 }
 
-/// The gate of one queue, with the packets that wait behind it. 24 bytes.
+/// The gate of a queue, and the length of the queue. 24 bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Gate {
     bytes: u64,
@@ -61,36 +60,37 @@ impl Gate {
         Self { bytes: 0, max_bytes: bounds.bytes, packets: 0, max_packets: bounds.packets }
     }
 
-    /// Changes the bounds. What waits stays.
+    /// Changes the limit. Waiting packets stay.
     pub fn set_bounds(&mut self, bounds: Bounds) {
         (self.max_packets, self.max_bytes) = (bounds.packets, bounds.bytes);
     }
 
-    /// Packets that wait.
+    /// Number of packets that wait.
     #[inline]
     pub fn packets(&self) -> u32 {
         self.packets
     }
 
-    /// Their network-layer bytes.
+    /// Network-layer bytes of the packets that wait.
     #[inline]
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Whether a queue without an AQM takes a packet of `len` bytes.
+    /// Decides whether a queue without an AQM accepts a packet of `len` bytes.
     ///
     /// # Errors
-    /// [`DropReason::QueueFull`] when it does not fit.
+    /// [`DropReason::QueueFull`] if the packet does not fit.
     #[inline]
     pub fn admit(&self, len: u32) -> Result<(), DropReason> {
         if self.excludes(len) { Err(DropReason::QueueFull) } else { Ok(()) }
     }
 
-    /// Whether a queue with the AQM `aqm` takes a packet, and why it is to be marked, if it is.
+    /// Decides whether a queue with the AQM `aqm` accepts a packet, and for which reason the packet
+    /// is marked, if it is.
     ///
     /// # Errors
-    /// The reason of the AQM, or [`DropReason::QueueFull`].
+    /// The AQM's drop reason, or [`DropReason::QueueFull`].
     #[inline]
     pub fn admit_by<A: Aqm>(
         &self,
@@ -109,7 +109,7 @@ impl Gate {
         }
     }
 
-    /// What the AQM `aqm` decides on the packet whose turn it is, which no longer counts as
+    /// The verdict of the AQM `aqm` on the packet that leaves next, which no longer counts as
     /// waiting.
     #[inline]
     pub fn release_by<A: Aqm>(&self, aqm: &mut A, now: Nanos, packet: &Seen) -> Verdict {

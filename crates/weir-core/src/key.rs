@@ -1,6 +1,6 @@
-//! Flow keys and masks: which packets belong together.
+//! Flow keys and masks, which determine the packets that form a flow.
 
-/// The header fields that tell packets apart. IPv4 addresses are in the low 32 bits.
+/// The header fields by which packets are distinguished. IPv4 addresses are in the low 32 bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlowKey {
     /// Source address.
@@ -30,7 +30,7 @@ pub struct FlowKey {
 }
 
 impl FlowKey {
-    /// The key with addresses, ports and protocol only.
+    /// The key reduced to addresses, ports and protocol.
     #[must_use]
     pub fn transport(&self) -> Self {
         let Self { src, dst, src_port, dst_port, proto, ipv6, .. } = *self;
@@ -38,11 +38,11 @@ impl FlowKey {
     }
 }
 
-/// The bits of a [`FlowKey`] that tell flows apart. The default has none: all packets belong to one
-/// flow.
+/// The bits of a [`FlowKey`] that tell flows apart. The default mask is empty: all packets belong
+/// to one flow.
 ///
 /// The address masks of the two IP versions are separate, because `dst-ip` and `dst-ip6` are
-/// different keywords and a mask of one version does not split packets of the other.
+/// different keywords, and a mask for one version does not divide packets of the other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct FlowMask {
     /// IPv4 source address bits.
@@ -96,7 +96,7 @@ impl FlowMask {
         }
     }
 
-    /// The key without the bits that the mask does not contain.
+    /// The key with all bits cleared that are not in the mask.
     pub fn apply(&self, key: &FlowKey) -> FlowKey {
         let (src_mask, dst_mask) = if key.ipv6 {
             (self.src_ip6, self.dst_ip6)
@@ -115,7 +115,7 @@ impl FlowMask {
             vlan: key.vlan & self.vlan,
             proto: key.proto & self.proto,
             dscp: key.dscp & self.dscp,
-            // Addresses of the two versions share a field; this keeps an IPv4 flow apart from an
+            // Addresses of both versions share a field. The flag distinguishes an IPv4 flow from an
             // IPv6 flow with the same low bits.
             ipv6: key.ipv6 && (src_mask | dst_mask) != 0,
         }
@@ -124,11 +124,11 @@ impl FlowMask {
 
 const _: () = assert!(size_of::<FlowKey>() == 64, "a key fills one cache line");
 
-/// A hash of a key that is the same on every machine. It finds instances, and seeds the random
-/// streams of the instance of that key.
+/// A hash of a key that is the same on every machine. Tables of instances use it, and it seeds the
+/// random streams of an instance.
 ///
 /// The hash multiplies the key's eight words in pairs and folds the products, so that no
-/// multiplication waits for another.
+/// multiplication depends on another.
 pub fn stable_hash(key: &FlowKey) -> u64 {
     let ports = u64::from(key.src_port)
         | u64::from(key.dst_port) << 16
@@ -181,7 +181,7 @@ impl CompactKey {
         Self(u128::from(hash) | u128::from(hash.rotate_left(32)) << 64 | WIDE)
     }
 
-    /// Whether equal short forms leave open if the keys are equal.
+    /// Whether the keys may differ although their short forms are equal.
     #[inline]
     pub(crate) fn is_wide(self) -> bool {
         self.0 & WIDE != 0
@@ -194,7 +194,7 @@ impl CompactKey {
     }
 }
 
-/// Marks a [`CompactKey`] that does not contain the whole key.
+/// Set in a [`CompactKey`] that does not contain the whole key.
 const WIDE: u128 = 1 << 127;
 
 /// The exclusive or of the two halves of a product.
@@ -203,7 +203,7 @@ fn fold(a: u64, b: u64) -> u64 {
     product as u64 ^ (product >> 64) as u64
 }
 
-/// Fractional digits of π. Any fixed words without a pattern would do.
+/// Fractional digits of π. Any words without a pattern would serve.
 const HASH_KEYS: [u64; 8] = [
     0x243f_6a88_85a3_08d3,
     0x1319_8a2e_0370_7344,

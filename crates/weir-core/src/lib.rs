@@ -1,8 +1,8 @@
-//! Weir's engine: from the classifier's actions over queues, schedulers, AQMs and links to
-//! departures.
+//! Weir's engine: it passes packets from the classifier's actions through queues, schedulers, AQMs
+//! and links to departures.
 //!
 //! The engine is sans-IO: it has no clock, no threads and no files. The driver passes the time
-//! ([`Emulator::submit`], [`Emulator::poll`]) and asks when to come back
+//! ([`Emulator::submit`], [`Emulator::poll`]) and queries the time of the next event
 //! ([`Emulator::next_event`]). Live traffic, simulation and the scheduler rig are different drivers
 //! of the same code.
 #![no_std]
@@ -31,7 +31,7 @@ pub mod stamped;
 pub mod units;
 mod wheel;
 
-/// Latencies and counters, in the types that all of Weir's results are made of.
+/// Latencies and counters, in the types that all of Weir's results use.
 pub use weir_measure::{histogram, stats};
 
 pub use emulator::{

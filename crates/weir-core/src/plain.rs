@@ -1,29 +1,29 @@
-//! A plain pipe: one FIFO with tail drop, a rate and a delay, at the lowest cost.
+//! A plain pipe: a FIFO with tail drop, a rate and a delay, at the lowest cost.
 //!
-//! The future of a packet is known when it arrives: it starts when the one before it has left, and
-//! no later event changes that. [`PlainPipe::submit`] therefore returns the time at which the
-//! packet arrives at the other end, and the caller keeps the packet. A pipe of the
-//! [`Emulator`](crate::Emulator) may need two events and a place in the pool instead. Simulations
-//! of many hops consist of plain pipes.
+//! The departure of a packet is known when it arrives: the packet starts when the one before it has
+//! left, and no later event changes that. [`PlainPipe::submit`] therefore returns the time at which
+//! the packet arrives at the other end, and the caller keeps the packet. A pipe of the
+//! [`Emulator`](crate::Emulator) may need two events and a slot in the pool instead. Simulations of
+//! many hops consist of plain pipes.
 //!
-//! Packets may also be submitted ahead of time: where all packets come from one other pipe, their
-//! arrival times are known long before. Counters and queue lengths always refer to the time of the
+//! Packets may also be submitted ahead of time: if all packets come from one other pipe, their
+//! arrival times are known in advance. Counters and queue lengths always refer to the time of the
 //! query.
 //!
-//! **Invariant:** for the same arrivals, a plain pipe gives the same departures and drops at the
+//! **Invariant:** for the same arrivals, a plain pipe produces the same departures and drops at the
 //! same times as the engine's pipe with the same configuration. `tests/it/plain.rs` compares both,
-//! and also compares a pipe that is asked ahead of time with one that is not.
+//! and also compares submissions ahead of time with submissions at the time of arrival.
 //!
 //! # Model
-//! A packet waits while the one before it waits or is on the wire. The packets that wait are those
+//! A packet waits while the packet before it waits or is on the wire. The waiting packets are those
 //! with a *start* in the future.
 //!
 //! # Counting
 //! The *horizon* is a time before which no counter is read: the end of a run, or the next sample of
-//! a meter. A packet that leaves before the horizon is counted at once, completely. For any other
-//! packet the pipe keeps what remains to be counted until [`PlainPipe::catch_up`]. Counters are
-//! therefore right whenever they are read, and most packets cost no second step. On a link that is
-//! faster than the one before it, packets of one length pass without waiting and with equal
+//! a meter. A packet that leaves before the horizon is counted completely at submission. For any
+//! other packet the pipe stores the remaining counts until [`PlainPipe::catch_up`]. Counters are
+//! therefore correct whenever they are read, and most packets need no second step. On a link that
+//! is faster than the one before it, packets of equal length pass without waiting and with equal
 //! latency; the pipe counts such packets together.
 
 use alloc::collections::VecDeque;
@@ -43,26 +43,27 @@ pub struct PlainPipe {
     overhead: Overhead,
     bounds: Bounds,
     serializer: Serializer,
-    /// The serialisation time of the last packet: nearly all packets have one of two lengths, and
+    /// The serialisation time of the last packet. Nearly all packets have one of two lengths, and
     /// most paths carry only one of them.
     last: Timed,
-    /// Packets that wait at the last arrival. Before them, the packets that have started by then
-    /// but still count for queries before the horizon.
+    /// Packets that waited at the last arrival, in order. Ahead of them are packets that have
+    /// started since, but still count for queries before the horizon.
     queue: VecDeque<Waiting>,
-    /// Number of the latter: they were submitted ahead and start after the horizon.
+    /// Number of packets at the front of `queue` that have started. They were submitted ahead of
+    /// time and start after the horizon.
     started: usize,
     /// Bytes of the packets that have not started.
     bytes: u64,
-    /// Packets to be counted together.
+    /// Packets that are counted together.
     alike: Alike,
     stats: LinkStats,
-    /// Packets whose arrival is counted and whose departure is not.
+    /// Packets with a counted arrival and a departure that is not counted yet.
     inside: VecDeque<Leaving>,
-    /// Packets that were submitted ahead of time and are not yet counted.
+    /// Packets that were submitted ahead of time and are not counted yet.
     coming: VecDeque<Coming>,
 }
 
-/// Consecutive packets that did not wait, with one length and one latency; they are counted
+/// Consecutive packets that did not wait and have the same length and latency. They are counted
 /// together.
 #[derive(Clone, Copy, Debug, Default)]
 struct Alike {
@@ -71,22 +72,22 @@ struct Alike {
     count: u32,
 }
 
-/// A packet that waits.
+/// A waiting packet.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
-    /// When it starts.
+    /// Time at which the transmission starts.
     start: Nanos,
     len: u32,
 }
 
-/// A packet to be counted when it leaves.
+/// A packet with a departure that is not counted yet.
 #[derive(Clone, Copy, Debug)]
 struct Leaving {
     due: Nanos,
     len: u32,
 }
 
-/// A packet to be counted when it arrives.
+/// A packet with an arrival that is not counted yet.
 #[derive(Clone, Copy, Debug)]
 struct Coming {
     came: Nanos,
@@ -98,17 +99,17 @@ struct Coming {
 /// The times of a packet in the pipe.
 #[derive(Clone, Copy, Debug)]
 struct Passage {
-    /// When the wire starts with it.
+    /// Time at which the transmission starts.
     start: Nanos,
-    /// When it arrives at the other end.
+    /// Time at which the packet arrives at the other end.
     due: Nanos,
-    /// Packets that waited when it arrived.
+    /// Number of packets that waited when the packet arrived.
     ahead: u32,
 }
 
 impl PlainPipe {
-    /// A pipe with this configuration, or `None` when it needs more than a plain pipe offers: a
-    /// rate that is not constant, an AQM, a mask, loss, jitter or another impairment.
+    /// A pipe with this configuration; `None` if a plain pipe does not support it: a rate that is
+    /// not constant, an AQM, a mask, loss, jitter or another impairment.
     pub fn new(config: &PipeConfig) -> Option<Self> {
         let (link, queue) = (&config.link, &config.queue);
         let plain_link = crate::config::LinkConfig {
@@ -151,10 +152,10 @@ impl PlainPipe {
         })
     }
 
-    /// Takes a packet of `len` network-layer bytes that stands for `segments` wire packets and
-    /// arrives at `now`. `now` may be in the future but not before the last submission. The caller
-    /// reads no counter and no queue length before `horizon`, which never goes back. Returns when
-    /// the packet arrives at the other end.
+    /// Submits a packet of `len` network-layer bytes that stands for `segments` wire packets and
+    /// arrives at `now`. `now` may be in the future, but not before the previous submission. The
+    /// caller reads no counter and no queue length before `horizon`, which never decreases. Returns
+    /// when the packet arrives at the other end.
     ///
     /// # Errors
     /// [`DropReason::QueueFull`]: the packet is dropped at `now`.
@@ -211,8 +212,7 @@ impl PlainPipe {
         Ok(due)
     }
 
-    /// Counts everything until and including `now`. Call it before reading counters or queue
-    /// lengths.
+    /// Counts all events until `now`, inclusive. Call it before reading counters or queue lengths.
     #[inline]
     pub fn catch_up(&mut self, now: Nanos) {
         self.count_alike();
@@ -227,8 +227,8 @@ impl PlainPipe {
             self.advance(now, now);
             return ((self.queue.len() - self.started) as u64, self.bytes);
         }
-        // The first packets of the queue have started by now, and the last ones have not arrived
-        // yet.
+        // The packets at the front of the queue have started by now, and those at the end have not
+        // arrived yet.
         let started = self.queue.partition_point(|waiting| waiting.start <= now);
         let waits =
             |coming: &Coming| coming.passage.is_some_and(|passage| passage.start > coming.came);
@@ -238,7 +238,7 @@ impl PlainPipe {
         (here.saturating_sub(started) as u64, bytes)
     }
 
-    /// The largest number of packets that waited at once since the last call or the last reset.
+    /// The largest number of packets that waited at one time since the previous call or reset.
     /// Counting restarts from the packets that wait at `now`.
     pub fn take_peak(&mut self, now: Nanos) -> u64 {
         self.count_alike();
@@ -246,8 +246,8 @@ impl PlainPipe {
         core::mem::replace(&mut self.stats.counters.peak_queue_packets, waiting)
     }
 
-    /// Counters and latencies as of the last [`Self::catch_up`]. A latency counts when the packet
-    /// arrives, so the packets inside are included.
+    /// Counters and latencies as of the last [`Self::catch_up`]. A latency is counted when the
+    /// packet arrives at the pipe, so the packets inside are included.
     pub fn stats(&self) -> &LinkStats {
         &self.stats
     }
@@ -284,7 +284,7 @@ impl PlainPipe {
         }
     }
 
-    /// Keeps what remains to be counted of a packet that leaves at the horizon or after it.
+    /// Stores the remaining counts of a packet that leaves at the horizon or later.
     #[inline(never)]
     fn count_later(&mut self, now: Nanos, len: u32, passage: Passage, horizon: Nanos) {
         if now < horizon && self.coming.is_empty() {
@@ -315,7 +315,7 @@ impl PlainPipe {
             self.inside.pop_front();
             self.count_leaving(len);
         }
-        // No query refers to the packets that have started by now any more.
+        // No later query refers to the packets that have started by now.
         while self.started > 0 && self.queue.front().is_some_and(|waiting| waiting.start <= now) {
             self.queue.pop_front();
             self.started -= 1;

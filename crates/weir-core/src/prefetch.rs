@@ -1,10 +1,10 @@
-//! Prefetches memory. This is the only module of the core with unsafe code; on processors other
+//! Prefetches memory. This is the only module of the crate with unsafe code. On processors other
 //! than x86-64 it does nothing.
 
 #![expect(unsafe_code, reason = "a hint to the processor has no safe form")]
 
-/// Prefetches the cache line in which element `index` of `slice` begins. Without such an element it
-/// does nothing.
+/// Prefetches the cache line in which element `index` of `slice` begins. Does nothing if there is
+/// no such element.
 #[inline(always)]
 pub(crate) fn read<T>(slice: &[T], index: u32) {
     #[cfg(target_arch = "x86_64")]

@@ -1,7 +1,7 @@
 //! Random streams: one for each random process, all from one seed.
 //!
-//! A seed, a path (pipe, instance) and a purpose name a stream. Adding one impairment to a link
-//! therefore leaves the draws of the others unchanged.
+//! A stream is determined by the seed, a path (pipe, instance) and a purpose. Adding an impairment
+//! to a link therefore does not change the draws of the others.
 
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -13,7 +13,7 @@ use crate::units::Probability;
 pub struct Stream(Pcg64Mcg);
 
 impl Stream {
-    /// The stream for `purpose` of the component named by `path`.
+    /// The stream for `purpose` in the component with this `path`.
     pub fn new(seed: u64, path: u64, purpose: Purpose) -> Self {
         let low = mix(seed ^ mix(path ^ mix(purpose as u64 + 1)));
         let high = mix(low ^ seed.rotate_left(32));
@@ -30,7 +30,7 @@ impl Stream {
         (self.0.next_u64() >> 32) as u32
     }
 
-    /// Whether an event of probability `p` happens.
+    /// Draws whether an event of probability `p` happens.
     pub fn happens(&mut self, p: Probability) -> bool {
         self.bits() >> 1 < p.raw()
     }
@@ -59,7 +59,7 @@ pub enum Purpose {
     Generator,
 }
 
-/// SplitMix64's finaliser.
+/// The finaliser of SplitMix64.
 fn mix(x: u64) -> u64 {
     let x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

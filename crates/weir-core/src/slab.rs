@@ -1,11 +1,11 @@
-//! Objects addressed by small numbers that are reused.
+//! Objects that are addressed by small numbers, which are reused.
 
 use alloc::vec::Vec;
 
 use crate::prefetch;
 
-/// A vector with gaps: an object keeps its number until it is removed; then the next object gets
-/// it.
+/// A vector with gaps. An object keeps its number until it is removed; the next object then reuses
+/// the number.
 #[derive(Debug)]
 pub(crate) struct Slab<T> {
     slots: Vec<Option<T>>,
@@ -60,7 +60,7 @@ impl<T> Slab<T> {
         }
     }
 
-    /// The object `id`, which must exist, to change.
+    /// The object `id`, mutable, which must exist.
     #[inline]
     pub(crate) fn at_mut(&mut self, id: u32) -> &mut T {
         match self.get_mut(id) {
@@ -84,7 +84,7 @@ impl<T> Slab<T> {
     }
 }
 
-/// The same for objects that fill whole cache lines and record themselves whether they are in use.
+/// Like [`Slab`], for objects that fill whole cache lines and store whether they are in use.
 #[derive(Debug)]
 pub(crate) struct Lines<T> {
     all: Vec<T>,

@@ -1,5 +1,5 @@
-//! Packets without an engine, for AQMs and schedulers that use more than lengths: descriptors of 32
-//! bytes with arrival time, ECN field and flow hash.
+//! Packets without an engine, for AQMs and schedulers that need more than lengths: descriptors of
+//! 32 bytes with arrival time, ECN field and flow hash.
 
 use alloc::vec::Vec;
 
@@ -8,11 +8,12 @@ use crate::prefetch;
 use crate::stats::MarkReason;
 use crate::units::Nanos;
 
-/// A packet: what AQMs, and schedulers with an AQM inside, read, and its links in a list.
+/// A packet: the fields that AQMs, and schedulers with an AQM inside, read, and its successor in a
+/// list.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(32))]
 struct Stamp {
-    /// Successor in its list; for a free one, the next free one.
+    /// The successor in the packet's list; for a free descriptor, the next free one.
     next: u32,
     next_len: u32,
     len: u32,
@@ -21,7 +22,7 @@ struct Stamp {
     hash: u32,
     ecn: Ecn,
     dscp: u8,
-    /// The reason of its mark, if any.
+    /// The reason of the packet's mark, if it is marked.
     mark: Option<MarkReason>,
 }
 
@@ -32,18 +33,18 @@ const _: () = assert!(size_of::<Stamp>() == 32, "two packets fill one cache line
 pub struct Released {
     /// Length in bytes.
     pub len: u32,
-    /// Its flow.
+    /// The flow of the packet.
     pub flow: u32,
-    /// When it arrived.
+    /// Time of arrival.
     pub arrived: Nanos,
-    /// Its header fields.
+    /// The header fields of the packet.
     pub header: Header,
-    /// The reason of its mark, if any.
+    /// The reason of the packet's mark, if it is marked.
     pub mark: Option<MarkReason>,
 }
 
-/// Stamped descriptors, and a list of the free ones. The most recently freed one is reused first,
-/// since it is still in the cache.
+/// Descriptors of packets, and a list of free ones. The most recently freed descriptor is reused
+/// first, because it is still in the cache.
 #[derive(Debug)]
 pub struct StampedDescriptors {
     all: Vec<Stamp>,

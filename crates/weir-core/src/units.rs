@@ -1,5 +1,5 @@
-//! Units of the engine: time, rate, size and probability. Each is a type, so that none can be
-//! mistaken for another.
+//! Units of the engine: time, rate, size and probability. Each has its own type, so that they
+//! cannot be confused.
 
 use core::fmt;
 use core::ops::{Add, AddAssign, Sub};
@@ -7,16 +7,16 @@ use core::ops::{Add, AddAssign, Sub};
 /// Nanoseconds in one second.
 pub const NANOS_PER_SEC: u64 = 1_000_000_000;
 
-/// A point in time, or a span of time, in nanoseconds.
+/// A point in time or a time span, in nanoseconds.
 ///
-/// The engine never reads a clock: the driver passes the time and chooses the origin.
+/// The engine never reads a clock: the driver passes the time and chooses its origin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Nanos(pub u64);
 
 impl Nanos {
     /// The origin of time, and the empty span.
     pub const ZERO: Self = Self(0);
-    /// The end of time; used for "never".
+    /// The largest time, which stands for "never".
     pub const MAX: Self = Self(u64::MAX);
 
     /// A span of `ms` whole milliseconds.
@@ -39,12 +39,12 @@ impl Nanos {
         Self(self.0.saturating_sub(earlier.0))
     }
 
-    /// `self + span`, stopping at the end of time.
+    /// `self + span`, or the largest time on overflow.
     pub const fn saturating_add(self, span: Self) -> Self {
         Self(self.0.saturating_add(span.0))
     }
 
-    /// `self - span`, stopping at zero.
+    /// `self - span`, or zero if `span` is longer.
     pub const fn saturating_sub(self, span: Self) -> Self {
         Self(self.0.saturating_sub(span.0))
     }
@@ -70,7 +70,7 @@ impl Sub for Nanos {
     }
 }
 
-/// Prints the span in the largest unit that keeps it readable: `1.5 s`, `20 ms`, `250 us`, `30 ns`.
+/// Formats the span in a readable unit: `1.5 s`, `20 ms`, `250 us`, `30 ns`.
 impl fmt::Display for Nanos {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (unit, name) = match self.0 {
@@ -94,7 +94,7 @@ impl Rate {
     /// size.
     pub const MAX: Self = Self(400_000_000_000);
 
-    /// A rate of `bps` bits per second, or `None` when it is zero or above [`Rate::MAX`].
+    /// A rate of `bps` bits per second; `None` if it is zero or above [`Rate::MAX`].
     pub const fn new(bps: u64) -> Option<Self> {
         if bps == 0 || bps > Self::MAX.0 { None } else { Some(Self(bps)) }
     }
@@ -105,7 +105,7 @@ impl Rate {
     }
 }
 
-/// Prints the rate as `256 kbit/s`, `4 Mbit/s`, `1.5 Gbit/s`.
+/// Formats the rate as `256 kbit/s`, `4 Mbit/s`, `1.5 Gbit/s`.
 impl fmt::Display for Rate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (unit, name) = match self.0 {
@@ -123,7 +123,7 @@ impl fmt::Display for Rate {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Bytes(pub u64);
 
-/// Prints the size as `1500 B`, `64 KB`, `1.5 MB` (powers of 1000).
+/// Formats the size as `1500 B`, `64 KB`, `1.5 MB` (powers of 1000).
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (unit, name) = match self.0 {
@@ -139,8 +139,8 @@ impl fmt::Display for Bytes {
 
 /// A probability as a 63-bit fixed-point fraction: `0` is never, [`Probability::ONE`] is always.
 ///
-/// A draw compares 63 random bits with it, so that 0 and 1 are exact and the packet path needs no
-/// floating point.
+/// A draw compares 63 random bits with the fraction, so that 0 and 1 are exact and the packet path
+/// needs no floating point.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Probability(u64);
 
@@ -150,23 +150,23 @@ impl Probability {
     /// Always.
     pub const ONE: Self = Self(1 << 63);
 
-    /// The probability `p`, or `None` when it is not within 0 and 1.
+    /// The probability `p`; `None` if it is not between 0 and 1.
     pub fn new(p: f64) -> Option<Self> {
         // 2^63 is exact in a double, and so is the product; `as` truncates towards zero.
         (0.0..=1.0).contains(&p).then_some(Self((p * 9_223_372_036_854_775_808.0) as u64))
     }
 
-    /// The probability as a number within 0 and 1.
+    /// The probability as a number between 0 and 1.
     pub fn as_f64(self) -> f64 {
         self.0 as f64 / 9_223_372_036_854_775_808.0
     }
 
-    /// The fixed-point value, within 0 and 2^63.
+    /// The fixed-point value, between 0 and 2^63.
     pub const fn raw(self) -> u64 {
         self.0
     }
 
-    /// Whether it is zero.
+    /// Whether the probability is zero.
     pub const fn is_zero(self) -> bool {
         self.0 == 0
     }

@@ -1,26 +1,26 @@
-//! The event queue: the next event of every link, the earliest first, for any number of links.
+//! The event queue: the next event of every link, in the order of time, for any number of links.
 //!
 //! It is a hierarchical timing wheel with a small heap in front. The heap holds the events of the
-//! current tick, or all of them while they are few, in their exact order: time, then link number.
-//! All others are in lists, one for each slot of the wheel, where adding, moving and removing an
-//! event takes constant time. Idle links are in neither and cost nothing.
+//! current tick, or all events while there are few, in their exact order: time, then link number.
+//! All other events are in lists, one for each slot of the wheel, where adding, moving and removing
+//! an event takes constant time. An idle link has no entry and costs nothing.
 //!
 //! ```text
 //! tick of an event   … | 8 bits, level 2 | 8 bits, level 1 | 8 bits, level 0 |  2^12 ns below: order within the heap
 //! ```
 //! The level of an event is the highest digit in which its tick differs from the wheel's position;
-//! its slot is that digit. All events of a level therefore precede those of the levels above, and
-//! the lowest slot of the lowest level holds the earliest. When the heap's first event is not
-//! before that slot, the position moves to the start of the slot, and the slot's events move into a
-//! lower level or into the heap.
+//! its slot is that digit. All events of a level therefore precede those of higher levels, and the
+//! lowest slot of the lowest level contains the earliest event. When the heap's first event is not
+//! before that slot, the position moves to the start of the slot, and the slot's events move to a
+//! lower level or to the heap.
 //!
 //! **Invariant:** the heap's first event precedes every event of the wheel, and the heap is empty
-//! only when the wheel is.
+//! only if the wheel is.
 //!
-//! # Why not the heap alone
-//! A packet through one of 1,000 links then takes 2,052 instructions instead of 1,944, through one
-//! of 10,000 links 1,606 instead of 1,374 (`engine_cost` under callgrind, without link-time
-//! optimisation).
+//! # Why not only a heap
+//! With only a heap, a packet through one of 1,000 links takes 2,052 instructions instead of 1,944,
+//! and through one of 10,000 links 1,606 instead of 1,374 (`engine_cost` under callgrind, without
+//! link-time optimisation).
 //!
 //! # Reference
 //! Varghese and Lauck, "Hashed and Hierarchical Timing Wheels", SOSP 1987.
@@ -30,21 +30,21 @@ use alloc::vec::Vec;
 use crate::heap::{Entry, Heap};
 use crate::units::Nanos;
 
-/// Next events of up to 2^31 links.
+/// The next events of up to 2^31 links.
 #[derive(Debug)]
 pub(crate) struct EventQueue {
     heap: Front,
-    /// Nodes by link.
+    /// Nodes, indexed by link.
     nodes: Vec<Node>,
-    /// First tick of the earliest slot in use; [`NEVER`] when the wheel is empty.
+    /// First tick of the earliest occupied slot; [`NEVER`] if the wheel is empty.
     earliest: u64,
-    /// Position in ticks: every event of the wheel is later.
+    /// The position in ticks. Every event of the wheel is later.
     position: u64,
-    /// Levels in use.
+    /// Number of levels in use.
     levels: u32,
-    /// Slots in use, for each level.
+    /// Occupied slots of each level.
     slots: [Flags; LEVELS],
-    /// First link of each slot's list.
+    /// First link in the list of each slot.
     heads: [u32; LEVELS * SLOTS],
 }
 
@@ -53,7 +53,7 @@ pub(crate) struct EventQueue {
 struct Node {
     time: Nanos,
     next: u32,
-    /// The link before it, or [`FIRST`] and the slot; [`NONE`] when the link is not in the wheel.
+    /// The previous link, or [`FIRST`] plus the slot; [`NONE`] if the link is not in the wheel.
     previous: u32,
 }
 
@@ -72,14 +72,14 @@ impl Default for EventQueue {
 }
 
 impl EventQueue {
-    /// The earliest event and its link.
+    /// The earliest event, and its link.
     #[inline]
     pub(crate) fn first(&self) -> Option<(Nanos, u32)> {
         self.heap.first()
     }
 
-    /// A lower bound on the events of all links but the first. It is later than the first event if
-    /// it is in a later tick.
+    /// A lower bound on the events of all links but the first. If the bound is in a later tick than
+    /// the first event, it is later than that event.
     #[inline]
     pub(crate) fn others_from(&self) -> Nanos {
         let wheel =
@@ -112,15 +112,15 @@ impl EventQueue {
         }
     }
 
-    /// Whether an event belongs to the heap: it is in the current tick, before all others, or there
-    /// is none.
+    /// Whether an event belongs to the heap: it is in the current tick, it precedes all others, or
+    /// there is no other event.
     fn belongs_to_heap(&self, link: u32, time: Nanos) -> bool {
         time == Nanos::MAX
             || tick(time) <= self.position
             || self.heap.first().is_some_and(|first| (time, link) < first)
     }
 
-    /// Moves the position until the heap's first event precedes all of the wheel.
+    /// Moves the position until the heap's first event precedes every event of the wheel.
     fn refill(&mut self) {
         while self.earliest != NEVER
             && self.heap.first().is_none_or(|(first, _)| tick(first) >= self.earliest)
@@ -143,7 +143,7 @@ impl EventQueue {
         }
     }
 
-    /// Puts a link with an event after the position into its slot.
+    /// Puts a link, with an event after the position, into its slot.
     fn put(&mut self, link: u32, time: Nanos) {
         let tick = tick(time);
         let level = ((tick ^ self.position).ilog2() / DIGIT_BITS) as usize;
@@ -203,12 +203,12 @@ impl EventQueue {
 #[derive(Debug, Default)]
 struct Front {
     heap: Heap<Event>,
-    /// Place of each link in the heap.
+    /// The place of each link in the heap.
     places: Vec<u32>,
 }
 
-/// An event: the time in the upper half and the link in the lower. One comparison of integers
-/// orders both.
+/// An event: the time in the upper half and the link in the lower half, so that one integer
+/// comparison orders both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Event(u128);
 
@@ -230,13 +230,13 @@ impl Entry for Event {
 }
 
 impl Front {
-    /// The earliest event and its link.
+    /// The earliest event, and its link.
     #[inline]
     fn first(&self) -> Option<(Nanos, u32)> {
         self.heap.first().map(|event| (event.time(), event.owner()))
     }
 
-    /// Time of the earliest event of any link but the first.
+    /// Time of the earliest event of all links but the first.
     #[inline]
     fn second_time(&self) -> Nanos {
         self.heap.second().map_or(Nanos::MAX, Event::time)
@@ -250,7 +250,7 @@ impl Front {
     /// Sets a link's next event; [`Nanos::MAX`] removes it.
     #[inline(always)] // Measured: see the emulator's module.
     fn set(&mut self, link: u32, time: Nanos) {
-        // The whole heap where only one link is busy.
+        // If only one link is busy, its event is the whole heap.
         if time != Nanos::MAX
             && let Some(only) = self.heap.single_mut().filter(|only| only.owner() == link)
         {
@@ -267,10 +267,10 @@ impl Front {
     }
 }
 
-/// The slots of a level that are in use, one bit each.
+/// The occupied slots of a level, one bit each.
 type Flags = [u64; WORDS];
 
-/// The lowest slot in use; there must be one.
+/// The lowest occupied slot; at least one slot must be occupied.
 #[inline]
 fn first_of(flags: &Flags) -> usize {
     let word = flags.iter().position(|&word| word != 0).unwrap_or(WORDS - 1);
@@ -281,29 +281,29 @@ fn tick(time: Nanos) -> u64 {
     time.0 >> TICK_BITS
 }
 
-/// Length of a tick in ns as a power of two: 4 us, so that a busy engine has a handful of events in
-/// one tick.
+/// Base-2 logarithm of the length of a tick in ns. 4 us are short enough that a busy engine has
+/// only a few events in a tick.
 const TICK_BITS: u32 = 12;
-/// Bits of a tick that choose the slot of a level. With more levels an event would move down more
-/// often before its time, and each move waits for memory; larger levels would have more flags to
-/// search.
+/// Number of bits of a tick that select the slot of a level. With fewer bits there are more levels,
+/// an event moves down more often before its time, and each move waits for memory. With more bits,
+/// a level has more flags to search.
 const DIGIT_BITS: u32 = 8;
-/// Slots of a level.
+/// Number of slots in a level.
 const SLOTS: usize = 1 << DIGIT_BITS;
-/// Bits of a word of flags, and words of a level.
+/// Bits in a word of flags, and words of flags in a level.
 const WORD: usize = u64::BITS as usize;
 const WORDS: usize = SLOTS / WORD;
-/// Levels: enough for every bit of a tick.
+/// Number of levels, enough for every bit of a tick.
 const LEVELS: usize = (u64::BITS - TICK_BITS).div_ceil(DIGIT_BITS) as usize;
-/// Up to so many events stay in the heap without the wheel, since the heap sorts so few faster.
+/// Up to this number, all events stay in the heap, which sorts so few faster than the wheel.
 const FEW: usize = 8;
-/// No link.
+/// The number that stands for no link.
 const NONE: u32 = u32::MAX;
-/// Marks the first node of a list in [`Node::previous`].
+/// Marks the first link of a list in [`Node::previous`].
 const FIRST: u32 = 1 << 31;
-/// A link that is not in the wheel.
+/// The node of a link that is not in the wheel.
 const NOWHERE: Node = Node { time: Nanos::MAX, next: NONE, previous: NONE };
-/// After every tick.
+/// A tick after all others.
 const NEVER: u64 = u64::MAX;
 
 #[cfg(test)]
@@ -312,7 +312,8 @@ mod tests {
     use alloc::collections::BTreeMap;
     use proptest::prelude::*;
 
-    /// An operation: set a link's event so far after the first, remove it, or take the first.
+    /// An operation: set a link's event to a time after the first event, remove it, or take the
+    /// first event.
     #[derive(Clone, Debug)]
     enum Operation {
         Set(u32, u64),
@@ -321,7 +322,7 @@ mod tests {
     }
 
     fn operations() -> impl Strategy<Value = Vec<Operation>> {
-        // Every scale from the same nanosecond to years. Small numbers produce equal times.
+        // All scales from the same nanosecond to years. Small numbers produce equal times.
         let ahead = (0u32..58, any::<u64>()).prop_map(|(bits, x)| x & ((1 << bits) - 1));
         let operation = prop_oneof![
             4 => (0u32..60, ahead).prop_map(|(link, ahead)| Operation::Set(link, ahead)),

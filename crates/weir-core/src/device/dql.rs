@@ -1,23 +1,24 @@
-//! Dynamic queue limits: how many bytes a transmission ring may hold, learnt from its completions.
+//! Dynamic queue limits: limits the bytes in a transmission ring, based on its completions.
 //!
 //! # Model
-//! A ring should hold enough to keep the wire busy until the processor next has a chance to fill
-//! it, and no more. That amount is unknown, but two signs show that the limit is wrong. If the ring
-//! ran *dry* although the limit had kept packets out, the limit is too small and grows by the bytes
-//! sent meanwhile. If the ring was busy from one completion to the next and never needed some of
-//! its contents, the limit falls by the least such *slack* over the hold time.
+//! A ring should hold enough bytes to keep the wire busy until the processor can fill it again, and
+//! no more. That amount is not known in advance, but two observations show that the limit is wrong.
+//! If the ring ran *dry* although the limit had kept packets out, the limit is too small, and it
+//! grows by the bytes sent in that interval. If the ring was busy from one completion to the next
+//! and never needed some of its contents, the limit decreases by the least such *slack* within the
+//! hold time.
 //!
 //! All counts are in bytes, 32 bits wide, and wrap; only differences matter:
 //! ```text
 //!            prev_num_queued
 //!                   │
-//!   ────┬───────────┼───────────────┬─────────────────►  bytes since ever
+//!   ────┬───────────┼───────────────┬─────────────────►  total bytes
 //!       │                           │
 //! num_completed                 num_queued ≤ adj_limit + one object
 //!       └──── limit ────────► adj_limit
 //! ```
-//! A ring is closed while `adj_limit − num_queued` is negative. The check precedes an object, so
-//! one object may exceed the limit: `ovlimit` says by how much.
+//! A ring is closed while `adj_limit − num_queued` is negative. The check happens before an object
+//! is added, so one object may exceed the limit; `ovlimit` is the excess.
 //!
 //! # Reference
 //! T. Herbert, "bql: Byte Queue Limits", 2011; the behaviour is that of Linux's
@@ -32,14 +33,14 @@
 
 use crate::units::Nanos;
 
-/// Bounds of a limit, and how slowly it falls.
+/// Bounds of the limit, and the hold time before it decreases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DqlConfig {
     /// Least limit in bytes.
     pub least: u32,
     /// Greatest limit in bytes, at most [`DQL_MOST`].
     pub most: u32,
-    /// How long slack must last before the limit falls by it.
+    /// Time for which slack must persist before the limit decreases by it.
     pub hold: Nanos,
 }
 
@@ -49,20 +50,20 @@ impl Default for DqlConfig {
     }
 }
 
-/// The limit of one ring, and the counts from which it is learnt. The ring's owner reports
+/// The limit of one ring, and the counts on which it is based. The owner of the ring reports
 /// additions with [`Dql::queued`] and completions with [`Dql::completed`].
 #[derive(Clone, Debug)]
 pub struct Dql {
     config: DqlConfig,
-    /// Total bytes put in, and total bytes completed.
+    /// Total bytes added, and total bytes completed.
     num_queued: u32,
     num_completed: u32,
     limit: u32,
     /// `limit + num_completed`.
     adj_limit: u32,
-    /// Bytes of the last object.
+    /// Bytes of the object that was added last.
     last_obj_cnt: u32,
-    /// The values of `num_queued`, the bytes above the limit, and `last_obj_cnt` at the last
+    /// The values of `num_queued`, the excess over the limit, and `last_obj_cnt` at the previous
     /// completion.
     prev_num_queued: u32,
     prev_ovlimit: u32,
@@ -91,26 +92,27 @@ impl Dql {
         }
     }
 
-    /// Counts an object of `bytes` that enters the ring.
+    /// Counts an object of `bytes` that is added to the ring.
     pub fn queued(&mut self, bytes: u32) {
         self.last_obj_cnt = bytes;
         self.num_queued = self.num_queued.wrapping_add(bytes);
     }
 
-    /// Bytes left up to the limit; the ring is closed while it is negative.
+    /// Bytes until the limit is reached. The ring is closed while this is negative.
     #[inline]
     pub fn avail(&self) -> i32 {
         self.adj_limit.wrapping_sub(self.num_queued) as i32
     }
 
-    /// Counts `bytes`, at most those in flight, as completed at `now`, and adjusts the limit.
+    /// Counts `bytes` as completed at `now`, and adjusts the limit. `bytes` must not exceed the
+    /// bytes in flight.
     pub fn completed(&mut self, now: Nanos, bytes: u32) {
         debug_assert!(bytes <= self.in_flight(), "{bytes} bytes done of {}", self.in_flight());
         let completed = self.num_completed.wrapping_add(bytes);
         let over = excess(self.in_flight(), self.limit);
         let left = self.num_queued != completed;
         let left_from_before = self.prev_num_queued != self.num_completed;
-        // Whether everything that was inside at the last completion is now complete.
+        // Whether all bytes that were in the ring at the previous completion are now complete.
         let turned_over = completed.wrapping_sub(self.prev_num_queued) as i32 >= 0;
         let mut limit = self.limit;
         if over > 0 && !left || self.prev_ovlimit > 0 && turned_over {
@@ -135,7 +137,7 @@ impl Dql {
         self.prev_last_obj_cnt = self.last_obj_cnt;
     }
 
-    /// Applies other bounds. The limit moves to the nearest value within them.
+    /// Applies new bounds. A limit outside them moves to the nearest bound.
     pub fn configure(&mut self, config: DqlConfig) {
         self.config = config;
         self.limit = self.limit.min(config.most).max(config.least.min(config.most));
@@ -147,14 +149,14 @@ impl Dql {
         self.limit
     }
 
-    /// Incomplete bytes inside.
+    /// Bytes in the ring that are not complete.
     pub fn in_flight(&self) -> u32 {
         self.num_queued.wrapping_sub(self.num_completed)
     }
 
-    /// How much less would have sufficed in the interval that a completion of `bytes` ends. The
-    /// limit needs at most twice the bytes of one interval, and the part of the last object below
-    /// the limit was not needed.
+    /// The slack of the interval that a completion of `bytes` ends. The limit needs at most twice
+    /// the bytes of an interval, and the part of the last object that was below the limit was not
+    /// needed.
     fn slack(&self, bytes: u32) -> u32 {
         let above_need = excess(self.limit.wrapping_add(self.prev_ovlimit), bytes.wrapping_mul(2));
         let last_object = if self.prev_ovlimit > 0 {
@@ -165,19 +167,19 @@ impl Dql {
         above_need.max(last_object)
     }
 
-    /// Restarts the search for slack.
+    /// Restarts the search for the least slack.
     fn expect_slack(&mut self, now: Nanos) {
         (self.lowest_slack, self.slack_start) = (u32::MAX, now);
     }
 }
 
-/// `a − b` where `a` is ahead of `b` on the circle of 32 bits, else 0.
+/// `a − b` if `a` is ahead of `b` in 32-bit modular arithmetic, otherwise 0.
 fn excess(a: u32, b: u32) -> u32 {
     let difference = a.wrapping_sub(b);
     if difference as i32 > 0 { difference } else { 0 }
 }
 
-/// Linux's greatest limit: half of what 32 bits count, less a margin for one object.
+/// Linux's greatest limit: half of the 32-bit range, less a margin for one object.
 pub const DQL_MOST: u32 = 1_879_048_192;
 /// Linux's hold time.
 const DQL_HOLD: Nanos = Nanos::from_secs(1);
@@ -193,7 +195,7 @@ mod tests {
         Dql::new(Nanos::ZERO, DqlConfig { least, most, ..DqlConfig::default() })
     }
 
-    /// Fills an open ring with objects of `bytes`, and returns how many it took.
+    /// Adds objects of `bytes` while the ring is open, and returns their number.
     fn fill(dql: &mut Dql, bytes: u32) -> u32 {
         let mut taken = 0;
         while dql.avail() >= 0 {
@@ -225,7 +227,7 @@ mod tests {
         let mut dql = with(0, DQL_MOST);
         fill(&mut dql, MTU);
         dql.completed(Nanos(1), MTU);
-        // 1500 allowed: one object up to the limit and one above it.
+        // The limit is 1500 bytes: one object within it, and one above it.
         assert_eq!(fill(&mut dql, MTU), 2);
         dql.completed(Nanos(2), 2 * MTU);
         assert_eq!(dql.limit(), 1500 + 3000);
@@ -252,7 +254,7 @@ mod tests {
         fill(&mut dql, 60_000);
         dql.completed(Nanos(0), 60_000);
         assert_eq!(dql.limit(), 60_000);
-        // Each completion admits one packet: of 60000 bytes at most 3000 are needed.
+        // Each completion admits one packet, so at most 3000 of 60000 bytes are needed.
         let mut now = Nanos(0);
         fill(&mut dql, MTU);
         while now <= Nanos::from_millis(1_000) {
@@ -333,8 +335,8 @@ mod tests {
     }
 
     proptest! {
-        /// Wrapping counters make no difference, and the ring never holds more than its former
-        /// limit plus one object.
+        /// The wrapping of the counters has no effect, and the ring never holds more than the limit
+        /// and one object.
         #[test]
         fn only_differences_count(start: u32, steps in proptest::collection::vec((1u32..65_000, 0u32..100, 0u64..400_000_000), 1..200)) {
             let mut plain = with(0, DQL_MOST);

@@ -1,46 +1,47 @@
-//! Devices: stages between a scheduler and the wire, which hold packets that no scheduler controls
-//! any more.
+//! Devices: stages between a scheduler and the wire, whose packets the scheduler no longer
+//! controls.
 //!
 //! # Model
-//! A chain of *stages*, each a first-in first-out queue with a *feeder*:
+//! A device is a chain of *stages*, each a first-in first-out queue with a *feeder*:
 //! ```text
 //!               feeder            feeder                feeder
 //! scheduler ──► (service) ─► [stage 0] ──► (service) ─► [stage 1] ─ … ─► (service) ─► [ring] ──► wire
 //!      ◄── stopped while full ──┘  ◄────── or drops ──────┘        ◄─ DQL, completions ──┘
 //! ```
-//! A feeder takes a packet from the stage before it, keeps it for its own stage's service time, and
-//! puts it in. It takes one packet at a time. A blocking stage stops its feeder while it is full,
-//! so that the stages before it fill up, back to the scheduler. The feeder of a dropping stage
-//! takes every packet and drops those that find no room.
+//! A feeder takes a packet from the previous stage, holds it for the service time of its own stage,
+//! and adds it to its stage. It handles one packet at a time. A blocking stage stops its feeder
+//! while it is full, so the previous stages fill up, back to the scheduler. The feeder of a
+//! dropping stage takes every packet, and drops those that do not fit.
 //!
-//! A transmission *ring* is the last stage. Its feeder is the processor, and its service time is
-//! the driver's time for a packet. Unlike in other stages, places in the ring do not become free
-//! when a packet leaves, but when the device has *reported* it and the processor has handled the
-//! report, which it does between two packets. Reports are coalesced: one for several packets, or
-//! one for the packets of some time. With [`Dql`] the ring is also closed while it holds more bytes
-//! than necessary.
+//! The last stage is the transmission *ring*. Its feeder is the processor, and its service time is
+//! the driver's time for a packet. A place in the ring does not become free when a packet leaves,
+//! as in other stages, but when the device has *reported* the packet and the processor has handled
+//! the report, which it does between two packets. Reports are coalesced: one report covers several
+//! packets, or the packets of a period. With [`Dql`] the ring is also closed while it holds more
+//! bytes than necessary.
 //!
-//! A software switch has stages before its last queue: traffic manager (the scheduler), egress
-//! queue, interface queue (the ring).
+//! A software switch has a traffic manager (the scheduler), an egress queue (a stage), and an
+//! interface queue (the ring).
 //!
 //! # Order
-//! All events at one time happen in this order, which restarts after each step until nothing is
-//! left: a packet has left the wire; a report is handled; a feeder has finished, the one next to
-//! the wire first; a feeder takes a packet, in the same order; the wire begins with a packet; the
-//! scheduler gives one.
+//! All events at one time happen in the following order, which restarts after each step until no
+//! event is left: a packet leaves the wire; a report is handled; a feeder finishes, those closest
+//! to the wire first; a feeder takes a packet, in the same order; the wire starts with a packet;
+//! the scheduler hands over a packet.
 //!
 //! # Guarantees
-//! Packets leave in the order in which the scheduler gave them. Every packet from the scheduler is
-//! started by the wire, dropped at a stage and counted there, or inside ([`DeviceStats`]). Another
-//! configuration keeps packets and their order. The wire empties a device before it is removed.
+//! Packets leave in the order in which they left the scheduler. Every packet from the scheduler is
+//! either transmitted, or dropped at a stage and counted there, or inside ([`DeviceStats`]). A new
+//! configuration keeps packets and their order. A device is removed only after all its packets have
+//! been transmitted.
 //!
 //! # Differences from Linux
-//! A place is a packet on the wire: scatter and gather, which use several descriptors for one
-//! packet, are not modelled. A ring has room for any packet while one place is free, as with a
-//! driver that stops early enough for its largest packet. Reports cost the processor nothing.
+//! A place holds one wire packet: scatter-gather, which uses several descriptors for one packet, is
+//! not modelled. A ring accepts a packet of any size while one place is free, as with a driver that
+//! stops early enough for its largest packet. Handling a report takes no processor time.
 //!
 //! # Validation
-//! `tests/it/device.rs` compares it with a model that visits every nanosecond,
+//! `tests/it/device.rs` compares the device with a model that visits every nanosecond, and
 //! `tests/it/dql_ring.rs` with published results.
 
 mod config;
@@ -59,33 +60,33 @@ pub use dql::{DQL_MOST, Dql, DqlConfig};
 pub use weir_measure::stats::DeviceStats;
 
 /// A running device. The link takes the next packet whenever the wire is free ([`Device::read`]),
-/// hands it one whenever it wants one ([`Device::wants`]), and advances it in between
-/// ([`Device::advance`]).
+/// adds a packet whenever the device accepts one ([`Device::wants`]), and otherwise advances the
+/// device ([`Device::advance`]).
 #[derive(Debug)]
 pub(crate) struct Device {
     config: Arc<DeviceConfig>,
     ring: Stage,
     dql: Option<Dql>,
-    /// The stages before the ring, from the scheduler on.
+    /// The stages before the ring, in the order in which packets pass them.
     stages: Vec<Stage>,
     /// The part of the ring that the packet on the wire occupies.
     on_wire: Size,
-    /// Complete, but not reported. Empty while each packet is reported at once and the processor is
-    /// free.
+    /// Packets that are complete but not reported. Empty if each packet is reported at once and the
+    /// processor is free.
     done: Size,
-    /// When the first of them was completed.
+    /// Time at which the first of these packets was completed.
     done_since: Nanos,
     packets: u32,
-    /// It takes no more packets.
+    /// Whether the device accepts no more packets.
     leaving: bool,
     starved_since: Option<Nanos>,
-    /// The end of the last starvation.
+    /// The end of the most recent starvation.
     starved_until: Option<Nanos>,
-    /// Packets that found no room, with the numbers of the stages.
+    /// Dropped packets, each with the number of its stage.
     dropped: Vec<(PacketId, usize)>,
 }
 
-/// The part of a stage that one or several packets occupy.
+/// The places and bytes that packets occupy in a stage.
 #[derive(Clone, Copy, Debug, Default)]
 struct Size {
     packets: u32,
@@ -96,9 +97,9 @@ struct Size {
 struct Stage {
     config: StageConfig,
     queue: PacketList,
-    /// Places in use; in the ring including those of complete but unreported packets.
+    /// Places in use. In the ring, these include packets that are complete but not reported.
     used: Size,
-    /// The feeder's packet, and when the feeder puts it in.
+    /// The feeder's packet, and the time at which the feeder adds it to the stage.
     hand: Option<(PacketId, Nanos)>,
 }
 
@@ -107,11 +108,11 @@ struct Stage {
 pub struct DeviceView {
     /// Packets inside, without those that the wire has started.
     pub packets: u32,
-    /// Places of the ring in use, including unreported ones.
+    /// Places in use in the ring, including unreported packets.
     pub ring_packets: u32,
-    /// Bytes of the ring in use.
+    /// Bytes in use in the ring.
     pub ring_bytes: u64,
-    /// The learnt limit in bytes; `None` without dynamic queue limits.
+    /// The current limit of dynamic queue limits in bytes; `None` without them.
     pub dql_limit: Option<u32>,
 }
 
@@ -136,7 +137,8 @@ impl Device {
         }
     }
 
-    /// When its next event is due; [`Nanos::MAX`] while it waits for the wire or for packets.
+    /// The time of the next event; [`Nanos::MAX`] while the device waits for the wire or for
+    /// packets.
     #[inline]
     pub(crate) fn next_event(&self) -> Nanos {
         if self.is_at_rest() {
@@ -146,31 +148,30 @@ impl Device {
         self.stages.iter().map(hand).fold(self.report_due().min(hand(&self.ring)), Nanos::min)
     }
 
-    /// Whether no packet is inside.
+    /// Whether the device contains no packet.
     pub(crate) fn is_empty(&self) -> bool {
         self.packets == 0
     }
 
-    /// Whether it can take a packet from the scheduler.
+    /// Whether the device accepts a packet from the scheduler.
     #[inline]
     pub(crate) fn wants(&self) -> bool {
         !self.leaving && self.may_feed(0)
     }
 
-    /// Whether it disappears once it is empty.
+    /// Whether the device is removed when it is empty.
     pub(crate) fn is_leaving(&self) -> bool {
         self.leaving
     }
 
-    /// Takes a packet from the scheduler while [`Self::wants`] holds.
+    /// Accepts a packet from the scheduler; [`Self::wants`] must hold.
     #[inline]
     pub(crate) fn give(&mut self, now: Nanos, pool: &mut Pool, packet: PacketId) {
         self.packets += 1;
         self.feed(0, now, pool, packet);
     }
 
-    /// Handles everything due at `now`. [`Self::pop_dropped`] returns the packets that found no
-    /// room.
+    /// Handles all events due at `now`. Dropped packets are available from [`Self::pop_dropped`].
     #[inline]
     pub(crate) fn advance(&mut self, now: Nanos, pool: &mut Pool) {
         while !self.is_at_rest()
@@ -178,19 +179,19 @@ impl Device {
         {}
     }
 
-    /// Whether it waits only for the wire or for packets; always true for a single ring without
-    /// service time.
+    /// Whether the device waits only for the wire or for packets; always true for a single ring
+    /// without service time.
     #[inline]
     fn is_at_rest(&self) -> bool {
         self.done.packets == 0 && self.ring.hand.is_none() && self.stages.is_empty()
     }
 
-    /// A packet that found no room, and the stage that dropped it.
+    /// The next dropped packet, and the number of its stage.
     pub(crate) fn pop_dropped(&mut self) -> Option<(PacketId, usize)> {
         self.dropped.pop()
     }
 
-    /// The packet with which the wire starts now.
+    /// The packet that the wire starts now.
     #[inline]
     pub(crate) fn read(&mut self, now: Nanos, pool: &Pool) -> Option<PacketId> {
         let packet = self.ring.queue.pop_front(pool)?;
@@ -211,9 +212,9 @@ impl Device {
         }
     }
 
-    /// Records whether from `now` on the wire is idle although packets exist for it. Returns the
+    /// Records whether the wire is idle from `now` on although packets for it exist. Returns the
     /// length of the starvation until now, and whether a new one begins. A starvation that resumes
-    /// at the time at which it ended is not a new one.
+    /// at the time at which the previous one ended is not new.
     pub(crate) fn note_starved(&mut self, now: Nanos, starved: bool) -> (Nanos, bool) {
         let since = core::mem::replace(&mut self.starved_since, starved.then_some(now));
         if since.is_some() {
@@ -225,8 +226,8 @@ impl Device {
         )
     }
 
-    /// Applies another configuration. Packets keep their order and their distance to the wire;
-    /// those of removed stages go to the end of the first remaining one.
+    /// Applies a new configuration. Packets keep their order and their distance to the wire;
+    /// packets of removed stages go to the end of the first remaining stage.
     pub(crate) fn configure(&mut self, now: Nanos, pool: &mut Pool, config: &Arc<DeviceConfig>) {
         self.leaving = false;
         if self.config == *config {
@@ -236,7 +237,7 @@ impl Device {
         match (&mut self.dql, config.dql) {
             (Some(dql), Some(bounds)) => dql.configure(bounds),
             (dql, bounds) => {
-                // The new limit will see completions of bytes that it has not seen enter.
+                // The new limit will count completions of bytes that were added before.
                 let inside = u32::try_from(self.ring.used.bytes).unwrap_or(u32::MAX);
                 *dql = bounds.map(|bounds| Dql::new(now, bounds));
                 dql.iter_mut().for_each(|dql| dql.queued(inside));
@@ -245,7 +246,7 @@ impl Device {
         self.config = config.clone();
     }
 
-    /// Takes no more packets; those inside go to the wire as fast as it takes them.
+    /// Accepts no more packets. Packets inside go to the wire as fast as the wire takes them.
     pub(crate) fn leave(&mut self, now: Nanos, pool: &mut Pool) {
         self.configure(now, pool, &Arc::default());
         self.leaving = true;
@@ -262,7 +263,7 @@ impl Device {
         all
     }
 
-    /// Its state.
+    /// The state of the device.
     pub(crate) fn view(&self) -> DeviceView {
         let Size { packets, bytes } = self.ring.used;
         DeviceView {
@@ -274,10 +275,10 @@ impl Device {
     }
 }
 
-// Steps. Each does one thing and returns whether there was anything to do. Stages are numbered from
-// the scheduler; the ring is the last.
+// The steps. Each performs one action and returns whether there was one. Stages are numbered from
+// the scheduler on; the ring is the last.
 impl Device {
-    /// Handles a due report of the device, unless the processor is busy with a packet.
+    /// Handles a report that is due, unless the processor is busy with a packet.
     #[inline]
     fn report(&mut self, now: Nanos) -> bool {
         if self.report_due() > now {
@@ -288,7 +289,7 @@ impl Device {
         true
     }
 
-    /// Frees places of the ring.
+    /// Frees places in the ring.
     #[inline]
     fn free(&mut self, now: Nanos, Size { packets, bytes }: Size) {
         self.ring.used.packets -= packets;
@@ -298,7 +299,7 @@ impl Device {
         }
     }
 
-    /// Puts a feeder's finished packet into its stage.
+    /// Adds a packet to its stage when the feeder has finished with it.
     #[inline]
     fn put(&mut self, now: Nanos, pool: &mut Pool) -> bool {
         let due = |stage: &mut Stage| {
@@ -317,7 +318,7 @@ impl Device {
         false
     }
 
-    /// Lets a free feeder take a packet from the stage before its own.
+    /// Moves a packet from a stage to the next feeder if that feeder is free.
     #[inline]
     fn take(&mut self, now: Nanos, pool: &mut Pool) -> bool {
         for number in (1..=self.stages.len()).rev() {
@@ -344,7 +345,8 @@ impl Device {
         self.ring.is_open() && self.dql.as_ref().is_none_or(|dql| dql.avail() >= 0)
     }
 
-    /// Hands a packet to a stage's feeder. Without service time it enters the stage at once.
+    /// Hands a packet to the feeder of a stage. Without service time the packet enters the stage at
+    /// once.
     #[inline]
     fn feed(&mut self, number: usize, now: Nanos, pool: &mut Pool, packet: PacketId) {
         let stage = self.stage(number);
@@ -354,7 +356,7 @@ impl Device {
         stage.hand = Some((packet, now.saturating_add(stage.config.service)));
     }
 
-    /// Handles the arrival of a packet at a stage.
+    /// Handles the arrival of a packet at a stage: adds it or drops it.
     #[inline]
     fn arrive(&mut self, number: usize, pool: &mut Pool, packet: PacketId) {
         let size = Size::of(pool, packet);
@@ -366,7 +368,7 @@ impl Device {
         self.push(number, pool, packet, size);
     }
 
-    /// Puts a packet into a stage, regardless of its room.
+    /// Adds a packet to a stage, even if it does not fit.
     #[inline]
     fn push(&mut self, number: usize, pool: &mut Pool, packet: PacketId, size: Size) {
         let stage = self.stage(number);
@@ -390,7 +392,7 @@ impl Device {
         self.done.add(size);
     }
 
-    /// When a report is due; [`Nanos::MAX`] when there is none, or while the processor is busy.
+    /// The time of the next report; [`Nanos::MAX`] if none is due, or while the processor is busy.
     #[inline]
     fn report_due(&self) -> Nanos {
         if self.done.packets == 0 || self.ring.hand.is_some() {
@@ -409,10 +411,10 @@ impl Device {
         self.stages.get_mut(number).unwrap_or(&mut self.ring)
     }
 
-    /// Adapts the stages to another configuration, counted from the wire.
+    /// Adapts the stages to a new configuration. Stages are matched from the wire on.
     fn resize(&mut self, pool: &mut Pool, config: &DeviceConfig) {
         while self.stages.len() > config.stages.len() {
-            // Packets that the old stages would have received later go behind the others.
+            // The packets of the removed stages are behind those of the first remaining stage.
             let mut first = self.stages.remove(0);
             let mut behind = PacketList::default();
             if let Some((packet, _)) = self.stage(0).hand.take() {
@@ -438,14 +440,14 @@ impl Stage {
         Self { config, queue: PacketList::default(), used: Size::default(), hand: None }
     }
 
-    /// Whether its feeder may take a packet: the feeder is free, and the stage is not full or
+    /// Whether the feeder of this stage may take a packet: it is free, and the stage is not full or
     /// drops.
     #[inline]
     fn is_open(&self) -> bool {
         self.hand.is_none() && (self.has_room() || !self.config.blocking)
     }
 
-    /// Whether it is not full.
+    /// Whether the stage has a free place.
     #[inline]
     fn has_room(&self) -> bool {
         match self.config.limit {
@@ -454,7 +456,7 @@ impl Stage {
         }
     }
 
-    /// Whether a packet of `size` fits completely; an empty stage takes any packet.
+    /// Whether a packet of `size` fits completely. An empty stage accepts any packet.
     fn fits(&self, size: Size) -> bool {
         self.used.packets == 0
             || match self.config.limit {
@@ -463,7 +465,7 @@ impl Stage {
             }
     }
 
-    /// Appends its packets, and its feeder's, to `list`, in order.
+    /// Appends the packets of the stage and of its feeder to `list`, in order.
     fn move_to(&mut self, list: &mut PacketList, pool: &mut Pool) {
         while let Some(packet) = self.queue.pop_front(pool) {
             list.push_back(pool, packet);
@@ -486,7 +488,7 @@ impl Size {
     }
 }
 
-/// A packet's length as a device counts it: the driver's frame, without the framing of the wire.
+/// A packet's length as a device counts it: the driver's frame without the framing of the wire.
 pub(crate) fn bytes(packet: &Packet) -> u64 {
     u64::from(packet.len) + u64::from(packet.link_header)
 }

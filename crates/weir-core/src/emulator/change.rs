@@ -1,17 +1,16 @@
-//! Changes while traffic runs: creating, changing, deleting and limiting objects, and resetting
-//! counters.
+//! Configuration changes while traffic runs: creating, changing, deleting and limiting objects, and
+//! resetting counters.
 //!
-//! **Invariant:** a change loses no packets except those of a deleted object, and these depart with
-//! a drop reason.
+//! **Invariant:** a change loses no packets except those of a deleted object, which depart with a
+//! drop reason.
 //!
 //! Order of the packets within a flow:
 //! - New rates, delays, limits, weights, priorities, or another scheduling algorithm keep the
 //!   order.
 //! - A new mask of a queue keeps the order: packets that wait in the same scheduler leave first, in
-//!   their old order; then the new flows begin.
+//!   their old order, before those of the new flows.
 //! - After a new mask of a pipe or scheduler, or a new scheduler for a queue, waiting packets keep
-//!   their link and leave at its rate. Later packets go to a link that does not know about them and
-//!   may overtake them.
+//!   their link and leave at its rate. Later packets use another link and may overtake them.
 
 use alloc::vec::Vec;
 
@@ -28,10 +27,10 @@ use crate::stats::{DropReason, LinkStats};
 use crate::units::Nanos;
 
 impl Emulator {
-    /// Creates pipe `id`, or changes it. Packets inside stay in order (for a new mask see
+    /// Creates or changes pipe `id`. Packets inside stay in order (for a new mask see
     /// [`Self::set_link`]).
     pub fn set_pipe(&mut self, now: Nanos, id: u16, config: &PipeConfig) {
-        // One queue in each instance, since the mask has already made the instances.
+        // Each instance has a single queue, because the mask has already separated the flows.
         let scheduler = SchedulerConfig {
             discipline: Kind::Fifo.into(),
             mask: config.queue.mask,
@@ -44,8 +43,9 @@ impl Emulator {
         }
     }
 
-    /// Creates scheduler `id` with its link, or changes it. Packets inside stay (see
-    /// [`Self::set_link`]). A packet that reaches it without a queue uses a default one.
+    /// Creates or changes scheduler `id` with its link. Packets inside stay (see
+    /// [`Self::set_link`]). A packet that is sent to the scheduler directly, without a queue, uses
+    /// a default queue.
     pub fn set_scheduler(
         &mut self,
         now: Nanos,
@@ -56,12 +56,13 @@ impl Emulator {
         self.set_link(now, id, config, link, &FlowsetConfig::default());
     }
 
-    /// Creates scheduler `id` with its link, or changes it: the general form. `own` is the queue of
-    /// each instance for packets that are sent to it as to a pipe; the mask of `own` is ignored.
-    /// Packets inside stay, and each flow keeps its order.
+    /// Creates or changes scheduler `id` with its link, the general form. `own` is the queue in
+    /// each instance for packets that are sent to the scheduler like to a pipe; the mask of `own`
+    /// is ignored. Packets inside stay, and each flow keeps its order.
     ///
-    /// With another algorithm, waiting packets move to it. With another mask, they keep their link
-    /// until it is empty; later packets of the same flow go to another link and may overtake them.
+    /// If the algorithm changes, waiting packets move to the new one. If the mask changes, they
+    /// keep their link until it is empty; later packets of the same flow use another link and may
+    /// overtake them.
     pub fn set_link(
         &mut self,
         now: Nanos,
@@ -72,8 +73,8 @@ impl Emulator {
     ) {
         let mut rebuilt = false;
         if let Some(template) = slot(&mut self.templates, id) {
-            // A scheduler that is a flow of another has no links to change: its nodes are made
-            // anew.
+            // A scheduler with a parent has no link. Its nodes in the parent's trees are created
+            // again.
             rebuilt = config.parent.is_some()
                 && (template.discipline != config.discipline || template.mask != config.mask);
             self.run(now);
@@ -98,10 +99,10 @@ impl Emulator {
         }
     }
 
-    /// Creates queue `id` in front of scheduler `scheduler`, or changes it. Packets inside stay.
+    /// Creates or changes queue `id` in front of scheduler `scheduler`. Packets inside stay.
     ///
-    /// With another mask, waiting packets leave before later ones, so that the order within each
-    /// flow holds. With another scheduler, waiting packets stay with the old one.
+    /// If the mask changes, waiting packets leave before later ones, so the order within each flow
+    /// is kept. If the scheduler changes, waiting packets stay in the old scheduler.
     pub fn set_queue(&mut self, now: Nanos, id: u16, scheduler: u16, config: &FlowsetConfig) {
         self.run(now);
         match slot(&mut self.queues, id) {
@@ -121,7 +122,7 @@ impl Emulator {
     /// Deletes pipe or scheduler `id`. Packets inside are dropped with the reason
     /// [`DropReason::NoSuchPipe`].
     ///
-    /// Returns the final counters, or `None` when there is no such pipe.
+    /// Returns the final statistics, or `None` if the object does not exist.
     pub fn delete(&mut self, now: Nanos, id: u16) -> Option<LinkStats> {
         slot(&mut self.templates, id)?;
         self.run(now);
@@ -139,8 +140,8 @@ impl Emulator {
     }
 
     /// Deletes queue `id`. Packets that wait in its flows are dropped with the reason
-    /// [`DropReason::NoSuchPipe`]; packets that have left the queue go on. Returns whether the
-    /// queue existed.
+    /// [`DropReason::NoSuchPipe`]; packets that have left the queue are not affected. Returns
+    /// whether the queue existed.
     pub fn delete_queue(&mut self, now: Nanos, id: u16) -> bool {
         if slot(&mut self.queues, id).is_none() {
             return false;
@@ -163,8 +164,8 @@ impl Emulator {
         true
     }
 
-    /// Resets the counters and latencies of pipe or scheduler `id` and of all flows that feed it.
-    /// Packets inside stay and are counted in [`crate::stats::LinkCounters::carried`]. Returns
+    /// Resets the counters and latencies of pipe or scheduler `id`, and of all flows that feed it.
+    /// Packets inside stay, and are counted in [`crate::stats::LinkCounters::carried`]. Returns
     /// whether the object exists.
     pub fn zero(&mut self, id: u16) -> bool {
         let Some(template) = slot(&mut self.templates, id) else { return false };
@@ -183,8 +184,8 @@ impl Emulator {
         true
     }
 
-    /// Changes the bounds on what the engine holds. Packets, links and flows above the new bounds
-    /// stay until they leave or expire.
+    /// Changes the limits of the engine. Packets, links and flows above the new limits stay until
+    /// they leave or expire.
     pub fn set_limits(&mut self, now: Nanos, limits: Limits) {
         self.limits = limits;
         self.pool.set_capacity(limits.packets);
@@ -194,7 +195,7 @@ impl Emulator {
         }
     }
 
-    /// The bounds on what the engine holds.
+    /// The limits of the engine.
     pub fn limits(&self) -> Limits {
         self.limits
     }
@@ -244,8 +245,8 @@ impl Emulator {
         }
     }
 
-    /// Retires the flows of a queue: new packets no longer find them, and their packets leave
-    /// before later ones.
+    /// Retires the flows of a queue: new packets no longer find these flows, and the packets inside
+    /// leave before later ones.
     fn retire_flows(&mut self, now: Nanos, queue: u16) {
         for number in 0..self.flows.bound() {
             let Some(flow) = self.flows.get_mut(number).filter(|f| f.cold.queue == Some(queue))
@@ -266,8 +267,8 @@ impl Emulator {
         }
     }
 
-    /// Applies a changed flowset to the existing flows of queue `queue`, or of pipe `template`
-    /// itself.
+    /// Applies a changed flowset to the existing flows of queue `queue`, or of pipe `template` if
+    /// `queue` is `None`.
     fn refresh_flows(&mut self, now: Nanos, template: u16, queue: Option<u16>) {
         let Self { seed, templates, queues, links, flows, pool, events, .. } = self;
         let flowset = match queue {
@@ -292,7 +293,7 @@ impl Emulator {
             };
             flow.configure(*seed, path, flowset);
             state.scheduler.change_flow(now, pool, flow.slot, &flow.cold.spec);
-            // A shaping scheduler may now release a packet earlier or later.
+            // With its new settings, a shaping scheduler may release a packet earlier or later.
             let next = state.next_event();
             if next != state.announced {
                 state.announced = next;
@@ -301,8 +302,7 @@ impl Emulator {
         });
     }
 
-    /// Determines for each link whether any queue or scheduler in front of it looks at packet
-    /// headers.
+    /// Determines for each link whether a queue or scheduler in front of it uses packet headers.
     fn resolve_headers(&mut self) {
         let looks =
             |flowset: &Flowset| flowset.config.aqm.is_some_and(|aqm| aqm.row().traits.classifies);
@@ -322,7 +322,7 @@ impl Emulator {
         }
     }
 
-    /// Sizes a queue without a configured limit for the link and the scheduler that it feeds.
+    /// Chooses the limit of a queue without a configured one, for its link and scheduler.
     fn resolve_queue_limit(&mut self, id: u16) {
         let Some(queue) = self.queues.get_mut(usize::from(id)).and_then(Option::as_mut) else {
             return;
@@ -335,15 +335,15 @@ impl Emulator {
         }
     }
 
-    /// Finds the chain of schedulers from each queue to its link. Where the chain changes, or
-    /// contains the rebuilt scheduler, the queue's flows retire and new ones are made.
+    /// Finds the chain of schedulers from each queue to its link. If the chain changed, or contains
+    /// the rebuilt scheduler, the flows of the queue retire and new flows are made.
     fn find_chains(&mut self, now: Nanos, rebuilt: Option<u16>) {
         for number in 0..self.queues.len() {
             self.find_chain(now, number as u16, rebuilt);
         }
     }
 
-    /// Does the same for queue `number`.
+    /// Does the same for queue `number` alone.
     fn find_chain(&mut self, now: Nanos, number: u16, rebuilt: Option<u16>) {
         let Some(queue) = self.queues.get(usize::from(number)).and_then(Option::as_ref) else {
             return;
@@ -360,7 +360,7 @@ impl Emulator {
         let old = core::mem::replace(&mut queue.chain, chain);
         queue.mask = mask;
         queue.flows.clear();
-        // Below the first scheduler that both chains share, all nodes belong to the old chain.
+        // The nodes below the first scheduler that both chains share belong to the old chain.
         let same = old
             .iter()
             .rev()
@@ -376,8 +376,8 @@ impl Emulator {
         self.retire_flows(now, number);
     }
 
-    /// The schedulers from a queue's own to the one with the link, and the key bits that tell its
-    /// flows apart along the chain.
+    /// The schedulers from the queue's own to the one with the link, and the key bits that tell the
+    /// queue's flows apart along the chain.
     fn chain_of(&self, queue: &Flowset) -> (Vec<u16>, FlowMask) {
         let (mut chain, mut mask) = (Vec::new(), queue.config.mask);
         let mut id = queue.scheduler;
@@ -396,14 +396,14 @@ impl Emulator {
         (Vec::new(), queue.config.mask)
     }
 
-    /// Drops the packets that a scheduler of a link's tree could not accept.
+    /// Drops the packets that a scheduler in a link's tree refused.
     fn refuse_others(&mut self, now: Nanos, link: u32) {
         if let Some((state, mut context)) = self.at(link) {
             state.refuse_others(now, &mut context);
         }
     }
 
-    /// Applies the flow settings of scheduler `id`, which is a flow of another, to its nodes.
+    /// Applies the flow settings of scheduler `id`, which has a parent, to its nodes.
     fn refresh_nodes(&mut self, now: Nanos, id: u16) {
         let Some(template) = self
             .templates
@@ -425,5 +425,5 @@ impl Emulator {
     }
 }
 
-/// Most schedulers between a queue and its link.
+/// Maximum number of schedulers between a queue and its link.
 pub(super) const MOST_LEVELS: usize = 8;

@@ -1,5 +1,5 @@
-//! The context of a link: its template, the flows, the pool and the departures. The accounting at
-//! both ends of a queue is here.
+//! The data that a link uses besides its own state: its template, the flows, the pool and the
+//! departures. The functions here do the accounting at both ends of a queue.
 
 use alloc::vec::Vec;
 
@@ -14,7 +14,7 @@ use crate::slab::Slab;
 use crate::stats::DropReason;
 use crate::units::Nanos;
 
-/// What a link works with besides its own state.
+/// The data that a link uses besides its own state.
 pub(super) struct Context<'a> {
     pub(super) seed: u64,
     pub(super) template: &'a mut Template,
@@ -24,7 +24,7 @@ pub(super) struct Context<'a> {
 }
 
 impl Context<'_> {
-    /// Counts an arrival, and allocates a place in the pool if the packet's queue admits it.
+    /// Counts an arrival, and allocates a slot in the pool if the queue admits the packet.
     #[inline(always)] // Measured: see the emulator's module.
     pub(super) fn admit(
         &mut self,
@@ -68,7 +68,7 @@ impl Context<'_> {
         }
     }
 
-    /// Counts a packet that enters the scheduler, and returns its flow's slot there.
+    /// Counts a packet that enters the scheduler, and returns its flow's slot in the scheduler.
     #[inline(always)] // Measured: see the emulator's module.
     pub(super) fn enters_queue(&mut self, flow: u32, len: u32) -> FlowSlot {
         let state = self.flows.at_mut(flow);
@@ -77,12 +77,12 @@ impl Context<'_> {
         state.slot
     }
 
-    /// Drops a packet that a scheduler could not accept.
+    /// Drops a packet that a scheduler refused.
     #[cold]
     #[inline(never)]
     pub(super) fn refuse(&mut self, now: Nanos, packet: PacketId, reason: DropReason) {
         let Packet { flow, len, .. } = *self.pool.get(packet);
-        // A flow that is being deleted may already be gone.
+        // The flow may already be freed if it is being deleted.
         if let Some(flow) = self.flows.get_mut(flow) {
             flow.gate.leave(len);
             flow.cold.count_drop(reason);
@@ -91,8 +91,8 @@ impl Context<'_> {
         drop_inside(now, packet, reason, self);
     }
 
-    /// Counts a packet that leaves its queue, and asks the queue's AQM. Returns the reason if the
-    /// AQM drops it.
+    /// Counts a packet that leaves its queue, and asks the queue's AQM for its verdict. Returns the
+    /// reason if the AQM drops the packet.
     #[inline(always)] // Measured: see the emulator's module.
     pub(super) fn leaves_queue(&mut self, now: Nanos, packet: PacketId) -> Option<DropReason> {
         let Self { template, flows, pool, .. } = self;
@@ -129,8 +129,8 @@ impl Context<'_> {
     }
 }
 
-/// The hash by which classifying schedulers and AQMs tell flows apart. Not inlined, so that it
-/// costs nothing where nothing classifies.
+/// The hash by which schedulers and AQMs tell flows apart. The function is not inlined, so that it
+/// costs nothing if nothing classifies packets.
 #[inline(never)]
 fn transport_hash(key: &FlowKey) -> u32 {
     stable_hash(&key.transport()) as u32

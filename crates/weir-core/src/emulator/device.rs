@@ -1,4 +1,4 @@
-//! How a packet passes through a link with a device between scheduler and wire.
+//! The passage of packets through a link with a device between scheduler and wire.
 
 use alloc::boxed::Box;
 
@@ -18,7 +18,7 @@ impl Emulator {
         self.links.get(number)?.device.as_ref().map(|device| device.view())
     }
 
-    /// Resumes a device that was created or changed.
+    /// Continues to serve a device that was created or changed.
     pub(super) fn serve_device(&mut self, now: Nanos, link: u32) {
         if let Some((state, mut context)) =
             self.at(link).filter(|(state, _)| state.device.is_some())
@@ -29,7 +29,7 @@ impl Emulator {
 }
 
 impl Link {
-    /// When the next event is due at the wire, in the device or in the scheduler.
+    /// The time of the next event at the wire, in the device or in the scheduler.
     pub(super) fn device_event(&self) -> Nanos {
         let wire = self.wire.map_or(Nanos::MAX, |wire| wire.done);
         let Some(device) = &self.device else { return wire };
@@ -41,7 +41,7 @@ impl Link {
         wire.min(device.next_event()).min(scheduler.unwrap_or(Nanos::MAX))
     }
 
-    /// Finishes the packet on the wire if its time has come, and serves the device.
+    /// Finishes the packet on the wire if its transmission has ended, and serves the device.
     pub(super) fn advance_device(&mut self, at: Nanos, context: &mut Context<'_>) {
         if let Some(wire) = self.wire.take_if(|wire| wire.done <= at) {
             if !wire.in_line {
@@ -52,7 +52,8 @@ impl Link {
         self.serve_device(at, context);
     }
 
-    /// Moves packets from the scheduler through the device to the wire as far as they go at `now`.
+    /// Moves packets from the scheduler through the device to the wire, as far as possible at
+    /// `now`.
     pub(super) fn serve_device(&mut self, now: Nanos, context: &mut Context<'_>) {
         let Some(mut device) = self.device.take() else { return self.serve(now, context) };
         loop {
@@ -85,7 +86,7 @@ impl Link {
         self.device = Some(device);
     }
 
-    /// Starts the device's next packet on a free wire. Returns whether there was one.
+    /// If the wire is free, starts the device's next packet. Returns whether a packet was started.
     fn start_next(&mut self, now: Nanos, device: &mut Device, context: &mut Context<'_>) -> bool {
         let Some(id) = device.read(now, context.pool) else { return false };
         let packet = context.pool.get_mut(id);
@@ -102,7 +103,7 @@ impl Link {
         true
     }
 
-    /// Moves a packet from the scheduler to the device. Returns whether the scheduler gave one.
+    /// Moves a packet from the scheduler to the device. Returns whether there was one.
     fn fetch(&mut self, now: Nanos, device: &mut Device, context: &mut Context<'_>) -> bool {
         let id = self.scheduler.dequeue(now, context.pool);
         self.refuse_others(now, context);
@@ -121,7 +122,7 @@ impl Link {
         true
     }
 
-    /// Configures the device, creates it, or lets it drain and disappear.
+    /// Configures the device: creates it, changes it, or lets it drain before it is removed.
     pub(super) fn configure_device(&mut self, now: Nanos, pool: &mut Pool, config: &LinkConfig) {
         match (&mut self.device, &config.device) {
             (Some(device), Some(config)) => device.configure(now, pool, config),
@@ -146,7 +147,7 @@ impl Link {
     }
 }
 
-/// The statistics of a link's devices, allocated with the first packet that reaches one.
+/// The statistics of the devices of a link, allocated when the first packet reaches a device.
 #[inline]
 fn counted(stats: &mut LinkStats) -> &mut DeviceStats {
     #[cold]

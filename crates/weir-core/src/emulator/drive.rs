@@ -1,5 +1,5 @@
-//! The driver's calls: it submits packets, polls for departures, and asks when the next event is
-//! due.
+//! The calls of the driver: it submits packets, polls for departures, and queries the time of the
+//! next event.
 
 use alloc::vec::Vec;
 
@@ -10,10 +10,10 @@ use crate::key::FlowKey;
 use crate::units::Nanos;
 
 impl Emulator {
-    /// Takes a packet or refuses it; a refusal counts as a drop of its pipe.
+    /// Accepts a packet or refuses it. A refusal is counted as a drop of the packet's pipe.
     ///
     /// # Errors
-    /// [`Rejected`] with the reason; the driver keeps the frame.
+    /// [`Rejected`] with the reason. The driver keeps the frame.
     pub fn submit(
         &mut self,
         now: Nanos,
@@ -38,9 +38,9 @@ impl Emulator {
         Ok(())
     }
 
-    /// Takes packets with the same key that arrive at the same time, with the same effect as
-    /// [`Self::submit`] for each of them. Calls `refused` with the frame and the reason of each
-    /// packet that is not admitted.
+    /// Submits packets that have the same key and arrive at the same time, with the same effect as
+    /// [`Self::submit`] for each of them. Calls `refused` with the frame and the reason for each
+    /// packet that is refused.
     pub fn submit_train(
         &mut self,
         now: Nanos,
@@ -53,7 +53,8 @@ impl Emulator {
         let Some(&Arrival { len, frame, .. }) = train.peek() else { return };
         let (link, flow) = match self.locate(now, key, action, len) {
             Ok(Some(place)) => place,
-            // No link, or no room for one. Submitting each packet counts each refusal.
+            // The link does not exist, or there is no room for another one. Each packet is
+            // submitted, so that each refusal is counted.
             not_found => {
                 refused(frame, not_found.err().unwrap_or_else(|| self.count_unrouted()));
                 for arrival in train.skip(1) {
@@ -75,8 +76,8 @@ impl Emulator {
         for arrival in train {
             match context.admit(now, flow, arrival, key) {
                 Err(rejected) => refused(arrival.frame, rejected),
-                // The wire is busy beyond `now`, so no packet leaves the scheduler before all of
-                // the train are in it.
+                // The wire is busy after `now`, so no packet leaves the scheduler before the whole
+                // train has entered it.
                 Ok(packet) if state.only_queues() => {
                     let slot = context.enters_queue(flow, arrival.len);
                     batch.push((slot, packet));
@@ -90,8 +91,9 @@ impl Emulator {
         self.reschedule(link);
     }
 
-    /// Appends the departures due until `now`. They are in the order of due times on each link, and
-    /// also over all links, except for packets that were already due when they were submitted.
+    /// Appends the departures that are due until `now`. They are in the order of due times on each
+    /// link, and also over all links, except for packets that were already due when they were
+    /// submitted.
     pub fn poll(&mut self, now: Nanos, out: &mut Vec<Departure>) {
         if !self.ready.is_empty() {
             out.append(&mut self.ready);
@@ -99,7 +101,7 @@ impl Emulator {
         self.run_into(now, out);
     }
 
-    /// When the next departure or change of state is due; `None` if none will follow.
+    /// The time of the next departure or change of state; `None` if there is none.
     pub fn next_event(&self) -> Option<Nanos> {
         match self.ready.first() {
             Some(departure) => Some(departure.due),
@@ -107,14 +109,15 @@ impl Emulator {
         }
     }
 
-    /// Handles every event until `now`, in order. The departures stay for the next poll.
+    /// Handles all events until `now`, in order. The departures stay in the engine until the next
+    /// poll.
     pub(super) fn run(&mut self, now: Nanos) {
         let mut ready = core::mem::take(&mut self.ready);
         self.run_into(now, &mut ready);
         self.ready = ready;
     }
 
-    /// Handles every event until `now`, in order, and appends the departures.
+    /// Handles all events until `now`, in order, and appends the departures.
     #[inline]
     pub(super) fn run_into(&mut self, now: Nanos, ready: &mut Vec<Departure>) {
         let Self { seed, links, flows, templates, pool, events, .. } = self;
@@ -122,9 +125,9 @@ impl Emulator {
             if time > now {
                 break;
             }
-            // Stay on this link while no other has an earlier event: this usually saves several
-            // operations on the event queue. At equal times the event queue decides, so that the
-            // order of link numbers holds.
+            // Continue with this link while no other link has an earlier event: this usually saves
+            // several operations on the event queue. At equal times the event queue decides, so
+            // that links are served in the order of their numbers.
             let others = events.others_from();
             let link = links.at_mut(number);
             let Some(template) =
@@ -172,8 +175,8 @@ mod tests {
     use crate::packet::Ecn;
     use crate::stats::DropReason;
 
-    /// A link cannot outlive its template through the public interface; if a later change breaks
-    /// that rule, the packets must still appear in the counters.
+    /// The public interface does not allow a link to outlive its template. If a later change
+    /// violates this rule, the counters must still include the packets.
     #[test]
     fn a_packet_whose_link_has_lost_its_template_is_refused_and_counted() {
         let mut emulator = Emulator::new(1, Limits::default());

@@ -21,41 +21,41 @@ pub struct Emulator {
     pub(super) seed: u64,
     pub(super) limits: Limits,
     pub(super) pool: Pool,
-    /// Pipes and schedulers, by number.
+    /// Pipes and schedulers, indexed by number.
     pub(super) templates: Vec<Option<Template>>,
-    /// Queues, by number.
+    /// Queues, indexed by number.
     pub(super) queues: Vec<Option<Flowset>>,
     pub(super) links: Slab<Link>,
     pub(super) flows: Slab<Flow>,
     pub(super) events: EventQueue,
     /// Departures since the last poll.
     pub(super) ready: Vec<Departure>,
-    /// Scratch memory for the packets of a train that enter a scheduler together.
+    /// Buffer for the packets of a train that enter a scheduler together.
     pub(super) batch: Vec<(FlowSlot, PacketId)>,
-    /// Pending checks of links that a mask created, ordered by time.
+    /// Pending idle checks of links that a mask created, ordered by time.
     pub(super) idle_links: VecDeque<IdleCheck>,
-    /// Likewise for flows.
+    /// Pending idle checks of flows that a mask created, ordered by time.
     pub(super) idle_flows: VecDeque<IdleCheck>,
-    /// Number of links and flows created so far; the serial of the next one follows from it.
+    /// Number of links and flows created so far, from which the next serial follows.
     pub(super) serial: u64,
     /// Packets that no pipe or queue accepted.
     pub(super) unrouted: u64,
 }
 
-/// A pending check whether a link or flow that a mask created is idle and can be removed.
+/// A pending check whether a link or flow that a mask created is idle and can be freed.
 #[derive(Debug)]
 pub(super) struct IdleCheck {
     pub(super) time: Nanos,
     pub(super) number: u32,
     /// Distinguishes the link or flow from later ones with the same number.
     pub(super) serial: u64,
-    /// Packets that the flow had received when the check was scheduled. If the number is the same
-    /// at the check, the flow was idle in between.
+    /// Packets that the flow had received when the check was scheduled. If the number has not
+    /// changed at the time of the check, the flow was idle.
     pub(super) seen: u64,
 }
 
 impl Emulator {
-    /// An engine without pipes. All its random draws follow from `seed`.
+    /// An engine without pipes. `seed` determines all its random draws.
     pub fn new(seed: u64, limits: Limits) -> Self {
         Self {
             seed,
@@ -75,27 +75,29 @@ impl Emulator {
         }
     }
 
-    /// Counters and latencies of the link of pipe or scheduler `id`, over all its instances.
+    /// Counters and latencies of pipe or scheduler `id`, summed over its instances.
     pub fn stats(&self, id: u16) -> Option<&LinkStats> {
         self.templates.get(usize::from(id))?.as_ref().map(|t| &t.stats)
     }
 
-    /// Packets waiting in the queues of pipe or scheduler `id` now, and their network-layer bytes.
+    /// Packets that wait in the queues of pipe or scheduler `id` now, and their network-layer
+    /// bytes.
     pub fn queue_length(&self, id: u16) -> (u64, u64) {
         let template = self.templates.get(usize::from(id)).and_then(Option::as_ref);
         template.map_or((0, 0), |t| (t.queue_packets, t.queue_bytes))
     }
 
-    /// The largest number of packets that waited at once in the queues of pipe or scheduler `id`
-    /// since the last call or the last reset. Counting restarts from the packets that wait now, so
-    /// [`crate::stats::LinkCounters::peak_queue_packets`] covers the time since this call.
+    /// The largest number of packets that waited at one time in the queues of pipe or scheduler
+    /// `id` since the previous call or reset. Counting restarts from the packets that wait now, so
+    /// [`crate::stats::LinkCounters::peak_queue_packets`] then covers the time since this call.
     pub fn take_peak(&mut self, id: u16) -> u64 {
         slot(&mut self.templates, id).map_or(0, |t| {
             core::mem::replace(&mut t.stats.counters.peak_queue_packets, t.queue_packets)
         })
     }
 
-    /// Existing links: one for each pipe or scheduler in use, or for each value of its mask.
+    /// Number of existing links: one for each pipe or scheduler in use, or for each value of its
+    /// mask.
     pub fn instances(&self) -> usize {
         self.links.len()
     }
@@ -112,7 +114,7 @@ impl Emulator {
         Rejected { reason: DropReason::NoSuchPipe }
     }
 
-    /// A link, together with the parts of the engine that it works on.
+    /// A link, and the parts of the engine that the link uses.
     pub(super) fn at(&mut self, link: u32) -> Option<(&mut Link, Context<'_>)> {
         let Self { seed, links, flows, templates, pool, ready, .. } = self;
         let link = links.get_mut(link)?;

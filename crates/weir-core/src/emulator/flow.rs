@@ -1,5 +1,5 @@
 //! Flows: a flow is one queue of a flowset in one scheduler instance, with its gate, its counters,
-//! its loss before the queue and its AQM.
+//! its loss before the queue, and its AQM.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -16,20 +16,20 @@ use crate::sched::{FlowSlot, FlowSpec};
 use crate::stats::{DropReason, MarkReason, Reasons};
 use crate::units::{Nanos, Rate};
 
-/// One queue of a flowset in one scheduler instance. These fields are touched by every packet; the
-/// others are in [`Cold`].
+/// One queue of a flowset in one scheduler instance. Every packet uses these fields; the others are
+/// in [`Cold`].
 #[derive(Debug)]
 #[repr(align(64))]
 pub(super) struct Flow {
-    /// Arrivals and their bytes, including dropped packets.
+    /// Number of arrivals and their bytes, including dropped packets.
     pub(super) packets_seen: u64,
     pub(super) bytes_seen: u64,
-    /// The limit, and the packets that wait.
+    /// The limit of the queue, and its length.
     pub(super) gate: Gate,
     pub(super) link: u32,
-    /// Its slot in the link's scheduler.
+    /// The flow's slot in the link's scheduler.
     pub(super) slot: FlowSlot,
-    /// What decides besides the limit; `None` for nothing.
+    /// Loss before the queue and the AQM; `None` if neither is configured.
     policies: Option<Box<Policies>>,
     pub(super) cold: Box<Cold>,
 }
@@ -43,7 +43,7 @@ struct Policies {
     aqm: Option<Box<Managed>>,
 }
 
-/// An AQM, and the settings that it was made from.
+/// An AQM, and the settings from which it was made.
 #[derive(Debug)]
 struct Managed {
     aqm: AnyAqm,
@@ -52,30 +52,31 @@ struct Managed {
     rate: u64,
 }
 
-/// What only drops, changes and views of a flow need.
+/// The parts of a flow that only drops, changes and views use.
 #[derive(Debug)]
 pub(super) struct Cold {
     pub(super) spec: FlowSpec,
-    /// The queue (flowset) that the flow belongs to; `None` for a pipe's own.
+    /// The queue (flowset) to which the flow belongs; `None` for a pipe's own queue.
     pub(super) queue: Option<u16>,
-    /// The masked key of its packets.
+    /// The masked key of the flow's packets.
     pub(super) key: FlowKey,
     /// Drops and marks by reason; `None` until the first one.
     pub(super) reasons: Option<Box<Reasons>>,
-    /// The neighbours in the list of the link's flows, in the order of creation, or [`NO_FLOW`].
+    /// The neighbours in the list of the link's flows, which is in the order of creation, or
+    /// [`NO_FLOW`].
     pub(super) older: u32,
     pub(super) newer: u32,
-    /// Tells the flow from others with the same number.
+    /// Distinguishes the flow from later flows with the same number.
     pub(super) serial: u64,
-    /// New packets no longer find it, since its queue's mask or scheduler has changed. Freed when
-    /// empty.
+    /// Whether the flow's queue has another mask or scheduler now. New packets do not find such a
+    /// flow, and it is freed when it is empty.
     pub(super) orphan: bool,
 }
 
-/// No flow.
+/// The number that stands for no flow.
 pub(super) const NO_FLOW: u32 = u32::MAX;
 
-/// The number of a flow, its link, and what it is made for.
+/// The number of a flow, its link, and the template or queue for which it is made.
 #[derive(Clone, Copy)]
 pub(super) struct Identity {
     pub(super) number: u32,
@@ -110,8 +111,8 @@ impl Flow {
         }
     }
 
-    /// Counts an arrival of `len` bytes, and decides whether the packet may enter and with what
-    /// mark: first loss before the queue, then the AQM, then the limit.
+    /// Counts an arrival of `len` bytes, and decides whether the packet may enter and whether it is
+    /// marked. Loss before the queue comes first, then the AQM, then the limit.
     #[inline]
     pub(super) fn admit(
         &mut self,
@@ -133,7 +134,7 @@ impl Flow {
         self.policies.as_ref().is_some_and(|policies| policies.aqm.is_some())
     }
 
-    /// The AQM's verdict on the packet that leaves, which no longer counts as waiting.
+    /// The AQM's verdict on a departing packet, which no longer counts as waiting.
     #[inline]
     pub(super) fn leave(&mut self, now: Nanos, seen: impl FnOnce() -> Seen) -> Verdict {
         match self.policies.as_mut().and_then(|policies| policies.aqm.as_mut()) {
@@ -142,7 +143,7 @@ impl Flow {
         }
     }
 
-    /// State of the AQM, by name.
+    /// State variables of the AQM, by name.
     pub(super) fn figures(&self) -> Vec<(&'static str, u64)> {
         self.policies
             .as_ref()
@@ -179,8 +180,8 @@ impl Cold {
 }
 
 impl Policies {
-    /// The policies of a flowset; `None` when there are none. A policy whose settings are unchanged
-    /// keeps its state.
+    /// Creates or updates the policies of a flowset; `None` if it has none. A policy with unchanged
+    /// settings keeps its state.
     fn configure(
         old: Option<Box<Self>>,
         seed: u64,
@@ -222,7 +223,7 @@ impl Policies {
     }
 }
 
-/// The description of flow `number` of a flowset for its scheduler.
+/// The description of flow `number` of a flowset, as its scheduler needs it.
 pub(super) fn spec(number: u32, config: &FlowsetConfig) -> FlowSpec {
     let bps = |rate: Option<Rate>| rate.map_or(0, Rate::bps);
     FlowSpec {
@@ -237,13 +238,13 @@ pub(super) fn spec(number: u32, config: &FlowsetConfig) -> FlowSpec {
     }
 }
 
-/// The name of an instance's random streams, independent of when and in which order instances are
-/// made.
+/// The path of an instance's random streams. It does not depend on the time or order in which
+/// instances are made.
 pub(super) fn path(template: u16, key: &FlowKey) -> u64 {
     stable_hash(key) ^ u64::from(template).rotate_left(48)
 }
 
-/// The same for a flow of a queue in that instance.
+/// The path of the random streams of a queue's flow in that instance.
 pub(super) fn flow_path(template: u16, link: &FlowKey, queue: u16, masked: &FlowKey) -> u64 {
     path(template, link) ^ path(queue, masked).rotate_left(17)
 }

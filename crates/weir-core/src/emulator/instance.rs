@@ -1,4 +1,4 @@
-//! Instances: finding the link and the flow of a packet, and making and freeing them.
+//! Instances: finding the link and the flow of a packet, and creating and freeing them.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -16,9 +16,9 @@ use crate::stats::{DropReason, LinkCounters};
 use crate::units::Nanos;
 
 impl Emulator {
-    /// A number shared by all packets of one instance, and the same in every engine with the same
-    /// configuration, so that several engines can divide the instances. `None` when the action
-    /// names nothing that is configured.
+    /// A number that all packets of an instance share. It is the same in every engine with the same
+    /// configuration, so that several engines can divide the instances among them. `None` if the
+    /// action names an object that is not configured.
     #[inline]
     pub fn instance_hash(&self, key: &FlowKey, action: Action) -> Option<u64> {
         let id = match action {
@@ -34,8 +34,8 @@ impl Emulator {
         Some(path(id, &masked))
     }
 
-    /// The link and the flow for a packet, made if they do not exist. `None` when the action names
-    /// nothing that is configured.
+    /// The link and the flow of a packet, which are created if they do not exist. `None` if the
+    /// action names an object that is not configured.
     #[inline(always)] // Measured: see the emulator's module.
     pub(super) fn locate(
         &mut self,
@@ -91,7 +91,8 @@ impl Emulator {
         }
     }
 
-    // Rare, and therefore not inlined: `locate` keeps its registers.
+    // The following functions run rarely. They are not inlined, so that `locate` can keep its
+    // values in registers.
     #[cold]
     #[inline(never)]
     fn make_link(
@@ -200,7 +201,7 @@ impl Emulator {
         Ok(Some(number))
     }
 
-    /// Frees idle links that were made on demand.
+    /// Frees idle links that a mask created.
     #[cold]
     #[inline(never)]
     pub(super) fn expire_links(&mut self, now: Nanos) {
@@ -218,7 +219,7 @@ impl Emulator {
         }
     }
 
-    /// Frees flows of masked queues that saw no packet between two checks.
+    /// Frees flows that a mask created and that received no packet between two checks.
     #[cold]
     #[inline(never)]
     pub(super) fn expire_flows(&mut self, now: Nanos) {
@@ -257,8 +258,7 @@ impl Emulator {
         }
     }
 
-    /// Frees a flow of a link that stays, and returns the packets that it still had in the
-    /// scheduler.
+    /// Frees a flow of a link that continues to exist. Returns the flow's packets in the scheduler.
     pub(super) fn free_flow(&mut self, now: Nanos, number: u32) -> PacketList {
         let Some(flow) = self.flows.remove(number) else { return PacketList::default() };
         self.forget_flow(&flow);
@@ -289,7 +289,7 @@ impl Emulator {
 }
 
 /// The node of the lowest scheduler in `chain`, which lists the nested schedulers from the link's
-/// own down to the flow. Missing nodes are made.
+/// own down to the flow. Creates missing nodes.
 fn make_nodes(
     now: Nanos,
     link: &mut Link,
@@ -333,12 +333,12 @@ fn make_nodes(
     node
 }
 
-/// The next check if it is due.
+/// The next check, if it is due.
 fn due(checks: &mut VecDeque<IdleCheck>, now: Nanos) -> Option<IdleCheck> {
     if checks.front()?.time > now { None } else { checks.pop_front() }
 }
 
-/// Counts a packet that does not reach a queue.
+/// Counts a packet that is refused before a queue.
 fn refuse(counters: &mut LinkCounters, reason: DropReason, len: u32) -> Rejected {
     counters.packets_in += 1;
     counters.bytes_in += u64::from(len);

@@ -1,8 +1,8 @@
 //! A scheduler instance with its link: state, next event, and configuration.
 //!
-//! On a *plain* link (no loss, impairment, profile, schedule or device) the future of a packet is
-//! known when it starts: the packet enters the delay line at once, and the wire needs an event of
-//! its own only while other packets wait for it.
+//! On a *plain* link (without loss, impairments, profile, schedule or device) the departure of a
+//! packet is known when its transmission starts. The packet then enters the delay line at once, and
+//! the wire needs an event only while other packets wait.
 
 use alloc::boxed::Box;
 
@@ -19,8 +19,8 @@ use crate::rng::{Purpose, Stream};
 use crate::sched::{AnyScheduler, Scheduler};
 use crate::units::Nanos;
 
-/// A scheduler instance with its link. The fields that every packet touches fill the first three
-/// cache lines: the link's own state, the delay line with the queue, and the serialiser's clock.
+/// A scheduler instance with its link. The fields that every packet uses fill the first three cache
+/// lines: the link's own state, the delay line with the queue, and the serialiser's clock.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(super) struct Link {
@@ -28,36 +28,38 @@ pub(super) struct Link {
     compact: CompactKey,
     pub(super) wire: Option<OnWire>,
     pub(super) last_used: Nanos,
-    /// The value of [`Self::next_event`] that the event queue knows.
+    /// The value of [`Self::next_event`] in the event queue.
     pub(super) announced: Nanos,
     /// The latest due time in the delay line among packets that keep their order.
     pub(super) last_due: Nanos,
     pub(super) template: u16,
-    /// New packets no longer find it, since the mask has changed. Freed when empty.
+    /// Whether the template has another mask now. New packets do not find such a link, and it is
+    /// freed when it is empty.
     pub(super) orphan: bool,
     pub(super) effects: Effects,
-    /// A pipe's only flow, or [`NO_FLOW`].
+    /// The only flow of a pipe, or [`NO_FLOW`].
     pub(super) flow: u32,
     pub(super) line: DelayLine,
     pub(super) scheduler: AnyScheduler,
     pub(super) serializer: Serializer,
-    /// The masked key of its packets.
+    /// The masked key of the link's packets.
     pub(super) key: FlowKey,
-    /// The current delay. A plain link uses its template's delay, which is already in the cache.
+    /// The current delay. A plain link uses the delay of its template, which is already in the
+    /// cache.
     pub(super) delay: Nanos,
-    /// When the next step of the schedule is due.
+    /// The time of the next step of the schedule.
     next_step_due: Nanos,
-    /// The newest flow, which heads the list of all flows, or [`NO_FLOW`].
+    /// The newest flow, which is the head of the list of all flows, or [`NO_FLOW`].
     pub(super) flows: u32,
     pub(super) loss: Option<Box<LossProcess>>,
     pub(super) impairments: Option<Box<Impairments>>,
     /// The device between the scheduler and the wire.
     pub(super) device: Option<Box<Device>>,
     pub(super) profile_stream: Stream,
-    /// The start of the schedule, and its next step.
+    /// The start time of the schedule, and the number of the next step.
     schedule_origin: Nanos,
     schedule_step: u64,
-    /// Tells the link from others with the same number.
+    /// Distinguishes the link from later links with the same number.
     pub(super) serial: u64,
     /// Counters of freed flows.
     pub(super) gone: Gone,
@@ -67,16 +69,16 @@ const _: () = assert!(
     core::mem::offset_of!(Link, line) == 64 && core::mem::offset_of!(Link, serializer) == 128
 );
 
-/// What can happen to a packet after it leaves the scheduler.
+/// How a link treats a packet after it leaves the scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Effects {
-    /// Nothing: it may enter the delay line at once.
+    /// The link has none of the following, so a packet may enter the delay line at once.
     Plain,
-    /// Loss, impairments or a profile.
+    /// Loss, impairments or a profile apply.
     Fixed,
-    /// The same, and further steps of a schedule.
+    /// A schedule has further steps; the effects of `Fixed` may apply.
     Scheduled,
-    /// All of these, behind a device.
+    /// Packets pass a device; the effects of `Fixed` and `Scheduled` may apply.
     Device,
 }
 
@@ -85,9 +87,9 @@ pub(super) enum Effects {
 pub(super) struct OnWire {
     pub(super) packet: PacketId,
     pub(super) done: Nanos,
-    /// The profile drops it at the end of its air-time.
+    /// Whether the profile drops the packet at the end of its air-time.
     pub(super) lost: bool,
-    /// It is already in the delay line.
+    /// Whether the packet is already in the delay line.
     pub(super) in_line: bool,
 }
 
@@ -133,7 +135,7 @@ impl Link {
         link
     }
 
-    /// When the link's next event is due; [`Nanos::MAX`] for never.
+    /// The time of the link's next event; [`Nanos::MAX`] if there is none.
     #[inline(always)] // Measured: see the emulator's module.
     pub(super) fn next_event(&self) -> Nanos {
         if self.effects >= Effects::Scheduled {
@@ -142,11 +144,11 @@ impl Link {
         self.wire_event().min(self.line.next_due())
     }
 
-    /// When the wire can serve a waiting packet.
+    /// The time at which the wire can serve a waiting packet.
     #[inline(always)] // Measured: see the emulator's module.
     pub(super) fn wire_event(&self) -> Nanos {
         match &self.wire {
-            // The wire's end matters only to a waiting packet.
+            // The end of the transmission matters only if a packet waits.
             Some(wire) if wire.in_line && self.scheduler.is_empty() => Nanos::MAX,
             Some(wire) => wire.done,
             None => self.scheduler.next_event().unwrap_or(Nanos::MAX),
@@ -158,24 +160,25 @@ impl Link {
     fn next_event_beside(&self) -> Nanos {
         let wire =
             if self.effects == Effects::Device { self.device_event() } else { self.wire_event() };
-        // The steps of a schedule do not wake an idle link; the next packet applies them.
+        // The steps of a schedule do not wake an idle link; they are applied when the next packet
+        // arrives.
         let schedule = if self.is_empty() { Nanos::MAX } else { self.next_step_due };
         wire.min(self.line.next_due()).min(schedule)
     }
 
-    /// When the next step of the schedule is due.
+    /// The time of the next step of the schedule.
     #[inline]
     pub(super) fn schedule_due(&self) -> Nanos {
         if self.effects >= Effects::Scheduled { self.next_step_due } else { Nanos::MAX }
     }
 
-    /// Whether its key is `masked`, whose short form is `compact`.
+    /// Whether the link's key is `masked`, of which `compact` is the short form.
     #[inline]
     pub(super) fn is_for(&self, compact: CompactKey, masked: &FlowKey) -> bool {
         self.compact == compact && (!compact.is_wide() || self.key == *masked)
     }
 
-    /// The hash of its entry in the template's table.
+    /// The hash of the link's entry in the template's table.
     #[inline]
     pub(super) fn table_hash(&self) -> u64 {
         self.compact.hash()
@@ -205,7 +208,8 @@ impl Link {
     }
 
     fn set_capacity(&mut self, now: Nanos, capacity: &Capacity, pool: &mut Pool) {
-        // A wire that became free before now is not busy, even if no event has been handled since.
+        // A transmission that ended before now no longer occupies the wire, even if its event has
+        // not been handled.
         if self.wire.is_some_and(|w| w.in_line && w.done <= now) {
             self.wire = None;
         }

@@ -1,4 +1,4 @@
-//! How a packet passes through a link.
+//! The passage of packets through a link.
 //!
 //! ```text
 //! submit → scheduler → [device] → wire → loss → duplication → corruption → delay line → ready
@@ -15,21 +15,21 @@ use crate::stats::DropReason;
 use crate::units::Nanos;
 
 impl Link {
-    /// Whether a packet that arrives now starts on the wire at once and passes only the delay line
-    /// behind it.
+    /// Whether a packet that arrives now starts on the wire at once and then only has to pass the
+    /// delay line.
     #[inline]
     pub(super) fn passes_at_once(&self) -> bool {
         self.effects == Effects::Plain && self.wire.is_none() && self.scheduler.may_bypass()
     }
 
-    /// Whether packets that arrive now only wait: the wire is busy, and the scheduler accepts every
-    /// packet.
+    /// Whether packets that arrive now only have to wait: the wire is busy, and the scheduler
+    /// accepts every packet.
     #[inline]
     pub(super) fn only_queues(&self) -> bool {
         self.wire.is_some() && self.scheduler.takes_all() && self.effects != Effects::Device
     }
 
-    /// Takes an admitted packet.
+    /// Accepts an admitted packet.
     #[inline(always)] // Measured: see the emulator's module.
     pub(super) fn take(
         &mut self,
@@ -47,7 +47,7 @@ impl Link {
         }
     }
 
-    /// Takes admitted packets while [`Self::only_queues`] holds.
+    /// Accepts admitted packets; [`Self::only_queues`] must hold.
     pub(super) fn enqueue_batch(
         &mut self,
         now: Nanos,
@@ -68,8 +68,8 @@ impl Link {
         self.release_due(now, context);
     }
 
-    /// Takes an admitted packet while [`Self::passes_at_once`] holds. Same effect as
-    /// [`Self::enqueue`] without the queue.
+    /// Accepts an admitted packet without passing it through the queue, with the same effect as
+    /// [`Self::enqueue`]. [`Self::passes_at_once`] must hold.
     #[inline(always)] // Measured: see the emulator's module.
     pub(super) fn pass(
         &mut self,
@@ -90,7 +90,7 @@ impl Link {
         self.release_due(now, context);
     }
 
-    /// Takes an admitted packet of the flow with the scheduler's slot `slot`.
+    /// Accepts an admitted packet of the flow that has slot `slot` in the scheduler.
     pub(super) fn enqueue(
         &mut self,
         now: Nanos,
@@ -107,7 +107,7 @@ impl Link {
         self.release_due(now, context);
     }
 
-    /// Handles the link's events at one time.
+    /// Handles all events of the link at one time.
     #[inline]
     pub(super) fn step(&mut self, at: Nanos, context: &mut Context<'_>) {
         if self.effects >= Effects::Scheduled {
@@ -118,7 +118,7 @@ impl Link {
         self.release_due(at, context);
     }
 
-    /// Handles schedule, wire and device at one time.
+    /// Handles the events of schedule, wire and device at one time.
     #[inline(never)]
     fn advance_beside(&mut self, at: Nanos, context: &mut Context<'_>) {
         if self.schedule_due() <= at {
@@ -131,7 +131,8 @@ impl Link {
         }
     }
 
-    /// Handles schedule and wire until `now`, so that the queue has its state of that time.
+    /// Handles the events of schedule and wire until `now`, so that the queue has its state at that
+    /// time.
     #[inline(always)] // Measured: see the emulator's module.
     pub(super) fn run_wire(&mut self, now: Nanos, context: &mut Context<'_>) {
         if self.effects >= Effects::Scheduled {
@@ -146,12 +147,13 @@ impl Link {
         }
     }
 
-    /// When the wire becomes free, or receives a packet from its scheduler.
+    /// The time at which the wire becomes free, or at which its scheduler releases a packet.
     #[inline(always)] // Measured: see the emulator's module.
     fn wire_due(&self) -> Nanos {
         match self.wire {
             Some(wire) => wire.done,
-            // Packets wait in front of a free wire only for a shaping scheduler, which knows when.
+            // Packets wait in front of a free wire only in a shaping scheduler, which provides the
+            // time of the next release.
             None if !self.scheduler.is_empty() => self.scheduler.next_event().unwrap_or(Nanos::MAX),
             None => Nanos::MAX,
         }
@@ -171,7 +173,7 @@ impl Link {
         }
     }
 
-    /// Finishes the packet on the wire if its time has come, and starts the next.
+    /// Finishes the packet on the wire if its transmission has ended, and starts the next.
     #[inline]
     fn advance_wire(&mut self, at: Nanos, context: &mut Context<'_>) {
         match self.wire {
@@ -199,7 +201,7 @@ impl Link {
         }
     }
 
-    /// Moves packets to a free wire. A packet that needs no time on the wire goes straight on.
+    /// Moves packets to a free wire. A packet without transmission time passes the wire at once.
     pub(super) fn serve(&mut self, now: Nanos, context: &mut Context<'_>) {
         while self.wire.is_none() && !self.scheduler.is_empty() {
             let packet = self.scheduler.dequeue(now, context.pool);
@@ -219,7 +221,7 @@ impl Link {
         }
     }
 
-    /// Drops packets that a scheduler of a tree handed up and another could not accept.
+    /// Drops packets that one scheduler of a tree handed up and another refused.
     #[inline]
     pub(super) fn refuse_others(&mut self, now: Nanos, context: &mut Context<'_>) {
         while let Some((refused, reason)) = self.scheduler.pop_refused(context.pool) {
@@ -231,14 +233,14 @@ impl Link {
     fn start(&mut self, now: Nanos, id: PacketId, context: &mut Context<'_>) -> OnWire {
         let packet = context.pool.get_mut(id);
         packet.dequeued = now;
-        // The label has served its purpose.
+        // The label is no longer needed.
         packet.label_then_start = LabelThenStart::started(now);
         let Packet { len, segments, arrived, .. } = *packet;
         context.template.stats.queue_ns.record(now.since(arrived).0);
         self.launch(now, id, len, segments, context)
     }
 
-    /// Starts a packet on the wire that is already counted.
+    /// Starts a packet on the wire. The departure from the queue is already counted.
     #[inline(always)] // Measured: see the emulator's module.
     pub(super) fn launch(
         &mut self,
@@ -264,8 +266,8 @@ impl Link {
         OnWire { packet: id, done, lost, in_line: false }
     }
 
-    /// Starts a packet on a plain link, where its future is known. Returns when the wire is free
-    /// again.
+    /// Starts a packet on a plain link, where its departure is already known. Returns the time at
+    /// which the wire becomes free again.
     #[inline(always)] // Measured: see the emulator's module.
     fn start_plain(
         &mut self,
@@ -286,7 +288,7 @@ impl Link {
         done
     }
 
-    /// Takes a packet from the end of the wire through loss, duplication and corruption into the
+    /// Passes a packet from the end of the wire through loss, duplication and corruption into the
     /// delay line.
     pub(super) fn cross(&mut self, at: Nanos, wire: OnWire, context: &mut Context<'_>) {
         if wire.lost {
@@ -372,7 +374,7 @@ impl Link {
         });
     }
 
-    /// Drops all packets inside.
+    /// Drops all packets of the link.
     pub(super) fn drain(&mut self, now: Nanos, context: &mut Context<'_>) {
         if let Some(wire) = self.wire.take().filter(|w| !w.in_line) {
             drop_inside(now, wire.packet, DropReason::NoSuchPipe, context);
@@ -392,9 +394,9 @@ impl Link {
 // Changes of the scheduler.
 impl Link {
     /// Replaces the scheduler. Waiting packets move in the order in which they would have left, so
-    /// that every flow keeps its order. All waiting packets go before later ones when some belong
-    /// to retired flows, since other flows now carry that traffic, and when the new scheduler
-    /// classifies packets.
+    /// that every flow keeps its order. All waiting packets leave before later ones in two cases:
+    /// some of them belong to retired flows, so that other flows now carry that traffic, or the new
+    /// scheduler classifies packets.
     pub(super) fn change_discipline(
         &mut self,
         now: Nanos,
@@ -405,8 +407,8 @@ impl Link {
         self.serve_free_wire(now, context);
     }
 
-    /// Serves packets that the old scheduler held back and the new one does not: the wire may be
-    /// free, and no event would wake it.
+    /// Serves packets that the old scheduler held back and the new one releases: the wire may be
+    /// free, and no other event would serve them.
     pub(super) fn serve_free_wire(&mut self, now: Nanos, context: &mut Context<'_>) {
         self.serve_next(now, context);
         self.release_due(now, context);
@@ -436,7 +438,7 @@ impl Link {
             leaving |= flow.cold.orphan && flow.gate.packets() > 0;
             number = flow.cold.older;
         }
-        // Packets that arrived while nothing looked at headers carry no flow hash.
+        // Packets that arrived before anything classified by headers carry no flow hash.
         if leaving || discipline.row().traits.classifies {
             return self.scheduler.put_behind(&mut old, pool);
         }

@@ -1,4 +1,4 @@
-//! The configured objects, from which instances are made.
+//! The configured objects: the templates from which instances are made.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -12,31 +12,30 @@ use crate::link::Impairments;
 use crate::sched::{Discipline, Kind};
 use crate::stats::LinkStats;
 
-/// A scheduler with its link: the model of its instances, and the counters of all instances
-/// together.
+/// A scheduler with its link: the template of its instances, and the sum of their counters.
 #[derive(Debug)]
 pub(super) struct Template {
     pub(super) id: u16,
     pub(super) discipline: Discipline,
     pub(super) mask: FlowMask,
     pub(super) max_instances: u32,
-    /// The scheduler that it is a flow of; it then has no links.
+    /// The parent scheduler, of which this one is a flow; this one then has no links.
     pub(super) parent: Option<u16>,
-    /// Its last configuration was that of a pipe.
+    /// Whether its last configuration was that of a pipe.
     pub(super) pipe: bool,
     pub(super) link: LinkConfig,
     /// The flowset of a pipe.
     pub(super) flowset: Flowset,
-    /// Instances by the hash of their masked key.
+    /// Instances, by the hash of their masked key.
     pub(super) instances: HashTable<u32>,
     /// Tables for correlated draws.
     pub(super) normal: Option<Arc<NormalTables>>,
-    /// The only instance when the mask is empty.
+    /// The only instance, if the mask is empty.
     pub(super) single: Option<u32>,
     pub(super) stats: LinkStats,
     pub(super) queue_packets: u64,
     pub(super) queue_bytes: u64,
-    /// A queue or scheduler in front of the link classifies packets by their hash.
+    /// Whether a queue or scheduler in front of the link classifies packets by their hash.
     pub(super) classifies: bool,
 }
 
@@ -72,7 +71,7 @@ impl Template {
         *peak = (*peak).max(self.queue_packets);
     }
 
-    /// Counts a packet that bypassed the queue as if it had been in it.
+    /// Counts a packet that bypassed the queue as if it had passed it.
     #[inline]
     pub(super) fn bypassed(&mut self) {
         let peak = &mut self.stats.counters.peak_queue_packets;
@@ -86,21 +85,21 @@ impl Template {
     }
 }
 
-/// A flowset: the model of its queues.
+/// A flowset: the template of its queues.
 #[derive(Debug)]
 pub(super) struct Flowset {
     pub(super) config: FlowsetConfig,
     pub(super) scheduler: u16,
-    /// Its scheduler, the scheduler of which that is a flow, and so on up to the one with the link.
-    /// Empty when the link is missing.
+    /// The queue's scheduler, the parent of that scheduler, and so on up to the scheduler with the
+    /// link. Empty if there is no link.
     pub(super) chain: Vec<u16>,
-    /// Bits of the key that tell its flows apart: those of its own mask, and of the nested
-    /// schedulers in the chain.
+    /// The bits of the key that tell the flows apart: those of the flowset's own mask, and those of
+    /// the nested schedulers in the chain.
     pub(super) mask: FlowMask,
     pub(super) limit: QueueLimit,
     /// The link's rate in bit/s, for AQMs.
     pub(super) rate: u64,
-    /// Queues by the hash of instance and masked key.
+    /// Queues, by the hash of instance and masked key.
     pub(super) flows: HashTable<u32>,
 }
 
@@ -118,8 +117,8 @@ impl Flowset {
         }
     }
 
-    /// Applies a configuration. Returns whether the existing flows no longer belong to it; new
-    /// packets then do not find them.
+    /// Applies a configuration. Returns whether the existing flows no longer belong to the flowset,
+    /// so that new packets must not find them.
     pub(super) fn configure(&mut self, config: &FlowsetConfig, scheduler: u16) -> bool {
         let regroup = config.mask != self.config.mask || scheduler != self.scheduler;
         if regroup {
@@ -131,13 +130,13 @@ impl Flowset {
         regroup
     }
 
-    /// The scheduler with the link.
+    /// The number of the scheduler with the link.
     #[inline]
     pub(super) fn root(&self) -> Option<u16> {
         self.chain.last().copied()
     }
 
-    /// Sizes the queue for its link and its scheduler, unless the configuration gives a size.
+    /// Chooses the limit for the link and the scheduler, unless a limit is configured.
     pub(super) fn resolve_limit(&mut self, link: &LinkConfig, scheduler: Kind) {
         self.limit = self.config.limit.unwrap_or_else(|| default_limit(link, scheduler));
         self.rate = link.capacity.mean_bps();
@@ -149,7 +148,7 @@ pub(super) fn slot<T>(objects: &mut [Option<T>], id: u16) -> Option<&mut T> {
     objects.get_mut(usize::from(id))?.as_mut()
 }
 
-/// Puts an object at number `id`.
+/// Stores an object under number `id`.
 pub(super) fn put<T>(objects: &mut Vec<Option<T>>, id: u16, object: T) {
     if objects.len() <= usize::from(id) {
         objects.resize_with(usize::from(id) + 1, || None);

@@ -1,11 +1,11 @@
-//! Sums over flows, existing and freed.
+//! Sums over the flows of an instance, including freed flows.
 
 use alloc::boxed::Box;
 
 use super::flow::Flow;
 use crate::stats::Reasons;
 
-/// Sums over flows.
+/// Sums over the flows of an instance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     /// Arrivals, including dropped packets.
@@ -24,7 +24,7 @@ pub struct Totals {
     pub queued_bytes: u64,
 }
 
-/// Counters of freed flows, none of whose packets wait any more.
+/// Counters of freed flows. None of their packets wait any more.
 #[derive(Debug, Default)]
 pub(super) struct Gone {
     packets: u64,

@@ -1,5 +1,5 @@
-//! The types that a driver and the engine exchange: arrivals with their actions, refusals and
-//! departures, and the bounds that the driver sets.
+//! The types that a driver and the engine exchange: arrivals with their actions, refusals,
+//! departures, and the limits that the driver sets.
 
 use crate::packet::Ecn;
 use crate::stats::{DropReason, MarkReason};
@@ -8,22 +8,22 @@ use crate::units::Nanos;
 /// The classifier's decision on a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Send it through pipe N.
+    /// Send the packet through this pipe.
     Pipe(u16),
-    /// Send it into queue (flowset) N.
+    /// Send the packet into this queue (flowset).
     Queue(u16),
 }
 
 /// A packet that arrives.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival {
-    /// The driver's handle of the frame; the departure returns it.
+    /// The driver's handle of the frame. The departure has the same handle.
     pub frame: u32,
     /// Bytes from the network-layer header on.
     pub len: u32,
-    /// Bytes of the link-layer header in front of it.
+    /// Bytes of the link-layer header in front of the network layer.
     pub link_header: u8,
-    /// Number of wire packets that it stands for; 1 unless an offload train is kept whole.
+    /// Number of wire packets that the packet stands for; 1 unless an offload train is kept whole.
     pub segments: u16,
     /// ECN field.
     pub ecn: Ecn,
@@ -32,10 +32,10 @@ pub struct Arrival {
     pub label: u64,
 }
 
-/// A packet that was refused; the driver keeps the frame.
+/// A refused packet. The driver keeps the frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rejected {
-    /// Why.
+    /// The drop reason.
     pub reason: DropReason,
 }
 
@@ -44,50 +44,51 @@ pub struct Rejected {
 pub struct Departure {
     /// The driver's handle of the frame. A duplicate has the handle of its original.
     pub frame: u32,
-    /// The pipe or scheduler that it passed.
+    /// The pipe or scheduler that the packet passed.
     pub link: u16,
-    /// Whether it is delivered or dropped.
+    /// Whether the packet is delivered or dropped.
     pub fate: Fate,
-    /// When it was submitted.
+    /// Time of submission.
     pub arrived: Nanos,
-    /// When it left its queue.
+    /// Time at which the packet left its queue.
     pub dequeued: Nanos,
-    /// When the wire began with it, which is later than `dequeued` only behind a device. For a
-    /// dropped packet, the time of the drop.
+    /// Time at which the transmission began, which differs from `dequeued` only behind a device.
+    /// For a dropped packet, the time of the drop.
     pub started: Nanos,
-    /// When it is due to leave; at or before the `now` of the poll that returns it.
+    /// The due time, at or before the `now` of the poll that returns the departure.
     pub due: Nanos,
 }
 
 /// The outcome of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It leaves towards its destination.
+    /// The packet leaves towards its destination.
     Deliver {
-        /// Mark the packet with congestion experienced, for this reason.
+        /// The reason for which the driver must mark the packet with congestion experienced; `None`
+        /// for no mark.
         mark: Option<MarkReason>,
-        /// Invert the bit with this number, modulo the number of bits from the network-layer header
-        /// on.
+        /// The number of the bit that the driver must invert, modulo the number of bits from the
+        /// network-layer header on; `None` for no corruption.
         corrupt: Option<u32>,
-        /// It is a duplicate: the original departs too, and the frame must live until both have
-        /// left.
+        /// Whether this is a duplicate. The original departs too, and the frame must live until
+        /// both have left.
         duplicate: bool,
     },
-    /// It was dropped inside.
+    /// The packet was dropped in the engine.
     Drop(DropReason),
 }
 
-/// Bounds on what the engine holds.
+/// Limits of the engine.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Packets inside at once.
+    /// Maximum number of packets inside at one time.
     pub packets: u32,
-    /// Links made on demand, and half the flows made on demand, over all pipes, schedulers and
-    /// queues. A packet that would need another is refused with [`DropReason::TooManyFlows`];
-    /// existing ones go on.
+    /// Maximum number of links that masks create, over all pipes, schedulers and queues. Masks
+    /// create at most twice as many flows. A packet that needs another link or flow is refused with
+    /// [`DropReason::TooManyFlows`]; existing ones are not affected.
     pub instances: u32,
-    /// How long an idle link made on demand is kept. An idle flow made on demand is kept for once
-    /// to twice as long.
+    /// Time for which an idle link that a mask created is kept. An idle flow is kept for one to two
+    /// times as long.
     pub idle: Nanos,
 }
 

@@ -1,7 +1,7 @@
-//! Views: the configuration, the instances, and the counters of each of their flows.
+//! Views: the configuration, the instances, and the counters of each flow.
 //!
-//! Packets pay for them with two sums for each flow. A view is computed on demand; with tens of
-//! thousands of instances a caller asks for one page at a time.
+//! For the views, each packet updates two sums of its flow. A view is computed on demand; with tens
+//! of thousands of instances, a caller requests one page at a time.
 
 use alloc::vec::Vec;
 
@@ -15,40 +15,41 @@ use crate::key::{FlowKey, stable_hash};
 /// One instance of a pipe or scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InstanceView {
-    /// Its number, the key of paging. A later instance may reuse it.
+    /// The instance's number, which pages are based on. A later instance may reuse it.
     pub number: u32,
-    /// Its masked key.
+    /// The masked key.
     pub key: FlowKey,
-    /// Hash of the key, the same on every machine. Modulo a number of buckets it is dummynet's
-    /// first column.
+    /// Hash of the key, the same on every machine. Modulo a number of buckets, it is the first
+    /// column of dummynet's listings.
     pub hash: u64,
-    /// Flows that feed it now.
+    /// Number of flows that feed the instance now.
     pub flows: u32,
-    /// Sums over all flows that ever fed it.
+    /// Sums over all flows of the instance, including freed flows.
     pub totals: Totals,
-    /// The mask has changed: it takes no more packets and disappears when it is empty.
+    /// Whether the mask has changed, so that the instance accepts no more packets and is freed when
+    /// it is empty.
     pub leaving: bool,
 }
 
 /// One flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowView {
-    /// Its number, the key of paging. A later flow may reuse it.
+    /// The flow's number, which pages are based on. A later flow may reuse it.
     pub number: u32,
-    /// The queue that it belongs to; `None` for a pipe's own.
+    /// The queue to which the flow belongs; `None` for a pipe's own queue.
     pub queue: Option<u16>,
-    /// Its masked key.
+    /// The masked key.
     pub key: FlowKey,
     /// Hash of the key, the same on every machine.
     pub hash: u64,
-    /// Number of the instance that it feeds.
+    /// Number of the instance that the flow feeds.
     pub instance: u32,
     /// The key of that instance.
     pub instance_key: FlowKey,
-    /// Its counters.
+    /// The flow's counters.
     pub totals: Totals,
-    /// Its queue's mask or scheduler has changed: it takes no more packets and disappears when it
-    /// is empty.
+    /// Whether the queue's mask or scheduler has changed, so that the flow accepts no more packets
+    /// and is freed when it is empty.
     pub leaving: bool,
 }
 
@@ -63,14 +64,15 @@ impl Emulator {
         self.queues.iter().enumerate().filter_map(|(id, queue)| queue.as_ref().map(|_| id as u16))
     }
 
-    /// Configuration of pipe `id`; `None` when it does not exist or was last set as a scheduler.
+    /// Configuration of pipe `id`; `None` if it does not exist or was last configured as a
+    /// scheduler.
     pub fn pipe_config(&self, id: u16) -> Option<PipeConfig> {
         let template = self.templates.get(usize::from(id))?.as_ref().filter(|t| t.pipe)?;
         let queue = FlowsetConfig { mask: template.mask, ..template.flowset.config.clone() };
         Some(PipeConfig { link: template.link.clone(), queue })
     }
 
-    /// Configuration of pipe or scheduler `id` as a scheduler, and its link.
+    /// Configuration of pipe or scheduler `id` as a scheduler, and the configuration of its link.
     pub fn scheduler_config(&self, id: u16) -> Option<(SchedulerConfig, &LinkConfig)> {
         let template = self.templates.get(usize::from(id))?.as_ref()?;
         let max_instances = Some(template.max_instances).filter(|&max| max != u32::MAX);
@@ -84,26 +86,26 @@ impl Emulator {
         Some((queue.scheduler, &queue.config))
     }
 
-    /// State of the AQM of flow `number`, by name; empty without an AQM.
+    /// State variables of the AQM of flow `number`, by name; empty without an AQM.
     pub fn aqm_figures(&self, number: u32) -> Vec<(&'static str, u64)> {
         self.flows.get(number).map(Flow::figures).unwrap_or_default()
     }
 
-    /// Number of instances of pipe or scheduler `id`, without those of a former mask.
+    /// Number of instances of pipe or scheduler `id`, without those of a previous mask.
     pub fn instance_count(&self, id: u16) -> usize {
         let template = self.templates.get(usize::from(id)).and_then(Option::as_ref);
         template.map_or(0, |t| t.instances.len() + usize::from(t.single.is_some()))
     }
 
-    /// Number of flows of queue `id`, without those of a former mask.
+    /// Number of flows of queue `id`, without those of a previous mask.
     pub fn flow_count(&self, id: u16) -> usize {
         self.queues.get(usize::from(id)).and_then(Option::as_ref).map_or(0, |q| q.flows.len())
     }
 
-    /// Up to `max` instances of pipe or scheduler `id` by number, from the first or after number
-    /// `after`.
+    /// Up to `max` instances of pipe or scheduler `id` in the order of their numbers, starting
+    /// after number `after`, or with the first.
     ///
-    /// The next page begins after the last number of this one. Instances that are made or freed
+    /// The next page starts after the last number of this page. Instances that are created or freed
     /// between two pages may be missing; every other instance appears exactly once.
     pub fn instances_of(
         &self,
@@ -115,8 +117,8 @@ impl Emulator {
         (from..self.links.bound()).filter_map(move |number| self.instance(id, number)).take(max)
     }
 
-    /// Up to `max` flows of queue `id` by number, from the first or after number `after`; paged
-    /// like [`Self::instances_of`].
+    /// Up to `max` flows of queue `id` in the order of their numbers, starting after number
+    /// `after`, or with the first; paged like [`Self::instances_of`].
     pub fn flows_of(
         &self,
         id: u16,
@@ -132,7 +134,7 @@ impl Emulator {
             .take(max)
     }
 
-    /// Up to `max` flows that feed instance `instance`, newest first.
+    /// Up to `max` flows that feed instance `instance`, the newest first.
     pub fn flows_in(&self, instance: u32, max: usize) -> impl Iterator<Item = FlowView> {
         self.siblings(instance).filter_map(|flow| self.flow_view(flow)).take(max)
     }

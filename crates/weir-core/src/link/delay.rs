@@ -1,8 +1,9 @@
-//! The delay line: packets in transit, ordered by their arrival at the other end.
+//! The delay line: packets in transit, ordered by the time at which they arrive at the other end.
 //!
 //! Nearly every packet arrives after those before it. These packets form a list through the pool,
-//! which needs no memory of its own and touches only the packets themselves. The few that overtake
-//! (jitter, reordering) are in a separate heap, so that the common case needs no comparison tree.
+//! which needs no memory of its own and touches only the packets themselves. The few packets that
+//! overtake others (jitter, reordering) are in a separate heap, so that the common case needs no
+//! heap.
 
 use alloc::boxed::Box;
 use alloc::collections::BinaryHeap;
@@ -14,12 +15,12 @@ use crate::units::Nanos;
 /// Packets in transit on one link.
 #[derive(Debug)]
 pub(crate) struct DelayLine {
-    /// When the next packet arrives, from the list or the heap.
+    /// Time at which the next packet arrives, from the list or from the heap.
     next_due: Nanos,
     list: Chain,
     /// Due time of the last packet in the list.
     last_due: Nanos,
-    /// Allocated with the first packet that overtakes.
+    /// Allocated when the first packet overtakes another.
     early: Option<Box<Overtaking>>,
 }
 
@@ -29,10 +30,10 @@ impl Default for DelayLine {
     }
 }
 
-/// Packets that overtake others, and how many ever did.
+/// Packets that overtake others, and the number of such packets so far.
 #[derive(Debug, Default)]
 struct Overtaking {
-    /// Due time, order of entry, packet; the least first.
+    /// Due time, order of entry, packet; the least on top.
     heap: BinaryHeap<Reverse<(Nanos, u64, PacketId)>>,
     entered: u64,
 }
@@ -52,7 +53,7 @@ impl DelayLine {
         self.list.push_back(pool, packet, 0);
     }
 
-    /// When the next packet arrives; [`Nanos::MAX`] when there is none.
+    /// Time at which the next packet arrives; [`Nanos::MAX`] if there is none.
     #[inline]
     pub(crate) fn next_due(&self) -> Nanos {
         self.next_due
@@ -97,11 +98,11 @@ impl DelayLine {
         self.list.is_empty() && self.early.as_ref().is_none_or(|early| early.heap.is_empty())
     }
 
-    /// Moves the packet that was pushed last, if it is still last in the list, to `due`, but not
-    /// before those ahead of it. Visits every packet of the list.
+    /// Moves the packet that was added last to `due`, if it is still the last in the list, but not
+    /// before the packets ahead of it. Visits every packet of the list.
     pub(crate) fn retime_last(&mut self, pool: &mut Pool, due: Nanos) -> Option<Nanos> {
         let last = self.list.back()?;
-        // Packets ahead that have left by now were due before now, and `due` is not before now.
+        // Packets that have already left were due before now, and `due` is not before now.
         let (mut rest, mut ahead) = (self.list, Nanos::ZERO);
         while let Some((packet, _)) = rest.pop_front(pool).filter(|&(packet, _)| packet != last) {
             ahead = pool.crossed(packet).due;

@@ -1,7 +1,7 @@
 //! Impairments on the link other than loss: duplication, corruption, jitter and reordering.
 //!
-//! Each has its own seeded stream, so that adding one leaves the draws of the others unchanged. A
-//! link without impairments does not allocate this state.
+//! Each impairment has its own seeded stream, so that adding one does not change the draws of the
+//! others. A link without impairments does not allocate this state.
 
 use alloc::boxed::Box;
 
@@ -24,7 +24,7 @@ pub(crate) struct Impairments {
     reorder: Option<Reorder>,
     reorder_stream: Stream,
     reorder_source: CorrelatedUniform,
-    /// Packets since the last one that skipped the delay line.
+    /// Number of packets since the last packet that skipped the delay line.
     since_reordered: u32,
 }
 
@@ -33,12 +33,12 @@ pub(crate) struct Impairments {
 pub(crate) struct Crossing {
     pub(crate) delay: Nanos,
     pub(crate) may_overtake: bool,
-    /// It skipped the line.
+    /// Whether the packet skips the delay line.
     pub(crate) reordered: bool,
 }
 
 impl Impairments {
-    /// The state for a configuration, or `None` when it contains no impairment.
+    /// The state for a configuration; `None` if it contains no impairment.
     pub(crate) fn new(config: &LinkConfig, seed: u64, path: u64) -> Option<Box<Self>> {
         let nothing = config.duplicate.is_zero()
             && config.corrupt.is_zero()
@@ -95,16 +95,16 @@ impl Impairments {
         !self.duplicate.is_zero() && self.duplicate_stream.happens(self.duplicate)
     }
 
-    /// The bit of the next packet that is inverted, if any.
+    /// The bit of the next packet that is inverted, or none.
     pub(crate) fn next_corruption(&mut self) -> Corruption {
         if self.corrupt.is_zero() || !self.corrupt_stream.happens(self.corrupt) {
             return Corruption::NONE;
         }
-        // The top bit stays clear, since the largest number means "none".
+        // The top bit is cleared, because the largest number means "none".
         Corruption::of_bit(self.corrupt_stream.bits32() >> 1)
     }
 
-    /// How the next packet crosses a delay line of this `delay`.
+    /// How the next packet crosses a delay line with this `delay`.
     pub(crate) fn next_crossing(
         &mut self,
         delay: Nanos,

@@ -1,10 +1,10 @@
 //! Random loss: Bernoulli and Gilbert-Elliott.
 //!
 //! # Model
-//! Gilbert-Elliott is a Markov chain with a good and a bad state. At each packet the chain first
-//! moves (good to bad with probability p, bad to good with r); then the packet is lost with the
-//! probability of the current state (K in good, H in bad). The chain starts in the good state. In
-//! the long run it is in the bad state for p/(p+r) of the packets.
+//! Gilbert-Elliott is a Markov chain with a good and a bad state. For each packet, the chain first
+//! moves (from good to bad with probability p, from bad to good with r); then the packet is lost
+//! with the probability of the current state (K in good, H in bad). The chain starts in the good
+//! state. In the long run, the fraction of packets in the bad state is p/(p+r).
 //!
 //! # Reference
 //! E. N. Gilbert, "Capacity of a burst-noise channel", BSTJ 39 (1960); E. O. Elliott, BSTJ 42
@@ -29,8 +29,8 @@ impl LossProcess {
         Self { model, bad: false, stream }
     }
 
-    /// The process for `model`, or `None` for a model without loss. An existing process keeps its
-    /// random stream; its chain restarts in the good state if the model changes.
+    /// The process for `model`; `None` for a model without loss. An existing process keeps its
+    /// random stream, and its chain restarts in the good state if the model changed.
     pub(crate) fn configure(
         old: Option<Box<Self>>,
         model: Loss,
@@ -97,7 +97,7 @@ mod tests {
         let losses = run(model, 2, 1_000_000);
         let lost = losses.iter().filter(|&&l| l).count() as f64;
         let bursts = losses.windows(2).filter(|w| !w[0] && w[1]).count() as f64;
-        // p / (p + r), and a mean burst of 1 / r.
+        // The fraction in the bad state is p / (p + r), and the mean burst is 1 / r.
         let share = 0.01 / 0.26;
         assert!((lost / 1e6 - share).abs() < 0.001, "{lost}");
         assert!((lost / bursts - 4.0).abs() < 0.15, "mean burst {}", lost / bursts);

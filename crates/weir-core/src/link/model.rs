@@ -5,7 +5,7 @@ use alloc::sync::Arc;
 use super::trace::Trace;
 use crate::units::{Probability, Rate};
 
-/// How fast a link serialises packets.
+/// The rate at which a link serialises packets.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Capacity {
     /// Packets take no time to serialise.
@@ -13,12 +13,12 @@ pub enum Capacity {
     Unlimited,
     /// A constant rate.
     Constant(Rate),
-    /// Delivery opportunities over time, as Mahimahi's trace files describe.
+    /// Delivery opportunities over time, as in Mahimahi's trace files.
     Trace(Arc<Trace>),
 }
 
 impl Capacity {
-    /// Mean rate in bit/s; 0 when there is no limit.
+    /// Mean rate in bit/s; 0 if there is no limit.
     pub fn mean_bps(&self) -> u64 {
         match self {
             Self::Unlimited => 0,
@@ -36,15 +36,15 @@ pub enum Loss {
     None,
     /// Each packet is lost with this probability, independently.
     Bernoulli(Probability),
-    /// Gilbert-Elliott: a good and a bad state with a loss probability each.
+    /// Gilbert-Elliott: a good and a bad state, each with a loss probability.
     GilbertElliott {
         /// `K`: loss probability in the good state.
         loss_in_good: Probability,
-        /// `p`: probability of going from good to bad, drawn at each packet.
+        /// `p`: probability of moving from good to bad, drawn for each packet.
         good_to_bad: Probability,
         /// `H`: loss probability in the bad state.
         loss_in_bad: Probability,
-        /// `r`: probability of going from bad to good, drawn at each packet.
+        /// `r`: probability of moving from bad to good, drawn for each packet.
         bad_to_good: Probability,
     },
 }

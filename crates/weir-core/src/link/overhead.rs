@@ -1,33 +1,33 @@
-//! Framing overhead: how many bytes a packet occupies on the wire.
+//! Framing overhead: the number of bytes that a packet occupies on the wire.
 //!
-//! A rate counts network-layer bytes (from the IP header on) unless an overhead says otherwise.
-//! Each kind adds the bytes of its framing; the constants name their sources.
+//! A rate counts network-layer bytes (from the IP header on) unless an overhead is configured. Each
+//! kind of overhead adds the bytes of its framing; the constants name their sources.
 
 use crate::units::Bytes;
 
 /// Framing around a network-layer packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Overhead {
-    /// Bytes added to each packet. May be negative, as in `tc`'s size tables, for a rate that
-    /// leaves out existing headers.
+    /// Bytes added to each packet. The number may be negative, as in `tc`'s size tables, for a rate
+    /// that does not count some of the headers.
     pub per_packet: i32,
     /// Least size after the addition, in bytes.
     pub minimum: u32,
-    /// Whether the result is cut into ATM cells of 48 bytes that take 53 on the wire.
+    /// Whether the result is divided into ATM cells of 48 bytes, which take 53 bytes on the wire.
     pub atm_cells: bool,
 }
 
 impl Overhead {
-    /// No framing: a rate counts IP bytes.
+    /// No framing: the rate counts IP bytes.
     pub const NONE: Self = Self { per_packet: 0, minimum: 0, atm_cells: false };
-    /// The link-layer header only: a rate counts Ethernet frames without checksum, as Linux's `tbf`
-    /// and `htb` do.
+    /// Only the link-layer header: the rate counts Ethernet frames without checksum, like Linux's
+    /// `tbf` and `htb`.
     pub const LAYER2: Self = Self { per_packet: 14, minimum: 0, atm_cells: false };
     /// Ethernet as it occupies the medium (IEEE 802.3): header 14, checksum 4, preamble 8 and gap
     /// 12; frames of at least 64.
     pub const ETHERNET: Self = Self { per_packet: 38, minimum: 84, atm_cells: false };
-    /// ADSL with PPPoE over ATM, LLC/SNAP: 40 bytes in front, then whole cells (RFC 2684, RFC
-    /// 2516).
+    /// ADSL with PPPoE over ATM, LLC/SNAP: 40 bytes before the packet, then whole cells (RFC 2684,
+    /// RFC 2516).
     pub const ATM: Self = Self { per_packet: 40, minimum: 0, atm_cells: true };
     /// A DOCSIS cable modem's rate counts Ethernet frames with checksum, at least 64 bytes (DOCSIS
     /// 3.1 MULPI, 7.2.7).
@@ -36,8 +36,7 @@ impl Overhead {
     /// without escapes.
     pub const PPP: Self = Self { per_packet: 7, minimum: 0, atm_cells: false };
 
-    /// Bytes on the wire of `segments` packets that together have `len` network-layer bytes, or of
-    /// one packet.
+    /// Bytes on the wire of `segments` packets that together have `len` network-layer bytes.
     #[inline]
     pub fn wire_bytes(&self, len: u32, segments: u16) -> Bytes {
         let segments = u64::from(segments.max(1));
@@ -49,7 +48,7 @@ impl Overhead {
 
     #[inline(never)]
     fn train_bytes(&self, len: u32, segments: u64) -> Bytes {
-        // A train kept whole: every packet but the last has the same size.
+        // In a train, every packet except the last has the same size.
         let each = u64::from(len).div_ceil(segments);
         let last = u64::from(len).saturating_sub(each * (segments - 1));
         Bytes(self.one(each) * (segments - 1) + self.one(last))
@@ -62,9 +61,9 @@ impl Overhead {
     }
 }
 
-/// Payload of an ATM cell in bytes.
+/// Bytes of payload in an ATM cell.
 const ATM_PAYLOAD: u64 = 48;
-/// An ATM cell in bytes.
+/// Bytes of an ATM cell.
 const ATM_CELL: u64 = 53;
 
 #[cfg(test)]

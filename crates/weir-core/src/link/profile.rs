@@ -1,34 +1,35 @@
-//! Air-time profiles: a distribution of extra time that each packet occupies the link.
+//! Air-time profiles: a distribution of the additional time for which each packet occupies the
+//! link.
 //!
 //! # Model
 //! A profile gives the time that framing, contention and retransmission add to a packet's
-//! serialisation. It reduces throughput and never reorders. A draw above the loss level loses the
-//! packet after its air-time.
+//! serialisation. It reduces throughput and never reorders packets. If a draw is above the loss
+//! level, the packet is lost after its air-time.
 //!
 //! # Reference
 //! dummynet's `profile` files. The points of the cumulative curve are sorted and interpolated into
-//! equally likely samples; a vertical step is a constant, a horizontal one a jump.
+//! equally likely samples. A vertical step of the curve is a constant; a horizontal step is a jump.
 //!
 //! # Differences from FreeBSD
-//! Samples are in nanoseconds, not truncated to whole milliseconds. The extra time does not depend
-//! on the link's rate, and also acts on a link without a rate.
+//! Samples are in nanoseconds, not truncated to whole milliseconds. The additional time does not
+//! depend on the link's rate, and also applies to a link without a rate.
 
 use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::units::{Nanos, Probability};
 
-/// A distribution of extra air-time.
+/// A distribution of additional air-time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Profile {
     name: String,
     samples: Vec<Nanos>,
-    /// Samples from this index on mean that the packet is lost.
+    /// A draw of a sample at this index or above it loses the packet.
     loss_from: usize,
     loss_level: Probability,
 }
 
-/// Why points do not make a profile.
+/// Why points do not form a profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProfileError {
     /// Fewer than two points.
@@ -69,7 +70,7 @@ impl Profile {
         Ok(Self { name, samples, loss_from, loss_level })
     }
 
-    /// The name in the file.
+    /// The name of the profile in its file.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -84,15 +85,16 @@ impl Profile {
         self.loss_level
     }
 
-    /// The extra air-time for a draw, and whether the packet is lost; `draw` is uniform over all
-    /// values.
+    /// The additional air-time for a draw, and whether the packet is lost. `draw` is uniform over
+    /// all values of the type.
     pub fn draw(&self, draw: u32) -> (Nanos, bool) {
         let index = ((u64::from(draw) * self.samples.len() as u64) >> 32) as usize;
         (self.samples[index], index >= self.loss_from)
     }
 }
 
-/// The delay at probability `p` (63-bit fixed point) on the curve through sorted `points`.
+/// The delay at probability `p` (63-bit fixed point) on the curve through `points`, which are
+/// sorted.
 fn interpolate(points: &[(Probability, Nanos)], p: u64) -> Nanos {
     let upper = points.partition_point(|&(x, _)| x.raw() <= p);
     let Some(&(x1, y1)) = points.get(upper) else {
@@ -106,9 +108,9 @@ fn interpolate(points: &[(Probability, Nanos)], p: u64) -> Nanos {
     if y1 >= y0 { Nanos(y0.0 + rise as u64) } else { y0 }
 }
 
-/// Largest number of samples of a profile.
+/// Maximum number of samples of a profile.
 pub const MAX_SAMPLES: usize = 1_000_000;
-/// Number of samples when a file does not give it.
+/// Number of samples if the file does not specify it.
 pub const DEFAULT_SAMPLES: usize = 100;
 
 #[cfg(test)]

@@ -1,14 +1,14 @@
 //! Schedules: changes of a link's rate, delay and loss over time.
 //!
-//! When the rate changes, the packet on the wire continues at the new rate, so that a rate trace is
-//! integrated exactly.
+//! When the rate changes, the rest of the packet on the wire continues at the new rate, so that a
+//! rate that changes often is integrated exactly.
 
 use alloc::vec::Vec;
 
 use super::{Capacity, Loss};
 use crate::units::Nanos;
 
-/// The changes at one moment; `None` keeps the old value.
+/// The changes at one time; `None` keeps the previous value.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Step {
     /// New capacity.
@@ -19,20 +19,20 @@ pub struct Step {
     pub loss: Option<Loss>,
 }
 
-/// Changes in ascending order of time, repeated when there is a period.
+/// Changes in ascending order of time, which repeat if there is a period.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Schedule {
     steps: Vec<(Nanos, Step)>,
     period: Option<Nanos>,
 }
 
-/// Why steps do not make a schedule.
+/// Why steps do not form a schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ScheduleError {
-    /// No step at all.
+    /// The schedule has no steps.
     #[error("the schedule has no step")]
     Empty,
-    /// Times do not ascend at this step (counted from 0).
+    /// The times do not ascend at this step (counted from 0).
     #[error("step {0} is not later than the one before it")]
     NotAscending(usize),
     /// The period ends before the last step.
@@ -63,20 +63,21 @@ impl Schedule {
         &self.steps
     }
 
-    /// The time after which the schedule repeats, if it does.
+    /// The time after which the schedule repeats; `None` if it does not repeat.
     pub fn period(&self) -> Option<Nanos> {
         self.period
     }
 
-    /// The first step that still matters after an idle time: `behind` is the time since the start
-    /// of the schedule. All missed periods but one are skipped, which leads to the same values.
+    /// The first step that must be applied after an idle time; `behind` is the time since the start
+    /// of the schedule. All missed periods except the last are skipped, which leads to the same
+    /// values.
     pub(crate) fn step_to_resume_at(&self, behind: Nanos) -> u64 {
         let rounds = self.period.map_or(0, |period| behind.0 / period.0);
         rounds.saturating_sub(1) * self.steps.len() as u64
     }
 
-    /// The time of the `n`-th step (counted over all repetitions) relative to the start, and its
-    /// changes.
+    /// The time of the `n`-th step (counted over all repetitions) since the start of the schedule,
+    /// and its changes.
     pub fn step(&self, n: u64) -> Option<(Nanos, &Step)> {
         let count = self.steps.len() as u64;
         let (at, step) = self.steps.get((n % count) as usize)?;

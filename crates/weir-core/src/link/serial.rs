@@ -1,38 +1,39 @@
-//! Serialisation: when a packet that starts now has left the interface.
+//! Serialisation: computes when a packet that starts now has left the interface.
 //!
 //! # Model
-//! The link has its own clock: the time at which it is free. A packet starts at that time, but no
-//! earlier than now less the burst (so that an idle link has credit for `burst` bytes), and takes
-//! `bits / rate`. The fraction of a nanosecond that a division leaves is carried to the next packet
-//! of the same busy period, so that a busy period of any length has no drift. A packet is released
-//! when the link's clock reaches it, or at once when that clock is behind.
+//! The link has its own clock: the time at which the link becomes free. A packet starts at that
+//! time, but no earlier than now less the burst (so that an idle link has credit for `burst`
+//! bytes), and takes `bits / rate`. The remainder of the division, a fraction of a nanosecond, is
+//! carried over to the next packet of the same busy period, so that a busy period of any length has
+//! no drift. A packet is released when the link's clock reaches its end, or at once if that time
+//! has passed.
 //!
-//! Ideal times follow from ideal times: a late driver does not slow the link.
+//! All times are computed from previous ideal times, so a late driver does not slow the link.
 
 use alloc::boxed::Box;
 
 use super::{Capacity, TraceCursor};
 use crate::units::{Bytes, NANOS_PER_SEC, Nanos, Rate};
 
-/// The serialising part of a link. The fields that every packet touches come first and fill one
-/// cache line.
+/// The serialising part of a link. The fields that every packet uses come first and fill one cache
+/// line.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub(crate) struct Serializer {
     capacity: Capacity,
     /// The time of `burst` bytes at a constant capacity.
     credit: Nanos,
-    /// When the link is free.
+    /// Time at which the link becomes free.
     free_at: Nanos,
-    /// Nanoseconds times rate that the last division left.
+    /// The remainder of the last division, in nanoseconds times rate.
     remainder: u64,
     current: Current,
     burst: Bytes,
-    /// The position in the trace, for a capacity that is one.
+    /// The position in the trace, if the capacity is a trace.
     cursor: Option<Box<TraceCursor>>,
 }
 
-/// The packet started last, to reschedule it when the rate changes.
+/// The packet that was started last, for a change of the rate during its transmission.
 #[derive(Clone, Copy, Debug, Default)]
 struct Current {
     start: Nanos,
@@ -46,14 +47,14 @@ pub(crate) struct Timed {
     bytes: Bytes,
     /// Whole nanoseconds.
     time: Nanos,
-    /// Nanoseconds times rate that the division leaves.
+    /// The remainder of the division, in nanoseconds times rate.
     rest: u64,
 }
 
 impl Serializer {
     /// A serialiser that is free from `now` on.
     pub(crate) fn new(now: Nanos, capacity: Capacity, burst: Bytes) -> Self {
-        // Before its first packet a link has been idle forever, so it starts with full credit.
+        // A new link counts as idle forever, so it starts with full credit.
         let cursor = cursor(&capacity, now);
         let credit = credit(&capacity, burst);
         Self {
@@ -67,8 +68,8 @@ impl Serializer {
         }
     }
 
-    /// Starts a packet of `bytes` on the wire with `extra` air-time at `now` and returns when it
-    /// has left, at `now` or later.
+    /// Starts a packet of `bytes` on the wire at `now`, with `extra` air-time. Returns when the
+    /// packet has left, at `now` or later.
     #[inline(always)] // Measured: see the emulator's module.
     pub(crate) fn start(&mut self, now: Nanos, bytes: Bytes, extra: Nanos) -> Nanos {
         let Capacity::Constant(rate) = self.capacity else {
@@ -82,7 +83,7 @@ impl Serializer {
         self.free_at.max(now)
     }
 
-    /// Like [`Self::start`] for a link whose capacity never changes. `last` caches the time of the
+    /// Like [`Self::start`], for a link with constant capacity. `last` caches the time for the
     /// previous packet's length, which saves the division for packets of equal length.
     #[inline(always)] // Measured: see the emulator's module.
     pub(crate) fn start_like(&mut self, now: Nanos, bytes: Bytes, last: &mut Timed) -> Nanos {
@@ -135,7 +136,7 @@ impl Serializer {
     }
 
     /// Changes the capacity at `now`. If a packet is on the wire (`busy`), its rest continues at
-    /// the new capacity; returns when it has left.
+    /// the new capacity. Returns when that packet has left.
     pub(crate) fn set_capacity(
         &mut self,
         now: Nanos,
@@ -149,7 +150,7 @@ impl Serializer {
         self.cursor = cursor(capacity, now);
         self.capacity = capacity.clone();
         self.remainder = 0;
-        // The rest of a packet gets no credit.
+        // The rest of a packet receives no credit.
         self.credit = Nanos::ZERO;
         let done = busy.then(|| {
             let extra = self.current.extra;
@@ -176,7 +177,7 @@ impl Serializer {
     }
 }
 
-/// The start of a trace that begins at `now`.
+/// The initial position in a trace that begins at `now`.
 fn cursor(capacity: &Capacity, now: Nanos) -> Option<Box<TraceCursor>> {
     matches!(capacity, Capacity::Trace(_)).then(|| Box::new(TraceCursor::new(now)))
 }
@@ -199,7 +200,7 @@ fn serialisation(bytes: Bytes, rate: Rate, remainder: u64) -> (Nanos, u64) {
     )
 }
 
-/// The length of a pause that earns `burst` bytes; used only at a constant rate.
+/// The length of a pause in which `burst` bytes of credit accrue; used only with a constant rate.
 fn credit(capacity: &Capacity, burst: Bytes) -> Nanos {
     match capacity {
         Capacity::Constant(rate) => serialisation(burst, *rate, 0).0,
@@ -207,7 +208,7 @@ fn credit(capacity: &Capacity, burst: Bytes) -> Nanos {
     }
 }
 
-/// Bytes that a trace offers in a span of time; used by tests and reports.
+/// Bytes that a trace offers in a time span.
 #[cfg(test)]
 fn trace_bytes(trace: &crate::link::Trace, until: Nanos) -> u64 {
     let rounds = until.0 / trace.period().0;
@@ -247,7 +248,7 @@ mod tests {
     fn a_new_rate_takes_over_in_the_middle_of_a_packet() {
         let mut s = Serializer::new(Nanos::ZERO, constant(8_000_000), Bytes(0));
         assert_eq!(s.start(Nanos::ZERO, Bytes(1000), Nanos::ZERO), Nanos::from_millis(1));
-        // Half is sent; the other 500 bytes take 4 ms at 1 Mbit/s.
+        // Half of the packet is sent; the other 500 bytes take 4 ms at 1 Mbit/s.
         let done = s.set_capacity(Nanos::from_micros(500), &constant(1_000_000), true);
         assert_eq!(done, Some(Nanos::from_micros(4_500)));
     }
@@ -265,7 +266,7 @@ mod tests {
             prop_assert_eq!(u128::from(now.0), bits * 1_000_000_000 / u128::from(rate));
         }
 
-        /// For arbitrary pauses, bursts and lengths, the cached length makes no difference.
+        /// For any pauses, bursts and lengths, the cached time makes no difference.
         #[test]
         fn a_length_that_is_known_takes_as_long_as_one_that_is_not(
             rate in 1u64..400_000_000_000,

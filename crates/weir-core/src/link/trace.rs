@@ -1,10 +1,10 @@
-//! Delivery-opportunity traces, as Mahimahi records them.
+//! Traces of delivery opportunities, in Mahimahi's form.
 //!
 //! # Model
-//! A trace is a list of times. At each, the link may deliver [`OPPORTUNITY_BYTES`]. Several small
-//! packets share an opportunity, a packet larger than the rest of an opportunity continues in the
-//! next one, and an opportunity without packets is lost. The trace repeats; its period is the time
-//! of its last entry.
+//! A trace is a list of times, at each of which the link may deliver [`OPPORTUNITY_BYTES`]. Several
+//! small packets share an opportunity, a packet larger than the rest of an opportunity continues in
+//! the next one, and an opportunity without packets is lost. The trace repeats; its period is the
+//! time of its last entry.
 //!
 //! # Reference
 //! Netravali et al., "Mahimahi: Accurate Record-and-Replay for HTTP", USENIX ATC 2015.
@@ -13,24 +13,24 @@ use alloc::vec::Vec;
 
 use crate::units::{NANOS_PER_SEC, Nanos};
 
-/// Times at which a link may deliver.
+/// The times at which a link may deliver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
-    /// Ascending; equal times are several opportunities at once.
+    /// Ascending. Equal times are several opportunities at one time.
     opportunities: Vec<Nanos>,
     period: Nanos,
 }
 
-/// Why times do not make a trace.
+/// Why times do not form a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TraceError {
-    /// No opportunity at all.
+    /// The trace has no opportunities.
     #[error("the trace has no delivery opportunity")]
     Empty,
-    /// Times go backwards at this entry (counted from 0).
+    /// The times descend at this entry (counted from 0).
     #[error("entry {0} is earlier than the one before it")]
     Backwards(usize),
-    /// The last entry is at time zero, so that the trace has no duration.
+    /// The last entry is at time zero, so the trace has no duration.
     #[error("the trace lasts no time: its last entry is at 0")]
     NoDuration,
 }
@@ -58,7 +58,7 @@ impl Trace {
         self.period
     }
 
-    /// Opportunities in one period.
+    /// The opportunities of one period.
     pub fn opportunities(&self) -> &[Nanos] {
         &self.opportunities
     }
@@ -74,13 +74,13 @@ impl Trace {
 /// A link's position in its trace.
 #[derive(Clone, Copy, Debug)]
 pub struct TraceCursor {
-    /// When the trace began.
+    /// Time at which the trace began.
     origin: Nanos,
-    /// Complete periods before the current entry.
+    /// Number of complete periods before the current entry.
     round: u64,
-    /// Current entry.
+    /// Index of the current entry.
     index: usize,
-    /// Bytes of the current entry already used.
+    /// Bytes of the current entry that are used.
     used: u64,
 }
 
@@ -90,8 +90,8 @@ impl TraceCursor {
         Self { origin, round: 0, index: 0, used: 0 }
     }
 
-    /// Takes `bytes` from the opportunities at or after `now` and returns the time of the last one
-    /// taken.
+    /// Uses `bytes` of the opportunities at or after `now`. Returns the time of the last
+    /// opportunity used.
     pub fn take(&mut self, trace: &Trace, now: Nanos, bytes: u64) -> Nanos {
         self.skip_to(trace, now);
         let mut left = bytes;
@@ -121,7 +121,7 @@ impl TraceCursor {
         }
     }
 
-    /// Drops the entries before `now`: unused opportunities are lost.
+    /// Skips the entries before `now`: unused opportunities are lost.
     fn skip_to(&mut self, trace: &Trace, now: Nanos) {
         if self.time(trace) >= now {
             if self.used == OPPORTUNITY_BYTES {
@@ -132,8 +132,8 @@ impl TraceCursor {
         let elapsed = now.since(self.origin).0;
         let (mut round, mut offset) = (elapsed / trace.period.0, elapsed % trace.period.0);
         if offset == 0 && round > 0 {
-            // The end of one period is the start of the next; the last entry of the former is still
-            // due.
+            // The end of one period is the start of the next. The last entry of the earlier period
+            // is still due.
             (round, offset) = (round - 1, trace.period.0);
         }
         let index = trace.opportunities.partition_point(|t| t.0 < offset);

@@ -1,4 +1,4 @@
-//! What the engine knows of a packet.
+//! The engine's description of a packet.
 
 use crate::units::Nanos;
 
@@ -22,66 +22,66 @@ pub enum Ecn {
 }
 
 impl Ecn {
-    /// Whether the sender understands marks.
+    /// Whether the packet may be marked, because its sender supports ECN.
     #[inline]
     pub const fn is_capable(self) -> bool {
         !matches!(self, Self::NotEct)
     }
 }
 
-/// The header fields that queues may read.
+/// The header fields that queues and schedulers may use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Header {
     /// ECN field.
     pub ecn: Ecn,
     /// Differentiated services code point, 6 bits.
     pub dscp: u8,
-    /// Hash of addresses, ports and protocol; 0 where nothing on the packet's path classifies by
-    /// it.
+    /// Hash of addresses, ports and protocol; 0 if nothing on the packet's path classifies packets
+    /// by it.
     pub hash: u32,
 }
 
-/// What the engine knows of a packet.
+/// The engine's description of a packet.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Packet {
     /// The driver's handle of the frame.
     pub frame: u32,
-    /// Length in bytes from the network-layer header on; what a rate counts before framing
+    /// Length in bytes from the network-layer header on. A rate counts this length before framing
     /// overhead.
     pub len: u32,
-    /// The flow (queue) the packet belongs to.
+    /// The flow (queue) to which the packet belongs.
     pub flow: u32,
-    /// How many wire packets the descriptor stands for; more than one only when an offload train is
-    /// kept whole.
+    /// Number of wire packets that the descriptor stands for; more than one only if an offload
+    /// train is kept whole.
     pub segments: u16,
     /// Bytes of link-layer header in front of the network layer.
     pub link_header: u8,
     /// ECN field.
     pub ecn: Ecn,
-    /// When the packet was submitted.
+    /// Time of submission.
     pub arrived: Nanos,
-    /// When the packet left its queue.
+    /// Time at which the packet left its queue.
     pub dequeued: Nanos,
-    /// The label for schedulers that rank packets; after the wire has begun with the packet, that
-    /// time.
+    /// The label for schedulers that rank packets; once the transmission has begun, the time at
+    /// which it began.
     pub label_then_start: LabelThenStart,
 }
 
-/// A packet's label until the wire begins with it, and the time of that afterwards: one word for
-/// two values, since no packet needs both at once. [`Packet`] stays at 40 bytes and the pool's slot
-/// at one cache line.
+/// A packet's label while it waits, and afterwards the time at which its transmission began: one
+/// word for two values, because no packet needs both at one time. [`Packet`] stays at 40 bytes, and
+/// a slot of the pool at one cache line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LabelThenStart(u64);
 
 impl LabelThenStart {
-    /// A waiting packet. Its source, or an earlier hop, provides the label: a slack or a deadline
-    /// in ns, or the bytes that its flow has still to send; 0 for none.
+    /// The value for a waiting packet. Its source or an earlier hop provides the label: a slack or
+    /// a deadline in ns, or the number of bytes that the flow has still to send; 0 for none.
     #[inline]
     pub const fn waiting(label: u64) -> Self {
         Self(label)
     }
 
-    /// A packet with which the wire begins at `start`.
+    /// The value for a packet whose transmission begins at `start`.
     #[inline]
     pub const fn started(start: Nanos) -> Self {
         Self(start.0)
@@ -93,7 +93,7 @@ impl LabelThenStart {
         self.0
     }
 
-    /// The time at which the wire began with a packet that has left scheduler and device.
+    /// The time at which the transmission of a packet began that has left scheduler and device.
     #[inline]
     pub const fn start(self) -> Nanos {
         Nanos(self.0)
@@ -102,5 +102,5 @@ impl LabelThenStart {
 
 const _: () = assert!(size_of::<Packet>() == 40);
 
-/// No packet.
+/// The index that stands for no packet.
 pub(crate) const NONE: u32 = u32::MAX;

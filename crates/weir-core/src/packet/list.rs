@@ -5,8 +5,9 @@ use super::store::Store;
 
 /// A first-in first-out list of packets, threaded through their store.
 ///
-/// The list knows the length of its first packet, and each packet the length of the next. Taking a
-/// packet therefore reveals the length of the one behind it without reading that packet.
+/// The list stores the length of its first packet, and each packet stores the length of the next.
+/// After a packet is removed, the length of the next one is therefore known without reading that
+/// packet.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PacketList {
     chain: Chain,
@@ -26,7 +27,7 @@ impl PacketList {
         self.chain.front()
     }
 
-    /// Length of the first packet in bytes; undefined for an empty list.
+    /// Length of the first packet in bytes; undefined if the list is empty.
     #[inline]
     pub fn front_len(&self) -> u32 {
         self.front_len
@@ -45,7 +46,7 @@ impl PacketList {
         self.push_back_of(store, id, len);
     }
 
-    /// Appends a packet of a known length.
+    /// Appends a packet with a known length.
     #[inline]
     pub fn push_back_of<P: Store>(&mut self, store: &mut P, id: PacketId, len: u32) {
         if self.is_empty() {
@@ -76,7 +77,7 @@ impl PacketList {
         (packets, bytes)
     }
 
-    /// Takes the first packet.
+    /// Removes and returns the first packet.
     #[inline]
     pub fn pop_front<P: Store>(&mut self, store: &P) -> Option<PacketId> {
         let (id, next_len) = self.chain.pop_front(store)?;
@@ -84,16 +85,16 @@ impl PacketList {
         Some(id)
     }
 
-    /// Whether a non-empty list has only one packet.
+    /// Whether the list, which must not be empty, has only one packet.
     #[inline]
     pub fn is_single(&self) -> bool {
         self.chain.head == self.chain.tail
     }
 
-    /// Takes the first packet of a list with several packets.
+    /// Removes and returns the first packet of a list with several packets.
     ///
     /// # Panics
-    /// May panic when the list is empty.
+    /// May panic if the list is empty.
     #[inline]
     pub fn take_one<P: Store>(&mut self, store: &P) -> PacketId {
         let id = PacketId(self.chain.head);
@@ -101,10 +102,11 @@ impl PacketList {
         id
     }
 
-    /// Takes the first packet of a non-empty list, and returns whether there are more.
+    /// Removes the first packet of a list that is not empty. Returns it, and whether packets
+    /// remain.
     ///
     /// # Panics
-    /// May panic when the list is empty.
+    /// May panic if the list is empty.
     #[inline]
     pub fn take_first<P: Store>(&mut self, store: &P) -> (PacketId, bool) {
         let id = PacketId(self.chain.head);
@@ -116,8 +118,8 @@ impl PacketList {
     }
 }
 
-/// A first-in first-out list of packets without their lengths. `tail` alone marks its end, so that
-/// appending writes to one packet only.
+/// A first-in first-out list of packets that does not store the length of the first. Only `tail`
+/// marks its end, so that appending a packet writes to only one other packet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Chain {
     head: u32,
@@ -157,7 +159,7 @@ impl Chain {
         self.tail = id.0;
     }
 
-    /// Takes the first packet, and returns with it the stored length of the next.
+    /// Removes the first packet. Returns it, and the stored length of the next.
     #[inline]
     pub(crate) fn pop_front<P: Store>(&mut self, store: &P) -> Option<(PacketId, u32)> {
         let id = self.front()?;

@@ -1,6 +1,6 @@
-//! Packets inside an engine: descriptors, the pool that holds them, and lists of them.
+//! Packets inside an engine: their descriptors, the pool that holds them, and lists of them.
 //!
-//! A descriptor is 40 bytes and is addressed by a `u32`. Frame bytes never enter the engine:
+//! A descriptor has 40 bytes and is addressed by a `u32`. Frames never enter the engine:
 //! [`Packet::frame`] is the driver's own handle.
 
 mod fields;

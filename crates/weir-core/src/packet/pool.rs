@@ -2,9 +2,9 @@
 //!
 //! # Memory
 //! A packet inside takes one slot of 64 bytes, one cache line, wherever it is: the list of its
-//! queue and the delay line are threaded through the slots, so that neither has memory of its own.
-//! Only a packet that overtakes others in the delay line takes 24 bytes more. The pool grows by
-//! doubling and keeps its memory: at its peak of `n` packets it holds at most `128 × n` bytes.
+//! queue and the delay line are threaded through the slots and have no memory of their own. Only a
+//! packet that overtakes others in the delay line takes 24 bytes more. The pool grows by doubling
+//! and keeps its memory: with a peak of `n` packets it holds at most `128 × n` bytes.
 
 use alloc::vec::Vec;
 
@@ -14,22 +14,22 @@ use crate::prefetch;
 use crate::stats::MarkReason;
 use crate::units::Nanos;
 
-/// A packet with its links in a list and its state in the delay line.
+/// A packet with its successor in a list and its state in the delay line.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 struct Slot {
     packet: Packet,
-    /// When it arrives at the other end of the delay line.
+    /// Time at which the packet arrives at the other end of the delay line.
     due: Nanos,
     hash_then_corruption: HashThenCorruption,
-    /// Successor in the list it is in; for a free slot, the next free one.
+    /// The successor in the packet's list; for a free slot, the next free slot.
     next: u32,
-    /// The successor's length.
+    /// The length of the successor.
     next_len: u32,
     duplicate: bool,
     /// [`Header::dscp`].
     dscp: u8,
-    /// The reason of its mark, if any.
+    /// The reason of the packet's mark, if it is marked.
     mark: Option<MarkReason>,
 }
 
@@ -51,7 +51,7 @@ pub(crate) struct Crossed {
     pub(crate) duplicate: bool,
 }
 
-/// The bit of a packet that the link inverts, if any, in four bytes.
+/// The bit of a packet that the link inverts, or none, in four bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Corruption(u32);
 
@@ -59,14 +59,14 @@ impl Corruption {
     /// No bit is inverted.
     pub(crate) const NONE: Self = Self(u32::MAX);
 
-    /// The bit with this number, which is less than [`u32::MAX`], is inverted.
+    /// The bit with this number is inverted. The number is less than [`u32::MAX`].
     #[inline]
     pub(crate) fn of_bit(bit: u32) -> Self {
         debug_assert_ne!(bit, u32::MAX, "the largest number means that no bit is inverted");
         Self(bit)
     }
 
-    /// The number of the bit.
+    /// The number of the bit; `None` if no bit is inverted.
     #[inline]
     pub(crate) fn bit(self) -> Option<u32> {
         (self != Self::NONE).then_some(self.0)
@@ -74,7 +74,7 @@ impl Corruption {
 }
 
 /// [`Header::hash`] while a packet waits, and its corruption while it is on the link: one word for
-/// two values, since no packet needs both at once. A slot therefore fills one cache line.
+/// two values, because no packet needs both at one time. A slot therefore fits into one cache line.
 #[derive(Clone, Copy, Debug)]
 struct HashThenCorruption(u32);
 
@@ -115,7 +115,7 @@ impl Pool {
         Self { slots: Vec::new(), free: NONE, live: 0, capacity: capacity.min(NONE - 1) }
     }
 
-    /// Stores a packet, or returns it when the pool is full.
+    /// Stores a packet. Returns the packet if the pool is full.
     #[inline]
     pub fn insert(&mut self, packet: Packet) -> Result<PacketId, Packet> {
         let Some(id) = self.allocate() else { return Err(packet) };
@@ -124,9 +124,9 @@ impl Pool {
         Ok(id)
     }
 
-    /// A place for a packet with undefined contents; `None` when the pool is full. Filling it field
-    /// by field avoids the copy of a descriptor that has just been written, which would stall the
-    /// processor.
+    /// Allocates a slot with undefined contents; `None` if the pool is full. The caller fills it
+    /// field by field, which avoids copying a descriptor that has just been written: the copy would
+    /// stall the processor.
     #[inline]
     pub(crate) fn allocate(&mut self) -> Option<PacketId> {
         let id = self.free;
@@ -171,8 +171,8 @@ impl Pool {
         slot.packet
     }
 
-    /// Removes a packet that has passed the delay line, with the values of [`Self::set_crossed`]
-    /// and the reason of its mark.
+    /// Removes a packet that has passed the delay line. Returns it with the values of
+    /// [`Self::set_crossed`] and the reason of its mark.
     #[inline]
     pub(crate) fn depart(&mut self, id: PacketId) -> (Packet, Crossed, Option<MarkReason>) {
         let slot = &mut self.slots[id.0 as usize];
@@ -188,13 +188,14 @@ impl Pool {
         &self.slots[id.0 as usize].packet
     }
 
-    /// The packet `id`, to change.
+    /// The packet `id`, mutable.
     #[inline]
     pub fn get_mut(&mut self, id: PacketId) -> &mut Packet {
         &mut self.slots[id.0 as usize].packet
     }
 
-    /// Changes the capacity. Packets above it stay, and no other enters until enough have left.
+    /// Changes the capacity. Packets above the new capacity stay, and no other packet enters until
+    /// enough have left.
     pub fn set_capacity(&mut self, capacity: u32) {
         self.capacity = capacity.min(NONE - 1);
     }
@@ -224,7 +225,7 @@ impl Pool {
         slot.hash_then_corruption = HashThenCorruption::crossing(corruption);
     }
 
-    /// Fills a place from [`Self::allocate`].
+    /// Fills a slot from [`Self::allocate`].
     #[inline(always)] // Measured: see the emulator's module.
     pub(crate) fn fill(
         &mut self,
@@ -246,7 +247,7 @@ impl Pool {
         slot.hash_then_corruption = HashThenCorruption::waiting(header.hash);
     }
 
-    /// The reason of the packet's mark, if any.
+    /// The reason of the packet's mark, if it is marked.
     #[inline]
     pub fn mark_of(&self, id: PacketId) -> Option<MarkReason> {
         self.slots[id.0 as usize].mark

@@ -1,4 +1,4 @@
-//! The store of packets, as lists and schedulers see it.
+//! The interface of a store of packets for lists and schedulers.
 
 use super::fields::{Header, PacketId};
 use crate::stats::MarkReason;
@@ -10,26 +10,28 @@ pub trait Store {
     /// Length in bytes from the network-layer header on.
     fn len(&self, id: PacketId) -> u32;
 
-    /// Number of the flow it belongs to.
+    /// Number of the flow to which the packet belongs.
     fn flow(&self, id: PacketId) -> u32;
 
-    /// The label from its source or an earlier hop (see [`LabelThenStart`](super::LabelThenStart)).
+    /// The label from the packet's source or an earlier hop (see
+    /// [`LabelThenStart`](super::LabelThenStart)).
     fn label(&self, id: PacketId) -> u64;
 
-    /// Its header fields.
+    /// The header fields of the packet.
     fn header(&self, id: PacketId) -> Header;
 
-    /// When it arrived at its queue.
+    /// Time at which the packet arrived at its queue.
     fn arrived(&self, id: PacketId) -> Nanos;
 
-    /// Marks it with congestion experienced at its departure; the first reason counts. Only for
-    /// packets whose [`Header::ecn`] allows it.
+    /// Marks the packet with congestion experienced at its departure. If it is marked several
+    /// times, the first reason counts. Only for packets whose [`Header::ecn`] allows it.
     fn mark(&mut self, id: PacketId, reason: MarkReason);
 
-    /// The successor in its list, and the successor's length; undefined for the last packet.
+    /// The packet's successor in its list, and the successor's length; undefined for the last
+    /// packet.
     fn next(&self, id: PacketId) -> (u32, u32);
 
-    /// Sets the values of [`Self::next`].
+    /// Sets the values that [`Self::next`] returns.
     fn set_next(&mut self, id: PacketId, next: u32, len: u32);
 
     /// Prefetches the packet.

@@ -1,8 +1,8 @@
 //! Decimal numbers without floating point: `1.5`, `.25`, `3e-2`.
 //!
-//! Rates and times are scaled from their decimal form to whole bits per second and nanoseconds; a
-//! value that is no whole number of these is rounded to the nearest one, halves upwards. Digits
-//! after the 24th do not count.
+//! Rates and times are converted from decimal numbers to whole bits per second and nanoseconds. A
+//! value between two whole numbers is rounded to the nearest one, halves upwards. Digits after the
+//! 24th are ignored.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -14,22 +14,22 @@ pub struct Decimal {
     exponent: i32,
 }
 
-/// Why a text does not begin with a number.
+/// Why a text does not begin with a valid number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecimalError {
-    /// There is no number.
+    /// The text does not begin with a number.
     #[error("no number")]
     NotANumber,
-    /// It is negative.
+    /// The number is negative.
     #[error("a negative number")]
     Negative,
 }
 
 impl Decimal {
-    /// The number at the beginning of `text`, and what follows it.
+    /// The number at the beginning of `text`, and the rest of `text`.
     ///
     /// # Errors
-    /// The text does not begin with a number, or with a negative one.
+    /// The text does not begin with a number, or the number is negative.
     pub fn prefix(text: &str) -> Result<(Self, &str), DecimalError> {
         if let Some(positive) = text.strip_prefix('-') {
             return Err(
@@ -58,31 +58,32 @@ impl Decimal {
         ))
     }
 
-    /// Whether it is zero.
+    /// Whether the number is zero.
     pub const fn is_zero(self) -> bool {
         self.mantissa == 0
     }
 
-    /// A hundredth of it.
+    /// A hundredth of the number.
     #[must_use]
     pub const fn percent(self) -> Self {
         Self { mantissa: self.mantissa, exponent: self.exponent.saturating_sub(2) }
     }
 
-    /// `self × unit`, rounded to the nearest whole number, halves upwards; `None` when that does
-    /// not fit in 64 bits.
+    /// `self × unit`, rounded to the nearest whole number, halves upwards; `None` if the result
+    /// does not fit 64 bits.
     ///
     /// `unit` is at most 2^43 (a tebibyte in bits).
     pub fn scaled(self, unit: u64) -> Option<u64> {
         self.times(unit).map(|(value, _)| value)
     }
 
-    /// `self × unit` as [`Self::scaled`], but `None` also when that is not a whole number.
+    /// `self × unit`; `None` if the product is not a whole number or does not fit 64 bits. `unit`
+    /// is limited as in [`Self::scaled`].
     pub fn exact(self, unit: u64) -> Option<u64> {
         self.times(unit).filter(|&(_, exact)| exact).map(|(value, _)| value)
     }
 
-    /// `self × unit` rounded to the nearest whole number, and whether it is that number.
+    /// `self × unit` rounded to the nearest whole number, and whether the product is exact.
     fn times(self, unit: u64) -> Option<(u64, bool)> {
         debug_assert!(unit <= 1 << 43, "10^24 times a larger unit may not fit in 128 bits");
         let product = self.mantissa * u128::from(unit);
@@ -99,7 +100,7 @@ impl Decimal {
         Some((u64::try_from(value).ok()?, rest == 0))
     }
 
-    /// The nearest double; infinite when it is too large for one.
+    /// The nearest `f64`; infinite if the number is too large.
     pub fn as_f64(self) -> f64 {
         format!("{}e{}", self.mantissa, self.exponent).parse().unwrap_or(f64::INFINITY)
     }
@@ -123,7 +124,7 @@ fn digits(text: &str) -> (&str, &str) {
     text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()))
 }
 
-/// The exponent `e±N` at the beginning of a text, or 0, and what follows.
+/// The exponent `e±N` at the beginning of a text (0 if there is none), and the rest of the text.
 fn exponent(text: &str) -> (i32, &str) {
     let Some(after) = text.strip_prefix(['e', 'E']) else { return (0, text) };
     let (sign, unsigned) = match after.strip_prefix('-') {
@@ -134,13 +135,13 @@ fn exponent(text: &str) -> (i32, &str) {
     if number.is_empty() {
         return (0, text);
     }
-    // An exponent this large is out of every range anyway.
+    // An exponent this large is out of every range.
     (sign * number.parse().unwrap_or(LARGEST_EXPONENT).min(LARGEST_EXPONENT), rest)
 }
 
-/// Digits that count; 10^24 times the largest unit fits in 128 bits.
+/// Number of digits that count. 10^24 times the largest unit fits 128 bits.
 const SIGNIFICANT: usize = 24;
-/// Exponents beyond this are taken as this.
+/// Larger exponents are replaced by this one.
 const LARGEST_EXPONENT: i32 = 100_000;
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Quantities as text: rates, times, sizes, probabilities and fractions with their units. Every
-//! text with a quantity is read here: settings, links, scripts, scenarios and traces.
+//! Quantities as text: rates, times, sizes, probabilities and fractions with their units. All
+//! quantities in settings, links, scripts, scenarios and traces are parsed here.
 
 pub mod decimal;
 
@@ -12,19 +12,19 @@ use crate::units::{Nanos, Probability, Rate};
 
 use decimal::{Decimal, DecimalError, write};
 
-/// Why a text is not the expected quantity.
+/// Why a text is not a valid quantity of the expected kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QuantityError {
-    /// It does not begin with a number.
+    /// The text does not begin with a number.
     #[error("not a number")]
     NotANumber,
-    /// It is below zero.
+    /// The number is negative.
     #[error("negative")]
     Negative,
     /// The unit after the number is not a unit of the quantity.
     #[error("not a unit of it")]
     Unit,
-    /// It is outside the range.
+    /// The quantity is out of range.
     #[error("out of range")]
     OutOfRange,
 }
@@ -54,10 +54,10 @@ pub fn rate(text: &str) -> Result<Option<Rate>, QuantityError> {
     rate_of(number, unit)
 }
 
-/// A number of a rate's unit, as [`rate`].
+/// A rate from a number and the factor of its unit, as in [`rate`].
 ///
 /// # Errors
-/// Out of range.
+/// The rate is out of range.
 pub fn rate_of(number: Decimal, unit: u64) -> Result<Option<Rate>, QuantityError> {
     if number.is_zero() {
         return Ok(None);
@@ -65,7 +65,7 @@ pub fn rate_of(number: Decimal, unit: u64) -> Result<Option<Rate>, QuantityError
     number.scaled(unit).and_then(Rate::new).map(Some).ok_or(QuantityError::OutOfRange)
 }
 
-/// Bits per second of a rate's unit; the empty unit is bit/s.
+/// The number of bits per second in a unit of rate; the empty unit is bit/s.
 pub fn rate_unit(unit: &str) -> Option<u64> {
     let (factor, rest) = multiplier(unit);
     let bits = match rest {
@@ -92,8 +92,8 @@ pub fn time(text: &str, most: Nanos) -> Result<Nanos, QuantityError> {
     number.scaled(unit).map(Nanos).filter(|&t| t <= most).ok_or(QuantityError::OutOfRange)
 }
 
-/// A time as [`time`] reads it, in ns, but only one that is a whole number of nanoseconds and is
-/// written without an exponent: a setting is never rounded.
+/// A time in ns, in the syntax of [`time`]. The time must be a whole number of nanoseconds, written
+/// without an exponent, because settings are never rounded.
 pub fn exact_time(text: &str) -> Option<u64> {
     let (number, unit) = plain(text)?;
     let unit = match unit.trim_start() {
@@ -103,8 +103,8 @@ pub fn exact_time(text: &str) -> Option<u64> {
     number.exact(unit)
 }
 
-/// A fraction or a factor such as `0.002`, `1/8` or `12.5%`, in parts of `unit`. A decimal with
-/// smaller parts is refused; a quotient is rounded down.
+/// A fraction or a factor such as `0.002`, `1/8` or `12.5%`, in parts of `unit`. A decimal that is
+/// not a whole number of parts is refused; a quotient is rounded down.
 pub fn exact_fraction(text: &str, unit: u64) -> Option<u64> {
     if let Some((above, below)) = text.split_once('/') {
         let (above, below) = (above.parse::<u64>().ok()?, below.parse::<u64>().ok()?);
@@ -117,7 +117,7 @@ pub fn exact_fraction(text: &str, unit: u64) -> Option<u64> {
     }
 }
 
-/// The number without an exponent at the beginning of `text`, and what follows it.
+/// The number at the beginning of `text`, which must have no exponent, and the rest of `text`.
 fn plain(text: &str) -> Option<(Decimal, &str)> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     match Decimal::prefix(&text[..end]).ok()? {
@@ -126,7 +126,7 @@ fn plain(text: &str) -> Option<(Decimal, &str)> {
     }
 }
 
-/// Nanoseconds of a unit of time.
+/// The number of nanoseconds in a unit of time.
 pub fn time_unit(unit: &str) -> Option<u64> {
     Some(match unit {
         "s" | "sec" | "secs" => 1_000_000_000,
@@ -180,10 +180,10 @@ pub fn probability(text: &str) -> Result<Probability, QuantityError> {
     Probability::new(number.as_f64()).ok_or(QuantityError::OutOfRange)
 }
 
-/// Random loss: a probability, or the four of Gilbert-Elliott as `K,p,H,r`.
+/// Random loss: one probability, or the four parameters of Gilbert-Elliott as `K,p,H,r`.
 ///
 /// # Errors
-/// Not one or four probabilities.
+/// Neither one nor four probabilities.
 pub fn loss(text: &str) -> Result<Loss, QuantityError> {
     let parts: Vec<&str> = text.split(',').collect();
     match parts[..] {
@@ -200,7 +200,7 @@ pub fn loss(text: &str) -> Result<Loss, QuantityError> {
     }
 }
 
-/// The rate as [`rate`] reads it, exactly: `4Mbit/s`.
+/// The exact text of a rate, in the syntax of [`rate`]: `4Mbit/s`.
 pub fn write_rate(rate: Rate) -> String {
     let (unit, name) = match rate.bps() {
         1_000_000_000.. => (1_000_000_000, "Gbit/s"),
@@ -211,7 +211,7 @@ pub fn write_rate(rate: Rate) -> String {
     write(rate.bps(), unit) + name
 }
 
-/// The time as [`time`] reads it, exactly: `1.5ms`.
+/// The exact text of a time, in the syntax of [`time`]: `1.5ms`.
 pub fn write_time(time: Nanos) -> String {
     let (unit, name) = match time.0 {
         1_000_000_000.. => (1_000_000_000, "s"),
@@ -222,7 +222,7 @@ pub fn write_time(time: Nanos) -> String {
     write(time.0, unit) + name
 }
 
-/// The size as [`size`] reads it, exactly: `64KB`.
+/// The exact text of a size, in the syntax of [`size`]: `64KB`.
 pub fn write_size(bytes: u64) -> String {
     let (unit, name) = match bytes {
         1_000_000_000.. => (1_000_000_000, "GB"),
@@ -233,12 +233,12 @@ pub fn write_size(bytes: u64) -> String {
     write(bytes, unit) + name
 }
 
-/// The probability as [`probability`] reads it, exactly, as a fraction.
+/// The exact text of a probability as a fraction, in the syntax of [`probability`].
 pub fn write_probability(p: Probability) -> String {
     p.as_f64().to_string()
 }
 
-/// The loss as [`loss`] reads it, exactly.
+/// The exact text of a loss, in the syntax of [`loss`].
 pub fn write_loss(loss: Loss) -> String {
     match loss {
         Loss::None => "0".to_owned(),
@@ -254,7 +254,7 @@ fn size_unit(unit: &str) -> Option<u64> {
     matches!(rest.to_ascii_lowercase().as_str(), "" | "b" | "byte" | "bytes").then_some(factor)
 }
 
-/// The factor at the beginning of a unit, and the rest.
+/// The factor at the beginning of a unit, and the rest of the unit.
 fn multiplier(unit: &str) -> (u64, &str) {
     let mut chars = unit.chars();
     let power = match chars.next() {
@@ -265,7 +265,7 @@ fn multiplier(unit: &str) -> (u64, &str) {
         _ => return (1, unit),
     };
     let rest = chars.as_str();
-    // `Ki` is 1024; the `i` of `Kib` belongs to the factor too, and no unit begins with one.
+    // `Ki` is 1024. The `i` of `Kib` also belongs to the factor, because no unit begins with `i`.
     rest.strip_prefix('i').map_or((1000u64.pow(power), rest), |rest| (1024u64.pow(power), rest))
 }
 

@@ -1,25 +1,25 @@
-//! An algorithm of a table with its settings chosen: what a user configures, validated.
+//! An algorithm of a table with values for its settings: the validated choice of a user.
 
 use alloc::string::String;
 
 use super::domain::Parameter;
 use super::table::{Entry, Row};
 
-/// An algorithm of a table and the values of its own parameters.
+/// An algorithm of a table, and the values of its parameters.
 ///
-/// A value is one `u64` whatever it stands for, so that a choice is small, can be copied and
-/// compared, and holds nothing that the algorithm could not honour. The algorithm reads the values
-/// through the struct that [`settings!`](crate::settings!) writes.
+/// Every value is stored as a `u64`, so a choice is small and can be copied and compared. It
+/// contains only values that the algorithm supports. The algorithm reads the values through the
+/// struct that [`settings!`](crate::settings!) generates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Chosen<K> {
     kind: K,
-    /// In the order of the row's parameters.
+    /// The values in the order of the row's parameters.
     values: [u64; MOST],
     epoch: u64,
     seed: u64,
 }
 
-/// Why a setting was not taken.
+/// Why a setting was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SettingError {
     /// The algorithm has no parameter of this name.
@@ -31,7 +31,7 @@ pub enum SettingError {
 }
 
 impl<K: Entry> Chosen<K> {
-    /// An algorithm with its defaults.
+    /// The algorithm with the default values.
     pub fn new(kind: K) -> Self {
         let mut values = [0; MOST];
         for (value, parameter) in values.iter_mut().zip(kind.row().parameters) {
@@ -40,21 +40,20 @@ impl<K: Entry> Chosen<K> {
         Self { kind, values, epoch: 0, seed: 0 }
     }
 
-    /// Which algorithm it is.
+    /// The algorithm.
     pub fn kind(&self) -> K {
         self.kind
     }
 
-    /// Its row in the table.
+    /// The algorithm's row in the table.
     pub fn row(&self) -> &'static Row<K::Traits> {
         self.kind.row()
     }
 
-    /// Sets a parameter from the words of the command language.
+    /// Sets a parameter from its name and the text of its value.
     ///
     /// # Errors
-    /// [`SettingError`] when the algorithm has no such parameter of its own, or the value is not
-    /// allowed.
+    /// [`SettingError`] if the algorithm has no such parameter, or the value is not allowed.
     pub fn set(&mut self, name: &str, text: &str) -> Result<(), SettingError> {
         let found = self
             .row()
@@ -67,49 +66,50 @@ impl<K: Entry> Chosen<K> {
         Ok(())
     }
 
-    /// The value of the parameter of this name as its domain counts; `None` when the algorithm has
-    /// no such parameter.
+    /// The value of the parameter with this name as a number of its domain; `None` if the algorithm
+    /// has no such parameter.
     pub fn number(&self, name: &str) -> Option<u64> {
         let mut pairs = self.row().parameters.iter().zip(self.values);
         pairs.find(|(parameter, _)| parameter.name == name).map(|(_, value)| value)
     }
 
-    /// The values in the order of `parameters`, which are those of the row.
+    /// The values in the order of `parameters`, which must be those of the row.
     pub fn numbers(&self, parameters: &[Parameter]) -> &[u64] {
         debug_assert_eq!(self.row().parameters, parameters, "settings of another algorithm");
         &self.values
     }
 
-    /// Settings that are not at their defaults, with their values as they are written.
+    /// The settings that differ from their defaults, with their values as text.
     pub fn changed(&self) -> impl Iterator<Item = (&'static Parameter, String)> + use<K> {
         self.settings()
             .filter(|(parameter, value)| *value != parameter.domain.write(parameter.default))
     }
 
-    /// All settings, with their values as they are written.
+    /// All settings, with their values as text.
     pub fn settings(&self) -> impl Iterator<Item = (&'static Parameter, String)> + use<K> {
         let pairs = self.row().parameters.iter().zip(self.values);
         pairs.map(|(parameter, value)| (parameter, parameter.domain.write(value)))
     }
 
-    /// Where virtual time begins, in the algorithm's own unit; for tests of its wrap-around.
+    /// The origin of virtual time in the algorithm's own unit. Tests use it to make virtual time
+    /// wrap.
     pub fn epoch(&self) -> u64 {
         self.epoch
     }
 
-    /// The same choice with virtual time that begins elsewhere. Only algorithms with virtual time
-    /// read it.
+    /// The same choice with another origin of virtual time. Only algorithms with virtual time use
+    /// it.
     #[must_use]
     pub fn starting_at(self, epoch: u64) -> Self {
         Self { epoch, ..self }
     }
 
-    /// The seed of the algorithm's draws.
+    /// The seed of the algorithm's random draws.
     pub fn seed(&self) -> u64 {
         self.seed
     }
 
-    /// The same choice with another seed. Only algorithms with random draws read it.
+    /// The same choice with another seed. Only algorithms with random draws use it.
     #[must_use]
     pub fn seeded(self, seed: u64) -> Self {
         Self { seed, ..self }
@@ -128,5 +128,5 @@ impl<K: Entry + Default> Default for Chosen<K> {
     }
 }
 
-/// Most settings of one algorithm.
+/// Maximum number of settings of an algorithm.
 pub const MOST: usize = 16;

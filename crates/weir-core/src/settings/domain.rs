@@ -1,4 +1,4 @@
-//! Parameters of algorithms, and the values that they may have as text and as numbers.
+//! Parameters of algorithms, and their domains: the allowed values as text and as numbers.
 
 use alloc::string::{String, ToString};
 use core::fmt;
@@ -9,13 +9,13 @@ use crate::units::NANOS_PER_SEC;
 /// A parameter of an algorithm.
 #[derive(Clone, Copy, Debug)]
 pub struct Parameter {
-    /// Keyword.
+    /// The parameter's keyword.
     pub name: &'static str,
     /// Allowed values.
     pub domain: Domain,
-    /// Default as a number of the domain; of a choice, the place of the word.
+    /// The default as a number of the domain; for a choice, the index of the word.
     pub default: u64,
-    /// What it does.
+    /// The effect of the parameter.
     pub summary: &'static str,
 }
 
@@ -39,7 +39,7 @@ pub enum Domain {
         /// Unit; empty for a number without one.
         unit: &'static str,
     },
-    /// One of several words; its value is the place among them.
+    /// One of several words; the value is the index of the word.
     Choice(&'static [&'static str]),
     /// A span of time; its value is in ns. A bare number is in ms.
     Time {
@@ -48,7 +48,7 @@ pub enum Domain {
         /// Largest value in ns.
         most: u64,
     },
-    /// A fraction or a factor, as `0.125`, `1/8` or `12.5%`; its value is in billionths.
+    /// A fraction or a factor, such as `0.125`, `1/8` or `12.5%`; its value is in billionths.
     Fraction {
         /// Least value in billionths.
         least: u64,
@@ -60,11 +60,11 @@ pub enum Domain {
 /// A switch that is off or on; its value is 0 or 1.
 pub const SWITCH: Domain = Domain::Choice(&["off", "on"]);
 
-/// What [`Domain::Fraction`] counts for 1.
+/// The value of [`Domain::Fraction`] that stands for 1.
 pub const UNIT: u64 = 1_000_000_000;
 
 impl Domain {
-    /// The value that a word stands for; `None` when it is not allowed.
+    /// The value of a text; `None` if it is not allowed.
     pub fn parse(&self, text: &str) -> Option<u64> {
         match *self {
             Self::Number { least, most, .. } => {
@@ -83,7 +83,7 @@ impl Domain {
         }
     }
 
-    /// A value as it is written.
+    /// The text of a value.
     pub fn write(&self, value: u64) -> String {
         match *self {
             Self::Number { .. } => value.to_string(),
@@ -94,7 +94,7 @@ impl Domain {
     }
 }
 
-/// The allowed values, for people: `1..65536 bytes`, `stfq|edf`, `1us..10s`.
+/// Formats the allowed values for messages: `1..65536 bytes`, `stfq|edf`, `1us..10s`.
 impl fmt::Display for Domain {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
@@ -112,7 +112,7 @@ impl fmt::Display for Domain {
     }
 }
 
-/// A span of time with the largest unit in which it reads well: `1500ms`, not `1.5s`.
+/// The text of a time in the largest unit that gives a whole number: `1500ms`, not `1.5s`.
 fn write_time(ns: u64) -> String {
     let (unit, name) = match ns {
         0 => (1_000_000, "ms"),

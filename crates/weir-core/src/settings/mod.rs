@@ -1,9 +1,10 @@
-//! Settings of algorithms: parameters with the values that they may have, tables of algorithms, and
-//! an algorithm of a table with its settings chosen.
+//! Settings of algorithms: parameters with their allowed values, tables of algorithms, and an
+//! algorithm of a table with values for its settings.
 //!
-//! A table is one call of [`table!`](crate::table), an algorithm's settings are one call of
-//! [`settings!`](crate::settings!): from its lines come the typed values that the algorithm reads
-//! and the parameters of its row, which drive the command language, help and documentation.
+//! One call of [`table!`](crate::table) defines a table. One call of
+//! [`settings!`](crate::settings!) defines the settings of an algorithm: its lines generate both
+//! the typed values that the algorithm reads and the parameters of its row, from which the command
+//! language, help and documentation are generated.
 
 mod chosen;
 mod domain;

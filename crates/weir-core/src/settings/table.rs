@@ -2,45 +2,46 @@
 
 use super::domain::Parameter;
 
-/// A row of a table: an algorithm in the words of the command language and the documentation.
+/// A row of a table: the description of an algorithm for the command language and the
+/// documentation.
 #[derive(Clone, Copy, Debug)]
 pub struct Row<T: 'static> {
     /// Name in the command language.
     pub name: &'static str,
-    /// Other names that are understood.
+    /// Other accepted names.
     pub aliases: &'static [&'static str],
-    /// One line that says what it does.
+    /// The algorithm in one line.
     pub summary: &'static str,
-    /// Where it is from.
+    /// The origin of the algorithm.
     pub source: &'static str,
-    /// Parameters of the algorithm itself, which are given with its name.
+    /// The algorithm's own parameters, which follow its name in a command.
     pub parameters: &'static [Parameter],
-    /// What only the rows of this table have.
+    /// The properties that only this table has.
     pub traits: T,
 }
 
 impl<T> Row<T> {
-    /// The algorithm's own parameter of this name, in any case.
+    /// The algorithm's own parameter with this name, in upper or lower case.
     pub fn parameter(&self, name: &str) -> Option<&'static Parameter> {
         self.parameters.iter().find(|parameter| parameter.name.eq_ignore_ascii_case(name))
     }
 }
 
-/// A row's number in its table.
+/// An entry of a table.
 pub trait Entry: Copy + Eq + 'static {
-    /// What the rows of this table have besides.
+    /// The type of [`Row::traits`].
     type Traits: 'static;
 
-    /// What a row of the table is: `AQM`.
+    /// What the entries of the table are, such as `AQM`.
     const NOUN: &'static str;
 
     /// All entries, in the order of the table.
     fn all() -> &'static [Self];
 
-    /// Its row.
+    /// The entry's row.
     fn row(self) -> &'static Row<Self::Traits>;
 
-    /// The entry with this name or alias, in any case.
+    /// The entry with this name or alias, in upper or lower case.
     fn named(name: &str) -> Option<Self> {
         let is_it = |row: &Row<Self::Traits>| {
             core::iter::once(&row.name)
@@ -51,12 +52,12 @@ pub trait Entry: Copy + Eq + 'static {
     }
 }
 
-/// Writes a table from one line for each algorithm, `Kind: module::Type`: the enum `Kind`, the
-/// constant `TABLE` of the rows `module::ROW`, and the re-exports of the types. A type `Row`, the
-/// [`Row`] of this table, must be in scope.
+/// Generates a table from a line for each algorithm, `Kind: module::Type`: the enum `Kind`, the
+/// constant `TABLE` of the rows `module::ROW`, and the re-exports of the types. A type `Row`, which
+/// is the [`Row`] of this table, must be in scope.
 ///
-/// `with` names the macro that writes the rest of the table, such as the dispatch to the types. It
-/// gets the lines as `Kind: Type`.
+/// `with` names a macro that generates the rest of the table, such as the dispatch to the types. It
+/// receives the lines as `Kind: Type`.
 #[macro_export]
 macro_rules! table {
     (
@@ -65,7 +66,7 @@ macro_rules! table {
     ) => {
         $(pub use $module::$type;)+
 
-        /// An algorithm, by its place in [`TABLE`].
+        /// An algorithm, identified by its index in [`TABLE`].
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Kind {
             $($(#[$doc])* $kind,)+
@@ -78,12 +79,12 @@ macro_rules! table {
             /// All kinds, in the order of [`TABLE`].
             pub const ALL: [Self; TABLE.len()] = [$(Self::$kind),+];
 
-            /// Its row.
+            /// The algorithm's row.
             pub fn row(self) -> &'static $crate::settings::Row<$traits> {
                 &TABLE[self as usize]
             }
 
-            /// The one with this name or alias, in any case.
+            /// The algorithm with this name or alias, in upper or lower case.
             pub fn from_name(name: &str) -> Option<Self> {
                 <Self as $crate::settings::Entry>::named(name)
             }

@@ -1,12 +1,12 @@
-//! Typed settings: an algorithm's file declares them once, and reads fields of the right type.
+//! Typed settings: the file of an algorithm declares them once, and reads fields of the right type.
 
 use core::marker::PhantomData;
 
 use super::domain::{Domain, Parameter, SWITCH};
 use crate::units::Nanos;
 
-/// A setting whose value is a `T`: what is allowed, the default, and what it does. Its name is that
-/// of its field in [`settings!`](crate::settings!).
+/// A setting with a value of type `T`: the allowed values, the default, and the effect. Its name is
+/// the name of its field in [`settings!`](crate::settings!).
 #[derive(Debug)]
 pub struct Setting<T> {
     domain: Domain,
@@ -26,13 +26,13 @@ pub type Part = Setting<Fraction>;
 /// A switch, off or on.
 pub type Switch = Setting<bool>;
 
-/// A fraction or a factor in billionths: [`super::UNIT`] is 1.
+/// A fraction or a factor in billionths: [`super::UNIT`] stands for 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Fraction(pub u64);
 
 /// The type of a setting's value.
 pub trait Value: Copy {
-    /// The value that a number within the setting's [`Domain`] stands for.
+    /// Converts a number of the setting's [`Domain`] to the value.
     fn of(number: u64) -> Self;
 }
 
@@ -41,7 +41,7 @@ impl<T> Setting<T> {
         Self { domain, default, summary, value: PhantomData }
     }
 
-    /// One of several words; the default is a place among them. [`choice!`](crate::choice) calls
+    /// A choice among several words; the default is an index. [`choice!`](crate::choice) calls
     /// this.
     pub const fn choice(
         words: &'static [&'static str],
@@ -51,13 +51,13 @@ impl<T> Setting<T> {
         Self::new_in(Domain::Choice(words), default, summary)
     }
 
-    /// The same setting described in other words.
+    /// The same setting with another description.
     #[must_use]
     pub const fn described(&self, summary: &'static str) -> Self {
         Self::new_in(self.domain, self.default, summary)
     }
 
-    /// The parameter of this name, for a row.
+    /// The parameter with this name, for a row.
     pub const fn parameter(&self, name: &'static str) -> Parameter {
         Parameter { name, domain: self.domain, default: self.default, summary: self.summary }
     }
@@ -67,7 +67,7 @@ macro_rules! whole {
     ($($type:ty),*) => {
         $(
             impl Setting<$type> {
-                /// A whole number from `least` to `most`, with the name of its unit or none.
+                /// A whole number from `least` to `most`; `unit` is the name of its unit, or empty.
                 pub const fn new(
                     least: $type,
                     most: $type,
@@ -91,14 +91,14 @@ macro_rules! whole {
 whole!(u32, u64);
 
 impl Time {
-    /// A span of time within `least` and `most`, all three in ns.
+    /// A time from `least` to `most`; all three numbers are in ns.
     pub const fn new(least: u64, most: u64, default: u64, summary: &'static str) -> Self {
         Self::new_in(Domain::Time { least, most }, default, summary)
     }
 }
 
 impl Part {
-    /// A fraction within `least` and `most`, all three in billionths.
+    /// A fraction from `least` to `most`; all three numbers are in billionths.
     pub const fn new(least: u64, most: u64, default: u64, summary: &'static str) -> Self {
         Self::new_in(Domain::Fraction { least, most }, default, summary)
     }
@@ -125,7 +125,7 @@ impl Switch {
 
 impl Value for u32 {
     fn of(number: u64) -> Self {
-        // The domain's bounds are of this type too.
+        // The bounds of the domain fit this type, so the number does too.
         number as Self
     }
 }
@@ -154,12 +154,12 @@ impl Value for bool {
     }
 }
 
-/// Writes the settings of one algorithm: a struct with a field for each, and `PARAMETERS`, the
-/// parameters for the algorithm's row. `of` reads the values that were chosen.
+/// Generates the settings of one algorithm: a struct with a field for each setting, and
+/// `PARAMETERS`, the parameters for the algorithm's row. `of` reads the chosen values.
 ///
 /// A line is `field: Type = SETTING`, where `SETTING` is a constant expression of type
-/// [`Setting<Type>`](crate::settings::Setting). The field's name is the parameter's;
-/// `field as "name"` gives it another one.
+/// [`Setting<Type>`](crate::settings::Setting). The parameter has the name of the field, or another
+/// name with `field as "name"`.
 #[macro_export]
 macro_rules! settings {
     (
@@ -175,7 +175,7 @@ macro_rules! settings {
         }
 
         impl $name {
-            /// Parameters for the row, in the order of the fields.
+            /// The parameters for the row, in the order of the fields.
             $vis const PARAMETERS: &'static [$crate::settings::Parameter] = &[
                 $({
                     const SETTING: $crate::settings::Setting<$type> = $setting;
@@ -183,7 +183,7 @@ macro_rules! settings {
                 },)+
             ];
 
-            /// The values that are chosen for the algorithm.
+            /// The values that were chosen for the algorithm.
             $vis fn of<K: $crate::settings::Entry>(chosen: &$crate::settings::Chosen<K>) -> Self {
                 let mut numbers = chosen.numbers(Self::PARAMETERS).iter().copied();
                 let mut next = || numbers.next().unwrap_or_default();
@@ -195,9 +195,10 @@ macro_rules! settings {
     (@name $field:ident $word:literal) => { $word };
 }
 
-/// Writes an enum whose variants are the words of a setting.
+/// Generates an enum with a variant for each word of a setting.
 ///
-/// A line is `Variant = "word"`. `setting` makes a [`Setting`](crate::settings::Setting) of it.
+/// A line is `Variant = "word"`. `setting` returns a [`Setting`](crate::settings::Setting) of the
+/// enum.
 #[macro_export]
 macro_rules! choice {
     (
@@ -213,7 +214,7 @@ macro_rules! choice {
         }
 
         impl $name {
-            /// A setting that chooses one of them.
+            /// A setting that selects one of the words.
             $vis const fn setting(
                 default: Self,
                 summary: &'static str,
