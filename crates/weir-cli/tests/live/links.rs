@@ -8,13 +8,19 @@ use weir_traffic::stats::Reception;
 
 use crate::common::{Lab, Need, Stream, check_count, drops, link_from, load, number, trial};
 
-/// The tests of this file.
-pub(crate) fn tests() -> Vec<Trial> {
+/// The tests that count packets, whose arrival times do not matter.
+pub(crate) fn counts() -> Vec<Trial> {
     vec![
         trial("loss_takes_its_share_and_the_same_seed_takes_the_same_packets", &[], loss),
         trial("gilbert_elliott_loss_comes_in_runs", &[], gilbert_elliott),
         trial("duplication_makes_its_share_of_copies", &[], duplication),
         trial("corruption_inverts_one_bit_that_a_raw_capture_sees", &[Need::Root], corruption),
+    ]
+}
+
+/// The tests that measure when packets arrive.
+pub(crate) fn tests() -> Vec<Trial> {
+    vec![
         trial("chosen_packets_overtake_those_in_the_delay_line", &[], reordering),
         trial("jitter_keeps_the_order_or_not_as_configured", &[], jitter),
         trial("a_rate_is_never_exceeded_and_the_overflow_is_counted", &[], rate),

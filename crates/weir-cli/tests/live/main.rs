@@ -1,7 +1,7 @@
 //! Live acceptance tests: the real command, real programs and real packets, in network namespaces.
 //!
 //! Tests that measure times run one after another. Tests that measure shares and rates under small
-//! loads run two at a time. Tests that mostly wait, for processes to end and files to appear, run
+//! loads run three at a time. Tests that mostly wait, for processes to end and files to appear, run
 //! four at a time. Side by side means in several processes. As root, each process first moves into a
 //! network and a mount namespace of its own, so that a fault stays inside; an ordinary user's run
 //! relies on user namespaces, as `weir` itself does. A test that cannot run is reported as ignored,
@@ -48,7 +48,7 @@ struct Group {
 
 const GROUPS: [Group; 3] = [
     Group { name: "timed", processes: 1, tests: timed },
-    Group { name: "shaped", processes: 2, tests: shaped },
+    Group { name: "shaped", processes: 3, tests: shaped },
     Group { name: "waiting", processes: 4, tests: waiting },
 ];
 
@@ -84,6 +84,7 @@ fn timed() -> Vec<Trial> {
 fn shaped() -> Vec<Trial> {
     let modules = [
         shaping::tests(),
+        links::counts(),
         sched::tests(),
         ecn::tests(),
         frames::tests(),
