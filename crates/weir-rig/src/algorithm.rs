@@ -164,7 +164,7 @@ impl Scheduler for Nothing {
     }
 }
 
-/// The name that stands for no scheduler.
+/// The name for no scheduler.
 const NONE: &str = "none";
 
 #[cfg(test)]

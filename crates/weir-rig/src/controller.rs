@@ -125,15 +125,15 @@ impl<S: Scheduler> Driver<S> {
         most: usize,
         mut each: impl FnMut(&mut Machine<S>, &[Made]),
     ) {
-        let mut left = packets;
-        while left > 0 {
+        let mut remaining = packets;
+        while remaining > 0 {
             let here = (self.ring.len() - self.position)
                 .min(most)
-                .min(usize::try_from(left).unwrap_or(usize::MAX));
+                .min(usize::try_from(remaining).unwrap_or(usize::MAX));
             each(&mut self.machine, &self.ring[self.position..self.position + here]);
             self.position =
                 if self.position + here == self.ring.len() { 0 } else { self.position + here };
-            left -= here as u64;
+            remaining -= here as u64;
         }
     }
 
@@ -183,23 +183,23 @@ impl<S: Scheduler> Machine<S> {
     /// Dequeues this many packets, or all that are available. Returns whether there were enough.
     #[inline]
     fn down<K: Sink>(&mut self, packets: u64, batch: usize, sink: &mut K) -> bool {
-        let mut left = packets;
+        let mut remaining = packets;
         if batch == 1 {
-            while left > 0 && self.dequeue(sink) {
-                left -= 1;
+            while remaining > 0 && self.dequeue(sink) {
+                remaining -= 1;
             }
         } else {
-            while left > 0 {
-                let wanted = left.min(batch as u64);
+            while remaining > 0 {
+                let wanted = remaining.min(batch as u64);
                 let given = self.dequeue_batch(wanted as usize, sink);
-                left -= given;
+                remaining -= given;
                 if given < wanted {
                     break;
                 }
             }
         }
-        self.counts.dequeued += packets - left;
-        left == 0
+        self.counts.dequeued += packets - remaining;
+        remaining == 0
     }
 
     #[inline(always)]

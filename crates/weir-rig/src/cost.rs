@@ -41,8 +41,8 @@ pub struct Spread {
 
 impl Spread {
     /// The spread of these results; `None` without results.
-    pub fn of(figures: &[f64]) -> Option<Self> {
-        let mut sorted = figures.to_vec();
+    pub fn of(results: &[f64]) -> Option<Self> {
+        let mut sorted = results.to_vec();
         sorted.sort_by(f64::total_cmp);
         let (&least, &most) = (sorted.first()?, sorted.last()?);
         Some(Self { median: sorted[(sorted.len() - 1) / 2], least, most })

@@ -95,15 +95,15 @@ fn simulate(discipline: &Discipline, stations: u32, len: u32, packets: u32) -> (
             now = next;
         }
     }
-    let figure =
+    let count =
         |name| medium.figures().into_iter().find(|f| f.0 == name).map_or(0.0, |f| f.1 as f64);
     let seconds = now.0 as f64 / NANOS_PER_SEC as f64;
-    let lost = figure("retries") + figure("given-up");
+    let lost = count("retries") + count("given-up");
     let through = f64::from(sent) * f64::from(len) * 8.0 / seconds;
     (
         through,
         lost / (lost + f64::from(sent)),
-        figure("given-up") / (figure("given-up") + f64::from(sent)),
+        count("given-up") / (count("given-up") + f64::from(sent)),
     )
 }
 

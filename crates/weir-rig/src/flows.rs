@@ -218,12 +218,12 @@ pub enum FlowSetError {
     Empty,
     /// The word at the start of a group is not a number of flows.
     #[error(
-        "`{0}` is no number of flows: allowed is 1..{MAX_FLOWS}, with k for 1024; for example {EXAMPLE}"
+        "`{0}` is not a number of flows: allowed is 1..{MAX_FLOWS}, with k for 1024; for example {EXAMPLE}"
     )]
     Count(String),
     /// The word after a colon is not an option.
     #[error(
-        "`{0}` is no option of a group: allowed are wWEIGHT, lBYTES, lLEAST-MOST, bimodal, imix, maxBYTES and pPRIORITY; for example 100:w2:l64-1500"
+        "`{0}` is not an option of a group: allowed are wWEIGHT, lBYTES, lLEAST-MOST, bimodal, imix, maxBYTES and pPRIORITY; for example 100:w2:l64-1500"
     )]
     Option(String),
     /// An option was given twice.

@@ -44,7 +44,7 @@ enum Choice {
     Ramp { flows: u32, next: u32 },
     Random { flows: u32, random: Stream },
     Zipf { cumulated: Vec<u64>, ranked: Vec<u32>, random: Stream },
-    Bursty { flows: u32, random: Stream, flow: u32, left: u32 },
+    Bursty { flows: u32, random: Stream, flow: u32, remaining: u32 },
 }
 
 impl Choice {
@@ -53,7 +53,7 @@ impl Choice {
         match order {
             Order::Ramp | Order::Trace(_) => Self::Ramp { flows, next: 0 },
             Order::Random => Self::Random { flows, random },
-            Order::Bursty => Self::Bursty { flows, random, flow: 0, left: 0 },
+            Order::Bursty => Self::Bursty { flows, random, flow: 0, remaining: 0 },
             Order::Zipf => {
                 let mut ranked: Vec<u32> = (0..flows).collect();
                 for last in (1..flows).rev() {
@@ -82,11 +82,11 @@ impl Choice {
                 let at = ((u128::from(random.bits()) * u128::from(sum)) >> 64) as u64;
                 ranked[cumulated.partition_point(|bound| *bound <= at)]
             }
-            Self::Bursty { flows, random, flow, left } => {
-                if *left == 0 {
-                    (*flow, *left) = (random.below(*flows), 1 + random.below(LONGEST_BURST));
+            Self::Bursty { flows, random, flow, remaining } => {
+                if *remaining == 0 {
+                    (*flow, *remaining) = (random.below(*flows), 1 + random.below(LONGEST_BURST));
                 }
-                *left -= 1;
+                *remaining -= 1;
                 *flow
             }
         }

@@ -134,10 +134,10 @@ impl<S: Scheduler, A: Aqm> Managed<S, A> {
     }
 
     /// The state variables of the first queue's AQM and of the scheduler, by name.
-    pub(crate) fn figures(&self) -> Vec<(&'static str, u64)> {
-        let mut figures = self.queues.first().map_or_else(Vec::new, |queue| queue.aqm.figures());
-        figures.extend(self.scheduler.figures());
-        figures
+    pub(crate) fn variables(&self) -> Vec<(&'static str, u64)> {
+        let mut variables = self.queues.first().map_or_else(Vec::new, |queue| queue.aqm.figures());
+        variables.extend(self.scheduler.figures());
+        variables
     }
 
     /// Drops the packets that the scheduler has discarded since the last call. Most schedulers

@@ -221,7 +221,7 @@ impl Plan {
 pub enum PlanError {
     /// The text is not a pair of thresholds.
     #[error(
-        "`{0}` is no backlog: write LOW:HIGH in packets, with n for packets a flow; for example 0:20n"
+        "`{0}` is not a backlog: write LOW:HIGH in packets, with n for packets per flow; for example 0:20n"
     )]
     Backlog(String),
     /// The low threshold is above the high one.

@@ -153,7 +153,7 @@ pub enum Wrong {
     #[error("a length of {0} bytes: allowed is 1..{1}, the flow's largest packet")]
     Length(u32, u32),
     /// The time is earlier than the previous one.
-    #[error("time {0} comes after time {1}: arrivals stand in the order of their times")]
+    #[error("time {0} comes after time {1}: arrivals must be in the order of their times")]
     Time(u64, u64),
 }
 

@@ -92,7 +92,7 @@ pub(crate) fn play(seconds: u64, sink: &mut dyn Sink) {
     let end = start + seconds * 1_000_000_000;
     sink.remark(start + 1_230_000_000, "eth2 is gone");
     sink.vanished(end - 200_000_000, 1);
-    sink.remark(end, "read in a made-up way");
+    sink.remark(end, "read by an invented method");
 }
 
 /// The statistics of the watch.

@@ -54,13 +54,13 @@ pub struct Summary {
     pub scenario: String,
     /// The number of runs.
     pub runs: usize,
-    flows: Vec<Thing>,
-    links: Vec<Thing>,
+    flows: Vec<Object>,
+    links: Vec<Object>,
 }
 
 /// The metrics of a flow or link.
 #[derive(Clone, Debug, Default, PartialEq)]
-struct Thing {
+struct Object {
     name: String,
     /// The values of each metric, one for each run that has the metric, in the order of the
     /// summary.
@@ -164,17 +164,17 @@ impl Summary {
         let runs = value.get("runs")?.as_array()?;
         let text =
             |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let things = |key: &str| -> Option<Vec<Thing>> {
+        let objects = |key: &str| -> Option<Vec<Object>> {
             let batches = value.get("batches").and_then(|b| b.get(key)).and_then(Value::as_array);
             let first = runs.first()?.get(key)?.as_array()?;
             let each = (0..first.len()).map(|n| {
                 let of_runs: Vec<&Value> =
                     runs.iter().filter_map(|run| run.get(key)?.get(n)).collect();
-                Thing::of(&of_runs, batches.and_then(|all| all.get(n)))
+                Object::of(&of_runs, batches.and_then(|all| all.get(n)))
             });
             each.collect()
         };
-        let (flows, links) = (things("flows")?, things("links")?);
+        let (flows, links) = (objects("flows")?, objects("links")?);
         Some(Self {
             source: text("source"),
             scenario: text("scenario"),
@@ -189,7 +189,7 @@ impl Summary {
     }
 }
 
-impl Thing {
+impl Object {
     fn of(runs: &[&Value], batches: Option<&Value>) -> Option<Self> {
         let first = runs.first()?.as_object()?;
         let name = first.get("name")?.as_str()?.to_owned();
@@ -216,20 +216,19 @@ pub fn compare(left: &Summary, right: &Summary) -> Comparison {
     for (object, left, right) in
         [("flow", &left.flows, &right.flows), ("link", &left.links, &right.links)]
     {
-        for thing in left {
-            match right.iter().find(|other| other.name == thing.name) {
-                Some(other) => all.differences.extend(differences(object, thing, other)),
-                None => all.only_left.push(format!("{object} {}", thing.name)),
+        for item in left {
+            match right.iter().find(|other| other.name == item.name) {
+                Some(other) => all.differences.extend(differences(object, item, other)),
+                None => all.only_left.push(format!("{object} {}", item.name)),
             }
         }
-        let missing =
-            right.iter().filter(|other| left.iter().all(|thing| thing.name != other.name));
+        let missing = right.iter().filter(|other| left.iter().all(|item| item.name != other.name));
         all.only_right.extend(missing.map(|other| format!("{object} {}", other.name)));
     }
     all
 }
 
-fn differences(object: &'static str, left: &Thing, right: &Thing) -> Vec<Difference> {
+fn differences(object: &'static str, left: &Object, right: &Object) -> Vec<Difference> {
     let one = |(figure, ours): &(String, Vec<f64>)| {
         let (_, theirs) =
             right.runs.iter().find(|(other, theirs)| other == figure && !theirs.is_empty())?;

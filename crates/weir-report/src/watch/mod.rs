@@ -70,7 +70,7 @@ impl FromStr for Format {
         let found = Format::ALL.into_iter().find(|format| format.extension() == text);
         found.ok_or_else(|| {
             format!(
-                "'{text}' is no form of record; allowed: {}",
+                "'{text}' is not a format of records; allowed: {}",
                 Format::ALL.map(Format::extension).join(", ")
             )
         })

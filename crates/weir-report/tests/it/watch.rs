@@ -230,7 +230,7 @@ fn a_full_disk_leaves_whole_files_of_what_was_read() {
             samples > 0 && most > 0 && rows > 1000 && rows <= *entries,
             "{format:?}: {samples} {most} {rows} of {entries}"
         );
-        assert_eq!(fs::read_dir(&disk.0.0).unwrap().count(), 1, "nothing stands beside it");
+        assert_eq!(fs::read_dir(&disk.0.0).unwrap().count(), 1, "the directory has no other file");
         fs::remove_file(&path).unwrap();
     }
 }

@@ -30,8 +30,8 @@ impl Finding {
     pub(super) fn new(expected: &Expectation) -> Self {
         let words = match &expected.wanted {
             Wanted::After(_, values) => list(values.iter()),
-            Wanted::Figure { values, times, .. } => {
-                list(values.iter().map(|value| figure(*value, *times)))
+            Wanted::Variable { values, times, .. } => {
+                list(values.iter().map(|value| variable_text(*value, *times)))
             }
             Wanted::Times(_, times) => list(times.iter().map(|time| milliseconds(*time))),
             Wanted::Served(flows) => list(flows.iter()),
@@ -59,7 +59,7 @@ impl Finding {
                     .collect();
                 (found == *values, list(found.iter()))
             }
-            Wanted::Figure { name, values, times } => {
+            Wanted::Variable { name, values, times } => {
                 let of = |snapshot: &Snapshot| {
                     snapshot
                         .figures
@@ -78,17 +78,17 @@ impl Finding {
                 };
                 let holds = found.len() == values.len()
                     && values.iter().zip(&found).all(|(value, found)| near(*value, found));
-                (holds, list(found.iter().map(|value| figure(*value, *times))))
+                (holds, list(found.iter().map(|value| variable_text(*value, *times))))
             }
             Wanted::Times(column, times) => {
-                let is_it = |event: &&Event| match column {
+                let counts = |event: &&Event| match column {
                     Column::Drops => event.what == "drop",
                     _ => event.what == "dequeue" && event.reason.is_some(),
                 };
                 let found: Vec<u64> = play
                     .events
                     .iter()
-                    .filter(is_it)
+                    .filter(counts)
                     .map(|event| event.at_ns)
                     .take(times.len())
                     .collect();
@@ -140,7 +140,7 @@ fn list<T: fmt::Display>(values: impl Iterator<Item = T>) -> String {
     words.join(" ")
 }
 
-fn figure(value: Option<u64>, time: bool) -> String {
+fn variable_text(value: Option<u64>, time: bool) -> String {
     match value {
         None => "-".to_owned(),
         Some(value) if time => milliseconds(value),
@@ -148,7 +148,6 @@ fn figure(value: Option<u64>, time: bool) -> String {
     }
 }
 
-/// A time in ms, without rounding.
 fn value_of(column: Column, snapshot: &Snapshot) -> u64 {
     match column {
         Column::Backlog => snapshot.backlog,
@@ -170,6 +169,7 @@ fn count_of(counter: Counter, counts: &Counts) -> u64 {
     }
 }
 
+/// A time as text in ms, without rounding.
 pub(crate) fn milliseconds(ns: u64) -> String {
     let (whole, rest) = (ns / 1_000_000, ns % 1_000_000);
     let text = format!("{whole}.{rest:06}");

@@ -21,7 +21,7 @@ pub enum Wanted {
     /// A count after each dequeue. A list shorter than the dequeues covers the first ones.
     After(Column, Vec<u64>),
     /// A state variable of the algorithm after each dequeue; `None` expects no particular value.
-    Figure {
+    Variable {
         /// The variable's name.
         name: String,
         /// The expected values.

@@ -186,10 +186,10 @@ fn play_with<S: Scheduler, A: Aqm>(case: &Case, seed: u64, scheduler: S, aqm: A)
     let expected = case.arrivals.len().min(1 << 16);
     let queue =
         Managed::new(scheduler, std::iter::once((FlowSpec::default(), aqm)), case.limit, expected);
-    let wants_figures =
-        case.expected.iter().any(|expected| matches!(expected.wanted, Wanted::Figure { .. }));
+    let wants_variables =
+        case.expected.iter().any(|expected| matches!(expected.wanted, Wanted::Variable { .. }));
     let mut player =
-        Player { queue, record: Record::new(&case.arrivals, seed), next: 0, wants_figures };
+        Player { queue, record: Record::new(&case.arrivals, seed), next: 0, wants_variables };
     match &case.service {
         Service::Times(times) => {
             for &at in times {
@@ -201,7 +201,7 @@ fn play_with<S: Scheduler, A: Aqm>(case: &Case, seed: u64, scheduler: S, aqm: A)
     }
     player.arrivals_until(u64::MAX);
     let mut play = player.record.play;
-    play.figures = player.queue.figures().into_iter().collect();
+    play.figures = player.queue.variables().into_iter().collect();
     play
 }
 
@@ -210,7 +210,7 @@ struct Player<'a, S, A> {
     record: Record<'a>,
     /// The index of the next arrival.
     next: usize,
-    wants_figures: bool,
+    wants_variables: bool,
 }
 
 impl<S: Scheduler, A: Aqm> Player<'_, S, A> {
@@ -247,12 +247,12 @@ impl<S: Scheduler, A: Aqm> Player<'_, S, A> {
             }),
         }
         let counts = &self.record.play.counts;
-        let figures = if self.wants_figures { self.queue.figures() } else { Vec::new() };
+        let variables = if self.wants_variables { self.queue.variables() } else { Vec::new() };
         let snapshot = Snapshot {
             backlog: self.queue.packets() as u64,
             drops: counts.dropped(),
             marks: counts.marked(),
-            figures,
+            figures: variables,
         };
         self.record.play.after.push(snapshot);
         taken.map(|(_, packet)| packet.len)

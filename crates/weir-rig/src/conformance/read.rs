@@ -97,7 +97,7 @@ fn rate(value: &Value<'_>) -> Result<u64, CaseError> {
     let bps =
         scale.zip(digits.parse::<u64>().ok()).and_then(|(scale, number)| number.checked_mul(scale));
     let wrong = || {
-        value.error(format!("`{text}` is no rate: write a whole number and bit/s, kbit/s, Mbit/s or Gbit/s, up to 400Gbit/s"))
+        value.error(format!("`{text}` is not a rate: write a whole number and bit/s, kbit/s, Mbit/s or Gbit/s, up to 400Gbit/s"))
     };
     bps.and_then(Rate::new).map(Rate::bps).ok_or_else(wrong)
 }
@@ -243,8 +243,12 @@ fn expectations(expect: &Table<'_>) -> Result<(u64, Vec<Expectation>), CaseError
         add(&value, "flows served".to_owned(), Wanted::Served(flows));
     }
     if let Some(value) = expect.get("figures") {
-        for figure in value.table()?.values() {
-            add(&figure, format!("{} after each dequeue", figure.name()), wanted_figure(&figure)?);
+        for variable in value.table()?.values() {
+            add(
+                &variable,
+                format!("{} after each dequeue", variable.name()),
+                wanted_variable(&variable)?,
+            );
         }
     }
     if let Some(value) = expect.get("total") {
@@ -261,7 +265,7 @@ fn expectations(expect: &Table<'_>) -> Result<(u64, Vec<Expectation>), CaseError
 }
 
 /// The values of a state variable. Numbers are numbers, texts are times, and `""` expects nothing.
-fn wanted_figure(value: &Value<'_>) -> Result<Wanted, CaseError> {
+fn wanted_variable(value: &Value<'_>) -> Result<Wanted, CaseError> {
     let members = value.members();
     let times = members.iter().any(Value::is_text);
     let each = |member: &Value<'_>| match member.is_text() {
@@ -269,7 +273,7 @@ fn wanted_figure(value: &Value<'_>) -> Result<Wanted, CaseError> {
         true => member.time().map(Some),
         false => member.number(0, u64::MAX).map(Some),
     };
-    Ok(Wanted::Figure {
+    Ok(Wanted::Variable {
         name: value.name().to_owned(),
         values: members.iter().map(each).collect::<Result<_, _>>()?,
         times,

@@ -177,7 +177,7 @@ impl<'a> Value<'a> {
             exact_time(word).filter(|&time| time <= u64::MAX / 4 && (has_unit || word == "0"));
         time.ok_or_else(|| {
             self.error(format!(
-                "`{word}` is no time: write a number and ns, us, ms or s, as in 1.5ms"
+                "`{word}` is not a time: write a number and ns, us, ms or s, as in 1.5ms"
             ))
         })
     }

@@ -5,7 +5,8 @@
 //! - **B-WFI**, the bit worst-case fair index: the most bytes by which a flow fell behind its share
 //!   of the bytes that the link sent, over any interval within a backlogged period of the flow that
 //!   ends with a departure of the flow. The share is the flow's weight over the weights of *all*
-//!   flows of the set. No scheduler can guarantee less than one packet.
+//!   flows of the set. No scheduler can guarantee much less than one packet to flows of
+//!   all weights.
 //! - **bound**: the theoretical bound of the B-WFI, if there is one; see [`bounds`].
 //! - **delay** of a packet from its arrival to the end of its transmission, and the delay that
 //!   follows from the bound for a flow with as many bytes.
