@@ -20,7 +20,7 @@ use weir_live::rules::Where;
 use weir_live::scenario::{LiveScenario, Ran, ScenarioSetup, check};
 use weir_live::{
     Capture, ChangeError, Control, Emulation, Link, LiveSession, Observation, Prepared,
-    SessionConfig, Snapshot, Tuning,
+    SessionConfig, Snapshot, StopError, Tuning,
 };
 use weir_rules::ruleset::Ruleset;
 use weir_rules::{LinkSpec, NoFiles, check_spec, script};
@@ -36,9 +36,10 @@ fn main() -> ExitCode {
     // One test at a time: parallel sessions would compete for the processors.
     let mut arguments = Arguments::from_args();
     arguments.test_threads = Some(1);
-    let tests: [(&str, fn()); 6] = [
+    let tests: [(&str, fn()); 7] = [
         ("links_change_by_name_while_packets_are_inside", links_change_by_name),
         ("a_session_stops_from_another_thread", stops_from_another_thread),
+        ("a_panic_of_the_loop_ends_the_session", a_panic_ends_the_session),
         ("rules_are_replaced_and_their_counters_go_on", rules_are_replaced),
         ("two_sessions_of_one_process_are_apart", two_sessions),
         ("a_capture_has_every_packet", a_capture_has_every_packet),
@@ -126,6 +127,16 @@ fn stops_from_another_thread() {
     assert!(matches!(control.set_link("to-left", &spec("")), Err(ChangeError::Gone(_))));
 }
 
+fn a_panic_ends_the_session() {
+    let (mut session, signals) = start(pair(["", ""]));
+    session.spawn(Side::Left, &["sleep".into(), "300".into()]).expect("sleep starts");
+    let engine = session.control().engine().clone();
+    assert!(engine.with_engine::<()>(|_, _| panic!("this test makes the loop panic")).is_err());
+    let ended = session.wait(&signals, Some(PATIENCE)).expect("waiting works");
+    assert_eq!(ended.outcome.ended_by, EndedBy::Stopped, "the wait did not have to time out");
+    assert!(matches!(session.stop(), Err(StopError::Panicked)));
+}
+
 fn rules_are_replaced() {
     let ruleset = with(&Ruleset::default(), "add 100 count icmp from any to any\n");
     let directions = ["to-right".to_owned(), "to-left".to_owned()];
@@ -193,13 +204,16 @@ fn a_capture_has_every_packet() {
     let _ = std::fs::remove_file(path);
 }
 
+/// A packet counts as sent if it leaves before the end of the run. The flow therefore stops half a
+/// second before the end: a sender that a loaded machine delays still sends its last packet in time,
+/// and exactly 200 packets, one each 10 ms, are counted.
 fn a_scenarios_links_change() {
     let text = r#"
         name = "two"
-        duration = "2s"
+        duration = "2500ms"
         node = [{ name = "a" }, { name = "b" }]
         link = [{ between = ["a", "b"], spec = "bw 10Mbit/s delay 5ms" }]
-        traffic = [{ name = "f", kind = "cbr", from = "a", to = "b", rate = "400kbit/s", size = "500B" }]
+        traffic = [{ name = "f", kind = "cbr", from = "a", to = "b", rate = "400kbit/s", size = "500B", stop = "2s" }]
     "#;
     let checked = weir_sim::scenario::parse(text, "two.toml", &NoFiles);
     let scenario = checked.scenario.unwrap_or_else(|| panic!("{}", checked.diagnostics));
@@ -230,7 +244,7 @@ fn a_scenarios_links_change() {
     };
     let flow = &results.outcome.flows[0];
     assert_eq!(flow.lost, 0);
-    assert!((199..=201).contains(&flow.sent), "{flow:?}");
+    assert_eq!((flow.lost, flow.sent), (0, 200), "{flow:?}");
     assert!(flow.delay_ns.min < 100_000_000 && flow.delay_ns.max >= 105_000_000, "{flow:?}");
 }
 

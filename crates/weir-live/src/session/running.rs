@@ -24,7 +24,7 @@ pub(super) struct Running {
 impl Running {
     /// Starts `live` on a new thread. If `starter` is given, its thread starts the new one, because
     /// a thread inherits the capabilities and the namespace of the thread that starts it. `stopper`
-    /// is called when the loop has ended, with or without an error.
+    /// is called when the loop has ended, with or without an error or a panic.
     pub(super) fn start(
         mut live: Live,
         stopper: Option<Stopper>,
@@ -34,12 +34,8 @@ impl Running {
         let work = {
             let (stop, ended) = (Arc::clone(&stop), Arc::<AtomicBool>::clone(&ended));
             move || {
-                let report = live.run(&stop);
-                ended.store(true, Ordering::Relaxed);
-                if let Some(stopper) = stopper {
-                    stopper.stop();
-                }
-                report
+                let _end = End { ended, stopper };
+                live.run(&stop)
             }
         };
         let spawn = move || std::thread::Builder::new().name("weir-link".to_owned()).spawn(work);
@@ -78,6 +74,22 @@ impl Running {
         self.stop.store(true, Ordering::Relaxed);
         // This fails if the loop has already ended, which has the desired effect.
         let _ = self.handle.stop();
+    }
+}
+
+/// Reports the end of the loop when it is dropped, so that a panic of the loop also ends the
+/// session's wait.
+struct End {
+    ended: Arc<AtomicBool>,
+    stopper: Option<Stopper>,
+}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        self.ended.store(true, Ordering::Relaxed);
+        if let Some(stopper) = &self.stopper {
+            stopper.stop();
+        }
     }
 }
 
