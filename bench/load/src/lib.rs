@@ -1,5 +1,5 @@
-//! The command line of the traffic generator: parses, calls [`weir_traffic`], prints. stdout is the
-//! result, stderr words.
+//! The command line of the traffic generator: it parses arguments, calls [`weir_traffic`] and
+//! prints results to stdout and messages to stderr.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -13,14 +13,14 @@ use serde::Serialize;
 use weir_traffic::TrafficError;
 use weir_traffic::capture::{Watch, capture};
 use weir_traffic::clock::SECOND;
-use weir_traffic::echo::{Ask, echo, ping};
+use weir_traffic::echo::{Ping, echo, ping};
 use weir_traffic::recv::{Listen, recv};
 use weir_traffic::schedule::Pace;
 use weir_traffic::send::{Plan, send};
 use weir_traffic::spray::{Spray, spray};
 use weir_traffic::stats::Known;
 
-/// Traffic for measuring and testing emulated links. Sizes and rates include the IP and UDP
+/// Generate and measure traffic over emulated links. Sizes and rates include the IP and UDP
 /// headers.
 #[derive(Debug, Parser)]
 #[command(name = "weir-load")]
@@ -43,9 +43,9 @@ struct Output {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Send UDP packets with number and time.
+    /// Send UDP packets with a sequence number and the time of sending.
     Send(SendArgs),
-    /// Receive them and print statistics.
+    /// Receive the packets of `send` and print statistics.
     Recv(RecvArgs),
     /// Measure round-trip times to an echo.
     Ping(PingArgs),
@@ -57,16 +57,16 @@ enum Command {
     Spray(SprayArgs),
 }
 
-/// A receiver.
+/// The address to send to.
 #[derive(Debug, Args)]
 struct Target {
     /// Name or address, and port.
     #[arg(long)]
     to: String,
-    /// Take the name's IPv4 address.
+    /// Use the name's IPv4 address.
     #[arg(short = '4')]
     v4: bool,
-    /// Take the name's IPv6 address.
+    /// Use the name's IPv6 address.
     #[arg(short = '6', conflicts_with = "v4")]
     v6: bool,
 }
@@ -75,22 +75,22 @@ struct Target {
 struct SendArgs {
     #[command(flatten)]
     target: Target,
-    /// Bytes of a packet.
+    /// Bytes of each packet.
     #[arg(long, default_value_t = 1500)]
     size: usize,
-    /// Bits per second; k, M and G are understood.
+    /// Bits per second, with an optional unit k, M or G.
     #[arg(long, value_parser = scaled, conflicts_with_all = ["pps", "flood"])]
     rate: Option<u64>,
     /// Packets per second.
     #[arg(long, value_parser = scaled, conflicts_with = "flood")]
     pps: Option<u64>,
-    /// As fast as possible.
+    /// Send as fast as possible.
     #[arg(long)]
     flood: bool,
-    /// Packets.
+    /// Number of packets.
     #[arg(long, value_parser = scaled)]
     count: Option<u64>,
-    /// Seconds.
+    /// How many seconds to send.
     #[arg(long, value_parser = span)]
     seconds: Option<u64>,
     /// Packets in one offload train.
@@ -109,28 +109,28 @@ struct RecvArgs {
     /// Address and port to receive on.
     #[arg(long)]
     bind: SocketAddr,
-    /// Packets.
+    /// Number of packets to receive.
     #[arg(long, value_parser = scaled)]
     count: Option<u64>,
-    /// Seconds after the first packet.
+    /// How many seconds to receive after the first packet.
     #[arg(long, value_parser = span)]
     seconds: Option<u64>,
-    /// Seconds without a packet after which the stream is over.
+    /// Stop after this many seconds without a packet.
     #[arg(long, value_parser = span, default_value = "1")]
     idle: u64,
-    /// Seconds to wait for the first packet.
+    /// How many seconds to wait for the first packet.
     #[arg(long, value_parser = span, default_value = "10")]
     wait: u64,
-    /// How many packets are sent, to count those lost at the end.
+    /// Number of packets sent, to count those lost at the end.
     #[arg(long, value_parser = scaled)]
     sent: Option<u64>,
-    /// Measure bursts against this rate.
+    /// Measure bursts against this rate, in bits per second.
     #[arg(long, value_parser = scaled)]
     burst_rate: Option<u64>,
-    /// List the lost numbers.
+    /// List the lost sequence numbers.
     #[arg(long)]
     list_lost: bool,
-    /// List number and time of every packet.
+    /// List the sequence number and arrival time of every packet.
     #[arg(long)]
     list_arrivals: bool,
 }
@@ -139,26 +139,26 @@ struct RecvArgs {
 struct PingArgs {
     #[command(flatten)]
     target: Target,
-    /// Bytes of a packet.
+    /// Bytes of each packet.
     #[arg(long, default_value_t = 84)]
     size: usize,
-    /// Packets.
+    /// Number of packets.
     #[arg(long, default_value_t = 100)]
     count: u32,
     /// Seconds between packets.
     #[arg(long, value_parser = span, default_value = "0.01")]
     interval: u64,
-    /// Seconds to wait for the last answer.
+    /// How many seconds to wait for the last answer.
     #[arg(long, value_parser = span, default_value = "1")]
     timeout: u64,
-    /// Ask the kernel by ICMP; the port of the target is not used.
+    /// Send ICMP echo requests, which the kernel answers. The port is ignored.
     #[arg(long)]
     icmp: bool,
 }
 
 #[derive(Debug, Args)]
 struct EchoArgs {
-    /// Address and port.
+    /// Address and port to receive on.
     #[arg(long)]
     bind: SocketAddr,
     /// Stop after this many packets.
@@ -173,45 +173,45 @@ struct EchoArgs {
 struct CaptureArgs {
     /// Interface to listen on.
     interface: String,
-    /// Bytes of the stream's packets.
+    /// Bytes of each packet of the flow.
     #[arg(long)]
     size: usize,
     /// Stop after this many packets.
     #[arg(long, value_parser = scaled)]
     count: Option<u64>,
-    /// Seconds without a packet after which the stream is over.
+    /// Stop after this many seconds without a packet.
     #[arg(long, value_parser = span, default_value = "1")]
     idle: u64,
-    /// Seconds to wait for the first packet.
+    /// How many seconds to wait for the first packet.
     #[arg(long, value_parser = span, default_value = "10")]
     wait: u64,
 }
 
 #[derive(Debug, Args)]
 struct SprayArgs {
-    /// Interface to send out of.
+    /// Interface to send from.
     interface: String,
-    /// Addresses, from 10.2.0.0 on.
+    /// Number of destination addresses, counted up from 10.2.0.0.
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
     customers: u32,
-    /// Bytes of a packet.
+    /// Bytes of each packet.
     #[arg(long, default_value_t = 64)]
     size: usize,
-    /// Packets per second; without, as fast as possible.
+    /// Packets per second. If absent, send as fast as possible.
     #[arg(long, value_parser = scaled)]
     pps: Option<u64>,
-    /// Seconds.
+    /// How many seconds to send.
     #[arg(long, value_parser = span, default_value = "5")]
     seconds: u64,
 }
 
-/// Runs the command with its arguments, the program's name first, and returns the exit code: 0, 1
-/// on failure, 2 on misuse.
+/// Runs the command and returns its exit code: 0, 1 on failure, 2 on misuse. The first argument is
+/// the program's name.
 pub fn main(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> ExitCode {
     let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
         Err(e) => {
-            // A closed stderr leaves nowhere to report to.
+            // If stderr is closed, the message is lost.
             let _ = e.print();
             return ExitCode::from(if e.use_stderr() { 2 } else { 0 });
         }
@@ -232,7 +232,7 @@ fn run(cli: &Cli) -> Result<(), TrafficError> {
         Command::Ping(a) => {
             let to = a.target.resolve()?;
             let PingArgs { size, count, interval: interval_ns, timeout: timeout_ns, icmp, .. } = *a;
-            print(&cli.output, &ping(&Ask { to, size, count, interval_ns, timeout_ns, icmp })?)
+            print(&cli.output, &ping(&Ping { to, size, count, interval_ns, timeout_ns, icmp })?)
         }
         Command::Echo(a) => print(
             &cli.output,
@@ -261,7 +261,7 @@ impl SendArgs {
             (None, Some(pps)) => Pace::Packets(pps),
             (None, None) => Pace::Flood,
         };
-        // Without an end, the sender stops after ten seconds.
+        // Without a count and a time, the sender stops after ten seconds.
         let span_ns =
             self.seconds.unwrap_or(if self.count.is_some() { u64::MAX } else { 10 * SECOND });
         let count = self.count.unwrap_or(u64::MAX);
@@ -311,7 +311,7 @@ impl CaptureArgs {
 }
 
 impl Target {
-    /// The first address of the name in the wanted family, resolved as other programs resolve it.
+    /// The name's first address of the requested family, resolved as other programs do.
     fn resolve(&self) -> Result<SocketAddr, TrafficError> {
         use std::net::ToSocketAddrs;
         let failed = |source| TrafficError::System { what: "resolve the address", source };
@@ -340,7 +340,7 @@ fn print(output: &Output, result: &impl Serialize) -> Result<(), TrafficError> {
     }
 }
 
-/// One line for each value.
+/// Prints one line for each value.
 fn table(value: &serde_json::Value) -> String {
     let Some(values) = value.as_object() else {
         return format!("{value}\n");
@@ -352,7 +352,7 @@ fn table(value: &serde_json::Value) -> String {
     })
 }
 
-/// A whole number with k, M or G.
+/// Parses a whole number with an optional unit k, M or G.
 fn scaled(text: &str) -> Result<u64, String> {
     let (digits, unit) = match text.char_indices().last() {
         Some((i, 'k')) => (&text[..i], 1_000),
@@ -361,14 +361,14 @@ fn scaled(text: &str) -> Result<u64, String> {
         _ => (text, 1),
     };
     let number = digits.parse::<u64>().ok().and_then(|n| n.checked_mul(unit));
-    number.ok_or_else(|| "write a whole number, with k, M or G if you like".into())
+    number.ok_or_else(|| "write a whole number, optionally with k, M or G".into())
 }
 
-/// Seconds with a fraction, in nanoseconds.
+/// Parses a time in seconds, which may have a fraction. Returns nanoseconds.
 fn span(text: &str) -> Result<u64, String> {
     match text.parse::<f64>() {
         Ok(s) if (0.0..=86_400.0).contains(&s) => Ok((s * SECOND as f64) as u64),
-        _ => Err("write seconds within 0 and 86400".into()),
+        _ => Err("write a number of seconds between 0 and 86400".into()),
     }
 }
 

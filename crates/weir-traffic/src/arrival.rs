@@ -1,19 +1,19 @@
-//! One packet as a receiver saw it.
+//! A packet as its receiver sees it.
 
 use crate::payload::Stamp;
 
-/// A packet that arrived.
+/// A received packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// Its stamp.
+    /// The packet's stamp.
     pub stamp: Stamp,
-    /// When it arrived, in ns on the clock of [`crate::clock`].
+    /// Time of arrival, ns on the clock of [`crate::clock`].
     pub at_ns: u64,
     /// Network-layer bytes.
     pub bytes: u32,
-    /// Bytes of them that are IP and UDP headers.
+    /// Bytes of the IP and UDP headers, which `bytes` includes.
     pub headers: u8,
-    /// It carries the mark of congestion.
+    /// Whether the packet arrived with congestion experienced.
     pub marked: bool,
 }
 

@@ -1,10 +1,10 @@
-//! The raw receiver: sees frames that UDP would drop, and finds inverted bits in them.
+//! The raw receiver: it captures frames, also those that UDP would drop, and counts inverted bits.
 //!
-//! Every frame with an IP packet of the expected size counts as one of the stream, so that damaged
-//! packets count whatever field is damaged. A packet is damaged when its IPv4 header's checksum,
-//! its payload's pattern, its UDP length, or its UDP checksum is wrong. The UDP checksum may also
-//! be a partial one: between namespaces the kernel leaves the rest to hardware that does not exist.
-//! In an IPv6 header only version, length, next header and addresses are covered.
+//! Every frame that contains an IP packet of the expected size is counted, so that damaged packets
+//! are counted whichever field is damaged. A packet is damaged if its IPv4 header checksum, its
+//! payload pattern, its UDP length or its UDP checksum is wrong. A partial UDP checksum is also
+//! correct: between namespaces, the kernel leaves the rest of the computation to hardware that does
+//! not exist. Of an IPv6 header, only version, length, next header and addresses are checked.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 
@@ -19,18 +19,18 @@ use crate::clock::now;
 use crate::payload::bit_errors;
 use crate::{Context, TrafficError};
 
-/// What to capture.
+/// The packets to capture.
 #[derive(Clone, Debug)]
 pub struct Watch {
-    /// On which interface.
+    /// The interface to listen on.
     pub interface: String,
-    /// Network-layer bytes of the stream's packets.
+    /// Network-layer bytes of each packet of the flow.
     pub size: usize,
     /// Stop after this many packets.
     pub count: u64,
-    /// Stop when no packet arrived for so long after the first, ns.
+    /// Stop when no packet arrived for this time after the last one, ns.
     pub idle_ns: u64,
-    /// Give up when no packet arrived at all for so long, ns.
+    /// Stop when no packet arrived at all for this time, ns.
     pub wait_ns: u64,
 }
 
@@ -41,18 +41,18 @@ pub struct Capture {
     pub packets: u64,
     /// Packets with at least one inverted bit.
     pub damaged: u64,
-    /// Packets with exactly one inverted bit in the payload's pattern, where it can be counted.
+    /// Packets with exactly one inverted bit in the payload.
     pub single_bit: u64,
     /// Packets with more than one inverted bit in the payload.
     pub several_bits: u64,
-    /// Packets with damage only in the headers.
+    /// Packets with damaged headers and an undamaged payload.
     pub in_headers: u64,
 }
 
-/// Captures packets and counts them.
+/// Captures packets and counts the damaged ones.
 ///
 /// # Errors
-/// No privilege for raw sockets, no such interface, or a socket that fails.
+/// The process may not open raw sockets, the interface does not exist, or the socket fails.
 pub fn capture(watch: &Watch) -> Result<Capture, TrafficError> {
     let index = nix::net::if_::if_nametoindex(watch.interface.as_str())
         .map_err(|_| TrafficError::NoInterface(watch.interface.clone()))?;
@@ -66,16 +66,16 @@ pub fn capture(watch: &Watch) -> Result<Capture, TrafficError> {
         .when("set a timeout")?;
     let mut seen = Capture::default();
     let mut buffer = vec![0; 65_536];
-    let (begun, mut last) = (now(), None);
+    let (start, mut last) = (now(), None);
     while seen.packets < watch.count {
         match next(&socket, &mut buffer, index as usize)? {
-            Some(frame) if is_ours(frame, watch.size) => {
-                judge(&frame[ETHERNET..], frame[12] == 0x86, &mut seen);
+            Some(frame) if has_expected_size(frame, watch.size) => {
+                count_packet(&frame[ETHERNET..], frame[12] == 0x86, &mut seen);
                 last = Some(now());
             }
             _ => {
                 let over =
-                    last.map_or(now() - begun > watch.wait_ns, |t| now() - t > watch.idle_ns);
+                    last.map_or(now() - start > watch.wait_ns, |t| now() - t > watch.idle_ns);
                 if over {
                     break;
                 }
@@ -85,8 +85,8 @@ pub fn capture(watch: &Watch) -> Result<Capture, TrafficError> {
     Ok(seen)
 }
 
-/// The next frame that arrived at the interface; `None` when there is none, or one of another
-/// interface.
+/// The next frame that arrived. `None` if no frame arrived in time, or if the frame arrived on
+/// another interface.
 fn next<'a>(
     socket: &OwnedFd,
     buffer: &'a mut [u8],
@@ -102,29 +102,30 @@ fn next<'a>(
     }
 }
 
-/// Whether the frame carries an IP packet of the expected size.
-fn is_ours(frame: &[u8], size: usize) -> bool {
+/// Whether the frame contains an IP packet of `size` bytes.
+fn has_expected_size(frame: &[u8], size: usize) -> bool {
     frame.len() == ETHERNET + size && matches!(frame[12..14], [0x08, 0x00] | [0x86, 0xdd])
 }
 
-/// Counts one packet. The frame's type says whether it is IPv6, because the packet's first byte may
-/// be damaged.
-fn judge(packet: &[u8], v6: bool, seen: &mut Capture) {
+/// Counts one packet. `v6` comes from the frame's type, because the first byte of the packet may be
+/// damaged.
+fn count_packet(packet: &[u8], v6: bool, seen: &mut Capture) {
     let headers = if v6 { 48 } else { 28 };
     if packet.len() < headers {
         return;
     }
     seen.packets += 1;
     let bits = packet.get(headers..).map_or(0, bit_errors);
-    let bad_headers = !headers_right(packet, headers, bits == 0);
+    let bad_headers = !headers_are_intact(packet, headers, bits == 0);
     seen.single_bit += u64::from(bits == 1);
     seen.several_bits += u64::from(bits > 1);
     seen.in_headers += u64::from(bits == 0 && bad_headers);
     seen.damaged += u64::from(bits > 0 || bad_headers);
 }
 
-/// Whether the headers are right; the UDP checksum counts only where the payload is undamaged.
-fn headers_right(packet: &[u8], headers: usize, payload_right: bool) -> bool {
+/// Whether the headers are undamaged. The UDP checksum is checked only if the payload is undamaged,
+/// because it also covers the payload.
+fn headers_are_intact(packet: &[u8], headers: usize, payload_is_intact: bool) -> bool {
     let (ip, udp) = packet.split_at(headers - 8);
     let length = u16::from_be_bytes([udp[4], udp[5]]);
     let fixed = if headers == 48 {
@@ -134,11 +135,13 @@ fn headers_right(packet: &[u8], headers: usize, payload_right: bool) -> bool {
     } else {
         ip[0] == 0x45 && fold(sum(ip)) == 0xffff
     };
-    fixed && usize::from(length) == udp.len() && (!payload_right || checksum_right(ip, udp))
+    fixed
+        && usize::from(length) == udp.len()
+        && (!payload_is_intact || checksum_is_correct(ip, udp))
 }
 
-/// Whether the UDP checksum is complete and right, or the partial one.
-fn checksum_right(ip: &[u8], udp: &[u8]) -> bool {
+/// Whether the UDP checksum is correct, either complete or partial.
+fn checksum_is_correct(ip: &[u8], udp: &[u8]) -> bool {
     let addresses = if ip.len() == 40 { &ip[8..40] } else { &ip[12..20] };
     let pseudo = sum(addresses) + u64::from(UDP) + udp.len() as u64;
     let field = u16::from_be_bytes([udp[6], udp[7]]);
@@ -158,9 +161,9 @@ fn fold(mut sum: u64) -> u16 {
 
 /// Bytes of an Ethernet header.
 const ETHERNET: usize = 14;
-/// UDP's protocol number.
+/// Protocol number of UDP.
 const UDP: u8 = 17;
-/// Socket buffer: the capture must not be what loses packets.
+/// Size of the socket buffer in bytes: large, so that the capture itself loses no packets.
 const BUFFER: usize = 64 << 20;
 
 #[cfg(test)]
@@ -196,7 +199,7 @@ mod tests {
     fn undamaged_packets_pass_with_complete_and_partial_checksum() {
         for (v6, partial) in [(false, false), (false, true), (true, false), (true, true)] {
             let mut seen = Capture::default();
-            judge(&packet(v6, partial), v6, &mut seen);
+            count_packet(&packet(v6, partial), v6, &mut seen);
             assert_eq!(seen, Capture { packets: 1, ..Capture::default() }, "{v6} {partial}");
         }
     }
@@ -208,7 +211,7 @@ mod tests {
             let mut damaged = whole.clone();
             damaged[bit / 8] ^= 1 << (bit % 8);
             let mut seen = Capture::default();
-            judge(&damaged, false, &mut seen);
+            count_packet(&damaged, false, &mut seen);
             assert_eq!((seen.damaged, seen.several_bits), (1, 0), "bit {bit}");
             assert_eq!(seen.single_bit == 1, bit >= 28 * 8, "bit {bit}");
         }

@@ -1,48 +1,49 @@
-//! The clock that both ends of a stream share, and waiting for a point on it.
+//! The clock that both ends of a flow share, and functions that wait until a time on it.
 //!
-//! It is the monotonic clock: every process of a machine reads the same one, in whatever network
-//! namespace it is, and the clock is never set. The kernel stamps received packets with the wall
-//! clock; [`KernelTime`] converts its stamps.
+//! It is the monotonic clock. All processes of a machine read the same monotonic clock, in every
+//! network namespace, and it is never set. The kernel stamps received packets with the wall clock,
+//! and [`KernelTime`] converts these timestamps.
 
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, ClockNanosleepFlags, clock_nanosleep};
 use weir_linux::sys::thread::exact_timers;
 
-/// Nanoseconds of the monotonic clock.
+/// The current time on the monotonic clock, ns.
 pub fn now() -> u64 {
     weir_linux::clock::now().0
 }
 
-/// Sleeps until a point on the clock, in ns; returns at once when it is past.
+/// Sleeps until `deadline`, in ns on the clock. Returns at once if the deadline has passed.
 pub fn sleep_until(deadline: u64) {
     let at = TimeSpec::new((deadline / SECOND) as i64, (deadline % SECOND) as i64);
-    // A signal ends the sleep early: sleep again for the rest.
+    // A signal ends the sleep early; the loop then sleeps for the rest.
     while now() < deadline
         && clock_nanosleep(ClockId::CLOCK_MONOTONIC, ClockNanosleepFlags::TIMER_ABSTIME, &at)
             .is_err()
     {}
 }
 
-/// Waits for points on the clock to within a microsecond: it sleeps to shortly before, then spins,
-/// because a sleeping thread wakes late.
+/// Waits until a time on the clock, with an error of less than a microsecond. A sleeping thread
+/// wakes late, so the pacer sleeps until shortly before that time and then spins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pacer {
     spin_ns: u64,
 }
 
 impl Pacer {
-    /// For a thread that has a processor to itself: spins for the usual lateness of a wake-up.
+    /// For a thread that has a processor to itself. It spins for the usual lateness of a wake-up.
     pub const DEDICATED: Self = Self { spin_ns: 60_000 };
-    /// For a thread that shares processors with the link under test, which a longer spin delays.
+    /// For a thread that shares processors with the link under test. It spins for a shorter time,
+    /// because spinning delays the link.
     pub const SHARED: Self = Self { spin_ns: 20_000 };
 
-    /// Asks the kernel not to round this thread's sleeps up. Without that, sleeps are 50 us longer:
-    /// the thread is later, but no result is wrong.
+    /// Asks the kernel not to round up this thread's sleeps. If the kernel refuses, each sleep is
+    /// 50 us longer: packets are sent later, but no result is wrong.
     pub fn prepare_thread() {
         let _ = exact_timers();
     }
 
-    /// Waits until a point on the clock, in ns.
+    /// Waits until `deadline`, in ns on the clock.
     pub fn wait_until(self, deadline: u64) {
         sleep_until(deadline.saturating_sub(self.spin_ns));
         while now() < deadline {
@@ -51,21 +52,21 @@ impl Pacer {
     }
 }
 
-/// Converts the kernel's receive timestamps to this clock.
+/// Converts the kernel's receive timestamps to the monotonic clock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KernelTime {
-    /// How far the wall clock is ahead of the monotonic one, in ns.
+    /// The wall clock minus the monotonic clock, ns.
     ahead: u64,
 }
 
 impl KernelTime {
-    /// The conversion as of now.
+    /// A conversion with the present difference of the clocks.
     pub(crate) fn current() -> Self {
         Self { ahead: weir_linux::clock::wall_offset().0 }
     }
 
-    /// Follows the wall clock when it was set or slewed. A difference that the two readings of the
-    /// clocks explain is ignored, so that it does not show in the gaps between packets.
+    /// Follows the wall clock after it was set or slewed. Changes within the error of measurement
+    /// are ignored, so that they do not appear as gaps between packets.
     pub(crate) fn refresh(&mut self) {
         let ahead = weir_linux::clock::wall_offset().0;
         if ahead.abs_diff(self.ahead) > TOLERANCE {
@@ -73,7 +74,7 @@ impl KernelTime {
         }
     }
 
-    /// A kernel timestamp as nanoseconds of [`now`].
+    /// Converts a kernel timestamp to nanoseconds of [`now`].
     pub(crate) fn convert(self, time: TimeSpec) -> u64 {
         let wall = time.tv_sec() as u64 * SECOND + time.tv_nsec() as u64;
         wall.saturating_sub(self.ahead)
@@ -82,7 +83,7 @@ impl KernelTime {
 
 /// Nanoseconds in a second.
 pub const SECOND: u64 = 1_000_000_000;
-/// Uncertainty of a comparison of the two clocks, in ns.
+/// Uncertainty of the measured difference between the two clocks, ns.
 const TOLERANCE: u64 = 1_000;
 
 #[cfg(test)]

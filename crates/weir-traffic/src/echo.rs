@@ -1,4 +1,5 @@
-//! Round trips: one end sends stamps at an even interval, the other sends every packet back.
+//! Measures round-trip times: one end sends stamped packets at a fixed interval, and the other end
+//! sends every packet back.
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
@@ -13,64 +14,66 @@ use crate::send::{Outlet, payload_size};
 use crate::stats::Spread;
 use crate::{Context, TrafficError};
 
-/// What to send.
+/// The packets to send.
 #[derive(Clone, Copy, Debug)]
-pub struct Ask {
-    /// The end that sends packets back.
+pub struct Ping {
+    /// The address of the end that sends packets back.
     pub to: SocketAddr,
     /// Network-layer bytes of each packet.
     pub size: usize,
     /// Number of packets.
     pub count: u32,
-    /// Time between packets, ns. Sending does not wait for answers.
+    /// Time between packets, ns. The sender does not wait for answers.
     pub interval_ns: u64,
-    /// How long to wait for the last answer, ns.
+    /// How long to wait for answers after the last packet, ns.
     pub timeout_ns: u64,
-    /// ICMP echo requests, which the kernel answers, in place of UDP packets to an echo program.
-    /// IPv4, and needs CAP_NET_RAW.
+    /// Whether to send ICMP echo requests, which the kernel answers, instead of UDP packets to an
+    /// echo program. Works over IPv4 only and needs CAP_NET_RAW.
     pub icmp: bool,
 }
 
-/// The answers.
+/// The result of [`ping`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Answers {
     /// Packets sent.
     pub sent: u64,
     /// Answers, copies included.
     pub received: u64,
-    /// Packets without an answer.
+    /// Packets that were not answered.
     pub lost: u64,
-    /// Round-trip times of the first answers, ns, as a program sees them.
+    /// Round-trip time of each answered packet, ns, as a program measures it. For a packet with
+    /// several answers, the first counts.
     pub rtt_ns: Spread,
 }
 
 /// Sends packets and measures their answers.
 ///
 /// # Errors
-/// A size that holds no stamp or that UDP does not take; a socket that fails.
-pub fn ping(ask: &Ask) -> Result<Answers, TrafficError> {
-    let size = payload_size(ask.to, ask.size)?;
-    let socket = if ask.icmp {
-        icmp::connect(ask.to)?
+/// The size is too small for a stamp or too large for UDP, or the socket fails.
+pub fn ping(plan: &Ping) -> Result<Answers, TrafficError> {
+    let size = payload_size(plan.to, plan.size)?;
+    let socket = if plan.icmp {
+        icmp::connect(plan.to)?
     } else {
-        Outlet::connect(None, ask.to, 0)?.socket()?
+        Outlet::connect(None, plan.to, 0)?.socket()?
     };
     let sender = socket.try_clone().when("share the socket")?;
-    let plan = *ask;
+    let copy = *plan;
     let content: fn(&[u8]) -> Option<&[u8]> =
-        if ask.icmp { icmp::answer } else { |packet| Some(packet) };
-    let end = now() + u64::from(ask.count) * ask.interval_ns + ask.timeout_ns;
-    let sending = std::thread::spawn(move || send_all(&sender, &plan, size));
-    let mut first = vec![None; ask.count as usize];
+        if plan.icmp { icmp::answer } else { |packet| Some(packet) };
+    let end = now() + u64::from(plan.count) * plan.interval_ns + plan.timeout_ns;
+    let sending = std::thread::spawn(move || send_all(&sender, &copy, size));
+    let mut first = vec![None; plan.count as usize];
     let mut received = 0;
     let mut buffer = vec![0; size.max(2048) + icmp::MOST_HEADERS];
-    let mut missing = ask.count;
+    let mut missing = plan.count;
     while missing > 0 && now() < end {
         let left = Duration::from_nanos(end.saturating_sub(now()).clamp(1000, SECOND / 5));
         socket.set_read_timeout(Some(left)).when("set a timeout")?;
         let len = match socket.recv(&mut buffer) {
             Ok(len) => len,
-            // The other end does not listen yet, or no answer arrived: the time-out decides.
+            // The other end does not listen yet, or no answer arrived. The loop ends after the
+            // timeout.
             Err(e)
                 if matches!(
                     e.kind(),
@@ -101,10 +104,11 @@ pub fn ping(ask: &Ask) -> Result<Answers, TrafficError> {
     })
 }
 
-/// Sends every packet back to its sender until `count` were sent back or `span_ns` passed.
+/// Sends packets back to their senders until `count` packets were sent back or `span_ns` ns passed.
+/// Returns the number of packets sent back.
 ///
 /// # Errors
-/// An address that cannot be bound; a socket that fails.
+/// The address cannot be bound, or the socket fails.
 pub fn echo(bind: SocketAddr, count: u64, span_ns: u64) -> Result<u64, TrafficError> {
     let socket = UdpSocket::bind(bind).when("bind the echo address")?;
     socket.set_read_timeout(Some(Duration::from_millis(50))).when("set a timeout")?;
@@ -113,7 +117,7 @@ pub fn echo(bind: SocketAddr, count: u64, span_ns: u64) -> Result<u64, TrafficEr
     while answered < count && now() - begun < span_ns {
         match socket.recv_from(&mut buffer) {
             Ok((len, from)) => {
-                // An answer that cannot be sent is a lost answer, and the other end counts it.
+                // If the answer cannot be sent, the other end counts it as lost.
                 let _ = socket.send_to(&buffer[..len], from);
                 answered += 1;
             }
@@ -128,22 +132,22 @@ pub fn echo(bind: SocketAddr, count: u64, span_ns: u64) -> Result<u64, TrafficEr
     Ok(answered)
 }
 
-fn send_all(socket: &UdpSocket, ask: &Ask, size: usize) -> u64 {
+fn send_all(socket: &UdpSocket, plan: &Ping, size: usize) -> u64 {
     Pacer::prepare_thread();
-    let header = if ask.icmp { icmp::HEADER } else { 0 };
+    let header = if plan.icmp { icmp::HEADER } else { 0 };
     let mut packet = vec![0; header + size];
     fill(&mut packet[header..]);
     let start = now();
-    for sequence in 0..ask.count {
-        Pacer::DEDICATED.wait_until(start + u64::from(sequence) * ask.interval_ns);
+    for sequence in 0..plan.count {
+        Pacer::DEDICATED.wait_until(start + u64::from(sequence) * plan.interval_ns);
         stamp(&mut packet[header..], Stamp { sequence, sent_ns: now(), turned_ns: 0 });
-        if ask.icmp {
+        if plan.icmp {
             icmp::request(&mut packet, sequence);
         }
         // A packet that cannot be sent gets no answer and counts as lost.
         let _ = socket.send(&packet);
     }
-    u64::from(ask.count)
+    u64::from(plan.count)
 }
 
 #[cfg(test)]
@@ -154,10 +158,10 @@ mod tests {
     fn every_ping_over_loopback_is_answered() {
         let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let echoing = std::thread::spawn(move || echo(port, 20, 20 * SECOND).unwrap());
-        // The echo may start late: send until it has had its twenty.
+        // The echo thread may start late. Pings are sent again until one is answered.
         let mut answers = Answers::default();
         for _ in 0..50 {
-            answers = ping(&Ask {
+            answers = ping(&Ping {
                 to: port,
                 size: 100,
                 count: 20,
@@ -178,7 +182,7 @@ mod tests {
     #[test]
     fn unanswered_pings_are_lost() {
         let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let ask = Ask {
+        let plan = Ping {
             to: silent.local_addr().unwrap(),
             size: 100,
             count: 3,
@@ -186,7 +190,7 @@ mod tests {
             timeout_ns: SECOND / 20,
             icmp: false,
         };
-        let answers = ping(&ask).unwrap();
+        let answers = ping(&plan).unwrap();
         assert_eq!((answers.sent, answers.received, answers.lost), (3, 0, 3));
     }
 }

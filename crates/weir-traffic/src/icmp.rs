@@ -1,4 +1,4 @@
-//! ICMP echo: the kernel answers it, without a program that has to be woken.
+//! ICMP echo, which the kernel answers without waking a program.
 
 use std::net::{SocketAddr, UdpSocket};
 
@@ -12,11 +12,12 @@ use crate::{Context, TrafficError};
 
 /// Bytes of an echo request's header.
 pub(crate) const HEADER: usize = 8;
-/// Most bytes in front of an answer's payload: an IPv4 header with options, and the header.
+/// The largest number of bytes in front of an answer's payload: an IPv4 header with options and the
+/// ICMP header.
 pub(crate) const MOST_HEADERS: usize = 60 + HEADER;
 
-/// A raw ICMP socket that sends to and receives from `to` only. The standard library has no type
-/// for it, but sending and receiving work as with a connected UDP socket.
+/// Opens a raw ICMP socket that sends to and receives from `to` only. The standard library has no
+/// type for raw sockets, but such a socket sends and receives like a connected UDP socket.
 pub(crate) fn connect(to: SocketAddr) -> Result<UdpSocket, TrafficError> {
     let SocketAddr::V4(to) = to else {
         let source = std::io::Error::new(
@@ -43,14 +44,15 @@ pub(crate) fn request(packet: &mut [u8], sequence: u32) {
     packet[2..4].copy_from_slice(&sum.to_be_bytes());
 }
 
-/// The payload of an answer to this process, from the IPv4 header on.
+/// The payload of an echo reply to this process, or `None` for any other packet. `packet` begins
+/// with the IPv4 header.
 pub(crate) fn answer(packet: &[u8]) -> Option<&[u8]> {
     let icmp = packet.get(usize::from(packet.first()? & 15) * 4..)?;
     let ours = icmp.first() == Some(&ECHO_REPLY) && icmp.get(4..6)? == identity().to_be_bytes();
     icmp.get(HEADER..).filter(|_| ours)
 }
 
-/// Identifies the answers to this process.
+/// The ICMP identifier by which this process recognises its replies.
 fn identity() -> u16 {
     std::process::id() as u16
 }

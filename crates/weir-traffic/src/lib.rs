@@ -1,15 +1,15 @@
-//! The traffic generator: packets with sequence numbers and times of sending, which show what
-//! programs on both sides of a link see.
+//! The traffic generator: it sends packets that carry a sequence number and the time of sending,
+//! and measures what programs at both ends of a link observe.
 //!
-//! [`send`] sends bursts when a [`schedule`] says, [`recv`] receives them with the kernel's times
-//! of arrival, and [`stats`] says what became of them.
+//! [`send`] sends bursts at the times of a [`schedule`], [`recv`] receives packets with the
+//! kernel's times of arrival, and [`stats`] computes loss, delays and throughput.
 //!
-//! The command `weir-load` of benches and live tests, and the process that sends all traffic of a
-//! host in a live scenario ([`host`]), are front ends of this library. Sender and receiver run on
-//! one machine, so that both read the same clock in whatever network namespaces they are; one-way
+//! The command `weir-load`, which benches and live tests use, and the process that sends all
+//! traffic of a host in a live scenario ([`host`]) are front ends of this library. Sender and
+//! receiver run on one machine and read the same clock in every network namespace, so one-way
 //! delays are exact.
 //!
-//! Sizes and rates are those of the network layer: IP header, UDP header and payload.
+//! Sizes and rates are those of the network layer: they include IP header, UDP header and payload.
 
 pub mod arrival;
 pub mod capture;
@@ -27,41 +27,41 @@ pub mod stats;
 
 use std::io;
 
-/// Why traffic could not be made or measured.
+/// Why traffic could not be sent or measured.
 #[derive(Debug, thiserror::Error)]
 pub enum TrafficError {
     /// A system call failed.
     #[error("cannot {what}: {source}")]
     System {
-        /// What was tried.
+        /// The operation that failed.
         what: &'static str,
         /// The cause.
         source: io::Error,
     },
-    /// A packet size outside what can be sent.
+    /// The packet size is out of range.
     #[error(
-        "a packet has {least} to {most} bytes with its IP and UDP headers; {given} is not one of them"
+        "packet size {given} is out of range: with IP and UDP headers, {least} to {most} bytes are possible"
     )]
     Size {
-        /// The size asked for.
+        /// The requested size.
         given: usize,
-        /// The least that holds the stamp.
+        /// The smallest size with room for a stamp.
         least: usize,
-        /// The most that UDP takes.
+        /// The largest size that UDP permits.
         most: usize,
     },
-    /// An interface that does not exist.
+    /// The interface does not exist.
     #[error("there is no interface `{0}` in this network namespace")]
     NoInterface(String),
-    /// An order that cannot be read, or a report that cannot be written, as JSON.
+    /// An order is not valid JSON, or a report cannot be written as JSON.
     #[error("{0}")]
     Json(#[from] serde_json::Error),
-    /// An order with a scenario that cannot be made into traffic.
+    /// The scenario in an order cannot be turned into traffic.
     #[error("{0}")]
     Scenario(String),
 }
 
-/// Adds what was tried to a system call's error.
+/// Adds the name of the failed operation to the error of a system call.
 pub(crate) trait Context<T> {
     fn when(self, what: &'static str) -> Result<T, TrafficError>;
 }

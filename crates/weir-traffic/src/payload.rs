@@ -1,31 +1,32 @@
-//! What a packet carries: a stamp that checks itself, then a known pattern, so that a receiver
+//! The payload of a packet: a stamp with a check word, then a known pattern, so that a receiver
 //! finds every inverted bit.
 //!
 //! ```text
 //! 0      2           6                    12             16
 //! | check | sequence  | time of sending    | turn-round   | pattern …
 //! ```
-//! The time of sending is in ns, modulo 2^48 (78 hours): the receiver, which reads the same clock,
-//! knows the rest. The turn-round is what an echo took between arrival and sending back, in ns; a
-//! payload of less than 16 bytes, as in a packet of 40, has no room for it. `check` makes the
-//! exclusive-or of the stamp's 16-bit words a constant. All numbers are big-endian.
+//! The time of sending is in ns modulo 2^48 (78 hours). The receiver reads the same clock and
+//! restores the upper bits. The turn-round is the time in ns that an echo spent between its arrival
+//! and being sent back. A payload shorter than 16 bytes, as in a packet of 40 bytes, has no room
+//! for it. `check` is chosen so that the exclusive-or of all 16-bit words of the stamp is a
+//! constant. All numbers are big-endian.
 
-/// Bytes of the shortest stamp, and so the least payload.
+/// Bytes of the shortest stamp, and therefore of the smallest payload.
 pub const LEAST: usize = 12;
 
-/// What identifies a packet.
+/// The data in a packet's stamp.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stamp {
-    /// Its number in its stream, from 0, modulo 2^32.
+    /// The packet's sequence number in its flow, from 0, modulo 2^32.
     pub sequence: u32,
-    /// When it was sent, on the clock of [`crate::clock`], in ns.
+    /// Time of sending, on the clock of [`crate::clock`], ns.
     pub sent_ns: u64,
-    /// In an echo, the time between arrival and sending back, in ns; 0 where there is no room for
-    /// it.
+    /// For an echo, the time between its arrival and being sent back, ns. 0 if the payload has no
+    /// room for the field.
     pub turned_ns: u32,
 }
 
-/// Fills a payload's pattern; [`stamp`] writes the stamp.
+/// Fills the payload after the stamp with the pattern. [`stamp`] writes the stamp.
 pub fn fill(payload: &mut [u8]) {
     let head = head(payload.len());
     for (i, byte) in payload.iter_mut().enumerate().skip(head) {
@@ -46,23 +47,23 @@ pub fn stamp(payload: &mut [u8], stamp: Stamp) {
     payload[..2].copy_from_slice(&check.to_be_bytes());
 }
 
-/// The stamp of a payload that was sent within 39 hours of `near_ns`; `None` when the payload is
-/// too short or its stamp is damaged.
+/// Reads the stamp of a payload that was sent within 39 hours of `near_ns`. Returns `None` if the
+/// payload is too short or its stamp is damaged.
 pub fn read(payload: &[u8], near_ns: u64) -> Option<Stamp> {
     let head = payload.get(..head(payload.len())).filter(|head| words(head) == CHECK)?;
     let word = |from: usize| {
         head.get(from..from + 4).map(|b| u32::from_be_bytes([b[0], b[1], b[2], b[3]]))
     };
     let low = u64::from_be_bytes([0, 0, head[6], head[7], head[8], head[9], head[10], head[11]]);
-    // The difference of the low 48 bits, with its sign: the two ends may read the clock in either
-    // order when a packet takes no time.
+    // The signed difference of the low 48 bits. It may have either sign: if a packet takes almost
+    // no time, the receiver's reading of the clock may be the earlier one.
     let ahead = (low << 16).wrapping_sub(near_ns << 16).cast_signed() >> 16;
     let sent_ns = near_ns.wrapping_add_signed(ahead);
     Some(Stamp { sequence: word(2)?, sent_ns, turned_ns: word(LEAST).unwrap_or(0) })
 }
 
-/// How many bits of a payload are not as they were sent: exact in the pattern, at least this many
-/// in the stamp.
+/// The number of inverted bits in a payload. The count is exact in the pattern and a lower bound in
+/// the stamp.
 pub fn bit_errors(payload: &[u8]) -> u32 {
     let head = head(payload.len());
     let Some(stamp) = payload.get(..head) else {
@@ -72,12 +73,13 @@ pub fn bit_errors(payload: &[u8]) -> u32 {
     (words(stamp) ^ CHECK).count_ones() + body.sum::<u32>()
 }
 
-/// Bytes of the stamp in a payload of this length.
+/// Bytes of the stamp in a payload of `payload` bytes.
 fn head(payload: usize) -> usize {
     if payload < LONG { LEAST } else { LONG }
 }
 
-/// The pattern's byte at one place: no run of equal bytes, so that a shifted payload shows too.
+/// The byte of the pattern at offset `i`. Neighbouring bytes differ, so that a shifted payload is
+/// also detected.
 fn pattern(i: usize) -> u8 {
     (i as u8).wrapping_mul(167).wrapping_add((i >> 8) as u8)
 }
@@ -87,9 +89,10 @@ fn words(bytes: &[u8]) -> u16 {
     bytes.chunks_exact(2).fold(0, |x, w| x ^ u16::from_be_bytes([w[0], w[1]]))
 }
 
-/// Bytes of a stamp with the turn-round.
+/// Bytes of a stamp that includes the turn-round.
 pub(crate) const LONG: usize = 16;
-/// The exclusive-or of the words of an undamaged stamp; other programs' packets rarely have it.
+/// The exclusive-or of the 16-bit words of an undamaged stamp. Packets of other programs rarely
+/// have this value.
 const CHECK: u16 = 0xc0de;
 
 #[cfg(test)]

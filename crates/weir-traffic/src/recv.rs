@@ -1,4 +1,4 @@
-//! The receiving path: UDP packets with the kernel's times of arrival.
+//! The receiving side: UDP packets with the kernel's times of arrival.
 
 use std::io::{self, IoSliceMut};
 use std::net::{SocketAddr, UdpSocket};
@@ -19,38 +19,38 @@ use crate::send::headers;
 use crate::stats::{Known, Reception, reception};
 use crate::{Context, TrafficError};
 
-/// What to receive, and until when.
+/// The flow to receive, and when to stop.
 #[derive(Clone, Copy, Debug)]
 pub struct Listen {
-    /// Where.
+    /// Address and port to receive on.
     pub bind: SocketAddr,
     /// Stop after this many packets.
     pub count: u64,
-    /// Stop so long after the first packet, ns.
+    /// Stop this long after the first packet, ns.
     pub span_ns: u64,
-    /// Stop when no packet arrived for so long after the first, ns.
+    /// Stop when no packet arrived for this time after the last one, ns.
     pub idle_ns: u64,
-    /// Give up when no packet arrived at all for so long, ns.
+    /// Stop when no packet arrived at all for this time, ns.
     pub wait_ns: u64,
-    /// What the statistics should know and list.
+    /// Parameters of the statistics.
     pub known: Known,
 }
 
-/// Receives one stream.
+/// Receives one flow and computes its statistics.
 ///
 /// # Errors
-/// An address that cannot be bound; a socket that fails.
+/// The address cannot be bound, or the socket fails.
 pub fn recv(listen: &Listen) -> Result<Reception, TrafficError> {
     let inlet = Inlet::bind(listen.bind)?;
     let (arrivals, drops) = collect(&inlet, listen)?;
     Ok(Reception { socket_drops: drops, ..reception(&arrivals, listen.known) })
 }
 
-/// Receives one stream at an inlet: its packets in the order of arrival, and how many the socket
-/// had no room for.
+/// Receives one flow. Returns its packets in order of arrival, and the number of packets dropped
+/// because the socket's buffer was full.
 ///
 /// # Errors
-/// A socket that fails.
+/// The socket fails.
 pub fn collect(inlet: &Inlet, listen: &Listen) -> Result<(Vec<Arrival>, u64), TrafficError> {
     let mut arrivals = Vec::new();
     let mut receiver = Receiver::new(std::slice::from_ref(inlet));
@@ -73,7 +73,7 @@ pub fn collect(inlet: &Inlet, listen: &Listen) -> Result<(Vec<Arrival>, u64), Tr
     Ok((arrivals, inlet.drops()))
 }
 
-/// A socket that packets arrive at.
+/// A socket that receives packets.
 #[derive(Debug)]
 pub struct Inlet {
     socket: UdpSocket,
@@ -81,20 +81,21 @@ pub struct Inlet {
 }
 
 impl Inlet {
-    /// One at an address.
+    /// Opens an inlet at an address.
     ///
     /// # Errors
-    /// An address that cannot be bound.
+    /// The address cannot be bound.
     pub fn bind(at: SocketAddr) -> Result<Self, TrafficError> {
         Self::on(UdpSocket::bind(at).when("bind the receiving address")?)
     }
 
-    /// One on a bound socket.
+    /// Makes an inlet of a bound socket.
     ///
     /// # Errors
-    /// A kernel that does not note times of arrival or ECN fields.
+    /// The kernel does not report times of arrival or ECN fields.
     pub fn on(socket: UdpSocket) -> Result<Self, TrafficError> {
-        // Without the privilege the usual bound applies; packets that do not fit show as drops.
+        // Without the privilege, the system's maximum limits the buffer. Packets that do not fit
+        // count as drops.
         if setsockopt(&socket, sockopt::RcvBufForce, &BUFFER).is_err() {
             let _ = setsockopt(&socket, sockopt::RcvBuf, &BUFFER);
         }
@@ -109,8 +110,8 @@ impl Inlet {
         Ok(Self { socket, headers: headers(own) as u8 })
     }
 
-    /// Packets that found the socket's buffer full, from the kernel's table of sockets; 0 when that
-    /// cannot be read.
+    /// The number of packets dropped because the socket's buffer was full, from the kernel's table
+    /// of sockets. 0 if the table cannot be read.
     pub fn drops(&self) -> u64 {
         use std::os::unix::fs::MetadataExt;
         let fd = self.socket.as_raw_fd();
@@ -127,31 +128,31 @@ impl Inlet {
     }
 }
 
-/// A packet as an inlet hands it on.
+/// A received packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Datagram<'a> {
-    /// Its sender.
+    /// The sender's address.
     pub from: SocketAddr,
-    /// Its payload, with an undamaged stamp.
+    /// The payload, with an undamaged stamp.
     pub payload: &'a [u8],
-    /// When it arrived, and what the stamp says.
+    /// Time of arrival and contents of the stamp.
     pub arrival: Arrival,
     socket: &'a UdpSocket,
 }
 
 impl Datagram<'_> {
-    /// Sends the packet back, with the time since its arrival in its stamp.
+    /// Sends the packet back, with the time since its arrival as the stamp's turn-round.
     pub fn send_back(&self) {
         let mut payload = self.payload.to_vec();
         let turned = now().saturating_sub(self.arrival.at_ns);
         let turned_ns = u32::try_from(turned).unwrap_or(u32::MAX);
         payload::stamp(&mut payload, Stamp { turned_ns, ..self.arrival.stamp });
-        // An echo that cannot be sent is a lost packet.
+        // If the echo cannot be sent, the other end counts it as lost.
         let _ = self.socket.send_to(&payload, self.from);
     }
 }
 
-/// Receives at several inlets on one thread.
+/// Receives from several inlets on one thread.
 #[derive(Debug)]
 pub struct Receiver<'a> {
     inlets: &'a [Inlet],
@@ -161,7 +162,7 @@ pub struct Receiver<'a> {
 }
 
 impl<'a> Receiver<'a> {
-    /// A receiver at these inlets.
+    /// A receiver for these inlets.
     pub fn new(inlets: &'a [Inlet]) -> Self {
         Self {
             inlets,
@@ -171,12 +172,12 @@ impl<'a> Receiver<'a> {
         }
     }
 
-    /// Waits for packets for up to 20 ms, then takes a batch from each socket that has some, and
-    /// calls `take` for each packet with the place of its inlet. Packets without an undamaged
-    /// stamp are other programs', and are left out.
+    /// Waits up to 20 ms for packets, takes a batch from each socket that has some, and calls
+    /// `take` with each packet and the index of its inlet. Packets without an undamaged stamp
+    /// belong to other programs and are ignored.
     ///
     /// # Errors
-    /// A socket that fails.
+    /// A socket fails.
     pub fn turn(&mut self, take: &mut dyn FnMut(usize, &Datagram<'_>)) -> Result<(), TrafficError> {
         let mut fds: Vec<PollFd<'_>> =
             self.inlets.iter().map(|inlet| PollFd::new(&inlet.socket, PollFlags::IN)).collect();
@@ -191,15 +192,15 @@ impl<'a> Receiver<'a> {
             is_any_full |= self.batch(place, take)? == MESSAGES;
         }
         if !is_any_full {
-            // All sockets are empty. A receiver that waits in one makes the sender wake it for every
-            // packet, which costs the sender more than the packet; the kernel notes the times of
-            // arrival, so there is no hurry.
+            // All sockets are empty. If the receiver waited in a system call, the sender would have
+            // to wake it for every packet, which costs the sender more than sending the packet. The
+            // kernel records the times of arrival, so the receiver may read them late.
             std::thread::sleep(NAP);
         }
         Ok(())
     }
 
-    /// One system call's worth of packets from the inlet at a place; returns how many.
+    /// Receives packets from the inlet at index `place` with one system call. Returns their number.
     fn batch(
         &mut self,
         place: usize,
@@ -216,7 +217,7 @@ impl<'a> Receiver<'a> {
             None,
         ) {
             Ok(results) => results,
-            // The last says that an echo found no listener any more.
+            // ECONNREFUSED reports that the destination of an earlier echo no longer listens.
             Err(Errno::EAGAIN | Errno::EINTR | Errno::ECONNREFUSED) => return Ok(0),
             Err(e) => return Err(e).when("receive"),
         };
@@ -247,7 +248,7 @@ impl<'a> Receiver<'a> {
     }
 }
 
-/// A socket address of the internet, if it is one.
+/// The IPv4 or IPv6 socket address in `storage`; `None` for other address families.
 fn address(storage: &SockaddrStorage) -> Option<SocketAddr> {
     match (storage.as_sockaddr_in(), storage.as_sockaddr_in6()) {
         (Some(v4), _) => Some((v4.ip(), v4.port()).into()),
@@ -256,7 +257,7 @@ fn address(storage: &SockaddrStorage) -> Option<SocketAddr> {
     }
 }
 
-/// The last column of the line that has the inode in its tenth column.
+/// The number of drops, in the last column of the line with `inode` in its tenth column.
 fn drops_of(table: &str, inode: &str) -> Option<u64> {
     table
         .lines()
@@ -268,19 +269,20 @@ fn drops_of(table: &str, inode: &str) -> Option<u64> {
         .ok()
 }
 
-/// Congestion experienced, in the ECN field.
+/// The ECN field's codepoint for congestion experienced.
 const CE: u8 = 3;
-/// Packets in one system call.
+/// Packets received by one system call.
 const MESSAGES: usize = 64;
-/// Largest payload.
+/// Bytes of the largest payload.
 const LARGEST: usize = 65_536;
-/// Packets of a stream that are kept at most, to bound memory (640 MB).
+/// The largest number of packets kept, which bounds memory to 640 MB.
 const MOST: u64 = 20_000_000;
-/// Socket buffer: the receiver must not be what loses packets.
+/// Size of the socket buffer in bytes: large, so that the receiver itself loses no packets.
 const BUFFER: usize = 64 << 20;
-/// How long to leave empty sockets alone; a buffer holds 80 ms at a million packets a second.
+/// How long to sleep when all sockets are empty. A socket buffer holds 80 ms of packets at a
+/// million packets per second.
 const NAP: Duration = Duration::from_micros(500);
-/// How often to look at the clock while no packet arrives.
+/// Interval at which the caller can check the clock while no packet arrives.
 const TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
 
 #[cfg(test)]

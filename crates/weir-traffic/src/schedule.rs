@@ -1,40 +1,42 @@
-//! When packets leave: schedules, and the one of an even stream.
+//! Schedules: when bursts of packets are sent. [`Even`] is the schedule of a flow at a constant
+//! rate.
 
 use crate::clock::SECOND;
 
-/// Packets that leave together.
+/// Packets that are sent together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Burst {
-    /// When they are due, in ns after the start.
+    /// When the packets are due, ns after the start.
     pub at: u64,
-    /// Place of the outlet that sends them.
+    /// Index of the outlet that sends them.
     pub outlet: usize,
     /// Network-layer bytes of each packet.
     pub bytes: u32,
-    /// How many.
+    /// Number of packets.
     pub count: u64,
 }
 
-/// What is sent when.
+/// A sequence of bursts in order of time.
 pub trait Schedule {
-    /// The next packets, at `elapsed` ns after the start; `None` when nothing more is sent.
+    /// The next burst, or `None` if nothing more is to be sent. `elapsed` is the current time in ns
+    /// after the start.
     fn next(&mut self, elapsed: u64) -> Option<Burst>;
 }
 
-/// How fast to send.
+/// The rate at which packets are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pace {
     /// Network-layer bits per second.
     Bits(u64),
     /// Packets per second.
     Packets(u64),
-    /// As fast as the machine can.
+    /// As fast as the machine permits.
     Flood,
 }
 
 impl Pace {
-    /// When packet `n` of packets of so many bytes is due, in ns after the start. Exact for every
-    /// `n`: no interval is rounded and summed.
+    /// When packet `n` (from 0) of a flow with `bytes` bytes per packet is due, ns after the start.
+    /// The result is exact for every `n`, because it is not a sum of rounded intervals.
     pub fn due_at(self, bytes: u32, n: u64) -> u64 {
         let nanos = |numerator: u128, denominator: u64| {
             u64::try_from(numerator / u128::from(denominator.max(1))).unwrap_or(u64::MAX)
@@ -47,7 +49,7 @@ impl Pace {
         }
     }
 
-    /// How many packets are due `elapsed` ns after the start.
+    /// The number of packets that are due at or before `elapsed` ns after the start.
     pub fn due_by(self, bytes: u32, elapsed: u64) -> u64 {
         let (rate, unit) = match self {
             Self::Bits(rate) => (rate, u128::from(bytes) * 8),
@@ -58,41 +60,41 @@ impl Pace {
     }
 }
 
-/// A stream of packets of one size at one pace, sent by outlet 0.
+/// A flow of packets of one size at a constant rate, sent by outlet 0.
 #[derive(Clone, Copy, Debug)]
 pub struct Even {
-    /// How fast.
+    /// The rate at which packets are sent.
     pub pace: Pace,
     /// Network-layer bytes of each packet.
     pub bytes: u32,
-    /// Packets in one offload train, at least 1. A train leaves when its last packet is due.
+    /// Packets in one offload train, at least 1. A train is sent when its last packet is due.
     pub train: u64,
-    /// How many packets are left to send.
-    pub left: u64,
-    /// Nothing is sent later than this, in ns after the start.
+    /// Number of packets that are still to be sent.
+    pub remaining: u64,
+    /// Sending ends this many ns after the start.
     pub span_ns: u64,
-    /// The number of the next packet.
+    /// Index of the next packet.
     pub next: u64,
 }
 
 impl Schedule for Even {
     fn next(&mut self, elapsed: u64) -> Option<Burst> {
-        if self.left == 0 || elapsed >= self.span_ns {
+        if self.remaining == 0 || elapsed >= self.span_ns {
             return None;
         }
-        let whole = self.train.min(self.left);
+        let whole = self.train.min(self.remaining);
         let at = self.pace.due_at(self.bytes, self.next + whole - 1);
-        // A sender that is late sends everything that is due meanwhile, in whole trains.
+        // A late sender catches up: the burst contains all packets that are due, in whole trains.
         let due = self.pace.due_by(self.bytes, elapsed).saturating_sub(self.next);
-        let due = due.clamp(whole, self.left.min(whole * MOST_TRAINS));
-        let count = if due == self.left { due } else { due - due % whole };
+        let due = due.clamp(whole, self.remaining.min(whole * MOST_TRAINS));
+        let count = if due == self.remaining { due } else { due - due % whole };
         self.next += count;
-        self.left -= count;
+        self.remaining -= count;
         Some(Burst { at, outlet: 0, bytes: self.bytes, count })
     }
 }
 
-/// Trains that leave together at most.
+/// The largest number of trains in one burst.
 const MOST_TRAINS: u64 = 32;
 
 #[cfg(test)]
@@ -121,8 +123,8 @@ mod tests {
         }
     }
 
-    fn even(pace: Pace, train: u64, left: u64) -> Even {
-        Even { pace, bytes: 1000, train, left, span_ns: SECOND, next: 0 }
+    fn even(pace: Pace, train: u64, remaining: u64) -> Even {
+        Even { pace, bytes: 1000, train, remaining, span_ns: SECOND, next: 0 }
     }
 
     #[test]
@@ -134,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_late_sender_catches_up_and_the_end_is_kept() {
+    fn a_late_sender_catches_up_but_sends_nothing_after_the_end() {
         let mut stream = even(Pace::Packets(1000), 1, u64::MAX);
         assert_eq!(stream.next(10_500_000).map(|burst| (burst.at, burst.count)), Some((0, 11)));
         assert_eq!(

@@ -18,7 +18,7 @@ use crate::schedule::{Even, Pace, Schedule};
 use crate::span::{Point, Span};
 use crate::{Context, TrafficError};
 
-/// A stream of packets of one size to one receiver.
+/// A flow of packets of one size to one receiver.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     /// The receiver.
@@ -39,7 +39,7 @@ pub struct Plan {
     pub tos: u8,
 }
 
-/// Statistics of a stream that was sent.
+/// Statistics of a flow that was sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sent {
     /// Packets.
@@ -48,11 +48,11 @@ pub struct Sent {
     pub bytes: u64,
     /// Time from the scheduled start until the last packet was sent, ns.
     pub span_ns: u64,
-    /// Packets that the kernel refused because it had no buffer; they were not sent again.
+    /// Packets that the kernel refused because it had no buffer. They were not sent again.
     pub refused: u64,
 }
 
-/// Sends the stream that the plan describes.
+/// Sends the flow that the plan describes.
 ///
 /// # Errors
 /// The size is too small for a stamp or too large for UDP, or a socket cannot be opened or fails.
@@ -64,7 +64,7 @@ pub fn send(plan: &Plan) -> Result<Sent, TrafficError> {
         pace: plan.pace,
         bytes: plan.size as u32,
         train: train as u64,
-        left: plan.count,
+        remaining: plan.count,
         span_ns: plan.span_ns,
         next: 0,
     };
@@ -94,7 +94,7 @@ pub fn payload_size(to: SocketAddr, size: usize) -> Result<usize, TrafficError> 
     Ok(size - headers)
 }
 
-/// Bytes of IP and UDP header in packets to `to`.
+/// Bytes of the IP and UDP headers of packets to `to`.
 pub fn headers(to: SocketAddr) -> usize {
     if to.is_ipv4() || to.ip().to_canonical().is_ipv4() { 28 } else { 48 }
 }
@@ -117,15 +117,15 @@ pub struct Departures {
     pub bytes: u64,
     /// Packets and bytes sent in each interval of the run.
     pub series: Vec<Point>,
-    /// Packets that the kernel refused; they were not sent again.
+    /// Packets that the kernel refused. They were not sent again.
     pub refused: u64,
-    /// The error with which it refused the last of them.
+    /// The error with which the kernel refused the last packet.
     pub cause: Option<io::Error>,
 }
 
 impl Outlet {
-    /// A socket with a large buffer, bound to `from` if that is given, connected to `to`, with this
-    /// DSCP and ECN field.
+    /// Opens a socket with a large buffer and the given DSCP and ECN field, binds it to `from` if
+    /// given, and connects it to `to`.
     ///
     /// # Errors
     /// The kernel refuses to open, configure or connect the socket.
@@ -154,10 +154,10 @@ impl Outlet {
         Ok(Self { socket, headers: headers(to), sequence: 0, sent: Departures::default() })
     }
 
-    /// Another handle on its socket.
+    /// Another handle of the socket.
     ///
     /// # Errors
-    /// Too many open files.
+    /// The process has too many open files.
     pub fn socket(&self) -> Result<UdpSocket, TrafficError> {
         self.socket.try_clone().when("share the socket")
     }
@@ -362,12 +362,12 @@ mod tests {
 
     #[test]
     fn a_failing_socket_ends_the_run_only_with_fails_fast() {
-        // These packets are larger than UDP permits: the kernel refuses each of them.
+        // The packets are larger than UDP permits, so the kernel refuses each of them.
         let to = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let stream = |fails_fast| {
             let mut outlets = [Outlet::connect(None, to, 0).unwrap()];
-            let (bytes, left, span_ns) = (65_600, 5, u64::MAX);
-            let even = Even { pace: Pace::Flood, bytes, train: 1, left, span_ns, next: 0 };
+            let (bytes, remaining, span_ns) = (65_600, 5, u64::MAX);
+            let even = Even { pace: Pace::Flood, bytes, train: 1, remaining, span_ns, next: 0 };
             let span = Span::open(now());
             Sending { span, pacer: Pacer::SHARED, train: 1, realtime: false, fails_fast }
                 .run(&mut outlets, even);

@@ -1,24 +1,25 @@
-//! When a run starts, from when on it is measured, when it ends, and its time series.
+//! The times of a run: its start, the part of it that is measured, its end, and the intervals of
+//! its time series.
 
 use serde::{Deserialize, Serialize};
 
 use crate::clock::SECOND;
 
-/// The times of a run on the clock of [`crate::clock`], in ns.
+/// The times of a run on the clock of [`crate::clock`], ns.
 #[derive(Clone, Copy, Debug)]
 pub struct Span {
-    /// When it starts.
+    /// When the run starts.
     pub start: u64,
-    /// Time at the start that is not measured.
+    /// Length of the warm-up, which is not measured.
     pub warmup: u64,
-    /// From start to end.
+    /// Time from start to end.
     pub duration: u64,
-    /// Distance of the points of time series.
+    /// Length of the interval that each point of a time series covers.
     pub interval: u64,
 }
 
 impl Span {
-    /// A run without an end and without a warm-up; its series has one point.
+    /// A run without a warm-up and without an end. Its time series have one point.
     pub fn open(start: u64) -> Self {
         Self { start, warmup: 0, duration: u64::MAX, interval: u64::MAX }
     }
@@ -28,12 +29,13 @@ impl Span {
         self.start.saturating_add(self.duration)
     }
 
-    /// When every packet that was inside at the end has arrived or never will.
+    /// When receiving ends. By then, every packet that was inside at the end of the run has arrived
+    /// or is lost.
     pub fn drained(&self) -> u64 {
         self.end().saturating_add(DRAIN_NS)
     }
 
-    /// Whether `at` is between start and end.
+    /// Whether `at` is between the start and the end of the run.
     pub fn is_running(&self, at: u64) -> bool {
         at >= self.start && at < self.end()
     }
@@ -43,7 +45,7 @@ impl Span {
         at >= self.start.saturating_add(self.warmup) && at < self.end()
     }
 
-    /// The point of a series that `at` belongs to.
+    /// The point of `series` for the interval that contains `at`. Extends the series if necessary.
     pub(crate) fn point<'a>(&self, series: &'a mut Vec<Point>, at: u64) -> &'a mut Point {
         let index = usize::try_from(at.saturating_sub(self.start) / self.interval.max(1))
             .unwrap_or(usize::MAX)
@@ -55,7 +57,7 @@ impl Span {
     }
 }
 
-/// The packets that one end of a flow sent, or received, in an interval.
+/// The packets that one end of a flow sent or received in one interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Point {
     /// Packets.
@@ -64,15 +66,16 @@ pub struct Point {
     pub bytes: u64,
     /// Their payload bytes.
     pub payload: u64,
-    /// Packets with congestion experienced.
+    /// Packets that arrived with congestion experienced.
     pub marked: u64,
-    /// Sum of the packets' delays, in ns.
+    /// Sum of the packets' delays, ns.
     pub delay_ns: u64,
 }
 
-/// How long packets that are inside at the end may take to arrive.
+/// How long packets that are inside at the end of the run may take to arrive.
 const DRAIN_NS: u64 = SECOND;
-/// Points of a series at most, to bound memory; the last one holds the rest.
+/// The largest index of a point, which bounds memory. The point at this index covers the rest of
+/// the run.
 const MOST_POINTS: usize = 1_000_000;
 
 #[cfg(test)]
@@ -80,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_counts_is_behind_the_warm_up_and_before_the_end() {
+    fn packets_are_measured_between_the_warm_up_and_the_end() {
         let span = Span { start: 100, warmup: 10, duration: 50, interval: 20 };
         assert_eq!(
             [99, 100, 109, 110, 149, 150].map(|at| span.is_measured(at)),

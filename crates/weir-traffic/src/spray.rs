@@ -1,5 +1,5 @@
-//! Many customers at once: raw frames out of an interface, each to the next of many addresses, as a
-//! router would send them on.
+//! Sends raw frames from an interface to many destination addresses in turn, as a router in front
+//! of many customers does.
 
 use std::io::IoSlice;
 use std::os::fd::AsRawFd;
@@ -16,25 +16,25 @@ use crate::schedule::Pace;
 use crate::send::Sent;
 use crate::{Context, TrafficError};
 
-/// What to send.
+/// The frames to send.
 #[derive(Clone, Debug)]
 pub struct Spray {
-    /// The interface that frames leave from.
+    /// The interface that sends the frames.
     pub interface: String,
-    /// Number of addresses, from 10.2.0.0 on, that packets go to in turn.
+    /// Number of destination addresses, counted up from 10.2.0.0. The packets use them in turn.
     pub customers: u32,
     /// Network-layer bytes of each packet.
     pub size: usize,
-    /// How fast.
+    /// The rate at which packets are sent.
     pub pace: Pace,
-    /// For how long, ns.
+    /// How long to send, ns.
     pub span_ns: u64,
 }
 
-/// Sends UDP packets in frames to the address of a station that does not exist.
+/// Sends UDP packets in frames to the MAC address of a station that does not exist.
 ///
 /// # Errors
-/// The interface is missing, or the privilege to send raw frames.
+/// The size is out of range, the interface does not exist, or the process may not send raw frames.
 pub fn spray(plan: &Spray) -> Result<Sent, TrafficError> {
     let least = FRAME - ETHERNET;
     if !(least..=MOST).contains(&plan.size) {
@@ -43,7 +43,7 @@ pub fn spray(plan: &Spray) -> Result<Sent, TrafficError> {
     let out =
         socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, None::<SockProtocol>)
             .when("make a raw socket")?;
-    // Without the privilege, the usual bound applies.
+    // Without the privilege, the system's maximum limits the buffer.
     let _ = setsockopt(&out, sockopt::SndBufForce, &(4 << 20));
     let address = nix::ifaddrs::getifaddrs()
         .when("list the interfaces")?
@@ -66,17 +66,17 @@ pub fn spray(plan: &Spray) -> Result<Sent, TrafficError> {
             continue;
         }
         for frame in &mut frames[..due] {
-            address_to(frame, next);
+            set_destination(frame, next);
             next = (next + 1) % plan.customers.max(1);
         }
         let slices: Vec<[IoSlice<'_>; 1]> =
             frames[..due].iter().map(|frame| [IoSlice::new(frame)]).collect();
-        let nowhere = vec![None; due];
+        let no_addresses = vec![None; due];
         match sendmmsg(
             out.as_raw_fd(),
             &mut headers,
             &slices,
-            nowhere.as_slice(),
+            no_addresses.as_slice(),
             [],
             MsgFlags::empty(),
         ) {
@@ -90,7 +90,7 @@ pub fn spray(plan: &Spray) -> Result<Sent, TrafficError> {
     Ok(sent)
 }
 
-/// A frame with everything but the destination's address and the header's checksum.
+/// A complete frame except for the destination IP address and the checksum of the IP header.
 fn frame(size: usize) -> Vec<u8> {
     let mut frame = vec![0; ETHERNET + size];
     frame[..14].copy_from_slice(&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0]);
@@ -116,7 +116,7 @@ fn frame(size: usize) -> Vec<u8> {
     frame
 }
 
-fn address_to(frame: &mut [u8], customer: u32) {
+fn set_destination(frame: &mut [u8], customer: u32) {
     let ip = &mut frame[ETHERNET..];
     ip[16..20].copy_from_slice(&(FIRST + customer).to_be_bytes());
     ip[10..12].fill(0);
@@ -125,14 +125,14 @@ fn address_to(frame: &mut [u8], customer: u32) {
 }
 
 const ETHERNET: usize = 14;
-/// The least frame, without its check sequence.
+/// Bytes of the smallest Ethernet frame, without its check sequence.
 const FRAME: usize = 60;
 const MOST: usize = 1500;
-/// 10.2.0.0.
+/// The first destination address, 10.2.0.0.
 const FIRST: u32 = 0x0a02_0000;
-/// Frames in one system call.
+/// Frames sent by one system call.
 const MESSAGES: usize = 32;
-/// Wait while nothing is due, ns.
+/// Time to wait while no packet is due, ns.
 const PAUSE: u64 = 5_000;
 
 #[cfg(test)]
@@ -140,9 +140,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_are_what_a_stack_accepts() {
+    fn an_ip_stack_accepts_the_frames() {
         let mut frame = frame(64);
-        address_to(&mut frame, 258);
+        set_destination(&mut frame, 258);
         let parsed = weir_wire::parse(&frame).unwrap();
         assert_eq!(weir_wire::checksum::verify_ipv4_header(&frame, &parsed), Some(true));
         let key = weir_wire::flow_key(&frame, &parsed);

@@ -1,4 +1,4 @@
-//! The statistics of received packets: loss, duplication, order, gaps, delays, throughput and
+//! The statistics of received packets: loss, duplication, reordering, gaps, delays, throughput and
 //! bursts.
 
 use serde::{Deserialize, Serialize};
@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 use crate::arrival::Arrival;
 use crate::clock::SECOND;
 
-/// Where the values of a sample lie.
+/// Percentiles, extremes and mean of a set of values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
-    /// Least.
+    /// The smallest value.
     pub min: u64,
     /// 1st percentile.
     pub p1: u64,
@@ -17,20 +17,21 @@ pub struct Spread {
     pub p50: u64,
     /// 99th percentile.
     pub p99: u64,
-    /// Greatest.
+    /// The largest value.
     pub max: u64,
     /// Mean.
     pub mean: f64,
 }
 
 impl Spread {
-    /// The spread of values in any order; zeros without any.
+    /// The spread of `values`, which may be in any order. All fields are 0 if there are no values.
     pub fn of(mut values: Vec<u64>) -> Self {
         values.sort_unstable();
         let (Some(&min), Some(&max)) = (values.first(), values.last()) else {
             return Self::default();
         };
-        // Nearest rank: the least value that at least this share of all values does not exceed.
+        // Nearest rank: the smallest value such that at least `percent` of all values are not
+        // larger.
         let rank =
             |percent: usize| values[(values.len() * percent).div_ceil(100).saturating_sub(1)];
         let mean = values.iter().map(|&v| v as f64).sum::<f64>() / values.len() as f64;
@@ -38,69 +39,73 @@ impl Spread {
     }
 }
 
-/// What a receiver saw.
+/// The statistics of one received flow.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Reception {
     /// Packets, copies included.
     pub received: u64,
     /// Network-layer bytes, copies included.
     pub bytes: u64,
-    /// From the first to the last packet, ns.
+    /// Time from the first to the last arrival, ns.
     pub span_ns: u64,
-    /// Network-layer bits per second: the bytes after the first packet over the span. 0 below two
-    /// packets.
+    /// Throughput in network-layer bits per second: the bytes after the first packet, divided by
+    /// `span_ns`. 0 if fewer than two packets arrived.
     pub bits_per_second: f64,
-    /// Packets per second over the span.
+    /// Packets after the first, divided by `span_ns`.
     pub packets_per_second: f64,
-    /// Packets that were sent (as far as known: the highest number seen, or what the caller said).
+    /// Packets that were sent: the number that the caller gave, or the highest sequence number
+    /// received plus one, whichever is larger.
     pub expected: u64,
-    /// Numbers of which no packet arrived.
+    /// Sequence numbers of which no packet arrived.
     pub lost: u64,
-    /// Runs of lost numbers; a run may have length 1.
+    /// Runs of consecutive lost sequence numbers; a run may have length 1.
     pub loss_runs: u64,
-    /// The longest of these runs.
+    /// Length of the longest run of lost sequence numbers.
     pub longest_loss_run: u64,
-    /// Copies of packets that had arrived before.
+    /// Copies of packets that had already arrived.
     pub duplicated: u64,
-    /// Packets that carry the mark of congestion.
+    /// Packets that arrived with the ECN codepoint CE (congestion experienced).
     #[serde(default)]
     pub marked: u64,
-    /// Packets that arrived after one with a higher number.
+    /// Packets that arrived after a packet with a higher sequence number.
     pub reordered: u64,
-    /// The greatest distance of such a packet from the highest number before it.
+    /// The largest difference between the sequence number of a reordered packet and the highest
+    /// sequence number that had arrived before.
     pub reorder_depth: u64,
-    /// Time between neighbours, ns.
+    /// Time between consecutive arrivals, ns.
     pub gap_ns: Spread,
     /// Time from sending to arrival, ns.
     pub delay_ns: Spread,
-    /// The smallest token bucket that would have let this arrive unshaped at `burst_rate`, bytes.
+    /// Size in bytes of the smallest token bucket, filled at `burst_rate`, that would have passed
+    /// all packets without delay.
     pub burst_bytes: Option<u64>,
-    /// Packets that the socket had no room for; they are lost too, but not by the link.
+    /// Packets dropped because the socket's buffer was full. They also count as `lost`, although
+    /// the link did not lose them.
     pub socket_drops: u64,
-    /// The lost numbers, when asked for.
+    /// The lost sequence numbers, if the caller asked for them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lost_sequences: Vec<u32>,
-    /// Each packet's number and arrival in nanoseconds since the first, in the order of arrival,
-    /// when asked for.
+    /// The sequence number of each packet and its arrival in nanoseconds since the first, in order
+    /// of arrival, if the caller asked for them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub arrivals: Vec<(u32, u64)>,
 }
 
-/// What the statistics need to know beside the packets.
+/// What [`reception`] is given in addition to the packets.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Known {
-    /// How many packets were sent, when known; the numbers after the last one received are lost too
-    /// then.
+    /// The number of packets that were sent, if known. Packets that were lost after the last one
+    /// received can be counted only with this number.
     pub sent: Option<u64>,
-    /// Rate in bits/s against which bursts are measured.
+    /// Rate of the token bucket that measures bursts, bits/s.
     pub burst_rate: Option<u64>,
-    /// List the lost numbers.
+    /// Whether to list the lost sequence numbers.
     pub list_lost: bool,
-    /// List the arrivals.
+    /// Whether to list the arrivals.
     pub list_arrivals: bool,
 }
 
-/// The statistics of packets in the order of their arrival.
+/// Computes the statistics of packets, which are given in order of arrival.
 pub fn reception(arrivals: &[Arrival], known: Known) -> Reception {
     let (Some(first), Some(last)) = (arrivals.first(), arrivals.last()) else {
         let lost = known.sent.unwrap_or(0);
@@ -152,10 +157,10 @@ pub fn reception(arrivals: &[Arrival], known: Known) -> Reception {
     }
 }
 
-/// Which numbers of a stream have arrived, and in which order.
+/// The sequence numbers of a flow that have arrived.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sequences {
-    /// A bit for each number.
+    /// One bit for each sequence number, set if the packet arrived.
     seen: Vec<u64>,
     highest: Option<u32>,
     duplicated: u64,
@@ -164,7 +169,8 @@ pub(crate) struct Sequences {
 }
 
 impl Sequences {
-    /// Notes that a packet with this number arrived; whether it is the first with it.
+    /// Records the arrival of a packet with this number. Returns whether it is the first packet
+    /// with the number.
     pub(crate) fn note(&mut self, sequence: u32) -> bool {
         let (word, bit) = (sequence as usize / 64, 1 << (sequence % 64));
         if word >= self.seen.len() {
@@ -183,7 +189,8 @@ impl Sequences {
         is_first
     }
 
-    /// The numbers of which no packet arrived, up to the highest that did, or of `sent` packets.
+    /// The sequence numbers of which no packet arrived, among the numbers below `sent` and those
+    /// below the highest number that arrived.
     fn losses(&self, sent: Option<u64>) -> Losses {
         let expected = sent.unwrap_or(0).max(self.highest.map_or(0, |n| u64::from(n) + 1));
         let mut losses = Losses { expected, sequences: Vec::new(), runs: 0, longest: 0 };
@@ -203,7 +210,7 @@ impl Sequences {
     }
 }
 
-/// The numbers of which no packet arrived.
+/// The sequence numbers of which no packet arrived.
 struct Losses {
     expected: u64,
     sequences: Vec<u32>,
@@ -211,17 +218,17 @@ struct Losses {
     longest: u64,
 }
 
-/// The greatest fill of a bucket that drains at `rate` bits/s, bytes rounded up.
+/// The largest backlog in bytes, rounded up, of a queue that is served at `rate` bits/s.
 ///
-/// Kept in bits × 10⁹ so that nothing is rounded before the end.
+/// The backlog is computed in bits × 10⁹, so that only the final result is rounded.
 fn burst(arrivals: &[Arrival], rate: u64) -> u64 {
-    let (mut fill, mut most) = (0u128, 0u128);
+    let (mut backlog, mut most) = (0u128, 0u128);
     let mut before = arrivals.first().map_or(0, |a| a.at_ns);
     for a in arrivals {
         let drained = u128::from(a.at_ns.saturating_sub(before)) * u128::from(rate);
         before = a.at_ns;
-        fill = fill.saturating_sub(drained) + u128::from(a.bytes) * 8 * u128::from(SECOND);
-        most = most.max(fill);
+        backlog = backlog.saturating_sub(drained) + u128::from(a.bytes) * 8 * u128::from(SECOND);
+        most = most.max(backlog);
     }
     most.div_ceil(8 * u128::from(SECOND)) as u64
 }
@@ -260,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn loss_duplication_and_order_are_told_apart() {
+    fn loss_duplication_and_reordering_are_counted_separately() {
         let r = statistics(&[(0, 0), (2, 1), (2, 2), (1, 3), (7, 4), (8, 5), (5, 6)]);
         assert_eq!(r.lost_sequences, [3, 4, 6]);
         assert_eq!((r.expected, r.lost, r.loss_runs, r.longest_loss_run), (9, 3, 2, 2));
@@ -276,11 +283,11 @@ mod tests {
     }
 
     #[test]
-    fn an_even_stream_needs_a_bucket_of_one_packet_and_a_burst_its_size() {
+    fn the_bucket_holds_one_packet_of_an_even_flow_or_a_whole_burst() {
         let even: Vec<_> = (0..50).map(|i| (i, u64::from(i))).collect();
         assert_eq!(statistics(&even).burst_bytes, Some(1000));
         assert_eq!(statistics(&[(0, 0), (1, 0), (2, 0), (3, 2)]).burst_bytes, Some(3000));
-        // A pause does not earn credit.
+        // A pause longer than needed to empty the bucket gains nothing.
         assert_eq!(statistics(&[(0, 0), (1, 100), (2, 100)]).burst_bytes, Some(2000));
     }
 

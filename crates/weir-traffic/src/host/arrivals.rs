@@ -1,4 +1,4 @@
-//! The arrivals of a flow at its receiving end, counted while they arrive.
+//! Counts the arrivals of a flow at its receiving end.
 
 use weir_sim::measure::Tally;
 
@@ -7,31 +7,31 @@ use crate::arrival::Arrival;
 use crate::span::Span;
 use crate::stats::Sequences;
 
-/// The arrivals of a flow.
+/// The arrivals of one flow, counted as they arrive.
 #[derive(Debug)]
 pub(super) struct Arrivals {
     report: EndReport,
     delays: Tally,
     kind: Kind,
     sequences: Sequences,
-    /// Delay of the last arrival, ns.
+    /// Delay of the previous arrival, ns.
     last: Option<u64>,
 }
 
-/// What arrives at an end of a flow.
+/// The kind of packets that arrive at an end of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Packets.
+    /// Packets that are not answered.
     OneWay,
-    /// Packets that are sent back.
+    /// Packets that the receiver sends back.
     Requests,
-    /// Packets that were sent back: delays are round-trip times without the time that the other end
-    /// took to send them back.
+    /// Packets that the receiver sent back. Their delays are round-trip times without the time that
+    /// the receiver took to send them back.
     Echoes,
 }
 
 impl Arrivals {
-    /// No arrivals yet.
+    /// A flow without arrivals.
     pub(super) fn new(flow: u32, kind: Kind) -> Self {
         Self {
             report: EndReport { flow, ..EndReport::default() },
@@ -42,7 +42,7 @@ impl Arrivals {
         }
     }
 
-    /// Whether they are sent back.
+    /// Whether the receiver sends the packets back.
     pub(super) fn is_echoed(&self) -> bool {
         self.kind == Kind::Requests
     }
@@ -51,10 +51,10 @@ impl Arrivals {
     pub(super) fn count(&mut self, span: &Span, arrival: &Arrival) {
         let Arrival { at_ns: at, stamp, marked, .. } = *arrival;
         let (len, payload) = (u64::from(arrival.bytes), arrival.payload());
-        let again = !self.sequences.note(stamp.sequence);
+        let is_copy = !self.sequences.note(stamp.sequence);
         let report = &mut self.report;
-        let early = !span.is_measured(stamp.sent_ns);
-        report.came += u64::from(!early && !again);
+        let is_early = !span.is_measured(stamp.sent_ns);
+        report.came += u64::from(!is_early && !is_copy);
         let turned = if self.kind == Kind::Echoes { u64::from(stamp.turned_ns) } else { 0 };
         let delay = at.saturating_sub(stamp.sent_ns).saturating_sub(turned);
         if span.is_running(at) {
@@ -71,14 +71,14 @@ impl Arrivals {
         report.received += 1;
         report.received_bytes += len;
         report.goodput_bytes += payload;
-        report.carried += u64::from(early && !again);
-        report.duplicated += u64::from(again);
+        report.carried += u64::from(is_early && !is_copy);
+        report.duplicated += u64::from(is_copy);
         report.marked += u64::from(marked);
         report.variation_ns += self.last.replace(delay).map_or(0, |last| last.abs_diff(delay));
         self.delays.record(delay);
     }
 
-    /// The counts.
+    /// Returns the results.
     pub(super) fn finish(mut self) -> EndReport {
         self.report.delay_ns = self.delays.distribution();
         self.report
@@ -92,21 +92,21 @@ mod tests {
     use crate::span::Point;
 
     #[test]
-    fn copies_late_and_early_packets_are_told_apart() {
+    fn copies_late_and_early_packets_are_counted_separately() {
         let span = Span { start: 0, warmup: 100, duration: 1_000, interval: 500 };
         let mut arrivals = Arrivals::new(3, Kind::OneWay);
-        let mut come = |sequence, sent_ns, at| {
+        let mut arrive = |sequence, sent_ns, at| {
             let stamp = Stamp { sequence, sent_ns, turned_ns: 7 };
             arrivals.count(
                 &span,
                 &Arrival { at_ns: at, stamp, bytes: 40, headers: 28, marked: sequence == 1 },
             );
         };
-        come(0, 90, 110);
-        come(1, 200, 230);
-        come(1, 200, 240);
-        come(2, 900, 1_010);
-        come(3, 50, 60);
+        arrive(0, 90, 110);
+        arrive(1, 200, 230);
+        arrive(1, 200, 240);
+        arrive(2, 900, 1_010);
+        arrive(3, 50, 60);
         let report = arrivals.finish();
         assert_eq!(
             (report.flow, report.received, report.came, report.carried, report.duplicated),
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn round_trips_are_without_the_time_at_the_other_end() {
+    fn round_trip_times_exclude_the_time_at_the_other_end() {
         let span = Span { start: 0, warmup: 0, duration: 1_000, interval: 500 };
         let mut arrivals = Arrivals::new(0, Kind::Echoes);
         let stamp = Stamp { sequence: 0, sent_ns: 100, turned_ns: 30 };

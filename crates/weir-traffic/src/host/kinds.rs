@@ -1,17 +1,17 @@
-//! The kinds of traffic that this generator sends: datagrams at the times that the simulator's
-//! sources give.
+//! The kinds of traffic that the generator sends as datagrams, at times given by the simulator's
+//! sources.
 
 use weir_rules::NoFiles;
 use weir_sim::scenario::Traffic;
 use weir_sim::traffic::Spec;
 
-/// Whether traffic of this kind consists of datagrams, which are sent whatever happens to earlier
-/// ones.
+/// Whether traffic of this kind consists of datagrams, each of which is sent regardless of the fate
+/// of earlier ones.
 pub fn is_datagrams(spec: &Spec) -> bool {
     DATAGRAMS.contains(&spec.kind())
 }
 
-/// Makes traffic send almost nothing, and nothing that is answered.
+/// Replaces the traffic by datagrams at long intervals, which get no answers.
 pub fn silence(traffic: &mut Traffic) {
     let nothing = serde_json::from_str::<Spec>(r#"{"kind":"cbr","interval":"1000s"}"#);
     if let Ok(spec) = nothing
@@ -21,8 +21,8 @@ pub fn silence(traffic: &mut Traffic) {
     }
 }
 
-/// The kind of traffic with a destination that sends each datagram back.
+/// The kind of traffic in which the destination sends each datagram back.
 pub const PING: &str = "ping";
-/// Kinds of traffic that consist of datagrams.
+/// The kinds of traffic that consist of datagrams.
 pub const DATAGRAMS: [&str; 10] =
     ["cbr", "poisson", "pareto", "on-off", "markov", "voip", "imix", "trace", "probe", PING];

@@ -1,4 +1,5 @@
-//! All traffic of one host of a live scenario, sent and received by a process on that host.
+//! The generator on one host of a live scenario: a process that sends and receives all traffic of
+//! the host.
 //!
 //! The runner of the scenario starts one process on each host and exchanges lines of JSON with it
 //! ([`order`]).
@@ -6,8 +7,8 @@
 mod arrivals;
 pub mod kinds;
 pub mod order;
+mod sockets;
 mod sources;
-mod stations;
 mod transfer;
 
 use std::collections::BTreeMap;
@@ -24,19 +25,18 @@ use crate::send::Sending;
 use crate::span::Span;
 use crate::{Context, TrafficError};
 use order::{EndReport, Order, Ready, Report, Role, Start, Task};
+use sockets::Sockets;
 use sources::Sources;
-use stations::Stations;
 
-/// Reads an order and the time to start from `input`, carries the order out, and writes to `output`
-/// when the sockets are there and what they have seen.
+/// Reads an order from `input`, opens its sockets and reports them to `output`, reads the time to
+/// start, runs the traffic, and writes the report to `output`.
 ///
 /// # Errors
-/// An order that cannot be read, a scenario that cannot be read any more, an address that cannot be
-/// bound, or an `output` that is closed.
+/// The order or its scenario cannot be read, an address cannot be bound, or `output` is closed.
 pub fn run(input: &mut impl BufRead, output: &mut impl Write) -> Result<(), TrafficError> {
     let order: Order = read(input)?;
-    let mut stations = Stations::open(&order)?;
-    let sources = sources(&order, stations.places())?;
+    let mut sockets = Sockets::open(&order)?;
+    let sources = sources(&order, sockets.places())?;
     write(output, &Ready {})?;
     let Start { at_ns } = read(input)?;
     let Order { duration_ns: duration, warmup_ns: warmup, interval_ns: interval, .. } = order;
@@ -44,7 +44,7 @@ pub fn run(input: &mut impl BufRead, output: &mut impl Write) -> Result<(), Traf
     let mut ends: BTreeMap<(u32, bool), EndReport> = BTreeMap::new();
     let mut notes = Vec::new();
     thread::scope(|scope| {
-        let Stations { outlets, inlets, readers, writers, .. } = &mut stations;
+        let Sockets { outlets, inlets, readers, writers, .. } = &mut sockets;
         let transfers: Vec<_> = writers
             .iter()
             .map(|(task, transfer)| scope.spawn(|| (true, transfer::write(task, transfer, &span))))
@@ -72,7 +72,7 @@ pub fn run(input: &mut impl BufRead, output: &mut impl Write) -> Result<(), Traf
             Err(panic) => std::panic::resume_unwind(panic),
         }
     });
-    stations.finish(&mut ends, &mut notes);
+    sockets.finish(&mut ends, &mut notes);
     let of = |task: &Task| {
         let sends = matches!(task.role, Role::Send { .. } | Role::Write(_));
         ends.remove(&(task.flow, sends))
@@ -82,12 +82,13 @@ pub fn run(input: &mut impl BufRead, output: &mut impl Write) -> Result<(), Traf
     write(output, &Report { ends, notes })
 }
 
-/// The scenario's sources on this host; their packets leave from the outlets at these places.
+/// The scenario's sources on this host. `places` gives the index of each flow's outlet.
 fn sources(order: &Order, places: BTreeMap<u32, usize>) -> Result<Sources, TrafficError> {
     let files = Beside(Path::new(&order.file).parent().unwrap_or(Path::new("")));
     let scenario = weir_sim::scenario::parse(&order.scenario, &order.file, &files).scenario;
-    let scenario = scenario
-        .ok_or_else(|| TrafficError::Scenario("the scenario cannot be read any more".to_owned()))?;
+    let scenario = scenario.ok_or_else(|| {
+        TrafficError::Scenario("cannot read the scenario in the order".to_owned())
+    })?;
     Sources::new(&scenario, order.seed, order.host, places).map_err(TrafficError::Scenario)
 }
 
@@ -134,7 +135,7 @@ mod tests {
         }
     }
 
-    /// Runs a host with these tasks, which starts at a time.
+    /// Runs the generator of one host with these tasks; the traffic starts at `at_ns`.
     fn host(host: usize, tasks: Vec<Task>, at_ns: u64) -> Report {
         let order = Order {
             host,
@@ -158,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_sends_what_its_sources_say_and_another_counts_it() {
+    fn one_host_sends_the_packets_of_its_sources_and_another_counts_them() {
         let (mut sends, mut receives) = (Vec::new(), Vec::new());
         for (flow, echo) in [(0, true), (1, false)] {
             let (from, to) = (free(), free());
@@ -171,7 +172,7 @@ mod tests {
         let received = receiver.join().unwrap();
         let ([ping, even], [pinged, evened]) = (sent.ends.as_slice(), received.ends.as_slice())
         else {
-            panic!("two ends on each host: {sent:?} {received:?}")
+            panic!("each host reports two ends: {sent:?} {received:?}")
         };
         assert_eq!((ping.sent, pinged.came, ping.delay_ns.count), (30, 30, 30));
         assert_eq!((even.sent, even.sent_bytes, evened.came), (30, 1200, 30));

@@ -1,7 +1,8 @@
-//! The messages between a live scenario and the generator on a host, as lines of JSON.
+//! The messages that the runner of a live scenario and the generator on a host exchange, as lines
+//! of JSON.
 //!
-//! The generator reads an [`Order`], makes its sockets, writes an empty [`Ready`], reads its
-//! [`Start`], and at the end writes a [`Report`].
+//! The generator reads an [`Order`], opens its sockets, writes an empty [`Ready`] and reads its
+//! [`Start`]. At the end it writes a [`Report`].
 
 use std::net::SocketAddrV4;
 
@@ -10,57 +11,57 @@ use weir_sim::measure::Distribution;
 
 use crate::span::Point;
 
-/// All traffic of one host.
+/// The traffic that the generator on one host sends and receives.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Order {
-    /// The host's number in the scenario.
+    /// Index of the host in the scenario.
     pub host: usize,
-    /// The text of the scenario, with the changes of the command line. The times and sizes of
-    /// packets follow from it.
+    /// The text of the scenario after the changes that the command line makes. It determines the
+    /// times and sizes of the packets.
     pub scenario: String,
-    /// The file's name.
+    /// The name of the scenario's file.
     pub file: String,
-    /// Seed of the run.
+    /// The seed of the run.
     pub seed: u64,
-    /// From the start to the end, ns.
+    /// Time from the start to the end, ns.
     pub duration_ns: u64,
-    /// Time at the start that is not measured, ns.
+    /// Length of the warm-up, which is not measured, ns.
     pub warmup_ns: u64,
-    /// Distance of the points of time series, ns.
+    /// Length of the interval that each point of a time series covers, ns.
     pub interval_ns: u64,
     /// Whether the sending thread may ask for real-time priority.
     pub realtime: bool,
-    /// What it sends and receives.
+    /// The ends of flows on this host.
     pub tasks: Vec<Task>,
 }
 
 /// One end of a flow.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Task {
-    /// The flow's number in the scenario.
+    /// Number of the flow in the scenario.
     pub flow: u32,
-    /// Address and port that its packets come from.
+    /// Source address and port of the flow's packets.
     pub from: SocketAddrV4,
-    /// Address and port that they go to.
+    /// Destination address and port of the flow's packets.
     pub to: SocketAddrV4,
-    /// Which end, and of what.
+    /// Whether this end sends or receives, and what.
     pub role: Role,
 }
 
-/// Which end of a flow, and of what.
+/// Whether an end of a flow sends or receives, and what.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
-    /// Sends datagrams when the scenario's source does, with this ECN field and DSCP.
+    /// Sends datagrams at the times that the scenario's source gives.
     Send {
-        /// The second byte of the IP header.
+        /// The TOS byte of the IP header: DSCP and ECN field.
         tos: u8,
-        /// Whether the receiver sends each back.
+        /// Whether the receiver sends each datagram back.
         echo: bool,
     },
     /// Receives datagrams.
     Receive {
-        /// Whether to send each back.
+        /// Whether to send each datagram back.
         echo: bool,
     },
     /// Sends over the kernel's TCP.
@@ -72,40 +73,41 @@ pub enum Role {
 /// A transfer over the kernel's TCP.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Transfer {
-    /// Congestion control, as the kernel calls it.
+    /// Name of the congestion control in the kernel.
     pub congestion: String,
-    /// Largest segment, bytes of payload.
+    /// Largest segment, in bytes of payload.
     pub segment: u32,
-    /// When it begins, ns after the start.
+    /// When the transfer begins, ns after the start of the run.
     pub start_ns: u64,
-    /// When it ends, ns after the start.
+    /// When the transfer ends, ns after the start of the run.
     pub stop_ns: u64,
-    /// How many bytes are sent; without it, as many as possible until the end.
+    /// The number of bytes to send. If absent, the transfer sends as much as possible until its
+    /// end.
     pub bytes: Option<u64>,
 }
 
-/// The generator's sockets exist.
+/// Tells the runner that the generator's sockets are open.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ready {}
 
-/// When to start.
+/// Tells the generator when to start.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Start {
-    /// On the monotonic clock, ns.
+    /// The start of the run, ns on the monotonic clock.
     pub at_ns: u64,
 }
 
 /// The results of a generator.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Report {
-    /// One for each task, in their order.
+    /// One report for each task, in the order of the tasks.
     pub ends: Vec<EndReport>,
-    /// What the user should know.
+    /// Notes for the user.
     pub notes: Vec<String>,
 }
 
-/// The results at one end of a flow, between the warm-up and the end.
+/// The results of one end of a flow, from the end of the warm-up to the end of the run.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct EndReport {
     /// The flow's number.
@@ -120,20 +122,21 @@ pub struct EndReport {
     pub received_bytes: u64,
     /// Payload bytes that arrived.
     pub goodput_bytes: u64,
-    /// Those of them that were sent before the warm-up was over.
+    /// Received packets that were sent before the end of the warm-up, without copies.
     pub carried: u64,
-    /// Packets sent after the warm-up that arrived, also after the end; copies do not count.
+    /// Packets sent after the warm-up that arrived, before or after the end of the run, without
+    /// copies.
     pub came: u64,
-    /// Copies of packets that had arrived before.
+    /// Copies of packets that had already arrived.
     pub duplicated: u64,
     /// Packets that arrived with congestion experienced.
     pub marked: u64,
     /// Retransmitted segments.
     pub retransmitted: u64,
-    /// One-way delays, or round-trip times at the sending end of a ping, ns.
+    /// One-way delays, ns. At the sending end of a ping: round-trip times.
     pub delay_ns: Distribution,
-    /// Sum of the differences between the delays of successive arrivals, ns.
+    /// Sum of the absolute differences between the delays of consecutive arrivals, ns.
     pub variation_ns: u64,
-    /// What was sent or arrived in each interval since the start.
+    /// Packets sent or received in each interval since the start.
     pub series: Vec<Point>,
 }

@@ -1,8 +1,8 @@
-//! The schedule of a host: the scenario's own sources, in a world of perfect links, a little ahead
-//! of time.
+//! The schedule of a host: the scenario's sources run in a simulated network of ideal links,
+//! slightly ahead of real time.
 //!
-//! The sources are those of the simulator with the same seeds, so that a live run sends the very
-//! packets that a simulated one does.
+//! The sources and seeds are those of the simulator, so a live run sends the same packets as a
+//! simulated run.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,70 +17,70 @@ use weir_sim::world::World;
 use super::kinds::{is_datagrams, silence};
 use crate::schedule::{Burst, Schedule};
 
-/// The packets of one host in their order.
+/// The packets that one host sends, in order of time.
 #[derive(Debug)]
 pub(super) struct Sources {
     world: World,
     made: Arc<Mutex<VecDeque<Burst>>>,
-    ahead: VecDeque<Burst>,
+    ready: VecDeque<Burst>,
     end: Nanos,
 }
 
 impl Sources {
-    /// The packets of the flows with outlets at these places. Traffic that is not made of
-    /// datagrams, and that of other hosts, is silent.
+    /// The packets of the flows in `places`, which gives the index of each flow's outlet. Other
+    /// hosts and traffic that does not consist of datagrams send nothing.
     ///
     /// # Errors
-    /// The traffic cannot be made, in words.
+    /// The reason why the simulator rejects the scenario.
     pub(super) fn new(
         scenario: &Scenario,
         seed: u64,
         host: usize,
         places: BTreeMap<u32, usize>,
     ) -> Result<Self, String> {
-        let mut alone = scenario.clone();
-        for link in &mut alone.links {
+        let mut ideal = scenario.clone();
+        for link in &mut ideal.links {
             for direction in &mut link.directions {
                 direction.spec = weir_rules::LinkSpec::default();
                 direction.scheduler = None;
                 direction.queues.clear();
             }
         }
-        for traffic in &mut alone.traffic {
+        for traffic in &mut ideal.traffic {
             if !traffic.from.contains(&host) || !is_datagrams(&traffic.spec) {
                 silence(traffic);
             }
         }
-        let mut world = build(&alone, seed).map_err(|error| error.to_string())?.world;
+        let mut world = build(&ideal, seed).map_err(|error| error.to_string())?.world;
         let made = Arc::new(Mutex::new(VecDeque::new()));
-        world.observe(Box::new(Eavesdropper { places, made: Arc::clone(&made) }));
-        Ok(Self { world, made, ahead: VecDeque::new(), end: scenario.duration })
+        world.observe(Box::new(Recorder { places, made: Arc::clone(&made) }));
+        Ok(Self { world, made, ready: VecDeque::new(), end: scenario.duration })
     }
 }
 
 impl Schedule for Sources {
     fn next(&mut self, _elapsed: u64) -> Option<Burst> {
-        while self.ahead.is_empty() && self.world.network().now() < self.end {
-            let until = self.world.network().now().saturating_add(AHEAD).min(self.end);
+        while self.ready.is_empty() && self.world.network().now() < self.end {
+            let until = self.world.network().now().saturating_add(LOOKAHEAD).min(self.end);
             self.world.run(until);
             std::mem::swap(
-                &mut self.ahead,
+                &mut self.ready,
                 &mut self.made.lock().unwrap_or_else(PoisonError::into_inner),
             );
         }
-        self.ahead.pop_front().filter(|burst| burst.at < self.end.0)
+        self.ready.pop_front().filter(|burst| burst.at < self.end.0)
     }
 }
 
-/// Notes every packet that leaves from an outlet. Links without rate and delay deliver packets when
-/// they are sent.
+/// Records every packet that an outlet is to send. The ideal links have no rate and no delay, so
+/// packets arrive at the moment at which they are sent.
 #[derive(Debug)]
-struct Eavesdropper {
+struct Recorder {
     places: BTreeMap<u32, usize>,
     made: Arc<Mutex<VecDeque<Burst>>>,
 }
 
-impl Observer for Eavesdropper {
+impl Observer for Recorder {
     fn arrived(&mut self, now: Nanos, packet: &Packet) {
         if packet.flags.has(Flags::BACK) {
             return;
@@ -92,5 +92,6 @@ impl Observer for Eavesdropper {
     }
 }
 
-/// How far ahead packets are made: so little that making them takes no time that is missed.
-const AHEAD: Nanos = Nanos::from_millis(20);
+/// How far the simulation runs ahead. The interval is short, so that simulating it delays no
+/// packet.
+const LOOKAHEAD: Nanos = Nanos::from_millis(20);

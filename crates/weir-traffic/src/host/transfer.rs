@@ -15,7 +15,7 @@ use super::order::{EndReport, Task, Transfer};
 use crate::clock::{now, sleep_until};
 use crate::span::Span;
 
-/// Sends all bytes of a transfer, or as many as possible until its end, and reports
+/// Sends the bytes of a transfer until all are sent or the transfer ends. Reports the
 /// retransmissions.
 pub(crate) fn write(task: &Task, transfer: &Transfer, span: &Span) -> io::Result<Vec<EndReport>> {
     sleep_until(span.start.saturating_add(transfer.start_ns));
@@ -50,14 +50,14 @@ fn open(task: &Task, transfer: &Transfer) -> io::Result<TcpStream> {
     Ok(TcpStream::from(socket))
 }
 
-/// Listens at an address for transfers.
+/// Opens a listening socket for transfers.
 pub(crate) fn listen(at: SocketAddrV4) -> io::Result<TcpListener> {
     let listener = TcpListener::bind(at)?;
     listener.set_nonblocking(true)?;
     Ok(listener)
 }
 
-/// Receives these transfers until they are over, or the run is.
+/// Accepts the transfers of `tasks` and receives them until they are complete or the run ends.
 pub(crate) fn read(
     listener: &TcpListener,
     tasks: &[Task],
@@ -69,7 +69,7 @@ pub(crate) fn read(
             match listener.accept() {
                 Ok((stream, SocketAddr::V4(from))) => {
                     if let Some(task) = tasks.iter().find(|task| task.from == from) {
-                        threads.push(scope.spawn(move || drink(stream, task.flow, span)));
+                        threads.push(scope.spawn(move || receive(stream, task.flow, span)));
                     }
                 }
                 Ok(_) => {}
@@ -84,8 +84,8 @@ pub(crate) fn read(
     })
 }
 
-/// Receives one transfer.
-fn drink(mut stream: TcpStream, flow: u32, span: &Span) -> io::Result<EndReport> {
+/// Receives one transfer until it is complete or the run ends.
+fn receive(mut stream: TcpStream, flow: u32, span: &Span) -> io::Result<EndReport> {
     let mut report = EndReport { flow, ..EndReport::default() };
     stream.set_nonblocking(false)?;
     stream.set_read_timeout(Some(TICK))?;
@@ -110,7 +110,7 @@ fn drink(mut stream: TcpStream, flow: u32, span: &Span) -> io::Result<EndReport>
     Ok(report)
 }
 
-/// Whether the call is to be repeated later.
+/// Whether the call can be repeated later.
 fn is_pause(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -118,9 +118,9 @@ fn is_pause(error: &io::Error) -> bool {
     )
 }
 
-/// Bytes that are written or read at a time.
+/// Bytes per call of `read` or `write`.
 const CHUNK: usize = 256 << 10;
-/// How often to look at the clock while the socket is blocked.
+/// How often to check the clock while the socket is blocked.
 const TICK: Duration = Duration::from_millis(20);
-/// How often to look for a new connection.
+/// How often to check for a new connection.
 const LOOK: Duration = Duration::from_millis(1);

@@ -1,5 +1,5 @@
-//! The sockets of a host: outlets that datagrams leave from, inlets that they arrive at, and the
-//! ends of TCP transfers.
+//! The sockets of a host: outlets that send datagrams, inlets that receive them, and the ends of
+//! TCP transfers.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -16,21 +16,21 @@ use crate::{Context, TrafficError};
 
 /// All sockets of a host.
 #[derive(Debug)]
-pub(super) struct Stations {
+pub(super) struct Sockets {
     pub(super) outlets: Vec<Outlet>,
-    /// The flow of each outlet.
+    /// The flow of each outlet, by the outlet's index.
     flows: Vec<u32>,
     pub(super) inlets: Inlets,
-    /// Listening sockets, and the transfers that will connect to them.
+    /// Listening sockets, each with the transfers that connect to it.
     pub(super) readers: Vec<(TcpListener, Vec<Task>)>,
     pub(super) writers: Vec<(Task, Transfer)>,
 }
 
-impl Stations {
-    /// Opens what the tasks of an order need.
+impl Sockets {
+    /// Opens the sockets that the tasks of an order need.
     ///
     /// # Errors
-    /// An address that cannot be bound.
+    /// An address cannot be bound.
     pub(super) fn open(order: &Order) -> Result<Self, TrafficError> {
         let (mut outlets, mut flows, mut writers) = (Vec::new(), Vec::new(), Vec::new());
         let mut inlets: Vec<(Inlet, Expected)> = Vec::new();
@@ -70,13 +70,13 @@ impl Stations {
         Ok(Self { outlets, flows, inlets: Inlets::new(inlets), readers, writers })
     }
 
-    /// The place of each flow's outlet.
+    /// The index of each flow's outlet.
     pub(super) fn places(&self) -> BTreeMap<u32, usize> {
         self.flows.iter().enumerate().map(|(place, &flow)| (flow, place)).collect()
     }
 
-    /// Adds what the sockets of datagrams have seen to the reports, by flow and whether its end
-    /// sends.
+    /// Adds the results of the datagram sockets to `ends`. The key of a report is its flow and
+    /// whether it is of the sending end.
     pub(super) fn finish(
         self,
         ends: &mut BTreeMap<(u32, bool), EndReport>,
@@ -85,9 +85,8 @@ impl Stations {
         let (reports, lost) = self.inlets.finish();
         ends.extend(reports.into_iter().map(|report| ((report.flow, false), report)));
         if lost > 0 {
-            notes.push(format!(
-                "{lost} datagrams arrived and found their socket's buffer full: they count as lost"
-            ));
+            notes
+                .push(format!("{lost} datagrams count as lost because a socket's buffer was full"));
         }
         for (flow, outlet) in self.flows.into_iter().zip(self.outlets) {
             let sent = outlet.finish();
@@ -95,7 +94,8 @@ impl Stations {
                 let cause = sent.cause.map(|error| error.to_string()).unwrap_or_default();
                 notes.push(format!("{} datagrams could not be sent: {cause}", sent.refused));
             }
-            // The echoes of a flow arrive at its sending end: one report holds both.
+            // The echoes of a flow arrive at its sending end, so one report holds the datagrams
+            // sent and the echoes.
             let report = match ends.remove(&(flow, false)) {
                 Some(echoes) => echoes,
                 None => EndReport { flow, series: sent.series, ..EndReport::default() },
@@ -106,10 +106,10 @@ impl Stations {
     }
 }
 
-/// The flows that may arrive at an inlet, by their senders.
+/// The flows that an inlet expects, by the address of the sender.
 type Expected = BTreeMap<SocketAddr, Arrivals>;
 
-/// All inlets of a host, and what has arrived at each.
+/// All inlets of a host, with the arrivals at each.
 #[derive(Debug)]
 pub(super) struct Inlets {
     inlets: Vec<Inlet>,
@@ -125,7 +125,7 @@ impl Inlets {
     /// Receives until the end of the drain.
     ///
     /// # Errors
-    /// A socket that fails.
+    /// A socket fails.
     pub(super) fn receive(&mut self, span: &Span) -> Result<(), TrafficError> {
         let Self { inlets, expected } = self;
         let mut receiver = Receiver::new(inlets);
@@ -141,7 +141,8 @@ impl Inlets {
         Ok(())
     }
 
-    /// What arrived, and how many packets the sockets could not hold.
+    /// Returns the report of each flow, and the number of packets dropped because a socket's buffer
+    /// was full.
     fn finish(self) -> (Vec<EndReport>, u64) {
         let dropped = self.inlets.iter().map(Inlet::drops).sum();
         let flows = self.expected.into_iter().flat_map(BTreeMap::into_values);
