@@ -1,7 +1,7 @@
-//! How many packets a processor-second carries through the bottleneck of the experiment `s10`:
-//! `sim_s10 [congestion control] [queue] [simulated seconds] [no-device]`, where the queue is
-//! `none` or an AQM as `weir rig --aqm` takes it, and `no-device` leaves out the device of one
-//! packet below it.
+//! How many packets through the bottleneck of the experiment `s10` one processor-second simulates:
+//! `sim_s10 [congestion control] [queue] [simulated seconds] [no-device]`. The queue is `none` or
+//! an AQM in the syntax of `weir rig --aqm`, and `no-device` removes the device of one packet after
+//! it.
 
 use weir_experiments::s10;
 use weir_rules::manager::Manager;
@@ -25,7 +25,7 @@ fn main() {
     );
 }
 
-/// Seconds that this process has had on a processor: others on the machine do not count.
+/// Processor time of this process in seconds, which excludes that of other processes.
 fn on_processor() -> f64 {
     let stat =
         std::fs::read_to_string("/proc/self/schedstat").expect("this example needs Linux's /proc");

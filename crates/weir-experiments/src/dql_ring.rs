@@ -1,4 +1,4 @@
-//! `dql-ring`: the effect of the transmission ring behind a queue on latency and throughput, with
+//! `dql-ring`: the effect of the transmission ring after a queue on latency and throughput, with
 //! and without dynamic queue limits.
 //!
 //! # Model
@@ -7,17 +7,17 @@
 //! two loads:
 //! - *overload*: UDP of 1.2 Gbit/s (1502 bytes on the wire), and a probe of 64 payload bytes every
 //!   997 us, which the queue prefers;
-//! - *transfer*: one TCP transfer whose window keeps the queue below its capacity, and the same
-//!   probe.
+//! - *transfer*: one TCP transfer with a window that keeps the queue below its capacity, and the
+//!   same probe.
 //!
-//! A ring costs throughput only where it can run empty: there the driver needs processor time for
-//! each packet, and the device reports sent packets late and in batches, as network cards do.
+//! A ring reduces throughput only if it can become empty. For this, the driver needs processor time
+//! for each packet, and the device reports sent packets late and in batches, as network cards do.
 //!
 //! # Reference
 //! P. Imputato, S. Avallone, "An analysis of the impact of network device buffers on packet
 //! schedulers through experiments and simulations", Simulation Modelling Practice and Theory 80,
-//! 2018: six effects, each judged separately. The first table has the results of its implementation
-//! in ns-3.
+//! 2018: six effects, each with a separate claim. The first table shows the results of that
+//! implementation in ns-3.
 
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ use weir_sim::world::World;
 use super::experiment::{Experiment, Options};
 use super::parallel::parallel;
 
-/// The experiment's line in the list.
+/// The experiment's entry in the list.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "dql-ring",
     summary: "latency and throughput against the size of the transmission ring, with and without dynamic queue limits",
@@ -74,13 +74,13 @@ struct Case {
     load: LoadKind,
     ring: u32,
     dql: bool,
-    /// Whether the device reports in batches and the driver takes time.
+    /// Whether the device reports in batches and the driver needs processor time.
     real_driver: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Measured {
-    /// One-way delay of probes, us: mean, median, 99 %.
+    /// One-way delay of probes, us: mean, median, 99th percentile.
     probe: [f64; 3],
     /// Goodput of all flows, Mbit/s.
     goodput: f64,
@@ -196,8 +196,8 @@ fn measure(case: &Case, seconds: u64) -> Measured {
 }
 
 fn device(case: &Case) -> DeviceConfig {
-    // Reports after 32 packets or 100 us, and 2 us of processor time a packet: typical of a network
-    // card of 1 Gbit/s.
+    // The device reports after 32 packets or 100 us, and the driver needs 2 us per packet, as with
+    // a typical network card of 1 Gbit/s.
     let (service, completion) = match case.real_driver {
         true => (
             Nanos::from_micros(2),
@@ -253,7 +253,7 @@ fn run(options: &Options) -> Finding {
 
 type Find<'a> = dyn Fn(Queue, u32, bool, bool) -> Measured + 'a;
 
-/// The comparison with the reference's implementation.
+/// The comparison with the published implementation.
 fn published(find: &Find<'_>) -> Table {
     let columns = [
         "ring",
@@ -323,7 +323,7 @@ fn all(cases: &[Case], measured: &[Measured]) -> Table {
     table
 }
 
-/// The six effects.
+/// Adds a claim for each of the six effects.
 fn claims(finding: &mut Finding, find: &Find<'_>) {
     let mut claim = |words: &str, holds: bool, detail: String| {
         finding.claims.push(Claim::tried(words, holds, detail));
@@ -444,21 +444,22 @@ fn name(queue: Queue) -> &'static str {
     }
 }
 
-/// Ring size, DQL, the probe's mean and p99 in us, goodput in Mbit/s, bytes in the device.
+/// Ring size, DQL, mean and 99th percentile of the probe's delay in us, goodput in Mbit/s, bytes in
+/// the device.
 type Published = (u32, bool, f64, Option<f64>, Option<f64>, Option<f64>);
 const PUBLISHED: [Published; 3] = [
     (256, false, 3150.0, None, Some(979.3), Some(380_000.0)),
     (256, true, 144.0, Some(150.0), Some(979.3), Some(4455.0)),
     (64, false, 877.0, None, Some(979.3), None),
 ];
-/// Queues and their loads: a queue that treats all packets alike is measured below its capacity.
+/// Queues and their loads. A queue that treats all packets alike is measured below its capacity.
 const LOADS: [(Queue, LoadKind); 4] = [
     (Queue::Fifo, LoadKind::Transfer),
     (Queue::Prio, LoadKind::Overload),
     (Queue::CoDel, LoadKind::Transfer),
     (Queue::FqCodel, LoadKind::Overload),
 ];
-/// Sizes of the ring.
+/// Ring sizes in packets.
 const RINGS: [u32; 7] = [4, 8, 16, 64, 128, 256, 512];
-/// The transfer's window: 600 packets wait in a queue of 1000.
+/// The window of the transfer in bytes: 600 packets wait in a queue of 1000.
 const WINDOW: u32 = 900_000;

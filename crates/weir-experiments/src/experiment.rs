@@ -1,16 +1,16 @@
-//! An experiment of the simulator as a row of the list, and its options.
+//! An experiment in the simulator, as a row of the list, and its options.
 
 use weir_report::finding::Finding;
 
 /// The options of an experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Shorter and fewer runs: a rougher picture in about a tenth of the time.
+    /// Whether to make fewer and shorter runs: less exact results in about a tenth of the time.
     pub quick: bool,
     /// Seed of all random draws.
     pub seed: u64,
-    /// Threads for independent runs; 0 for as many as there are processors. No result depends on
-    /// it.
+    /// Number of threads for independent runs; 0 for one per processor. No result depends on this
+    /// number.
     pub threads: usize,
 }
 
@@ -25,10 +25,10 @@ impl Default for Options {
 pub struct Experiment {
     /// Name on the command line.
     pub name: &'static str,
-    /// One line that says what it shows.
+    /// One line that says what the experiment shows.
     pub summary: &'static str,
     /// The publication.
     pub source: &'static str,
-    /// Runs it.
+    /// Runs the experiment.
     pub run: fn(&Options) -> Finding,
 }

@@ -1,9 +1,10 @@
-//! Published experiments, run again: each is a function from its options to a [`Finding`](weir_report::finding::Finding).
+//! Published experiments, reproduced. Each is a function from its options to a
+//! [`Finding`](weir_report::finding::Finding).
 //!
-//! Most run in the simulator, where the same [`Options`] give the same finding on every machine,
-//! with any number of threads. Others ([`Measured`]) say what the rig is to measure, and judge it.
-//! [`queue_sampler`] runs on the kernel's own queues. [`rfc7928`] is a suite that compares queues
-//! with each other.
+//! Most experiments run in the simulator, where the same [`Options`] give the same finding on every
+//! machine, with any number of threads. Others ([`Measured`]) describe measurements for the rig and
+//! evaluate them. [`queue_sampler`] runs on the kernel's own queues. [`rfc7928`] is a suite that
+//! compares queues with each other.
 
 pub mod dql_ring;
 mod experiment;

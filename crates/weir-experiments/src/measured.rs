@@ -1,6 +1,6 @@
-//! An experiment that the rig measures: what to measure, and what follows from it.
+//! An experiment that the rig measures: what to measure, and the finding that follows.
 //!
-//! The measurement itself is for the caller, because it starts processes and shows progress.
+//! The caller makes the measurement, because that starts processes and shows progress.
 
 use weir_report::finding::{Cell, Finding};
 use weir_rig::Algorithm;
@@ -11,48 +11,48 @@ use weir_rig::report::Run;
 pub struct Measured {
     /// Name on the command line.
     pub name: &'static str,
-    /// One line that says what it shows.
+    /// One line that says what the experiment shows.
     pub summary: &'static str,
     /// The publication.
     pub source: &'static str,
     /// What to measure.
     pub measurements: &'static [Measurement],
-    /// What follows from the rows of all measurements.
+    /// Makes the finding from the rows of all measurements.
     pub finding: fn(&[Row]) -> Finding,
 }
 
-/// Algorithms, driven alike.
+/// A measurement of several algorithms under the same conditions.
 #[derive(Clone, Copy, Debug)]
 pub struct Measurement {
-    /// Name of its picture.
+    /// Name of the measurement's plot.
     pub plot: &'static str,
-    /// The schedulers, as the rig takes them.
+    /// The schedulers, in the syntax of the rig.
     pub algorithms: &'static [&'static str],
-    /// The sets of flows, as the rig takes them.
+    /// The sets of flows, in the syntax of the rig.
     pub flows: &'static [&'static str],
-    /// The order of arrivals, as the rig takes it.
+    /// The order of arrivals, in the syntax of the rig.
     pub order: &'static str,
-    /// What is measured.
+    /// The metrics to measure.
     pub metrics: &'static [Metric],
 }
 
-/// What is measured of a scheduler.
+/// A metric of a scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Metric {
     /// Processor time of a pair of enqueue and dequeue.
     Time,
-    /// Instructions and cache misses of a pair, where the machine can count them.
+    /// Instructions and cache misses of a pair, if the machine can count them.
     Instructions,
     /// Worst-case fairness.
     Fairness,
 }
 
-/// What was measured of one algorithm with one set of flows.
+/// The results of one algorithm with one set of flows.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// The set, as the rig takes it.
+    /// The set of flows, in the syntax of the rig.
     pub flows: String,
-    /// The values; those that were not measured are missing.
+    /// The values. Those that were not measured are missing.
     pub run: Run,
 }
 
@@ -63,7 +63,7 @@ impl Row {
     }
 }
 
-/// A value of the algorithm that was asked for under a name, with a set of flows.
+/// A value of an algorithm, by the name under which it was requested, and a set of flows.
 pub(crate) fn value(
     rows: &[Row],
     name: &str,
@@ -79,7 +79,7 @@ pub(crate) fn cell(value: Option<f64>, decimals: u8) -> Cell {
     value.map_or(Cell::Empty, |value| Cell::number(value, decimals))
 }
 
-/// One value over another.
+/// The quotient of two values; `None` if one is missing.
 pub(crate) fn ratio(over: Option<f64>, under: Option<f64>) -> Option<f64> {
     Some(over? / under?)
 }

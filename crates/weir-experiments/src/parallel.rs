@@ -3,11 +3,11 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Calls `run` for each of `items` on `threads` threads (0 for as many as there are processors).
-/// The results are in the order of the items, so that they do not depend on which thread is faster.
+/// Calls `run` for each of `items` on `threads` threads (0 for one per processor). The results are
+/// in the order of the items, so they do not depend on which thread is faster.
 ///
 /// # Panics
-/// When a run does.
+/// A call of `run` panics.
 pub fn parallel<T: Sync, R: Send>(
     threads: usize,
     items: &[T],
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn results_stand_in_the_order_of_their_items_on_any_number_of_threads() {
+    fn results_are_in_the_order_of_their_items_on_any_number_of_threads() {
         let items: Vec<u64> = (0..100).collect();
         let squares: Vec<u64> = items.iter().map(|n| n * n).collect();
         for threads in [0, 1, 2, 7, 200] {

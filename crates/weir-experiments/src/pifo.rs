@@ -27,8 +27,8 @@ fn exact(options: &Options) -> Finding {
         manager.clone_into(&mut switch.manager);
         let mut bed = cross(switch, distribution, options);
         if below {
-            // As in the publication of FIFO+, links carry a little more than the traffic that has
-            // joined: 5.21 Mbit/s from each host.
+            // As in the publication of FIFO+, each link carries slightly more than the traffic that
+            // has joined: 5.21 Mbit/s from each host.
             (bed.switch.egress, bed.switch.interface, bed.switch.batch) = (1, 1, 1);
             bed.rates = (1..=bed.rates.len() as u64)
                 .map(|link| 5500 * link.min(bed.hosts.len() as u64))
@@ -92,23 +92,23 @@ fn exact(options: &Options) -> Finding {
             list.iter().copied().fold(f64::MIN, f64::max),
         )
     };
-    let told = |list: &[f64]| format!("{:.2} to {:.2}", range(list).0, range(list).1);
+    let as_text = |list: &[f64]| format!("{:.2} to {:.2}", range(list).0, range(list).1);
     let claims = vec![
         Claim::tried(
             "below capacity an exact PIFO keeps FIFO's mean within 10 %",
             range(&kept).0 > 0.9 && range(&kept).1 < 1.1,
-            told(&kept),
+            as_text(&kept),
         ),
-        Claim::tried("and cuts the 99.9th percentile", range(&cut).1 < 1.0, told(&cut)),
+        Claim::tried("and cuts the 99.9th percentile", range(&cut).1 < 1.0, as_text(&cut)),
         Claim::tried(
             "in overload it starves what has waited least: the 99th percentile is longer than FIFO's",
             range(&starved).0 > 1.0,
-            told(&starved),
+            as_text(&starved),
         ),
         Claim::tried(
             "the smaller mean comes from slicing the buffer: of the exact PIFO's the strict queues have less than half",
             range(&sliced).1 < 0.5,
-            told(&sliced),
+            as_text(&sliced),
         ),
     ];
     let title = "The traffic of table 4.2 through a FIFO, an exact PIFO and eight strict queues of the same buffer of 120 packets";

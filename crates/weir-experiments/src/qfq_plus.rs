@@ -1,11 +1,11 @@
-//! QFQ+: what aggregates of classes save, and what they cost in fairness.
+//! QFQ+: how much time aggregates of classes save, and how much fairness they cost.
 
 use weir_report::finding::{Claim, Finding, Table};
 use weir_rig::Algorithm;
 
 use super::measured::{Measured, Measurement, Metric, Row, cell, ratio, value};
 
-/// The experiment's line in the list.
+/// The experiment's entry in the list.
 pub(crate) const EXPERIMENT: Measured = Measured {
     name: "qfq-plus",
     summary: "what a pair costs under QFQ+ with 1 and 8 classes an aggregate, DRR and QFQ, in four class sets",
@@ -21,7 +21,7 @@ pub(crate) const EXPERIMENT: Measured = Measured {
 };
 
 const ALGORITHMS: [&str; 4] = ["qfq+:m=1", "qfq+:m=8", "drr", "qfq"];
-/// The class sets, and the published ns in the order of [`ALGORITHMS`].
+/// The sets of classes, and their published times in ns, in the order of [`ALGORITHMS`].
 const PUBLISHED: [(&str, [f64; 4]); 4] = [
     ("1024:w1", [89.0, 63.0, 56.0, 81.0]),
     ("500:w1,250:w2,250:w4", [102.0, 71.0, 87.0, 103.0]),
@@ -69,9 +69,9 @@ fn finding(rows: &[Row]) -> Finding {
 }
 
 fn claims(rows: &[Row]) -> Vec<Claim> {
-    let figure =
+    let metric =
         |name: &str, set: &str, property: fn(&Row) -> Option<f64>| value(rows, name, set, property);
-    let ns = |name: &str, set: &str| figure(name, set, |row| row.run.ns_per_pair);
+    let ns = |name: &str, set: &str| metric(name, set, |row| row.run.ns_per_pair);
     let less = |ratio: f64| format!("{:+.0} %", (ratio - 1.0) * 100.0);
     let mut claims = Vec::new();
     for (set, theirs) in PUBLISHED {
@@ -92,18 +92,18 @@ fn claims(rows: &[Row]) -> Vec<Claim> {
         let hash = |name: &str| order_hash(rows, name, set);
         let seen = hash("qfq+:m=1").zip(hash("qfq")).map(|(one, other)| (one == other, one));
         claim("QFQ+ M=1 gives QFQ's order exactly".to_owned(), seen);
-        let seen = figure("qfq+:m=8", set, Row::worst_wfi)
-            .zip(figure("qfq", set, Row::worst_wfi))
+        let seen = metric("qfq+:m=8", set, Row::worst_wfi)
+            .zip(metric("qfq", set, Row::worst_wfi))
             .map(|(plus, plain)| (plus <= plain + 3.0, format!("{plus:.2} against {plain:.2}")));
         claim("QFQ+ M=8 is at most 3 packets less fair than QFQ".to_owned(), seen);
-        let instructions = |name: &str| figure(name, set, |row| row.run.instructions_per_pair);
+        let instructions = |name: &str| metric(name, set, |row| row.run.instructions_per_pair);
         let seen = instructions("drr").zip(instructions("qfq+:m=8")).zip(instructions("qfq"));
         let seen = seen.map(|((drr, plus), qfq)| {
             (drr < plus && plus < qfq, format!("{}, {}", less(plus / drr), less(qfq / drr)))
         });
         claim("instructions: DRR, then QFQ+ M=8 (+7 %), then QFQ (+25 to +34 %)".to_owned(), seen);
         if published < 1.0 {
-            let misses = |name: &str| figure(name, set, |row| row.run.l2_misses_per_pair);
+            let misses = |name: &str| metric(name, set, |row| row.run.l2_misses_per_pair);
             let seen = misses("qfq+:m=8")
                 .zip(misses("drr"))
                 .map(|(plus, drr)| (plus <= drr + 0.05, format!("{plus:.2} against {drr:.2}")));
@@ -127,7 +127,7 @@ fn claims(rows: &[Row]) -> Vec<Claim> {
     claims
 }
 
-/// In which order packets left, as a hash.
+/// A hash of the order in which packets left.
 fn order_hash(rows: &[Row], name: &str, set: &str) -> Option<String> {
     let algorithm = Algorithm::parse(name).ok()?.to_string();
     let row = rows.iter().find(|row| row.run.alg == algorithm && row.flows == set)?;

@@ -5,7 +5,7 @@ use weir_report::finding::{Claim, Finding, Table};
 
 use super::measured::{Measured, Measurement, Metric, Row, cell, ratio, value};
 
-/// The experiment's line in the list.
+/// The experiment's entry in the list.
 pub(crate) const EXPERIMENT: Measured = Measured {
     name: "qfq-talk",
     summary: "cost of schedulers against the number of flows, and how fair they are",
@@ -20,7 +20,7 @@ pub(crate) const EXPERIMENT: Measured = Measured {
         },
         Measurement {
             plot: "wfi",
-            // Schedulers without a guarantee would only hide the others in the picture.
+            // Schedulers without a guarantee would hide the others in the plot.
             algorithms: &GUARANTEED,
             flows: &FAIRNESS,
             order: "ramp",
@@ -31,9 +31,9 @@ pub(crate) const EXPERIMENT: Measured = Measured {
 };
 
 const ALGORITHMS: [&str; 6] = ["none", "fifo", "drr", "qfq", "kps", "wf2q+"];
-/// Those with a service guarantee.
+/// The schedulers with a service guarantee.
 const GUARANTEED: [&str; 4] = ["drr", "qfq", "kps", "wf2q+"];
-/// The published cost in the flat part, in ns; a dash where the talk gives none.
+/// The published cost for few flows, where it is constant, in ns; a dash if the talk gives none.
 const PUBLISHED: [(&str, &str); 6] = [
     ("none", "60"),
     ("fifo", "-"),

@@ -1,9 +1,9 @@
-//! How the strict-priority queues of a switch fill up when flows of ever higher priority start.
+//! How the strict-priority queues of a switch fill up as flows of ever higher priority start.
 //!
-//! One switch, one link of 5 Mbit/s, flows of 5.5 Mbit/s each. The queues behind the traffic
-//! manager fill first, so that congestion does not show for a while; then the traffic manager holds
-//! 64 packets of each flow that has started, and packets of the newest flow, which has the highest
-//! priority, wait only for those of the same flow.
+//! One switch has one link of 5 Mbit/s, and each flow sends 5.5 Mbit/s. The queues after the
+//! traffic manager fill first, so congestion is not visible for a while. Then the traffic manager
+//! holds 64 packets of each flow that has started. Packets of the newest flow, which has the
+//! highest priority, wait only for packets of the same flow.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -31,11 +31,11 @@ pub(super) const QUEUES: Experiment = Experiment {
 /// The observations of one step, from the start of a flow to the start of the next.
 #[derive(Clone, Debug, Default)]
 struct Step {
-    /// The most packets in the traffic manager, and when their number first exceeded that of the
-    /// previous step.
+    /// The largest number of packets in the traffic manager.
     most: u64,
-    /// The waits of the newest flow's packets, ns.
+    /// The longest wait of the newest flow's packets, ns.
     longest: u64,
+    /// The waits of the newest flow's packets, ns.
     waits: Vec<u64>,
 }
 
@@ -46,8 +46,7 @@ struct Seen {
     depth: Vec<[f64; 2]>,
     /// Time in s, and the wait of a packet of the newest flow in ns.
     delay: Vec<[f64; 2]>,
-    /// When a packet first waited in the traffic manager for longer than the transmission time of a
-    /// packet.
+    /// When a packet first waited in the traffic manager for longer than one transmission time.
     began: Option<Nanos>,
 }
 
@@ -113,7 +112,7 @@ fn simulate(options: &Options) -> Seen {
         let spec =
             FlowSpec { forward: switch.path(0, 0), key, class, group: n, ..FlowSpec::default() };
         let from = Nanos(step.0 * u64::from(n) + 1);
-        // Its rate counts the link-layer header, as the link does.
+        // The rate of a flow includes the link-layer header, as that of the link does.
         let rate = SENT * u64::from(LEN) / u64::from(LEN + 14);
         world.add_flow(
             &spec,
@@ -162,7 +161,7 @@ fn run(options: &Options) -> Finding {
     let longest = seen.steps.iter().map(|step| step.longest).max().unwrap_or(0) as f64 / 1e6;
     let all = seen.steps.last().map_or(0, |step| step.most);
     let began = seen.began.unwrap_or(Nanos::MAX).0 as f64 / 1e9;
-    // The time in which 1128 packets behind the traffic manager accumulate at 0.5 Mbit/s above the
+    // The time in which 1128 packets accumulate after the traffic manager, at 0.5 Mbit/s above the
     // rate of the link.
     let expected = 1128.0 * 1512.0 * 8.0 / (SENT - LINK) as f64;
     let claims = vec![
@@ -212,14 +211,14 @@ fn plots(seen: Seen) -> Vec<Plot> {
 }
 
 const FLOWS: usize = 8;
-/// bit/s.
+/// Rate of the link in bit/s.
 const LINK: u64 = 5_000_000;
 const SENT: u64 = 5_500_000;
-/// 1512 bytes: a payload of 1470, the default of the original traffic generator, with UDP, IP and
-/// link-layer headers.
+/// Network-layer bytes of a packet. With the link-layer header these are 1512 bytes: a payload of
+/// 1470, the default of the original traffic generator, and UDP, IP and link-layer headers.
 const LEN: u32 = 1498;
-/// Transmission time of such a packet on the link.
+/// Transmission time of a packet on the link, ns.
 const PACKET_NS: u64 = 2_419_200;
 const SAMPLE: Nanos = Nanos::from_millis(200);
-/// Every n-th delay is drawn.
+/// One in this many delays is plotted.
 const SHOWN: u64 = 50;

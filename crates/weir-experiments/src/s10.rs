@@ -1,22 +1,23 @@
-//! `s10`: four TCP transfers and one UDP flow over a dumbbell, with each queue in turn; the results
-//! of a well-known simulator give a band.
+//! `s10`: four TCP transfers and one UDP flow over a dumbbell, with each queue in turn. The results
+//! of a well-known simulator define a band.
 //!
 //! # Model
-//! Access 100 Mbit/s and 1 ms, bottleneck 10 Mbit/s and 18 ms, so the round trip is 40 ms; the
-//! queue under test holds 1000 packets and feeds a device of one packet; 2 bytes of framing on
-//! every packet. TCP with segments of 1448 bytes, an initial window of 10, selective
+//! Access links of 100 Mbit/s and 1 ms and a bottleneck of 10 Mbit/s and 18 ms give a round trip of
+//! 40 ms. The queue under test holds 1000 packets and feeds a device of one packet. Every packet
+//! has 2 bytes of framing. TCP uses segments of 1448 bytes, an initial window of 10, selective
 //! acknowledgements, delayed acknowledgements (2 segments or 200 ms), a retransmission timeout of
 //! at least 200 ms, and buffers of 4 MiB; flow *i* starts at 0.1·*i* s. UDP of 1 Mbit/s in payloads
 //! of 1000 bytes starts at 0.05 s. A run takes 60 s and is measured from 5 s on.
 //!
-//! The published rows are ns-3's. Where ns-3 differs from Linux and the simulator has a setting for
-//! it, the experiment follows ns-3: CoDel's arithmetic (`arith ns3`, which also drops from a queue
-//! of one packet), a congestion window counted in acknowledgements in NewReno (`count=acks`), and
-//! the thresholds of 5 and 15 packets that are the defaults of its ARED.
+//! The published rows are those of ns-3. Where ns-3 differs from Linux and the simulator has a
+//! setting for the difference, the experiment follows ns-3: CoDel's arithmetic (`arith ns3`, which
+//! also drops from a queue of one packet), a congestion window counted in acknowledgements in
+//! NewReno (`count=acks`), and the thresholds of 5 and 15 packets that are the defaults of its
+//! ARED.
 //!
 //! # What is compared
 //! Two simulators with different implementations of TCP never give the same values. The claims
-//! allow a band: goodput within 3 %, mean delay in the queue within 25 %.
+//! therefore allow a band: goodput within 3 %, mean delay in the queue within 25 %.
 
 use weir_core::Nanos;
 use weir_core::config::QueueLimit;
@@ -32,7 +33,7 @@ use weir_sim::tcp::{self, cc};
 use super::experiment::{Experiment, Options};
 use super::parallel::parallel;
 
-/// The experiment's line in the list.
+/// The experiment's entry in the list.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "s10",
     summary: "dumbbell of four TCP transfers and one UDP flow, each queue management in turn",
@@ -48,7 +49,7 @@ struct Row {
     ecn: bool,
     goodput: f64,
     jain: f64,
-    /// Mean, median and 99 % of the time in the queue, ms.
+    /// Mean, median and 99th percentile of the time in the queue, ms.
     delay: [f64; 3],
     drops: f64,
     marks: f64,
@@ -111,9 +112,9 @@ const ROWS: &[Row] = &[
 pub struct Measured {
     /// Goodput of the transfers, Mbit/s.
     pub goodput: f64,
-    /// Fairness among the transfers.
+    /// Jain's fairness index of the transfers.
     pub jain: f64,
-    /// Mean, median and 99 % of the time in the queue, ms.
+    /// Mean, median and 99th percentile of the time in the queue, ms.
     pub delay: [f64; 3],
     /// Packets lost in the queue, over the whole run.
     pub drops: u64,
@@ -121,14 +122,14 @@ pub struct Measured {
     pub marks: u64,
     /// Packets through the bottleneck, over the whole run.
     pub packets: u64,
-    /// Events handled.
+    /// Number of events handled.
     pub events: u64,
 }
 
-/// One run of the dumbbell, with the device of one packet or without a device.
+/// Runs the dumbbell once, with the device of one packet or without a device.
 ///
 /// # Panics
-/// When the table has no congestion control `control`.
+/// The table has no congestion control `control`.
 pub fn measure(
     control: &str,
     manager: &Manager,
@@ -289,5 +290,5 @@ fn counts(drops: f64, marks: f64) -> String {
     if marks == 0.0 { format!("{drops:.0}") } else { format!("{drops:.0} ({marks:.0})") }
 }
 
-/// TCP transfers.
+/// Number of TCP transfers.
 const TRANSFERS: u32 = 4;

@@ -1,10 +1,10 @@
 //! How closely strict-priority queues approximate a PIFO: inversions under uniform ranks, with
 //! adaptive and with fixed bounds.
 //!
-//! The queue runs alone, without a network: packets arrive as a Poisson process and are served at
-//! equal intervals; each has a rank from 0 to 99, all equally likely. A packet that is served while
-//! one of lower rank is queued is *inverted*; each such pair is an inversion. Results are relative
-//! to a FIFO of the same size.
+//! The queue runs without a network. Packets arrive as a Poisson process and are served at equal
+//! intervals. Each has a rank from 0 to 99, all equally likely. A packet that is served while a
+//! packet of lower rank is queued is *inverted*, and each such pair is an inversion. Results are
+//! relative to a FIFO of the same size.
 
 use weir_core::Nanos;
 use weir_core::packet::{LabelThenStart, Packet, Pool};
@@ -63,7 +63,7 @@ impl Visitor for Drive {
     fn visit<S: Scheduler + std::fmt::Debug>(self, mut scheduler: S) -> Count {
         let mut draws = Draws::new(self.job.seed, 1, 0);
         let mut pool = Pool::new(1 << 16);
-        // Each packet is a flow of its own, so that only ranks order them.
+        // Each packet is a separate flow, so that only ranks order the packets.
         let slots: Vec<FlowSlot> =
             (0..FLOWS).map(|_| scheduler.add_flow(Nanos::ZERO, &FlowSpec::default())).collect();
         let mut inversions = Inversions::default();
@@ -219,10 +219,10 @@ fn run(options: &Options) -> Finding {
 }
 
 const RANKS: u32 = 100;
-/// So many that a packet has left before its flow gets another one.
+/// So many flows that a flow's packet has left before the flow gets the next one.
 const FLOWS: u64 = 1 << 16;
-/// Ratio of the arrival rate to the service rate.
+/// Ratios of the arrival rate to the service rate.
 const LOADS: [f64; 6] = [0.8, 0.9, 0.95, 1.0, 1.1, 1.25];
-/// The load that is compared with the publication, which does not state its own: at this load, both
-/// published ratios result.
+/// The load that is compared with the publication, which does not state its load. This one gives
+/// both published ratios.
 const LOADED: f64 = 1.1;

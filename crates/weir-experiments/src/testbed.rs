@@ -1,15 +1,16 @@
 //! The chain of switches of the FIFO+ experiments: hosts that send with random gaps, and the time
 //! that each packet waits in traffic managers.
 //!
-//! Every packet starts with a deadline in its label, and each switch subtracts the time that the
-//! packet waited there, whatever its order of service. The receiver computes the sum of the waits
-//! from the remaining label, as the original experiment did; the sum excludes the queues behind the
-//! traffic managers.
+//! Every packet starts with a deadline in its label. Each switch subtracts the time that the packet
+//! waited there, whatever its order of service. The receiver computes the sum of the waits from the
+//! remaining label, as in the original experiment. The sum excludes the queues after the traffic
+//! managers.
 //!
-//! A software switch does not know waits exactly. It stamps a packet in whole microseconds when it
-//! is queued, and again when another thread has woken up and dequeued it. So even a packet that
-//! meets an empty queue shows a short wait, and these waits differ from packet to packet. Sorting
-//! by waits depends on that: without it, all packets that pass an idle switch have the same rank.
+//! A software switch does not measure waits exactly. It stamps a packet in whole microseconds when
+//! the packet is queued, and again when another thread has woken up and dequeued the packet. Even a
+//! packet that finds an empty queue therefore shows a short wait, and these waits differ from
+//! packet to packet. Sorting by waits depends on these differences: without them, all packets that
+//! pass an idle switch have the same rank.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -26,30 +27,29 @@ use weir_sim::switch::SwitchConfig;
 use weir_sim::traffic::Sink;
 use weir_sim::world::World;
 
-/// A chain of switches, with a link behind each.
+/// A chain of switches, with a link after each.
 #[derive(Clone, Debug)]
 pub(super) struct Testbed {
-    /// Rates of the links in kbit/s, which count frames without their checksum.
+    /// Rates of the links in kbit/s. The length of a frame counts without its check sequence.
     pub(super) rates: Vec<u64>,
     /// The configuration of each switch. A switch with a program runs FIFO+, with [`Accounting`].
     pub(super) switch: SwitchConfig,
-    /// By how much a switch overestimates a wait, ns on average; 0 for a switch that reads it
-    /// exactly.
+    /// Mean overestimate of a wait by a switch, ns; 0 for a switch that measures waits exactly.
     pub(super) late: u64,
-    /// The hosts; all send to the end of the chain.
+    /// The hosts, which all send to the end of the chain.
     pub(super) hosts: Vec<Host>,
     /// How long the hosts send, s.
     pub(super) seconds: u64,
-    /// Packets that were sent before this are not counted, s.
+    /// Packets sent before this time are not counted, s.
     pub(super) warmup: u64,
-    /// The switch in the middle of the path, where waits are read too.
+    /// Index of the switch in the middle of the path, where waits are also read.
     pub(super) middle: usize,
 }
 
 /// A host and its flows.
 #[derive(Clone, Debug)]
 pub(super) struct Host {
-    /// The first switch on its packets' path.
+    /// Index of the first switch on the path of the host's packets.
     pub(super) joins: usize,
     /// Number of flows.
     pub(super) flows: u32,
@@ -57,7 +57,7 @@ pub(super) struct Host {
     pub(super) len: u32,
     /// Time between two packets of a flow, ns.
     pub(super) gap: Variable,
-    /// Additional time that its packets may wait, compared with those of other hosts, ns.
+    /// Additional time that this host's packets may wait, compared with those of other hosts, ns.
     pub(super) ahead: u64,
 }
 
@@ -66,9 +66,10 @@ pub(super) struct Host {
 pub(super) struct Waits {
     pub(super) sent: u64,
     pub(super) all: Vec<u64>,
-    /// Sum of the waits before the middle switch, and the number of packets that arrived there.
+    /// Sum of the waits before the middle switch, and number of packets that arrived at that
+    /// switch.
     middle: (u64, u64),
-    /// Sum of the waits from the middle switch on, of packets that arrived.
+    /// Sum of the waits from the middle switch on, for packets that arrived at the end.
     behind: u64,
 }
 
@@ -78,13 +79,13 @@ impl Waits {
         if self.all.is_empty() { f64::NAN } else { sum as f64 / self.all.len() as f64 / 1e6 }
     }
 
-    /// The wait that a fraction `q` of the packets does not exceed.
+    /// The wait that a fraction `q` of the packets does not exceed, ms.
     pub(super) fn quantile_ms(&self, q: f64) -> f64 {
         let place = ((q * self.all.len() as f64) as usize).min(self.all.len().saturating_sub(1));
         self.all.get(place).map_or(f64::NAN, |&ns| ns as f64 / 1e6)
     }
 
-    /// Mean wait from the middle of the path on.
+    /// Mean wait from the middle switch on, ms.
     pub(super) fn behind_ms(&self) -> f64 {
         if self.all.is_empty() {
             f64::NAN
@@ -93,13 +94,13 @@ impl Waits {
         }
     }
 
-    /// Mean wait before the middle.
+    /// Mean wait before the middle switch, ms.
     pub(super) fn before_ms(&self) -> f64 {
         let (sum, count) = self.middle;
         if count == 0 { 0.0 } else { sum as f64 / count as f64 / 1e6 }
     }
 
-    /// Adds the waits of another run, or of another host.
+    /// Adds the waits of another run or of another host.
     pub(super) fn merge(&mut self, other: &Self) {
         self.sent += other.sent;
         self.all.extend(&other.all);
@@ -110,7 +111,7 @@ impl Waits {
 }
 
 impl Testbed {
-    /// Runs the testbed; returns the waits of the packets of each host.
+    /// Runs the testbed. Returns the waits of each host's packets.
     pub(super) fn run(&self, seed: u64) -> Vec<Waits> {
         let mut network = Network::new(seed);
         let (chain, host_ways) = self.build(&mut network, seed);
@@ -164,7 +165,7 @@ impl Testbed {
             waits: Arc::clone(&waits),
             at_middle: Vec::new(),
         }));
-        // Packets that are queued when the hosts stop still leave.
+        // Packets that are queued when the hosts stop can still leave.
         world.run(Nanos::from_secs(self.seconds + DRAIN));
         let mut waits = std::mem::take(&mut *waits.lock().unwrap_or_else(PoisonError::into_inner));
         for (waits, count) in waits.iter_mut().zip(world.network().counts()) {
@@ -174,8 +175,8 @@ impl Testbed {
         waits
     }
 
-    /// Ports from each switch towards the end: for packets of the previous switch, and for those of
-    /// its own host.
+    /// Builds the switches. Returns the ports from each switch to the end: those for packets of the
+    /// previous switch, and those for packets of the switch's own host.
     fn build(&self, network: &mut Network, seed: u64) -> (Vec<Vec<PortId>>, Vec<Vec<PortId>>) {
         let link = |kbit: u64| LinkConfig {
             capacity: Rate::new(kbit * 1000).map_or(Capacity::Unlimited, Capacity::Constant),
@@ -202,11 +203,11 @@ impl Testbed {
     }
 }
 
-/// FIFO+'s accounting in a software switch: it reads a wait in whole microseconds, and a little
-/// late.
+/// The accounting of FIFO+ in a software switch, which measures a wait in whole microseconds and
+/// slightly too long.
 #[derive(Debug)]
 struct Accounting {
-    /// Mean lateness, ns.
+    /// Mean overestimate, ns.
     late: f64,
     draws: Draws,
 }
@@ -253,14 +254,14 @@ impl Endpoint for Sender {
     }
 }
 
-/// The host of a flow, and the label that its packets start with.
+/// The host of a flow, and the initial label of the flow's packets.
 #[derive(Clone, Copy, Debug)]
 struct Owner {
     host: usize,
     label: u64,
 }
 
-/// Reads waits from labels.
+/// Reads the waits from the labels of packets.
 #[derive(Debug)]
 struct Receiver {
     owners: Vec<Owner>,
@@ -308,13 +309,13 @@ impl Observer for Receiver {
     }
 }
 
-/// Time that a packet may wait, ns: more than any packet does, since only differences count.
+/// Time that a packet may wait, ns. No packet waits longer; only differences matter.
 const ALLOWED: u64 = 10_000_000_000_000;
-/// Seconds after which all queues are empty.
+/// Seconds after the end of sending at which all queues are empty.
 const DRAIN: u64 = 60;
-/// A switch's clock counts microseconds.
+/// The resolution of a switch's clock: one microsecond, ns.
 const STAMP: u64 = 1000;
-/// The random stream of a switch's readings, different from those of flows.
+/// The random stream of a switch's measurement errors, which differs from those of flows.
 const READINGS: u8 = 1;
 
 #[cfg(test)]
@@ -322,9 +323,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_are_those_of_the_queues_that_can_be_worked_out() {
-        // 1000 bytes at 8 Mbit/s are 1 ms. Two packets arrive at once every 4 ms: the second waits
-        // a millisecond at the first switch, which is sending the other, and nowhere else.
+    fn waits_match_values_computed_by_hand() {
+        // 1000 bytes at 8 Mbit/s take 1 ms. Every 4 ms two packets arrive at once. The second waits
+        // one millisecond at the first switch, while the first is transmitted, and nowhere else.
         let switch = SwitchConfig {
             pipeline: 0,
             manager: "fifo".into(),
@@ -344,15 +345,15 @@ mod tests {
             middle: 1,
         };
         let waits = bed.run(1).remove(0);
-        // Three packets arrive every 10 ms at a link that needs 10 ms for each: packets that find
-        // room wait for one other.
+        // Every 10 ms, three packets arrive at a link that needs 10 ms for each. Packets that find
+        // room wait for one other packet.
         assert_eq!(waits.sent, 3000);
         assert!(
             (waits.before_ms() - waits.mean_ms()).abs() < 1e-9,
             "the second switch is ten times as fast"
         );
         assert!(waits.behind_ms().abs() < 1e-9);
-        // 512 in the queue, 10 ms each.
+        // 512 packets wait in the queue, 10 ms each.
         assert!((waits.quantile_ms(1.0) - 5120.0).abs() < 10.0, "{}", waits.quantile_ms(1.0));
     }
 
@@ -372,7 +373,8 @@ mod tests {
 
     #[test]
     fn readings_that_differ_spread_packets_over_strict_queues() {
-        // The interface takes 47 packets at a time. Until it is full, packets pass without a wait.
+        // The interface accepts 47 packets at a time. Until it is full, packets pass without a
+        // wait.
         let switch = SwitchConfig {
             manager: "sp-pifo queues 8 depth 15".into(),
             program: Some("fifo+".into()),
@@ -402,8 +404,8 @@ mod tests {
         };
         let exact = behind(0);
         for late in [2_000, 10_000, 100_000] {
-            // The second switch holds the arrivals of one batch, 47 packets, instead of the 15 that
-            // fit into one queue.
+            // The second switch holds the arrivals of one batch of 47 packets, more than the 15
+            // packets that fit into one queue.
             let spread = behind(late);
             assert!(spread > 2.0 * exact, "{late}: {spread} against {exact} ms");
         }

@@ -10,7 +10,7 @@ use crate::testbed::{Host, Testbed, Waits};
 /// Mean and 99th percentile in ms for each of three hosts, and overall.
 pub(crate) type Statistics = [(f64, f64); 4];
 
-/// The distribution of the time between packets that has this name.
+/// The distribution with this name, as the time between packets.
 pub(super) fn gap(distribution: &str) -> Variable {
     match distribution {
         "exponential" => Variable::Exponential { mean: GAP_NS },
@@ -32,12 +32,11 @@ pub(crate) fn switch(plus: bool, depth: u32, batch: u32) -> SwitchConfig {
     }
 }
 
-/// Three hosts of five flows that join at the first three switches.
+/// A testbed in which three hosts with five flows each join at the first three switches.
 pub(crate) fn cross(switch: SwitchConfig, distribution: &str, options: &Options) -> Testbed {
     let host = |joins| Host { joins, flows: 5, len: LEN, gap: gap(distribution), ahead: 0 };
-    // The whole run counts, as in the publication, including the time in which the queues behind
-    // the traffic managers fill up. That time weighs more in a shorter run, whose means are
-    // therefore lower.
+    // The whole run counts, as in the publication, including the time in which the queues after the
+    // traffic managers fill up. In a shorter run that time has more weight, so its means are lower.
     let seconds = if options.quick { 200 } else { 300 };
     Testbed {
         rates: RATES.to_vec(),
@@ -50,8 +49,8 @@ pub(crate) fn cross(switch: SwitchConfig, distribution: &str, options: &Options)
     }
 }
 
-/// Runs testbeds with several seeds each; returns for each testbed the waits of each host's
-/// packets, then those of all hosts.
+/// Runs testbeds with several seeds each. Returns, for each testbed, the waits of each host's
+/// packets and then those of all hosts.
 pub(crate) fn run_all(beds: &[Testbed], options: &Options) -> Vec<Vec<Waits>> {
     run_seeds(beds, options, if options.quick { 1 } else { SEEDS })
 }
@@ -74,7 +73,7 @@ pub(super) fn run_seeds(beds: &[Testbed], options: &Options, seeds: u64) -> Vec<
     all
 }
 
-/// Mean and 99th percentile of each host.
+/// The mean and the 99th percentile for each host.
 pub(crate) fn statistics(waits: &[Waits]) -> Statistics {
     std::array::from_fn(|n| {
         waits.get(n).map_or((f64::NAN, f64::NAN), |w| (w.mean_ms(), w.quantile_ms(0.99)))
@@ -83,18 +82,17 @@ pub(crate) fn statistics(waits: &[Waits]) -> Statistics {
 
 /// Capacity of the traffic manager in packets.
 pub(crate) const SLOTS: u32 = 120;
-/// Rates of the links between the switches in kbit/s: each carries the traffic that has joined so
-/// far, and the last two are narrower.
+/// Rates of the links between the switches in kbit/s. The first three follow the payload that has
+/// joined, 5 Mbit/s from each host; the last two are slower.
 pub(super) const RATES: [u64; 5] = [5_000, 10_000, 15_000, 14_000, 13_000];
-/// Packets that leave a full interface before it takes more: Linux's default send buffer holds 93,
-/// and wakes a waiting sender when this many are gone.
+/// Number of packets that must leave a full interface before it accepts more. Linux's default send
+/// buffer holds 93 packets and wakes a waiting sender when this many have left.
 pub(crate) const BATCH: u32 = 47;
-/// By how much a switch overestimates a wait, ns on average: the time that a thread takes to wake
-/// up.
+/// Mean overestimate of a wait by a switch, ns: the time that a thread takes to wake up.
 pub(super) const LATE: u64 = 10_000;
-/// 1000 bytes with UDP's and IP's headers.
+/// Bytes of a packet: 1000 plus the UDP and IP headers.
 pub(super) const LEN: u32 = 1028;
-/// Time between two packets of a flow, ns on average: 125 a second.
+/// Mean time between two packets of a flow, ns: 125 packets per second.
 pub(super) const GAP_NS: f64 = 8e6;
-/// Runs of each testbed, each with its own seed.
+/// Number of runs of each testbed, each with a different seed.
 const SEEDS: u64 = 3;

@@ -2,9 +2,9 @@
 //! that depend on the path.
 //!
 //! The traffic manager is that of a P4 switch with eight strict-priority queues of 15 packets each,
-//! whose bounds adapt to the ranks of arrivals (SP-PIFO), compared with a FIFO of 120. [`bed`]
-//! holds the testbeds, with properties of the original that were not published;
-//! `docs/experiments/fifo-plus.md` says how they were inferred.
+//! with bounds that adapt to the ranks of arrivals (SP-PIFO). It is compared with a FIFO of 120
+//! packets. [`bed`] holds the testbeds, including properties of the original that were not
+//! published; `docs/experiments/fifo-plus.md` describes how these were inferred.
 
 pub(super) mod bed;
 
@@ -40,11 +40,11 @@ pub(super) const FAIR: Experiment = Experiment {
     run: fair,
 };
 
-/// Indices into [`variants`].
+/// Indices of changes in [`variants`].
 const EXACTLY: usize = 1;
 const MUCH_LATER: [usize; 2] = [3, 4];
 
-/// Distributions of the time between packets, with the published results of each: FIFO+, FIFO.
+/// Distributions of the time between packets, each with its published results: FIFO+, FIFO.
 const PUBLISHED: [(&str, Statistics, Statistics); 3] = [
     (
         "constant",
@@ -110,10 +110,11 @@ fn table(options: &Options) -> Finding {
     }
 }
 
-/// The measured values behind each claim.
+/// The measured values that support the claims.
 #[derive(Default)]
 struct Judged {
-    /// Largest differences of means and of percentiles, in percent: for FIFO, for FIFO+.
+    /// The largest differences of means and of percentiles from the published ones, in percent:
+    /// FIFO, FIFO+.
     worst: [[f64; 2]; 2],
     spread: [Vec<f64>; 2],
     overall: Vec<(f64, f64)>,
@@ -195,8 +196,8 @@ fn within(what: &str, worst: f64) -> Claim {
     )
 }
 
-/// How the results depend on the testbed, one change at a time: exponential arrivals, all hosts
-/// together.
+/// The effect of single changes of the testbed on the results, with exponential arrivals, for all
+/// hosts together.
 fn causes(options: &Options) -> (Table, Vec<Claim>) {
     let mut table = Table::new(
         "what the results depend on: exponential arrivals, all hosts together, ms",
@@ -245,8 +246,8 @@ fn causes(options: &Options) -> (Table, Vec<Claim>) {
     (table, claims)
 }
 
-/// The testbed with one change each, as FIFO and FIFO+. The first is unchanged; next are those that
-/// read waits differently: [`EXACTLY`] and [`MUCH_LATER`].
+/// The testbed with one change each, as FIFO and FIFO+. The first variant is unchanged; the next
+/// two read waits differently ([`EXACTLY`] and [`MUCH_LATER`]).
 fn variants(options: &Options) -> Vec<(&'static str, [Testbed; 2])> {
     let both = |depth: u32, batch: u32, change: fn(&mut Testbed)| {
         [false, true].map(|plus| {
@@ -284,7 +285,7 @@ fn variants(options: &Options) -> Vec<(&'static str, [Testbed; 2])> {
     ]
 }
 
-/// Cumulative distribution of the waits of all hosts.
+/// The cumulative distributions of the waits of all hosts.
 fn distributions(waits: &[Vec<Waits>]) -> Plot {
     let names = PUBLISHED.iter().flat_map(|&(distribution, ..)| {
         [("FIFO+", Style::Line), ("FIFO", Style::Dashes)]
@@ -383,7 +384,8 @@ fn fair(options: &Options) -> Finding {
         manager(format!("pifo limit {SLOTS}")),
     ];
     let equal = run_all(&beds, options);
-    // A packet may additionally wait as long as it waits before it meets packets of the third host.
+    // The additional time that a packet may wait: as long as it waits before it meets packets of
+    // the third host.
     let aware: Vec<Testbed> = beds
         .iter()
         .zip(&equal)
@@ -443,7 +445,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_of_exponential_arrivals_are_within_a_fifth_of_the_published() {
+    fn results_of_exponential_arrivals_are_within_a_fifth_of_the_published() {
         let options = Options { quick: true, ..Options::default() };
         let beds = [true, false]
             .map(|plus| cross(switch(plus, SLOTS / 8, BATCH), "exponential", &options));
@@ -458,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn variations_stand_where_they_are_looked_for() {
+    fn variants_have_the_expected_indices() {
         let variants = variants(&Options::default());
         assert_eq!(variants[0].1[1].late, LATE);
         assert_eq!(variants[EXACTLY].1[1].late, 0);
@@ -466,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_claimed_of_the_path_and_of_fair_deadlines_holds() {
+    fn claims_about_the_path_and_fair_deadlines_hold() {
         let options = Options { quick: true, ..Options::default() };
         for claim in [path(&options), fair(&options)].into_iter().flat_map(|finding| finding.claims)
         {

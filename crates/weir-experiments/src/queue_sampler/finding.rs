@@ -1,4 +1,4 @@
-//! The experiment's tables, claims and plots, with published beside measured values.
+//! The experiment's tables, claims and plots, which show published beside measured values.
 
 use weir_probe::Method;
 use weir_report::finding::{Axis, Cell, Claim, Finding, Plot, Series, Style, Table, Unit};
@@ -6,8 +6,8 @@ use weir_report::finding::{Axis, Cell, Claim, Finding, Plot, Series, Style, Tabl
 use super::reading::{Case, METHODS, Watched};
 use super::testbed::{CLIENT_RATE, DELAY, FRAME, MOST_RATE, RATE};
 
-/// The published results for a number of clients: samples in 180 s of the sampler and of `tc`, and
-/// the shares of consecutive samples that are equal or differ by one packet, in percent.
+/// The published results for one number of clients: samples in 180 s, by the sampler and by `tc`,
+/// and the shares of consecutive samples that are equal or differ by one packet, in percent.
 struct Published {
     clients: u16,
     samples: [f64; 2],
@@ -51,7 +51,7 @@ const PUBLISHED_SECONDS: f64 = 180.0;
 /// The smallest published speed-up.
 const LEAST_SPEED_UP: f64 = 86.0;
 
-/// The finding of all cases.
+/// Makes the finding from all cases.
 pub(crate) fn finding(cases: &[Case], seconds: f64, remarks: &[String]) -> Finding {
     let rates =
         format!("{} Mbit/s at the router, {} ms behind it", RATE / 1_000_000, DELAY.0 / 1_000_000);
@@ -67,7 +67,7 @@ pub(crate) fn finding(cases: &[Case], seconds: f64, remarks: &[String]) -> Findi
         tables.push(table);
     }
     let mut plots = vec![rates_plot(cases), shares_plot(cases)];
-    // With the fewest clients, the queue is not always full.
+    // With the smallest number of clients, the queue is not always full.
     plots.extend(cases.first().map(stretch_plot));
     Finding { title, tables, claims: claims(cases), plots }
 }
@@ -172,7 +172,7 @@ fn ratio(over: Option<f64>, under: Option<f64>) -> Option<f64> {
     Some(over? / under?)
 }
 
-/// The least value of all cases; `None` when one lacks it.
+/// The smallest value of all cases; `None` if a case lacks the value.
 fn least(cases: &[Case], value: impl Fn(&Case) -> Option<f64>) -> Option<f64> {
     cases.iter().map(value).collect::<Option<Vec<f64>>>()?.into_iter().reduce(f64::min)
 }
@@ -204,7 +204,7 @@ fn claims(cases: &[Case]) -> Vec<Claim> {
             .map(|ratio| (ratio < 1.0, format!("{:+.0} %", 100.0 * (ratio - 1.0))))
     };
     let many = format!("{} clients instead of {}", last.clients, first.clients);
-    let told =
+    let published_change =
         |value: fn(&Published) -> f64| match (published(first.clients), published(last.clients)) {
             (Some(first), Some(last)) => {
                 format!(" ({:+.0} %)", 100.0 * (value(last) / value(first) - 1.0))
@@ -212,16 +212,22 @@ fn claims(cases: &[Case]) -> Vec<Claim> {
             _ => String::new(),
         };
     claim(
-        format!("with {many}, the sampler takes fewer samples{}", told(|p| p.samples[0])),
+        format!(
+            "with {many}, the sampler takes fewer samples{}",
+            published_change(|p| p.samples[0])
+        ),
         change(&|case| speed(case, Method::Loop)),
     );
     claim(
-        format!("with {many}, tc takes fewer samples{}", told(|p| p.samples[1])),
+        format!("with {many}, tc takes fewer samples{}", published_change(|p| p.samples[1])),
         change(&|case| speed(case, Method::Tc)),
     );
     let speed_up = |case: &Case| ratio(speed(case, Method::Loop), speed(case, Method::Tc));
     claim(
-        format!("with {many}, the speed-up is smaller{}", told(|p| p.samples[0] / p.samples[1])),
+        format!(
+            "with {many}, the speed-up is smaller{}",
+            published_change(|p| p.samples[0] / p.samples[1])
+        ),
         change(&speed_up),
     );
     let equal = |case: &Case| share(case, Method::Loop, false).map(|share| 100.0 * share);
@@ -229,7 +235,10 @@ fn claims(cases: &[Case]) -> Vec<Claim> {
         .zip(equal(last))
         .map(|(few, many)| (many < few, format!("{many:.2} % instead of {few:.2} %")));
     claim(
-        format!("with {many}, fewer consecutive samples are equal{}", told(|p| p.sampler[0])),
+        format!(
+            "with {many}, fewer consecutive samples are equal{}",
+            published_change(|p| p.sampler[0])
+        ),
         seen,
     );
     claims
@@ -239,7 +248,7 @@ fn curve(name: &str, style: Style, points: impl Iterator<Item = (f64, f64)>) -> 
     Series { name: name.to_owned(), style, points: points.map(|(x, y)| [x, y]).collect() }
 }
 
-/// Curves of all methods and the two published ones, over the number of clients.
+/// Curves over the number of clients, for all methods and for the two published ones.
 fn over_clients(
     cases: &[Case],
     theirs: [fn(&Published) -> f64; 2],
@@ -294,7 +303,7 @@ fn shares_plot(cases: &[Case]) -> Plot {
 
 fn stretch_plot(case: &Case) -> Plot {
     let style = |method| if method == Method::Tc { Style::Dots } else { Style::Steps };
-    // The last curve is drawn on top: the few readings of tc.
+    // The last curve is drawn on top, so it is that of `tc`, which has few readings.
     let drawn = METHODS.iter().rev().filter_map(|&method| {
         let points = &case.by(method)?.stretch;
         Some(Series {

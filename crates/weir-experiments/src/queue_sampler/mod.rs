@@ -19,37 +19,37 @@ use testbed::Testbed;
 
 /// The experiment's name.
 pub const NAME: &str = "queue-sampler";
-/// What it shows, in a line.
+/// One line that says what the experiment shows.
 pub const SUMMARY: &str = "how often a router's pfifo_fast is read by tc, over netlink and inside the kernel, and what of its changes is seen; needs root";
 /// The publication.
 pub const SOURCE: &str = "M. Sanalla, Z. Jahshan, R. Mitrany, Sampling Linux packet transmission queues with Fast Queue Sampler";
 
-/// How the experiment is run.
+/// The options of the experiment.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// A rougher picture in less time: fewer numbers of clients, and less time for each method.
+    /// Whether to take less time: fewer numbers of clients, and a shorter time for each method.
     pub quick: bool,
-    /// Seconds that each method reads; without it as `quick` says.
+    /// Seconds for which each method reads; the default depends on `quick`.
     pub seconds: Option<f64>,
-    /// Numbers of clients, each up to 250; without them the published ones.
+    /// Numbers of clients, each at most 250; by default those of the publication.
     pub clients: Option<Vec<u16>>,
 }
 
-/// Why the experiment cannot be run.
+/// Why the experiment cannot run.
 #[derive(Debug, thiserror::Error)]
 pub enum SamplerError {
-    /// The process is not root's.
+    /// The process does not have root privileges.
     #[error("queue-sampler makes networks in namespaces, which takes root: run it with sudo")]
     NotRoot,
     /// The network cannot be set up or entered.
     #[error("queue-sampler: cannot {what}: {source}")]
     Network {
-        /// What was tried.
+        /// The operation that failed.
         what: &'static str,
         /// The cause.
         source: io::Error,
     },
-    /// A method failed while it read.
+    /// A method failed while reading.
     #[error("queue-sampler, {method}: {source}")]
     Read {
         /// The method's name.
@@ -61,19 +61,19 @@ pub enum SamplerError {
 
 /// The published numbers of clients.
 const CLIENTS: [u16; 5] = [2, 5, 20, 50, 100];
-/// How many of them a quick run takes.
+/// How many of these numbers a quick run uses.
 const FEW: usize = 3;
-/// Seconds that each method reads; the publication took 180.
+/// Seconds for which each method reads. The publication used 180.
 const SECONDS: f64 = 5.0;
 const QUICK_SECONDS: f64 = 1.0;
 /// Time for the queue to fill and for the first packets to arrive.
 const WARM_UP: Duration = Duration::from_millis(1500);
-/// Runs the experiment. `begins` is called before each number of clients, with that number, the
-/// seconds of each method and the methods.
+/// Runs the experiment. Calls `begins` before each number of clients, with that number, the seconds
+/// of each method, and the methods.
 ///
 /// # Errors
-/// Without root, without the network, or where a method fails while it reads. A method that this
-/// machine does not allow is left out, and the finding says so.
+/// The process is not root, the network cannot be made, or a method fails while reading. A method
+/// that this machine does not permit is left out, and the finding says so.
 pub fn run(
     settings: &Settings,
     begins: &dyn Fn(u16, f64, &[Method]),

@@ -1,4 +1,4 @@
-//! What one method of reading sees of the router's queue.
+//! What one method of reading observes of the router's queue.
 
 use std::time::Instant;
 
@@ -8,29 +8,29 @@ use weir_probe::{
 
 use super::testbed::DEVICE;
 
-/// The readings of one method with a number of clients.
+/// The readings of one method, for one number of clients.
 #[derive(Clone, Debug)]
 pub(super) struct Watched {
     pub(super) method: Method,
     pub(super) seconds: f64,
     pub(super) samples: u64,
-    /// Share of consecutive samples that are equal, and that differ by one packet.
+    /// Share of consecutive samples that are equal, and share of those that differ by one packet.
     pub(super) zero: f64,
     pub(super) one: f64,
     pub(super) mean: f64,
     pub(super) most: u64,
-    /// The first readings: seconds and packets.
+    /// The first readings: time in seconds, and packets.
     pub(super) stretch: Vec<[f64; 2]>,
 }
 
-/// The readings of all methods with a number of clients.
+/// The readings of all methods, for one number of clients.
 #[derive(Clone, Debug)]
 pub(super) struct Case {
     pub(super) clients: u16,
     pub(super) watched: Vec<Watched>,
     pub(super) sent: u64,
     pub(super) received: u64,
-    /// The least time from a client to the server, in ns.
+    /// The shortest time from a client to the server, ns.
     pub(super) fastest: Option<u64>,
 }
 
@@ -46,7 +46,7 @@ impl Watched {
     }
 }
 
-/// Reads the router's queue by one method. The thread is in the router's namespace.
+/// Reads the router's queue by one method. The calling thread must be in the router's namespace.
 pub(super) fn watch(method: Method, seconds: f64) -> Result<Watched, ProbeError> {
     let target = Target { device: DEVICE.into(), namespace: Namespace::Own };
     let plan = Plan {
@@ -90,7 +90,7 @@ struct Stretch {
 }
 
 impl Stretch {
-    /// The points, and the last length until it was last read.
+    /// Returns the points. The last length continues until the time of the last reading.
     fn finish(mut self) -> Vec<[f64; 2]> {
         if let Some(&[time, length]) = self.points.last() {
             let until = self.until as f64 / 1e9;
@@ -115,8 +115,8 @@ impl Sink for Stretch {
             }
             self.until = run.last.saturating_sub(since).min(STRETCH);
             let is_new = self.points.last().is_none_or(|last| last[1] != f64::from(run.qlen));
-            // A method that reads rarely knows nothing of the time in between: each of its readings
-            // is a point.
+            // Between rare readings, nothing is known about the queue, so each of these readings is
+            // a point.
             if is_new || run.count == 1 {
                 self.points
                     .push([run.first.saturating_sub(since) as f64 / 1e9, f64::from(run.qlen)]);
@@ -129,9 +129,9 @@ impl Sink for Stretch {
 
 /// The queueing discipline that is read.
 const KIND: &str = "pfifo_fast";
-/// The methods, the slowest first.
+/// The methods, from the slowest to the fastest.
 pub(super) const METHODS: [Method; 3] = [Method::Tc, Method::Netlink, Method::Loop];
-/// How long each method's readings are drawn, in ns.
+/// The time for which each method's readings are plotted, ns.
 const STRETCH: u64 = 20_000_000;
 
 #[cfg(test)]
@@ -139,7 +139,7 @@ mod tests {
     use super::{Queue, Run, Sink as _, Stretch};
 
     #[test]
-    fn a_stretch_is_the_beginning_of_one_queue_without_what_stays_the_same() {
+    fn a_stretch_omits_readings_without_a_change() {
         let mut stretch = Stretch::default();
         let queue = |kind: &str| Queue {
             device: "out".into(),

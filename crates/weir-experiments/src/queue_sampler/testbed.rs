@@ -1,6 +1,5 @@
-//! The published network, in namespaces: clients, each in a subnet of its own, a router, a switch
-//! and a server. None of them has a name outside, so all of them vanish with the process, however
-//! it ends.
+//! The published network, in namespaces: clients, each in a separate subnet, a router, a switch and
+//! a server. No namespace has a name, so all of them vanish with the process, however it ends.
 
 use std::io::{self, Write as _};
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
@@ -19,37 +18,37 @@ use weir_linux::port::{AnyPort, PacketPort};
 use weir_live::{Emulation, Link, LiveSession, Observation, OpenPorts, SessionConfig, Tuning};
 use weir_rules::LinkSpec;
 
-/// The router's device; its queue is read.
+/// The router's device with the queue that is read.
 pub(crate) const DEVICE: &str = "out";
 /// Rate of the router's link, in bit/s.
 pub(crate) const RATE: u64 = 10_000_000;
 /// The delay that Weir adds behind the router.
 pub(crate) const DELAY: Nanos = Nanos::from_millis(500);
-/// Bytes of a packet on the wire, and of its payload.
+/// Bytes of a packet on the wire, and bytes of its payload.
 pub(crate) const FRAME: u64 = 142;
 const PAYLOAD: usize = 100;
-/// Packets a second of one client, and of all together at most.
+/// Packets per second of one client, and the maximum of all clients together.
 pub(crate) const CLIENT_RATE: u32 = 4_000;
 pub(crate) const MOST_RATE: u32 = 20_000;
 
-/// The running network; dropping the value ends it.
+/// The running network. Dropping the value ends it.
 pub(crate) struct Testbed {
     router: NetNs,
-    /// Kept because a namespace without a process or socket vanishes.
+    /// Kept because a namespace without a process or a socket vanishes.
     _switch: NetNs,
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
-    /// Weir between the router and the switch.
+    /// The live session between the router and the switch.
     links: Option<LiveSession<OpenPorts>>,
     traffic: Arc<Traffic>,
 }
 
-/// Counters of the traffic.
+/// Counters of the packets.
 #[derive(Debug, Default)]
 struct Traffic {
     sent: AtomicU64,
     received: AtomicU64,
-    /// The least time from a client to the server, in ns; `u64::MAX` before the first packet.
+    /// The shortest time from a client to the server, ns; `u64::MAX` before the first packet.
     fastest: AtomicU64,
 }
 
@@ -57,7 +56,7 @@ impl Testbed {
     /// Makes the network and starts all clients.
     ///
     /// # Errors
-    /// What the kernel refuses; the network takes root.
+    /// The kernel refuses an operation. The network needs root.
     pub(crate) fn start(clients: u16) -> io::Result<Testbed> {
         let [router, weir, switch, server] = [quiet()?, quiet()?, quiet()?, quiet()?];
         join(&router, (DEVICE, OUT, SMALL_MTU), &weir, "in")?;
@@ -109,7 +108,7 @@ impl Testbed {
         self.router.enter(work)
     }
 
-    /// Packets sent and received, and the shortest one-way delay, in ns.
+    /// Packets sent, packets received, and the shortest one-way delay in ns.
     pub(crate) fn passed(&self) -> (u64, u64, Option<u64>) {
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let fastest = read(&self.traffic.fastest);
@@ -120,7 +119,7 @@ impl Testbed {
         )
     }
 
-    /// Weir between the router and the switch.
+    /// Starts the live session between the router and the switch.
     fn bridge(&mut self, place: &NetNs) -> io::Result<()> {
         let ports = place.enter(|| {
             let mut net = Netlink::open().map_err(io::Error::other)?;
@@ -137,14 +136,14 @@ impl Testbed {
         };
         let delayed = LinkSpec { pipe: delayed, ..LinkSpec::default() };
         let links = [Link::new("to server", delayed), Link::new("back", LinkSpec::default())];
-        // The processors are for the methods under measurement.
+        // The processors are left to the methods under measurement.
         let tuning = Tuning { spin: Spin::Off, realtime: Realtime::Off, ..Tuning::default() };
         let config =
             SessionConfig::new(OpenPorts::new(vec![ports]), Emulation::Links(Box::new(links)))
                 .observation(Observation::Nothing)
                 .tuning(tuning);
         let prepared = LiveSession::build(config).map_err(io::Error::other)?;
-        // If it ends early no packet arrives, and the result says how many did.
+        // If the session ends early, no more packets arrive, and the result shows how many did.
         self.links = Some(prepared.start().map_err(io::Error::other)?);
         Ok(())
     }
@@ -167,7 +166,8 @@ impl Testbed {
         })
     }
 
-    /// Makes a client's namespace, link and address; returns its socket, which keeps them.
+    /// Makes a client's namespace, link and address. Returns its socket, which keeps the namespace
+    /// alive.
     fn client(&self, number: u16) -> io::Result<UdpSocket> {
         let client = quiet()?;
         let [high, low] = number.to_be_bytes();
@@ -200,13 +200,13 @@ impl Testbed {
                 due += Duration::from_secs_f64(-libm::log(uniform) / rate);
                 std::thread::sleep(due.saturating_duration_since(Instant::now()));
                 payload[..8].copy_from_slice(&(began.elapsed().as_nanos() as u64).to_ne_bytes());
-                // A full queue drops packets, and some kernels report that.
+                // A full queue drops packets, and some kernels report these drops as errors.
                 if socket.send(&payload).is_ok() {
                     traffic.sent.fetch_add(1, Ordering::Relaxed);
                 }
             }
         };
-        // Without this thread there is one client less.
+        // If the thread cannot start, there is one client less.
         let _ = self.spawn("weir-client", work);
     }
 
@@ -225,11 +225,11 @@ impl Drop for Testbed {
     }
 }
 
-/// A namespace without background traffic.
+/// Makes a namespace without background traffic.
 fn quiet() -> io::Result<NetNs> {
     let place = NetNs::create()?;
     place.enter(|| {
-        // A kernel without IPv6 needs no setting.
+        // A kernel without IPv6 does not need the setting.
         let _ = write_setting("ipv6/conf/default/disable_ipv6", "1");
         Ok::<_, io::Error>(())
     })?;
@@ -252,8 +252,8 @@ fn join(
     })
 }
 
-/// Sets up a device of this thread's namespace with an address and, where `gateway` is given, a
-/// default route; returns its Ethernet address.
+/// Sets up a device in this thread's namespace with an address and, if `gateway` is given, a
+/// default route. Returns the device's Ethernet address.
 fn address(device: &str, own: Ipv4Addr, gateway: Option<Ipv4Addr>) -> io::Result<Mac> {
     let work = || {
         let mut net = Netlink::open()?;
@@ -268,7 +268,7 @@ fn address(device: &str, own: Ipv4Addr, gateway: Option<Ipv4Addr>) -> io::Result
     work().map_err(|error: weir_linux::netlink::NetlinkError| io::Error::other(error))
 }
 
-/// Runs all lines by one `ip` or `tc` in this thread's namespace.
+/// Runs all lines with a single `ip` or `tc` process in this thread's namespace.
 fn batch(program: &str, lines: &str) -> io::Result<()> {
     let mut child = Command::new(program)
         .args(["-batch", "-"])
@@ -296,12 +296,13 @@ fn epoch() -> Instant {
 const ROUTER: Ipv4Addr = Ipv4Addr::new(10, 255, 0, 1);
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 255, 0, 2);
 const PORT: u16 = 5001;
-/// The device's index. A veth pair with different indices at its ends is ready at once.
+/// The device's index. The ends of the veth pair have different indices, so that the pair is ready
+/// at once.
 const OUT: u32 = 10;
-/// Bytes that an idle link lets through at once: the token bucket must hold a packet of the largest
-/// size, so that size is small.
+/// Bytes that an idle link transmits at once. The token bucket must hold the largest packet, so
+/// that size is chosen small.
 const BURST: u32 = SMALL_MTU + 20;
 const SMALL_MTU: u32 = 200;
 const MTU: u32 = 1500;
-/// Bytes that may wait: the inner discipline has its own limit, 1000 packets in each band.
+/// Bytes that may wait. The inner discipline has its own limit: 1000 packets in each band.
 const LIMIT: u32 = 1_000_000;

@@ -3,15 +3,16 @@
 //! rates, traffic mixes and asymmetric links, and how it marks instead of dropping.
 //!
 //! # Model
-//! A [`Dumbbell`] of 10 Mbit/s with a round trip of 100 ms and a queue of one second at most,
+//! A [`Dumbbell`] of 10 Mbit/s with a round trip of 100 ms and a queue of at most one second,
 //! unless the section says otherwise. Each scenario runs with several seeds, which shift the start
-//! times of its flows. The results are those that section 2 requires: goodput against queueing
-//! delay, with a point for every run; loss, marks, fairness and queueing delay in a table.
+//! times of its flows. The results are those that section 2 requires: a plot of goodput against
+//! queueing delay, with a point for every run, and a table of loss, marks, fairness and queueing
+//! delay.
 //!
 //! # Reference
 //! N. Kuhn, P. Natarajan, N. Khademi, D. Ros, "Characterization Guidelines for Active Queue
-//! Management (AQM)", RFC 7928, 2016. Where it leaves a choice, the comment of the scenario states
-//! the choice.
+//! Management (AQM)", RFC 7928, 2016. Where the RFC leaves a choice, the comment of the scenario
+//! states the choice.
 
 mod scenarios;
 
@@ -28,8 +29,8 @@ use super::parallel::parallel;
 use scenarios::{Bench, ONE_SECOND, PROBES};
 pub use scenarios::{SCENARIOS, Scenario};
 
-/// Runs every scenario with every manager. `progress` is called after every run, with the number of
-/// finished runs and of all runs.
+/// Runs every scenario with every manager. Calls `progress` after every run with the number of
+/// finished runs and the number of all runs.
 pub fn run(
     managers: &[Manager],
     options: &Options,
@@ -80,7 +81,8 @@ struct Measured {
     lost: f64,
     marked: f64,
     fairness: f64,
-    /// By class: goodput in Mbit/s, lost in percent, one-way delay p99 in ms.
+    /// Results by class: goodput in Mbit/s, loss in percent, 99th percentile of the one-way delay
+    /// in ms.
     classes: Vec<(&'static str, [f64; 3])>,
 }
 

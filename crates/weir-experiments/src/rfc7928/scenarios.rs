@@ -1,4 +1,4 @@
-//! The scenarios of the RFC: each a section, with its network and its flows.
+//! The scenarios of the RFC. Each is a section, with its network and its flows.
 
 use weir_core::config::Capacity;
 use weir_core::link::{Schedule, Step};
@@ -15,9 +15,9 @@ pub struct Scenario {
     pub section: &'static str,
     /// Name in results.
     pub name: &'static str,
-    /// What it shows.
+    /// What the scenario shows.
     pub summary: &'static str,
-    /// Makes its network and its flows, and assigns each flow to a class of results.
+    /// Makes the network and the flows, and assigns each flow to a class of results.
     pub(super) make: fn(&mut Bench),
 }
 
@@ -123,7 +123,7 @@ pub const SCENARIOS: &[Scenario] = &[
 ];
 
 impl Bench {
-    /// Adds a class of flows with its name in results.
+    /// Adds a class of flows with its name in results, and returns its group.
     fn class(&mut self, name: &'static str) -> u32 {
         self.classes.push(name);
         self.classes.len() as u32 - 1
@@ -132,7 +132,7 @@ impl Bench {
     fn tcp(&mut self, group: u32, control: &str, round_trip: Nanos, config: tcp::Config) {
         let kind = cc::Kind::from_name(control).unwrap_or(cc::Kind::ALL[0]);
         let control = self.control.unwrap_or_else(|| cc::Choice::new(kind));
-        // Start times differ from seed to seed, within a second.
+        // Start times differ from seed to seed by up to a second.
         let start = Nanos(config.start.0 + u64::from(self.stream.below(1_000_000_000)));
         self.flows.push(Crossing {
             access_delay: Nanos(round_trip.0 / 4),
@@ -177,8 +177,9 @@ impl Bench {
         }
     }
 
-    /// The number of transfers that together fill the link when each loses a fraction `loss`: each
-    /// then sends sqrt(3/2) / sqrt(loss) segments per round trip (Mathis et al. 1997).
+    /// The number of transfers that together fill the link if each loses a fraction `loss` of its
+    /// packets: each then sends sqrt(3/2) / sqrt(loss) segments per round trip (Mathis et al.
+    /// 1997).
     fn load(&self, loss: f64) -> u32 {
         let window = libm::sqrt(1.5 / loss);
         let full = self.network.rate.bps() as f64 * (ROUND_TRIP.0 as f64 / 1e9) / (8.0 * 1500.0);
@@ -241,7 +242,7 @@ fn bursts(bench: &mut Bench) {
                 start: Nanos::from_secs(second),
                 ..tcp::Config::default()
             };
-            // All at the same time: the responses to one event.
+            // All start at the same time, like responses to one event.
             bench.flows.push(Crossing {
                 access_delay: Nanos(ROUND_TRIP.0 / 4),
                 reverse: false,
@@ -321,7 +322,7 @@ fn asymmetric(bench: &mut Bench) {
 }
 
 fn ecn(bench: &mut Bench) {
-    // Marking is switched on where it is not the default; algorithms without marking drop.
+    // Marking is enabled if it is not the default. Algorithms that cannot mark drop.
     let _ = match &mut bench.network.manager {
         Manager::Aqm(policy) => policy.set("ecn", "on"),
         Manager::Scheduler(discipline) => discipline.set("ecn", "on"),
@@ -340,7 +341,7 @@ fn ecn(bench: &mut Bench) {
 
 /// The default round-trip time.
 pub(super) const ROUND_TRIP: Nanos = Nanos::from_millis(100);
-/// Packets of 1500 bytes in a second at 10 Mbit/s.
+/// Number of packets of 1500 bytes per second at 10 Mbit/s.
 pub(super) const ONE_SECOND: u32 = 833;
-/// The class of probes, which fairness leaves out.
+/// The class of probes, which the fairness index ignores.
 pub(super) const PROBES: &str = "probes";

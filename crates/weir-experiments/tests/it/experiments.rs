@@ -1,4 +1,4 @@
-//! Experiments that reach the published results: their claims must continue to hold.
+//! Experiments that reproduce published results. Their claims must continue to hold.
 
 use weir_experiments::{EXPERIMENTS, Options, s10};
 
