@@ -1,5 +1,5 @@
-//! The simulator's cost of a packet: UDP of five hosts at constant rates over a bottleneck,
-//! `sim_cost [packets] [kind]`. The kind of the bottleneck is `alone` (one source on it, no host
+//! The simulator's cost of a packet, with UDP from five hosts at constant rates over a bottleneck:
+//! `sim_cost [packets] [kind]`. The kind of the bottleneck is `alone` (one source and no host
 //! links), `plain` (default), `engine` (the same pipe in the engine) or a scheduler such as
 //! `fq_codel`.
 

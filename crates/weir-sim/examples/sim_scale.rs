@@ -20,7 +20,8 @@ fn main() {
 
 fn run(flows: u32, ports: u32, events: u64) {
     let mut network = Network::new(1);
-    // Every flow sends 1 Mbit/s over three ports, which have 1.5 times the rate of their arrivals.
+    // Every flow sends 1 Mbit/s over three ports. The ports have 1.5 times the rate of their
+    // arrivals.
     let rate = (u64::from(flows) * 3 * 1_500_000 / u64::from(ports)).max(1_500_000);
     for _ in 0..ports {
         let capacity = Capacity::Constant(Rate::new(rate).expect("a rate"));

@@ -1,19 +1,19 @@
-//! The agenda: the time that each waiter waits for, and the earliest of them.
+//! The agenda: the time of each waiter's next event, and the earliest of these times.
 //!
-//! It is a tournament tree. Waiters form groups of four; the earliest of each group moves up one
-//! level, where four winners form a group again, and so on up to the top, which is the next waiter.
-//! Of equal times the lower number wins, so the order is total. A change replays the matches from
-//! its place to the top. The places of its opponents are known beforehand, so the processor fetches
-//! them early and mispredicts no branch. Only far from the top, where a tree of thousands of
-//! waiters no longer fits into the cache, a change stops at the first match that it does not
-//! decide.
+//! The agenda is a tournament tree. Waiters form groups of four. The earliest of each group moves
+//! up one level, where four winners form a group again, and so on up to the top, which is the next
+//! waiter. Of equal times the lower number wins, so the order is total. A change replays the
+//! matches from its place to the top. The places of the opponents are known in advance, so the
+//! processor fetches them early and mispredicts no branch. Far from the top, where a tree of
+//! thousands of waiters no longer fits into the cache, a change stops at the first match with an
+//! unchanged winner.
 //!
 //! A heap costs more: in `examples/sim_cost.rs` a packet took 2,030 instructions with a 4-ary heap
 //! and 1,664 with the first version of this tree (see `docs/adr/0007-simulator.md`).
 //!
 //! # Keys
-//! A match compares one number. Its high bits are the time since a base, its low bits the waiter's
-//! number, in as many bits as the highest number needs.
+//! A match compares one number. Its high bits are the time since a base. Its low bits are the
+//! waiter's number, in as many bits as the highest number needs.
 //!
 //! ```text
 //! time since the base, or `far`, or `none`   number
@@ -21,25 +21,25 @@
 //! ```
 //!
 //! A time too far from the base to fit is stored as `far`. Its exact value is needed only when all
-//! nearer times are over; then the base moves up to the earliest time. With a million waiters that
-//! happens every five hours, with 64 waiters every nine years.
+//! nearer times have passed; the base then moves to the earliest remaining time. With a million
+//! waiters that happens every five hours, with 64 waiters every nine years.
 
 use weir_core::Nanos;
 
-/// Times by number.
+/// The time of each waiter, by number.
 #[derive(Debug)]
 pub(crate) struct Agenda {
-    /// Group 0 is the top. The winner of group `g > 0` has a place in group `(g − 1) / 4`; places
-    /// are in the order of the groups.
+    /// Group 0 is the top. The winner of group `g > 0` has a place in group `(g − 1) / 4`, and the
+    /// places are in the order of the groups.
     groups: Vec<[u64; 4]>,
-    /// The group of waiter 0; the groups of the other waiters follow in order.
+    /// The group of waiter 0. The groups of the other waiters follow in order.
     leaves: usize,
     /// The winner of group 0.
     top: u64,
-    /// Bits of a key that hold the number.
+    /// Number of bits of a key that hold the waiter's number.
     bits: u32,
     base: Nanos,
-    /// Exact times by number.
+    /// The exact time of each waiter.
     times: Vec<Nanos>,
 }
 
@@ -59,7 +59,7 @@ impl Default for Agenda {
 }
 
 impl Agenda {
-    /// The earliest time; [`Nanos::MAX`] without waiters.
+    /// The earliest time; [`Nanos::MAX`] if nothing waits.
     #[inline]
     pub(crate) fn earliest(&mut self) -> Nanos {
         let offset = self.top >> self.bits;
@@ -69,13 +69,13 @@ impl Agenda {
         self.earliest_far()
     }
 
-    /// The next waiter as of the last [`Self::earliest`]: the lowest number with that time.
+    /// The waiter with the time that [`Self::earliest`] returned; of several, the lowest number.
     #[inline]
     pub(crate) fn next(&self) -> u32 {
         (self.top & ((1 << self.bits) - 1)) as u32
     }
 
-    /// Sets the time that a number waits for; [`Nanos::MAX`] for none.
+    /// Sets the time of a waiter; [`Nanos::MAX`] if it does not wait.
     #[inline]
     pub(crate) fn set(&mut self, number: u32, time: Nanos) {
         if number as usize >= self.times.len() {
@@ -101,7 +101,7 @@ impl Agenda {
         self.top = self.play(0, place, winner);
     }
 
-    /// Puts a key into its place; returns the winner of the group.
+    /// Puts a key into its place. Returns the winner of the group.
     #[inline(always)]
     fn play(&mut self, group: usize, place: usize, key: u64) -> u64 {
         let group = &mut self.groups[group];
@@ -120,14 +120,14 @@ impl Agenda {
         offset << self.bits | u64::from(number)
     }
 
-    /// Stands for times too far from the base; the next larger value stands for waiters that do not
-    /// wait.
+    /// The key of times too far from the base. The next larger value is the key of waiters that do
+    /// not wait.
     #[inline]
     fn far(&self) -> u64 {
         (u64::MAX >> self.bits) - 1
     }
 
-    /// Nothing waits, or only for a time far away.
+    /// Handles a top that is `far` or `none`: moves the base if a waiter has a time.
     #[cold]
     fn earliest_far(&mut self) -> Nanos {
         if self.top >> self.bits > self.far() {
@@ -138,7 +138,7 @@ impl Agenda {
         earliest
     }
 
-    /// Makes room for a number.
+    /// Makes room for a waiter.
     #[cold]
     fn grow(&mut self, number: u32) {
         self.leaves = 0;
@@ -168,7 +168,7 @@ impl Agenda {
     }
 }
 
-/// The place of a group's winner: its group, and its index of the four.
+/// The place of a group's winner: the group, and the index within it.
 #[inline]
 fn above(group: usize) -> (usize, usize) {
     ((group - 1) / 4, (group - 1) % 4)
@@ -178,7 +178,7 @@ fn winner(&[a, b, c, d]: &[u64; 4]) -> u64 {
     a.min(b).min(c).min(d)
 }
 
-/// Groups from here on are far from the top: there are more than 256 waiters.
+/// Groups with this number or a higher one are far from the top: there are more than 256 waiters.
 const NEAR: usize = 85;
 
 #[cfg(test)]
@@ -188,7 +188,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Times near and far, ascending and descending, and sometimes no waiter.
+        /// Times that are near and far, ascending and descending, and sometimes no waiter at all.
         #[test]
         fn the_next_is_the_earliest_and_of_equals_the_lowest(
             most in prop::sample::select(vec![3u32, 70, 3000]),

@@ -2,9 +2,9 @@
 //! both.
 //!
 //! **Addresses.** Node number `n` of the file, counted from 1, has the address 10.0.0.0 + `n`: the
-//! third is 10.0.0.3, number 300 is 10.0.1.44. Flow number `n` of all traffic, counted from 0, goes
-//! from port 1024 + `n` mod 64,000 to port 5000 + (`n` / 64,000) mod 60,000; its protocol is TCP or
-//! UDP, as its traffic says. Masks and hashes of queues use these addresses and ports.
+//! third node has 10.0.0.3, node 300 has 10.0.1.44. Flow number `n` of all traffic, counted from 0,
+//! goes from port 1024 + `n` mod 64,000 to port 5000 + (`n` / 64,000) mod 60,000. Its protocol is
+//! TCP or UDP, depending on the traffic. Masks and hashes of queues use these addresses and ports.
 
 use std::collections::BTreeMap;
 
@@ -29,10 +29,10 @@ pub struct Built {
     pub names: Names,
 }
 
-/// Builds a scenario's world; `seed` is the seed of the run.
+/// Builds the world of a scenario; `seed` is the seed of the run.
 ///
 /// # Errors
-/// There is no path between two hosts, or a switch cannot be configured as described; a scenario
+/// There is no path between two hosts, or a switch cannot be configured as described. A scenario
 /// that was read from a file has neither error.
 pub fn build(scenario: &Scenario, seed: u64) -> Result<Built, BuildError> {
     let mut network = Network::new(seed);
@@ -59,7 +59,7 @@ pub fn build(scenario: &Scenario, seed: u64) -> Result<Built, BuildError> {
 /// Why no world can be built from a scenario.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BuildError {
-    /// There is no path between two hosts of some traffic.
+    /// There is no path between two hosts of a traffic entry.
     #[error(transparent)]
     Path(#[from] PathError),
     /// A switch cannot be configured as described.
@@ -67,13 +67,13 @@ pub enum BuildError {
     Switch(#[from] SwitchError),
 }
 
-/// The ports of all directions of links. The port of a direction that leads out of a switch is the
+/// The ports of all directions of links. If a direction leads out of a switch, its port is the
 /// switch's output.
 struct Ports<'a> {
     scenario: &'a Scenario,
     /// The port of each direction, by the direction's number in paths.
     ports: Vec<PortId>,
-    /// Each switch by its node, with the number of the input at which each link arrives.
+    /// Each switch by its node, with the number of the input for each link that arrives there.
     switches: BTreeMap<usize, (Switch, BTreeMap<usize, u16>)>,
 }
 
@@ -142,7 +142,7 @@ impl<'a> Ports<'a> {
         Ok(all)
     }
 
-    /// The ports of a path; a switch contributes its pipeline, from the input at which packets
+    /// The ports of a path. A switch adds its pipeline, entered at the input at which packets
     /// arrive.
     fn path(&self, directions: &[usize]) -> Vec<PortId> {
         let mut ports = Vec::with_capacity(directions.len());
@@ -199,7 +199,7 @@ fn mean_loss(loss: Loss) -> Option<f64> {
     }
 }
 
-/// Numbers of the groups of flows that share statistics.
+/// The numbers of the groups of flows.
 #[derive(Debug, Default)]
 struct Groups {
     names: Vec<FlowName>,
@@ -238,7 +238,7 @@ impl Groups {
     }
 }
 
-/// Makes flows, and counts those made so far.
+/// Makes the flows of a scenario and counts them.
 struct Maker<'a> {
     scenario: &'a Scenario,
     seed: u64,
@@ -246,13 +246,14 @@ struct Maker<'a> {
     world: World,
     topology: Topology,
     groups: Groups,
-    /// Flows made, and traffic entries installed.
+    /// Number of flows made and of traffic entries installed.
     flows: u64,
     installed: u64,
 }
 
 impl Maker<'_> {
-    /// Installs all flows of an entry. Flows that send together to one host are installed together.
+    /// Installs all flows of a traffic entry. Flows that send together to one host are installed
+    /// together.
     fn add(&mut self, traffic: &Traffic) -> Result<(), PathError> {
         let mut made = 0;
         for &to in &traffic.to {
@@ -275,7 +276,7 @@ impl Maker<'_> {
         Ok(())
     }
 
-    /// Flow number `made` of an entry.
+    /// Flow number `made` of a traffic entry.
     fn flow(
         &mut self,
         traffic: &Traffic,
@@ -305,7 +306,7 @@ pub fn key(from: usize, to: usize, serial: u64, proto: u8) -> FlowKey {
     }
 }
 
-/// Shown where the flows of a group differ.
+/// The value in results if the flows of a group differ.
 const SEVERAL: &str = "several";
 /// Number of source ports that are used.
 const PORTS: u64 = 64_000;

@@ -1,4 +1,4 @@
-//! Files on disk that specifications and scenarios name.
+//! Access to the files on disk that specifications and scenarios name.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use weir_rules::Files;
 
-/// Files under the names that a specification gives them.
+/// Opens files by the names that a specification gives.
 #[derive(Clone, Copy, Debug)]
 pub struct Disk;
 
@@ -29,7 +29,7 @@ impl Files for Disk {
     }
 }
 
-/// Files named relative to a directory, usually that of the scenario.
+/// Opens files by names relative to a directory, usually that of the scenario.
 #[derive(Clone, Copy, Debug)]
 pub struct Beside<'a>(pub &'a Path);
 
@@ -43,6 +43,6 @@ impl Files for Beside<'_> {
     }
 }
 
-/// Largest file that a specification may name, in bytes, so that a device or a wrong name does not
-/// exhaust the memory.
+/// Size in bytes of the largest file that a specification may name. The limit prevents a device or
+/// a wrong name from exhausting the memory.
 const LARGEST_FILE: u64 = 256_000_000;

@@ -1,12 +1,12 @@
-//! A dumbbell: hosts on both sides of one link, with its queue under test.
+//! A dumbbell: hosts on both sides of one link, which has the queue under test.
 //!
 //! ```text
 //! senders ── access ──┐                         ┌── access ── receivers
 //!                      ├── bottleneck (tested) ──┤
 //!         ── return ──┘    return link (FIFO)   └──
 //! ```
-//! Experiments and suites that compare queues use it. Each flow has its own access links, so that
-//! packets queue only at the bottleneck.
+//! Experiments and suites that compare queues use the dumbbell. Each flow has its own access links,
+//! so that packets queue only at the bottleneck.
 
 use std::sync::Arc;
 
@@ -34,13 +34,13 @@ pub struct Dumbbell {
     pub rate: Rate,
     /// Changes of the bottleneck over time.
     pub schedule: Option<Schedule>,
-    /// Propagation delay of the bottleneck, each way.
+    /// Propagation delay of the bottleneck in each direction.
     pub delay: Nanos,
     /// Queue management of the bottleneck.
     pub manager: Manager,
     /// Size of the bottleneck's queue in packets.
     pub queue: u32,
-    /// Rate of the return link; `None` for that of the bottleneck.
+    /// Rate of the return link; `None` for the bottleneck's rate.
     pub return_rate: Option<Rate>,
     /// Queue management of the return link.
     pub return_manager: Manager,
@@ -73,14 +73,14 @@ impl Default for Dumbbell {
 /// A flow over a dumbbell.
 #[derive(Clone, Debug)]
 pub struct Crossing {
-    /// Delay of each of its access links: a quarter of the round-trip time without the bottleneck's
-    /// delays.
+    /// Delay of each of the flow's access links: a quarter of the round-trip time without the
+    /// bottleneck's delays.
     pub access_delay: Nanos,
-    /// Whether it sends from the receivers' side to the senders' side.
+    /// Whether the flow sends from the receivers' side to the senders' side.
     pub reverse: bool,
-    /// The group that its statistics are kept under.
+    /// The group for the flow's statistics.
     pub group: u32,
-    /// The packets that it sends.
+    /// The packets that the flow sends.
     pub load: Load,
 }
 
@@ -88,13 +88,13 @@ pub struct Crossing {
 #[derive(Clone, Debug)]
 #[expect(clippy::large_enum_variant, reason = "an experiment makes some dozens of them, once")]
 pub enum Load {
-    /// TCP.
+    /// A TCP connection.
     Tcp(tcp::Config),
     /// Packets of `len` network-layer bytes, of which `header` are headers, at equal intervals.
     Udp {
         /// Length in network-layer bytes.
         len: u32,
-        /// Bytes of it that are headers.
+        /// Header bytes; `len` includes them.
         header: u8,
         /// Network-layer bits/s.
         bps: u64,
@@ -117,7 +117,7 @@ pub struct Built {
 }
 
 impl Dumbbell {
-    /// A world in which `flows` cross the bottleneck.
+    /// Builds a world in which `flows` cross the bottleneck.
     pub fn build(&self, flows: &[Crossing]) -> Built {
         let mut network = Network::new(self.seed);
         let overhead = Overhead { per_packet: self.framing, ..Overhead::NONE };
@@ -207,7 +207,7 @@ pub fn add_managed(
     }
 }
 
-/// Addresses and ports of flow `number`, which has its own host on each side.
+/// Addresses and ports of flow `number`, which has a separate host on each side.
 fn key(number: usize, tcp: bool) -> FlowKey {
     let host = number as u128 + 1;
     FlowKey {
@@ -224,12 +224,12 @@ fn key(number: usize, tcp: bool) -> FlowKey {
 /// A rate in Mbit/s.
 ///
 /// # Panics
-/// Beyond 400,000, or at 0.
+/// `mbit` is 0 or above 400,000.
 pub fn mbit(mbit: u64) -> Rate {
     Rate::new(mbit * 1_000_000).expect("a rate of the experiment")
 }
 
-/// Jain's fairness index of shares: 1 when all are equal, 1/n when one has everything.
+/// Jain's fairness index of the shares: 1 if all are equal, 1/n if one flow has everything.
 pub fn jain(shares: &[f64]) -> f64 {
     let (sum, squares) = shares
         .iter()
@@ -237,5 +237,5 @@ pub fn jain(shares: &[f64]) -> f64 {
     if squares == 0.0 { 1.0 } else { sum * sum / (shares.len() as f64 * squares) }
 }
 
-/// Queue size of access links in packets: so large that none is lost there.
+/// Queue size of access links in packets, so large that they drop nothing.
 const ACCESS_QUEUE: u32 = 1_000_000;

@@ -1,8 +1,8 @@
-//! Endpoints send and receive at the edge of the network.
+//! Endpoints, which send and receive at the edge of the network.
 //!
-//! An endpoint has no clock and no thread: the world calls it with packets, times and notices of
-//! other endpoints, and it answers by sending packets through its [`Context`]. It draws random
-//! numbers from its own stream.
+//! An endpoint has no clock and no thread. The world calls it with packets, times and notices from
+//! other endpoints, and the endpoint sends packets through its [`Context`]. Each endpoint draws
+//! random numbers from a separate stream.
 
 use std::fmt::Debug;
 
@@ -13,35 +13,35 @@ use crate::packet::{Extra, FlowId, NONE, Packet};
 
 pub use crate::notice::{EndpointId, Notice};
 
-/// One end of a flow, or something that makes flows.
+/// One end of a flow, or a generator of flows.
 pub trait Endpoint: Debug + Send {
-    /// The simulation starts, or the endpoint, where it is made later.
+    /// Called at the start of the simulation, or when the endpoint is made later.
     fn start(&mut self, _context: &mut Context<'_>) {}
 
-    /// A packet has arrived.
+    /// Called when a packet has arrived.
     fn receive(&mut self, packet: &Packet, context: &mut Context<'_>);
 
-    /// The time of [`Self::next_event`] has come.
+    /// Called at the time of [`Self::next_event`].
     fn wake(&mut self, _context: &mut Context<'_>) {}
 
     /// When to call [`Self::wake`]; [`Nanos::MAX`] for never. The world asks after each of the
-    /// other calls; the time may be earlier than needed.
+    /// other calls. The time may be earlier than necessary.
     fn next_event(&self) -> Nanos {
         Nanos::MAX
     }
 
-    /// A packet with [`crate::packet::Flags::TELL`] has left its host's queue and device, which are
-    /// the first port of its path, or was lost there.
+    /// Called when a packet with [`crate::packet::Flags::TELL`] has left its host's queue and
+    /// device, which are the first port of its path, or was lost there.
     fn left_host(&mut self, _packet: &Packet, _context: &mut Context<'_>) {}
 
-    /// A notice of another endpoint has arrived.
+    /// Called when a notice from another endpoint has arrived.
     fn notice(&mut self, _from: FlowId, _notice: Notice, _context: &mut Context<'_>) {}
 }
 
-/// The operations of an endpoint while it is called.
+/// The operations that an endpoint may use while it is called.
 #[derive(Debug)]
 pub struct Context<'a> {
-    /// The network; endpoints read its clock and send into it.
+    /// The network: endpoints read its clock and send packets into it.
     pub(crate) network: &'a mut Network,
     /// Endpoints of flows that were opened during the call.
     pub(crate) born: &'a mut Vec<Newborn>,
@@ -49,11 +49,11 @@ pub struct Context<'a> {
     pub(crate) me: EndpointId,
 }
 
-/// An endpoint that does not take part yet, and its number.
+/// The number of a new endpoint, and the endpoint.
 pub(crate) type Newborn = (EndpointId, Box<dyn Endpoint>);
 
 impl Context<'_> {
-    /// The time.
+    /// The present time.
     #[inline]
     pub fn now(&self) -> Nanos {
         self.network.now()
@@ -64,8 +64,8 @@ impl Context<'_> {
         self.me
     }
 
-    /// Sends a packet from the flow's source to its destination, or back when it has
-    /// [`crate::packet::Flags::BACK`]. `sent` is set here.
+    /// Sends a packet from the flow's source to its destination, or back if the packet has
+    /// [`crate::packet::Flags::BACK`]. Sets the packet's `sent`.
     #[inline(always)]
     pub fn send(&mut self, packet: Packet) {
         self.network.send(packet, NONE);
@@ -89,18 +89,18 @@ impl Context<'_> {
         self.network.tell(to, flow, notice);
     }
 
-    /// The number that the next flow to be opened will have: its endpoints need it.
+    /// The number of the next flow to be opened, which its endpoints need.
     pub fn next_flow(&self) -> FlowId {
         self.network.next_flow()
     }
 
-    /// Endpoints at the two ends of a flow: source, sink.
+    /// The endpoints of a flow: source, sink.
     pub fn ends(&self, flow: FlowId) -> [EndpointId; 2] {
         self.network.ends(flow)
     }
 
-    /// Makes a flow like one of the templates of [`crate::world::World::add_template`]; its
-    /// endpoints start after this call. The endpoint that opens a flow counts it as opened and
+    /// Opens a flow like a template of [`crate::world::World::add_template`]. The flow's endpoints
+    /// start after this call. The calling endpoint counts the flow as opened and later as
     /// completed.
     pub fn open(
         &mut self,
@@ -114,8 +114,8 @@ impl Context<'_> {
         flow
     }
 
-    /// Retires a flow: its place may be reused once none of its packets is inside. Its statistics
-    /// remain with its group.
+    /// Retires a flow. Its number may be reused when none of its packets is inside the network. Its
+    /// statistics remain with its group.
     pub fn retire(&mut self, flow: FlowId) {
         self.network.retire(flow);
     }

@@ -3,8 +3,8 @@
 //!
 //! A *port* is one direction of a link with its queue: a pipe or scheduler of the engine, or a
 //! [`PlainPipe`], which gives the same departures in fewer steps. A *path* is the list of ports
-//! from one endpoint to another; packets know their place in it. A plain port that packets enter
-//! only from one other plain port is passed together with it, in one step.
+//! from one endpoint to another; each packet holds its position in its path. If packets enter a
+//! plain port only from one other plain port, they pass both ports in one step.
 
 mod hop;
 mod path;
@@ -28,49 +28,50 @@ use hop::{Hop, PORT, PORT_BITS, PlainPort};
 pub struct PortId(pub u32);
 
 impl PortId {
-    /// The same port, entered through its queue `number`, whatever the class of a flow: for paths
-    /// only.
+    /// The same port, entered through its queue `number` regardless of the class of a flow. For
+    /// paths only.
     #[must_use]
     pub fn through(self, number: u16) -> Self {
         Self(self.0 & PORT | (u32::from(number) + 1) << PORT_BITS)
     }
 
-    /// The port of a place in a path, as observers see it.
+    /// The port without the number of the queue, as observers see it.
     #[must_use]
     pub fn port(self) -> Self {
         Self(self.0 & PORT)
     }
 }
 
-/// A flow, apart from its endpoints.
+/// The properties of a flow, except its endpoints.
 #[derive(Clone, Debug, Default)]
 pub struct FlowSpec {
     /// Ports from source to sink, in order.
     pub forward: Vec<PortId>,
     /// Ports from sink to source, in order.
     pub back: Vec<PortId>,
-    /// Addresses and ports of its forward packets, for masks and hashes of the engine.
+    /// Addresses and ports of the flow's forward packets, for masks and hashes of the engine.
     pub key: FlowKey,
-    /// The queue that its packets join in a port with several queues.
+    /// The queue that the flow's packets join in a port with several queues.
     pub class: u16,
-    /// The group that its statistics are kept under; flows may share one.
+    /// The group for the flow's statistics; several flows may share a group.
     pub group: u32,
 }
 
-/// Counters of the forward packets of a flow, or of a group of flows, since the end of the warm-up.
+/// Counters of the forward packets of one flow, or of a group of flows, since the end of the
+/// warm-up.
 #[derive(Clone, Debug, Default)]
 pub struct FlowCount {
     /// Packets given to the network.
     pub sent: u64,
-    /// Their network-layer bytes.
+    /// Network-layer bytes of the packets sent.
     pub sent_bytes: u64,
     /// Packets that arrived.
     pub received: u64,
-    /// Their network-layer bytes.
+    /// Network-layer bytes of the packets received.
     pub received_bytes: u64,
-    /// Payload bytes that reached the application, each once.
+    /// Payload bytes that reached the application, without duplicates.
     pub goodput_bytes: u64,
-    /// Packets lost in the network, by reason, and marks.
+    /// Packets lost in the network, by drop reason, and marks by mark reason.
     pub reasons: Reasons,
     /// Packets that arrived with congestion experienced.
     pub marked: u64,
@@ -78,23 +79,23 @@ pub struct FlowCount {
     pub retransmitted: u64,
     /// One-way delay of packets that arrived, ns.
     pub delay_ns: Tally,
-    /// Sum of the differences between the delays of successive arrivals, ns.
+    /// Sum of the absolute differences between the delays of consecutive arrivals, ns.
     pub variation_ns: u64,
     last_delay_ns: u64,
     /// Packets that were inside when counting began.
     pub carried: u64,
-    /// Additional copies that links made.
+    /// Copies of packets that links made.
     pub duplicated: u64,
-    /// Flows that were opened and completed, where a group has several.
+    /// Flows that were opened, in a group with several flows.
     pub opened: u64,
-    /// See [`Self::opened`].
+    /// Flows that were completed, in a group with several flows.
     pub completed: u64,
     /// Duration of completed flows, ns.
     pub completion_ns: Tally,
 }
 
 impl FlowCount {
-    /// Packets inside: `carried + sent + duplicated − received − lost`.
+    /// Packets inside the network: `carried + sent + duplicated − received − lost`.
     pub fn inside(&self) -> u64 {
         (self.carried + self.sent + self.duplicated)
             .saturating_sub(self.received + self.reasons.total_drops())
@@ -106,58 +107,60 @@ impl FlowCount {
 pub struct ClassCount {
     /// Packets that left the queue.
     pub packets: u64,
-    /// Their network-layer bytes.
+    /// Network-layer bytes of these packets.
     pub bytes: u64,
-    /// Packets lost, by reason, and marks.
+    /// Packets lost, by drop reason, and marks by mark reason.
     pub reasons: Reasons,
     /// Time in the queue, ns.
     pub queue_ns: Tally,
 }
 
-/// What observers get beside a packet.
+/// What observers learn about a packet in addition to the packet itself.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct About {
     /// The group of the packet's flow.
     pub group: u32,
-    /// The packet's addresses, in its direction.
+    /// The packet's addresses and ports, in its direction.
     pub key: FlowKey,
-    /// The label that the port's scheduler uses, when a port takes the packet.
+    /// The label that the port's scheduler uses. Set when a port accepts the packet.
     pub rank: u64,
 }
 
 /// Observes events; the default methods do nothing.
 pub trait Observer: std::fmt::Debug + Send {
-    /// Called before each of the following four, with more about the same packet.
+    /// Called before each of the next four methods, with more about the same packet.
     fn about(&mut self, _about: &About) {}
-    /// A packet was taken by a port.
+    /// Called when a port accepts a packet.
     fn entered(&mut self, _now: Nanos, _port: PortId, _packet: &Packet) {}
-    /// A packet has left a port; `dequeued` is when it left the queue, where that is known.
+    /// Called when a packet leaves a port. `dequeued` is the time at which it left the queue, if
+    /// known.
     fn left(&mut self, _now: Nanos, _port: PortId, _packet: &Packet, _dequeued: Option<Nanos>) {}
-    /// A packet was lost in a port.
+    /// Called when a packet is lost in a port.
     fn dropped(&mut self, _now: Nanos, _port: PortId, _packet: &Packet, _reason: DropReason) {}
-    /// A packet has arrived at its endpoint.
+    /// Called when a packet arrives at its endpoint.
     fn arrived(&mut self, _now: Nanos, _packet: &Packet) {}
-    /// Counters are set to zero.
+    /// Called when the counters are set to zero.
     fn zero(&mut self) {}
-    /// The run is over.
+    /// Called when the run is over.
     fn finish(&mut self) {}
-    /// Inversions of the order of labels, where they were counted: pairs, services and differences.
+    /// Inversions of the order of labels at the port, if they were counted: pairs, services and
+    /// differences.
     fn inversions(&self, _port: PortId) -> Option<[u64; 3]> {
         None
     }
-    /// When [`Self::tick`] is to be called next; [`Nanos::MAX`] for never.
+    /// When to call [`Self::tick`] next; [`Nanos::MAX`] for never.
     fn next_tick(&self) -> Nanos {
         Nanos::MAX
     }
-    /// The time to read queues has come.
+    /// Called at the time of [`Self::next_tick`], to read queues.
     fn tick(&mut self, _now: Nanos, _network: &mut Network) {}
 }
 
 /// Changes the label of packets that arrive at a port: the rank program of a switch.
 pub trait Labeller: std::fmt::Debug + Send {
-    /// The label that the port's scheduler uses, and the label that the packet carries on.
+    /// Returns the label that the port's scheduler uses, and the label that the packet keeps.
     fn enter(&mut self, now: Nanos, packet: &Packet) -> (u64, u64);
-    /// The label that a packet carries on after it has waited from `arrived` to `dequeued`.
+    /// Returns the new label of a packet that waited from `arrived` to `dequeued`.
     fn leave(&mut self, packet: &Packet, arrived: Nanos, dequeued: Nanos) -> u64 {
         let _ = (arrived, dequeued);
         packet.label
@@ -178,23 +181,23 @@ enum Port {
 #[derive(Debug)]
 struct EnginePort {
     id: u16,
-    /// Queues by class; none for a pipe.
+    /// The queues by class; empty for a pipe.
     queues: Vec<u16>,
     /// Counters of each of the queues.
     classes: Vec<ClassCount>,
     labeller: Option<Box<dyn Labeller>>,
-    /// Numbers packets, each of which is a separate flow to the scheduler; `None` where the
-    /// scheduler sees the packets' own flows.
-    apart: Option<u32>,
+    /// The number of the next packet, if each packet is a separate flow to the scheduler; `None` if
+    /// the scheduler sees the packets' own flows.
+    separate: Option<u32>,
 }
 
 impl EnginePort {
     fn new(id: u16, queues: Vec<u16>) -> Self {
         let classes = vec![ClassCount::default(); queues.len()];
-        Self { id, queues, classes, labeller: None, apart: None }
+        Self { id, queues, classes, labeller: None, separate: None }
     }
 
-    /// The queue that a class goes to.
+    /// The queue for packets of a class.
     #[inline]
     fn queue_of(&self, class: u16) -> usize {
         usize::from(class).min(self.queues.len().saturating_sub(1))
@@ -209,20 +212,20 @@ struct Flow {
     back: u32,
     class: u16,
     group: u32,
-    /// Packets inside.
+    /// Number of packets inside the port.
     inside: u32,
     retired: bool,
 }
 
-/// The network.
+/// Ports, paths, flows and packets.
 #[derive(Debug)]
 pub struct Network {
     now: Nanos,
     packets: Packets,
     paths: Vec<Hop>,
-    /// Whether paths were added since joined ports were last determined.
+    /// Whether paths were added after joined ports were last determined.
     new_paths: bool,
-    /// Counters and queues are not read before this time.
+    /// Nothing reads counters and queues before this time.
     horizon: Nanos,
     flows: Vec<Flow>,
     free_flows: Vec<u32>,
@@ -234,10 +237,10 @@ pub struct Network {
     /// Port of each pipe or scheduler of the engine.
     engine_ports: Vec<u32>,
     next_queue: u16,
-    /// Flows opened from templates so far.
+    /// Number of flows opened from templates.
     opened: u64,
     departures: Vec<Departure>,
-    /// Next events: of plain ports by their numbers, then of endpoints.
+    /// The next event of each plain port, by its number, and then of each endpoint.
     pub(crate) agenda: Agenda,
     /// The time of the engine's next event.
     engine_event: Nanos,
@@ -246,13 +249,13 @@ pub struct Network {
     /// Packets that have reached the end of their path.
     arrived: VecDeque<u32>,
     pub(crate) notices: VecDeque<(EndpointId, FlowId, Notice)>,
-    /// Packets with [`Flags::TELL`] that have left the first port of their path, which is the
-    /// host's, or were lost there.
+    /// Packets with [`Flags::TELL`] that left the first port of their path, which belongs to the
+    /// host, or were lost there.
     pub(crate) left_host: VecDeque<(EndpointId, Packet)>,
     pub(crate) free_endpoints: Vec<EndpointId>,
     endpoints: u32,
     pub(crate) observer: Option<Box<dyn Observer>>,
-    /// Events handled.
+    /// Number of events handled.
     pub(crate) handled: u64,
 }
 
@@ -288,7 +291,7 @@ impl Network {
         }
     }
 
-    /// Adds a port that is a pipe: plain where the configuration allows it.
+    /// Adds a port that is a pipe. It is a plain pipe if the configuration permits that.
     pub fn add_pipe(&mut self, config: &PipeConfig) -> PortId {
         if let Some(plain) = PlainPipe::new(config) {
             return self.add_port(Port::Plain(PlainPort { pipe: plain, exits: VecDeque::new() }));
@@ -296,15 +299,15 @@ impl Network {
         self.add_engine_pipe(config)
     }
 
-    /// Adds a port that is a pipe of the engine, also where a plain pipe would suffice.
+    /// Adds a port that is a pipe of the engine, even if a plain pipe would suffice.
     pub fn add_engine_pipe(&mut self, config: &PipeConfig) -> PortId {
         let id = self.next_engine_id();
         self.engine.set_pipe(self.now, id, config);
         self.add_port(Port::Engine(EnginePort::new(id, Vec::new())))
     }
 
-    /// Adds a port with a scheduler. `queues` are its queues by class; without any it has one,
-    /// `own`.
+    /// Adds a port with a scheduler. `queues` are its queues by class; if empty, the port has the
+    /// single queue `own`.
     pub fn add_scheduler(
         &mut self,
         config: &SchedulerConfig,
@@ -323,7 +326,7 @@ impl Network {
         self.add_port(Port::Engine(EnginePort::new(id, queues)))
     }
 
-    /// Gives a port of the engine a rank program. Plain ports ignore labels.
+    /// Sets the rank program of a port of the engine. Plain ports ignore labels.
     pub fn set_labeller(&mut self, port: PortId, program: Box<dyn Labeller>) {
         if let Port::Engine(port) = &mut self.ports[port.0 as usize] {
             port.labeller = Some(program);
@@ -331,11 +334,11 @@ impl Network {
     }
 
     /// Makes each packet a separate flow to the scheduler of a port, up to the number of flow
-    /// labels that its queue's mask keeps. Then only ranks order packets, as in a switch without
-    /// flows.
-    pub fn take_apart(&mut self, port: PortId) {
+    /// labels that the mask of its queue keeps. Ranks alone then order the packets, as in a switch
+    /// without flows.
+    pub fn separate_packets(&mut self, port: PortId) {
         if let Port::Engine(port) = &mut self.ports[port.0 as usize] {
-            port.apart = Some(0);
+            port.separate = Some(0);
         }
     }
 
@@ -347,14 +350,14 @@ impl Network {
     }
 
     /// # Panics
-    /// When an endpoint was added before.
+    /// An endpoint was already added.
     fn add_port(&mut self, port: Port) -> PortId {
-        assert_eq!(self.endpoints, 0, "ports come before endpoints");
+        assert_eq!(self.endpoints, 0, "ports must be added before endpoints");
         self.ports.push(port);
         PortId(self.ports.len() as u32 - 1)
     }
 
-    /// Reserves statistics for `groups` groups of flows.
+    /// Allocates the statistics of `groups` groups of flows.
     pub fn set_groups(&mut self, groups: u32) {
         self.counts.resize_with(groups as usize, FlowCount::default);
     }
@@ -410,7 +413,7 @@ impl Network {
         }
     }
 
-    /// The number that the next flow will have.
+    /// The number of the next flow to be added.
     pub(crate) fn next_flow(&self) -> FlowId {
         FlowId(self.free_flows.last().copied().unwrap_or(self.flows.len() as u32))
     }
@@ -430,12 +433,12 @@ impl Network {
         })
     }
 
-    /// Makes a flow like `like`, and numbers for its source and its sink.
+    /// Adds a flow like `like`, and reserves numbers for its source and its sink.
     pub(crate) fn open_like(&mut self, like: FlowId) -> (FlowId, [EndpointId; 2]) {
         let ids = [self.next_endpoint(), self.next_endpoint()];
         let Flow { forward, back, class, group, .. } = self.flows[like.0 as usize];
         let mut keys = self.keys[like.0 as usize];
-        // A distinct port number tells it from the others.
+        // The port number distinguishes this flow from the others.
         let port = 1024 + (self.opened % 64_000) as u16;
         self.opened += 1;
         keys[0].src_port = port;
@@ -457,7 +460,7 @@ impl Network {
 
     pub(crate) fn retire(&mut self, flow: FlowId) {
         let state = &mut self.flows[flow.0 as usize];
-        if state.source != NOBODY
+        if state.source != NO_ENDPOINT
             && !std::mem::replace(&mut state.retired, true)
             && state.inside == 0
         {
@@ -465,12 +468,12 @@ impl Network {
         }
     }
 
-    /// Frees the places of a flow and its endpoints. The endpoints are not woken any more, and the
-    /// flow cannot be retired a second time.
+    /// Frees the numbers of a flow and its endpoints. The endpoints are not woken any more, and the
+    /// flow cannot be retired again.
     fn free_flow(&mut self, flow: FlowId) {
         let state = &mut self.flows[flow.0 as usize];
         let ends = [state.source, state.sink];
-        (state.source, state.sink, state.retired) = (NOBODY, NOBODY, false);
+        (state.source, state.sink, state.retired) = (NO_ENDPOINT, NO_ENDPOINT, false);
         let ports = self.ports();
         for end in ends {
             self.agenda.set(ports + end.0, Nanos::MAX);
@@ -479,7 +482,7 @@ impl Network {
         self.free_flows.push(flow.0);
     }
 
-    /// The time.
+    /// The present time.
     #[inline]
     pub fn now(&self) -> Nanos {
         self.now
@@ -489,24 +492,24 @@ impl Network {
         self.now = now;
     }
 
-    /// Packets inside.
+    /// Number of packets inside the network.
     #[inline]
     pub fn packets(&self) -> &Packets {
         &self.packets
     }
 
-    /// Stores the extra of a packet that is about to be sent.
+    /// Stores the extra of a packet to be sent.
     pub(crate) fn insert_extra(&mut self, extra: Extra) -> u32 {
         self.packets.insert_extra(extra)
     }
 
-    /// Endpoints at the two ends of a flow: source, sink.
+    /// The endpoints of a flow: source, sink.
     pub fn ends(&self, flow: FlowId) -> [EndpointId; 2] {
         let Flow { source, sink, .. } = self.flows[flow.0 as usize];
         [source, sink]
     }
 
-    /// The group that a flow's statistics are kept under.
+    /// The group for the flow's statistics.
     pub fn group(&self, flow: FlowId) -> u32 {
         self.flows[flow.0 as usize].group
     }
@@ -545,7 +548,7 @@ impl Network {
         }
     }
 
-    /// Packets and bytes that wait in a port's queues.
+    /// Packets and bytes in a port's queues.
     pub fn queue_length(&mut self, port: PortId) -> (u64, u64) {
         match &mut self.ports[port.0 as usize] {
             Port::Plain(plain) => plain.pipe.queue_length(self.now),
@@ -553,7 +556,7 @@ impl Network {
         }
     }
 
-    /// The peak backlog of a port in packets, since the last call or since counters were set to
+    /// The peak backlog of a port in packets since the last call, or since the counters were set to
     /// zero.
     pub(crate) fn take_peak(&mut self, port: PortId) -> u64 {
         match &mut self.ports[port.0 as usize] {
@@ -570,7 +573,7 @@ impl Network {
         }
     }
 
-    /// The engine, and the engine's number of a port that is not plain.
+    /// The engine and the engine's number of a port; `None` for a plain port.
     pub fn engine(&self, port: PortId) -> (&Emulator, Option<u16>) {
         let id = match self.ports.get(port.0 as usize) {
             Some(Port::Engine(port)) => Some(port.id),
@@ -579,7 +582,7 @@ impl Network {
         (&self.engine, id)
     }
 
-    /// Sets all counters to zero: the warm-up is over.
+    /// Sets all counters to zero, at the end of the warm-up.
     pub fn zero(&mut self) {
         for count in &mut self.counts {
             *count = FlowCount { carried: count.inside(), ..FlowCount::default() };
@@ -595,7 +598,7 @@ impl Network {
         }
     }
 
-    /// Counters of the queue that a class goes to, in a port that has several.
+    /// Counters of the queue for a class, in a port with several queues.
     #[inline]
     fn class_count(&mut self, port: u32, class: u16) -> Option<&mut ClassCount> {
         let Port::Engine(port) = &mut self.ports[port as usize] else { return None };
@@ -609,5 +612,5 @@ impl Network {
     }
 }
 
-/// The endpoint of templates, on which no packets are sent.
-pub(crate) const NOBODY: EndpointId = EndpointId(u32::MAX);
+/// The endpoint of templates, which send no packets.
+pub(crate) const NO_ENDPOINT: EndpointId = EndpointId(u32::MAX);

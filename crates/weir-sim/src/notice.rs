@@ -1,21 +1,20 @@
-//! Numbers of endpoints, and notices that they exchange without the network.
+//! Numbers of endpoints, and the notices that endpoints exchange without the network.
 
 /// Number of an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EndpointId(pub u32);
 
-/// A notice between endpoints that does not cross the network: from an application to its
-/// transport, or back.
+/// A notice between an application and its transport, which does not cross the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notice {
-    /// To a transport: send this many bytes more.
+    /// To a transport: send this many more bytes.
     Write(u64),
-    /// To a transport: nothing more will be written; answer [`Notice::Done`] when everything is
-    /// acknowledged.
+    /// To a transport: the application writes nothing more. The transport answers [`Notice::Done`]
+    /// when all data is acknowledged.
     Close,
-    /// From a transport's receiving end: this many bytes more have arrived in order.
+    /// From a transport's receiving end: this many more bytes have arrived in order.
     Delivered(u64),
-    /// From a transport's sending end: everything written so far is acknowledged (and it was
-    /// closed).
+    /// From a transport's sending end: the application has closed the connection, and all data that
+    /// it wrote is acknowledged.
     Done,
 }

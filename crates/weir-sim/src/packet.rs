@@ -1,7 +1,7 @@
-//! Packets of the simulator: the contents of headers, without the bytes.
+//! Packets of the simulator: the contents of headers, without payload bytes.
 //!
-//! A packet is one cache line. Contents of only some packets (selective acknowledgements, ECN
-//! counters, a real stack's bytes) are in an [`Extra`] beside it.
+//! A packet fills one cache line. Contents that few packets carry (selective acknowledgements, ECN
+//! counters, the bytes of a real stack) are in a separate [`Extra`].
 
 use weir_core::Nanos;
 use weir_core::packet::Ecn;
@@ -13,30 +13,31 @@ pub struct FlowId(pub u32);
 /// A packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet {
-    /// Its flow.
+    /// The packet's flow.
     pub flow: FlowId,
     /// Bytes from the network-layer header on.
     pub len: u32,
-    /// Number of the first payload byte, or of the packet where there are no bytes to count.
+    /// Number of the first payload byte, or of the packet if its protocol does not number bytes.
     pub seq: u64,
-    /// The next byte that the sender of this packet expects, where the packet acknowledges.
+    /// If the packet is an acknowledgement, the next byte that its sender expects.
     pub ack: u64,
     /// Rank or deadline for schedulers and switches; 0 for none.
     pub label: u64,
-    /// When its source sent it.
+    /// When the source sent the packet.
     pub sent: Nanos,
     /// A time for the other endpoint, as in TCP's timestamp option.
     pub stamp: Nanos,
     /// Receive window in bytes.
     pub window: u32,
     pub(crate) extra: u32,
-    /// Place in the table of paths: the port that it goes to next.
+    /// Index in the table of paths: the next hop of the packet.
     pub(crate) place: u32,
-    /// Bytes of `len` that are headers, of each wire packet.
+    /// Header bytes of each wire packet; `len` includes them.
     pub header: u8,
-    /// Wire packets that it represents: 1, or more where a host leaves segmentation to its device.
+    /// Number of wire packets that this packet represents: more than 1 if the host leaves
+    /// segmentation to its device.
     pub segments: u8,
-    /// Its flags; see [`Flags`].
+    /// The packet's flags.
     pub flags: Flags,
     /// ECN field.
     pub ecn: Ecn,
@@ -84,12 +85,12 @@ impl Flags {
     pub const FIN: Self = Self(4);
     pub const ECE: Self = Self(8);
     pub const CWR: Self = Self(16);
-    /// It is a retransmission.
+    /// The packet is a retransmission.
     pub const RETRANSMISSION: Self = Self(32);
-    /// The endpoint wants a notice when the packet has left its host, which is the first port of
-    /// its path, or was lost there ([`crate::endpoint::Endpoint::left_host`]).
+    /// The source wants a notice when the packet has left its host, which is the first port of the
+    /// path, or was lost there ([`crate::endpoint::Endpoint::left_host`]).
     pub const TELL: Self = Self(64);
-    /// It goes from the flow's destination to its source.
+    /// The packet goes from the flow's destination to its source.
     pub const BACK: Self = Self(128);
 
     /// Whether all bits of `other` are set.
@@ -113,27 +114,27 @@ impl Flags {
     }
 }
 
-/// Contents that only some packets carry.
+/// Contents that few packets carry.
 #[derive(Clone, Debug, Default)]
 pub struct Extra {
-    /// Selective acknowledgements: first byte and the byte after the last, the latest block first.
+    /// Selective acknowledgements: the first byte and the byte after the last, the latest range
+    /// first.
     pub sack: [(u64, u64); 4],
-    /// Number of them.
+    /// Number of ranges in `sack`.
     pub sacks: u8,
-    /// Packets and payload bytes that arrived with congestion experienced, as accurate ECN counts
-    /// them.
+    /// Packets that arrived with congestion experienced, as accurate ECN counts them.
     pub ce_packets: u64,
-    /// See [`Self::ce_packets`].
+    /// Payload bytes that arrived with congestion experienced, as accurate ECN counts them.
     pub ce_bytes: u64,
     /// Payload bytes that arrived with ECT(0).
     pub ect0_bytes: u64,
     /// Payload bytes that arrived with ECT(1).
     pub ect1_bytes: u64,
-    /// A real stack's packet.
+    /// The packet of a real stack.
     pub bytes: Vec<u8>,
 }
 
-/// Every packet inside the simulated network.
+/// All packets inside the simulated network.
 #[derive(Debug, Default)]
 pub struct Packets {
     slots: Vec<Packet>,
@@ -143,7 +144,7 @@ pub struct Packets {
 }
 
 impl Packets {
-    /// Stores a packet; returns its place.
+    /// Stores a packet and returns its number.
     #[inline(always)]
     pub(crate) fn insert(&mut self, packet: Packet) -> u32 {
         let number = self.free.pop().unwrap_or_else(|| self.grow());
@@ -151,14 +152,14 @@ impl Packets {
         number
     }
 
-    /// Adds a place.
+    /// Makes room for one more packet.
     #[cold]
     fn grow(&mut self) -> u32 {
         self.slots.push(Packet::default());
         u32::try_from(self.slots.len() - 1).unwrap_or(NONE)
     }
 
-    /// A packet by its place.
+    /// The packet with a number.
     #[inline]
     pub fn get(&self, number: u32) -> &Packet {
         &self.slots[number as usize]
@@ -169,14 +170,14 @@ impl Packets {
         &mut self.slots[number as usize]
     }
 
-    /// Takes a packet out. Its extra stays until [`Self::drop_extra`].
+    /// Removes a packet. Its extra remains until [`Self::drop_extra`].
     #[inline]
     pub(crate) fn remove(&mut self, number: u32) -> Packet {
         self.free.push(number);
         self.slots[number as usize]
     }
 
-    /// Stores a copy of a packet; returns its place.
+    /// Stores a copy of a packet and returns the number of the copy.
     pub(crate) fn duplicate(&mut self, number: u32) -> u32 {
         let mut copy = *self.get(number);
         copy.flags = copy.flags.without(Flags::TELL);
@@ -187,7 +188,7 @@ impl Packets {
         self.insert(copy)
     }
 
-    /// Packets inside.
+    /// Number of packets inside.
     pub fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }
@@ -226,5 +227,5 @@ impl Packets {
     }
 }
 
-/// No extra.
+/// The value for a packet without an extra.
 pub(crate) const NONE: u32 = u32::MAX;

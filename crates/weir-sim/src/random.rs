@@ -1,8 +1,8 @@
-//! Random variables over a seeded stream, with the same bits on every machine.
+//! Random variables from a seeded stream, with the same bits on every machine.
 //!
-//! Functions of real numbers come from `libm`, called by name: those of platforms differ in the
-//! last bits, and another crate in the build could switch a library's choice. A hash of many draws
-//! pins each variable, so that a seed gives the same values forever.
+//! Functions of real numbers come from `libm`, called by name: platforms' own functions differ in
+//! the last bits, and another crate in the build could change a library's choice. A hash of many
+//! draws pins each variable, so that a seed gives the same values forever.
 
 use weir_core::Nanos;
 use weir_core::rng::{Purpose, Stream};
@@ -12,19 +12,19 @@ use weir_core::rng::{Purpose, Stream};
 pub struct Draws(Stream);
 
 impl Draws {
-    /// The stream `part` of the component `number`: each quantity that a component draws has its
-    /// own stream, so that a change of flow sizes does not change start times.
+    /// The stream `part` of the component `number`. Each quantity that a component draws has a
+    /// separate stream, so that, for example, a change of flow sizes does not change start times.
     pub fn new(seed: u64, number: u64, part: u8) -> Self {
         Self(Stream::new(seed, number << 8 | u64::from(part), Purpose::Generator))
     }
 
-    /// Above 0, up to and including 1; 53 bits.
+    /// A uniform number above 0 and up to 1, with 53 bits.
     #[inline]
     pub fn unit(&mut self) -> f64 {
         ((self.0.bits() >> 11) + 1) as f64 * (1.0 / 9_007_199_254_740_992.0)
     }
 
-    /// From `low` to `high`.
+    /// A uniform number from `low` to `high`.
     #[inline]
     pub fn uniform(&mut self, low: f64, high: f64) -> f64 {
         low + (high - low) * self.unit()
@@ -36,34 +36,35 @@ impl Draws {
         self.0.below(n)
     }
 
-    /// Exponential.
+    /// An exponentially distributed number.
     #[inline]
     pub fn exponential(&mut self, mean: f64) -> f64 {
         -mean * libm::log(self.unit())
     }
 
-    /// Pareto: never below `scale`; above `x` with probability `(scale / x) ^ shape`.
+    /// A Pareto-distributed number: never below `scale`, and above `x` with probability
+    /// `(scale / x) ^ shape`.
     #[inline]
     pub fn pareto(&mut self, shape: f64, scale: f64) -> f64 {
         scale * libm::pow(self.unit(), -1.0 / shape)
     }
 
-    /// Normal, by the Box–Muller transform; the second value of each pair is not used, so that
-    /// every draw costs two numbers.
+    /// A normally distributed number, by the Box–Muller transform. The second value of each pair is
+    /// not used, so each draw takes two uniform numbers.
     #[inline]
     pub fn normal(&mut self, mean: f64, deviation: f64) -> f64 {
         let radius = libm::sqrt(-2.0 * libm::log(self.unit()));
         mean + deviation * radius * libm::cos(core::f64::consts::TAU * self.unit())
     }
 
-    /// Log-normal: its logarithm is normal with mean `mu` and standard deviation `sigma`.
+    /// A log-normally distributed number: its logarithm is normal with mean `mu` and standard
+    /// deviation `sigma`.
     #[inline]
     pub fn log_normal(&mut self, mu: f64, sigma: f64) -> f64 {
         libm::exp(self.normal(mu, sigma))
     }
 
-    /// An index, with a probability proportional to its weight. At least one weight must be above
-    /// 0.
+    /// An index, drawn with these weights. At least one weight must be above 0.
     pub fn weighted(&mut self, weights: &[f64]) -> usize {
         let mut left = self.unit() * weights.iter().sum::<f64>();
         for (index, weight) in weights.iter().enumerate() {
@@ -81,7 +82,7 @@ impl Draws {
 pub enum Variable {
     /// A constant.
     Fixed(f64),
-    /// Uniform from the first to the second.
+    /// Uniform between two bounds.
     Uniform(f64, f64),
     /// Exponential.
     Exponential {
@@ -90,9 +91,9 @@ pub enum Variable {
     },
     /// Pareto; see [`Draws::pareto`].
     Pareto {
-        /// Above 1 where the mean is finite.
+        /// Shape; the mean is finite above 1.
         shape: f64,
-        /// Least value.
+        /// Smallest value.
         scale: f64,
     },
     /// Log-normal; see [`Draws::log_normal`].
@@ -102,29 +103,29 @@ pub enum Variable {
         /// Standard deviation of the logarithm.
         sigma: f64,
     },
-    /// Empirical.
+    /// A distribution given by points.
     Empirical(Cdf),
-    /// Another variable, drawn again until the value lies between two bounds; bounds that reject a
+    /// Another variable, drawn again until the value is between two bounds. Bounds that reject a
     /// large share of values are an error.
     Within(Box<Variable>, f64, f64),
-    /// Another variable, with larger values replaced by a bound.
+    /// Another variable, with the bound in place of larger values.
     AtMost(Box<Variable>, f64),
 }
 
 impl Variable {
-    /// The Pareto variable of a mean; `None` where `shape` is not above 1 and the mean would be
+    /// The Pareto variable with a given mean; `None` if `shape` is at most 1, which makes the mean
     /// infinite.
     pub fn pareto_of_mean(shape: f64, mean: f64) -> Option<Self> {
         (shape > 1.0).then(|| Self::Pareto { shape, scale: mean * (shape - 1.0) / shape })
     }
 
-    /// The log-normal variable of a mean and a standard deviation.
+    /// The log-normal variable with a given mean and standard deviation.
     pub fn log_normal_of_mean(mean: f64, deviation: f64) -> Self {
         let variance = libm::log1p((deviation / mean) * (deviation / mean));
         Self::LogNormal { mu: libm::log(mean) - variance / 2.0, sigma: libm::sqrt(variance) }
     }
 
-    /// Draws once.
+    /// Draws a value.
     pub fn draw(&self, draws: &mut Draws) -> f64 {
         match *self {
             Self::Fixed(value) => value,
@@ -146,12 +147,12 @@ impl Variable {
         }
     }
 
-    /// Draws a time span; the variable is in nanoseconds.
+    /// Draws a time; the variable is in nanoseconds.
     pub fn span(&self, draws: &mut Draws) -> Nanos {
         nanos(self.draw(draws))
     }
 
-    /// The mean; `None` where it is infinite or has no closed form.
+    /// The mean; `None` if it is infinite or has no closed form.
     pub fn mean(&self) -> Option<f64> {
         match *self {
             Self::Fixed(value) => Some(value),
@@ -171,7 +172,7 @@ impl Variable {
     }
 }
 
-/// The mean of a variable that is drawn until the value lies between two bounds.
+/// The mean of a variable that is drawn until the value is between two bounds.
 fn within_mean(variable: &Variable, low: f64, high: f64) -> Option<f64> {
     match *variable {
         Variable::Pareto { shape, scale } if shape != 1.0 => {
@@ -214,13 +215,13 @@ pub enum CdfError {
 }
 
 impl Cdf {
-    /// Parses a text with a line `value,probability` for each point. Numbers may be separated by
-    /// blanks; a third number in the middle, as some traffic generators write it, is ignored.
-    /// Probabilities may be in percent when the last is 100. Empty lines, lines that begin with
-    /// `#`, and a first line of words are skipped.
+    /// Parses a text with a line `value,probability` for each point. Numbers may also be separated
+    /// by blanks. A third number in the middle, which some traffic generators write, is ignored.
+    /// Probabilities may be in percent if the last is 100. Empty lines, lines that begin with `#`,
+    /// and a first line of words are skipped.
     ///
     /// # Errors
-    /// A text in another format.
+    /// The text has another format.
     pub fn read(text: &str) -> Result<Self, CdfError> {
         let mut points = Vec::new();
         for (line, number) in text.lines().zip(1..) {
@@ -244,7 +245,7 @@ impl Cdf {
         let mut before = (0.0, 0.0);
         for &mut ((value, ref mut p), number) in &mut points {
             *p /= scale;
-            // This form of the comparison also refuses values that are not numbers.
+            // This form of the comparison also rejects NaN.
             if !(value >= before.0 && value <= MOST_VALUE && *p >= before.1 && *p <= 1.0) {
                 return Err(CdfError::Order(number));
             }
@@ -273,7 +274,7 @@ impl Cdf {
         }
     }
 
-    /// The share of values up to `x`.
+    /// The share of values up to and including `x`.
     pub fn share(&self, x: f64) -> f64 {
         let at = self.0.partition_point(|&(value, _)| value <= x);
         match (at.checked_sub(1).map(|before| self.0[before]), self.0.get(at)) {
@@ -294,19 +295,19 @@ impl Cdf {
                 .sum::<f64>()
     }
 
-    /// Draws once.
+    /// Draws a value.
     pub fn draw(&self, draws: &mut Draws) -> f64 {
         self.quantile(draws.unit())
     }
 }
 
-/// A real number as nanoseconds, at most half of the range of times.
+/// A real number as nanoseconds, limited to half of the range of times.
 #[inline]
 pub fn nanos(ns: f64) -> Nanos {
     Nanos((libm::round(ns).max(0.0) as u64).min(u64::MAX / 2))
 }
 
-/// How often a value outside the bounds is drawn again at most.
+/// Maximum number of draws of a value that must be within bounds.
 const MOST_AGAIN: u32 = 1000;
 /// The largest value of a distribution.
 const MOST_VALUE: f64 = 1e15;
@@ -324,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_means_the_same_draws_for_ever() {
+    fn a_seed_gives_the_same_draws_forever() {
         let cdf = Cdf::read("0,0\n10,0.5\n100,1").unwrap();
         let pinned: [(&str, u64, u64); 8] = [
             ("unit", hash(Draws::unit), 0xb7fa_2aa1_7eac_2121),
@@ -392,8 +393,8 @@ mod tests {
         let mut draws = Draws::new(1, 2, 3);
         let mut values: Vec<f64> = (0..100_000).map(|_| cdf.draw(&mut draws)).collect();
         values.sort_by(f64::total_cmp);
-        // The Kolmogorov–Smirnov test: one of a thousand samples exceeds 1.95 / √n. The share jumps
-        // at a step, so only the share up to and including the value is compared.
+        // Kolmogorov–Smirnov test: one of a thousand samples exceeds 1.95 / √n. The share jumps at
+        // a step, so only the share up to and including the value is compared.
         for (index, &value) in values.iter().enumerate() {
             if values.get(index + 1).is_none_or(|&next| next > value) {
                 let measured = (index + 1) as f64 / values.len() as f64;

@@ -1,7 +1,7 @@
-//! Runs: one scenario with one seed, or many on all processors.
+//! Runs: one scenario with one seed, or many runs on all processors.
 //!
-//! Runs are independent, so results depend neither on the number of threads nor on their timing:
-//! they are in the order of the jobs.
+//! Runs are independent. Their results are in the order of the jobs and do not depend on the number
+//! of threads or their timing.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -21,7 +21,7 @@ pub struct Job<'a> {
     pub seed: u64,
 }
 
-/// A point, and the results of its runs.
+/// A point of a sweep and the results of its runs.
 #[derive(Clone, Debug)]
 pub struct Ran {
     /// The point.
@@ -30,11 +30,12 @@ pub struct Ran {
     pub outcomes: Vec<Outcome>,
 }
 
-/// Returns the sink for a run's records, if they are wanted. Takes the number of the point, the
-/// number of its run, and the names in the run's world.
+/// Returns the sink for the records of a run, if they are wanted. The arguments are the number of
+/// the point, the number of its run, and the names in the run's world.
 pub type Tap<'a> = dyn Fn(usize, u32, &Names) -> Option<Sink> + Sync + 'a;
 
-/// Carries out all runs of all points, on `threads` threads. `None` when they were stopped.
+/// Carries out all runs of all points, on `threads` threads. Returns `None` if the runs were
+/// stopped.
 ///
 /// # Errors
 /// No world can be built from a scenario.
@@ -69,20 +70,21 @@ pub fn jobs(scenario: &Scenario) -> impl Iterator<Item = Job<'_>> {
         .map(move |n| Job { scenario, seed: scenario.seed.wrapping_add(n) })
 }
 
-/// The progress of runs; the threads that carry them out write it, another may read it.
+/// The progress of runs. The threads that carry them out write it, and another thread may read it.
 #[derive(Debug, Default)]
 pub struct Progress {
     /// Simulated time of all runs together, ns.
     pub simulated_ns: AtomicU64,
     /// Events of all runs together.
     pub events: AtomicU64,
-    /// Runs that are over.
+    /// Number of finished runs.
     pub finished: AtomicUsize,
-    /// Set by the caller to end all runs early, without a result.
+    /// The caller sets this to end all runs early, without a result.
     pub stop: AtomicBool,
 }
 
-/// Carries out one run; `None` when it was stopped. Records go to the sink that `tap` returns.
+/// Carries out one run. Returns `None` if the run was stopped. Records go to the sink that `tap`
+/// returns.
 ///
 /// # Errors
 /// No world can be built from the scenario.
@@ -100,7 +102,7 @@ pub fn run(
     let measure = Settings { interval: scenario.measure.interval, ..Settings::default() };
     let plan = Plan { seed, warmup: scenario.warmup, end: scenario.duration, measure };
     world.measure(plan.measure, plan.end);
-    // The run is cut into pieces to report progress; the result is the same.
+    // The run is divided into pieces to report progress. This does not change the result.
     let piece = Nanos((plan.end.0 / PIECES).max(1));
     let (mut now, mut events) = (Nanos::ZERO, 0);
     while now < plan.end {
@@ -121,8 +123,8 @@ pub fn run(
     Ok(Some(plan.gather(&mut world, &names)))
 }
 
-/// Carries out runs on `threads` threads; results are in the order of `jobs`. `None` when they were
-/// stopped.
+/// Carries out runs on `threads` threads. Results are in the order of `jobs`. Returns `None` if the
+/// runs were stopped.
 fn run_all(
     jobs: &[Job<'_>],
     threads: usize,
@@ -151,5 +153,5 @@ fn run_all(
         .collect()
 }
 
-/// Pieces that a run is cut into.
+/// Number of pieces of a run.
 const PIECES: u64 = 200;

@@ -1,24 +1,24 @@
 //! Paths through the network: by default those with the fewest links.
 //!
-//! Of several paths with equally few links, it is the first that a breadth-first search from the
-//! source finds, which visits each node's links in the order of the file. Hosts do not forward: a
-//! path starts and ends at a host, and passes through none. A route in the file applies to its
-//! direction only; the path back is searched separately.
+//! Of several paths with equally few links, the path is the first that a breadth-first search from
+//! the source finds. The search visits each node's links in the order of the file. Hosts do not
+//! forward: a path starts and ends at a host and passes through none. A route in the file applies
+//! to its direction only; the path back is searched separately.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::scenario::{Link, Node, NodeKind, Route};
 
-/// Nodes, links between them, and the paths found so far.
+/// The nodes, the links between them, and the paths that are already known.
 #[derive(Clone, Debug)]
 pub struct Topology {
-    /// The links of each node, in the order of the file: the port that leads away from it, and the
-    /// node at the other end.
+    /// The links of each node, in the order of the file: the port that leads away from the node,
+    /// and the node at the other end.
     neighbours: Vec<Vec<(u32, u32)>>,
     is_host: Vec<bool>,
     routes: BTreeMap<(u32, u32), Vec<u32>>,
-    /// For each source that was asked for: the port through which each node is reached, and the
-    /// node before it.
+    /// For each source whose paths were needed: the port through which each node is reached, and
+    /// the node before it.
     trees: BTreeMap<u32, Vec<(u32, u32)>>,
 }
 
@@ -31,8 +31,8 @@ pub enum PathError {
     /// No chain of links connects them.
     #[error("no chain of links leads there")]
     NoLinks,
-    /// Every path leads through a host, such as this one.
-    #[error("every way leads through a host")]
+    /// Every path leads through a host; this is one such host.
+    #[error("every path leads through a host")]
     OverHost(usize),
 }
 
@@ -42,7 +42,7 @@ pub fn port_of(link: usize, direction: usize) -> usize {
 }
 
 impl Topology {
-    /// The nodes and links of a scenario.
+    /// The topology of a scenario's nodes and links.
     pub fn new(nodes: &[Node], links: &[Link]) -> Self {
         let mut neighbours = vec![Vec::new(); nodes.len()];
         for (number, link) in links.iter().enumerate() {
@@ -93,7 +93,8 @@ impl Topology {
             .map(|hops| hops.into_iter().map(|(port, _)| port as usize).collect())
     }
 
-    /// The nodes from one to another along the fewest links, both included; they may be routers.
+    /// The nodes on the path with the fewest links between two nodes, which may be routers. Both
+    /// ends are included.
     ///
     /// # Errors
     /// There is no path.
@@ -102,7 +103,7 @@ impl Topology {
         Ok(std::iter::once(from).chain(hops.into_iter().map(|(_, node)| node as usize)).collect())
     }
 
-    /// The path to each node, as the port and the node before it.
+    /// For each node, the port through which it is reached and the node before it.
     fn tree(&self, from: usize, over_hosts: bool) -> Vec<(u32, u32)> {
         let mut tree = vec![(NONE, NONE); self.neighbours.len()];
         let mut open = VecDeque::from([from]);
@@ -120,7 +121,7 @@ impl Topology {
         tree
     }
 
-    /// Ports and the nodes that they lead to.
+    /// Follows the tree back from a node: the ports and the nodes to which they lead.
     fn follow(
         &self,
         tree: &[(u32, u32)],
@@ -144,7 +145,7 @@ impl Topology {
         Ok(hops)
     }
 
-    /// Whether the node would be reached if hosts forwarded.
+    /// Determines whether a path would exist if hosts forwarded.
     fn why_not(&self, from: usize, to: usize) -> PathError {
         let tree = self.tree(from, true);
         let mut at = to;
@@ -162,5 +163,5 @@ impl Topology {
 }
 
 const NONE: u32 = u32::MAX;
-/// Entries of trees that are kept at most.
+/// The largest number of tree entries that are kept.
 const MOST_KEPT: usize = 16_000_000;

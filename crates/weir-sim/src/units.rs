@@ -1,7 +1,7 @@
-//! Quantities of scenario files: text with a unit, read as the command language reads it.
+//! Quantities of scenario files: text with a unit, as in the command language.
 //!
-//! A time always needs a unit, since a plain `20` is ambiguous to readers. Quantities are written
-//! in a form that reads back exactly.
+//! A time always needs a unit, because a plain `20` is ambiguous. Quantities are written in a form
+//! that gives exactly the same value when read back.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -36,10 +36,11 @@ impl Time {
         self.0.0
     }
 
-    /// The time that a text names.
+    /// Parses a time.
     ///
     /// # Errors
-    /// Not a time with a unit, or above [`MAX_TIME`]; as text.
+    /// The text is not a time with a unit, or the time is above [`MAX_TIME`]; the error is a
+    /// message.
     pub fn read(text: &str) -> Result<Self, String> {
         let read = match quantity::time(text, MAX_TIME) {
             Ok(_) if text.ends_with(|last: char| last.is_ascii_digit() || last == '.') => {
@@ -68,10 +69,10 @@ impl RateText {
         self.0.bps()
     }
 
-    /// The rate that a text names.
+    /// Parses a rate.
     ///
     /// # Errors
-    /// Not a rate, zero, or above 400 Gbit/s; as text.
+    /// The text is not a rate, or the rate is zero or above 400 Gbit/s; the error is a message.
     pub fn read(text: &str) -> Result<Self, String> {
         match quantity::rate(text) {
             Ok(Some(rate)) => Ok(Self(rate)),
@@ -90,10 +91,10 @@ impl RateText {
 }
 
 impl Size {
-    /// The size that a text names.
+    /// Parses a size.
     ///
     /// # Errors
-    /// Not a size, or above 1 TB; as text.
+    /// The text is not a size, or the size is above 1 TB; the error is a message.
     pub fn read(text: &str) -> Result<Self, String> {
         quantity::size(text).map(Self).map_err(|error| match error {
             QuantityError::Negative => format!("`{text}` is negative; a size is 0 or more"),
@@ -106,7 +107,7 @@ impl Size {
         })
     }
 
-    /// As the engine's type.
+    /// The same size as a value of the engine.
     pub const fn bytes(self) -> Bytes {
         Bytes(self.0)
     }
@@ -130,7 +131,7 @@ impl fmt::Display for Size {
     }
 }
 
-/// Reads, writes and describes a quantity.
+/// Implements reading, writing and the schema of a quantity.
 macro_rules! quantity {
     ($name:ident, $numbers:expr, $expects:literal, $pattern:literal) => {
         impl<'de> Deserialize<'de> for $name {
@@ -244,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_quantity_is_told_what_one_looks_like() {
+    fn a_text_that_is_no_quantity_gets_an_example() {
         let cases: [(&str, Result<Time, String>); 5] = [
             ("negative; a time is 0 or more", Time::read("-5ms")),
             ("has no unit of time", Time::read("20")),

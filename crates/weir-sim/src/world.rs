@@ -1,17 +1,17 @@
 //! The world: a network, its endpoints, and the event loop over both.
 //!
-//! **Order.** Events happen in the order of their times. At the same time: first the engine's links
-//! in the order of their numbers, then plain ports in the order of theirs, then endpoints in
-//! theirs; and the immediate consequences of an event (an arriving packet, a notice, the start of a
+//! **Order.** Events happen in order of time. At the same time, the engine's links come first, in
+//! the order of their numbers, then plain ports, then endpoints, each in the order of their
+//! numbers. The immediate consequences of an event (a packet that arrives, a notice, the start of a
 //! flow) happen before the next event, in the order in which they were caused. Of ports that are
-//! passed together ([`crate::network`]) only the last has an event. Nothing else affects the order:
-//! not addresses in memory, not threads, not the machine.
+//! passed in one step ([`crate::network`]), only the last has an event. Nothing else affects the
+//! order: neither addresses in memory nor threads nor the machine.
 
 use weir_core::Nanos;
 
 use crate::endpoint::{Context, Endpoint, EndpointId, Newborn};
 use crate::measure::{Meter, RunSeries, Settings};
-use crate::network::{FlowSpec, NOBODY, Network, Observer};
+use crate::network::{FlowSpec, NO_ENDPOINT, Network, Observer};
 use crate::packet::{FlowId, Packet};
 
 /// A network with its endpoints.
@@ -19,15 +19,15 @@ use crate::packet::{FlowId, Packet};
 pub struct World {
     network: Network,
     endpoints: Vec<Place>,
-    /// Endpoints of flows that were opened, to be placed next.
+    /// Endpoints of newly opened flows, to be placed next.
     born: Vec<Newborn>,
     started: bool,
     meter: Option<Meter>,
-    /// When the meter or the observer is called next.
+    /// When to call the meter or the observer next.
     next_tick: Nanos,
 }
 
-/// An endpoint, and its time in the event queue.
+/// An endpoint and the time of its next event.
 #[derive(Debug)]
 struct Place {
     endpoint: Box<dyn Endpoint>,
@@ -35,7 +35,7 @@ struct Place {
 }
 
 impl World {
-    /// A world on a network with all its ports.
+    /// Makes a world from a network with all its ports.
     pub fn new(network: Network) -> Self {
         Self {
             network,
@@ -47,7 +47,7 @@ impl World {
         }
     }
 
-    /// Adds a flow and its endpoints; they start when the world first runs.
+    /// Adds a flow and its endpoints, which start when the world first runs.
     pub fn add_flow(
         &mut self,
         spec: &FlowSpec,
@@ -58,7 +58,7 @@ impl World {
         self.network.add_flow(spec, ids[0], ids[1])
     }
 
-    /// The number that the next flow to be added will have: its endpoints need it.
+    /// The number of the next flow to be added, which its endpoints need.
     pub fn next_flow(&self) -> FlowId {
         self.network.next_flow()
     }
@@ -74,7 +74,7 @@ impl World {
     /// can refer to it.
     pub fn reserve_endpoint(&mut self) -> EndpointId {
         let id = self.network.next_endpoint();
-        self.place(id, Box::new(Nobody));
+        self.place(id, Box::new(Absent));
         id
     }
 
@@ -83,9 +83,9 @@ impl World {
         self.place(id, endpoint);
     }
 
-    /// Adds a template: no packets are sent on it, but [`Context::open`] makes flows like it.
+    /// Adds a template. It sends no packets, but [`Context::open`] makes flows like it.
     pub fn add_template(&mut self, spec: &FlowSpec) -> FlowId {
-        let flow = self.network.add_flow(spec, NOBODY, NOBODY);
+        let flow = self.network.add_flow(spec, NO_ENDPOINT, NO_ENDPOINT);
         self.network.count(flow).opened -= 1;
         flow
     }
@@ -102,7 +102,7 @@ impl World {
         self.set_next_tick();
     }
 
-    /// The warm-up is over: sets counters to zero. Time series continue.
+    /// Sets counters to zero at the end of the warm-up. Time series continue.
     pub fn zero(&mut self) {
         if let Some(meter) = &mut self.meter {
             meter.before_zero(&mut self.network);
@@ -113,8 +113,8 @@ impl World {
         self.network.zero();
     }
 
-    /// Ends the time series; returns them, and the peak backlog of each port since counters were
-    /// set to zero. Empty where no time series were recorded.
+    /// Ends the time series and returns them, with the peak backlog of each port since counters
+    /// were set to zero. Empty if no time series were recorded.
     pub(crate) fn take_series(&mut self) -> Option<(RunSeries, Vec<u64>)> {
         let meter = self.meter.take()?;
         self.set_next_tick();
@@ -137,7 +137,7 @@ impl World {
         &mut self.network
     }
 
-    /// Events handled so far.
+    /// Number of events handled.
     pub fn events(&self) -> u64 {
         self.network.handled
     }
@@ -186,7 +186,7 @@ impl World {
                 self.settle();
             }
         }
-        // Events at the end have happened, however far away it is.
+        // All events at the end time have happened, even if the end is the largest time.
         self.network.catch_up(end.min(Nanos(u64::MAX - 1)));
         if end != Nanos::MAX {
             self.network.set_now(end);
@@ -251,7 +251,7 @@ impl World {
     fn place(&mut self, id: EndpointId, endpoint: Box<dyn Endpoint>) {
         let number = id.0 as usize;
         while self.endpoints.len() <= number {
-            self.endpoints.push(Place { endpoint: Box::new(Nobody), announced: Nanos::MAX });
+            self.endpoints.push(Place { endpoint: Box::new(Absent), announced: Nanos::MAX });
         }
         self.endpoints[number] = Place { endpoint, announced: Nanos::MAX };
         // The endpoint that had the number before may still be in the agenda.
@@ -261,7 +261,7 @@ impl World {
     fn tick(&mut self) {
         let now = self.next_tick;
         self.network.set_now(now);
-        // Meters and observers precede all other events of their time.
+        // Meters and observers run before all other events of the same time.
         if now > Nanos::ZERO {
             self.network.catch_up(Nanos(now.0 - 1));
         }
@@ -278,10 +278,10 @@ impl World {
     }
 }
 
-/// Stands in for an endpoint that does not exist yet.
+/// Takes the place of an endpoint that does not exist yet.
 #[derive(Debug)]
-struct Nobody;
+struct Absent;
 
-impl Endpoint for Nobody {
+impl Endpoint for Absent {
     fn receive(&mut self, _packet: &Packet, _context: &mut Context<'_>) {}
 }

@@ -1,4 +1,4 @@
-//! The memory of waiting packets: a million of them fit into 128 MiB.
+//! The memory for waiting packets: a million of them fit into 128 MiB.
 
 use weir_core::config::{Capacity, FlowsetConfig, LinkConfig, PipeConfig, QueueLimit};
 use weir_core::{Nanos, Rate};
@@ -19,7 +19,8 @@ fn a_million_waiting_packets_fit_into_128_mib() {
         FlowsetConfig { limit: Some(QueueLimit::Packets(2_000_000)), ..FlowsetConfig::default() };
     let port = network.add_pipe(&PipeConfig { link, queue });
     let mut world = World::new(network);
-    // A million packets of 100 bytes in a second, into a link that transmits one in 0.8 s.
+    // A million packets of 100 bytes arrive in one second at a link that transmits one packet in
+    // 0.8 s.
     let source = Cbr::new(FlowId(0), 100, 28, 801_000_000, Nanos::ZERO, Nanos::MAX);
     world.add_flow(
         &FlowSpec { forward: vec![port], ..FlowSpec::default() },

@@ -1,8 +1,9 @@
 //! The meter: throughput, losses and queues over time, for every port and every group of flows.
 //!
-//! It reads the counters a few times in each interval and does nothing when packets pass, so its
-//! cost depends on simulated time and the number of ports, not on traffic. The greatest queue of an
-//! interval is exact, because ports keep their peaks; the least and the mean come from ten samples.
+//! The meter reads the counters a few times per interval and does nothing when packets pass, so its
+//! cost depends on simulated time and the number of ports, not on traffic. The longest queue of an
+//! interval is exact, because ports record their peaks. The shortest and the mean come from ten
+//! samples.
 
 use weir_core::Nanos;
 use weir_measure::scenario::RunSeries;
@@ -13,8 +14,8 @@ use crate::network::{FlowCount, Network, PortId};
 /// The settings of a meter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Length of an interval. It is multiplied by a whole factor if ports, flows and duration would
-    /// need too much memory.
+    /// Length of an interval. The meter multiplies it by a whole number if ports, flows and
+    /// duration would need too much memory.
     pub interval: Nanos,
     /// Number of queue samples in each interval.
     pub looks: u32,
@@ -27,8 +28,8 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// A readable interval for a run of this length: a round time with 300 to 750 intervals, 100 ms
-    /// at most.
+    /// A readable interval for a run of this length: a round time that gives 300 to 750 intervals,
+    /// at most 100 ms.
     pub fn for_duration(duration: Nanos) -> Self {
         let wanted = (duration.0 / 750).max(1);
         let power = 10u64.pow(wanted.ilog10());
@@ -48,17 +49,17 @@ pub(crate) struct Meter {
     interval: Nanos,
     /// Samples per interval.
     looks: u64,
-    /// Samples so far.
+    /// Number of samples until now.
     ticks: u64,
     /// Counters at the last reading.
     seen_links: Vec<LinkPeriod>,
     seen_flows: Vec<FlowPeriod>,
-    /// The current interval.
+    /// Counters of the present interval.
     open_links: Vec<LinkPeriod>,
     open_flows: Vec<FlowPeriod>,
     links: Vec<Vec<LinkPeriod>>,
     flows: Vec<Vec<FlowPeriod>>,
-    /// The greatest queue of each port since the last reset.
+    /// The longest queue of each port since the last reset.
     peaks: Vec<u64>,
 }
 
@@ -96,7 +97,7 @@ impl Meter {
         self.start.saturating_add(Nanos(since))
     }
 
-    /// Samples all queues, and closes the interval when it is over.
+    /// Samples all queues, and closes the interval if it is over.
     pub(crate) fn tick(&mut self, network: &mut Network) {
         self.look(network);
         self.ticks += 1;
@@ -119,7 +120,7 @@ impl Meter {
         self.peaks.fill(0);
     }
 
-    /// The recording so far, and the greatest queue of each port since the last reset.
+    /// Returns the series, and the longest queue of each port since the last reset.
     pub(crate) fn finish(mut self, network: &mut Network) -> (RunSeries, Vec<u64>) {
         let now = network.now();
         self.read(network);
@@ -159,7 +160,7 @@ impl Meter {
         }
     }
 
-    /// Adds the counts since the last reading to the open interval.
+    /// Adds the counts since the last reading to the present interval.
     fn read(&mut self, network: &mut Network) {
         for port in 0..self.open_links.len() {
             let peak = network.take_peak(PortId(port as u32));
@@ -217,6 +218,6 @@ fn seen_flow(count: &FlowCount) -> FlowPeriod {
     }
 }
 
-/// Maximum number of samples of all ports and groups together, before intervals become longer: some
-/// 60 MB.
+/// Maximum number of samples of all ports and groups, about 60 MB. Beyond it, intervals become
+/// longer.
 const MOST_SAMPLES: u64 = 500_000;

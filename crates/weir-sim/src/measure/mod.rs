@@ -1,8 +1,8 @@
 //! Measurements: the settings of a run, and the plain data of its results.
 //!
-//! Counters and delays are kept where packets pass, in [`crate::network::FlowCount`] and the
-//! engine's statistics; a [`Meter`] reads them in intervals. [`Plan::gather`] collects everything
-//! when a run is over, and [`Estimate`] gives the precision over several runs. Other crates write
+//! Counters and delays are updated as packets pass, in [`crate::network::FlowCount`] and the
+//! engine's statistics. A [`Meter`] reads them at intervals. [`Plan::gather`] collects everything
+//! at the end of a run, and [`Estimate`] gives the precision over several runs. Other crates write
 //! the files.
 
 mod meter;

@@ -14,11 +14,11 @@ use crate::world::World;
 pub struct Plan {
     /// The seed, for the record.
     pub seed: u64,
-    /// Start of counting.
+    /// When counting starts.
     pub warmup: Nanos,
     /// End of the run.
     pub end: Nanos,
-    /// The measurement over time.
+    /// Settings of the time series.
     pub measure: Settings,
 }
 

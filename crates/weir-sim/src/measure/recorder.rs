@@ -1,16 +1,17 @@
 //! The recorder: every packet's path as a list of records, and inversions counted at ports. Both
-//! are optional, because they cost time.
+//! are optional because they cost time.
 //!
-//! Records go to a sink in blocks, so memory is bounded however long the run is. The sink may write
-//! them, filter them, or hand them to another thread. Nothing is written here.
+//! Records go to a sink in blocks, so memory is bounded for any length of the run. The sink may
+//! write the records, filter them, or give them to another thread. The recorder itself writes
+//! nothing.
 //!
 //! # Inversions
-//! A packet that leaves a port's queue is inverted with each waiting packet of lower rank: the
-//! errors of an approximate rank scheduler, counted at any port. The recorder sees a departure when
-//! the packet leaves the link, but accounts for it at the time at which it left the queue. A delay
-//! therefore has no effect, as long as packets leave the link in the order in which they left the
-//! queue. Ports that do not report when a packet left its queue (plain ones) serve in order of
-//! arrival; there the packet counts as waiting until it leaves the link.
+//! A packet that leaves a port's queue is inverted with each waiting packet of lower rank. This
+//! measures the errors of an approximate rank scheduler, at any port. The recorder sees a departure
+//! when the packet leaves the link, but accounts for it at the time at which the packet left the
+//! queue. A link delay therefore has no effect, as long as packets leave the link in the order in
+//! which they left the queue. Plain ports do not report when a packet left the queue. They serve in
+//! order of arrival, and the packet counts as waiting until it leaves the link.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -30,25 +31,25 @@ pub type Sink = Box<dyn FnMut(&[Record]) + Send>;
 /// An event of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A port accepted it.
+    /// A port accepted the packet.
     Entered,
-    /// It left a port.
+    /// The packet left a port.
     Left {
         /// Time in the queue, ns; `None` if the port does not report it.
         queue_ns: Option<u64>,
         /// Time in the port, ns.
         total_ns: u64,
     },
-    /// It was lost in a port.
+    /// The packet was lost in a port.
     Dropped(DropReason),
-    /// It arrived at its endpoint.
+    /// The packet arrived at its endpoint.
     Arrived {
         /// One-way delay, ns.
         delay_ns: u64,
     },
 }
 
-/// One line of a trace.
+/// One record of a trace.
 #[derive(Clone, Copy, Debug)]
 pub struct Record {
     /// The time.
@@ -57,9 +58,9 @@ pub struct Record {
     pub event: Event,
     /// The port; `None` at the endpoint.
     pub port: Option<PortId>,
-    /// The group of its flow.
+    /// The group of the packet's flow.
     pub group: u32,
-    /// Its addresses, in its direction.
+    /// The packet's addresses and ports, in its direction.
     pub key: FlowKey,
     /// The packet.
     pub packet: Packet,
@@ -70,9 +71,9 @@ pub struct Recorder {
     sink: Option<Sink>,
     block: Vec<Record>,
     about: About,
-    /// Packets inside ports: their arrivals and their ranks there. Copies have the same name and
-    /// leave one after another.
-    inside: BTreeMap<(PortId, Name), VecDeque<(Nanos, u64)>>,
+    /// Arrival time and rank of each packet inside a port. Copies of a packet have the same identity
+    /// and leave one after another.
+    inside: BTreeMap<(PortId, Identity), VecDeque<(Nanos, u64)>>,
     orders: Option<Vec<Order>>,
 }
 
@@ -85,14 +86,14 @@ impl fmt::Debug for Recorder {
     }
 }
 
-/// The identity of a packet among those inside at the same time.
-type Name = (u32, u64, u64, Nanos, bool);
+/// What identifies a packet among those inside at the same time.
+type Identity = (u32, u64, u64, Nanos, bool);
 
 /// The inversions of one port.
 #[derive(Debug, Default)]
 struct Order {
     inversions: Inversions,
-    /// Arrivals since the last service, with their ranks.
+    /// Arrivals since the last departure from the queue, with their ranks.
     fresh: VecDeque<(Nanos, u64)>,
     /// The counts before the last reset.
     before: [u64; 3],
@@ -132,7 +133,7 @@ impl Recorder {
 
     /// Removes a packet that left; returns its arrival and its rank.
     fn forget(&mut self, port: PortId, packet: &Packet) -> Option<(Nanos, u64)> {
-        let name = (port, name(packet));
+        let name = (port, identity(packet));
         let copies = self.inside.get_mut(&name)?;
         let first = copies.pop_front();
         if copies.is_empty() {
@@ -149,7 +150,7 @@ impl Observer for Recorder {
 
     fn entered(&mut self, now: Nanos, port: PortId, packet: &Packet) {
         let rank = self.about.rank;
-        self.inside.entry((port, name(packet))).or_default().push_back((now, rank));
+        self.inside.entry((port, identity(packet))).or_default().push_back((now, rank));
         if let Some(order) = self.order(port) {
             order.fresh.push_back((now, rank));
         }
@@ -157,21 +158,21 @@ impl Observer for Recorder {
     }
 
     fn left(&mut self, now: Nanos, port: PortId, packet: &Packet, dequeued: Option<Nanos>) {
-        // A copy that a link made never arrived.
-        let came = self.forget(port, packet);
-        if let (Some((came, rank)), Some(order)) = (came, self.order(port)) {
-            order.served(came, rank, dequeued.unwrap_or(now));
+        // A copy that a link made has no arrival.
+        let arrival = self.forget(port, packet);
+        if let (Some((arrival, rank)), Some(order)) = (arrival, self.order(port)) {
+            order.count_departure(arrival, rank, dequeued.unwrap_or(now));
         }
-        let total_ns = came.map_or(0, |(came, _)| now.since(came).0);
-        let queue_ns = dequeued.zip(came).map(|(left, (came, _))| left.since(came).0);
+        let total_ns = arrival.map_or(0, |(arrival, _)| now.since(arrival).0);
+        let queue_ns = dequeued.zip(arrival).map(|(left, (arrival, _))| left.since(arrival).0);
         self.record(now, Event::Left { queue_ns, total_ns }, Some(port), packet);
     }
 
     fn dropped(&mut self, now: Nanos, port: PortId, packet: &Packet, reason: DropReason) {
-        if let Some((came, rank)) = self.forget(port, packet)
+        if let Some((arrival, rank)) = self.forget(port, packet)
             && let Some(order) = self.order(port)
         {
-            order.gone(came, rank);
+            order.remove_lost(arrival, rank);
         }
         self.record(now, Event::Dropped(reason), Some(port), packet);
     }
@@ -197,26 +198,26 @@ impl Observer for Recorder {
 
     fn inversions(&self, port: PortId) -> Option<[u64; 3]> {
         let order = self.orders.as_ref()?.get(port.0 as usize);
-        let figures = |order: &Order| {
+        let counts = |order: &Order| {
             let now = order.inversions.figures().map(|(_, n)| n);
             std::array::from_fn(|i| now[i] - order.before[i])
         };
-        Some(order.map_or([0; 3], figures))
+        Some(order.map_or([0; 3], counts))
     }
 }
 
 impl Order {
-    /// Counts the departure at `dequeued` of a packet that arrived at `came`: all earlier arrivals
-    /// were waiting then.
-    fn served(&mut self, came: Nanos, rank: u64, dequeued: Nanos) {
+    /// Counts the departure from the queue, at `dequeued`, of a packet that arrived at `arrival`. All
+    /// earlier arrivals were waiting at that time.
+    fn count_departure(&mut self, arrival: Nanos, rank: u64, dequeued: Nanos) {
         while let Some(&(at, waiting)) = self.fresh.front()
             && at < dequeued
         {
             self.fresh.pop_front();
             self.inversions.enter(waiting);
         }
-        // A packet that was served at once is still among the fresh ones.
-        if let Some(place) = self.fresh.iter().position(|&fresh| fresh == (came, rank)) {
+        // A packet that was served at once is still among the fresh arrivals.
+        if let Some(place) = self.fresh.iter().position(|&fresh| fresh == (arrival, rank)) {
             self.fresh.remove(place);
             self.inversions.enter(rank);
         }
@@ -224,8 +225,8 @@ impl Order {
     }
 
     /// Removes a lost packet.
-    fn gone(&mut self, came: Nanos, rank: u64) {
-        match self.fresh.iter().position(|&fresh| fresh == (came, rank)) {
+    fn remove_lost(&mut self, arrival: Nanos, rank: u64) {
+        match self.fresh.iter().position(|&fresh| fresh == (arrival, rank)) {
             Some(place) => {
                 self.fresh.remove(place);
             }
@@ -234,7 +235,7 @@ impl Order {
     }
 }
 
-fn name(packet: &Packet) -> Name {
+fn identity(packet: &Packet) -> Identity {
     (packet.flow.0, packet.seq, packet.ack, packet.sent, packet.flags.has(Flags::BACK))
 }
 
@@ -258,17 +259,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_service_is_inverted_with_what_waited_then_and_not_with_what_came_later() {
+    fn a_departure_is_inverted_with_waiting_packets_and_not_with_later_arrivals() {
         let mut order = Order::default();
         for (at, rank) in [(0, 5), (1, 3), (2, 9), (8, 1)] {
             order.fresh.push_back((Nanos(at), rank));
         }
-        // 5 leaves at once; 9 leaves at 5, when 3 waits and 1 has not come; 3 leaves at 9, when 1
-        // waits; then 1.
-        order.served(Nanos(0), 5, Nanos(0));
-        order.served(Nanos(2), 9, Nanos(5));
-        order.served(Nanos(1), 3, Nanos(9));
-        order.served(Nanos(8), 1, Nanos(12));
+        // 5 leaves at once. 9 leaves at time 5, when 3 waits and 1 has not arrived. 3 leaves at
+        // time 9, when 1 waits. 1 leaves last.
+        order.count_departure(Nanos(0), 5, Nanos(0));
+        order.count_departure(Nanos(2), 9, Nanos(5));
+        order.count_departure(Nanos(1), 3, Nanos(9));
+        order.count_departure(Nanos(8), 1, Nanos(12));
         assert_eq!(order.inversions.figures().map(|f| f.1), [2, 2, 6 + 2]);
         assert!(order.fresh.is_empty());
     }
@@ -279,8 +280,8 @@ mod tests {
         for (at, rank) in [(0, 5), (1, 3), (2, 9)] {
             order.fresh.push_back((Nanos(at), rank));
         }
-        order.gone(Nanos(1), 3);
-        order.served(Nanos(2), 9, Nanos(5));
+        order.remove_lost(Nanos(1), 3);
+        order.count_departure(Nanos(2), 9, Nanos(5));
         assert_eq!(order.inversions.figures().map(|f| f.1), [1, 1, 4]);
     }
 }

@@ -5,12 +5,13 @@ use std::collections::VecDeque;
 use weir_core::Nanos;
 use weir_core::plain::PlainPipe;
 
-/// A place in a path.
+/// A hop of a path.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Hop {
-    /// The port, with the queue through which the path enters it, where it names one; or the end.
+    /// The number of the port, with the number of the queue if the path selects a queue; or the end
+    /// of the path.
     pub(super) port: u32,
-    /// Whether it is joined to the port before it.
+    /// Whether the port is joined to the one before it.
     pub(super) joined: bool,
 }
 
@@ -28,12 +29,12 @@ impl Hop {
 #[derive(Debug)]
 pub(super) struct PlainPort {
     pub(super) pipe: PlainPipe,
-    /// Packets that will leave it, in the order of their times.
+    /// Packets that will leave the port, in order of time.
     pub(super) exits: VecDeque<Exit>,
 }
 
-/// A packet that will leave a port. It has the fields of a `Mover` itself, so that they are
-/// written in place.
+/// A packet that will leave a port. It repeats the fields of `Mover`, so that they are written in
+/// place.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Exit {
     pub(super) due: Nanos,
@@ -45,7 +46,7 @@ pub(super) struct Exit {
     pub(super) lost: bool,
 }
 
-/// Bits of a port's number in a path; the bits above are the number of the queue, plus one.
+/// Bits of a port's number in a hop. The bits above are the number of the queue plus one.
 pub(super) const PORT_BITS: u32 = 20;
-/// Mask of these bits.
+/// Mask of the port's number.
 pub(super) const PORT: u32 = (1 << PORT_BITS) - 1;

@@ -2,22 +2,22 @@
 //! is lost.
 //!
 //! # Events
-//! A plain port knows when a packet will leave as soon as it enters. So a hop is one event: the
-//! packet joins the exits of the port, in the order of their times, and only the first exit is in
-//! the agenda. An exit holds everything that ports need to know of a packet: packets themselves are
-//! looked up only at the ends of their paths, and by the engine.
+//! When a packet enters a plain port, the time of its departure is already known. A hop is
+//! therefore one event: the packet joins the exits of the port, in order of time, and only the
+//! first exit is in the agenda. An exit contains everything that ports need to know of a packet.
+//! The packets themselves are looked up only at the ends of their paths and by the engine.
 //!
 //! # Joined ports
-//! Where all packets of a plain port arrive from one other plain port, its arrivals are known ahead
-//! as well, because nothing else affects them. Such a port is *joined* to the one before, and a
-//! packet enters both at once, which saves an event. An access link behind the port that all flows
-//! share is joined, for instance. Counters and queue lengths are always those of the time at which
-//! they are read, and losses count at their own time: a packet that the second port will drop
-//! remains among the exits of the first until then.
+//! If all packets of a plain port arrive from one other plain port, its arrivals are also known in
+//! advance, because nothing else affects them. Such a port is *joined* to the one before it: a
+//! packet enters both at once, which saves an event. For example, an access link behind the port
+//! that all flows share is joined. Counters and queue lengths are always those of the time at which
+//! they are read, and losses count at the time at which they happen: a packet that the second port
+//! will drop remains among the exits of the first until then.
 //!
-//! Ports are not passed together while an observer wants to see each step, nor by packets that
-//! report to their host when they have left it. Then, and until the packets inside have left, there
-//! are two events again; the times are the same.
+//! Ports are passed separately while an observer needs each step, and by packets that report when
+//! they have left their host. Until all packets inside have left, each hop then takes two events;
+//! the times are the same.
 
 use weir_core::key::FlowKey;
 use weir_core::packet::Ecn;
@@ -33,19 +33,19 @@ use crate::packet::{Flags, FlowId, NONE, Packet};
 #[derive(Clone, Copy, Debug)]
 struct Mover {
     number: u32,
-    /// Its next place.
+    /// Index of its next hop.
     place: u32,
     len: u32,
     segments: u8,
-    /// Whether its host gets a notice when it has left.
+    /// Whether the host gets a notice when the packet has left it.
     tell: bool,
-    /// Whether the next port will drop it.
+    /// Whether the next port will drop the packet.
     lost: bool,
 }
 
 impl Network {
-    /// Sends a packet from one end of its flow. Inline, so that the caller builds the packet in
-    /// place.
+    /// Sends a packet from one end of its flow. The function is inline so that the caller builds
+    /// the packet in place.
     #[inline(always)]
     pub(crate) fn send(&mut self, mut packet: Packet, extra: u32) {
         let flow = &mut self.flows[packet.flow.0 as usize];
@@ -77,7 +77,8 @@ impl Network {
         if !std::mem::take(&mut self.new_paths) {
             return;
         }
-        // The only port that packets come from; none yet, or several.
+        // For each port, the only port from which packets arrive, or a value for none or for
+        // several.
         let mut before = vec![NONE; self.ports.len()];
         let mut last = SEVERAL;
         for hop in &self.paths {
@@ -106,13 +107,13 @@ impl Network {
         }
     }
 
-    /// Promises that counters and queues are not read before `horizon`.
+    /// Promises that nothing reads counters and queues before `horizon`.
     pub(crate) fn set_horizon(&mut self, horizon: Nanos) {
         self.horizon = horizon;
         self.engine_event = self.engine.next_event().unwrap_or(Nanos::MAX);
     }
 
-    /// Brings counters and queues up to date at `now`, inclusive.
+    /// Brings counters and queues up to date at `now`, including the events of that time.
     pub(crate) fn catch_up(&mut self, now: Nanos) {
         for port in &mut self.ports {
             if let Port::Plain(plain) = port {
@@ -121,8 +122,8 @@ impl Network {
         }
     }
 
-    /// Puts a packet into the port that it has reached and into ports joined to it, or among the
-    /// arrived packets.
+    /// Puts a packet into the port that it has reached and into ports joined to that port. At the
+    /// end of its path, the packet joins the arrived packets.
     #[inline]
     fn enter(&mut self, mover: Mover) {
         let Mover { number, mut place, len, segments, tell, lost } = mover;
@@ -143,7 +144,7 @@ impl Network {
             };
             place += 1;
             let idle = plain.exits.is_empty();
-            // All packets that leave the port before this one must reach the next port before it.
+            // All packets that leave the previous port earlier must enter the next port earlier.
             if self.paths[place as usize].joined && idle && !tell && self.observer.is_none() {
                 (at, before) = (due, port);
                 continue;
@@ -159,7 +160,8 @@ impl Network {
         }
     }
 
-    /// A plain port drops a packet that arrives from `before` at a time that may be in the future.
+    /// Drops a packet in a plain port. The packet arrives from port `before`, possibly at a future
+    /// time.
     #[cold]
     fn refused(&mut self, mut mover: Mover, port: u32, before: u32, at: Nanos) {
         if before == NONE {
@@ -210,7 +212,7 @@ impl Network {
             .get(to.queue_of(class))
             .map_or(Action::Pipe(to.id), |&queue| Action::Queue(queue));
         let key = &self.keys[flow][usize::from(back)];
-        let outcome = match &mut to.apart {
+        let outcome = match &mut to.separate {
             None => self.engine.submit(self.now, arrival, key, action),
             Some(count) => {
                 *count = count.wrapping_add(1);
@@ -235,7 +237,7 @@ impl Network {
         }
     }
 
-    /// Calls the observer for a packet.
+    /// Calls the observer for a packet, if there is an observer.
     #[cold]
     fn observe(&mut self, packet: &Packet, rank: u64, what: impl FnOnce(&mut dyn Observer, Nanos)) {
         let (group, key) = (self.group(packet.flow), *self.key_of(packet));
@@ -263,7 +265,7 @@ impl Network {
         self.outside(packet.flow);
     }
 
-    /// Counts down the packets of a flow that are inside.
+    /// Reduces the number of a flow's packets inside the network.
     #[inline]
     pub(crate) fn outside(&mut self, flow: FlowId) {
         let state = &mut self.flows[flow.0 as usize];
@@ -273,13 +275,13 @@ impl Network {
         }
     }
 
-    /// When the engine has something to do.
+    /// The time of the engine's next event.
     #[inline]
     pub(crate) fn engine_event(&self) -> Nanos {
         self.engine_event
     }
 
-    /// Runs the engine until now, and moves its departures on.
+    /// Runs the engine until now and moves its departures to their next hops.
     pub(crate) fn run_engine(&mut self) {
         let mut departures = std::mem::take(&mut self.departures);
         self.engine.poll(self.now, &mut departures);
@@ -308,7 +310,7 @@ impl Network {
             Fate::Drop(reason) => return self.lose(number, place, PortId(port), reason),
             Fate::Deliver { mark, corrupt, .. } => (mark, corrupt),
         };
-        // The checksum of every endpoint detects one inverted bit.
+        // The checksum of every endpoint detects an inverted bit.
         if corrupt.is_some() {
             return self.lose(number, place, PortId(port), DropReason::BadFrame);
         }
@@ -347,8 +349,8 @@ impl Network {
         self.enter(mover);
     }
 
-    /// Releases the packets that are due from a plain port. Returns a packet that has reached the
-    /// end of its path, if it is the only one; several are added to the arrived packets.
+    /// Releases the packets that are due from a plain port. If exactly one packet has reached the
+    /// end of its path, returns it; several are added to the arrived packets.
     #[inline]
     pub(crate) fn run_plain(&mut self, port: u32) -> Option<u32> {
         loop {
@@ -374,7 +376,7 @@ impl Network {
         }
     }
 
-    /// Handles a packet that has left a port and that an observer or a host wants to know of.
+    /// Handles a packet that has left a port, for an observer or for the host that wants a notice.
     #[cold]
     fn left(&mut self, mover: Mover, port: u32, dequeued: Option<Nanos>) {
         let Mover { number, place, tell, lost, .. } = mover;
@@ -391,8 +393,8 @@ impl Network {
         });
     }
 
-    /// Notifies the source of a forward packet that it has passed the first port of its path, when
-    /// it has passed `ports` ports.
+    /// Notifies the source of a forward packet if the packet has left the first port of its path.
+    /// `ports` is the number of ports that it has passed.
     #[cold]
     fn tell_host(&mut self, packet: &Packet, place: u32, ports: u32) {
         let flow = &self.flows[packet.flow.0 as usize];
@@ -402,19 +404,19 @@ impl Network {
         }
     }
 
-    /// The next of the packets that have arrived.
+    /// The next packet that has arrived.
     #[inline]
     pub(crate) fn next_arrived(&mut self) -> Option<u32> {
         self.arrived.pop_front()
     }
 
-    /// Takes a packet out that has arrived.
+    /// Removes a packet that has arrived.
     #[inline(always)]
     pub(crate) fn take(&mut self, number: u32) -> Packet {
         self.packets.remove(number)
     }
 
-    /// Counts a packet that has arrived; returns the endpoint that it is for.
+    /// Counts a packet that has arrived. Returns the endpoint that receives it.
     #[inline]
     pub(crate) fn count_arrived(&mut self, packet: &Packet) -> EndpointId {
         if self.observer.is_some() {
@@ -445,7 +447,7 @@ impl Network {
     }
 }
 
-/// Stands for a port's number where packets come from several ports, or from an endpoint.
+/// In place of a port's number, if packets come from several ports or from an endpoint.
 const SEVERAL: u32 = u32::MAX - 1;
-/// Flow labels have 20 bits.
+/// The largest flow label. Flow labels have 20 bits.
 const FLOW_LABEL: u32 = (1 << 20) - 1;

@@ -1,5 +1,5 @@
-//! Checks the keys of a file and builds a scenario from them: names become numbers, and
-//! inconsistent settings are refused.
+//! Checks the keys of a file and builds a scenario: names become indices, and inconsistent settings
+//! are errors.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use weir_core::config::FlowsetConfig;
 use weir_rules::{Code, Files, Span, closest};
 
 use super::names::{check_name, node, unreachable};
-use super::read::{self, Document, Say};
+use super::read::{self, Collector, Document};
 use super::{
     Axis, Edited, Link, MANY_PACKETS, MAX_FLOWS, MAX_NODES, MAX_POINTS, MAX_PORTS, MAX_RUNS,
     Measure, Node, NodeKind, Route, Scenario, Traffic, links, raw, traffic,
@@ -22,17 +22,19 @@ use crate::topology::{PathError, Topology};
 pub(super) fn check(
     document: Document<'_>,
     files: &dyn Files,
-    said: &mut Say<'_>,
+    collector: &mut Collector<'_>,
 ) -> Option<Scenario> {
     let Document { head, nodes, links, routes, traffic, measure, sweep } = document;
-    let duration = said.time(&head.duration, "a duration", Nanos(1));
-    let warmup =
-        head.warmup.as_ref().map(|text| (said.time(text, "a warm-up", Nanos::ZERO), text.span()));
+    let duration = collector.time(&head.duration, "a duration", Nanos(1));
+    let warmup = head
+        .warmup
+        .as_ref()
+        .map(|text| (collector.time(text, "a warm-up", Nanos::ZERO), text.span()));
     if let (Some(duration), Some((Some(warmup), span))) = (duration, &warmup)
         && *warmup >= duration
     {
         let help = "the duration includes the warm-up";
-        said.error(
+        collector.error(
             Code::Contradiction,
             span,
             "the warm-up leaves nothing to measure",
@@ -40,34 +42,34 @@ pub(super) fn check(
             help,
         );
     }
-    let seed = said.number(head.seed.as_ref(), "a seed", 1, 0, i64::MAX);
-    let runs = said.number(head.runs.as_ref(), "a number of runs", 1, 1, MAX_RUNS);
-    let measure = measure.map_or_else(Measure::default, |raw| check_measure(&raw, said));
-    let names = Names::of(nodes, said);
+    let seed = collector.number(head.seed.as_ref(), "a seed", 1, 0, i64::MAX);
+    let runs = collector.number(head.runs.as_ref(), "a number of runs", 1, 1, MAX_RUNS);
+    let measure = measure.map_or_else(Measure::default, |raw| check_measure(&raw, collector));
+    let names = Names::of(nodes, collector);
     let nodes = names.nodes;
-    // References to nodes that could not be read would cause misleading errors.
-    if said.has_errors() {
+    // References to nodes with errors would cause misleading errors.
+    if collector.has_errors() {
         return None;
     }
     let raw_links = links;
-    let links = check_links(&raw_links, &names.numbers, files, said);
-    let links_failed = said.has_errors();
+    let links = check_links(&raw_links, &names.numbers, files, collector);
+    let links_failed = collector.has_errors();
     let topology = Topology::new(&nodes, &links);
-    check_switches(&nodes, &links, &raw_links, said);
+    check_switches(&nodes, &links, &raw_links, collector);
     let routes = if links_failed {
         Vec::new()
     } else {
-        check_routes(&routes, &names.numbers, &nodes, &topology, said)
+        check_routes(&routes, &names.numbers, &nodes, &topology, collector)
     };
     let mut topology = topology.with_routes(&routes);
     let known = if links_failed { None } else { Some(&mut topology) };
-    let traffic = traffic::check(traffic, &names.numbers, &nodes, known, files, said);
+    let traffic = traffic::check(traffic, &names.numbers, &nodes, known, files, collector);
     let points =
         sweep.iter().fold(1usize, |points, (axis, _)| points.saturating_mul(axis.values.len()));
     if let Some((_, span)) =
         sweep.last().filter(|_| points.saturating_mul(runs as usize) > MAX_POINTS)
     {
-        said.error(
+        collector.error(
             Code::TooMuch,
             span,
             format!("{points} points of {runs} runs are too many"),
@@ -75,7 +77,7 @@ pub(super) fn check(
             "",
         );
     }
-    check_sweep(&sweep, said);
+    check_sweep(&sweep, collector);
     let scenario = Scenario {
         name: head.name.map_or_else(String::new, Spanned::into_inner),
         duration: duration?,
@@ -89,16 +91,16 @@ pub(super) fn check(
         measure,
         sweep: sweep.into_iter().map(|(axis, _)| axis).collect(),
     };
-    warn_of_size(&scenario, &head.duration, said);
+    warn_of_size(&scenario, &head.duration, collector);
     Some(scenario)
 }
 
-/// Refuses keys of a sweep that do not exist.
-fn check_sweep(sweep: &[(Axis, Span)], said: &mut Say<'_>) {
+/// Reports keys of a sweep that do not exist.
+fn check_sweep(sweep: &[(Axis, Span)], collector: &mut Collector<'_>) {
     let mut seen = BTreeSet::new();
     for (axis, span) in sweep {
         if !seen.insert(axis.key.as_str()) {
-            said.error(
+            collector.error(
                 Code::Repeated,
                 span,
                 format!("`{}` is swept twice", axis.key),
@@ -106,19 +108,19 @@ fn check_sweep(sweep: &[(Axis, Span)], said: &mut Say<'_>) {
                 "remove one of the two",
             );
         }
-        let mut trial = Edited::new(said.text);
+        let mut trial = Edited::new(collector.text);
         if let Err(error) = trial.set(&axis.key, &axis.values[0]) {
-            said.error(Code::BadValue, span, error.to_string(), "cannot be set", "");
+            collector.error(Code::BadValue, span, error.to_string(), "cannot be set", "");
         }
     }
 }
 
-fn check_measure(raw: &raw::Measure, said: &mut Say<'_>) -> Measure {
+fn check_measure(raw: &raw::Measure, collector: &mut Collector<'_>) -> Measure {
     let default = Measure::default();
     let interval = raw
         .interval
         .as_ref()
-        .and_then(|text| said.time(text, "an interval", Nanos::from_micros(1)));
+        .and_then(|text| collector.time(text, "an interval", Nanos::from_micros(1)));
     Measure {
         interval: interval.unwrap_or(default.interval),
         trace: raw.trace.unwrap_or(default.trace),
@@ -126,22 +128,22 @@ fn check_measure(raw: &raw::Measure, said: &mut Say<'_>) -> Measure {
     }
 }
 
-/// Nodes and their numbers.
+/// The nodes by name.
 struct Names {
     nodes: Vec<Node>,
     numbers: BTreeMap<String, usize>,
 }
 
 impl Names {
-    fn of(raw: Vec<read::Entry<'_, raw::Node>>, said: &mut Say<'_>) -> Self {
+    fn of(raw: Vec<read::Entry<'_, raw::Node>>, collector: &mut Collector<'_>) -> Self {
         let mut names = Self { nodes: Vec::new(), numbers: BTreeMap::new() };
         if raw.is_empty() {
             let help = "for example `[[node]]` with `name = \"h1\"`";
-            said.error(Code::MissingValue, &(0..0), "the scenario has no nodes", "", help);
+            collector.error(Code::MissingValue, &(0..0), "the scenario has no nodes", "", help);
         }
         for read::Entry { common: raw::Node { name, kind }, own } in raw {
             if names.nodes.len() >= MAX_NODES {
-                said.error(
+                collector.error(
                     Code::TooMuch,
                     &name.span(),
                     "too many nodes",
@@ -150,11 +152,11 @@ impl Names {
                 );
                 break;
             }
-            check_name(&name, "node", said);
+            check_name(&name, "node", collector);
             let text = name.get_ref().clone();
             if names.numbers.contains_key(&text) {
                 let message = format!("there are two nodes `{text}`");
-                said.error(
+                collector.error(
                     Code::Repeated,
                     &name.span(),
                     message,
@@ -164,28 +166,28 @@ impl Names {
                 continue;
             }
             names.numbers.insert(text.clone(), names.nodes.len());
-            let kind = node_kind(kind.as_ref(), own, said).unwrap_or(NodeKind::Host);
+            let kind = node_kind(kind.as_ref(), own, collector).unwrap_or(NodeKind::Host);
             names.nodes.push(Node { name: text, kind });
         }
         names
     }
 }
 
-/// The kind of a node; `own` holds the keys of that kind.
+/// Checks the kind of a node; `own` holds the keys of that kind.
 fn node_kind(
     kind: Option<&raw::Text>,
     own: Spanned<DeValue<'_>>,
-    said: &mut Say<'_>,
+    collector: &mut Collector<'_>,
 ) -> Option<NodeKind> {
     let name = kind.map_or("host", |kind| kind.get_ref().as_str());
     let plain = match name {
         "host" => NodeKind::Host,
         "router" => NodeKind::Router,
         "switch" => {
-            let head = said.first_line(own.span());
-            let config: SwitchConfig = read::item(said, own)?;
+            let head = collector.first_line(own.span());
+            let config: SwitchConfig = read::item(collector, own)?;
             if let Err(error) = config.check() {
-                said.error(Code::BadValue, &head, error.to_string(), "about this switch", "");
+                collector.error(Code::BadValue, &head, error.to_string(), "about this switch", "");
             }
             return Some(NodeKind::Switch(Box::new(config)));
         }
@@ -193,7 +195,7 @@ fn node_kind(
             let label = closest(other, KINDS)
                 .map_or("expected a kind".to_owned(), |meant| format!("did you mean `{meant}`?"));
             let help = "allowed: host (sends and receives), router (forwards), switch (forwards through queues that are programmed)";
-            said.error(
+            collector.error(
                 Code::BadValue,
                 &kind?.span(),
                 format!("`{other}` is no kind of node"),
@@ -210,8 +212,14 @@ fn node_kind(
             .map_or(format!("no key of a {}", plain.name()), |meant| {
                 format!("did you mean `{meant}`?")
             });
-        let help = "allowed: name, kind; a node of the kind `switch` has more";
-        said.error(Code::UnknownKeyword, &key.span(), format!("`{name}` is no key"), label, help);
+        let help = "allowed: name, kind; a node of kind `switch` has more keys";
+        collector.error(
+            Code::UnknownKeyword,
+            &key.span(),
+            format!("`{name}` is no key"),
+            label,
+            help,
+        );
     }
     Some(plain)
 }
@@ -220,17 +228,17 @@ fn check_links(
     raw: &[Spanned<raw::Link>],
     numbers: &BTreeMap<String, usize>,
     files: &dyn Files,
-    said: &mut Say<'_>,
+    collector: &mut Collector<'_>,
 ) -> Vec<Link> {
     let mut links = Vec::new();
     let mut taken = BTreeSet::new();
     let mut queues = 0;
-    // Names in the file come first, so that generated names avoid them.
+    // Names from the file are reserved first, so that generated names differ from them.
     for name in raw.iter().filter_map(|link| link.get_ref().name.as_ref()) {
-        check_name(name, "link", said);
+        check_name(name, "link", collector);
         if !taken.insert(name.get_ref().clone()) {
             let message = format!("there are two links `{}`", name.get_ref());
-            said.error(
+            collector.error(
                 Code::Repeated,
                 &name.span(),
                 message,
@@ -241,7 +249,7 @@ fn check_links(
     }
     for spanned in raw {
         let link = spanned.get_ref();
-        let Some(ends) = ends(&link.between, numbers, said) else { continue };
+        let Some(ends) = ends(&link.between, numbers, collector) else { continue };
         let between = link.between.get_ref();
         let [first, second] = [&between[0], &between[1]].map(|name| name.get_ref().as_str());
         let (name, ports) = match &link.name {
@@ -262,25 +270,36 @@ fn check_links(
         };
         let [forward, back] = ports;
         let directions = [
-            links::direction(link, 0, forward, files, said),
-            links::direction(link, 1, back, files, said),
+            links::direction(link, 0, forward, files, collector),
+            links::direction(link, 1, back, files, collector),
         ];
         queues += directions.iter().map(|direction| direction.queues.len()).sum::<usize>();
         links.push(Link { name, ends, directions });
         if links.len() * 2 > MAX_PORTS || queues > MAX_PORTS {
             let label = format!("at most {} links, and {MAX_PORTS} queues", MAX_PORTS / 2);
-            said.error(Code::TooMuch, &link.between.span(), "too many links or queues", label, "");
+            collector.error(
+                Code::TooMuch,
+                &link.between.span(),
+                "too many links or queues",
+                label,
+                "",
+            );
             break;
         }
     }
     links
 }
 
-/// Refuses settings of a link that the switch at its start replaces, and switches with too many
+/// Reports settings of a link that the switch at its start replaces, and switches with too many
 /// links.
-fn check_switches(nodes: &[Node], links: &[Link], raw: &[Spanned<raw::Link>], said: &mut Say<'_>) {
+fn check_switches(
+    nodes: &[Node],
+    links: &[Link],
+    raw: &[Spanned<raw::Link>],
+    collector: &mut Collector<'_>,
+) {
     let mut used = vec![0usize; nodes.len()];
-    // Parts that were refused before have no number.
+    // If some links had errors, the two lists do not correspond.
     for (link, raw) in links.iter().zip(raw).filter(|_| links.len() == raw.len()) {
         for (side, direction) in link.directions.iter().enumerate() {
             let node = &nodes[link.ends[side]];
@@ -289,7 +308,7 @@ fn check_switches(nodes: &[Node], links: &[Link], raw: &[Spanned<raw::Link>], sa
             let span = raw.get_ref().between.span();
             if used[link.ends[side]] > usize::from(config.ports) {
                 let message = format!("the switch `{}` has more links than ports", node.name);
-                said.error(
+                collector.error(
                     Code::TooMuch,
                     &span,
                     message,
@@ -303,7 +322,7 @@ fn check_switches(nodes: &[Node], links: &[Link], raw: &[Spanned<raw::Link>], sa
                 let message = format!("the switch `{}` has queues of its own", node.name);
                 let help =
                     "its `manager` is the scheduler, and `queue` its size: leave them out here";
-                said.error(
+                collector.error(
                     Code::Contradiction,
                     &span,
                     message,
@@ -313,7 +332,7 @@ fn check_switches(nodes: &[Node], links: &[Link], raw: &[Spanned<raw::Link>], sa
             }
             if direction.spec.pipe.link.device.is_some() {
                 let message = format!("the switch `{}` has an interface of its own", node.name);
-                said.error(
+                collector.error(
                     Code::Contradiction,
                     &span,
                     message,
@@ -329,11 +348,11 @@ fn check_switches(nodes: &[Node], links: &[Link], raw: &[Spanned<raw::Link>], sa
 fn ends(
     between: &Spanned<Vec<raw::Text>>,
     numbers: &BTreeMap<String, usize>,
-    said: &mut Say<'_>,
+    collector: &mut Collector<'_>,
 ) -> Option<[usize; 2]> {
     let [first, second] = between.get_ref().as_slice() else {
         let message = format!("a link is between two nodes, not {}", between.get_ref().len());
-        said.error(
+        collector.error(
             Code::BadValue,
             &between.span(),
             message,
@@ -342,11 +361,12 @@ fn ends(
         );
         return None;
     };
-    let [one, two] = [first, second].map(|name| node(name.get_ref(), &name.span(), numbers, said));
+    let [one, two] =
+        [first, second].map(|name| node(name.get_ref(), &name.span(), numbers, collector));
     let ends = [one?, two?];
     if ends[0] == ends[1] {
         let message = format!("a link from `{}` to itself", first.get_ref());
-        said.error(
+        collector.error(
             Code::Contradiction,
             &between.span(),
             message,
@@ -363,7 +383,7 @@ fn check_routes(
     numbers: &BTreeMap<String, usize>,
     nodes: &[Node],
     topology: &Topology,
-    said: &mut Say<'_>,
+    collector: &mut Collector<'_>,
 ) -> Vec<Route> {
     let mut routes = Vec::new();
     let mut given = BTreeSet::new();
@@ -371,7 +391,7 @@ fn check_routes(
         let raw::Route { from, to, via } = spanned.get_ref();
         let places = std::iter::once(from).chain(via.get_ref()).chain(std::iter::once(to));
         let stops: Vec<_> = places
-            .map(|name| (node(name.get_ref(), &name.span(), numbers, said), name.span()))
+            .map(|name| (node(name.get_ref(), &name.span(), numbers, collector), name.span()))
             .collect();
         let Some(stops) =
             stops.into_iter().map(|(stop, span)| Some((stop?, span))).collect::<Option<Vec<_>>>()
@@ -382,7 +402,7 @@ fn check_routes(
         if !given.insert((first, last)) {
             let message =
                 format!("there are two routes from `{}` to `{}`", from.get_ref(), to.get_ref());
-            said.error(
+            collector.error(
                 Code::Repeated,
                 &to.span(),
                 message,
@@ -391,17 +411,17 @@ fn check_routes(
             );
             continue;
         }
-        routes.extend(along(&stops, nodes, topology, said));
+        routes.extend(along(&stops, nodes, topology, collector));
     }
     routes
 }
 
-/// The path from stop to stop, which visits no node twice.
+/// Makes the path along the stops, which must not visit a node twice.
 fn along(
     stops: &[(usize, Span)],
     nodes: &[Node],
     topology: &Topology,
-    said: &mut Say<'_>,
+    collector: &mut Collector<'_>,
 ) -> Option<Route> {
     let mut path = vec![stops[0].0];
     for pair in stops.windows(2) {
@@ -409,7 +429,7 @@ fn along(
         let leg = match topology.nodes_between(*from, *to) {
             Ok(leg) => leg,
             Err(error) => {
-                unreachable(&error, span, [*from, *to], nodes, said);
+                unreachable(&error, span, [*from, *to], nodes, collector);
                 return None;
             }
         };
@@ -417,7 +437,7 @@ fn along(
             if path.contains(&next) {
                 let name = &nodes[next].name;
                 let message = format!("the route goes through `{name}` twice");
-                said.error(
+                collector.error(
                     Code::Contradiction,
                     span,
                     message,
@@ -438,18 +458,18 @@ fn along(
             &stops[stops.len() - 1].1,
             [path[0], path[path.len() - 1]],
             nodes,
-            said,
+            collector,
         );
         return None;
     }
     Some(Route { nodes: path })
 }
 
-/// Warns of a run that takes hours.
-fn warn_of_size(scenario: &Scenario, duration: &raw::Text, said: &mut Say<'_>) {
+/// Warns if a run would take hours.
+fn warn_of_size(scenario: &Scenario, duration: &raw::Text, collector: &mut Collector<'_>) {
     let flows = scenario.traffic.iter().map(Traffic::flows).fold(0u64, u64::saturating_add);
     if flows > MAX_FLOWS {
-        said.error(
+        collector.error(
             Code::TooMuch,
             &duration.span(),
             format!("{flows} flows are too many"),
@@ -466,11 +486,11 @@ fn warn_of_size(scenario: &Scenario, duration: &raw::Text, said: &mut Say<'_>) {
     if packets > MANY_PACKETS {
         let message = format!("about {packets} packets are expected in each run");
         let help = "a processor simulates some million packets a second: a shorter duration or lower rates take less";
-        let warning = said
+        let warning = collector
             .about(Code::NoEffect, &duration.span(), message)
             .label("this takes hours")
             .help(help);
-        said.push(warning);
+        collector.push(warning);
     }
 }
 

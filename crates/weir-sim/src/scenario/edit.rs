@@ -1,12 +1,12 @@
 //! Changes single keys in a scenario's text, for settings on the command line and for the points of
 //! sweeps.
 //!
-//! It changes the text itself, which is then parsed as if it had been written so: errors in a value
-//! show its line, and the changed text describes the run completely. A key is addressed from the
-//! root: `duration`, `measure.interval`, `traffic.f1.rate`, `link[1].scheduler`. An item of a list
-//! of tables is addressed by its name or by its number from 0, and `*` addresses all. After a value
-//! in the language of links, the key continues with a word of that value:
-//! `link.bottleneck.spec.delay`.
+//! The text itself is changed and then parsed as if it had been written in this form. Errors in a
+//! value therefore show its line, and the changed text describes the run completely. A key is
+//! addressed from the root: `duration`, `measure.interval`, `traffic.f1.rate`, `link[1].scheduler`.
+//! An item of a list of tables is addressed by its name or by its number from 0, and `*` addresses
+//! all items. If a value is in the language of links, the key may continue with a word of that
+//! value: `link.bottleneck.spec.delay`.
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -18,9 +18,9 @@ use super::read::{HEAD, SECTIONS};
 /// A text with changed keys.
 #[derive(Clone, Debug)]
 pub struct Edited {
-    /// The text.
+    /// The changed text.
     pub text: String,
-    /// For each line, its number before the changes; `None` for a line that a change added.
+    /// For each line, its number before the changes; `None` for an added line.
     pub(super) lines: Vec<Option<usize>>,
 }
 
@@ -35,21 +35,21 @@ pub enum EditError {
         "`{0}` is no key: write names with dots between them, such as `traffic.f1.rate` or `link[0].spec.delay`"
     )]
     Form(String),
-    /// The key addresses nothing.
+    /// The key addresses a part that does not exist.
     #[error("there is no `{name}` in `{key}`{meant}")]
     Missing {
-        /// What is missing.
+        /// The missing part.
         name: String,
-        /// The key.
+        /// The whole key.
         key: String,
-        /// A suggestion, as the end of the sentence.
+        /// A suggestion that ends the sentence.
         meant: String,
     },
     /// The key is a table or a list of tables.
     #[error("`{0}` is more than one value: name a key in it")]
     Table(String),
-    /// The key continues after a value that has no parts.
-    #[error("`{0}` has no part `{1}`: only texts in the language of links have")]
+    /// The key continues after a value that has no words.
+    #[error("`{0}` has no part `{1}`: only values in the language of links have parts")]
     NoPart(String, String),
     /// The table is written in a form that cannot be extended.
     #[error(
@@ -65,18 +65,18 @@ impl Edited {
         Self { text: text.to_owned(), lines: (1..=lines).map(Some).collect() }
     }
 
-    /// Changes a key. A value that is not TOML is taken as a string.
+    /// Changes a key. A value that is not TOML becomes a string.
     ///
     /// # Errors
-    /// The key addresses nothing that can be set. Whether the value is allowed shows when the text
-    /// is parsed.
+    /// The key addresses nothing that can be set. Parsing the changed text shows whether the value
+    /// is allowed.
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), EditError> {
         let path = path(key)?;
         let mut changes = {
             let root = DeTable::parse(&self.text).map_err(|_| EditError::Text)?;
             find(&self.text, root.get_ref(), key, &path, value)?
         };
-        // From the end, so that earlier places remain valid.
+        // Changes are made from the end, so that earlier positions remain valid.
         changes.sort_by_key(|change| std::cmp::Reverse(change.place.start));
         changes.iter().for_each(|change| self.replace(change));
         Ok(())
@@ -87,7 +87,7 @@ impl Edited {
         let first = self.text[..place.start].matches('\n').count();
         let old = self.text[place.clone()].matches('\n').count();
         let new = text.matches('\n').count();
-        // Whole lines are new; a replaced value leaves its line number as it was.
+        // Only whole lines are new. A replaced value keeps its line number.
         if place.is_empty() && new > 0 {
             let at = if self.text[..place.start].ends_with('\n') || place.start == 0 {
                 first
@@ -105,8 +105,8 @@ impl Edited {
         self.text.replace_range(place.clone(), text);
     }
 
-    /// Moves a diagnostic about this text to the line before the changes; `origin` names the source
-    /// of added lines.
+    /// Moves a diagnostic about the changed text to the line before the changes. For an added line,
+    /// `origin` replaces the file's name.
     pub(super) fn restore(&self, diagnostic: &mut Diagnostic, name: &str, origin: &str) {
         if diagnostic.file.as_deref() != Some(name) {
             return;
@@ -121,7 +121,7 @@ impl Edited {
     }
 }
 
-/// A replacement at a place of the text.
+/// A replacement at one position of the text.
 #[derive(Clone, Debug)]
 struct Change {
     place: Span,
@@ -136,8 +136,8 @@ enum Step {
     All,
 }
 
-/// The steps of a key: `link[1].spec` is `link`, 1, `spec`. Dots within quotes do not separate
-/// steps.
+/// Parses a key into its steps: `link[1].spec` is `link`, 1, `spec`. Dots within quotes do not
+/// separate steps.
 fn path(key: &str) -> Result<Vec<Step>, EditError> {
     let refused = || EditError::Form(key.to_owned());
     let mut steps = Vec::new();
@@ -167,7 +167,7 @@ fn path(key: &str) -> Result<Vec<Step>, EditError> {
     }
 }
 
-/// The changes that set a key.
+/// Finds the changes that set a key.
 fn find(
     text: &str,
     root: &DeTable<'_>,
@@ -183,7 +183,7 @@ fn find(
         return finder.value(found, first, rest);
     }
     match rest {
-        // A new key goes before all tables.
+        // A new key is added before all tables.
         [] if HEAD.contains(&first.as_str()) => {
             Ok(vec![Change { place: 0..0, text: format!("{first} = {}\n", finder.literal(None)) }])
         }
@@ -211,7 +211,7 @@ impl Finder<'_> {
         EditError::Missing { name: name.to_owned(), key: self.key.to_owned(), meant }
     }
 
-    /// Follows the key from a value.
+    /// Follows the rest of the key from a value.
     fn value(
         &self,
         found: &Spanned<DeValue<'_>>,
@@ -307,7 +307,7 @@ impl Finder<'_> {
         Ok(changes)
     }
 
-    /// The value as TOML. A string is replaced by a string.
+    /// The new value as TOML. If the old value is a string, so is the new one.
     fn literal(&self, old: Option<&DeValue<'_>>) -> String {
         let value = self.value.trim();
         let is_one_line = !value.contains(['\n', '\r']);
@@ -324,7 +324,7 @@ impl Finder<'_> {
     }
 }
 
-/// The name of a list's item: its own, or the default.
+/// The name of an item of a list: the name in the file, or the default.
 fn name_of(item: &DeValue<'_>, section: &str, number: usize) -> String {
     let text = |key: &str| item.get(key).and_then(|value| value.get_ref().as_str());
     let between = |n: usize| {
@@ -345,7 +345,7 @@ fn name_of(item: &DeValue<'_>, section: &str, number: usize) -> String {
     }
 }
 
-/// Words with `word` set to `value`; added at the end when it was not there.
+/// The text with `word` set to `value`. A missing word is added at the end.
 fn with_word(words: &str, word: &str, value: &str) -> String {
     let mut list: Vec<&str> = words.split_whitespace().collect();
     match list.iter().position(|other| *other == word) {
@@ -404,7 +404,7 @@ class = 1
 name = "f2"
 rate = "5Mbit/s""#;
 
-    /// The lines that changes make or change.
+    /// The lines that the changes added or modified.
     fn changed(changes: &[(&str, &str)]) -> Vec<String> {
         let mut edited = Edited::new(TEXT);
         changes.iter().for_each(|(key, value)| edited.set(key, value).unwrap());
@@ -463,22 +463,22 @@ rate = "5Mbit/s""#;
     }
 
     #[test]
-    fn what_names_nothing_is_refused_with_what_was_meant() {
-        let said = |key: &str| Edited::new(TEXT).set(key, "1").unwrap_err().to_string();
+    fn a_key_that_does_not_exist_is_refused_with_a_suggestion() {
+        let message = |key: &str| Edited::new(TEXT).set(key, "1").unwrap_err().to_string();
         assert_eq!(
-            said("trafic.f1.rate"),
+            message("trafic.f1.rate"),
             "there is no `trafic` in `trafic.f1.rate`; did you mean `traffic`?"
         );
         assert_eq!(
-            said("traffic.f3.rate"),
+            message("traffic.f3.rate"),
             "there is no `f3` in `traffic.f3.rate`; did you mean `f1`?"
         );
-        assert_eq!(said("traffic[2].rate"), "there is no `[2]` in `traffic[2].rate`");
+        assert_eq!(message("traffic[2].rate"), "there is no `[2]` in `traffic[2].rate`");
         for key in ["", "traffic..rate", "traffic[x]", "sweep.a", "traffic[0"] {
-            assert!(said(key).contains("is no key"), "{key}");
+            assert!(message(key).contains("is no key"), "{key}");
         }
-        assert!(said("traffic").contains("name a key in it"));
-        assert!(said("traffic.f1").contains("name a key in it"));
-        assert!(said("traffic.f1.rate.unit").contains("no part `unit`"));
+        assert!(message("traffic").contains("name a key in it"));
+        assert!(message("traffic.f1").contains("name a key in it"));
+        assert!(message("traffic.f1.rate.unit").contains("no part `unit`"));
     }
 }

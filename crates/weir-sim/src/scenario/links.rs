@@ -1,5 +1,5 @@
-//! Links of a scenario: specifications, schedulers and queues in the command language, parsed with
-//! their places in the file.
+//! Links of a scenario: specifications, schedulers and queues in the command language, parsed so
+//! that diagnostics point into the file.
 
 use toml::Spanned;
 use weir_core::config::{FlowsetConfig, SchedulerConfig};
@@ -9,7 +9,7 @@ use weir_rules::{Code, Files, LinkSpec, canonical, check_spec};
 
 use super::Direction;
 use super::raw;
-use super::read::Say;
+use super::read::Collector;
 
 impl Direction {
     /// The configuration in the command language.
@@ -35,34 +35,34 @@ impl Direction {
     }
 }
 
-/// The configuration of one direction of a link; `name` is its port's.
+/// Checks the configuration of one direction of a link; `name` is the name of its port.
 pub(super) fn direction(
     link: &raw::Link,
     side: usize,
     name: String,
     files: &dyn Files,
-    said: &mut Say<'_>,
+    collector: &mut Collector<'_>,
 ) -> Direction {
     let (own, words, queues) = if side == 0 {
         (&link.forward, &link.scheduler, &link.queue)
     } else {
         (&link.back, &link.scheduler_back, &link.queue_back)
     };
-    // A specification of both directions is checked once.
+    // If one specification applies to both directions, it is checked once.
     let judged = side == 1 && own.is_none() && link.forward.is_none();
     let spec = match own.as_ref().or(link.spec.as_ref()) {
         Some(text) if judged => check_spec(text.get_ref(), files).spec,
-        Some(text) => spec(text, files, said),
+        Some(text) => spec(text, files, collector),
         None => None,
     };
     let spec = spec.unwrap_or_default();
-    let scheduler = words.as_ref().and_then(|words| scheduler(words, files, said));
+    let scheduler = words.as_ref().and_then(|words| scheduler(words, files, collector));
     if let (None, Some(queue)) = (words, queues.first()) {
         let key = if side == 0 { "scheduler" } else { "scheduler_back" };
-        let span = said.first_line(queue.span());
+        let span = collector.first_line(queue.span());
         let help =
             format!("give the link a `{key}`, or put the queue's settings into its specification");
-        said.error(
+        collector.error(
             Code::Contradiction,
             &span,
             "queues belong to a scheduler",
@@ -70,22 +70,22 @@ pub(super) fn direction(
             &help,
         );
     }
-    let queues = by_class(queues, files, said);
+    let queues = by_class(queues, files, collector);
     Direction { name, spec, scheduler, queues }
 }
 
-/// A specification.
-fn spec(text: &raw::Text, files: &dyn Files, said: &mut Say<'_>) -> Option<LinkSpec> {
+/// Parses a link specification.
+fn spec(text: &raw::Text, files: &dyn Files, collector: &mut Collector<'_>) -> Option<LinkSpec> {
     let checked = check_spec(text.get_ref(), files);
-    said.take(text, &checked.diagnostics, 0);
+    collector.take(text, &checked.diagnostics, 0);
     checked.spec
 }
 
-/// Queues in the order of their classes.
+/// Parses the queues and sorts them by class.
 fn by_class(
     queues: &[Spanned<raw::Queue>],
     files: &dyn Files,
-    said: &mut Say<'_>,
+    collector: &mut Collector<'_>,
 ) -> Vec<FlowsetConfig> {
     let mut found: Vec<Option<FlowsetConfig>> = vec![None; queues.len()];
     for queue in queues {
@@ -95,7 +95,7 @@ fn by_class(
         else {
             let label = format!("0 to {}", queues.len().saturating_sub(1));
             let help = "classes of a scheduler's queues are counted from 0 without gaps; the last takes all classes beyond it";
-            said.error(
+            collector.error(
                 Code::OutOfRange,
                 &class.span(),
                 format!("class {number} leaves a gap"),
@@ -105,7 +105,7 @@ fn by_class(
             continue;
         };
         if place.is_some() {
-            said.error(
+            collector.error(
                 Code::Repeated,
                 &class.span(),
                 format!("class {number} has two queues"),
@@ -116,7 +116,7 @@ fn by_class(
         }
         let config = match &queue.get_ref().spec {
             None => FlowsetConfig::default(),
-            Some(text) => self::queue(text, files, said).unwrap_or_default(),
+            Some(text) => self::queue(text, files, collector).unwrap_or_default(),
         };
         *place = Some(config);
     }
@@ -124,11 +124,15 @@ fn by_class(
 }
 
 /// Parses a scheduler.
-fn scheduler(text: &raw::Text, files: &dyn Files, said: &mut Say<'_>) -> Option<SchedulerConfig> {
+fn scheduler(
+    text: &raw::Text,
+    files: &dyn Files,
+    collector: &mut Collector<'_>,
+) -> Option<SchedulerConfig> {
     if text.get_ref().trim().is_empty() {
         let help =
             "for example `scheduler = \"fq_codel target 5ms\"`; `weir algorithms` lists them";
-        said.error(
+        collector.error(
             Code::MissingValue,
             &text.span(),
             "the scheduler has no name",
@@ -137,8 +141,8 @@ fn scheduler(text: &raw::Text, files: &dyn Files, said: &mut Say<'_>) -> Option<
         );
         return None;
     }
-    let Command::ConfigSched(_, sched) = command(SCHED, text, files, said)? else {
-        said.error(
+    let Command::ConfigSched(_, sched) = command(SCHED, text, files, collector)? else {
+        collector.error(
             Code::BadValue,
             &text.span(),
             "this is no scheduler",
@@ -148,8 +152,8 @@ fn scheduler(text: &raw::Text, files: &dyn Files, said: &mut Say<'_>) -> Option<
         return None;
     };
     if sched.link != LinkSpec::default() || sched.scheduler.parent.is_some() {
-        let help = "the link's words, and those of its own queue, belong into `spec`";
-        said.error(
+        let help = "the link's words, and those of its own queue, belong in `spec`";
+        collector.error(
             Code::Contradiction,
             &text.span(),
             "a scheduler has no link of its own here",
@@ -162,11 +166,15 @@ fn scheduler(text: &raw::Text, files: &dyn Files, said: &mut Say<'_>) -> Option<
 }
 
 /// Parses a queue.
-fn queue(text: &raw::Text, files: &dyn Files, said: &mut Say<'_>) -> Option<FlowsetConfig> {
-    match command(QUEUE, text, files, said)? {
+fn queue(
+    text: &raw::Text,
+    files: &dyn Files,
+    collector: &mut Collector<'_>,
+) -> Option<FlowsetConfig> {
+    match command(QUEUE, text, files, collector)? {
         Command::ConfigQueue(_, queue) => Some(queue.flowset),
         _ => {
-            said.error(
+            collector.error(
                 Code::BadValue,
                 &text.span(),
                 "this is no queue",
@@ -178,23 +186,23 @@ fn queue(text: &raw::Text, files: &dyn Files, said: &mut Say<'_>) -> Option<Flow
     }
 }
 
-/// Parses words after those that begin a command.
+/// Parses words that continue a command.
 fn command(
     prefix: &str,
     text: &raw::Text,
     files: &dyn Files,
-    said: &mut Say<'_>,
+    collector: &mut Collector<'_>,
 ) -> Option<Command> {
     let line = prefix.to_owned() + &text.get_ref().replace(['\n', '\r'], " ");
     let Parsed { commands, diagnostics } = script::parse(&line, "", files);
     let failed = diagnostics.has_errors();
-    said.take(text, &diagnostics.without_file(""), prefix.len());
+    collector.take(text, &diagnostics.without_file(""), prefix.len());
     let mut commands = commands.into_iter().map(|spanned| spanned.command);
     match (commands.next(), commands.next()) {
         _ if failed => None,
         (Some(command), None) => Some(command),
         _ => {
-            said.error(
+            collector.error(
                 Code::Unexpected,
                 &text.span(),
                 "this is not one algorithm's settings",

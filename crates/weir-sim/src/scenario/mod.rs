@@ -1,9 +1,10 @@
 //! Scenario files: a network, its traffic, what is measured, and for how long.
 //!
-//! A file is TOML. It is read in two steps: [`raw`] holds the value of each key, with its place;
-//! [`check`] builds a [`Scenario`] from it, in which names are numbers and links are configurations
-//! of the engine, and which can be run. Errors are diagnostics that point at the line. [`edit`]
-//! changes keys before that, for settings on the command line and for sweeps.
+//! A file is TOML and is read in two steps. [`raw`] holds the value of each key with its place in
+//! the file. [`check`] builds a [`Scenario`], in which names are indices and links are
+//! configurations of the engine, and which can be run. Errors are diagnostics that point at the
+//! line. Before both steps, [`edit`] can change keys, for settings on the command line and for
+//! sweeps.
 
 mod check;
 mod edit;
@@ -29,24 +30,24 @@ pub use print::summary;
 /// The result of parsing a text.
 #[derive(Clone, Debug)]
 pub struct Checked {
-    /// The scenario; `None` when there are errors.
+    /// The scenario; `None` if there are errors.
     pub scenario: Option<Scenario>,
     /// Errors, warnings and notes.
     pub diagnostics: Diagnostics,
 }
 
-/// Parses a scenario. `name` is the name of its file, for diagnostics; `files` holds the files that
+/// Parses a scenario. `name` is the name of its file, for diagnostics. `files` opens the files that
 /// link specifications and traffic name.
 pub fn parse(text: &str, name: &str, files: &dyn Files) -> Checked {
-    let mut said = read::Say::new(text, name);
-    let scenario =
-        read::document(&mut said).and_then(|document| check::check(document, files, &mut said));
-    let diagnostics = said.into_diagnostics();
+    let mut collector = read::Collector::new(text, name);
+    let scenario = read::document(&mut collector)
+        .and_then(|document| check::check(document, files, &mut collector));
+    let diagnostics = collector.into_diagnostics();
     Checked { scenario: scenario.filter(|_| !diagnostics.has_errors()), diagnostics }
 }
 
-/// Parses a scenario with changed keys: diagnostics have the lines of the text before the changes,
-/// and `origin` in place of the file's name where a change added the line.
+/// Parses a scenario with changed keys. Diagnostics have the lines of the text before the changes.
+/// If a change added the line, they have `origin` in place of the file's name.
 pub fn parse_edited(edited: &Edited, name: &str, origin: &str, files: &dyn Files) -> Checked {
     let Checked { scenario, diagnostics } = parse(&edited.text, name, files);
     let mut restored = Diagnostics::default();
@@ -54,19 +55,19 @@ pub fn parse_edited(edited: &Edited, name: &str, origin: &str, files: &dyn Files
     Checked { scenario, diagnostics: restored }
 }
 
-/// A point of a sweep, or the scenario itself without a sweep.
+/// A point of a sweep. A scenario without a sweep has one point.
 #[derive(Clone, Debug)]
 pub struct Point {
-    /// Keys that the sweep sets here, and their values as TOML.
+    /// The keys that the sweep sets at this point, and their values as TOML.
     pub settings: Vec<(String, String)>,
     /// The scenario with these settings.
     pub scenario: Scenario,
-    /// Its text.
+    /// The text of the scenario with these settings.
     pub text: String,
 }
 
-/// The points of a scenario's sweep, the last key changing fastest; one without settings when there
-/// is no sweep.
+/// The points of a scenario's sweep; the last key changes fastest. Without a sweep, there is one
+/// point without settings.
 ///
 /// # Errors
 /// The errors of the first point that cannot be run.
@@ -94,7 +95,7 @@ pub fn points(
         settings.reverse();
         let mut point = edited.clone();
         for (key, value) in &settings {
-            // Parsing the scenario has checked that each key can be set.
+            // Parsing the scenario has already checked that each key can be set.
             let _ = point.set(key, value);
         }
         let words: Vec<String> =

@@ -1,4 +1,4 @@
-//! What a scenario is once it is checked.
+//! A checked scenario.
 
 use weir_core::Nanos;
 use weir_core::config::{FlowsetConfig, SchedulerConfig};
@@ -11,15 +11,15 @@ use crate::units::RateText;
 /// A scenario that can be run.
 #[derive(Clone, Debug)]
 pub struct Scenario {
-    /// Its name.
+    /// Name of the scenario.
     pub name: String,
-    /// Simulated time from start to end, the warm-up included.
+    /// Simulated time from start to end, including the warm-up.
     pub duration: Nanos,
-    /// Time at the start that is not measured; shorter than `duration`.
+    /// Length of the warm-up, which is not measured; shorter than `duration`.
     pub warmup: Nanos,
-    /// Seed of the first run; further runs have the next ones.
+    /// Seed of the first run. Each further run has the next seed.
     pub seed: u64,
-    /// Runs with different seeds, at least 1.
+    /// Number of runs with different seeds, at least 1.
     pub runs: u32,
     /// Nodes, in the order of the file.
     pub nodes: Vec<Node>,
@@ -29,18 +29,18 @@ pub struct Scenario {
     pub routes: Vec<Route>,
     /// Traffic, in the order of the file.
     pub traffic: Vec<Traffic>,
-    /// What is measured besides totals.
+    /// What is measured in addition to totals.
     pub measure: Measure,
-    /// Keys with the values that they take in turn. Each point of a sweep is a separate scenario.
+    /// Keys with the values that the sweep sets. Each point of a sweep is a separate scenario.
     pub sweep: Vec<Axis>,
 }
 
 /// A node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// Its name.
+    /// Name of the node.
     pub name: String,
-    /// Its kind.
+    /// Kind of the node.
     pub kind: NodeKind,
 }
 
@@ -51,7 +51,7 @@ pub enum NodeKind {
     Host,
     /// Forwards without delay.
     Router,
-    /// Forwards through queues that are programmed.
+    /// Forwards through programmable queues.
     Switch(Box<SwitchConfig>),
 }
 
@@ -69,11 +69,11 @@ impl NodeKind {
 /// A link between two nodes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Link {
-    /// Its name.
+    /// Name of the link.
     pub name: String,
-    /// Numbers of its two nodes.
+    /// Indices of the two nodes.
     pub ends: [usize; 2],
-    /// From the first to the second, and back.
+    /// The directions from the first node to the second, and back.
     pub directions: [Direction; 2],
 }
 
@@ -82,12 +82,12 @@ pub struct Link {
 pub struct Direction {
     /// Name in results, different from all others.
     pub name: String,
-    /// Link and its queue.
+    /// The link and its queue.
     pub spec: LinkSpec,
-    /// The scheduler that shares the link; without one it is a pipe.
+    /// The scheduler that shares the link; `None` for a pipe.
     pub scheduler: Option<SchedulerConfig>,
-    /// Queues of the scheduler by traffic class; without any it has one, with the settings of
-    /// `spec`.
+    /// Queues of the scheduler by traffic class. If empty, the scheduler has one queue, with the
+    /// settings of `spec`.
     pub queues: Vec<FlowsetConfig>,
 }
 
@@ -98,14 +98,14 @@ pub struct Route {
     pub nodes: Vec<usize>,
 }
 
-/// What is measured besides totals.
+/// What is measured in addition to totals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Measure {
-    /// Distance of the points of time series.
+    /// Length of the interval that each point of a time series covers.
     pub interval: Nanos,
     /// Whether every packet's path is recorded.
     pub trace: bool,
-    /// Whether inversions are counted: packets that left a port while one of lower rank waited
+    /// Whether inversions are counted: packets that left a port while a packet of lower rank waited
     /// there.
     pub inversions: bool,
 }
@@ -116,45 +116,45 @@ impl Default for Measure {
     }
 }
 
-/// A key and the values that it takes.
+/// A key of a sweep and the values that it takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Axis {
     /// The key, such as `traffic.f1.rate`.
     pub key: String,
-    /// Its values, as TOML.
+    /// The values, as TOML.
     pub values: Vec<String>,
 }
 
-/// An entry of traffic: flows of one kind between hosts.
+/// A traffic entry: flows of one kind between hosts.
 #[derive(Clone, Debug)]
 pub struct Traffic {
-    /// Its name; the names of its flows begin with it.
+    /// Name of the entry. The names of its flows begin with it.
     pub name: String,
-    /// Numbers of the hosts that it comes from.
+    /// Indices of the source hosts.
     pub from: Vec<usize>,
-    /// Numbers of the hosts that it goes to.
+    /// Indices of the destination hosts.
     pub to: Vec<usize>,
-    /// Flows between each pair of hosts.
+    /// Number of flows between each pair of hosts.
     pub count: u32,
     /// Traffic class.
     pub class: u16,
-    /// The name of the group of its statistics; by default each flow has its own.
+    /// Name of the group for the statistics. By default, each flow has its own group.
     pub group: Option<String>,
-    /// Its settings, as written in the file.
+    /// The settings of the kind, as written in the file.
     pub spec: Spec,
-    /// Its settings, ready to be installed in worlds.
+    /// The checked settings, ready to be installed in worlds.
     pub plan: Plan,
 }
 
 impl Traffic {
-    /// Number of its flows.
+    /// Number of flows of the entry.
     pub fn flows(&self) -> u64 {
         (self.from.len() as u64)
             .saturating_mul(self.to.len() as u64)
             .saturating_mul(u64::from(self.count))
     }
 
-    /// Approximate number of packets of all its flows, where that follows from a rate.
+    /// Approximate number of packets of all flows of the entry, if it follows from a rate.
     pub fn expected_packets(&self, duration: Nanos) -> u64 {
         let (rate, size) = match &self.spec {
             Spec::Cbr(spec) => (spec.rate, spec.size),
@@ -169,17 +169,17 @@ impl Traffic {
     }
 }
 
-/// Most nodes.
+/// Maximum number of nodes.
 pub const MAX_NODES: usize = 60_000;
-/// Most ports, two for each link; and most queues in front of schedulers.
+/// Maximum number of ports, two for each link, and of queues in front of schedulers.
 pub const MAX_PORTS: usize = 60_000;
-/// Most flows.
+/// Maximum number of flows.
 pub const MAX_FLOWS: u64 = 1_000_000;
 /// Longest duration: a year.
 pub const MAX_DURATION: Nanos = Nanos::from_secs(366 * 86_400);
-/// Most runs of one scenario.
+/// Maximum number of runs of one scenario.
 pub const MAX_RUNS: i64 = 100_000;
-/// Most points of a sweep.
+/// Maximum number of points of a sweep.
 pub const MAX_POINTS: usize = 100_000;
-/// Expected packets of a run above which there is a warning.
+/// A run with more expected packets than this causes a warning.
 pub const MANY_PACKETS: u64 = 10_000_000_000;

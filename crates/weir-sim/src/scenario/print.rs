@@ -1,4 +1,4 @@
-//! A summary of a scenario for people: the file with all defaults filled in.
+//! A readable summary of a scenario, including all defaults.
 
 use std::fmt::Write as _;
 
@@ -97,7 +97,7 @@ pub fn summary(scenario: &Scenario) -> String {
     out
 }
 
-/// A list of names, shortened where there are many.
+/// A list of names, shortened if there are many.
 fn listed(names: &[&str]) -> String {
     match names.len() {
         0..=MOST_NAMES => names.join(", "),
@@ -111,7 +111,7 @@ fn more(out: &mut String, lines: usize) {
     }
 }
 
-/// Names in a line at most.
+/// Maximum number of names in a line.
 const MOST_NAMES: usize = 12;
-/// Links and kinds of traffic that are listed at most.
+/// Maximum number of links, and of kinds of traffic, in the summary.
 const MOST_LINES: usize = 100;

@@ -1,7 +1,7 @@
-//! The keys of a scenario file, between TOML and the checks. The schema is generated from these
-//! types.
+//! The keys of a scenario file, after TOML and before the checks. The schema is generated from
+//! these types.
 //!
-//! Values stay texts with their places, so that the checks can point at them.
+//! Values remain texts with their places in the file, so that the checks can point at them.
 
 use std::collections::BTreeMap;
 
@@ -16,32 +16,32 @@ pub(super) type Text = Spanned<String>;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Head {
-    /// What the scenario is called; by default as its file.
+    /// Name of the scenario; by default the name of its file.
     #[schemars(with = "Option<String>")]
     pub(super) name: Option<Text>,
-    /// Simulated time from the start to the end, warm-up included, such as `60s`.
+    /// Simulated time from start to end, including the warm-up, such as `60s`.
     #[schemars(with = "String")]
     pub(super) duration: Text,
-    /// Time at the start that is simulated and not measured.
+    /// Length of the warm-up, which is simulated and not measured.
     #[schemars(with = "Option<String>")]
     pub(super) warmup: Option<Text>,
     /// Seed of all random draws; 1 by default.
     #[schemars(with = "Option<u64>")]
     pub(super) seed: Option<Spanned<i64>>,
-    /// Runs with seeds `seed`, `seed` + 1, …; 1 by default.
+    /// Number of runs, with seeds `seed`, `seed` + 1, …; 1 by default.
     #[schemars(with = "Option<u32>")]
     pub(super) runs: Option<Spanned<i64>>,
 }
 
-/// Keys of every kind of node.
+/// Keys that every kind of node has.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Node {
-    /// Name, by which links, routes and traffic refer to it.
+    /// Name by which links, routes and traffic refer to the node.
     #[schemars(with = "String")]
     pub(super) name: Text,
-    /// `host` (the default): sends and receives, forwards nothing; `router`: forwards in no time;
-    /// `switch`: forwards through queues that are programmed.
+    /// `host` (the default): sends and receives, does not forward; `router`: forwards without
+    /// delay; `switch`: forwards through programmable queues.
     #[schemars(with = "Option<NodeKindName>")]
     pub(super) kind: Option<Text>,
 }
@@ -53,7 +53,7 @@ pub(super) struct Node {
 pub(super) enum NodeKindName {
     /// Sends and receives.
     Host,
-    /// Forwards in no time.
+    /// Forwards without delay.
     Router,
     /// Forwards through input buffers, a pipeline and a traffic manager.
     Switch,
@@ -69,30 +69,30 @@ pub(super) struct Link {
     /// The two nodes; forward is from the first to the second.
     #[schemars(with = "[String; 2]")]
     pub(super) between: Spanned<Vec<Text>>,
-    /// Name; by default made of the nodes' names.
+    /// Name; by default made of the names of the nodes.
     #[schemars(with = "Option<String>")]
     pub(super) name: Option<Text>,
     /// Both directions, in the language of link specifications: `bw 100Mbit/s delay 1ms queue 50`.
     #[schemars(with = "Option<String>")]
     pub(super) spec: Option<Text>,
-    /// The direction from the first node to the second, in place of `spec`.
+    /// The direction from the first node to the second, instead of `spec`.
     #[schemars(with = "Option<String>")]
     pub(super) forward: Option<Text>,
-    /// The direction from the second node to the first, in place of `spec`.
+    /// The direction from the second node to the first, instead of `spec`.
     #[schemars(with = "Option<String>")]
     pub(super) back: Option<Text>,
-    /// Scheduler of the forward direction, as behind `type` in `sched N config type …`:
+    /// Scheduler of the forward direction, as written after `type` in `sched N config type …`:
     /// `fq_codel target 5ms`.
     #[schemars(with = "Option<String>")]
     pub(super) scheduler: Option<Text>,
-    /// Scheduler of the direction back.
+    /// Scheduler of the back direction.
     #[schemars(with = "Option<String>")]
     pub(super) scheduler_back: Option<Text>,
     /// Queues in front of the forward scheduler, by traffic class.
     #[serde(default)]
     #[schemars(with = "Option<Vec<Queue>>")]
     pub(super) queue: Vec<Spanned<Queue>>,
-    /// Queues in front of the scheduler of the direction back.
+    /// Queues in front of the scheduler of the back direction, by traffic class.
     #[serde(default)]
     #[schemars(with = "Option<Vec<Queue>>")]
     pub(super) queue_back: Vec<Spanned<Queue>>,
@@ -102,49 +102,50 @@ pub(super) struct Link {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Queue {
-    /// Traffic class that goes to it, counted from 0 without gaps.
+    /// Traffic class of the queue, counted from 0 without gaps.
     #[schemars(with = "u16")]
     pub(super) class: Spanned<i64>,
-    /// Its settings, as behind `sched N` in `queue N config sched N …`: `weight 3 queue 50`.
+    /// Settings of the queue, as written after `sched N` in `queue N config sched N …`:
+    /// `weight 3 queue 50`.
     #[schemars(with = "Option<String>")]
     pub(super) spec: Option<Text>,
 }
 
-/// A route that is not the one with the fewest links.
+/// A route that replaces the one with the fewest links.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Route {
-    /// Source.
+    /// Source node.
     #[schemars(with = "String")]
     pub(super) from: Text,
-    /// Destination.
+    /// Destination node.
     #[schemars(with = "String")]
     pub(super) to: Text,
-    /// Nodes to go through, in this order.
+    /// Nodes that the route passes, in this order.
     #[schemars(with = "Vec<String>")]
     pub(super) via: Spanned<Vec<Text>>,
 }
 
-/// Keys of every kind of traffic; the other keys depend on the kind.
+/// Keys that every kind of traffic has; the other keys depend on the kind.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Traffic {
-    /// Name; by default made of its kind and number.
+    /// Name; by default made of kind and number.
     #[schemars(with = "Option<String>")]
     pub(super) name: Option<Text>,
-    /// Host or hosts that it comes from.
+    /// Source host or hosts.
     #[schemars(with = "OneOrMore")]
     pub(super) from: Spanned<OneOrMore>,
-    /// Host or hosts that it goes to.
+    /// Destination host or hosts.
     #[schemars(with = "OneOrMore")]
     pub(super) to: Spanned<OneOrMore>,
-    /// Flows of this kind between each pair of hosts; 1 by default.
+    /// Number of flows between each pair of hosts; 1 by default.
     #[schemars(with = "Option<u32>")]
     pub(super) count: Option<Spanned<i64>>,
-    /// Traffic class, by which ports with several queues tell it from others; 0 by default.
+    /// Traffic class, which selects the queue in ports with several queues; 0 by default.
     #[schemars(with = "Option<u16>")]
     pub(super) class: Option<Spanned<i64>>,
-    /// Flows with the same group share statistics; by default each has its own.
+    /// Flows with the same group share statistics; by default each flow has its own.
     #[schemars(with = "Option<String>")]
     pub(super) group: Option<Text>,
 }
@@ -152,18 +153,18 @@ pub(super) struct Traffic {
 /// Keys of [`Traffic`].
 pub(super) const TRAFFIC_KEYS: [&str; 6] = ["name", "from", "to", "count", "class", "group"];
 
-/// A name or several.
+/// One name or several.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub(super) enum OneOrMore {
-    /// One.
+    /// One name.
     One(String),
-    /// Several.
+    /// Several names.
     More(Vec<String>),
 }
 
 impl OneOrMore {
-    /// All of them.
+    /// All names.
     pub(super) fn names(&self) -> &[String] {
         match self {
             Self::One(name) => std::slice::from_ref(name),
@@ -172,36 +173,37 @@ impl OneOrMore {
     }
 }
 
-/// What is measured besides totals.
+/// What is measured in addition to totals.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Measure {
-    /// Distance of the points of time series, such as `100ms` (the default).
+    /// Length of the interval that each point of a time series covers, such as `100ms` (the
+    /// default).
     #[schemars(with = "Option<String>")]
     pub(super) interval: Option<Text>,
-    /// Whether every packet's path is recorded, in the first run; off by default.
+    /// Whether every packet's path is recorded in the first run; off by default.
     pub(super) trace: Option<bool>,
-    /// Whether inversions are counted: packets that left a port while one of lower rank waited
+    /// Whether inversions are counted: packets that left a port while a packet of lower rank waited
     /// there; off by default.
     pub(super) inversions: Option<bool>,
 }
 
-/// One key and the values that it takes, one run (or `runs` runs) for each.
+/// A key and its values, with one run (or `runs` runs) for each value.
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "only the schema reads it")]
 pub(super) struct Axis {
     /// The key, such as `traffic.f1.rate`.
     key: String,
-    /// Its values.
+    /// The values of the key.
     values: Vec<AnyValue>,
 }
 
-/// A value as TOML has them, without tables.
+/// A TOML value other than a table.
 #[derive(JsonSchema)]
 #[serde(untagged)]
 #[expect(dead_code, reason = "only the schema reads it")]
 pub(super) enum AnyValue {
-    /// A switch.
+    /// True or false.
     Bool(bool),
     /// A number.
     Number(f64),
@@ -222,24 +224,24 @@ pub(super) struct File {
     node: Vec<NodeEntry>,
     /// Links.
     link: Vec<Link>,
-    /// Routes that are not those with the fewest links.
+    /// Routes that replace those with the fewest links.
     route: Option<Vec<Route>>,
     /// Traffic.
     traffic: Option<Vec<TrafficEntry>>,
-    /// What is measured besides totals.
+    /// What is measured in addition to totals.
     measure: Option<Measure>,
-    /// Keys and the values that they take; the product of all is run.
+    /// Keys and their values; every combination is run.
     sweep: Option<Sweep>,
 }
 
-/// A sweep in either form.
+/// A sweep in either of its two forms.
 #[derive(JsonSchema)]
 #[serde(untagged)]
 #[expect(dead_code, reason = "only the schema reads it")]
 pub(super) enum Sweep {
     /// A list of keys with their values.
     List(Vec<Axis>),
-    /// A table of them.
+    /// A table from keys to their values.
     Table(BTreeMap<String, Vec<AnyValue>>),
 }
 

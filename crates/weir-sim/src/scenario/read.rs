@@ -1,5 +1,5 @@
 //! Parses the text of a scenario file into its keys. Each table is parsed separately, so that an
-//! error in one does not hide errors in the next.
+//! error in one table does not hide errors in the next.
 
 use serde::de::DeserializeOwned;
 use toml::Spanned;
@@ -13,28 +13,28 @@ use super::{Axis, MAX_DURATION};
 
 /// Collects the diagnostics of a text.
 #[derive(Debug)]
-pub(super) struct Say<'a> {
+pub(super) struct Collector<'a> {
     /// The text.
     pub(super) text: &'a str,
     name: &'a str,
-    said: Diagnostics,
+    diagnostics: Diagnostics,
 }
 
-impl<'a> Say<'a> {
+impl<'a> Collector<'a> {
     pub(super) fn new(text: &'a str, name: &'a str) -> Self {
-        Self { text, name, said: Diagnostics::default() }
+        Self { text, name, diagnostics: Diagnostics::default() }
     }
 
-    /// A diagnostic, to be given to [`Self::push`].
+    /// Makes a diagnostic, which the caller gives to [`Self::push`].
     pub(super) fn about(&self, code: Code, span: &Span, message: impl Into<String>) -> Diagnostic {
         Diagnostic::new(code, self.text, span.clone(), message).in_file(self.name)
     }
 
     pub(super) fn push(&mut self, diagnostic: Diagnostic) {
-        self.said.push(diagnostic);
+        self.diagnostics.push(diagnostic);
     }
 
-    /// An error with a label at the place and help.
+    /// Adds an error with a label at its place and with help.
     pub(super) fn error(
         &mut self,
         code: Code,
@@ -47,7 +47,7 @@ impl<'a> Say<'a> {
         self.push(if help.is_empty() { error } else { error.help(help) });
     }
 
-    /// An unknown name.
+    /// Adds an error about an unknown name.
     pub(super) fn unknown<'n>(
         &mut self,
         span: &Span,
@@ -71,15 +71,15 @@ impl<'a> Say<'a> {
     }
 
     pub(super) fn has_errors(&self) -> bool {
-        self.said.has_errors()
+        self.diagnostics.has_errors()
     }
 
     pub(super) fn into_diagnostics(self) -> Diagnostics {
-        self.said
+        self.diagnostics
     }
 
-    /// The place of a part of a string that begins at `from`; the whole value where quotes or
-    /// escapes make the part ambiguous.
+    /// The place of a part of a string value. It is the whole value if quotes or escapes make the
+    /// part's place ambiguous.
     pub(super) fn part(&self, value: &raw::Text, part: &Span) -> Span {
         let Span { start, end } = value.span();
         let source = self.text.get(start..end).unwrap_or("");
@@ -91,12 +91,12 @@ impl<'a> Say<'a> {
         }
     }
 
-    /// Adds the diagnostics of a value in another language; `skipped` bytes preceded it in the
-    /// parsed text.
-    pub(super) fn take(&mut self, value: &raw::Text, said: &Diagnostics, skipped: usize) {
-        for other in said.iter() {
+    /// Adds the diagnostics of a value in another language. In the text that was parsed, `skipped`
+    /// bytes preceded the value.
+    pub(super) fn take(&mut self, value: &raw::Text, diagnostics: &Diagnostics, skipped: usize) {
+        for other in diagnostics.iter() {
             if other.file.is_some() {
-                self.said.push(other.clone());
+                self.diagnostics.push(other.clone());
                 continue;
             }
             let len = value.get_ref().len();
@@ -109,8 +109,8 @@ impl<'a> Say<'a> {
         }
     }
 
-    /// Adds an error of the TOML parser or of the types of values. `inside` is its place, where the
-    /// error has none.
+    /// Adds an error of the TOML parser or of the types of values. If the error has no place,
+    /// `inside` is its place.
     fn refused(&mut self, error: &Error, inside: Option<&Span>) {
         let whole = 0..self.text.len().min(1);
         let span = error.span().or_else(|| inside.cloned()).unwrap_or(whole);
@@ -120,7 +120,7 @@ impl<'a> Say<'a> {
         self.error(code, &span, message, label, &help);
     }
 
-    /// A place up to the end of its first line.
+    /// The part of `span` on its first line.
     pub(super) fn first_line(&self, span: Span) -> Span {
         let line = self
             .text
@@ -138,7 +138,7 @@ struct Explained {
     help: String,
 }
 
-/// A message of the TOML parser in the style of the other diagnostics.
+/// Rewrites a message of the TOML parser in the style of the other diagnostics.
 fn explain(message: &str) -> Explained {
     let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
     let plain = |code| Explained {
@@ -189,7 +189,7 @@ fn explain(message: &str) -> Explained {
             help: String::new(),
         },
         None => match message.split_once("; ") {
-            // Messages about quantities state the error, then the help.
+            // Messages about quantities contain the error and then the help.
             Some((wrong, help)) => Explained {
                 code: Code::BadValue,
                 message: wrong.to_owned(),
@@ -213,7 +213,7 @@ pub(super) struct Document<'a> {
     pub(super) sweep: Vec<(Axis, Span)>,
 }
 
-/// A table with several kinds: the common keys, and the settings of its kind.
+/// A table that has a kind: the keys that all kinds share, and the settings of its kind.
 #[derive(Debug)]
 pub(super) struct Entry<'a, T> {
     pub(super) common: T,
@@ -221,25 +221,25 @@ pub(super) struct Entry<'a, T> {
 }
 
 /// Parses a file's tables.
-pub(super) fn document<'a>(said: &mut Say<'a>) -> Option<Document<'a>> {
-    let root = match DeTable::parse(said.text) {
+pub(super) fn document<'a>(collector: &mut Collector<'a>) -> Option<Document<'a>> {
+    let root = match DeTable::parse(collector.text) {
         Ok(root) => root,
         Err(error) => {
-            said.refused(&error, None);
+            collector.refused(&error, None);
             return None;
         }
     };
-    let whole = 0..said.text.find('\n').unwrap_or(said.text.len());
+    let whole = 0..collector.text.find('\n').unwrap_or(collector.text.len());
     let mut head = DeTable::new();
     let mut sections: [Vec<Spanned<DeValue<'a>>>; 4] = Default::default();
     let (mut measure, mut sweep) = (None, Vec::new());
     for (key, value) in root.into_inner() {
         let name = key.get_ref().as_ref().to_owned();
         match name.as_str() {
-            "measure" => measure = item(said, value),
-            "sweep" => sweep = axes(said, value),
+            "measure" => measure = item(collector, value),
+            "sweep" => sweep = axes(collector, value),
             name => match SECTIONS.iter().position(|section| *section == name) {
-                Some(at) => sections[at] = list(said, name, value),
+                Some(at) => sections[at] = list(collector, name, value),
                 None if HEAD.contains(&name) => drop(head.insert(key, value)),
                 None => {
                     let label =
@@ -252,7 +252,7 @@ pub(super) fn document<'a>(said: &mut Say<'a>) -> Option<Document<'a>> {
                         HEAD.join(", "),
                         SECTIONS.join(", ")
                     );
-                    said.error(
+                    collector.error(
                         Code::UnknownKeyword,
                         &key.span(),
                         format!("`{name}` is no key"),
@@ -264,58 +264,65 @@ pub(super) fn document<'a>(said: &mut Say<'a>) -> Option<Document<'a>> {
         }
     }
     let [nodes, links, routes, traffic] = sections;
-    let head = item(said, Spanned::new(whole, DeValue::Table(head)));
-    let nodes = nodes.into_iter().filter_map(|value| split(said, value, &raw::NODE_KEYS)).collect();
-    let links = items(said, links);
-    let routes = items(said, routes);
-    let traffic =
-        traffic.into_iter().filter_map(|value| split(said, value, &raw::TRAFFIC_KEYS)).collect();
+    let head = item(collector, Spanned::new(whole, DeValue::Table(head)));
+    let nodes =
+        nodes.into_iter().filter_map(|value| split(collector, value, &raw::NODE_KEYS)).collect();
+    let links = items(collector, links);
+    let routes = items(collector, routes);
+    let traffic = traffic
+        .into_iter()
+        .filter_map(|value| split(collector, value, &raw::TRAFFIC_KEYS))
+        .collect();
     Some(Document { head: head?, nodes, links, routes, traffic, measure, sweep })
 }
 
 /// Parses a table into the type with its keys.
 pub(super) fn item<T: DeserializeOwned>(
-    said: &mut Say<'_>,
+    collector: &mut Collector<'_>,
     value: Spanned<DeValue<'_>>,
 ) -> Option<T> {
     let span = value.span();
-    accept(said, &span, T::deserialize(ValueDeserializer::from(value)))
+    accept(collector, &span, T::deserialize(ValueDeserializer::from(value)))
 }
 
-/// The result of parsing a table at `span`; on an error, adds the diagnostic.
-pub(super) fn accept<T>(said: &mut Say<'_>, span: &Span, read: Result<T, Error>) -> Option<T> {
+/// Returns the result of parsing the table at `span`. If parsing failed, adds a diagnostic.
+pub(super) fn accept<T>(
+    collector: &mut Collector<'_>,
+    span: &Span,
+    read: Result<T, Error>,
+) -> Option<T> {
     match read {
         Ok(item) => Some(item),
         Err(error) => {
-            said.refused(&error, Some(span));
+            collector.refused(&error, Some(span));
             None
         }
     }
 }
 
 fn items<T: DeserializeOwned>(
-    said: &mut Say<'_>,
+    collector: &mut Collector<'_>,
     values: Vec<Spanned<DeValue<'_>>>,
 ) -> Vec<Spanned<T>> {
     let one = |value: Spanned<DeValue<'_>>| {
         let span = value.span();
-        Some(Spanned::new(span, item(said, value)?))
+        Some(Spanned::new(span, item(collector, value)?))
     };
     values.into_iter().filter_map(one).collect()
 }
 
-/// The tables of one of the lists.
+/// The tables of a list in the file.
 fn list<'a>(
-    said: &mut Say<'a>,
+    collector: &mut Collector<'a>,
     name: &str,
     value: Spanned<DeValue<'a>>,
 ) -> Vec<Spanned<DeValue<'a>>> {
-    let span = said.first_line(value.span());
+    let span = collector.first_line(value.span());
     match value.into_inner() {
         DeValue::Array(values) => values.into_iter().collect(),
         _ => {
             let label = format!("expected tables `[[{name}]]`");
-            said.error(
+            collector.error(
                 Code::BadValue,
                 &span,
                 format!("`{name}` is a list of tables"),
@@ -327,25 +334,31 @@ fn list<'a>(
     }
 }
 
-/// The common keys, and those of the table's kind.
+/// Splits a table into the keys that all kinds share and those of its kind.
 fn split<'a, T: DeserializeOwned>(
-    said: &mut Say<'a>,
+    collector: &mut Collector<'a>,
     value: Spanned<DeValue<'a>>,
     keys: &[&str],
 ) -> Option<Entry<'a, T>> {
     let span = value.span();
     let DeValue::Table(table) = value.into_inner() else {
-        said.error(Code::BadValue, &span, "this is no table", "expected a table of its own", "");
+        collector.error(
+            Code::BadValue,
+            &span,
+            "this is no table",
+            "expected a table of its own",
+            "",
+        );
         return None;
     };
     let (common, own): (DeTable<'a>, DeTable<'a>) =
         table.into_iter().partition(|(key, _)| keys.contains(&key.get_ref().as_ref()));
-    let Some(common) = item(said, Spanned::new(span.clone(), DeValue::Table(common))) else {
-        // A missing key may be present under a misspelled name.
+    let Some(common) = item(collector, Spanned::new(span.clone(), DeValue::Table(common))) else {
+        // A key that seems to be missing may be present under a misspelled name.
         for key in own.keys() {
             if let Some(meant) = closest(key.get_ref(), keys.iter().copied()) {
                 let message = format!("`{}` is no key", key.get_ref());
-                said.error(
+                collector.error(
                     Code::UnknownKeyword,
                     &key.span(),
                     message,
@@ -359,9 +372,9 @@ fn split<'a, T: DeserializeOwned>(
     Some(Entry { common, own: Spanned::new(span, DeValue::Table(own)) })
 }
 
-/// `[sweep] "key" = [values]` or `[[sweep]] key = "…" values = […]`.
-fn axes(said: &mut Say<'_>, value: Spanned<DeValue<'_>>) -> Vec<(Axis, Span)> {
-    let span = said.first_line(value.span());
+/// Parses `[sweep] "key" = [values]` or `[[sweep]] key = "…" values = […]`.
+fn axes(collector: &mut Collector<'_>, value: Spanned<DeValue<'_>>) -> Vec<(Axis, Span)> {
+    let span = collector.first_line(value.span());
     match value.into_inner() {
         DeValue::Table(table) => {
             let axes = table
@@ -369,14 +382,14 @@ fn axes(said: &mut Say<'_>, value: Spanned<DeValue<'_>>) -> Vec<(Axis, Span)> {
                 .map(|(key, value)| (key.get_ref().as_ref().to_owned(), key.span(), value));
             axes.collect::<Vec<_>>()
                 .into_iter()
-                .filter_map(|(key, span, value)| axis(said, key, span, &value))
+                .filter_map(|(key, span, value)| axis(collector, key, span, &value))
                 .collect()
         }
         DeValue::Array(tables) => {
-            tables.into_iter().filter_map(|table| axis_table(said, table)).collect()
+            tables.into_iter().filter_map(|table| axis_table(collector, table)).collect()
         }
         _ => {
-            said.error(
+            collector.error(
                 Code::BadValue,
                 &span,
                 "`sweep` is a table",
@@ -388,10 +401,10 @@ fn axes(said: &mut Say<'_>, value: Spanned<DeValue<'_>>) -> Vec<(Axis, Span)> {
     }
 }
 
-fn axis_table(said: &mut Say<'_>, value: Spanned<DeValue<'_>>) -> Option<(Axis, Span)> {
-    let span = said.first_line(value.span());
+fn axis_table(collector: &mut Collector<'_>, value: Spanned<DeValue<'_>>) -> Option<(Axis, Span)> {
+    let span = collector.first_line(value.span());
     let DeValue::Table(mut table) = value.into_inner() else {
-        said.error(
+        collector.error(
             Code::BadValue,
             &span,
             "a sweep is a table",
@@ -403,7 +416,7 @@ fn axis_table(said: &mut Say<'_>, value: Spanned<DeValue<'_>>) -> Option<(Axis, 
     let (key, values) = (table.remove("key"), table.remove("values"));
     if let Some((other, _)) = table.into_iter().next() {
         let message = format!("`{}` is no key", other.get_ref());
-        said.error(
+        collector.error(
             Code::UnknownKeyword,
             &other.span(),
             message,
@@ -412,7 +425,7 @@ fn axis_table(said: &mut Say<'_>, value: Spanned<DeValue<'_>>) -> Option<(Axis, 
         );
     }
     let (Some(key), Some(values)) = (key, values) else {
-        said.error(
+        collector.error(
             Code::MissingValue,
             &span,
             "a sweep needs `key` and `values`",
@@ -422,7 +435,7 @@ fn axis_table(said: &mut Say<'_>, value: Spanned<DeValue<'_>>) -> Option<(Axis, 
         return None;
     };
     let Some(name) = key.get_ref().as_str().map(str::to_owned) else {
-        said.error(
+        collector.error(
             Code::BadValue,
             &key.span(),
             "a key is a text",
@@ -431,18 +444,18 @@ fn axis_table(said: &mut Say<'_>, value: Spanned<DeValue<'_>>) -> Option<(Axis, 
         );
         return None;
     };
-    axis(said, name, key.span(), &values)
+    axis(collector, name, key.span(), &values)
 }
 
 fn axis(
-    said: &mut Say<'_>,
+    collector: &mut Collector<'_>,
     key: String,
     span: Span,
     values: &Spanned<DeValue<'_>>,
 ) -> Option<(Axis, Span)> {
     let list = values.get_ref().as_array().filter(|list| !list.is_empty());
     let Some(list) = list else {
-        said.error(
+        collector.error(
             Code::BadValue,
             &values.span(),
             format!("`{key}` needs a list of values"),
@@ -451,12 +464,12 @@ fn axis(
         );
         return None;
     };
-    let values = list.iter().map(|value| said.text[value.span()].to_owned()).collect();
+    let values = list.iter().map(|value| collector.text[value.span()].to_owned()).collect();
     Some((Axis { key, values }, span))
 }
 
-impl Say<'_> {
-    /// A time with its unit, from `least` up to [`MAX_DURATION`].
+impl Collector<'_> {
+    /// Parses a time with its unit, from `least` up to [`MAX_DURATION`].
     pub(super) fn time(&mut self, value: &raw::Text, what: &str, least: Nanos) -> Option<Nanos> {
         let text = value.get_ref().trim();
         let no_unit = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
@@ -496,7 +509,7 @@ impl Say<'_> {
         None
     }
 
-    /// A whole number within a range; a default without the key.
+    /// Checks that a whole number is within a range. Without the key, returns the default.
     pub(super) fn number(
         &mut self,
         value: Option<&Spanned<i64>>,
@@ -525,7 +538,7 @@ impl Say<'_> {
 pub(super) const HEAD: [&str; 5] = ["name", "duration", "warmup", "seed", "runs"];
 /// Lists of tables.
 pub(super) const SECTIONS: [&str; 4] = ["node", "link", "route", "traffic"];
-/// Names that are listed at most.
+/// The largest number of names in a list of a message.
 const MOST_SHOWN: usize = 20;
 const SWEEP_EXAMPLE: &str =
     "for example `[[sweep]] key = \"traffic.f1.rate\" values = [\"1Mbit/s\", \"2Mbit/s\"]`";

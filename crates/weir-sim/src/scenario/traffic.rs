@@ -7,35 +7,35 @@ use toml::de::{DeValue, ValueDeserializer};
 use weir_rules::{Code, Files, Span, closest};
 
 use super::names::{check_name, node, unreachable};
-use super::read::{self, Say};
+use super::read::{self, Collector};
 use super::{Node, NodeKind, Traffic, raw};
 use crate::topology::Topology;
 use crate::traffic::{KINDS, Plan, Spec};
 
-/// Checks all traffic. Without a `topology`, links have errors, and paths are not checked.
+/// Checks all traffic. If links have errors, there is no `topology`, and paths are not checked.
 pub(super) fn check(
     raw: Vec<read::Entry<'_, raw::Traffic>>,
     numbers: &BTreeMap<String, usize>,
     nodes: &[Node],
     mut topology: Option<&mut Topology>,
     files: &dyn Files,
-    said: &mut Say<'_>,
+    collector: &mut Collector<'_>,
 ) -> Vec<Traffic> {
     let mut taken = BTreeSet::new();
     let mut all = Vec::new();
     for (number, read::Entry { common, own }) in raw.into_iter().enumerate() {
-        let spec = spec(own, files, said);
+        let spec = spec(own, files, collector);
         let name = match &common.name {
             Some(name) => {
-                check_name(name, "traffic", said);
+                check_name(name, "traffic", collector);
                 name.get_ref().clone()
             }
             None => format!("traffic{}", number + 1),
         };
         if !taken.insert(name.clone()) {
             let span = common.name.as_ref().map_or(0..0, Spanned::span);
-            let help = "each needs a name of its own; `count` makes several flows, and `group` puts figures together";
-            said.error(
+            let help = "each needs a name of its own; `count` makes several flows, and `group` combines their statistics";
+            collector.error(
                 Code::Repeated,
                 &span,
                 format!("there are two kinds of traffic `{name}`"),
@@ -43,31 +43,38 @@ pub(super) fn check(
                 help,
             );
         }
-        let [from, to] = [&common.from, &common.to].map(|names| hosts(names, numbers, nodes, said));
+        let [from, to] =
+            [&common.from, &common.to].map(|names| hosts(names, numbers, nodes, collector));
         let count =
-            said.number(common.count.as_ref(), "a count", 1, 1, super::MAX_FLOWS as i64) as u32;
-        let class = said.number(common.class.as_ref(), "a class", 0, 0, u16::MAX.into()) as u16;
+            collector.number(common.count.as_ref(), "a count", 1, 1, super::MAX_FLOWS as i64)
+                as u32;
+        let class =
+            collector.number(common.class.as_ref(), "a class", 0, 0, u16::MAX.into()) as u16;
         let group = common.group.map(Spanned::into_inner);
         let Some((spec, plan)) = spec else { continue };
         let traffic = Traffic { name, from, to, count, class, group, spec, plan };
         if let Some(topology) = topology.as_deref_mut() {
-            reachable(&traffic, &common.to, nodes, topology, said);
+            reachable(&traffic, &common.to, nodes, topology, collector);
         }
         all.push(traffic);
     }
     all
 }
 
-/// The settings of a kind, and the plan from them.
-fn spec(own: Spanned<DeValue<'_>>, files: &dyn Files, said: &mut Say<'_>) -> Option<(Spec, Plan)> {
-    let head = said.first_line(own.span());
+/// Checks the settings of a kind. Returns them and the plan that follows from them.
+fn spec(
+    own: Spanned<DeValue<'_>>,
+    files: &dyn Files,
+    collector: &mut Collector<'_>,
+) -> Option<(Spec, Plan)> {
+    let head = collector.first_line(own.span());
     let span = own.span();
     let DeValue::Table(mut table) = own.into_inner() else { return None };
     let allowed = || {
         format!("allowed: {}", KINDS.iter().map(|kind| kind.name).collect::<Vec<_>>().join(", "))
     };
     let Some(kind) = table.remove("kind") else {
-        said.error(
+        collector.error(
             Code::MissingValue,
             &head,
             "`kind` is missing",
@@ -85,7 +92,7 @@ fn spec(own: Spanned<DeValue<'_>>, files: &dyn Files, said: &mut Say<'_>) -> Opt
         let label = closest(&name, KINDS.iter().map(|kind| kind.name));
         let label =
             label.map_or("expected a kind".to_owned(), |meant| format!("did you mean `{meant}`?"));
-        said.error(
+        collector.error(
             Code::BadValue,
             &kind.span(),
             format!("`{name}` is no kind of traffic"),
@@ -94,7 +101,7 @@ fn spec(own: Spanned<DeValue<'_>>, files: &dyn Files, said: &mut Say<'_>) -> Opt
         );
         return None;
     };
-    let spec = read::accept(said, &head, read)?;
+    let spec = read::accept(collector, &head, read)?;
     match spec.check(files) {
         Ok(plan) => Some((spec, plan)),
         Err(error) => {
@@ -104,7 +111,7 @@ fn spec(own: Spanned<DeValue<'_>>, files: &dyn Files, said: &mut Say<'_>) -> Opt
                 Some(span) => (span, "not allowed here".to_owned()),
                 None => (&head, format!("about `{}`", error.setting)),
             };
-            said.error(Code::BadValue, span, message, label, help);
+            collector.error(Code::BadValue, span, message, label, help);
             None
         }
     }
@@ -114,15 +121,15 @@ fn hosts(
     names: &Spanned<raw::OneOrMore>,
     numbers: &BTreeMap<String, usize>,
     nodes: &[Node],
-    said: &mut Say<'_>,
+    collector: &mut Collector<'_>,
 ) -> Vec<usize> {
     let span = names.span();
     let mut hosts = Vec::new();
     for name in names.get_ref().names() {
-        let Some(number) = node(name, &span, numbers, said) else { continue };
+        let Some(number) = node(name, &span, numbers, collector) else { continue };
         if nodes[number].kind != NodeKind::Host {
             let help = "traffic begins and ends at hosts: link one to it";
-            said.error(
+            collector.error(
                 Code::Contradiction,
                 &span,
                 format!("`{name}` is no host"),
@@ -131,7 +138,7 @@ fn hosts(
             );
         } else if hosts.contains(&number) {
             let help = "`count` makes several flows between two hosts";
-            said.error(
+            collector.error(
                 Code::Repeated,
                 &span,
                 format!("`{name}` is named twice"),
@@ -143,23 +150,29 @@ fn hosts(
         }
     }
     if names.get_ref().names().is_empty() {
-        said.error(Code::MissingValue, &span, "no host is named", "expected a host or more", "");
+        collector.error(
+            Code::MissingValue,
+            &span,
+            "no host is named",
+            "expected a host or more",
+            "",
+        );
     }
     hosts
 }
 
-/// Refuses traffic between hosts without a path in each direction.
+/// Reports traffic between hosts that lack a path in either direction.
 fn reachable(
     traffic: &Traffic,
     to: &Spanned<raw::OneOrMore>,
     nodes: &[Node],
     topology: &mut Topology,
-    said: &mut Say<'_>,
+    collector: &mut Collector<'_>,
 ) {
     let pairs = traffic.from.iter().flat_map(|&from| traffic.to.iter().map(move |&to| [from, to]));
     for [from, to_node] in pairs.flat_map(|[from, to]| [[from, to], [to, from]]) {
         if let Err(error) = topology.path(from, to_node) {
-            unreachable(&error, &to.span(), [from, to_node], nodes, said);
+            unreachable(&error, &to.span(), [from, to_node], nodes, collector);
             return;
         }
     }

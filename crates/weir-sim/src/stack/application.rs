@@ -1,5 +1,5 @@
 //! The application at both ends of a real stack: the data that it writes and expects, and the
-//! packets that carry a stack's bytes.
+//! packets that carry the stack's bytes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,13 +11,13 @@ use super::{Load, Options};
 use crate::endpoint::{Context, EndpointId, Notice};
 use crate::packet::{Extra, FlowId, Packet};
 
-/// The sending application: the position in the stream and the data still to write.
+/// The sending application: its position in the byte stream and the data still to write.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Supply {
     pub(super) written: u64,
-    /// Total bytes to write; unreachably large for a bulk transfer.
+    /// Number of bytes to write in total; for a bulk transfer, more than can be sent.
     total: u64,
-    /// No more requests to write will arrive.
+    /// Whether no more requests to write will arrive.
     pub(super) closed: bool,
 }
 
@@ -26,7 +26,7 @@ impl Supply {
         let (total, closed) = match load {
             Load::Bulk => (u64::MAX, false),
             Load::Bytes(bytes) => (bytes, true),
-            Load::Told => (0, false),
+            Load::Written => (0, false),
         };
         Self { written: 0, total, closed }
     }
@@ -46,7 +46,7 @@ impl Supply {
         self.written += bytes as u64;
     }
 
-    /// Whether everything is written and the stream ends here.
+    /// Whether all data is written and the stream ends here.
     pub(super) fn ended(&self) -> bool {
         self.closed && self.written == self.total
     }
@@ -55,8 +55,8 @@ impl Supply {
 /// The lifetime of a connection, and the endpoint that is notified of its end. Both ends have a
 /// copy.
 ///
-/// A stack may still send packets after the end, to linger or to close. Since the flow's number may
-/// be reused by then, both ends fall silent at once.
+/// A stack may still send packets after the end of a connection, to linger or to close. Because the
+/// flow's number may be reused by then, both ends stop sending at once.
 #[derive(Clone, Debug)]
 pub(super) struct Life {
     pub(super) flow: FlowId,
@@ -77,7 +77,7 @@ impl Life {
         }
     }
 
-    /// Whether the connection may send nothing more.
+    /// Whether the connection must not send any more.
     pub(super) fn is_over(&self, now: Nanos) -> bool {
         now >= self.stop || self.over.load(Ordering::Relaxed)
     }
@@ -108,7 +108,7 @@ impl Life {
     }
 }
 
-/// Compares the received bytes with the written ones.
+/// Compares received bytes with those that the sender wrote.
 ///
 /// # Panics
 /// The bytes differ.
@@ -125,7 +125,7 @@ pub(super) fn check(mut offset: u64, mut bytes: &[u8]) {
     }
 }
 
-/// Sends a packet with a stack's own bytes.
+/// Sends a packet that carries the bytes of a stack.
 pub(super) fn send_bytes(context: &mut Context<'_>, packet: Packet, bytes: Vec<u8>) {
     context.send_with(packet, Extra { bytes, ..Extra::default() });
 }

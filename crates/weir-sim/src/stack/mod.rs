@@ -46,7 +46,7 @@ impl Stack {
     /// All stacks.
     pub const ALL: [Self; 2] = [Self::Smoltcp, Self::Quic];
 
-    /// Its name in scenarios, which is also the name of the feature.
+    /// The stack's name in scenarios, which is also the name of the feature.
     pub fn name(self) -> &'static str {
         match self {
             Self::Smoltcp => "smoltcp",

@@ -11,21 +11,21 @@ pub struct Options {
     pub control: Control,
     /// The receive window: maximum number of bytes in flight or unread.
     pub window: u32,
-    /// Largest packet, IPv4 header included, 1280 to 9000. QUIC begins with 1228 and searches for
-    /// larger ones up to this size.
+    /// Size of the largest packet including the IPv4 header, 1280 to 9000. QUIC begins with 1228
+    /// and searches for larger sizes up to this one.
     pub mtu: u16,
     /// The time at which the connection is opened.
     pub start: Nanos,
-    /// The time at which both ends fall silent, even with data left to send.
+    /// The time at which both ends stop sending, even with data left to send.
     pub stop: Nanos,
-    /// Rank or deadline that packets carry as their label.
+    /// The label of packets: a rank or a deadline.
     pub label: u64,
     /// Seed of all random draws of the stack.
     pub seed: u64,
-    /// The endpoint that receives [`crate::endpoint::Notice::Delivered`] from the sink and
-    /// [`crate::endpoint::Notice::Done`] from the source when everything is acknowledged, and
-    /// counts them. Without an owner the connection counts itself. Both ends are silent after the
-    /// end.
+    /// The endpoint that gets [`crate::endpoint::Notice::Delivered`] from the sink and
+    /// [`crate::endpoint::Notice::Done`] from the source when everything is acknowledged, and that
+    /// counts the connection. Without an owner, the connection counts itself. Neither end sends
+    /// anything after the end.
     pub owner: Option<EndpointId>,
 }
 
@@ -49,8 +49,8 @@ impl Default for Options {
 pub enum Control {
     /// Reno, in integers.
     NewReno,
-    /// CUBIC, whose last bits may differ between machines: both stacks compute it with
-    /// floating-point powers and roots.
+    /// CUBIC. The last bits of its results may differ between machines, because both stacks compute
+    /// it with floating-point powers and roots.
     Cubic,
 }
 
@@ -61,6 +61,7 @@ pub enum Load {
     Bulk,
     /// This many bytes, and then the end of the stream.
     Bytes(u64),
-    /// The amounts of [`crate::endpoint::Notice::Write`], until [`crate::endpoint::Notice::Close`].
-    Told,
+    /// The amounts that [`crate::endpoint::Notice::Write`] announces, until
+    /// [`crate::endpoint::Notice::Close`].
+    Written,
 }

@@ -1,10 +1,10 @@
-//! QUIC of quinn-proto: its endpoint and connection, one stream from a client to a server.
+//! QUIC of quinn-proto: its endpoint and connection, with one stream from a client to a server.
 //!
 //! **Model.** quinn-proto does no I/O and reads no clock; the simulation gives it datagrams and
-//! times. Its `Instant` has no constructor without a clock, so each side reads one once as its
-//! zero; only differences are ever used. All its random draws come from one seed, connection
-//! identifiers included. The cryptography is [`super::quic_crypto`]: same flights, same lengths, no
-//! keys.
+//! times. Its `Instant` can only be made by reading a clock, so each side reads the clock once and
+//! uses the result as the origin of its times. Only differences from the origin have an effect. All
+//! random draws of the stack come from one seed, including connection identifiers. The cryptography
+//! is [`super::quic_crypto`], with the flights and lengths of TLS but without secret keys.
 //!
 //! **Reference.** The crate `quinn-proto`; RFC 9000 and 9002. Relevant for comparisons: pacing, ECN
 //! with ECT(0), packets from 1200 bytes of UDP payload on until its path MTU discovery has found
@@ -13,7 +13,7 @@
 //! **Parameters.** [`super::Options`].
 //!
 //! **Differences from quinn's defaults.** No idle timeout, so that an outage in a scenario does not
-//! end the connection; no segmentation offload, since packets are simulated one by one; no spin
+//! end the connection; no segmentation offload, because packets are simulated one by one; no spin
 //! bit. Its BBR is not available, because it draws from the machine's randomness.
 
 use std::fmt;
@@ -207,13 +207,13 @@ impl Receiver {
         self.host.drive(context, |_| ());
         let before = self.received;
         if self.read() {
-            // Flow control may need to announce new room.
+            // Flow control may have to announce the free space.
             self.host.drive(context, |_| ());
         }
         self.life.deliver(self.received - before, context);
     }
 
-    /// Reads the data that arrived in order. Returns whether there is an update for the sender.
+    /// Reads the data that arrived in order. Returns whether the sender needs an update.
     fn read(&mut self) -> bool {
         let Some((_, connection)) = &mut self.host.connection else { return false };
         if self.stream.is_none() {
@@ -250,12 +250,12 @@ impl Endpoint for Receiver {
     }
 }
 
-/// One stack with one connection.
+/// One end of the connection with its stack.
 struct Host {
     flow: FlowId,
-    /// Packets go from the flow's sink to its source.
+    /// Whether packets go from the flow's sink to its source.
     back: bool,
-    /// The stack's time at the simulation's zero.
+    /// The stack's time at time zero of the simulation.
     zero: Instant,
     quinn: Quinn,
     connection: Option<(ConnectionHandle, Connection)>,
@@ -302,7 +302,7 @@ impl Host {
         }
     }
 
-    /// Whether the connection is over; the stack is then never woken again.
+    /// Whether the connection is over. The stack is then never woken again.
     fn is_silent(&mut self, life: &Life, now: Nanos) -> bool {
         let is_over = life.is_over(now);
         if is_over {
@@ -373,8 +373,8 @@ impl Host {
         }
         self.deadline = match connection.poll_timeout() {
             None => Nanos::MAX,
-            // Platforms with a clock of larger steps than a nanosecond would otherwise schedule the
-            // same time again.
+            // If the platform's clock has steps larger than a nanosecond, the time would otherwise
+            // not advance.
             Some(at) => Nanos(u64::try_from((at - self.zero).as_nanos()).unwrap_or(u64::MAX))
                 .max(context.now().saturating_add(Nanos(1))),
         };

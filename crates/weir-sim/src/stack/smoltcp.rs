@@ -1,10 +1,10 @@
-//! TCP of smoltcp: its socket, interface and IPv4 packets, one connection between a pair of
+//! TCP of smoltcp: its socket, interface and IPv4 packets, with one connection between a pair of
 //! endpoints.
 //!
 //! **Model.** Each endpoint owns an interface without a link layer (medium IP), with one socket and
-//! a device that exchanges packets with the simulation. The stack is polled when a packet arrives,
-//! when its own deadline expires, and when the application writes. Its clock has a resolution of
-//! microseconds and shows the simulation's time, rounded down.
+//! a device that exchanges packets with the simulation. The endpoint polls the stack when a packet
+//! arrives, when the stack's timer expires, and when the application writes. The stack's clock has
+//! a resolution of microseconds and shows the simulation's time, rounded down.
 //!
 //! **Reference.** The unmodified crate `smoltcp`; its README lists the differences from other TCPs.
 //! Relevant for comparisons: no selective acknowledgements (a fast retransmission repairs one
@@ -59,7 +59,7 @@ pub fn pair(flow: FlowId, load: Load, options: Options) -> (Sender, Receiver) {
 }
 
 impl Sender {
-    /// Writes what fits and lets the stack send, until neither has more to do.
+    /// Writes as much as fits and lets the stack send, until neither has more to do.
     fn work(&mut self, context: &mut Context<'_>) {
         loop {
             self.write();
@@ -69,7 +69,7 @@ impl Sender {
                 break;
             }
         }
-        // The end of the stream is acknowledged.
+        // Whether the end of the stream is acknowledged.
         let is_acknowledged =
             matches!(self.host.socket().state(), State::FinWait2 | State::TimeWait | State::Closed);
         if is_acknowledged && self.supply.ended() {
@@ -141,13 +141,13 @@ impl Receiver {
             });
             self.received += taken.unwrap_or(0) as u64;
         }
-        // Everything has arrived, and the sender has closed the stream.
+        // In this state, all data has arrived and the sender has closed the stream.
         let ended = socket.state() == State::CloseWait;
         if ended {
             socket.close();
         }
         if self.received > before || ended {
-            // The window has grown, or the end must be announced.
+            // The window has grown, or the stack must announce the end.
             self.host.poll(context);
         }
         self.life.deliver(self.received - before, context);
@@ -173,10 +173,10 @@ impl Endpoint for Receiver {
     }
 }
 
-/// One stack.
+/// One end of the connection with its stack.
 struct Host {
     flow: FlowId,
-    /// Packets go from the flow's sink to its source.
+    /// Whether packets go from the flow's sink to its source.
     back: bool,
     interface: Interface,
     sockets: SocketSet<'static>,
@@ -184,7 +184,7 @@ struct Host {
     wire: Wire,
     deadline: Nanos,
     label: u64,
-    /// First sequence number not yet sent.
+    /// The first sequence number that was not yet sent.
     highest: Option<u32>,
 }
 
@@ -232,7 +232,7 @@ impl Host {
         }
     }
 
-    /// Whether the connection is over; the stack is then never woken again.
+    /// Whether the connection is over. The stack is then never woken again.
     fn is_silent(&mut self, life: &Life, now: Nanos) -> bool {
         let is_over = life.is_over(now);
         if is_over {
@@ -277,7 +277,8 @@ impl Host {
         }
         self.deadline = match self.interface.poll_at(instant(now), &self.sockets) {
             None => Nanos::MAX,
-            // Work that is due but was not done is retried, but not at the same time forever.
+            // The stack may not do all work that is due. The endpoint retries later, and not at the
+            // same time forever.
             Some(at) => Nanos((at.total_micros().max(0) as u64).saturating_mul(1000))
                 .max(now.saturating_add(TICK)),
         };
@@ -357,7 +358,8 @@ impl Device for Wire {
         let mut capabilities = DeviceCapabilities::default();
         capabilities.medium = Medium::Ip;
         capabilities.max_transmission_unit = self.mtu;
-        // The path does not change bytes, and an ECN field can change without a new checksum.
+        // The path does not change bytes, and a change of the ECN field does not update the
+        // checksum.
         capabilities.checksum = ChecksumCapabilities::ignored();
         capabilities
     }
@@ -378,8 +380,8 @@ impl TxToken for Outgoing<'_> {
     }
 }
 
-/// The addresses of sender and receiver. Every pair has its own network, so all pairs may share
-/// them.
+/// The addresses of sender and receiver. Every pair has a separate network, so all pairs may share
+/// these addresses.
 const ADDRESSES: [IpAddress; 2] = [IpAddress::v4(192, 0, 2, 1), IpAddress::v4(192, 0, 2, 2)];
 const PORT: u16 = 5001;
 const CLIENT_PORT: u16 = 49_152;

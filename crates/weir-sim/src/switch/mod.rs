@@ -8,25 +8,25 @@
 //!  …                    ┘
 //! ```
 //! The pipeline (parser and match-action stages) serves its input buffers in turn, one packet at a
-//! time, and is the same for all packets. The *traffic manager* of an output is a scheduler of the
-//! engine: strict queues with slices of the ranks, an exact PIFO, SP-PIFO, AIFO, a tree of PIFOs,
-//! or any other of the table. A [program](rank) computes the rank of each packet at its arrival
-//! and, at its departure, the label that it carries to the next switch.
+//! time, and takes the same time for every packet. The *traffic manager* of an output is a
+//! scheduler of the engine: strict queues with slices of the ranks, an exact PIFO, SP-PIFO, AIFO, a
+//! tree of PIFOs, or any other of the table. A [program](rank) computes the rank of each packet at
+//! its arrival, and, at its departure, the label that the packet carries to the next switch.
 //!
-//! After the traffic manager come two FIFO queues, of the egress pipeline and of the interface. If
-//! they *block*, a full queue makes the one before it wait, so that packets queue where their order
-//! is still decided. If they do not block, they drop, and ranks decide nothing.
+//! Two FIFO queues follow the traffic manager: those of the egress pipeline and of the interface.
+//! If they *block*, a full queue stops the one before it, so that packets wait where ranks still
+//! determine their order. If they do not block, they drop packets, and ranks have no effect.
 //!
-//! The interface may take packets in batches, like a sending process that sleeps until its socket
-//! has room: after it was full it takes the next packet when `batch` packets have left.
+//! The interface may accept packets in batches, like a sending process that sleeps until its socket
+//! has room: after it was full, it accepts the next packet when `batch` packets have left.
 //!
 //! # Reference
-//! The P4 software switch with which FIFO+ was tried on strict-priority queues: 64 ports, 1024
+//! The P4 software switch with which FIFO+ was tested on strict-priority queues: 64 ports, 1024
 //! packets for each input, eight queues of 64, 128 packets after the egress pipeline and 1000 in
 //! the interface.
 //!
 //! # Differences
-//! The traffic manager drops packets for which it has no room, and does not make the pipeline wait.
+//! The traffic manager drops packets for which it has no room, and does not stop the pipeline.
 //! There is no multicast and no recirculation.
 //!
 //! # Validation
@@ -55,32 +55,32 @@ use rank::Choice;
 pub struct SwitchConfig {
     /// Maximum number of ports, each an input and an output.
     pub ports: u16,
-    /// Packets in the buffer of an input.
+    /// Size of each input's buffer in packets.
     pub input_buffer: u32,
     /// Packets per second that the pipeline serves; 0 for a pipeline that takes no time and needs
     /// no buffers.
     pub pipeline: u64,
     /// The scheduler of each output with its settings, such as `strict-n queues 8 depth 64`.
     pub manager: String,
-    /// The rank program with its settings, such as `fifo+ deadline 1s`; without one the scheduler
-    /// uses its own knowledge.
+    /// The rank program with its settings, such as `fifo+ deadline 1s`. If absent, the scheduler
+    /// computes its own ranks.
     pub program: Option<String>,
-    /// Packets of each flow in front of a scheduler that has no limit of its own; of all flows
-    /// together if it does not tell flows apart, such as `fifo`.
+    /// For a scheduler without a limit of its own: queue size in packets for each flow, or for all
+    /// flows together if the scheduler does not distinguish flows, such as `fifo`.
     pub queue: u32,
-    /// Whether packets of a flow keep their order whatever their ranks.
+    /// Whether packets of a flow keep their order regardless of their ranks.
     pub keep_order: bool,
-    /// Packets in the queue after the egress pipeline.
+    /// Size in packets of the queue after the egress pipeline.
     pub egress: u32,
-    /// Whether the traffic manager waits while that queue is full; otherwise packets are dropped
-    /// there.
+    /// Whether the traffic manager waits while the egress queue is full. Otherwise the egress queue
+    /// drops packets.
     pub egress_blocks: bool,
-    /// Packets in the queue of the interface.
+    /// Size in packets of the interface's queue.
     pub interface: u32,
-    /// Whether the egress queue waits while that queue is full; otherwise packets are dropped
-    /// there.
+    /// Whether the egress queue waits while the interface's queue is full. Otherwise the
+    /// interface's queue drops packets.
     pub interface_blocks: bool,
-    /// Packets that leave the interface before it takes more, after it was full.
+    /// Packets that must leave a full interface before it accepts more.
     pub batch: u32,
 }
 
@@ -109,7 +109,7 @@ pub enum SwitchError {
     /// There are more ports than the configuration has, or than a switch may have.
     #[error("{0} ports are too many: the switch has {1}, and at most {MOST_PORTS}")]
     Ports(usize, u16),
-    /// A queue has no room, or too much.
+    /// The size of a queue is zero or too large.
     #[error("`{0}` must be 1..{MOST_PACKETS} packets")]
     Places(&'static str),
     /// The batch is larger than the interface's queue.
@@ -121,7 +121,7 @@ pub enum SwitchError {
     /// The scheduler or one of its settings is unknown.
     #[error("`manager = \"{words}\"`: {why}")]
     Manager {
-        /// The words of the configuration.
+        /// The text in the configuration.
         words: String,
         /// The problem, and what is allowed.
         why: NamedError,
@@ -129,7 +129,7 @@ pub enum SwitchError {
     /// The program or one of its settings is unknown.
     #[error("`program = \"{words}\"`: {why}")]
     Program {
-        /// The words of the configuration.
+        /// The text in the configuration.
         words: String,
         /// The problem, and what is allowed.
         why: NamedError,
@@ -151,12 +151,12 @@ impl Switch {
         way
     }
 
-    /// Its pipeline with the input buffers, unless the pipeline takes no time.
+    /// The port of the pipeline with the input buffers; `None` if the pipeline takes no time.
     pub fn pipeline(&self) -> Option<PortId> {
         self.pipeline
     }
 
-    /// Its outputs, each with the link after it.
+    /// The ports of the outputs, each with the link after it.
     pub fn outputs(&self) -> &[PortId] {
         &self.outputs
     }
@@ -179,8 +179,8 @@ impl SwitchConfig {
         self.parts().map(|_| ())
     }
 
-    /// Adds a switch to a network, with an input and an output for each of `links`, the links after
-    /// the outputs.
+    /// Adds a switch to a network, with one input and one output for each of `links`. Each link
+    /// follows its output.
     ///
     /// # Errors
     /// A problem of the configuration, or more links than ports.
@@ -236,8 +236,8 @@ impl SwitchConfig {
         Ok(Parts { manager, program, service })
     }
 
-    /// Input buffers that take turns in front of a pipeline: a ring of one packet that takes the
-    /// processor `service` to fill.
+    /// Adds the input buffers, which take turns, and the pipeline after them: a ring of one packet
+    /// for which the processor needs `service` per packet.
     fn add_pipeline(&self, network: &mut Network, service: Nanos, inputs: usize) -> PortId {
         let stage = StageConfig { limit: QueueLimit::Packets(1), service, blocking: true };
         let device = DeviceConfig { ring: stage, ..DeviceConfig::default() };
@@ -271,39 +271,40 @@ impl SwitchConfig {
         };
         let link = LinkConfig { device: Some(Arc::new(device)), ..link.clone() };
         let scheduler = SchedulerConfig { discipline: parts.manager, ..SchedulerConfig::default() };
-        let apart = parts.manager.row().parameter(RANK).is_some()
+        let separate = parts.manager.row().parameter(RANK).is_some()
             && !self.keep_order
             && parts.program.as_ref().is_some_and(|program| !program.row().traits.knows_flows);
-        let limit = if apart { MOST_PACKETS } else { self.queue };
+        let limit = if separate { MOST_PACKETS } else { self.queue };
         let queue = |priority| FlowsetConfig {
-            mask: mask(apart, parts.manager.row().name),
+            mask: mask(separate, parts.manager.row().name),
             limit: Some(QueueLimit::Packets(limit)),
             priority,
             ..FlowsetConfig::default()
         };
-        // One queue per class where the priorities of classes matter.
-        let classes = if !apart && parts.manager.row().traits.flow.iter().any(|p| p.name == "pri") {
-            CLASSES
-        } else {
-            1
-        };
+        // A scheduler that uses priorities of classes gets one queue per class.
+        let classes =
+            if !separate && parts.manager.row().traits.flow.iter().any(|p| p.name == "pri") {
+                CLASSES
+            } else {
+                1
+            };
         let queues: Vec<_> = (0..classes).map(queue).collect();
         let port = network.add_scheduler(&scheduler, &link, &queue(0), &queues);
         if let Some(program) = parts.program.as_ref().and_then(rank::labeller) {
             network.set_labeller(port, program);
         }
-        if apart {
-            network.take_apart(port);
+        if separate {
+            network.separate_packets(port);
         }
         port
     }
 }
 
-/// The key that tells flows apart: unique per packet, empty for a scheduler with one queue, and
+/// The mask that distinguishes flows: unique per packet, empty for a scheduler with one queue, and
 /// otherwise addresses and ports.
-fn mask(apart: bool, scheduler: &str) -> FlowMask {
-    if apart {
-        return FlowMask { flow_id: APART - 1, ..FlowMask::default() };
+fn mask(separate: bool, scheduler: &str) -> FlowMask {
+    if separate {
+        return FlowMask { flow_id: SEPARATE - 1, ..FlowMask::default() };
     }
     if scheduler == "fifo" {
         return FlowMask::default();
@@ -320,28 +321,29 @@ fn mask(apart: bool, scheduler: &str) -> FlowMask {
     }
 }
 
-/// Sets the rank of a scheduler that sorts by rank; others have no such setting and are unchanged.
+/// Selects the rank of a scheduler that sorts by rank. Other schedulers have no such setting and do
+/// not change.
 fn set_rank(manager: &mut Discipline, ranking: Ranking) {
     let name = Ranking::NAMES[ranking as usize];
     for setting in [RANK, "class-rank"] {
-        // A scheduler without this setting does not sort by rank, which is a valid choice: FIFO+ on
-        // a FIFO only does its accounting.
+        // A scheduler without this setting does not sort by rank. That is a valid choice: on a
+        // FIFO, FIFO+ only does its accounting.
         let _ = manager.set(setting, name);
     }
 }
 
 /// The setting of schedulers that sort by rank.
 const RANK: &str = "rank";
-/// Queues in front of each output, by the class of a flow; class 0 has priority.
+/// Number of queues at each output, by the class of a flow; class 0 has priority.
 const CLASSES: u32 = 8;
-/// Number of packets that are separate flows at one time in one output. A later packet stays after
-/// the one that had the same number, if that is still inside.
-const APART: u32 = 4096;
-/// Maximum number of ports, such that a switch's numbers fit beside those of its queues.
+/// Number of packets in one output that can be separate flows at the same time. If the earlier
+/// packet with the same number is still inside, a later one stays behind it.
+const SEPARATE: u32 = 4096;
+/// Maximum number of ports, such that a port number and the number of its queue fit into one field.
 const MOST_PORTS: u16 = 1024;
 /// Maximum number of packets in a queue.
 const MOST_PACKETS: u32 = 1_000_000;
-/// An incomplete batch is reported after this time.
+/// The driver reports an incomplete batch after this time.
 const LONGEST_BATCH: Nanos = Nanos::from_secs(1);
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Tests of a whole switch: its limits, back-pressure, and programs between hosts.
+//! Tests of a whole switch: its limits, back-pressure, and rank programs between hosts.
 
 use std::sync::{Arc, Mutex};
 
@@ -20,7 +20,7 @@ fn link(bps: u64) -> LinkConfig {
     LinkConfig { capacity: Capacity::Constant(Rate::new(bps).unwrap()), ..LinkConfig::default() }
 }
 
-/// A switch that is fast except for its traffic manager and the queues after it.
+/// A switch with small queues; only its traffic manager and the queues after it delay packets.
 fn small(manager: &str, program: Option<&str>) -> SwitchConfig {
     SwitchConfig {
         pipeline: 0,
@@ -32,7 +32,7 @@ fn small(manager: &str, program: Option<&str>) -> SwitchConfig {
     }
 }
 
-/// Sends packets with given times, labels and lengths.
+/// Sends packets at given times, with given labels and lengths.
 #[derive(Debug)]
 struct Script {
     flow: FlowId,
@@ -60,7 +60,7 @@ impl Endpoint for Script {
     }
 }
 
-/// Arrivals: flow, number, label.
+/// Arrivals: flow, packet number, label.
 type Arrivals = Arc<Mutex<Vec<(u32, u64, u64)>>>;
 
 #[derive(Debug)]
@@ -72,8 +72,8 @@ impl Observer for Watch {
     }
 }
 
-/// Sends scripts, one flow each, through a chain of switches with a link of 8 Mbit/s after each,
-/// and returns the arrivals.
+/// Sends one flow per script through a chain of switches, with a link of 8 Mbit/s after each.
+/// Returns the arrivals.
 fn play(
     config: &SwitchConfig,
     switches: usize,
@@ -133,7 +133,7 @@ fn each_input_has_its_own_buffer_and_the_pipeline_alternates() {
     let pipeline = switch.pipeline().unwrap();
     let paths = [switch.path(0, 0), switch.path(1, 1)];
     let mut world = World::new(network);
-    // Input 0 carries 3000 packets a second, input 1 carries 400; the pipeline serves 1000.
+    // Input 0 carries 3000 packets per second and input 1 carries 400. The pipeline serves 1000.
     for (n, bps) in [(0, 24_000_000), (1, 3_200_000)] {
         let spec = FlowSpec { forward: paths[n as usize].clone(), group: n, ..FlowSpec::default() };
         let source = Cbr::new(FlowId(n), 1000, 28, bps, Nanos(u64::from(n)), Nanos::from_secs(10));
@@ -141,7 +141,7 @@ fn each_input_has_its_own_buffer_and_the_pipeline_alternates() {
     }
     world.run(Nanos::from_secs(20));
     let received: Vec<u64> = world.network().counts().iter().map(|count| count.received).collect();
-    assert_eq!(received[1], 4000, "nothing of the one that keeps to its share is lost");
+    assert_eq!(received[1], 4000, "the flow within its share loses nothing");
     assert!((5990..=6020).contains(&received[0]), "{received:?}");
     let drops = world.network().stats(pipeline).unwrap().counters.drops(DropReason::QueueFull);
     assert_eq!(drops, world.network().counts()[0].sent - received[0]);
@@ -149,8 +149,8 @@ fn each_input_has_its_own_buffer_and_the_pipeline_alternates() {
 
 #[test]
 fn a_single_rank_uses_one_strict_queue() {
-    // 200 packets at once: 64 wait, one is in the egress queue, and one in the interface, being
-    // sent.
+    // 200 packets at once: 64 wait, one is in the egress queue, and one is in transmission on the
+    // interface.
     let packets = (0..200).map(|n| (n, 0, 1000)).collect();
     let seen = play(&small("strict-n queues 8 depth 64", Some("prio")), 1, vec![packets]);
     assert_eq!(seen.len(), 66, "{seen:?}");
@@ -167,7 +167,7 @@ fn ranks_order_packets_only_if_the_following_queues_block() {
     };
     let seen = play(&waits, 1, scripts.clone());
     assert_eq!(seen.len(), 80);
-    // Two packets of the least important class were past the traffic manager before the others
+    // Two packets of the least important class had passed the traffic manager before the others
     // arrived.
     let order: Vec<_> = seen[2..].iter().map(|&(flow, ..)| flow).collect();
     assert!(order.is_sorted(), "{order:?}");
@@ -191,8 +191,8 @@ fn a_batch_leaves_before_a_full_interface_takes_more() {
     let seen = play(&config, 1, vec![(0..21).map(|n| (n, 0, 1000)).collect()]);
     let waited: Vec<u64> =
         seen.iter().map(|&(.., label)| (1_000_000_000 - label) / 1_000_000).collect();
-    // Eight places and one in the egress queue are free; then four at a time, each four packets of
-    // 1 ms later.
+    // Eight packets in the interface and one in the egress queue do not wait. Then batches of four
+    // pass, each four packets of 1 ms later.
     assert_eq!(waited, [0, 0, 0, 0, 0, 0, 0, 0, 0, 3, 3, 3, 3, 7, 7, 7, 7, 11, 11, 11, 11]);
 }
 
@@ -202,7 +202,11 @@ fn fifo_plus_prefers_earlier_waits_and_edf_earlier_deadlines() {
     let busy = |label| vec![(0, label, 1000), (1, label, 1000)];
     let late = |label| vec![(10, label, 1000)];
     let first = |program: &str, scripts| play(&small("pifo", Some(program)), 1, scripts)[2].0;
-    assert_eq!(first("fifo+", vec![busy(500), late(400), late(300)]), 2, "less is left to it");
+    assert_eq!(
+        first("fifo+", vec![busy(500), late(400), late(300)]),
+        2,
+        "the later packet has less time left"
+    );
     assert_eq!(
         first("fifo+", vec![busy(500), late(400), late(0)]),
         1,
@@ -277,7 +281,7 @@ proptest! {
         }
         let seen = |manager, program| play(&small(manager, program), 2, scripts.clone());
         prop_assert_eq!(seen("pifo", Some("arrival")), seen("fifo", None));
-        // Equal slack at the source makes an exact least-slack queue a FIFO at the first switch.
+        // With equal slack at the source, exact least slack is a FIFO at the first switch.
         let labels = |seen: Vec<(u32, u64, u64)>| seen.into_iter().map(|(flow, seq, _)| (flow, seq)).collect::<Vec<_>>();
         let one = |manager, program| labels(play(&small(manager, Some(program)), 1, scripts.clone()));
         prop_assert_eq!(one("pifo", "lstf slack 1s"), one("fifo", "lstf slack 1s"));

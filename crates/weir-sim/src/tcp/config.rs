@@ -5,77 +5,78 @@ use weir_core::Nanos;
 use super::cc::{Choice, Kind};
 use crate::endpoint::EndpointId;
 
-/// A connection: one sender, one receiver.
+/// The parameters of a connection: one sender and one receiver.
 ///
-/// Defaults are those of Linux unless stated otherwise; `docs/tcp.md` has them in a table.
+/// Defaults are those of Linux unless stated otherwise; a table in `docs/tcp.md` lists them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Config {
     /// Congestion control.
     pub control: Choice,
     /// Payload of a full segment in bytes.
     pub mss: u32,
-    /// Headers of a segment in bytes: IP, TCP and its timestamps; also the length of an
+    /// Bytes of the headers of a segment: IP, TCP and its timestamps. Also the length of an
     /// acknowledgement.
     pub header: u8,
     /// Initial window in segments.
     pub initial_window: u32,
     /// The data to send.
     pub data: Data,
-    /// When the connection begins; one that is opened later begins at once.
+    /// When the connection begins. A connection that an application opens later begins at once.
     pub start: Nanos,
-    /// When the sender stops sending new data; it still repairs losses of earlier data.
+    /// When the sender stops sending new data. It still repairs losses of earlier data.
     pub stop: Nanos,
-    /// SYN and SYN-ACK come before data, and cost a round trip.
+    /// Whether SYN and SYN-ACK precede the data, which costs a round trip.
     pub handshake: bool,
-    /// Least retransmission timeout.
+    /// Smallest retransmission timeout.
     pub min_rto: Nanos,
     /// Largest retransmission timeout.
     pub max_rto: Nanos,
-    /// Whether packets are ECN-capable; `None`: the default of the congestion control.
+    /// Whether packets are ECN-capable; `None` for the default of the congestion control.
     pub ecn: Option<bool>,
-    /// Whether packets are paced; `None`: the default of the congestion control.
+    /// Whether packets are paced; `None` for the default of the congestion control.
     pub pacing: Option<bool>,
-    /// Segments that go to the device as one packet.
+    /// Segments that the sender gives to the device as one packet.
     pub train: u8,
-    /// Most bytes in the queue and device of the sending host, the first port of the flow's path
-    /// (TCP small queues); `None` for no limit. If the data of one millisecond is less, that is the
-    /// limit, but not less than two packets.
+    /// The largest number of bytes in the queue and device of the sending host, which is the first
+    /// port of the flow's path (TCP small queues); `None` for no limit. If the data of one
+    /// millisecond is less, it is the limit, but at least two packets are allowed.
     pub small_queue: Option<u32>,
-    /// Receive buffer in bytes, all of which is advertised.
+    /// Receive buffer in bytes. The receiver advertises all of it.
     pub receive_buffer: u32,
-    /// Rate at which the receiving application reads, in bits/s; `None`: at once.
+    /// Rate at which the receiving application reads, in bits/s; `None` if it reads at once.
     pub read_rate: Option<u64>,
-    /// Full segments for which one acknowledgement is sent.
+    /// Number of full segments per acknowledgement.
     pub ack_every: u32,
     /// The longest delay of an acknowledgement.
     pub ack_delay: Nanos,
-    /// Tail loss probes.
+    /// Whether the sender uses tail loss probes.
     pub probe: bool,
-    /// The window shrinks after a pause.
+    /// Whether the window shrinks after a pause.
     pub idle_restart: bool,
-    /// The most that the reordering window of RACK grows to, in quarters of the least round-trip
-    /// time.
+    /// The largest reordering window of RACK, in quarters of the smallest round-trip time.
     pub reordering: u32,
-    /// Rank or deadline that packets carry as their label.
+    /// The label of packets: a rank or a deadline.
     pub label: u64,
     /// The endpoint that is notified of arrivals and of completion.
     pub owner: Option<EndpointId>,
-    /// A connection that ends counts itself as completed in its group; otherwise its owner does so.
+    /// Whether a connection that ends counts itself as completed in its group. If not, its owner
+    /// does so.
     pub counts: bool,
-    /// The connection's flow is retired when all is done.
+    /// Whether the connection's flow is retired when all is done.
     pub retire: bool,
-    /// The seed of the congestion control's draws.
+    /// The seed of the congestion control's random draws.
     pub seed: u64,
 }
 
-/// The data that a connection has to send.
+/// The data that a connection sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Data {
     /// Unlimited data.
     Unlimited,
-    /// This many bytes; then it is closed.
+    /// This many bytes, after which the connection is closed.
     Bytes(u64),
-    /// What [`crate::endpoint::Notice::Write`] says, until [`crate::endpoint::Notice::Close`].
+    /// The data that [`crate::endpoint::Notice::Write`] announces, until
+    /// [`crate::endpoint::Notice::Close`].
     Written,
 }
 
@@ -123,12 +124,12 @@ impl Config {
         self.pacing.unwrap_or(self.control.kind().row().traits.paces)
     }
 
-    /// Largest payload that one packet carries.
+    /// The largest payload that one packet carries.
     pub(super) fn most(&self) -> u32 {
         self.mss * u32::from(self.train.max(1))
     }
 
-    /// Segments in a payload.
+    /// Number of segments in a payload.
     #[inline]
     pub(super) fn segments(&self, payload: u32) -> u8 {
         if payload <= self.mss { 1 } else { payload.div_ceil(self.mss) as u8 }

@@ -1,12 +1,12 @@
-//! Data that has arrived out of order: a set of byte ranges, and the order in which they grew, for
-//! selective acknowledgements.
+//! Data that has arrived out of order: a set of byte ranges, and the order in which they grew,
+//! which selective acknowledgements report.
 
 use std::collections::VecDeque;
 
-/// A range of bytes: the first, and the one after the last.
+/// A range of bytes: the first byte, and the first byte after the range.
 pub(super) type Range = (u64, u64);
 
-/// Disjoint ranges that do not touch, in order, and the latest of them.
+/// Disjoint ranges in sequence order, with gaps between them, and the ranges that grew last.
 #[derive(Debug, Default)]
 pub(super) struct Intervals {
     ranges: VecDeque<Range>,
@@ -22,7 +22,7 @@ impl Intervals {
 
     /// Adds a range and returns how many of its bytes are new.
     pub(super) fn insert(&mut self, start: u64, end: u64) -> u64 {
-        // Ranges from the first one that ends at `start` or later can be joined.
+        // Only ranges that end at `start` or later can be joined.
         let first = match self.ranges.back() {
             None => 0,
             Some(&(_, last)) if last < start => self.ranges.len(),
@@ -47,7 +47,8 @@ impl Intervals {
         end - start - known
     }
 
-    /// Removes the range that `next` has reached; its end is the new `next`.
+    /// Removes the range that begins at or before `next`, and returns the new `next`: the range's
+    /// end.
     pub(super) fn take(&mut self, next: u64) -> u64 {
         let mut reached = next;
         while let Some(&(start, end)) = self.ranges.front().filter(|range| range.0 <= reached) {
@@ -58,7 +59,7 @@ impl Intervals {
         reached
     }
 
-    /// Whether all of a range is there.
+    /// Whether the set contains all bytes of a range.
     pub(super) fn contains(&self, start: u64, end: u64) -> bool {
         let place = self.ranges.partition_point(|range| range.1 < end);
         self.ranges.get(place).is_some_and(|range| range.0 <= start && end <= range.1)
@@ -80,7 +81,7 @@ impl Intervals {
     }
 }
 
-/// How many ranges are remembered as the latest.
+/// Number of latest ranges that are remembered.
 const LATEST: usize = 4;
 
 #[cfg(test)]
@@ -89,7 +90,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn the_range_that_grew_last_is_told_first() {
+    fn the_range_that_grew_last_is_reported_first() {
         let mut set = Intervals::default();
         set.insert(10, 20);
         set.insert(30, 40);
@@ -103,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn of_more_ranges_than_are_told_the_oldest_is_left_out() {
+    fn the_oldest_of_too_many_ranges_is_not_reported() {
         let mut set = Intervals::default();
         for n in 0..6 {
             set.insert(n * 10, n * 10 + 5);
@@ -121,8 +122,8 @@ mod tests {
                 prop_assert_eq!(set.insert(start, start + len), new);
                 prop_assert!(set.contains(start, start + len));
                 prop_assert!(set.latest().next().is_some_and(|(s, e)| s <= start && start + len <= e));
-                let told: u64 = set.ranges.iter().map(|range| range.1 - range.0).sum();
-                prop_assert_eq!(told, bytes.len() as u64);
+                let total: u64 = set.ranges.iter().map(|range| range.1 - range.0).sum();
+                prop_assert_eq!(total, bytes.len() as u64);
                 prop_assert!(set.ranges.iter().zip(set.ranges.iter().skip(1)).all(|(a, b)| a.1 < b.0));
             }
             let first = *bytes.first().unwrap();

@@ -1,7 +1,7 @@
-//! TCP of the simulator: senders, receivers, congestion control.
+//! The simulator's TCP: senders, receivers and congestion control.
 //!
-//! A connection is one flow: a [`Sender`] at its source, a [`Receiver`] at its sink. `docs/tcp.md`
-//! describes the model and how it differs from Linux.
+//! A connection is one flow, with a [`Sender`] at its source and a [`Receiver`] at its sink.
+//! `docs/tcp.md` describes the model and its differences from Linux.
 
 pub mod cc;
 mod config;

@@ -1,9 +1,9 @@
-//! Proportional rate reduction: a reduced window is reached by the end of a round trip, by sending
-//! less for each arrival.
+//! Proportional rate reduction: the sender reduces the window over one round trip, by sending less
+//! than arrives.
 //!
 //! # Equations
-//! `flight` was in flight when the reduction began; `arrived` and `out` bytes have arrived and were
-//! sent since. For an acknowledgement of `a` bytes with `pipe` in flight:
+//! `flight` bytes were in flight when the reduction began. Since then, `arrived` bytes have arrived
+//! and `out` bytes were sent. For an acknowledgement of `a` bytes with `pipe` bytes in flight:
 //!
 //! ```text
 //! pipe > threshold:  send = ⌈arrived · threshold / flight⌉ − out
@@ -11,11 +11,11 @@
 //!                           min(threshold − pipe, arrived − out)                 otherwise
 //! ```
 //!
-//! The window is `pipe + send`, and `send` is a segment at least when the reduction begins, for the
+//! The window is `pipe + send`. When the reduction begins, `send` is at least one segment, for the
 //! first retransmission.
 //!
 //! # Reference
-//! RFC 6937, with the choice between its two bounds of draft-ietf-tcpm-prr-rfc6937bis.
+//! RFC 6937, with the choice between its two bounds from draft-ietf-tcpm-prr-rfc6937bis.
 
 /// A reduction in progress.
 #[derive(Debug, Default)]
@@ -23,7 +23,7 @@ pub(super) struct Prr {
     flight: u64,
     arrived: u64,
     out: u64,
-    /// The window for now.
+    /// The present window.
     window: u64,
 }
 
@@ -32,14 +32,14 @@ impl Prr {
         *self = Self { flight: flight.max(1), arrived: 0, out: 0, window: 0 };
     }
 
-    /// Bytes were sent.
+    /// Records that `bytes` were sent.
     #[inline]
     pub(super) fn sent(&mut self, bytes: u64) {
         self.out += bytes;
     }
 
-    /// An acknowledgement has reported `bytes`, and `pipe` are in flight now. `safe`: the left edge
-    /// has moved and no new loss was found.
+    /// Computes the window after an acknowledgement of `bytes`, with `pipe` bytes in flight.
+    /// `safe`: the left edge has moved and no new loss was found.
     pub(super) fn acknowledge(
         &mut self,
         bytes: u64,
@@ -73,7 +73,7 @@ mod tests {
 
     const MSS: u64 = 1000;
 
-    /// Loses the first `lost` of a hundred segments, and lets the others arrive one by one; returns
+    /// Loses the first `lost` of a hundred segments and lets the others arrive one by one. Returns
     /// what was sent.
     fn reduce(lost: u64, threshold: u64) -> (u64, u64) {
         let (mut prr, mut pipe, mut sent) = (Prr::default(), (100 - lost) * MSS, 0);
@@ -100,7 +100,7 @@ mod tests {
     #[test]
     fn many_losses_send_no_more_than_has_arrived() {
         let (sent, pipe) = reduce(60, 70);
-        // 40 arrive and clock out 40; the first of them is the retransmission that goes at once.
+        // 40 arrivals cause 40 transmissions. The first of these is the immediate retransmission.
         assert_eq!((sent, pipe), (40, 40));
     }
 }

@@ -1,9 +1,9 @@
-//! RACK: a segment is lost when a segment that was sent later has arrived, and some time for
-//! reordering has passed.
+//! RACK: a segment counts as lost if a segment that was sent later has arrived and the time allowed
+//! for reordering has passed.
 //!
 //! # Equations
-//! With `newest` the segment with the latest transmission among all arrivals, and `rtt` its
-//! round-trip time, a segment sent before it is lost at
+//! `newest` is the segment with the latest transmission among all arrivals, and `rtt` is its
+//! round-trip time. A segment that was sent before `newest` is lost at
 //!
 //! ```text
 //! sent + rtt + window
@@ -11,9 +11,9 @@
 //!        = min(multiplier · min_rtt / 4, srtt)     otherwise
 //! ```
 //!
-//! The multiplier is 1. A reported duplicate means that a segment was retransmitted too early: the
-//! multiplier then grows by 1, at most once per round trip, up to a limit, and falls back to 1
-//! after 16 repaired losses without a duplicate.
+//! The multiplier is initially 1. A reported duplicate means that a segment was retransmitted too
+//! early: the multiplier then grows by 1, at most once per round trip and up to a limit. It returns
+//! to 1 after 16 repairs without a duplicate.
 //!
 //! # Reference
 //! RFC 8985.
@@ -26,16 +26,16 @@ use super::scoreboard::Segment;
 /// State of RACK for one connection.
 #[derive(Debug)]
 pub(super) struct Rack {
-    /// The place of the newest segment in the order of all that was sent.
+    /// Index of the transmission of the newest segment that has arrived.
     newest: u64,
-    /// Its round-trip time.
+    /// Round-trip time of the newest segment.
     rtt: Nanos,
     reordered: bool,
     multiplier: u64,
     most: u64,
-    /// Repaired losses until the multiplier falls back.
+    /// Number of repairs until the multiplier returns to 1.
     persist: u32,
-    /// The multiplier grows again when this byte is acknowledged.
+    /// The multiplier may grow again when this byte is acknowledged.
     round: u64,
 }
 
@@ -66,7 +66,7 @@ impl Rack {
         self.reordered = true;
     }
 
-    /// A segment was retransmitted too early.
+    /// Records that a segment was retransmitted too early.
     pub(super) fn saw_duplicate(&mut self, una: u64, next: u64) {
         if una >= self.round {
             self.round = next.max(una + 1);
@@ -75,7 +75,7 @@ impl Rack {
         self.persist = PERSIST;
     }
 
-    /// All losses of a window are repaired.
+    /// Records that all losses of a window are repaired.
     pub(super) fn recovered(&mut self) {
         self.persist = self.persist.saturating_sub(1);
         if self.persist == 0 {
@@ -83,13 +83,13 @@ impl Rack {
         }
     }
 
-    /// The place of the newest segment that has arrived, in the order of transmissions.
+    /// Index of the transmission of the newest segment that has arrived.
     pub(super) fn newest(&self) -> u64 {
         self.newest
     }
 
-    /// How long after its transmission a segment is lost. `eager`: three segments are reported, or
-    /// losses are being repaired.
+    /// The time after its transmission at which a segment counts as lost. `eager`: three segments
+    /// are reported, or losses are being repaired.
     pub(super) fn patience(&self, rtt: &Rtt, eager: bool) -> Nanos {
         if !self.reordered && eager {
             return self.rtt;
@@ -99,7 +99,7 @@ impl Rack {
     }
 }
 
-/// Repaired losses for which a larger reordering window holds.
+/// Number of repairs for which a larger reordering window remains in force.
 const PERSIST: u32 = 16;
 
 #[cfg(test)]

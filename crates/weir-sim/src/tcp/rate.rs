@@ -1,41 +1,42 @@
-//! Delivery rate samples: the rate at which data really arrives.
+//! Samples of the delivery rate: the rate at which data arrives at the receiver.
 //!
 //! # Equations
-//! A transmission records how much had been delivered, and when (`P`), and when the first segment
-//! of its flight was sent. When the segment is reported as arrived:
+//! Each transmission records a snapshot `P`: how much had been delivered, at what time, and when
+//! the first segment of its flight was sent. When the segment is reported as arrived:
 //!
 //! ```text
 //! rate = (delivered − P.delivered) / max(now − P.delivered_at, sent − P.first_sent)
 //! ```
 //!
-//! The sample of an acknowledgement is that of the newest segment that it reports. A sample with an
-//! interval below the least round-trip time is invalid: the acknowledgements arrived together.
+//! An acknowledgement gives the sample of the newest segment that it reports. A sample with an
+//! interval shorter than the smallest round-trip time is invalid, because the acknowledgements
+//! arrived together.
 //!
 //! # Reference
 //! draft-cheng-iccrg-delivery-rate-estimation.
 
 use weir_core::Nanos;
 
-/// The connection when a segment was sent.
+/// State of the connection at the transmission of a segment.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Snapshot {
-    /// Bytes delivered, times two; plus 1 if the application was the limit.
+    /// Twice the bytes delivered, plus 1 if the application was the limit.
     delivered: u64,
     delivered_at: Nanos,
     first_sent: Nanos,
 }
 
-/// Counters of a connection.
+/// Counters of the connection.
 #[derive(Debug, Default)]
 pub(super) struct Rate {
     delivered: u64,
     delivered_at: Nanos,
     first_sent: Nanos,
-    /// Samples up to this count of deliveries are limited by the application; 0 for none.
+    /// While `delivered` is at most this, samples are limited by the application; 0 for none.
     app_limited: u64,
 }
 
-/// A finished sample.
+/// A complete sample.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Rated {
     pub(super) prior_delivered: u64,
@@ -45,13 +46,13 @@ pub(super) struct Rated {
 }
 
 impl Rate {
-    /// Bytes that have arrived.
+    /// Number of bytes that have arrived.
     #[inline]
     pub(super) fn delivered(&self) -> u64 {
         self.delivered
     }
 
-    /// A segment is sent; `idle` when nothing was in flight.
+    /// Takes a snapshot for a segment that is sent now. `idle`: nothing was in flight.
     #[inline]
     pub(super) fn send(&mut self, now: Nanos, idle: bool) -> Snapshot {
         if idle {
@@ -61,15 +62,15 @@ impl Rate {
         Snapshot { delivered, delivered_at: self.delivered_at, first_sent: self.first_sent }
     }
 
-    /// The application has no data although the window allows more; `in_flight` bytes are in
-    /// flight.
+    /// Records that the application has no data although the window permits more, while `in_flight`
+    /// bytes are in flight.
     #[inline]
     pub(super) fn limit(&mut self, in_flight: u64) {
         self.app_limited = (self.delivered + in_flight).max(1);
     }
 
-    /// An acknowledgement has reported `bytes`; the snapshot and the transmission time are those of
-    /// the newest segment among them.
+    /// Takes a sample from an acknowledgement of `bytes`. `newest` is the snapshot and the
+    /// transmission time of the newest segment among them.
     #[inline]
     pub(super) fn acknowledge(
         &mut self,
@@ -109,7 +110,7 @@ mod tests {
     fn a_steady_stream_is_measured_exactly() {
         let mut rate = Rate::default();
         let mut flight = std::collections::VecDeque::new();
-        // One segment each ms, acknowledged 10 ms later.
+        // One segment per ms, acknowledged 10 ms later.
         for ms in 0..100u64 {
             let now = Nanos::from_millis(ms);
             if ms >= 10 {
@@ -138,7 +139,7 @@ mod tests {
         let rated =
             rate.acknowledge(Nanos::from_millis(10), 10 * MSS, newest, Nanos::from_millis(1));
         assert_eq!((rated.delivered, rated.interval), (10 * MSS, Nanos::from_millis(10)));
-        // The last of them alone: since the first was sent 9 ms have gone by.
+        // Only the last one: it was sent 9 ms after the first.
         let short = rate.acknowledge(Nanos::from_millis(10), MSS, newest, Nanos::from_millis(20));
         assert_eq!(short.interval, Nanos::ZERO);
     }

@@ -1,16 +1,16 @@
-//! The receiving end: puts bytes in order, and acknowledges.
+//! The receiving end of a connection: it puts bytes in order and sends acknowledgements.
 //!
 //! # Acknowledgements
 //! The receiver sends one acknowledgement for every `ack_every` full segments, or after
-//! `ack_delay`. It acknowledges at once a segment that is out of order, fills a gap, is a
-//! duplicate, ends the data, or has a different ECN mark than the previous one if the sender counts
-//! marks. An acknowledgement has up to three ranges, the latest one first, and before them a
-//! duplicate that has just arrived (RFC 2883). TCP has room for four ranges without accurate ECN;
-//! timestamps leave room for three.
+//! `ack_delay`. It immediately acknowledges a segment that is out of order, fills a gap, is a
+//! duplicate, or ends the data. If the sender counts marks, it also does so when the ECN mark
+//! differs from that of the previous segment. An acknowledgement contains up to three ranges, the
+//! latest first. A duplicate that has just arrived precedes them (RFC 2883). Timestamps leave room
+//! for three of TCP's four ranges.
 //!
-//! # Stamps
-//! As in RFC 7323: an acknowledgement carries the stamp of the segment that last moved the left
-//! edge, and a delayed acknowledgement that of the first of its segments.
+//! # Timestamps
+//! As in RFC 7323, an acknowledgement carries the timestamp of the segment that last moved the left
+//! edge. A delayed acknowledgement carries the timestamp of the first segment that it covers.
 
 use weir_core::Nanos;
 use weir_core::packet::Ecn;
@@ -26,34 +26,34 @@ use crate::packet::{Extra, Flags, FlowId, Packet};
 pub struct Receiver {
     flow: FlowId,
     config: Config,
-    /// The next byte in order.
+    /// The next byte in sequence order.
     next: u64,
     ahead: Intervals,
-    /// Full segments since the last acknowledgement.
+    /// Number of full segments since the last acknowledgement.
     pending: u32,
-    /// When the delayed acknowledgement is due; [`Nanos::MAX`] for none.
+    /// When the delayed acknowledgement is due; [`Nanos::MAX`] if there is none.
     ack_at: Nanos,
-    /// The next wake-up: never later than anything due.
+    /// The next wake-up, never later than anything due.
     wake_at: Nanos,
-    /// Stamp to send back.
+    /// The timestamp to send back.
     stamp: Nanos,
-    /// The left edge in the last acknowledgement.
-    told: u64,
-    /// A segment that arrived twice, for the next acknowledgement.
+    /// The left edge that the last acknowledgement reported.
+    last_ack: u64,
+    /// A segment that arrived twice, to be reported by the next acknowledgement.
     duplicate: Option<Range>,
     marks: Option<Marks>,
     reader: Reader,
-    /// Where the data ends, once that is known.
+    /// End of the data, when known.
     end: u64,
 }
 
-/// Marks seen, where ECN is in use.
+/// Counters of the marks that arrived, if ECN is in use.
 #[derive(Debug)]
 struct Marks {
     feedback: Feedback,
-    /// Acknowledgements ask for a reduction.
+    /// Whether acknowledgements ask the sender for a reduction.
     echo: bool,
-    /// The last data packet was marked.
+    /// Whether the last data packet was marked.
     last: bool,
     packets: u64,
     bytes: u64,
@@ -61,14 +61,14 @@ struct Marks {
     ect1: u64,
 }
 
-/// The application that reads.
+/// The application that reads the data.
 #[derive(Debug)]
 struct Reader {
-    /// Bits/s; `None` for at once.
+    /// Rate in bits/s; `None` if the application reads at once.
     rate: Option<u64>,
-    /// Bytes read.
+    /// Number of bytes read.
     read: u64,
-    /// Bytes · 8e9 read, below one byte.
+    /// The part of the next byte that is already read, in units of 1 / 8e9 byte.
     rest: u64,
     at: Nanos,
     /// The right edge that was last advertised.
@@ -76,7 +76,7 @@ struct Reader {
 }
 
 impl Receiver {
-    /// The receiving end of `flow`.
+    /// Makes the receiving end of `flow`.
     pub fn new(flow: FlowId, config: &Config) -> Self {
         let feedback = config.control.kind().row().traits.feedback;
         let marks = config.uses_ecn().then_some(Marks {
@@ -97,7 +97,7 @@ impl Receiver {
             ack_at: Nanos::MAX,
             wake_at: Nanos::MAX,
             stamp: Nanos::ZERO,
-            told: 0,
+            last_ack: 0,
             duplicate: None,
             marks,
             reader: Reader { rate: config.read_rate, read: 0, rest: 0, at: Nanos::ZERO, edge: 0 },
@@ -105,7 +105,7 @@ impl Receiver {
         }
     }
 
-    /// Bytes that have arrived in order.
+    /// Number of bytes that have arrived in order.
     pub fn delivered(&self) -> u64 {
         self.next
     }
@@ -113,7 +113,7 @@ impl Receiver {
     fn acknowledge(&mut self, flags: Flags, context: &mut Context<'_>) {
         self.pending = 0;
         self.ack_at = Nanos::MAX;
-        self.told = self.next;
+        self.last_ack = self.next;
         let window = self.window(context.now());
         let mut packet = Packet {
             flow: self.flow,
@@ -146,8 +146,8 @@ impl Receiver {
                 *place = range;
                 extra.sacks += 1;
             }
-            // Ranges are an option of 8 bytes each behind one of 4, as the timestamps are in
-            // `header` already.
+            // The ranges are an option of 4 bytes plus 8 per range. `header` already includes the
+            // timestamps.
             packet.len += 4 + 8 * u32::from(extra.sacks);
             packet.header += 4 + 8 * extra.sacks;
         }
@@ -158,7 +158,7 @@ impl Receiver {
         context.send_with(packet, extra);
     }
 
-    /// The free part of the buffer, which is advertised and remembered.
+    /// Returns the free part of the buffer, in bytes, and records it as advertised.
     fn window(&mut self, now: Nanos) -> u32 {
         let buffer = u64::from(self.config.receive_buffer);
         if self.reader.rate.is_none() {
@@ -166,8 +166,8 @@ impl Receiver {
         }
         self.reader.advance(now, self.next);
         let free = buffer.saturating_sub(self.next - self.reader.read);
-        // A window that grows by less than a segment is not advertised (RFC 1122 4.2.3.3), and no
-        // window shrinks.
+        // The window never shrinks, and growth by less than a segment is not advertised (RFC 1122
+        // 4.2.3.3).
         let edge = self.next + free;
         if edge >= self.reader.edge + u64::from(self.config.mss).min(buffer / 2) {
             self.reader.edge = edge;
@@ -175,7 +175,7 @@ impl Receiver {
         u32::try_from(self.reader.edge.saturating_sub(self.next)).unwrap_or(u32::MAX)
     }
 
-    /// Inserts a range; returns whether to acknowledge at once.
+    /// Inserts a range. Returns whether to acknowledge at once.
     #[inline]
     fn place(&mut self, start: u64, end: u64, context: &mut Context<'_>) -> bool {
         if start == self.next && self.ahead.is_empty() {
@@ -208,7 +208,7 @@ impl Receiver {
         }
     }
 
-    /// Counts a packet's mark; returns whether to acknowledge at once.
+    /// Counts the mark of a packet. Returns whether to acknowledge at once.
     fn mark(&mut self, packet: &Packet, payload: u32, context: &mut Context<'_>) -> bool {
         let Some(marks) = &mut self.marks else { return false };
         let ce = packet.ecn == Ecn::Ce;
@@ -253,7 +253,7 @@ impl Endpoint for Receiver {
             self.acknowledge(Flags::SYN, context);
             return;
         }
-        // The application has read only what had arrived.
+        // The application can have read only data that had arrived.
         self.reader.advance(now, self.next);
         let (start, payload) = (packet.seq, packet.payload());
         let end = start + u64::from(payload);
@@ -265,9 +265,9 @@ impl Endpoint for Receiver {
         if self.marks.is_some() {
             at_once |= self.mark(packet, payload, context);
         }
-        // This segment contains the left edge of the last acknowledgement: it is the first one that
-        // the next acknowledgement covers.
-        if start <= self.told && packet.stamp >= self.stamp {
+        // This segment contains the left edge of the last acknowledgement, so it is the first
+        // segment that the next acknowledgement covers.
+        if start <= self.last_ack && packet.stamp >= self.stamp {
             self.stamp = packet.stamp;
         }
         if payload > 0 {
@@ -311,7 +311,8 @@ impl Endpoint for Receiver {
 }
 
 impl Receiver {
-    /// Sets a wake-up for when the application has read enough for a closed window to open.
+    /// Sets a wake-up for the time at which the application has read enough to open a closed
+    /// window.
     fn watch_window(&mut self, now: Nanos) {
         let Some(rate) = self.reader.rate else { return };
         let mss = u64::from(self.config.mss);
@@ -329,7 +330,7 @@ impl Receiver {
 }
 
 impl Reader {
-    /// Reads until `now` from the data that has arrived.
+    /// Reads the data that has arrived, until `now`.
     fn advance(&mut self, now: Nanos, arrived: u64) {
         let Some(rate) = self.rate else { return };
         let sum = u128::from(now.since(self.at).0) * u128::from(rate) + u128::from(self.rest);
@@ -344,8 +345,8 @@ impl Reader {
     }
 }
 
-/// Nanoseconds · bits/s in a byte.
+/// The product of nanoseconds and bits/s that makes one byte.
 const BYTE: u128 = 8_000_000_000;
 
-/// Ranges in one acknowledgement: the room that timestamps leave.
+/// Number of ranges in one acknowledgement: as many as fit beside the timestamps.
 const SACKS: usize = 3;

@@ -10,13 +10,13 @@
 
 use weir_core::Nanos;
 
-/// A sender's estimates of the round-trip time.
+/// The sender's estimates of the round-trip time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rtt {
     srtt8: u64,
     var4: u64,
     min: Nanos,
-    /// Timeouts in a row.
+    /// Number of consecutive timeouts.
     backoff: u32,
     min_rto: Nanos,
     max_rto: Nanos,
@@ -27,7 +27,7 @@ impl Rtt {
         Self { srtt8: 0, var4: 0, min: Nanos::MAX, backoff: 0, min_rto, max_rto }
     }
 
-    /// A sample for the timeout, and one without the receiver's delay for the minimum.
+    /// Takes a sample for the timeout, and a sample without the receiver's delay for the minimum.
     #[inline]
     pub(super) fn sample(&mut self, rtt: Nanos, prompt: Nanos) {
         let r = rtt.0.max(1);
@@ -41,19 +41,19 @@ impl Rtt {
         self.min = self.min.min(prompt.max(Nanos(1)));
     }
 
-    /// Smoothed; zero before the first sample.
+    /// The smoothed round-trip time; zero before the first sample.
     #[inline]
     pub(super) fn srtt(&self) -> Nanos {
         Nanos(self.srtt8 >> 3)
     }
 
-    /// The least; [`Nanos::MAX`] before the first sample.
+    /// The smallest round-trip time; [`Nanos::MAX`] before the first sample.
     #[inline]
     pub(super) fn min(&self) -> Nanos {
         self.min
     }
 
-    /// The timeout with its backoff.
+    /// The retransmission timeout, including its backoff.
     #[inline]
     pub(super) fn timeout(&self) -> Nanos {
         let once = if self.srtt8 == 0 {
@@ -71,7 +71,7 @@ impl Rtt {
         self.backoff += 1;
     }
 
-    /// Data has been acknowledged.
+    /// Ends the backoff, because data has been acknowledged.
     #[inline]
     pub(super) fn progress(&mut self) {
         self.backoff = 0;
@@ -82,10 +82,10 @@ impl Rtt {
     }
 }
 
-/// Before the first sample, RFC 6298 2.1.
+/// The timeout before the first sample, RFC 6298 2.1.
 const INITIAL: Nanos = Nanos::from_secs(1);
 
-/// The least addition to the round-trip time.
+/// The smallest difference between timeout and smoothed round-trip time, ns.
 const GRANULARITY: u64 = 1_000_000;
 
 #[cfg(test)]

@@ -1,19 +1,19 @@
 //! The sender's scoreboard: all data that was sent and is not yet acknowledged.
 //!
 //! # Model
-//! Segments are in a ring in the order of their bytes, from `una` to `next`. Each is in flight,
-//! selectively acknowledged, or lost. A lost segment that was sent again is in flight once more.
+//! A ring holds the segments in sequence order, from `una` to `next`. Each segment is in flight,
+//! selectively acknowledged, or lost. A lost segment is in flight again after its retransmission.
 //!
-//! **Invariant:** `in_flight = (next − una) − sacked − lost + resent`, in bytes, where `lost`
-//! counts every segment found lost and not selectively acknowledged since, and `resent` those of
-//! them whose last retransmission may still arrive.
+//! **Invariant:** `in_flight = (next − una) − sacked − lost + resent`, in bytes. `lost` counts all
+//! segments that were found lost and are not selectively acknowledged. `resent` counts those among
+//! them that have a retransmission in flight.
 //!
 //! # Complexity
-//! An acknowledgement that only moves the left edge removes segments from the front: O(1) each. A
-//! selective acknowledgement costs a binary search and O(1) for each segment that it newly reports;
-//! ranges that the previous acknowledgement reported are skipped. Two cursors find losses: one over
-//! segments sent once, in the order of their bytes, and one over retransmissions, in the order of
-//! their times. Each cursor passes a segment once.
+//! An acknowledgement that only moves the left edge removes segments from the front, in O(1) each.
+//! A selective acknowledgement costs a binary search, and O(1) for each segment that it newly
+//! reports; ranges that the previous acknowledgement also reported are skipped. Two cursors find
+//! losses: one over the segments sent once, in sequence order, and one over the retransmissions, in
+//! order of time. Each cursor passes a segment once.
 
 use std::collections::VecDeque;
 
@@ -22,24 +22,24 @@ use weir_core::Nanos;
 use super::intervals::Range;
 use super::rate::Snapshot;
 
-/// A segment (or a train of them) that was sent.
+/// A segment, or a train of segments, that was sent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Segment {
-    /// Its first byte.
+    /// Sequence number of the first byte.
     pub(super) seq: u64,
-    /// When it was last sent.
+    /// Time of the last transmission.
     pub(super) sent: Nanos,
-    /// Its place in the order of all transmissions, by its last one.
+    /// Index of the last transmission of this segment among all transmissions of the connection.
     pub(super) order: u64,
-    /// The connection when it was last sent.
+    /// State of the connection at the last transmission.
     pub(super) snapshot: Snapshot,
     /// Bytes.
     pub(super) len: u32,
-    /// How often it was sent.
+    /// Number of transmissions.
     pub(super) times: u16,
     pub(super) sacked: bool,
     pub(super) lost: bool,
-    /// It was found lost and has been sent again since.
+    /// Whether the segment was retransmitted after it was found lost.
     pub(super) resent: bool,
 }
 
@@ -52,52 +52,54 @@ impl Segment {
     }
 }
 
-/// The ring and its sums.
+/// The segments in the ring, and the sums over them.
 #[derive(Debug, Default)]
 pub(super) struct Scoreboard {
     ring: VecDeque<Segment>,
-    /// Number of the ring's first segment; earlier ones are acknowledged. Segments keep their
-    /// numbers.
+    /// Index of the first segment in the ring. Earlier segments are acknowledged. A segment keeps
+    /// its index.
     first: u64,
     una: u64,
     next: u64,
-    /// Transmissions so far.
+    /// Number of transmissions until now.
     orders: u64,
     sacked: u64,
     lost: u64,
     resent: u64,
-    /// Ranges that the last acknowledgement reported: everything in them is marked.
+    /// The ranges of the last acknowledgement. All segments in them are marked as selectively
+    /// acknowledged.
     known: [Range; 4],
     known_len: usize,
-    /// Number of a segment: all earlier ones are selectively acknowledged, lost, or were sent more
+    /// Index of a segment: all earlier ones are selectively acknowledged, lost, or were sent more
     /// than once.
     scanned: u64,
-    /// Number of a segment: no earlier one is lost and not sent again.
+    /// Index of a segment: every earlier lost segment has been retransmitted.
     repaired: u64,
-    /// Retransmissions in the order of their times.
+    /// Retransmissions in order of time.
     resends: VecDeque<Resend>,
-    /// The end of the highest segment that has arrived.
+    /// End of the highest segment that has arrived.
     highest: u64,
-    /// Number of the segment after the one that was selectively acknowledged last: most ranges grow
-    /// there.
+    /// Index of the segment after the one that was last selectively acknowledged. A search begins
+    /// here, because most ranges grow at this place.
     hint: u64,
 }
 
-/// A segment that was sent again: its number, and its place in the order of transmissions.
+/// A retransmission: the index of the segment, and the index of the transmission.
 type Resend = (u64, u64);
 
 /// The arrivals that one acknowledgement reports.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Report {
-    /// Bytes.
+    /// Bytes that are newly reported.
     pub(super) bytes: u64,
-    /// The newest segment, by its last transmission: for the delivery rate and for RACK.
+    /// The segment with the latest transmission, for the delivery rate and for RACK.
     pub(super) newest: Option<Segment>,
-    /// The first and the last transmission time among segments that were sent once.
+    /// The first and the last time of transmission of segments that were sent once.
     pub(super) once: Option<(Nanos, Nanos)>,
-    /// A segment that was sent once arrived after one with higher bytes.
+    /// Whether a segment that was sent once arrived after a segment with a higher sequence number.
     pub(super) reordered: bool,
-    /// Retransmissions later than this cannot have been acknowledged yet: the original arrived.
+    /// A retransmission after this time is too recent to be acknowledged already: the
+    /// acknowledgement is for the original.
     pub(super) latest: Nanos,
 }
 
@@ -130,13 +132,13 @@ impl Scoreboard {
         self.next
     }
 
-    /// Bytes that may still arrive.
+    /// Bytes in flight.
     #[inline]
     pub(super) fn in_flight(&self) -> u64 {
         self.next - self.una - self.sacked - self.lost + self.resent
     }
 
-    /// Bytes that were selectively acknowledged.
+    /// Bytes that are selectively acknowledged.
     #[inline]
     pub(super) fn sacked(&self) -> u64 {
         self.sacked
@@ -147,13 +149,13 @@ impl Scoreboard {
         self.resent
     }
 
-    /// Losses may be found: there are gaps or retransmissions.
+    /// Whether there are gaps or retransmissions, so that losses may be found.
     #[inline]
     pub(super) fn has_gaps(&self) -> bool {
         self.sacked > 0 || self.lost > 0 || !self.resends.is_empty()
     }
 
-    /// A lost segment has not been sent again.
+    /// Whether a lost segment has not yet been retransmitted.
     #[inline]
     pub(super) fn has_lost(&self) -> bool {
         self.lost > self.resent
@@ -164,7 +166,7 @@ impl Scoreboard {
         self.ring.is_empty()
     }
 
-    /// A segment is sent for the first time.
+    /// Records the first transmission of a segment.
     #[inline]
     pub(super) fn push(&mut self, len: u32, now: Nanos, snapshot: Snapshot) {
         self.orders += 1;
@@ -184,7 +186,7 @@ impl Scoreboard {
         self.next += u64::from(len);
     }
 
-    /// Everything below `ack` has arrived.
+    /// Records that everything below `ack` has arrived.
     #[inline]
     pub(super) fn acknowledge(&mut self, ack: u64, report: &mut Report) {
         while let Some(&segment) = self.ring.front() {
@@ -205,7 +207,7 @@ impl Scoreboard {
         }
     }
 
-    /// A segment that may have been lost has arrived.
+    /// Removes the segment, which has arrived, from the sums of lost and resent bytes.
     #[inline]
     fn uncount(&mut self, segment: &Segment) {
         if segment.lost {
@@ -216,18 +218,18 @@ impl Scoreboard {
         }
     }
 
-    /// The last acknowledgement reported no ranges.
+    /// Records that the last acknowledgement reported no ranges.
     #[inline]
     pub(super) fn forget_ranges(&mut self) {
         self.known_len = 0;
     }
 
-    /// These ranges above the left edge have arrived.
+    /// Records that these ranges above the left edge have arrived.
     pub(super) fn sack(&mut self, ranges: &[Range], report: &mut Report) {
         let (known, known_len) = (self.known, self.known_len);
         self.known_len = 0;
-        // From the lowest up, so that out-of-order arrivals differ from ranges that are only
-        // reported out of order.
+        // The ranges are processed in sequence order. Otherwise ranges that are only reported out
+        // of order would look like out-of-order arrivals.
         let mut sorted = [(0, 0); 4];
         let sorted = &mut sorted[..ranges.len().min(4)];
         sorted.copy_from_slice(&ranges[..sorted.len()]);
@@ -244,7 +246,7 @@ impl Scoreboard {
         }
     }
 
-    /// The part of a range that is not within `known`.
+    /// Records the part of a range that is not in `known`.
     fn sack_new(
         &mut self,
         start: u64,
@@ -289,21 +291,22 @@ impl Scoreboard {
         self.hint = self.first + place as u64;
     }
 
-    /// Place of a segment in the ring; 0 for those that have been acknowledged.
+    /// Position in the ring of the segment with index `number`; 0 if the segment is acknowledged.
     #[inline]
     fn at(&self, number: u64) -> usize {
         number.saturating_sub(self.first) as usize
     }
 
-    /// Marks segments as lost that were sent before `newest` in the order of transmissions, and
-    /// longer ago than `patience`. Returns the bytes, and when the next segment can become lost.
+    /// Marks segments as lost that were transmitted before transmission `newest` and longer than
+    /// `patience` ago. Returns the bytes found lost and the time at which the next segment can
+    /// become lost.
     pub(super) fn find_lost(&mut self, now: Nanos, newest: u64, patience: Nanos) -> (u64, Nanos) {
         let (first, next) = self.find_lost_once(now, newest, patience);
         let (again, later) = self.find_lost_again(now, newest, patience);
         (first + again, next.min(later))
     }
 
-    /// Losses among segments that were sent once, in the order of their bytes.
+    /// Finds losses among segments that were sent once, in sequence order.
     fn find_lost_once(&mut self, now: Nanos, newest: u64, patience: Nanos) -> (u64, Nanos) {
         let mut found = 0;
         let mut place = self.at(self.scanned);
@@ -327,7 +330,7 @@ impl Scoreboard {
         (found, Nanos::MAX)
     }
 
-    /// Losses among segments that were sent again, in the order of transmissions.
+    /// Finds losses among retransmissions, in order of transmission.
     fn find_lost_again(&mut self, now: Nanos, newest: u64, patience: Nanos) -> (u64, Nanos) {
         let mut found = 0;
         while let Some(&(number, order)) = self.resends.front() {
@@ -336,7 +339,7 @@ impl Scoreboard {
                 .ring
                 .get_mut(place)
                 .filter(|segment| segment.order == order && !segment.sacked);
-            // Other segments have arrived, or were sent again since.
+            // Otherwise the segment has arrived or was sent once more.
             if let Some(segment) = segment {
                 if order > newest {
                     break;
@@ -362,7 +365,7 @@ impl Scoreboard {
         (found, Nanos::MAX)
     }
 
-    /// Counts all data that has not arrived as lost.
+    /// Marks all data that has not arrived as lost.
     pub(super) fn lose_all(&mut self) -> u64 {
         let before = self.in_flight();
         for segment in self.ring.iter_mut().filter(|segment| !segment.sacked) {
@@ -379,7 +382,7 @@ impl Scoreboard {
         before
     }
 
-    /// Takes back losses that were not sent again: they are in flight.
+    /// Marks lost segments that were not retransmitted as in flight.
     pub(super) fn lose_none(&mut self) {
         for (number, segment) in (self.first..).zip(&mut self.ring) {
             if !segment.lost || segment.resent || segment.sacked {
@@ -394,7 +397,7 @@ impl Scoreboard {
         self.scanned = self.first;
     }
 
-    /// Records a transmission of the first segment that is lost and not sent again.
+    /// Records a retransmission of the first lost segment that was not yet retransmitted.
     pub(super) fn resend_lost(&mut self, now: Nanos, snapshot: Snapshot) -> Option<Segment> {
         let mut place = self.at(self.repaired);
         loop {
@@ -428,7 +431,7 @@ impl Scoreboard {
         self.ring.get(place)
     }
 
-    /// Records a retransmission of the last segment as a probe: it was not lost.
+    /// Records a retransmission of the last segment as a probe. The segment does not count as lost.
     pub(super) fn resend_last(&mut self, now: Nanos, snapshot: Snapshot) -> Option<Segment> {
         let segment = self.ring.back_mut().filter(|segment| !segment.sacked)?;
         segment.times = segment.times.saturating_add(1);
@@ -439,7 +442,7 @@ impl Scoreboard {
         Some(segment)
     }
 
-    /// Counts every segment anew, and compares the sums.
+    /// Recomputes the sums from the segments and compares them with the stored ones.
     #[cfg(test)]
     pub(super) fn check(&self) {
         let sum = |what: fn(&Segment) -> bool| -> u64 {

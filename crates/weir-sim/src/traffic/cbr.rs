@@ -7,14 +7,14 @@ use crate::random::Draws;
 
 use super::source::{Process, Sending, Source};
 
-/// Packets of one size at equal intervals. The fraction of a nanosecond of an interval is carried
-/// on, so that the rate is exact.
+/// Packets of one size at equal intervals. The remainder of each interval, below a nanosecond, is
+/// added to the next one, so that the rate is exact.
 #[derive(Clone, Debug)]
 pub struct Constant {
     len: u32,
     /// Interval between packets in ns, times 2^16.
     interval: u64,
-    /// Fraction of a nanosecond carried from earlier packets.
+    /// Remainder of the earlier intervals.
     carry: u64,
     begun: bool,
 }
@@ -53,8 +53,8 @@ impl Process for Constant {
 pub type Cbr = Source<Constant>;
 
 impl Cbr {
-    /// Packets of `len` network-layer bytes, of which `header` are headers, at `bps` network-layer
-    /// bits/s from `from` until `until`.
+    /// A source of packets of `len` network-layer bytes, of which `header` are headers, at `bps`
+    /// network-layer bits/s from `from` until `until`.
     pub fn new(flow: FlowId, len: u32, header: u8, bps: u64, from: Nanos, until: Nanos) -> Self {
         Self::of(
             Constant::rate(len, bps),

@@ -1,4 +1,4 @@
-//! Checks the settings of traffic: every setting is checked once, before anything is built.
+//! Checks the settings of traffic. Every setting is checked once, before anything is built.
 
 use weir_core::Nanos;
 use weir_rules::Files;
@@ -23,7 +23,7 @@ impl Spec {
     /// Checks all settings, and reads the files that they name.
     ///
     /// # Errors
-    /// A wrong setting, and the reason.
+    /// An invalid setting and the reason.
     pub fn check(&self, files: &dyn Files) -> Checked<Plan> {
         let begin = self.begin()?;
         let open = match self {
@@ -66,7 +66,7 @@ impl Spec {
         Ok(Plan { begin, work: Work::Open(open) })
     }
 
-    /// Settings of traffic over a transport.
+    /// Checks the transport's settings. Returns the plan of traffic over a transport.
     fn over(&self, begin: Begin, what: Over) -> Checked<Plan> {
         match self.transport() {
             Some(transport) => Ok(Plan {
@@ -77,7 +77,7 @@ impl Spec {
         }
     }
 
-    /// The common settings of all kinds.
+    /// Checks the settings that all kinds share.
     fn begin(&self) -> Checked<Begin> {
         let spec::Common { start, stop, start_jitter, ecn, dscp, label, deadline } = self.common();
         if stop.is_some_and(|stop| stop <= start) {
@@ -101,7 +101,7 @@ impl Spec {
     }
 }
 
-/// Mean interval between packets, from a rate or an interval, ns.
+/// The mean interval between packets, from a rate or an interval, ns.
 fn gap(
     setting: &'static str,
     rate: Option<RateText>,
@@ -126,7 +126,7 @@ fn cbr(spec: &spec::Cbr) -> Checked<Open> {
     Ok(Open::Constant(constant))
 }
 
-/// A shape for which the mean is finite.
+/// Checks that a Pareto shape gives a finite mean.
 fn finite_shape(shape: f64) -> Checked<f64> {
     if shape > 1.0 && shape <= 1000.0 {
         Ok(shape)
@@ -194,7 +194,7 @@ fn markov(spec: &spec::Markov) -> Checked<Open> {
         .enumerate()
         .map(|(index, state)| markov_state(state, index, needs))
         .collect::<Checked<Vec<_>>>()?;
-    // Every state must lead to a sending state, or the source would fall silent forever.
+    // Every state must lead to a sending state, or the source could become silent forever.
     let mut sends: Vec<bool> = states.iter().map(|state| state.bps > 0.0).collect();
     for _ in 0..needs {
         for (index, state) in states.iter().enumerate() {
@@ -309,7 +309,7 @@ fn trace(spec: &spec::Trace, files: &dyn Files) -> Checked<Open> {
         None => {
             return refuse(
                 "format",
-                Reason::Missing("`csv` or `pcap`: the name of the file does not tell"),
+                Reason::Missing("`csv` or `pcap`: the file's name does not show it"),
             );
         }
         Some(TraceFormat::Csv) => Trace::csv(&files.read(path).map_err(unread)?),
@@ -322,9 +322,9 @@ fn trace(spec: &spec::Trace, files: &dyn Files) -> Checked<Open> {
     Ok(Open::Replay(Replay::new(trace, spec.speed, spec.repeat)))
 }
 
-/// IP, UDP and RTP headers.
+/// Bytes of the IP, UDP and RTP headers.
 const RTP_HEADER: u8 = 40;
-/// States of a Markov chain.
+/// Maximum number of states of a Markov chain.
 const MOST_STATES: usize = 1000;
-/// Periods of on and off that a packet may take.
+/// Maximum number of on periods that one packet may take.
 const MOST_PERIODS: f64 = 1000.0;

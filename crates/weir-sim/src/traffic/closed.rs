@@ -155,7 +155,7 @@ pub(super) fn tcp(spec: &spec::Tcp) -> Checked<Over> {
     Ok(Over::Tcp { bytes: spec.bytes.map(|bytes| above_zero("bytes", bytes)).transpose()? })
 }
 
-/// When flows arrive, and their sizes.
+/// Checks when flows start and how large they are.
 pub(super) fn flows(spec: &spec::Flows, files: &dyn Files) -> Checked<Over> {
     let sizes = sizes("sizes", &spec.sizes, files)?;
     let given =
@@ -281,5 +281,5 @@ fn number(setting: &'static str, number: u64, most: u64) -> Checked<u64> {
 
 const WEB_SEARCH: &str = include_str!("../../data/web-search.csv");
 const DATA_MINING: &str = include_str!("../../data/data-mining.csv");
-/// Users of one traffic.
+/// Maximum number of users of one traffic entry.
 const MOST_USERS: u64 = 100_000;

@@ -1,11 +1,11 @@
-//! Requests and responses: a client asks, a server answers over a transport.
+//! Requests and responses: a client sends requests, and a server answers over a transport.
 //!
 //! # Model
-//! A request is one packet from the client to the server, on the flow's path back; until it
-//! arrives, it is sent again after 1 s, 2 s, 4 s and so on. The server answers at once. On a new
-//! connection the response also takes the transport's handshake, so that the first byte arrives two
-//! round trips after the request, as when a client opens a TCP connection; on a persistent
-//! connection it arrives after one.
+//! A request is one packet from the client to the server, on the flow's path back. Until it
+//! arrives, the client sends it again after 1 s, 2 s, 4 s and so on. The server answers at once. On
+//! a new connection the response also needs the transport's handshake, so its first byte arrives
+//! two round trips after the request, as when a client opens a TCP connection. On a persistent
+//! connection it arrives after one round trip.
 
 use std::collections::BTreeMap;
 
@@ -16,25 +16,25 @@ use crate::packet::{Flags, FlowId, Packet};
 
 use super::transport::{Opener, Supply, tell_source};
 
-/// The client's end of a flow of requests: sends the request with the number of a [`Notice::Write`]
-/// until a [`Notice::Done`] says that it has arrived.
+/// The client's end of a flow of requests. It sends the request with the number in a
+/// [`Notice::Write`] until a [`Notice::Done`] reports its arrival.
 #[derive(Debug)]
 pub(super) struct Asking {
     packet: Packet,
-    again: Nanos,
+    resend_at: Nanos,
     wait: Nanos,
 }
 
 impl Asking {
-    /// Requests of `len` network-layer bytes, of which `header` are headers.
+    /// A client that sends requests of `len` network-layer bytes; `header` of these are headers.
     pub(super) fn new(flow: FlowId, len: u32, header: u8) -> Self {
         let packet = Packet { flow, len, header, flags: Flags::BACK, ..Packet::default() };
-        Self { packet, again: Nanos::MAX, wait: FIRST_WAIT }
+        Self { packet, resend_at: Nanos::MAX, wait: FIRST_WAIT }
     }
 
     fn ask(&mut self, context: &mut Context<'_>) {
         context.send(self.packet);
-        self.again = context.now().saturating_add(self.wait);
+        self.resend_at = context.now().saturating_add(self.wait);
         self.wait = Nanos(self.wait.0.saturating_mul(2).min(LONGEST_WAIT.0));
         self.packet.flags = self.packet.flags.with(Flags::RETRANSMISSION);
     }
@@ -48,7 +48,7 @@ impl Endpoint for Asking {
     }
 
     fn next_event(&self) -> Nanos {
-        self.again
+        self.resend_at
     }
 
     fn notice(&mut self, _from: FlowId, notice: Notice, context: &mut Context<'_>) {
@@ -59,12 +59,12 @@ impl Endpoint for Asking {
                 self.wait = FIRST_WAIT;
                 self.ask(context);
             }
-            _ => self.again = Nanos::MAX,
+            _ => self.resend_at = Nanos::MAX,
         }
     }
 }
 
-/// The server's end: reports which request has arrived.
+/// The server's end of a flow of requests. It reports which request has arrived.
 #[derive(Debug)]
 pub(super) struct Answering {
     pub(super) owner: EndpointId,
@@ -85,19 +85,19 @@ pub(super) struct Link {
     pub(super) template: FlowId,
 }
 
-/// A connection: one response after the other.
+/// A connection, which carries one response after the other.
 #[derive(Debug)]
 struct Connection {
     link: Link,
     persistent: bool,
     flow: Option<FlowId>,
-    /// Number of the last request; 0: none yet.
+    /// Number of the last request; 0 before the first.
     request: u64,
-    /// The request has not arrived yet.
-    asked: bool,
+    /// Whether a request was sent that has not arrived yet.
+    is_pending: bool,
     size: u64,
-    /// Bytes of the response that have not arrived; 0: there is no request.
-    left: u64,
+    /// Bytes of the response that have not arrived; 0 without a request.
+    remaining: u64,
 }
 
 /// The connections of a client.
@@ -116,9 +116,9 @@ impl Connections {
             persistent,
             flow: None,
             request: 0,
-            asked: false,
+            is_pending: false,
             size: 0,
-            left: 0,
+            remaining: 0,
         };
         let all: Vec<Connection> = links.iter().map(connect).collect();
         let by_flow = links.iter().enumerate().map(|(index, link)| (link.control, index)).collect();
@@ -129,7 +129,7 @@ impl Connections {
         self.all.len()
     }
 
-    /// Opens a persistent connection ahead of its first request.
+    /// Opens a persistent connection before its first request.
     pub(super) fn connect(&mut self, index: usize, context: &mut Context<'_>) {
         let connection = &mut self.all[index];
         if connection.persistent && connection.flow.is_none() {
@@ -139,14 +139,14 @@ impl Connections {
         }
     }
 
-    /// Asks for a response of `size` bytes on a connection that waits for none.
+    /// Requests a response of `size` bytes on an idle connection.
     pub(super) fn ask(&mut self, index: usize, size: u64, context: &mut Context<'_>) {
         let connection = &mut self.all[index];
-        debug_assert_eq!(connection.left, 0);
+        debug_assert_eq!(connection.remaining, 0);
         connection.request += 1;
-        connection.asked = true;
+        connection.is_pending = true;
         connection.size = size.max(1);
-        connection.left = connection.size;
+        connection.remaining = connection.size;
         let [_, client] = context.ends(connection.link.control);
         context.tell(client, connection.link.control, Notice::Write(connection.request));
     }
@@ -183,19 +183,22 @@ impl Connections {
                 None
             }
             Notice::Delivered(bytes)
-                if connection.flow == Some(from) && connection.left > 0 && !connection.asked =>
+                if connection.flow == Some(from)
+                    && connection.remaining > 0
+                    && !connection.is_pending =>
             {
-                connection.left = connection.left.saturating_sub(bytes);
-                (connection.left == 0).then_some(index)
+                connection.remaining = connection.remaining.saturating_sub(bytes);
+                (connection.remaining == 0).then_some(index)
             }
             _ => None,
         }
     }
 
-    /// The server has received a request.
+    /// Handles a request that has arrived at the server.
     fn answer(&mut self, index: usize, notice: Notice, context: &mut Context<'_>) {
         let connection = &mut self.all[index];
-        if notice != Notice::Delivered(connection.request) || !std::mem::take(&mut connection.asked)
+        if notice != Notice::Delivered(connection.request)
+            || !std::mem::take(&mut connection.is_pending)
         {
             return;
         }
@@ -215,7 +218,7 @@ impl Connections {
     }
 }
 
-/// Time before a request is sent again the first time.
+/// Time before a request is sent again for the first time.
 const FIRST_WAIT: Nanos = Nanos::from_secs(1);
-/// The longest such time.
+/// The longest time before a request is sent again.
 const LONGEST_WAIT: Nanos = Nanos::from_secs(60);

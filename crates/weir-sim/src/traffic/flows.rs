@@ -2,9 +2,9 @@
 //!
 //! # Model
 //! Open: flows arrive as a Poisson process; its rate is the offered load divided by the mean size.
-//! The offered load does not depend on the network, so that flows accumulate where it exceeds the
-//! capacity. Closed: each user has one flow at a time, with an exponentially distributed think time
-//! before the next.
+//! The offered load does not depend on the network, so flows accumulate if it exceeds the capacity.
+//! Closed: each user has one flow at a time, with an exponentially distributed think time before
+//! the next.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -22,7 +22,7 @@ use super::transport::{Opener, Supply};
 pub(super) enum Arrivals {
     /// At random intervals, ns.
     Open(Variable),
-    /// After a think time from the end of a user's last flow, ns; with the number of users.
+    /// After a think time from the end of the user's last flow, ns; and the number of users.
     Closed(Variable, u32),
 }
 
@@ -34,12 +34,12 @@ pub(super) struct Flows {
     arrivals: Arrivals,
     sizes: Variable,
     /// Number of flows that may still start.
-    left: u64,
+    remaining: u64,
     from: Nanos,
     until: Nanos,
     times: Draws,
     draws: Draws,
-    /// When flows start.
+    /// The start times of flows that have not started.
     begins: BinaryHeap<Reverse<Nanos>>,
     /// Start time of each open flow.
     open: BTreeMap<FlowId, Nanos>,
@@ -51,12 +51,12 @@ pub(super) struct Workload {
     pub(super) arrivals: Arrivals,
     /// Bytes.
     pub(super) sizes: Variable,
-    /// Most flows.
+    /// Maximum number of flows.
     pub(super) most: u64,
 }
 
 impl Flows {
-    /// `times` and `draws` are the streams of times and of sizes.
+    /// `times` and `draws` are the random streams of times and of sizes.
     pub(super) fn new(
         opener: Opener,
         template: FlowId,
@@ -72,7 +72,7 @@ impl Flows {
             template,
             arrivals,
             sizes,
-            left: most,
+            remaining: most,
             from,
             until,
             times,
@@ -100,7 +100,7 @@ impl Endpoint for Flows {
 
     fn wake(&mut self, context: &mut Context<'_>) {
         self.begins.pop();
-        self.left -= 1;
+        self.remaining -= 1;
         let size = bytes(self.sizes.draw(&mut self.draws));
         let flow = self.opener.open(self.template, Supply::Bytes(size), context);
         context.count(flow).opened += 1;
@@ -112,7 +112,7 @@ impl Endpoint for Flows {
 
     fn next_event(&self) -> Nanos {
         match self.begins.peek() {
-            Some(&Reverse(at)) if self.left > 0 && at < self.until => at,
+            Some(&Reverse(at)) if self.remaining > 0 && at < self.until => at,
             _ => Nanos::MAX,
         }
     }

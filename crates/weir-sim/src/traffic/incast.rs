@@ -1,10 +1,11 @@
-//! Many servers answer one client at once.
+//! Incast: many servers answer one client at once.
 //!
 //! # Model
-//! Every `interval`, or at the end of the last query where that takes longer, the client sends a
-//! request to all servers at the same time, and each answers with the same number of bytes. A query
-//! is complete when the last response is: that is its completion time. This is the partition and
-//! aggregate pattern of Alizadeh et al., "Data Center TCP (DCTCP)", SIGCOMM 2010, section 2.
+//! At every `interval`, or at the end of the previous query if that is later, the client sends a
+//! request to all servers at the same time, and each server answers with the same number of bytes.
+//! A query is complete when the last response has arrived, which gives its completion time. This is
+//! the partition and aggregate pattern of Alizadeh et al., "Data Center TCP (DCTCP)", SIGCOMM 2010,
+//! section 2.
 
 use weir_core::Nanos;
 
@@ -23,16 +24,16 @@ pub(super) struct Incast {
     size: u64,
     interval: Nanos,
     /// Number of queries that may still start.
-    left: u64,
+    remaining: u64,
     until: Nanos,
     next: Nanos,
     began: Nanos,
-    /// Responses that have not arrived.
+    /// Number of responses that have not arrived.
     missing: usize,
 }
 
 impl Incast {
-    /// `queries` of `size` bytes from each server, `interval` apart.
+    /// A client that sends `queries` queries, `interval` apart, for `size` bytes from each server.
     pub(super) fn new(
         connections: Connections,
         links: &[Link],
@@ -48,7 +49,7 @@ impl Incast {
             control,
             size,
             interval,
-            left: queries,
+            remaining: queries,
             until,
             next: from,
             began: Nanos::ZERO,
@@ -69,7 +70,7 @@ impl Endpoint for Incast {
     fn wake(&mut self, context: &mut Context<'_>) {
         self.began = context.now();
         self.next = self.began.saturating_add(self.interval);
-        self.left -= 1;
+        self.remaining -= 1;
         self.missing = self.connections.len();
         context.count(self.control).opened += 1;
         for server in 0..self.missing {
@@ -78,7 +79,7 @@ impl Endpoint for Incast {
     }
 
     fn next_event(&self) -> Nanos {
-        if self.missing == 0 && self.left > 0 && self.next < self.until {
+        if self.missing == 0 && self.remaining > 0 && self.next < self.until {
             self.next
         } else {
             Nanos::MAX

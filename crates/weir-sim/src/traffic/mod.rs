@@ -2,8 +2,8 @@
 //!
 //! A [`Spec`] holds the settings of a scenario, a [`Plan`] the checked settings, and
 //! [`Plan::install`] puts endpoints into a world. Open-loop traffic is a [`Source`] with a
-//! [`Process`] that decides when packets are sent, without feedback from the network. Other traffic
-//! uses a [`Transport`]: an owner opens flows, gets a notice when they are done, and counts
+//! [`Process`] that determines when packets are sent, without feedback from the network. Other
+//! traffic uses a [`Transport`]: an owner opens flows, gets a notice when they are done, and counts
 //! completions.
 
 mod cbr;

@@ -1,12 +1,12 @@
-//! Sources with a rate that depends on a state: on and off, Markov chains, talk spurts.
+//! Sources with a rate that depends on a state: on-off sources, Markov chains, talk spurts.
 //!
 //! # Model
-//! A chain of states, each with a rate, a random holding time, and weights of the states that may
-//! follow. A packet needs *credit* for its bits; credit accumulates at the state's rate and is kept
-//! when the state changes. So the mean rate is the mean of the states' rates weighted by time, even
-//! where periods are shorter than the intervals between packets. For exponential intervals the
-//! credit of a packet is drawn, with the packet's bits as the mean: within a state that is a
-//! Poisson process, over all states a Markov-modulated one.
+//! A chain of states, each with a rate, a random holding time, and the weights of the states that
+//! may follow. A packet needs *credit* for its bits. Credit accumulates at the state's rate and is
+//! kept when the state changes. The mean rate is therefore the mean of the states' rates weighted
+//! by time, even if periods are shorter than the intervals between packets. For exponential
+//! intervals, the credit of a packet is drawn, with the packet's bits as the mean. Within a state
+//! this gives a Poisson process, over all states a Markov-modulated one.
 
 use weir_core::Nanos;
 
@@ -17,15 +17,15 @@ use super::source::Process;
 /// A state.
 #[derive(Clone, Debug)]
 pub struct State {
-    /// Network-layer bits a second; 0: silent.
+    /// Rate in network-layer bits per second; 0 for a silent state.
     pub bps: f64,
     /// Holding time, ns.
     pub hold: Variable,
-    /// Weight of each state as the next one.
+    /// The weight of each state as the next one.
     pub next: Vec<f64>,
 }
 
-/// Packets of one size at the rate of a state.
+/// Packets of one size at the rate of the present state.
 #[derive(Clone, Debug)]
 pub struct Modulated {
     states: Vec<State>,
@@ -34,30 +34,30 @@ pub struct Modulated {
     first: First,
     state: usize,
     /// Remaining time in the state, ns.
-    left: f64,
+    remaining: f64,
     /// Fraction of a nanosecond carried from earlier packets.
     carry: f64,
 }
 
-/// The state in which it starts.
+/// The state in which the source starts.
 #[derive(Clone, Debug)]
 pub enum First {
-    /// In the first one.
+    /// The first state.
     Zero,
-    /// Drawn by weights.
+    /// A random state, drawn with these weights.
     Drawn(Vec<f64>),
-    /// It has started.
+    /// None: the source has started.
     Begun,
 }
 
 impl Modulated {
     /// Packets of `len` network-layer bytes.
     pub fn new(states: Vec<State>, len: u32, exponential: bool, first: First) -> Self {
-        Self { states, len, exponential, first, state: 0, left: 0.0, carry: 0.0 }
+        Self { states, len, exponential, first, state: 0, remaining: 0.0, carry: 0.0 }
     }
 
-    /// A rate while on, and nothing while off. It starts on or off, each with the probability of
-    /// its share of time.
+    /// A source with a rate while on, and no packets while off. The first state is drawn with the
+    /// shares of time as probabilities.
     pub fn on_off(len: u32, bps: f64, on: Variable, off: Variable) -> Self {
         let shares = [&on, &off].map(|period| period.mean().unwrap_or(1.0));
         let states = vec![
@@ -73,7 +73,7 @@ impl Modulated {
             First::Zero => self.state = 0,
             First::Drawn(shares) => self.state = draws.weighted(&shares),
         }
-        self.left = self.states[self.state].hold.draw(draws);
+        self.remaining = self.states[self.state].hold.draw(draws);
     }
 }
 
@@ -85,20 +85,20 @@ impl Process for Modulated {
         let mut gap = self.carry;
         for changes in 0.. {
             let State { bps, next, .. } = &self.states[self.state];
-            let credit = self.left * bps;
+            let credit = self.remaining * bps;
             if credit >= need && *bps > 0.0 {
                 let span = need / bps;
-                self.left -= span;
+                self.remaining -= span;
                 gap += span;
                 break;
             }
             need -= credit;
-            gap += self.left;
+            gap += self.remaining;
             if gap > LONGEST || changes > MOST_CHANGES {
                 return None;
             }
             self.state = draws.weighted(next);
-            self.left = self.states[self.state].hold.draw(draws);
+            self.remaining = self.states[self.state].hold.draw(draws);
         }
         let whole = nanos(gap);
         self.carry = gap - whole.0 as f64;
@@ -106,16 +106,16 @@ impl Process for Modulated {
     }
 }
 
-/// A source that is silent for a year, which is longer than any scenario, has ended.
+/// A silence of this length, which is longer than any scenario, ends the source, ns.
 const LONGEST: f64 = 366.0 * 86_400e9;
-/// So has a source after this many changes of state without enough credit for a packet.
+/// Number of state changes without enough credit for a packet that ends the source.
 const MOST_CHANGES: u32 = 10_000_000;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Bits a second over so many packets, and the share of the time that lies in gaps of more than
+    /// Measures bits per second over `packets` packets, and the share of time in gaps longer than
     /// `long`.
     fn measure(mut process: Modulated, packets: u32, long: u64) -> (f64, f64) {
         let mut draws = Draws::new(4, 8, 1);
@@ -135,10 +135,11 @@ mod tests {
     fn on_and_off_share_the_time_by_their_means() {
         let on = Variable::Exponential { mean: 500e6 };
         let off = Variable::Exponential { mean: 1500e6 };
-        // 8 ms apart while on, 250 packets in a cycle of 2 s; 16,000 cycles.
+        // While on, packets are 8 ms apart. A cycle of 2 s has 250 packets, and there are 16,000
+        // cycles.
         let (bits, silent) = measure(Modulated::on_off(1000, 1e6, on, off), 1_000_000, 8_000_001);
         assert!((bits / 250e3 - 1.0).abs() < 0.04, "{bits}");
-        // A gap with a silence in it has 8 ms of sending too, of 500 in the mean.
+        // A gap with a silence also contains 8 ms of sending, of 500 ms in the mean.
         assert!((silent - 0.75).abs() < 0.02, "{silent}");
     }
 
@@ -153,7 +154,7 @@ mod tests {
     #[test]
     fn constant_periods_are_exact() {
         let process = Modulated::on_off(1000, 1e6, Variable::Fixed(20e6), Variable::Fixed(30e6));
-        // Of 50 ms, 20 are for sending, in which 2.5 packets go: five in 100 ms.
+        // The source sends in 20 of 50 ms. These contain 2.5 packets, so 100 ms contain five.
         let (bits, _) = measure(process, 1_000_000, 0);
         assert!((bits / 400e3 - 1.0).abs() < 1e-5, "{bits}");
     }
@@ -168,7 +169,7 @@ mod tests {
                 State { bps: bps[2], hold: hold(40e6), next: vec![0.5, 0.5, 0.0] },
             ]
         };
-        // Visits 4 : 3 : 2, so time 40 : 60 : 80.
+        // The chain visits the states 4 : 3 : 2, so their times are 40 : 60 : 80.
         let expected = (40.0 * 1e6 + 80.0 * 4e6) / 180.0;
         for exponential in [false, true] {
             let (bits, _) = measure(

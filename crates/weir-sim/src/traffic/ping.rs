@@ -7,8 +7,8 @@ use crate::packet::{Flags, Packet};
 
 use super::source::Sending;
 
-/// Sends requests at equal intervals and counts the answers: their round-trip times are the group's
-/// completion times.
+/// Sends requests at equal intervals and counts the answers. Round-trip times are the completion
+/// times of the group.
 #[derive(Debug)]
 pub struct Ping {
     packet: Packet,
@@ -18,7 +18,7 @@ pub struct Ping {
 }
 
 impl Ping {
-    /// Requests of `len` network-layer bytes, `interval` apart.
+    /// A sender of requests of `len` network-layer bytes, `interval` apart.
     pub fn new(len: u32, interval: Nanos, sending: Sending) -> Self {
         let Sending { packet, from, until } = sending;
         Self { packet: Packet { len, ..packet }, interval, next: from, until }

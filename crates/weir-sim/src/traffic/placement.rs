@@ -5,7 +5,7 @@ use weir_core::packet::Ecn;
 
 use crate::network::FlowSpec;
 
-/// The common settings of all kinds.
+/// The settings that all kinds share, after the checks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Begin {
     pub(super) start: Nanos,
@@ -19,12 +19,13 @@ pub(super) struct Begin {
 /// The place of traffic in a world.
 #[derive(Clone, Copy, Debug)]
 pub struct Placement<'a> {
-    /// Source, destination, class and group of flows. The traffic sets protocol and DSCP of the
-    /// keys. All kinds need one; joint traffic ([`Plan::joint`](super::Plan::joint)) takes one for each source.
+    /// Source, destination, class and group of each flow. The traffic sets protocol and DSCP of the
+    /// keys. All kinds need one flow; joint traffic ([`Plan::joint`](super::Plan::joint)) takes one
+    /// for each source.
     pub flows: &'a [FlowSpec],
-    /// The run's seed.
+    /// The seed of the run.
     pub seed: u64,
-    /// Number of this traffic in the run, which selects its random streams: each call of
-    /// [`Plan::install`](super::Plan::install) has its own.
+    /// Number of this traffic in the run, which selects its random streams. Each call of
+    /// [`Plan::install`](super::Plan::install) has a different number.
     pub number: u64,
 }

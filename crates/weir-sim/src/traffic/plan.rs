@@ -20,14 +20,14 @@ use super::site::{Over, Site, uncount};
 use super::source::{Process, Sending, Sink, Source};
 use super::transport::Transport;
 
-/// Traffic that can be installed, any number of times.
+/// Traffic with checked settings, which can be installed any number of times.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub(super) begin: Begin,
     pub(super) work: Work,
 }
 
-/// The traffic.
+/// Traffic without or with a transport.
 #[derive(Clone, Debug)]
 pub(super) enum Work {
     /// Traffic without a transport.
@@ -42,7 +42,7 @@ pub(super) enum Open {
     Constant(Constant),
     Renewal(Renewal),
     Mix(Mix),
-    /// `header`: bytes of headers, where they are not those of IP and UDP.
+    /// `header` is the number of header bytes, or 0 for IP and UDP.
     Modulated {
         modulated: Modulated,
         header: u8,
@@ -57,13 +57,12 @@ pub(super) enum Open {
 }
 
 impl Plan {
-    /// Whether several sources send together to one destination, so that all of them are installed
-    /// at once.
+    /// Whether several sources send together to one destination and must be installed together.
     pub fn joint(&self) -> bool {
         matches!(self.work, Work::Over(Over::Incast { .. }, _))
     }
 
-    /// IP protocol of its packets.
+    /// IP protocol of the packets.
     pub fn protocol(&self) -> u8 {
         match &self.work {
             Work::Over(_, transport) => transport.protocol(),
@@ -72,7 +71,7 @@ impl Plan {
         }
     }
 
-    /// The same over another transport; traffic without a transport is unchanged.
+    /// The same traffic over another transport. Traffic without a transport does not change.
     #[must_use]
     pub fn over(self, transport: Arc<dyn Transport>) -> Self {
         match self.work {
@@ -81,9 +80,9 @@ impl Plan {
         }
     }
 
-    /// Puts its endpoints into a world; returns the flows that it has made: those that send, and
-    /// templates of those that are opened during the run. Random numbers depend only on seed and
-    /// number.
+    /// Puts the traffic's endpoints into a world. Returns the flows that it has made: those that
+    /// send, and the templates of those that are opened during the run. Random numbers depend only
+    /// on the seed and the number of the traffic.
     pub fn install(&self, world: &mut World, at: &Placement<'_>) -> Vec<FlowId> {
         let mut start = Draws::new(at.seed, at.number, 0);
         let from = self

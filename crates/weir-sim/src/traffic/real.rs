@@ -13,7 +13,7 @@ use super::source::Sink;
 use super::spec;
 use super::transport::{Opening, Supply, Transport};
 
-/// Connections of one stack, all configured alike. They count themselves.
+/// Connections of one stack that share one configuration. They count themselves.
 #[derive(Debug)]
 struct Real {
     stack: Stack,
@@ -26,7 +26,7 @@ impl Transport for Real {
         let load = match supply {
             Supply::Unlimited => Load::Bulk,
             Supply::Bytes(bytes) => Load::Bytes(bytes),
-            Supply::Written => Load::Told,
+            Supply::Written => Load::Written,
         };
         let options = Options { start, seed, owner, ..self.options };
         // The check has verified that the build contains the stack.
@@ -42,7 +42,7 @@ impl Transport for Real {
     }
 }
 
-/// The connection, and its transport.
+/// Checks the connection and its transport.
 pub(super) fn check(spec: &spec::RealStack) -> Checked<(Over, Arc<dyn Transport>)> {
     let words = |words| SpecError { setting: "stack", reason: Reason::Words(words) };
     let Some(stack) = Stack::from_name(&spec.stack) else {

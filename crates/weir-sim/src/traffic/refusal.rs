@@ -1,5 +1,4 @@
-//! The reasons for which settings of traffic are refused, and checks that several kinds of traffic
-//! use.
+//! Reasons why settings of traffic are invalid, and checks that several kinds of traffic share.
 
 use std::io;
 
@@ -9,7 +8,7 @@ use super::replay::TraceError;
 use crate::random::CdfError;
 use crate::units::{Size, Time};
 
-/// A wrong setting, and the reason.
+/// An invalid setting and the reason.
 #[derive(Debug, thiserror::Error)]
 #[error("`{setting}`: {reason}")]
 pub struct SpecError {
@@ -19,10 +18,10 @@ pub struct SpecError {
     pub reason: Reason,
 }
 
-/// The reason why a setting is wrong.
+/// The reason why a setting is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum Reason {
-    /// The setting is missing, or all of several alternatives are.
+    /// The setting is missing, or all alternatives are.
     #[error("missing; give {0}")]
     Missing(&'static str),
     /// Several settings exclude one another.
@@ -35,11 +34,11 @@ pub enum Reason {
     #[error("must be later than `start`")]
     Order,
     /// A list has the wrong number of entries.
-    #[error("has {has} entries; one for each of the {needs} states belongs there")]
+    #[error("has {has} entries; it needs one for each of the {needs} states")]
     Entries {
-        /// Number of entries that it has.
+        /// The number of entries present.
         has: usize,
-        /// Number of entries that it needs.
+        /// The number of entries needed.
         needs: usize,
     },
     /// A Markov chain has a state from which no sending state can be reached.
@@ -76,7 +75,7 @@ pub enum Reason {
     Words(String),
 }
 
-/// The result of a check: the valid value, or the error.
+/// The result of a check: the valid value or the error.
 pub(super) type Checked<T> = Result<T, SpecError>;
 
 pub(super) fn refuse<T>(setting: &'static str, reason: Reason) -> Checked<T> {
@@ -96,6 +95,6 @@ pub(super) fn positive(setting: &'static str, time: Time) -> Checked<Nanos> {
     if time.ns() == 0 { refuse(setting, Reason::Range("it must be above 0")) } else { Ok(time.0) }
 }
 
-/// The length of the IPv4 and UDP headers.
+/// The length of a packet that consists of IPv4 and UDP headers only.
 const LEAST_PACKET: u32 = 28;
 const MOST_PACKET: u32 = 65_535;

@@ -2,8 +2,8 @@
 //! of several sizes.
 //!
 //! # Reference
-//! Pareto-distributed gaps as in published tests of queues: shape 2 and scale 4 ms, whose mean is 2
-//! · 4 ms / (2 − 1) = 8 ms. With a shape up to 2 their variance is infinite, and long silences
+//! Published tests of queues use Pareto-distributed gaps with shape 2 and scale 4 ms. Their mean is
+//! 2 · 4 ms / (2 − 1) = 8 ms. With a shape up to 2 the variance is infinite, and long silences
 //! separate bursts on every time scale.
 
 use weir_core::Nanos;
@@ -20,7 +20,7 @@ pub struct Renewal {
 }
 
 impl Renewal {
-    /// Packets of `len` network-layer bytes; `gap` is in nanoseconds.
+    /// Packets of `len` network-layer bytes; `gap` is the interval in nanoseconds.
     pub fn new(len: u32, gap: Variable) -> Self {
         Self { len, gap }
     }
@@ -32,7 +32,7 @@ impl Process for Renewal {
     }
 }
 
-/// Packets of several sizes, each drawn by its weight; intervals do not depend on the size.
+/// Packets of several sizes, drawn by weight. Intervals do not depend on the size.
 #[derive(Clone, Debug)]
 pub struct Mix {
     sizes: Vec<u32>,
@@ -43,8 +43,8 @@ pub struct Mix {
 }
 
 impl Mix {
-    /// Packets of these sizes in network-layer bytes, with their weights, at `bps` network-layer
-    /// bits/s in the mean.
+    /// A mix of packet sizes in network-layer bytes, with their weights, at a mean rate of `bps`
+    /// network-layer bits/s.
     pub fn new(mix: &[(u32, f64)], bps: u64, exponential: bool) -> Self {
         let total: f64 = mix.iter().map(|&(_, weight)| weight).sum();
         let mean = mix.iter().map(|&(len, weight)| f64::from(len) * weight).sum::<f64>() / total;
@@ -75,7 +75,7 @@ impl Process for Mix {
 mod tests {
     use super::*;
 
-    /// Packets a second and bits a second over many packets.
+    /// The mean rates over many packets: packets per second and bits per second.
     fn rates(mut process: impl Process) -> (f64, f64) {
         let mut draws = Draws::new(11, 5, 1);
         let (mut time, mut bits) = (0u64, 0u64);
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mean_rate_of_poisson_arrivals_is_what_was_asked_for() {
+    fn the_mean_rate_of_poisson_arrivals_is_the_configured_rate() {
         let (packets, bits) = rates(Renewal::new(1000, Variable::Exponential { mean: 8e6 }));
         // One standard deviation of a mean of 10^6 exponential gaps is 0.1 %.
         assert!((packets / 125.0 - 1.0).abs() < 0.004, "{packets}");

@@ -1,9 +1,9 @@
 //! Packets from a capture or a table.
 //!
-//! A table has lines `time_s,bytes`: seconds from the beginning, and network-layer bytes. Of a
-//! capture (pcap, pcapng), only the times and the lengths on the wire count, without headers below
-//! the network layer; the first packet is sent at the start. Addresses and responses of the capture
-//! are ignored: this is open-loop traffic of the same lengths at the same times.
+//! A table has lines `time_s,bytes`: seconds from the start, and network-layer bytes. Of a capture
+//! (pcap, pcapng), only the times and the lengths on the wire are used, without headers below the
+//! network layer, and the first packet is sent at the start. Addresses and responses in the capture
+//! are ignored: this is open-loop traffic with the same lengths at the same times.
 
 use std::io::Cursor;
 use std::sync::Arc;
@@ -24,13 +24,13 @@ use super::source::Process;
 /// Why a file is not a trace of packets.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TraceError {
-    /// A line does not hold a time and a length.
+    /// A line does not contain a time and a length.
     #[error("line {0}: not `time_s,bytes`, such as `0.25,1500`")]
     Line(usize),
     /// A time is before that of the previous line.
     #[error("line {0}: earlier than the line above; times must not fall")]
     Order(usize),
-    /// A length is not that of a packet.
+    /// A length is not possible for a packet.
     #[error("line {0}: a packet has from 20 to 65535 bytes")]
     Length(usize),
     /// The file is not a capture.
@@ -52,10 +52,10 @@ pub enum TraceError {
 pub struct Trace(Arc<[(Nanos, u32)]>);
 
 impl Trace {
-    /// Reads a table.
+    /// Parses a table.
     ///
     /// # Errors
-    /// Not a table of packets.
+    /// The text is not a table of packets.
     pub fn csv(text: &str) -> Result<Self, TraceError> {
         let mut packets: Vec<(Nanos, u32)> = Vec::new();
         for (line, number) in text.lines().zip(1..) {
@@ -83,10 +83,10 @@ impl Trace {
         Self::of(packets)
     }
 
-    /// Reads a capture, pcap or pcapng.
+    /// Parses a capture, pcap or pcapng.
     ///
     /// # Errors
-    /// Not a capture, or one of an unknown link layer.
+    /// The bytes are not a capture, or its link layer is unknown.
     pub fn capture(bytes: &[u8]) -> Result<Self, TraceError> {
         let mut packets = if bytes.starts_with(&[0x0a, 0x0d, 0x0d, 0x0a]) {
             pcapng(bytes)?
@@ -110,12 +110,12 @@ impl Trace {
         }
     }
 
-    /// Times from the beginning, and network-layer bytes.
+    /// Time since the start and network-layer bytes of each packet.
     pub fn packets(&self) -> &[(Nanos, u32)] {
         &self.0
     }
 
-    /// The period of repetition: the last packet is followed by the mean interval of packets.
+    /// The period of repetition: after the last packet, the first follows at the mean interval.
     fn period(&self) -> u64 {
         let first = self.0.first().map_or(0, |packet| packet.0.0);
         let last = self.0.last().map_or(0, |packet| packet.0.0);
@@ -124,7 +124,7 @@ impl Trace {
     }
 }
 
-/// Packets of a pcap file: nanoseconds and network-layer bytes.
+/// The packets of a pcap file: nanoseconds and network-layer bytes.
 fn pcap(bytes: &[u8]) -> Result<Vec<(i128, u32)>, TraceError> {
     let bad = |error: pcap_file::PcapError| TraceError::Capture(error.to_string());
     let mut reader = PcapReader::new(Cursor::new(bytes)).map_err(bad)?;
@@ -140,8 +140,8 @@ fn pcap(bytes: &[u8]) -> Result<Vec<(i128, u32)>, TraceError> {
     Ok(packets)
 }
 
-/// Packets of a pcapng file; the reader returns times in units of the interface, although its type
-/// says nanoseconds.
+/// The packets of a pcapng file. The reader returns times in units of the interface, although its
+/// type says nanoseconds.
 fn pcapng(bytes: &[u8]) -> Result<Vec<(i128, u32)>, TraceError> {
     let bad = |error: pcap_file::PcapError| TraceError::Capture(error.to_string());
     let mut reader = PcapNgReader::new(Cursor::new(bytes)).map_err(bad)?;
@@ -169,7 +169,7 @@ fn pcapng(bytes: &[u8]) -> Result<Vec<(i128, u32)>, TraceError> {
     Ok(packets)
 }
 
-/// Unit of an interface's times: `nanos / per` nanoseconds each, and an offset.
+/// The unit of an interface's times, `nanos / per` nanoseconds, and an offset.
 #[derive(Clone, Copy)]
 struct Ticks {
     per_second: u128,
@@ -202,7 +202,7 @@ impl Ticks {
     }
 }
 
-/// Bytes before the network layer.
+/// Number of bytes before the network layer.
 fn link_header(link: DataLink) -> Result<u32, TraceError> {
     Ok(match link {
         DataLink::ETHERNET => 14,
@@ -210,7 +210,7 @@ fn link_header(link: DataLink) -> Result<u32, TraceError> {
         DataLink::NULL | DataLink::LOOP => 4,
         DataLink::LINUX_SLL => 16,
         DataLink::LINUX_SLL2 => 20,
-        // Raw IP as some systems number it.
+        // Numbers of raw IP on some systems.
         DataLink::Unknown(12 | 14) => 0,
         other => return Err(TraceError::Link(format!("{other:?}"))),
     })
@@ -220,22 +220,22 @@ fn network_bytes(len: u32, link: u32) -> u32 {
     len.saturating_sub(link).clamp(20, 65_535)
 }
 
-/// Plays a trace.
+/// Sends the packets of a trace.
 #[derive(Clone, Debug)]
 pub struct Replay {
     trace: Trace,
-    /// How many times faster; 1 is exact.
+    /// Speed relative to the recording; 1 gives exact times.
     speed: f64,
     repeat: bool,
     index: usize,
-    /// Start of this pass through the trace, in the trace's own time.
+    /// Start of the present pass through the trace, in times of the trace.
     base: u64,
     /// When the last packet was sent.
     last: u64,
 }
 
 impl Replay {
-    /// Plays a trace so many times faster than it was recorded, once or for ever.
+    /// Sends the packets of `trace` at `speed` times the recorded speed, once or repeatedly.
     pub fn new(trace: Trace, speed: f64, repeat: bool) -> Self {
         Self { trace, speed, repeat, index: 0, base: 0, last: 0 }
     }
@@ -262,7 +262,7 @@ impl Process for Replay {
     }
 }
 
-/// Packets of a trace, at most: 16 bytes each in memory.
+/// Maximum number of packets of a trace. Each takes 16 bytes of memory.
 const MOST_PACKETS: usize = 50_000_000;
 
 #[cfg(test)]
@@ -287,7 +287,7 @@ mod tests {
         let once = vec![(500_000_000, 1500), (500_000_000, 40), (1_000_000_001, 576)];
         assert_eq!(played(Replay::new(trace.clone(), 1.0, false), 9), once);
         let again = played(Replay::new(trace.clone(), 1.0, true), 4);
-        // The mean distance is 250.0000005 ms.
+        // The mean interval is 250.0000005 ms.
         assert_eq!(again[3], (1_000_000_001 + 250_000_001 + 500_000_000, 1500));
         assert_eq!(played(Replay::new(trace, 2.0, false), 1), [(250_000_000, 1500)]);
     }
@@ -301,7 +301,7 @@ mod tests {
         assert_eq!(Trace::csv("# nothing\n"), Err(TraceError::Empty));
     }
 
-    /// A pcap file of Ethernet frames that holds only their first bytes.
+    /// A pcap file of Ethernet frames that contains only the first bytes of each.
     fn pcap_file(magic: u32, frames: &[(u32, u32, u32)]) -> Vec<u8> {
         let mut bytes = magic.to_le_bytes().to_vec();
         bytes.extend([2, 0, 4, 0]);
@@ -336,7 +336,7 @@ mod tests {
         ));
     }
 
-    /// A pcapng file with one interface whose times have the resolution `tsresol`.
+    /// A pcapng file with one interface; its times have the resolution `tsresol`.
     fn pcapng_file(link: u16, tsresol: Option<u8>, packets: &[(u64, u32)]) -> Vec<u8> {
         let block = |kind: u32, body: &[u8]| {
             let len = (12 + body.len() as u32).to_le_bytes();

@@ -23,9 +23,9 @@ pub(super) struct Users {
     until: Nanos,
     times: Draws,
     draws: Draws,
-    /// Users in their think time, and its end.
+    /// Users who are thinking, by the end of their think time.
     thinking: BinaryHeap<Reverse<(Nanos, usize)>>,
-    /// Time of each user's request.
+    /// Time of each user's last request.
     asked: Vec<Nanos>,
 }
 
@@ -39,7 +39,7 @@ pub(super) struct Habits {
 }
 
 impl Users {
-    /// One user for each link.
+    /// A client with one user for each link.
     pub(super) fn new(
         connections: Connections,
         links: &[Link],

@@ -1,4 +1,4 @@
-//! Words and tables that settings of traffic are made of.
+//! Words and tables that occur in the settings of traffic.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,16 +10,16 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::units::{RateText, Size, Time};
 
-/// ECN field that packets are sent with.
+/// The ECN field of packets that are sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Ecn {
     /// Not ECN-capable.
     #[default]
     None,
-    /// ECT(0): congestion may be marked.
+    /// ECT(0): the network may mark congestion.
     Ect0,
-    /// ECT(1): the packet asks for low latency (RFC 9331).
+    /// ECT(1): the packet requests low latency (RFC 9331).
     Ect1,
 }
 
@@ -33,27 +33,27 @@ impl From<Ecn> for weir_core::packet::Ecn {
     }
 }
 
-/// Distances of packets.
+/// The distribution of the intervals between packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Gaps {
-    /// All the same.
+    /// Constant.
     #[default]
     Constant,
     /// Exponentially distributed.
     Exponential,
 }
 
-/// Lengths of periods.
+/// The distribution of the lengths of periods.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Periods {
     /// Exponentially distributed.
     #[default]
     Exponential,
-    /// Pareto-distributed: with a shape below 2, many sources together are self-similar.
+    /// Pareto-distributed. With a shape below 2, the sum of many sources is self-similar.
     Pareto,
-    /// All the same.
+    /// Constant.
     Constant,
 }
 
@@ -61,26 +61,27 @@ pub enum Periods {
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MarkovState {
-    /// Network-layer bits a second in the mean; silent by default.
+    /// Mean network-layer bits per second; silent by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<RateText>,
     /// Mean time in the state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hold: Option<Time>,
-    /// With `hold`: weight of each state to come next; by default all others have the same.
+    /// With `hold`: the weight of each state as the next one; by default all other states have the
+    /// same weight.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<Vec<f64>>,
-    /// Instead of `hold` and `next`: how often a second it changes to each state. The entry of the
-    /// state itself does not count.
+    /// Instead of `hold` and `next`: the number of changes per second to each state. The entry of
+    /// the state itself is ignored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leave: Option<Vec<f64>>,
 }
 
-/// What a trace file is.
+/// The format of a trace file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum TraceFormat {
-    /// Lines `time_s,bytes`: seconds from the start, network-layer bytes.
+    /// Lines `time_s,bytes`: seconds from the start and network-layer bytes.
     Csv,
     /// A capture, pcap or pcapng.
     Pcap,
@@ -104,7 +105,7 @@ pub enum Codec {
 }
 
 impl Codec {
-    /// Distance of packets, and payload bytes of one.
+    /// The interval between packets, and the payload bytes of a packet.
     pub fn frame(self) -> (Time, u32) {
         match self {
             Self::G711 | Self::G722 => (Time::millis(20), 160),
@@ -122,7 +123,7 @@ pub enum StackControl {
     /// Reno, in integers.
     #[default]
     NewReno,
-    /// CUBIC, in floating point: its last bits may differ between machines.
+    /// CUBIC, in floating point: the last bits of its results may differ between machines.
     Cubic,
 }
 
@@ -130,11 +131,11 @@ pub enum StackControl {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Sizes {
-    /// By its name.
+    /// A published distribution.
     Named(Published),
-    /// All the same.
+    /// One constant size.
     Fixed(Size),
-    /// A distribution.
+    /// A distribution with parameters.
     Drawn(Distribution),
 }
 
@@ -157,17 +158,17 @@ pub enum Distribution {
         /// Mean.
         mean: Size,
     },
-    /// Pareto: many small ones, and a few that have most of the bytes.
+    /// Pareto: many small sizes, and a few large ones that hold most of the bytes.
     Pareto {
-        /// Shape; above 1 with `mean`.
+        /// Shape; must be above 1 with `mean`.
         shape: f64,
         /// Mean.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         mean: Option<Size>,
-        /// Least size, instead of `mean`.
+        /// Smallest size, instead of `mean`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         scale: Option<Size>,
-        /// Largest size; larger ones are drawn again.
+        /// Largest size; larger values are drawn again.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         most: Option<Size>,
     },
@@ -180,14 +181,14 @@ pub enum Distribution {
     },
     /// Uniform.
     Uniform {
-        /// Least size.
+        /// Smallest size.
         least: Size,
         /// Largest size.
         most: Size,
     },
     /// A file with lines `bytes,probability`: points of a cumulative distribution function.
     File {
-        /// Its name, from where the scenario is.
+        /// The file's name, relative to the scenario.
         path: String,
     },
 }

@@ -21,7 +21,7 @@ use super::web::{Pages, Reader};
 /// Traffic over a transport.
 #[derive(Clone, Debug)]
 pub(super) enum Over {
-    /// One flow; endless without `bytes`.
+    /// One flow; without `bytes`, it does not end.
     Tcp { bytes: Option<u64> },
     /// Flows that start at random times.
     Flows(Workload),
@@ -29,7 +29,8 @@ pub(super) enum Over {
     Requests { habits: Habits, users: u32, request: u32, persistent: bool },
     /// A user who reads pages.
     Web { pages: Pages, connections: u32, request: u32 },
-    /// Responses of all sources; these have `size` together where it is `shared`.
+    /// Responses of all sources. If `shared`, `size` is the sum of the responses; otherwise the
+    /// size of each.
     Incast {
         size: u64,
         shared: bool,
@@ -47,7 +48,7 @@ pub(super) struct Site<'a> {
     pub(super) transport: &'a Arc<dyn Transport>,
     pub(super) world: &'a mut World,
     pub(super) specs: &'a [FlowSpec],
-    /// Start time.
+    /// When the traffic starts.
     pub(super) from: Nanos,
     pub(super) at: &'a Placement<'a>,
 }
@@ -126,7 +127,8 @@ impl Site<'_> {
         }
     }
 
-    /// Adds an owner of connections, with a flow of requests and a template of responses for each.
+    /// Adds an owner of connections. Each connection gets a flow of requests and a template of
+    /// responses.
     fn own(
         &mut self,
         ends: &[&FlowSpec],
@@ -154,7 +156,7 @@ impl Site<'_> {
     }
 }
 
-/// Adds a flow that does not count as opened in its group.
+/// Excludes a flow from the opened flows of its group.
 pub(super) fn uncount(world: &mut World, flow: FlowId) {
     world.network_mut().count(flow).opened -= 1;
 }

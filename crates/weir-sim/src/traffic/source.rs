@@ -8,10 +8,10 @@ use crate::endpoint::{Context, Endpoint};
 use crate::packet::{FlowId, Packet};
 use crate::random::Draws;
 
-/// Decides the times and lengths of packets.
+/// Determines the times and lengths of packets.
 pub trait Process: Clone + Debug + Send + 'static {
-    /// The time from the last packet, or from the start, to the next one, and that packet's
-    /// network-layer bytes. `None`: there are no more packets.
+    /// The time from the last packet, or from the start, to the next packet, and the network-layer
+    /// bytes of that packet; `None` if there are no more packets.
     fn next(&mut self, draws: &mut Draws) -> Option<(Nanos, u32)>;
 }
 
@@ -20,7 +20,7 @@ pub trait Process: Clone + Debug + Send + 'static {
 pub struct Source<P> {
     process: P,
     draws: Draws,
-    /// The next packet.
+    /// The next packet to send.
     packet: Packet,
     next: Nanos,
     until: Nanos,
@@ -29,7 +29,7 @@ pub struct Source<P> {
 /// The common properties of a source's packets, and its start and end.
 #[derive(Clone, Copy, Debug)]
 pub struct Sending {
-    /// The flow, and headers, ECN field and label of its packets.
+    /// A model of the packets: flow, headers, ECN field and label.
     pub packet: Packet,
     /// Start of the process.
     pub from: Nanos,
@@ -38,7 +38,7 @@ pub struct Sending {
 }
 
 impl<P: Process> Source<P> {
-    /// A source; the process draws from `draws`.
+    /// A source with a process that draws from `draws`.
     pub fn of(mut process: P, mut draws: Draws, sending: Sending) -> Self {
         let Sending { mut packet, from, until } = sending;
         let (gap, len) = process.next(&mut draws).unwrap_or((Nanos::MAX, 0));
@@ -74,7 +74,8 @@ impl Endpoint for Sink {
 }
 
 impl Sending {
-    /// Packets of a flow, `header` of their bytes headers, from the start to the end of the world.
+    /// Settings for a flow from the start to the end of the world; `header` bytes of each packet
+    /// are headers.
     pub fn of(flow: FlowId, header: u8) -> Self {
         Self {
             packet: Packet { flow, header, ..Packet::default() },

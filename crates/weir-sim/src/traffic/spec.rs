@@ -14,13 +14,13 @@ use super::settings::{Codec, Ecn, Gaps, MarkovState, Periods, Sizes, StackContro
 /// A kind of traffic, for help and documentation.
 #[derive(Clone, Copy, Debug)]
 pub struct Kind {
-    /// The value of `kind`.
+    /// The value of the key `kind`.
     pub name: &'static str,
-    /// Its description.
+    /// The description of the kind.
     pub summary: &'static str,
-    /// Its own settings with their descriptions, in addition to those of [`COMMON`].
+    /// The settings of this kind with their descriptions, in addition to those of [`COMMON`].
     pub settings: &'static [(&'static str, &'static str)],
-    /// Whether it uses TCP, and also has the settings of [`TRANSPORT`].
+    /// Whether the kind uses TCP and therefore also has the settings of [`TRANSPORT`].
     pub transport: bool,
 }
 
@@ -43,19 +43,19 @@ pub(super) struct Transport<'a> {
 /// Settings that every kind has.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Common {
-    /// Its start.
+    /// When the traffic starts.
     pub start: Time,
-    /// Its end.
+    /// When the traffic ends.
     pub stop: Option<Time>,
     /// Bound of the random time that is added to `start`.
     pub start_jitter: Time,
-    /// ECN field of its packets; over TCP, whether it uses ECN.
+    /// ECN field of packets; over TCP, also whether TCP uses ECN.
     pub ecn: Option<Ecn>,
-    /// DSCP of its packets.
+    /// DSCP of packets.
     pub dscp: u8,
-    /// Label of its packets.
+    /// Label of packets.
     pub label: Option<u64>,
-    /// Label of its packets in nanoseconds.
+    /// Label of packets in nanoseconds.
     pub deadline: Option<Time>,
 }
 
@@ -84,7 +84,7 @@ macro_rules! kinds {
                     /// Initial window in segments; 10 by default.
                     #[serde(default = "default_initial_window")]
                     pub initial_window: u32,
-                    /// Whether a handshake comes before data; true by default.
+                    /// Whether a handshake precedes the data; true by default.
                     #[serde(default = "default_true")]
                     pub handshake: bool,
                     /// Whether packets are paced; by default the congestion control decides.
@@ -110,28 +110,27 @@ macro_rules! kinds {
                     #[serde(default = "default_train")]
                     pub train: u8,
                 )?
-                /// Its start; 0s by default.
+                /// Start time; 0s by default.
                 #[serde(default)]
                 pub start: Time,
-                /// Its end; by default the end of the run.
+                /// End time; by default the end of the run.
                 #[serde(default, skip_serializing_if = "Option::is_none")]
                 pub stop: Option<Time>,
                 /// A random time from 0 to this one is added to `start`.
                 #[serde(default)]
                 pub start_jitter: Time,
-                /// ECN field of its packets, `none` by default. Over TCP, `none` turns ECN off, the
+                /// ECN field of packets, `none` by default. Over TCP, `none` turns ECN off, the
                 /// others turn it on, and by default the congestion control decides; it also
                 /// selects the field.
                 #[serde(default, skip_serializing_if = "Option::is_none")]
                 pub ecn: Option<Ecn>,
-                /// DSCP of its packets, 0 to 63.
+                /// DSCP of packets, 0 to 63.
                 #[serde(default)]
                 pub dscp: u8,
-                /// Label of its packets, which ranks and deadlines use.
+                /// Label of packets, which ranks and deadlines use.
                 #[serde(default, skip_serializing_if = "Option::is_none")]
                 pub label: Option<u64>,
-                /// Label of its packets as a time from sending on, in nanoseconds; instead of
-                /// `label`.
+                /// Label of packets as a time after sending, in nanoseconds; instead of `label`.
                 #[serde(default, skip_serializing_if = "Option::is_none")]
                 pub deadline: Option<Time>,
             }
@@ -155,7 +154,7 @@ macro_rules! kinds {
                 }
             }
 
-            /// The name of its kind.
+            /// The name of the kind.
             pub fn kind(&self) -> &'static str {
                 match self {
                     $( Self::$name(_) => $word, )*
@@ -173,7 +172,7 @@ macro_rules! kinds {
         }
 
         impl Spec {
-            /// Settings of the transport, of kinds that have one.
+            /// The settings of the transport; `None` for kinds without one.
             pub(super) fn transport(&self) -> Option<Transport<'_>> {
                 match self {
                     $( Self::$name(_spec) => {

@@ -6,7 +6,7 @@ use crate::tcp::{Config, Data, ends};
 
 use super::transport::{Opening, Supply, Transport};
 
-/// Connections that are all configured alike.
+/// TCP connections that share one configuration.
 #[derive(Debug)]
 pub(super) struct Tcp {
     config: Config,

@@ -1,5 +1,5 @@
 //! The interface between traffic and a transport protocol: two endpoints for a flow, and notices to
-//! its owner.
+//! the owner of the flow.
 
 use std::fmt::Debug;
 
@@ -13,7 +13,7 @@ use crate::packet::FlowId;
 pub enum Supply {
     /// Unlimited.
     Unlimited,
-    /// This many bytes; then the flow closes.
+    /// This many bytes, after which the flow closes.
     Bytes(u64),
     /// The bytes of each [`Notice::Write`], until [`Notice::Close`].
     Written,
@@ -22,20 +22,20 @@ pub enum Supply {
 /// The settings of a new flow.
 #[derive(Clone, Copy, Debug)]
 pub struct Opening {
-    /// Its payload.
+    /// Payload of the flow.
     pub supply: Supply,
-    /// The endpoint that gets its notices: [`Notice::Delivered`] from the sink for bytes that
-    /// arrive in order, [`Notice::Done`] from the source when the flow is closed and all of it is
-    /// acknowledged. The owner then retires and counts the flow. Without an owner the transport
-    /// counts.
+    /// The endpoint that gets the flow's notices: [`Notice::Delivered`] from the sink for bytes
+    /// that arrive in order, and [`Notice::Done`] from the source when the flow is closed and all
+    /// data is acknowledged. The owner then retires and counts the flow. Without an owner, the
+    /// transport counts it.
     pub owner: Option<EndpointId>,
-    /// Start time, where that is later than now.
+    /// Start time, if later than now.
     pub start: Nanos,
-    /// When it stops taking new payload.
+    /// When the flow stops accepting new payload.
     pub stop: Nanos,
-    /// Label of its packets.
+    /// Label of the packets.
     pub label: u64,
-    /// Seed of its random draws.
+    /// Seed of the flow's random draws.
     pub seed: u64,
 }
 
@@ -44,7 +44,7 @@ pub trait Transport: Debug + Send + Sync {
     /// Source and sink of `flow`.
     fn ends(&self, flow: FlowId, opening: &Opening) -> (Box<dyn Endpoint>, Box<dyn Endpoint>);
 
-    /// IP protocol of its packets.
+    /// IP protocol of the packets.
     fn protocol(&self) -> u8;
 }
 

@@ -1,10 +1,10 @@
 //! Web pages: a document, then the objects that it names, over a few connections at once.
 //!
 //! # Model
-//! The document arrives over one persistent connection. After a time for parsing, its objects are
-//! requested over up to six connections, one after the other on each, as browsers do with HTTP/1.1.
-//! With the last object the page is complete, its connections close, and the user reads it. A
-//! completion time is that of a page.
+//! The document arrives over one persistent connection. After a time for parsing, the browser
+//! requests its objects over up to six connections, one after the other on each, as with HTTP/1.1.
+//! When the last object has arrived, the page is complete, its connections close, and the user
+//! reads it. The completion time is that of the page.
 //!
 //! # Reference
 //! IEEE 802.16m-08/004, evaluation methodology, and 3GPP2 C.R1002: sizes of documents and objects
@@ -25,9 +25,9 @@ use super::flows::{bytes, complete};
 pub(super) struct Pages {
     /// Bytes of a document.
     pub(super) document: Variable,
-    /// The number of objects that it names, plus `fewer`; rounded down.
+    /// The number of objects in a document, plus `fewer`; rounded down.
     pub(super) objects: Variable,
-    /// See `objects`.
+    /// The number to subtract from `objects`.
     pub(super) fewer: f64,
     /// Bytes of an object.
     pub(super) object: Variable,
@@ -59,13 +59,13 @@ pub(super) struct Reader {
     next: Nanos,
     began: Nanos,
     /// Number of objects that have not been requested.
-    left: u32,
+    remaining: u32,
     /// Number of responses that have not arrived.
     missing: u32,
 }
 
 impl Reader {
-    /// A user who starts to read another page at the start of `span`.
+    /// A user who reads from the start of `span` on, and then requests the first page.
     pub(super) fn new(
         connections: Connections,
         links: &[Link],
@@ -86,13 +86,13 @@ impl Reader {
             phase,
             next,
             began: Nanos::ZERO,
-            left: 0,
+            remaining: 0,
             missing: 0,
         }
     }
 
     fn ask_for_object(&mut self, connection: usize, context: &mut Context<'_>) {
-        self.left -= 1;
+        self.remaining -= 1;
         self.missing += 1;
         let size = bytes(self.pages.object.draw(&mut self.draws));
         self.connections.ask(connection, size, context);
@@ -102,13 +102,13 @@ impl Reader {
     fn arrived(&mut self, connection: usize, context: &mut Context<'_>) {
         self.missing -= 1;
         if self.phase == Phase::Document {
-            self.left = (self.pages.objects.draw(&mut self.draws) - self.pages.fewer) as u32;
+            self.remaining = (self.pages.objects.draw(&mut self.draws) - self.pages.fewer) as u32;
             self.phase = Phase::Parsing;
             self.next = context.now();
-            if self.left > 0 {
+            if self.remaining > 0 {
                 self.next = self.next.saturating_add(self.pages.parse.span(&mut self.times));
             }
-        } else if self.left > 0 {
+        } else if self.remaining > 0 {
             self.ask_for_object(connection, context);
         } else if self.missing == 0 {
             self.page_complete(context);
@@ -137,11 +137,11 @@ impl Endpoint for Reader {
             context.count(self.control).opened += 1;
             let size = bytes(self.pages.document.draw(&mut self.draws));
             self.connections.ask(0, size, context);
-        } else if self.left == 0 {
+        } else if self.remaining == 0 {
             self.page_complete(context);
         } else {
             self.phase = Phase::Objects;
-            for connection in 0..self.connections.len().min(self.left as usize) {
+            for connection in 0..self.connections.len().min(self.remaining as usize) {
                 self.ask_for_object(connection, context);
             }
         }

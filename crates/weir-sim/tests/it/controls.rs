@@ -1,4 +1,5 @@
-//! Complete congestion controls over a bottleneck, each in the situation for which it was made.
+//! Complete congestion controls over a bottleneck, each under the conditions for which it was
+//! designed.
 
 use weir_core::aqm::{self, Policy};
 use weir_core::config::{
@@ -28,7 +29,7 @@ fn queue(packets: u32, aqm: Option<Policy>) -> FlowsetConfig {
 
 /// The results of flows between warm-up and end.
 struct Outcome {
-    /// Goodput of each flow over the link's rate.
+    /// Goodput of each flow divided by the link's rate.
     shares: Vec<f64>,
     /// Mean, 99th percentile and maximum of the time in the bottleneck's queue in ms.
     queue_ms: [f64; 3],
@@ -38,7 +39,7 @@ struct Outcome {
     marks: u64,
 }
 
-/// Runs one flow for each control over a bottleneck that `make` adds to the network.
+/// Runs one flow for each congestion control over a bottleneck that `make` adds to the network.
 fn run(
     controls: &[Kind],
     mbit: u64,
@@ -103,7 +104,8 @@ impl Outcome {
 
 #[test]
 fn dctcp_fills_a_link_whose_queue_is_marked_above_a_step() {
-    // Every packet above 20 waiting ones is marked, 2.4 ms at this rate.
+    // Packets that find more than 20 waiting packets are marked. At this rate, 20 packets take 2.4
+    // ms.
     let mut red = Policy::new(aqm::Kind::Red);
     for (name, value) in [
         ("min", "20"),
@@ -165,8 +167,8 @@ fn dctcp_is_not_for_queues_of_others() {
     let make = |network: &mut Network| {
         network.add_scheduler(&scheduler, &link(40, 20), &FlowsetConfig::default(), &[])
     };
-    // Its packets carry ECT(0), so they wait with the classic ones, and are marked as rarely as
-    // those are dropped.
+    // Packets of DCTCP carry ECT(0), so they wait in the classic queue and are marked as rarely as
+    // classic packets are dropped.
     let outcome = run(&[Kind::Dctcp, Kind::NewReno], 40, 20, make, 10, 40);
     outcome.show("DCTCP and NewReno in the classic queue");
     assert!(outcome.shares[0] > 3.0 * outcome.shares[1], "{:?}", outcome.shares);
@@ -179,7 +181,7 @@ fn bbr_fills_a_deep_buffer_with_little_queue() {
     };
     let bbr = run(&[Kind::Bbr], 10, 40, make, 5, 40);
     bbr.show("BBR");
-    // A bandwidth-delay product is 40 ms of queue.
+    // The bandwidth-delay product is 40 ms of queue.
     assert!(bbr.shares[0] > 0.9, "{}", bbr.shares[0]);
     assert!(bbr.queue_ms[2] < 60.0 && bbr.queue_ms[0] < 20.0, "{:?} ms", bbr.queue_ms);
     let cubic = run(&[Kind::Cubic], 10, 40, make, 5, 40);
@@ -208,7 +210,7 @@ fn bbr_keeps_its_rate_where_packets_are_lost_by_chance() {
 
 #[test]
 fn ledbat_uses_an_empty_link_and_gives_way_to_cubic() {
-    // 200 packets are 240 ms, more than twice LEDBAT's target.
+    // 200 packets take 240 ms, more than twice LEDBAT's target.
     let make = |network: &mut Network| {
         network.add_pipe(&PipeConfig { link: link(10, 40), queue: queue(200, None) })
     };

@@ -1,5 +1,5 @@
-//! Measurements: identities of every count, series that add up to them, and peaks that every
-//! interval keeps.
+//! Measurements: identities of every counter, series that add up to the counters, and peaks that
+//! every interval records.
 
 use proptest::prelude::*;
 use weir_core::config::{
@@ -14,8 +14,8 @@ use weir_sim::packet::{FlowId, Packet};
 use weir_sim::traffic::{Cbr, Sink};
 use weir_sim::world::World;
 
-/// A link of 1 Mbit/s with a short queue, which loses and copies some packets, after a faster one;
-/// two flows over both.
+/// A world in which two flows pass a faster link and then a link of 1 Mbit/s with a short queue,
+/// which loses and duplicates some packets.
 fn world(percent: u8, engine: bool) -> World {
     let mut network = Network::new(3);
     let share = |p: u8| Probability::new(f64::from(p) / 100.0).unwrap();
@@ -118,7 +118,7 @@ proptest! {
     }
 }
 
-/// Sends bursts that are over long before the next sample.
+/// Sends bursts that end long before the next sample.
 #[derive(Debug)]
 struct Bursts {
     next: Nanos,
@@ -147,7 +147,7 @@ impl Endpoint for Bursts {
 fn an_interval_never_loses_a_peak_however_short() {
     for engine in [false, true] {
         let mut network = Network::new(1);
-        // 1 Gbit/s: a packet takes 1 us, a burst a few.
+        // At 1 Gbit/s a packet takes 1 us, and a burst a few.
         let link = LinkConfig {
             capacity: Capacity::Constant(Rate::new(1_000_000_000).unwrap()),
             ..LinkConfig::default()
@@ -184,8 +184,8 @@ fn an_interval_never_loses_a_peak_however_short() {
 }
 
 #[test]
-fn figures_of_a_run_worked_by_hand() {
-    // 1000 B at 1 Mbit/s are 8 ms each; sent every 10 ms, so nothing waits; 1 ms to the other end.
+fn results_of_a_run_match_values_computed_by_hand() {
+    // 1000 B at 1 Mbit/s take 8 ms. Packets are sent every 10 ms, so none waits. The delay is 1 ms.
     let mut network = Network::new(1);
     let capacity = Capacity::Constant(Rate::new(1_000_000).unwrap());
     let link = LinkConfig { capacity, delay: Nanos::from_millis(1), ..LinkConfig::default() };

@@ -10,7 +10,7 @@ use weir_sim::measure::{Names, Outcome, Record, Sink};
 use weir_sim::run::{Progress, Ran, run_points};
 use weir_sim::scenario::{self, Edited, Scenario, parse};
 
-/// Two hosts and a router between them.
+/// A scenario with two hosts and a router between them.
 const TWO_HOSTS: &str = r#"
 duration = "2s"
 warmup = "500ms"
@@ -61,13 +61,13 @@ fn scenario(text: &str) -> Scenario {
     checked.scenario.unwrap_or_else(|| panic!("{}", checked.diagnostics))
 }
 
-/// All runs of a text, on this many threads.
+/// Carries out all runs of a scenario, on `threads` threads.
 fn ran(text: &str, threads: usize) -> Vec<Ran> {
     let points = scenario::points(&Edited::new(text), &scenario(text), "t.toml", &NoFiles).unwrap();
     run_points(points, threads, &Progress::default(), &|_, _, _| None).unwrap().unwrap()
 }
 
-/// The runs of a text without a sweep.
+/// Carries out the runs of a scenario without a sweep.
 fn outcomes(text: &str) -> Vec<Outcome> {
     ran(text, 2).remove(0).outcomes
 }
@@ -117,7 +117,7 @@ fn the_second_of_several_runs_is_the_run_of_the_next_seed() {
 }
 
 #[test]
-fn figures_are_those_of_what_was_configured() {
+fn results_match_the_configuration() {
     let outcome = outcomes(TWO_HOSTS).remove(0);
     assert_eq!((outcome.warmup_ns, outcome.end_ns), (500_000_000, 2_000_000_000));
     let names: Vec<_> = outcome
@@ -126,7 +126,7 @@ fn figures_are_those_of_what_was_configured() {
         .map(|flow| (flow.name.as_str(), flow.kind.as_str(), flow.from.as_str()))
         .collect();
     assert_eq!(names, [("f1.1", "poisson", "h1"), ("f1.2", "poisson", "h1"), ("f2", "cbr", "h1")]);
-    // The small flow has its own queue, and loses only a hundredth, on the link.
+    // The small flow has a separate queue and loses only one packet in a hundred, on the link.
     let goodput = outcome.bps(outcome.flows[2].goodput_bytes);
     assert!((940_000.0..985_000.0).contains(&goodput), "{goodput}");
     assert!(outcome.flows[2].delay_ns.min >= 11_000_000);
@@ -153,7 +153,7 @@ fn a_sweep_is_the_product_of_its_keys_in_their_order() {
     );
     let [slow, fast] = [0, 3].map(|n: usize| points[n].outcomes[0].flows[0].goodput_bytes as f64);
     assert!(fast > 1.8 * slow, "{slow} {fast}");
-    // The table means the same in fewer words.
+    // The table is a shorter form of the same sweep.
     let table = TWO_HOSTS.to_owned() + "[sweep]\n\"traffic.f1.rate\" = [\"1Mbit/s\"]\n";
     assert_eq!(scenario(&table).sweep.len(), 1);
 }
@@ -176,7 +176,8 @@ fn records_go_to_the_sink_of_their_run_and_change_nothing() {
     assert!(traced[0].outcomes == outcomes(TWO_HOSTS));
 }
 
-/// An error: a text in the file, its replacement, the line, and words of the message.
+/// An error in a file: a text in the file, its replacement, the line of the error, and words of the
+/// message.
 type Wrong = (&'static str, &'static str, usize, &'static [&'static str]);
 
 const WRONG: &[Wrong] = &[
@@ -266,18 +267,19 @@ const WRONG: &[Wrong] = &[
 ];
 
 #[test]
-fn what_is_wrong_is_shown_in_its_line_with_what_to_do() {
+fn errors_show_their_line_and_a_remedy() {
     let mut failed = String::new();
     for (text, instead, line, words) in WRONG {
         let broken = TWO_HOSTS.replacen(text, instead, 1);
         assert_ne!(broken, TWO_HOSTS, "{text}");
         let checked = parse(&broken, "t.toml", &NoFiles);
-        let said = checked.diagnostics.to_string();
-        let in_line = said.contains(&format!("t.toml:{line}:"));
+        let message = checked.diagnostics.to_string();
+        let in_line = message.contains(&format!("t.toml:{line}:"));
         let refused = checked.scenario.is_none() && checked.diagnostics.has_errors();
-        if !(in_line && refused && words.iter().all(|word| said.contains(word))) {
-            failed +=
-                &format!("---- {text} → {instead}, expected in line {line}: {words:?}\n{said}\n");
+        if !(in_line && refused && words.iter().all(|word| message.contains(word))) {
+            failed += &format!(
+                "---- {text} → {instead}, expected in line {line}: {words:?}\n{message}\n"
+            );
         }
     }
     assert!(failed.is_empty(), "{failed}");
@@ -309,9 +311,12 @@ kind = "probe"
         used(&square.replace("route = [{ from = \"a\", to = \"b\", via = [\"s\"] }]", "")),
         ["a>r", "r>b"]
     );
-    // The path with the fewest links from `s` to `b` passes `r` again.
-    let said = parse(square, "t.toml", &NoFiles).diagnostics.to_string();
-    assert!(said.contains("goes through `r` twice") && said.contains("t.toml:7:"), "{said}");
+    // The path with the fewest links from `s` to `b` would pass `r` a second time.
+    let message = parse(square, "t.toml", &NoFiles).diagnostics.to_string();
+    assert!(
+        message.contains("goes through `r` twice") && message.contains("t.toml:7:"),
+        "{message}"
+    );
     assert_eq!(
         used(&square.replace("via = [\"s\"]", "via = [\"s\", \"t\"]")),
         ["a>r", "r>s", "s>t", "t>b"]
@@ -349,14 +354,14 @@ fn a_switch_has_queues_of_its_own_and_a_pipeline() {
         ]
     );
     assert!(outcome.links.iter().all(|link| link.counters.balanced()));
-    let said = |text: &str| parse(text, "t.toml", &NoFiles).diagnostics.to_string();
-    let wrong = said(&text.replacen("depth 64", "depth x", 1));
+    let message = |text: &str| parse(text, "t.toml", &NoFiles).diagnostics.to_string();
+    let wrong = message(&text.replacen("depth 64", "depth x", 1));
     assert!(wrong.contains("depth x") && wrong.contains("t.toml:8:"), "{wrong}");
-    let wrong = said(&text.replacen("manager =", "manger =", 1));
+    let wrong = message(&text.replacen("manager =", "manger =", 1));
     assert!(wrong.contains("did you mean `manager`") && wrong.contains("t.toml:11:"), "{wrong}");
-    let wrong = said(&text.replacen("loss 0.01", "queue 9", 1));
+    let wrong = message(&text.replacen("loss 0.01", "queue 9", 1));
     assert!(wrong.contains("the switch `r1` has queues of its own"), "{wrong}");
-    let wrong = said(&text.replacen("manager =", "ports = 1\nmanager =", 1));
+    let wrong = message(&text.replacen("manager =", "ports = 1\nmanager =", 1));
     assert!(wrong.contains("more links than ports") && wrong.contains("`ports = 1`"), "{wrong}");
 }
 
@@ -366,17 +371,21 @@ fn changed_keys_are_shown_in_the_lines_that_they_had() {
     edited.set("runs", "3").unwrap();
     edited.set("link.bottleneck.spec.dely", "3ms").unwrap();
     edited.set("traffic.f2.stop", "soon").unwrap();
-    let said = scenario::parse_edited(&edited, "t.toml", "--set", &NoFiles).diagnostics.to_string();
-    assert!(said.contains("t.toml:20:") && said.contains("did you mean `delay`"), "{said}");
-    assert!(said.contains("--set:1:") && said.contains("`soon` is no time"), "{said}");
+    let message =
+        scenario::parse_edited(&edited, "t.toml", "--set", &NoFiles).diagnostics.to_string();
+    assert!(
+        message.contains("t.toml:20:") && message.contains("did you mean `delay`"),
+        "{message}"
+    );
+    assert!(message.contains("--set:1:") && message.contains("`soon` is no time"), "{message}");
 }
 
 #[test]
 fn absurd_sizes_are_refused_before_anything_is_built() {
     let many: String = (0..60_001).map(|n| format!("[[node]]\nname = \"n{n}\"\n")).collect();
-    let said =
+    let message =
         parse(&format!("duration = \"1s\"\n{many}"), "t.toml", &NoFiles).diagnostics.to_string();
-    assert!(said.contains("too many nodes") && said.contains("at most 60000"), "{said}");
+    assert!(message.contains("too many nodes") && message.contains("at most 60000"), "{message}");
     let slow =
         TWO_HOSTS.replacen("\"1Mbit/s\"", "\"100Gbit/s\"", 1).replacen("\"2s\"", "\"86400s\"", 1);
     let checked = parse(&slow, "t.toml", &NoFiles);
@@ -386,8 +395,8 @@ fn absurd_sizes_are_refused_before_anything_is_built() {
         checked.diagnostics
     );
     let sweep = TWO_HOSTS.to_owned() + "[sweep]\n\"traffic.f9.rate\" = [\"1Mbit/s\"]\n";
-    let said = parse(&sweep, "t.toml", &NoFiles).diagnostics.to_string();
-    assert!(said.contains("there is no `f9`") && said.contains("t.toml:45:"), "{said}");
+    let message = parse(&sweep, "t.toml", &NoFiles).diagnostics.to_string();
+    assert!(message.contains("there is no `f9`") && message.contains("t.toml:45:"), "{message}");
 }
 
 #[test]
@@ -405,7 +414,7 @@ fn the_schema_is_the_one_in_the_documentation() {
     assert_eq!(schema["required"], serde_json::json!(["duration", "node", "link"]));
 }
 
-/// Fragments that a mutation inserts into a text.
+/// Fragments that the test inserts into a text.
 const PIECES: [&str; 24] = [
     "\"",
     "[",
@@ -436,7 +445,8 @@ const PIECES: [&str; 24] = [
 proptest::proptest! {
     #![proptest_config(proptest::prelude::ProptestConfig::with_cases(400))]
 
-    /// Any text in the file or in a setting gives either a message or a scenario that can be built.
+    /// Any text in the file or in a setting gives either an error message or a scenario that can be
+    /// built.
     #[test]
     fn no_text_and_no_setting_makes_the_reader_panic(
         cuts in proptest::collection::vec((0usize..900, 0usize..20, 0usize..PIECES.len()), 1..6),

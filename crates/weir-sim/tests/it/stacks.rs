@@ -21,7 +21,7 @@ use weir_sim::world::World;
 
 const RATE: u64 = 10_000_000;
 
-/// Two directions of 10 Mbit/s and 10 ms each, the forward one with losses.
+/// Two directions of 10 Mbit/s and 10 ms each; the forward direction loses packets.
 fn network(loss: f64) -> (Network, [PortId; 2]) {
     let mut network = Network::new(5);
     let pipe = |loss: Loss| PipeConfig {
@@ -69,7 +69,7 @@ fn run(loss: f64, ends: Ends, until: Nanos) -> Outcome {
     }
 }
 
-/// Runs twice: bulk for 20 s, then a given number of bytes.
+/// Runs each load twice: bulk for 20 s, then a given number of bytes.
 fn arrives_fast_and_twice_the_same(make: impl Fn(Load) -> Ends) {
     let seconds = 20;
     let bulk = run(LOSS, make(Load::Bulk), Nanos::from_secs(seconds));
@@ -90,7 +90,7 @@ fn arrives_fast_and_twice_the_same(make: impl Fn(Load) -> Ends) {
     assert!(some.completion > least, "{} ns are fewer than the link needs", some.completion);
 }
 
-/// Every thousandth packet: few enough that a window of Reno still fills the link.
+/// One packet in a thousand: so few that a window of Reno still fills the link.
 const LOSS: f64 = 0.001;
 
 fn built() -> impl Iterator<Item = Stack> {
@@ -160,7 +160,7 @@ fn an_application_writes_in_parts_and_is_notified_at_the_end() {
         let mut world = World::new(network);
         let spec = FlowSpec { forward: vec![there], back: vec![back], ..FlowSpec::default() };
         let options = Options { owner: Some(EndpointId(2)), ..Options::default() };
-        let (sender, receiver) = ends(stack, FlowId(0), Load::Told, options).unwrap();
+        let (sender, receiver) = ends(stack, FlowId(0), Load::Written, options).unwrap();
         let flow = world.add_flow(&spec, sender, receiver);
         let heard = Arc::default();
         let writer = Writer {
@@ -298,7 +298,7 @@ fn quic_slows_down_for_marks_without_loss() {
         count.reasons.total_drops()
     );
     assert!(count.goodput_bytes * 8 > RATE * 20 * 8 / 10);
-    // 30 packets are 36 ms; 200 would be 240.
+    // 30 packets take 36 ms; 200 would take 240 ms.
     let mean = world.network().stats(there).unwrap().queue_ns.mean();
     assert!(mean < 36e6, "{mean} ns in the queue");
 }

@@ -47,8 +47,8 @@ impl Dumbbell {
         self
     }
 
-    /// Runs for 5 s without counting, and then for `seconds`; returns the counters of the flows,
-    /// and the bottleneck's mean and peak wait in ms.
+    /// Runs for 5 s without counting, then for `seconds`. Returns the counters of the flows, and
+    /// the mean and the peak time in the bottleneck's queue in ms.
     fn run(&self, seconds: u64) -> (Vec<FlowCount>, f64, f64) {
         let mut network = Network::new(1);
         let bottleneck = network.add_pipe(&self.queue);
@@ -94,7 +94,7 @@ fn shares(counts: &[FlowCount], seconds: u64) -> (f64, f64) {
         counts.iter().map(|count| count.goodput_bytes as f64 * 8.0 / seconds as f64).collect();
     let sum: f64 = rates.iter().sum();
     let squares: f64 = rates.iter().map(|rate| rate * rate).sum();
-    // Relative to the part of the link that payload can use.
+    // Relative to the share of the link's rate that is available to payload.
     (sum / (10e6 * 1448.0 / 1500.0), sum * sum / (rates.len() as f64 * squares))
 }
 
@@ -163,7 +163,7 @@ fn a_small_queue_in_the_host_keeps_the_wait_there_short() {
             ..Config::default()
         };
         let mut network = Network::new(1);
-        // The host's own link is the bottleneck; the receiver's window exceeds its queue.
+        // The host's link is the bottleneck, and the receiver's window is larger than the queue.
         let host = network.add_pipe(&pipe(10 * MBIT, 0, 1000));
         let wire = network.add_pipe(&pipe(100 * MBIT, 20, 1000));
         let back = network.add_pipe(&pipe(100 * MBIT, 20, 1000));
@@ -181,7 +181,7 @@ fn a_small_queue_in_the_host_keeps_the_wait_there_short() {
     let (much, long) = run(None);
     let (as_much, short) = run(Some(4500));
     assert!(as_much as f64 > 0.99 * much as f64, "{as_much} of {much}");
-    // Three packets of 1.2 ms.
+    // Three packets take 1.2 ms each.
     assert!(short < 3.7 && long > 200.0, "{short} and {long} ms");
 }
 

@@ -1,5 +1,5 @@
 //! Traffic from the text of a scenario to its arrivals: mean rates, times, headers, and every kind
-//! of refused setting.
+//! of invalid setting.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -12,7 +12,7 @@ use weir_sim::packet::Packet;
 use weir_sim::traffic::{COMMON, KINDS, Placement, Spec, TRANSPORT};
 use weir_sim::world::World;
 
-/// Files of a test.
+/// The files that the scenarios of the tests name.
 fn files() -> BTreeMap<String, String> {
     let csv = "0,1500\n0.25,40\n1,576\n";
     BTreeMap::from([
@@ -21,7 +21,7 @@ fn files() -> BTreeMap<String, String> {
     ])
 }
 
-/// A world with a fast link of 1 ms in each direction, and one traffic entry.
+/// A world with one traffic entry over a fast link with a delay of 1 ms in each direction.
 fn world(text: &str, seed: u64) -> World {
     let mut network = Network::new(seed);
     let link = LinkConfig {
@@ -53,7 +53,7 @@ fn open_loop_traffic_has_its_mean_rate() {
         ("kind = 'cbr'\ninterval = '8ms'", 1e6, 1e-5),
         ("kind = 'poisson'\nrate = '5Mbit/s'\nsize = 500", 5e6, 0.004),
         ("kind = 'poisson'\ninterval = '8ms'", 1e6, 0.01),
-        // Shape 2, scale 4 ms: 125 packets a second.
+        // Shape 2 and scale 4 ms: 125 packets per second.
         ("kind = 'pareto'\nscale = '4ms'", 1e6, 0.05),
         ("kind = 'pareto'\nrate = '2Mbit/s'\nshape = 2.5", 2e6, 0.02),
         ("kind = 'on-off'\nrate = '4Mbit/s'\non = '100ms'\noff = '300ms'", 1e6, 0.06),
@@ -77,7 +77,7 @@ fn open_loop_traffic_has_its_mean_rate() {
             1e6,
             0.05,
         ),
-        // 200 bytes every 20 ms in 1 of 2.35 s.
+        // 200 bytes every 20 ms, during 1 s of 2.35 s.
         ("kind = 'voip'", 80e3 / 2.35, 0.15),
         ("kind = 'voip'\ncodec = 'g729'\nsilence = '0s'", 24e3, 0.001),
         ("kind = 'imix'\nrate = '2Mbit/s'", 2e6, 0.01),
@@ -118,7 +118,7 @@ fn arrivals(text: &str, end: Nanos) -> Vec<(Nanos, Packet)> {
 #[test]
 fn a_trace_arrives_at_its_times_with_its_lengths() {
     let packets = arrivals("kind = 'trace'\nfile = 'a.csv'\nstart = '2s'", Nanos::from_secs(9));
-    // The link delays each packet by 1 ms and by the time of its bits, at 400 Gbit/s.
+    // The link delays each packet by 1 ms and by its transmission time at 400 Gbit/s.
     let expected = [(2_001_000_030, 1500), (2_251_000_001, 40), (3_001_000_012, 576)];
     let measured: Vec<(u64, u32)> =
         packets.iter().map(|(now, packet)| (now.0, packet.len)).collect();
@@ -191,7 +191,7 @@ fn the_same_seed_gives_the_same_packets_and_another_gives_others() {
     }
 }
 
-/// Binary files cannot be read as text.
+/// Binary files, which cannot be read as text.
 struct Binary;
 
 impl Files for Binary {
@@ -205,7 +205,7 @@ impl Files for Binary {
 }
 
 #[test]
-fn what_cannot_be_is_refused_by_the_name_of_the_setting() {
+fn an_invalid_setting_is_refused_by_name() {
     for (text, setting, words) in [
         ("kind = 'cbr'", "rate", "give `rate` or `interval`"),
         ("kind = 'cbr'\nrate = '1M'\ninterval = '1ms'", "interval", "either `rate` or `interval`"),
@@ -252,7 +252,7 @@ fn what_cannot_be_is_refused_by_the_name_of_the_setting() {
     assert!(spec.check(&Binary).unwrap_err().to_string().contains("not a capture"));
 }
 
-/// A table of every kind's own settings, in the form of the documentation.
+/// A table of the settings of every kind, in the form of the documentation.
 fn kinds_in_markdown() -> String {
     let mut text = String::new();
     for kind in KINDS {

@@ -1,6 +1,5 @@
-//! Traffic over a transport: loads, sizes, synchrony, pages, memory. A trivial transport with a
-//! fixed window replaces TCP where times must be known exactly; the same traffic also runs over
-//! TCP.
+//! Traffic over a transport: loads, sizes, synchrony, pages, memory. Tests that need exact times
+//! use a trivial transport with a fixed window instead of TCP. The same traffic also runs over TCP.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,8 +13,8 @@ use weir_sim::random::Cdf;
 use weir_sim::traffic::{Opening, Placement, Spec, Supply, Transport};
 use weir_sim::world::World;
 
-/// Segments of 1000 payload bytes with a fixed number in the network at once, without losses and
-/// without a handshake.
+/// A transport of segments with 1000 payload bytes and a fixed number of them in flight, without
+/// losses and without a handshake.
 #[derive(Clone, Copy, Debug)]
 struct Window(u64);
 
@@ -107,8 +106,8 @@ impl Endpoint for Receiving {
     }
 }
 
-/// A world with `sources` hosts that each have 100 Gbit/s to a switch, and `rate` from there to one
-/// destination; 500 us in each direction in total.
+/// A world with `sources` hosts that each have 100 Gbit/s to a switch, and `rate` from the switch
+/// to one destination. The delay is 500 us in each direction.
 fn world(text: &str, window: Option<u64>, rate: u64, sources: usize) -> World {
     let mut network = Network::new(1);
     let pipe = |bps, us| PipeConfig {
@@ -160,10 +159,10 @@ fn flows_offer_their_load() {
         "kind = 'flows'\nsizes = '20KB'\nper_second = 625",
     ] {
         let count = run(text, Some(100), GIGABIT, 1, Nanos::from_secs(40));
-        // 25,000 arrivals: one standard deviation is 0.6 %.
+        // 25,000 arrivals are expected, with a standard deviation of 0.6 %.
         assert!((count.opened as f64 / 25_000.0 - 1.0).abs() < 0.02, "{text}: {}", count.opened);
         assert!(count.opened - count.completed < 20, "{text}: {count:?}");
-        // The minimum time for 20 packets of 1040 bytes, the delays and the last acknowledgement.
+        // The shortest time for 20 packets of 1040 bytes, the delays and the last acknowledgement.
         assert!(count.completion_ns.min() >= 1_166_400, "{}", count.completion_ns.min());
         assert!(count.completion_ns.mean() < 1_300_000.0, "{}", count.completion_ns.mean());
     }
@@ -248,7 +247,7 @@ fn a_hundred_thousand_short_flows_take_the_place_of_a_few() {
         (count.opened, count.completed, count.goodput_bytes),
         (100_000, 100_000, 200_000_000)
     );
-    // About ten are open at once. Numbers are reused, so the next one is small.
+    // About ten flows are open at once. Numbers are reused, so the next one is small.
     assert!(world.next_flow().0 < 60, "{:?}", world.next_flow());
     assert!(world.network().packets().is_empty());
 }
@@ -257,7 +256,7 @@ fn a_hundred_thousand_short_flows_take_the_place_of_a_few() {
 fn users_have_one_flow_at_a_time() {
     let text = "kind = 'flows'\nsizes = '10KB'\nusers = 5\nthink = '9ms'";
     let count = run(text, Some(100), GIGABIT, 1, Nanos::from_secs(20));
-    // A flow takes about 1.1 ms: each user has one in 10.1 ms.
+    // A flow takes about 1.1 ms, so each user starts one flow per 10.1 ms.
     assert!(
         (count.completed as f64 / (5.0 * 20.0 / 0.010_1) - 1.0).abs() < 0.03,
         "{}",
@@ -271,7 +270,7 @@ fn a_response_takes_a_round_trip_on_a_connection_that_is_kept() {
     let one = |text: &str| run(text, Some(1000), 10 * GIGABIT, 1, Nanos::from_secs(30));
     let kept = one("kind = 'requests'\nsizes = '50KB'\npersistent = true\nthink = '10ms'");
     assert!(kept.completed > 2000 && kept.opened - kept.completed <= 1, "{kept:?}");
-    // The request takes 500 us, and 50 packets of 1040 bytes take 42 us and 500 us.
+    // The request takes 500 us. 50 packets of 1040 bytes take 42 us plus 500 us.
     assert!(
         (kept.completion_ns.mean() / 1_041_700.0 - 1.0).abs() < 0.01,
         "{}",
@@ -316,7 +315,7 @@ fn all_servers_answer_at_once() {
     let requests: Vec<u64> = seen.iter().filter(|(_, back)| *back).map(|(now, _)| now.0).collect();
     assert_eq!(requests.len(), 120);
     for (query, heard) in requests.chunks(40).enumerate() {
-        // Requests of 200 bytes leave one after the other at 100 Gbit/s: 16 ns each.
+        // Requests of 200 bytes leave one after the other at 100 Gbit/s, 16 ns each.
         assert!(
             heard[0].abs_diff(query as u64 * 10_000_000 + 500_016) <= 1
                 && heard[39] - heard[0] <= 40 * 16,
@@ -357,7 +356,7 @@ fn a_page_is_a_document_and_its_objects_over_a_few_connections() {
     let text = "kind = 'web'\ndocument = '10KB'\nobject = '5KB'\nobjects = 12\nparse = '0s'\nread = '50ms'";
     let count = run(text, Some(1000), 100 * GIGABIT, 1, Nanos::from_secs(20));
     assert!(count.completed > 300 && count.opened - count.completed <= 1, "{count:?}");
-    // Three rounds of request and response: the document, and six objects twice.
+    // Three rounds of request and response: one for the document, and two for six objects.
     assert!(
         (count.completion_ns.mean() / 3e6 - 1.0).abs() < 0.01,
         "{}",
@@ -379,8 +378,8 @@ fn pages_of_the_published_model_have_its_mean_size() {
     let count =
         run("kind = 'web'\nread = '1s'", Some(1000), 100 * GIGABIT, 1, Nanos::from_secs(40_000));
     let mean = count.goodput_bytes as f64 / count.completed as f64;
-    // 10,710 bytes and 5.64 objects of 7,758; objects have a standard deviation of 126,168,
-    // according to the model.
+    // 10,710 bytes and 5.64 objects of 7,758 bytes. In the model, objects have a standard deviation
+    // of 126,168 bytes.
     let expected = 10_710.0 + 5.64 * 7_758.0;
     assert!((mean / expected - 1.0).abs() < 0.1, "{mean} {expected}");
 }
@@ -437,16 +436,16 @@ fn runs_repeat() {
         "kind = 'web'\nread = '100ms'",
         "kind = 'incast'\nsize = '100KB'",
     ] {
-        let figures = || {
+        let results = || {
             let count = run(text, None, GIGABIT, 8, Nanos::from_secs(5));
             format!("{count:?}")
         };
-        assert_eq!(figures(), figures(), "{text}");
+        assert_eq!(results(), results(), "{text}");
     }
 }
 
 #[test]
-fn what_cannot_be_is_refused_by_the_name_of_the_setting() {
+fn an_invalid_setting_is_refused_by_name() {
     for (text, setting, words) in [
         ("kind = 'tcp'\nbytes = 0", "bytes", "above 0"),
         ("kind = 'tcp'\ncc = 'cubik'", "cc", "did you mean `cubic`?"),

@@ -1,5 +1,5 @@
-//! The world: accounting that balances, an order that does not depend on the implementation of
-//! ports, and runs that repeat.
+//! The world: accounting that balances, an order of events that does not depend on the
+//! implementation of ports, and repeatable runs.
 
 use proptest::prelude::*;
 use weir_core::config::{Capacity, FlowsetConfig, LinkConfig, Loss, PipeConfig, QueueLimit};
@@ -11,12 +11,12 @@ use weir_sim::random::Draws;
 use weir_sim::traffic::{Constant, Sending, Sink, Source};
 use weir_sim::world::World;
 
-/// The plan of a random network.
+/// A random network.
 #[derive(Clone, Debug)]
 struct Plan {
-    /// Rate in kbit/s, delay in us, queue in packets, loss in %, copies in %.
+    /// Rate in kbit/s, delay in us, queue in packets, loss in %, duplication in %.
     ports: Vec<(u64, u64, u32, u8, u8)>,
-    /// Ports passed, packet length, rate in kbit/s, start in us.
+    /// Ports of the path, packet length, rate in kbit/s, start in us.
     flows: Vec<(Vec<usize>, u32, u64, u64)>,
 }
 
@@ -66,7 +66,7 @@ fn world(plan: &Plan, engine: bool) -> World {
         let mut sending =
             Sending { until: Nanos::from_secs(1), ..Sending::of(FlowId(number as u32), 28) };
         sending.from = Nanos::from_micros(*start);
-        // The host of every other flow requests a notice when packets have left it.
+        // The hosts of every other flow request a notice when packets have left.
         sending.packet.flags = if number % 2 == 1 { Flags::TELL } else { Flags::default() };
         let source = Source::of(Constant::rate(*len, kbit * 1000), Draws::new(0, 0, 0), sending);
         world.add_flow(&spec, Box::new(source), Box::new(Sink));
@@ -75,7 +75,7 @@ fn world(plan: &Plan, engine: bool) -> World {
 }
 
 /// The results of a run, as text.
-fn figures(world: &World) -> String {
+fn results(world: &World) -> String {
     let network = world.network();
     let ports: Vec<_> = (0..network.ports())
         .map(|port| network.stats(PortId(port)).map(|s| (s.counters.clone(), s.queue_ns.mean())))
@@ -98,7 +98,7 @@ proptest! {
     #[test]
     fn every_packet_arrives_or_is_counted_as_lost(plan in plan(true)) {
         let mut world = world(&plan, false);
-        // After the last sending the network empties.
+        // After the last packet is sent, the network becomes empty.
         world.run(Nanos::from_secs(100_000));
         prop_assert_eq!(world.network().packets().len(), 0);
         let sum = |f: fn(&weir_sim::network::FlowCount) -> u64| world.network().counts().iter().map(f).sum::<u64>();
@@ -111,7 +111,7 @@ proptest! {
         let run = || {
             let mut world = world(&plan, false);
             world.run(Nanos::from_secs(2));
-            figures(&world)
+            results(&world)
         };
         prop_assert_eq!(run(), run());
     }
@@ -127,12 +127,12 @@ proptest! {
             pieced.run(Nanos(piece));
         }
         pieced.run(Nanos::from_secs(2));
-        prop_assert_eq!(figures(&whole), figures(&pieced));
+        prop_assert_eq!(results(&whole), results(&pieced));
     }
 
-    /// An observer sees every step, so with an observer ports are passed separately.
+    /// An observer must see every step, so ports are passed separately while there is one.
     #[test]
-    fn ports_that_are_passed_in_one_step_give_what_they_give_one_by_one(
+    fn ports_passed_in_one_step_give_the_same_results_as_separate_steps(
         plan in plan(false),
         warmup in 0u64..500_000_000,
         interval in 1_000_000u64..300_000_000,
@@ -146,19 +146,19 @@ proptest! {
             let plan = MeasurePlan { seed: 7, warmup: Nanos(warmup), end: Nanos::from_secs(1), measure };
             let outcome = plan.run(&mut world, &Names::default(), &mut |_| {});
             let rest: Vec<_> = (0..world.network().ports()).map(|port| world.network_mut().queue_length(PortId(port))).collect();
-            (Outcome { events: 0, ..outcome }, figures(&world), rest)
+            (Outcome { events: 0, ..outcome }, results(&world), rest)
         };
         prop_assert_eq!(run(false), run(true));
     }
 
     #[test]
     fn one_port_gives_the_same_plain_or_in_the_engine(plan in plan(false)) {
-        // With one port nothing depends on the order of events of different ports at the same time.
+        // With one port, the order of events of different ports at the same time does not matter.
         let plan = Plan { ports: vec![plan.ports[0]], flows: plan.flows.into_iter().map(|f| (vec![0], f.1, f.2, f.3)).collect() };
         let run = |engine| {
             let mut world = world(&plan, engine);
             world.run(Nanos::from_secs(100_000));
-            figures(&world)
+            results(&world)
         };
         prop_assert_eq!(run(false), run(true));
     }

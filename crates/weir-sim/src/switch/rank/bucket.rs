@@ -1,14 +1,14 @@
-//! Programs with a token bucket for each flow: a promised rate, and a rate to which a flow is held
-//! among others.
+//! Programs with a token bucket for each flow: `min-rate` guarantees a rate, and `token-bucket`
+//! limits a flow to a rate when other flows compete.
 //!
 //! # Model
-//! A bucket of `burst` bytes fills at `rate`; a packet takes its length from it.
+//! A bucket of `burst` bytes fills at `rate`; each packet takes its length from the bucket.
 //!
 //! `min-rate` has two ranks: packets with tokens go before all others, so that each flow gets its
 //! rate whatever the others send; packets without tokens consume none. `token-bucket` ranks a
 //! packet by the time at which a shaper with this bucket would release it: a flow that keeps to its
-//! rate is served on arrival, and a flow that exceeds it falls behind by the excess. Neither holds
-//! packets back from an idle link; for that the traffic manager `pifo-tree` has bounds.
+//! rate is served on arrival, and a flow that exceeds it falls behind by the excess. Neither delays
+//! packets on an idle link; for that, the traffic manager `pifo-tree` has bounds.
 //!
 //! # Reference
 //! Sivaraman et al., "Programmable packet scheduling at line rate", SIGCOMM 2016 (minimum rates,
@@ -56,16 +56,16 @@ pub(super) const MIN_RATE: Row = Row {
     },
 };
 
-/// A bucket for each flow, stored as the time at which it is full: a bucket that lacks `x` bytes is
-/// full in `x / rate`.
+/// The bucket of each flow, stored as the time at which it is full. A bucket that lacks `x` bytes
+/// is full after `x / rate`.
 #[derive(Clone, Debug)]
 struct Buckets {
     bps: u64,
-    /// Time that a full bucket lasts, ns.
+    /// The time for which a full bucket lasts, ns.
     depth: u64,
-    /// Use only two ranks.
+    /// Whether to use only two ranks.
     promise: bool,
-    /// By flow number.
+    /// The time at which each flow's bucket is full, by flow number.
     full: Vec<u64>,
 }
 
@@ -94,17 +94,17 @@ impl Labeller for Buckets {
         if rank != BEYOND || !self.promise {
             self.full[number] = after;
         }
-        // An existing label is for other switches and passes unchanged.
+        // An existing label belongs to other switches and does not change.
         (rank, packet.label)
     }
 }
 
-/// The time that this many bytes last at a rate, ns.
+/// The time for which `bytes` last at the rate `bps`, ns.
 fn span(bytes: u64, bps: u64) -> u64 {
     u64::try_from(u128::from(bytes) * 8_000_000_000 / u128::from(bps.max(1))).unwrap_or(u64::MAX)
 }
 
-/// The ranks of packets with tokens and of others.
+/// The rank of packets with tokens, and the rank of others.
 const WITHIN: u64 = 1;
 const BEYOND: u64 = 2;
 
@@ -119,12 +119,13 @@ mod tests {
 
     #[test]
     fn a_flow_that_exceeds_its_bucket_falls_behind_by_the_excess() {
-        // 8 Mbit/s: a packet is worth a millisecond, the bucket two.
+        // 8 Mbit/s: a packet lasts one millisecond, and the bucket two.
         let mut program = Buckets::new(Settings { rate: 8_000_000, burst: 2000 }, false);
         let ranks: Vec<_> = (0..4).map(|_| program.enter(Nanos(5_000_000), &packet(1)).0).collect();
         assert_eq!(ranks, [5_000_000, 5_000_000, 6_000_000, 7_000_000]);
         assert_eq!(program.enter(Nanos(5_000_000), &packet(0)), (5_000_000, 9));
-        // Two packets too many: after four milliseconds the bucket is full again.
+        // The flow has exceeded its rate by two packets. After four milliseconds the bucket is full
+        // again.
         assert_eq!(program.enter(Nanos(9_000_000), &packet(1)).0, 9_000_000);
     }
 

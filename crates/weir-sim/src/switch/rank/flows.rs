@@ -1,13 +1,13 @@
-//! Programs with ranks from the traffic manager's state of a flow: shares, sizes, service,
-//! priorities.
+//! Programs with ranks that the traffic manager computes from the state of a flow: shares, sizes,
+//! service, priorities.
 //!
 //! # Model
-//! The traffic manager keeps this state itself, because only it knows when a packet is served; see
-//! the table of ranks in [`weir_core::sched`]. It therefore tells flows apart by addresses and
-//! ports, and keeps the order within each.
+//! The traffic manager keeps this state, because only it knows when a packet is served; see the
+//! table of ranks in [`weir_core::sched`]. It therefore distinguishes flows by addresses and ports,
+//! and keeps the order within each.
 //!
-//! `srpt` and `sjf` read a packet's label where its source sets one: the bytes that its flow has
-//! still to send, or those of the whole job. `prio` uses the class of a flow, 0 first.
+//! `srpt` and `sjf` read a packet's label if its source sets one: the bytes that its flow still has
+//! to send, or those of the whole job. `prio` uses the class of a flow, 0 first.
 //!
 //! # Reference
 //! Goyal, Vin and Cheng, "Start-time fair queueing", SIGCOMM 1996; Schrage 1968; Alizadeh et al.,

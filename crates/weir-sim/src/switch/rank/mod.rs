@@ -1,5 +1,5 @@
-//! Rank programs: the rank that a switch computes for each arriving packet, and the label that the
-//! packet carries on.
+//! Rank programs: the rank that a switch computes for each packet that arrives, and the label that
+//! the packet carries to the next switch.
 //!
 //! A family of programs is one file and its rows in [`TABLE`]. A program selects one of the
 //! engine's ranks ([`weir_core::sched::Ranking`]), by which the traffic manager sorts. If the rank
@@ -25,7 +25,8 @@ type Row = settings::Row<Traits>;
 pub(super) struct Traits {
     /// The rank by which the traffic manager sorts.
     pub(super) ranking: Ranking,
-    /// The traffic manager must tell flows apart: the rank comes from what it knows of a flow.
+    /// Whether the rank depends on the state of a flow, so that the traffic manager must
+    /// distinguish flows.
     pub(super) knows_flows: bool,
     /// Creates the labeller for one output, if the program writes labels.
     make: fn(&Choice) -> Option<Box<dyn Labeller>>,
@@ -103,24 +104,24 @@ mod tests {
             }
             let choice: Choice = read(row.name).unwrap();
             assert_eq!(choice.kind(), program);
-            // A program whose rank the traffic manager knows needs no labels, and the other way
-            // round.
+            // A program whose rank the traffic manager computes needs no labels, and vice versa.
             assert!(!(row.traits.knows_flows && labeller(&choice).is_some()), "{}", row.name);
         }
     }
 
     #[test]
     fn errors_name_the_unknown_word_and_the_allowed_ones() {
-        let said = |text: &str| read::<Program>(text).unwrap_err().to_string();
-        assert!(said("fifo-plus").contains("allowed: fifo+, lstf, edf"));
+        let message = |text: &str| read::<Program>(text).unwrap_err().to_string();
+        assert!(message("fifo-plus").contains("allowed: fifo+, lstf, edf"));
         assert!(read::<Program>("").is_err());
-        assert!(said("edf slack 1ms").starts_with(
+        assert!(message("edf slack 1ms").starts_with(
             "`slack` is no setting of `edf`: a setting of `lstf`; settings: deadline 1ns..1000000s"
         ));
-        assert!(said("prio level 1").contains("`level` is no setting of `prio`: `prio` has no"));
-        assert!(said("edf deadline").starts_with("`deadline` needs a value"));
+        assert!(message("prio level 1").contains("`level` is no setting of `prio`: `prio` has no"));
+        assert!(message("edf deadline").starts_with("`deadline` needs a value"));
         assert!(
-            said("edf deadline soon").starts_with("`soon` is no value for `deadline`: allowed: ")
+            message("edf deadline soon")
+                .starts_with("`soon` is no value for `deadline`: allowed: ")
         );
         for text in ["EDF deadline 20ms", "edf deadline=20ms", "edf:deadline=20ms"] {
             assert_eq!(read::<Program>(text).unwrap().number("deadline"), Some(20_000_000));

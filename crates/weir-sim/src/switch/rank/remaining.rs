@@ -1,23 +1,22 @@
-//! Programs that consume a budget which a packet received at its source: FIFO+ and least slack time
+//! Programs that spend a time budget which a packet gets at its source: FIFO+ and least slack time
 //! first.
 //!
 //! # Model
-//! A packet's label is the waiting time that it has left, in nanoseconds. A packet that arrives
-//! without a label gets `deadline` or `slack` at the first switch. When it leaves, the time that it
-//! waited in the traffic manager is subtracted, down to 1.
+//! A packet's label is its remaining waiting time, in nanoseconds. A packet that arrives without a
+//! label gets `deadline` or `slack` at the first switch. When it leaves, the time that it waited in
+//! the traffic manager is subtracted from the label, which does not go below 1.
 //!
-//! FIFO+ sorts by the remaining time, whenever a packet arrived: a packet that has waited longer
-//! before goes first. Least slack sorts by the time at which the slack would be used up here, so
-//! that the wait *here* counts too.
+//! FIFO+ sorts by the remaining time and ignores the time of arrival: a packet that has already
+//! waited longer goes first. Least slack sorts by the time at which the slack would be used up at
+//! this switch, so the wait at this switch also counts.
 //!
 //! # Reference
 //! Clark, Shenker and Zhang, "Supporting real-time applications in an integrated services packet
 //! network", SIGCOMM 1992; Mittal et al., "Universal packet scheduling", NSDI 2016.
 //!
 //! # Guarantees
-//! In the first switch of a path all packets have the same label, and FIFO+ is a FIFO there. The
-//! total wait of a packet is its first label less its last one, as long as the label was not used
-//! up.
+//! In the first switch of a path all packets have the same label, so FIFO+ is a FIFO there. The
+//! total wait of a packet is its first label minus its last label, unless the label was used up.
 
 use weir_core::sched::Ranking;
 use weir_core::settings::Time;
@@ -71,7 +70,7 @@ pub(super) const LSTF: Row = Row {
 /// Subtracts the waiting time of packets from their labels.
 #[derive(Clone, Copy, Debug)]
 struct Remaining {
-    /// The label for a packet that has none, ns.
+    /// The label of a packet that arrives without one, ns.
     given: u64,
 }
 

@@ -1,16 +1,16 @@
-//! The window of several controls: slow start, and above the threshold a segment, or a part of one,
-//! per round trip.
+//! The window that several congestion controls share: slow start, and above the threshold growth by
+//! a segment, or a part of one, per round trip.
 
 use super::{Path, Setup};
 
-/// A window that grows as that of Reno.
+/// A window that grows as in Reno.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Additive {
     /// Bytes.
     pub(super) window: u64,
     /// Bytes.
     pub(super) threshold: u64,
-    /// Parts of a byte that the window has grown by, in 2^-32.
+    /// The fraction of a byte by which the window has grown, in 2^-32.
     carry: u64,
 }
 
@@ -23,8 +23,8 @@ impl Additive {
         self.window < self.threshold
     }
 
-    /// Grows for `acked` bytes; above the threshold by `part` (in 2^-32) of a segment for each
-    /// window.
+    /// Grows the window for `acked` bytes. Above the threshold it grows by `part` (in 2^-32) of a
+    /// segment per acknowledged window.
     pub(super) fn grow(&mut self, mut acked: u64, mss: u32, part: u64) {
         if self.in_slow_start() {
             let grown = self.window.saturating_add(acked).min(self.threshold);
@@ -38,13 +38,14 @@ impl Additive {
         self.carry = grown as u64 & (ONE - 1);
     }
 
-    /// Sets window and threshold to the rest after a reduction, at least two segments.
+    /// Sets window and threshold to `to` after a reduction, but to at least two segments.
     pub(super) fn shrink(&mut self, to: u64, path: &Path) {
         self.window = to.max(2 * u64::from(path.mss));
         self.threshold = self.window;
     }
 
-    /// A timeout: one segment, and slow start up to half of the window.
+    /// Handles a timeout: the window becomes one segment, and slow start ends at half of the old
+    /// window.
     pub(super) fn collapse(&mut self, path: &Path, first: bool) {
         if first {
             self.shrink(self.window / 2, path);
@@ -53,5 +54,5 @@ impl Additive {
     }
 }
 
-/// A whole, for [`Additive::grow`].
+/// One whole segment, as a `part` for [`Additive::grow`].
 pub(super) const ONE: u64 = 1 << 32;

@@ -1,11 +1,11 @@
-//! The average share of marked bytes, which DCTCP and Prague use.
+//! The moving average of the share of marked bytes, which DCTCP and Prague use.
 
 use weir_core::settings::UNIT;
 
-/// An exponentially weighted average of the share of marked bytes in a round.
+/// An exponentially weighted moving average of the share of marked bytes per round.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Alpha {
-    /// In billionths.
+    /// The average, in billionths.
     value: u64,
     gain: u64,
     acked: u64,
@@ -13,7 +13,8 @@ pub(super) struct Alpha {
 }
 
 impl Alpha {
-    /// Starts at `value`, and moves by `gain` of the difference; both are in billionths.
+    /// An average that starts at `value` and moves by `gain` of each difference; both in
+    /// billionths.
     pub(super) fn new(value: u64, gain: u64) -> Self {
         Self { value, gain, acked: 0, marked: 0 }
     }
@@ -37,17 +38,17 @@ impl Alpha {
         (self.acked, self.marked) = (0, 0);
     }
 
-    /// Discards the counts of a round that must not count.
+    /// Discards the counts of a round, so that the round does not affect the average.
     pub(super) fn skip_round(&mut self) {
         (self.acked, self.marked) = (0, 0);
     }
 
-    /// What remains of a window after a mark: `1 - alpha / 2` of it.
+    /// The window after a reduction for marks: `1 - alpha / 2` of `window`.
     pub(super) fn reduced(&self, window: u64) -> u64 {
         window - (u128::from(window) * u128::from(self.value) / u128::from(2 * UNIT)) as u64
     }
 
-    /// In billionths.
+    /// The average, in billionths.
     pub(super) fn value(&self) -> u64 {
         self.value
     }
@@ -58,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_goes_to_the_share_as_its_closed_form_says() {
+    fn the_average_follows_its_closed_form() {
         let mut alpha = Alpha::new(UNIT, UNIT / 16);
         for round in 1..=200_i32 {
             alpha.count(1000, 250);
@@ -73,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn without_marks_it_goes_to_nothing_and_with_marks_alone_to_all() {
+    fn the_average_approaches_zero_without_marks_and_one_with_only_marks() {
         let mut alpha = Alpha::new(UNIT, UNIT / 16);
         for _ in 0..400 {
             alpha.count(1000, 0);

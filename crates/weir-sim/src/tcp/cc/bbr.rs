@@ -1,12 +1,13 @@
-//! `BBR` version 1: sends at the delivery rate of the path, and keeps as much in flight as fits
-//! into the path.
+//! `BBR` version 1: sends at the path's delivery rate and keeps as many bytes in flight as the path
+//! holds without a queue.
 //!
 //! # Model
-//! Two measurements describe the path: the largest delivery rate of the last rounds, and the least
-//! round-trip time of the last seconds. Their product fits into the path without a queue. No single
-//! moment shows both, so the sender probes in turn: a quarter more than the rate for a round trip,
-//! then a quarter less to drain the queue of that; and every ten seconds almost nothing in flight
-//! for 200 ms. Losses do not count as congestion.
+//! Two measurements describe the path: the largest delivery rate of the last rounds, and the
+//! smallest round-trip time of the last seconds. Their product is the number of bytes that the path
+//! holds without a queue. No single moment shows both, so the sender probes for them in turn. It
+//! sends at 5/4 of the rate for a round trip, and then at 3/4 of the rate to drain the queue that
+//! this caused. Every ten seconds it keeps almost nothing in flight for 200 ms. Losses do not count
+//! as congestion.
 //!
 //! ```text
 //! STARTUP ── rate grows no more for 3 rounds ──► DRAIN ── in flight ≤ BDP ──► PROBE_BW
@@ -25,9 +26,9 @@
 //! Congestion Control", ACM Queue 14(5), 2016.
 //!
 //! # Parameters
-//! `window` 1..60 s, default 10s: how long the least round-trip time is valid. `probe_rtt`
-//! 10ms..1s, default 200ms: how long the sender probes for it. `rounds` 2..64, default 10: how long
-//! the delivery rate is valid.
+//! `window` 1..60 s, default 10s: how long the smallest round-trip time is valid. `probe_rtt`
+//! 10ms..1s, default 200ms: how long the sender probes for it. `rounds` 2..64, default 10: how many
+//! rounds a measured delivery rate is valid.
 //!
 //! # Complexity
 //! O(1) for each acknowledgement, O(`rounds`) for each round.
@@ -39,9 +40,9 @@
 //! follows from the first round-trip time, as in Linux.
 //!
 //! # Validation
-//! In this file's tests: the states in their order and the estimates at a path of fixed rate, the
-//! cycle of gains, a change of rate, recovery. In `tests/it/controls.rs`: a fully used link with a
-//! queue below 1.5 BDP.
+//! In this file's tests: the sequence of states and the estimates at a path of fixed rate, the
+//! cycle of gains, a change of rate, and recovery. In `tests/it/controls.rs`: a fully used link
+//! with a queue below 1.5 BDP.
 
 use weir_core::Nanos;
 use weir_core::rng::Stream;
@@ -57,30 +58,31 @@ pub struct Bbr {
     window: u64,
     initial: u64,
     rate: u64,
-    /// The rate comes from a measured round-trip time.
+    /// Whether the rate is based on a measured round-trip time.
     has_rtt: bool,
     bandwidth: Highest,
-    /// Least round-trip time, when it was measured, and whether that is too long ago.
+    /// The smallest round-trip time, when it was measured, and whether it has expired.
     rt_prop: Nanos,
     rt_prop_stamp: Nanos,
     rt_prop_expired: bool,
     rt_window: Nanos,
     probe_rtt: Nanos,
-    /// When the probe for the least round-trip time ends.
+    /// When the probe for the smallest round-trip time ends.
     probe_done: Option<Nanos>,
     probe_round_done: bool,
-    /// The round ends at this count of delivered bytes.
+    /// The round ends when this many bytes have been delivered.
     next_round: u64,
     round_start: bool,
     full_bandwidth: u64,
     full_rounds: u8,
     filled: bool,
-    /// Place in [`CYCLE`], and the time of entering it.
+    /// Index in [`CYCLE`], and the time at which this phase began.
     phase: usize,
     phase_stamp: Nanos,
     prior_window: u64,
     recovering: bool,
-    /// The first round of a recovery: the sender only replaces arrivals.
+    /// Whether this is the first round of a recovery, in which the sender sends only as much as
+    /// arrives.
     conserving: bool,
     restarting: bool,
     stream: Stream,
@@ -102,15 +104,15 @@ settings! {
             1_000_000_000,
             60_000_000_000,
             10_000_000_000,
-            "how long the least round-trip time is believed",
+            "how long the smallest round-trip time is valid",
         ),
         probe_rtt: Nanos = Time::new(
             10_000_000,
             1_000_000_000,
             200_000_000,
-            "how long the least round-trip time is searched for",
+            "how long the sender probes for the smallest round-trip time",
         ),
-        rounds: u32 = Count::new(2, 64, "rounds", 10, "how long the delivery rate is believed"),
+        rounds: u32 = Count::new(2, 64, "rounds", 10, "how long the delivery rate is valid"),
     }
 }
 
@@ -147,7 +149,7 @@ impl Bbr {
         }
     }
 
-    /// Gains of pacing and window in thousandths.
+    /// The gains of pacing and window, in thousandths.
     fn gains(&self) -> (u64, u64) {
         match self.mode {
             Mode::Startup => (HIGH_GAIN, HIGH_GAIN),
@@ -157,8 +159,8 @@ impl Bbr {
         }
     }
 
-    /// Bytes that fit into the path, times `gain`, plus some for hosts that send and acknowledge in
-    /// groups.
+    /// The number of bytes that the path holds, times `gain`, plus an allowance for hosts that send
+    /// and acknowledge in groups.
     fn in_path(&self, gain: u64, mss: u64) -> u64 {
         if self.rt_prop == Nanos::MAX {
             return self.initial;
@@ -395,7 +397,7 @@ impl Control for Bbr {
         true
     }
 
-    fn figures(&self) -> Vec<(&'static str, u64)> {
+    fn metrics(&self) -> Vec<(&'static str, u64)> {
         let rt_prop = if self.rt_prop == Nanos::MAX { 0 } else { self.rt_prop.0 };
         vec![
             ("state", self.mode as u64),
@@ -408,7 +410,7 @@ impl Control for Bbr {
 /// The largest value of the last rounds.
 #[derive(Clone, Debug)]
 struct Highest {
-    /// The largest of each round, that of the current round at `place`.
+    /// The largest value of each round. The current round is at `place`.
     rounds: Vec<u64>,
     place: usize,
     highest: u64,
@@ -435,7 +437,7 @@ impl Highest {
     }
 }
 
-/// `bytes` in `time`, bits/s.
+/// The rate in bits/s at which `bytes` are delivered in `time`.
 fn rate_of(bytes: u64, time: Nanos) -> u64 {
     u64::try_from(u128::from(bytes) * 8_000_000_000 / u128::from(time.0.max(1))).unwrap_or(u64::MAX)
 }
@@ -445,13 +447,13 @@ fn gained(value: u64, gain: u64) -> u64 {
     u64::try_from(u128::from(value) * u128::from(gain) / 1000).unwrap_or(u64::MAX)
 }
 
-/// 2 / ln 2: the least gain that doubles the rate in each round.
+/// 2 / ln 2: the smallest gain that doubles the rate in each round.
 const HIGH_GAIN: u64 = 2885;
-/// Drains in one round the queue that start-up builds in one.
+/// The gain that drains in one round the queue that STARTUP builds in one round.
 const DRAIN_GAIN: u64 = 347;
 const WINDOW_GAIN: u64 = 2000;
 const CYCLE: [u64; 8] = [1250, 750, 1000, 1000, 1000, 1000, 1000, 1000];
-/// Segments in flight that keep acknowledgements arriving.
+/// Segments in flight that suffice to keep acknowledgements arriving.
 const LEAST: u64 = 4;
 
 pub(super) const ROW: Row = Row {
@@ -473,7 +475,7 @@ mod tests {
     const RATE: u64 = 10_000_000;
 
     fn model() -> Model {
-        // 10 Mbit/s and 40 ms: 50 segments fit into the path, and one is on the link.
+        // 10 Mbit/s and 40 ms: the path holds 50 segments, and one is on the link.
         Model::new(
             AnyControl::new(&Choice::new(Kind::Bbr), &setup(MSS)),
             RATE,
@@ -484,11 +486,11 @@ mod tests {
     fn bbr(model: &Model) -> &Bbr {
         match &model.control {
             AnyControl::Bbr(control) => control,
-            other => panic!("{other:?} is no BBR"),
+            other => panic!("{other:?} is not BBR"),
         }
     }
 
-    /// The sequence of modes, with the times at which they begin.
+    /// The sequence of modes, with the time at which each begins.
     fn modes(model: &mut Model, end: Nanos) -> Vec<(Mode, Nanos)> {
         let mut seen = Vec::new();
         model.run_with(end, |model| {
@@ -571,7 +573,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lower_rate_is_believed_after_ten_rounds_and_a_higher_one_found_by_probing() {
+    fn a_lower_rate_is_accepted_after_ten_rounds_and_a_higher_one_found_by_probing() {
         let mut model = model();
         model.run(Nanos::from_secs(3));
         model.set_rate(RATE / 2);
@@ -585,7 +587,7 @@ mod tests {
     }
 
     #[test]
-    fn the_highest_of_the_last_rounds_is_that_of_all_values_in_them() {
+    fn the_maximum_of_the_last_rounds_is_exact() {
         let mut stream = setup(MSS).stream;
         let mut filter = Highest::new(10);
         let mut all: Vec<Vec<u64>> = vec![vec![]];
@@ -617,13 +619,13 @@ mod tests {
             ..Path::default()
         };
         control.reduce(&path, Signal::Marks);
-        assert_eq!(control.window, before, "marks are no reason");
+        assert_eq!(control.window, before, "marks do not change the window");
         control.reduce(&path, Signal::Loss);
         assert_eq!(control.window, 41 * MSS);
         let sample =
             Sample { acked: MSS, lost: 2 * MSS, prior_in_flight: 42 * MSS, ..Sample::default() };
         control.acked(&Path { in_flight: 39 * MSS, ..path }, &sample);
-        assert_eq!(control.window, 40 * MSS, "as much as is in flight and what has arrived");
+        assert_eq!(control.window, 40 * MSS, "the window is the data in flight plus the arrivals");
         control.recovered(&path);
         assert_eq!(control.window, before);
         control.timeout(&path, true);

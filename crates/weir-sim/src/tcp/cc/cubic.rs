@@ -2,8 +2,8 @@
 //!
 //! # Model
 //! After a reduction the window rises fast, slows down near the window of the last congestion, and
-//! beyond that rises faster and faster until the next congestion. Growth does not depend on the
-//! round-trip time. Where `NewReno` would be faster, CUBIC follows it.
+//! then rises ever faster until the next congestion. Growth does not depend on the round-trip time.
+//! Where `NewReno` would be faster, CUBIC grows as `NewReno`.
 //!
 //! # Equations
 //! In segments, with `t` the time since the reduction in seconds and `β` the part of the window
@@ -26,12 +26,13 @@
 //! ```
 //!
 //! # Slow start
-//! `hystart on` is that of Linux and ns-3: slow start ends when acknowledgements have arrived in a
-//! train for longer than half of the least round-trip time (gaps up to 2 ms), or when the least
-//! round-trip time of the first 8 samples of a round exceeds that of the connection by an eighth,
-//! between 4 and 16 ms. It applies from 16 segments on. `hystart plus` is RFC 9406: the increase of
-//! the delay is the difference from the previous round; slow start then continues at a quarter of
-//! its speed for five rounds, and at full speed again if the delay falls.
+//! `hystart on` is the algorithm of Linux and ns-3. Slow start ends when acknowledgements have
+//! arrived in a train (gaps up to 2 ms) for longer than half of the smallest round-trip time. It
+//! also ends when the smallest round-trip time of the first 8 samples of a round exceeds that of
+//! the connection by an eighth, limited to between 4 and 16 ms. Both conditions apply from 16
+//! segments on. `hystart plus` is RFC 9406: the delay is compared with that of the previous round;
+//! slow start then continues at a quarter of its speed for five rounds, and returns to full speed
+//! if the delay falls.
 //!
 //! # Reference
 //! RFC 9438; Ha and Rhee, "Taming the elephants: new TCP slow start", Computer Networks 55, 2011;
@@ -39,21 +40,21 @@
 //!
 //! # Parameters
 //! `beta` 0.1..0.95, default 0.7. `beta_ecn`, default 0.7; RFC 8511 proposes 0.85. `c` 0.001..10,
-//! default 0.4. `fast_convergence`, default on. `friendly`, default on: as fast as `NewReno` where
-//! that is faster. `hystart` `off`, `on` or `plus`, default `on`.
+//! default 0.4. `fast_convergence`, default on. `friendly`, default on: CUBIC is as fast as
+//! `NewReno` where `NewReno` is faster. `hystart` `off`, `on` or `plus`, default `on`.
 //!
 //! # Complexity
 //! O(1) for each acknowledgement: the target is computed at most once per 32nd of a round-trip
 //! time.
 //!
 //! # Differences from Linux
-//! β is exactly 0.7, not 717/1024. The target is at most 1.5 times the window, as in the RFC, and
-//! its time advances while the application is the limit only as far as `resume` says. Linux counts
-//! whole segments; this implementation counts bytes.
+//! β is exactly 0.7, not 717/1024. The target is at most 1.5 times the window, as in the RFC. While
+//! the application is the limit, the target's time advances only as `resume` describes. Linux
+//! counts whole segments; this implementation counts bytes.
 //!
 //! # Validation
-//! Points of `W(t)` against a closed form in floating point, the friendly region against its
-//! additive increase, both slow starts round by round: in this file's tests.
+//! In this file's tests: points of `W(t)` against a closed form in floating point, the friendly
+//! region against its additive increase, and both slow starts round by round.
 
 use weir_core::Nanos;
 use weir_core::settings;
@@ -70,25 +71,26 @@ pub struct Cubic {
     threshold: u64,
     /// Bytes acknowledged since the window last grew by a segment.
     counted: u64,
-    /// Bytes to acknowledge for growth by a segment, from the last evaluation of the curve.
+    /// Bytes to acknowledge before the window grows by a segment, from the last evaluation of the
+    /// curve.
     per_segment: u64,
     initial: u64,
-    /// The plateau of the curve.
+    /// The plateau of the next curve.
     w_max: u64,
     /// The window before the last reduction.
     w_prior: u64,
-    /// The window of `NewReno`.
+    /// The window that `NewReno` would have.
     w_est: u64,
     /// Bytes acknowledged since `w_est` last grew by a segment.
     est_counted: u64,
-    /// When the curve began; `None` before the first acknowledgement after a reduction.
+    /// When the curve began; `None` until the first acknowledgement after a reduction.
     epoch: Option<Nanos>,
-    /// From the beginning to the plateau, ns.
+    /// Time from the beginning of the curve to its plateau, ns.
     k: u64,
-    /// The plateau of this curve: `w_max`, or the window where that is above.
+    /// The plateau of the present curve: `w_max`, or the window if that is larger.
     origin: u64,
     /// When the curve was last evaluated.
-    looked: Nanos,
+    evaluated: Nanos,
     hystart: Hystart,
     curve: Curve,
     before: (u64, u64, u64),
@@ -121,8 +123,8 @@ struct Curve {
     c: u64,
     fast_convergence: bool,
     friendly: bool,
-    /// Bytes to acknowledge for `NewReno`'s growth by a segment, in billionths of the window: (1 +
-    /// β) / (3 (1 − β)).
+    /// Bytes to acknowledge for growth by a segment as in `NewReno`, in billionths of the window:
+    /// (1 + β) / (3 (1 − β)).
     friendly_share: u64,
 }
 
@@ -153,14 +155,14 @@ impl Cubic {
             epoch: None,
             k: 0,
             origin: 0,
-            looked: Nanos::ZERO,
+            evaluated: Nanos::ZERO,
             hystart: Hystart::new(settings.hystart),
             curve,
             before: (setup.initial_window, u64::MAX, 0),
         }
     }
 
-    /// Slow start. Returns the acknowledged bytes that it does not use.
+    /// Grows the window in slow start. Returns the acknowledged bytes that slow start does not use.
     fn slow_start(&mut self, path: &Path, sample: &Sample) -> u64 {
         let mut acked = sample.acked;
         match self.hystart.acked(path, sample, self.window) {
@@ -180,7 +182,7 @@ impl Cubic {
         acked
     }
 
-    /// Begins the curve here.
+    /// Begins a curve at the present window.
     fn begin(&mut self, path: &Path) {
         self.epoch = Some(path.now);
         self.w_est = self.window;
@@ -192,14 +194,15 @@ impl Cubic {
         };
     }
 
-    /// Evaluates the curve: how many bytes must be acknowledged for growth by a segment.
-    fn look(&mut self, path: &Path, epoch: Nanos) {
-        self.looked = path.now;
+    /// Evaluates the curve: how many bytes must be acknowledged before the window grows by a
+    /// segment.
+    fn evaluate(&mut self, path: &Path, epoch: Nanos) {
+        self.evaluated = path.now;
         let mss = u64::from(path.mss);
         let since = path.now.since(epoch).0 + path.srtt.0;
         let curve = point(since, self.k, self.origin, mss, self.curve.c);
         let target = curve.clamp(self.window, self.window / 2 * 3);
-        // A hundred windows for a segment, where the curve is flat or below.
+        // Where the curve is flat or below the window, growth by a segment takes a hundred windows.
         let slowest = 100 * self.window;
         let rise = target - self.window;
         let share = (u128::from(self.window) * u128::from(mss)).checked_div(u128::from(rise));
@@ -208,10 +211,10 @@ impl Cubic {
             .max(1);
     }
 
-    /// Lets the estimate of `NewReno` grow.
+    /// Grows the estimate of `NewReno`'s window.
     fn estimate(&mut self, acked: u64, mss: u64) {
         self.est_counted += acked;
-        // From the window before the reduction on, it grows as NewReno does.
+        // Above the window before the reduction, the estimate grows as fast as NewReno.
         let share = if self.w_est >= self.w_prior {
             self.window
         } else {
@@ -231,12 +234,12 @@ impl Cubic {
             Some(epoch) => epoch,
             None => {
                 self.begin(path);
-                self.look(path, path.now);
+                self.evaluate(path, path.now);
                 path.now
             }
         };
-        if path.now.since(self.looked).0 >= path.srtt.0 >> 5 {
-            self.look(path, epoch);
+        if path.now.since(self.evaluated).0 >= path.srtt.0 >> 5 {
+            self.evaluate(path, epoch);
         }
         self.counted += acked;
         while self.counted >= self.per_segment {
@@ -248,7 +251,7 @@ impl Cubic {
         }
     }
 
-    /// Congestion: sets the plateau of the next curve.
+    /// Sets the plateau of the next curve after congestion.
     fn remember(&mut self) {
         self.before = (self.window, self.threshold, self.w_max);
         self.w_prior = self.window;
@@ -279,8 +282,8 @@ impl Control for Cubic {
             self.avoid(path, acked);
         } else if let Some(epoch) = self.epoch {
             // The curve does not advance while the window is not in use.
-            self.epoch = Some(epoch.saturating_add(path.now.since(self.looked)).min(path.now));
-            self.looked = path.now;
+            self.epoch = Some(epoch.saturating_add(path.now.since(self.evaluated)).min(path.now));
+            self.evaluated = path.now;
         }
     }
 
@@ -327,24 +330,24 @@ impl Control for Cubic {
         self.threshold
     }
 
-    fn figures(&self) -> Vec<(&'static str, u64)> {
+    fn metrics(&self) -> Vec<(&'static str, u64)> {
         [("w_max", self.w_max), ("k", self.k), ("w_est", self.w_est)].into()
     }
 }
 
-/// K in ns: the cube root of `below` bytes, in segments, over C.
+/// K in ns: the cube root of (`below` bytes in segments / C).
 fn time_to_plateau(below: u64, mss: u64, c: u64) -> u64 {
-    // s³ times 2^60; below a second the root has 20 bits.
+    // In s³ times 2^60. A root below one second has 20 bits.
     let cube = ((u128::from(below.min(1 << 40)) << 60) / u128::from(mss))
         .saturating_mul(UNIT.into())
         / u128::from(c);
     ((u128::from(root(cube)) * 1_000_000_000) >> 20) as u64
 }
 
-/// The curve in bytes, `t` ns after the reduction.
+/// The value of the curve in bytes, `t` ns after the reduction.
 fn point(t: u64, k: u64, origin: u64, mss: u64, c: u64) -> u64 {
     let distance = t.abs_diff(k);
-    // In 2^-20 s; twelve days' growth is out of reach.
+    // In 2^-20 s, limited to twelve days.
     let x = ((u128::from(distance) << 20) / 1_000_000_000).min(1 << 40);
     let bytes = mul_shift(x * x * x, u128::from(c) * u128::from(mss));
     if t < k { origin.saturating_sub(bytes) } else { origin.saturating_add(bytes) }
@@ -409,8 +412,8 @@ mod tests {
         Path { now, mss: MSS as u32, srtt: RTT, min_rtt: RTT, ..Path::default() }
     }
 
-    /// Acknowledges a window each round trip, evenly, from `from` for `rounds`; returns the windows
-    /// at their ends.
+    /// Acknowledges a window per round trip, evenly, from `from` for `rounds` round trips. Returns
+    /// the window at the end of each.
     fn rounds(control: &mut Cubic, from: Nanos, rounds: u64) -> Vec<f64> {
         let mut windows = Vec::new();
         for round in 0..rounds {
@@ -459,7 +462,7 @@ mod tests {
         let windows = rounds(&mut control, Nanos::ZERO, 150);
         let k = (300.0_f64 / 0.4).cbrt();
         for (round, window) in windows.iter().enumerate().skip(3) {
-            // At the end of a round the target was a round trip ahead.
+            // At the end of a round, the target is one round trip ahead of the window.
             let t = (round + 1) as f64 * 0.1;
             let curve = |t: f64| 0.4 * (t - k) * (t - k) * (t - k) + 1000.0;
             let (low, high) = (curve(t - 0.15), curve(t + 0.15));
@@ -472,11 +475,11 @@ mod tests {
     }
 
     #[test]
-    fn where_newreno_would_be_faster_it_grows_as_that_would() {
+    fn it_grows_as_newreno_where_newreno_would_be_faster() {
         let mut control = fresh(&[]);
         (control.window, control.threshold) = (20 * MSS, 20 * MSS);
         control.reduce(&path(Nanos::ZERO), Signal::Loss);
-        // 3 (1 − β) / (1 + β) = 0.529 segments each round trip up to 20, then 1; the curve rises by
+        // 3 (1 − β) / (1 + β) = 0.529 segments per round trip up to 20, then 1. The curve rises by
         // 6 segments in 2.5 s.
         let windows = rounds(&mut control, Nanos::ZERO, 30);
         assert!((windows[9] - (14.0 + 0.529 * 10.0)).abs() <= 1.0, "{}", windows[9]);

@@ -49,7 +49,7 @@ use weir_core::settings::{Fraction, Part, UNIT};
 pub struct Dctcp {
     saw: Additive,
     alpha: Alpha,
-    /// The window of data that is counted ends here.
+    /// The present window of data ends when this byte is acknowledged.
     end: u64,
     initial: u64,
     /// The window before the last reduction.
@@ -127,14 +127,14 @@ impl Control for Dctcp {
         self.saw.threshold
     }
 
-    fn figures(&self) -> Vec<(&'static str, u64)> {
+    fn metrics(&self) -> Vec<(&'static str, u64)> {
         vec![("alpha_billionths", self.alpha.value())]
     }
 }
 
 pub(super) const G: Part =
     Part::new(UNIT / 1024, UNIT, UNIT / 16, "weight of a new round in the average share of marks");
-pub(super) const ALPHA: Part = Part::new(0, UNIT, UNIT, "where the average share of marks begins");
+pub(super) const ALPHA: Part = Part::new(0, UNIT, UNIT, "initial average share of marks");
 
 pub(super) const ROW: Row = Row {
     name: "dctcp",
@@ -179,7 +179,7 @@ mod tests {
     #[test]
     fn the_average_moves_once_for_a_window_of_data() {
         let mut control = fresh();
-        // The first acknowledgement ends the empty window; ten segments are then outstanding.
+        // The first acknowledgement ends the empty window. Ten segments are then outstanding.
         control.acked(&path(1000, 11_000), &Sample { acked: 1000, ..Sample::default() });
         let first = control.alpha.value();
         assert_eq!(first, UNIT / 16 * 15);
@@ -190,13 +190,13 @@ mod tests {
         }
         control
             .acked(&path(11 * MSS, 21_000), &Sample { acked: MSS, ce: MSS, ..Sample::default() });
-        // One of ten was marked.
+        // One of ten segments was marked.
         assert_eq!(control.alpha.value(), first / 16 * 15 + UNIT / 160);
     }
 
     #[test]
     fn a_step_of_marks_keeps_a_short_queue_and_a_full_link() {
-        // 100 Mbit/s and 10 ms: a window of 125 segments; marks above 20.
+        // 100 Mbit/s and 10 ms give a window of 125 segments; marks above 20.
         let mut model = Model::new(
             AnyControl::new(&Choice::new(Kind::Dctcp), &setup(MSS)),
             100_000_000,

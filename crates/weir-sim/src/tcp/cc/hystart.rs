@@ -1,4 +1,4 @@
-//! The end of slow start before a loss: Linux's `HyStart`, and `HyStart++` of RFC 9406.
+//! Algorithms that end slow start before a loss: Linux's `HyStart`, and `HyStart++` of RFC 9406.
 //!
 //! `cubic.rs` describes both.
 
@@ -7,13 +7,13 @@ use weir_core::{Nanos, choice};
 use super::{Path, Sample};
 
 choice! {
-    /// When slow start ends.
+    /// The algorithm that ends slow start.
     pub(super) enum Mode {
-        /// At the first congestion.
+        /// Slow start ends at the first congestion.
         Off = "off",
-        /// As Linux and ns-3 have it.
+        /// `HyStart` as in Linux and ns-3.
         Classic = "on",
-        /// As RFC 9406 has it.
+        /// `HyStart++` as in RFC 9406.
         Plus = "plus",
     }
 }
@@ -22,26 +22,26 @@ choice! {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     Go,
-    /// A quarter of the growth.
+    /// The window grows at a quarter of the usual speed.
     Slow,
     /// Slow start ends.
     Stop,
 }
 
-/// A round of slow start, and the one before it.
+/// The present and the previous round of slow start.
 #[derive(Debug)]
 pub(super) struct Hystart {
     mode: Mode,
-    /// The round ends when this byte is acknowledged; `None` before the first.
+    /// The round ends when this byte is acknowledged; `None` before the first round.
     end: Option<u64>,
     began: Nanos,
-    /// The last acknowledgement of the train.
+    /// Time of the last acknowledgement of the train.
     last: Nanos,
-    /// Least round-trip time of this round, and of the one before.
+    /// Smallest round-trip time of this round.
     least: Nanos,
     before: Nanos,
     samples: u32,
-    /// Conservative rounds so far, and the least round-trip time that they began with.
+    /// Number of conservative rounds, and the smallest round-trip time when they began.
     conservative: Option<(u32, Nanos)>,
 }
 
@@ -60,7 +60,7 @@ impl Hystart {
         }
     }
 
-    /// Slow start restarts.
+    /// Begins slow start again.
     pub(super) fn restart(&mut self) {
         *self = Self::new(self.mode);
     }
@@ -70,10 +70,10 @@ impl Hystart {
         if self.mode == Mode::Off {
             return Step::Go;
         }
-        self.look(path, sample, window)
+        self.evaluate(path, sample, window)
     }
 
-    fn look(&mut self, path: &Path, sample: &Sample, window: u64) -> Step {
+    fn evaluate(&mut self, path: &Path, sample: &Sample, window: u64) -> Step {
         if self.end.is_none_or(|end| path.una > end) {
             self.end = Some(path.next);
             (self.began, self.last) = (path.now, path.now);
@@ -135,21 +135,21 @@ impl Hystart {
     }
 }
 
-/// The rise of the round-trip time that ends slow start.
+/// The increase of the round-trip time that ends slow start.
 fn threshold(rtt: Nanos) -> Nanos {
     Nanos((rtt.0 / 8).clamp(4_000_000, 16_000_000))
 }
 
-/// The classic form acts from a window of this many segments.
+/// Segments in the smallest window at which the classic form acts.
 const LOW_WINDOW: u64 = 16;
 
-/// Samples of a round that count.
+/// Number of samples of a round that are used.
 const SAMPLES: u32 = 8;
 
-/// Acknowledgements farther apart are no train.
+/// The largest gap between acknowledgements of a train.
 const TRAIN_GAP: Nanos = Nanos::from_millis(2);
 
-/// Conservative rounds before slow start is over.
+/// Number of conservative rounds before slow start ends.
 const CONSERVATIVE: u32 = 5;
 
 #[cfg(test)]
@@ -188,7 +188,7 @@ mod tests {
         let mut hystart = Hystart::new(Mode::Classic);
         assert_eq!(round(&mut hystart, 0, std::iter::repeat_n(40, 21), ms), Step::Go);
         assert_eq!(round(&mut hystart, 1, std::iter::repeat_n(40, 22), ms), Step::Stop);
-        // Acknowledgements with gaps are no train.
+        // Acknowledgements with larger gaps are not a train.
         let mut hystart = Hystart::new(Mode::Classic);
         assert_eq!(
             round(&mut hystart, 0, std::iter::repeat_n(40, 50), Nanos::from_millis(3)),

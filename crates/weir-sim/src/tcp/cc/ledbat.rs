@@ -1,14 +1,14 @@
-//! `LEDBAT`: uses the capacity that others leave, with a small standing queue of its own.
+//! `LEDBAT`: uses the capacity that other flows leave, with a small standing queue.
 //!
 //! # Model
-//! The one-way delay of the data less the least one so far is the queueing delay. The window grows
-//! while that is below a target and shrinks while it is above, in proportion to the difference.
-//! Traffic that fills queues beyond the target, such as any transfer with loss-based control, makes
-//! LEDBAT yield.
+//! The queueing delay is the one-way delay of the data minus the smallest one-way delay until now.
+//! The window grows while the queueing delay is below a target and shrinks while it is above, in
+//! proportion to the difference. LEDBAT therefore yields to traffic that fills queues beyond the
+//! target, such as any transfer with loss-based control.
 //!
 //! # Equations
-//! With `d` the least of the last delays, `b` the least of the last minutes, `a` acknowledged
-//! bytes, `w` the window:
+//! With `d` the smallest of the last delays, `b` the smallest delay of the last minutes, `a`
+//! acknowledged bytes, `w` the window:
 //!
 //! ```text
 //! off   = (target - (d - b)) / target
@@ -22,16 +22,16 @@
 //! # Parameters
 //! `target` 1..100 ms, default 100ms: the queueing delay to hold; the RFC allows no more. `gain`
 //! 1/64..1, default 1: growth in segments per window at an empty queue. `history` 1..60, default
-//! 10: minutes for which the least delay is remembered. `filter` 1..16, default 4: delays of which
-//! the least counts.
+//! 10: minutes for which the smallest delay is remembered. `filter` 1..16, default 4: number of
+//! latest delays of which the smallest is used.
 //!
 //! # Complexity
 //! O(history) for each acknowledgement.
 //!
 //! # Differences from Linux/FreeBSD
-//! Neither has it; FreeBSD and others have LEDBAT++. There is no slow start, as in the RFC, and the
-//! initial window is two segments. A flow that begins while other flows have a standing queue takes
-//! their delay as its base until the queue has been empty once: this includes the latecomer's
+//! Neither has LEDBAT; FreeBSD and others have LEDBAT++. There is no slow start, as in the RFC, and
+//! the initial window is two segments. A flow that begins while other flows have a standing queue
+//! takes their delay as its base until the queue has been empty once. This is the latecomer's
 //! advantage of the RFC's design.
 //!
 //! # Validation
@@ -50,15 +50,15 @@ use super::{Choice, Control, Feedback, Path, Row, Sample, Setup, Signal, Traits}
 #[derive(Debug)]
 pub struct Ledbat {
     window: u64,
-    /// Parts of a byte, in 2^-16.
+    /// The fraction of a byte by which the window has changed, in 2^-16.
     carry: i64,
     target: u64,
     gain: u64,
-    /// Least delay of each of the last minutes, the latest one last.
+    /// The smallest delay of each of the last minutes, the latest minute last.
     base: VecDeque<u64>,
     history: usize,
     minute: u64,
-    /// The last delays.
+    /// The latest delays.
     current: VecDeque<u64>,
     filter: usize,
     /// The window before the last reduction.
@@ -77,8 +77,8 @@ settings! {
             "segments that a window grows by at an empty queue",
         ),
         history: u32 =
-            Count::new(1, 60, "minutes", 10, "for how long the least delay is remembered"),
-        filter: u32 = Count::new(1, 16, "samples", 4, "delays of which the least counts"),
+            Count::new(1, 60, "minutes", 10, "for how long the smallest delay is remembered"),
+        filter: u32 = Count::new(1, 16, "samples", 4, "latest delays of which the smallest is used"),
     }
 }
 
@@ -168,18 +168,18 @@ impl Control for Ledbat {
         self.window
     }
 
-    /// There is no slow start.
+    /// LEDBAT has no slow start.
     fn threshold(&self) -> u64 {
         self.window
     }
 
-    fn figures(&self) -> Vec<(&'static str, u64)> {
+    fn metrics(&self) -> Vec<(&'static str, u64)> {
         vec![("queueing_ns", self.queueing().unwrap_or(0))]
     }
 }
 
 const MINUTE: u64 = 60_000_000_000;
-/// Segments of the least and of the initial window.
+/// Segments of the smallest window and of the initial window.
 const LEAST: u64 = 2;
 
 pub(super) const ROW: Row = Row {
@@ -203,7 +203,7 @@ mod tests {
         Ledbat::new(&Choice::new(Kind::Ledbat), &setup(MSS))
     }
 
-    /// Acknowledges a window of segments with a delay of `delay` ms.
+    /// Acknowledges a window of segments that had a delay of `delay` ms.
     fn window_of(control: &mut Ledbat, delay: u64) {
         let path = Path { mss: MSS as u32, ..Path::default() };
         for _ in 0..control.window() / MSS {
@@ -224,8 +224,7 @@ mod tests {
         assert_eq!(control.window(), 2 * MSS);
         window_of(&mut control, 30);
         control.window = 100 * MSS;
-        // The base is 30 ms; each window moves by a segment times the part of the target that is
-        // left.
+        // The base is 30 ms. Each window changes by a segment times the unused part of the target.
         for (delay, change) in [(30, 1000), (80, 500), (130, 0), (180, -500), (230, -1000)] {
             let before = control.window();
             for _ in 0..control.filter {
@@ -238,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_sent_does_not_grow_and_a_loss_halves() {
+    fn an_unused_window_does_not_grow_and_a_loss_halves_it() {
         let mut control = fresh();
         control.window = 20 * MSS;
         let path = Path { mss: MSS as u32, ..Path::default() };
@@ -282,13 +281,13 @@ mod tests {
             10_000_000,
             Nanos::from_millis(40),
         );
-        // The distance from the target shrinks with a time constant of 125 round trips of some 100
+        // The distance from the target shrinks with a time constant of 125 round trips of about 100
         // ms.
         model.run(Nanos::from_secs(100));
         model.forget();
         let mut least = u64::MAX;
         model.run_with(Nanos::from_secs(130), |model| {
-            least = least.min(model.control.figures()[0].1)
+            least = least.min(model.control.metrics()[0].1)
         });
         assert!(model.utilisation() > 0.999, "{}", model.utilisation());
         // 100 ms at 10 Mbit/s are 125 segments.

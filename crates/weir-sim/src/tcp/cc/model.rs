@@ -1,6 +1,6 @@
-//! A sender at one bottleneck of fixed rate, for the tests of controls: losses only from a short
-//! buffer, an acknowledgement for each segment, a propagation time, a step of marks. The rest of
-//! TCP is left out.
+//! A model for the tests of congestion controls: a sender at one bottleneck of fixed rate. Losses
+//! occur only at a full buffer, every segment is acknowledged, and a step threshold marks. The rest
+//! of TCP is left out.
 
 use std::collections::VecDeque;
 
@@ -9,7 +9,7 @@ use weir_core::rng::{Purpose, Stream};
 
 use super::{AnyControl, Control, Path, Sample, Setup, Signal};
 
-/// The setup of controls in tests.
+/// The setup of congestion controls in tests.
 pub(super) fn setup(mss: u64) -> Setup {
     Setup {
         mss: mss as u32,
@@ -24,7 +24,7 @@ struct Segment {
     sent: Nanos,
     back: Nanos,
     marked: bool,
-    /// Time in the queue and on the link, and one half of the propagation time.
+    /// Time in the queue and on the link, plus half of the propagation time.
     one_way: Nanos,
     prior_delivered: u64,
     prior_delivered_time: Nanos,
@@ -37,7 +37,7 @@ pub(super) struct Model {
     mss: u64,
     rate: u64,
     propagation: Nanos,
-    /// Segments that find more than this many bytes waiting are marked.
+    /// A segment that finds a longer queue than this, in bytes, is marked.
     pub(super) mark_above: u64,
     now: Nanos,
     segments: VecDeque<Segment>,
@@ -84,7 +84,7 @@ impl Model {
         self.run_with(end, |_| ());
     }
 
-    /// Runs, and calls `look` after each acknowledgement.
+    /// Runs until `end`, and calls `look` after each acknowledgement.
     pub(super) fn run_with(&mut self, end: Nanos, mut look: impl FnMut(&mut Self)) {
         loop {
             let may_send = self.next - self.una + self.mss <= self.control.window();
@@ -105,19 +105,19 @@ impl Model {
         }
     }
 
-    /// Restarts the measurement; returns the longest queue so far.
+    /// Restarts the measurement. Returns the longest queue until now, in bytes.
     pub(super) fn forget(&mut self) -> u64 {
         self.since = (self.now, self.delivered);
         std::mem::take(&mut self.longest)
     }
 
-    /// Share of the link that was used since [`Self::forget`].
+    /// Share of the link's capacity that was used since [`Self::forget`].
     pub(super) fn utilisation(&self) -> f64 {
         let bits = (self.delivered - self.since.1) * 8;
         bits as f64 * 1e9 / self.now.since(self.since.0).0 as f64 / self.rate as f64
     }
 
-    /// In bytes, since [`Self::forget`].
+    /// The longest queue since [`Self::forget`], in bytes.
     pub(super) fn longest_queue(&self) -> u64 {
         self.longest
     }
@@ -126,7 +126,7 @@ impl Model {
         self.now
     }
 
-    /// The link gets another rate.
+    /// Changes the rate of the link.
     pub(super) fn set_rate(&mut self, rate: u64) {
         self.rate = rate;
     }
@@ -209,5 +209,5 @@ impl Model {
     }
 }
 
-/// Payload of a segment; headers have no length here.
+/// Payload of a segment in bytes. The model has no headers.
 const MSS: u64 = 1000;

@@ -19,19 +19,20 @@
 //!
 //! # Parameters
 //! `beta` 0.1..0.95, default 0.5: the part of the window that remains after a loss. `beta_ecn`
-//! 0.1..0.95, default 0.5: the same after a mark; RFC 8511 proposes 0.8. `count` `bytes` or `acks`,
-//! default `bytes`: whether an acknowledgement counts for all bytes that it acknowledges, or for
-//! one segment at most as in RFC 5681, where delayed acknowledgements halve the growth.
+//! 0.1..0.95, default 0.5: the part that remains after a mark; RFC 8511 proposes 0.8. `count`
+//! `bytes` or `acks`, default `bytes`: whether an acknowledgement counts for all bytes that it
+//! acknowledges, or for at most one segment as in RFC 5681, where delayed acknowledgements halve
+//! the growth.
 //!
 //! # Complexity
 //! O(1) for each acknowledgement, without a division.
 //!
 //! # Differences from Linux/FreeBSD
-//! As in Linux's `reno`, the window is halved, not the data in flight (RFC 5681, equation 4), and
-//! it does not grow while the application leaves it unused. Windows are in bytes.
+//! As in Linux's `reno`, a loss halves the window and not the data in flight (RFC 5681, equation
+//! 4), and the window does not grow while the application leaves it unused. Windows are in bytes.
 //!
 //! # Validation
-//! The saw-tooth against its closed form, and the equations one by one, in this file's tests.
+//! In this file's tests: the saw-tooth against its closed form, and the equations one by one.
 
 use weir_core::Nanos;
 use weir_core::settings::{Fraction, Part, UNIT};
@@ -49,7 +50,7 @@ pub struct NewReno {
     initial: u64,
     beta: u64,
     beta_ecn: u64,
-    /// An acknowledgement counts for one segment at most.
+    /// Whether an acknowledgement counts for at most one segment.
     by_acks: bool,
     /// Window and threshold before the last reduction.
     before: (u64, u64),
@@ -68,7 +69,7 @@ settings! {
 }
 
 choice! {
-    /// What an acknowledgement counts for.
+    /// How many bytes an acknowledgement counts for.
     enum Count {
         Bytes = "bytes",
         Acks = "acks",
@@ -154,14 +155,14 @@ impl Control for NewReno {
     }
 }
 
-/// A window after a pause, RFC 2861 and Linux: half for each timeout that has passed, but not below
-/// the initial window.
+/// The window after a pause, as in RFC 2861 and Linux: halved for each timeout that has passed, but
+/// not below the initial window.
 pub(super) fn restarted(window: u64, initial: u64, idle: Nanos, timeout: Nanos) -> u64 {
     let halvings = idle.0.checked_div(timeout.0).unwrap_or(0).min(63);
     if halvings == 0 { window } else { (window >> halvings).max(initial.min(window)) }
 }
 
-/// The threshold after a pause: three quarters of the earlier window.
+/// The threshold after a pause: at least three quarters of the window before the pause.
 pub(super) fn restarted_threshold(threshold: u64, window: u64, idle: Nanos, timeout: Nanos) -> u64 {
     if idle < timeout || threshold == u64::MAX { threshold } else { threshold.max(window / 4 * 3) }
 }
@@ -250,13 +251,13 @@ mod tests {
     }
 
     #[test]
-    fn what_slow_start_leaves_of_an_acknowledgement_counts_for_the_increase() {
+    fn bytes_that_slow_start_does_not_use_count_for_the_increase() {
         let mut control = fresh();
         control.timeout(&path(), true);
         assert_eq!((control.window(), control.threshold()), (MSS, 5 * MSS));
         ack(&mut control, 3 * MSS);
         ack(&mut control, 6 * MSS);
-        // One of the six ended slow start, five are a window.
+        // The first of the six ends slow start, and five are a window.
         assert_eq!(control.window(), 6 * MSS);
     }
 

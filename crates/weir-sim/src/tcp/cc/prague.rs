@@ -1,14 +1,14 @@
-//! `Prague`: DCTCP for the public Internet: paced, with accurate feedback, and as strong at a short
-//! round trip as at a longer one.
+//! `Prague`: DCTCP for the public Internet, with pacing and accurate feedback. Flows with a short
+//! round-trip time are no more aggressive than flows with a longer one.
 //!
 //! # Model
-//! Packets are ECT(1), so that a dual queue puts them into its low-latency queue, and counters in
-//! the acknowledgements report how many were marked. The average share of marks determines the
-//! reduction of the window, as in DCTCP, but the reduction is immediate, and growth never stops for
-//! it: every acknowledged byte without a mark counts. Flows with a short round trip would grow more
-//! often than others and take a larger share. From some rounds after slow start on, they therefore
-//! grow, average and reduce as if their round trip took 25 ms. Losses count as in Reno, regardless
-//! of the marks.
+//! Packets are ECT(1), so that a dual queue puts them into its low-latency queue. Counters in the
+//! acknowledgements report how many packets were marked. The moving average of the share of marks
+//! determines the reduction of the window, as in DCTCP, but the reduction is immediate and growth
+//! continues during it: every acknowledged byte without a mark counts. Flows with a short
+//! round-trip time would grow more often than others and take a larger share. Some rounds after
+//! slow start, they therefore begin to grow, average and reduce as if their round trip took 25 ms.
+//! Losses halve the window as in Reno, regardless of the marks.
 //!
 //! # Equations
 //! With `R` the smoothed round-trip time, `V = max(R, target)`, `F` the share of marked bytes, `a`
@@ -28,23 +28,22 @@
 //!
 //! # Parameters
 //! `g` and `alpha` as for DCTCP. `target` 0..100ms, default 25ms: the virtual round-trip time of
-//! flows with a shorter one; 0 switches that off. `transition` 0..10000, default 500: rounds after
-//! slow start before the virtual round trip applies; short flows never use it.
+//! flows with a shorter one; 0 disables it. `transition` 0..10000, default 500: rounds after slow
+//! start before the virtual round-trip time applies; short flows never use it.
 //!
 //! # Complexity
 //! O(1) for each acknowledgement, with two divisions.
 //!
 //! # Differences from Linux/FreeBSD
-//! The window is in bytes and may have parts of a segment. With classic feedback, a sender reacts
-//! as Reno does, since all bytes that a round acknowledges then count as marked. Queues with
-//! classic ECN are not detected; Linux can detect them, but has that switched off.
+//! The window is in bytes and may contain fractions of a segment. With classic feedback, a sender
+//! reacts as Reno does, because all bytes that a round acknowledges then count as marked. Queues
+//! with classic ECN are not detected; Linux can detect them, but disables the detection by default.
 //!
 //! # Validation
-//! In this file's tests: growth at short and at long round trips, one reduction in a virtual round
-//! trip, losses within reductions, and a flow at a step of marks. In `tests/it/controls.rs`: beside
-//! CUBIC in a dual queue, where the shares of the two are within a factor of two from 20 to 100
-//! Mbit/s and from 10 to 40 ms. At 12 Mbit/s the queue's step of 1 ms is one packet, and Prague
-//! gets less.
+//! In this file's tests: growth at short and at long round trips, one reduction per virtual round
+//! trip, losses during reductions, and a flow at a step of marks. In `tests/it/controls.rs`: Prague
+//! and CUBIC in a dual queue, where their shares are within a factor of two from 20 to 100 Mbit/s
+//! and from 10 to 40 ms. At 12 Mbit/s the queue's step of 1 ms is one packet, and Prague gets less.
 
 use super::additive::{Additive, ONE};
 use super::alpha::Alpha;
@@ -62,16 +61,17 @@ pub struct Prague {
     alpha: Alpha,
     target: Nanos,
     transition: u64,
-    /// A mark was seen: an AQM on the path marks packets.
+    /// Whether a mark was seen, which shows that an AQM on the path marks packets.
     marked: bool,
     /// The round ends when this byte is acknowledged.
     end: u64,
-    /// Rounds since slow start.
+    /// Number of rounds since slow start.
     rounds: u64,
     averaged: Nanos,
-    /// The last reduction for marks: when it was, and the byte that was sent next.
+    /// Time of the last reduction for marks, and the byte that was sent next.
     reduced: Option<(Nanos, u64)>,
-    /// A loss is being repaired until this byte is acknowledged.
+    /// The repair of a loss ends when this byte is acknowledged; `None` if no loss is being
+    /// repaired.
     repaired: Option<u64>,
     rate: Option<u64>,
     initial: u64,
@@ -88,14 +88,14 @@ settings! {
             0,
             100_000_000,
             25_000_000,
-            "round-trip time that shorter ones pretend to have",
+            "virtual round-trip time of flows with a shorter one",
         ),
         transition: u64 = Number::new(
             0,
             10_000,
             "rounds",
             500,
-            "rounds after slow start before round trips are pretended",
+            "rounds after slow start before the virtual round-trip time applies",
         ),
     }
 }
@@ -122,15 +122,15 @@ impl Prague {
         }
     }
 
-    /// The virtual round trip of the flow, if it is longer than the real one.
-    fn pretended(&self, path: &Path) -> Option<Nanos> {
+    /// The virtual round-trip time of the flow, if it is longer than the real one.
+    fn virtual_rtt(&self, path: &Path) -> Option<Nanos> {
         let is_old = !self.saw.in_slow_start() && self.rounds >= self.transition;
         (is_old && path.srtt > Nanos::ZERO && path.srtt < self.target).then_some(self.target)
     }
 
     fn end_round(&mut self, path: &Path) {
         if path.una < self.end
-            || self.pretended(path).is_some_and(|round| path.now.since(self.averaged) < round)
+            || self.virtual_rtt(path).is_some_and(|round| path.now.since(self.averaged) < round)
         {
             return;
         }
@@ -147,7 +147,7 @@ impl Prague {
     }
 
     fn grow(&mut self, path: &Path, sample: &Sample) {
-        let part = match self.pretended(path) {
+        let part = match self.virtual_rtt(path) {
             None => ONE,
             Some(round) => {
                 let ratio = (u128::from(path.srtt.0) << 32) / u128::from(round.0);
@@ -157,12 +157,12 @@ impl Prague {
         self.saw.grow(sample.acked.saturating_sub(sample.ce), path.mss, part);
     }
 
-    /// Reacts to marks, at most once per round trip, real or virtual.
+    /// Reduces the window for marks, at most once per real or virtual round trip.
     fn answer(&mut self, path: &Path) {
         self.marked = true;
         if let Some((last, end)) = self.reduced
             && (path.una < end
-                || self.pretended(path).is_some_and(|round| path.now.since(last) < round))
+                || self.virtual_rtt(path).is_some_and(|round| path.now.since(last) < round))
         {
             return;
         }
@@ -189,12 +189,12 @@ impl Control for Prague {
     fn acked(&mut self, path: &Path, sample: &Sample) {
         self.repaired = self.repaired.filter(|&end| path.una < end);
         if sample.lost > 0 && self.repaired.is_none() {
-            // Found during a reduction for marks, so the sender has not reported it.
+            // The loss was found during a reduction for marks, so the sender does not report it.
             self.lose(path);
         }
         if sample.ce > 0 && self.repaired.is_none() {
-            // The sender measures round trips in its own way, and the virtual one would be a
-            // multiple of those.
+            // Marks are handled here and not in `reduce`: the sender calls `reduce` once per round
+            // trip, so the virtual round trip would become a multiple of the real one.
             self.answer(path);
         }
         self.alpha.count(sample.acked, sample.ce);
@@ -249,7 +249,7 @@ impl Control for Prague {
         signal == Signal::Marks
     }
 
-    fn figures(&self) -> Vec<(&'static str, u64)> {
+    fn metrics(&self) -> Vec<(&'static str, u64)> {
         vec![("alpha_billionths", self.alpha.value()), ("rounds", self.rounds)]
     }
 }
@@ -272,7 +272,7 @@ mod tests {
 
     const MSS: u64 = 1000;
 
-    /// A control that left slow start long ago, with 100 segments.
+    /// A control with 100 segments, long after slow start.
     fn settled() -> Prague {
         let mut control = Prague::new(&Choice::new(Kind::Prague), &setup(MSS));
         (control.saw.window, control.saw.threshold) = (100 * MSS, 100 * MSS);
@@ -299,8 +299,8 @@ mod tests {
 
     #[test]
     fn growth_in_time_does_not_depend_on_a_short_round_trip() {
-        // A window is acknowledged per round trip: at 25 ms it grows by a segment, at 5 ms by a
-        // 25th of one; the growth of the rate is the same.
+        // One window is acknowledged per round trip. At 25 ms the window grows by a segment, at 5
+        // ms by a 25th of a segment, so that the rate grows equally fast.
         for (srtt, growth) in [(50, 1000), (25, 1000), (5, 40), (1, 1)] {
             let mut control = settled();
             control.end = 1;
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn marked_bytes_are_no_reason_to_grow() {
+    fn marked_bytes_do_not_grow_the_window() {
         let mut control = settled();
         control.alpha = Alpha::new(0, UNIT / 16);
         control.end = 1;
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn one_reduction_in_a_pretended_round_trip() {
+    fn one_reduction_per_virtual_round_trip() {
         let mut control = settled();
         control.alpha = Alpha::new(UNIT / 5, UNIT / 16);
         for (now, window) in [(100, 90_000), (110, 90_000), (124, 90_000), (125, 81_000)] {
@@ -337,7 +337,7 @@ mod tests {
             control.alpha = Alpha::new(UNIT / 5, UNIT / 16);
         }
         control.reduce(&Path { una: 126, next: 126, ..path(30, 126) }, Signal::Marks);
-        assert_eq!(control.window(), 72_900, "a longer round trip is its own");
+        assert_eq!(control.window(), 72_900, "a round trip longer than the target is not replaced");
     }
 
     #[test]
@@ -374,7 +374,7 @@ mod tests {
 
     #[test]
     fn a_step_of_marks_keeps_a_short_queue_and_a_full_link() {
-        // Before the transition, and long after it, with round trips of 10 ms that count as 25.
+        // Before the transition and long after it, with round trips of 10 ms that count as 25 ms.
         for (from, to) in [(2, 5), (30, 60)] {
             let mut model = Model::new(
                 AnyControl::new(&Choice::new(Kind::Prague), &setup(MSS)),

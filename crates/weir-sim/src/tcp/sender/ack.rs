@@ -78,8 +78,8 @@ impl Sender {
                 interval: rated.interval,
                 app_limited: rated.app_limited,
                 window_limited: self.window_limited(),
-                // Data that only selective acknowledgements report is out of order, and may
-                // indicate a loss.
+                // If only selective acknowledgements report data, the data is out of order, and a
+                // loss is possible.
                 reducing: reducing || !advanced,
             };
             let path = self.path(now);
@@ -100,22 +100,22 @@ impl Sender {
         if edge > self.edge {
             self.edge = edge;
             if self.usage.closed {
-                // The window has opened: the backoff of the probes does not apply to
-                // retransmissions.
+                // The window has opened. Retransmissions must not use the backoff of the window
+                // probes.
                 self.rtt.progress();
                 self.deadlines.persist = Nanos::MAX;
             }
         }
     }
 
-    /// The least time from a retransmission to its acknowledgement.
+    /// The shortest possible time from a retransmission to its acknowledgement.
     #[inline]
     fn least_rtt(&self) -> Nanos {
         let min = self.rtt.min();
         if min == Nanos::MAX { Nanos::ZERO } else { min }
     }
 
-    /// Processes selective acknowledgements; returns whether one reports a duplicate.
+    /// Processes selective acknowledgements. Returns whether one of them reports a duplicate.
     #[cold]
     fn take_ranges(&mut self, ack: u64, extra: &Extra, report: &mut Report) -> bool {
         let ranges = &extra.sack[..usize::from(extra.sacks).min(extra.sack.len())];
@@ -133,14 +133,14 @@ impl Sender {
         duplicate
     }
 
-    /// Bytes that accurate ECN newly reports as marked.
+    /// The number of bytes that accurate ECN newly reports as marked.
     fn count_marks(&mut self, extra: &Extra) -> u64 {
         let new = extra.ce_bytes.saturating_sub(self.marks.seen);
         self.marks.seen += new;
         new
     }
 
-    /// The receiver echoes marks: the bytes that count as marked.
+    /// The number of bytes that count as marked if the receiver echoes a mark.
     fn echoed(&self, acked: u64) -> u64 {
         match self.marks.feedback {
             Some(Feedback::Classic) => acked.max(1),
@@ -149,8 +149,8 @@ impl Sender {
         }
     }
 
-    /// Takes the round-trip time of segments that were sent once: that of the first for the
-    /// timeout, since it includes the receiver's delay, that of the last for the control.
+    /// Takes round-trip times from segments that were sent once. The timeout uses the first
+    /// segment, so that it includes the receiver's delay; the congestion control uses the last.
     #[inline]
     fn measure(&mut self, now: Nanos, report: &Report) -> Option<Nanos> {
         if report.reordered {
@@ -164,7 +164,7 @@ impl Sender {
         Some(now.since(last))
     }
 
-    /// Finds losses, and sets the deadline for data that may still become lost.
+    /// Finds losses, and sets the timer for data that may become lost later.
     #[cold]
     fn find_lost(&mut self, now: Nanos) -> u64 {
         let repairing = matches!(self.state, State::Repairing | State::Lost);
@@ -176,7 +176,7 @@ impl Sender {
         lost
     }
 
-    /// The time for reordered data has passed.
+    /// Handles the end of the reordering window: reordered data now counts as lost.
     pub(super) fn give_up_reordered(&mut self, now: Nanos) {
         let flight = self.board.in_flight();
         let lost = self.find_lost(now);

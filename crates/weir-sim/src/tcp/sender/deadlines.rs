@@ -2,24 +2,24 @@
 
 use weir_core::Nanos;
 
-/// The moments at which the sender acts next; [`Nanos::MAX`] where a timer is not set.
+/// The times at which the sender acts next; [`Nanos::MAX`] for a timer that is not set.
 #[derive(Debug)]
 pub(super) struct Deadlines {
-    /// The connection begins.
+    /// When the connection begins.
     pub(super) start: Nanos,
-    /// The application stops: no new data is sent.
+    /// When the application stops, so that no new data is sent.
     pub(super) stop: Nanos,
-    /// Retransmission timeout.
+    /// When the retransmission timer expires.
     pub(super) rto: Nanos,
-    /// Tail loss probe; not later than `rto`.
+    /// When the tail loss probe is due; not later than `rto`.
     pub(super) probe: Nanos,
-    /// Packets that may merely be reordered count as lost.
+    /// When packets that may be reordered count as lost.
     pub(super) reorder: Nanos,
-    /// Pacing permits the next packet.
+    /// When pacing permits the next packet.
     pub(super) pace: Nanos,
-    /// The receiver's closed window is probed.
+    /// When the closed window of the receiver is probed.
     pub(super) persist: Nanos,
-    /// The next wake-up: at the earliest of these moments or before it.
+    /// The next wake-up, not later than any of these times.
     pub(super) wake_at: Nanos,
 }
 
@@ -38,7 +38,7 @@ impl Deadlines {
         }
     }
 
-    /// Moves the wake-up forward after `rto`, `probe` or `pace` was set to an earlier moment.
+    /// Moves the wake-up to an earlier time if `rto`, `probe` or `pace` was set to one.
     #[inline]
     pub(super) fn hurry(&mut self) {
         let next = self.rto.min(self.probe).min(self.pace);
@@ -47,8 +47,8 @@ impl Deadlines {
         }
     }
 
-    /// Sets the wake-up to the earliest of all moments.
-    pub(super) fn look(&mut self) {
+    /// Sets the wake-up to the earliest of all timers.
+    pub(super) fn reschedule(&mut self) {
         let Self { start, stop, rto, probe, reorder, pace, persist, .. } = *self;
         self.wake_at = start.min(stop).min(rto).min(probe).min(reorder).min(pace).min(persist);
     }

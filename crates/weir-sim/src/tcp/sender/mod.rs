@@ -1,22 +1,23 @@
-//! The sending end: what may be sent, and when.
+//! The sending end of a connection: which data may be sent, and when.
 //!
 //! # Parts
-//! `ack` processes acknowledgements and finds losses; `recovery` is the state machine of
-//! reductions, repairs and their undoing; `transmit` sends; `timers` has the retransmission
-//! timeout, the tail loss probe and the other deadlines.
+//! `ack` processes acknowledgements and finds losses. `recovery` is the state machine of
+//! reductions, repairs and their undoing. `transmit` sends. `timers` handles the retransmission
+//! timeout, the tail loss probe and the other timers.
 //!
 //! # Timers
-//! Deadlines are stored, not armed: each acknowledgement moves the retransmission timeout, and a
-//! new event in the world's agenda each time would cost more than everything else. `wake_at` is
-//! never later than any deadline and mostly earlier; an early wake-up computes the next one.
+//! Timers are stored in the sender and not in the agenda. Each acknowledgement moves the
+//! retransmission timeout, and a new event in the world's agenda each time would cost more than all
+//! other work. `wake_at` is never later than any timer and is usually earlier. An early wake-up
+//! only computes the next one.
 //!
 //! # States
 //! ```text
 //!            marks                      losses
 //!   Open ─────────────▶ Reducing ───────────────▶ Repairing
-//!    │  ▲                  │ all of that time       │  all of that time
-//!    │  └──────────────────┴─ is acknowledged ──────┘  is acknowledged, or no loss was true
-//!    └── timeout, from any state ──▶ Lost ── the same ──▶ Open
+//!    │  ▲                  │ all data sent until    │  all data sent until then is
+//!    │  └──────────────────┴─ then is acknowledged ─┘  acknowledged, or no loss was real
+//!    └── timeout, from any state ──▶ Lost ── as Repairing ──▶ Open
 //! ```
 
 mod ack;
@@ -57,30 +58,30 @@ pub struct Sender {
     rate: Rate,
     rack: Rack,
     prr: Prr,
-    /// A reduction or repair is over when this byte is acknowledged.
+    /// The reduction or repair ends when this byte is acknowledged.
     high: u64,
-    /// The control determines the window during this reduction.
+    /// Whether the congestion control determines the window during this reduction.
     owned: bool,
     /// End of the data to send.
     written: u64,
-    /// The application has closed the connection for writing.
+    /// Whether the application has closed the connection for writing.
     closed: bool,
-    /// The connection was stopped before all data was sent.
+    /// Whether the connection was stopped before all data was sent.
     cut: bool,
-    /// The right edge of the receiver's window.
+    /// Right edge of the receiver's window.
     edge: u64,
     deadlines: Deadlines,
     probe: Option<Probe>,
     undo: Undo,
     usage: Usage,
     marks: Marks,
-    /// Bytes in the queue and device of the sending host, if they are limited.
+    /// Bytes in the queue and device of the sending host, if these are limited.
     in_host: u64,
     began: Nanos,
     last_sent: Nanos,
     /// Pacing: when the next packet may be sent.
     pace_at: Nanos,
-    /// SYNs sent.
+    /// Number of SYNs sent.
     syns: u32,
 }
 
@@ -93,33 +94,33 @@ enum Phase {
     Done,
 }
 
-/// The sender's reaction to the last congestion.
+/// The sender's reaction to congestion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// No reaction, or it has ended.
+    /// No reaction is in progress.
     Open,
-    /// The window is being reduced; nothing is lost.
+    /// The window is being reduced because of marks.
     Reducing,
-    /// Lost segments are being repaired.
+    /// Lost segments are being retransmitted.
     Repairing,
     /// The retransmission timer has expired.
     Lost,
 }
 
-/// ECN at the sender.
+/// State of ECN at the sender.
 #[derive(Debug)]
 struct Marks {
-    /// How marks are reported; `None` without ECN.
+    /// How the receiver reports marks; `None` without ECN.
     feedback: Option<Feedback>,
     codepoint: Ecn,
-    /// The next new segment says that the window was reduced.
+    /// Whether the next new segment reports the reduction of the window (CWR).
     confirm: bool,
-    /// Marked bytes that the receiver has reported.
+    /// Number of marked bytes that the receiver has reported.
     seen: u64,
 }
 
 impl Sender {
-    /// The sending end of `flow`.
+    /// Makes the sending end of `flow`.
     pub fn new(flow: FlowId, config: &Config) -> Self {
         let mss = config.mss;
         let setup = Setup {
@@ -154,7 +155,8 @@ impl Sender {
             written,
             closed,
             cut: false,
-            // The handshake advertises the receive buffer; without one, the sender knows it.
+            // The handshake advertises the receive buffer. Without a handshake, the sender assumes
+            // its size.
             edge: config.receive_buffer.into(),
             deadlines: Deadlines::new(config.start, config.stop),
             probe: None,
@@ -174,7 +176,7 @@ impl Sender {
         &self.control
     }
 
-    /// The reaction to the last congestion.
+    /// The sender's reaction to congestion.
     pub fn state(&self) -> State {
         self.state
     }
@@ -207,7 +209,7 @@ impl Sender {
         }
     }
 
-    /// Sends a SYN, again if necessary.
+    /// Sends a SYN, or sends it again.
     fn connect(&mut self, context: &mut Context<'_>) {
         let now = context.now();
         self.syns += 1;
@@ -233,18 +235,18 @@ impl Sender {
     fn connected(&mut self, packet: &Packet, context: &mut Context<'_>) {
         let now = context.now();
         self.phase = Phase::Established;
-        // The stamp tells which SYN was answered.
+        // The timestamp tells which SYN was answered.
         self.rtt.progress();
         let rtt = now.since(packet.stamp);
         self.rtt.sample(rtt, rtt);
         self.deadlines.rto = Nanos::MAX;
         self.edge = u64::from(packet.window);
-        self.deadlines.look();
+        self.deadlines.reschedule();
         self.transmit(context);
         self.finish(context);
     }
 
-    /// Reports completion when all data is acknowledged.
+    /// Reports completion if all data is acknowledged.
     fn finish(&mut self, context: &mut Context<'_>) {
         if !self.closed || self.phase != Phase::Established || self.board.una() < self.written {
             return;

@@ -1,4 +1,4 @@
-//! Reductions, repairs, and undoing them when no loss was real.
+//! Reductions of the window, repairs of losses, and the undoing of both if no loss was real.
 
 use weir_core::Nanos;
 
@@ -7,7 +7,7 @@ use super::undo::{Probe, Undo};
 use super::{Sender, State};
 
 impl Sender {
-    /// Marks are reported: the window is reduced, once in a round trip.
+    /// Handles reported marks: reduces the window, at most once per round trip.
     pub(super) fn reduce_for_marks(&mut self, now: Nanos, flight: u64) {
         if self.state != State::Open {
             return;
@@ -17,7 +17,7 @@ impl Sender {
         self.begin_reduction(now, flight, Signal::Marks);
     }
 
-    /// Losses were found: begins a repair.
+    /// Begins to repair losses.
     pub(super) fn repair(&mut self, now: Nanos, flight: u64) {
         match self.state {
             State::Open => {
@@ -25,7 +25,7 @@ impl Sender {
                 self.undo.begin(self.board.una());
                 self.begin_reduction(now, flight, Signal::Loss);
             }
-            // The window is already being reduced.
+            // The window is already being reduced because of marks.
             State::Reducing => {
                 self.state = State::Repairing;
                 self.owned = self.control.owns_window(Signal::Loss);
@@ -46,13 +46,14 @@ impl Sender {
         self.marks.confirm = self.marks.feedback.is_some();
     }
 
-    /// Checks whether the reduction or repair has ended.
+    /// Ends the reduction or repair if its data is acknowledged.
     #[inline]
     pub(super) fn end_reduction(&mut self, now: Nanos) {
         let una = self.board.una();
         let over = match self.state {
             State::Open => return,
-            // A segment sent after the reduction must have arrived, with its confirmation.
+            // The segment with CWR, which is the first one sent after the reduction, must have
+            // arrived.
             State::Reducing => una > self.high || una == self.board.next(),
             State::Repairing | State::Lost => una >= self.high,
         };
@@ -70,18 +71,19 @@ impl Sender {
         self.control.recovered(&path);
     }
 
-    /// The left edge has moved, with this stamp: the retransmitted segments may not have been lost.
+    /// Undoes the repair if the segment that moved the left edge, with this timestamp, was an
+    /// original: then the retransmitted segments were not lost.
     pub(super) fn undo_by_stamp(&mut self, now: Nanos, stamp: Nanos) {
         if matches!(self.state, State::Repairing | State::Lost) && self.undo.is_original(stamp) {
-            // During a repair, other retransmitted segments may still be in flight: losses are then
-            // kept.
+            // During a repair, other retransmitted segments may still be in flight. Their losses
+            // are kept.
             if self.state == State::Lost || self.board.resent() == 0 {
                 self.take_back(now);
             }
         }
     }
 
-    /// Duplicates were reported: the retransmitted segments may not have been lost.
+    /// Undoes the repair if the receiver reported every retransmitted segment as a duplicate.
     pub(super) fn undo_by_duplicates(&mut self, now: Nanos) {
         if self.state != State::Reducing && self.undo.all_needless() {
             self.take_back(now);
@@ -98,14 +100,14 @@ impl Sender {
         }
     }
 
-    /// Handles the outcome of a tail loss probe, RFC 8985 7.4: when the probe itself repaired the
-    /// loss, there is no other signal of it.
+    /// Handles the outcome of a tail loss probe, RFC 8985 7.4. If the probe itself repaired the
+    /// loss, no other signal reports the loss.
     pub(super) fn account_probe(&mut self, now: Nanos, ack: u64, advanced: bool, duplicate: bool) {
-        let Some(Probe { end, again }) = self.probe else { return };
+        let Some(Probe { end, is_retransmission }) = self.probe else { return };
         if ack < end {
             return;
         }
-        if again && !duplicate && ack > end {
+        if is_retransmission && !duplicate && ack > end {
             self.probe = None;
             if self.state == State::Open {
                 let path = self.path(now);
@@ -113,7 +115,7 @@ impl Sender {
                 self.control.recovered(&path);
                 self.undo = Undo::default();
             }
-        } else if !again || duplicate || !advanced {
+        } else if !is_retransmission || duplicate || !advanced {
             self.probe = None;
         }
     }

@@ -1,4 +1,4 @@
-//! Deadlines of a sender, and the actions at them.
+//! The sender's timers and the actions when they expire.
 
 use weir_core::Nanos;
 
@@ -9,7 +9,7 @@ use crate::endpoint::Context;
 use crate::packet::{Flags, Packet};
 
 impl Sender {
-    /// Acts on the deadlines that have passed.
+    /// Runs the actions of all timers that have expired.
     pub(super) fn on_time(&mut self, context: &mut Context<'_>) {
         let now = context.now();
         match self.phase {
@@ -18,9 +18,9 @@ impl Sender {
             Phase::Established => self.on_deadlines(context),
             Phase::Waiting | Phase::Connecting | Phase::Done => {}
         }
-        self.deadlines.look();
+        self.deadlines.reschedule();
         if self.phase == Phase::Connecting {
-            // The timer of the handshake stops with the connection.
+            // The timer of the handshake ends when the connection is stopped.
             self.deadlines.wake_at = self.deadlines.rto;
         }
     }
@@ -37,7 +37,8 @@ impl Sender {
             self.deadlines.reorder = Nanos::MAX;
             self.give_up_reordered(now);
         }
-        // A probe at the time of the timeout goes first, and delays the timeout by a round.
+        // If a probe is due together with the timeout, the probe is sent first and delays the
+        // timeout by a round.
         if self.deadlines.probe <= now {
             self.deadlines.probe = Nanos::MAX;
             self.send_probe(context);
@@ -70,7 +71,7 @@ impl Sender {
         self.deadlines.hurry();
     }
 
-    /// The time of the tail loss probe, RFC 8985 7.2.
+    /// When the tail loss probe is due, RFC 8985 7.2.
     #[inline]
     fn probe_time(&self, now: Nanos) -> Nanos {
         let srtt = self.rtt.srtt().0;
@@ -87,11 +88,11 @@ impl Sender {
         now.saturating_add(Nanos(wait)).min(self.deadlines.rto)
     }
 
-    /// No acknowledgement has arrived for two round trips: sends a segment, so that its
-    /// acknowledgement reports losses.
+    /// Sends a segment after two round trips without an acknowledgement. The acknowledgement of the
+    /// segment reports losses.
     fn send_probe(&mut self, context: &mut Context<'_>) {
         let now = context.now();
-        let again = if self.can_send_new(now) {
+        let is_retransmission = if self.can_send_new(now) {
             self.send_new(context);
             false
         } else {
@@ -100,11 +101,11 @@ impl Sender {
             self.send_segment(segment.seq, segment.len, true, context);
             true
         };
-        self.probe = Some(Probe { end: self.board.next(), again });
+        self.probe = Some(Probe { end: self.board.next(), is_retransmission });
         self.set_timers(now, true);
     }
 
-    /// The retransmission timer has expired: all outstanding data counts as lost.
+    /// Handles the retransmission timeout: all outstanding data counts as lost.
     fn time_out(&mut self, now: Nanos) {
         self.deadlines.rto = Nanos::MAX;
         self.deadlines.probe = Nanos::MAX;
@@ -112,7 +113,7 @@ impl Sender {
         if self.board.is_empty() {
             return;
         }
-        // An earlier reduction for the same data holds (RFC 5681, equation 4).
+        // An earlier reduction for the same data remains in force (RFC 5681, equation 4).
         let first = match self.state {
             State::Open => true,
             State::Lost => self.rtt.backoff() == 0,
@@ -129,7 +130,8 @@ impl Sender {
         self.undo.begin(self.board.una());
     }
 
-    /// Probes whether a closed window has opened, with as much data as fits, less than a segment.
+    /// Probes whether a closed window has opened. The probe contains as much data as fits into the
+    /// window, less than a segment.
     fn probe_window(&mut self, context: &mut Context<'_>) {
         let now = context.now();
         self.deadlines.persist = Nanos::MAX;
@@ -159,8 +161,8 @@ impl Sender {
     }
 }
 
-/// How long a receiver may delay the acknowledgement of a single segment, as senders assume.
+/// The delay that senders assume for the acknowledgement of a single segment, ns.
 const PEER_DELAY: u64 = 200_000_000;
 
-/// The delay of a probe in addition to two round trips.
+/// The delay of a probe in addition to two round trips, ns.
 const SLACK: u64 = 2_000_000;

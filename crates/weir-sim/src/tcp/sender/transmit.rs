@@ -1,5 +1,5 @@
-//! Sending: retransmissions first, then new data, as far as the windows, the pace and the limit of
-//! the sending host allow.
+//! Transmission: retransmissions first, then new data, as far as the windows, the pacing and the
+//! sending host's limit allow.
 
 use weir_core::Nanos;
 use weir_core::packet::Ecn;
@@ -10,7 +10,7 @@ use crate::endpoint::Context;
 use crate::packet::{Flags, Packet};
 
 impl Sender {
-    /// The window in force, in bytes.
+    /// The congestion window in force, in bytes.
     #[inline]
     pub(super) fn window(&self) -> u64 {
         match self.state {
@@ -19,14 +19,14 @@ impl Sender {
         }
     }
 
-    /// Whether enough of the window is in use for it to grow (RFC 7661; as in Linux).
+    /// Whether so much of the window is in use that it may grow (RFC 7661; as in Linux).
     #[inline]
     pub(super) fn window_limited(&self) -> bool {
         let window = self.control.window();
         self.usage.limited || window < self.control.threshold() && window < 2 * self.usage.most
     }
 
-    /// Sends all that may be sent.
+    /// Sends all packets that may be sent now.
     #[inline]
     pub(super) fn transmit(&mut self, context: &mut Context<'_>) {
         let now = context.now();
@@ -75,13 +75,13 @@ impl Sender {
         }
     }
 
-    /// Bytes of the next retransmission.
+    /// Bytes of the next retransmission; 0 if there is none.
     #[cold]
     fn lost_len(&mut self) -> u32 {
         self.board.first_lost().map_or(0, |segment| segment.len)
     }
 
-    /// Bytes of the next new packet; 0 when there is none. A train is cut to the room in the
+    /// Bytes of the next new packet; 0 if there is none. A train is limited to the free part of the
     /// window.
     #[inline]
     fn new_len(&self, now: Nanos, room: u64) -> u32 {
@@ -98,7 +98,7 @@ impl Sender {
         len.min((room / mss).max(1) * mss) as u32
     }
 
-    /// Whether there is another segment and the receiver has room for it.
+    /// Whether there is a segment of new data that fits into the receiver's window.
     pub(super) fn can_send_new(&self, now: Nanos) -> bool {
         let len = u64::from(self.new_len(now, 0));
         len > 0 && self.board.next() + len <= self.edge
@@ -109,7 +109,7 @@ impl Sender {
         self.send_len(len, context);
     }
 
-    /// Sends no more than `room` bytes.
+    /// Sends at most `room` bytes.
     pub(super) fn send_part(&mut self, room: u64, context: &mut Context<'_>) {
         let len = self.new_len(context.now(), 0).min(u32::try_from(room).unwrap_or(u32::MAX));
         if len > 0 {
@@ -141,14 +141,14 @@ impl Sender {
         &mut self,
         seq: u64,
         payload: u32,
-        again: bool,
+        is_retransmission: bool,
         context: &mut Context<'_>,
     ) {
         let now = context.now();
         let mut flags = Flags::ACK;
         let mut ecn = self.marks.codepoint;
         let segments = self.config.segments(payload);
-        if again {
+        if is_retransmission {
             flags = flags.with(Flags::RETRANSMISSION);
             self.undo.resent(now);
             context.count(self.flow).retransmitted += u64::from(segments);
@@ -188,7 +188,7 @@ impl Sender {
         });
     }
 
-    /// Reports to the control how long nothing was outstanding.
+    /// Tells the congestion control how long nothing was outstanding.
     #[cold]
     fn resume(&mut self, now: Nanos) {
         let timeout = if self.config.idle_restart { self.rtt.timeout() } else { Nanos::MAX };
@@ -197,7 +197,8 @@ impl Sender {
         self.last_sent = now;
     }
 
-    /// The receiver's window has no room. Once nothing is outstanding, the sender probes it.
+    /// Handles a full receiver's window. When nothing is outstanding, the sender starts to probe
+    /// the window.
     #[cold]
     fn meet_edge(&mut self, now: Nanos) {
         if !self.board.is_empty() {
@@ -220,7 +221,8 @@ impl Sender {
         self.usage.host_full
     }
 
-    /// Whether the pace forbids sending now; sets the wake-up for when it no longer does.
+    /// Whether pacing forbids sending now. If so, sets the wake-up to the time at which pacing
+    /// permits it.
     #[inline]
     fn is_paced(&mut self, now: Nanos) -> bool {
         if now >= self.pace_at {
@@ -231,14 +233,14 @@ impl Sender {
         true
     }
 
-    /// The pacing rate in payload bits/s; `None` without a round-trip time.
+    /// The pacing rate in payload bits/s; `u64::MAX` before the first round-trip time.
     fn rate_now(&self) -> u64 {
         if let Some(rate) = self.control.pacing_rate() {
             return rate.max(1);
         }
         let srtt = u128::from(self.rtt.srtt().0);
         let window = self.control.window();
-        // Fast enough for the window to be the limit, as in Linux.
+        // The rate is so high that the window is the limit, as in Linux.
         let percent = if window < self.control.threshold() / 2 { 200 } else { 120 };
         let bits = u128::from(window) * percent * 8 * 10_000_000;
         bits.checked_div(srtt)
@@ -252,7 +254,7 @@ impl Sender {
         self.pace_at = self.pace_at.max(now).saturating_add(Nanos(wait));
     }
 
-    /// Measures how much of the window is in use, over a round trip.
+    /// Measures how much of the window is used during a round trip.
     #[inline]
     fn note_usage(&mut self, limited: bool) {
         let in_flight = self.board.in_flight();

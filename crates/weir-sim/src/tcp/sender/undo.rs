@@ -1,24 +1,25 @@
-//! Evidence that a reduction was unnecessary: probes, and retransmitted segments.
+//! Evidence that a reduction of the window was unnecessary, from tail loss probes and retransmitted
+//! segments.
 
 use weir_core::Nanos;
 
-/// A tail loss probe whose outcome is not known yet.
+/// A tail loss probe with an unknown outcome.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Probe {
-    /// The end of the data sent before the probe.
+    /// End of the data that was sent before the probe.
     pub(super) end: u64,
-    /// The probe was a retransmission.
-    pub(super) again: bool,
+    /// Whether the probe was a retransmission.
+    pub(super) is_retransmission: bool,
 }
 
-/// State to detect that a reduction was unnecessary.
+/// State that detects an unnecessary reduction.
 #[derive(Debug, Default)]
 pub(super) struct Undo {
     /// The left edge at the beginning of a reduction that can be undone.
     marker: Option<u64>,
-    /// When the first segment was retransmitted.
+    /// Time of the first retransmission.
     first: Option<Nanos>,
-    /// Retransmitted segments without a report of a duplicate.
+    /// Number of retransmitted segments for which no duplicate was reported.
     pending: u32,
 }
 
@@ -33,19 +34,19 @@ impl Undo {
         self.pending += 1;
     }
 
-    /// The receiver already had the bytes from `start` on.
+    /// Records that the receiver got the bytes from `start` on twice.
     pub(super) fn duplicate(&mut self, start: u64) {
         if self.marker.is_some_and(|marker| start >= marker) {
             self.pending = self.pending.saturating_sub(1);
         }
     }
 
-    /// Every retransmitted segment had arrived before.
+    /// Whether the originals of all retransmitted segments have arrived.
     pub(super) fn all_needless(&self) -> bool {
         self.marker.is_some() && self.first.is_some() && self.pending == 0
     }
 
-    /// The segment that moved the left edge was sent before any retransmission.
+    /// Whether the segment that moved the left edge was sent before any retransmission.
     pub(super) fn is_original(&self, stamp: Nanos) -> bool {
         self.marker.is_some() && self.first.is_some_and(|first| stamp < first)
     }

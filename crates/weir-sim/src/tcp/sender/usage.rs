@@ -1,16 +1,17 @@
-//! How much of its window a sender uses.
+//! How much of its window a sender uses, and what limits it.
 
 /// What limited the last transmission, and how much of the window is in use.
 #[derive(Debug, Default)]
 pub(super) struct Usage {
-    /// The congestion window was full at some time since `until` was set.
+    /// Whether the congestion window was full at some time since `until` was set.
     pub(super) limited: bool,
-    /// The most in flight since then.
+    /// The largest number of bytes in flight since `until` was set.
     pub(super) most: u64,
     /// The measurement restarts when this byte is acknowledged.
     pub(super) until: u64,
-    /// The queue of the sending host is full.
+    /// Whether the queue of the sending host is full.
     pub(super) host_full: bool,
-    /// The receiver's window is closed, no data in flight can open it, and there is more to send.
+    /// Whether the receiver's window is closed, no data in flight can open it, and there is more to
+    /// send.
     pub(super) closed: bool,
 }

@@ -1,4 +1,4 @@
-//! Set-up, acknowledgements, the receiver's window, pauses, pacing, trains.
+//! Set-up, acknowledgements, the receiver's window, pauses, pacing and trains.
 
 use super::*;
 
@@ -11,7 +11,7 @@ fn the_handshake_costs_a_round_trip_and_gives_the_first_sample() {
     wire.assert_done(10);
     assert!(wire.log[0].1.flags.has(Flags::SYN));
     assert_eq!(wire.sent(false)[0], (0, 20));
-    // Ten segments go at 20 ms and are acknowledged by 40.
+    // Ten segments are sent at 20 ms and acknowledged by 40 ms.
     assert_eq!(wire.network.count(FLOW).completion_ns.max(), 40_000_000);
 }
 
@@ -21,7 +21,7 @@ fn lost_syns_and_answers_are_sent_again_with_backoff() {
     options.handshake = true;
     let mut lost = 0;
     let mut wire = Wire::new(&options, move |p| {
-        // The first SYN, and the answer to the second.
+        // Loses the first SYN and the answer to the second.
         lost += u64::from(p.flags.has(Flags::SYN));
         if p.flags.has(Flags::SYN) && [1, 3].contains(&lost) { Fate::Drop } else { Fate::Pass }
     });
@@ -56,7 +56,7 @@ fn an_odd_segment_is_acknowledged_after_the_delay() {
 }
 
 #[test]
-fn what_is_out_of_order_or_fills_a_gap_is_acknowledged_at_once() {
+fn a_segment_out_of_order_or_in_a_gap_is_acknowledged_at_once() {
     let mut wire = Wire::new(&config(7), once(Fate::Late(2), |p| is(p, 2)));
     wire.run(1000);
     wire.assert_done(7);
@@ -69,7 +69,7 @@ fn what_is_out_of_order_or_fills_a_gap_is_acknowledged_at_once() {
 fn a_receiver_that_does_not_read_closes_its_window_and_opens_it_again() {
     let mut options = config(100);
     options.receive_buffer = 8000;
-    // A segment each 100 ms.
+    // One segment per 100 ms.
     options.read_rate = Some(80_000);
     let mut wire = Wire::new(&options, |_| Fate::Pass);
     wire.run(60_000);
@@ -88,7 +88,7 @@ fn a_window_whose_opening_was_lost_is_probed() {
     options.receive_buffer = 8000;
     options.read_rate = Some(800_000);
     let mut wire = Wire::new(&options, |p| {
-        // For two seconds no acknowledgement that opens the window gets through.
+        // For two seconds, every acknowledgement that would open the window is lost.
         let early = p.sent < Nanos::from_millis(2000)
             && p.flags.has(Flags::BACK)
             && p.window >= 1000
@@ -128,7 +128,7 @@ fn a_transfer_that_is_stopped_is_done_but_not_complete() {
 }
 
 #[test]
-fn a_pause_shrinks_the_window_unless_told_otherwise() {
+fn a_pause_shrinks_the_window_unless_configured_otherwise() {
     for (restart, expected) in [(true, 10), (false, 40)] {
         let mut options = config(0);
         options.data = Data::Written;
@@ -159,7 +159,7 @@ fn paced_segments_are_spread_over_the_round_trip() {
     wire.run(40);
     let first: Vec<_> =
         wire.log.iter().filter(|(_, p)| p.payload() > 0).map(|(at, _)| at.0).collect();
-    // Ten segments at twice the window for a round trip of 20 ms: 1 ms apart.
+    // Ten segments at twice the window per round trip of 20 ms: 1 ms apart.
     assert_eq!(first.len(), 10);
     assert!(first.windows(2).all(|pair| pair[1] - pair[0] == 1_000_000), "{first:?}");
     wire.run(10_000);
@@ -176,7 +176,7 @@ fn trains_carry_several_segments_and_are_acknowledged_as_such() {
     let (_, first) = wire.log[0];
     assert_eq!((first.segments, first.len, first.payload()), (4, 4 * 1052, 4000));
     assert_eq!(wire.acks()[0], (4000, 10));
-    // 10 segments of window: two trains, and one of two.
+    // The window of 10 segments allows two trains of four and one of two.
     assert_eq!(wire.sent(false).iter().filter(|s| s.1 == 0).count(), 3);
 }
 
@@ -212,7 +212,7 @@ fn a_stopped_sender_repairs_what_it_has_sent_and_is_done() {
 }
 
 #[test]
-fn what_is_written_goes_when_it_is_written_and_closing_ends_it() {
+fn data_is_sent_when_written_and_closing_ends_the_connection() {
     let mut options = config(0);
     options.data = Data::Written;
     let mut wire = Wire::new(&options, |_| Fate::Pass);

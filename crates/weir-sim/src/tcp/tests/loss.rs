@@ -1,4 +1,4 @@
-//! Losses, reordering, timeouts, and undone reductions.
+//! Losses, reordering, timeouts and undone reductions.
 
 use super::*;
 
@@ -7,7 +7,7 @@ fn one_lost_segment_is_sent_again_a_round_trip_later_and_halves_the_window() {
     let mut wire = Wire::new(&config(60), once(Fate::Drop, |p| is(p, 3)));
     wire.run(2000);
     wire.assert_done(60);
-    // Segments 4 to 9 arrive at 10 ms; three reports of later segments mean that it is lost.
+    // Segments 4 to 9 arrive at 10 ms. Reports of three later segments mean that segment 3 is lost.
     assert_eq!(wire.sent(true), [(3, 20)]);
     assert!(wire.states.contains(&State::Repairing) && !wire.states.contains(&State::Lost));
     assert_eq!(wire.sender.control().threshold(), 7000);
@@ -26,8 +26,8 @@ fn a_lost_tail_is_probed_after_two_round_trips() {
     let mut wire = Wire::new(&config(10), once(Fate::Drop, |p| is(p, 9)));
     wire.run(2000);
     wire.assert_done(10);
-    // Acknowledged up to 8 at 20 ms, the odd one with its delay at 50 + 10; two round trips of 20
-    // ms and some, then the probe.
+    // Segments up to 8 are acknowledged at 20 ms, and the last one, after the delay of its
+    // acknowledgement, at 50 + 10 ms. The probe follows after two round trips of about 20 ms.
     let again = wire.sent(true);
     assert_eq!(again.len(), 1);
     assert_eq!(again[0].0, 9);
@@ -44,7 +44,7 @@ fn a_probe_that_repairs_the_loss_halves_the_window_all_the_same() {
     wire.with_sender(|sender, context| sender.notice(FLOW, Notice::Write(10_000), context));
     wire.run(1000);
     let before = wire.window();
-    // Later data is acknowledged beyond the probe, without a report of a duplicate.
+    // Data beyond the probe is acknowledged without a report of a duplicate.
     wire.with_sender(|sender, context| sender.notice(FLOW, Notice::Write(5_000), context));
     wire.run(2000);
     assert_eq!(wire.receiver.delivered(), 15_000);
@@ -59,7 +59,7 @@ fn without_probes_a_lost_tail_waits_for_the_timeout() {
     let mut wire = Wire::new(&options, once(Fate::Drop, |p| is(p, 9)));
     wire.run(2000);
     wire.assert_done(10);
-    // Acknowledgements at 20 ms restart the timer.
+    // The acknowledgements at 20 ms restart the timer.
     assert_eq!(wire.sent(true), [(9, 220)]);
     assert!(wire.states.contains(&State::Lost));
 }
@@ -119,7 +119,7 @@ fn a_timeout_that_was_only_a_delay_is_taken_back() {
     let mut options = config(400);
     options.probe = false;
     let mut wire = Wire::new(&options, |p| {
-        // For a while everything takes so long that its acknowledgements come just after the
+        // For a while, everything takes so long that acknowledgements arrive just after the
         // timeout.
         let at = p.sent.0 / 1_000_000;
         if !p.flags.has(Flags::BACK) && (60..100).contains(&at) {
@@ -138,13 +138,14 @@ fn a_timeout_that_was_only_a_delay_is_taken_back() {
     assert!(wire.window() >= before, "{} after {before}", wire.window());
     wire.run(5000);
     wire.assert_done(400);
-    // Only the transmissions of the timer itself.
+    // Only the timer retransmits.
     assert!(wire.sent(true).len() <= 3, "{:?}", wire.sent(true));
 }
 
 #[test]
 fn reordering_within_a_quarter_of_the_round_trip_is_no_loss() {
-    // 4 ms late; the window is 5 ms. One behind it arrives first, as there are fewer than three.
+    // Segment 1 is 4 ms late, and the window is 5 ms. Only one later segment arrives before it;
+    // three would end the wait.
     let mut options = config(3);
     options.ack_every = 1;
     let mut wire = Wire::new(&options, once(Fate::Late(4), |p| is(p, 1)));
@@ -154,7 +155,7 @@ fn reordering_within_a_quarter_of_the_round_trip_is_no_loss() {
 }
 
 #[test]
-fn reordering_beyond_the_window_sends_again_and_is_taken_back_when_the_duplicate_is_told() {
+fn a_reported_duplicate_undoes_the_reduction_after_reordering_beyond_the_window() {
     let mut wire = Wire::new(&config(300), once(Fate::Late(9), |p| is(p, 13)));
     wire.run(20);
     let before = wire.window();
@@ -162,13 +163,14 @@ fn reordering_beyond_the_window_sends_again_and_is_taken_back_when_the_duplicate
     assert_eq!(wire.sent(true).len(), 1);
     wire.run(3000);
     wire.assert_done(300);
-    assert!(wire.sender.control().threshold() > before * 1000, "the reduction stands");
+    assert!(wire.sender.control().threshold() > before * 1000, "the reduction was not undone");
 }
 
 #[test]
 fn reordering_that_is_seen_widens_the_window_for_what_follows() {
     let mut wire = Wire::new(&config(600), move |p| {
-        // Every twentieth segment takes 4 ms more, which is less than a quarter of the round trip.
+        // Every twentieth segment takes 4 ms longer, which is less than a quarter of the round
+        // trip.
         if !p.flags.has(Flags::BACK)
             && p.seq / 1000 % 20 == 5
             && !p.flags.has(Flags::RETRANSMISSION)
@@ -179,8 +181,8 @@ fn reordering_that_is_seen_widens_the_window_for_what_follows() {
     });
     wire.run(10_000);
     wire.assert_done(600);
-    // The first may count as a loss, since three later ones are reported; after that, the sender
-    // knows about reordering.
+    // The first one may count as lost, because three later ones are reported. After that, the
+    // sender knows about the reordering.
     assert!(wire.sent(true).len() <= 1, "{:?}", wire.sent(true));
 }
 

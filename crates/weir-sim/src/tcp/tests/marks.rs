@@ -1,4 +1,4 @@
-//! Reactions to marks.
+//! Reactions of the sender to marks.
 
 use super::*;
 

@@ -1,4 +1,5 @@
-//! The two ends of a connection over a wire that a test scripts: the state machine, edge by edge.
+//! Both ends of a connection over a wire that the test controls: each transition of the state
+//! machine.
 
 mod flow;
 mod loss;
@@ -24,12 +25,12 @@ pub(super) enum Fate {
     Pass,
     Drop,
     Mark,
-    /// Later by this many ms.
+    /// Passes, this many ms late.
     Late(u64),
     Twice,
 }
 
-/// Two ends, and the wire between them.
+/// Two ends and the wire between them.
 pub(super) struct Wire<F> {
     network: Network,
     pub(super) sender: Sender,
@@ -39,9 +40,9 @@ pub(super) struct Wire<F> {
     script: F,
     /// One-way delay, in ms.
     pub(super) delay: u64,
-    /// No log and no checks: for long runs.
+    /// Whether to keep no log and to check nothing, for long runs.
     pub(super) quiet: bool,
-    /// All packets sent, with their times, before the script acts on them.
+    /// All packets sent, with their times, before the script changes them.
     pub(super) log: Vec<(Nanos, Packet)>,
     /// The sender's state after each event.
     pub(super) states: Vec<State>,
@@ -51,8 +52,8 @@ pub(super) struct Wire<F> {
 pub(super) const FLOW: FlowId = FlowId(0);
 const OWNER: EndpointId = EndpointId(2);
 
-/// Defaults of the tests: segments of 1000 bytes, `segments` of them to send, no handshake, a
-/// window of ten.
+/// The default configuration of the tests: `segments` segments of 1000 bytes, no handshake, an
+/// initial window of ten.
 pub(super) fn config(segments: u64) -> Config {
     Config {
         control: Kind::NewReno.into(),
@@ -65,7 +66,7 @@ pub(super) fn config(segments: u64) -> Config {
 }
 
 impl<F: FnMut(&Packet) -> Fate> Wire<F> {
-    /// Ends with 10 ms of wire between them; the script sees every packet.
+    /// Two ends with 10 ms of wire between them. The script decides the fate of every packet.
     pub(super) fn new(config: &Config, script: F) -> Self {
         let mut network = Network::new(1);
         let ids = [network.next_endpoint(), network.next_endpoint()];
@@ -128,7 +129,7 @@ impl<F: FnMut(&Packet) -> Fate> Wire<F> {
                 }
                 Fate::Late(ms) => ms,
                 Fate::Mark => {
-                    assert_ne!(packet.ecn, Ecn::NotEct, "only what asks for it is marked");
+                    assert_ne!(packet.ecn, Ecn::NotEct, "only ECN-capable packets may be marked");
                     packet.ecn = Ecn::Ce;
                     0
                 }
@@ -176,23 +177,21 @@ impl<F: FnMut(&Packet) -> Fate> Wire<F> {
                 let end: &mut dyn Endpoint =
                     if wakes[0] == at { &mut self.sender } else { &mut self.receiver };
                 end.wake(&mut context);
-                assert!(end.next_event() > at, "woken, and nothing done");
+                assert!(end.next_event() > at, "the endpoint was woken and did nothing");
             }
             self.collect();
         }
         self.network.set_now(end);
     }
 
-    /// Numbers of the segments sent, with the ms of their sending; `again` of those sent again
-    /// only.
+    /// The index and the time in ms of each segment sent. `again`: retransmissions only.
     pub(super) fn sent(&self, again: bool) -> Vec<(u64, u64)> {
         let data = self.log.iter().filter(|(_, p)| !p.flags.has(Flags::BACK) && p.payload() > 0);
         let wanted = data.filter(|(_, p)| !again || p.flags.has(Flags::RETRANSMISSION));
         wanted.map(|(at, p)| (p.seq / 1000, at.0 / 1_000_000)).collect()
     }
 
-    /// Numbers of the segments sent, with the ms of their transmission; `again`: retransmissions
-    /// only.
+    /// The acknowledgement number and the time in ms of each acknowledgement sent.
     pub(super) fn acks(&self) -> Vec<(u64, u64)> {
         let acks = self.log.iter().filter(|(_, p)| p.flags.has(Flags::BACK));
         acks.map(|(at, p)| (p.ack, at.0 / 1_000_000)).collect()
@@ -203,7 +202,7 @@ impl<F: FnMut(&Packet) -> Fate> Wire<F> {
         self.sender.control().window() / 1000
     }
 
-    /// All data has arrived once, and the owner has been notified.
+    /// Asserts that all data has arrived once and that the owner has been notified.
     #[track_caller]
     pub(super) fn assert_done(&mut self, segments: u64) {
         assert_eq!(self.receiver.delivered(), segments * 1000);
@@ -224,7 +223,7 @@ impl<F: FnMut(&Packet) -> Fate> Wire<F> {
     }
 }
 
-/// `fate` for the first packet that satisfies `what`; others pass.
+/// A script with `fate` for the first packet that satisfies `what`. All others pass.
 pub(super) fn once(fate: Fate, what: impl Fn(&Packet) -> bool) -> impl FnMut(&Packet) -> Fate {
     let mut done = false;
     move |packet| {
@@ -236,7 +235,7 @@ pub(super) fn once(fate: Fate, what: impl Fn(&Packet) -> bool) -> impl FnMut(&Pa
     }
 }
 
-/// Whether a packet is data, and begins with this segment.
+/// Whether a packet is data and begins with this segment.
 pub(super) fn is(packet: &Packet, segment: u64) -> bool {
     !packet.flags.has(Flags::BACK) && packet.payload() > 0 && packet.seq == segment * 1000
 }

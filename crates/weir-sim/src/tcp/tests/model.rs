@@ -1,10 +1,10 @@
-//! Long runs against closed forms: response functions of the controls, slow start, fairness of the
-//! schedule of losses.
+//! Long runs against closed forms: response functions of the congestion controls, slow start, and a
+//! deterministic schedule of losses.
 
 use super::*;
 
-/// The mean window in segments over a round trip of 100 ms, when every `period`-th new segment is
-/// lost; after `warm` s, until `end` s.
+/// The mean window in segments, with a round trip of 100 ms and the loss of every `period`-th new
+/// segment; measured from `warm` s to `end` s.
 fn mean_window(kind: Kind, period: u64, warm: u64, end: u64) -> f64 {
     let options = Config {
         control: kind.into(),
@@ -28,8 +28,8 @@ fn mean_window(kind: Kind, period: u64, warm: u64, end: u64) -> f64 {
 #[test]
 fn newreno_has_the_window_of_the_square_root_law() {
     for period in [1000, 10_000] {
-        // The saw-tooth between w/2 and w has 3/8 w² segments, and its mean is 3/4 w. The law
-        // leaves out the round trip of the repair.
+        // The saw-tooth between w/2 and w contains 3/8 w² segments, and its mean is 3/4 w. This
+        // formula ignores the round trip of the repair.
         let law = (1.5 * period as f64).sqrt();
         let mean = mean_window(Kind::NewReno, period, 100, 300);
         assert!((mean / law - 1.0).abs() < 0.08, "{period}: {mean:.1} against {law:.1}");
@@ -39,7 +39,7 @@ fn newreno_has_the_window_of_the_square_root_law() {
 #[test]
 fn cubic_has_the_window_of_its_response_function() {
     for (period, warm, end) in [(10_000, 60, 200), (100_000, 40, 80)] {
-        // RFC 9438, equation 5: (C (3 + β) / (4 (1 − β)))^¼ · RTT^¾ / p^¾; in its table 187 and
+        // RFC 9438, equation 5: (C (3 + β) / (4 (1 − β)))^¼ · RTT^¾ / p^¾. Its table gives 187 and
         // 1054.
         let law = (0.4_f64 * 3.7 / 1.2).sqrt().sqrt()
             * (0.1_f64 * period as f64).sqrt()
@@ -51,7 +51,8 @@ fn cubic_has_the_window_of_its_response_function() {
 
 #[test]
 fn a_transfer_takes_the_round_trips_of_slow_start() {
-    // 10, 20, 40 segments: 70 take three round trips, 71 one more; and the handshake another.
+    // Rounds of 10, 20 and 40 segments: 70 segments take three round trips, 71 take four. The
+    // handshake takes one more.
     for (segments, ms) in [(10, 200), (11, 300), (30, 300), (31, 400), (70, 400), (71, 500)] {
         let options = Config { handshake: true, ack_every: 1, ..config(segments) };
         let mut wire = Wire::new(&options, |_| Fate::Pass);

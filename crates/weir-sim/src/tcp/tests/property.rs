@@ -1,10 +1,10 @@
-//! Every byte arrives once, for any behaviour of the wire.
+//! Property: every byte arrives once, whatever the wire does.
 
 use super::*;
 use proptest::prelude::*;
 use weir_core::rng::{Purpose, Stream};
 
-/// Behaviour of a wire, in thousandths.
+/// Probabilities of the wire's faults, in thousandths.
 #[derive(Clone, Copy, Debug)]
 struct Habits {
     drop: u32,
@@ -27,7 +27,7 @@ fn script(habits: Habits) -> impl FnMut(&Packet) -> Fate {
         let amount = u64::from(stream.below(60));
         let Habits { drop, late, twice, mark, .. } = habits;
         match draw {
-            // The wire recovers at last.
+            // The wire is without faults in the end.
             _ if packet.sent > Nanos::from_secs(200) => Fate::Pass,
             d if d < drop => Fate::Drop,
             d if d < drop + late => Fate::Late(amount),
@@ -61,7 +61,7 @@ proptest! {
             ..config(segments)
         };
         let mut wire = Wire::new(&options, script(habits));
-        // The sums of the scoreboard are checked after each event.
+        // `run` checks the sums of the scoreboard after each event.
         wire.run(1_000_000);
         wire.assert_done(segments);
     }
