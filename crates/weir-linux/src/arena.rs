@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_that_is_taken_out_leaves_room_and_another_can_come() {
+    fn a_removed_frame_frees_its_slot_and_its_bytes() {
         let mut arena = Arena::new(SMALL);
         let first = frame(&mut arena, 100);
         let slot = arena.store(first, 3).unwrap();

@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_clock_does_not_go_back_and_wall_time_is_after_2020() {
+    fn the_clock_never_goes_back_and_wall_time_is_after_2020() {
         let first = now();
         assert!(now() >= first);
         assert!(first.saturating_add(wall_offset()) > Nanos::from_secs(1_577_836_800));

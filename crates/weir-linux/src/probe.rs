@@ -314,7 +314,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_check_has_a_name_of_its_own_and_words() {
+    fn every_check_has_a_unique_name_and_a_detail() {
         let checks = probe();
         let names: std::collections::BTreeSet<_> = checks.iter().map(|check| check.name).collect();
         assert_eq!(names.len(), checks.len());

@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_it_is_given_is_done_on_its_thread() {
+    fn work_runs_on_the_resident_thread() {
         let resident = Resident::start(None).unwrap();
         let there = resident.run(|| thread::current().id()).unwrap();
         assert_ne!(there, thread::current().id());
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn a_namespace_that_cannot_be_is_refused() {
+    fn an_impossible_namespace_is_refused() {
         for name in ["", "..", "a/b", "weir-there-is-none"] {
             assert!(Resident::start(Some(name)).is_err(), "{name}");
         }

@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_connection_that_lost_nothing_has_sent_nothing_again() {
+    fn a_connection_without_loss_has_no_retransmissions() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         assert_eq!(retransmitted(&stream).unwrap(), 0);

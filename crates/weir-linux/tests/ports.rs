@@ -57,7 +57,7 @@ fn a_round_trip_takes_both_delays() {
 }
 
 #[test]
-fn a_stream_arrives_intact_whole_or_packet_by_packet() {
+fn a_stream_arrives_intact_with_whole_and_with_cut_trains() {
     let slow = LinkConfig {
         capacity: Capacity::Constant(Rate::new(200_000_000).unwrap()),
         ..LinkConfig::default()
@@ -176,7 +176,7 @@ fn a_slow_observer_delays_no_packet_and_sees_them_all() {
 }
 
 #[test]
-fn a_frame_above_the_far_mtu_is_counted_and_goes_no_further() {
+fn a_frame_above_the_far_mtu_is_dropped_and_counted() {
     for kind in [Kind::Packet, Kind::Tap] {
         let Some(mut net) = Net::new(kind) else { return };
         net.ip("a", &["link", "set", "x0", "mtu", "9000"]);
@@ -394,7 +394,7 @@ fn corrupted_duplicated_and_lost_segments_of_trains_leave_streams_intact() {
 }
 
 #[test]
-fn a_full_memory_drops_and_says_so() {
+fn a_full_memory_drops_with_its_own_reason() {
     let Some(mut net) = Net::new(Kind::Packet) else { return };
     let slow = LinkConfig { delay: Nanos::from_millis(200), ..LinkConfig::default() };
     let running = net.start(&pipe(slow), |config| config.memory = 64 * 1024);
@@ -416,7 +416,7 @@ fn a_full_memory_drops_and_says_so() {
 }
 
 #[test]
-fn a_handle_stops_the_loop_and_then_says_that_it_is_gone() {
+fn a_handle_stops_the_loop_and_then_returns_gone() {
     let Some(mut net) = Net::new(Kind::Tap) else { return };
     let running = net.start(&pipe(LinkConfig::default()), |_| {});
     let handle = running.handle.clone();

@@ -48,7 +48,7 @@ fn both_ends_reach_each_other_by_name_on_every_backend() {
 }
 
 #[test]
-fn idle_link_carries_nothing_that_no_program_sent() {
+fn an_idle_link_carries_only_packets_of_programs() {
     let Some(machine) = Machine::new("quiet") else { return };
     let users_have_tap = machine.users_may_open_tun("quiet");
     let nobody = |words: &[&str]| machine.output(&as_nobody(&with_surround(words)));
@@ -93,7 +93,7 @@ fn idle_link_carries_nothing_that_no_program_sent() {
 }
 
 #[test]
-fn ordinary_user_gets_a_session_and_stays_himself() {
+fn an_ordinary_user_gets_a_session_and_keeps_the_user_id() {
     let Some(machine) = Machine::new("user") else { return };
     if !machine.output(&as_nobody(&["unshare", "--user", "--net", "true"])).status.success() {
         return skip("user", "the kernel gives ordinary users no user namespace");
@@ -145,7 +145,7 @@ fn daemons_end_with_their_session_and_are_counted() {
 }
 
 #[test]
-fn signals_reach_the_program_and_its_answer_comes_back() {
+fn signals_reach_the_program_and_its_exit_code_is_returned() {
     let Some(machine) = Machine::new("signals") else { return };
     let before = machine.snapshot();
     for (signal, code) in [("TERM", 21), ("HUP", 22), ("INT", 23), ("USR1", 24)] {
@@ -261,7 +261,7 @@ fn session_ends_when_its_program_is_killed_from_outside() {
 }
 
 #[test]
-fn parallel_sessions_leave_each_other_alone() {
+fn parallel_sessions_do_not_affect_each_other() {
     let Some(machine) = Machine::new("parallel") else { return };
     let before = machine.snapshot();
     let words = with_surround(&[

@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tables_means_count_each_value_for_as_long_as_it_holds() {
+    fn the_means_of_a_table_weight_each_value_by_its_duration() {
         assert_eq!(
             means("trace t.csv", "time,rate,delay\n0,1M,10\n1,4M,40\n4,,\n"),
             (Some(3_250_000), 32)
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_holds_before_a_tables_first_row_counts_too() {
+    fn the_means_of_a_table_include_the_time_before_its_first_row() {
         assert_eq!(means("bw 1M schedule t.csv", "time,rate\n2,4M\n"), (Some(2_500_000), 0));
         assert_eq!(
             means("schedule t.csv", "time,rate\n2,4M\n"),

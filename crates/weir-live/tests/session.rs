@@ -104,7 +104,7 @@ fn links_change_by_name() {
     assert!(to_left.total_ns.max() < 400_000_000, "the other direction did not change");
     assert_eq!((to_right.counters.total_drops(), to_left.counters.total_drops()), (0, 0));
     assert!(to_right.counters.balanced() && to_left.counters.balanced());
-    assert!(!to_right.series.is_empty(), "the series is recorded unless told otherwise");
+    assert!(!to_right.series.is_empty(), "the series is recorded by default");
 }
 
 fn stops_from_another_thread() {
@@ -169,13 +169,13 @@ fn rules_are_replaced() {
 fn two_sessions() {
     let (mut slow, signals) = start(pair(["delay 150ms", "delay 150ms"]));
     let prepared = LiveSession::build(pair(["delay 1ms", "delay 1ms"]));
-    let mut quick = prepared.expect("it is built").start().expect("it starts");
+    let mut quick = prepared.expect("the session is built").start().expect("the session starts");
     slow.spawn(Side::Right, &ping("-c 2 -i 0.2 left")).expect("ping starts");
     quick.spawn(Side::Right, &ping("-c 2 -i 0.2 left")).expect("ping starts");
     for (session, range) in [(&mut slow, 150_000_000..u64::MAX), (&mut quick, 0..100_000_000)] {
         let ended = session.wait(&signals, Some(PATIENCE)).expect("waiting works");
         assert_eq!(ended.outcome.exit_code(), 0);
-        let now = session.control().snapshot().expect("its links run until it is stopped");
+        let now = session.control().snapshot().expect("the links run until the stop");
         let times = &now.links[0].total_ns;
         assert!(range.contains(&times.min()) && range.contains(&times.max()), "{now:?}");
     }

@@ -189,7 +189,9 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn the_error_names_a_missing_namespace() {
-        let error = Namespace::Name("no-such-place".into()).open().expect_err("it does not exist");
+        let error = Namespace::Name("no-such-place".into())
+            .open()
+            .expect_err("the namespace does not exist");
         assert!(error.to_string().contains("no-such-place"), "{error}");
         let error =
             Namespace::Name("../../proc/1/ns/net".into()).open().expect_err("a path is no name");

@@ -226,9 +226,9 @@ mod tests {
     fn the_output_of_tc_is_parsed() {
         let text = br#"[{"kind":"tbf","handle":"8001:","root":true,"refcnt":2,"options":{"rate":125},"bytes":70,"packets":1,
             "drops":2,"overlimits":3,"requeues":4,"backlog":500,"qlen":5},{"kind":"pfifo","handle":"0:","parent":"8001:1","options":{}}]"#;
-        let shown = parse(text).expect("it is JSON");
+        let shown = parse(text).expect("the text is JSON");
         assert_eq!((shown[0].root, shown[0].qlen, shown[0].overlimits), (true, 5, 3));
         assert_eq!((shown[1].parent.as_deref(), shown[1].qlen), (Some("8001:1"), 0));
-        assert!(parse(b"\n").expect("nothing is shown").is_empty() && parse(b"[{").is_err());
+        assert!(parse(b"\n").expect("an empty line is valid").is_empty() && parse(b"[{").is_err());
     }
 }

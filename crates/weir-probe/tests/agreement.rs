@@ -107,8 +107,8 @@ fn bands_of_pfifo_fast_hold_the_packets_of_their_priority() {
     place.send(3, 6);
     place.send(7, 2);
     let truth = place.truth("x0");
-    let (_, (_, _, counters)) = truth.first_key_value().expect("disciplines are there");
-    let passed = u32::try_from(counters.packets).expect("14 or so");
+    let (_, (_, _, counters)) = truth.first_key_value().expect("the device has disciplines");
+    let passed = u32::try_from(counters.packets).expect("the count is small");
     assert!((1..40).contains(&passed), "{truth:?}");
     assert_agreement(&place, "x0");
     for method in [Method::Loop, Method::Timer] {
@@ -116,7 +116,7 @@ fn bands_of_pfifo_fast_hold_the_packets_of_their_priority() {
         assert_eq!(seen.bands(), [3, 40 - passed, 7], "{}", method.name());
     }
     for method in [Method::Netlink, Method::Tc] {
-        let seen = place.seen(&place.plan("x0", method)).expect("nothing is needed");
+        let seen = place.seen(&place.plan("x0", method)).expect("the method is available");
         assert!(
             seen.bands().is_empty() && seen.remarks.iter().any(|remark| remark.contains("bands")),
             "{:?}",
@@ -138,7 +138,7 @@ fn counters_of_several_processors_are_summed() {
         });
     }
     let truth = place.truth("x0");
-    let (_, (qlen, _, counters)) = truth.first_key_value().expect("it is there");
+    let (_, (qlen, _, counters)) = truth.first_key_value().expect("the discipline exists");
     assert_eq!((*qlen, counters.packets, truth.len()), (0, 50 * processors as u64, 1));
     assert_agreement(&place, "x0");
 }
@@ -146,7 +146,10 @@ fn counters_of_several_processors_are_summed() {
 #[test]
 fn a_device_without_a_queue_agrees() {
     let Some(place) = Place::new() else { return };
-    assert_eq!(place.truth("x0").first_key_value().expect("one").0.0, "noqueue");
+    assert_eq!(
+        place.truth("x0").first_key_value().expect("the device has a discipline").0.0,
+        "noqueue"
+    );
     assert_agreement(&place, "x0");
 }
 
@@ -181,7 +184,7 @@ fn new_and_vanished_disciplines_and_devices_are_reported() {
         let seen = watch(&plan, |source, seen| {
             let mut until = |what: &str, done: &dyn Fn(&agreement_net::Seen) -> bool| {
                 for _ in 0..10_000 {
-                    source.turn(seen).expect("it goes on");
+                    source.turn(seen).expect("the source continues");
                     if done(seen) {
                         return;
                     }
@@ -228,10 +231,10 @@ fn netlink_needs_no_privileges_and_is_chosen_without_them() {
         let seen = std::thread::scope(|scope| {
             let read = || {
                 set_capabilities(None, none).expect("giving up is allowed");
-                let mut opened = weir_probe::open(&plan).expect("nothing is needed");
+                let mut opened = weir_probe::open(&plan).expect("the method is available");
                 assert_eq!(opened.source.method(), Method::Netlink);
                 let mut seen = agreement_net::Seen::default();
-                opened.source.turn(&mut seen).expect("it reads");
+                opened.source.turn(&mut seen).expect("the source reads");
                 seen.remarks = opened.remarks;
                 seen
             };
@@ -272,9 +275,10 @@ fn transmission_queues_with_a_limit_are_reported() {
         children: true,
         bands: false,
     };
-    let seen =
-        watch(&plan, |source, seen| (0..3).for_each(|_| source.turn(seen).expect("it reads")))
-            .expect("nothing is needed");
+    let seen = watch(&plan, |source, seen| {
+        (0..3).for_each(|_| source.turn(seen).expect("the source reads"))
+    })
+    .expect("the method is available");
     assert!(
         seen.transmission
             .iter()

@@ -22,7 +22,7 @@ fn record(place: &Place, work: impl FnOnce() -> u64 + Send) -> Option<(u64, Log)
                 done.store(true, Ordering::Release);
             });
             while !done.load(Ordering::Acquire) {
-                source.turn(log).expect("nothing changes");
+                source.turn(log).expect("the devices stay");
             }
         });
     })?;
@@ -160,10 +160,10 @@ fn an_offload_train_counts_as_the_packets_it_is_cut_into() {
             place.within(|| std::net::UdpSocket::bind("10.9.0.1:0").expect("the address is there"));
         nix::sys::socket::setsockopt(&socket, nix::sys::socket::sockopt::UdpGsoSegment, &1000)
             .expect("kernels since 4.18 do this");
-        socket.send_to(&[0; 10_000], "10.9.0.2:9").expect("there is room");
+        socket.send_to(&[0; 10_000], "10.9.0.2:9").expect("the socket has room");
         place.drain();
         for _ in 0..10 {
-            source.turn(log).expect("nothing changes");
+            source.turn(log).expect("the devices stay");
         }
     });
     let Some(log) = log else { return };

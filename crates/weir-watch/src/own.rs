@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn pipes_and_queues_are_told_apart_and_followed() {
+    fn pipes_and_queues_with_equal_numbers_are_distinguished() {
         let mut own = Own {
             daemon: Client::new("/nowhere").keep().expect("nothing is connected yet"),
             place: None,
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_daemon_that_is_not_there_is_named() {
+    fn the_error_names_a_missing_daemon() {
         let failed = Own::open(Some("/nowhere/weir.sock".into()), 10)
             .map(|_| ())
             .expect_err("no daemon listens there");

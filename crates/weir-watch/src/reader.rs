@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_source_saw_before_it_failed_is_kept() {
+    fn observations_before_a_failure_are_kept() {
         let (to, from) = sync_channel(64);
         let reader = Reader::start((7, 1), to, Stopper::new().expect("a stopper"), || {
             Ok(Opened { source: Box::new(Short(0)), remarks: vec!["why".into()] })

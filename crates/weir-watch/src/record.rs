@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn queues_of_two_sources_stay_apart() {
+    fn queues_of_two_sources_never_share_a_number() {
         let mut record = Record::default();
         record.take(0, appears("eth0"));
         record.take(1, appears("weir"));

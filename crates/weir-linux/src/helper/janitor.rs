@@ -113,7 +113,7 @@ impl State {
 #[derive(Debug)]
 pub(crate) struct Janitor {
     child: Child,
-    /// The socket to the process, which ends when the socket closes.
+    /// The janitor starts its work when this socket closes.
     lifeline: Option<UnixStream>,
 }
 
@@ -298,7 +298,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn this_process_is_alive_and_a_reused_number_is_not() {
+    fn a_process_is_alive_and_a_reused_number_does_not_count() {
         let mut state = State::of_this_process("test0").unwrap();
         assert!(state.is_alive());
         state.started += 1;

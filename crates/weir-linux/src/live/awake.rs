@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loop_that_hardly_sleeps_asks_for_nothing() {
+    fn a_loop_that_hardly_sleeps_makes_no_request() {
         let (mut awake, path) = fixture("load");
         for ms in 1..=200 {
             awake.packets(Nanos::from_millis(ms));

@@ -112,7 +112,7 @@ impl LiveHandle {
     ) -> Result<T, Gone> {
         let (answer, result) = sync_channel(1);
         self.remotes[0].send(Command::Engine(Box::new(move |engine, now| {
-            // As above.
+            // As in `with_engines`, this fails if the asking thread has ended.
             let _ = answer.send(work(engine, now));
         })))?;
         result.recv().map_err(|_| Gone)
@@ -157,8 +157,9 @@ impl LiveHandle {
     /// pipes there are.
     pub fn brief_report(&self) -> Result<LiveReport, Gone> {
         let mut parts = self.ask_all(Command::Report)?;
-        // With several workers the arrivals are read again: one worker may already report the
-        // departure of a packet whose arrival another worker counted only after its own report.
+        // With several workers the arrivals are read again. One worker may count a packet's arrival
+        // after its report and then hand the packet over to another worker, which reports the
+        // departure.
         let arrivals = if parts.len() > 1 { self.ask_all(Command::Arrivals)? } else { Vec::new() };
         let others = parts.split_off(1.min(parts.len()));
         let first = parts.pop().ok_or(Gone)?;

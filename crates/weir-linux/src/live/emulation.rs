@@ -212,8 +212,7 @@ fn prepare(
         return None;
     };
     let (lane, weight, single) = (frame.lane, frame.weight, frame.train.is_none());
-    // The kernel takes a train kept whole as one frame; it counts with the bytes of its wire
-    // packets.
+    // A train kept whole is one frame to the kernel. The counters use the bytes of its wire packets.
     let bytes = frame.packet_bytes(first);
     let own = if single { network_bytes(frame) } else { bytes };
     let Departure { arrived, dequeued, due, .. } = *departure;
@@ -317,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn each_instance_is_made_once_wherever_its_packets_come_in() {
+    fn each_instance_is_created_once_on_whichever_worker_its_packets_arrive() {
         let mut workers = pair();
         for n in 0..1000 {
             arrive(&mut workers[0], n % 100);
@@ -335,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_full_ring_does_not_take_is_a_counted_drop_and_buffers_come_back() {
+    fn a_full_ring_drops_with_a_count_and_buffers_are_returned() {
         let mut workers = pair();
         let theirs = (0..).find(|&n| {
             arrive(&mut workers[0], n);

@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_go_where_their_destination_is() {
+    fn frames_take_the_lane_of_their_destination() {
         let mut forwarding = Forwarding::default();
         let (four, six) = (
             IpAddr::from([10, 0, 0, 7]),
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_that_are_cut_short_or_have_no_entry_have_no_lane() {
+    fn truncated_frames_and_unknown_destinations_have_no_lane() {
         let mut forwarding = Forwarding::default();
         let _ = forwarding.insert(0, IpAddr::from([0, 0, 0, 0]), 1);
         assert_eq!(forwarding.lane(0, &frame([8, 0], 33)), None);

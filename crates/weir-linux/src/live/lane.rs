@@ -159,7 +159,7 @@ mod tests {
     use crate::live::config::Gso;
 
     #[test]
-    fn the_counters_balance_whatever_happens() {
+    fn the_counters_balance_after_any_sequence_of_operations() {
         let mut lane = Lane::new(LaneConfig {
             name: "up".into(),
             from: 0,
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_that_only_the_engine_knows_are_the_engines() {
+    fn counters_that_the_lane_does_not_count_are_the_engines() {
         let mut lane = Lane::new(LaneConfig {
             name: "up".into(),
             from: 0,

@@ -125,8 +125,8 @@ impl LivePort {
         self.blocked
     }
 
-    /// Appends an item to the queue, or to the last item if it continues the same train. A queue of
-    /// a full batch is sent at once.
+    /// Appends an item to the queue, or to the last item if it continues the same train. A queue
+    /// that already fills a batch is sent first.
     pub(super) fn enqueue(&mut self, item: Item, packets: &mut Packets) {
         if !self.works() || (self.blocked && self.queue.len() >= QUEUE) {
             packets.unsent(item, DropReason::SendFailed, item.ready);
@@ -210,7 +210,7 @@ impl LivePort {
     }
 
     /// Handles a frame at the head of the queue that the kernel refuses: splits a rejoined train
-    /// into packets, which are then tried singly, and drops a single packet.
+    /// into packets, which are then tried separately, and drops a single packet.
     fn split_or_drop(&mut self, packets: &mut Packets, now: Nanos) {
         let Some(item) = self.queue.pop_front() else { return };
         let train = packets.frame(item.slot).and_then(|frame| frame.train);

@@ -156,8 +156,8 @@ fn sum<'a>(parts: impl Iterator<Item = &'a LaneSample>) -> LaneSample {
         sum.queue_packets = sum.queue_packets.wrapping_add(part.queue_packets);
         sum.queue_bytes = sum.queue_bytes.wrapping_add(part.queue_bytes);
     }
-    // The workers' samples are from different moments: one worker may have sent packets whose
-    // arrival another has not yet counted. A negative backlog counts as zero.
+    // The workers' samples are from different moments: one worker may have sent packets
+    // before another worker's sample counts their arrival. A negative backlog counts as zero.
     for count in [&mut sum.counters.backlog_packets, &mut sum.queue_packets, &mut sum.queue_bytes] {
         *count = if (*count).cast_signed() < 0 { 0 } else { *count };
     }
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn records_of_several_workers_are_merged_by_time_and_the_youngest_wait() {
+    fn records_of_several_workers_are_merged_by_time_and_the_latest_wait() {
         let (mut monitor, mut taps, seen) = monitor(2);
         arrive(&mut taps[0], 10, 1, 60);
         arrive(&mut taps[0], 30, 2, 60);
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_keep_their_bytes_over_the_end_of_the_ring_and_what_does_not_fit_is_counted() {
+    fn frames_keep_their_bytes_at_the_end_of_the_ring_and_omitted_ones_are_counted() {
         let (mut monitor, mut taps, seen) = monitor(1);
         let each = 1_000_003;
         let fit = (64 << 20) / each;
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_departure_says_what_became_of_the_packet() {
+    fn a_departure_has_the_outcome_of_its_packet() {
         let (mut monitor, mut taps, seen) = monitor(1);
         let lost = DepartureEvent {
             lane: 0,
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_of_workers_add_up_and_a_backlog_below_zero_is_none() {
+    fn samples_of_workers_are_summed_and_a_negative_backlog_is_zero() {
         let (mut monitor, mut taps, seen) = monitor(2);
         taps[1].sample(Nanos(1), queued(5));
         taps[0].sample(Nanos(2), queued(7));
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_is_answered_after_everything_before_it() {
+    fn a_mark_is_answered_after_all_earlier_records() {
         let (mut monitor, mut taps, seen) = monitor(1);
         let (answer, answered) = std::sync::mpsc::sync_channel(1);
         arrive(&mut taps[0], 1, 1, 60);

@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_sleeps_while_far_and_spins_while_near() {
+    fn the_loop_sleeps_before_far_events_and_spins_before_near_ones() {
         let pacer = Pacer::new(Spin::Fixed(Nanos(60_000)));
         assert_eq!(pacer.plan(Nanos(0), Nanos(1_000_000)), Wait::Sleep(Nanos(940_000)));
         assert_eq!(pacer.plan(Nanos(950_000), Nanos(1_000_000)), Wait::Spin);
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn it_rests_where_there_is_room_and_soon_in_any_case() {
+    fn the_loop_rests_before_far_events_and_after_a_long_time_in_any_case() {
         let mut pacer = Pacer::new(Spin::Adaptive);
         pacer.rested(Nanos::from_millis(10));
         let at = |us| Nanos::from_millis(10) + Nanos::from_micros(us);

@@ -79,8 +79,8 @@ impl Ports {
         self.ports.iter().any(LivePort::is_blocked)
     }
 
-    /// Asks the kernel which other ports have become ready, without waiting and only about ports
-    /// that are not known to be ready. If all are, it makes no system call.
+    /// Asks the kernel, without waiting, about the ports that are not known to be ready. Makes no
+    /// system call if all ports are ready.
     ///
     /// # Errors
     /// The system call failed, which does not happen on a working system.

@@ -301,7 +301,7 @@ mod tests {
     use crate::arena::HEADROOM;
 
     #[test]
-    fn a_tag_is_put_back_where_it_was() {
+    fn a_removed_tag_is_inserted_again_at_its_position() {
         let mut pool = BufferPool::default();
         let mut buffer = pool.take(64);
         for (i, byte) in buffer.bytes_mut()[HEADROOM..HEADROOM + 20].iter_mut().enumerate() {

@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_of_every_size_come_out_as_they_went_in() {
+    fn frames_of_every_size_keep_their_bytes() {
         let mut slots = Slots::new();
         let mut pool = BufferPool::default();
         for len in [1, 1514, 2032, 2033, 9014, 10_224, 10_225, 65_549] {

@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_arrive_unchanged_and_a_cut_is_an_error() {
+    fn messages_arrive_unchanged_and_a_truncated_one_is_an_error() {
         let order = Order {
             command: vec![vec![b'l', 0xff]],
             hosts: Some("127.0.0.1 a\n".into()),

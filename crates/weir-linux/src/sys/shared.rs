@@ -76,7 +76,7 @@ mod tests {
     #[test]
     fn two_mappings_of_one_file_see_the_same_words() {
         let file = memfd_create("words", MemfdFlags::CLOEXEC).expect("a memory file");
-        ftruncate(&file, 4096).expect("its length");
+        ftruncate(&file, 4096).expect("the file can be extended");
         let (one, other) = (
             SharedWords::map(&file, 512).expect("a mapping"),
             SharedWords::map(&file, 512).expect("a mapping"),

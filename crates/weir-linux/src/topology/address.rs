@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn first_range_is_taken_when_nothing_is_in_the_way() {
+    fn the_first_range_is_chosen_when_it_is_free() {
         let default = Route { to: None, ..to("0.0.0.0", 0) };
         let range = Range::choose(&[], &[default, to("10.0.0.0", 8)]).unwrap();
         assert_eq!(range.ipv4(0), ("198.18.0.2".parse().unwrap(), 30));

@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn file_with_reachable_servers_is_left_alone() {
+    fn a_file_with_reachable_servers_stays_unchanged() {
         assert_eq!(resolver_for("nameserver 9.9.9.9\n", None, None), (None, None));
     }
 

@@ -253,7 +253,7 @@ impl Running {
 
     /// Waits until the loop ends.
     pub(crate) fn wait(mut self) -> LiveReport {
-        let thread = self.thread.take().expect("it is waited for once");
+        let thread = self.thread.take().expect("the loop is joined only once");
         let report = thread.join().expect("the loop does not panic");
         for lane in &report.lanes {
             assert!(lane.counters.balanced(), "{lane:?}");

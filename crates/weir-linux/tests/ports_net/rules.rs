@@ -16,7 +16,7 @@ use super::{Kind, Net, Running, compiled, read};
 use crate::{Watcher, client, receive, settle, transfer, verified, wait_for};
 
 #[test]
-fn what_no_rule_sends_anywhere_passes_at_once_and_what_is_denied_is_counted() {
+fn unmatched_packets_pass_at_once_and_denied_ones_are_counted() {
     let Some(mut net) = Net::new(Kind::Packet) else { return };
     let script = "add 100 deny udp from any to any dst-port 4000 out\nadd 200 count udp from any to any dst-port 4001 out";
     let running = net.start_ruled(script, |_| {});
@@ -41,7 +41,7 @@ fn what_no_rule_sends_anywhere_passes_at_once_and_what_is_denied_is_counted() {
 }
 
 #[test]
-fn without_one_pass_pipes_follow_each_other_exactly_and_with_it_the_first_is_all() {
+fn without_one_pass_delays_add_exactly_and_with_it_only_the_first_pipe_counts() {
     let pipes = "pipe 1 config delay 10ms\npipe 2 config bw 8Mbit/s delay 20ms";
     for (one_pass, least) in
         [("disable", Nanos::from_millis(30)), ("enable", Nanos::from_millis(10))]
@@ -148,7 +148,7 @@ fn segments_of_trains_take_separate_paths_where_rules_draw() {
 }
 
 #[test]
-fn a_train_judged_as_one_is_counted_and_rewritten_in_all_its_packets() {
+fn a_train_examined_as_one_is_counted_and_rewritten_in_all_its_packets() {
     for (address, version) in [("10.77.0.2:5000", "ip4"), ("[fd77::2]:5000", "ip6")] {
         let Some(mut net) = Net::new(Kind::Packet) else { return };
         let script = format!("add 100 setdscp af41 {version} from any to any out");
@@ -197,7 +197,7 @@ fn copies_continue_separately() {
 }
 
 #[test]
-fn rules_that_send_a_packet_round_and_round_lose_it_and_say_so() {
+fn a_packet_in_a_loop_of_rules_is_dropped_with_its_own_reason() {
     let Some(mut net) = Net::new(Kind::Packet) else { return };
     // There are more pipes in a row than the most that a packet may enter.
     let mut script = "disable one_pass\npipe 1 config delay 0\n".to_owned();
@@ -218,7 +218,7 @@ fn rules_that_send_a_packet_round_and_round_lose_it_and_say_so() {
 }
 
 #[test]
-fn other_rules_come_into_force_with_packets_inside_and_counters_kept() {
+fn rules_are_replaced_while_packets_are_inside_and_keep_their_counters() {
     for workers in [1, 2] {
         let Some(mut net) = Net::new(Kind::Packet) else { return };
         (1..workers).for_each(|_| net.add_worker());
@@ -283,6 +283,6 @@ fn change(running: &Running, old: &Ruleset, new: &Ruleset) {
 
 /// Packets and bytes that the rule with this identity has matched.
 fn matched(report: &LiveReport, id: u32) -> (u64, u64) {
-    let count = report.rules.iter().find(|count| count.id == id).expect("there is such a rule");
+    let count = report.rules.iter().find(|count| count.id == id).expect("the rule exists");
     (count.counters.packets, count.counters.bytes)
 }

@@ -70,7 +70,7 @@ fn flows_stay_in_order_and_each_instance_lives_on_one_worker() {
 }
 
 #[test]
-fn shared_ports_have_all_frames_between_them_and_each_flow_whole() {
+fn shared_ports_receive_every_frame_once_and_each_flow_on_one_port() {
     let Some(mut net) = Net::new(Kind::Packet) else { return };
     net.add_worker();
     net.add_worker();

@@ -101,7 +101,7 @@ fn killed_bridge_leaves_nothing() {
 }
 
 #[test]
-fn what_cannot_be_bridged_is_refused_by_name() {
+fn an_unsuitable_interface_is_refused_by_name() {
     let Some(machine) = machine_in_between("bridge_refused") else { return };
     let before = machine.snapshot();
     let refused = |left: &str, right: &str, expected: &str| {

@@ -115,7 +115,7 @@ impl Machine {
                 std::os::fd::AsFd::as_fd(&namespace),
                 Some(LinkNameSpaceType::Network),
             )
-            .expect("root may");
+            .expect("root may enter the namespace");
             work()
         };
         thread::spawn(work).join().expect("the work does not panic")

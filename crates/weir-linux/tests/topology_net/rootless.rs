@@ -64,7 +64,7 @@ fn python(machine: &Machine, options: &[&str], program: &str) -> (String, String
 }
 
 #[test]
-fn download_over_a_slow_link_keeps_to_its_rate() {
+fn a_download_over_a_slow_link_has_the_rate_of_the_link() {
     let Some(machine) = machine("rootless_download") else { return };
     let port = serve(&machine, "127.0.0.1:0", |mut client| {
         // The client may close early; then the test fails because of the missing data.
@@ -120,7 +120,7 @@ print(right.count(True))"
 }
 
 #[test]
-fn refusals_resets_and_half_closed_connections_are_what_they_are() {
+fn refusals_resets_and_half_closed_connections_are_passed_on() {
     let Some(machine) = machine("rootless_ends") else { return };
     let counting = serve(&machine, "127.0.0.1:0", |mut client| {
         let mut heard = Vec::new();
@@ -211,7 +211,7 @@ while True: [c.recv(65536) for c in cs]"
 }
 
 #[test]
-fn upload_arrives_whole() {
+fn an_upload_arrives_complete() {
     let Some(machine) = machine("rootless_upload") else { return };
     let (sender, receiver) = std::sync::mpsc::channel::<usize>();
     let listener = machine.inside(|| TcpListener::bind("127.0.0.1:0").unwrap());
@@ -230,7 +230,7 @@ c.settimeout(20); c.recv(1)"
 }
 
 #[test]
-fn without_its_tools_a_session_says_so_and_does_what_it_can() {
+fn without_its_tools_a_session_is_limited_and_notes_it() {
     let Some(machine) = machine("rootless_tools") else { return };
     if !machine.users_may_open_tun("rootless_tools") {
         return;

@@ -116,7 +116,7 @@ fn by_ends([sender, receiver]: &[EndReport; 2]) -> FlowOutcome {
     }
 }
 
-/// The outcome of a flow whose packets the live loop has counted.
+/// The outcome of a flow, from the packets that the live loop has counted.
 fn watched(count: &Count, [sender, receiver]: &[EndReport; 2]) -> FlowOutcome {
     let departed = count.received + count.reasons.total_drops();
     let entered = count.sent + count.duplicated;

@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_known_where_settings_give_them() {
+    fn packet_sizes_follow_from_the_settings() {
         assert_eq!(packet_sizes(&spec(r#"{"kind":"cbr","rate":"1Mbit/s","size":"39B"}"#)), [39]);
         assert_eq!(packet_sizes(&spec(r#"{"kind":"imix","rate":"1Mbit/s"}"#)), [40, 576, 1500]);
         assert_eq!(packet_sizes(&spec(r#"{"kind":"voip"}"#)), [200]);

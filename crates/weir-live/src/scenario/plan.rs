@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn flows_are_called_what_the_simulator_calls_them() {
+    fn flows_have_the_names_of_the_simulator() {
         let scenario = scenario();
         let own: Vec<String> =
             flows(&scenario).unwrap().into_iter().map(|flow| flow.group).collect();

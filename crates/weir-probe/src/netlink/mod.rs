@@ -140,7 +140,7 @@ impl NetlinkSource {
         }
         open.clear();
         for (place, answer) in now.iter().enumerate() {
-            let queue = group.catalogue.id(place).expect("each has just got its number");
+            let queue = group.catalogue.id(place).expect("every queue has a number");
             open.push(run_of(queue, time, answer));
         }
         std::mem::swap(now, before);

@@ -351,7 +351,7 @@ mod tests {
             attribute(TCA_KIND, b"tbf\0"),
             attribute(TCA_STATS2 | 0x8000, &statistics.concat()),
         ];
-        let answer = Answer::read(&body.concat()).expect("it is whole");
+        let answer = Answer::read(&body.concat()).expect("the answer is complete");
         assert_eq!(
             (answer.ifindex, answer.handle, answer.is_root(), answer.kind().as_str()),
             (9, 0x8001_0000, true, "tbf")
@@ -386,7 +386,7 @@ mod tests {
 
     #[test]
     fn a_truncated_answer_is_requested_again_with_a_larger_buffer() {
-        let mut socket = QuerySocket::open().expect("nothing is needed");
+        let mut socket = QuerySocket::open().expect("opening needs no privilege");
         socket.room = 8;
         let mut asked = 0;
         let mut answers = Vec::new();
@@ -399,7 +399,7 @@ mod tests {
         assert!(asked >= 1, "the end of the list alone takes 20 bytes");
         let mut again = 0;
         let outcome = QuerySocket::open()
-            .expect("nothing is needed")
+            .expect("opening needs no privilege")
             .all(0, |_| again += 1)
             .expect("the kernel answers");
         assert_eq!((outcome, answers.len()), (Outcome::Whole, again));

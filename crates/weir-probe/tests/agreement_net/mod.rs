@@ -74,7 +74,7 @@ impl Place {
             .spawn()
             .expect("tc comes with ip");
         child.stdin.take().expect("piped").write_all(lines.as_bytes()).expect("tc reads");
-        assert!(child.wait().expect("it was started").success(), "tc: {lines}");
+        assert!(child.wait().expect("tc was started").success(), "tc: {lines}");
     }
 
     /// Runs `work` on a thread in the namespace.
@@ -97,7 +97,7 @@ impl Place {
         // Each call uses a new socket: waiting packets fill its buffer, and with a full buffer the
         // send would block.
         let socket = self.within(|| UdpSocket::bind("10.9.0.1:0").expect("the address is there"));
-        setsockopt(&socket, sockopt::Priority, &priority).expect("root may set any");
+        setsockopt(&socket, sockopt::Priority, &priority).expect("root may set any priority");
         for _ in 0..packets {
             // Some kernels report a full queue, which some tests provoke.
             let _ = socket.send_to(&[0; 100], "10.9.0.2:9");
@@ -123,7 +123,7 @@ impl Place {
         };
         let one = |shown: &serde_json::Value| {
             let field = |name: &str| shown[name].as_u64().expect("a number");
-            let small = |name: &str| u32::try_from(field(name)).expect("32 bits");
+            let small = |name: &str| u32::try_from(field(name)).expect("the number has 32 bits");
             let parent = shown["parent"].as_str().map_or(Handle::ROOT, number);
             let is_root = shown["root"].as_bool().unwrap_or(false);
             let key = (

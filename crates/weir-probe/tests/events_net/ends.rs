@@ -73,7 +73,7 @@ fn watching(place: &Place, method: Method, seconds: &str) -> Option<Child> {
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
-        .expect("it was built");
+        .expect("the example was built");
     let mut output_text = String::new();
     for line in BufReader::new(child.stderr.as_mut().expect("piped")).lines() {
         let line = line.expect("UTF-8");
@@ -82,7 +82,7 @@ fn watching(place: &Place, method: Method, seconds: &str) -> Option<Child> {
         }
         output_text += &line;
     }
-    child.wait().expect("it ended");
+    child.wait().expect("the process has ended");
     println!("SKIPPED: {}: {output_text}", method.name());
     None
 }
@@ -111,7 +111,7 @@ fn no_object_remains_in_the_kernel_however_the_process_ends() {
             if let Some(name) = end {
                 signal(&child, name);
             }
-            let status = child.wait().expect("it can be waited for");
+            let status = child.wait().expect("the process can be reaped");
             assert_eq!(status.success(), end.is_none(), "{} {end:?}: {status}", method.name());
             drop(place);
             // The kernel releases the objects slightly later.

@@ -69,7 +69,7 @@ fn disciplines_replaced_a_hundred_times_a_second_are_distinguished() {
                     done.store(true, Ordering::Release);
                 });
                 while !done.load(Ordering::Acquire) {
-                    source.turn(log).expect("a change is no error");
+                    source.turn(log).expect("a change is not an error");
                     turns.fetch_add(1, Ordering::AcqRel);
                 }
                 assert!(sender.join().expect("sending does not panic") > 0);
@@ -126,7 +126,7 @@ fn a_namespace_without_a_name_is_read_until_the_end_and_then_released() {
         let log = watch(&place.plan("x0", method), |source, log| {
             assert!(run("ip", &["netns", "del", &place.name]));
             for _ in 0..20 {
-                source.turn(log).expect("it is still there");
+                source.turn(log).expect("the namespace still exists");
             }
             assert!(!log.there().is_empty(), "{}: {log:?}", method.name());
         });

@@ -122,7 +122,7 @@ impl Place {
     /// their number.
     pub(crate) fn send(&self, go_on: impl Fn(u64) -> bool) -> u64 {
         let socket = self.within(|| UdpSocket::bind("10.9.0.1:0").expect("the address is there"));
-        socket.set_nonblocking(true).expect("sockets can be");
+        socket.set_nonblocking(true).expect("sockets can be non-blocking");
         let mut sent = 0;
         while go_on(sent) {
             match socket.send_to(&[0; 100], "10.9.0.2:9") {
@@ -165,7 +165,7 @@ pub(crate) fn watch(
             let mut log = Log { remarks: opened.remarks, ..Log::default() };
             opened.source.turn(&mut log).expect("the device is there");
             work(opened.source.as_mut(), &mut log);
-            opened.source.finish(&mut log).expect("nothing ends the ending");
+            opened.source.finish(&mut log).expect("the source finishes");
             Some(log)
         }
         Err(
@@ -197,7 +197,7 @@ pub(crate) fn turn_until(
             log.there(),
             log.remarks
         );
-        source.turn(log).expect("a change is no error");
+        source.turn(log).expect("a change is not an error");
     }
 }
 

@@ -62,7 +62,7 @@ struct Order {
 #[derive(Debug)]
 pub(crate) struct Proxy {
     child: Child,
-    /// The socket to the process, which ends when the socket closes.
+    /// The proxy process ends when this socket closes.
     lifeline: Option<UnixStream>,
 }
 
@@ -154,7 +154,7 @@ struct Pending {
     socket: OwnedFd,
     /// The client's first packet, which requested the connection.
     frame: Vec<u8>,
-    /// Until when the client may take it, once it is established.
+    /// Time until which the client may claim the connection; `None` until it is established.
     claimable_until: Option<Instant>,
 }
 
@@ -188,8 +188,9 @@ impl Connections {
 
     fn serve(mut self) -> io::Result<()> {
         let mut events: Vec<Event> = Vec::with_capacity(EVENTS);
-        // Set when the main process has ended. Until then the proxy still forwards data that
-        // programs have sent, as a machine does after a program has ended.
+        // The end of the drain time, which starts when the main process has ended. Until that end
+        // the proxy still forwards data that programs have sent, as a machine does after a program
+        // has ended.
         let mut until: Option<Instant> = None;
         loop {
             let wait = if !self.busy.is_empty() {

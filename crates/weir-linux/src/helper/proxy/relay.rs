@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn each_direction_ends_by_itself() {
+    fn each_direction_ends_independently() {
         let (mut relay, mut client, mut server) = between();
         client.write_all(b"question").unwrap();
         client.shutdown(std::net::Shutdown::Write).unwrap();
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_side_that_does_not_read_stops_the_other_and_a_reset_goes_through() {
+    fn a_slow_reader_stops_the_writer_and_a_reset_is_passed_on() {
         let (mut relay, mut client, server) = between();
         client.set_nonblocking(true).unwrap();
         let mut scratch = Box::new([0; SCRATCH]);

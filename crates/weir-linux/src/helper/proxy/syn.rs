@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn first_packet_names_its_connection_and_others_do_not() {
+    fn only_the_first_packet_of_a_connection_opens_it() {
         let flow = opened_by(&syn_v4()).unwrap();
         assert_eq!(
             (flow.client, flow.server),
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn frame_for_loopback_has_true_checksums_and_no_padding() {
+    fn a_frame_for_loopback_has_correct_checksums_and_no_padding() {
         for frame in [syn_v4(), syn_v6()] {
             let copy = for_loopback(&frame).unwrap();
             let parsed = parse(&copy).unwrap();
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn refusal_goes_back_with_true_checksums_and_acknowledges_the_first_packet() {
+    fn a_refusal_has_correct_checksums_and_acknowledges_the_first_packet() {
         for frame in [syn_v4(), syn_v6()] {
             let answer = refusal(&frame).unwrap();
             let parsed = parse(&answer).unwrap();
