@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
-use weir_control::api::EventSample;
+use weir_control::api::{EventSample, LengthsView};
 use weir_measure::document::{Kind, Schemas, markdown};
 use weir_measure::watch::DeviceSummary;
 use weir_report::finding::Finding;
@@ -53,5 +53,6 @@ fn results() -> serde_json::Value {
         .with::<Finding>(Kind::Suite)
         .with::<DeviceSummary>(Kind::Watch)
         .with::<EventSample>(Kind::Sample)
+        .with::<LengthsView>(Kind::Lengths)
         .finish()
 }

@@ -1,6 +1,9 @@
 //! Tests the API over a real socket: a server with the real owner and store, and a plane that only
 //! records its calls.
 
+#[path = "../../weir-measure/tests/check/mod.rs"]
+mod check;
+
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::ops::ControlFlow;
@@ -16,12 +19,13 @@ use weir_control::api::{
     BridgeView, CommandReply, CommandRequest, EventQuery, HealthStatus, InstancePage, LengthView,
     LinkSample, OutcomeKind, SeverityView,
 };
-use weir_control::api::{Lengths, Snapshot};
+use weir_control::api::{EventSample, Lengths, LengthsView, Snapshot};
 use weir_control::client::{Client, ClientError};
 use weir_control::owner::{Onto, Owner, Resumed};
 use weir_control::plane::Plane;
 use weir_control::server::{Access, ControlSocket, Endpoints, Server, Token};
 use weir_control::store::Store;
+use weir_measure::document::{Kind, Schemas};
 use weir_rules::command::ObjectKind;
 use weir_rules::ruleset::Ruleset;
 use weir_rules::show::{Answer, DynamicView, FlowCount};
@@ -281,6 +285,28 @@ fn events_follow_their_period_and_end_after_the_count() {
         })
         .unwrap();
     assert_eq!(seen, 2);
+}
+
+#[test]
+fn samples_and_lengths_follow_the_schema_of_results() {
+    let lab = Lab::new();
+    send(&lab.client(), "pipe 1 config bw 4Mbit/s\nadd 100 pipe 1 ip from any to any");
+    let schema = Schemas::new()
+        .with::<EventSample>(Kind::Sample)
+        .with::<LengthsView>(Kind::Lengths)
+        .finish();
+    let lengths: serde_json::Value = lab.client().get("/v1/lengths").unwrap();
+    assert_eq!(lengths["kind"], "lengths");
+    check::assert_follows(&schema, &lengths);
+    let mut stream = UnixStream::connect(lab.socket()).unwrap();
+    let request = "GET /v1/events?count=1 HTTP/1.1\r\nHost: weir\r\nConnection: close\r\n\r\n";
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let sample = answer.lines().find_map(|line| line.strip_prefix("data: ")).expect("a sample");
+    let sample: serde_json::Value = serde_json::from_str(sample).unwrap();
+    assert_eq!(sample["links"]["1"]["counters"]["packets_in"], 17, "{sample:#}");
+    check::assert_follows(&schema, &sample);
 }
 
 #[test]

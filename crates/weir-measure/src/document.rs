@@ -69,6 +69,8 @@ kinds! {
         "The queues of a device that was watched; of several devices a list of documents.";
     Sample, "sample", "the daemon: `GET /v1/events`",
         "The counters of everything that the daemon runs, at one moment.";
+    Lengths, "lengths", "the daemon: `GET /v1/lengths`",
+        "The lengths of the daemon's pipes, schedulers and queues, at one moment.";
 }
 
 /// A document: the keys `schema` and `kind`, and the keys of its body.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 fn weir(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_weir")).args(args).output().expect("weir can be started")
@@ -40,8 +40,7 @@ fn differences_are_shown_with_what_they_are_worth() {
         "{text}"
     );
     let output = weir(&["compare", words(&left), words(&right), "--json", "-"]);
-    let value: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    crate::schema::assert_valid(&value);
+    let value = crate::schema::document(&output.stdout);
     assert_eq!(value["differences"][0]["figure"], "delay_mean_ns");
     assert_eq!(value["differences"].as_array().map(Vec::len), Some(4));
     assert_eq!(value["left"]["runs"], 3);

@@ -1,6 +1,8 @@
 //! The integration tests of weir-cli: one binary, so that the crate is linked once.
 
 mod architecture;
+#[path = "../../../weir-measure/tests/check/mod.rs"]
+mod check;
 mod compare;
 mod docs;
 mod imports;

@@ -6,6 +6,8 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
+use crate::schema::document;
+
 fn weir(words: &str) -> Output {
     Command::new(env!("CARGO_BIN_EXE_weir"))
         .args(words.split_whitespace())
@@ -31,7 +33,7 @@ fn every_run_has_every_field_and_the_same_seed_gives_the_same_order() {
             "rig --alg all --flows 5:w1,3:w4:imix --pairs 500 --runs 1 --metric time,wfi --json -",
         );
         assert!(output.status.success(), "{}", text(&output.stderr));
-        serde_json::from_slice::<Value>(&output.stdout).expect("JSON")
+        document(&output.stdout)
     };
     let (first, second) = (run(), run());
     let runs = first["runs"].as_array().expect("runs");
@@ -65,8 +67,7 @@ fn every_run_has_every_field_and_the_same_seed_gives_the_same_order() {
 fn aqms_are_measured_beside_none_and_have_their_names() {
     let output = weir("rig --aqm droptail --flows 3 --pairs 500 --runs 1 --offered 1.5 --json -");
     assert!(output.status.success(), "{}", text(&output.stderr));
-    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    crate::schema::assert_valid(&report);
+    let report = document(&output.stdout);
     let names: Vec<&Value> =
         report["runs"].as_array().expect("runs").iter().map(|run| &run["aqm"]).collect();
     assert_eq!(names, ["none", "droptail"]);
@@ -107,10 +108,13 @@ fn a_case_is_played_and_one_that_fails_is_told_by_status_and_line() {
         (case.replace("drops = 1", "drops = 2"), 1, "FAILED  drops (line 12)"),
     ] {
         std::fs::write(&path, case).expect("the case");
-        let output = weir(&format!("rig --case {}", path.display()));
+        let json = directory.join("case.json");
+        let output = weir(&format!("rig --case {} --json {}", path.display(), json.display()));
         assert_eq!(output.status.code(), Some(status));
         let words = text(&output.stdout);
         assert!(words.contains(expected) && words.contains("1.000000 ms  dequeue"), "{words}");
+        let outcome = document(&std::fs::read(&json).expect("the outcome"));
+        assert_eq!(outcome["passed"], status == 0, "{outcome:#}");
     }
     std::fs::write(&path, case.replace("limit", "limits")).expect("the case");
     let output = weir(&format!("rig --case {}", path.display()));
@@ -163,7 +167,7 @@ fn instructions_are_the_same_each_time_where_valgrind_is_there() {
     }
     let count = || {
         let output = weir("rig --alg fifo --flows 4 --pairs 200 --metric instr,memory --json -");
-        let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let json = document(&output.stdout);
         json["runs"][0]["instructions_per_pair"]
             .as_f64()
             .unwrap_or_else(|| panic!("no count: {}", text(&output.stderr)))
@@ -181,12 +185,12 @@ fn the_adversary_goes_on_where_it_was_and_its_trace_is_replayed_to_the_same_figu
             "rig --adversary --alg rr --flows 4:w1,2:w3 --weights keep --tries {tries} --out {out} -q --json -"
         ));
         assert!(output.status.success(), "{}", text(&output.stderr));
-        serde_json::from_slice::<Value>(&output.stdout).expect("JSON")["runs"][0]["wfi"].clone()
+        document(&output.stdout)["runs"][0]["wfi"].clone()
     };
     search(20);
     let found = search(40);
     let output = weir(&format!("rig --alg rr --metric wfi --gen trace:{out}/rr.trace --json -"));
-    let replayed: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let replayed = document(&output.stdout);
     assert_eq!(replayed["runs"][0]["wfi"], found, "{}", text(&output.stderr));
     let refused = weir(&format!("rig --adversary --alg rr --flows 5 --tries 10 --out {out} -q"));
     assert!(
@@ -194,6 +198,17 @@ fn the_adversary_goes_on_where_it_was_and_its_trace_is_replayed_to_the_same_figu
         "{}",
         text(&refused.stderr)
     );
+    std::fs::remove_dir_all(directory).expect("the scratch directory goes");
+}
+
+#[test]
+fn an_experiment_that_was_run_again_has_a_document() {
+    let directory = scratch("reproduce");
+    let output = weir(&format!("reproduce sp-pifo --quick -q --out {}", directory.display()));
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let result = document(&std::fs::read(directory.join("sp-pifo.json")).expect("the result"));
+    assert_eq!(result["kind"], "experiment");
+    assert_eq!(result["claims"].as_array().map(Vec::len), Some(4), "{result:#}");
     std::fs::remove_dir_all(directory).expect("the scratch directory goes");
 }
 

@@ -1,175 +1,35 @@
-//! `weir schema results`, and the check of documents against it that the tests of commands use.
-//!
-//! The check knows the words of JSON Schema that the schema uses and refuses every other, so that
-//! nothing is passed over. The crates that validate JSON Schema bring seventy others along.
+//! The schema that `weir schema results` prints, and the check of documents against it.
 
 use std::process::Command;
 use std::sync::OnceLock;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
+
+use crate::check::assert_follows;
+
+/// The documents that a command wrote: a document or a list of them. Fails when one does not follow
+/// the schema of results.
+pub(crate) fn document(bytes: &[u8]) -> Value {
+    let text = String::from_utf8_lossy(bytes);
+    let value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+    assert_valid(&value);
+    value
+}
 
 /// Fails when a document, or one of a list of documents, does not follow the schema of results.
-pub(crate) fn assert_valid(document: &Value) {
+fn assert_valid(document: &Value) {
     static SCHEMA: OnceLock<Value> = OnceLock::new();
     let schema = SCHEMA.get_or_init(|| {
         let text = printed(&["schema", "results"]);
         serde_json::from_str(&text).expect("the schema is JSON")
     });
-    if let Some(all) = document.as_array() {
-        return all.iter().for_each(assert_valid);
-    }
-    assert_eq!(document["schema"], "weir.results/1", "{document:#}");
-    let kind = document["kind"].as_str().expect("a document has a kind");
-    let body = schema["$defs"].get(kind).unwrap_or_else(|| panic!("no kind {kind}"));
-    if let Err(fault) = (Check { root: schema }).value(body, document, "") {
-        panic!("a `{kind}` does not follow the schema: {fault}");
-    }
+    assert_follows(schema, document);
 }
 
-/// What `weir` prints.
-fn printed(words: &[&str]) -> String {
+/// The standard output of `weir` with these arguments.
+pub(crate) fn printed(words: &[&str]) -> String {
     let output =
         Command::new(env!("CARGO_BIN_EXE_weir")).args(words).output().expect("weir can be started");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).expect("text")
-}
-
-struct Check<'a> {
-    root: &'a Value,
-}
-
-impl Check<'_> {
-    fn value(&self, schema: &Value, value: &Value, at: &str) -> Result<(), String> {
-        let Some(words) = schema.as_object() else {
-            return if schema == false { Err(format!("{at} is not allowed")) } else { Ok(()) };
-        };
-        for (word, rule) in words {
-            match word.as_str() {
-                "$ref" => self.value(self.definition(rule), value, at)?,
-                "type" if !has_type(rule, value) => {
-                    return Err(format!("{at} is {value}, not of type {rule}"));
-                }
-                "const" if rule != value => return Err(format!("{at} is {value}, not {rule}")),
-                "enum" if !rule.as_array().is_some_and(|all| all.contains(value)) => {
-                    return Err(format!("{at} is {value}, none of {rule}"));
-                }
-                "minimum" if value.as_f64() < rule.as_f64() && value.is_number() => {
-                    return Err(format!("{at} is {value}, less than {rule}"));
-                }
-                "maximum" if value.as_f64() > rule.as_f64() && value.is_number() => {
-                    return Err(format!("{at} is {value}, more than {rule}"));
-                }
-                "minItems" | "maxItems" => {
-                    let (items, bound) = (value.as_array().map(Vec::len), rule.as_u64());
-                    let far = items.zip(bound).is_some_and(|(items, bound)| {
-                        if word == "minItems" {
-                            (items as u64) < bound
-                        } else {
-                            items as u64 > bound
-                        }
-                    });
-                    if far {
-                        return Err(format!("{at} has too many or too few items"));
-                    }
-                }
-                "anyOf" | "oneOf" => self.any(rule, value, at)?,
-                "allOf" => {
-                    let mut all = rule.as_array().into_iter().flatten();
-                    all.try_for_each(|each| self.value(each, value, at))?;
-                }
-                "items" => self.items(words, rule, value, at)?,
-                "prefixItems" => {
-                    let pairs = rule.as_array().into_iter().flatten().zip(value.as_array());
-                    for (n, (each, items)) in pairs.enumerate() {
-                        self.value(each, &items[n], &format!("{at}[{n}]"))?;
-                    }
-                }
-                "properties"
-                | "additionalProperties"
-                | "required"
-                | "patternProperties"
-                | "type"
-                | "const"
-                | "enum"
-                | "minimum"
-                | "maximum"
-                | "description"
-                | "format"
-                | "title"
-                | "default"
-                | "$schema" => {}
-                other => return Err(format!("{at}: the test does not know `{other}`")),
-            }
-        }
-        value.as_object().map_or(Ok(()), |object| self.object(words, object, at))
-    }
-
-    fn object(
-        &self,
-        words: &Map<String, Value>,
-        object: &Map<String, Value>,
-        at: &str,
-    ) -> Result<(), String> {
-        for name in words.get("required").and_then(Value::as_array).into_iter().flatten() {
-            if !object.contains_key(name.as_str().unwrap_or_default()) {
-                return Err(format!("{at} has no {name}"));
-            }
-        }
-        for (key, value) in object {
-            let at = format!("{at}.{key}");
-            let numbered = key.bytes().all(|byte| byte.is_ascii_digit());
-            let named = words.get("properties").and_then(|all| all.get(key));
-            let pattern = words.get("patternProperties").and_then(Value::as_object);
-            let pattern = pattern.and_then(|all| all.values().next()).filter(|_| numbered);
-            if let Some(rule) = named.or(pattern).or(words.get("additionalProperties")) {
-                self.value(rule, value, &at)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn items(
-        &self,
-        words: &Map<String, Value>,
-        rule: &Value,
-        value: &Value,
-        at: &str,
-    ) -> Result<(), String> {
-        let fixed = words.get("prefixItems").and_then(Value::as_array).map_or(0, Vec::len);
-        let items = value.as_array().into_iter().flatten().enumerate().skip(fixed);
-        for (n, item) in items {
-            self.value(rule, item, &format!("{at}[{n}]"))?;
-        }
-        Ok(())
-    }
-
-    fn any(&self, rules: &Value, value: &Value, at: &str) -> Result<(), String> {
-        let mut faults = Vec::new();
-        for rule in rules.as_array().into_iter().flatten() {
-            match self.value(rule, value, at) {
-                Ok(()) => return Ok(()),
-                Err(fault) => faults.push(fault),
-            }
-        }
-        Err(faults.join("; "))
-    }
-
-    fn definition(&self, reference: &Value) -> &Value {
-        let path = reference.as_str().expect("a reference is text");
-        self.root.pointer(path.trim_start_matches('#')).expect("a reference has a definition")
-    }
-}
-
-fn has_type(rule: &Value, value: &Value) -> bool {
-    let is = |name: &Value| match name.as_str() {
-        Some("null") => value.is_null(),
-        Some("boolean") => value.is_boolean(),
-        Some("integer") => value.is_u64() || value.is_i64(),
-        Some("number") => value.is_number(),
-        Some("string") => value.is_string(),
-        Some("array") => value.is_array(),
-        Some("object") => value.is_object(),
-        _ => false,
-    };
-    rule.as_array().map_or_else(|| is(rule), |names| names.iter().any(is))
 }

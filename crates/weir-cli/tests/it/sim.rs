@@ -33,9 +33,7 @@ fn two_hosts() -> String {
 fn results(words: &[&str]) -> Value {
     let output = weir(&[&["sim", "--json", "-"], words].concat());
     assert!(output.status.success(), "{}", text(&output.stderr));
-    let results = serde_json::from_slice(&output.stdout).expect("JSON");
-    crate::schema::assert_valid(&results);
-    results
+    crate::schema::document(&output.stdout)
 }
 
 #[test]
@@ -148,6 +146,17 @@ fn a_sweep_has_its_points_and_settings_change_keys() {
     std::fs::remove_dir_all(directory).expect("removed");
 }
 
+#[test]
+fn a_suite_has_tables_of_each_situation() {
+    let suite = results(&["--suite", "rfc7928", "--quick", "--aqm", "none,codel"]);
+    assert_eq!(suite["kind"], "suite");
+    let tables = suite["tables"].as_array().expect("tables");
+    assert!(tables.len() > 5, "{} tables", tables.len());
+    assert!(
+        tables.iter().all(|table| table["rows"].as_array().is_some_and(|rows| !rows.is_empty()))
+    );
+}
+
 /// The files in a directory and their bytes.
 fn files(directory: &Path) -> Vec<(String, Vec<u8>)> {
     let entries = std::fs::read_dir(directory)
@@ -201,6 +210,8 @@ fn a_directory_of_results_appears_whole_and_has_the_same_bytes_each_time() {
     ] {
         assert!(names.contains(&name), "{name} is not in {names:?}");
     }
+    let (_, summary) = first.iter().find(|(name, _)| name == "summary.json").expect("a summary");
+    assert_eq!(crate::schema::document(summary)["runs"].as_array().map(Vec::len), Some(2));
     assert!(run("second", "2") == first, "the same bytes on two threads");
     let (_, scenario) =
         first.iter().find(|(name, _)| name == "scenario.toml").expect("the scenario");

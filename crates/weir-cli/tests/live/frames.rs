@@ -98,7 +98,7 @@ fn through_bridge(
     let done = bridge.finish();
     assert_eq!(done.code, 0, "{done:?}");
     drop(capture);
-    let result = lab.json("weir.json");
+    let result = lab.document("weir.json");
     check_accounting(&result);
     (ours(), result)
 }
@@ -167,7 +167,7 @@ fn vanished(lab: &Lab) {
     let done = running.finish();
     assert_ne!(done.code, 0, "a bridge that lost an end has failed: {done:?}");
     assert!(done.stderr.contains("wrb"), "the message must name the interface: {done:?}");
-    check_accounting(&lab.json("weir.json"));
+    check_accounting(&lab.document("weir.json"));
 }
 
 fn jumbo(lab: &Lab) {

@@ -11,6 +11,8 @@
 //! This program is also the traffic tool inside the namespaces: `live load …` is `weir-load …`.
 
 mod aqm;
+#[path = "../../../weir-measure/tests/check/mod.rs"]
+mod check;
 mod common;
 mod ecn;
 mod failures;

@@ -10,6 +10,7 @@ use libtest_mimic::Trial;
 use crate::common::{
     Done, Lab, Need, Stream, check_accounting, drops, find, link, number, output_of, trial, until,
 };
+use crate::schema::document;
 
 /// The tests of this file.
 pub(crate) fn tests() -> Vec<Trial> {
@@ -92,7 +93,7 @@ fn closed_pipes(lab: &Lab) {
         let done = run_line(lab, &line);
         assert!(done.stdout.ends_with("ended 7\n"), "{what}: {done:?}");
         assert!(!done.stderr.contains("panicked"), "{what}: {done:?}");
-        check_accounting(&lab.json("weir.json"));
+        check_accounting(&lab.document("weir.json"));
         std::fs::remove_file(lab.path("weir.json")).expect("the result was written");
     }
     let done = run_line(
@@ -136,9 +137,7 @@ fn destinations(lab: &Lab) {
         }
     }
     let done = lab.weir(["run", "--link", "4M", "--json", "-", "--", "true"]);
-    let result =
-        serde_json::from_str(&done.stdout).unwrap_or_else(|error| panic!("{error}: {done:?}"));
-    check_accounting(&result);
+    check_accounting(&document(done.stdout.as_bytes()));
     // A file with that name needs a directory in front.
     let done = run_line(
         lab,
@@ -252,7 +251,7 @@ fn page(lab: &Lab) {
     let took = took.unwrap_or_else(|| panic!("the page did not run: {done:?}"));
     // Four crossings of 150 ms, each with a deviation of 15 ms: 600 less six standard deviations.
     assert!(took >= 420, "{took} ms for two round trips of 300 ms");
-    let result = lab.json("weir.json");
+    let result = lab.document("weir.json");
     check_accounting(&result);
     assert!(number(link(&result, "down"), "bytes_out") > 50_000, "{result}");
     until("the browser is gone", || {

@@ -57,7 +57,7 @@ fn up_and_down(lab: &Lab) {
     assert_eq!(done.code, 0, "{done:?}");
     assert_eq!(receiver.finish().code, 0);
     drop(echo);
-    let result = lab.json("weir.json");
+    let result = lab.document("weir.json");
     check_accounting(&result);
     assert_eq!(result["exit_code"].as_i64(), Some(0));
     let [up, down] = ["up", "down"].map(|name| crate::common::link(&result, name));
@@ -85,7 +85,7 @@ fn fetch(lab: &Lab) {
         "run", "--up", "1M/5ms", "--down", "4M/5ms", "--json", &json, "--", "bash", "-c", &get,
     ]);
     assert_eq!((done.code, done.stdout.trim()), (0, "0"), "{done:?}");
-    let result = lab.json("weir.json");
+    let result = lab.document("weir.json");
     check_accounting(&result);
     let down = crate::common::link(&result, "down");
     assert!(number(down, "bytes_out") > 200_000, "{down}");
@@ -110,7 +110,7 @@ fn iperf(lab: &Lab) {
         assert_eq!(server.finish().code, 0);
         let measured = lab.json("iperf.json");
         judge_iperf(&measured, limit, reverse);
-        check_accounting(&lab.json("weir.json"));
+        check_accounting(&lab.document("weir.json"));
     }
 }
 
@@ -148,7 +148,7 @@ fn interrupt(lab: &Lab) {
         }
         let done = running.finish();
         assert_eq!(done.code, code, "{signal}: {done:?}");
-        check_accounting(&lab.json("weir.json"));
+        check_accounting(&lab.document("weir.json"));
         fs::remove_file(&json).expect("the result is there");
         assert_eq!(output_of("pgrep -xf 'sleep 100.25'"), "", "{signal}: the program must be gone");
     }
@@ -176,7 +176,7 @@ fn report_and_capture(lab: &Lab) {
         "--right",
         &recv,
     ]);
-    let result = lab.json("weir.json");
+    let result = lab.document("weir.json");
     check_accounting(&result);
     assert!(lab.reception("recv.json").received > 0, "{done:?}");
     let html = fs::read_to_string(html).expect("a report");
@@ -209,7 +209,7 @@ fn ordinary_user(lab: &Lab) {
     command.args(["pair", "--link", "4M/10ms", "--json", &json, "--left", &echo, "--right", &ping]);
     let done = lab.launch(&mut command).finish();
     assert!(fs::exists(&json).is_ok_and(|there| there), "{done:?}");
-    let result = lab.json("home/weir.json");
+    let result = lab.document("home/weir.json");
     check_accounting(&result);
     assert!(number(link_from(&result, "right"), "packets_out") >= 20);
     let answers = lab.json("home/ping.json");

@@ -23,7 +23,7 @@ fn queue_sampler(lab: &Lab) {
         lab.weir(["reproduce", "queue-sampler", "--clients", "2", "--seconds", "1", "--out", &out]);
     assert_eq!(done.code, 0, "{done:?}");
     assert!(done.stdout.contains("Verdict: "), "{done:?}");
-    let result = lab.json("figures/queue-sampler.json");
+    let result = lab.document("figures/queue-sampler.json");
     let cell = |table: usize, column: &str| {
         let table = &result["tables"][table];
         let columns = table["columns"].as_array().expect("columns");

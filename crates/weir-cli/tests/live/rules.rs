@@ -248,7 +248,7 @@ fn serve_customers(lab: &Lab, workers: &str) {
     let seen = counting.join().expect("the receiver works");
     bridge.signal_group(nix::sys::signal::Signal::SIGINT);
     assert_eq!(bridge.finish().code, 0);
-    let result = lab.json("weir.json");
+    let result = lab.document("weir.json");
     check_accounting(&result);
     assert!(seen.len() > 9_000, "{} customers had packets", seen.len());
     for customer in (STEP..CUSTOMERS).step_by(STEP as usize) {

@@ -12,6 +12,7 @@ use weir_sim::build::{Built, build};
 use weir_sim::measure::Plan;
 
 use crate::common::{Copies, Lab, NOBODY, Need, number, output_of, trial, until};
+use crate::schema::document;
 
 /// The tests of this file.
 pub(crate) fn tests() -> Vec<Trial> {
@@ -84,7 +85,7 @@ fn live(lab: &Lab, text: &str) -> Value {
     let json = lab.path("live.json").display().to_string();
     let done = lab.weir(["live", &file, "--quiet", "--json", &json]);
     assert_eq!(done.code, 0, "{done:?}");
-    lab.json("live.json")
+    lab.document("live.json")
 }
 
 /// Simulates it.
@@ -102,7 +103,7 @@ fn simulate(text: &str) -> Value {
     let outcome = plan.run(&mut world, &names, &mut |_| {});
     let results =
         Results { source: "sim".to_owned(), scenario: String::new(), runs: vec![outcome] };
-    serde_json::from_str(&to_json(&results)).expect("JSON")
+    document(to_json(&results).as_bytes())
 }
 
 fn agreement(lab: &Lab) {
@@ -267,7 +268,7 @@ fn programs(lab: &Lab) {
     let done =
         lab.weir(["live", &file, "--quiet", "--json", &json, "--out", &out.display().to_string()]);
     assert_eq!(done.code, 0, "{done:?}");
-    let live = lab.json("live.json");
+    let live = lab.document("live.json");
     let bulk = flow(&live, "bulk");
     let goodput = bulk["goodput_bps"].as_f64().expect("a rate");
     assert!((6e6..10e6).contains(&goodput), "{live}");
@@ -278,7 +279,8 @@ fn programs(lab: &Lab) {
     assert!(number(flow(&live, "echo"), "received") >= 2, "{live}");
     let printed = fs::read_to_string(out.join("echo.txt")).expect("what the program printed");
     assert!(printed.contains("5 received") || printed.contains("5 packets received"), "{printed}");
-    assert!(out.join("summary.json").is_file() && out.join("flows.parquet").is_file());
+    document(&fs::read(out.join("summary.json")).expect("a summary"));
+    assert!(out.join("flows.parquet").is_file());
     // The directory exists now and stays unchanged.
     let again = lab.weir(["live", &file, "--out", &out.display().to_string()]);
     assert_eq!(again.code, 2, "{again:?}");
@@ -293,8 +295,7 @@ fn ordinary_user(lab: &Lab) {
     command.args(&NOBODY[1..]).args([weir, "live", &file, "--quiet", "--json", &json]);
     let done = lab.launch(&mut command).finish();
     assert_eq!(done.code, 0, "{done:?}");
-    let summary: Value =
-        serde_json::from_str(&fs::read_to_string(&json).expect("a result")).expect("JSON");
+    let summary = document(&fs::read(&json).expect("a result"));
     let stream = flow(&summary, "stream");
     assert!(
         number(stream, "received") > 1_500 && number(&stream["delay_ns"], "p50") >= 20_000_000,

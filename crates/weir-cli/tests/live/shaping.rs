@@ -284,7 +284,7 @@ fn iperf(lab: &Lab) {
         let ends = ["--json", &json, "--left", "exec iperf3 -s", "--right", &client];
         let done = lab.weir(["pair"].into_iter().chain(specs).chain(ends));
         assert_eq!(done.code, 0, "{done:?}");
-        let result = lab.json("weir.json");
+        let result = lab.document("weir.json");
         check_accounting(&result);
         judge_iperf(&lab.json("iperf.json"), limit, reverse);
         let busy = link(&result, if reverse.is_empty() { "to-left" } else { "to-right" });

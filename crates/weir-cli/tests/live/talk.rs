@@ -167,7 +167,7 @@ fn pair(lab: &Lab, rules: &str, left: &str, right: &str) -> Value {
         .arg(&json);
     let done = lab.launch(command.args(["--left", left, "--right", right])).finish();
     assert!(json.exists(), "weir pair wrote no result: {done:?}");
-    let result = lab.json("weir.json");
+    let result = lab.document("weir.json");
     check_accounting(&result);
     result
 }

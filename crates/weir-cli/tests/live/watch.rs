@@ -9,6 +9,7 @@ use nix::sys::signal::{Signal, kill};
 use serde_json::Value;
 
 use crate::common::{Copies, Done, Lab, NOBODY, Need, load, must, number, output_of, trial, until};
+use crate::schema::document;
 use crate::serve::{Daemon, Wire};
 
 /// The tests of this file.
@@ -89,7 +90,7 @@ fn watch(lab: &Lab, words: &[&str]) -> (Done, Value) {
     let done =
         lab.weir(["watch"].iter().chain(&words[..1]).chain(&["--json", &json]).chain(&words[1..]));
     assert!(lab.path("watch.json").exists(), "no summary: {done:?}");
-    (done, lab.json("watch.json"))
+    (done, lab.document("watch.json"))
 }
 
 fn full_queue(lab: &Lab) {
@@ -216,7 +217,7 @@ fn interrupted(lab: &Lab) {
         running.signal_group(signal);
         let done = running.finish();
         assert_eq!(done.code, 0, "{done:?}");
-        assert!(number(qdisc(&lab.json("i.json"), "7:"), "samples") > 0);
+        assert!(number(qdisc(&lab.document("i.json"), "7:"), "samples") > 0);
         assert!(fs::read_to_string(&csv).expect("the table").lines().count() > 1);
     }
 }
@@ -238,8 +239,7 @@ fn without_rights(lab: &Lab) {
     let done = lab.launch(&mut command).finish();
     assert_eq!(done.code, 0, "{done:?}");
     assert!(done.stderr.contains("netlink"), "it says why: {done:?}");
-    let summary: Value =
-        serde_json::from_str(&fs::read_to_string(&json).expect("a summary")).expect("JSON");
+    let summary = document(&fs::read(&json).expect("a summary"));
     assert_eq!(summary["method"], "netlink");
     assert_eq!(number(&qdisc(&summary, "7:")["qlen"], "max"), number(&tc("7:"), "qlen"));
     let mut command = Command::new(NOBODY[0]);
@@ -275,7 +275,7 @@ fn deleted(lab: &Lab) {
     let done = running.finish();
     assert_eq!(done.code, 0, "{done:?}");
     assert!(done.stderr.contains("qa is gone"), "{done:?}");
-    let all = lab.json("d.json");
+    let all = lab.document("d.json");
     let devices = all.as_array().expect("two devices");
     let of_qa = devices.iter().find(|device| device["device"] == "qa").expect("qa was there");
     assert!(qdisc(of_qa, "7:")["until_s"].is_f64(), "it ended: {of_qa}");

@@ -181,7 +181,9 @@ pub struct LaneView {
 }
 
 /// What waits in a pipe, scheduler or queue, and what became of the rest.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, JsonSchema,
+)]
 pub struct LengthView {
     /// Packets waiting now.
     pub packets: u64,
@@ -207,7 +209,7 @@ impl LengthView {
 }
 
 /// All queues at one moment, of `GET /v1/lengths`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, JsonSchema)]
 pub struct LengthsView {
     /// When they were looked at, by the machine's monotonic clock, ns.
     pub at_ns: u64,

@@ -13,6 +13,7 @@ use axum::{Json, Router};
 use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
+use weir_measure::document::{Document, Kind};
 use weir_rules::command::ObjectKind;
 
 use super::reject::Reject;
@@ -37,7 +38,7 @@ type Answer<T> = Result<Json<T>, Reject>;
     ),
     components(schemas(EventSample, Problem))
 )]
-struct Document;
+struct Description;
 
 /// The OpenAPI document of every resource.
 #[must_use]
@@ -47,7 +48,7 @@ pub fn openapi() -> utoipa::openapi::OpenApi {
 
 /// Every resource: path, method and description come from the attribute of its handler.
 fn resources() -> OpenApiRouter<Arc<State>> {
-    OpenApiRouter::with_openapi(Document::openapi())
+    OpenApiRouter::with_openapi(Description::openapi())
         .routes(routes!(health))
         .routes(routes!(openapi_json))
         .routes(routes!(configuration))
@@ -309,12 +310,14 @@ async fn netconfigs(Shared(state): Server) -> Answer<Vec<NetConfigView>> {
 }
 
 /// The current length of each pipe, scheduler and queue. Unlike counters, lengths are read anew for
-/// each request, so a client may poll them at its own pace. It should keep its connection open.
+/// each request, so a client may poll them at its own pace. It should keep its connection open. The
+/// answer is a document of results: it begins with `schema` and `kind`.
 #[utoipa::path(get, path = "/v1/lengths", responses((status = 200, body = LengthsView)))]
-async fn lengths(Shared(state): Server) -> Answer<LengthsView> {
+async fn lengths(Shared(state): Server) -> Answer<Document<LengthsView>> {
     let view =
         state.blocking(|state| api::lengths(&state.owner.current().ruleset, state.plane.lengths()));
-    view.await.map(Json).ok_or_else(Reject::ending)
+    let view = view.await.ok_or_else(Reject::ending)?;
+    Ok(Json(Document::new(Kind::Lengths, view)))
 }
 
 /// Counters as a stream of server-sent events, each an `EventSample` in JSON. A slow reader

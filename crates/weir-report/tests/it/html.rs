@@ -3,7 +3,10 @@
 #[path = "../../examples/demo_report/data.rs"]
 mod data;
 
-use weir_report::{LinkResult, RunInfo, RunResult, to_html, to_json};
+use weir_measure::document::{Kind, Schemas};
+use weir_report::{LinkResult, Run, RunInfo, RunResult, to_html, to_json};
+
+use crate::check::assert_follows;
 
 #[test]
 fn an_hour_fits_in_two_megabytes() {
@@ -51,5 +54,6 @@ fn the_result_inside_the_page_is_the_result() {
     let inside: serde_json::Value =
         serde_json::from_str(rest.split_once("</script>").unwrap().0).unwrap();
     assert_eq!(inside, serde_json::from_str::<serde_json::Value>(&to_json(&run)).unwrap());
+    assert_follows(&Schemas::new().with::<Run<'_>>(Kind::Run).finish(), &inside);
     assert!(run.links().iter().all(|link| link.counters.balanced()), "the made-up data adds up");
 }

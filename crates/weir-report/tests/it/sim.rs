@@ -10,14 +10,25 @@ use bytes::Bytes;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::RowAccessor;
 use serde_json::Value;
+use weir_measure::document::{Kind, Schemas};
 use weir_report::sim::{
-    Contents, Significance, Summary, TraceTable, compare, to_html, to_json, to_json_with, write,
+    Contents, Scenario, Significance, Summary, TraceTable, compare, to_html, to_json, to_json_with,
+    write,
 };
+
+use crate::check::assert_follows;
 
 fn scratch(name: &str) -> PathBuf {
     let dir = std::env::temp_dir().join(format!("weir-report-sim-{}-{name}", std::process::id()));
     std::fs::create_dir_all(&dir).unwrap();
     dir
+}
+
+/// A summary, which follows the schema of results.
+fn document(summary: &str) -> Value {
+    let summary = serde_json::from_str(summary).unwrap();
+    assert_follows(&Schemas::new().with::<Scenario<'_>>(Kind::Scenario).finish(), &summary);
+    summary
 }
 
 #[test]
@@ -44,7 +55,7 @@ fn a_directory_has_every_file_and_the_same_bytes_each_time() {
 #[test]
 fn the_summary_has_the_published_keys_and_consistent_values() {
     let results = data::results(1..2, 0.5);
-    let summary: Value = serde_json::from_str(&to_json(&results)).unwrap();
+    let summary = document(&to_json(&results));
     for key in ["seed", "simulated_s", "events", "flows", "links"] {
         assert!(summary.get(key).is_some(), "{key}");
     }
@@ -52,10 +63,7 @@ fn the_summary_has_the_published_keys_and_consistent_values() {
         summary.get("cpu_s").is_none(),
         "what differs each time is only in it where it is asked for"
     );
-    assert_eq!(
-        serde_json::from_str::<Value>(&to_json_with(&results, Some(1.5))).unwrap()["cpu_s"],
-        1.5
-    );
+    assert_eq!(document(&to_json_with(&results, Some(1.5)))["cpu_s"], 1.5);
     let flow = &summary["flows"][1];
     for key in ["name", "kind", "goodput_bps", "sent", "received", "lost", "retransmitted"] {
         assert!(!flow[key].is_null(), "{key}");
@@ -82,7 +90,7 @@ fn the_summary_has_the_published_keys_and_consistent_values() {
 #[test]
 fn several_runs_have_means_and_intervals() {
     let results = data::results(1..5, 2.0);
-    let summary: Value = serde_json::from_str(&to_json(&results)).unwrap();
+    let summary = document(&to_json(&results));
     assert_eq!(summary["runs"].as_array().unwrap().len(), 4);
     assert!(summary.get("batches").is_none());
     let mean = results.runs.iter().map(|run| run.flows[1].received as f64).sum::<f64>() / 4.0;

@@ -10,8 +10,11 @@ use std::path::{Path, PathBuf};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::RowAccessor;
 use serde_json::Value;
-use weir_measure::watch::{Event, EventKind, Handle, Queue, Run, Sink, Tally};
+use weir_measure::document::{Kind, Schemas};
+use weir_measure::watch::{DeviceSummary, Event, EventKind, Handle, Queue, Run, Sink, Tally};
 use weir_report::watch::{About, Format, RecordError, Recorder, html};
+
+use crate::check::assert_follows;
 
 struct Scratch(PathBuf);
 
@@ -250,6 +253,9 @@ fn page(seconds: u64) -> String {
 fn the_report_is_whole_and_bounded() {
     let page = page(20);
     assert!(page.len() < 4_000_000, "{} bytes", page.len());
+    let (_, result) = page.split_once("id=\"weir-result\">").unwrap();
+    let result = serde_json::from_str(result.split_once("</script>").unwrap().0).unwrap();
+    assert_follows(&Schemas::new().with::<DeviceSummary>(Kind::Watch).finish(), &result);
     for words in [
         "eth0@router tbf 8001:",
         "Queue length",
