@@ -48,6 +48,26 @@ fn link_specifications_in_the_documentation_parse() {
 }
 
 #[test]
+fn the_reference_of_results_is_up_to_date() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/results.md");
+    let page = std::fs::read_to_string(&path).expect("the page");
+    let (start, _) = page.split_once(REFERENCE).expect("the page has a mark before the reference");
+    let expected = format!(
+        "{start}{REFERENCE}{}",
+        crate::schema::printed(&["schema", "results", "--markdown"])
+    );
+    if std::env::var_os("WEIR_UPDATE_DOCS").is_some() {
+        std::fs::write(&path, &expected).expect("the page can be written");
+    } else {
+        assert!(
+            page == expected,
+            "{} is out of date: run WEIR_UPDATE_DOCS=1 cargo test -p weir-cli --test it reference",
+            path.display()
+        );
+    }
+}
+
+#[test]
 fn commands_and_options_in_the_documentation_exist() {
     let mut help_of: BTreeMap<String, String> = BTreeMap::new();
     for (place, words) in commands() {
@@ -169,3 +189,7 @@ fn split(line: &str) -> Vec<String> {
     words.extend(word);
     words
 }
+
+/// The line before the generated part of `docs/results.md`.
+const REFERENCE: &str = "<!-- Generated from the code by WEIR_UPDATE_DOCS=1 cargo test -p weir-cli \
+    --test it reference; do not edit below. -->\n\n";
