@@ -1,112 +1,73 @@
 //! The finding of an experiment or of a suite as one HTML file: claims with their verdicts, tables,
 //! plots.
 
-use std::fmt::Write;
+use maud::{Markup, html};
 
+use super::page::{SIZES, page, pictures, row, table};
 use crate::finding::{Cell, Claim, Finding, Table};
-
-use super::{NARROW, WIDE, close, opened};
-use crate::plot::{Plot, escape};
+use crate::plot::Plot;
 
 /// A finding as one self-contained HTML document. If there are as many plots as tables, each plot
 /// follows its table.
 pub fn finding_to_html(finding: &Finding) -> String {
-    let mut out = opened(&format!("{} · Weir", finding.title));
-    let _ = writeln!(
-        out,
-        "<header>\n<p class=\"brand\">Weir <span>experiment</span></p>\n<h1>{}</h1>\n</header>",
-        escape(&finding.title)
-    );
-    claims(&mut out, &finding.claims);
     let plots: Vec<Plot> = finding.plots.iter().map(Plot::from).collect();
     let paired = plots.len() == finding.tables.len();
-    for (n, table) in finding.tables.iter().enumerate() {
-        let _ = writeln!(out, "<section>\n<h2>{}</h2>", escape(&table.title));
-        self::table(&mut out, table);
-        if paired {
-            pictures(&mut out, n, &plots[n..=n]);
+    let content = html! {
+        header {
+            p.brand { "Weir " span { "experiment" } }
+            h1 { (finding.title) }
         }
-        out.push_str("</section>\n");
-    }
-    if !paired {
-        out.push_str("<section>\n");
-        pictures(&mut out, 0, &plots);
-        out.push_str("</section>\n");
-    }
-    out.push_str("<footer>Made by Weir.</footer>");
-    close(&mut out, &serde_json::to_string(finding).expect("plain data always serialises"), &[]);
-    out
+        (claims(&finding.claims))
+        @for (n, table) in finding.tables.iter().enumerate() {
+            section {
+                h2 { (table.title) }
+                (numbers(table))
+                @if paired { (figures(n, &plots[n..=n])) }
+            }
+        }
+        @if !paired { section { (figures(0, &plots)) } }
+        footer { "Made by Weir." }
+    };
+    let result = serde_json::to_string(finding).expect("plain data always serialises");
+    page(&finding.title, &content, &result, &[])
 }
 
-fn claims(out: &mut String, claims: &[Claim]) {
+fn claims(claims: &[Claim]) -> Markup {
     if claims.is_empty() {
-        return;
+        return Markup::default();
     }
-    head(out, "Claims", "", &["claim".to_owned(), "verdict".to_owned(), "measured".to_owned()]);
-    for Claim { words, holds, detail } in claims {
+    let rows = claims.iter().map(|Claim { words, holds, detail }| {
         let verdict = match holds {
             Some(true) => "holds",
             Some(false) => "differs",
             None => "not tried",
         };
-        let _ = writeln!(
-            out,
-            "<tr><th scope=\"row\">{}</th><td>{verdict}</td><td>{}</td></tr>",
-            escape(words),
-            escape(detail)
-        );
-    }
-    out.push_str("</tbody></table></div>\n");
+        row(words, [verdict, detail.as_str()])
+    });
+    table("Claims", None, &["claim", "verdict", "measured"], rows)
 }
 
-fn table(out: &mut String, table: &Table) {
-    head(out, &table.title, " class=\"numbers\"", &table.columns);
-    for row in &table.rows {
-        out.push_str("<tr>");
-        for (n, cell) in row.iter().enumerate() {
-            let text = escape(&cell.text());
-            let _ = match (n, cell) {
-                (0, _) => write!(out, "<th scope=\"row\">{text}</th>"),
-                (_, Cell::Empty) => write!(out, "<td></td>"),
-                _ => write!(out, "<td>{text}</td>"),
-            };
+fn numbers(found: &Table) -> Markup {
+    let text = |cell: &Cell| if *cell == Cell::Empty { String::new() } else { cell.text() };
+    let rows = found.rows.iter().filter_map(|cells| {
+        let (heading, rest) = cells.split_first()?;
+        Some(row(heading.text(), rest.iter().map(text)))
+    });
+    table(&found.title, Some("numbers"), &found.columns, rows)
+}
+
+fn figures(first: usize, plots: &[Plot]) -> Markup {
+    html! {
+        div.plots {
+            @for (n, plot) in plots.iter().enumerate() {
+                figure {
+                    figcaption { h3 { (plot.title) } }
+                    div class="plot v0" { (pictures(plot, &format!("s{first}-{n}"), SIZES)) }
+                    p.remark { (plot.description) }
+                }
+            }
         }
-        out.push_str("</tr>\n");
     }
-    out.push_str("</tbody></table></div>\n");
-}
-
-fn head(out: &mut String, label: &str, class: &str, columns: &[String]) {
-    let label = escape(label);
-    let _ = write!(
-        out,
-        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{label}\"><table{class}>\n<thead><tr>"
-    );
-    for column in columns {
-        let _ = write!(out, "<th scope=\"col\">{}</th>", escape(column));
-    }
-    out.push_str("</tr></thead>\n<tbody>\n");
-}
-
-fn pictures(out: &mut String, first: usize, plots: &[Plot]) {
-    out.push_str("<div class=\"plots\">\n");
-    for (n, plot) in plots.iter().enumerate() {
-        let _ = write!(
-            out,
-            "<figure><figcaption><h3>{}</h3></figcaption><div class=\"plot v0\">",
-            escape(&plot.title)
-        );
-        for (class, size) in [("wide", WIDE), ("narrow", NARROW)] {
-            let _ = write!(
-                out,
-                "<div class=\"{class}\">{}</div>",
-                plot.svg(size, &format!("s{first}-{n}{class}"))
-            );
-        }
-        let _ =
-            writeln!(out, "</div><p class=\"remark\">{}</p></figure>", escape(&plot.description));
-    }
-    out.push_str("</div>\n");
 }
 
 #[cfg(test)]

@@ -425,9 +425,14 @@ impl std::fmt::Display for Px {
     }
 }
 
-/// Escapes text for element content and quoted attributes, in XML and HTML. Characters that XML
-/// cannot represent become U+FFFD.
-pub(crate) fn escape(text: &str) -> String {
+/// Whether XML or HTML cannot represent a character.
+pub(crate) fn is_forbidden(c: char) -> bool {
+    (c.is_control() && !matches!(c, '\t' | '\n')) || matches!(c, '\u{FFFE}' | '\u{FFFF}')
+}
+
+/// Escapes text for element content and quoted attributes of a picture. Characters that XML cannot
+/// represent become U+FFFD.
+fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -436,8 +441,7 @@ pub(crate) fn escape(text: &str) -> String {
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&#39;"),
-            '\t' | '\n' => out.push(c),
-            c if c.is_control() || matches!(c, '\u{FFFE}' | '\u{FFFF}') => out.push('\u{FFFD}'),
+            c if is_forbidden(c) => out.push('\u{FFFD}'),
             c => out.push(c),
         }
     }

@@ -6,14 +6,13 @@
 
 mod charts;
 
-use std::fmt::Write;
-
+use maud::{Markup, html};
 use weir_measure::estimate::Estimate;
 use weir_measure::scenario::{LinkOutcome, Outcome};
 
-use super::{close, figure, micro, opened};
+use super::charts::{Chart, Data, micro};
+use super::page::{figure, meta, page, row, table, with_share};
 use crate::format::{count, duration, elapsed, exact_duration, exact_rate, percent, rate};
-use crate::plot::escape;
 use crate::sim::{Metric, Results, estimate, metrics_of_flow, metrics_of_link, to_json};
 
 /// The report as one self-contained HTML document. The same results give the same bytes.
@@ -21,50 +20,37 @@ pub fn to_html(results: &Results) -> String {
     let first = Outcome::default();
     let first = results.runs.first().unwrap_or(&first);
     let title = if first.scenario.is_empty() { "Scenario" } else { &first.scenario };
-    let mut out = opened(&format!("{title} · Weir"));
-    header(&mut out, results, first, title);
     let mut data = Vec::new();
-    if !first.flows.is_empty() {
-        flows(&mut out, results, first);
-        plots(&mut out, "f", charts::of_flows(results), &mut data);
-        out.push_str("</section>\n");
-    }
-    links(&mut out, results, first);
-    for (place, link) in charts::busiest_links(results).into_iter().enumerate() {
-        let l = &first.links[link];
-        let _ = writeln!(
-            out,
-            "<section>\n<h2>{} <span>{} → {}</span></h2>",
-            escape(&l.name),
-            escape(&l.from),
-            escape(&l.to)
-        );
-        if !l.spec.is_empty() {
-            let _ = writeln!(out, "<p class=\"spec\"><code>{}</code></p>", escape(&l.spec));
+    let content = html! {
+        (header(results, first, title))
+        @if !first.flows.is_empty() {
+            section {
+                (flows(results, first))
+                (plots("f", charts::of_flows(results), &mut data))
+            }
         }
-        classes(&mut out, l);
-        plots(&mut out, &format!("l{place}"), charts::of_link(results, link), &mut data);
-        out.push_str("</section>\n");
-    }
-    out.push_str(
-        "<footer>Made by Weir. Rates count network-layer bytes, goodput payload bytes; delays are one-way, from the sender's host to the \
-         receiver's. Figures are of the time after the warm-up, plots over time of the whole run.</footer>",
-    );
-    close(&mut out, &to_json(results), &data);
-    out
+        (links(results, first))
+        @for (place, link) in charts::busiest_links(results).into_iter().enumerate() {
+            section {
+                (about(&first.links[link]))
+                (plots(&format!("l{place}"), charts::of_link(results, link), &mut data))
+            }
+        }
+        footer {
+            "Made by Weir. Rates count network-layer bytes, goodput payload bytes; delays are \
+             one-way, from the sender's host to the receiver's. Figures are of the time after the \
+             warm-up, plots over time of the whole run."
+        }
+    };
+    page(title, &content, &to_json(results), &data)
 }
 
-fn header(out: &mut String, results: &Results, first: &Outcome, title: &str) {
+fn header(results: &Results, first: &Outcome, title: &str) -> Markup {
     let source = match results.source.as_str() {
-        "sim" => "simulated".to_owned(),
-        "live" => "on real frames".to_owned(),
-        other => other.to_owned(),
+        "sim" => "simulated",
+        "live" => "on real frames",
+        other => other,
     };
-    let _ = write!(
-        out,
-        "<header>\n<p class=\"brand\">Weir <span>scenario report</span></p>\n<h1>{}</h1>\n<dl class=\"meta\">",
-        escape(title)
-    );
     let seeds = match results.runs.as_slice() {
         [] | [_] => first.seed.to_string(),
         [.., last] => format!("{} to {}", first.seed, last.seed),
@@ -83,21 +69,24 @@ fn header(out: &mut String, results: &Results, first: &Outcome, title: &str) {
     if events > 0 {
         entries.push(("Events", count(events)));
     }
-    for (name, value) in entries {
-        let _ = write!(out, "<div><dt>{name}</dt><dd>{}</dd></div>", escape(&value));
+    html! {
+        header {
+            p.brand { "Weir " span { "scenario report" } }
+            h1 { (title) }
+            (meta(entries))
+            @for what in unbalanced(results) {
+                p.warning role="alert" {
+                    strong { "Warning:" } " the packets of " (what) " are not all accounted for"
+                }
+            }
+            @if results.runs.len() > 1 {
+                p.note {
+                    "Figures are means over runs; ± says how close the true mean is, with 95 % \
+                     confidence. Bands in plots span the runs."
+                }
+            }
+        }
     }
-    out.push_str("</dl>\n");
-    for what in unbalanced(results) {
-        let _ = writeln!(
-            out,
-            "<p class=\"warning\" role=\"alert\"><strong>Warning:</strong> the books of {} do not balance</p>",
-            escape(&what)
-        );
-    }
-    if results.runs.len() > 1 {
-        out.push_str("<p class=\"note\">Figures are means over runs; ± says how close the true mean is, with 95 % confidence. Bands in plots span the runs.</p>\n");
-    }
-    out.push_str("</header>\n");
 }
 
 /// Flows and links with packets that are not accounted for, which is an error in Weir.
@@ -120,46 +109,30 @@ fn unbalanced(results: &Results) -> Vec<String> {
     names
 }
 
-fn flows(out: &mut String, results: &Results, first: &Outcome) {
-    out.push_str("<section>\n<h2>Flows</h2>\n");
+fn flows(results: &Results, first: &Outcome) -> Markup {
     let kinds: Vec<String> =
-        first.fairness.iter().map(|(kind, index)| format!("{} {index:.3}", escape(kind))).collect();
-    let note = if kinds.is_empty() {
-        String::new()
-    } else {
-        format!("Jain's index of fairness: {}.", kinds.join(", "))
-    };
-    let _ = writeln!(out, "<p class=\"spec\">{note}</p>");
-    table(
-        out,
-        "Flows",
-        &[
-            "Flow",
-            "Goodput",
-            "Delay, mean",
-            "p50",
-            "p99",
-            "max",
-            "Jitter",
-            "Sent",
-            "Lost",
-            "Marked",
-            "Resent",
-        ],
-    );
-    for (n, flow) in first.flows.iter().enumerate().take(MOST_ROWS) {
+        first.fairness.iter().map(|(kind, index)| format!("{kind} {index:.3}")).collect();
+    let columns = [
+        "Flow",
+        "Goodput",
+        "Delay, mean",
+        "p50",
+        "p99",
+        "max",
+        "Jitter",
+        "Sent",
+        "Lost",
+        "Marked",
+        "Resent",
+    ];
+    let rows = first.flows.iter().enumerate().take(MOST_ROWS).map(|(n, flow)| {
         let runs: Vec<_> = results
             .runs
             .iter()
             .filter_map(|run| Some(metrics_of_flow(run, run.flows.get(n)?)))
             .collect();
-        let name = format!("{} <small>{}</small>", escape(&flow.name), escape(&flow.kind));
         let time = |name| cell(&runs, name, |v| micro(&duration(v)));
         let number = |name| cell(&runs, name, |v| count(v.round() as u64));
-        let lost = match estimate(&runs, "loss").map(|e| e.mean) {
-            Some(share) if share > 0.0 => format!("{} <i>{}</i>", number("lost"), percent(share)),
-            _ => number("lost"),
-        };
         let cells = [
             cell(&runs, "goodput_bps", rate),
             time("delay_mean_ns"),
@@ -168,173 +141,153 @@ fn flows(out: &mut String, results: &Results, first: &Outcome) {
             time("delay_max_ns"),
             time("jitter_ns"),
             number("sent"),
-            lost,
+            share(&runs, "loss")
+                .map_or_else(|| number("lost"), |loss| with_share(number("lost"), loss)),
             number("marked"),
             number("retransmitted"),
         ];
-        row(out, &name, &cells);
+        row(html! { (flow.name) " " small { (flow.kind) } }, cells)
+    });
+    html! {
+        h2 { "Flows" }
+        p.spec { @if !kinds.is_empty() { "Jain's index of fairness: " (kinds.join(", ")) "." } }
+        (table("Flows", NUMBERS, &columns, rows))
+        (rest_of(first.flows.len()))
     }
-    end_of_table(out, first.flows.len());
 }
 
-fn links(out: &mut String, results: &Results, first: &Outcome) {
+fn links(results: &Results, first: &Outcome) -> Markup {
     if first.links.is_empty() {
-        return;
+        return Markup::default();
     }
-    out.push_str("<section>\n<h2>Links</h2>\n");
-    table(
-        out,
-        "Links",
-        &[
-            "Link",
-            "Rate",
-            "Throughput",
-            "Used",
-            "In queue, mean",
-            "p50",
-            "p99",
-            "max",
-            "Longest queue",
-            "Packets",
-            "Dropped",
-            "Marked",
-        ],
-    );
-    for (n, link) in first.links.iter().enumerate().take(MOST_ROWS) {
+    let columns = [
+        "Link",
+        "Rate",
+        "Throughput",
+        "Used",
+        "In queue, mean",
+        "p50",
+        "p99",
+        "max",
+        "Longest queue",
+        "Packets",
+        "Dropped",
+        "Marked",
+    ];
+    let rows = first.links.iter().enumerate().take(MOST_ROWS).map(|(n, link)| {
         let runs: Vec<_> = results
             .runs
             .iter()
             .filter_map(|run| Some(metrics_of_link(run, run.links.get(n)?)))
             .collect();
-        let time = |name| cell(&runs, name, |v| micro(&duration(v)));
-        let number = |name| cell(&runs, name, |v| count(v.round() as u64));
-        let why: Vec<&str> = link
-            .counters
-            .drop_counts()
-            .in_words()
-            .chain(link.counters.mark_counts().in_words())
-            .map(|(words, _)| words)
-            .collect();
-        let drops = match estimate(&runs, "drop_share").map(|e| e.mean) {
-            Some(share) if share > 0.0 => {
-                format!(
-                    "<span title=\"{}\">{} <i>{}</i></span>",
-                    escape(&why.join(", ")),
-                    number("drops"),
-                    percent(share)
-                )
-            }
-            _ => number("drops"),
-        };
-        let cells = [
-            link.rate_bps.map_or("unlimited".to_owned(), exact_rate),
-            cell(&runs, "throughput_bps", rate),
-            cell(&runs, "utilisation", percent),
-            time("queue_mean_ns"),
-            time("queue_p50_ns"),
-            time("queue_p99_ns"),
-            time("queue_max_ns"),
-            number("peak_queue_packets"),
-            number("packets_out"),
-            drops,
-            number("marks"),
-        ];
-        row(out, &escape(&link.name), &cells);
-    }
-    end_of_table(out, first.links.len());
+        row(&link.name, cells_of_link(link, &runs))
+    });
     let shown = charts::busiest_links(results).len();
-    if shown < first.links.len() {
-        let which = if shown < charts::MOST_LINKS {
-            "that had traffic"
-        } else {
-            "with the most waiting, dropping and traffic"
-        };
-        let _ = writeln!(
-            out,
-            "<p class=\"note\">Plots follow of the links {which}: {shown} of {}.</p>",
-            first.links.len()
-        );
+    let which = if shown < charts::MOST_LINKS {
+        "that had traffic"
+    } else {
+        "with the most waiting, dropping and traffic"
+    };
+    html! {
+        section {
+            h2 { "Links" }
+            (table("Links", NUMBERS, &columns, rows))
+            (rest_of(first.links.len()))
+            @if shown < first.links.len() {
+                p.note {
+                    "Plots follow of the links " (which) ": " (shown) " of " (first.links.len()) "."
+                }
+            }
+        }
     }
-    out.push_str("</section>\n");
 }
 
-/// The queues of a port that has one per class, for the first run.
-fn classes(out: &mut String, link: &LinkOutcome) {
-    if link.classes.is_empty() {
-        return;
-    }
-    table(
-        out,
-        "Queues",
-        &["Class", "Packets", "In queue, mean", "p50", "p99", "max", "Dropped", "Marked"],
+fn cells_of_link(link: &LinkOutcome, runs: &[Vec<Metric>]) -> [Markup; 11] {
+    let time = |name| cell(runs, name, |v| micro(&duration(v)));
+    let number = |name| cell(runs, name, |v| count(v.round() as u64));
+    let drops = share(runs, "drop_share").map_or_else(
+        || number("drops"),
+        |share| {
+            let (drops, marks) = (link.counters.drop_counts(), link.counters.mark_counts());
+            let why: Vec<&str> =
+                drops.in_words().chain(marks.in_words()).map(|(words, _)| words).collect();
+            html! { span title=(why.join(", ")) { (with_share(number("drops"), share)) } }
+        },
     );
-    for class in &link.classes {
+    [
+        html! { (link.rate_bps.map_or("unlimited".to_owned(), exact_rate)) },
+        cell(runs, "throughput_bps", rate),
+        cell(runs, "utilisation", percent),
+        time("queue_mean_ns"),
+        time("queue_p50_ns"),
+        time("queue_p99_ns"),
+        time("queue_max_ns"),
+        number("peak_queue_packets"),
+        number("packets_out"),
+        drops,
+        number("marks"),
+    ]
+}
+
+/// The heading of a link, and the queues of a port that has one per class, for the first run.
+fn about(link: &LinkOutcome) -> Markup {
+    let columns = ["Class", "Packets", "In queue, mean", "p50", "p99", "max", "Dropped", "Marked"];
+    let rows = link.classes.iter().map(|class| {
         let at = |q: f64| micro(&duration(class.queue_ns.quantile(q) as f64));
         let (drops, marks) = (class.reasons.total_drops(), class.reasons.total_marks());
         let mean = micro(&duration(class.queue_ns.mean()));
         row(
-            out,
-            &class.class.to_string(),
-            &[count(class.packets), mean, at(0.5), at(0.99), at(1.0), count(drops), count(marks)],
-        );
+            class.class,
+            [count(class.packets), mean, at(0.5), at(0.99), at(1.0), count(drops), count(marks)],
+        )
+    });
+    html! {
+        h2 { (link.name) " " span { (link.from) " → " (link.to) } }
+        @if !link.spec.is_empty() { p.spec { code { (link.spec) } } }
+        @if !link.classes.is_empty() { (table("Queues", NUMBERS, &columns, rows)) }
     }
-    out.push_str("</tbody></table></div>\n");
 }
 
-fn plots(
-    out: &mut String,
-    id: &str,
-    charts: Vec<super::charts::Chart>,
-    data: &mut Vec<super::charts::Data>,
-) {
-    out.push_str("<div class=\"plots\">\n");
-    for (n, chart) in charts.into_iter().enumerate() {
-        figure(out, &format!("{id}-{n}"), chart, data);
+fn plots(id: &str, charts: Vec<Chart>, data: &mut Vec<Data>) -> Markup {
+    html! {
+        div.plots {
+            @for (n, chart) in charts.into_iter().enumerate() {
+                (figure(&format!("{id}-{n}"), chart, data))
+            }
+        }
     }
-    out.push_str("</div>\n");
 }
 
-fn table(out: &mut String, label: &str, columns: &[&str]) {
-    let _ = write!(
-        out,
-        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{label}\"><table class=\"numbers\">\n<thead><tr>"
-    );
-    for column in columns {
-        let _ = write!(out, "<th scope=\"col\">{column}</th>");
-    }
-    out.push_str("</tr></thead>\n<tbody>\n");
-}
-
-fn row(out: &mut String, name: &str, cells: &[String]) {
-    let _ = write!(out, "<tr><th scope=\"row\">{name}</th>");
-    for cell in cells {
-        let _ = write!(out, "<td>{cell}</td>");
-    }
-    out.push_str("</tr>\n");
-}
-
-fn end_of_table(out: &mut String, rows: usize) {
-    out.push_str("</tbody></table></div>\n");
-    if rows > MOST_ROWS {
-        let _ = writeln!(
-            out,
-            "<p class=\"note\">The first {MOST_ROWS} of {}; the files beside this page have all.</p>",
-            count(rows as u64)
-        );
+/// A note below a table that does not have all rows.
+fn rest_of(rows: usize) -> Markup {
+    html! {
+        @if rows > MOST_ROWS {
+            p.note {
+                "The first " (MOST_ROWS) " of " (count(rows as u64))
+                "; the files beside this page have all."
+            }
+        }
     }
 }
 
 /// The mean of a number, with its confidence interval if there are several runs; a dash if no run
 /// has it.
-fn cell(runs: &[Vec<Metric>], name: &str, text: impl Fn(f64) -> String) -> String {
+fn cell(runs: &[Vec<Metric>], name: &str, text: impl Fn(f64) -> String) -> Markup {
     match estimate(runs, name) {
-        None => "–".to_owned(),
+        None => html! { "–" },
         Some(Estimate { mean, half_width: Some(half), .. }) if half > 0.0 => {
-            format!("{}<br><i>± {}</i>", text(mean), text(half))
+            html! { (text(mean)) br; i { "± " (text(half)) } }
         }
-        Some(Estimate { mean, .. }) => text(mean),
+        Some(Estimate { mean, .. }) => html! { (text(mean)) },
     }
+}
+
+/// The mean of a share as text; nothing if it is zero or no run has it.
+fn share(runs: &[Vec<Metric>], name: &str) -> Option<String> {
+    estimate(runs, name).map(|e| e.mean).filter(|&share| share > 0.0).map(percent)
 }
 
 /// Maximum number of rows of a table.
 const MOST_ROWS: usize = 200;
+/// The class of tables of numbers.
+const NUMBERS: Option<&str> = Some("numbers");

@@ -7,15 +7,16 @@
 mod charts;
 mod detail;
 
-use std::fmt::Write;
-
-use weir_measure::watch::{DeviceSummary, Measured, QueueSummary, Spread, Summary};
+use maud::{Markup, html};
+use weir_measure::watch::{
+    DeviceSummary, Measured, QueueSummary, Spread, Summary, VarianceSummary,
+};
 use weir_measure::watch::{Handle, Tally};
 
-use super::charts::{Chart, Data};
-use super::{close, figure, figure_in, micro, opened};
+use super::charts::{Chart, Data, micro};
+use super::page::{NARROW, figure, figure_in, meta, page, row, table, tile, with_share};
 use crate::format::{bytes, count, digits, duration, elapsed, percent};
-use crate::plot::{Size, escape};
+use crate::plot::Size;
 use crate::summary::shell_words;
 use charts::Span;
 
@@ -36,45 +37,31 @@ pub fn html(tally: &Tally, summary: &Summary, about: &About) -> String {
     let span = tally.span().unwrap_or_default();
     let names: Vec<String> = summary.devices.iter().map(device_name).collect();
     let title = if names.is_empty() { "Queues".to_owned() } else { names.join(", ") };
-    let mut out = opened(&format!("{title} · Weir"));
-    header(&mut out, summary, about, &title);
-    remarks(&mut out, tally, span);
-    for device in &summary.devices {
-        // With a single device, the page's own title names it.
-        let heading = if names.len() == 1 { "Queues".to_owned() } else { device_name(device) };
-        let _ = writeln!(out, "<h2>{}</h2>", escape(&heading));
-        pace(&mut out, device);
-        table(&mut out, device);
-        rings(&mut out, device);
-    }
-    let mut data = Vec::new();
     let shown = most_interesting(tally);
-    if shown.len() < tally.queues().len() {
-        let all = count(tally.queues().len() as u64);
-        let others = if shown.len() < MOST_SECTIONS {
-            "the others were empty whenever they were looked at"
-        } else {
-            "those that were longest, roots first"
-        };
-        let _ = writeln!(
-            out,
-            "<p class=\"note\">Plots follow of {} queues of {all}: {others}.</p>",
-            shown.len()
-        );
-    }
     // The plots of bytes get a quarter of the items of those of packets.
     let most = (ALL_ITEMS / shown.len().max(1)).min(MOST_ITEMS);
-    for (place, queue) in shown.into_iter().enumerate() {
-        section(&mut out, place, queue, (span, most), &mut data);
-    }
-    let _ = writeln!(
-        out,
-        "<footer>Made by Weir {}. Lengths are what the kernel counts for each discipline; a discipline with children counts theirs too. \
-         Between two readings a length is taken to stay.</footer>",
-        escape(&about.version)
-    );
-    close(&mut out, &summary.to_json(), &data);
-    out
+    let mut data = Vec::new();
+    let content = html! {
+        (header(summary, about, &title))
+        (remarks(tally, span))
+        @for (device, name) in summary.devices.iter().zip(&names) {
+            // With a single device, the page's own title names it.
+            h2 { @if names.len() == 1 { "Queues" } @else { (name) } }
+            (pace(device))
+            (queues(device, name))
+            (rings(device, name))
+        }
+        (selection(shown.len(), tally.queues().len()))
+        @for (place, queue) in shown.into_iter().enumerate() {
+            (section(place, queue, (span, most), &mut data))
+        }
+        footer {
+            "Made by Weir " (about.version) ". Lengths are what the kernel counts for each \
+             discipline; a discipline with children counts theirs too. Between two readings a \
+             length is taken to stay."
+        }
+    };
+    page(&title, &content, &summary.to_json(), &data)
 }
 
 fn device_name(device: &DeviceSummary) -> String {
@@ -84,19 +71,7 @@ fn device_name(device: &DeviceSummary) -> String {
     }
 }
 
-fn header(out: &mut String, summary: &Summary, about: &About, title: &str) {
-    let _ = writeln!(
-        out,
-        "<header>\n<p class=\"brand\">Weir <span>queues watched</span></p>\n<h1>{}</h1>",
-        escape(title)
-    );
-    if !about.command.is_empty() {
-        let _ = writeln!(
-            out,
-            "<p class=\"spec\">while <code>{}</code> ran</p>",
-            escape(&shell_words(&about.command))
-        );
-    }
+fn header(summary: &Summary, about: &About, title: &str) -> Markup {
     let mut methods: Vec<&str> =
         summary.devices.iter().map(|device| device.method.name()).collect();
     methods.dedup();
@@ -104,19 +79,22 @@ fn header(out: &mut String, summary: &Summary, about: &About, title: &str) {
         .devices
         .first()
         .map_or(String::new(), |device| elapsed((device.seconds * 1e9) as u64));
-    out.push_str("<dl class=\"meta\">");
-    for (name, value) in
-        [("Started", about.started.clone()), ("Took", took), ("Method", methods.join(", "))]
-    {
-        if !value.is_empty() {
-            let _ = write!(out, "<div><dt>{name}</dt><dd>{}</dd></div>", escape(&value));
+    let entries =
+        [("Started", about.started.clone()), ("Took", took), ("Method", methods.join(", "))];
+    html! {
+        header {
+            p.brand { "Weir " span { "queues watched" } }
+            h1 { (title) }
+            @if !about.command.is_empty() {
+                p.spec { "while " code { (shell_words(&about.command)) } " ran" }
+            }
+            (meta(entries.into_iter().filter(|(_, value)| !value.is_empty())))
         }
     }
-    out.push_str("</dl>\n</header>\n");
 }
 
 /// The readings of a device, compared with the requested rate.
-fn pace(out: &mut String, device: &DeviceSummary) {
+fn pace(device: &DeviceSummary) -> Markup {
     let what = if device.events.is_some() { "Events" } else { "Readings" };
     let mut entries =
         vec![(what, format!("{} ({}/s)", count(device.samples), short(device.samples_per_s)))];
@@ -142,37 +120,29 @@ fn pace(out: &mut String, device: &DeviceSummary) {
         };
         entries.push(("Not recorded", gaps));
     }
-    out.push_str("<dl class=\"meta\">");
-    for (name, value) in entries {
-        let _ = write!(out, "<div><dt>{name}</dt><dd>{}</dd></div>", escape(&value));
-    }
-    out.push_str("</dl>\n");
+    meta(entries)
 }
 
-fn remarks(out: &mut String, tally: &Tally, (start, _): Span) {
+fn remarks(tally: &Tally, (start, _): Span) -> Markup {
     if tally.remarks().is_empty() {
-        return;
+        return Markup::default();
     }
-    out.push_str("<ul class=\"note\">\n");
-    for remark in tally.remarks().iter().take(MOST_REMARKS) {
-        let time = remark.time.map_or(String::new(), |time| {
-            format!("<b>{:.3} s</b> ", time.saturating_sub(start) as f64 / 1e9)
-        });
-        let _ = writeln!(out, "<li>{time}{}</li>", escape(&remark.text));
-    }
+    let seconds = |time: u64| format!("{:.3} s", time.saturating_sub(start) as f64 / 1e9);
     let more = (tally.remarks().len().saturating_sub(MOST_REMARKS)) as u64 + tally.more_remarks();
-    if more > 0 {
-        let _ = writeln!(out, "<li>and {} more</li>", count(more));
+    html! {
+        ul.note {
+            @for remark in tally.remarks().iter().take(MOST_REMARKS) {
+                li {
+                    @if let Some(time) = remark.time { b { (seconds(time)) } " " }
+                    (remark.text)
+                }
+            }
+            @if more > 0 { li { "and " (count(more)) " more" } }
+        }
     }
-    out.push_str("</ul>\n");
 }
 
-fn table(out: &mut String, device: &DeviceSummary) {
-    let name = escape(&device_name(device));
-    let _ = write!(
-        out,
-        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Queues of {name}\"><table class=\"numbers\">\n<thead><tr>"
-    );
+fn queues(device: &DeviceSummary, name: &str) -> Markup {
     let last = if device.events.is_some() { "Events" } else { "Readings" };
     let columns = [
         "Queue",
@@ -187,100 +157,106 @@ fn table(out: &mut String, device: &DeviceSummary) {
         "by 1",
         last,
     ];
-    for column in columns {
-        let _ = write!(out, "<th scope=\"col\">{column}</th>");
-    }
-    out.push_str("</tr></thead>\n<tbody>\n");
-    for queue in device.qdiscs.iter().take(MOST_ROWS) {
-        row(out, queue);
-    }
-    out.push_str("</tbody></table></div>\n");
-    if device.qdiscs.len() > MOST_ROWS {
-        let all = count(device.qdiscs.len() as u64);
-        let _ = writeln!(
-            out,
-            "<p class=\"note\">The first {MOST_ROWS} of {all}; the result inside this page has all.</p>"
-        );
+    let rows = device.qdiscs.iter().take(MOST_ROWS);
+    let rows = rows.map(|queue| row(heading(queue), cells(queue)));
+    html! {
+        (table(&format!("Queues of {name}"), Some("numbers"), &columns, rows))
+        @if device.qdiscs.len() > MOST_ROWS {
+            p.note {
+                "The first " (MOST_ROWS) " of " (count(device.qdiscs.len() as u64))
+                "; the result inside this page has all."
+            }
+        }
     }
 }
 
-fn row(out: &mut String, queue: &QueueSummary) {
+/// The name of a queue, its place and its life.
+fn heading(queue: &QueueSummary) -> Markup {
     let life = match (queue.since_s > 0.0005, queue.until_s) {
-        (_, Some(until)) => format!(" <small>{:.3} to {until:.3} s</small>", queue.since_s),
-        (true, None) => format!(" <small>from {:.3} s</small>", queue.since_s),
-        (false, None) => String::new(),
+        (_, Some(until)) => Some(format!("{:.3} to {until:.3} s", queue.since_s)),
+        (true, None) => Some(format!("from {:.3} s", queue.since_s)),
+        (false, None) => None,
     };
-    let instances = if queue.instances > 1 {
-        format!(" <small>{} in turn</small>", count(queue.instances))
-    } else {
-        String::new()
-    };
-    let drops = queue.drops.map_or("–".to_owned(), |drops| match queue.drops_per_s {
-        Some(rate) if drops > 0 => format!("{} <i>{}/s</i>", count(drops), short(rate)),
-        _ => count(drops),
-    });
-    let of_bytes = |of: fn(&Spread) -> f64| {
-        queue.backlog_bytes.as_ref().map_or("–".to_owned(), |spread| bytes(of(spread)))
-    };
-    let Spread { mean, p50, p99, max } = queue.qlen;
-    let variance = |of: fn(&weir_measure::watch::VarianceSummary) -> f64| {
-        queue.variance.as_ref().map_or("–".to_owned(), |v| percent(of(v)))
-    };
-    let cells = [
-        digits(mean),
-        count(p50),
-        count(p99),
-        count(max),
-        of_bytes(|spread| spread.mean),
-        of_bytes(|spread| spread.max as f64),
-        drops,
-        variance(|v| v.zero),
-        variance(|v| v.one),
-        count(queue.events.map_or(queue.samples, |events| events.recorded())),
-    ];
-    let name = match (queue.band, queue.handle) {
-        (Some(band), _) => format!("band {band}"),
-        (None, Handle(0)) => escape(&queue.kind),
-        (None, handle) => format!("{} {handle}", escape(&queue.kind)),
-    };
-    let below = if queue.root || queue.band.is_some() {
-        String::new()
-    } else {
-        format!(" <small>below {}</small>", queue.parent)
-    };
-    let place = name + &below;
-    let _ = write!(out, "<tr><th scope=\"row\">{place}{instances}{life}</th>");
-    for cell in cells {
-        let _ = write!(out, "<td>{cell}</td>");
+    html! {
+        @match (queue.band, queue.handle) {
+            (Some(band), _) => { "band " (band) }
+            (None, Handle(0)) => { (queue.kind) }
+            (None, handle) => { (queue.kind) " " (handle) }
+        }
+        @if !queue.root && queue.band.is_none() {
+            " " small { "below " (queue.parent) }
+        }
+        @if queue.instances > 1 { " " small { (count(queue.instances)) " in turn" } }
+        @if let Some(life) = life { " " small { (life) } }
     }
-    out.push_str("</tr>\n");
 }
 
-fn rings(out: &mut String, device: &DeviceSummary) {
+fn cells(queue: &QueueSummary) -> [Markup; 10] {
+    let dash = || "–".to_owned();
+    let of_bytes = |of: fn(&Spread) -> f64| {
+        queue.backlog_bytes.as_ref().map_or_else(dash, |spread| bytes(of(spread)))
+    };
+    let variance = |of: fn(&VarianceSummary) -> f64| {
+        queue.variance.as_ref().map_or_else(dash, |v| percent(of(v)))
+    };
+    let drops = match (queue.drops, queue.drops_per_s) {
+        (None, _) => html! { "–" },
+        (Some(drops), Some(rate)) if drops > 0 => {
+            with_share(count(drops), format!("{}/s", short(rate)))
+        }
+        (Some(drops), _) => html! { (count(drops)) },
+    };
+    let text = |text: String| html! { (text) };
+    let Spread { mean, p50, p99, max } = queue.qlen;
+    [
+        text(digits(mean)),
+        text(count(p50)),
+        text(count(p99)),
+        text(count(max)),
+        text(of_bytes(|spread| spread.mean)),
+        text(of_bytes(|spread| spread.max as f64)),
+        drops,
+        text(variance(|v| v.zero)),
+        text(variance(|v| v.one)),
+        text(count(queue.events.map_or(queue.samples, |events| events.recorded()))),
+    ]
+}
+
+fn rings(device: &DeviceSummary, name: &str) -> Markup {
     if device.transmission.is_empty() {
-        return;
+        return Markup::default();
     }
-    let name = escape(&device_name(device));
-    let _ = write!(
-        out,
-        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Transmission queues of {name}\"><table class=\"numbers\">\n<thead><tr>\
-         <th scope=\"col\">Transmission queue</th><th scope=\"col\">Limit, mean</th><th scope=\"col\">max</th><th scope=\"col\">In flight, mean</th>\
-         <th scope=\"col\">p99</th><th scope=\"col\">max</th></tr></thead>\n<tbody>\n"
-    );
-    for ring in &device.transmission {
+    let columns = ["Transmission queue", "Limit, mean", "max", "In flight, mean", "p99", "max"];
+    let rows = device.transmission.iter().map(|ring| {
         let (limit, inflight) = (&ring.limit_bytes, &ring.inflight_bytes);
-        let _ = writeln!(
-            out,
-            "<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
+        row(
             ring.queue,
-            bytes(limit.mean),
-            bytes(limit.max as f64),
-            bytes(inflight.mean),
-            bytes(inflight.p99 as f64),
-            bytes(inflight.max as f64)
-        );
+            [
+                bytes(limit.mean),
+                bytes(limit.max as f64),
+                bytes(inflight.mean),
+                bytes(inflight.p99 as f64),
+                bytes(inflight.max as f64),
+            ],
+        )
+    });
+    table(&format!("Transmission queues of {name}"), Some("numbers"), &columns, rows)
+}
+
+/// A note on the choice of the queues with plots.
+fn selection(shown: usize, all: usize) -> Markup {
+    let others = if shown < MOST_SECTIONS {
+        "the others were empty whenever they were looked at"
+    } else {
+        "those that were longest, roots first"
+    };
+    html! {
+        @if shown < all {
+            p.note {
+                "Plots follow of " (shown) " queues of " (count(all as u64)) ": " (others) "."
+            }
+        }
     }
-    out.push_str("</tbody></table></div>\n");
 }
 
 /// The queues with plots, in the order of their appearance: those that were ever non-empty, roots
@@ -301,22 +277,12 @@ fn most_interesting(tally: &Tally) -> Vec<&Measured> {
 }
 
 fn section(
-    out: &mut String,
     place: usize,
     queue: &Measured,
     (span, most): (Span, usize),
     data: &mut Vec<Data>,
-) {
-    let _ = writeln!(out, "<section>\n<h2>{}</h2>", escape(&queue.queue.label()));
-    tiles(out, queue);
-    out.push_str("<div class=\"plots\">\n");
-    figure_in(
-        out,
-        &format!("q{place}-t"),
-        charts::length(queue, span, most),
-        data,
-        ("whole", [BROAD, super::NARROW]),
-    );
+) -> Markup {
+    let length = charts::length(queue, span, most);
     let mut others: Vec<Chart> = Vec::new();
     if queue.packets().max() > 0 {
         others.push(charts::histogram(queue));
@@ -328,62 +294,85 @@ fn section(
     if queue.counted().drops > 0 {
         others.push(charts::drops(queue, span));
     }
-    for (n, chart) in others.into_iter().enumerate() {
-        figure(out, &format!("q{place}-{n}"), chart, data);
+    html! {
+        section {
+            h2 { (queue.queue.label()) }
+            (tiles(queue))
+            div.plots {
+                (figure_in(&format!("q{place}-t"), length, data, ("whole", [BROAD, NARROW])))
+                @for (n, chart) in others.into_iter().enumerate() {
+                    (figure(&format!("q{place}-{n}"), chart, data))
+                }
+            }
+        }
     }
-    out.push_str("</div>\n</section>\n");
 }
 
-fn tiles(out: &mut String, queue: &Measured) {
-    out.push_str("<dl class=\"tiles\">");
-    let mut tile = |name: &str, value: &str, detail: &str| {
-        let _ = write!(out, "<div><dt>{name}</dt><dd>{value}<small>{detail}</small></dd></div>");
-    };
-    let packets = queue.packets();
+fn tiles(queue: &Measured) -> Markup {
+    let (packets, steps) = (queue.packets(), queue.steps());
     let (p50, p99) = (count(packets.quantile(0.5)), count(packets.quantile(0.99)));
-    tile("Packets waiting, mean", &digits(packets.mean()), &format!("median {p50}, p99 {p99}"));
-    let longest = if packets.max() == 1 {
-        "1 packet".to_owned()
-    } else {
-        format!("{} packets", count(packets.max()))
+    let longest = match packets.max() {
+        1 => "1 packet".to_owned(),
+        n => format!("{} packets", count(n)),
     };
-    let most_bytes = if queue.queue.band.is_some() {
-        String::new()
-    } else {
-        format!("most {}", bytes(queue.bytes().max() as f64))
+    let most_bytes = match queue.queue.band {
+        Some(_) => String::new(),
+        None => format!("most {}", bytes(queue.bytes().max() as f64)),
     };
-    tile("Longest", &longest, &most_bytes);
-    let share = charts::share_of(queue);
-    tile("Not empty", &percent(packets.share_above(0)), &format!("of {share}"));
-    if queue.steps().total() > 0 {
-        let steps = queue.steps();
-        let detail = format!(
-            "by 1 {}, by more {}",
-            percent(steps.share_at(1)),
-            percent(steps.share_above(1))
-        );
-        tile("Consecutive readings alike", &percent(steps.share_at(0)), &detail);
+    html! {
+        dl.tiles {
+            (tile(
+                "Packets waiting, mean",
+                digits(packets.mean()),
+                format!("median {p50}, p99 {p99}"),
+            ))
+            (tile("Longest", longest, most_bytes))
+            (tile(
+                "Not empty",
+                percent(packets.share_above(0)),
+                format!("of {}", charts::share_of(queue)),
+            ))
+            @if steps.total() > 0 {
+                (tile(
+                    "Consecutive readings alike",
+                    percent(steps.share_at(0)),
+                    format!(
+                        "by 1 {}, by more {}",
+                        percent(steps.share_at(1)),
+                        percent(steps.share_above(1))
+                    ),
+                ))
+            }
+            (counted(queue))
+        }
     }
-    if queue.is_exact() {
-        let events = queue.events;
-        let detail = format!(
-            "out {} in {} times, not recorded in between {}",
-            count(events.dequeued_packets),
-            count(events.dequeues),
-            count(events.gaps)
-        );
-        tile("Packets in", &count(events.enqueues), &detail);
+}
+
+/// The tiles of what was counted beside the lengths.
+fn counted(queue: &Measured) -> Markup {
+    let (events, counted) = (queue.events, queue.counted());
+    let share = percent(counted.drops as f64 / (counted.drops + counted.packets).max(1) as f64);
+    html! {
+        @if queue.is_exact() {
+            (tile(
+                "Packets in",
+                count(events.enqueues),
+                format!(
+                    "out {} in {} times, not recorded in between {}",
+                    count(events.dequeued_packets),
+                    count(events.dequeues),
+                    count(events.gaps)
+                ),
+            ))
+        }
+        @if queue.counters().is_some() {
+            (tile(
+                "Dropped",
+                with_share(count(counted.drops), share),
+                format!("{} sent", count(counted.packets)),
+            ))
+        }
     }
-    if queue.counters().is_some() {
-        let counted = queue.counted();
-        let share = percent(counted.drops as f64 / (counted.drops + counted.packets).max(1) as f64);
-        tile(
-            "Dropped",
-            &format!("{} <i>{share}</i>", count(counted.drops)),
-            &format!("{} sent", count(counted.packets)),
-        );
-    }
-    out.push_str("</dl>\n");
 }
 
 /// A number with a prefix: `12.3 M`.

@@ -4,7 +4,7 @@ use weir_measure::watch::{Counters, Handle, Method, Pace, Queue, Run, Sink};
 
 use super::*;
 
-/// The text of a page without its style, pictures and script.
+/// The text of a page without its style, pictures and script, in lines.
 fn words(page: &str) -> String {
     let (_, body) = page.split_once("<body>").expect("a body");
     let (body, _) = body.split_once("<script").expect("a script");
@@ -14,7 +14,8 @@ fn words(page: &str) -> String {
         text.push_str(before);
         rest = picture.split_once("</svg>").expect("its end").1;
     }
-    text + rest
+    text.push_str(rest);
+    BEGIN_LINES.iter().fold(text, |text, tag| text.replace(tag, &format!("\n{tag}")))
 }
 
 #[test]
@@ -57,3 +58,19 @@ fn a_small_watch_reads_as_expected() {
         &About { version: "1.2.3".into(), ..About::default() }
     )));
 }
+
+/// Elements that begin a line of the snapshot.
+const BEGIN_LINES: [&str; 12] = [
+    "<header",
+    "<h1",
+    "<h2",
+    "<dl",
+    "<ul",
+    "<li",
+    "<div class=\"scroll",
+    "<tr",
+    "<section",
+    "<div class=\"plots",
+    "<figure ",
+    "<footer",
+];

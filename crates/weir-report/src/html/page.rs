@@ -1,0 +1,156 @@
+//! The parts that all pages share: the document, tables, lists of values, and plots.
+//!
+//! `maud` writes the elements and escapes all text. Three things pass unescaped: the style sheets and
+//! the script, which are constants and files of their own; the pictures of [`Plot::svg`], which
+//! escapes for XML itself because it also writes files; and JSON inside a script element, where `<`
+//! becomes `\u003c`, so that no text ends the element.
+//! Characters that HTML does not allow become U+FFFD.
+
+use maud::{DOCTYPE, Markup, PreEscaped, Render, html};
+
+use super::charts::{Chart, Data};
+use crate::plot::{Plot, STYLE, Size, is_forbidden};
+
+/// A page: its content, the result for programs, the values of the plots, and the script that reads
+/// them.
+pub(super) fn page(title: &str, content: &Markup, result: &str, data: &[Data]) -> String {
+    let plots = serde_json::to_string(data).expect("plain data always serialises");
+    let title = title.replace(is_forbidden, "\u{FFFD}");
+    let content = PreEscaped(content.0.replace(is_forbidden, "\u{FFFD}"));
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width,initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                meta http-equiv="Content-Security-Policy" content=(POLICY);
+                title { (title) " · Weir" }
+                style { (PreEscaped(STYLE)) (PreEscaped(PAGE_STYLE)) }
+            }
+            body {
+                (content)
+                (json("weir-result", result))
+                (json("weir-plots", &plots))
+                script { (PreEscaped(SCRIPT)) }
+            }
+        }
+    };
+    page.into_string() + "\n"
+}
+
+/// JSON for programs and for the page's script. Inside a script element only `<` could end it.
+fn json(id: &str, text: &str) -> Markup {
+    let text = PreEscaped(text.replace('<', "\\u003c"));
+    html! { script type="application/json" id=(id) { (text) } }
+}
+
+/// Names with their values in one line.
+pub(super) fn meta<'a>(entries: impl IntoIterator<Item = (&'a str, String)>) -> Markup {
+    html! {
+        dl.meta {
+            @for (name, value) in entries {
+                div { dt { (name) } dd { (value) } }
+            }
+        }
+    }
+}
+
+/// A value in large type, for a `dl` of the class `tiles`.
+pub(super) fn tile(name: &str, value: impl Render, detail: impl Render) -> Markup {
+    html! { div { dt { (name) } dd { (value) small { (detail) } } } }
+}
+
+/// A number with its share of a whole.
+pub(super) fn with_share(number: impl Render, share: impl Render) -> Markup {
+    html! { (number) " " i { (share) } }
+}
+
+/// A table that scrolls where it is wider than the page. Columns of the class `numbers` are aligned
+/// to the right.
+pub(super) fn table(
+    label: &str,
+    class: Option<&str>,
+    columns: &[impl AsRef<str>],
+    rows: impl IntoIterator<Item = Markup>,
+) -> Markup {
+    html! {
+        div.scroll tabindex="0" role="region" aria-label=(label) {
+            table class=[class] {
+                thead { tr { @for column in columns { th scope="col" { (column.as_ref()) } } } }
+                tbody { @for row in rows { (row) } }
+            }
+        }
+    }
+}
+
+/// A row of a table with its heading.
+pub(super) fn row(heading: impl Render, cells: impl IntoIterator<Item = impl Render>) -> Markup {
+    html! {
+        tr {
+            th scope="row" { (heading) }
+            @for cell in cells { td { (cell) } }
+        }
+    }
+}
+
+/// A plot in two sizes, of which the style sheet shows the one that fits; alternatives (packets,
+/// bytes) have a switch. Its values go to `data`.
+pub(super) fn figure(id: &str, chart: Chart, data: &mut Vec<Data>) -> Markup {
+    figure_in(id, chart, data, ("half", SIZES))
+}
+
+/// The same with a CSS class and both sizes, wide and narrow.
+pub(super) fn figure_in(
+    id: &str,
+    chart: Chart,
+    data: &mut Vec<Data>,
+    (class, sizes): (&str, [Size; 2]),
+) -> Markup {
+    let Chart { variants, remark } = chart;
+    let title = &variants[0].plot.title;
+    let figure = html! {
+        figure class=(class) {
+            figcaption {
+                h3 { (title) }
+                @if variants.len() > 1 {
+                    span.switch role="radiogroup" aria-label={ (title) ": show" } {
+                        @for (k, variant) in variants.iter().enumerate() {
+                            label {
+                                input type="radio" name=(id) value=(k) checked[k == 0];
+                                span { (variant.name) }
+                            }
+                        }
+                    }
+                }
+            }
+            @for (k, variant) in variants.iter().enumerate() {
+                div class={ "plot v" (k) } data-plot=(data.len() + k) {
+                    (pictures(&variant.plot, &format!("{id}-{k}"), sizes))
+                }
+            }
+            @if !remark.is_empty() { p.remark { (remark) } }
+        }
+    };
+    data.extend(variants.into_iter().map(|variant| variant.data));
+    figure
+}
+
+/// The pictures of a plot, wide and narrow.
+pub(super) fn pictures(plot: &Plot, id: &str, sizes: [Size; 2]) -> Markup {
+    html! {
+        @for (class, size) in ["wide", "narrow"].into_iter().zip(sizes) {
+            div class=(class) { (PreEscaped(plot.svg(size, &format!("{id}{class}")))) }
+        }
+    }
+}
+
+/// Forbids all fetching, whatever a name in the result contains.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \
+                      base-uri 'none'; form-action 'none'";
+const PAGE_STYLE: &str = include_str!("report.css");
+const SCRIPT: &str = concat!(include_str!("detail.js"), include_str!("report.js"));
+/// Sizes of a plot beside another, wide and narrow.
+pub(super) const SIZES: [Size; 2] = [Size { width: 600, height: 270 }, NARROW];
+/// Size of a plot on a narrow screen.
+pub(super) const NARROW: Size = Size { width: 350, height: 250 };
