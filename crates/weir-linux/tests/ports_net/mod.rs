@@ -1,6 +1,7 @@
 //! Namespaces for the tests of ports and loop: A, the emulator's E, and B. The test that uses them
 //! creates and removes them.
 
+mod faults;
 mod rules;
 mod workers;
 
@@ -9,6 +10,7 @@ use std::os::fd::AsFd;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
@@ -232,8 +234,13 @@ fn launch(mut live: Live) -> Running {
     let stop = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&stop);
     let handle = live.handle();
-    let thread = std::thread::spawn(move || live.run(&flag).expect("waiting works"));
-    Running { handle, stop, thread: Some(thread) }
+    let (sender, number) = channel();
+    let thread = std::thread::spawn(move || {
+        sender.send(rustix::thread::gettid().as_raw_pid()).expect("the test waits for it");
+        live.run(&flag).expect("waiting works")
+    });
+    let number = number.recv().expect("the thread sends its number first");
+    Running { handle, stop, number, thread: Some(thread) }
 }
 
 /// A running loop, which ends when this is dropped.
@@ -241,6 +248,8 @@ pub(crate) struct Running {
     /// Changes the loop and reads its state.
     pub(crate) handle: LiveHandle,
     stop: Arc<AtomicBool>,
+    /// The kernel's number of the first worker's thread.
+    number: i32,
     thread: Option<JoinHandle<LiveReport>>,
 }
 

@@ -102,6 +102,32 @@ fn a_lane_does_not_report_the_queue_of_a_pipe_that_its_packets_never_take() {
     assert_eq!(report.lanes[0].counters.peak_queue_packets, 0, "the lane up has no queue");
 }
 
+#[test]
+fn the_queue_of_a_pipe_that_rules_select_is_in_the_report_of_that_pipe() {
+    let Some(mut net) = Net::new(Kind::Packet) else { return };
+    let script = "pipe 1 config bw 100Kbit/s\npipe 2 config bw 100Kbit/s\npipe 7 config bw 100Kbit/s\n\
+                  add 100 pipe 7 udp from any to any dst-port 4000 out\n\
+                  add 200 pipe 1 udp from any to any dst-port 4001 out";
+    let running = net.start_ruled(script, |config| {
+        (config.lanes[0].pipe, config.lanes[1].pipe) = (1, 2);
+    });
+    net.within("a", || {
+        let socket = client("0.0.0.0:0");
+        for port in [4000; 12].into_iter().chain([4001; 4]) {
+            socket.send_to(&[1; 500], ("10.77.0.2", port)).unwrap();
+        }
+    });
+    settle(&running, 16);
+    let report = running.stop();
+    let pipe = |id: u16| &report.pipes.iter().find(|pipe| pipe.0 == id).unwrap().1.counters;
+    assert_eq!((pipe(7).packets_in, pipe(1).packets_in), (12, 4));
+    assert!((6..=12).contains(&pipe(7).peak_queue_packets), "{:?}", pipe(7));
+    assert!((1..=4).contains(&pipe(1).peak_queue_packets), "{:?}", pipe(1));
+    // A lane with rules has no pipe of its own. That of pipe 1 or 2 would be a wrong result.
+    let lanes = report.lanes.iter().map(|lane| lane.counters.peak_queue_packets);
+    assert_eq!(lanes.collect::<Vec<_>>(), [0, 0]);
+}
+
 /// An observer that passes on the network-layer bytes of each IPv4 packet on the lane up, and the
 /// time from leaving the queue to the due time.
 struct Spans(Sender<(u64, Nanos)>);
