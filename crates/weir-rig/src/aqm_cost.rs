@@ -6,6 +6,11 @@
 //! often. Each flow has its own queue and AQM in front of one shared list. A scheduler that
 //! contains an AQM is measured without another AQM. A pair is one packet: its arrival, and its
 //! departure or drop.
+//!
+//! The functions of the loop are `inline(always)`, here, in `controller` and in `managed`. All of
+//! them were measured together: with plain `inline`, a pair takes 170.5 instructions instead of
+//! 160.6 without an AQM, 250.6 instead of 239.0 with `codel`, and 214.5 instead of 200.2 with `pi2`
+//! (callgrind, with thin link-time optimisation).
 
 use weir_core::Nanos;
 use weir_core::aqm::{Aqm, Maker, Setup};
@@ -177,7 +182,7 @@ struct Moment {
 }
 
 impl Moment {
-    #[inline(always)]
+    #[inline(always)] // Measured: see the module `aqm_cost`.
     fn after(self, bytes: u32, byte_time: u64) -> Self {
         let sum = self.parts + u64::from(bytes) * byte_time;
         Self { ns: self.ns + (sum >> 16), parts: sum & 0xffff }
@@ -252,7 +257,7 @@ impl<S: Scheduler, A: Aqm> Driver<S, A> {
     }
 
     /// The link sends packets until the time of the next arrival.
-    #[inline(always)]
+    #[inline(always)] // Measured: see the module `aqm_cost`.
     fn send(&mut self) {
         while self.free <= self.arrival {
             let Some((_, packet)) = self.queues.take(Nanos(self.free.ns), &mut Unwatched) else {

@@ -37,7 +37,7 @@ pub(crate) trait Watch {
 pub(crate) struct Unwatched;
 
 impl Watch for Unwatched {
-    #[inline(always)]
+    #[inline(always)] // Measured: see the module `aqm_cost`.
     fn dropped(&mut self, _now: Nanos, _id: PacketId, _packet: &Released, _reason: DropReason) {}
 }
 
@@ -142,7 +142,7 @@ impl<S: Scheduler, A: Aqm> Managed<S, A> {
 
     /// Drops the packets that the scheduler has discarded since the last call. Most schedulers
     /// never do, and the compiler removes the loop.
-    #[inline(always)]
+    #[inline(always)] // Measured: see the module `aqm_cost`.
     fn take_refused<W: Watch>(&mut self, now: Nanos, watch: &mut W) {
         while let Some((id, reason)) = self.scheduler.pop_refused(&mut self.store) {
             self.refuse(now, id, reason, watch);
@@ -162,12 +162,12 @@ impl<S: Scheduler, A: Aqm> Managed<S, A> {
 pub(crate) struct Open;
 
 impl Aqm for Open {
-    #[inline(always)]
+    #[inline(always)] // Measured: see the module `aqm_cost`.
     fn arrive(&mut self, _now: Nanos, _packet: &Seen, _queue: &QueueState) -> Verdict {
         Verdict::Pass
     }
 
-    #[inline(always)]
+    #[inline(always)] // Measured: see the module `aqm_cost`.
     fn leave(&mut self, _now: Nanos, _packet: &Seen, _queue: &QueueState) -> Verdict {
         Verdict::Pass
     }

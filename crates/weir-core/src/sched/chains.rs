@@ -39,7 +39,7 @@ pub(super) struct Classes {
 impl Classes {
     /// The least key among flows whose start is not after `now`, and its chain; [`NONE`] without
     /// such a flow.
-    #[inline(always)]
+    #[inline(always)] // Measured: see the module of schedulers.
     pub(super) fn first(&self, now: u64) -> (u64, usize) {
         self.chains.as_ref().map_or((NONE, 0), |chains| chains.first(now))
     }
@@ -51,7 +51,7 @@ impl Classes {
 
     /// The chains of flows whose heads take this long, of which `class` may be a guess; [`HEADS`]
     /// without one.
-    #[inline(always)]
+    #[inline(always)] // Measured: see the module of schedulers.
     pub(super) fn chain_of(&mut self, service: u64, class: u8) -> usize {
         let known = self.services[class as usize % CLASSES] == service;
         if known { 2 * (class as usize % CLASSES) } else { self.find(service) }
@@ -70,7 +70,7 @@ impl Classes {
 
     /// Puts a flow into the chain or the one beside it, which are those of its class; says whether
     /// it has a place there.
-    #[inline(always)]
+    #[inline(always)] // Measured: see the module of schedulers.
     pub(super) fn put(&mut self, chain: usize, start: u64, key: u64) -> bool {
         let Some(chains) = self.chains.as_mut() else { return false };
         if chains.fits(chain, start, key) {
@@ -85,7 +85,7 @@ impl Classes {
     }
 
     /// Takes the first of a chain out, which the caller knows to have one.
-    #[inline(always)]
+    #[inline(always)] // Measured: see the module of schedulers.
     pub(super) fn pop(&mut self, chain: usize) {
         if let Some(chains) = self.chains.as_mut() {
             chains.pop(chain);
@@ -94,7 +94,7 @@ impl Classes {
 
     /// The key of the flow at this distance behind the first of a chain. In a shorter chain, any
     /// key or [`NONE`].
-    #[inline(always)]
+    #[inline(always)] // Measured: see the module of schedulers.
     pub(super) fn behind(&self, chain: usize, places: usize) -> u64 {
         self.chains.as_ref().map_or(NONE, |chains| chains.behind(chain, places))
     }
@@ -150,7 +150,7 @@ impl<const N: usize> Default for Chains<N> {
 impl<const N: usize> Chains<N> {
     /// The least key among flows whose start is not after `now`, and its chain; [`NONE`] without
     /// such a flow.
-    #[inline(always)]
+    #[inline(always)] // Measured: see the module of schedulers.
     pub(super) fn first(&self, now: u64) -> (u64, usize) {
         let mut first = (NONE, 0);
         for (chain, head) in self.heads.iter().take(self.used).enumerate() {
@@ -161,7 +161,7 @@ impl<const N: usize> Chains<N> {
     }
 
     /// The least start; [`NONE`] when all chains are empty.
-    #[inline(always)]
+    #[inline(always)] // Measured: see the module of schedulers.
     pub(super) fn least_start(&self) -> u64 {
         self.heads.iter().take(self.used).fold(NONE, |least, head| least.min(head.start))
     }
@@ -173,14 +173,14 @@ impl<const N: usize> Chains<N> {
     }
 
     /// Whether a flow with this start and key can be appended to a chain.
-    #[inline(always)]
+    #[inline(always)] // Measured: see the module of schedulers.
     pub(super) fn fits(&self, chain: usize, start: u64, key: u64) -> bool {
         let tail = self.tails[chain % N];
         (tail.start <= start) & (tail.key <= key)
     }
 
     /// Appends a flow that fits.
-    #[inline(always)]
+    #[inline(always)] // Measured: see the module of schedulers.
     pub(super) fn push(&mut self, chain: usize, start: u64, key: u64) {
         let (entry, chain) = (Entry { start, key }, chain % N);
         let (ring, head) = (&mut self.rings[chain], &mut self.heads[chain]);
@@ -198,7 +198,7 @@ impl<const N: usize> Chains<N> {
     }
 
     /// Takes the first of a chain out, which the caller knows to have one.
-    #[inline(always)]
+    #[inline(always)] // Measured: see the module of schedulers.
     pub(super) fn pop(&mut self, chain: usize) {
         let chain = chain % N;
         let ring = &mut self.rings[chain];
@@ -237,7 +237,7 @@ impl<const N: usize> Chains<N> {
 
     /// The key of the flow at this distance behind the first of a chain. In a shorter chain, any
     /// key or [`NONE`].
-    #[inline(always)]
+    #[inline(always)] // Measured: see the module of schedulers.
     fn behind(&self, chain: usize, places: usize) -> u64 {
         let ring = &self.rings[chain % N];
         ring.at(ring.first.wrapping_add(places)).key
@@ -252,7 +252,7 @@ impl<const N: usize> Chains<N> {
 }
 
 impl Ring {
-    #[inline(always)]
+    #[inline(always)] // Measured: see the module of schedulers.
     fn at(&self, position: usize) -> Entry {
         self.entries.get(position & self.entries.len().wrapping_sub(1)).copied().unwrap_or(EMPTY)
     }

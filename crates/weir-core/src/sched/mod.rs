@@ -8,6 +8,13 @@
 //! returns its slot. The caller keeps that [`FlowSlot`] and passes it with each packet, so that a
 //! scheduler finds a flow's state without a search, and flows of any number of queues can feed one
 //! scheduler. Slots are reused.
+//!
+//! # Inlining
+//! Small functions that a scheduler calls for each packet are `inline(always)`. All of them were
+//! measured together: with plain `inline`, a packet of 1,000 flows takes 98.8 instructions instead
+//! of 97.8 under `drr`, 173.6 instead of 158.2 under `qfq+` with `m=8`, 316.8 instead of 307.8 under
+//! `wf2q+`, and 195.0 instead of 182.5 under `qfq` in batches of 32. `pifo`, `wfq`, `scfq` and `htb`
+//! take as many (the rig's loop under callgrind, with thin link-time optimisation).
 
 use alloc::vec::Vec;
 

@@ -147,7 +147,7 @@ impl Qfq {
     ///
     /// Rare work is left to other functions, called last, so that the common case needs few
     /// registers.
-    #[inline(always)]
+    #[inline(always)] // Measured: see the module of schedulers.
     fn serve_first<P: Store, R>(
         &mut self,
         store: &mut P,
@@ -436,7 +436,7 @@ impl Batched for Qfq {
         (&mut self.flows, &mut self.foresight)
     }
 
-    #[inline(always)]
+    #[inline(always)] // Measured: see the module of schedulers.
     fn serve<P: Store>(&mut self, store: &mut P) -> Option<(u32, PacketId)> {
         self.serve_first(store, |flow, packet| (flow, packet))
     }

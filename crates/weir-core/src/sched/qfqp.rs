@@ -411,7 +411,7 @@ impl Batched for QfqPlus {
         (&mut self.flows, &mut self.foresight)
     }
 
-    #[inline(always)]
+    #[inline(always)] // Measured: see the module of schedulers.
     fn serve<P: Store>(&mut self, store: &mut P) -> Option<(u32, PacketId)> {
         loop {
             match self.serve_next(store) {
@@ -497,7 +497,7 @@ impl QfqPlus {
     }
 
     /// Serves the flow that goes next.
-    #[inline(always)]
+    #[inline(always)] // Measured: see the module of schedulers.
     fn serve_next<P: Store>(&mut self, store: &mut P) -> Served {
         if self.current == NONE {
             let Some(place) = self.groups.ready() else { return Served::NoneEligible };
@@ -568,7 +568,7 @@ impl QfqPlus {
     }
 
     /// The aggregate that is served has no more turns in its slot: moves it in the schedule.
-    #[inline(always)]
+    #[inline(always)] // Measured: see the module of schedulers.
     fn move_on(&mut self) {
         let place = self.serving;
         let aggregate = self.aggregates.at_mut(place.id);

@@ -40,13 +40,13 @@ pub(super) fn inverse(weight: u32) -> u64 {
 }
 
 /// What a packet takes of its flow's virtual time: `L / w`.
-#[inline(always)]
+#[inline(always)] // Measured: see the module of schedulers.
 pub(super) fn service(len: u32, inverse: u64) -> u64 {
     u64::from(len.min(LARGEST)) * inverse
 }
 
 /// A time that was written in the era `then`, as it is in the era `now`.
-#[inline(always)]
+#[inline(always)] // Measured: see the module of schedulers.
 pub(super) fn in_era(time: u64, then: u64, now: u64) -> u64 {
     if then == now { time } else { time.saturating_sub((now - then).saturating_mul(BACK)) }
 }

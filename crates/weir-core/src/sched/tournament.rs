@@ -161,7 +161,7 @@ impl Tournament {
 }
 
 /// The least of four, without a branch.
-#[inline(always)]
+#[inline(always)] // Measured: see the module of schedulers.
 fn least_of(&[a, b, c, d]: &[u64; ARITY]) -> u64 {
     a.min(b).min(c.min(d))
 }

@@ -38,7 +38,7 @@ impl Waiting {
     }
 
     /// The same for a flow of this class that has just been served.
-    #[inline(always)]
+    #[inline(always)] // Measured: see the module of schedulers.
     pub(super) fn put_served(&mut self, slot: u32, class: u8, start: u64) {
         let (start_rounded, key) = (self.others.rounded(start), self.others.key(slot, start));
         let in_order = self.in_order.get_or_insert_default();
@@ -50,7 +50,7 @@ impl Waiting {
     }
 
     /// Whether a flow may be due: one whose start is not after `now`.
-    #[inline(always)]
+    #[inline(always)] // Measured: see the module of schedulers.
     pub(super) fn may_be_due(&self, now: u64) -> bool {
         self.due <= now
     }

@@ -159,7 +159,7 @@ impl Wf2qPlus {
 
     /// The flow that goes next, as it is compared, and its chain, or [`HEADS`] of one that is in
     /// none; [`NONE`] when no head may go.
-    #[inline(always)]
+    #[inline(always)] // Measured: see the module of schedulers.
     fn first(&self) -> (u64, usize) {
         let first = self.heads.first(self.virtual_time);
         let top = self.eligible.top();
@@ -176,7 +176,7 @@ impl Wf2qPlus {
     }
 
     /// Serves the only active flow.
-    #[inline(always)]
+    #[inline(always)] // Measured: see the module of schedulers.
     fn serve_lone<P: Store>(&mut self, pool: &mut P) -> PacketId {
         let flow = self.flows.at_mut(self.lone);
         let len = flow.list.front_len();
@@ -202,7 +202,7 @@ impl Wf2qPlus {
     }
 
     /// Puts a flow with packets where its head belongs.
-    #[inline(always)]
+    #[inline(always)] // Measured: see the module of schedulers.
     fn place(&mut self, slot: u32) {
         let flow = self.flows.at_mut(slot);
         let mut chain = HEADS;
@@ -216,7 +216,7 @@ impl Wf2qPlus {
 
     /// Puts a flow into the chains of its class, or elsewhere if it has no place there or `chain`
     /// is [`HEADS`].
-    #[inline(always)]
+    #[inline(always)] // Measured: see the module of schedulers.
     fn put(&mut self, slot: u32, chain: usize, start: u64, finish: u64) {
         let start_rounded = self.eligible.rounded(start);
         if chain < HEADS && self.heads.put(chain, start_rounded, self.eligible.key(slot, finish)) {
@@ -231,7 +231,7 @@ impl Wf2qPlus {
 
     /// Lets in what `V` has reached: heads become eligible, and with flows that have none the fluid
     /// is finished.
-    #[inline(always)]
+    #[inline(always)] // Measured: see the module of schedulers.
     fn admit(&mut self) {
         if self.waiting.may_be_due(self.virtual_time) {
             self.admit_due();
@@ -275,7 +275,7 @@ impl Wf2qPlus {
     }
 
     /// Says which flows and packets will be asked for soon.
-    #[inline(always)]
+    #[inline(always)] // Measured: see the module of schedulers.
     fn look_ahead<P: Store>(&self, chain: usize, pool: &mut P) {
         self.flows.prefetch(self.eligible.slot(self.heads.behind(chain, 5)));
         let next = self.eligible.slot(self.heads.behind(chain, 2));

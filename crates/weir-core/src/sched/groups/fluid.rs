@@ -15,7 +15,7 @@ impl Groups {
     }
 
     /// The same if nothing happens until then; whether it is so.
-    #[inline(always)]
+    #[inline(always)] // Measured: see the module of schedulers.
     pub(in super::super) fn try_transmit(&mut self, len: u32) -> bool {
         let to = self.time_after(len);
         let quiet = after(self.due, to);
@@ -26,7 +26,7 @@ impl Groups {
     }
 
     /// Virtual time when a packet of `len` bytes has left.
-    #[inline(always)]
+    #[inline(always)] // Measured: see the module of schedulers.
     fn time_after(&self, len: u32) -> u64 {
         self.virtual_time.wrapping_add(upper(u64::from(charged(len)) << LEN_BITS, self.rate))
     }

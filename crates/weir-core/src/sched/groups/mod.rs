@@ -260,7 +260,7 @@ impl Groups {
 
     /// Takes the first member of a group from its slot into that of its new start, when others are
     /// behind it in the slot. Says whether there are.
-    #[inline(always)]
+    #[inline(always)] // Measured: see the module of schedulers.
     pub(super) fn rotate<T: Stamped>(&mut self, members: &mut [T], place: Place) -> bool {
         let tables = &mut *self.groups;
         let Stamps { start, next, .. } = *members[place.id as usize].stamps();
