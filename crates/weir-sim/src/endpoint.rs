@@ -66,7 +66,7 @@ impl Context<'_> {
 
     /// Sends a packet from the flow's source to its destination, or back if the packet has
     /// [`crate::packet::Flags::BACK`]. Sets the packet's `sent`.
-    #[inline(always)]
+    #[inline(always)] // Measured: see `network::path`.
     pub fn send(&mut self, packet: Packet) {
         self.network.send(packet, NONE);
     }

@@ -18,6 +18,12 @@
 //! Ports are passed separately while an observer needs each step, and by packets that report when
 //! they have left their host. Until all packets inside have left, each hop then takes two events;
 //! the times are the same.
+//!
+//! # Inlining
+//! The functions of the packet path are `inline(always)`, here, in the agenda, the packet store and
+//! the context of endpoints. All of them were measured together: with plain `inline`, a simulated
+//! second of TCP takes 2.951 million instructions instead of 2.912 million (`tcp_cost` under
+//! callgrind, with thin link-time optimisation), and a UDP packet 1 of 1,520 more (`sim_cost`).
 
 use weir_core::key::FlowKey;
 use weir_core::packet::Ecn;
@@ -46,7 +52,7 @@ struct Mover {
 impl Network {
     /// Sends a packet from one end of its flow. The function is inline so that the caller builds
     /// the packet in place.
-    #[inline(always)]
+    #[inline(always)] // Measured: see `network::path`.
     pub(crate) fn send(&mut self, mut packet: Packet, extra: u32) {
         let flow = &mut self.flows[packet.flow.0 as usize];
         packet.sent = self.now;
@@ -411,7 +417,7 @@ impl Network {
     }
 
     /// Removes a packet that has arrived.
-    #[inline(always)]
+    #[inline(always)] // Measured: see `network::path`.
     pub(crate) fn take(&mut self, number: u32) -> Packet {
         self.packets.remove(number)
     }
