@@ -46,7 +46,7 @@ impl<E: Entry> Heap<E> {
         self.entries.len()
     }
 
-    /// The only entry, if there is exactly one. A new key can be stored there without moving it.
+    /// The entry, if there is exactly one. Its key can be changed in place.
     #[inline]
     pub(crate) fn single_mut(&mut self) -> Option<&mut E> {
         match &mut self.entries[..] {

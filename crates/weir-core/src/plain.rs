@@ -46,8 +46,8 @@ pub struct PlainPipe {
     /// The serialisation time of the last packet. Nearly all packets have one of two lengths, and
     /// most paths carry only one of them.
     last: Timed,
-    /// Packets that waited at the last arrival, in order. Ahead of them are packets that have
-    /// started since, but still count for queries before the horizon.
+    /// Packets that waited at the last arrival, in order. Ahead of them are packets that had
+    /// already started, but still count for queries before the horizon.
     queue: VecDeque<Waiting>,
     /// Number of packets at the front of `queue` that have started. They were submitted ahead of
     /// time and start after the horizon.
@@ -60,7 +60,7 @@ pub struct PlainPipe {
     /// Packets with a counted arrival and a departure that is not counted yet.
     inside: VecDeque<Leaving>,
     /// Packets that were submitted ahead of time and are not counted yet.
-    coming: VecDeque<Coming>,
+    pending: VecDeque<Pending>,
 }
 
 /// Consecutive packets that did not wait and have the same length and latency. They are counted
@@ -89,8 +89,8 @@ struct Leaving {
 
 /// A packet with an arrival that is not counted yet.
 #[derive(Clone, Copy, Debug)]
-struct Coming {
-    came: Nanos,
+struct Pending {
+    arrived: Nanos,
     len: u32,
     /// `None` for a dropped packet.
     passage: Option<Passage>,
@@ -148,7 +148,7 @@ impl PlainPipe {
             alike: Alike::default(),
             stats: LinkStats::default(),
             inside: VecDeque::new(),
-            coming: VecDeque::new(),
+            pending: VecDeque::new(),
         })
     }
 
@@ -203,7 +203,7 @@ impl PlainPipe {
                 self.count_alike();
                 self.alike = Alike { total: due.since(now), len, count: 1 };
             } else {
-                self.count_coming(now, len, &passage);
+                self.count_arrival(now, len, &passage);
                 self.count_leaving(len);
             }
         } else {
@@ -216,23 +216,24 @@ impl PlainPipe {
     #[inline]
     pub fn catch_up(&mut self, now: Nanos) {
         self.count_alike();
-        if !self.coming.is_empty() || !self.inside.is_empty() {
+        if !self.pending.is_empty() || !self.inside.is_empty() {
             self.count_until(now);
         }
     }
 
     /// Packets that wait at `now`, and their bytes, without the packet on the wire.
     pub fn queue_length(&mut self, now: Nanos) -> (u64, u64) {
-        if self.coming.is_empty() {
+        if self.pending.is_empty() {
             self.advance(now, now);
             return ((self.queue.len() - self.started) as u64, self.bytes);
         }
         // The packets at the front of the queue have started by now, and those at the end have not
         // arrived yet.
         let started = self.queue.partition_point(|waiting| waiting.start <= now);
-        let waits =
-            |coming: &Coming| coming.passage.is_some_and(|passage| passage.start > coming.came);
-        let here = self.queue.len() - self.coming.iter().filter(|&coming| waits(coming)).count();
+        let waits = |pending: &Pending| {
+            pending.passage.is_some_and(|passage| passage.start > pending.arrived)
+        };
+        let here = self.queue.len() - self.pending.iter().filter(|&pending| waits(pending)).count();
         let bytes =
             self.queue.range(started.min(here)..here).map(|waiting| u64::from(waiting.len)).sum();
         (here.saturating_sub(started) as u64, bytes)
@@ -277,34 +278,34 @@ impl PlainPipe {
     /// Drops a packet.
     #[cold]
     fn refuse(&mut self, now: Nanos, len: u32, horizon: Nanos) {
-        if now < horizon && self.coming.is_empty() {
+        if now < horizon && self.pending.is_empty() {
             self.count_lost(len);
         } else {
-            self.coming.push_back(Coming { came: now, len, passage: None });
+            self.pending.push_back(Pending { arrived: now, len, passage: None });
         }
     }
 
     /// Stores the remaining counts of a packet that leaves at the horizon or later.
     #[inline(never)]
     fn count_later(&mut self, now: Nanos, len: u32, passage: Passage, horizon: Nanos) {
-        if now < horizon && self.coming.is_empty() {
-            self.count_coming(now, len, &passage);
+        if now < horizon && self.pending.is_empty() {
+            self.count_arrival(now, len, &passage);
             self.inside.push_back(Leaving { due: passage.due, len });
         } else {
-            self.coming.push_back(Coming { came: now, len, passage: Some(passage) });
+            self.pending.push_back(Pending { arrived: now, len, passage: Some(passage) });
         }
     }
 
     #[inline(never)]
     fn count_until(&mut self, now: Nanos) {
-        while let Some(&Coming { came, len, passage }) = self.coming.front()
-            && came <= now
+        while let Some(&Pending { arrived, len, passage }) = self.pending.front()
+            && arrived <= now
         {
-            self.coming.pop_front();
+            self.pending.pop_front();
             match passage {
                 None => self.count_lost(len),
                 Some(passage) => {
-                    self.count_coming(came, len, &passage);
+                    self.count_arrival(arrived, len, &passage);
                     self.inside.push_back(Leaving { due: passage.due, len });
                 }
             }
@@ -330,14 +331,14 @@ impl PlainPipe {
     }
 
     #[inline]
-    fn count_coming(&mut self, came: Nanos, len: u32, passage: &Passage) {
+    fn count_arrival(&mut self, arrived: Nanos, len: u32, passage: &Passage) {
         let counters = &mut self.stats.counters;
         counters.packets_in += 1;
         counters.bytes_in += u64::from(len);
         counters.backlog_packets += 1;
         counters.peak_queue_packets = counters.peak_queue_packets.max(u64::from(passage.ahead) + 1);
-        self.stats.queue_ns.record(passage.start.since(came).0);
-        self.stats.total_ns.record(passage.due.since(came).0);
+        self.stats.queue_ns.record(passage.start.since(arrived).0);
+        self.stats.total_ns.record(passage.due.since(arrived).0);
     }
 
     /// Counts the packets that did not wait and have left.

@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn two_means_are_told_apart_when_their_spread_allows_it() {
+    fn two_means_differ_significantly_if_their_spread_is_small() {
         // t = 2 / √(2.5/5 + 2.5/5) = 2 with 8 degrees of freedom: p = 0.0805 in the tables.
         let (a, b) =
             (Estimate::of(&[3.0, 4.0, 5.0, 6.0, 7.0]), Estimate::of(&[5.0, 6.0, 7.0, 8.0, 9.0]));
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn fairness_goes_from_one_of_n_to_all() {
+    fn fairness_ranges_from_one_nth_to_one() {
         assert_eq!(
             (fairness(&[2.0; 4]), fairness(&[1.0, 0.0, 0.0, 0.0]), fairness(&[])),
             (Some(1.0), Some(0.25), None)

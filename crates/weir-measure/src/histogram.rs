@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn many_are_counted_as_one_after_the_other() {
+    fn counting_many_equals_counting_one_by_one() {
         let (mut many, mut single) = (Histogram::default(), Histogram::default());
         for (value, times) in [(7, 0), (900, 3), (u64::MAX, 2), (31, 1), (900, 1000)] {
             many.record_many(value, times);
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn merging_adds_and_an_empty_one_answers_zero() {
+    fn merging_adds_and_an_empty_histogram_returns_zero() {
         let (mut a, mut b) = (Histogram::default(), Histogram::default());
         assert_eq!((a.quantile(0.5), a.mean()), (0, 0.0));
         a.record(10);

@@ -38,7 +38,7 @@ fn headers(c: &mut Criterion) {
 fn trains(c: &mut Criterion) {
     let (vnet, frame) = PacketBuilder::tcp(A4, B4, 80, 4000).numbered(0, 64_000).train(1448);
     let parsed = parse(&frame).expect("a built frame parses");
-    let train = Train::plan(&frame, &vnet, &parsed).expect("a built train is one");
+    let train = Train::plan(&frame, &vnet, &parsed).expect("a built train is a train");
     let mut out = [0; MAX_HEADER_LEN];
     c.bench_function("train/plan", |b| {
         b.iter(|| Train::plan(black_box(&frame), black_box(&vnet), black_box(&parsed)))

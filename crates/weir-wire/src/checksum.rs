@@ -203,7 +203,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn the_example_of_rfc_1071_sums_as_printed_there() {
+    fn the_example_of_rfc_1071_has_the_printed_sum() {
         assert_eq!(sum(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]), 0xddf2);
         assert_eq!(sum(&[]), 0);
         assert_eq!(sum(&[0x12]), 0x1200);
@@ -233,7 +233,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_sum_is_that_of_the_definition(data: Vec<u8>) {
+        fn the_sum_follows_the_definition(data: Vec<u8>) {
             let mut total: u64 = data.chunks(2).map(|c| u64::from(c[0]) << 8 | u64::from(c.get(1).copied().unwrap_or(0))).sum();
             while total > 0xffff {
                 total = (total >> 16) + (total & 0xffff);
@@ -242,7 +242,7 @@ mod tests {
         }
 
         #[test]
-        fn an_update_is_a_computation_anew(mut words in prop::collection::vec(any::<u16>(), 2..30), at: prop::sample::Index, new: u16) {
+        fn an_update_equals_a_new_computation(mut words in prop::collection::vec(any::<u16>(), 2..30), at: prop::sample::Index, new: u16) {
             // The first word is not zero, because the checksum of only zeros has a special form.
             words[0] = 0x4500;
             let at = 1 + at.index(words.len() - 1);

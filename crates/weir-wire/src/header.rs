@@ -123,7 +123,7 @@ pub enum ParseError {
     #[error("the IPv4 header length is {0} bytes, which does not fit the packet")]
     HeaderLength(u8),
     /// The IP header declares more bytes than the frame has.
-    #[error("the IP header promises {promised} bytes, the frame has {present}")]
+    #[error("the IP header declares {promised} bytes, but the frame has {present}")]
     Truncated {
         /// Length according to the header.
         promised: u32,

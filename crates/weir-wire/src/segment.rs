@@ -330,7 +330,7 @@ pub enum SegmentError {
     #[error(transparent)]
     Vnet(#[from] VnetError),
     /// The frame is one wire packet.
-    #[error("the frame is no offload train")]
+    #[error("the frame is not an offload train")]
     NotATrain,
     /// The train is a UDP datagram that is to be divided into IP fragments.
     #[error(
@@ -338,7 +338,7 @@ pub enum SegmentError {
     )]
     UdpFragments,
     /// The protocol of the headers differs from the protocol that the virtio-net header declares.
-    #[error("the train's headers are not of the protocol that its offload type says")]
+    #[error("the train's headers are not of the protocol of its offload type")]
     Protocol,
     /// The train is an IP fragment.
     #[error("the train is an IP fragment")]
@@ -356,7 +356,7 @@ pub enum SegmentError {
     HeaderTooLong(usize),
     /// The checksum is not where the protocol has it.
     #[error(
-        "the train's checksum is said to be at {csum_start}+{csum_offset}, where its protocol has none"
+        "the header places the train's checksum at {csum_start}+{csum_offset}, where its protocol has none"
     )]
     ChecksumPlace {
         /// Offset at which the sum starts.
@@ -365,7 +365,7 @@ pub enum SegmentError {
         csum_offset: u16,
     },
     /// The run is empty or not within the train.
-    #[error("{start}..{end} is no run of a train of {segments} packets")]
+    #[error("{start}..{end} is not a run of a train of {segments} packets")]
     NoSuchRun {
         /// Number of the first packet.
         start: u16,

@@ -157,10 +157,10 @@ pub enum VnetError {
     #[error("offload type {0:#04x} is unknown; TCP (1, 4) and UDP (3, 5) are known")]
     GsoType(u8),
     /// A train with a packet size of 0, or with the size that the kernel reserves.
-    #[error("{0} is no size for the packets of a train")]
+    #[error("{0} is not a valid size for the packets of a train")]
     GsoSize(u16),
     /// The header declares longer headers than the frame has bytes.
-    #[error("the headers are said to have {hdr_len} bytes, the frame has {len}")]
+    #[error("the headers are declared as {hdr_len} bytes, but the frame has {len}")]
     HeaderLength {
         /// Length according to the header.
         hdr_len: u16,

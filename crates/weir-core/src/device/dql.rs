@@ -110,17 +110,17 @@ impl Dql {
         debug_assert!(bytes <= self.in_flight(), "{bytes} bytes done of {}", self.in_flight());
         let completed = self.num_completed.wrapping_add(bytes);
         let over = excess(self.in_flight(), self.limit);
-        let left = self.num_queued != completed;
-        let left_from_before = self.prev_num_queued != self.num_completed;
+        let incomplete = self.num_queued != completed;
+        let incomplete_before = self.prev_num_queued != self.num_completed;
         // Whether all bytes that were in the ring at the previous completion are now complete.
         let turned_over = completed.wrapping_sub(self.prev_num_queued) as i32 >= 0;
         let mut limit = self.limit;
-        if over > 0 && !left || self.prev_ovlimit > 0 && turned_over {
+        if over > 0 && !incomplete || self.prev_ovlimit > 0 && turned_over {
             limit = limit
                 .wrapping_add(excess(completed, self.prev_num_queued))
                 .wrapping_add(self.prev_ovlimit);
             self.expect_slack(now);
-        } else if left && left_from_before && !turned_over {
+        } else if incomplete && incomplete_before && !turned_over {
             self.lowest_slack = self.lowest_slack.min(self.slack(bytes));
             if now > self.slack_start.saturating_add(self.config.hold) {
                 limit = excess(limit, self.lowest_slack);
@@ -219,7 +219,7 @@ mod tests {
         let mut dql = with(10_000, DQL_MOST);
         dql.queued(MTU);
         dql.completed(Nanos(1), MTU);
-        assert_eq!(dql.limit(), 10_000, "the limit kept nothing out");
+        assert_eq!(dql.limit(), 10_000, "the limit kept no packet out");
     }
 
     #[test]
@@ -241,7 +241,11 @@ mod tests {
         let mut dql = with(3000, DQL_MOST);
         assert_eq!(fill(&mut dql, MTU), 3);
         dql.completed(Nanos(1), MTU);
-        assert_eq!(dql.limit(), 3000, "3000 are left, and nothing was above the limit before");
+        assert_eq!(
+            dql.limit(),
+            3000,
+            "3000 bytes are incomplete, and none exceeded the limit before"
+        );
         assert_eq!(fill(&mut dql, MTU), 1);
         // All 4500 bytes of the last completion are complete, including 1500 above the limit.
         dql.completed(Nanos(2), 3 * MTU);
@@ -249,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn slack_is_taken_off_after_the_hold_time_and_not_before() {
+    fn slack_reduces_the_limit_only_after_the_hold_time() {
         let mut dql = with(0, DQL_MOST);
         fill(&mut dql, 60_000);
         dql.completed(Nanos(0), 60_000);
@@ -269,7 +273,7 @@ mod tests {
             3000 - MTU,
             "the limit and the object above it, less what was needed, are slack"
         );
-        assert!(dql.avail() < 0, "closed until what is inside is done");
+        assert!(dql.avail() < 0, "closed until the objects inside are complete");
     }
 
     #[test]

@@ -17,7 +17,7 @@ use alloc::vec::Vec;
 use super::engine::{Emulator, IdleCheck};
 use super::flow::{flow_path, path, spec};
 use super::tables::{Flowset, Template, put, slot};
-use super::totals::Gone;
+use super::totals::Freed;
 use super::traffic::Limits;
 use crate::config::{FlowsetConfig, LinkConfig, PipeConfig, SchedulerConfig};
 use crate::key::FlowMask;
@@ -172,7 +172,7 @@ impl Emulator {
         template.stats.zero(template.queue_packets);
         for number in 0..self.links.bound() {
             if let Some(link) = self.links.get_mut(number).filter(|l| l.template == id) {
-                link.gone = Gone::default();
+                link.freed = Freed::default();
             }
         }
         let links = &self.links;
@@ -367,10 +367,10 @@ impl Emulator {
             .zip(queue.chain.iter().rev())
             .take_while(|(old, new)| old == new && Some(**old) != rebuilt)
             .count();
-        let gone = old[..old.len() - same].to_vec();
+        let removed = old[..old.len() - same].to_vec();
         for link in 0..self.links.bound() {
             if let Some(tree) = self.links.get_mut(link).and_then(|link| link.scheduler.tree()) {
-                gone.iter().for_each(|&id| tree.forget(id));
+                removed.iter().for_each(|&id| tree.forget(id));
             }
         }
         self.retire_flows(now, number);

@@ -65,9 +65,9 @@ impl Emulator {
                 let masked = template.mask.apply(key);
                 let compact = CompactKey::new(&masked);
                 let links = &self.links;
-                let is_it =
+                let matches =
                     |&link: &u32| links.get(link).is_some_and(|l| l.is_for(compact, &masked));
-                template.instances.find(compact.hash(), is_it).copied()
+                template.instances.find(compact.hash(), matches).copied()
             }
         };
         let link = match found {
@@ -79,8 +79,8 @@ impl Emulator {
             Some(id) => slot(&mut self.queues, id).and_then(|queue| {
                 let masked = queue.mask.apply(key);
                 let flows = &self.flows;
-                let is_it = |&flow: &u32| flows.get(flow).is_some_and(|f| f.is_of(link, &masked));
-                queue.flows.find(flow_hash(link, &masked), is_it).copied()
+                let matches = |&flow: &u32| flows.get(flow).is_some_and(|f| f.is_of(link, &masked));
+                queue.flows.find(flow_hash(link, &masked), matches).copied()
             }),
         };
         match flow {
@@ -271,7 +271,7 @@ impl Emulator {
             Some(newer) => newer.cold.older = older,
             None => state.flows = older,
         }
-        state.gone.add(&flow);
+        state.freed.add(&flow);
         state.scheduler.remove_flow(now, &mut self.pool, flow.slot, number)
     }
 

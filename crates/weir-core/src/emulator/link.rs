@@ -9,7 +9,7 @@ use alloc::boxed::Box;
 use super::context::Context;
 use super::flow::{NO_FLOW, path};
 use super::tables::Template;
-use super::totals::Gone;
+use super::totals::Freed;
 use crate::config::{Capacity, LinkConfig};
 use crate::device::{self, Device};
 use crate::key::{CompactKey, FlowKey};
@@ -62,7 +62,7 @@ pub(super) struct Link {
     /// Distinguishes the link from later links with the same number.
     pub(super) serial: u64,
     /// Counters of freed flows.
-    pub(super) gone: Gone,
+    pub(super) freed: Freed,
 }
 
 const _: () = assert!(
@@ -128,7 +128,7 @@ impl Link {
             schedule_origin: now,
             schedule_step: 0,
             serial,
-            gone: Gone::default(),
+            freed: Freed::default(),
         };
         link.next_step(config);
         link.set_effects(config);

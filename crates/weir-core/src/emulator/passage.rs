@@ -62,7 +62,7 @@ impl Link {
         self.scheduler.enqueue_batch(now, context.pool, packets, &mut refused);
         debug_assert!(
             refused.is_empty(),
-            "a scheduler that takes all gave {} packets back",
+            "a scheduler that accepts every packet refused {}",
             refused.len()
         );
         self.release_due(now, context);
@@ -443,17 +443,19 @@ impl Link {
             return self.scheduler.put_behind(&mut old, pool);
         }
         let mut waiting = PacketList::default();
-        let mut gone = Vec::new();
+        let mut refused_packets = Vec::new();
         while let Some(packet) = old.dequeue(Nanos::MAX, pool) {
             waiting.push_back(pool, packet);
         }
         while let Some(packet) = waiting.pop_front(pool) {
             let slot = flows.at(pool.get(packet).flow).slot;
             if let Some(refused) = self.scheduler.enqueue(now, pool, slot, packet) {
-                gone.push(refused);
+                refused_packets.push(refused);
             }
         }
-        gone.into_iter().for_each(|packet| context.refuse(now, packet, DropReason::Scheduler));
+        refused_packets
+            .into_iter()
+            .for_each(|packet| context.refuse(now, packet, DropReason::Scheduler));
         self.refuse_others(now, context);
     }
 }

@@ -26,14 +26,14 @@ pub struct Totals {
 
 /// Counters of freed flows. None of their packets wait any more.
 #[derive(Debug, Default)]
-pub(super) struct Gone {
+pub(super) struct Freed {
     packets: u64,
     bytes: u64,
     /// `None` until the first drop or mark.
     reasons: Option<Box<Reasons>>,
 }
 
-impl Gone {
+impl Freed {
     /// Adds the counters of a flow.
     pub(super) fn add(&mut self, flow: &Flow) {
         self.packets += flow.packets_seen;

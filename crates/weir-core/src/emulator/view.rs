@@ -141,7 +141,7 @@ impl Emulator {
 
     fn instance(&self, id: u16, number: u32) -> Option<InstanceView> {
         let link = self.links.get(number).filter(|l| l.template == id)?;
-        let (mut totals, mut flows) = (link.gone.totals(), 0);
+        let (mut totals, mut flows) = (link.freed.totals(), 0);
         for flow in self.siblings(number) {
             totals.add(flow);
             flows += 1;

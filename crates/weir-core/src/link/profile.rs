@@ -8,7 +8,8 @@
 //!
 //! # Reference
 //! dummynet's `profile` files. The points of the cumulative curve are sorted and interpolated into
-//! equally likely samples. A vertical step of the curve is a constant; a horizontal step is a jump.
+//! equally likely samples. Where the curve is vertical, the time is constant; where it is
+//! horizontal, the time jumps.
 //!
 //! # Differences from FreeBSD
 //! Samples are in nanoseconds, not truncated to whole milliseconds. The additional time does not

@@ -112,7 +112,8 @@ impl fmt::Display for Domain {
     }
 }
 
-/// The text of a time in the largest unit that gives a whole number: `1500ms`, not `1.5s`.
+/// The text of a time: in seconds only if it is a whole number of them (`1500ms`, not `1.5s`),
+/// otherwise in the largest smaller unit that is not longer than the time.
 fn write_time(ns: u64) -> String {
     let (unit, name) = match ns {
         0 => (1_000_000, "ms"),

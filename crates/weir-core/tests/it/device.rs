@@ -309,7 +309,7 @@ fn the_queues_of_a_switch_push_back_or_drop() {
     assert_eq!(counted.drops.len(), 2, "only the interface queue drops");
     assert_eq!(counted.started + counted.drops[1], 5_000);
     // The egress pipeline has processed all packets after 1 ms. By then the wire has sent 1000
-    // packets, and the full queue holds the rest.
+    // packets. Another 1000 are in the full queue, and the others were dropped.
     assert!((1_999..=2_001).contains(&counted.started), "{counted:?}");
     assert_eq!(last, Nanos(300 + counted.started * 1000));
 }

@@ -12,7 +12,7 @@ use weir_core::{aqm, sched};
 fn the_pages_of_the_schedulers_are_up_to_date() {
     let sources = sources("sched");
     let mut index = format!(
-        "# Schedulers, one page each\n\n{}\n\nWhich of them when: [schedulers.md](../schedulers.md).\n\n",
+        "# Schedulers, one page each\n\n{}\n\nHow to choose a scheduler: [schedulers.md](../schedulers.md).\n\n",
         origin("scheduler")
     );
     index.push_str("| name | what it does | cost of a packet | from |\n|---|---|---|---|\n");
@@ -37,7 +37,7 @@ fn the_pages_of_the_aqms_are_up_to_date() {
     let sources = sources("aqm");
     let mut index = format!(
         "# AQMs, one page each\n\n{}\n\nAn AQM drops or marks packets so that a queue stays short; every queue can have one, before any scheduler. \
-         Those of the second table have queues of their own and stand in a scheduler's place. What a decision costs: `weir rig --aqm all`.\n\n",
+         The AQMs of the second table have their own queues and take the place of a scheduler. `weir rig --aqm all` measures the cost of a decision.\n\n",
         origin("AQM")
     );
     index.push_str("| name | what it does | marks | from |\n|---|---|---|---|\n");
@@ -179,7 +179,7 @@ fn picture(name: &str) -> String {
             .collect();
         write!(
             text,
-            "\n## Conformance cases\n\n{}. `weir rig --case FILE` plays one: [conformance.md](../conformance.md).\n",
+            "\n## Conformance cases\n\n{}. `weir rig --case FILE` runs a case: [conformance.md](../conformance.md).\n",
             links.join(", ")
         )
         .unwrap();
@@ -235,5 +235,6 @@ fn origin(kind: &str) -> String {
 }
 
 /// The description of the pictures.
-const STEP: &str = "Eight senders that answer drops and marks share a link of 10 Mbit/s; from 4 to 8 s another one, which answers nothing, sends half \
-of the link's rate on top. Above: packets dropped and marked. `weir rig --aqm NAME --step --plot FILE` draws it; [rig.md](../rig.md) has the model.";
+const STEP: &str = "Eight responsive senders share a link of 10 Mbit/s. From 4 to 8 s, an unresponsive sender adds half of the link's \
+rate. Dropped and marked packets are at the top. `weir rig --aqm NAME --step --plot FILE` draws the picture; [rig.md](../rig.md) describes \
+the model.";

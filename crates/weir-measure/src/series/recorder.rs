@@ -17,9 +17,11 @@ pub struct LinkRecorder {
     base_ns: u64,
     /// Time of the last observation, ns since the start.
     last: u64,
+    /// Totals at the last observation.
     seen: LinkPeriod,
     /// Length of the queue at the last observation: packets, bytes.
     level: (u64, u64),
+    /// The counter of the peak at the last observation.
     peak_seen: u64,
     /// The current base period.
     open: LinkPeriod,
@@ -29,8 +31,11 @@ pub struct LinkRecorder {
     /// Bytes in and bytes out of each base period within the last second.
     window: VecDeque<(u64, u64)>,
     window_sum: (u64, u64),
+    /// Most bytes in and most bytes out within a second.
     peak_second: Option<(u64, u64)>,
+    /// Number of base periods from the first to the last departure, without long pauses.
     busy: u64,
+    /// Number of the last base period with a departure.
     last_busy: Option<u64>,
 }
 
@@ -180,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_are_exact_and_peaks_survive_whatever_is_merged() {
+    fn sums_are_exact_and_peaks_survive_any_merge() {
         for hours_of_ms in [50, 500, 5_000, 50_000] {
             let mut r = LinkRecorder::with_period(7, 10 * MS, 16);
             for t in 1..=hours_of_ms {
@@ -225,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn the_peak_second_is_found_after_merging_too() {
+    fn the_peak_second_is_exact_after_merging() {
         let mut r = LinkRecorder::with_period(0, 10 * MS, 4);
         let mut total = 0;
         for t in 1..=1000u64 {

@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn peaks_of_two_workers_are_not_added_as_if_at_one_time() {
+    fn peaks_of_two_workers_are_not_added() {
         let worker = |peak_queue_packets, packets_in| LinkCounters {
             packets_in,
             backlog_packets: packets_in,
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_that_sends_what_another_took_in_counts_down_from_zero() {
+    fn a_worker_that_sends_packets_of_another_counts_down_from_zero() {
         let mut taken = LinkCounters { packets_in: 3, backlog_packets: 3, ..Default::default() };
         let sent = LinkCounters {
             packets_out: 2,
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn an_overflow_does_not_pass_for_balance() {
+    fn an_overflow_is_not_taken_for_balance() {
         let counters =
             LinkCounters { packets_in: u64::MAX, duplicated: 1, ..LinkCounters::default() };
         assert_eq!(counters.accounts(), None);

@@ -288,7 +288,10 @@ mod tests {
                 <= ALL_PERIODS
         );
         let summary = Summary::of(&tally, Method::Loop, 50.0, &Pace::default());
-        assert_eq!(summary.devices[0].samples, 500_000, "every reading is in one of them");
+        assert_eq!(
+            summary.devices[0].samples, 500_000,
+            "every reading belongs to one of the queues"
+        );
         assert_eq!(
             summary.devices[0].qdiscs.iter().filter_map(|queue| queue.drops).sum::<u64>(),
             5000

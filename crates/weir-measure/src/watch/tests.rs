@@ -83,7 +83,7 @@ fn a_watch_becomes_the_published_document() {
 }
 
 #[test]
-fn several_devices_are_a_list_and_samples_are_those_of_roots() {
+fn several_devices_are_a_list_with_the_samples_of_their_roots() {
     let mut tally = Tally::new();
     for (id, device, root) in [(0, "a", true), (1, "a", false), (2, "b", true), (3, "a", true)] {
         tally.appeared(0, id, &queue(device, "fq", 0, root));

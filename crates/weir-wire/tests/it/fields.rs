@@ -133,7 +133,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_read_without_harm(mut bytes in prop::collection::vec(any::<u8>(), 0..200), kind in 0u8..4, number: u8) {
+    fn random_bytes_are_read_without_panic(mut bytes in prop::collection::vec(any::<u8>(), 0..200), kind in 0u8..4, number: u8) {
         // Random bytes rarely form a packet. With a few correct bytes, many of them are nearly a
         // packet.
         let ethertype: Option<[u8; 2]> = [None, Some([8, 0]), Some([0x86, 0xdd]), Some([0x81, 0])][usize::from(kind)];
@@ -160,7 +160,7 @@ proptest! {
     }
 
     #[test]
-    fn frames_cut_short_or_exchanged_are_read_without_harm(packet in any_packet(), other in any_packet(), cut in 0usize..200) {
+    fn truncated_and_exchanged_frames_are_read_without_panic(packet in any_packet(), other in any_packet(), cut in 0usize..200) {
         let (frame, other) = (packet.frame(), other.frame());
         let parsed = parse(&frame).unwrap();
         // The headers were parsed from another frame, or from a longer version of this frame.
@@ -173,7 +173,7 @@ proptest! {
     }
 
     #[test]
-    fn what_a_packet_does_not_hold_whole_is_not_read(packet in any_packet(), cut in 1usize..60) {
+    fn truncated_fields_are_not_read(packet in any_packet(), cut in 1usize..60) {
         // The length field ends the packet early, so the bytes after it are padding. A length of 0
         // would include all bytes.
         let mut frame = packet.frame();
@@ -203,7 +203,7 @@ proptest! {
 }
 
 #[test]
-fn options_end_at_their_end_or_where_their_lengths_make_no_sense() {
+fn options_end_at_the_end_marker_or_at_an_invalid_length() {
     for (options, expected) in [
         (&[1, 1, 7, 3, 9, 0, 7, 3, 9][..], &[7][..]),
         (&[68, 0, 7, 3, 9], &[]),
@@ -237,7 +237,7 @@ fn a_chain_of_extension_headers_is_followed_as_far_as_the_parser_does() {
     let frame = later.frame();
     let kinds: Vec<u8> =
         fields::extensions(&frame, &parse(&frame).unwrap()).map(|(kind, _)| kind).collect();
-    assert_eq!(kinds, [protocol::FRAGMENT], "behind a later fragment's header is no header");
+    assert_eq!(kinds, [protocol::FRAGMENT], "no header follows the header of a later fragment");
 }
 
 #[test]

@@ -44,7 +44,7 @@ fn a_udp_frame_has_its_fields() {
 }
 
 #[test]
-fn a_layer_3_packet_has_no_mac_addresses_and_else_the_same_key() {
+fn a_layer_3_packet_has_the_same_key_without_mac_addresses() {
     let packet = PacketBuilder::tcp(A6, B6, 80, 4000).payload([1]);
     let (frame, bare) = (packet.frame(), packet.packet());
     let (outer, inner) = (parse(&frame).unwrap(), parse_ip(&bare).unwrap());
@@ -144,7 +144,7 @@ fn malformed_frames_are_refused_with_the_reason() {
 }
 
 #[test]
-fn a_mark_changes_nothing_but_the_field_and_keeps_the_checksum() {
+fn a_mark_changes_only_the_ecn_field_and_keeps_the_checksum_valid() {
     for (src, dst) in [(IpAddr::V4(A4), IpAddr::V4(B4)), (IpAddr::V6(A6), IpAddr::V6(B6))] {
         for codepoint in [Ecn::NotEct, Ecn::Ect1, Ecn::Ect0, Ecn::Ce] {
             let packet = PacketBuilder::new(src, dst, Transport::Udp { src_port: 1, dst_port: 2 })
@@ -163,7 +163,7 @@ fn a_mark_changes_nothing_but_the_field_and_keeps_the_checksum() {
 }
 
 #[test]
-fn a_code_point_changes_nothing_but_the_field_and_keeps_the_checksum() {
+fn a_code_point_changes_only_the_dscp_field_and_keeps_the_checksum_valid() {
     for (src, dst) in [(IpAddr::V4(A4), IpAddr::V4(B4)), (IpAddr::V6(A6), IpAddr::V6(B6))] {
         for (old, new) in [(0, 46), (46, 0), (63, 63), (10, 21)] {
             let packet = PacketBuilder::new(src, dst, Transport::Udp { src_port: 1, dst_port: 2 })

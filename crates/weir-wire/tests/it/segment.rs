@@ -12,7 +12,7 @@ use weir_wire::{
 };
 
 #[test]
-fn a_tcp_train_is_cut_as_a_kernel_cuts_it() {
+fn a_tcp_train_is_cut_like_in_the_kernel() {
     // The flags are FIN, PSH, ACK and CWR, and the sequence number wraps.
     let transport = Transport::Tcp {
         src_port: 80,
@@ -70,7 +70,7 @@ fn a_udp_train_is_cut_into_datagrams() {
 }
 
 #[test]
-fn udp_without_checksum_stays_without() {
+fn udp_without_checksum_remains_without() {
     let packet = PacketBuilder::udp(A4, B4, 1, 2).numbered(3, 130);
     let (mut vnet, mut frame) = packet.train(100);
     (vnet.flags, vnet.csum_start, vnet.csum_offset) = (0, 0, 0);
@@ -104,7 +104,7 @@ fn a_seed_for_another_destination_is_kept() {
 }
 
 #[test]
-fn what_is_no_train_is_refused_with_the_reason() {
+fn frames_other_than_trains_are_refused_with_the_reason() {
     let (vnet, frame) = PacketBuilder::tcp(A4, B4, 1, 2).numbered(0, 200).train(80);
     let parsed = parse(&frame).unwrap();
     let plan = |vnet: VnetHeader| Train::plan(&frame, &vnet, &parsed).unwrap_err();
@@ -158,7 +158,7 @@ fn a_train_without_payload_is_one_packet() {
 }
 
 #[test]
-fn a_partial_checksum_is_completed_to_what_the_sender_would_have_sent() {
+fn a_completed_checksum_equals_that_of_the_sender() {
     for packet in [
         PacketBuilder::tcp(A4, B4, 1, 2).numbered(0, 33),
         PacketBuilder::udp(A6, B6, 1, 2).numbered(0, 33).vlan(9),
