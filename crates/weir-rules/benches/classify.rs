@@ -1,7 +1,7 @@
-//! The cost of a verdict and of a change of the rules.
+//! The cost of a verdict, and of a change of the rules.
 //!
-//! Packets come from 4,096 flows in random order, so that neither caches nor branch predictors know
-//! the next one.
+//! Packets come from 4,096 flows in random order, so that neither caches nor branch predictors can
+//! anticipate the next packet.
 
 use std::hint::black_box;
 use std::net::Ipv4Addr;

@@ -1,8 +1,8 @@
-//! The AQM of a queue, in words: `aqm NAME` with settings, as the table of AQMs has them, and
-//! dummynet's `red`, `gred`, `codel` and `pie`.
+//! Reads and writes the AQM of a queue: `aqm NAME` with the settings of that AQM in the table, and
+//! dummynet's words `red`, `gred`, `codel` and `pie`.
 //!
-//! An AQM's settings directly follow its name: there a word means the setting, even if it is a
-//! keyword elsewhere.
+//! An AQM's settings directly follow its name. In that place a word always means the setting, even
+//! if the word is a keyword elsewhere.
 
 use weir_core::aqm::{Kind, Policy, Row, TABLE};
 use weir_core::sched;
@@ -25,17 +25,17 @@ struct Dialect {
     implies: &'static [(&'static str, &'static str)],
 }
 
-/// A result of reading.
+/// An AQM as it was read from words.
 pub(crate) struct Read {
-    /// The AQM, or the error.
+    /// The AQM, or the error in its words.
     pub(crate) policy: Result<Policy, Box<Diagnostic>>,
-    /// The first word after it.
-    pub(crate) behind: usize,
-    /// Whether its thresholds have the unit of the queue's limit, as in dummynet.
+    /// The index of the first word after the AQM.
+    pub(crate) end: usize,
+    /// Whether the thresholds have the unit of the queue's limit, as in dummynet.
     pub(crate) thresholds_as_queue: bool,
 }
 
-/// Reads the AQM that follows `row`, the keyword before `words[at]`.
+/// Reads the AQM that the keyword `row` introduces; its other words begin at `words[at]`.
 pub(crate) fn read(text: &str, row: &Keyword, words: &[Word], at: usize) -> Read {
     let keyword = &words[at.saturating_sub(1)];
     let mut reader = Reader { text, words, at };
@@ -43,21 +43,22 @@ pub(crate) fn read(text: &str, row: &Keyword, words: &[Word], at: usize) -> Read
         .named(row, keyword)
         .and_then(|mut policy| reader.settings(&mut policy).map(|()| policy));
     let thresholds_as_queue = dialect(row.name).is_some_and(Dialect::has_thresholds);
-    Read { policy, behind: reader.at, thresholds_as_queue }
+    Read { policy, end: reader.at, thresholds_as_queue }
 }
 
-/// Where the words of the AQM that begins at `words[at]` end; `None` when none begins there.
-pub(crate) fn behind(words: &[Word], at: usize) -> Option<usize> {
+/// The index of the first word after the AQM that begins at `words[at]`; `None` if no AQM begins
+/// there.
+pub(crate) fn end_of(words: &[Word], at: usize) -> Option<usize> {
     let row = words
         .get(at)
         .filter(|word| !word.quoted)
         .and_then(|word| keyword::lookup(&word.text))
         .filter(|row| row.group == Group::Aqm)?;
-    Some(read("", row, words, at + 1).behind)
+    Some(read("", row, words, at + 1).end)
 }
 
 impl Dialect {
-    /// Whether the thresholds follow the word, as `w_q/min_th/max_th/max_p`.
+    /// Whether the thresholds follow the word in the form `w_q/min_th/max_th/max_p`.
     fn has_thresholds(&self) -> bool {
         self.name == "red"
     }
@@ -73,7 +74,7 @@ impl Dialect {
     }
 }
 
-/// The AQM of a dummynet word.
+/// The entry of [`DIALECT`] for a word of dummynet.
 fn dialect(word: &str) -> Option<&'static Dialect> {
     DIALECT.iter().find(|dialect| dialect.word.eq_ignore_ascii_case(word))
 }
@@ -89,7 +90,7 @@ impl Reader<'_> {
         Diagnostic::new(code, self.text, word.span.clone(), message)
     }
 
-    /// The AQM by its name, with the settings that a dummynet word implies.
+    /// Reads an AQM that is given by its name, and adds the settings that a dummynet word implies.
     fn named(&mut self, row: &Keyword, keyword: &Word) -> Result<Policy, Box<Diagnostic>> {
         if let Some(dialect) = dialect(row.name) {
             let mut policy = dialect.policy();
@@ -130,7 +131,7 @@ impl Reader<'_> {
         Err(Box::new(error.help(offered())))
     }
 
-    /// `w_q/min_th/max_th/max_p` of `red` and `gred`.
+    /// Reads `w_q/min_th/max_th/max_p`, the value of `red` and `gred`.
     fn numbers(
         &mut self,
         row: &Keyword,
@@ -159,7 +160,7 @@ impl Reader<'_> {
         let before = format!("aqm {}", policy.row().name);
         let mut start = 0;
         for (name, part) in RED.into_iter().zip(parts) {
-            let place = setting::part(word, start, part.len());
+            let place = word.part(start, part.len());
             start += part.len() + 1;
             let in_bytes =
                 THRESHOLDS.contains(&name) && part.ends_with(|c: char| c.is_ascii_alphabetic());
@@ -176,7 +177,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Settings after the name, up to a word that is no setting.
+    /// Reads the settings after the name, up to the first word that is not a setting.
     fn settings(&mut self, policy: &mut Policy) -> Result<(), Box<Diagnostic>> {
         let row = policy.row();
         let mut settings = Settings::new(self.text, policy, format!("aqm {}", row.name));
@@ -189,7 +190,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Refuses a lower threshold above the upper one; the AQM derives an upper one of 0.
+    /// Refuses a lower threshold above the upper one. An upper threshold of 0 is valid: the AQM
+    /// then derives it.
     fn check_thresholds(&self, policy: &Policy) -> Result<(), Box<Diagnostic>> {
         let [Some(min), Some(max)] = THRESHOLDS.map(|name| policy.number(name)) else {
             return Ok(());
@@ -231,7 +233,7 @@ fn is_strange(word: &Word) -> bool {
     word.quoted || keyword::lookup(&word.text).is_none()
 }
 
-/// The AQM as it is written: its name, and settings that are not at their defaults.
+/// The AQM in canonical form: its name, and the settings with values other than the default.
 pub(crate) fn write(policy: &Policy) -> String {
     let settings = policy.changed().map(|(setting, value)| format!(" {} {value}", setting.name));
     format!("aqm {}{}", policy.row().name, settings.collect::<String>())
@@ -260,7 +262,7 @@ const DIALECT: [Dialect; 4] = [
     Dialect { word: "codel", name: "codel", implies: &[] },
     Dialect { word: "pie", name: "pie", implies: &[("variant", "dummynet")] },
 ];
-/// The settings in the value of `red` and `gred`, in their order.
+/// The settings in the value of `red` and `gred`, in the order in which they are written.
 const RED: [&str; 4] = ["w", "min", "max", "max_p"];
-/// Those of them that are lengths of the queue.
+/// The settings in [`RED`] that are lengths of the queue.
 const THRESHOLDS: [&str; 2] = ["min", "max"];

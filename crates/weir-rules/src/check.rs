@@ -1,4 +1,4 @@
-//! From a draft to a link: reads the files that it names and decides what its values mean together.
+//! Turns a draft into a link: reads the files that the draft names, and checks its values together.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::keyword::{
 use crate::link::LinkSpec;
 use crate::{dist, profile, quantity, trace};
 
-/// Builds the link. The result is only valid without errors.
+/// Builds the link. The result is valid only if no error was reported.
 pub(crate) fn build(
     draft: Draft,
     text: &str,
@@ -39,7 +39,7 @@ pub(crate) fn build(
     spec
 }
 
-/// The rate that `bw` gives, if any.
+/// The rate that `bw` specifies, if any.
 fn constant_rate(spec: &LinkSpec) -> Option<Rate> {
     match spec.pipe.link.capacity {
         Capacity::Constant(rate) => Some(rate),
@@ -51,7 +51,7 @@ struct Builder<'a> {
     text: &'a str,
     files: &'a dyn Files,
     diagnostics: &'a mut Diagnostics,
-    /// The rate that `bw` gives.
+    /// The rate that `bw` specifies.
     rate: Option<Rate>,
     draft: Draft,
 }
@@ -97,7 +97,7 @@ impl Builder<'_> {
         }
     }
 
-    /// The content of a file; pushes the diagnostic of an error.
+    /// Returns the content of a file, or reports the diagnostic and returns `None`.
     fn accept<T>(&mut self, result: Result<T, Box<Diagnostic>>) -> Option<T> {
         result.map_err(|error| self.diagnostics.push(*error)).ok()
     }
@@ -106,7 +106,7 @@ impl Builder<'_> {
         &mut self.draft.spec.pipe.link
     }
 
-    /// The place of a keyword's value, if it is given.
+    /// The place of a keyword's value, if the keyword is given.
     fn place(&self, row: &Keyword) -> Option<Span> {
         self.draft.places(row.name).map(|places| places.value.clone())
     }
@@ -158,7 +158,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Takes a table of changes. Returns whether it has rates.
+    /// Adds a table of changes to the link. Returns whether the table contains rates.
     fn table(&mut self, name: &str, content: &str, repeats: bool, span: &Span) -> bool {
         let Some(table) = self.accept(trace::parse_csv(content, name, repeats)) else {
             return false;
@@ -200,7 +200,7 @@ impl Builder<'_> {
         has_rate
     }
 
-    /// Whether the schedule has a step for which `what` holds.
+    /// Whether the schedule has a step that satisfies `what`.
     fn schedules(&self, what: fn(&Step) -> bool) -> bool {
         let schedule = self.draft.spec.pipe.link.schedule.as_ref();
         schedule.is_some_and(|schedule| schedule.steps().iter().any(|(_, step)| what(step)))
@@ -211,7 +211,7 @@ impl Builder<'_> {
         let scheduled = self.schedules(|step| step.delay.is_some());
         let link = self.link();
         if link.delay.0 == 0 && link.jitter.is_none() && !scheduled {
-            let help = "give a `delay`: packets that skip it overtake those under way";
+            let help = "give a `delay`: packets that skip it overtake those in flight";
             self.say(
                 Code::NoEffect,
                 &places.keyword,
@@ -259,7 +259,7 @@ impl Builder<'_> {
         self.say(Code::ProfileRate, &span, message, "its rate differs", &format!("{given} wins"));
     }
 
-    /// Warns of values that are accepted, but have no effect or a surprising one.
+    /// Adds warnings about values that are accepted but have no effect, or a surprising one.
     fn hints(&mut self) {
         let scheduled = self.schedules(|step| step.capacity.is_some());
         let link = &self.draft.spec.pipe.link;
@@ -315,14 +315,14 @@ impl Builder<'_> {
         }
     }
 
-    /// Says that a keyword has no effect without a rate, and why.
+    /// Adds a warning that a keyword has no effect without a rate, with the reason `why`.
     fn no_rate(&mut self, span: &Span, message: &str, label: &str, why: &str) {
         let help = format!("{why}: give `{}`", BW.example);
         self.say(Code::NoEffect, span, message, label, &help);
     }
 }
 
-/// Whether a trace's name says that it is a table.
+/// Whether the name of a trace file indicates a table.
 fn is_table(name: &str) -> bool {
     name.len() > 4 && name.as_bytes()[name.len() - 4..].eq_ignore_ascii_case(b".csv")
 }

@@ -1,6 +1,6 @@
-//! Commands: one line of a script each, checked.
+//! Commands: each is one line of a script, checked.
 //!
-//! The parser creates them, [`crate::ruleset`] applies them to a configuration, and the printer
+//! The parser creates commands, [`crate::ruleset`] applies them to a configuration, and the printer
 //! writes them.
 
 use weir_core::config::{FlowsetConfig, SchedulerConfig};
@@ -17,11 +17,11 @@ pub struct Spanned {
     pub command: Command,
     /// Its place, in bytes.
     pub span: Span,
-    /// Line, from 1.
+    /// The line number, from 1.
     pub line: usize,
 }
 
-/// What one line asks for.
+/// A request that one line of a script makes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
     /// `pipe N config …`.
@@ -42,9 +42,9 @@ pub enum Command {
     DeleteRules(RuleSelection),
     /// `list|show [N…]`; `show` and `-a` print counters.
     ListRules {
-        /// The rules; empty means all.
+        /// The rules to print; an empty list means all.
         which: Vec<Numbers>,
-        /// Whether counters are printed.
+        /// Whether to print counters.
         counters: bool,
     },
     /// `zero|resetlog [N…]`.
@@ -61,7 +61,8 @@ pub enum Command {
     OnePass(bool),
     /// `netconfig …`.
     NetConfig(NetConfigCommand),
-    /// A line that is accepted and changes nothing here, such as a `sysctl` of the kernel's clock.
+    /// A line that is accepted and changes nothing in Weir, such as a `sysctl` of the kernel's
+    /// clock.
     Nothing,
 }
 
@@ -79,103 +80,103 @@ pub enum ObjectKind {
 /// A range of numbers, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Numbers {
-    /// First.
+    /// The first number.
     pub first: u16,
-    /// Last.
+    /// The last number.
     pub last: u16,
 }
 
 /// A scheduler.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SchedSpec {
-    /// Algorithm and mask.
+    /// The algorithm and the mask.
     pub scheduler: SchedulerConfig,
-    /// The link. Its own queue settings are those of packets sent to the scheduler's FIFO.
+    /// The link. Its own queue settings apply to packets that are sent to the scheduler's FIFO.
     pub link: LinkSpec,
 }
 
 /// A queue in front of a scheduler.
 #[derive(Clone, Debug, PartialEq)]
 pub struct QueueSpec {
-    /// The scheduler or pipe it feeds.
+    /// The scheduler or pipe that the queue feeds.
     pub scheduler: u16,
-    /// Its settings.
+    /// The settings of the queue.
     pub flowset: FlowsetConfig,
 }
 
-/// The rules that `delete` removes.
+/// The rules that `delete` deletes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RuleSelection {
-    /// By number, in every set or in one.
+    /// Rules by number, in one set or, without a set, in every set.
     Numbers(Vec<Numbers>, Option<u8>),
-    /// A whole set.
+    /// All rules of a set.
     Set(u8),
 }
 
 /// `set …`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SetCommand {
-    /// Turns sets on and off; bit n is set n.
+    /// Enables and disables sets; bit n is set n.
     Switch {
-        /// Sets to turn on.
+        /// The sets to enable.
         enable: u32,
-        /// Sets to turn off.
+        /// The sets to disable.
         disable: u32,
     },
-    /// Moves the rules with one number to a set.
+    /// Moves the rules with one number to another set.
     MoveRule {
-        /// The rules.
+        /// The number of the rules.
         rule: u16,
-        /// The set.
+        /// The set to which the rules move.
         to: u8,
     },
-    /// Moves all rules of a set.
+    /// Moves all rules of a set to another set.
     MoveSet {
-        /// From.
+        /// The set from which the rules move.
         from: u8,
-        /// To.
+        /// The set to which the rules move.
         to: u8,
     },
-    /// Exchanges two sets.
+    /// Exchanges the rules of two sets.
     Swap(u8, u8),
-    /// Shows which sets are on.
+    /// Shows which sets are enabled.
     Show,
 }
 
 /// `table NAME …`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TableCommand {
-    /// Creates it.
+    /// Creates the table.
     Create {
-        /// Kind of keys.
+        /// The type of keys.
         kind: TableKind,
-        /// Most entries.
+        /// Maximum number of entries.
         limit: Option<u32>,
-        /// `missing`: an existing table of the same kind is accepted.
+        /// Whether `missing` is given: an existing table of the same type is then accepted.
         missing_only: bool,
     },
-    /// Removes it.
+    /// Removes the table.
     Destroy,
-    /// Adds entries; `atomic` adds all or none.
+    /// Adds entries.
     Add {
-        /// Entries.
+        /// The entries: keys with their values.
         entries: Vec<(TableKey, u32)>,
-        /// All or none.
+        /// Whether to add either all entries or none.
         atomic: bool,
-        /// `-q`: an existing entry gets the new value without a message.
+        /// Whether `-q` is given: an existing entry then gets the new value without a message.
         update: bool,
     },
     /// Removes entries.
     Delete(Vec<TableKey>),
     /// Removes all entries.
     Flush,
-    /// Exchanges the entries with another table of the same kind.
+    /// Exchanges the entries with another table of the same type.
     Swap(Name),
-    /// Refuses or allows changes.
+    /// Locks or unlocks the table. A locked table refuses changes.
     Lock(bool),
-    /// Prints entries.
+    /// Prints the entries.
     List,
-    /// Prints kind, size, state.
+    /// Prints the type, size and state of the table.
     Info,
     /// Looks up a key.
     Lookup(TableKey),
@@ -188,49 +189,49 @@ pub enum AllTablesCommand {
     Flush,
     /// Removes all tables.
     Destroy,
-    /// Prints all.
+    /// Prints all tables.
     List,
-    /// Prints kind, size and state of all.
+    /// Prints the type, size and state of all tables.
     Info,
 }
 
-/// `netconfig …`: both directions and the classifier in one line.
+/// `netconfig …`: configures both directions of a link and the rules for it in one line.
 #[derive(Clone, Debug, PartialEq)]
 pub enum NetConfigCommand {
     /// Creates or changes a link.
     Config(Box<NetConfig>),
-    /// Prints all.
+    /// Prints all links.
     List,
-    /// Deletes one.
+    /// Deletes the link with this mode and these ports.
     Delete(NetConfigMode, Vec<crate::rule::Span16>),
-    /// Deletes all.
+    /// Deletes all links.
     Flush,
 }
 
-/// One line of `netconfig config`.
+/// The content of one `netconfig config` line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NetConfig {
-    /// The role of this side.
+    /// The role of this machine.
     pub mode: NetConfigMode,
-    /// Ports of the service.
+    /// The ports of the service.
     pub ports: Vec<crate::rule::Span16>,
-    /// Addresses of the other side; empty means any.
+    /// The addresses of the other side; an empty list means any.
     pub peers: Vec<crate::rule::Address>,
-    /// Towards this machine.
+    /// The direction towards this machine.
     pub inbound: LinkSpec,
-    /// Away from it.
+    /// The direction away from this machine.
     pub outbound: LinkSpec,
-    /// Seconds after which the link deletes itself; `None` for never.
+    /// The lifetime of the link in seconds; `None` for unlimited.
     pub expires_s: Option<u32>,
 }
 
-/// The role of this side.
+/// The role of this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NetConfigMode {
-    /// Local clients of a service elsewhere.
+    /// This machine has the clients of a service elsewhere.
     Client,
-    /// A local service.
+    /// This machine provides the service.
     Server,
-    /// Both: the ports are the service's, wherever it runs.
+    /// Both roles: the ports are those of the service, on either machine.
     Service,
 }

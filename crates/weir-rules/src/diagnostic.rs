@@ -1,11 +1,12 @@
-//! Diagnostics: what is wrong with a text, where, what is allowed, and what was probably meant.
+//! Diagnostics: each states what is wrong with a text, where, what is allowed, and what was
+//! probably meant.
 
 use annotate_snippets::renderer::DecorStyle;
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet, normalize_untrusted_str};
 use core::fmt;
 use core::ops::Range;
 
-/// A place in a text, in bytes.
+/// A range of a text, in bytes.
 pub type Span = Range<usize>;
 
 /// The severity of a diagnostic.
@@ -22,9 +23,9 @@ pub enum Severity {
 /// The kind of a diagnostic. The names are stable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Code {
-    /// A word that is no keyword.
+    /// A word that is not a keyword.
     UnknownKeyword,
-    /// A keyword without the value it needs.
+    /// A keyword without the value that it needs.
     MissingValue,
     /// A value that does not have the keyword's form.
     BadValue,
@@ -36,7 +37,7 @@ pub enum Code {
     Repeated,
     /// Two keywords that exclude each other.
     Contradiction,
-    /// A keyword that this version knows but does not offer.
+    /// A keyword that this version recognises but does not support.
     NotYet,
     /// A quoted word without its closing quote.
     UnclosedQuote,
@@ -44,23 +45,23 @@ pub enum Code {
     Unreadable,
     /// A file with wrong content.
     BadFile,
-    /// A setting without effect.
+    /// A setting that has no effect.
     NoEffect,
-    /// A setting that another one replaces from the first moment.
+    /// A setting that another setting replaces from the first moment.
     Overridden,
-    /// A queue that holds no full-size packet.
+    /// A queue that is too small for a full-size packet.
     SmallQueue,
     /// A number without a unit that gives an unusually low rate.
     SmallRate,
     /// A keyword that is accepted and has no effect.
     Ignored,
-    /// Two rates for one link, of which one is used.
+    /// Two rates for one link, only one of which is used.
     ProfileRate,
-    /// A rate of zero in a rate trace, taken as an outage.
+    /// A rate of zero in a rate trace, which is treated as an outage.
     Outage,
     /// A surplus word.
     Unexpected,
-    /// A feature that only an operating system's own firewall has.
+    /// A feature that only the firewall of an operating system has.
     KernelOnly,
     /// A feature that only a shell has.
     Shell,
@@ -68,13 +69,13 @@ pub enum Code {
     UnknownVariable,
     /// Too many errors, or a line that is too long.
     TooMuch,
-    /// A pipe, queue, scheduler, table or rule that is referred to and not configured.
+    /// A pipe, queue, scheduler, table or rule that is referred to but not configured.
     NotConfigured,
-    /// A jump to a rule that is not behind the jumping rule.
+    /// A jump to a rule that is not after the jumping rule.
     Backwards,
     /// Calls that lead back to the caller.
     CallLoop,
-    /// A command that fails unless something was configured before the script.
+    /// A command that fails unless something was configured before the script ran.
     NotApplied,
 }
 
@@ -158,37 +159,37 @@ impl Code {
     }
 }
 
-/// One diagnostic. It contains the line it is about, so that it can be shown without the text.
+/// A diagnostic. It contains the line that it refers to, so that it can be shown without the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// What kind it is.
+    /// The kind of diagnostic.
     pub code: Code,
-    /// What is wrong, in one sentence.
+    /// The problem, in one sentence.
     pub message: String,
-    /// Name of the file, or `None` for the specification itself.
+    /// The name of the file; `None` for the specification itself.
     pub file: Option<String>,
-    /// Number of the line, from 1.
+    /// The line number, from 1.
     pub line: usize,
-    /// The line.
+    /// The text of the line.
     pub text: String,
-    /// The place in the line, in bytes.
+    /// The marked range of the line, in bytes.
     pub span: Span,
-    /// What is at the place, or belongs there.
+    /// A label for the marked range: what it is, or what is expected there.
     pub label: String,
-    /// An earlier place in the line that is related, with its label.
+    /// An earlier range of the line that is related, with its label.
     pub other: Option<(Span, String)>,
-    /// What is allowed and what to do.
+    /// What is allowed, and what to do.
     pub help: Vec<String>,
 }
 
 impl Diagnostic {
-    /// A diagnostic about `span` of `text`.
+    /// Creates a diagnostic about the range `span` of `text`.
     pub fn new(code: Code, text: &str, span: Span, message: impl Into<String>) -> Self {
         let (start, end) = (floor_boundary(text, span.start), floor_boundary(text, span.end));
         let first = text[..start].rfind('\n').map_or(0, |i| i + 1);
         let last = text[first..].find('\n').map_or(text.len(), |i| first + i);
         let line = text[..first].matches('\n').count() + 1;
-        // Of a very long line, only the part near the place.
+        // Of a very long line, keep only the part near the marked range.
         let first = if start - first > LONGEST_LINE {
             floor_boundary(text, start - LONGEST_LINE / 2)
         } else {
@@ -214,7 +215,7 @@ impl Diagnostic {
         }
     }
 
-    /// Sets the label of the place.
+    /// Sets the label of the marked range.
     #[must_use]
     pub fn label(mut self, label: impl Into<String>) -> Self {
         self.label = label.into();
@@ -228,7 +229,7 @@ impl Diagnostic {
         self
     }
 
-    /// Adds a place in the same line.
+    /// Adds a related range in the same line.
     #[must_use]
     pub fn other(mut self, span: Span, label: impl Into<String>) -> Self {
         if span.end <= self.text.len()
@@ -240,7 +241,7 @@ impl Diagnostic {
         self
     }
 
-    /// Sets the name of the file that the text is from.
+    /// Sets the name of the file from which the text was read.
     #[must_use]
     pub fn in_file(mut self, name: &str) -> Self {
         self.file = Some(name.to_owned());
@@ -277,16 +278,16 @@ impl Diagnostic {
     }
 }
 
-/// The diagnostics of a text: up to 100 of each severity, and the number of all.
+/// The diagnostics of a text. At most 100 of each severity are kept; all are counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Diagnostics {
     items: Vec<Diagnostic>,
-    /// The number of each severity.
+    /// The number of diagnostics of each severity.
     count: [usize; 3],
 }
 
 impl Diagnostics {
-    /// Adds one. Beyond 100 of its severity it is only counted.
+    /// Adds a diagnostic. If 100 of its severity are kept already, it is only counted.
     pub fn push(&mut self, diagnostic: Diagnostic) {
         let count = &mut self.count[diagnostic.code.severity() as usize];
         *count += 1;
@@ -295,7 +296,7 @@ impl Diagnostics {
         }
     }
 
-    /// The same diagnostics, without the file's name where it is `name`.
+    /// The same diagnostics, without the file name where it is `name`.
     #[must_use]
     pub fn without_file(mut self, name: &str) -> Self {
         for diagnostic in self.items.iter_mut().filter(|d| d.file.as_deref() == Some(name)) {
@@ -304,12 +305,12 @@ impl Diagnostics {
         self
     }
 
-    /// The number of one severity, including those that are not kept.
+    /// The number of diagnostics of a severity, including those that are not kept.
     pub fn count(&self, severity: Severity) -> usize {
         self.count[severity as usize]
     }
 
-    /// Adds all diagnostics of another text, after applying `change` to each.
+    /// Adds all diagnostics of another text, and applies `change` to each.
     pub fn append(&mut self, other: Self, mut change: impl FnMut(&mut Diagnostic)) {
         let beyond = other.count.map(|n| n.saturating_sub(MAX_KEPT));
         for mut diagnostic in other.items {
@@ -321,28 +322,28 @@ impl Diagnostics {
         }
     }
 
-    /// All, in the order in which they were found.
+    /// The kept diagnostics, in the order in which they were found.
     pub fn iter(&self) -> impl Iterator<Item = &Diagnostic> {
         self.items.iter()
     }
 
-    /// Those of one severity.
+    /// The kept diagnostics of a severity.
     pub fn of(&self, severity: Severity) -> impl Iterator<Item = &Diagnostic> {
         self.items.iter().filter(move |d| d.code.severity() == severity)
     }
 
-    /// Whether the text is refused.
+    /// Whether there are errors, so that the text is refused.
     pub fn has_errors(&self) -> bool {
         self.count(Severity::Error) > 0
     }
 
-    /// Whether there are no diagnostics.
+    /// Whether there are no diagnostics at all.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
 
-    /// The diagnostics as text for a terminal, with or without colour, each with its line and the
-    /// place underlined.
+    /// The diagnostics as text for a terminal, with or without colour. Each shows its line with the
+    /// marked range underlined.
     pub fn render(&self, colour: bool) -> String {
         let renderer = if colour { Renderer::styled() } else { Renderer::plain() }
             .decor_style(DecorStyle::Ascii);
@@ -366,7 +367,7 @@ impl Diagnostics {
     }
 }
 
-/// The plain rendering.
+/// The rendering without colour.
 impl fmt::Display for Diagnostics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.render(false))
@@ -375,13 +376,13 @@ impl fmt::Display for Diagnostics {
 
 impl std::error::Error for Diagnostics {}
 
-/// The place of `part`, a slice of `text`, in it.
+/// The range of `part`, a slice of `text`, within `text`.
 pub(crate) fn span_of(text: &str, part: &str) -> Span {
     let start = (part.as_ptr() as usize).saturating_sub(text.as_ptr() as usize);
     start..start + part.len()
 }
 
-/// A word short enough for a message.
+/// Shortens a word for use in a message.
 pub(crate) fn shorten(text: &str) -> String {
     match text.char_indices().nth(LONGEST_SHOWN) {
         Some((end, _)) => format!("{}…", &text[..end]),
@@ -394,11 +395,11 @@ fn floor_boundary(text: &str, at: usize) -> usize {
     (0..=at.min(text.len())).rev().find(|&i| text.is_char_boundary(i)).unwrap_or(0)
 }
 
-/// Diagnostics of one severity that are kept.
+/// Maximum number of diagnostics of one severity that are kept.
 const MAX_KEPT: usize = 100;
-/// Bytes of a line before and after which it is cut.
+/// Maximum number of bytes of a line that are kept before and after the marked range.
 const LONGEST_LINE: usize = 500;
-/// Letters of a wrong word that a message repeats.
+/// Maximum number of characters of a wrong word that a message repeats.
 const LONGEST_SHOWN: usize = 40;
 
 #[cfg(test)]

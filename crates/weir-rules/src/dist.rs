@@ -5,7 +5,7 @@ use weir_core::dist::Distribution;
 
 use crate::diagnostic::{Code, Diagnostic, span_of};
 
-/// Parses the text of a table. `name` is the file's name, which the distribution takes over.
+/// Parses the text of a table. `name` is the file's name and becomes the name of the distribution.
 ///
 /// # Errors
 /// An entry is not a 32-bit integer, or there are too few or too many entries.

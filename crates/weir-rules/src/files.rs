@@ -1,4 +1,4 @@
-//! The source of the files that a text names. The crate opens none itself.
+//! The source of the files that a text names. The crate itself opens no file.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -14,7 +14,7 @@ pub trait Files {
     /// The bytes of the file at `path`, for files that are not text.
     ///
     /// # Errors
-    /// As [`Self::read`].
+    /// As with [`Self::read`].
     fn read_bytes(&self, path: &str) -> io::Result<Vec<u8>> {
         self.read(path).map(String::into_bytes)
     }

@@ -1,5 +1,5 @@
-//! The table of keywords. A row has all there is to know about a keyword: its names, its bounds,
-//! where its value is stored, how it is read and printed, and its documentation.
+//! The table of keywords. A row contains everything about a keyword: its names, its bounds, where
+//! its value is stored, how it is read and printed, and its documentation.
 
 mod aqm;
 mod delay;
@@ -49,7 +49,7 @@ const COUNT: usize = {
     count
 };
 
-/// The keyword that `word` is, by name or alias.
+/// The keyword with this name or alias.
 pub fn lookup(word: &str) -> Option<&'static Keyword> {
     TABLE.iter().copied().find(|row| row.is(word))
 }

@@ -1,32 +1,33 @@
-//! Words of the command language, with their places.
+//! The words of the command language, with their places.
 //!
-//! Words are separated by white space. A word that begins with `"` goes on to the closing quote,
-//! with `\"` and `\\` inside; `#` at the beginning of a word starts a comment that ends with the
-//! line.
+//! White space separates words. A word that begins with `"` extends to the closing quote and may
+//! contain `\"` and `\\`. A `#` at the beginning of a word starts a comment, which extends to the
+//! end of the line.
 
 use crate::diagnostic::{Code, Diagnostic, Diagnostics, Span};
 
 /// A word.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Word {
-    /// Without quotes and escapes.
+    /// The word without quotes and escapes.
     pub(crate) text: String,
-    /// Place in the text, with quotes.
+    /// The place of the word in the text, including quotes.
     pub(crate) span: Span,
-    /// A quoted word is never a keyword.
+    /// Whether the word is quoted; a quoted word is never a keyword.
     pub(crate) quoted: bool,
 }
 
 impl Word {
-    /// The place of the part of `len` bytes at `offset`; the whole word if its text differs from the
-    /// source, because it was quoted or is the value of a variable.
+    /// The place of the part of `len` bytes at `offset`. If the word's text differs from the
+    /// source, because it was quoted or is the value of a variable, this is the place of the whole
+    /// word.
     pub(crate) fn part(&self, offset: usize, len: usize) -> Span {
         let start = self.span.start + offset;
         if self.span.len() == self.text.len() { start..start + len } else { self.span.clone() }
     }
 }
 
-/// Divides a text into words.
+/// Splits a text into words.
 pub(crate) fn lex(text: &str, diagnostics: &mut Diagnostics) -> Vec<Word> {
     let mut words = Vec::new();
     let mut at = 0;
@@ -55,8 +56,8 @@ pub(crate) fn lex(text: &str, diagnostics: &mut Diagnostics) -> Vec<Word> {
     words
 }
 
-/// The word in the form that the lexers of specifications and scripts read back: quoted if
-/// necessary. `is_keyword` says which words are keywords.
+/// The word in a form that the lexers of specifications and scripts read back, quoted if necessary.
+/// `is_keyword` returns whether a word is a keyword.
 pub(crate) fn quote(word: &str, is_keyword: impl Fn(&str) -> bool) -> String {
     let special = |c: char| c.is_whitespace() || "\"'\\$`;&|<>(){}=,".contains(c);
     let plain = !word.is_empty()
@@ -72,8 +73,8 @@ pub(crate) fn quote(word: &str, is_keyword: impl Fn(&str) -> bool) -> String {
     format!("\"{}\"", escaped.collect::<String>())
 }
 
-/// Content of a quoted word and its length in the text with the closing quote; `None` when that is
-/// missing.
+/// The content of a quoted word, and its length in the text including the closing quote; `None` if
+/// the closing quote is missing.
 fn quoted(text: &str) -> Option<(String, usize)> {
     let mut content = String::new();
     let mut chars = text.char_indices();

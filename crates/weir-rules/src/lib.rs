@@ -1,10 +1,11 @@
 //! Weir's command language: link specifications, presets, scripts, and the trace, profile and
-//! distribution files that they name; the classifier that scripts configure.
+//! distribution files that they name. The crate also contains the classifier that scripts
+//! configure.
 //!
 //! A specification is a line of words such as `bw 4Mbit/s delay 20ms queue 50`, or the short form
-//! `4M/20ms`. [`check_spec`] turns it into the engine's configuration and reports errors at the
-//! word that causes them. The keywords are rows of [`keyword::TABLE`], from which the parser, the
-//! canonical form, diagnostics and the reference in `docs/link-spec.md` follow.
+//! `4M/20ms`. [`check_spec`] turns it into the engine's configuration and reports each error at the
+//! word that causes it. The keywords are rows of [`keyword::TABLE`]. The parser, the canonical
+//! form, the diagnostics and the reference in `docs/link-spec.md` are derived from these rows.
 //!
 //! The crate opens no file and reads no clock: [`Files`] supplies the files that a specification
 //! names.

@@ -1,35 +1,35 @@
-//! A link as the language describes it: one direction, with the names of the files it was read from.
+//! One direction of a link in terms of the language, with the names of the files that describe it.
 
 use weir_core::config::PipeConfig;
 
-/// A link as a specification describes it: one direction.
+/// One direction of a link, as a specification describes it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LinkSpec {
     /// The queue and the link.
     pub pipe: PipeConfig,
-    /// What happens to offload trains.
+    /// The treatment of offload trains.
     pub gso: Gso,
-    /// The files that the specification names; needed to print it again.
+    /// The files that the specification names; they are needed to print the specification.
     pub files: FileNames,
 }
 
-/// Names of the files that a specification was read from. A jitter table's name is the name of its
-/// distribution.
+/// The names of the files in a specification. The name of a jitter table is stored as the name of
+/// its distribution.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileNames {
-    /// Air-time profile.
+    /// The air-time profile.
     pub profile: Option<String>,
-    /// Rate trace.
+    /// The rate trace.
     pub trace: Option<String>,
-    /// Schedule.
+    /// The schedule.
     pub schedule: Option<String>,
 }
 
-/// What a link does with a segmentation-offload train: one large frame that stands for several wire
+/// The treatment of offload trains. A train is one large frame that stands for several wire
 /// packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Gso {
-    /// Every wire packet is shaped separately.
+    /// Each wire packet is shaped separately.
     #[default]
     Split,
     /// The train is shaped as one packet.

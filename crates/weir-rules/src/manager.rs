@@ -1,5 +1,5 @@
-//! What keeps a queue short: an AQM of the table with its settings, a scheduler with its settings,
-//! or nothing but the limit.
+//! The algorithm that manages a queue: an AQM with its settings, a scheduler with its settings, or
+//! only the queue's limit.
 
 use std::fmt;
 
@@ -9,23 +9,23 @@ use weir_core::settings::{Chosen, Entry};
 
 use crate::named::{self, NamedError};
 
-/// What drops and marks packets.
+/// The algorithm that drops and marks packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Manager {
-    /// Nothing but the queue's limit.
+    /// Only the queue's limit.
     None,
-    /// An AQM in front of a list.
+    /// An AQM on a FIFO queue.
     Aqm(Policy),
     /// A scheduler, with or without an AQM inside.
     Scheduler(Discipline),
 }
 
 impl Manager {
-    /// `none`, an AQM, or a scheduler that has one inside, with its settings as [`named::read`]
-    /// has them.
+    /// Parses `none`, an AQM, or a scheduler that contains an AQM, with settings in the form of
+    /// [`named::read`].
     ///
     /// # Errors
-    /// There is none of this name, or [`named::read`] refuses its settings.
+    /// No such algorithm has this name, or [`named::read`] refuses its settings.
     pub fn parse(text: &str) -> Result<Self, NamedError> {
         let name = named::name(text);
         if name.eq_ignore_ascii_case(NONE) {
@@ -40,22 +40,22 @@ impl Manager {
         }
     }
 
-    /// A scheduler with its settings, whether it has an AQM inside or not.
+    /// Parses a scheduler with its settings, whether or not it contains an AQM.
     ///
     /// # Errors
-    /// As for [`Self::parse`].
+    /// As with [`Self::parse`].
     pub fn parse_scheduler(text: &str) -> Result<Self, NamedError> {
         named::read(text).map(Self::Scheduler)
     }
 
-    /// Every AQM of the table and every scheduler that has one inside.
+    /// Every AQM of the table, and every scheduler that contains an AQM.
     pub fn all() -> impl Iterator<Item = Self> {
         let inside = sched::Kind::ALL.into_iter().filter(|kind| kind.row().traits.classifies);
         let aqms = aqm::Kind::ALL.into_iter().map(|kind| Self::Aqm(Policy::new(kind)));
         aqms.chain(inside.map(|kind| Self::Scheduler(Discipline::new(kind))))
     }
 
-    /// The name in the table; `none` for nothing.
+    /// The name in the table; `none` for [`Manager::None`].
     pub fn name(&self) -> &'static str {
         match self {
             Self::None => NONE,
@@ -65,7 +65,7 @@ impl Manager {
     }
 }
 
-/// As [`Manager::parse`] reads it; settings at their defaults are left out.
+/// The form that [`Manager::parse`] reads. Settings at their defaults are omitted.
 impl fmt::Display for Manager {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())?;

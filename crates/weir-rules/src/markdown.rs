@@ -1,6 +1,7 @@
 //! Markdown with lines of at most 100 columns.
 
-/// The text with its long lines wrapped. Tables, code blocks, headings and code spans stay whole.
+/// The text with its long lines wrapped. Tables, code blocks, headings and code spans are not
+/// split.
 pub(crate) fn wrap(text: &str) -> String {
     let (mut out, mut in_code) = (String::new(), false);
     for line in text.lines() {
@@ -19,7 +20,7 @@ fn wrap_line(out: &mut String, line: &str) {
     let indent = if line.starts_with("- ") { "  " } else { "" };
     let (mut column, mut in_span) = (0, false);
     let words = line.split(|c| {
-        // A space inside a code span does not end a word.
+        // A space inside a code span does not separate words.
         in_span ^= c == '`';
         c == ' ' && !in_span
     });
@@ -38,7 +39,7 @@ fn wrap_line(out: &mut String, line: &str) {
     }
 }
 
-/// Columns of a line.
+/// Maximum number of columns in a line.
 const WIDTH: usize = 100;
 
 #[cfg(test)]

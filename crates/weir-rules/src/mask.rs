@@ -1,4 +1,4 @@
-//! Flow masks, read and written: the header bits that tell flows apart.
+//! Reads and writes flow masks: the header bits that tell flows apart.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -7,9 +7,9 @@ use weir_core::key::FlowMask;
 /// A field of a mask.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Field {
-    /// Name in the language.
+    /// The field's name in the language.
     pub(crate) name: &'static str,
-    /// Width in bits.
+    /// The field's width in bits.
     pub(crate) bits: u32,
     get: fn(&FlowMask) -> u128,
     set: fn(&mut FlowMask, u128),
@@ -36,11 +36,11 @@ impl Field {
         (self.set)(mask, bits);
     }
 
-    /// The bits that a text names; `None` if it is no mask or has bits outside the field.
+    /// The bits that a text specifies; `None` if it is not a mask or has bits outside the field.
     pub(crate) fn parse(&self, text: &str) -> Option<u128> {
         let bits = if let Some(prefix) = text.strip_prefix('/') {
             let prefix = decimal(prefix).filter(|&n| n <= self.bits.into())? as u32;
-            // A shift by the full width overflows.
+            // The prefix is checked first, because a shift by the full width overflows.
             if prefix == 0 {
                 0
             } else {
@@ -63,7 +63,7 @@ impl Field {
     }
 }
 
-/// The mask in the form that the parser reads; empty without any bit.
+/// The mask in the form that the parser reads; an empty text for an empty mask.
 pub(crate) fn write(mask: &FlowMask) -> String {
     if *mask == all() {
         return "all".to_owned();
@@ -77,7 +77,7 @@ pub(crate) fn write(mask: &FlowMask) -> String {
     parts.join(" ")
 }
 
-/// The mask that [`write`] wrote; `None` for other texts.
+/// The mask that [`write`] wrote; `None` for any other text.
 pub(crate) fn read(text: &str) -> Option<FlowMask> {
     if text == "all" {
         return Some(all());
@@ -91,7 +91,7 @@ pub(crate) fn read(text: &str) -> Option<FlowMask> {
     Some(mask)
 }
 
-/// The mask with every bit.
+/// The mask with every bit set.
 pub(crate) fn all() -> FlowMask {
     let mut mask = FlowMask::default();
     for field in FIELDS {
@@ -105,7 +105,7 @@ fn decimal(text: &str) -> Option<u128> {
     digits.then(|| text.parse().ok()).flatten()
 }
 
-/// Six bytes in hexadecimal with colons.
+/// Parses a MAC address: six bytes in hexadecimal, separated by colons.
 pub(crate) fn mac(text: &str) -> Option<u128> {
     let mut bits = 0;
     let mut count = 0;

@@ -1,9 +1,9 @@
-//! An algorithm of a table and its settings in one text: `codel target 5ms`, `codel target=5ms` or,
-//! in one word, `codel:target=5ms`.
+//! Reads an algorithm of a table and its settings from one text: `codel target 5ms`,
+//! `codel target=5ms` or, in one word, `codel:target=5ms`.
 //!
-//! Texts outside the command language are read here: options of the rig, conformance cases, and the
-//! congestion controls, schedulers and rank programs of scenarios. Settings have the grammar and
-//! the diagnostics that they have behind `aqm NAME` and `type NAME` in a script.
+//! These texts occur outside the command language: options of the rig, conformance cases, and the
+//! congestion controls, schedulers and rank programs of scenarios. Settings have the same grammar
+//! and the same diagnostics as after `aqm NAME` and `type NAME` in a script.
 
 use weir_core::settings::{Chosen, Entry, Parameter};
 
@@ -12,18 +12,18 @@ use crate::lex::Word;
 use crate::setting::{self, Settings};
 use crate::suggest::closest;
 
-/// Why a text names no algorithm with settings, on one line.
+/// The reason why a text is not an algorithm with settings, on one line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", line(.0))]
 pub struct NamedError(Box<Diagnostic>);
 
-/// The first word of a text: the algorithm's name. Empty when there is none.
+/// The first word of a text, which is the algorithm's name; empty if there is none.
 pub fn name(text: &str) -> &str {
     text.split(is_gap).find(|word| !word.is_empty()).unwrap_or_default()
 }
 
-/// An algorithm of a table with its settings: the name, then settings as `NAME VALUE` or
-/// `NAME=VALUE`; a switch also as `NAME` and `noNAME`. Blanks or colons separate words.
+/// Reads an algorithm of a table with its settings: the name, then settings as `NAME VALUE` or
+/// `NAME=VALUE`. A switch may also be `NAME` or `noNAME`. Blanks or colons separate words.
 ///
 /// # Errors
 /// The table has no algorithm of this name, the algorithm has no such setting, or a value is
@@ -37,15 +37,15 @@ pub fn read<K: Entry>(text: &str) -> Result<Chosen<K>, NamedError> {
     Ok(chosen)
 }
 
-/// Changes settings of an algorithm, as [`read`] does behind the name.
+/// Changes settings of an algorithm. The text has the form that [`read`] accepts after the name.
 ///
 /// # Errors
-/// As for [`read`].
+/// As with [`read`].
 pub fn change<K: Entry>(chosen: &mut Chosen<K>, settings: &str) -> Result<(), NamedError> {
     set(chosen, settings, 0)
 }
 
-/// Says that there is no algorithm of this name among `names`.
+/// The error that no algorithm in `names` has this name.
 pub fn unknown(noun: &str, name: &str, names: impl Iterator<Item = &'static str>) -> NamedError {
     let names: Vec<&str> = names.collect();
     let message = format!("`{}` is no {noun}", shorten(name));
@@ -57,19 +57,21 @@ pub fn unknown(noun: &str, name: &str, names: impl Iterator<Item = &'static str>
     NamedError(Box::new(error.help(format!("allowed: {}", names.join(", ")))))
 }
 
-/// Refuses words behind a name that has no settings, such as `none`.
+/// Refuses words after a name that has no settings, such as `none`.
 ///
 /// # Errors
-/// There are words behind the name.
+/// There are words after the name.
 pub fn alone(text: &str) -> Result<(), NamedError> {
     let words = words(text);
     match words.get(1) {
         None => Ok(()),
-        Some(word) => Err(NamedError(stranger(text, word, &word.text, &words[0].text, (&[], [])))),
+        Some(word) => {
+            Err(NamedError(unknown_setting(text, word, &word.text, &words[0].text, (&[], []))))
+        }
     }
 }
 
-/// Takes settings from the word number `at` on.
+/// Applies the settings of a text, from word number `at` on.
 fn set<K: Entry>(chosen: &mut Chosen<K>, text: &str, mut at: usize) -> Result<(), NamedError> {
     let words = words(text);
     let row = chosen.row();
@@ -79,16 +81,16 @@ fn set<K: Entry>(chosen: &mut Chosen<K>, text: &str, mut at: usize) -> Result<()
             let others =
                 K::all().iter().map(|kind| kind.row()).map(|row| (row.name, row.parameters));
             let name = word.text.split('=').next().unwrap_or_default();
-            NamedError(stranger(text, word, name, row.name, (row.parameters, others)))
+            NamedError(unknown_setting(text, word, name, row.name, (row.parameters, others)))
         })?;
         at += taken;
     }
     Ok(())
 }
 
-/// Says that `name` in a word is no setting of the algorithm. The parameters are those of the
-/// algorithm, and those of each algorithm of its table by name.
-fn stranger(
+/// The error that a word is not a setting of the algorithm. The parameters are the algorithm's own,
+/// and those of every algorithm of the table with the algorithm's name.
+fn unknown_setting(
     text: &str,
     word: &Word,
     name: &str,
@@ -127,7 +129,7 @@ fn is_gap(c: char) -> bool {
     c == ':' || c.is_whitespace()
 }
 
-/// A diagnostic without the text that it is about.
+/// A diagnostic on one line, without the text that it refers to.
 fn line(diagnostic: &Diagnostic) -> String {
     let label = Some(&diagnostic.label).filter(|label| !label.is_empty());
     let rest: Vec<&str> = label.into_iter().chain(&diagnostic.help).map(String::as_str).collect();
@@ -176,36 +178,36 @@ mod tests {
     #[test]
     fn a_text_says_what_a_script_says() {
         for settings in ["target 5parsec", "target", "target 99s", "arith linus", "ecn ecn"] {
-            let mut said = codel(&format!("codel {settings}")).unwrap_err();
+            let mut message = codel(&format!("codel {settings}")).unwrap_err();
             let script = crate::check_spec(&format!("aqm codel {settings}"), &crate::NoFiles)
                 .diagnostics
                 .iter()
                 .next()
                 .map(line)
                 .unwrap();
-            said = said.replace("`codel target 5ms`", "`aqm codel target 5ms`");
-            said = said.replace("`codel arith linux`", "`aqm codel arith linux`");
-            assert_eq!(said, script, "{settings}");
+            message = message.replace("`codel target 5ms`", "`aqm codel target 5ms`");
+            message = message.replace("`codel arith linux`", "`aqm codel arith linux`");
+            assert_eq!(message, script, "{settings}");
         }
     }
 
     #[test]
     fn messages_suggest_what_was_meant() {
-        let said = |text: &str| read::<sched::Kind>(text).unwrap_err().to_string();
+        let message = |text: &str| read::<sched::Kind>(text).unwrap_err().to_string();
         assert!(
-            said("pifoo").starts_with("`pifoo` is no scheduler: did you mean `pifo`?; allowed")
+            message("pifoo").starts_with("`pifoo` is no scheduler: did you mean `pifo`?; allowed")
         );
-        assert!(said("").starts_with("`` is no scheduler: allowed: fifo, rr"));
+        assert!(message("").starts_with("`` is no scheduler: allowed: fifo, rr"));
         assert_eq!(
-            said("qfq+ n=1"),
+            message("qfq+ n=1"),
             "`n` is no setting of `qfq+`: settings: m 1..16; write NAME=VALUE or NAME VALUE behind the algorithm"
         );
         assert!(
-            said("fq_codel limits=9").contains("of `fq_codel`: did you mean `limit`?; settings")
+            message("fq_codel limits=9").contains("of `fq_codel`: did you mean `limit`?; settings")
         );
-        assert!(said("fifo m").contains("a setting of `qfq+`; `fifo` has no settings"));
-        assert!(said("qfq+ m 99").starts_with("`99` is out of range for `m`: allowed: 1..16"));
-        assert!(said("qfq+ m 1 m=2").starts_with("`m` is given twice"));
+        assert!(message("fifo m").contains("a setting of `qfq+`; `fifo` has no settings"));
+        assert!(message("qfq+ m 99").starts_with("`99` is out of range for `m`: allowed: 1..16"));
+        assert!(message("qfq+ m 1 m=2").starts_with("`m` is given twice"));
         assert!(alone("none").is_ok());
         assert!(
             alone("none m").unwrap_err().to_string().starts_with("`m` is no setting of `none`")

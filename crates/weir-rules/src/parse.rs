@@ -1,5 +1,5 @@
-//! From words to a draft: finds the keywords, and lets their rows read the arguments. What the values
-//! mean together is decided in `check`.
+//! Turns words into a draft: finds the keywords and lets their rows read the arguments. The module
+//! `check` then examines the values together.
 
 use weir_core::aqm::{Policy, TABLE as AQMS};
 use weir_core::config::Capacity;
@@ -15,14 +15,14 @@ use crate::lex::{Word, lex};
 use crate::presets;
 use crate::suggest::closest;
 
-/// Reads a specification of a link. A part that is not understood is left out, with a diagnostic.
+/// Reads a specification of a link. A part that contains an error is omitted, with a diagnostic.
 pub(crate) fn parse(text: &str, diagnostics: &mut Diagnostics) -> Draft {
     let words = lex(text, diagnostics);
     parse_words(text, &words, Object::Link, diagnostics).0
 }
 
-/// Reads a specification of an object from `words`, which are words of `text`. Returns the place of
-/// each keyword too.
+/// Reads a specification of an object from `words`, which are words of `text`. Also returns the
+/// place of each keyword.
 pub(crate) fn parse_words(
     text: &str,
     words: &[Word],
@@ -41,7 +41,7 @@ pub(crate) fn parse_words(
     };
     parser.short_form();
     while let Some(word) = parser.next() {
-        // A text with so many errors is no specification.
+        // A text with so many errors is probably not a specification.
         if parser.diagnostics.count(Severity::Error) >= MOST_ERRORS {
             break;
         }
@@ -53,8 +53,9 @@ pub(crate) fn parse_words(
 /// The keywords of a specification and where they are, in the order of the text.
 pub(crate) type Seen = Vec<(&'static Keyword, Span)>;
 
-/// Whether a keyword is known where `object` is configured. Where a queue is configured, the
-/// keywords of a link are known, and refused later with the place where they belong.
+/// Whether a keyword is recognised where `object` is configured. The keywords of a link are
+/// recognised for a queue too, so that they can be refused with a message that names their proper
+/// place.
 fn is_known(row: &Keyword, object: Object) -> bool {
     object != Object::Link || row.objects.contains(&object)
 }
@@ -72,7 +73,7 @@ struct Parser<'a> {
     keywords: Vec<&'static str>,
     at: usize,
     seen: Seen,
-    /// Where the AQM is given.
+    /// The place of the AQM, if it is given.
     aqm: Option<Span>,
     draft: Draft,
     diagnostics: &'a mut Diagnostics,
@@ -85,7 +86,7 @@ impl<'a> Parser<'a> {
         Some(word)
     }
 
-    /// The keyword that `word` is here.
+    /// The keyword that `word` is here, if any.
     fn lookup(&self, word: &Word) -> Option<&'static Keyword> {
         let object = self.draft.object;
         let rows =
@@ -98,7 +99,7 @@ impl<'a> Parser<'a> {
         Diagnostic::new(code, self.text, span.clone(), message)
     }
 
-    /// `RATE[/DELAY[/LOSS]]` as the first word.
+    /// Reads `RATE[/DELAY[/LOSS]]`, if it is the first word.
     fn short_form(&mut self) {
         let Some(word) = self.words.first() else { return };
         if word.quoted || !word.text.starts_with(|c: char| c.is_ascii_digit() || "./-".contains(c))
@@ -123,7 +124,7 @@ impl<'a> Parser<'a> {
             [&BW, &DELAY, &LOSS].into_iter().zip(parts).filter(|(_, part)| !part.is_empty())
         {
             let span = word.span.start + part.start..word.span.start + part.end;
-            // A quoted word is a value, even if a keyword is written so.
+            // A quoted word is a value even if it looks like a keyword.
             let value = Word { text: word.text[part].to_owned(), span: span.clone(), quoted: true };
             self.seen.push((row, span.clone()));
             self.read(row, &value, std::slice::from_ref(&value), 0);
@@ -133,8 +134,8 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Warns of a rate without a unit below a kilobit per second in the short form: `4/20` is meant
-    /// as megabits.
+    /// Adds a warning about a rate without a unit below one kilobit per second in the short form:
+    /// the author of `4/20` means megabits.
     fn doubt_bare_rate(&mut self, span: &Span, text: &str) {
         let Capacity::Constant(rate) = self.draft.spec.pipe.link.capacity else { return };
         let bare = Decimal::prefix(text).is_ok_and(|(_, unit)| unit.is_empty());
@@ -149,7 +150,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// One keyword with its argument.
+    /// Reads one keyword with its argument.
     fn keyword(&mut self, word: &'a Word) {
         let Some(row) = self.lookup(word) else {
             self.unknown(word);
@@ -169,13 +170,15 @@ impl<'a> Parser<'a> {
             Value::DropTail => self.manage(word, None),
             _ => self.at = self.read(row, word, self.words, self.at),
         }
-        // The words behind a wrong value are likely parts of it: one mistake, one message.
+        // The words after a wrong value are probably parts of it. They get no messages of their
+        // own.
         if self.diagnostics.count(Severity::Error) > before {
             self.skip_to_keyword();
         }
     }
 
-    /// Reads the argument of a keyword, which begins at `words[at]`. Returns where it ends.
+    /// Reads the argument of a keyword, which begins at `words[at]`. Returns the index of the next
+    /// word.
     fn read(&mut self, row: &'static Keyword, keyword: &Word, words: &[Word], at: usize) -> usize {
         let mut reader = Reader {
             text: self.text,
@@ -187,7 +190,7 @@ impl<'a> Parser<'a> {
             value: None,
             diagnostics: self.diagnostics,
         };
-        // Without a value there is a diagnostic, and the draft is not used.
+        // If there is no value, a diagnostic has been reported and the draft is not used.
         let _ = row.value.read(&mut reader, &mut self.draft);
         let (at, value) = (reader.at, reader.value);
         let keyword = keyword.span.clone();
@@ -196,10 +199,10 @@ impl<'a> Parser<'a> {
         at
     }
 
-    /// An AQM with its settings.
+    /// Reads an AQM with its settings.
     fn aqm(&mut self, row: &'static Keyword, word: &Word) {
         let read = aqm::read(self.text, row, self.words, self.at);
-        self.at = read.behind;
+        self.at = read.end;
         match read.policy {
             Ok(policy) => {
                 self.manage(word, Some(policy));
@@ -209,7 +212,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Takes the queue's AQM, `None` for drop tail. A queue has one.
+    /// Sets the queue's AQM; `None` means drop tail. A second one is an error.
     fn manage(&mut self, word: &Word, policy: Option<Policy>) {
         if let Some(first) = &self.aqm {
             let error =
@@ -271,14 +274,14 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// Shows the first place of a repeated word, if it is in the same line.
+/// Adds the first place of a repeated word to its diagnostic, if both are in the same line.
 fn with_first(error: Diagnostic, word: &Word, first: &Span, label: &str) -> Diagnostic {
     let offset = word.span.start - error.span.start.min(word.span.start);
     let shown = first.start >= offset && first.end >= offset;
     if shown { error.other(first.start - offset..first.end - offset, label) } else { error }
 }
 
-/// The parts of the short form, as places in it. The `/` of `bit/s` does not separate parts.
+/// The places of the parts of the short form. The `/` of `bit/s` does not separate parts.
 fn short_parts(text: &str) -> Vec<Span> {
     let mut parts: Vec<Span> = Vec::new();
     let mut start = 0;
@@ -293,13 +296,13 @@ fn short_parts(text: &str) -> Vec<Span> {
     parts
 }
 
-/// A rate below this, in bit/s, is probably a mistake: a full packet takes more than twelve
-/// seconds.
+/// A lower rate than this, in bit/s, is probably a mistake: a full-size packet takes more than
+/// twelve seconds.
 const SLOW_BPS: u64 = 1000;
-/// Errors after which the rest of a specification is not read.
+/// Number of errors after which the rest of a specification is not read.
 const MOST_ERRORS: usize = 20;
 
-/// Words of `tc netem` that mean a keyword of ours.
+/// Words of `tc netem`, each with the keyword that has the same meaning.
 const FOREIGN: &[(&str, &str)] = &[
     ("rate", "bw"),
     ("limit", "queue"),

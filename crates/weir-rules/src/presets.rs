@@ -1,24 +1,24 @@
-//! Presets: links of well-known kinds, both directions, as specifications.
+//! Presets: specifications of both directions of well-known kinds of links.
 //!
-//! Their values are typical ones. A value from a public document names the document; the others are
-//! marked as our choice.
+//! The values are typical ones. If a value comes from a public document, the preset names the
+//! document. All other values are marked as our choice.
 
 use crate::suggest::closest;
 
 /// A link of a well-known kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Preset {
-    /// Name.
+    /// The name.
     pub name: &'static str,
-    /// Other names.
+    /// Other names of the preset.
     pub aliases: &'static [&'static str],
-    /// One line that says what it is.
+    /// A description in one line.
     pub summary: &'static str,
-    /// Where the values are from.
+    /// The source of the values.
     pub source: &'static str,
-    /// Specification of the direction from the user.
+    /// The specification of the direction from the user.
     pub up: &'static str,
-    /// Specification of the direction to the user.
+    /// The specification of the direction to the user.
     pub down: &'static str,
 }
 
@@ -28,11 +28,11 @@ pub struct Preset {
 pub struct UnknownPreset {
     /// The name.
     pub name: String,
-    /// The closest one that exists.
+    /// The closest existing name, if one is close.
     pub meant: Option<&'static str>,
 }
 
-/// The preset of a name or alias.
+/// The preset with this name or alias.
 ///
 /// # Errors
 /// No preset has this name.

@@ -1,4 +1,4 @@
-//! Canonical form: one way to write each link, which reads back as the same link.
+//! The canonical form of links: each link has exactly one, and it reads back as the same link.
 
 use core::fmt;
 
@@ -10,9 +10,9 @@ use crate::keyword::{AQM, Keyword, TABLE, Value, lookup};
 use crate::lex;
 use crate::link::LinkSpec;
 
-/// The specification in canonical form. A perfect link is the empty text.
+/// The specification in canonical form. A perfect link gives the empty text.
 ///
-/// Reading it gives the same link, as long as the files it names are the same.
+/// Reading the text gives the same link if the files that it names are the same.
 pub fn canonical(spec: &LinkSpec) -> String {
     let mut rows = TABLE.to_vec();
     rows.sort_by_key(|row| row.part);
@@ -26,7 +26,7 @@ pub(crate) fn canonical_queue(queue: &FlowsetConfig) -> String {
     canonical(&LinkSpec { pipe, ..LinkSpec::default() })
 }
 
-/// [`canonical`].
+/// The canonical form, see [`canonical`].
 impl fmt::Display for LinkSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&canonical(self))
@@ -36,7 +36,7 @@ impl fmt::Display for LinkSpec {
 /// A keyword with its argument; `None` for the default value.
 fn keyword(row: &Keyword, spec: &LinkSpec) -> Option<String> {
     let argument = match row.value {
-        // Every AQM can be written with `aqm`.
+        // The keyword `aqm` can express every AQM.
         Value::Aqm(_) if row.name == AQM.name => {
             return spec.pipe.queue.aqm.as_ref().map(aqm::write);
         }
@@ -45,15 +45,15 @@ fn keyword(row: &Keyword, spec: &LinkSpec) -> Option<String> {
     Some(if argument.is_empty() { row.name.to_owned() } else { format!("{} {argument}", row.name) })
 }
 
-/// The name of a file in a form that is read as a name everywhere.
+/// The name of a file, quoted if it would not be read as a name everywhere.
 fn file(name: &str) -> String {
-    // `IN`, `OUT` and `expire` end a specification inside `netconfig`.
+    // `IN`, `OUT` and `expire` end a specification within `netconfig`.
     let ends = |word: &str| {
         ["in", "out", "expire", "type", "pipe", "sched", "parent"]
             .iter()
             .any(|end| word.eq_ignore_ascii_case(end))
     };
-    // Behind a scheduler's type, its settings may be anywhere.
+    // The settings of a scheduler may be anywhere after its type.
     let sets = |word: &str| {
         sched::TABLE
             .iter()

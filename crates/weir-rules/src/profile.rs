@@ -1,7 +1,7 @@
-//! dummynet's air-time profile files.
+//! Parses dummynet's air-time profile files.
 //!
 //! A file has lines of `key value` in any order and case: `name`, `bw`, `loss-level` (0 to 1,
-//! default 1: no loss) and `samples` (default 100). A header `delay prob` or `prob delay` and at
+//! default 1: no loss) and `samples` (default 100). The header `delay prob` or `prob delay` and at
 //! least two points follow, with delays in ms. `#` starts a comment.
 
 use weir_core::link::{DEFAULT_SAMPLES, MAX_SAMPLES, Profile};
@@ -11,19 +11,20 @@ use crate::diagnostic::{Code, Diagnostic, span_of};
 use crate::quantity::{self, MAX_DELAY};
 use crate::suggest::closest;
 
-/// A profile file.
+/// The content of a profile file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProfileFile {
-    /// The distribution of extra air-time.
+    /// The distribution of the extra air-time.
     pub profile: Profile,
-    /// The file's rate, if it has one.
+    /// The rate in the file, if any.
     pub rate: Option<Rate>,
 }
 
-/// Reads a profile file.
+/// Parses a profile file.
 ///
 /// # Errors
-/// A line that is not understood, a value out of range, a missing header, or fewer than two points.
+/// A line cannot be parsed, a value is out of range, the header is missing, or there are fewer than
+/// two points.
 pub fn parse(text: &str, name: &str) -> Result<ProfileFile, Box<Diagnostic>> {
     let mut reader = Reader {
         text,
@@ -52,7 +53,7 @@ struct Reader<'a> {
     rate: Option<Rate>,
     loss_level: Option<Probability>,
     samples: Option<usize>,
-    /// Whether the delay is the first column.
+    /// Whether the delay is the first column; `None` before the header.
     header: Option<bool>,
     points: Vec<(Probability, Nanos)>,
 }
@@ -149,7 +150,7 @@ impl Reader<'_> {
     }
 }
 
-/// Keys of a profile file.
+/// The keys of a profile file.
 const KEYS: [&str; 6] = ["name", "bw", "loss-level", "samples", "delay", "prob"];
 
 #[cfg(test)]

@@ -1,36 +1,36 @@
-//! A rule of the classifier, as checked text: what a packet must be, and the action for it.
+//! A rule of the classifier in checked form: its tests on a packet, and its action.
 //!
-//! This is the common form between the parser, the printer and the classifier. Everything in it is
-//! valid on its own: numbers are in range and masks fit. Whether the pipe, table or rule that it
-//! names exists is checked where all rules are known.
+//! The parser, the printer and the classifier share this form. Each value in it is valid on its
+//! own: numbers are in range and masks fit. Whether the pipe, table or rule that it names exists is
+//! checked where all rules are known.
 
 use std::sync::Arc;
 
 use weir_core::units::Probability;
 
-/// A name of a table, an interface or a state.
+/// The name of a table, an interface or a state.
 pub type Name = Arc<str>;
 
 /// A rule. It matches with its `probability`, and only if every clause of `body` holds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rule {
-    /// 1 to 65534; 0 until a number is assigned.
+    /// The number, 1 to 65534; 0 until one is assigned.
     pub number: u16,
-    /// Set, 0 to 31.
+    /// The set, 0 to 31.
     pub set: u8,
-    /// Probability with which a fitting packet matches; `None` for always.
+    /// The probability with which a packet matches that passes all tests; `None` means always.
     pub probability: Option<Probability>,
-    /// Action for a packet that matches.
+    /// The action for a packet that matches.
     pub action: RuleAction,
-    /// Tag that is added to a matching packet.
+    /// The tag that is added to a matching packet.
     pub tag: Option<Target>,
-    /// Tag that is removed from a matching packet.
+    /// The tag that is removed from a matching packet.
     pub untag: Option<Target>,
-    /// Matches are written to the log.
+    /// Whether matches are written to the log.
     pub log: bool,
-    /// All clauses must hold.
+    /// The clauses, all of which must hold.
     pub body: Vec<Clause>,
-    /// Text after `//`.
+    /// The text after `//`.
     pub comment: Option<Arc<str>>,
 }
 
@@ -49,91 +49,89 @@ pub enum RuleAction {
     Queue(Target),
     /// The search continues at the first rule with this number or a larger one.
     SkipTo(Target),
-    /// The same, and `return` comes back behind this rule.
+    /// Like `SkipTo`; a later `return` continues after this rule.
     Call(Target),
-    /// The search continues behind the last `call`; without one, at the next rule.
+    /// The search continues after the last `call` or, without one, at the next rule.
     Return,
     /// The packet's DSCP is rewritten; the search continues.
     SetDscp(Target),
-    /// The dynamic rules with this name, or the default one, are checked.
+    /// The dynamic rules with this name are checked; `None` is the default name.
     CheckState(Option<Name>),
 }
 
-/// A number, or the result of the rule's table look-up.
+/// A number, or the value that the rule's table look-up found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     /// A number.
     Number(u16),
-    /// The result of the last table look-up of the rule that matched. Without one the rule does not
+    /// The value that the rule's last table look-up found. If there is none, the rule does not
     /// match.
     TableArg,
 }
 
-/// Terms of which one must hold: an or-block, or a single test.
+/// An or-block or a single test: terms, at least one of which must hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Clause(pub Vec<Term>);
 
 /// A test or its negation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Term {
-    /// Whether the test must fail.
+    /// Whether the term is negated, so that the test must fail.
     pub not: bool,
     /// The test.
     pub test: Test,
 }
 
-/// A test on a packet. A packet without the tested field (ports of a later fragment, TCP flags of
-/// UDP) fails it.
+/// A test on a packet. The test fails if the packet does not have the tested field, such as the
+/// ports of a later fragment or the TCP flags of a UDP packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Test {
     /// IPv4 (`ip4`, `ipv4`, `ipversion 4`).
     Ip4,
     /// IPv6.
     Ip6,
-    /// Transport protocol, behind any IPv6 extension headers.
+    /// The transport protocol, after any IPv6 extension headers.
     Protocol(u8),
-    /// Source address in one of these.
+    /// The source address is in this list.
     SrcAddress(Vec<Address>),
-    /// Destination address in one of these.
+    /// The destination address is in this list.
     DstAddress(Vec<Address>),
-    /// Source port in one of these spans.
+    /// The source port is in one of these ranges.
     SrcPort(Vec<Span16>),
-    /// Destination port in one of these spans.
+    /// The destination port is in one of these ranges.
     DstPort(Vec<Span16>),
     /// The packet comes in.
     In,
     /// The packet goes out.
     Out,
-    /// The interface through which it came in, for a packet that comes in; the one through which it
-    /// goes out, for a packet that goes out.
+    /// The interface through which an arriving packet came in or a departing packet goes out.
     Via(Interface),
-    /// The interface through which it came in.
+    /// The interface through which the packet came in.
     Recv(Interface),
-    /// The interface through which it goes out; fails for a packet that comes in.
+    /// The interface through which the packet goes out; fails for a packet that comes in.
     Xmit(Interface),
-    /// Rules see the packet as a frame with its link-layer header. All of Weir's packets are
-    /// frames.
+    /// The packet has a link-layer header. In Weir every packet has one.
     Layer2,
     /// The packet goes over a bridge.
     Bridged,
-    /// MAC addresses: destination and source.
+    /// The MAC addresses.
     Mac {
-        /// Destination.
+        /// The destination address.
         dst: MacMatch,
-        /// Source.
+        /// The source address.
         src: MacMatch,
     },
-    /// EtherType behind VLAN tags.
+    /// The EtherType after VLAN tags.
     MacType(Vec<Span16>),
-    /// VLAN identifier of the outermost tag; 0 is an untagged frame.
+    /// The VLAN identifier of the outermost tag; 0 for an untagged frame.
     Vlan(Vec<Span16>),
-    /// Total length of the IP packet in bytes.
+    /// The total length of the IP packet in bytes.
     IpLength(Vec<Span16>),
-    /// IPv4 identification.
+    /// The IPv4 identification.
     IpId(Vec<Span16>),
-    /// TTL or hop limit.
+    /// The TTL or hop limit.
     IpTtl(Vec<Span16>),
-    /// The IPv4 TOS byte: bits that must be set, and bits that must be clear.
+    /// The IPv4 TOS byte.
     IpTos {
         /// Bits that must be 1.
         set: u8,
@@ -142,11 +140,11 @@ pub enum Test {
     },
     /// The three precedence bits.
     IpPrecedence(u8),
-    /// DSCP: bit n allows code point n.
+    /// The DSCP: bit n allows code point n.
     Dscp(u64),
-    /// A fragment: any (`frag`), or with these bits of the fragment field.
+    /// A fragment: any later fragment (`frag`), or one with these flags of the fragment field.
     Fragment(FragmentMatch),
-    /// IPv4 options that must be present and absent, by the bits of [`IP_OPTIONS`].
+    /// IPv4 options, by the bits of [`IP_OPTIONS`].
     IpOptions {
         /// Options that must be present.
         set: u8,
@@ -157,9 +155,9 @@ pub enum Test {
     IcmpTypes(u64),
     /// ICMPv6 types: bit n of word n/64 allows type n.
     Icmp6Types([u64; 4]),
-    /// IPv6 extension headers, by the bits of [`EXT6_HEADERS`]; one of them must be present.
+    /// IPv6 extension headers, by the bits of [`EXT6_HEADERS`]; at least one must be present.
     Ext6Header(u8),
-    /// IPv6 flow label in this list.
+    /// The IPv6 flow label is in this list.
     FlowId(Vec<u32>),
     /// TCP flags, by the header's bits (fin 1, syn 2, rst 4, psh 8, ack 16, urg 32).
     TcpFlags {
@@ -170,13 +168,13 @@ pub enum Test {
     },
     /// TCP with ACK or RST.
     Established,
-    /// TCP acknowledgement number.
+    /// The TCP acknowledgement number.
     TcpAck(u32),
-    /// TCP sequence number.
+    /// The TCP sequence number.
     TcpSeq(u32),
-    /// TCP window field.
+    /// The TCP window field.
     TcpWindow(Vec<Span16>),
-    /// TCP maximum segment size option.
+    /// The TCP maximum segment size option.
     TcpMss(Vec<Span16>),
     /// TCP options, by the bits of [`TCP_OPTIONS`].
     TcpOptions {
@@ -185,31 +183,31 @@ pub enum Test {
         /// Options that must be absent.
         clear: u8,
     },
-    /// TCP payload bytes.
+    /// The number of TCP payload bytes.
     TcpDataLength(Vec<Span16>),
-    /// The packet carries one of these tags; without spans, any tag. `tagged tablearg` is not
+    /// The packet carries a tag in these ranges; without ranges, any tag. `tagged tablearg` is not
     /// accepted.
     Tagged(Vec<Span16>),
-    /// A field looked up in a table.
+    /// A field is found in a table.
     Lookup {
         /// The field.
         field: LookupField,
         /// The table.
         table: TableMatch,
     },
-    /// The packet's flow looked up in a table of type `flow`.
+    /// The packet's flow is found in a table of type `flow`.
     Flow(TableMatch),
-    /// Dynamic rules are checked; if none is found and the rule matches, one is created for the
-    /// packet's flow, in both directions.
+    /// Dynamic rules are checked. If none is found and the rule matches, a dynamic rule is created
+    /// for the packet's flow, in both directions.
     KeepState(Option<Name>),
-    /// The same, but only for a limited number of flows that share these fields; further flows are
-    /// denied.
+    /// Like `KeepState`, but only for a limited number of flows that share these fields; further
+    /// flows are denied.
     Limit {
-        /// Shared fields.
+        /// The shared fields.
         mask: LimitMask,
-        /// Most flows, or the table's value.
+        /// The maximum number of flows, or the table's value.
         most: Target,
-        /// Name of the states.
+        /// The state name.
         name: Option<Name>,
     },
     /// A dynamic rule is created, but none is checked.
@@ -223,39 +221,39 @@ pub enum Address {
     Any,
     /// An address of the machine on which the rules apply.
     Me,
-    /// An IPv6 address of it.
+    /// An IPv6 address of the machine on which the rules apply.
     Me6,
-    /// IPv4 addresses with these bits under the mask; the mask need not be a prefix.
+    /// IPv4 addresses that equal `address` under the mask. The mask need not be a prefix.
     V4 {
-        /// The bits, already under the mask.
+        /// The address, with 0 in the bits outside the mask.
         address: u32,
         /// The mask.
         mask: u32,
     },
-    /// IPv6 addresses.
+    /// IPv6 addresses that equal `address` under the mask.
     V6 {
-        /// The bits, already under the mask.
+        /// The address, with 0 in the bits outside the mask.
         address: u128,
         /// The mask.
         mask: u128,
     },
-    /// IPv4 addresses `base + n` for the bits n that are set: `10.1.2.0/24{1,3-5}`.
+    /// The IPv4 addresses `base + n` for each bit n that is set: `10.1.2.0/24{1,3-5}`.
     Set {
         /// The first address.
         base: u32,
         /// Bit n allows `base + n`.
         members: [u64; 4],
     },
-    /// An address found in a table.
+    /// An address that is found in a table.
     Table(TableMatch),
 }
 
-/// A table, and the value that an entry must have.
+/// A table, and the value that the found entry must have.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TableMatch {
-    /// Its name; the name of a numbered table is the number.
+    /// The name of the table; for a numbered table, the number as text.
     pub table: Name,
-    /// The wanted value; `None` accepts any.
+    /// The required value; `None` accepts any.
     pub value: Option<u32>,
 }
 
@@ -274,17 +272,17 @@ pub enum LookupField {
     Dscp,
 }
 
-/// Numbers from `first` to `last`, both included.
+/// The numbers from `first` to `last`, both included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Span16 {
-    /// First.
+    /// The first number.
     pub first: u16,
-    /// Last; not below first.
+    /// The last number, at least `first`.
     pub last: u16,
 }
 
 impl Span16 {
-    /// Whether `number` is inside.
+    /// Whether `number` is in the range.
     #[inline]
     pub fn contains(self, number: u16) -> bool {
         (self.first..=self.last).contains(&number)
@@ -294,22 +292,22 @@ impl Span16 {
 /// A set of interfaces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Interface {
-    /// Any interface (`any`); fails without one.
+    /// Any interface (`any`); fails if the packet has none.
     Any,
-    /// By name, with the wildcards `*` and `?`.
+    /// Interfaces by name, with the wildcards `*` and `?`.
     Name(Name),
     /// The interface with this IPv4 address.
     V4(u32),
     /// The interface with this IPv6 address.
     V6(u128),
-    /// Found by name in a table of type `iface`.
+    /// Interfaces by name, in a table of type `iface`.
     Table(TableMatch),
 }
 
 /// A MAC address under a mask, both in the low 48 bits; the default matches any.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MacMatch {
-    /// The bits, already under the mask.
+    /// The address, with 0 in the bits outside the mask.
     pub address: u64,
     /// The mask.
     pub mask: u64,
@@ -318,9 +316,9 @@ pub struct MacMatch {
 /// A set of fragments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FragmentMatch {
-    /// All fragments except the first: the traditional meaning of `frag`.
+    /// All fragments except the first, which is the traditional meaning of `frag`.
     Later,
-    /// By flags: bit 0 `df`, 1 `mf`, 2 `rf`, 3 `offset`.
+    /// Fragments by flags: bit 0 is `df`, 1 `mf`, 2 `rf`, 3 `offset`.
     Flags {
         /// Flags that must be set.
         set: u8,

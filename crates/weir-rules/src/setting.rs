@@ -1,7 +1,8 @@
-//! The grammar of an algorithm's settings: `target 5ms`, `target 5 ms`, `target=5ms`; a switch also
-//! as `ecn` and `noecn`.
+//! The grammar of an algorithm's settings: `target 5ms`, `target 5 ms` or `target=5ms`; a switch
+//! may also be `ecn` or `noecn`.
 //!
-//! The row of the algorithm in its table lists the settings: schedulers, AQMs, congestion controls.
+//! The algorithm's row lists its settings. The algorithms are schedulers, AQMs and congestion
+//! controls.
 
 use weir_core::settings::{Chosen, Domain, Entry, Parameter, SettingError};
 
@@ -12,27 +13,27 @@ use crate::lex::Word;
 use crate::quantity::time_unit;
 use crate::suggest::closest;
 
-/// A setting as words give it.
+/// A setting as it is given in words.
 pub(crate) struct Given {
     /// The setting.
     setting: &'static Parameter,
-    /// Its name as it is written, and the place.
+    /// The name of the setting as it is written, with its place.
     name: Word,
-    /// Its value; `None` when it is missing.
+    /// The value; `None` if it is missing.
     value: Option<Word>,
-    /// How many words it takes.
+    /// The number of words that the setting takes.
     taken: usize,
 }
 
 impl Given {
-    /// A setting and its value in one word; the value is at this place.
+    /// A setting that one word gives together with its value; `place` is the place of the value.
     pub(crate) fn new(setting: &'static Parameter, name: &Word, value: &str, place: Span) -> Self {
         let value = Some(Word { text: value.to_owned(), span: place, quoted: false });
         Self { setting, name: name.clone(), value, taken: 1 }
     }
 }
 
-/// The setting that begins at `words[at]`, if one of `settings()` does.
+/// The setting that begins at `words[at]`, if it is one of `settings()`.
 fn given<I>(settings: impl Fn() -> I, words: &[Word], at: usize) -> Option<Given>
 where
     I: Iterator<Item = &'static Parameter>,
@@ -57,7 +58,7 @@ where
         });
     };
     if let Some(value) = joined {
-        let place = part(word, name.len() + 1, value.len());
+        let place = word.part(name.len() + 1, value.len());
         let value = (!value.is_empty()).then(|| Word {
             text: value.to_owned(),
             span: place,
@@ -83,7 +84,7 @@ where
     Some(Given { setting, name: word.clone(), value: joined.or_else(|| value.cloned()), taken })
 }
 
-/// A number and the unit of time behind it, which is a word of its own.
+/// Joins a number with a unit of time that follows as a separate word.
 fn with_unit(setting: &Parameter, value: &Word, next: Option<&Word>) -> Option<Word> {
     let next = next.filter(|next| {
         !next.quoted
@@ -99,37 +100,32 @@ fn with_unit(setting: &Parameter, value: &Word, next: Option<&Word>) -> Option<W
     })
 }
 
-/// Whether a setting may be off and on: its name alone then means on.
+/// Whether a setting has the values off and on. Its name without a value then means on.
 fn is_switch(setting: &Parameter) -> bool {
     matches!(setting.domain, Domain::Choice(_))
         && ["off", "on"].into_iter().all(|word| setting.domain.parse(word).is_some())
 }
 
-/// The place of a part of a word; that of the whole word where the text has it with escapes.
-pub(crate) fn part(word: &Word, offset: usize, len: usize) -> Span {
-    let exact = word.span.len() == word.text.len();
-    if exact { word.span.start + offset..word.span.start + offset + len } else { word.span.clone() }
-}
-
-/// Settings of one algorithm, each taken once.
+/// Takes the settings of one algorithm from words, each at most once.
 pub(crate) struct Settings<'a, K> {
     text: &'a str,
     chosen: &'a mut Chosen<K>,
-    /// What precedes a setting in an example: `aqm codel`.
+    /// The words that precede a setting in an example: `aqm codel`.
     before: String,
     taken: Vec<&'static str>,
 }
 
 impl<'a, K: Entry> Settings<'a, K> {
-    /// None taken yet; `text` is what the words are from.
+    /// Starts with no setting taken. `text` is the source of the words.
     pub(crate) fn new(text: &'a str, chosen: &'a mut Chosen<K>, before: String) -> Self {
         Self { text, chosen, before, taken: Vec::new() }
     }
 
-    /// Takes the setting that begins at `words[at]`, if one does. Returns how many words it takes.
+    /// Takes the setting that begins at `words[at]`, if there is one. Returns the number of words
+    /// that it takes.
     ///
     /// # Errors
-    /// The diagnostic about a value that is missing, not allowed or given twice.
+    /// A value is missing, not allowed or given twice.
     pub(crate) fn take(
         &mut self,
         words: &[Word],
@@ -146,10 +142,10 @@ impl<'a, K: Entry> Settings<'a, K> {
     }
 }
 
-/// Sets a setting. `before` is what precedes it in an example: `aqm codel`.
+/// Sets a setting. `before` contains the words that precede it in an example: `aqm codel`.
 ///
 /// # Errors
-/// The diagnostic about a value that is missing or not allowed.
+/// The value is missing or not allowed.
 pub(crate) fn take<K: Entry>(
     text: &str,
     chosen: &mut Chosen<K>,
@@ -176,7 +172,7 @@ pub(crate) fn take<K: Entry>(
         .map_err(|error| refused(text, setting, value, error, example))
 }
 
-/// A setting's value that is not allowed.
+/// The diagnostic for a value that is not allowed.
 fn refused(
     text: &str,
     setting: &Parameter,
@@ -213,7 +209,7 @@ fn refused(
     Box::new(error.help(example))
 }
 
-/// Whether a value has the right form and is only out of range.
+/// Whether a value has the right form but is out of range.
 fn is_out_of_range(setting: &Parameter, value: &str) -> bool {
     match setting.domain {
         Domain::Number { .. } => value.parse::<u128>().is_ok(),
@@ -225,7 +221,7 @@ fn is_out_of_range(setting: &Parameter, value: &str) -> bool {
     }
 }
 
-/// Says that `word` gives something for the second time.
+/// The diagnostic for a word that gives something a second time.
 pub(crate) fn twice(text: &str, name: &str, word: &Word) -> Box<Diagnostic> {
     let error = Diagnostic::new(
         Code::Repeated,
@@ -236,7 +232,7 @@ pub(crate) fn twice(text: &str, name: &str, word: &Word) -> Box<Diagnostic> {
     Box::new(error.label("the second time").help("remove one of the two"))
 }
 
-/// The settings of an algorithm, for a message.
+/// The settings of an algorithm, as a line of help.
 pub(crate) fn allowed(name: &str, settings: impl Iterator<Item = &'static Parameter>) -> String {
     let allowed: Vec<String> =
         settings.map(|setting| format!("{} {}", setting.name, setting.domain)).collect();

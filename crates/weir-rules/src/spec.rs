@@ -1,4 +1,5 @@
-//! Reads a specification: the parser reads each keyword, the checks decide what they mean together.
+//! Reads a specification: the parser reads each keyword, and the checks examine the values
+//! together.
 
 use crate::check;
 use crate::diagnostic::Diagnostics;
@@ -6,24 +7,24 @@ use crate::files::Files;
 use crate::link::LinkSpec;
 use crate::parse;
 
-/// The outcome of reading a specification.
+/// The result of reading a specification.
 #[derive(Clone, Debug)]
 pub struct Checked {
-    /// The link; `None` when there are errors.
+    /// The link; `None` if there are errors.
     pub spec: Option<LinkSpec>,
     /// Errors, warnings and notes, in the order of the text.
     pub diagnostics: Diagnostics,
 }
 
-/// Reads a specification, and returns its diagnostics too: warnings and notes even when it is
-/// accepted.
+/// Reads a specification, and returns all diagnostics. An accepted specification may have warnings
+/// and notes.
 ///
 /// An empty text is a perfect link.
 pub fn check_spec(text: &str, files: &dyn Files) -> Checked {
     let mut diagnostics = Diagnostics::default();
     let raw = parse::parse(text, &mut diagnostics);
-    // A value that could not be read is missing from the draft; checks would report the wrong
-    // words.
+    // A value that could not be read is missing from the draft, so the checks would report errors
+    // at the wrong words.
     let spec =
         (!diagnostics.has_errors()).then(|| check::build(raw, text, files, &mut diagnostics));
     let spec = spec.filter(|_| !diagnostics.has_errors());

@@ -1,7 +1,7 @@
-//! "Did you mean": the closest of the words that are allowed.
+//! "Did you mean": finds the allowed word that is closest to a wrong one.
 
-/// The candidate closest to `word`, if it is close enough to be a likely typo: at most a third of
-/// the letters differ.
+/// The candidate closest to `word`, if it is close enough for `word` to be a typing error: at most
+/// a third of the letters differ.
 pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word = word.to_lowercase();
     if word.len() > LONGEST {
@@ -16,8 +16,8 @@ pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .map(|(_, candidate)| candidate)
 }
 
-/// Edit distance: the least number of letters to insert, remove, change, or swap with their
-/// neighbour.
+/// Edit distance: the least number of insertions, deletions and changes of a letter, and of swaps
+/// of neighbouring letters.
 fn distance(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     let mut before: Vec<usize> = vec![0; b.len() + 1];
@@ -36,7 +36,7 @@ fn distance(a: &str, b: &str) -> usize {
     last[b.len()]
 }
 
-/// Longer words are not typos of known ones.
+/// Words longer than this are not typing errors of known words.
 const LONGEST: usize = 40;
 
 #[cfg(test)]

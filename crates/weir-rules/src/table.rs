@@ -1,4 +1,4 @@
-//! Tables, in which rules look up addresses, interfaces, numbers and flows.
+//! Tables: rules look up addresses, interfaces, numbers and flows in them.
 
 use std::collections::BTreeMap;
 
@@ -7,27 +7,27 @@ use crate::rule::Name;
 /// A table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Table {
-    /// The type of its keys.
+    /// The type of the table's keys.
     pub kind: TableKind,
-    /// Whether it refuses changes.
+    /// Whether the table refuses changes.
     pub locked: bool,
-    /// Most entries; `None` for no limit but memory.
+    /// The maximum number of entries; `None` if only memory limits it.
     pub limit: Option<u32>,
-    /// Entries. A value that is not given is 0.
+    /// The entries. An entry without a value has the value 0.
     pub entries: BTreeMap<TableKey, u32>,
 }
 
 /// The type of a table's keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum TableKind {
-    /// Prefixes; the longest that contains an address is found.
+    /// Prefixes. A look-up finds the longest prefix that contains an address.
     #[default]
     Address,
     /// Names of interfaces.
     Interface,
     /// Numbers.
     Number,
-    /// Flows, by these fields.
+    /// Flows, told apart by these fields.
     Flow(FlowFields),
 }
 
@@ -49,7 +49,7 @@ pub struct FlowFields {
 /// A key of a table.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum TableKey {
-    /// An IPv4 prefix; bits behind `len` are 0.
+    /// An IPv4 prefix. The bits after the first `len` are 0.
     V4 {
         /// Address.
         address: u32,

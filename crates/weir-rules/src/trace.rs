@@ -1,11 +1,11 @@
 //! Files with changes over time: Mahimahi's traces, and tables of rate, delay and loss.
 //!
-//! A table is comma-separated with a header: `time`, and any of `rate`, `delay`, `loss`. A header
-//! may carry a unit after `_` (`time_ms`, `rate_mbit`, `delay_us`). Without one, times are in
-//! seconds, delays in milliseconds and rates in bit/s unless a value has a unit itself. An empty
-//! cell keeps the previous value. A rate of 0 is an outage and becomes 1 bit/s, because a packet on
-//! the wire continues at the next rate. When a table repeats, its last row holds as long as the one
-//! before it, or only ends the period if it has nothing but a time.
+//! A table has comma-separated columns with a header: `time`, and any of `rate`, `delay` and
+//! `loss`. A column's header may end with a unit after `_` (`time_ms`, `rate_mbit`, `delay_us`).
+//! Without one, times are in seconds, delays in milliseconds and rates in bit/s, unless a value has
+//! its own unit. An empty cell keeps the previous value. A rate of 0 is an outage and becomes 1
+//! bit/s, because a packet on the wire continues at the next rate. If a table repeats, its last row
+//! lasts as long as the row before it. A last row that contains only a time just ends the period.
 
 use weir_core::config::Capacity;
 use weir_core::link::{Schedule, ScheduleError, Step, Trace, TraceError};
@@ -21,14 +21,14 @@ use crate::suggest::closest;
 pub struct Table {
     /// The changes.
     pub schedule: Schedule,
-    /// A note on the first rate of zero.
+    /// A note about the first rate of zero, if there is one.
     pub outage: Option<Box<Diagnostic>>,
 }
 
-/// Reads a Mahimahi trace: one time in ms per line, ascending. `#` starts a comment.
+/// Reads a Mahimahi trace: one time in ms per line, in ascending order. `#` starts a comment.
 ///
 /// # Errors
-/// A line that is no time, times that go backwards, or a trace without duration.
+/// A line is not a time, the times go backwards, or the trace has no duration.
 pub fn parse_mahimahi(text: &str, name: &str) -> Result<Trace, Box<Diagnostic>> {
     let file = File { text, name };
     let mut times = Vec::new();
@@ -59,11 +59,10 @@ pub fn parse_mahimahi(text: &str, name: &str) -> Result<Trace, Box<Diagnostic>> 
     })
 }
 
-/// Reads a table. With `repeats` it starts again after its end.
+/// Reads a table. With `repeats` the table starts again after its end.
 ///
 /// # Errors
-/// An unknown column, a cell that is not understood, times that do not ascend, or a table without
-/// rows.
+/// A column is unknown, a cell cannot be parsed, the times do not ascend, or there are no rows.
 pub fn parse_csv(text: &str, name: &str, repeats: bool) -> Result<Table, Box<Diagnostic>> {
     let file = File { text, name };
     let mut lines = text
@@ -106,7 +105,7 @@ pub fn parse_csv(text: &str, name: &str, repeats: bool) -> Result<Table, Box<Dia
     }
 }
 
-/// A column of a table with the factor of its unit; `None` when its values carry units.
+/// A column of a table with the factor of its unit; `None` if its values have their own units.
 #[derive(Clone, Copy, PartialEq)]
 enum Column {
     Time(u64),
@@ -127,7 +126,7 @@ impl<'a> File<'a> {
             .in_file(self.name)
     }
 
-    /// The place after the last line.
+    /// The position after the last line.
     fn end(self) -> &'a str {
         &self.text[self.text.trim_end().len()..][..0]
     }
@@ -280,7 +279,7 @@ fn column(cell: &str) -> Option<Column> {
     })
 }
 
-/// A bare number of a unit of time.
+/// Parses a number without a unit as a time in units of `unit` ns.
 fn scaled(cell: &str, unit: u64) -> Option<Nanos> {
     let (number, rest) = Decimal::prefix(cell).ok()?;
     number.scaled(unit).map(Nanos).filter(|&t| rest.is_empty() && t <= MAX_TIME)
@@ -307,16 +306,16 @@ fn shorten(text: &str) -> String {
     text.chars().take(40).collect()
 }
 
-/// Columns of a table.
+/// The columns that a table may have.
 const COLUMNS: [&str; 4] = ["time", "rate", "delay", "loss"];
-/// The expected form of a table.
+/// A help text with the expected form of a table.
 const HELP: &str = "a table begins with a header such as `time,rate` or `time_ms,rate_mbit,delay_ms,loss`, and has a row for each change";
-/// The rate of an outage: so low that no packet departs, but above zero, which means no limit.
+/// The rate during an outage. No packet departs at this rate, whereas 0 would mean unlimited.
 const OUTAGE: Rate = match Rate::new(1) {
     Some(rate) => rate,
     None => panic!("1 bit/s is a rate"),
 };
-/// Latest time in a file, ten years.
+/// The latest time in a file: ten years.
 const MAX_TIME: Nanos = Nanos::from_secs(10 * 365 * 86_400);
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The compiled ruleset: how it is built and changed. [`super::run`] applies it to packets.
+//! The compiled ruleset: how it is built and updated. [`super::run`] applies it to packets.
 
 use std::sync::Arc;
 
@@ -11,15 +11,15 @@ use crate::rule::{Address, Name, RuleAction, Test};
 use crate::ruleset::{Entry, Ruleset};
 use crate::table::TableKey;
 
-/// A ruleset, compiled for a place. It does not change; a changed ruleset is another classifier,
-/// which shares the unchanged parts with this one.
+/// A ruleset that is compiled for a place. A classifier is immutable. A changed ruleset becomes a
+/// new classifier, which shares the unchanged parts with the old one.
 #[derive(Clone, Debug)]
 pub struct Classifier {
     rules: Arc<Rules>,
     tables: Tables,
 }
 
-/// A program with its index; `None` for a short program.
+/// A program with its index. A short program has no index.
 #[derive(Debug)]
 struct Indexed(Program, Option<Index>);
 
@@ -30,16 +30,16 @@ impl Indexed {
     }
 }
 
-/// The part that depends on rules, but not on the entries of tables.
+/// The part of a classifier that depends on the rules but not on the entries of tables.
 #[derive(Debug)]
 struct Rules {
-    /// Its source.
+    /// The rules from which the programs were compiled.
     source: Arc<Vec<Entry>>,
     enabled_sets: u32,
     one_pass: bool,
     place: Place,
     heads: Arc<[Head]>,
-    /// By pass, in ascending order of [`code`].
+    /// The programs by [`code`] of their pass, in ascending order.
     programs: Vec<(u64, Indexed)>,
     any: Indexed,
     each_segment: bool,
@@ -95,9 +95,9 @@ impl Classifier {
         new
     }
 
-    /// The classifier after entries of one table were added, removed or changed, and nothing else.
-    /// The cost depends on the number of entries, not on the size of the table. `ruleset` has the
-    /// current table.
+    /// Returns the classifier after a change of some entries of one table; nothing else may have
+    /// changed. `keys` are the entries that were added, removed or changed, and `ruleset` contains
+    /// the current table. The cost depends on the number of `keys`, not on the size of the table.
     pub fn update_table(&self, ruleset: &Ruleset, table: &Name, keys: &[TableKey]) -> Self {
         let mut new = self.clone();
         new.tables.update(table, keys, ruleset, &self.rules.place);
@@ -148,7 +148,7 @@ impl Classifier {
     }
 }
 
-/// A pass as one number.
+/// Encodes a pass as one number.
 fn code(pass: &super::Pass) -> u64 {
     let interface = |number: Option<u16>| number.map_or(0, |n| u64::from(n) + 1);
     interface(pass.recv)

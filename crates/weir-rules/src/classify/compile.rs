@@ -11,7 +11,7 @@ use crate::rule::{
 };
 use crate::ruleset::Ruleset;
 
-/// The heads of all rules, and the default rule's.
+/// The heads of all rules, followed by the default rule's head.
 pub(super) fn heads(ruleset: &Ruleset) -> Vec<Head> {
     let mut streams = 0..;
     let mut heads: Vec<Head> = ruleset
@@ -101,7 +101,7 @@ fn takes_frames(rule: &Rule) -> bool {
     terms(rule).any(about_link) && !terms(rule).any(about_ip)
 }
 
-/// Whether a rule is only about departing packets.
+/// Whether a rule applies only to departing packets.
 fn outwards(rule: &Rule) -> bool {
     rule.body.iter().flat_map(|clause| &clause.0).any(|term| match term.test {
         Test::Out | Test::Xmit(_) => !term.not,
@@ -110,13 +110,13 @@ fn outwards(rule: &Rule) -> bool {
     })
 }
 
-/// The value of a term in the pass of the program.
+/// The result of evaluating a term at compile time, for the pass of the program.
 enum Folded {
     Known(bool),
     Open(Check),
 }
 
-/// Compiles the program for one pass, or for any.
+/// Compiles the program for one pass, or the program for any pass.
 pub(super) struct Compiler<'a> {
     place: &'a Place,
     tables: &'a Tables,
@@ -125,7 +125,7 @@ pub(super) struct Compiler<'a> {
 }
 
 impl<'a> Compiler<'a> {
-    /// The program for `pass`; `None` means any pass.
+    /// Compiles the program for `pass`; `None` means any pass.
     pub(super) fn run(
         ruleset: &Ruleset,
         place: &'a Place,
@@ -170,7 +170,7 @@ impl<'a> Compiler<'a> {
             match self.fold(&term.test) {
                 Folded::Known(known) if known == term.not => {}
                 Folded::Known(_) => {
-                    // An earlier term may still be looked up for its value.
+                    // An earlier term may still perform a look-up that sets the rule's argument.
                     if self.program.ops.len() > first {
                         self.program.ops.push(Op { check: Check::Always, not: false, last: true });
                     }
@@ -238,11 +238,12 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// A list of addresses: one test, or a group of them.
+    /// Compiles a list of addresses to one test or to a group of tests.
     fn addresses(&mut self, side: Side, list: &[Address]) -> Folded {
         let mut checks = Vec::new();
         let (mut v4, mut v6) = (Vec::new(), Vec::new());
-        // The value of a table counts at its place in the list, so such a list keeps its order.
+        // Which table matches first decides the rule's argument, so a list with tables keeps its
+        // order.
         let gather = list.len() > FEW_ADDRESSES
             && !list.iter().any(|address| matches!(address, Address::Table(_)));
         for address in list {
@@ -305,7 +306,7 @@ impl<'a> Compiler<'a> {
     }
 
     fn table(&mut self, wanted: &TableMatch) -> TableRef {
-        // Every table that a rule names has a number.
+        // Every table that a rule names has a number, so the default is never used.
         let table = self.tables.number(&wanted.table).unwrap_or(0);
         let value =
             wanted.value.map_or(ANY_VALUE, |value| put(&mut self.program.pool.values, value));
@@ -318,7 +319,7 @@ fn put<T>(list: &mut Vec<T>, item: T) -> u32 {
     (list.len() - 1) as u32
 }
 
-/// Whether any enabled rule has such a test.
+/// Whether any enabled rule contains a test that satisfies `wanted`.
 pub(super) fn any_test(ruleset: &Ruleset, wanted: impl Fn(&Test) -> bool) -> bool {
     enabled(ruleset).any(|rule| terms(rule).any(&wanted))
 }
@@ -332,7 +333,7 @@ pub(super) fn enabled(ruleset: &Ruleset) -> impl Iterator<Item = &Rule> {
         .filter(|rule| ruleset.enabled_sets >> rule.set & 1 == 1)
 }
 
-/// The argument of a rule's action or tags, which may be the value of a look-up.
+/// The argument of a rule's action or tags: a number, or the value that the look-up found.
 pub(super) fn argument(target: Target, found: Option<u32>) -> Option<u32> {
     match target {
         Target::Number(number) => Some(number.into()),
@@ -340,5 +341,5 @@ pub(super) fn argument(target: Target, found: Option<u32>) -> Option<u32> {
     }
 }
 
-/// Lists of more addresses are compiled to one look-up.
+/// Lists with more addresses than this are compiled to one look-up.
 const FEW_ADDRESSES: usize = 6;

@@ -1,10 +1,10 @@
-//! The demands of a step on single fields: the part of its tests by which an [index](super::index)
-//! can file it.
+//! The demands of a step: the values of a field that the step's tests require. An
+//! [index](super::index) files a step under one of them.
 
 use super::program::{Check, Op, Program, Step};
 use super::view::Side;
 
-/// A field by which steps are filed.
+/// A field under which steps are filed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Field {
     Address(Side),
@@ -13,7 +13,7 @@ pub(super) enum Field {
 }
 
 impl Field {
-    /// All fields. Among equally good ones the first is used.
+    /// All fields. Of several equally selective fields the index uses the first.
     pub(super) const ALL: [Self; 5] = [
         Self::Address(Side::Dst),
         Self::Address(Side::Src),
@@ -23,12 +23,12 @@ impl Field {
     ];
 }
 
-/// Values of a field; a packet must have one of them to match.
+/// A set of values of one field. A packet must have one of these values to match.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Demand {
-    /// Prefixes of both IP versions: address and length.
+    /// Prefixes of both IP versions, each as address and length.
     Address(Side, Vec<(u32, u8)>, Vec<(u128, u8)>),
-    /// Spans: first and last.
+    /// Ranges of ports, each as its first and last port.
     Port(Side, Vec<(u16, u16)>),
     Protocol(Vec<u8>),
 }
@@ -64,7 +64,7 @@ impl Demand {
 }
 
 /// The demands of a step, at most one per field. A step that checks dynamic rules first can match
-/// every packet and demands nothing.
+/// any packet, so it has no demands.
 pub(super) fn demands(program: &Program, step: &Step) -> Vec<Demand> {
     let mut all: Vec<Demand> = Vec::new();
     if step.probes {
@@ -85,7 +85,8 @@ fn of_clause(program: &Program, clause: &[Op]) -> Option<Demand> {
     any_of(clause.iter().map(|op| if op.not { None } else { of_check(program, op.check) }))
 }
 
-/// The demand of alternatives; `None` if one of them has none or is on another field.
+/// The common demand of alternative terms; `None` if a term has no demand or the terms demand
+/// different fields.
 fn any_of(mut alternatives: impl Iterator<Item = Option<Demand>>) -> Option<Demand> {
     let mut demand = alternatives.next()??;
     alternatives.all(|other| other.is_some_and(|other| demand.or(other))).then_some(demand)
@@ -115,5 +116,5 @@ fn of_check(program: &Program, check: Check) -> Option<Demand> {
     }
 }
 
-/// Most prefixes under which a step is filed.
+/// Maximum number of prefixes under which a step is filed.
 const MOST_VALUES: usize = 16;

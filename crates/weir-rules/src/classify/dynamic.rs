@@ -1,14 +1,15 @@
-//! Dynamic rules: flows that `keep-state`, `limit` and `record-state` remember, in both directions.
+//! Dynamic rules: the flows that `keep-state`, `limit` and `record-state` remember, in both
+//! directions.
 //!
 //! # Model
 //! A flow consists of two ends and a protocol. An entry belongs to the rule that created it. A
-//! packet of the flow, in either direction, is treated as if that rule had matched. An entry's
-//! lifetime starts again with each packet. It depends on the protocol and, for TCP, on the flags
+//! packet of the flow, in either direction, is treated as if that rule had matched. Each packet
+//! restarts the entry's lifetime. The lifetime depends on the protocol and, for TCP, on the flags
 //! that both ends have sent; the values are those of ipfw. No keep-alive packets are sent.
 //!
 //! # Bounds
-//! There are at most [`MOST`] entries. Further flows are refused and counted. The next packet that
-//! needs the table removes expired entries.
+//! There are at most [`MOST`] entries. Further flows are refused and counted. Expired entries are
+//! removed when a packet next uses the table.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -25,35 +26,35 @@ pub struct Dynamic {
     flows: HashMap<Ends, Vec<Flow>>,
     /// The number of entries of each `limit`, by rule and by the fields that its flows share.
     limits: HashMap<LimitKey, u32>,
-    /// When to check an entry again: at or before the end of its life.
+    /// When to check each entry for expiry: at or before the end of its lifetime.
     due: BinaryHeap<Reverse<(Nanos, u64, Ends)>>,
     entries: usize,
-    made: u64,
+    created: u64,
     refused: u64,
 }
 
-/// One dynamic rule, as it is listed.
+/// A dynamic rule in the form in which it is listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DynamicEntry {
-    /// Number of the rule that created it.
+    /// The number of the rule that created the entry.
     pub number: u16,
-    /// Identity of that rule.
+    /// The identity of the rule that created the entry.
     pub id: u32,
-    /// The flow, with the direction of its first packet.
+    /// The flow, in the direction of its first packet.
     pub key: FlowKey,
-    /// Name of the states; `None` is the default one.
+    /// The state name; `None` for the default name.
     pub name: Option<Name>,
-    /// Created by `limit`.
+    /// Whether `limit` created the entry.
     pub limited: bool,
-    /// Packets, both directions.
+    /// Packets of both directions.
     pub packets: u64,
-    /// Their network-layer bytes.
+    /// Network-layer bytes of these packets.
     pub bytes: u64,
-    /// When it expires without further packets.
+    /// When the entry expires unless a further packet arrives.
     pub expires: Nanos,
 }
 
-/// The rule that made an entry, and what it needs to act again.
+/// The rule that created an entry, with the data that its action needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Parent {
     pub(super) number: u16,
@@ -61,7 +62,7 @@ pub(super) struct Parent {
     pub(super) argument: Option<u32>,
 }
 
-/// A flow, independent of direction: the lower end first.
+/// A flow without its direction: the lower end comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct Ends {
     low: (u128, u16),
@@ -74,13 +75,14 @@ struct Ends {
 struct Flow {
     entry: DynamicEntry,
     parent: Parent,
-    /// Unique among all entries.
+    /// A number that no other entry has.
     serial: u64,
-    /// Whether the first packet went from the lower end to the higher.
+    /// Whether the first packet went from the lower end to the higher end.
     upwards: bool,
-    /// TCP flags seen: the first packet's direction in the low byte, the other in the high byte.
+    /// TCP flags seen so far: those of the first packet's direction in the low byte, those of the
+    /// other direction in the high byte.
     seen: u16,
-    /// The earliest time in `due`.
+    /// The time of the entry's earliest element in [`Dynamic::due`].
     due: Nanos,
     limit: Option<LimitKey>,
 }
@@ -93,11 +95,11 @@ struct LimitKey {
     ipv6: bool,
 }
 
-/// A packet of a flow.
+/// A packet of a flow, with the fields that dynamic rules need.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen<'a> {
     pub(super) key: &'a FlowKey,
-    /// TCP flags; 0 without TCP.
+    /// TCP flags; 0 for other protocols.
     pub(super) flags: u8,
     pub(super) packets: u64,
     pub(super) bytes: u64,
@@ -105,7 +107,7 @@ pub(super) struct Seen<'a> {
 }
 
 impl Dynamic {
-    /// The entries that have not expired, by the number of their rule, then by age.
+    /// The entries that have not expired, ordered by rule number, then by age.
     pub fn entries(&self, now: Nanos) -> Vec<DynamicEntry> {
         let mut alive: Vec<&Flow> =
             self.flows.values().flatten().filter(|flow| flow.entry.expires > now).collect();
@@ -113,14 +115,14 @@ impl Dynamic {
         alive.into_iter().map(|flow| flow.entry.clone()).collect()
     }
 
-    /// Flows that were refused because there were already [`MOST`].
+    /// The number of flows that were refused because [`MOST`] entries existed.
     pub fn refused(&self) -> u64 {
         self.refused
     }
 
-    /// The rule that created the entry of a packet. The packet is counted there.
+    /// Finds the entry of a packet, counts the packet in it, and returns the rule that created it.
     ///
-    /// `name` selects states; `any` selects all.
+    /// `name` selects the entries with this state name; `any` selects all entries.
     pub(super) fn find(&mut self, name: Option<&Name>, seen: Seen<'_>) -> Option<Parent> {
         self.expire(seen.now);
         let (ends, upwards) = Ends::of(seen.key);
@@ -138,8 +140,8 @@ impl Dynamic {
         Some(flow.parent)
     }
 
-    /// Remembers the flow of a packet. Returns whether the flow has an entry now; there is none if
-    /// the table is full.
+    /// Creates an entry for the flow of a packet, unless the flow has one. Returns whether the flow
+    /// has an entry now; it has none if its limit is reached or the table is full.
     pub(super) fn install(
         &mut self,
         parent: Parent,
@@ -177,19 +179,19 @@ impl Dynamic {
             expires: Nanos::ZERO,
         };
         let mut flow =
-            Flow { entry, parent, serial: self.made, upwards, seen: 0, due: Nanos::ZERO, limit };
+            Flow { entry, parent, serial: self.created, upwards, seen: 0, due: Nanos::ZERO, limit };
         flow.touch(seen, upwards);
         flow.due = flow.entry.expires;
         self.due.push(Reverse((flow.due, flow.serial, ends)));
         self.flows.entry(ends).or_default().push(flow);
         self.entries += 1;
-        self.made += 1;
+        self.created += 1;
         true
     }
 
-    /// Removes the entries of deleted rules.
+    /// Removes the entries of rules that no longer exist.
     pub(super) fn keep_rules(&mut self, exists: impl Fn(u16, u32) -> bool) {
-        let (limits, mut left) = (&mut self.limits, 0);
+        let (limits, mut remaining) = (&mut self.limits, 0);
         self.flows.retain(|_, flows| {
             flows.retain(|flow| {
                 let keep = exists(flow.parent.number, flow.parent.id);
@@ -198,10 +200,10 @@ impl Dynamic {
                 }
                 keep
             });
-            left += flows.len();
+            remaining += flows.len();
             !flows.is_empty()
         });
-        self.entries = left;
+        self.entries = remaining;
     }
 
     /// Removes expired entries.
@@ -210,7 +212,7 @@ impl Dynamic {
             && due <= now
         {
             self.due.pop();
-            // Removed with its rule, or due at another time.
+            // The entry was removed with its rule, or is due at another time.
             let Some(flows) = self.flows.get_mut(&ends) else { continue };
             let Some(at) = flows.iter().position(|flow| flow.serial == serial && flow.due == due)
             else {
@@ -268,7 +270,7 @@ fn tcp_life(seen: u16) -> Nanos {
         (both, closed) if both == syn | syn << 8 && closed == fin | fin << 8 => FIN_LIFE,
         (both, _) if both == syn | syn << 8 => ACK_LIFE,
         (forth, 0) if forth == syn => SYN_LIFE,
-        // Without a SYN the flow was never opened.
+        // Without a SYN, the flow was never opened.
         _ => RST_LIFE,
     }
 }
@@ -297,24 +299,24 @@ impl LimitKey {
     }
 }
 
-/// Most dynamic rules at once: ipfw's default.
+/// Maximum number of dynamic rules: ipfw's default.
 pub const MOST: usize = 16_384;
 
 const FIN: u8 = 1;
 const SYN: u8 = 2;
 const RST: u8 = 4;
 
-/// A TCP flow that one end has opened.
+/// Lifetime of a TCP flow that one end has opened.
 const SYN_LIFE: Nanos = Nanos::from_secs(20);
-/// A TCP flow that both ends have opened.
+/// Lifetime of a TCP flow that both ends have opened.
 const ACK_LIFE: Nanos = Nanos::from_secs(300);
-/// A TCP flow that both ends have closed.
+/// Lifetime of a TCP flow that both ends have closed.
 const FIN_LIFE: Nanos = Nanos::from_secs(1);
-/// A TCP flow that was reset or never opened.
+/// Lifetime of a TCP flow that was reset or never opened.
 const RST_LIFE: Nanos = Nanos::from_secs(1);
-/// UDP.
+/// Lifetime of a UDP flow.
 const UDP_LIFE: Nanos = Nanos::from_secs(10);
-/// Everything else.
+/// Lifetime of a flow of any other protocol.
 const SHORT_LIFE: Nanos = Nanos::from_secs(5);
 
 #[cfg(test)]
@@ -384,7 +386,7 @@ mod tests {
             assert!(table.find(None, seen(packet, flags, at)).is_some());
             assert_eq!(life(&table, at), seconds, "after {flags}");
         }
-        // A shortened lifetime ends at its new time, although it was longer before.
+        // The lifetime was shortened: the entry is gone although it was due later before.
         assert_eq!(table.find(None, seen(&forth, 16, 1004)), None);
         assert!(table.install(PARENT, None, None, seen(&forth, SYN, 2000)));
         assert!(table.find(None, seen(&back, RST, 2001)).is_some());

@@ -1,19 +1,19 @@
-//! An index of the steps of a long program that a packet can match.
+//! An index over the steps of a long program: it finds the steps that a packet can match.
 //!
 //! # Model
 //! Each step is filed once, under its most selective field: an address prefix, a port or a protocol
-//! that it demands. A packet's fields lead to a few lists. Their steps are tried in order of
-//! position, together with the steps that could not be filed. A list that is still long is divided
-//! again by the remaining fields.
+//! that the step demands. The fields of a packet select a few lists of steps. The search tries the
+//! steps of these lists in order of position, together with the steps that could not be filed. A
+//! list that is still long is divided again by the remaining fields.
 //!
-//! A step that a packet can match is always in one of the packet's lists. The lists may contain
-//! others, so every step is still tested in full, and a program with an index decides exactly as
-//! one without.
+//! A step that a packet can match is always in one of the selected lists. The lists may contain
+//! other steps too, so the search still tests every step in full. A program with an index therefore
+//! decides exactly as it does without one.
 //!
 //! # Complexity
-//! Building: O(n log n) for n steps. A packet: one look-up for each field in use, then the
-//! candidates. n rules that demand different hosts, networks or ports cost as much as one; nested
-//! prefixes cost one list for each that contains the address.
+//! Building an index takes O(n log n) for n steps. A packet costs one look-up for each field in
+//! use, plus the candidates. A set of n rules that demand different hosts, networks or ports costs
+//! as much as one rule; nested prefixes cost one list for each prefix that contains the address.
 
 use std::collections::HashMap;
 
@@ -24,7 +24,7 @@ use super::prefixes::{Prefix, Prefixes};
 use super::program::Program;
 use super::view::{Side, View};
 
-/// The lists of a program.
+/// The lists of a program's steps.
 #[derive(Debug)]
 pub(super) struct Index {
     nodes: Vec<Node>,
@@ -32,7 +32,7 @@ pub(super) struct Index {
     lists: Vec<u32>,
 }
 
-/// A list, and the lists into which it is divided.
+/// A list of steps, and the lists into which it is divided.
 #[derive(Debug, Default)]
 struct Node {
     first: u32,
@@ -49,7 +49,7 @@ enum Branch {
         v6: Prefixes<u128>,
         groups: Vec<Group>,
     },
-    /// The starts of spans, and the node for each span.
+    /// Ports: the starts of the ranges, and the node of each range.
     Port {
         side: Side,
         starts: Vec<(u16, Option<u32>)>,
@@ -73,12 +73,12 @@ pub(super) struct Cursors(Vec<Cursor>);
 struct Cursor {
     first: u32,
     end: u32,
-    /// The next one.
+    /// The index of the next step in [`Index::lists`].
     at: u32,
 }
 
 impl Index {
-    /// The index of a program; `None` for a program so short that it costs less to try every step.
+    /// The index of a program; `None` if the program is so short that trying every step costs less.
     pub(super) fn new(program: &Program) -> Option<Self> {
         if program.steps.len() <= SHORT {
             return None;
@@ -88,11 +88,11 @@ impl Index {
         let mut index = Self { nodes: Vec::new(), lists: Vec::new() };
         let all: Vec<u32> = (0..program.steps.len() as u32).collect();
         index.node(&demands, &all, &Field::ALL);
-        // An index that separates no rules has no use.
+        // An index that separates no steps is useless.
         (!index.nodes[0].branches.is_empty()).then_some(index)
     }
 
-    /// Adds the node for some steps, which are divided by some fields.
+    /// Adds a node for some steps and divides them by the given fields.
     fn node(&mut self, demands: &[Vec<Demand>], steps: &[u32], fields: &[Field]) -> u32 {
         let number = self.nodes.len() as u32;
         self.nodes.push(Node::default());
@@ -108,7 +108,7 @@ impl Index {
                     None => rest.push(step),
                 }
             }
-            // A look-up costs more than it saves for a few steps.
+            // For so few steps, the look-up costs more than it saves.
             for steps in filed.iter_mut().filter(|steps| steps.len() < LEAF / 2) {
                 rest.append(steps);
             }
@@ -204,7 +204,7 @@ impl Index {
         entries.sort_unstable();
         entries.dedup();
         let mut prefixes = Vec::new();
-        // Prefixes that contain the current one: their last addresses and their groups.
+        // The prefixes that contain the current one: their last addresses and their groups.
         let mut open: Vec<(A, u32)> = Vec::new();
         for same in entries.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
             let (address, len, _) = same[0];
@@ -219,7 +219,7 @@ impl Index {
         Prefixes::new(&prefixes)
     }
 
-    /// Finds the lists of a packet.
+    /// Finds the lists that apply to a packet.
     pub(super) fn gather(&self, view: &View<'_>, cursors: &mut Cursors) {
         cursors.0.clear();
         self.visit(0, view, cursors);
@@ -262,7 +262,7 @@ impl Index {
         }
     }
 
-    /// The first candidate at or behind a position.
+    /// The first candidate at or after a position.
     #[inline]
     pub(super) fn next(&self, cursors: &mut Cursors, from: usize) -> Option<usize> {
         let mut best = u32::MAX;
@@ -277,7 +277,7 @@ impl Index {
         (best != u32::MAX).then_some(best as usize)
     }
 
-    /// Moves the lists to the target of a jump, which may be backwards.
+    /// Moves the cursors to the target of a jump, which may be backwards.
     pub(super) fn seek(&self, cursors: &mut Cursors, to: usize) {
         for cursor in &mut cursors.0 {
             let list = &self.lists[cursor.first as usize..cursor.end as usize];
@@ -286,13 +286,13 @@ impl Index {
     }
 }
 
-/// How many steps share a demand on a field.
+/// The number of steps that share each demand on a field.
 struct Sizes<'a> {
     fields: &'a [Field],
     v4: HashMap<(Side, u32, u8), usize>,
     v6: HashMap<(Side, u128, u8), usize>,
     protocols: [usize; 256],
-    /// The elementary spans of each port field, and how many steps each has.
+    /// The elementary ranges of each port field, and the number of steps of each range.
     ports: Vec<(Field, Vec<u16>, Vec<usize>)>,
 }
 
@@ -307,8 +307,8 @@ impl<'a> Sizes<'a> {
         };
         for field in fields.iter().copied().filter(|field| matches!(field, Field::Port(_))) {
             let starts = elementary(demands, steps, field);
-            // How many spans begin minus how many end at each start; the running sum is the number
-            // of spans.
+            // For each start: the number of ranges that begin there minus the number that end
+            // there. The running sum is the number of ranges that contain a port.
             let mut changes = vec![0isize; starts.len() + 1];
             for (first, last) in
                 steps.iter().flat_map(|&step| spans(&demands[step as usize], field))
@@ -343,8 +343,8 @@ impl<'a> Sizes<'a> {
         sizes
     }
 
-    /// The field that leaves a step in the smallest list; `None` if every list has at least half of
-    /// all steps.
+    /// The field that puts a step into the smallest list; `None` if every such list contains at
+    /// least half of all steps.
     fn best(&self, demands: &[Demand], all: usize) -> Option<usize> {
         let sized = self
             .fields
@@ -354,7 +354,7 @@ impl<'a> Sizes<'a> {
         sized.min().filter(|(size, _)| size * 2 < all).map(|(_, at)| at)
     }
 
-    /// The size of the largest list that would contain a step.
+    /// The size of the largest list in which a step with this demand would be filed.
     fn size(&self, demand: &Demand) -> Option<usize> {
         match demand {
             Demand::Address(side, v4, v6) => {
@@ -375,7 +375,7 @@ impl<'a> Sizes<'a> {
                 let ranges = list.iter().map(|&(first, last)| {
                     starts.partition_point(|s| *s < first)..starts.partition_point(|s| *s <= last)
                 });
-                // A step in more lists takes more memory than it saves.
+                // A step that is in more lists than this takes more memory than it is worth.
                 (ranges.clone().map(|range| range.len()).sum::<usize>() <= MOST_SPANS)
                     .then(|| ranges.filter_map(|range| counts[range].iter().max()).max().copied())
                     .flatten()
@@ -396,7 +396,7 @@ fn spans(demands: &[Demand], field: Field) -> impl Iterator<Item = (u16, u16)> {
     list.iter().copied()
 }
 
-/// The starts of the spans into which the demanded ports divide all ports.
+/// The starts of the elementary ranges: the demanded ranges of ports divide all ports into them.
 fn elementary(demands: &[Vec<Demand>], steps: &[u32], field: Field) -> Vec<u16> {
     let edges = steps.iter().flat_map(|&step| spans(&demands[step as usize], field));
     let mut starts: Vec<u16> =
@@ -407,9 +407,9 @@ fn elementary(demands: &[Vec<Demand>], steps: &[u32], field: Field) -> Vec<u16> 
     starts
 }
 
-/// Programs of up to this many steps have no index.
+/// Programs with at most this number of steps have no index.
 const SHORT: usize = 12;
-/// Lists of up to this many steps are not divided.
+/// Lists with at most this number of steps are not divided.
 const LEAF: usize = 8;
-/// Most elementary spans of ports under which a step is filed.
+/// Maximum number of elementary port ranges under which a step is filed.
 const MOST_SPANS: usize = 64;

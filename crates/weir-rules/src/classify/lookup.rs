@@ -1,7 +1,8 @@
-//! Compiled tables, as packets look them up.
+//! Compiled tables, in the form in which packets look them up.
 //!
-//! Each table is compiled separately and shared by the classifiers that use it. All kinds can take
-//! over a changed entry without being rebuilt, because tables of customers change all the time.
+//! Each table is compiled separately, and all classifiers that use it share it. Every kind of table
+//! can apply a changed entry without being rebuilt, because tables of customers change all the
+//! time.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hash, Hasher};
@@ -16,13 +17,13 @@ use crate::table::{FlowFields, Table, TableKey, TableKind};
 /// A compiled table.
 #[derive(Clone, Debug)]
 pub(super) enum Lookup {
-    /// A table that rules name and that does not exist: no key is found.
+    /// A table that rules name but that does not exist: no key is found.
     Missing,
     Address {
         v4: Prefixes<u32>,
         v6: Prefixes<u128>,
     },
-    /// By the interface's number.
+    /// Values by interface number, in ascending order of the numbers.
     Interface(Vec<(u16, u32)>),
     Number(Shards<u32>),
     Flow(FlowFields, Shards<Flow>),
@@ -56,8 +57,8 @@ impl Lookup {
         }
     }
 
-    /// This table after the entries of `keys` were added, removed or changed. `table` is the
-    /// current table.
+    /// This table after the entries `keys` were added, removed or changed. `table` is the current
+    /// table.
     pub(super) fn update(&self, table: &Table, keys: &[TableKey], place: &Place) -> Self {
         match (self, table.kind) {
             (Self::Address { v4, v6 }, TableKind::Address) => {
@@ -84,32 +85,32 @@ impl Lookup {
         }
     }
 
-    /// The value of an IPv4 address.
+    /// The value for an IPv4 address.
     #[inline]
     pub(super) fn v4(&self, address: u32) -> Option<u32> {
         if let Self::Address { v4, .. } = self { v4.get(address) } else { None }
     }
 
-    /// The value of an IPv6 address.
+    /// The value for an IPv6 address.
     #[inline]
     pub(super) fn v6(&self, address: u128) -> Option<u32> {
         if let Self::Address { v6, .. } = self { v6.get(address) } else { None }
     }
 
-    /// The value of a number.
+    /// The value for a number.
     #[inline]
     pub(super) fn number(&self, number: u32) -> Option<u32> {
         if let Self::Number(shards) = self { shards.get(&number) } else { None }
     }
 
-    /// The value of an interface.
+    /// The value for an interface.
     #[inline]
     pub(super) fn interface(&self, number: u16) -> Option<u32> {
         let Self::Interface(known) = self else { return None };
         known.iter().find(|(known, _)| *known == number).map(|(_, value)| *value)
     }
 
-    /// The value of a packet's flow.
+    /// The value for a packet's flow.
     #[inline]
     pub(super) fn flow(&self, key: &FlowKey) -> Option<u32> {
         if let Self::Flow(fields, shards) = self {
@@ -188,7 +189,7 @@ impl Flow {
                 if fields.dst_port { key.dst_port } else { 0 },
             ),
             proto: if fields.proto { key.proto } else { 0 },
-            // Without addresses a flow matches both IP versions.
+            // A flow without addresses matches both IP versions.
             ipv6: key.ipv6 && (fields.src_ip || fields.dst_ip),
         }
     }
@@ -200,7 +201,7 @@ fn join(src: u16, dst: u16) -> u32 {
 
 type Shard<K> = HashMap<K, u32, BuildHasherDefault<Fold>>;
 
-/// A hash table in shards, so that a change of one entry copies only one shard.
+/// A hash table that is divided into shards, so that a change of one entry copies only one shard.
 #[derive(Clone, Debug)]
 pub(super) struct Shards<K>(Vec<Arc<Shard<K>>>);
 
@@ -234,15 +235,16 @@ impl<K: Copy + Eq + Hash> Shards<K> {
 fn shard(key: &impl Hash) -> usize {
     let mut fold = Fold::default();
     key.hash(&mut fold);
-    // The map inside a shard uses the lowest bits for its bucket and the highest for its tag.
+    // The map inside a shard uses other bits of the hash: the lowest for the bucket, the highest
+    // for the tag.
     (fold.finish() >> 40) as usize % SHARDS
 }
 
-/// Shards of a hash table.
+/// Number of shards of a hash table.
 const SHARDS: usize = 256;
 
-/// A multiplicative hash of words. The owner of the machine configures the keys, so no attacker can
-/// cause collisions.
+/// A multiplicative hash of words. Only the owner of the machine configures keys, so an attacker
+/// cannot cause collisions.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Fold(u64);
 

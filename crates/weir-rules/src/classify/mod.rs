@@ -1,22 +1,22 @@
-//! The classifier: decides the path of a packet through the engine.
+//! The classifier: it decides the path of a packet through the engine.
 //!
-//! The caller asks for a [`Verdict`] and acts on it. Where packets come back after a pipe
-//! (`one_pass` off), it asks again from the place that the verdict names.
+//! The caller requests a [`Verdict`] and acts on it. If packets return to the rules after a pipe
+//! (`one_pass` is off), the caller classifies them again from the place that the verdict names.
 //!
 //! # Model
 //! [`Classifier::compile`] turns a [`Ruleset`](crate::ruleset::Ruleset) into programs, one for each
-//! [`Pass`] of packets through the [`Place`] where the rules apply. A classifier never changes, and
-//! all workers share it; its memory is the [`State`] of each worker.
+//! [`Pass`] of packets through the [`Place`] where the rules apply. A classifier is immutable and
+//! shared by all workers; each worker has its own [`State`].
 //!
 //! A rule matches IP packets only, unless it is about the link layer (`layer2`, `MAC`, `mac-type`,
-//! `vlan`) and demands nothing of IP. Rules see a packet over a bridge when it comes in; when it
-//! goes out, only rules with `out` or `xmit` see it.
+//! `vlan`) and demands nothing of IP. All rules are applied to a bridged packet when it comes in.
+//! When the packet goes out, only rules with `out` or `xmit` are applied.
 //!
 //! # Differences from ipfw
-//! `prob` is drawn when all other tests hold, from a stream of the rule's own, so that the draws of
-//! a rule do not depend on other rules; with `keep-state` and `limit` it is drawn first, as in
-//! ipfw. A rule does not match if its `tablearg` has no value, or a value that is not valid for its
-//! purpose. After [`JUMPS`] jumps a packet is dropped and counted.
+//! The random number for `prob` is drawn when all other tests hold. Each rule has its own stream,
+//! so that its draws do not depend on other rules. With `keep-state` and `limit` the number is
+//! drawn first, as in ipfw. A rule does not match if its `tablearg` has no value, or a value that
+//! is not valid for its purpose. After [`JUMPS`] jumps a packet is dropped and counted.
 
 mod classifier;
 mod compile;
@@ -42,19 +42,19 @@ use weir_core::key::FlowKey;
 use weir_core::units::Nanos;
 use weir_wire::Parsed;
 
-/// A packet as rules see it.
+/// The input of the classifier: a packet with its context.
 #[derive(Debug)]
 pub struct Packet<'a> {
     /// The frame from its link-layer header on.
     pub frame: &'a [u8],
-    /// Where its headers are; `None` for a frame with invalid headers, for which only link-layer
-    /// tests hold.
+    /// The places of its headers; `None` for a frame with invalid headers, for which only
+    /// link-layer tests hold.
     pub parsed: Option<&'a Parsed>,
-    /// Its flow key; empty without `parsed`.
+    /// Its flow key; empty if `parsed` is `None`.
     pub key: &'a FlowKey,
-    /// Network-layer bytes of the wire packet; of an offload train, those of one of its segments.
+    /// Network-layer bytes of the wire packet; for an offload train, those of one of its segments.
     pub len: u32,
-    /// The pass.
+    /// The pass in which the packet is classified.
     pub pass: Pass,
     /// Its tags.
     pub tags: &'a mut Tags,
@@ -62,20 +62,20 @@ pub struct Packet<'a> {
     pub now: Nanos,
 }
 
-/// The point on its path at which a packet is classified. The caller numbers the interfaces.
+/// The point on its path at which a packet is classified. The caller assigns numbers to interfaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Pass {
-    /// Whether it goes out; else it comes in.
+    /// Whether the packet goes out; otherwise it comes in.
     pub out: bool,
-    /// It goes over a bridge.
+    /// Whether the packet goes over a bridge.
     pub bridged: bool,
-    /// The interface through which it came in.
+    /// The interface through which the packet came in.
     pub recv: Option<u16>,
-    /// The interface through which it goes out.
+    /// The interface through which the packet goes out.
     pub xmit: Option<u16>,
 }
 
-/// Tags of a packet, in the order in which they were set. Few packets have any.
+/// The tags of a packet, in the order in which they were set. Few packets have tags.
 pub type Tags = Vec<u16>;
 
 /// The classifier's decision about a packet.
@@ -83,25 +83,25 @@ pub type Tags = Vec<u16>;
 pub struct Verdict {
     /// What to do with the packet.
     pub fate: Fate,
-    /// DSCP to write into it first.
+    /// The DSCP to write into the packet first, if any.
     pub dscp: Option<u8>,
 }
 
 /// What to do with a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It passes.
+    /// The packet passes.
     Allow,
-    /// It is dropped, and counted.
+    /// The packet is dropped and counted.
     Deny,
-    /// Through pipe N; then the rules continue at `resume`, if any.
+    /// The packet goes through this pipe. Then the rules continue at the given place, if any.
     Pipe(u16, Option<Resume>),
-    /// Into queue N; then the rules continue at `resume`, if any.
+    /// The packet goes into this queue. Then the rules continue at the given place, if any.
     Queue(u16, Option<Resume>),
 }
 
-/// A place at which the search continues: behind the rule with this identity, or, if that was
-/// deleted, at the first rule behind its number.
+/// The place at which the search continues: after the rule with this identity or, if that rule was
+/// deleted, at the first rule with a larger number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Resume {
     /// The rule's number.

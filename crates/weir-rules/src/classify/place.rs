@@ -1,6 +1,7 @@
 //! The place where rules apply: its interfaces with their names, and the machine's own addresses.
 //!
-//! Rules name interfaces and `me`; packets carry numbers and addresses. A place connects the two.
+//! Rules refer to interface names and to `me`. Packets carry interface numbers and addresses. A
+//! place translates between the two.
 
 use super::Pass;
 use crate::rule::{Interface, Name};
@@ -10,13 +11,13 @@ use crate::rule::{Interface, Name};
 pub struct Place {
     /// The interfaces that a [`Pass`] may name.
     pub interfaces: Vec<PlaceInterface>,
-    /// The passes that packets are expected to make. Each has its own program, in which tests of
-    /// direction and interface are already decided. Packets in another pass get the same verdicts,
-    /// only more slowly.
+    /// The expected passes of packets. Each has its own program, in which tests of direction and
+    /// interface are already decided. Packets in another pass get the same verdicts, but more
+    /// slowly.
     pub passes: Vec<Pass>,
-    /// IPv4 addresses that are `me`, besides those of the interfaces.
+    /// IPv4 addresses that are `me` in addition to those of the interfaces.
     pub me4: Vec<u32>,
-    /// IPv6 addresses that are `me`, besides those of the interfaces.
+    /// IPv6 addresses that are `me` in addition to those of the interfaces.
     pub me6: Vec<u128>,
 }
 
@@ -49,7 +50,8 @@ impl Place {
         self.interfaces.iter().flat_map(|interface| &interface.v6).chain(&self.me6).copied()
     }
 
-    /// Whether the interface with this number is the one that a rule names. Does not check tables.
+    /// Whether the interface with this number is the one that a rule names. This method does not
+    /// check tables.
     pub(super) fn is(&self, number: u16, wanted: &Interface) -> bool {
         let Some(interface) = self.interface(number) else { return *wanted == Interface::Any };
         match wanted {
@@ -65,7 +67,8 @@ impl Place {
 /// Whether `name` matches `pattern`, in which `*` matches any text and `?` one character.
 fn glob(pattern: &[u8], name: &[u8]) -> bool {
     let (mut p, mut n) = (0, 0);
-    // Where the last star was, and how much it has matched so far: the only place to backtrack to.
+    // The position of the last star, and the index in `name` up to which the star matches so far.
+    // Backtracking to earlier stars is never necessary.
     let mut star = None;
     while n < name.len() {
         match pattern.get(p) {

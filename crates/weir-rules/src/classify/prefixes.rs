@@ -1,40 +1,40 @@
 //! Longest-prefix match: the value of the longest prefix that contains an address.
 //!
 //! # Model
-//! A trie of bytes with three compact forms. A region of the address space (all addresses with the
-//! same first `depth` bytes) is
-//! - `Leaf`: all its addresses have one value;
-//! - `Few`: it contains at most [`FEW`] prefixes, stored as the sorted starts of the intervals into
-//!   which they divide it;
-//! - `Wide`: one slot for each value of the next byte; `Last` is its compact form for the last byte
-//!   of an address;
-//! - `Skip`: all its prefixes are in one smaller region.
+//! A trie of bytes with three compact forms. A region of the address space consists of all
+//! addresses with the same first `depth` bytes. A node describes a region:
+//! - `Leaf`: all addresses have one value;
+//! - `Few`: the region contains at most [`FEW`] prefixes, stored as the sorted starts of the
+//!   intervals into which they divide the region;
+//! - `Wide`: one slot for each value of the next byte; `Last` is the compact form of `Wide` for the
+//!   last byte of an address;
+//! - `Skip`: all prefixes are in one smaller region.
 //!
-//! A look-up follows at most one slot per byte and ends in a binary search of a few words. 100,000
-//! prefixes all over the IPv4 space take two slots and one search.
+//! A look-up follows at most one slot per byte and ends with a binary search over a few words. With
+//! 100,000 prefixes spread over the IPv4 space it takes two slots and one search.
 //!
 //! # Changes
-//! Nodes are shared and never changed. [`Prefixes::update`] copies the nodes on the path to the
-//! region of a changed prefix and rebuilds that region: a few kilobytes for a prefix that is not
+//! Nodes are shared and immutable. [`Prefixes::update`] copies the nodes on the path to the region
+//! of a changed prefix and rebuilds that region. This touches a few kilobytes, unless the prefix is
 //! much shorter than its neighbours.
 
 use std::sync::Arc;
 
 /// An address: 32 or 128 bits.
 pub(super) trait Address: Copy + Ord {
-    /// Its size in bytes.
+    /// The size of an address in bytes.
     const BYTES: u8;
-    /// Byte `depth` from the left.
+    /// Byte `depth`, counted from the left.
     fn byte(self, depth: u8) -> u8;
     /// The first address with the same first `len` bits.
     fn first(self, len: u8) -> Self;
     /// The last address with the same first `len` bits.
     fn last(self, len: u8) -> Self;
-    /// The next address. Not called for the last one.
+    /// The next address. It must not be called for the last address.
     fn next(self) -> Self;
-    /// This address with byte `depth` set to `byte`; the byte was 0.
+    /// This address with byte `depth`, which must be 0, set to `byte`.
     fn with_byte(self, depth: u8, byte: u8) -> Self;
-    /// How many leading bits two addresses share.
+    /// The number of leading bits that two addresses share.
     fn common(self, other: Self) -> u8;
     /// The address 0.
     const ZERO: Self;
@@ -77,7 +77,7 @@ macro_rules! address {
 address!(u32);
 address!(u128);
 
-/// A prefix and its value. Bits behind `len` are 0.
+/// A prefix and its value. The bits after the first `len` are 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Prefix<A> {
     pub(super) address: A,
@@ -102,7 +102,7 @@ enum Node<A> {
 struct Skip<A> {
     first: A,
     last: A,
-    /// Bytes that all addresses of `inside` share.
+    /// The number of leading bytes that all addresses of `inside` share.
     depth: u8,
     inside: Node<A>,
     outside: Option<u32>,
@@ -118,7 +118,7 @@ struct Region<A> {
 }
 
 impl<A: Address> Prefixes<A> {
-    /// The set of `prefixes`, in ascending order of address, then of length.
+    /// Builds the set of `prefixes`, which are in ascending order of address, then of length.
     pub(super) fn new(prefixes: &[Prefix<A>]) -> Self {
         let (cover, rest) = match prefixes {
             [Prefix { len: 0, value, .. }, rest @ ..] => (Some(*value), rest),
@@ -127,7 +127,7 @@ impl<A: Address> Prefixes<A> {
         Self(Node::build(rest, Region { base: A::ZERO, depth: 0, cover }))
     }
 
-    /// The value of the longest prefix that contains `address`.
+    /// The value of the longest prefix that contains `address`, if any.
     #[inline]
     pub(super) fn get(&self, address: A) -> Option<u32> {
         let mut node = &self.0;
@@ -161,17 +161,18 @@ impl<A: Address> Prefixes<A> {
     }
 }
 
-/// Where [`Prefixes::update`] reads prefixes.
+/// The source from which [`Prefixes::update`] reads prefixes.
 pub(super) trait Source<A> {
-    /// The prefixes that start from `first` to `last`, in ascending order of address, then of
-    /// length.
+    /// The prefixes with a first address from `first` to `last`, in ascending order of address,
+    /// then of length.
     fn within(&self, first: A, last: A) -> Vec<Prefix<A>>;
-    /// The value of exactly this prefix.
+    /// The value of this prefix itself, without those that contain it.
     fn exactly(&self, address: A, len: u8) -> Option<u32>;
 }
 
 impl<A: Address> Node<A> {
-    /// The node for a region that contains `prefixes`, each longer than the region's own.
+    /// Builds the node for a region that contains `prefixes`, all of them longer than the region's
+    /// own prefix.
     fn build(prefixes: &[Prefix<A>], region: Region<A>) -> Self {
         let (Some(first), Some(last)) = (prefixes.first(), prefixes.last()) else {
             return Self::Leaf(region.cover);
@@ -183,7 +184,7 @@ impl<A: Address> Node<A> {
             return Self::Last(Arc::new(covers(prefixes, region)));
         }
         let shortest = prefixes.iter().map(|prefix| prefix.len).min().unwrap_or(0);
-        // A prefix equal to a region stays outside it, as its cover.
+        // A prefix that equals a region is not inside the region; it is the region's cover.
         let shared = first.address.common(last.address).min(shortest.saturating_sub(1)) / 8;
         if shared > region.depth {
             let base = first.address.first(shared * 8);
@@ -205,8 +206,8 @@ impl<A: Address> Node<A> {
                 .partition_point(|prefix| usize::from(prefix.address.byte(region.depth)) <= byte);
             let (mine, others) = rest.split_at(here);
             rest = others;
-            // Prefixes that cover the whole slot come first: they start where it starts and are the
-            // shortest.
+            // Prefixes that cover the whole slot come first, because they start with the slot and
+            // are the shortest.
             let longer = mine.partition_point(|prefix| prefix.len <= whole);
             let base = region.base.with_byte(region.depth, byte as u8);
             Self::build(
@@ -216,7 +217,7 @@ impl<A: Address> Node<A> {
         })))
     }
 
-    /// Few prefixes as intervals.
+    /// Builds the `Few` node of a region: its prefixes as intervals.
     fn few(prefixes: &[Prefix<A>], region: Region<A>) -> Self {
         let end = region.base.last(8 * region.depth);
         let mut starts: Vec<(A, Option<u32>)> = vec![(region.base, region.cover)];
@@ -285,10 +286,10 @@ impl<A: Address> Node<A> {
     }
 }
 
-/// The value of each slot of a region, as far as prefixes of whole slots determine it.
+/// The value of each slot of a region, determined only by the prefixes that cover whole slots.
 fn covers<A: Address>(prefixes: &[Prefix<A>], region: Region<A>) -> [Option<u32>; 256] {
     let mut covers = [region.cover; 256];
-    // A longer prefix follows those that contain it.
+    // A longer prefix follows the prefixes that contain it, so it overwrites their values.
     for prefix in prefixes.iter().filter(|prefix| prefix.len <= 8 * (region.depth + 1)) {
         let first = usize::from(prefix.address.byte(region.depth));
         let last = usize::from(prefix.address.last(prefix.len).byte(region.depth));
@@ -297,7 +298,8 @@ fn covers<A: Address>(prefixes: &[Prefix<A>], region: Region<A>) -> [Option<u32>
     covers
 }
 
-/// Most prefixes of a region that is searched; a region with more has one slot per byte.
+/// Maximum number of prefixes in a region that is searched; a region with more has one slot per
+/// byte.
 const FEW: usize = 16;
 
 #[cfg(test)]
@@ -330,7 +332,7 @@ mod tests {
         Prefixes::new(&map.within(A::ZERO, A::ZERO.last(0)))
     }
 
-    /// Addresses close to one another, so that prefixes nest and regions fill.
+    /// Addresses close to one another, so that prefixes nest and regions become full.
     fn address() -> impl Strategy<Value = u32> {
         prop_oneof![
             any::<u32>(),
@@ -362,7 +364,8 @@ mod tests {
             entries in prop::collection::btree_map((prefix(), any::<bool>(), any::<bool>()), 0u32..5, 0..200),
             probes in prop::collection::vec(address(), 50),
         ) {
-            // The 32 random bits are at one of two places behind one of two long shared prefixes.
+            // The 32 random bits are at one of two positions, after one of two long shared
+            // prefixes.
             let widen = |address: u32, high: bool, low: bool| {
                 (if high { 0x2001_0db8u128 } else { 0xfd00_0000 }) << 96 | u128::from(address) << if low { 0 } else { 56 }
             };
@@ -390,7 +393,7 @@ mod tests {
             let mut map = start;
             let mut set = built(&map);
             for ((address, len), value) in changes {
-                // Half of the removals hit an entry.
+                // Half of the removals remove an existing entry.
                 let (address, len) = match (value, map.keys().nth(address as usize % (2 * map.len() + 1))) {
                     (None, Some(&key)) => key,
                     _ => (address, len),

@@ -1,10 +1,9 @@
-//! Compiled rules: heads, which contain what a rule does, and programs, which contain when it
-//! matches.
+//! Compiled rules. A head contains what a rule does; a program contains when rules match.
 //!
-//! Each rule has one head; the default rule's head follows them. Each expected
-//! [`Pass`](super::Pass) has one program: its steps are the rules that can match in that pass, with
-//! every test of direction and interface already decided. One more program serves any other pass
-//! and makes such tests for each packet.
+//! Each rule has one head, and the default rule's head comes last. Each expected
+//! [`Pass`](super::Pass) has one program. The steps of a program are the rules that can match in
+//! that pass, with every test of direction and interface already decided. One more program serves
+//! all other passes and performs such tests for each packet.
 
 use weir_core::units::Probability;
 use weir_wire::IpVersion;
@@ -16,15 +15,15 @@ use super::tables::Tables;
 use super::view::{Side, View, holds, via, within};
 use crate::rule::{Interface, LimitMask, LookupField, Name, RuleAction, Span16, Target, Test};
 
-/// What a rule does.
+/// The part of a rule that takes effect when the rule matches.
 #[derive(Clone, Debug)]
 pub(super) struct Head {
     pub(super) number: u16,
     pub(super) id: u32,
-    /// Whether its set is on.
+    /// Whether the rule's set is enabled.
     pub(super) enabled: bool,
     pub(super) probability: Option<Probability>,
-    /// Its place among the rules with a probability.
+    /// The rule's index among the rules with a probability.
     pub(super) stream: Option<u32>,
     pub(super) action: RuleAction,
     pub(super) tag: Option<Target>,
@@ -32,8 +31,8 @@ pub(super) struct Head {
     pub(super) keep: Option<Keep>,
 }
 
-/// The position of the rule with this number and identity, or else of the first rule with a larger
-/// number.
+/// The index of the rule with this number and identity; otherwise, as an error, the index of the
+/// first rule with a larger number.
 pub(super) fn find(heads: &[Head], number: u16, id: u32) -> Result<u32, u32> {
     let first = heads.partition_point(|head| head.number < number);
     let same = heads[first..].partition_point(|head| head.number == number);
@@ -48,11 +47,11 @@ pub(super) fn find(heads: &[Head], number: u16, id: u32) -> Result<u32, u32> {
 pub(super) struct Keep {
     pub(super) name: Option<Name>,
     pub(super) limit: Option<(LimitMask, Target)>,
-    /// Whether dynamic rules are checked first.
+    /// Whether the rule checks dynamic rules before its own tests.
     pub(super) probes: bool,
 }
 
-/// The rules that can match in a pass, in their order.
+/// The rules that can match in a pass, in order.
 #[derive(Debug, Default)]
 pub(super) struct Program {
     pub(super) steps: Vec<Step>,
@@ -65,16 +64,16 @@ pub(super) struct Program {
 /// One rule of a program.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Step {
-    /// Its head.
+    /// The index of the rule's head.
     pub(super) rule: u32,
-    /// Its tests in [`Program::ops`].
+    /// The index of the rule's first test in [`Program::ops`].
     pub(super) first: u32,
     pub(super) count: u32,
-    /// Whether it matches IP packets only.
+    /// Whether the rule matches IP packets only.
     pub(super) ip: bool,
-    /// Whether dynamic rules are checked before its tests.
+    /// Whether the rule checks dynamic rules before its own tests.
     pub(super) probes: bool,
-    /// Whether it is skipped when a frame leaves a bridge.
+    /// Whether the rule is skipped when a frame leaves a bridge.
     pub(super) inwards: bool,
 }
 
@@ -83,11 +82,12 @@ pub(super) struct Step {
 pub(super) struct Op {
     pub(super) check: Check,
     pub(super) not: bool,
-    /// Whether it is the clause's last term.
+    /// Whether this term is the last of its clause.
     pub(super) last: bool,
 }
 
-/// A test as packets meet it. Frequent tests are stored in place, the others in the [`Pool`].
+/// A test in the form in which packets meet it. Frequent tests are stored in place, the others in
+/// the [`Pool`].
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Check {
     Always,
@@ -96,40 +96,40 @@ pub(super) enum Check {
     Ip6,
     Protocol(u8),
     V4(Side, u32, u32),
-    /// Index of [`Pool::v6`].
+    /// An index of [`Pool::v6`].
     V6(Side, u32),
-    /// Index of [`Pool::sets`].
+    /// An index of [`Pool::sets`].
     Set(Side, u32),
-    /// Index of [`Pool::prefixes`].
+    /// An index of [`Pool::prefixes`].
     Prefixes(Side, u32),
-    /// Index of [`Pool::groups`]: any of those.
+    /// An index of [`Pool::groups`]: the test holds if any test of the group holds.
     Group(u32),
     Port(Side, Span16),
-    /// Index of [`Pool::spans`].
+    /// An index of [`Pool::spans`].
     Ports(Side, u32),
     Address(Side, TableRef),
     Lookup(LookupField, TableRef),
     Flow(TableRef),
     InterfaceTable(Which, TableRef),
-    /// Index of [`Pool::interfaces`].
+    /// An index of [`Pool::interfaces`].
     Interface(Which, u32),
-    /// Index of [`Pool::spans`].
+    /// An index of [`Pool::spans`].
     Tagged(u32),
-    /// Index of [`Pool::rare`].
+    /// An index of [`Pool::rare`].
     Rare(u32),
 }
 
-/// A table, and the wanted value as an index of [`Pool::values`] or [`ANY_VALUE`].
+/// A table and the required value: an index of [`Pool::values`], or [`ANY_VALUE`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TableRef {
     pub(super) table: u32,
     pub(super) value: u32,
 }
 
-/// Any value.
+/// The entry may have any value.
 pub(super) const ANY_VALUE: u32 = u32::MAX;
 
-/// Which interface of a pass.
+/// The interface of a pass that a test examines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Which {
     Via,
@@ -160,7 +160,7 @@ pub(super) struct Pool {
     pub(super) rare: Vec<Test>,
 }
 
-/// The inputs of tests besides the packet.
+/// The context of tests other than the packet.
 #[derive(Clone, Copy)]
 pub(super) struct Inputs<'a> {
     pub(super) tables: &'a Tables,
@@ -169,13 +169,13 @@ pub(super) struct Inputs<'a> {
 }
 
 impl Program {
-    /// The first step with this number or a larger one.
+    /// The first step with this rule number or a larger one.
     pub(super) fn position(&self, number: u16) -> usize {
         self.numbers.partition_point(|&n| n < number)
     }
 
-    /// The first step behind a rule.
-    pub(super) fn behind(&self, rule: u32) -> usize {
+    /// The first step after a rule.
+    pub(super) fn after(&self, rule: u32) -> usize {
         self.steps.partition_point(|step| step.rule <= rule)
     }
 
@@ -193,7 +193,7 @@ impl Program {
         let mut ops = self.ops[first..first + step.count as usize].iter();
         while let Some(op) = ops.next() {
             if self.check(op.check, view, inputs, argument) != op.not {
-                // One term suffices; the others of the clause are skipped.
+                // This term holds, so the other terms of the clause are skipped.
                 let mut last = op.last;
                 while !last {
                     last = ops.next().is_none_or(|op| op.last);
@@ -293,7 +293,8 @@ impl Program {
         }
     }
 
-    /// Whether a look-up found the wanted value; if so, the rule's argument is the value found.
+    /// Whether a look-up found the required value. If so, the found value becomes the rule's
+    /// argument.
     #[inline]
     fn found(&self, value: Option<u32>, wanted: TableRef, argument: &mut Option<u32>) -> bool {
         let Some(value) = value else { return false };
@@ -305,7 +306,7 @@ impl Program {
     }
 }
 
-/// Whether an address is a member of a set of up to 256.
+/// Whether an address is in a set of up to 256 addresses.
 fn in_set(address: u32, base: u32, members: &[u64; 4]) -> bool {
     match address.checked_sub(base) {
         Some(n @ 0..256) => members[n as usize / 64] >> (n % 64) & 1 == 1,

@@ -13,23 +13,23 @@ use super::view::View;
 use super::{Fate, Packet, Resume, Tags, Verdict};
 use crate::rule::{Name, RuleAction, Target};
 
-/// Jumps after which a packet is considered to be in a loop: far more than any script needs, and
-/// soon reached.
+/// The number of jumps after which the search regards the rules as a loop. No script needs so many,
+/// and a loop reaches the number quickly.
 pub const JUMPS: u32 = 1000;
 
-/// The result of a rule for the search.
+/// The effect of a rule on the search.
 enum Outcome {
-    /// It does not match after all.
+    /// The rule does not match after all.
     Unmatched,
-    /// The next rule.
+    /// The search continues with the next rule.
     Next,
-    /// The step at this position.
+    /// The search continues with the step at this position.
     Jump(usize),
-    /// No further rule.
+    /// The search ends.
     Done(Fate),
 }
 
-/// One search.
+/// The state of one search.
 struct Run<'a> {
     classifier: &'a Classifier,
     program: &'a Program,
@@ -38,17 +38,17 @@ struct Run<'a> {
     view: View<'a>,
     tags: &'a mut Tags,
     now: Nanos,
-    /// Wire packets and bytes of the verdict.
+    /// The number of wire packets and of bytes that the verdict applies to.
     weight: (u64, u64),
     dscp: Option<u8>,
-    /// The dynamic rule of this packet has been found, or it cannot have one.
+    /// Whether the dynamic rule of this packet has been found, or cannot exist.
     settled: bool,
     jumps: u32,
 }
 
 impl Classifier {
-    /// Decides about a packet, and counts it at the rules that matched. `from` is the place at
-    /// which the search continues after an earlier verdict; `None` starts at the first rule.
+    /// Decides about a packet, and counts it at the rules that match. `from` is the place at which
+    /// the search continues after an earlier verdict; `None` starts at the first rule.
     #[inline]
     pub fn classify(
         &self,
@@ -61,8 +61,8 @@ impl Classifier {
     }
 
     /// Decides about an offload train of `packets` wire packets with `bytes` network-layer bytes in
-    /// all, which get the same verdict. [`Self::needs_each_segment`] says where that is not
-    /// allowed.
+    /// total. All of them get the same verdict. If [`Self::needs_each_segment`] returns `true`, the
+    /// caller must classify each segment instead.
     pub fn classify_train(
         &self,
         state: &mut State,
@@ -78,7 +78,7 @@ impl Classifier {
 
 impl State {
     /// Takes over the rules of another classifier. Rules that exist in both keep their counters and
-    /// their position in their random numbers.
+    /// the state of their random streams.
     ///
     /// [`Classifier::classify`] does this too; an earlier call keeps the work off the packet path.
     pub fn carry_over(&mut self, classifier: &Classifier) {
@@ -97,8 +97,8 @@ fn run(
     let (program, index) = classifier.program(&packet.pass);
     let view = View::new(packet);
     let start = from.map_or(0, |resume| match find(classifier.heads(), resume.number, resume.id) {
-        Ok(at) => program.behind(at),
-        // The first rule behind its number, if the program has one.
+        Ok(at) => program.after(at),
+        // The rule is gone: continue at the first rule with a larger number.
         Err(at) => program.steps.partition_point(|step| step.rule < at),
     });
     state.calls.clear();
@@ -125,7 +125,7 @@ impl Run<'_> {
     fn search(&mut self, start: usize) -> Fate {
         let program = self.program;
         let Some(index) = self.index else { return self.follow(start, |at, _| at) };
-        // Taken out of the state while the search borrows it.
+        // The search borrows the state, so the cursors are taken out of it.
         let mut cursors = std::mem::take(&mut self.state.cursors);
         index.gather(&self.view, &mut cursors);
         index.seek(&mut cursors, start);
@@ -139,8 +139,8 @@ impl Run<'_> {
         fate
     }
 
-    /// Tries steps from `start` on. `next` returns the first step to try at or behind a position,
-    /// which may be the target of a jump.
+    /// Tries the steps from `start` on. `next` returns the first step to try at or after a
+    /// position, which may be the target of a jump.
     #[inline]
     fn follow(&mut self, start: usize, mut next: impl FnMut(usize, bool) -> usize) -> Fate {
         let program = self.program;
@@ -189,7 +189,7 @@ impl Run<'_> {
         self.matched(step.rule, head, found)
     }
 
-    /// A rule that checks the dynamic rules before its own tests.
+    /// Runs a rule that checks the dynamic rules before its own tests.
     fn step_with_state(&mut self, step: &Step) -> Outcome {
         let head = &self.classifier.heads()[step.rule as usize];
         let Some(keep) = &head.keep else { return Outcome::Unmatched };
@@ -243,7 +243,7 @@ impl Run<'_> {
         action && limit && head.tag.is_none_or(number) && head.untag.is_none_or(number)
     }
 
-    /// The outcome for a packet that belongs to a dynamic rule.
+    /// The outcome for a packet that belongs to a dynamic rule; `None` for other packets.
     fn probe(&mut self, name: Option<&Name>) -> Option<Outcome> {
         if self.settled {
             return None;
@@ -257,12 +257,12 @@ impl Run<'_> {
         }
         self.settled = true;
         match self.act(rule, head, parent.argument) {
-            Outcome::Next => Some(Outcome::Jump(self.program.behind(rule))),
+            Outcome::Next => Some(Outcome::Jump(self.program.after(rule))),
             other => Some(other),
         }
     }
 
-    /// A rule matches: creates its dynamic rule, then performs its action.
+    /// Handles a match: creates the dynamic rule of the rule, then performs the rule's action.
     fn matched(&mut self, rule: u32, head: &Head, found: Option<u32>) -> Outcome {
         if let Some(keep) = &head.keep
             && !self.install(head, keep, found)
@@ -273,7 +273,7 @@ impl Run<'_> {
         self.act(rule, head, found)
     }
 
-    /// Remembers the packet's flow. Returns whether it has an entry now.
+    /// Creates a dynamic rule for the packet's flow. Returns whether the flow has an entry now.
     fn install(&mut self, head: &Head, keep: &Keep, found: Option<u32>) -> bool {
         if self.view.ip == IpVersion::None {
             return true;
@@ -284,11 +284,11 @@ impl Run<'_> {
         self.state.dynamic().install(parent, keep.name.as_ref(), limit, seen)
     }
 
-    /// Counts a match, changes tags, and performs the action.
+    /// Counts a match, changes the packet's tags, and performs the action.
     #[inline]
     fn act(&mut self, rule: u32, head: &Head, found: Option<u32>) -> Outcome {
         if let RuleAction::CheckState(name) = &head.action {
-            // Counted at the rule that made the dynamic one.
+            // The packet is counted at the rule that created the dynamic rule.
             return self.probe(name.as_ref()).unwrap_or(Outcome::Unmatched);
         }
         self.state.count(rule, self.weight.0, self.weight.1, self.now);
@@ -304,7 +304,7 @@ impl Run<'_> {
             RuleAction::Count | RuleAction::CheckState(_) => Outcome::Next,
             RuleAction::Pipe(target) => Outcome::Done(Fate::Pipe(value(target) as u16, resume)),
             RuleAction::Queue(target) => Outcome::Done(Fate::Queue(value(target) as u16, resume)),
-            // Only forwards, whatever a table says.
+            // A jump only goes forwards, even if a table contains a lower number.
             RuleAction::SkipTo(target) => {
                 Outcome::Jump(self.position(value(target).max(u32::from(head.number) + 1)))
             }
@@ -316,7 +316,7 @@ impl Run<'_> {
                 Outcome::Jump(self.position(value(target)))
             }
             RuleAction::Return => match self.state.calls.pop() {
-                Some(caller) => Outcome::Jump(self.program.behind(caller)),
+                Some(caller) => Outcome::Jump(self.program.after(caller)),
                 None => Outcome::Next,
             },
             RuleAction::SetDscp(target) => {
@@ -330,7 +330,7 @@ impl Run<'_> {
         }
     }
 
-    /// The first step with this number or a larger one; the default rule is at the end.
+    /// The first step with this rule number or a larger one; the default rule is at the end.
     fn position(&self, number: u32) -> usize {
         u16::try_from(number)
             .map_or(self.program.steps.len(), |number| self.program.position(number))
@@ -350,12 +350,12 @@ impl Run<'_> {
     }
 }
 
-/// A packet as dynamic rules see it.
+/// The packet in the form that dynamic rules need.
 fn seen<'a>(view: &View<'a>, weight: (u64, u64), now: Nanos) -> Seen<'a> {
     let flags =
         view.parsed.and_then(|parsed| fields::tcp(view.frame, parsed)).map_or(0, |tcp| tcp.flags);
     Seen { key: view.key, flags, packets: weight.0, bytes: weight.1, now }
 }
 
-/// Most calls at once.
+/// Maximum depth of nested calls.
 const CALLS: usize = 16;

@@ -1,4 +1,4 @@
-//! The state of a classifier between packets: counters, the random numbers of `prob`, and the
+//! The state of a classifier between packets: counters, the random streams of `prob`, and the
 //! dynamic rules.
 
 use std::collections::HashMap;
@@ -12,37 +12,38 @@ use super::dynamic::Dynamic;
 use super::index::Cursors;
 use super::program::{Head, find};
 
-/// The state of one worker. Workers count separately and share only the dynamic rules.
+/// The state of one worker. Workers have separate counters and share only the dynamic rules.
 #[derive(Debug)]
 pub struct State {
     seed: u64,
     worker: u64,
-    /// The rules of the counters; the last one is the default rule.
+    /// The heads of the rules to which the counters belong; the last one is the default rule's.
     heads: Arc<[Head]>,
     counters: Vec<RuleCounters>,
-    /// Streams of the rules with `prob`, in the order of [`Head::stream`].
+    /// The streams of the rules with `prob`, in the order of [`Head::stream`].
     streams: Vec<Stream>,
-    /// The rules behind which `return` continues.
+    /// The stack of calls: the rules after which `return` continues.
     pub(super) calls: Vec<u32>,
-    /// Memory for the search's lists.
+    /// The cursors of the search; kept here to reuse their memory.
     pub(super) cursors: Cursors,
     dynamic: Arc<Mutex<Dynamic>>,
     loops: u64,
 }
 
-/// Matches of a rule.
+/// The counters of a rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RuleCounters {
-    /// Packets.
+    /// Packets that matched.
     pub packets: u64,
-    /// Their network-layer bytes.
+    /// Network-layer bytes of these packets.
     pub bytes: u64,
-    /// Arrival of the last one; `None` without one.
+    /// Arrival of the last packet that matched; `None` if no packet has matched.
     pub last: Option<Nanos>,
 }
 
 impl State {
-    /// The state of the only worker. The same seed, rules and packets give the same verdicts.
+    /// Creates the state of the first worker. The same seed, rules and packets give the same
+    /// verdicts.
     pub fn new(seed: u64) -> Self {
         Self {
             seed,
@@ -57,13 +58,13 @@ impl State {
         }
     }
 
-    /// The state of another worker, 1 and up: it has its own random numbers and counters, and the
-    /// same dynamic rules.
+    /// Creates the state of another worker, numbered from 1. It has its own random streams and
+    /// counters, and shares the dynamic rules.
     pub fn sibling(&self, worker: u32) -> Self {
         Self { worker: worker.into(), dynamic: Arc::clone(&self.dynamic), ..Self::new(self.seed) }
     }
 
-    /// Takes over the heads of another classifier.
+    /// Takes over the heads of another classifier, with the counters of rules that exist in both.
     pub(super) fn take_over(&mut self, heads: &Arc<[Head]>) {
         if Arc::ptr_eq(&self.heads, heads) {
             return;
@@ -100,13 +101,13 @@ impl State {
         self.dynamic().keep_rules(|number, id| find(heads, number, id).is_ok());
     }
 
-    /// The counters of the rules in their order, with the rules' identities. The last is the
-    /// default rule's, [`DEFAULT_ID`].
+    /// The counters of the rules, in order, with the rules' identities. The last entry belongs to
+    /// the default rule, [`DEFAULT_ID`].
     pub fn counters(&self) -> impl Iterator<Item = (u32, RuleCounters)> {
         self.heads.iter().map(|head| head.id).zip(self.counters.iter().copied())
     }
 
-    /// Sets the counters of these rules to zero; `None` means all.
+    /// Resets the counters of these rules to zero; `None` means all rules.
     pub fn zero(&mut self, ids: Option<&[u32]>) {
         for (head, counters) in self.heads.iter().zip(&mut self.counters) {
             if ids.is_none_or(|ids| ids.contains(&head.id)) {
@@ -115,14 +116,15 @@ impl State {
         }
     }
 
-    /// Packets dropped because of a loop in the rules.
+    /// The number of packets that were dropped because of a loop in the rules.
     pub fn loops(&self) -> u64 {
         self.loops
     }
 
-    /// The dynamic rules: for listing them and their counters.
+    /// Locks the dynamic rules, to list them or to read their counters.
     pub fn dynamic(&self) -> MutexGuard<'_, Dynamic> {
-        // A worker that panicked leaves at most an entry that is not counted.
+        // A worker that panicked leaves at most one entry that is not counted, so the data remains
+        // usable.
         self.dynamic.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

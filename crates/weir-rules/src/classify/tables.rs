@@ -1,4 +1,4 @@
-//! The tables of a classifier, by their numbers in compiled rules.
+//! The tables of a classifier, by the numbers that compiled rules use.
 
 use std::collections::BTreeMap;
 use std::ops::Index;
@@ -10,8 +10,8 @@ use crate::rule::Name;
 use crate::ruleset::Ruleset;
 use crate::table::{Table, TableKey};
 
-/// Compiled tables. Names keep their numbers as long as the rules stay; the number of a destroyed
-/// table has no table.
+/// Compiled tables. A name keeps its number until the rules change. The number of a destroyed table
+/// refers to no table.
 #[derive(Clone, Debug)]
 pub(super) struct Tables {
     numbers: Arc<BTreeMap<Name, u32>>,
@@ -20,7 +20,7 @@ pub(super) struct Tables {
 
 #[derive(Clone, Debug)]
 struct Slot {
-    /// Its source.
+    /// The table from which this one was compiled.
     table: Option<Arc<Table>>,
     lookup: Arc<Lookup>,
 }
@@ -41,7 +41,7 @@ impl Slot {
 }
 
 impl Tables {
-    /// The tables with these names; other tables are not compiled. Unchanged tables are taken from
+    /// Compiles the tables with these names and no others. Unchanged tables are taken from
     /// `before`.
     pub(super) fn new<'a>(
         names: impl Iterator<Item = &'a Name>,
@@ -70,7 +70,7 @@ impl Tables {
         self.numbers.get(name).copied()
     }
 
-    /// The same names with the current tables. Changed tables are compiled as a whole.
+    /// The same names with the current tables. A changed table is compiled completely.
     pub(super) fn refresh(&mut self, ruleset: &Ruleset, place: &Place) {
         for (name, &number) in self.numbers.iter() {
             let (slot, table) = (&mut self.slots[number as usize], ruleset.tables.get(name));
@@ -80,7 +80,7 @@ impl Tables {
         }
     }
 
-    /// Takes over entries of one table that were added, removed or changed.
+    /// Applies entries of one table that were added, removed or changed.
     pub(super) fn update(
         &mut self,
         name: &Name,

@@ -1,5 +1,5 @@
-//! A packet as tests see it, and the tests that are too rare for an operation of their own in a
-//! program.
+//! A packet in the form that tests read, and the tests that are too rare for an operation of their
+//! own in a program.
 
 use weir_core::key::FlowKey;
 use weir_wire::{IpVersion, Parsed, fields};
@@ -14,7 +14,7 @@ pub(super) enum Side {
     Dst,
 }
 
-/// The input of tests, except for the tags, which rules change on the way.
+/// The input of tests. Tags are not part of it, because rules change them during the search.
 pub(super) struct View<'a> {
     pub(super) frame: &'a [u8],
     pub(super) parsed: Option<&'a Parsed>,
@@ -23,7 +23,7 @@ pub(super) struct View<'a> {
     pub(super) pass: Pass,
     pub(super) ip: IpVersion,
     pub(super) ports: bool,
-    /// The DSCP after the preceding rules.
+    /// The DSCP, as the preceding rules have set it.
     pub(super) dscp: u8,
 }
 
@@ -72,7 +72,7 @@ impl<'a> View<'a> {
         })
     }
 
-    /// The IPv4 TOS byte, with the DSCP after the preceding rules.
+    /// The IPv4 TOS byte, with the DSCP that the preceding rules have set.
     fn tos(&self) -> Option<u8> {
         let parsed = self.parsed.filter(|p| p.ip == IpVersion::V4)?;
         fields::traffic_class(self.frame, parsed).map(|class| self.dscp << 2 | class & 3)
@@ -84,14 +84,15 @@ pub(super) fn via(pass: &Pass) -> Option<u16> {
     if pass.out { pass.xmit } else { pass.recv }
 }
 
-/// Whether a test holds that needs neither tables, tags, states nor interfaces. The program handles
-/// those; they fail here.
+/// Whether a test holds. Tests of tables, tags, states and interfaces fail here; the program
+/// evaluates them.
 pub(super) fn holds(test: &Test, view: &View<'_>) -> bool {
     let key = view.key;
     match test {
         Test::Layer2 => true,
         Test::Mac { dst, src } => {
-            // A frame without a link-layer header has no MAC addresses and fits only an empty mask.
+            // A frame without a link-layer header has no MAC addresses and matches only an empty
+            // mask.
             key.dst_mac & dst.mask == dst.address && key.src_mac & src.mask == src.address
         }
         Test::MacType(spans) => view.parsed.is_some_and(|parsed| within(spans, parsed.ethertype)),
@@ -109,7 +110,7 @@ pub(super) fn holds(test: &Test, view: &View<'_>) -> bool {
     }
 }
 
-/// Tests of the pass alone.
+/// Whether a test of the pass alone holds.
 pub(super) fn holds_in(test: &Test, pass: &Pass) -> bool {
     match test {
         Test::In => !pass.out,
@@ -119,7 +120,7 @@ pub(super) fn holds_in(test: &Test, pass: &Pass) -> bool {
     }
 }
 
-/// Tests of the network layer.
+/// Whether a test of the network layer holds.
 fn ip_holds(test: &Test, view: &View<'_>, parsed: &Parsed) -> bool {
     let frame = view.frame;
     match test {
@@ -148,7 +149,7 @@ fn ip_holds(test: &Test, view: &View<'_>, parsed: &Parsed) -> bool {
     }
 }
 
-/// Tests of TCP's header.
+/// Whether a test of the TCP header holds.
 fn tcp_holds(test: &Test, view: &View<'_>, parsed: &Parsed) -> bool {
     let Some(tcp) = fields::tcp(view.frame, parsed) else { return false };
     match test {
@@ -211,7 +212,7 @@ fn tcp_options(frame: &[u8], parsed: &Parsed) -> u8 {
             | match kind {
                 TCP_MSS => 1,
                 3 => 2,
-                // SACK permitted, and SACK blocks.
+                // The options "SACK permitted" and "SACK blocks".
                 4 | 5 => 4,
                 8 => 8,
                 11..=13 => 16,

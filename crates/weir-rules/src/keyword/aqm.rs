@@ -1,5 +1,5 @@
-//! Rows: active queue management. The AQMs and their settings are rows of the engine's table; these
-//! are the words that introduce one.
+//! Rows: active queue management. The AQMs and their settings are rows of the engine's table; the
+//! keywords here introduce an AQM.
 
 use super::draft::Object;
 use super::row::{Group, Keyword, Part};

@@ -1,4 +1,4 @@
-//! Rows: how long packets travel.
+//! Rows: the delay of packets on the link.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -46,7 +46,7 @@ pub(crate) static JITTER: Keyword = Keyword {
         choice("paretonormal", "a quarter normal, three quarters Pareto"),
         choice("FILE.dist", "a table in netem's format"),
         choice("correlation", "correlation of consecutive deviations, a probability"),
-        choice("ordered", "a late packet delays those behind it"),
+        choice("ordered", "a late packet delays the packets after it"),
         choice("reorder", "packets may overtake one another"),
     ],
     value: Value::Custom {
@@ -94,7 +94,7 @@ fn read_jitter(reader: &mut Reader<'_>, draft: &mut Draft) -> Option<()> {
     };
     let mut given = Vec::new();
     while let Some(word) = reader.peek().cloned() {
-        // `reorder 1%` is the keyword.
+        // `reorder 1%` is the keyword of that name, not the option.
         let is_option = word.text == "reorder" && !reader.number_follows();
         if reader.is_keyword(&word) && !is_option {
             break;
@@ -121,7 +121,8 @@ fn read_jitter(reader: &mut Reader<'_>, draft: &mut Draft) -> Option<()> {
     Some(())
 }
 
-/// Reads the distribution that `word` names. One in a file is still uniform afterwards.
+/// Reads the distribution that `word` names. A distribution from a file remains uniform until the
+/// file is read.
 fn read_distribution(
     reader: &mut Reader<'_>,
     word: &Word,
@@ -176,5 +177,5 @@ fn print_correlation(p: Probability) -> String {
     if p.is_zero() { String::new() } else { format!(" correlation {}", write_probability(p)) }
 }
 
-/// Packets from one candidate for reordering to the next.
+/// Number of packets from one candidate for reordering to the next.
 const GAP: RangeInclusive<u32> = 1..=1_000_000;

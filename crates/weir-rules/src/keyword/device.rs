@@ -1,4 +1,5 @@
-//! Rows: the network card between queue and wire. Any of its keywords adds one to the link.
+//! Rows: the device between the queue and the wire. Each of these keywords adds a device to the
+//! link.
 
 use std::sync::Arc;
 
@@ -122,7 +123,7 @@ pub(crate) static CPU: Keyword = Keyword {
     ..DEVICE
 };
 
-/// The link's card, which is created if there is none.
+/// The link's device, which is created if there is none.
 fn device(spec: &mut LinkSpec) -> &mut DeviceConfig {
     Arc::make_mut(spec.pipe.link.device.get_or_insert_default())
 }
@@ -166,13 +167,13 @@ fn print_dql(spec: &LinkSpec) -> Option<String> {
     Some(words.join(" "))
 }
 
-/// A limit of [`DqlConfig`].
+/// Reads a limit of [`DqlConfig`].
 fn limit(text: &str) -> Result<u32, QuantityError> {
     let bytes = u32::try_from(quantity::size(text)?).ok().filter(|&bytes| bytes <= DQL_MOST);
     bytes.ok_or(QuantityError::OutOfRange)
 }
 
-/// `N/TIME`.
+/// Reads `N/TIME`.
 fn coalesce(text: &str) -> Result<(u32, Nanos), QuantityError> {
     let (frames, time) = text.split_once('/').ok_or(QuantityError::NotANumber)?;
     match quantity::count(frames, MAX_COALESCED)? {
@@ -181,7 +182,7 @@ fn coalesce(text: &str) -> Result<(u32, Nanos), QuantityError> {
     }
 }
 
-/// Most places of a ring in packets.
+/// Maximum size of a ring in packets.
 const MAX_RING: u32 = 1_000_000;
-/// Most packets of one report.
+/// Maximum number of packets in one completion report.
 const MAX_COALESCED: u32 = 65_535;

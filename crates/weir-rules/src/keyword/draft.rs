@@ -1,4 +1,4 @@
-//! A specification while it is read: between the parser and the checks.
+//! A draft: a specification between the parser and the checks.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ pub enum Object {
     Link,
     /// A queue in front of a scheduler.
     Queue,
-    /// A scheduler that is a flow of another one.
+    /// A scheduler that is a flow of another scheduler.
     InnerScheduler,
 }
 
@@ -23,12 +23,12 @@ pub(crate) struct At<T> {
     pub(crate) span: Span,
 }
 
-/// What a specification says, before the files that it names are read.
+/// The content of a specification before the files that it names are read.
 #[derive(Debug)]
 pub(crate) struct Draft {
-    /// The object that it configures.
+    /// The object that the specification configures.
     pub(crate) object: Object,
-    /// All values that need no file. The content of named files is still missing.
+    /// All values that need no file. The contents of named files are still missing.
     pub(crate) spec: LinkSpec,
     /// Whether the schedule starts again at its end.
     pub(crate) schedule_repeats: bool,
@@ -39,11 +39,11 @@ pub(crate) struct Draft {
     places: Vec<(&'static str, Places)>,
 }
 
-/// Where a keyword is given.
+/// The places of a keyword and its value.
 #[derive(Clone, Debug)]
 pub(crate) struct Places {
     pub(crate) keyword: Span,
-    /// The first word of the argument; the keyword where there is none.
+    /// The first word of the argument, or the keyword if it has no argument.
     pub(crate) value: Span,
 }
 
@@ -60,7 +60,7 @@ impl Draft {
         }
     }
 
-    /// Notes the places of the keyword `name`.
+    /// Records the places of the keyword `name`.
     pub(crate) fn note(&mut self, name: &'static str, places: Places) {
         self.places.push((name, places));
     }

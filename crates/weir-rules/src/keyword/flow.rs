@@ -1,4 +1,4 @@
-//! Rows: properties of a scheduler's flow, which a `queue N` or an inner scheduler has.
+//! Rows: properties of a scheduler's flow. A `queue N` has them, and so does an inner scheduler.
 
 use super::draft::Object;
 use super::row::{Group, Keyword, Part};

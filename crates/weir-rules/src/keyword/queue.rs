@@ -21,7 +21,7 @@ const QUEUE: Keyword = Keyword {
 pub(super) const ROWS: &[&Keyword] =
     &[&LIMIT, &DROPTAIL, &MASK, &MAX_FLOWS, &WEIGHT, &LMAX, &PRI, &BUCKETS, &NOERROR, &GSO];
 
-/// A setting that a scheduler has too when it is a flow of another one.
+/// The base of a setting that is also valid for a scheduler that is a flow of another scheduler.
 const ALL: Keyword =
     Keyword { objects: &[Object::Link, Object::Queue, Object::InnerScheduler], ..QUEUE };
 
@@ -108,13 +108,13 @@ pub(crate) static MAX_FLOWS: Keyword = Keyword {
         },
     ),
     default: "as many as memory allows",
-    meaning: "Most flows that the mask creates at once. Packets of further flows are dropped and counted until idle flows have expired.",
+    meaning: "Maximum number of flows that the mask creates at once. Packets of further flows are dropped and counted until idle flows have expired.",
     example: "bw 1Mbit/s mask src-ip 0xffffffff max_flows 10000",
     dummynet: "Does not exist.",
     ..QUEUE
 };
 
-/// Share.
+/// Share of the link.
 pub(crate) static WEIGHT: Keyword = Keyword {
     name: "weight",
     argument: "N",
@@ -149,11 +149,11 @@ pub(crate) static PRI: Keyword = Keyword {
     default: "0",
     meaning: "Priority, for the priority scheduler.",
     example: "pri 2",
-    dummynet: "Read and printed, but without effect; `weight` is used instead.",
+    dummynet: "Accepted and printed, but without effect; `weight` is used instead.",
     ..ALL
 };
 
-/// Hash size.
+/// Size of the hash table.
 pub(crate) static BUCKETS: Keyword = Keyword {
     name: "buckets",
     argument: "N",
@@ -249,7 +249,7 @@ fn read_mask(reader: &mut Reader<'_>, draft: &mut Draft) -> Option<()> {
     }
 }
 
-/// A limit as the reader reads it.
+/// A limit in the form in which the reader reads it.
 pub(super) fn print_limit(limit: QueueLimit) -> String {
     match limit {
         QueueLimit::Packets(n) => n.to_string(),

@@ -1,4 +1,4 @@
-//! Rows: how fast a link transmits packets.
+//! Rows: the rate at which a link transmits packets.
 
 use weir_core::config::Capacity;
 use weir_core::link::Overhead;
@@ -190,5 +190,5 @@ const OVERHEADS: &[(&str, Overhead)] = &[
 ];
 /// Largest number of bytes that framing adds or removes.
 const MAX_OVERHEAD: u32 = 1000;
-/// Largest minimum size.
+/// Maximum value of the minimum packet size.
 const MAX_MPU: u32 = 65_535;

@@ -1,7 +1,7 @@
-//! Reads the argument of one keyword, and says what is wrong with it.
+//! Reads the argument of one keyword and reports errors in it.
 //!
-//! A reader knows the words behind the keyword. It stops at the next keyword; what it reads is
-//! decided by the keyword's row.
+//! A reader holds the words after the keyword and stops at the next keyword. The keyword's row
+//! decides what the reader reads.
 
 use std::ops::RangeInclusive;
 
@@ -13,7 +13,7 @@ use crate::lex::Word;
 use crate::quantity::{self, QuantityError};
 use crate::suggest::closest;
 
-/// What messages say about a keyword.
+/// How messages refer to a keyword.
 #[derive(Clone, Debug)]
 pub(crate) struct Subject {
     pub(crate) name: &'static str,
@@ -25,29 +25,30 @@ pub(crate) struct Subject {
 
 /// Reads the argument of a keyword.
 pub(crate) struct Reader<'a> {
-    /// The text of which the words are a part.
+    /// The text that contains the words.
     pub(crate) text: &'a str,
     pub(crate) words: &'a [Word],
-    /// The next word.
+    /// The index of the next word.
     pub(crate) at: usize,
-    /// The keyword as it is written.
+    /// The keyword as the user wrote it.
     pub(crate) keyword: &'a Word,
     /// The words that are keywords here.
     pub(crate) keywords: &'a [&'static str],
     pub(crate) subject: Subject,
-    /// The place of the first value, once there is one.
+    /// The place of the first value, once one has been read.
     pub(crate) value: Option<Span>,
     pub(crate) diagnostics: &'a mut Diagnostics,
 }
 
 /// Values.
 impl Reader<'_> {
-    /// The word that is the keyword's value.
+    /// Reads the word that is the keyword's value.
     pub(crate) fn word(&mut self) -> Option<Word> {
         self.word_of(&self.keyword.clone())
     }
 
-    /// The word that is the value of an option; a keyword in its place means that it is missing.
+    /// Reads the word that is the value of an option. A keyword in this place means that the value
+    /// is missing.
     pub(crate) fn word_of(&mut self, option: &Word) -> Option<Word> {
         match self.peek() {
             Some(word) if !self.is_keyword(word) => {
@@ -68,7 +69,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The keyword's value as a quantity.
+    /// Reads the keyword's value as a quantity.
     pub(crate) fn quantity<T>(
         &mut self,
         parse: impl Fn(&str) -> Result<T, QuantityError>,
@@ -76,8 +77,8 @@ impl Reader<'_> {
         self.quantity_of(&self.keyword.clone(), parse)
     }
 
-    /// An option's value as a quantity: a number with a unit, which may be a word of its own, as in
-    /// `20 ms`.
+    /// Reads an option's value as a quantity: a number with a unit, which may be a separate word,
+    /// as in `20 ms`.
     pub(crate) fn quantity_of<T>(
         &mut self,
         option: &Word,
@@ -99,17 +100,17 @@ impl Reader<'_> {
         self.accept(&word, parse(&word.text))
     }
 
-    /// The keyword's value as a whole number.
+    /// Reads the keyword's value as a whole number.
     pub(crate) fn count(&mut self, range: &RangeInclusive<u32>) -> Option<u32> {
         self.quantity(|text| count(text, range))
     }
 
-    /// An option's value as a whole number.
+    /// Reads an option's value as a whole number.
     pub(crate) fn count_of(&mut self, option: &Word, range: &RangeInclusive<u32>) -> Option<u32> {
         self.quantity_of(option, |text| count(text, range))
     }
 
-    /// The keyword's value as a limit: up to `most` packets, or bytes.
+    /// Reads the keyword's value as a limit: up to `most` packets, or a number of bytes.
     pub(crate) fn limit(&mut self, most: u32) -> Option<QueueLimit> {
         self.quantity(|text| {
             let bare = PACKETS.iter().find_map(|unit| text.strip_suffix(unit)).unwrap_or(text);
@@ -125,14 +126,14 @@ impl Reader<'_> {
         })
     }
 
-    /// The keyword's value as the name of a file.
+    /// Reads the keyword's value as the name of a file.
     pub(crate) fn file(&mut self) -> Option<String> {
         let word = self.word()?;
         self.value.get_or_insert(word.span);
         Some(word.text)
     }
 
-    /// The value that `word` means, or a diagnostic about what is wrong with it.
+    /// The value that was parsed from `word`; `None`, with a diagnostic, if parsing failed.
     pub(crate) fn accept<T>(&mut self, word: &Word, result: Result<T, QuantityError>) -> Option<T> {
         match result {
             Ok(value) => {
@@ -149,12 +150,12 @@ impl Reader<'_> {
 
 /// Fixed words.
 impl Reader<'_> {
-    /// The next word.
+    /// The next word, if any.
     pub(crate) fn peek(&self) -> Option<&Word> {
         self.words.get(self.at)
     }
 
-    /// Whether the next word is `name`; takes it.
+    /// Takes the next word if it is `name`, and returns whether it was.
     pub(crate) fn flag(&mut self, name: &str) -> bool {
         let found = self.peek().is_some_and(|w| !w.quoted && w.text == name);
         self.at += usize::from(found);
@@ -166,15 +167,15 @@ impl Reader<'_> {
         !word.quoted && self.keywords.contains(&word.text.as_str())
     }
 
-    /// Whether the word behind the next one is a number.
+    /// Whether the word after the next one is a number.
     pub(crate) fn number_follows(&self) -> bool {
         let is_number =
             |w: &Word| w.text.starts_with(|c: char| c.is_ascii_digit() || "-.".contains(c));
         self.words.get(self.at + 1).is_some_and(is_number)
     }
 
-    /// Reads the options `names` in any order, each at most once. `read` gets the option's word and
-    /// reads its value.
+    /// Reads the options `names` in any order, each at most once. `read` receives the option's word
+    /// and reads its value.
     pub(crate) fn options(
         &mut self,
         names: &[&str],
@@ -191,7 +192,7 @@ impl Reader<'_> {
         Some(())
     }
 
-    /// Notes that `option` is given; a diagnostic says so if it was given before.
+    /// Records that `option` is given, and reports an error if it was given before.
     pub(crate) fn once(&mut self, given: &mut Vec<String>, option: &str, span: &Span) {
         if given.iter().any(|g| g == option) {
             let error = self.error(
@@ -212,7 +213,7 @@ impl Reader<'_> {
         Diagnostic::new(code, self.text, span.clone(), message)
     }
 
-    /// Says that a word is none of the allowed ones.
+    /// Reports that a word is none of the allowed ones.
     pub(crate) fn bad_choice(&mut self, word: &Word) {
         let error = self.error(
             Code::BadValue,
@@ -227,7 +228,7 @@ impl Reader<'_> {
         self.diagnostics.push(error.help(self.example()));
     }
 
-    /// Says that `value` is no mask of the field `name`, which has `bits` bits.
+    /// Reports that `value` is not a mask of the field `name`, which has `bits` bits.
     pub(crate) fn bad_mask(&mut self, value: &Word, name: &str, bits: u32) {
         let error = self.error(
             Code::BadValue,
@@ -239,7 +240,7 @@ impl Reader<'_> {
         self.diagnostics.push(error.help(self.example()));
     }
 
-    /// Says that the keyword is accepted and has no effect.
+    /// Reports that the keyword is accepted and has no effect.
     pub(crate) fn ignored(&mut self, why: &str) {
         let note = self.error(
             Code::Ignored,
@@ -288,15 +289,15 @@ impl Reader<'_> {
         self.diagnostics.push(diagnostic.help(self.example()));
     }
 
-    /// Whether a word that is no unit here was meant as one: it is neither an option nor nearly a
-    /// keyword.
+    /// Whether a word that is not a valid unit here was probably meant as a unit: it is neither an
+    /// option nor similar to a keyword.
     fn is_wrong_unit(&self, word: &Word) -> bool {
         let choices = || self.subject.choices.iter().copied();
         let is_option = choices().any(|name| name == word.text) || word.text.contains('.');
         !is_option && closest(&word.text, self.keywords.iter().copied().chain(choices())).is_none()
     }
 
-    /// The fixed words of the argument for a sentence: "`split` or `whole`".
+    /// The fixed words of the argument, joined for a sentence: "`split` or `whole`".
     fn choices(&self) -> String {
         let words: Vec<String> =
             self.subject.choices.iter().map(|name| format!("`{name}`")).collect();
@@ -312,7 +313,7 @@ impl Reader<'_> {
     }
 }
 
-/// A whole number of a range.
+/// Parses a whole number within a range.
 fn count(text: &str, range: &RangeInclusive<u32>) -> Result<u32, QuantityError> {
     quantity::count(text, *range.end())
         .and_then(|n| if n < *range.start() { Err(QuantityError::OutOfRange) } else { Ok(n) })

@@ -1,4 +1,4 @@
-//! What a row of the table of keywords says.
+//! The row of a keyword in the table of keywords.
 
 use super::draft::Object;
 use super::reader::Subject;
@@ -6,40 +6,40 @@ use super::value::Value;
 
 /// A keyword of the link language.
 ///
-/// The parser, the canonical form, diagnostics and the reference in `docs/link-spec.md` follow from
-/// its row.
+/// The parser, the canonical form, the diagnostics and the reference in `docs/link-spec.md` are
+/// derived from its row.
 #[derive(Clone, Debug)]
 pub struct Keyword {
     /// The word, unique among the keywords of an object.
     pub name: &'static str,
-    /// Other words for the same.
+    /// Other words with the same meaning.
     pub aliases: &'static [&'static str],
-    /// Heading of the reference under which it is described.
+    /// The heading of the reference under which the keyword is described.
     pub group: Group,
-    /// The objects that accept it.
+    /// The objects that accept the keyword.
     pub objects: &'static [Object],
-    /// The part of the canonical form that contains it.
+    /// The part of the canonical form that contains the keyword.
     pub part: Part,
-    /// The argument's syntax.
+    /// The syntax of the argument.
     pub argument: &'static str,
     /// Fixed words of the argument.
     pub choices: &'static [Choice],
-    /// Its bounds, how it is read, where it is stored, and how it is printed.
+    /// The bounds of the value, how it is read, where it is stored, and how it is printed.
     pub(crate) value: Value,
-    /// What the allowed range does not say, behind it.
+    /// A remark that follows the allowed range, for what the range does not express.
     pub note: &'static str,
-    /// The value without the keyword.
+    /// The value if the keyword is not given.
     pub default: &'static str,
-    /// Its effect.
+    /// The effect of the keyword.
     pub meaning: &'static str,
     /// A specification that uses it.
     pub example: &'static str,
-    /// How FreeBSD's dummynet differs, or empty.
+    /// How FreeBSD's dummynet differs; empty if it does not.
     pub dummynet: &'static str,
 }
 
 impl Keyword {
-    /// A row without content, for the fields that another row leaves out.
+    /// A row without content. Rows take from it the fields that they omit.
     pub(super) const EMPTY: Self = Self {
         name: "",
         aliases: &[],
@@ -66,7 +66,7 @@ impl Keyword {
         self.value.range() + self.note
     }
 
-    /// What messages say about it.
+    /// How messages refer to this keyword.
     pub(crate) fn subject(&self) -> Subject {
         Subject {
             name: self.name,
@@ -81,9 +81,9 @@ impl Keyword {
 /// Headings of the reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Group {
-    /// How fast a link transmits packets.
+    /// The rate at which a link transmits packets.
     Rate,
-    /// How long packets travel.
+    /// The delay of packets on the link.
     Delay,
     /// Loss, duplication and corruption.
     Impairment,
@@ -127,13 +127,13 @@ impl Group {
     }
 }
 
-/// A part of the canonical form. Parts follow each other in this order; the keywords of one part
-/// are in the table's order.
+/// A part of the canonical form. The parts are printed in this order; the keywords within a part
+/// have the order of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
     /// The link.
     Link,
-    /// The network card.
+    /// The device.
     Device,
     /// The queue's limit.
     Limit,
@@ -152,7 +152,7 @@ pub enum Part {
 pub struct Choice {
     /// The word.
     pub name: &'static str,
-    /// Its effect.
+    /// The effect of the word.
     pub meaning: &'static str,
 }
 

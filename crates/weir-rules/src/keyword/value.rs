@@ -12,48 +12,49 @@ use crate::quantity::{
     self, MAX_DELAY, MAX_SIZE, write_loss, write_probability, write_rate, write_size, write_time,
 };
 
-/// What follows a keyword.
+/// The value of a keyword.
 ///
-/// A value of a common kind needs its bounds and a [`Place`]; [`Value::Custom`] has functions of its
-/// own. A value is printed where it differs from that of a default link.
+/// A value of a common kind needs only its bounds and a [`Place`]; [`Value::Custom`] has functions
+/// of its own. A value is printed if it differs from the default link's value.
 #[derive(Clone, Debug)]
 pub(crate) enum Value {
-    /// A rate up to the engine's greatest; 0 is none.
+    /// A rate up to the engine's maximum; 0 means unlimited.
     Rate(Place<Option<Rate>>),
-    /// A time up to a greatest one.
+    /// A time up to a maximum.
     Time(Nanos, Place<Nanos>),
-    /// A size in bytes up to [`MAX_SIZE`].
+    /// A size in bytes, up to [`MAX_SIZE`].
     Size(Place<Bytes>),
     /// A whole number.
     Count(RangeInclusive<u32>, Place<u32>),
     /// A probability.
     Probability(Place<Probability>),
-    /// Random loss: a probability, or the four of Gilbert-Elliott.
+    /// Random loss: one probability, or the four of the Gilbert-Elliott model.
     Loss(Place<Loss>),
-    /// The name of a file, and what the file is.
+    /// The name of a file, and a description of the file's content.
     File(&'static str, Place<Option<String>>),
-    /// An AQM with its settings, and what is allowed. Read by the parser of AQMs.
+    /// An AQM with its settings, and a description of the allowed values. The parser of AQMs reads
+    /// it.
     Aqm(&'static str),
-    /// Nothing: the queue has no AQM.
+    /// No value: the queue has no AQM.
     DropTail,
-    /// Anything else.
+    /// A value of any other kind.
     Custom {
         /// The allowed values in words, derived from the bounds that `read` uses.
         range: fn() -> String,
-        /// Reads the argument into the draft; `None` after a diagnostic.
+        /// Reads the argument into the draft; returns `None` after it has reported an error.
         read: fn(&mut Reader<'_>, &mut Draft) -> Option<()>,
-        /// The argument as `read` reads it; `None` for the default value.
+        /// Prints the argument in the form that `read` accepts; `None` for the default value.
         print: Print,
     },
 }
 
-/// Prints an argument; names of files are written by the function that it gets.
+/// Prints an argument. The function that it receives writes the names of files.
 pub(crate) type Print = fn(&LinkSpec, Quote) -> Option<String>;
 
-/// Writes a word so that it is read as one word that is no keyword.
+/// Writes a word so that it is read back as one word and not as a keyword.
 pub(crate) type Quote = fn(&str) -> String;
 
-/// Where a value is stored.
+/// The place where a value is stored.
 #[derive(Clone, Debug)]
 pub(crate) struct Place<T> {
     pub(crate) get: fn(&LinkSpec) -> T,
@@ -69,7 +70,7 @@ macro_rules! place {
 pub(super) use place;
 
 impl<T: PartialEq> Place<T> {
-    /// The value, if it is not the default one.
+    /// The value, if it differs from the default.
     fn changed(&self, spec: &LinkSpec) -> Option<T> {
         let value = (self.get)(spec);
         (value != (self.get)(&LinkSpec::default())).then_some(value)
@@ -91,7 +92,7 @@ impl Value {
         }
     }
 
-    /// Reads the argument into the draft; `None` after a diagnostic.
+    /// Reads the argument into the draft; returns `None` after it has reported an error.
     pub(crate) fn read(&self, reader: &mut Reader<'_>, draft: &mut Draft) -> Option<()> {
         let spec = &mut draft.spec;
         match self {
@@ -126,27 +127,27 @@ impl Value {
     }
 }
 
-/// `0 to 1 hour`.
+/// The range of a time, such as `0 to 1 hour`.
 pub(super) fn range_of_time(most: Nanos) -> String {
     format!("0 to {}", time(most))
 }
 
-/// `1 to 65536`.
+/// The range of a count, such as `1 to 65536`.
 pub(super) fn range_of_count(range: &RangeInclusive<u32>) -> String {
     format!("{} to {}", range.start(), range.end())
 }
 
-/// The limit of a queue or ring: up to `packets`, or bytes.
+/// The range of a limit of a queue or ring: up to `packets`, or a number of bytes.
 pub(super) fn range_of_limit(packets: u32) -> String {
     format!("1 to {packets} packets, or 1 B to {}", size(MAX_SIZE))
 }
 
-/// A greatest time: `1 hour`.
+/// A maximum time in words, such as `1 hour`.
 pub(super) fn time(time: Nanos) -> String {
     if time == MAX_DELAY { "1 hour".to_owned() } else { write_time(time) }
 }
 
-/// A greatest size, in the largest unit of which it is a multiple: `1 TB`.
+/// A maximum size in the largest unit that divides it, such as `1 TB`.
 pub(super) fn size(bytes: u64) -> String {
     let units = [(1_000_000_000_000, "TB"), (1_000_000_000, "GB"), (1_000_000, "MB"), (1000, "KB")];
     let (unit, name) =

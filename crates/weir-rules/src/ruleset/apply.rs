@@ -1,4 +1,4 @@
-//! Applies commands: the part of the configuration that each changes, and its result.
+//! Applies commands: each command changes a part of the configuration and has an outcome.
 
 use std::sync::Arc;
 
@@ -7,48 +7,48 @@ use crate::command::{Command, NetConfigCommand, Numbers, ObjectKind, Spanned};
 use crate::rule::Name;
 use crate::table::TableKey;
 
-/// The result of a command.
+/// The outcome of a command.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
-    /// Its effect or request.
+    /// The effect of the command, or its request to the caller.
     pub effect: Effect,
     /// Warnings about the command.
     pub warnings: Vec<Warning>,
 }
 
-/// The effect of a command on the configuration, or its request to the caller.
+/// The effect of a command on the configuration, or a request to the caller.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
-    /// None: the line has no meaning here, or the configuration was like that already.
+    /// No effect: the line has no meaning in Weir, or the configuration already had these values.
     Nothing,
     /// The configuration has changed.
     Changed,
     /// A rule was added.
     Rule {
-        /// Its number.
+        /// The number of the rule.
         number: u16,
-        /// Its identity.
+        /// The identity of the rule.
         id: u32,
     },
-    /// A request to set the counters of these rules to zero, by identity.
+    /// A request to reset the counters of these rules, given by identity, to zero.
     Zero(Vec<u32>),
     /// A request to show something.
     Query(Query),
 }
 
-/// A query. The configuration is here, the counters are the caller's.
+/// A query. The ruleset contains the configuration; the caller has the counters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Query {
     /// Pipes, queues or schedulers; no numbers mean all.
     Objects(ObjectKind, Vec<Numbers>),
     /// Rules; no numbers mean all.
     Rules {
-        /// Their numbers.
+        /// The numbers of the rules.
         which: Vec<Numbers>,
-        /// With counters.
+        /// Whether to show counters.
         counters: bool,
     },
-    /// Which sets are on.
+    /// The enabled and disabled sets.
     Sets,
     /// The entries of a table.
     Table(Name),
@@ -67,15 +67,15 @@ pub enum Query {
     AllTables,
     /// The types and sizes of all tables.
     AllTablesInfo,
-    /// Links created by `netconfig`.
+    /// The links that `netconfig` created.
     NetConfigs,
 }
 
 impl Ruleset {
-    /// Applies one command completely or not at all.
+    /// Applies one command, either completely or not at all.
     ///
     /// # Errors
-    /// [`ApplyError`] if the command does not fit this configuration, which is then unchanged.
+    /// The command does not fit this configuration, which remains unchanged.
     pub fn apply(&mut self, command: &Command) -> Result<Outcome, ApplyError> {
         match command {
             Command::ConfigPipe(number, spec) => self.config_pipe(*number, spec),
@@ -104,10 +104,11 @@ impl Ruleset {
         }
     }
 
-    /// Applies a script completely or not at all.
+    /// Applies a script, either completely or not at all.
     ///
     /// # Errors
-    /// The first command that cannot be applied; the configuration is then unchanged.
+    /// A command of the script cannot be applied. The error names the first such command, and the
+    /// configuration remains unchanged.
     pub fn apply_all(&mut self, commands: &[Spanned]) -> Result<Vec<Outcome>, ScriptError> {
         let mut trial = self.clone();
         let mut outcomes = Vec::with_capacity(commands.len());
@@ -143,7 +144,7 @@ impl From<Query> for Outcome {
     }
 }
 
-/// Stores a shared value under a key. Returns whether that changed anything.
+/// Stores a shared value under a key. Returns whether this changed the map.
 pub(super) fn put<K: Ord + Clone, V: PartialEq>(
     map: &mut Arc<std::collections::BTreeMap<K, Arc<V>>>,
     key: K,
@@ -160,13 +161,13 @@ where
 }
 
 impl Numbers {
-    /// Whether it contains a number.
+    /// Whether the range contains a number.
     pub fn contains(self, number: u16) -> bool {
         (self.first..=self.last).contains(&number)
     }
 }
 
-/// Whether a number was requested; an empty list requests all.
+/// Whether `which` contains a number; an empty list contains all numbers.
 pub fn wanted(which: &[Numbers], number: u16) -> bool {
     which.is_empty() || which.iter().any(|n| n.contains(number))
 }

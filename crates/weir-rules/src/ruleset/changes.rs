@@ -1,5 +1,5 @@
-//! The difference between two configurations: the fewest calls to the engine, so that unchanged
-//! parts are not touched.
+//! The difference between two configurations, as the smallest set of calls to the engine. Unchanged
+//! parts of the engine are not touched.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,38 +16,38 @@ use crate::rule::Name;
 /// The difference between two configurations.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Changes {
-    /// Calls to the engine, in their order.
+    /// Calls to the engine, in the order in which to make them.
     pub engine: Vec<EngineChange>,
     /// Whether rules, sets or `one_pass` differ, so that the classifier must be compiled again.
     pub rules: bool,
-    /// Tables that were changed, created or removed.
+    /// The tables that were changed, created or removed.
     pub tables: Vec<Name>,
 }
 
 /// A call to the engine.
 #[derive(Clone, Debug, PartialEq)]
 pub enum EngineChange {
-    /// Creates or changes pipe or scheduler `id`; queued packets stay.
+    /// Creates or changes pipe or scheduler `id`; packets inside stay.
     SetLink {
-        /// Its number.
+        /// The number of the pipe or scheduler.
         id: u16,
-        /// The scheduler of its link; a pipe's mask is here too.
+        /// The scheduler of the link, with the mask of a pipe.
         scheduler: Box<SchedulerConfig>,
         /// The link.
         link: Box<LinkConfig>,
-        /// Its own queue, for packets that are sent directly to it and not to a queue in front of
-        /// it.
+        /// The pipe's or scheduler's own queue. It holds packets that are sent directly to this
+        /// object and not to a queue in front of it.
         queue: Box<FlowsetConfig>,
-        /// What happens to offload trains.
+        /// The treatment of offload trains.
         gso: Gso,
     },
     /// Creates or changes queue `id`.
     SetQueue {
-        /// Its number.
+        /// The number of the queue.
         id: u16,
         /// The pipe or scheduler that it feeds.
         scheduler: u16,
-        /// Its settings.
+        /// The settings of the queue.
         queue: Box<FlowsetConfig>,
     },
     /// Deletes pipe or scheduler `id` with the packets inside.
@@ -89,7 +89,7 @@ fn engine(old: &Ruleset, new: &Ruleset) -> Vec<EngineChange> {
         .chain(differing(&old.scheds, &new.scheds))
         .copied()
         .collect();
-    // A pipe is a FIFO as long as no queue feeds it.
+    // A pipe is a FIFO until a queue feeds it.
     let (fed_before, fed_now) = (fed(old), fed(new));
     links.extend(fed_before.symmetric_difference(&fed_now));
     for &id in &links {
@@ -131,20 +131,21 @@ fn set_link(ruleset: &Ruleset, id: u16, is_fed: bool) -> Option<EngineChange> {
         (None, None) => return None,
     };
     let PipeConfig { link, queue } = spec.pipe.clone();
-    // The mask of a pipe's queue creates instances; each contains one queue.
+    // The mask of a pipe's queue creates instances of the pipe, each with one queue.
     let mask = if ruleset.scheds.contains_key(&id) { queue.mask } else { FlowMask::default() };
     let (scheduler, link, queue) =
         (Box::new(scheduler), Box::new(link), Box::new(FlowsetConfig { mask, ..queue }));
     Some(EngineChange::SetLink { id, scheduler, link, queue, gso: spec.gso })
 }
 
-/// Pipes and schedulers that queues or other schedulers feed.
+/// The pipes and schedulers that are fed by queues or other schedulers.
 fn fed(ruleset: &Ruleset) -> BTreeSet<u16> {
     let parents = ruleset.scheds.values().filter_map(|sched| sched.scheduler.parent);
     ruleset.queues.values().map(|queue| queue.scheduler).chain(parents).collect()
 }
 
-/// Keys with different values in two maps, in order.
+/// The keys that have different values in two maps: first the removed keys, then the added and
+/// changed ones.
 fn differing<'a, K: Ord, V: PartialEq>(
     old: &'a Arc<BTreeMap<K, Arc<V>>>,
     new: &'a Arc<BTreeMap<K, Arc<V>>>,

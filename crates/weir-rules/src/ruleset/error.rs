@@ -1,4 +1,4 @@
-//! Errors of commands that are valid on their own, and warnings about accepted commands.
+//! Errors of commands that do not fit the configuration, and warnings about accepted commands.
 
 use core::fmt;
 
@@ -7,7 +7,7 @@ use thiserror::Error;
 use crate::command::ObjectKind;
 use crate::rule::Name;
 
-/// Why a command cannot be applied to this configuration. The configuration is unchanged.
+/// Why a command cannot be applied to this configuration. The configuration remains unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ApplyError {
     /// The pipe, queue or scheduler to delete does not exist.
@@ -15,15 +15,15 @@ pub enum ApplyError {
     NoObject {
         /// The kind of object.
         kind: ObjectKind,
-        /// Its number.
+        /// The number of the object.
         number: u16,
     },
-    /// Other schedulers are flows of this one.
+    /// The scheduler cannot be deleted because other schedulers are flows of it.
     #[error("sched {child} is a flow of {number}; delete it too: `sched delete {number} {child}`")]
     ParentInUse {
         /// The scheduler to delete.
         number: u16,
-        /// A flow of it.
+        /// A scheduler that is a flow of it.
         child: u16,
     },
     /// A scheduler would be a flow of itself.
@@ -31,7 +31,7 @@ pub enum ApplyError {
     Circle {
         /// The scheduler.
         number: u16,
-        /// Its intended parent.
+        /// The intended parent.
         parent: u16,
     },
     /// Too many levels of schedulers.
@@ -40,7 +40,7 @@ pub enum ApplyError {
         /// The scheduler.
         number: u16,
     },
-    /// Pipes with these numbers belong to `netconfig`.
+    /// The number is reserved for pipes of `netconfig`.
     #[error("pipe {number} is reserved for `netconfig`; other numbers are free")]
     Reserved {
         /// The number.
@@ -49,14 +49,14 @@ pub enum ApplyError {
     /// No rule has this number.
     #[error("there is no rule {number}; `list` shows what there is")]
     NoRule {
-        /// The first missing number.
+        /// The first number that does not exist.
         number: u16,
     },
-    /// The default rule always exists.
-    #[error("rule 65535 is always there: it can be neither made nor deleted")]
+    /// The default rule can be neither created nor deleted.
+    #[error("rule 65535 always exists: it can be neither created nor deleted")]
     DefaultRule,
     /// Set 31 cannot be turned off.
-    #[error("set 31 cannot be turned off: it holds the rules that `flush` leaves alone")]
+    #[error("set 31 cannot be turned off: it contains the rules that `flush` does not delete")]
     KeptSet,
     /// No table has this name.
     #[error("there is no table {name}; `table {name} create` makes it")]
@@ -70,22 +70,22 @@ pub enum ApplyError {
         /// The name.
         name: Name,
     },
-    /// The table's keys are of another type than the command's.
+    /// The table has keys of another type than the command.
     #[error("table {name} has keys of type {has}, not {given}")]
     TableKind {
         /// The table.
         name: Name,
-        /// Its type.
+        /// The type of the table's keys.
         has: &'static str,
         /// The type of the given key.
         given: &'static str,
     },
-    /// Rules use the table.
+    /// The table cannot be deleted because rules use it.
     #[error("rule {rule} uses table {name}; delete the rule first")]
     TableInUse {
         /// The table.
         name: Name,
-        /// A rule that uses it.
+        /// A rule that uses the table.
         rule: u16,
     },
     /// The table is locked.
@@ -94,12 +94,12 @@ pub enum ApplyError {
         /// The table.
         name: Name,
     },
-    /// The table would have too many entries.
+    /// The command would exceed the table's maximum number of entries.
     #[error("table {name} holds at most {limit} entries, and this would make it {wanted}")]
     TableFull {
         /// The table.
         name: Name,
-        /// Its limit.
+        /// The maximum number of entries.
         limit: u32,
         /// The resulting number of entries.
         wanted: usize,
@@ -109,7 +109,7 @@ pub enum ApplyError {
     EntryExists {
         /// The table.
         name: Name,
-        /// The entry's key.
+        /// The key of the entry.
         key: String,
     },
     /// The entry does not exist.
@@ -117,103 +117,103 @@ pub enum ApplyError {
     NoEntry {
         /// The table.
         name: Name,
-        /// The entry's key.
+        /// The key of the entry.
         key: String,
     },
-    /// No `netconfig` with this mode and these ports.
+    /// No `netconfig` link has this mode and these ports.
     #[error("there is no such netconfig; `netconfig list` shows what there is")]
     NoNetConfig,
-    /// Too many `netconfig` links.
+    /// There are too many `netconfig` links.
     #[error("there are {MAX} netconfigs already; delete one first", MAX = super::MAX_NETCONFIGS)]
     TooManyNetConfigs,
 }
 
-/// The command of a script that could not be applied, and why. No command of the script has been
-/// applied.
+/// The first command of a script that could not be applied, and the reason. No command of the
+/// script has been applied.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("line {line}: {error}")]
 pub struct ScriptError {
-    /// The command's index, from 0.
+    /// The index of the command, from 0.
     pub index: usize,
-    /// Its line, from 1.
+    /// The line of the command, from 1.
     pub line: usize,
-    /// Why.
+    /// The reason.
     pub error: ApplyError,
 }
 
 /// A warning about an accepted command that probably has another effect than intended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Warning {
-    /// A queue feeds a missing scheduler or pipe: its packets are dropped.
+    /// A queue feeds a scheduler or pipe that does not exist: its packets are dropped.
     NoScheduler {
         /// The queue.
         queue: u16,
         /// The scheduler.
         scheduler: u16,
     },
-    /// A rule sends packets to a missing object: they are dropped.
+    /// A rule sends packets to an object that does not exist: they are dropped.
     NoTarget {
         /// The rule.
         rule: u16,
-        /// A pipe or a queue.
+        /// The kind of object: a pipe or a queue.
         kind: ObjectKind,
-        /// Its number.
+        /// The number of the object.
         number: u16,
     },
-    /// A rule looks up a missing table: the rule does not match.
+    /// A rule looks up a table that does not exist: the rule does not match.
     NoTable {
         /// The rule.
         rule: u16,
         /// The table.
         name: Name,
     },
-    /// A scheduler is a flow of a missing one: its packets are dropped.
+    /// A scheduler is a flow of a scheduler that does not exist: its packets are dropped.
     NoParent {
         /// The scheduler.
         sched: u16,
-        /// Its parent.
+        /// The missing parent.
         parent: u16,
     },
-    /// A rule sends packets to a scheduler that has no link of its own: they are dropped.
+    /// A rule sends packets to a scheduler that has no link of its own: the packets are dropped.
     Inner {
         /// The rule.
         rule: u16,
         /// The scheduler.
         sched: u16,
     },
-    /// A setting of a queue, or of a scheduler that is a flow of another one, that its scheduler
-    /// ignores.
+    /// A setting has no effect: it belongs to a queue or an inner scheduler, and the scheduler
+    /// above ignores it.
     Unused {
-        /// A queue or a scheduler.
+        /// The kind of object: a queue or a scheduler.
         kind: ObjectKind,
-        /// Its number.
+        /// The number of the object.
         number: u16,
         /// The setting.
         setting: &'static str,
-        /// The scheduler's type.
+        /// The type of the scheduler above.
         scheduler: &'static str,
-        /// The setting that it uses instead, if any.
+        /// The setting that the scheduler uses instead, if any.
         instead: Option<&'static str>,
     },
     /// Some entries already exist in the table and keep their values.
     EntriesKept {
         /// The table.
         name: Name,
-        /// How many.
+        /// The number of these entries.
         count: usize,
     },
     /// Some entries to delete do not exist.
     EntriesMissing {
         /// The table.
         name: Name,
-        /// How many.
+        /// The number of these entries.
         count: usize,
     },
     /// A table remains when all others are deleted.
     TableKept {
         /// The table.
         name: Name,
-        /// Why.
+        /// The reason.
         reason: ApplyError,
     },
     /// The first entry created the table.
@@ -241,7 +241,7 @@ impl fmt::Display for Warning {
             }
             Self::NoTable { rule, name } => write!(
                 f,
-                "rule {rule} looks up table {name}, which is not there: it does not match"
+                "rule {rule} looks up table {name}, which does not exist: the rule does not match"
             ),
             Self::NoParent { sched, parent } => {
                 write!(
@@ -265,19 +265,19 @@ impl fmt::Display for Warning {
             }
             Self::EntriesKept { name, count } => write!(
                 f,
-                "table {name}: {count} of the entries were there already and keep their values"
+                "table {name}: {count} of the entries already exist and keep their values"
             ),
             Self::EntriesMissing { name, count } => {
-                write!(f, "table {name}: {count} of the entries were not there")
+                write!(f, "table {name}: {count} of the entries did not exist")
             }
-            Self::TableKept { name, reason } => write!(f, "table {name} stays: {reason}"),
-            Self::TableMade { name } => write!(f, "table {name} was not there and has been made"),
+            Self::TableKept { name, reason } => write!(f, "table {name} remains: {reason}"),
+            Self::TableMade { name } => write!(f, "table {name} did not exist and was created"),
         }
     }
 }
 
 impl ObjectKind {
-    /// Its word in the language.
+    /// The word for the kind in the language.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Pipe => "pipe",

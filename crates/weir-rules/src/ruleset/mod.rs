@@ -1,9 +1,10 @@
-//! A configuration as a whole: pipes, queues, schedulers, rules, sets and tables, and the effect of
-//! each command on it.
+//! A configuration as a whole: pipes, queues, schedulers, rules, sets and tables, and how commands
+//! change it.
 //!
-//! [`Ruleset::apply`] applies one command completely or not at all; [`Ruleset::apply_all`] does so
-//! with a whole script. [`Changes`] contains the fewest calls to the engine that lead from one
-//! configuration to the next, so that unchanged parts keep their queued packets and counters.
+//! [`Ruleset::apply`] applies one command, and [`Ruleset::apply_all`] a whole script, either
+//! completely or not at all. [`Changes`] contains the smallest set of calls to the engine that
+//! leads from one configuration to the next, so that unchanged parts keep their queued packets and
+//! counters.
 
 mod apply;
 mod changes;
@@ -31,48 +32,48 @@ use crate::table::Table;
 
 /// Everything that commands configure. Equal configurations treat packets alike.
 ///
-/// A copy shares its unchanged parts with the original, so that trying commands on a copy is cheap
-/// even for large configurations.
+/// A copy shares its unchanged parts with the original. Applying commands to a copy is therefore
+/// cheap even for large configurations.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ruleset {
     /// Pipes, by number.
     pub pipes: Arc<BTreeMap<u16, Arc<LinkSpec>>>,
-    /// Schedulers, by number. A number is a pipe or a scheduler, not both.
+    /// Schedulers, by number. A number belongs either to a pipe or to a scheduler.
     pub scheds: Arc<BTreeMap<u16, Arc<SchedSpec>>>,
     /// Queues, by number.
     pub queues: Arc<BTreeMap<u16, Arc<QueueSpec>>>,
-    /// Rules in the order of the search: by number, then by age. The default rule is not included.
+    /// Rules in the order of the search: by number, then by age, without the default rule.
     pub rules: Arc<Vec<Entry>>,
-    /// Sets that are on; bit n is set n.
+    /// The enabled sets; bit n is set n.
     pub enabled_sets: u32,
     /// Tables, by name.
     pub tables: Arc<BTreeMap<Name, Arc<Table>>>,
-    /// Whether a packet that departs from a pipe passes; else it continues behind the rule that
-    /// sent it there.
+    /// Whether a packet that departs from a pipe passes. Otherwise it continues after the rule that
+    /// sent it to the pipe.
     pub one_pass: bool,
-    /// Links created by `netconfig`, in the order of their creation.
+    /// The links that `netconfig` created, in the order of their creation.
     pub netconfigs: Vec<NetLink>,
-    /// The identity of the next rule.
+    /// The identity that the next new rule gets.
     pub next_id: u32,
 }
 
 /// A rule with its identity.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
-    /// Its identity, never reused in this ruleset.
+    /// The identity, which is never reused in this ruleset.
     pub id: u32,
     /// The rule.
     pub rule: Arc<Rule>,
 }
 
-/// A link created by `netconfig`.
+/// A link that `netconfig` created.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NetLink {
-    /// Its configuration.
+    /// The configuration of the link.
     pub config: Arc<NetConfig>,
-    /// Its slot, with two pipes and a rule number.
+    /// The slot, which determines the numbers of the two pipes.
     pub slot: u16,
-    /// When it deletes itself, in seconds; `None` for never, or before the first call of
+    /// The expiry time in seconds; `None` if the link does not expire, or before the first call of
     /// [`Ruleset::expire`].
     pub deadline_s: Option<u64>,
 }
@@ -93,9 +94,9 @@ impl Default for Ruleset {
     }
 }
 
-/// Most schedulers between a packet and its link; the engine supports no more.
+/// Maximum number of schedulers between a packet and its link; the engine supports no more.
 pub(super) const MOST_LEVELS: usize = 8;
-/// Most links made by `netconfig` at once.
+/// Maximum number of links that `netconfig` creates.
 pub const MAX_NETCONFIGS: u16 = 500;
 
 #[cfg(test)]

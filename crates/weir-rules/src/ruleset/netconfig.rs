@@ -1,9 +1,9 @@
-//! `netconfig`: two pipes and the rules that lead to them, in one line.
+//! `netconfig`: two pipes and the rules that lead to them, configured by one line.
 //!
-//! Each has a slot, 0 to 499, with two pipes (64001 + 2·slot inwards, the next one outwards) and
-//! two rules with the number 1 in set 31, so that they come before other rules and `flush` does not
-//! delete them. A repeated command with the same mode, ports and peers changes only its pipes:
-//! queued packets stay, and so do the rules' counters.
+//! Each link has a slot, 0 to 499, with two pipes (64001 + 2·slot inwards, the next number
+//! outwards) and two rules with the number 1 in set 31. The rules therefore precede other rules,
+//! and `flush` does not delete them. A repeated command with the same mode, ports and peers changes
+//! only the pipes: queued packets and the counters of the rules are kept.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ impl Ruleset {
         };
         let slot = match self.netconfigs.iter_mut().find(|link| same(link)) {
             Some(link) => {
-                // A repeated command restarts its lifetime.
+                // A repeated command restarts the lifetime of the link.
                 link.deadline_s = None;
                 if *link.config == *config {
                     return Ok(Outcome::changed(config.expires_s.is_some()));
@@ -64,9 +64,9 @@ impl Ruleset {
         Ok(Outcome::changed(true))
     }
 
-    /// Deletes the links with an expired lifetime. Returns their number.
+    /// Deletes the links with an expired lifetime, and returns their number.
     ///
-    /// The lifetime of a link starts at the first call after it was configured. `now_s` is in
+    /// The lifetime of a link starts at the first call after the link was configured. `now_s` is in
     /// seconds, of any clock that never goes back.
     pub fn expire(&mut self, now_s: u64) -> usize {
         for link in &mut self.netconfigs {
@@ -77,7 +77,7 @@ impl Ruleset {
         self.drop_netconfigs(|link| link.deadline_s.is_some_and(|deadline| deadline <= now_s))
     }
 
-    /// When the next link expires, in seconds of the clock of [`Self::expire`].
+    /// When the next link expires, in seconds of the clock that [`Self::expire`] uses.
     pub fn next_expiry_s(&self) -> Option<u64> {
         self.netconfigs.iter().filter_map(|link| link.deadline_s).min()
     }
@@ -104,7 +104,7 @@ impl Ruleset {
     }
 }
 
-/// The rules that lead to a link's pipes.
+/// The rules that lead to the pipes of a link.
 fn rules(config: &NetConfig, slot: u16) -> [Rule; 2] {
     let [inwards, outwards] = pipes_of(slot);
     let port = |src: bool| {
@@ -121,8 +121,8 @@ fn rules(config: &NetConfig, slot: u16) -> [Rule; 2] {
         }
     };
     let direction = |out: bool| {
-        // A service's packets have its port as destination towards it, and as source on the return
-        // path.
+        // The service's port is the destination port of packets towards the service, and the source
+        // port of packets from it.
         let ports = match config.mode {
             NetConfigMode::Client => vec![port(!out)],
             NetConfigMode::Server => vec![port(out)],
@@ -168,7 +168,7 @@ pub(crate) fn is_netconfig_rule(rule: &Rule) -> bool {
     its_pipe && rule.number == NETCONFIG_RULE && rule.set == KEPT_SET
 }
 
-/// The number of the rules that `netconfig` creates, in set 31.
+/// The number of the rules that `netconfig` creates; they are in set 31.
 pub const NETCONFIG_RULE: u16 = 1;
-/// The first of the pipes that `netconfig` creates.
+/// The lowest number of the pipes that `netconfig` creates.
 pub const FIRST_NETCONFIG_PIPE: u16 = 64_001;

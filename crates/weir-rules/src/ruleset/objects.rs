@@ -1,7 +1,7 @@
 //! Pipes, schedulers and queues.
 //!
-//! As in dummynet, pipe N and scheduler N are one link: configuring one when the other exists
-//! changes the given settings and keeps the rest.
+//! As in dummynet, pipe N and scheduler N are one link: a command that configures one of them while
+//! the other exists changes the given settings and keeps the rest.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -59,8 +59,8 @@ impl Ruleset {
             before.filter(|_| sched.link == LinkSpec::default() && sched.scheduler.parent.is_none())
         {
             sched.link = link.clone();
-            // A pipe's mask creates instances of the pipe; a scheduler has a mask of its own for
-            // that.
+            // A pipe's mask creates instances of the pipe, whereas a scheduler has a mask of its
+            // own for this.
             let mask = std::mem::take(&mut sched.link.pipe.queue.mask);
             if sched.scheduler.mask.is_empty() {
                 sched.scheduler.mask = mask;
@@ -80,23 +80,24 @@ impl Ruleset {
         Ok(outcome.warn(missing).warn(warnings))
     }
 
-    /// Whether scheduler `number` can be a flow of `parent`.
+    /// Checks whether scheduler `number` can be a flow of `parent`.
     fn check_parent(&self, number: u16, parent: u16) -> Result<(), ApplyError> {
         let above = |&id: &u16| self.scheds.get(&id).and_then(|sched| sched.scheduler.parent);
-        let way: Vec<u16> = core::iter::successors(Some(parent), above).take(MOST_LEVELS).collect();
-        if way.contains(&number) {
+        let ancestors: Vec<u16> =
+            core::iter::successors(Some(parent), above).take(MOST_LEVELS).collect();
+        if ancestors.contains(&number) {
             return Err(ApplyError::Circle { number, parent });
         }
-        // The schedulers below move along.
+        // The schedulers below this one move with it.
         let below = self.levels_below(number, MOST_LEVELS);
-        if way.len() + 1 + below > MOST_LEVELS {
+        if ancestors.len() + 1 + below > MOST_LEVELS {
             Err(ApplyError::TooDeep { number })
         } else {
             Ok(())
         }
     }
 
-    /// Levels of schedulers below this one, counted up to `most`.
+    /// The number of levels of schedulers below this one, counted up to `most`.
     fn levels_below(&self, number: u16, most: usize) -> usize {
         if most == 0 {
             return 0;
@@ -171,8 +172,8 @@ impl Ruleset {
         Ok(Outcome::changed(!found.is_empty()).warn(warnings.collect::<Vec<_>>()))
     }
 
-    /// As in dummynet, flushing any of the three kinds removes all three; only links created by
-    /// `netconfig` stay.
+    /// Deletes all pipes, queues and schedulers: as in dummynet, flushing one kind removes all
+    /// three. Only links that `netconfig` created remain.
     pub(super) fn flush_objects(&mut self) -> Outcome {
         let before = self.pipes.len() + self.scheds.len() + self.queues.len();
         let pipes = Arc::make_mut(&mut self.pipes);
@@ -183,8 +184,8 @@ impl Ruleset {
         Outcome::changed(before > kept)
     }
 
-    /// Objects that rules and queues name and that do not exist. Tables that only `add` creates are
-    /// among them.
+    /// The objects that rules and queues name but that do not exist, including tables that would be
+    /// created only by `add`.
     pub fn loose_ends(&self) -> Vec<Warning> {
         let mut warnings = Vec::new();
         for (&queue, spec) in self.queues.iter().filter(|(_, spec)| !self.has_link(spec.scheduler))
@@ -221,14 +222,14 @@ impl Ruleset {
         self.pipes.contains_key(&number) || self.scheds.contains_key(&number)
     }
 
-    /// The pipe or scheduler with the link that a queue's packets finally use: above `number` in
-    /// the hierarchy, or `number` itself.
+    /// The pipe or scheduler with the link that a queue's packets finally use: the top of the
+    /// hierarchy that contains `number`, possibly `number` itself.
     pub fn root_of(&self, number: u16) -> u16 {
         let above = |&id: &u16| self.scheds.get(&id).and_then(|sched| sched.scheduler.parent);
         core::iter::successors(Some(number), above).take(MOST_LEVELS).last().unwrap_or(number)
     }
 
-    /// Whether this is a scheduler that is a flow of another one.
+    /// Whether this is a scheduler that is a flow of another scheduler.
     fn is_inner(&self, number: u16) -> bool {
         self.scheds.get(&number).is_some_and(|sched| sched.scheduler.parent.is_some())
     }
@@ -246,13 +247,13 @@ impl Ruleset {
             .map(|(&queue, _)| queue)
     }
 
-    /// Settings of a queue that differ from the default and that its scheduler ignores.
+    /// The settings of a queue that differ from the default but that its scheduler ignores.
     fn unused_settings(&self, queue: u16) -> Vec<Warning> {
         let Some(spec) = self.queues.get(&queue) else { return Vec::new() };
         self.unused((ObjectKind::Queue, queue), &spec.flowset, spec.scheduler)
     }
 
-    /// The same for a scheduler that is a flow of another one.
+    /// The settings of an inner scheduler that differ from the default but that its parent ignores.
     fn unused_by_parent(&self, number: u16) -> Vec<Warning> {
         let Some(spec) = self.scheds.get(&number) else { return Vec::new() };
         let Some(parent) = spec.scheduler.parent else { return Vec::new() };

@@ -22,7 +22,7 @@ impl Ruleset {
         Ok(Outcome { effect: Effect::Rule { number, id }, warnings: Vec::new() })
     }
 
-    /// Inserts a rule behind those with the same number. Returns its identity.
+    /// Inserts a rule after those with the same number. Returns its identity.
     pub(super) fn insert_rule(&mut self, rule: Rule) -> u32 {
         let id = self.next_id;
         self.next_id += 1;
@@ -31,8 +31,8 @@ impl Ruleset {
         id
     }
 
-    /// The last number and a step of 100, or the last number again if that is too large. The rules
-    /// of `netconfig` do not count.
+    /// The number for a new rule: the last number plus 100, or the last number again if the sum is
+    /// too large. The rules of `netconfig` do not count.
     fn next_number(&self) -> u16 {
         let last = self
             .rules
@@ -70,7 +70,7 @@ impl Ruleset {
         self.retain(|rule| rule.set == KEPT_SET)
     }
 
-    /// The counters of these rules; the default rule has the identity 0.
+    /// Requests to reset the counters of these rules; the default rule has the identity 0.
     pub(super) fn zero(&self, which: &[Numbers]) -> Result<Outcome, ApplyError> {
         let found = |numbers: &Numbers| {
             self.rules.iter().any(|e| numbers.contains(e.rule.number))
@@ -118,12 +118,12 @@ impl Ruleset {
         }
     }
 
-    /// Whether a set is on.
+    /// Whether a set is enabled.
     pub fn is_enabled(&self, set: u8) -> bool {
         set < SETS && self.enabled_sets & 1 << set != 0
     }
 
-    /// Keeps these rules and those of `netconfig`.
+    /// Deletes the rules that `keep` rejects, except those of `netconfig`.
     fn retain(&mut self, keep: impl Fn(&Rule) -> bool) -> Outcome {
         let keep = |entry: &Entry| is_netconfig_rule(&entry.rule) || keep(&entry.rule);
         let all = self.rules.iter().all(keep);
@@ -133,7 +133,7 @@ impl Ruleset {
         Outcome::changed(!all)
     }
 
-    /// Assigns a set to every rule; those of `netconfig` keep theirs.
+    /// Assigns a set to every rule, except those of `netconfig`.
     fn move_rules(&mut self, set_of: impl Fn(&Rule) -> u8) -> Outcome {
         let moves = |rule: &Rule| !is_netconfig_rule(rule) && set_of(rule) != rule.set;
         if !self.rules.iter().any(|entry| moves(&entry.rule)) {
@@ -151,7 +151,7 @@ impl Ruleset {
     }
 }
 
-/// Step from one assigned number to the next.
+/// The difference between consecutive assigned numbers.
 const STEP: u16 = 100;
 /// The identity of the default rule in counters.
 pub const DEFAULT_RULE_ID: u32 = 0;

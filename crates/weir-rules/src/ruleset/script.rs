@@ -13,8 +13,8 @@ impl Ruleset {
     /// The commands that create this configuration from an empty one, in canonical form, one per
     /// line.
     ///
-    /// The result treats packets like this one. Rules get new identities, `netconfig` links get new
-    /// slots, and the lifetime of links that expire starts again.
+    /// The resulting configuration treats packets in the same manner. Rules get new identities,
+    /// `netconfig` links get new slots, and the lifetimes of links start again.
     pub fn script(&self) -> String {
         let mut text = String::new();
         for command in self.commands() {
@@ -64,7 +64,7 @@ impl Ruleset {
         commands
     }
 
-    /// The links created by `netconfig`, as commands.
+    /// The links that `netconfig` created, as commands.
     pub fn netconfig_lines(&self) -> Vec<String> {
         self.netconfigs.iter().map(|link| script::print(&config_command(link))).collect()
     }
@@ -87,5 +87,5 @@ fn table_commands(name: &Name, table: &Arc<Table>, commands: &mut Vec<Command>) 
     }
 }
 
-/// Entries in one line of a script.
+/// Number of entries in one line of a script.
 const ENTRIES_A_LINE: usize = 100;

@@ -1,4 +1,4 @@
-//! Tables: adding and deleting entries, locks, limits, look-ups.
+//! Tables: entries, locks, limits and look-ups.
 
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -110,7 +110,7 @@ impl Ruleset {
     ) -> Result<Outcome, ApplyError> {
         let made = match self.tables.get(name) {
             Some(_) => None,
-            // Numbered tables always existed in older versions, and scripts rely on that.
+            // In older versions numbered tables always existed, and scripts rely on this.
             None if name.parse::<u16>().is_ok() => {
                 let kind =
                     entries.first().map_or(TableKind::Address, |(key, _)| key.natural_kind());
@@ -128,8 +128,8 @@ impl Ruleset {
             let key = fitting(name, table, key)?;
             match table.entries.get(&key) {
                 Some(old) if !update => {
-                    // A script that is run twice adds the same entry again; another value is a
-                    // contradiction.
+                    // A script that runs twice adds the same entry again. The same key with another
+                    // value is a contradiction.
                     kept = kept
                         .or(Some((0, key, old != value)))
                         .map(|(n, key, differs)| (n + 1, key, differs));
@@ -240,7 +240,7 @@ impl Ruleset {
         if table.locked { Err(ApplyError::TableLocked { name: name.clone() }) } else { Ok(table) }
     }
 
-    /// A table that is known to exist.
+    /// Returns a table that must exist.
     fn table_mut(&mut self, name: &Name) -> &mut Table {
         match Arc::make_mut(&mut self.tables).get_mut(name) {
             Some(table) => Arc::make_mut(table),
@@ -249,7 +249,7 @@ impl Ruleset {
     }
 }
 
-/// The key as the table stores it; fields of a flow that the table does not use are 0.
+/// The key in the form that the table stores; fields of a flow that the table does not use are 0.
 fn fitting(name: &Name, table: &Table, key: &TableKey) -> Result<TableKey, ApplyError> {
     match (table.kind, key) {
         (TableKind::Flow(fields), TableKey::Flow { ipv6, src, dst, proto, src_port, dst_port }) => {
@@ -297,7 +297,7 @@ pub(super) fn tables_of(rule: &Rule) -> impl Iterator<Item = &Name> {
 }
 
 impl Table {
-    /// The entry for a key: the longest prefix that contains it, or the equal key.
+    /// The entry that matches a key: the longest prefix that contains it, or the equal key.
     pub fn lookup(&self, key: &TableKey) -> Option<(TableKey, u32)> {
         let at = |key: TableKey| self.entries.get(&key).map(|&value| (key, value));
         match *key {
@@ -315,7 +315,7 @@ impl Table {
 }
 
 impl TableKind {
-    /// Its word in the language.
+    /// The word for the type in the language.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Address => "addr",
@@ -327,7 +327,7 @@ impl TableKind {
 }
 
 impl TableKey {
-    /// The type of table that fits a key; for a flow, with every field.
+    /// The type of table that fits a key. For a flow, the type has every field.
     fn natural_kind(&self) -> TableKind {
         match self {
             Self::V4 { .. } | Self::V6 { .. } => TableKind::Address,

@@ -1,4 +1,4 @@
-//! Effects of commands on a configuration, and reasons to refuse them.
+//! Tests the effects of commands on a configuration, and the reasons to refuse them.
 
 use std::sync::Arc;
 
@@ -388,7 +388,7 @@ fn copies_share_what_they_do_not_change() {
 
 #[test]
 fn a_setting_that_the_scheduler_does_not_look_at_is_said() {
-    let said = |text: &str| -> Vec<String> {
+    let warnings = |text: &str| -> Vec<String> {
         let mut ruleset = Ruleset::default();
         let parsed = crate::script::parse(text, "rules", &NoFiles);
         let outcomes = parsed.commands.iter().map(|c| ruleset.apply(&c.command).unwrap());
@@ -396,8 +396,8 @@ fn a_setting_that_the_scheduler_does_not_look_at_is_said() {
     };
     let of_htb =
         "sched 1 config type htb\nqueue 1 config sched 1 rate 1M ceil 2M burst 3KB pri 1 weight 2";
-    assert_eq!(said(of_htb), Vec::<String>::new());
-    let of_rr = said("sched 1 config type rr\nqueue 1 config sched 1 ceil 2M pri 1 deadline 1");
+    assert_eq!(warnings(of_htb), Vec::<String>::new());
+    let of_rr = warnings("sched 1 config type rr\nqueue 1 config sched 1 ceil 2M pri 1 deadline 1");
     let expected = [
         "queue 1: `pri` has no effect under a scheduler of type rr; it looks at `weight`",
         "queue 1: `ceil` has no effect under a scheduler of type rr",

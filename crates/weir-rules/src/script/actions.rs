@@ -1,4 +1,4 @@
-//! The actions of rules, as a table.
+//! The table of a rule's actions.
 
 use crate::diagnostic::Code;
 use crate::rule::{RuleAction, Target};
@@ -31,7 +31,7 @@ pub(crate) fn action(cursor: &mut Cursor<'_>) -> Read<RuleAction> {
     Err(cursor.unknown(&word, "action", ACTIONS.iter().flat_map(Row::words)))
 }
 
-/// The DSCP that must follow, or `tablearg`.
+/// Reads the DSCP that must follow, or `tablearg`.
 fn set_dscp(cursor: &mut Cursor<'_>) -> Read<RuleAction> {
     if cursor.take("tablearg") {
         return Ok(RuleAction::SetDscp(Target::TableArg));
@@ -40,7 +40,7 @@ fn set_dscp(cursor: &mut Cursor<'_>) -> Read<RuleAction> {
     Ok(RuleAction::SetDscp(Target::Number(dscp(cursor, &word)?.into())))
 }
 
-/// A word as a DSCP, by name or number.
+/// Parses a word as a DSCP, by name or number.
 pub(crate) fn dscp(cursor: &Cursor<'_>, word: &crate::lex::Word) -> Read<u8> {
     match names::dscp(&word.text) {
         Some(code) => Ok(code),
@@ -76,7 +76,7 @@ fn call(cursor: &mut Cursor<'_>) -> Read<RuleAction> {
 }
 
 fn check_state(cursor: &mut Cursor<'_>) -> Read<RuleAction> {
-    // States with any name; no state has this name.
+    // `:any` selects states with any name. No state is named `any`.
     if cursor.take(":any") {
         return Ok(RuleAction::CheckState(Some("any".into())));
     }
@@ -129,7 +129,7 @@ pub(crate) const ACTIONS: &[Row<Take>] = &[
         "skipto",
         &[],
         "N|tablearg",
-        "The search continues at rule N or the first one behind it, never backwards.",
+        "The search continues at rule N or the first rule after it, never backwards.",
         "add skipto 1000 tcp from any to any",
         skip_to,
     ),
@@ -137,7 +137,7 @@ pub(crate) const ACTIONS: &[Row<Take>] = &[
         "call",
         &[],
         "N|tablearg",
-        "As `skipto`, also backwards; `return` comes back behind this rule. Up to 16 levels.",
+        "Like `skipto`, but also backwards; `return` continues after this rule. Up to 16 levels.",
         "add call 1000 tcp from any to any",
         call,
     ),
@@ -145,7 +145,7 @@ pub(crate) const ACTIONS: &[Row<Take>] = &[
         "return",
         &[],
         "",
-        "The search continues behind the last `call`.",
+        "The search continues after the last `call`.",
         "add return ip from any to any",
         |_| Ok(RuleAction::Return),
     ),

@@ -11,7 +11,7 @@ use super::cursor::{Cursor, Read};
 use super::values::integer;
 
 impl Cursor<'_> {
-    /// A word as a list of addresses.
+    /// Parses a word as a list of addresses.
     pub(crate) fn addresses_in(&self, word: &Word) -> Read<Vec<Address>> {
         let mut all = Vec::new();
         for (at, item) in items(&word.text) {
@@ -60,7 +60,7 @@ impl Cursor<'_> {
         })
     }
 
-    /// `table(NAME[,VALUE])`; `None` for anything else.
+    /// Parses `table(NAME[,VALUE])`; `None` for any other word.
     pub(crate) fn table_match(&self, word: &Word, item: &str) -> Read<Option<TableMatch>> {
         let Some(inside) = item.strip_prefix("table(").and_then(|rest| rest.strip_suffix(')'))
         else {
@@ -69,7 +69,7 @@ impl Cursor<'_> {
         self.table_and_value(word, inside).map(Some)
     }
 
-    /// `NAME[,VALUE]`.
+    /// Parses `NAME[,VALUE]`.
     pub(crate) fn table_and_value(&self, word: &Word, text: &str) -> Read<TableMatch> {
         let (name, value) =
             text.split_once(',').map_or((text, None), |(name, value)| (name, Some(value)));
@@ -78,7 +78,7 @@ impl Cursor<'_> {
         Ok(TableMatch { table, value })
     }
 
-    /// The value of an entry: a number, or four bytes as an address.
+    /// Parses the value of an entry: a number, or four bytes in the form of an address.
     pub(crate) fn table_value(&self, word: &Word, text: &str) -> Read<u32> {
         let number = integer(text)
             .map(|n| u32::try_from(n).ok())
@@ -94,7 +94,7 @@ impl Cursor<'_> {
         }
     }
 
-    /// The interface that must follow.
+    /// Reads the interface that must follow.
     pub(crate) fn interface(&mut self, example: &str) -> Read<Interface> {
         let word = self.expect("an interface", example)?;
         if let Some(table) = self.table_match(&word, &word.text)? {
@@ -120,7 +120,7 @@ impl Cursor<'_> {
         }
     }
 
-    /// The MAC address that must follow: `any`, `ADDRESS`, `ADDRESS/BITS` or `ADDRESS&MASK`.
+    /// Reads the MAC address that must follow: `any`, `ADDRESS`, `ADDRESS/BITS` or `ADDRESS&MASK`.
     pub(crate) fn mac(&mut self, example: &str) -> Read<MacMatch> {
         let word = self.expect("a MAC address", example)?;
         if word.text == "any" {
@@ -168,7 +168,7 @@ fn items(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// An IPv4 address with its suffix: a length, a mask, or a set of last bytes.
+/// Combines an IPv4 address with its suffix: a length, a mask, or a set of last bytes.
 fn v4(address: u32, rest: &str) -> Option<Address> {
     let (mask, set) = match rest.split_once('{') {
         Some((mask, set)) => (mask, Some(set.strip_suffix('}')?)),
@@ -184,7 +184,7 @@ fn v4(address: u32, rest: &str) -> Option<Address> {
         return Some(Address::V4 { address: address & mask, mask });
     };
     let mask = mask.unwrap_or(SET_MASK);
-    // The last bytes, which the mask leaves open.
+    // The values of the last byte that the mask allows.
     let open = u8::try_from(!mask).ok().filter(|open| open.wrapping_add(1) & open == 0)?;
     let (low, high) = ((address & mask) as u8, (address & mask) as u8 | open);
     let mut members = [0u64; 4];
@@ -212,7 +212,7 @@ fn v6(address: u128, mask: Option<&str>) -> Option<Address> {
     Some(Address::V6 { address: address & mask, mask })
 }
 
-/// The mask of an IPv4 prefix.
+/// The mask of an IPv4 prefix of `len` bits.
 pub(crate) fn prefix_mask(len: u32) -> Option<u32> {
     match len {
         0 => Some(0),
@@ -221,15 +221,15 @@ pub(crate) fn prefix_mask(len: u32) -> Option<u32> {
     }
 }
 
-/// Six bytes in hexadecimal.
+/// Parses six bytes in hexadecimal.
 fn mac(text: &str) -> Option<u64> {
     u64::try_from(crate::mask::mac(text)?).ok()
 }
 
 const V4_FORMS: &str = "1.2.3.4, 1.2.3.0/24, 1.2.3.0:255.255.255.0 or 1.2.3.0/24{1,3-5} with last bytes inside the prefix";
-/// The mask of a set of last bytes.
+/// The mask of the addresses in a set of last bytes.
 const SET_MASK: u32 = 0xffff_ff00;
 /// All bits of a MAC address.
 pub(crate) const MAC_BITS: u64 = (1 << 48) - 1;
-/// Letters of the longest interface name of Linux and BSD.
+/// Length of the longest interface name on Linux and BSD.
 const LONGEST_INTERFACE: usize = 15;

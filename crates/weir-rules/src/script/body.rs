@@ -1,8 +1,8 @@
-//! A rule's body: `PROTO from A PORTS to B PORTS OPTIONS`, or options alone.
+//! A rule's body: `PROTO from A PORTS to B PORTS OPTIONS`, or only options.
 //!
-//! A body with `from … to …` is about IP packets. A body without it matches every frame for which
-//! its options hold, ARP included; so does `ip from any to any` together with an option about the
-//! link layer.
+//! A body with `from … to …` matches IP packets. A body without it matches every frame, including
+//! ARP, for which its options hold. `ip from any to any` with an option about the link layer also
+//! matches every such frame.
 
 use crate::diagnostic::Code;
 use crate::diagnostic::shorten;
@@ -74,7 +74,7 @@ fn is_misspelt_from(word: &str) -> bool {
         && closest(word, options.chain(["from"])) == Some("from")
 }
 
-/// Whether a clause holds for every IP packet by its address.
+/// Whether a clause is an address test that holds for every IP packet.
 pub(crate) fn is_any(clause: &Clause) -> bool {
     match clause.0.as_slice() {
         [Term { not: false, test: Test::SrcAddress(all) | Test::DstAddress(all) }] => {
@@ -148,7 +148,7 @@ fn brackets(word: Word, out: &mut Vec<Word>) {
     }
 }
 
-/// The protocols at the beginning, if any.
+/// Reads the protocols at the beginning, if any.
 fn protocols(cursor: &mut Cursor<'_>, clauses: &mut Vec<Clause>) -> Read<()> {
     let mut ahead = cursor.words[cursor.at..]
         .iter()
@@ -157,7 +157,7 @@ fn protocols(cursor: &mut Cursor<'_>, clauses: &mut Vec<Clause>) -> Read<()> {
         .filter(|w| !["{", "(", "not"].contains(w));
     let Some(first) = ahead.next() else { return Ok(()) };
     let is_option = OPTIONS.iter().any(|row| row.is(first));
-    // `ip4` and `ip6` are options too; as protocols they come before `from`.
+    // `ip4` and `ip6` are also options; they are protocols only before `from`.
     let followed = ahead.next().is_some_and(|w| ["from", "or"].contains(&w));
     if protocol(first).is_none() || is_option && !followed {
         return unknown_protocol(cursor, first);
@@ -212,14 +212,14 @@ fn unknown_protocol(cursor: &Cursor<'_>, first: &str) -> Read<()> {
     }
 }
 
-/// Takes a bracket that opens a choice.
+/// Takes an opening bracket of a choice, if it follows.
 fn open(cursor: &mut Cursor<'_>) -> Option<Word> {
     let word = cursor.peek().filter(|w| !w.quoted && (w.text == "{" || w.text == "(")).cloned()?;
     cursor.at += 1;
     Some(word)
 }
 
-/// Returns whether another term follows. Without a bracket none does.
+/// Whether another term of a choice follows. Without a bracket, none does.
 fn next_choice(cursor: &mut Cursor<'_>, opened: Option<&Word>) -> Read<bool> {
     let Some(opened) = opened else {
         let Some(word) = cursor.peek().filter(|w| !w.quoted && w.text == "or") else {
@@ -257,7 +257,7 @@ impl Side {
     }
 }
 
-/// Addresses, and ports if any.
+/// Reads addresses, and ports if any.
 fn endpoint(cursor: &mut Cursor<'_>, clauses: &mut Vec<Clause>, side: Side) -> Read<()> {
     let opened = open(cursor);
     let mut terms = Vec::new();
@@ -294,13 +294,13 @@ fn endpoint(cursor: &mut Cursor<'_>, clauses: &mut Vec<Clause>, side: Side) -> R
     Ok(())
 }
 
-/// Whether a word behind an address is a list of ports.
+/// Whether a word after an address is a list of ports.
 fn is_ports(word: &Word, side: Side) -> bool {
     if word.quoted || OPTIONS.iter().any(|row| row.is(&word.text)) {
         return false;
     }
     let known = ports_begin(&word.text) || word.text == "any";
-    // A word before `to` can be nothing else.
+    // A word before `to` can only be ports.
     known || side == Side::Source && !["to", "{", "(", "not", "or"].contains(&word.text.as_str())
 }
 
@@ -353,5 +353,5 @@ fn option(cursor: &mut Cursor<'_>, word: &Word) -> Read<Test> {
 }
 
 const EXAMPLE: &str = "add pipe 1 tcp from 10.0.0.0/8 to any 80";
-/// Words in the place of a protocol that are none.
+/// Words in the place of a protocol that are not protocols themselves.
 const PROTOCOL_WORDS: [&str; 4] = ["ip", "all", "ip4", "ip6"];

@@ -1,5 +1,5 @@
-//! Checks a whole script: objects that are referred to and never configured, jumps to missing
-//! rules, endless calls.
+//! Checks a whole script for objects that it refers to but never configures, jumps to missing
+//! rules, and endless calls.
 
 use std::collections::BTreeSet;
 
@@ -10,9 +10,9 @@ use crate::ruleset::Ruleset;
 
 use super::body::is_any;
 
-/// Checks the commands of a script together; `text` and `name` are its source.
+/// Checks the commands of a script together. `text` and `name` are its source.
 ///
-/// A script may depend on an earlier configuration, so all these diagnostics are warnings.
+/// All these diagnostics are warnings, because the script may depend on an earlier configuration.
 pub fn check(commands: &[Spanned], text: &str, name: &str) -> Diagnostics {
     let mut checker = Checker {
         text,
@@ -20,7 +20,7 @@ pub fn check(commands: &[Spanned], text: &str, name: &str) -> Diagnostics {
         known: Known::default(),
         rules: Vec::new(),
         last: 0,
-        said: Diagnostics::default(),
+        diagnostics: Diagnostics::default(),
     };
     for command in commands {
         checker.collect(command);
@@ -45,7 +45,7 @@ pub fn check(commands: &[Spanned], text: &str, name: &str) -> Diagnostics {
         }
     }
     checker.jumps();
-    checker.said
+    checker.diagnostics
 }
 
 /// The objects that a script configures.
@@ -63,9 +63,9 @@ struct Checker<'a> {
     known: Known,
     /// Rules with their numbers, in the order of the script.
     rules: Vec<(u16, &'a Rule, &'a Spanned)>,
-    /// The largest of these numbers.
+    /// The largest number in `rules`.
     last: u16,
-    said: Diagnostics,
+    diagnostics: Diagnostics,
 }
 
 impl<'a> Checker<'a> {
@@ -188,7 +188,7 @@ impl<'a> Checker<'a> {
         let mut order = std::mem::take(&mut self.rules);
         order.sort_by_key(|(number, ..)| *number);
         let last = order.last().map_or(0, |(number, ..)| *number);
-        // How many rules before each one end a round.
+        // For each rule, the number of preceding rules that end a round.
         let mut ended = vec![0usize];
         ended.extend(order.iter().scan(0, |sum, (_, rule, _)| {
             *sum += usize::from(ends(rule));
@@ -264,11 +264,11 @@ impl<'a> Checker<'a> {
         let mut diagnostic =
             Diagnostic::new(code, line, place, message).label(label).help(help).in_file(self.name);
         diagnostic.line += spanned.line - 1;
-        self.said.push(diagnostic);
+        self.diagnostics.push(diagnostic);
     }
 
-    /// The place in a command of the first of these sequences of words; the whole command if it
-    /// contains none.
+    /// The place within a command of the first of these sequences of words; the whole command if it
+    /// contains none of them.
     fn place(&self, spanned: &Spanned, sequences: &[&[&str]]) -> Span {
         let line = &self.text[spanned.span.clone()];
         let words: Vec<Span> =
@@ -306,7 +306,7 @@ fn tables(test: &Test) -> impl Iterator<Item = &Name> {
     listed.chain(single)
 }
 
-/// Whether no packet continues behind a rule, or each returns to its caller.
+/// Whether no packet continues after a rule, or every packet returns to the caller.
 fn ends(rule: &Rule) -> bool {
     let everything = rule.probability.is_none() && rule.body.iter().all(is_any);
     match rule.action {
@@ -316,10 +316,10 @@ fn ends(rule: &Rule) -> bool {
     }
 }
 
-/// Commands that are tried on an empty configuration. More would take too long: adding rules out of
-/// order is expensive.
+/// Maximum number of commands that are tried on an empty configuration. More would take too long,
+/// because adding rules out of order is expensive.
 const MOST_APPLIED: usize = 20_000;
-/// Step from one assigned rule number to the next.
+/// The difference between consecutive assigned rule numbers.
 const STEP: u16 = 100;
-/// Number of the last rule that can be added.
+/// The largest number of a rule that can be added.
 const LAST: u16 = crate::rule::DEFAULT_RULE - 1;

@@ -1,4 +1,4 @@
-//! Commands: the table of first words, and the readers of the short ones.
+//! Commands: the table of their first words, and the readers of the short commands.
 
 use crate::command::{Command, Numbers, ObjectKind, RuleSelection, SetCommand};
 use crate::diagnostic::Code;
@@ -14,7 +14,7 @@ use super::tables::table;
 
 type Take = fn(&mut Cursor<'_>) -> Read<Vec<Command>>;
 
-/// `delete N…`, `delete set S`, `delete set S N…`, `delete pipe N…`.
+/// Reads `delete N…`, `delete set S`, `delete set S N…` or `delete pipe N…`.
 fn delete(cursor: &mut Cursor<'_>) -> Read<Vec<Command>> {
     for (word, kind) in
         [("pipe", ObjectKind::Pipe), ("queue", ObjectKind::Queue), ("sched", ObjectKind::Sched)]
@@ -117,7 +117,7 @@ fn set(cursor: &mut Cursor<'_>) -> Read<Vec<Command>> {
     Ok(vec![Command::Set(command)])
 }
 
-/// `disable N… enable N…`, in any order.
+/// Reads `disable N… enable N…`, in any order.
 fn switch(cursor: &mut Cursor<'_>) -> Read<SetCommand> {
     let (mut enable, mut disable) = (0u32, 0u32);
     let mut on = true;
@@ -179,8 +179,8 @@ fn switch_one_pass(cursor: &mut Cursor<'_>, on: bool) -> Read<Vec<Command>> {
     }
 }
 
-/// `sysctl NAME=VALUE…`: settings that exist here take effect; a note says that the kernel's own
-/// settings have none.
+/// Reads `sysctl NAME=VALUE…`. Settings that Weir has take effect; for the kernel's own settings, a
+/// note states that they have no effect.
 fn sysctl(cursor: &mut Cursor<'_>) -> Read<Vec<Command>> {
     let mut commands = Vec::new();
     while let Some(word) = cursor.next() {
@@ -211,7 +211,7 @@ fn sysctl(cursor: &mut Cursor<'_>) -> Read<Vec<Command>> {
     Ok(commands)
 }
 
-/// Why a kernel's setting has no effect here.
+/// Why a setting of the kernel has no effect in Weir.
 fn sysctl_meaning(name: &str) -> &'static str {
     let last = name.rsplit('.').next().unwrap_or(name);
     match last {
@@ -226,7 +226,7 @@ fn sysctl_meaning(name: &str) -> &'static str {
     }
 }
 
-/// A command of the operating system that is not needed here.
+/// Accepts a command of the operating system that Weir does not need.
 fn nothing(cursor: &mut Cursor<'_>) -> Read<Vec<Command>> {
     let span = cursor.words[cursor.at - 1].span.clone();
     let name = format!("`{}`", cursor.words[cursor.at - 1].text);
@@ -254,7 +254,7 @@ pub(crate) const COMMANDS: &[Row<Take>] = &[
         "queue",
         &[],
         "N config sched M|pipe M [weight …] | delete N… | show [N…] | flush",
-        "A queue in front of a scheduler, or of a pipe's.",
+        "A queue in front of a scheduler, or in front of the scheduler of a pipe.",
         "queue 1 config sched 5 weight 10 mask dst-ip 0x000000ff",
         |c| object(c, ObjectKind::Queue),
     ),
@@ -262,7 +262,7 @@ pub(crate) const COMMANDS: &[Row<Take>] = &[
         "sched",
         &[],
         "N config [type NAME [SETTING VALUE]…] [parent M] SPEC | delete N… | show [N…] | flush",
-        "A scheduler and the link behind it; with a mask, one of both for each masked value.",
+        "A scheduler and its link; with a mask, one of both for each masked value.",
         "sched 5 config type fifo bw 10Mbit/s mask src-ip 0xffffffff",
         |c| object(c, ObjectKind::Sched),
     ),
@@ -270,7 +270,7 @@ pub(crate) const COMMANDS: &[Row<Take>] = &[
         "add",
         &[],
         "[N] [set S] [prob P] ACTION [log] [tag N] [untag N] BODY [// COMMENT]",
-        "Adds a rule; without a number, 100 behind the last one.",
+        "Adds a rule. Without a number, the rule gets the last rule's number plus 100.",
         "add 100 pipe 1 tcp from 10.0.0.0/8 to any 80 out // web",
         add,
     ),

@@ -1,4 +1,4 @@
-//! The place in a line up to which it has been read, and the diagnostics for errors there.
+//! The position up to which a line has been read, and the diagnostics for errors at that position.
 
 use std::collections::HashMap;
 
@@ -11,42 +11,42 @@ use crate::table::FlowFields;
 
 use super::lex::Lexed;
 
-/// The result of reading a part of a line: the first error ends it.
+/// The result of reading a part of a line. The first error ends the reading.
 pub(crate) type Read<T> = Result<T, Box<Diagnostic>>;
 
-/// A line and the place in it.
+/// A line and the position in it.
 #[derive(Debug)]
 pub(crate) struct Cursor<'a> {
     /// The line.
     pub(crate) text: &'a str,
     /// Its words.
     pub(crate) words: Vec<Word>,
-    /// The next word.
+    /// The index of the next word.
     pub(crate) at: usize,
-    /// The place of the command in the line, behind the program's name and flags.
+    /// The place of the command in the line, after the program's name and flags.
     pub(crate) start: usize,
     /// The text after `//`.
     pub(crate) comment: Option<String>,
-    /// Files that specifications name.
+    /// The files that specifications name.
     pub(crate) files: FilesRef<'a>,
     /// The state from earlier lines.
     pub(crate) context: &'a mut Context,
-    /// Flags before the command.
+    /// The flags before the command.
     pub(crate) flags: Flags,
-    /// Diagnostics besides the error that ends the line.
-    pub(crate) said: Diagnostics,
+    /// Diagnostics other than the error that ends the line.
+    pub(crate) diagnostics: Diagnostics,
 }
 
 /// The state that earlier lines pass to later ones.
 #[derive(Debug, Default)]
 pub(crate) struct Context {
-    /// The shell's variables.
+    /// The variables that assignments have set.
     pub(crate) variables: HashMap<String, String>,
-    /// Fields of the flow tables that the script creates.
+    /// The fields of the flow tables that the script creates.
     pub(crate) flow_tables: HashMap<Name, FlowFields>,
 }
 
-/// Files with an implementation of `Debug`.
+/// The source of files, in a form that implements `Debug`.
 #[derive(Clone, Copy)]
 pub(crate) struct FilesRef<'a>(pub(crate) &'a dyn Files);
 
@@ -59,19 +59,29 @@ impl core::fmt::Debug for FilesRef<'_> {
 /// Flags before a command that change its meaning.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Flags {
-    /// `-q`.
+    /// Whether `-q` is given.
     pub(crate) quiet: bool,
-    /// `-a`.
+    /// Whether `-a` is given.
     pub(crate) counters: bool,
-    /// `-n`.
+    /// Whether `-n` is given.
     pub(crate) dry: bool,
 }
 
 impl<'a> Cursor<'a> {
     pub(crate) fn new(lexed: Lexed<'a>, files: &'a dyn Files, context: &'a mut Context) -> Self {
         let Lexed { text, words, comment, .. } = lexed;
-        let (flags, said) = (Flags::default(), Diagnostics::default());
-        Self { text, words, at: 0, start: 0, comment, files: FilesRef(files), context, flags, said }
+        let (flags, diagnostics) = (Flags::default(), Diagnostics::default());
+        Self {
+            text,
+            words,
+            at: 0,
+            start: 0,
+            comment,
+            files: FilesRef(files),
+            context,
+            flags,
+            diagnostics,
+        }
     }
 
     pub(crate) fn peek(&self) -> Option<&Word> {
@@ -89,19 +99,19 @@ impl<'a> Cursor<'a> {
         self.peek().filter(|w| !w.quoted).map(|w| w.text.as_str())
     }
 
-    /// Takes the next word if it is this one.
+    /// Takes the next word if it is `word`, and returns whether it was.
     pub(crate) fn take(&mut self, word: &str) -> bool {
         let found = self.plain() == Some(word);
         self.at += usize::from(found);
         found
     }
 
-    /// Takes the next word if it is one of these.
+    /// Takes the next word if it is one of `words`, and returns whether it was.
     pub(crate) fn take_any(&mut self, words: &[&str]) -> bool {
         words.iter().any(|word| self.take(word))
     }
 
-    /// Takes the rest of the words.
+    /// Takes all remaining words.
     pub(crate) fn take_rest(&mut self) -> Vec<Word> {
         let rest = self.words.split_off(self.at.min(self.words.len()));
         self.at = self.words.len();
@@ -113,7 +123,7 @@ impl<'a> Cursor<'a> {
         self.at >= self.words.len()
     }
 
-    /// The word that must follow: `what` is expected, as in `example`.
+    /// Takes the word that must follow: `what` is expected, as in `example`.
     pub(crate) fn expect(&mut self, what: &str, example: &str) -> Read<Word> {
         match self.next() {
             Some(word) => Ok(word),
@@ -121,7 +131,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// An error if a word is left.
+    /// Returns an error if a word is left.
     pub(crate) fn end(&self) -> Read<()> {
         match self.peek() {
             None => Ok(()),
@@ -129,7 +139,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// A surplus word.
+    /// The diagnostic for a surplus word.
     pub(crate) fn unexpected(&self, word: &Word) -> Box<Diagnostic> {
         let message = format!("`{}` is one word too many", shorten(&word.text));
         Box::new(
@@ -144,7 +154,7 @@ impl<'a> Cursor<'a> {
         Diagnostic::new(code, self.text, span.clone(), message)
     }
 
-    /// Something is missing before the next word, or at the end.
+    /// The diagnostic for something that is missing before the next word or at the end.
     pub(crate) fn missing(&self, what: &str, example: &str) -> Box<Diagnostic> {
         let before = self.at.checked_sub(1).and_then(|at| self.words.get(at));
         let span = before.or(self.peek()).map_or(0..0, |w| w.span.clone());
@@ -154,7 +164,7 @@ impl<'a> Cursor<'a> {
         Box::new(error.label(format!("expected {what}")).help(format!("for example `{example}`")))
     }
 
-    /// A word that is not allowed here.
+    /// The diagnostic for a word that is not allowed here.
     pub(crate) fn unknown<'w>(
         &self,
         word: &Word,
@@ -174,12 +184,12 @@ impl<'a> Cursor<'a> {
         Box::new(error.help(format!("allowed: {}", allowed.join(", "))))
     }
 
-    /// A value that is not allowed.
+    /// The diagnostic for a value that is not allowed.
     pub(crate) fn bad(&self, span: &Span, message: String, allowed: &str) -> Box<Diagnostic> {
         Box::new(self.error(Code::BadValue, span, message).label(format!("expected {allowed}")))
     }
 
-    /// A number outside its range.
+    /// The diagnostic for a number outside its range.
     pub(crate) fn outside(
         &self,
         span: &Span,
@@ -191,14 +201,14 @@ impl<'a> Cursor<'a> {
         Box::new(self.error(Code::OutOfRange, span, message).label(format!("allowed: {range}")))
     }
 
-    /// A note that something is accepted and has no effect.
+    /// Adds a note that something is accepted and has no effect.
     pub(crate) fn ignore(&mut self, span: &Span, what: &str, why: &str) {
         let note = self.error(Code::Ignored, span, format!("{what} is accepted and ignored"));
-        self.said.push(note.label(why));
+        self.diagnostics.push(note.label(why));
     }
 }
 
-/// The words with their article.
+/// The words with an article in front.
 fn with_article(what: &str) -> String {
     if what.starts_with("a ") || what.starts_with("an ") {
         return what.to_owned();

@@ -84,12 +84,12 @@ add pipe 2 ip from any to any in
 
 A line may begin with the program's name (`ipfw`, `dnctl`, `weir`, also with a path or `sudo`) and
 with flags (`-q`, `-f`, `-a`, `-n` …), so that most scripts written for `sh` can be read unchanged.
-Of a shell's language there are:
+These parts of a shell's language are supported:
 
 - assignments on separate lines, `net=\"10.0.0.0/8\"`, and their values as `$net` and `${net}`;
-- quotes `\"…\"` and `'…'`, `\\` before a character that is to be ordinary, and `\\` at the end of a
+- quotes `\"…\"` and `'…'`, `\\` before a character to make it ordinary, and `\\` at the end of a
   line that continues;
-- comments: `#` to the end of the line; behind a rule, `// text` is kept with the rule.
+- comments: `#` to the end of the line; after a rule, `// text` is kept with the rule.
 
 The rest of a shell's language (`if`, `for`, functions, `$(…)`, `;`, `|`, `>`) is refused.
 ";
@@ -101,7 +101,7 @@ const RULES: &str = "```
 add [N] [set S] [prob P] ACTION [log] [tag N] [untag N] [PROTO from A [PORTS] to B [PORTS]] [OPTIONS] [// COMMENT]
 ```
 
-- `prob` lets the rule match with probability P if everything else fits, drawn independently for each packet.
+- `prob` lets the rule match with probability P if all tests hold, drawn independently for each packet.
 - PROTO is a name or a number, `ip` or `all` for every protocol, `ip4`, `ip6`, or a choice: `{ tcp or udp }`.
 - A and B are lists of addresses with commas: `any`, `me`, `me6`, `10.0.0.1`, `10.0.0.0/24`, `10.0.0.0:255.0.255.0`, `10.0.0.0/24{1,3-5}` (these last bytes), `2001:db8::/32`, `table(NAME)`, `table(NAME,VALUE)`. Host names are not resolved.
 - PORTS are numbers, ranges and names of services with commas: `80,443,5000-5999`, `ssh`.
@@ -126,7 +126,7 @@ table NAME delete KEY…        table NAME lookup KEY        table NAME swap OTH
 ```
 
 - A key is a prefix (`addr`; the longest one that contains an address is found), the name of an interface (`iface`), a number (`number`) or a flow (`flow`).
-- A flow is `SRC,PROTO,SRC-PORT,DST,DST-PORT`, with `*` for fields that the table does not use; or, behind a `create` in the same script, only the FIELDS of the table: `src-ip`, `proto`, `src-port`, `dst-ip`, `dst-port`, in this order.
+- A flow is `SRC,PROTO,SRC-PORT,DST,DST-PORT`, with `*` for fields that the table does not use; or, after a `create` in the same script, only the FIELDS of the table: `src-ip`, `proto`, `src-port`, `dst-ip`, `dst-port`, in this order.
 - A value is a number or an address of four bytes; without one it is 0. Its meaning depends on the rule that finds it (`tablearg`).
 - `missing` accepts an existing table; `atomic` adds all entries or none; the flag `-q` gives an existing entry the new value.
 ";

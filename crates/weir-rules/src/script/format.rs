@@ -1,7 +1,7 @@
-//! Formats a script: each command in canonical form, with comments and empty lines kept.
+//! Formats a script: prints each command in canonical form, and keeps comments and empty lines.
 //!
-//! A line stays unchanged if a shell would read the canonical form differently: a line with
-//! variables, and one that calls a program and contains characters with a meaning for a shell.
+//! A line stays unchanged if a shell would read its canonical form differently. This concerns lines
+//! with variables, and lines that call a program and contain characters with a meaning for a shell.
 
 use crate::command::Command;
 use crate::diagnostic::Diagnostics;
@@ -10,25 +10,26 @@ use crate::files::Files;
 use super::cursor::Context;
 use super::{lex, print, read_line};
 
-/// The script with each command in canonical form. Its meaning stays the same, and formatting it
-/// again changes nothing.
+/// The script with each command in canonical form. The meaning stays the same, and formatting the
+/// result again changes nothing.
 ///
 /// # Errors
-/// The errors in the script or the files it names.
+/// There are errors in the script or in the files that it names.
 pub fn format(text: &str, name: &str, files: &dyn Files) -> Result<String, Diagnostics> {
     let mut out = String::with_capacity(text.len());
-    let (mut said, mut context) = (Diagnostics::default(), Context::default());
+    let (mut diagnostics, mut context) = (Diagnostics::default(), Context::default());
     let mut gap = false;
     for line in lex::lines(text) {
         let mut here = Diagnostics::default();
-        let formatted = one(&line, files, &mut context, &mut here);
-        said.append(here, |diagnostic| {
+        let formatted = format_line(&line, files, &mut context, &mut here);
+        diagnostics.append(here, |diagnostic| {
             if diagnostic.file.is_none() {
                 diagnostic.line += line.number - 1;
                 diagnostic.file = Some(name.to_owned());
             }
         });
-        // Several empty lines become one; the first and the last line are not empty.
+        // Consecutive empty lines become one. The first and the last line of the result are not
+        // empty.
         if formatted.is_empty() {
             gap = !out.is_empty();
             continue;
@@ -39,35 +40,35 @@ pub fn format(text: &str, name: &str, files: &dyn Files) -> Result<String, Diagn
         gap = false;
         out += &formatted;
         out.push('\n');
-        if said.count(crate::Severity::Error) >= super::MOST_ERRORS {
+        if diagnostics.count(crate::Severity::Error) >= super::MOST_ERRORS {
             break;
         }
     }
-    if said.has_errors() { Err(said) } else { Ok(out) }
+    if diagnostics.has_errors() { Err(diagnostics) } else { Ok(out) }
 }
 
-fn one(
+fn format_line(
     line: &lex::Line<'_>,
     files: &dyn Files,
     context: &mut Context,
-    said: &mut Diagnostics,
+    diagnostics: &mut Diagnostics,
 ) -> String {
-    let read = read_line(line, files, context, said);
-    // A continued empty line is an empty line.
+    let read = read_line(line, files, context, diagnostics);
+    // A line that contains only `\` is an empty line.
     if read.commands.is_empty() && line.text.chars().all(|c| c.is_whitespace() || c == '\\') {
         return String::new();
     }
-    // Without a space behind it, a `\` would continue the line.
-    let as_it_stands = || {
+    // Without a space after it, a `\` would continue the line.
+    let unchanged = || {
         Some(line.text.trim()).filter(|text| !text.ends_with('\\')).unwrap_or(line.text).to_owned()
     };
-    let [command] = read.commands.as_slice() else { return as_it_stands() };
+    let [command] = read.commands.as_slice() else { return unchanged() };
     let system = line.text[read.start..].starts_with("sysctl");
     if *command == Command::Nothing || system || line.text.contains('$') {
-        return as_it_stands();
+        return unchanged();
     }
     if line.text[..read.start].contains('\\') {
-        return as_it_stands();
+        return unchanged();
     }
     let prefix: Vec<&str> = line.text[..read.start].split_whitespace().collect();
     let mut printed = print(command);
@@ -76,7 +77,7 @@ fn one(
         printed = printed.strip_prefix("-q ").map_or(printed.clone(), str::to_owned);
         let program = prefix.iter().any(|word| !word.starts_with('-'));
         if program && printed.contains(OF_A_SHELL) {
-            return as_it_stands();
+            return unchanged();
         }
         printed = format!("{} {printed}", prefix.join(" "));
     }
@@ -122,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_shell_reads_stays_as_it_stands() {
+    fn what_a_shell_reads_stays_unchanged() {
         for line in [
             "r=1M",
             "$(",

@@ -1,8 +1,9 @@
-//! Lines of a script, and their words: quotes, variables, comments, continued lines.
+//! Splits a script into lines and words, with quotes, variables, comments and continued lines.
 //!
-//! Words are as in a shell: white space separates them, `"…"` and `'…'` contain it, `\` makes the
-//! next character ordinary, `$name` and `${name}` are values of variables. `#` at the beginning of
-//! a word starts a comment, `//` a rule's comment; both end with the line.
+//! Words are as in a shell: white space separates them, `"…"` and `'…'` may contain white space,
+//! `\` takes the meaning from the next character, and `$name` and `${name}` are values of
+//! variables. A `#` at the beginning of a word starts a comment, and `//` starts the comment of a
+//! rule. Both extend to the end of the line.
 
 use std::collections::HashMap;
 
@@ -11,25 +12,25 @@ use crate::lex::Word;
 
 type Problem = Box<Diagnostic>;
 
-/// A line: one line of the text, or several if all but the last end with `\`.
+/// One line of the text, or several lines of which all but the last end with `\`.
 #[derive(Debug)]
 pub(crate) struct Line<'a> {
     /// The line without its end.
     pub(crate) text: &'a str,
-    /// Its number, from 1.
+    /// The line number, from 1.
     pub(crate) number: usize,
-    /// Its offset in the script.
+    /// The offset of the line in the script.
     pub(crate) start: usize,
 }
 
 impl Line<'_> {
-    /// Its place in the script.
+    /// The place of the line in the script.
     pub(crate) fn span(&self) -> Span {
         self.start..self.start + self.text.len()
     }
 }
 
-/// A line as words.
+/// The words of a line.
 #[derive(Debug)]
 pub(crate) struct Lexed<'a> {
     pub(crate) text: &'a str,
@@ -66,7 +67,7 @@ pub(crate) fn lines(text: &str) -> impl Iterator<Item = Line<'_>> {
     })
 }
 
-/// Whether a line ends with `\` and continues on the next one; a comment never does.
+/// Whether a line ends with `\`, so that the next line continues it. A comment is never continued.
 fn continues(line: &str) -> bool {
     (line.len() - line.trim_end_matches('\\').len()) % 2 == 1 && !has_comment(line)
 }
@@ -112,14 +113,15 @@ pub(crate) fn words<'a>(
     }
 }
 
-/// Removes the rule's comment from words that a shell has separated.
+/// Removes the rule's comment from words that a shell has separated, and returns it.
 pub(crate) fn take_comment(words: &mut Vec<Word>) -> Option<String> {
     let at = words.iter().position(|word| word.text.starts_with("//"))?;
     let comment: Vec<String> = words.split_off(at).into_iter().map(|word| word.text).collect();
     tidy_comment(&comment.join(" ")[2..])
 }
 
-/// A comment on one line: words with one space between them, and no `\` that would continue it.
+/// A comment in a form that fits on one line: words separated by single spaces, without a `\` that
+/// would continue the line.
 pub(crate) fn tidy_comment(text: &str) -> Option<String> {
     let words: Vec<&str> = text
         .split(|c: char| c.is_whitespace() || c.is_control())
@@ -200,7 +202,7 @@ impl<'a> Lexer<'a> {
         Ok(())
     }
 
-    /// Appends a variable's value. White space inside it ends the word and begins the next one.
+    /// Appends a variable's value. White space in it ends the current word and begins the next one.
     fn split(&mut self, text: &mut String, value: &str, start: usize) {
         for (i, piece) in value.split(char::is_whitespace).enumerate() {
             if i > 0 && !text.is_empty() {
@@ -242,8 +244,8 @@ impl<'a> Lexer<'a> {
         Ok(())
     }
 
-    /// The character behind a `\`. Before a letter or a digit the `\` is ordinary; at the end of a
-    /// line it disappears.
+    /// Reads the character after a `\`. Before a letter or a digit the `\` is an ordinary
+    /// character; at the end of a line it is dropped.
     fn escaped(&mut self, text: &mut String) {
         let rest = self.rest();
         match rest.chars().next() {
@@ -258,7 +260,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// The value of the variable behind the `$` that was read.
+    /// The value of the variable after the `$` that was read.
     fn variable(&mut self) -> Result<String, Problem> {
         let start = self.at - 1;
         let rest = self.rest();
@@ -305,19 +307,19 @@ impl<'a> Lexer<'a> {
     }
 }
 
-/// The name in an assignment at the beginning of a word, if there is one.
+/// Whether a word begins with an assignment to a variable.
 pub(crate) fn is_assignment(word: &str) -> bool {
     let len = name_len(word);
     len > 0 && word[len..].starts_with('=')
 }
 
-/// Letters of the variable's name at the beginning of a text.
+/// The length of the variable name at the beginning of a text.
 fn name_len(text: &str) -> usize {
     let len = text.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(text.len());
     if text.starts_with(|c: char| c.is_ascii_digit()) { 0 } else { len }
 }
 
-/// Bytes of the longest word. The limit bounds the memory for a variable that contains itself
+/// Maximum length of a word in bytes. It bounds the memory for a variable that contains itself
 /// several times.
 const LONGEST_WORD: usize = 1_000_000;
 

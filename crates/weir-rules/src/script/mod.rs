@@ -2,10 +2,11 @@
 //!
 //! A script contains the commands that a user would type: `pipe 1 config bw 1Mbit/s`,
 //! `add pipe 1 ip from any to any out`. Each line is read separately, so that an error does not
-//! hide the lines behind it. Of a shell's language there are assignments (`net="10.0.0.0/8"`),
-//! `$net` and `${net}`, quotes, comments and continued lines; the rest is refused by name. A line
-//! becomes a [`Command`]; [`print`] writes its one canonical form, and [`check`] finds objects that
-//! a script refers to and never configures.
+//! hide the lines after it. Of a shell's language, scripts may use assignments
+//! (`net="10.0.0.0/8"`), `$net` and `${net}`, quotes, comments and continued lines. A message names
+//! any other construct and refuses it. Each line becomes a [`Command`], [`print`] writes the only
+//! canonical form of a command, and [`check`] finds objects that a script refers to but never
+//! configures.
 //!
 //! The tables of commands, actions and options ([`commands`], [`actions`], [`options`],
 //! [`REFUSED`]) drive the parser, the diagnostics, the reference in `docs/rules.md` and the tests.
@@ -65,7 +66,7 @@ pub fn options() -> impl Iterator<Item = Entry> {
 /// The content of a script.
 #[derive(Clone, Debug, Default)]
 pub struct Parsed {
-    /// The commands of the lines without errors, in their order.
+    /// The commands of the lines without errors, in order.
     pub commands: Vec<Spanned>,
     /// Errors, warnings and notes.
     pub diagnostics: Diagnostics,
@@ -74,16 +75,16 @@ pub struct Parsed {
 /// Reads a script. `name` is its name in diagnostics; `files` supplies the files that
 /// specifications name.
 ///
-/// Reading ends after [`MOST_ERRORS`] wrong lines.
+/// Reading ends after [`MOST_ERRORS`] lines with errors.
 pub fn parse(text: &str, name: &str, files: &dyn Files) -> Parsed {
     let mut parsed = Parsed::default();
     let mut context = Context::default();
     for line in lex::lines(text) {
-        let mut said = Diagnostics::default();
-        let commands = read_line(&line, files, &mut context, &mut said).commands;
+        let mut diagnostics = Diagnostics::default();
+        let commands = read_line(&line, files, &mut context, &mut diagnostics).commands;
         let place = |command| Spanned { command, span: line.span(), line: line.number };
         parsed.commands.extend(commands.into_iter().map(place));
-        parsed.diagnostics.append(said, |diagnostic| {
+        parsed.diagnostics.append(diagnostics, |diagnostic| {
             if diagnostic.file.is_none() {
                 diagnostic.line += line.number - 1;
                 diagnostic.file = Some(name.to_owned());
@@ -107,8 +108,8 @@ pub fn parse(text: &str, name: &str, files: &dyn Files) -> Parsed {
     parsed
 }
 
-/// Reads one command that a shell has already separated into words; a word may contain spaces. A
-/// single word is read as a line.
+/// Reads one command that a shell has already split into words; a word may contain spaces. A single
+/// word is read as a line.
 pub fn parse_command(argv: &[String], files: &dyn Files) -> Parsed {
     if let [line] = argv {
         let mut parsed = parse(line, "", files);
@@ -122,7 +123,7 @@ pub fn parse_command(argv: &[String], files: &dyn Files) -> Parsed {
             text.push(' ');
         }
         let start = text.len();
-        // Quotes are only for the display, so that parentheses and commas stay as typed.
+        // Quotes only affect the display; parentheses and commas stay as typed.
         let quoted = word.is_empty() || word.contains(char::is_whitespace);
         text += &if quoted { words::quote(word, |_| true) } else { word.clone() };
         list.push(Word { text: word.clone(), span: start..text.len(), quoted });
@@ -140,7 +141,7 @@ pub fn parse_command(argv: &[String], files: &dyn Files) -> Parsed {
 #[derive(Debug, Default)]
 struct LineRead {
     commands: Vec<Command>,
-    /// The place of the command, behind the program's name and flags.
+    /// The place of the command, after the program's name and flags.
     start: usize,
     /// A comment after `//` that belongs to no rule.
     comment: Option<String>,
@@ -152,11 +153,11 @@ fn read_line(
     line: &lex::Line<'_>,
     files: &dyn Files,
     context: &mut Context,
-    said: &mut Diagnostics,
+    diagnostics: &mut Diagnostics,
 ) -> LineRead {
     if line.text.len() > LONGEST_LINE {
         let message = format!("a line of {} bytes is longer than is read", line.text.len());
-        said.push(
+        diagnostics.push(
             Diagnostic::new(Code::TooMuch, line.text, 0..1, message)
                 .label("begins here")
                 .help("a line has up to 1000000 bytes"),
@@ -164,9 +165,9 @@ fn read_line(
         return LineRead::default();
     }
     match lex::words(line.text, &context.variables) {
-        Ok(lexed) => read_words(lexed, files, context, said),
+        Ok(lexed) => read_words(lexed, files, context, diagnostics),
         Err(error) => {
-            said.push(*error);
+            diagnostics.push(*error);
             LineRead::default()
         }
     }
@@ -176,16 +177,16 @@ fn read_words(
     lexed: Lexed<'_>,
     files: &dyn Files,
     context: &mut Context,
-    said: &mut Diagnostics,
+    diagnostics: &mut Diagnostics,
 ) -> LineRead {
     let hash = lexed.hash;
     let mut cursor = Cursor::new(lexed, files, context);
     let read = shell::read(&mut cursor);
-    let Cursor { said: also, start, comment, .. } = cursor;
+    let Cursor { diagnostics: also, start, comment, .. } = cursor;
     let spoiled = also.has_errors();
-    said.append(also, |_| {});
+    diagnostics.append(also, |_| {});
     let commands = read.unwrap_or_else(|error| {
-        said.push(*error);
+        diagnostics.push(*error);
         Vec::new()
     });
     LineRead { commands: if spoiled { Vec::new() } else { commands }, start, comment, hash }
@@ -196,10 +197,10 @@ pub fn is_command(word: &str) -> bool {
     commands::COMMANDS.iter().any(|row| row.is(word))
 }
 
-/// Errors after which the rest of a script is not read. The errors of one more line still fit into
-/// the number that is kept.
+/// Maximum number of errors; the rest of the script is not read. The diagnostics can still keep all
+/// errors of one more line.
 pub const MOST_ERRORS: usize = 50;
-/// Bytes of the longest line that is read.
+/// Maximum length in bytes of a line that is read.
 const LONGEST_LINE: usize = 1_000_000;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Names of numbers: protocols, ports, DSCPs and EtherTypes, as registered with IANA and the IEEE.
+//! Names of protocols, ports, DSCPs and EtherTypes, as registered with IANA and the IEEE.
 
 /// The number of a protocol.
 pub(crate) fn protocol(name: &str) -> Option<u8> {
@@ -18,7 +18,7 @@ pub(crate) fn service(name: &str) -> Option<u16> {
     SERVICES.iter().find(|(n, _)| *n == name).map(|&(_, port)| port)
 }
 
-/// The code point of a DSCP's name.
+/// The code point that a DSCP name means.
 pub(crate) fn dscp(name: &str) -> Option<u8> {
     DSCPS.iter().find(|(n, _)| *n == name).map(|&(_, code)| code)
 }
@@ -31,12 +31,12 @@ pub(crate) fn write_dscp(code: u8) -> String {
         .map_or_else(|| code.to_string(), |(name, _)| (*name).to_owned())
 }
 
-/// The EtherType of a protocol's name.
+/// The EtherType of the protocol with this name.
 pub(crate) fn ether_type(name: &str) -> Option<u16> {
     ETHER_TYPES.iter().find(|(n, _)| *n == name).map(|&(_, number)| number)
 }
 
-/// Protocols. The first name of a number is the printed one.
+/// Protocols. If a number has several names, the first one is printed.
 pub(crate) const PROTOCOLS: &[(&str, u8)] = &[
     ("icmp", 1),
     ("igmp", 2),
@@ -63,7 +63,7 @@ pub(crate) const PROTOCOLS: &[(&str, u8)] = &[
     ("sctp", 132),
     ("udplite", 136),
 ];
-/// Ports.
+/// Services with their ports.
 pub(crate) const SERVICES: &[(&str, u16)] = &[
     ("ftp-data", 20),
     ("ftp", 21),
@@ -155,7 +155,7 @@ const ETHER_TYPES: &[(&str, u16)] = &[
 ];
 /// TCP flags, from bit 0 up.
 pub(crate) const TCP_FLAGS: [&str; 6] = ["fin", "syn", "rst", "psh", "ack", "urg"];
-/// Bits of the TOS byte that have a name; the two lowest are ECN today.
+/// Bits of the TOS byte that have a name. The two lowest bits are the ECN field today.
 pub(crate) const TOS_FLAGS: [&str; 5] =
     ["congestion", "mincost", "reliability", "throughput", "lowdelay"];
 /// Fragment flags, from bit 0 up.

@@ -13,7 +13,7 @@ use super::cursor::{Cursor, Read};
 use super::names;
 use super::objects::link;
 
-/// Reads the words behind `netconfig`.
+/// Reads the words after `netconfig`.
 pub(crate) fn netconfig(cursor: &mut Cursor<'_>) -> Read<Vec<Command>> {
     let verb = cursor.expect("a verb", EXAMPLE)?;
     Ok(vec![Command::NetConfig(match verb.text.as_str() {
@@ -73,7 +73,7 @@ fn config(cursor: &mut Cursor<'_>) -> Read<NetConfigCommand> {
     })))
 }
 
-/// Reads a part that may be given once.
+/// Reads a part that may be given only once.
 fn set<T>(
     cursor: &mut Cursor<'_>,
     word: &Word,
@@ -89,7 +89,7 @@ fn set<T>(
     Ok(())
 }
 
-/// The words up to the next part, as a link.
+/// Reads the words up to the next part as a link.
 fn one_link(cursor: &mut Cursor<'_>) -> LinkSpec {
     let end = cursor.words[cursor.at..]
         .iter()
@@ -148,7 +148,7 @@ fn part(word: &Word) -> Option<Part> {
     }
 }
 
-/// The roles of this side.
+/// The roles of this machine.
 pub(crate) const MODES: [(&str, NetConfigMode); 3] = [
     ("client", NetConfigMode::Client),
     ("server", NetConfigMode::Server),

@@ -13,7 +13,7 @@ use crate::parse::{Seen, parse_words};
 use super::cursor::{Cursor, Read};
 use super::scheduler;
 
-/// An example of each command.
+/// An example of a command for each kind of object.
 fn example(kind: ObjectKind) -> &'static str {
     match kind {
         ObjectKind::Pipe => "pipe 1 config bw 1Mbit/s delay 20ms",
@@ -22,7 +22,7 @@ fn example(kind: ObjectKind) -> &'static str {
     }
 }
 
-/// The word of a kind of object.
+/// The word for a kind of object.
 pub(crate) fn kind_name(kind: ObjectKind) -> &'static str {
     match kind {
         ObjectKind::Pipe => "pipe",
@@ -31,7 +31,7 @@ pub(crate) fn kind_name(kind: ObjectKind) -> &'static str {
     }
 }
 
-/// Reads what follows `pipe`, `queue` or `sched`.
+/// Reads the words after `pipe`, `queue` or `sched`.
 pub(crate) fn object(cursor: &mut Cursor<'_>, kind: ObjectKind) -> Read<Vec<Command>> {
     let name = kind_name(kind);
     let what = format!("{name}'s number");
@@ -95,7 +95,7 @@ fn config(cursor: &mut Cursor<'_>, kind: ObjectKind, number: u16) -> Read<Vec<Co
                 }
                 None => None,
             };
-            // A mask and its bound are the scheduler's here, not those of the queue in it.
+            // Here a mask and its bound belong to the scheduler, not to the queue inside it.
             let mask = std::mem::take(&mut link.pipe.queue.mask);
             let max_instances = link.pipe.queue.max_flows.take();
             Command::ConfigSched(
@@ -125,14 +125,14 @@ pub(crate) fn link(cursor: &mut Cursor<'_>, words: &[Word]) -> LinkSpec {
 }
 
 fn read(cursor: &mut Cursor<'_>, words: &[Word], object: Object) -> (LinkSpec, Seen) {
-    let (draft, seen) = parse_words(cursor.text, words, object, &mut cursor.said);
-    if cursor.said.has_errors() {
+    let (draft, seen) = parse_words(cursor.text, words, object, &mut cursor.diagnostics);
+    if cursor.diagnostics.has_errors() {
         return (LinkSpec::default(), seen);
     }
-    (check::build(draft, cursor.text, cursor.files.0, &mut cursor.said), seen)
+    (check::build(draft, cursor.text, cursor.files.0, &mut cursor.diagnostics), seen)
 }
 
-/// Reads a queue's settings; those of a link belong elsewhere.
+/// Reads the settings of a queue. Settings of a link are refused.
 fn flowset(cursor: &mut Cursor<'_>, words: &[Word]) -> Read<FlowsetConfig> {
     let (link, seen) = read(cursor, words, Object::Queue);
     if let Some((row, span)) = seen.iter().find(|(row, _)| !row.objects.contains(&Object::Queue)) {
@@ -147,8 +147,8 @@ fn flowset(cursor: &mut Cursor<'_>, words: &[Word]) -> Read<FlowsetConfig> {
     Ok(link.pipe.queue)
 }
 
-/// Reads the settings of a scheduler that is a flow of scheduler `parent`: those of a flow, and none
-/// of a link.
+/// Reads the settings of a scheduler that is a flow of scheduler `parent`. Settings of a flow are
+/// accepted, settings of a link are refused.
 fn inner(cursor: &mut Cursor<'_>, words: &[Word], parent: &str) -> Read<LinkSpec> {
     let (link, seen) = read(cursor, words, Object::InnerScheduler);
     if let Some((row, span)) =
@@ -168,7 +168,7 @@ fn inner(cursor: &mut Cursor<'_>, words: &[Word], parent: &str) -> Read<LinkSpec
     Ok(link)
 }
 
-/// Takes a word and the one behind it out of the words, at any place; twice is an error.
+/// Removes a word and the word after it from any place in the words. A repetition is an error.
 fn take_pair(
     cursor: &Cursor<'_>,
     words: &mut Vec<Word>,

@@ -1,4 +1,4 @@
-//! The options of a rule, as a table: tests on a packet.
+//! The table of a rule's options, which are tests on a packet.
 
 use crate::diagnostic::Code;
 use crate::diagnostic::shorten;
@@ -17,7 +17,7 @@ use super::values::{integer, protocol};
 type Take = fn(&mut Cursor<'_>) -> Read<Test>;
 
 impl Cursor<'_> {
-    /// `:NAME`, if it follows.
+    /// Reads `:NAME`, if it follows.
     pub(crate) fn state_name(&mut self) -> Read<Option<Name>> {
         let Some(word) = self.peek().filter(|w| w.text.starts_with(':')).cloned() else {
             return Ok(None);
@@ -33,7 +33,7 @@ impl Cursor<'_> {
         self.number(what, 0, most, example)
     }
 
-    /// The addresses that must follow; all must be IPv6 if `only_v6` is set.
+    /// Reads the addresses that must follow. If `only_v6` is set, all must be IPv6.
     fn addresses(&mut self, only_v6: bool, example: &str) -> Read<Vec<Address>> {
         let word = self.expect("an address", example)?;
         let all = self.addresses_in(&word)?;
@@ -53,7 +53,7 @@ impl Cursor<'_> {
         self.spans("port", u16::MAX, names::service, example)
     }
 
-    /// One bit for each number of a list.
+    /// Reads a list of numbers and sets one bit for each.
     fn bits(&mut self, what: &str, most: u16, example: &str) -> Read<[u64; 4]> {
         let mut bits = [0u64; 4];
         for span in self.spans(what, most, |_| None, example)? {
@@ -147,7 +147,7 @@ fn tagged(cursor: &mut Cursor<'_>) -> Read<Test> {
     cursor.spans("tag", u16::MAX, |_| None, "add pipe 1 tagged 7").map(Test::Tagged)
 }
 
-/// `NAME`, `NAME,VALUE` or `table(NAME[,VALUE])`.
+/// Reads `NAME`, `NAME,VALUE` or `table(NAME[,VALUE])`.
 fn table(cursor: &mut Cursor<'_>, example: &str) -> Read<TableMatch> {
     let word = cursor.expect("a table", example)?;
     match cursor.table_match(&word, &word.text)? {
@@ -202,7 +202,7 @@ fn tcp_number(cursor: &mut Cursor<'_>, what: &str) -> Read<u32> {
     Ok(cursor.number(what, 0, u32::MAX.into(), "add count tcp from any to any tcpseq 1")? as u32)
 }
 
-/// Fields that `lookup` looks up in a table.
+/// The fields that `lookup` looks up in a table.
 pub(crate) const LOOKUP_FIELDS: &[(&str, LookupField)] = &[
     ("src-ip", LookupField::SrcIp),
     ("dst-ip", LookupField::DstIp),
@@ -210,7 +210,7 @@ pub(crate) const LOOKUP_FIELDS: &[(&str, LookupField)] = &[
     ("dst-port", LookupField::DstPort),
     ("dscp", LookupField::Dscp),
 ];
-/// Fields of `limit`.
+/// The fields of `limit`.
 pub(crate) const LIMIT_FIELDS: [&str; 4] = ["src-addr", "src-port", "dst-addr", "dst-port"];
 
 /// All options.
@@ -225,7 +225,7 @@ pub(crate) const OPTIONS: &[Row<Take>] = &[
         "via",
         &[],
         "IF",
-        "The interface of a packet's direction: as `recv` for one that comes in, as `xmit` for one that goes out.",
+        "The interface on which the packet arrived if it comes in (`recv`), or through which it departs if it goes out (`xmit`).",
         "add pipe 1 out via eth*",
         |c| c.interface("add pipe 1 out via eth0").map(Test::Via),
     ),
@@ -233,7 +233,7 @@ pub(crate) const OPTIONS: &[Row<Take>] = &[
         "recv",
         &[],
         "IF",
-        "The interface through which the packet came in.",
+        "The interface on which the packet arrived.",
         "add pipe 1 recv eth0",
         |c| c.interface("add pipe 1 recv eth0").map(Test::Recv),
     ),
@@ -553,12 +553,12 @@ pub(crate) const OPTIONS: &[Row<Take>] = &[
     ),
 ];
 
-/// Whether a text is a number that a list may contain, for the body's look-ahead.
+/// Whether a text is a number that a list may contain. The look-ahead of the body uses this.
 pub(crate) fn is_number(text: &str) -> bool {
     integer(text).is_some()
 }
 
-/// The target as it is written.
+/// The target in the form in which it is written.
 pub(crate) fn write_target(target: Target) -> String {
     match target {
         Target::Number(number) => number.to_string(),

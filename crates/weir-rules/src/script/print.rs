@@ -1,4 +1,5 @@
-//! Canonical form of commands: one way to write each, which reads back as the same command.
+//! The canonical form of commands: each command has exactly one, and it reads back as the same
+//! command.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -22,8 +23,8 @@ use super::tables::FLOW_FIELDS;
 
 mod body;
 
-/// The command in canonical form. Reading it gives the same command, as long as the files it names
-/// are the same.
+/// The command in canonical form. Reading it gives the same command if the files that it names are
+/// the same.
 pub fn print(command: &Command) -> String {
     match command {
         Command::ConfigPipe(number, link) => {
@@ -69,7 +70,7 @@ pub fn print(command: &Command) -> String {
     }
 }
 
-/// The words with a space between them; empty ones are left out.
+/// The words joined by spaces, without the empty ones.
 fn words(words: &[&str]) -> String {
     let words: Vec<&str> = words.iter().copied().filter(|w| !w.is_empty()).collect();
     words.join(" ")
@@ -223,7 +224,7 @@ fn table_kind(kind: TableKind) -> String {
     }
 }
 
-/// A table's key as it is written.
+/// A table's key in the form in which it is written.
 pub(crate) fn key(key: &TableKey) -> String {
     match key {
         TableKey::V4 { address, len } => format!("{}/{len}", Ipv4Addr::from(*address)),

@@ -1,4 +1,4 @@
-//! Words of an operating system's own firewall that Weir refuses, with an alternative for each.
+//! Words of an operating system's firewall that Weir refuses, with an alternative for each.
 
 use crate::diagnostic::{Code, Diagnostic};
 use crate::lex::Word;

@@ -5,9 +5,9 @@
 pub struct Entry {
     /// The word.
     pub name: &'static str,
-    /// Other words for the same.
+    /// Other words with the same meaning.
     pub aliases: &'static [&'static str],
-    /// Its argument.
+    /// The syntax of its argument.
     pub argument: &'static str,
     /// Its meaning.
     pub meaning: &'static str,
@@ -22,14 +22,14 @@ impl Entry {
     }
 }
 
-/// A row of the tables: an entry, and the reader of the words that follow its word.
+/// A row of the tables: an entry, and the reader of the words after the entry's word.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Row<T: 'static> {
     pub(crate) entry: Entry,
     pub(crate) take: T,
 }
 
-/// A row.
+/// Creates a row.
 pub(crate) const fn row<T: Copy>(
     name: &'static str,
     aliases: &'static [&'static str],

@@ -1,4 +1,4 @@
-//! `add`: number, set, probability, action, tags and log, then the body.
+//! `add`: number, set, probability, action, tags and log, followed by the body.
 
 use crate::command::Command;
 use crate::diagnostic::Code;
@@ -9,7 +9,7 @@ use super::actions::action;
 use super::body::body;
 use super::cursor::{Cursor, Read};
 
-/// Reads the words behind `add`.
+/// Reads the words after `add`.
 pub(crate) fn add(cursor: &mut Cursor<'_>) -> Read<Vec<Command>> {
     let number = number(cursor)?;
     let set = if cursor.take("set") { set_number(cursor)? } else { 0 };
@@ -56,7 +56,7 @@ fn number(cursor: &mut Cursor<'_>) -> Read<u16> {
     Ok(cursor.number("rule's number", 1, last, "add 100 allow ip from any to any")? as u16)
 }
 
-/// The number of a set that must follow.
+/// Reads the number of a set, which must follow.
 pub(crate) fn set_number(cursor: &mut Cursor<'_>) -> Read<u8> {
     Ok(cursor.number(
         "set's number",
@@ -66,7 +66,7 @@ pub(crate) fn set_number(cursor: &mut Cursor<'_>) -> Read<u8> {
     )? as u8)
 }
 
-/// `log`, `tag` and `untag` between the action and the body.
+/// Reads `log`, `tag` and `untag` between the action and the body.
 fn modifiers(cursor: &mut Cursor<'_>, rule: &mut Rule) -> Read<()> {
     loop {
         let Some(word) = cursor.peek().filter(|w| !w.quoted).cloned() else { return Ok(()) };

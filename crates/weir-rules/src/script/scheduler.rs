@@ -1,7 +1,7 @@
-//! `type NAME` of a scheduler, and the settings of this type.
-//!
-//! The type's row in the table of schedulers has the settings:
+//! `type NAME` of a scheduler, and the settings of this type:
 //! `sched 1 config type qfq+ m 4 bw 10Mbit/s`.
+//!
+//! The settings are listed in the type's row of the table of schedulers.
 
 use weir_core::sched::{self, Discipline, Kind, Row};
 
@@ -16,7 +16,7 @@ use crate::suggest::closest;
 
 use super::cursor::{Cursor, Read};
 
-/// Removes `type NAME` and the settings behind it from the words.
+/// Removes `type NAME` and the settings after it from the words, and returns the scheduler.
 pub(super) fn discipline(cursor: &Cursor<'_>, words: &mut Vec<Word>) -> Read<Discipline> {
     let Some(at) = words.iter().position(|word| !word.quoted && word.text == "type") else {
         return Ok(Discipline::default());
@@ -37,7 +37,7 @@ pub(super) fn discipline(cursor: &Cursor<'_>, words: &mut Vec<Word>) -> Read<Dis
     Ok(discipline)
 }
 
-/// Removes the settings from the words, from `at` on. Settings of an AQM among them stay.
+/// Removes the settings from the words, from `at` on. Settings of an AQM among them remain.
 fn settings(
     cursor: &Cursor<'_>,
     words: &mut Vec<Word>,
@@ -49,8 +49,8 @@ fn settings(
     let behind_type = at;
     let mut settings = Settings::new(cursor.text, discipline, before);
     while let Some(word) = words.get(at).cloned() {
-        if let Some(behind) = aqm::behind(words, at) {
-            at = behind;
+        if let Some(end) = aqm::end_of(words, at) {
+            at = end;
             continue;
         }
         let taken =
@@ -67,7 +67,7 @@ fn settings(
     Ok(())
 }
 
-/// Whether the word at `at` is the unit of the number before it: the `m` of `bw 4 m`.
+/// Whether the word at `at` is the unit of the number before it, such as the `m` of `bw 4 m`.
 fn is_unit(words: &[Word], first: usize, at: usize) -> bool {
     let number = at.checked_sub(1).filter(|&n| n >= first).and_then(|n| words.get(n));
     let is_number = number.is_some_and(|w| {
@@ -76,8 +76,8 @@ fn is_unit(words: &[Word], first: usize, at: usize) -> bool {
     is_number && (rate_unit(&words[at].text).is_some() || time_unit(&words[at].text).is_some())
 }
 
-/// Refuses a word behind the type that is nearly one of its settings, or a setting of another type.
-/// The link's parser handles the others.
+/// Refuses a word after the type that resembles one of its settings or is a setting of another
+/// type. The link's parser handles all other words.
 fn check_stranger(cursor: &Cursor<'_>, row: &Row, word: &Word) -> Read<()> {
     let foreign = word.quoted || word.text.starts_with(|c: char| !c.is_alphabetic());
     if foreign || keyword::lookup(&word.text).is_some() || LINKS.contains(&word.text.as_str()) {
@@ -131,7 +131,7 @@ fn kind(cursor: &Cursor<'_>, word: &Word) -> Read<Kind> {
     Err(Box::new(error.help(format!("allowed: {}", offered.join(", ")))))
 }
 
-/// The type and the settings with values other than the default, in the language.
+/// The type, and the settings with values other than the default, in the language.
 pub(super) fn write(discipline: &Discipline) -> String {
     let settings =
         discipline.changed().map(|(setting, value)| format!(" {} {value}", setting.name));
@@ -139,5 +139,5 @@ pub(super) fn write(discipline: &Discipline) -> String {
 }
 
 const EXAMPLE: &str = "sched 1 config type wf2q+ bw 10Mbit/s";
-/// Words of a scheduler that are not keywords of its link.
+/// Words of a scheduler that are not keywords of the scheduler's link.
 const LINKS: [&str; 1] = ["parent"];

@@ -1,5 +1,5 @@
-//! The parts of a shell's language that a script may use, up to the command: assignments, the
-//! program's name, flags.
+//! The part of a line before the command, where scripts may use some of a shell's language:
+//! assignments, the program's name, and flags.
 
 use crate::command::Command;
 use crate::diagnostic::Code;
@@ -71,7 +71,7 @@ fn only_words(cursor: &Cursor<'_>) -> Read<()> {
     }
 }
 
-/// Skips the program's name, so that a shell script can be read unchanged.
+/// Skips the program's name, so that Weir can read a shell script unchanged.
 fn program(cursor: &mut Cursor<'_>) {
     cursor.take("sudo");
     let named = cursor.plain().is_some_and(|word| {
@@ -116,7 +116,7 @@ fn flags(cursor: &mut Cursor<'_>) -> Read<()> {
     Ok(())
 }
 
-/// The diagnostic for a first word that is no command.
+/// The diagnostic for a first word that is not a command.
 fn unknown(cursor: &Cursor<'_>, word: &crate::lex::Word) -> Box<crate::diagnostic::Diagnostic> {
     let text = word.text.as_str();
     if let Some(error) = refusal(cursor, word) {
@@ -148,7 +148,7 @@ fn unknown(cursor: &Cursor<'_>, word: &crate::lex::Word) -> Box<crate::diagnosti
 
 /// Names of the program.
 const PROGRAMS: [&str; 6] = ["ipfw", "dnctl", "weir", "ipfw.exe", "dnctl.exe", "weir.exe"];
-/// Flags that only change the output or suppress questions.
+/// Flags that only change the output or suppress questions; Weir ignores them.
 const SILENT_FLAGS: &str = "bcdDefiNStTv";
 /// First words of commands that only a shell can run.
 const SHELL_WORDS: &[&str] = &[

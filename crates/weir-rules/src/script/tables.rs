@@ -1,4 +1,4 @@
-//! `table`: creates, fills and shows tables.
+//! `table`: commands that create, fill and show tables.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -14,7 +14,7 @@ use super::cursor::{Cursor, Read};
 use super::names;
 use super::values::integer;
 
-/// Reads the words behind `table`.
+/// Reads the words after `table`.
 pub(crate) fn table(cursor: &mut Cursor<'_>) -> Read<Vec<Command>> {
     let word = cursor.expect("a table's name", EXAMPLE)?;
     if word.text == "all" && !word.quoted {
@@ -163,7 +163,7 @@ fn table_kind(cursor: &mut Cursor<'_>) -> Read<TableKind> {
     }
 }
 
-/// `KEY`, `KEY VALUE`, or several pairs of these.
+/// Reads `KEY`, `KEY VALUE`, or several such pairs.
 fn add(cursor: &mut Cursor<'_>, name: &Name, atomic: bool) -> Read<TableCommand> {
     let words = cursor.take_rest();
     if words.is_empty() {
@@ -198,7 +198,8 @@ fn keys(cursor: &mut Cursor<'_>, name: &Name) -> Read<Vec<TableKey>> {
     words.iter().map(|word| key(cursor, word, name)).collect()
 }
 
-/// A word as a key: a prefix, a flow, a number or the name of an interface, according to its form.
+/// Parses a word as a key. Its form decides whether it is a prefix, a flow, a number or the name of
+/// an interface.
 fn key(cursor: &Cursor<'_>, word: &Word, table: &Name) -> Read<TableKey> {
     let text = word.text.as_str();
     let bad = |expected| {
@@ -246,7 +247,7 @@ fn key(cursor: &Cursor<'_>, word: &Word, table: &Name) -> Read<TableKey> {
     }
 }
 
-/// `SRC,PROTO,SRC-PORT,DST,DST-PORT`, or only the fields that the table was created with.
+/// Parses `SRC,PROTO,SRC-PORT,DST,DST-PORT`, or only the fields with which the table was created.
 fn flow(cursor: &Cursor<'_>, word: &Word, table: &Name) -> Read<TableKey> {
     let parts: Vec<&str> = word.text.split(',').map(str::trim).collect();
     let fields = if parts.len() == 5 {
@@ -302,7 +303,7 @@ fn flow(cursor: &Cursor<'_>, word: &Word, table: &Name) -> Read<TableKey> {
     })
 }
 
-/// An address of a flow: its bits, and whether it is IPv6, if known.
+/// Parses an address of a flow: its bits, and whether it is IPv6 if the text determines this.
 fn flow_address(text: &str) -> Option<(Option<bool>, u128)> {
     if text == "*" {
         return Some((None, 0));
@@ -319,8 +320,8 @@ const VERBS: [&str; 11] = [
     "add", "delete", "create", "destroy", "flush", "swap", "lock", "unlock", "list", "info",
     "lookup",
 ];
-/// Fields of flow tables, in the order of their keys.
+/// The fields of flow tables, in the order in which keys contain them.
 pub(crate) const FLOW_FIELDS: [&str; 5] = ["src-ip", "proto", "src-port", "dst-ip", "dst-port"];
-/// The fields of a flow table that names none.
+/// The fields of a flow table if its command names none.
 const ALL_FIELDS: FlowFields =
     FlowFields { src_ip: true, proto: true, src_port: true, dst_ip: true, dst_port: true };

@@ -9,8 +9,8 @@ use crate::rule::{Name, Span16, Target, Test};
 use super::cursor::{Cursor, Read};
 use super::names;
 
-/// A whole number in decimal, or in hexadecimal after `0x`. Numbers that do not fit into 64 bits
-/// become the largest one that does.
+/// Parses a whole number in decimal, or in hexadecimal after `0x`. A number that does not fit into
+/// 64 bits becomes the largest one that does.
 pub(crate) fn integer(text: &str) -> Option<u64> {
     let (digits, radix) = text
         .strip_prefix("0x")
@@ -21,13 +21,13 @@ pub(crate) fn integer(text: &str) -> Option<u64> {
 }
 
 impl Cursor<'_> {
-    /// The number that must follow.
+    /// Reads the number that must follow.
     pub(crate) fn number(&mut self, what: &str, least: u64, most: u64, example: &str) -> Read<u64> {
         let word = self.expect(what, example)?;
         self.number_in(&word, what, least, most)
     }
 
-    /// A word as a number.
+    /// Parses a word as a number.
     pub(crate) fn number_in(&self, word: &Word, what: &str, least: u64, most: u64) -> Read<u64> {
         let range = format!("{least} to {most}");
         let Some(number) = integer(&word.text) else {
@@ -45,7 +45,7 @@ impl Cursor<'_> {
         }
     }
 
-    /// The number or `tablearg` that must follow.
+    /// Reads the number or `tablearg` that must follow.
     pub(crate) fn target(
         &mut self,
         what: &str,
@@ -60,7 +60,7 @@ impl Cursor<'_> {
         Ok(Target::Number(u16::try_from(number).unwrap_or(u16::MAX)))
     }
 
-    /// The list of numbers and ranges that must follow: `80,443,1000-2000`.
+    /// Reads the list of numbers and ranges that must follow: `80,443,1000-2000`.
     pub(crate) fn spans(
         &mut self,
         what: &str,
@@ -72,7 +72,7 @@ impl Cursor<'_> {
         self.spans_in(&word, what, most, named)
     }
 
-    /// A word as a list of numbers and ranges.
+    /// Parses a word as a list of numbers and ranges.
     pub(crate) fn spans_in(
         &self,
         word: &Word,
@@ -86,7 +86,7 @@ impl Cursor<'_> {
             let place = word.part(at, item.len());
             at += item.len() + 1;
             let number = |text: &str| named(text).map(u64::from).or_else(|| integer(text));
-            // A name may contain a `-`.
+            // A name may contain a `-`, so the whole item is tried as a name first.
             let range = match number(item) {
                 Some(one) => Some((one, one)),
                 None => item
@@ -114,7 +114,7 @@ impl Cursor<'_> {
         Ok(spans)
     }
 
-    /// Numbers of objects or rules until the end: `3`, `3-7`, `3,5 9`.
+    /// Reads numbers of objects or rules until the end: `3`, `3-7`, `3,5 9`.
     pub(crate) fn numbers(&mut self, what: &str, least: u16, most: u16) -> Read<Vec<Numbers>> {
         let mut all = Vec::new();
         while let Some(word) = self.next() {
@@ -134,8 +134,8 @@ impl Cursor<'_> {
         Ok(all)
     }
 
-    /// Flags that must be set, and flags after `!` that must be clear: `syn,!ack`. Returns both as
-    /// bits. Bits without a name are written as numbers, `0x40`.
+    /// Parses flags that must be set, and flags after `!` that must be clear: `syn,!ack`. Returns
+    /// both as bits. Bits without a name are written as numbers, `0x40`.
     pub(crate) fn flag_list(&self, word: &Word, what: &str, known: &[&str]) -> Read<(u8, u8)> {
         let (mut set, mut clear, mut at) = (0u8, 0u8, 0);
         for item in word.text.split(',') {
@@ -168,7 +168,7 @@ impl Cursor<'_> {
         Ok((set, clear))
     }
 
-    /// The name of a table or a state that must follow.
+    /// Parses the name of a table or a state.
     pub(crate) fn name_in(&self, word: &Word, text: &str, what: &str) -> Read<Name> {
         let fits = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
         if !text.is_empty()
@@ -186,7 +186,7 @@ impl Cursor<'_> {
         ))
     }
 
-    /// The name of a table. Numbers lose leading zeros.
+    /// Parses the name of a table. A number loses its leading zeros.
     pub(crate) fn table_name(&self, word: &Word, text: &str) -> Read<Name> {
         let name = self.name_in(word, text, "table")?;
         if !name.bytes().all(|b| b.is_ascii_digit()) {
@@ -199,7 +199,7 @@ impl Cursor<'_> {
     }
 }
 
-/// A word as a protocol: `None` if it is none, `Some(None)` for any protocol.
+/// Parses a word as a protocol: `None` if it is none, `Some(None)` for any protocol.
 pub(crate) fn protocol(text: &str) -> Option<Option<Test>> {
     Some(match text {
         "ip" | "all" => None,
@@ -212,7 +212,7 @@ pub(crate) fn protocol(text: &str) -> Option<Option<Test>> {
     })
 }
 
-/// Letters of the longest name.
+/// Maximum length of a name.
 const LONGEST_NAME: usize = 63;
 /// Words that cannot be names.
 const RESERVED: [&str; 3] = ["all", "tablearg", "any"];

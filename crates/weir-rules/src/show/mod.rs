@@ -2,8 +2,8 @@
 //! dummynet's format.
 //!
 //! [`answer`] creates the view for a [`Query`] from the configuration and a [`Source`] of counters.
-//! A view is plain data that survives JSON, so that another process can print it; [`text`] prints
-//! it in the formats that users of `ipfw` and their scripts know.
+//! A view is plain data that can be sent as JSON, so that another process can print it. [`text`]
+//! prints it in the formats that users of `ipfw` and their scripts know.
 
 mod objects;
 mod rules;
@@ -29,18 +29,18 @@ pub enum Answer {
     Objects(Vec<ObjectView>),
     /// Rules, including the default rule.
     Rules {
-        /// In the order of the search.
+        /// The rules in the order of the search.
         rules: Vec<RuleView>,
         /// The dynamic rules of `keep-state` and `limit`.
         dynamic: Vec<DynamicView>,
-        /// The query was `show`, not `list`.
+        /// Whether the query was `show`, which prints counters, or `list`.
         counters: bool,
     },
     /// Sets of rules.
     Sets {
-        /// Sets that are off.
+        /// The disabled sets.
         disabled: Vec<u8>,
-        /// Sets that are on.
+        /// The enabled sets.
         enabled: Vec<u8>,
     },
     /// Tables with their entries.
@@ -49,7 +49,7 @@ pub enum Answer {
     TableInfo(Vec<TableView>),
     /// The result of a look-up.
     Lookup(LookupView),
-    /// Links created by `netconfig`, as commands.
+    /// The links that `netconfig` created, as commands.
     NetConfigs(Vec<String>),
 }
 

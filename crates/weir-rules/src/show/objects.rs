@@ -31,28 +31,28 @@ pub enum ObjectView {
     Queue(QueueView),
 }
 
-/// A pipe or a scheduler: a link and the scheduler that shares it.
+/// A pipe or a scheduler: a link with its scheduler.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LinkView {
     /// Its number.
     pub number: u16,
-    /// Its configuration, in the language.
+    /// The configuration, in the language.
     pub spec: String,
-    /// Rate in bit/s, the mean rate for a trace; absent without a limit.
+    /// The rate in bit/s, for a trace the mean rate; absent if unlimited.
     pub rate_bps: Option<u64>,
-    /// Delay, ns.
+    /// The delay in ns.
     pub delay_ns: u64,
     /// Bytes that may depart at once after an idle period.
     pub burst_bytes: u64,
-    /// Its air-time profile.
+    /// The air-time profile, if any.
     pub profile: Option<ProfileView>,
     /// The settings that dummynet does not have, in the language.
     pub extras: String,
-    /// Its own queue.
+    /// The object's own queue.
     pub queue: QueueView,
-    /// The scheduler that shares the link.
+    /// The scheduler of the link.
     pub scheduler: SchedulerView,
-    /// Its instances; only the first ones if there are many.
+    /// The instances; if there are many, only the first ones.
     pub instances: Vec<FlowView>,
 }
 
@@ -63,71 +63,71 @@ pub struct ProfileView {
     pub name: String,
     /// The quantile above which packets are lost.
     pub loss_level: f64,
-    /// Samples.
+    /// The number of samples.
     pub samples: u64,
 }
 
 /// The scheduler of a link.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SchedulerView {
-    /// Its type.
+    /// The type of the scheduler.
     pub algorithm: String,
-    /// All settings of the type, as they are written.
+    /// All settings of the type, as strings in the language.
     #[serde(default)]
     pub settings: BTreeMap<String, String>,
     /// The header bits that tell instances apart; empty without a mask.
     pub mask: String,
-    /// The present number of instances.
+    /// The current number of instances.
     pub active: u64,
-    /// The scheduler of which it is a flow; absent if it has a link.
+    /// The scheduler of which this one is a flow; absent if it has a link.
     #[serde(default)]
     pub parent: Option<u16>,
-    /// Schedulers that are flows of it.
+    /// The schedulers that are flows of this one.
     #[serde(default)]
     pub children: Vec<u16>,
-    /// Queues that feed it.
+    /// The queues that feed this scheduler.
     pub queues: Vec<u16>,
 }
 
 /// A queue.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct QueueView {
-    /// Its number; a pipe's own queue has the pipe's number.
+    /// The number; a pipe's own queue has the pipe's number.
     pub number: u16,
-    /// The pipe or scheduler that it feeds.
+    /// The pipe or scheduler that the queue feeds.
     pub scheduler: u16,
-    /// Limit in packets, if it is one.
+    /// The limit, if it is given in packets.
     pub limit_packets: Option<u32>,
-    /// Limit in bytes, if it is one.
+    /// The limit, if it is given in bytes.
     pub limit_bytes: Option<u64>,
     /// Loss before the queue, as the argument of `plr`; empty without loss.
     pub plr: String,
-    /// Its AQM; absent for drop tail.
+    /// The AQM; absent for drop tail.
     #[serde(default)]
     pub aqm: Option<AqmView>,
     /// Weight.
     pub weight: u32,
-    /// Largest packet, bytes.
+    /// The size of the largest packet in bytes.
     pub max_packet: u32,
     /// Priority.
     pub priority: u32,
-    /// Rate that each flow is promised, bit/s.
+    /// The rate that each flow is promised, in bit/s.
     #[serde(default)]
     pub rate_bps: Option<u64>,
-    /// Rate that no flow exceeds, bit/s.
+    /// The rate that no flow exceeds, in bit/s.
     #[serde(default)]
     pub ceil_bps: Option<u64>,
-    /// Bytes that a flow may send at once above its rates.
+    /// The bytes that a flow may send at once above its rates.
     #[serde(default)]
     pub burst_bytes: u64,
-    /// Longest sojourn of a flow's packets, ns; 0 without a deadline.
+    /// The longest sojourn time of a flow's packets, in ns; 0 without a deadline.
     #[serde(default)]
     pub deadline_ns: u64,
     /// The header bits that tell flows apart; empty without a mask.
     pub mask: String,
-    /// The present number of flows.
+    /// The current number of flows.
     pub active: u64,
-    /// Its flows; only the first ones if there are many.
+    /// The flows; if there are many, only the first ones.
     pub flows: Vec<FlowView>,
 }
 
@@ -136,7 +136,7 @@ pub struct QueueView {
 pub struct AqmView {
     /// Its name.
     pub algorithm: String,
-    /// All its settings, as they are written.
+    /// All settings of the AQM, as strings in the language.
     pub settings: BTreeMap<String, String>,
 }
 
@@ -152,7 +152,7 @@ impl From<&Policy> for AqmView {
 pub struct FlowView {
     /// A hash of its key, 0 to 63.
     pub bucket: u8,
-    /// Protocol; 0 for any.
+    /// The protocol; 0 for any.
     pub proto: u8,
     /// Source address.
     pub src: IpAddr,
@@ -164,25 +164,25 @@ pub struct FlowView {
     pub dst_port: u16,
     /// IPv6 flow label.
     pub flow_id: u32,
-    /// Fields of the key that dummynet does not have, in the language.
+    /// The fields of the key that dummynet does not have, in the language.
     pub extras: String,
-    /// Arrivals.
+    /// Packets that arrived.
     pub packets: u64,
-    /// Their network-layer bytes.
+    /// Network-layer bytes of the packets that arrived.
     pub bytes: u64,
-    /// Packets in the queue.
+    /// Packets in the queue now.
     pub queue_packets: u64,
-    /// Their network-layer bytes.
+    /// Network-layer bytes of the packets in the queue.
     pub queue_bytes: u64,
-    /// Packets that were dropped and marked, by reason.
+    /// Dropped and marked packets, by reason.
     #[serde(flatten)]
     pub reasons: Reasons,
-    /// State of its AQM, by name: probabilities from 0 to 1, counts, times in ns.
+    /// The state of the flow's AQM, by name: probabilities from 0 to 1, counts, and times in ns.
     #[serde(default)]
     pub aqm: BTreeMap<String, f64>,
 }
 
-/// Views of the requested objects, by number.
+/// Views of the requested objects, in the order of their numbers.
 pub(super) fn views(
     ruleset: &Ruleset,
     kind: ObjectKind,
@@ -283,7 +283,7 @@ fn link(
     }
 }
 
-/// The settings for which dummynet's lines have no place.
+/// The settings that dummynet's lines cannot express.
 fn extras(spec: &LinkSpec) -> String {
     let mut rest = spec.clone();
     let link = &mut rest.pipe.link;
@@ -368,6 +368,6 @@ fn flow(count: &FlowCount) -> FlowView {
     }
 }
 
-/// The number of hash buckets printed for a mask: dummynet's default. Weir's tables grow
-/// automatically.
+/// The number of hash buckets that is printed for a mask: dummynet's default. Weir's hash tables
+/// grow automatically.
 pub(super) const BUCKETS: u64 = 64;

@@ -17,19 +17,19 @@ pub struct RuleView {
     pub number: u16,
     /// Its set.
     pub set: u8,
-    /// Whether its set is on.
+    /// Whether the rule's set is enabled.
     pub enabled: bool,
-    /// The rule, from its action on.
+    /// The rule in the language, from its action on.
     pub rule: String,
-    /// Packets that it matched.
+    /// Packets that matched the rule.
     pub packets: u64,
-    /// Their network-layer bytes.
+    /// Network-layer bytes of these packets.
     pub bytes: u64,
-    /// The last match, in seconds since 1970.
+    /// The time of the last match, in seconds since 1970.
     pub last_s: Option<u64>,
 }
 
-/// Views of the requested rules; the default rule is the last.
+/// Views of the requested rules, with the default rule last.
 pub(super) fn views(ruleset: &Ruleset, which: &[Numbers], source: &dyn Source) -> Vec<RuleView> {
     let view = |(id, number, set, rule): (u32, u16, u8, String)| {
         let count = source.rule(id);
@@ -61,5 +61,5 @@ fn words(rule: &Rule) -> String {
     line.strip_prefix("add ").unwrap_or(&line).to_owned()
 }
 
-/// The default rule.
+/// The default rule in the language.
 const DEFAULT_WORDS: &str = "allow ip from any to any";

@@ -1,4 +1,4 @@
-//! The source of the counters in a view.
+//! The source from which views take their counters.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -14,68 +14,68 @@ pub trait Source {
     /// The counters of the rule with this identity.
     fn rule(&self, id: u32) -> RuleCount;
 
-    /// Instances of a pipe or scheduler, or flows of a queue, and their total number. Only the
-    /// first ones if there are many.
+    /// The instances of a pipe or scheduler, or the flows of a queue, and their total number. If
+    /// there are many, the list contains only the first ones.
     fn flows(&self, kind: ObjectKind, number: u16) -> (Vec<FlowCount>, u64);
 
-    /// Dynamic rules.
+    /// The dynamic rules.
     fn dynamic(&self) -> Vec<DynamicView>;
 }
 
 /// The counters of a rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RuleCount {
-    /// Packets.
+    /// Packets that matched.
     pub packets: u64,
-    /// Network-layer bytes.
+    /// Network-layer bytes of these packets.
     pub bytes: u64,
-    /// The last match, in seconds since 1970.
+    /// The time of the last match, in seconds since 1970.
     pub last_s: Option<u64>,
 }
 
 /// The counters of an instance or a flow.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FlowCount {
-    /// Its masked key.
+    /// The key of the flow after masking.
     pub key: FlowKey,
-    /// Arrivals.
+    /// Packets that arrived.
     pub packets: u64,
-    /// Their network-layer bytes.
+    /// Network-layer bytes of the packets that arrived.
     pub bytes: u64,
-    /// Packets dropped and marked, by reason.
+    /// Dropped and marked packets, by reason.
     pub reasons: Reasons,
-    /// State of its AQM, by name ([`weir_core::aqm::Aqm::figures`]).
+    /// The state of the flow's AQM, by name ([`weir_core::aqm::Aqm::figures`]).
     pub figures: Vec<(&'static str, u64)>,
-    /// Packets in the queue.
+    /// Packets in the queue now.
     pub queue_packets: u64,
-    /// Their network-layer bytes.
+    /// Network-layer bytes of the packets in the queue.
     pub queue_bytes: u64,
 }
 
 /// A dynamic rule.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DynamicView {
-    /// Number of the rule that created it.
+    /// The number of the rule that created the dynamic rule.
     pub rule: u16,
     /// Its kind.
     pub kind: DynamicKind,
     /// Protocol.
     pub proto: u8,
-    /// One end.
+    /// The address of one end.
     pub src: IpAddr,
-    /// Its port.
+    /// The port of that end.
     pub src_port: u16,
-    /// The other end.
+    /// The address of the other end.
     pub dst: IpAddr,
-    /// Its port.
+    /// The port of the other end.
     pub dst_port: u16,
-    /// Packets.
+    /// Packets that matched.
     pub packets: u64,
-    /// Network-layer bytes.
+    /// Network-layer bytes of these packets.
     pub bytes: u64,
-    /// Seconds to its expiry without traffic.
+    /// The number of seconds until the rule expires without traffic.
     pub expires_s: u64,
-    /// Name of its states; `default` unless the rule gives one.
+    /// The state name; `default` unless the rule gives another name.
     pub name: String,
 }
 
@@ -89,7 +89,8 @@ pub enum DynamicKind {
     Limit,
 }
 
-/// State of an AQM as it is shown: probabilities as numbers from 0 to 1, everything else as it is.
+/// The state of an AQM in the form that is shown: probabilities as numbers from 0 to 1, all other
+/// values unchanged.
 pub fn figures(figures: &[(&'static str, u64)]) -> BTreeMap<String, f64> {
     let shown = |name: &str, value: u64| {
         if name.ends_with("probability") {

@@ -12,15 +12,15 @@ pub struct TableView {
     pub name: String,
     /// The type of its keys.
     pub kind: String,
-    /// Whether it refuses changes.
+    /// Whether the table refuses changes.
     pub locked: bool,
-    /// Most entries.
+    /// The maximum number of entries, if limited.
     pub limit: Option<u32>,
-    /// The number of its entries.
+    /// The number of entries.
     pub items: u64,
-    /// The number of rules that use it.
+    /// The number of rules that use the table.
     pub references: u64,
-    /// Its entries, if requested.
+    /// The entries, if they were requested.
     pub entries: Vec<EntryView>,
 }
 
@@ -40,7 +40,7 @@ pub struct LookupView {
     pub table: String,
     /// The key.
     pub key: String,
-    /// The entry found.
+    /// The entry that was found, if any.
     pub found: Option<EntryView>,
 }
 

@@ -1,8 +1,8 @@
-//! Views as text, in the formats of `ipfw` and `dnctl`.
+//! Prints views as text, in the formats of `ipfw` and `dnctl`.
 //!
-//! Columns and words are theirs. Numbers get more digits than theirs where necessary: delays below
-//! a millisecond, rates finer than a thousandth of the unit. Settings that they do not have are
-//! printed on a separate line, in the language.
+//! Columns and words are those of `ipfw` and `dnctl`. Numbers get more digits where necessary: for
+//! delays below a millisecond and for rates finer than a thousandth of the unit. Settings that the
+//! two programs do not have are printed on a separate line, in the language.
 
 use core::fmt;
 use std::collections::BTreeMap;
@@ -25,17 +25,18 @@ use crate::script::names::write_protocol;
 /// Options of the output.
 #[derive(Clone, Copy, Default)]
 pub struct Options<'a> {
-    /// `-a`: counters of rules. `show` always prints them.
+    /// `-a`: show counters of rules. `show` always prints them.
     pub counters: bool,
-    /// `-t`: the last match of a rule. The function formats seconds since 1970 in 24 columns.
+    /// `-t`: show the last match of each rule. The function formats seconds since 1970 in 24
+    /// columns.
     pub time: Option<&'a dyn Fn(u64) -> String>,
-    /// `-T`: the last match in seconds since 1970.
+    /// `-T`: show the last match in seconds since 1970.
     pub seconds: bool,
     /// `-d`: include dynamic rules.
     pub dynamic: bool,
-    /// `-D`: dynamic rules only.
+    /// `-D`: show only dynamic rules.
     pub dynamic_only: bool,
-    /// `-S`: the sets of rules, and the rules of disabled sets.
+    /// `-S`: show the sets of rules, and include the rules of disabled sets.
     pub sets: bool,
 }
 
@@ -71,7 +72,7 @@ pub fn text(answer: &Answer, options: &Options<'_>) -> String {
     out
 }
 
-/// Rate, delay and burst: the first line of a pipe or scheduler.
+/// Writes rate, delay and burst, the first line of a pipe or scheduler.
 fn head(out: &mut String, link: &LinkView) -> fmt::Result {
     writeln!(
         out,
@@ -94,7 +95,7 @@ fn head(out: &mut String, link: &LinkView) -> fmt::Result {
     Ok(())
 }
 
-/// As in dummynet, the pipe's own FIFO is scheduler N + 65536, its queue N + 131072.
+/// Writes a pipe. As in dummynet, its own FIFO is scheduler N + 65536, and its queue is N + 131072.
 fn pipe(out: &mut String, link: &LinkView) -> fmt::Result {
     head(out, link)?;
     let number = u32::from(link.number);
@@ -178,7 +179,7 @@ fn queue(out: &mut String, queue: &QueueView) -> fmt::Result {
     flows(out, &queue.flows, *active)
 }
 
-/// The end of a queue's line: the AQM with all its settings, on a separate line as in dummynet.
+/// Ends a queue's line with the AQM and all its settings, on a separate line as in dummynet.
 fn aqm(out: &mut String, view: Option<&AqmView>) -> fmt::Result {
     let Some(view) = view else { return writeln!(out, "droptail") };
     write!(out, "\n\t AQM {}", view.algorithm.to_uppercase())?;
@@ -192,7 +193,7 @@ fn aqm(out: &mut String, view: Option<&AqmView>) -> fmt::Result {
     writeln!(out)
 }
 
-/// The settings for which dummynet's lines have no place.
+/// Writes the settings that dummynet's lines cannot express.
 fn settings_line<'a>(
     out: &mut String,
     settings: impl Iterator<Item = (&'a str, String)>,
@@ -201,7 +202,7 @@ fn settings_line<'a>(
     if words.is_empty() { Ok(()) } else { writeln!(out, "   Settings:{words}") }
 }
 
-/// Limit and loss of a queue.
+/// Writes the limit and the loss of a queue.
 fn flowset(out: &mut String, queue: &QueueView) -> fmt::Result {
     match (queue.limit_packets, queue.limit_bytes) {
         (Some(packets), _) => write!(out, "{packets:3} sl.")?,
@@ -224,7 +225,8 @@ fn flowset(out: &mut String, queue: &QueueView) -> fmt::Result {
     Ok(())
 }
 
-/// `mask:  proto src-ip/port -> dst-ip/port`, with IPv6 in a line of its own and other fields in words behind.
+/// Writes `mask:  proto src-ip/port -> dst-ip/port`. IPv6 has a line of its own, and other fields
+/// follow in words.
 fn mask_line(out: &mut String, words: &str) -> fmt::Result {
     let Some(mask) = mask::read(words) else { return writeln!(out, "    mask: {words}") };
     let v6 = mask.src_ip6 | mask.dst_ip6 != 0 || mask.flow_id != 0;
@@ -262,7 +264,7 @@ fn mask_line(out: &mut String, words: &str) -> fmt::Result {
     Ok(())
 }
 
-/// The table of instances or flows, IPv4 first.
+/// Writes the table of instances or flows, IPv4 first.
 fn flows(out: &mut String, list: &[FlowView], active: u64) -> fmt::Result {
     for (v6, header) in [(false, HEADER_V4), (true, HEADER_V6)] {
         let mut of_version = list.iter().filter(|flow| flow.src.is_ipv6() == v6).peekable();
@@ -295,7 +297,7 @@ fn flow(out: &mut String, flow: &FlowView) -> fmt::Result {
     write!(out, "{bucket:3} ")?;
     match (flow.src, flow.dst) {
         (IpAddr::V4(src), IpAddr::V4(dst)) => {
-            // As text, so that the width of the column applies.
+            // Formatted as text first, so that the width of the column applies.
             let (src, dst) = (src.to_string(), dst.to_string());
             write!(out, "{proto:<4} {src:>15}/{src_port:<5} {dst:>15}/{dst_port:<5} ")?;
         }
@@ -321,7 +323,7 @@ fn counts(of: impl Iterator<Item = (&'static str, u64)>) -> String {
     sorted.iter().map(|(reason, n)| format!("{reason} {n}")).collect::<Vec<_>>().join(" ")
 }
 
-/// The AQM's marks and drops of a flow, and its state.
+/// Writes the marks and drops of a flow's AQM, and the AQM's state.
 fn state(out: &mut String, flow: &FlowView) -> fmt::Result {
     if flow.reasons.mark_counts().is_empty() && flow.aqm.is_empty() {
         return Ok(());
@@ -434,7 +436,7 @@ fn lookup(out: &mut String, lookup: &LookupView) -> fmt::Result {
     }
 }
 
-/// Eight columns and a unit; more digits where three decimals would not be exact.
+/// A rate in eight columns with a unit, with more digits if three decimals are not exact.
 fn rate(bps: Option<u64>) -> String {
     let Some(bps) = bps else { return "unlimited     ".to_owned() };
     let (unit, digits, name) = match bps {
@@ -449,7 +451,7 @@ fn rate(bps: Option<u64>) -> String {
     format!("{:>7} {name}", format!("{whole}.{}", &fraction[..least]))
 }
 
-/// Milliseconds, with as many decimals as necessary.
+/// A time in milliseconds, with as many decimals as necessary.
 fn milliseconds(ns: u64) -> String {
     crate::decimal::write(ns, 1_000_000)
 }
@@ -458,8 +460,8 @@ fn digits(number: u64) -> usize {
     number.to_string().len()
 }
 
-/// The offset from a pipe's number to dummynet's hidden scheduler. The offset to its hidden queue is
-/// twice as large.
+/// The difference between the number of dummynet's hidden scheduler and the pipe's number. For the
+/// hidden queue it is twice as large.
 const HIDDEN: u32 = 65_536;
 const HEADER_V4: &str =
     "BKT Prot ___Source IP/port____ ____Dest. IP/port____ Tot_pkt/bytes Pkt/Byte Drp";

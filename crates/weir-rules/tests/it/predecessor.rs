@@ -1,8 +1,9 @@
-//! Faults of dummynet that Weir must not have: a script, an engine configured by it, and the fate
-//! of packets.
+//! Defects of dummynet that Weir must not have. Each test configures an engine by a script and
+//! checks the fate of packets.
 //!
-//! The names state what holds here. Locks (workers share none) and the air-time profile with many
-//! points are tested elsewhere: in the live loop and in `profile`.
+//! The names state the behaviour of Weir. Two defects are tested elsewhere: those of locks, which
+//! workers do not share, in the live loop, and that of the air-time profile with many points in
+//! `profile`.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +14,7 @@ use weir_core::{Action, Arrival, Departure, Emulator, Fate, Limits, Nanos};
 use weir_rules::ruleset::{Changes, Ruleset};
 use weir_rules::{NoFiles, script};
 
-/// An engine with the configuration of all commands so far.
+/// An engine that is configured by all commands so far.
 struct Bench {
     ruleset: Ruleset,
     emulator: Emulator,
@@ -42,7 +43,7 @@ impl Bench {
         }
     }
 
-    /// Submits a packet of `len` bytes; its number is the frame.
+    /// Submits a packet of `len` bytes. Its number identifies its frame.
     fn packet(
         &mut self,
         now: Nanos,
@@ -157,7 +158,7 @@ fn loss_may_be_before_the_queue_or_on_the_link_and_each_is_counted_as_itself() {
 fn queues_are_as_large_as_asked_for() {
     let mut bench =
         Bench::new("pipe 1 config bw 1Mbit/s queue 9000\npipe 2 config bw 1Mbit/s queue 50MB");
-    // One more is on the link.
+    // The queue holds 9000 packets, and one more is on the link.
     for _ in 0..=9000 {
         bench.packet(Nanos(0), Action::Pipe(1), 100, FlowKey::default()).unwrap();
     }
@@ -199,7 +200,8 @@ fn shares_follow_the_weights_of_those_who_are_there() {
         "sched 5 config type wf2q+ bw 8Mbit/s\nqueue 1 config sched 5 weight 100\nqueue 2 config sched 5 weight 1 queue 1000\n\
          queue 3 config sched 5 weight 3 queue 1000",
     );
-    // The heavy queue becomes idle; the two others then share the link one to three.
+    // The heavy queue becomes idle. The two other queues then share the link in the ratio one to
+    // three.
     bench.packet(Nanos(0), Action::Queue(1), 1000, customer(1)).unwrap();
     for _ in 0..800 {
         bench.packet(Nanos(0), Action::Queue(2), 1000, customer(2)).unwrap();
@@ -211,10 +213,11 @@ fn shares_follow_the_weights_of_those_who_are_there() {
         .map(|d| d.frame)
         .filter(|&frame| frame > 0)
         .collect();
-    // Queue 2 has the odd numbers.
+    // Queue 2 has the frames with odd numbers.
     let light = order.iter().filter(|&&frame| frame % 2 == 1).count();
     assert!((order.len() / 4).abs_diff(light) <= 2, "{light} of {}", order.len());
-    // Not in blocks: of any eight in a row it has two, give or take one.
+    // The packets do not depart in blocks: any eight consecutive ones contain two of queue 2, plus
+    // or minus one.
     for eight in order.windows(8) {
         let light = eight.iter().filter(|&&frame| frame % 2 == 1).count();
         assert!((1..=3).contains(&light), "{eight:?}");
@@ -272,14 +275,14 @@ fn masks_know_ipv6_and_the_link_layer() {
     ] {
         bench.packet(Nanos(0), Action::Pipe(2), 1000, key).unwrap();
     }
-    // Each had a link of its own: all depart at the same time.
+    // Each packet had a link of its own, so all depart at the same time.
     assert!(bench.departures(Nanos::from_secs(1)).iter().all(|d| d.due == Nanos::from_millis(1)));
 }
 
 #[test]
 fn what_was_documented_and_rejected_says_why() {
     assert!(refused("pipe 1 config bw tun0").contains("tun0"));
-    // dummynet's manual has one of these words, the program the other.
+    // dummynet's manual has one of these words, and its program the other.
     let derandomised = |word: &str| {
         let bench = Bench::new(&format!("pipe 1 config bw 1Mbit/s pie target 15ms {word}"));
         bench.ruleset.pipes[&1].pipe.queue.aqm.unwrap().number("derand").unwrap()
@@ -291,8 +294,8 @@ fn what_was_documented_and_rejected_says_why() {
 
 #[test]
 fn red_with_ecn_marks_as_many_as_it_would_drop_and_not_everything_above_its_lower_threshold() {
-    // 1250 bytes take 1 ms. The queue stays between the thresholds; packets arrive as fast as they
-    // depart.
+    // A packet of 1250 bytes takes 1 ms. The queue stays between the thresholds because packets
+    // arrive at the rate at which they depart.
     let count = |ecn: Ecn| {
         let mut bench = Bench::new("pipe 1 config bw 10Mbit/s queue 200 red 0.01/20/80/0.1 ecn");
         let (mut seen, mut chosen) = (0u32, 0u32);
@@ -306,7 +309,7 @@ fn red_with_ecn_marks_as_many_as_it_would_drop_and_not_everything_above_its_lowe
                 let refused = bench.with_ecn(now, 1250, ecn).is_err();
                 chosen += u32::from(refused && ms > 0);
             }
-            // Dropped packets are submitted again, so that the queue keeps its length.
+            // Dropped packets are submitted again, so that the queue length stays the same.
             while bench.emulator.queue_length(1).0 < 44 {
                 chosen += u32::from(bench.with_ecn(now, 1250, ecn).is_err());
             }
@@ -315,7 +318,7 @@ fn red_with_ecn_marks_as_many_as_it_would_drop_and_not_everything_above_its_lowe
     };
     let (seen, marked) = count(Ecn::Ect0);
     let (_, dropped) = count(Ecn::NotEct);
-    // A probability of 0.1 x (44 - 20) / 60, a little more by the spacing of choices.
+    // The probability is 0.1 × (44 − 20) / 60, and slightly higher because of the spacing of drops.
     for chosen in [marked, dropped] {
         assert!((0.02..0.1).contains(&(f64::from(chosen) / f64::from(seen))), "{chosen} of {seen}");
     }

@@ -182,7 +182,7 @@ fn spec() -> impl Strategy<Value = LinkSpec> {
     })
 }
 
-/// Text that is nearly a specification: keywords, values, separators and noise.
+/// Text that resembles a specification: keywords, values, separators and noise.
 fn nearly() -> impl Strategy<Value = String> {
     let words: Vec<&'static str> = keyword::words()
         .chain(keyword::TABLE.iter().flat_map(|r| r.choices.iter().map(|c| c.name)))
@@ -197,8 +197,7 @@ fn nearly() -> impl Strategy<Value = String> {
     proptest::collection::vec(word, 0..12).prop_map(|words| words.join(" "))
 }
 
-/// Properties of every text: no panic in reading or rendering, and a canonical form that reads
-/// back.
+/// Checks that reading and rendering a text cause no panic, and that its canonical form reads back.
 fn check(text: &str) -> Result<(), TestCaseError> {
     let files: BTreeMap<String, String> = [
         ("x.dist".to_owned(), "1 2 3".to_owned()),

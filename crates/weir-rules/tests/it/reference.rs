@@ -1,4 +1,4 @@
-//! The references in `docs/` match the tables; `WEIR_UPDATE_DOCS=1` rewrites them.
+//! Checks that the references in `docs/` match the tables; `WEIR_UPDATE_DOCS=1` rewrites them.
 
 use std::path::Path;
 

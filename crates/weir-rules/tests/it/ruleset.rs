@@ -1,5 +1,5 @@
-//! Properties of configurations: the script of a configuration creates the same one, and changes
-//! lead from any configuration to any other.
+//! Properties of configurations: the script of a configuration creates the same configuration, and
+//! changes lead from any configuration to any other.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use weir_rules::command::Command;
 use weir_rules::ruleset::{Changes, EngineChange, Ruleset};
 use weir_rules::script;
 
-/// Lines of a script with few different numbers, so that they coincide. Some of the lines are
+/// Lines of a script with few different numbers, so that numbers coincide often. Some lines are
 /// refused.
 fn line() -> impl Strategy<Value = String> {
     let number = 1..6u16;
@@ -93,8 +93,8 @@ fn build(lines: &[String]) -> Ruleset {
     ruleset
 }
 
-/// Everything that a configuration's script keeps: neither identities nor the slots of netconfig
-/// links.
+/// Everything that the script of a configuration preserves; identities and the slots of netconfig
+/// links are not preserved.
 fn kept(ruleset: &Ruleset) -> impl PartialEq + std::fmt::Debug {
     let place = |pipe: u16| pipe < weir_rules::ruleset::FIRST_NETCONFIG_PIPE;
     let rules: Vec<_> = ruleset

@@ -1,5 +1,5 @@
-//! Properties of scripts: no text makes the reader panic, printed text reads back, formatting keeps
-//! the meaning, and time grows with the text.
+//! Properties of scripts: no text makes the reader panic, printed text reads back, formatting
+//! preserves the meaning, and the running time is linear in the length of the text.
 
 use std::collections::BTreeMap;
 
@@ -14,8 +14,8 @@ fn read(parsed: &Parsed) -> Vec<&Command> {
     parsed.commands.iter().map(|c| &c.command).collect()
 }
 
-/// Properties of every text.
-fn stands(text: &str) -> Result<(), TestCaseError> {
+/// Checks the properties that hold for every text.
+fn assert_properties(text: &str) -> Result<(), TestCaseError> {
     let parsed = parse(text, "script", &NoFiles);
     let _ = (parsed.diagnostics.render(true), parsed.diagnostics.render(false));
     let _ = check(&parsed.commands, text, "script").render(false);
@@ -42,7 +42,7 @@ fn stands(text: &str) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// A value of the kind that options take, or nearly one.
+/// A value of the kind that options take, or a similar text.
 fn value() -> impl Strategy<Value = String> {
     let fixed = [
         "any",
@@ -114,7 +114,7 @@ fn value() -> impl Strategy<Value = String> {
     prop_oneof![4 => proptest::sample::select(fixed.to_vec()).prop_map(str::to_owned), 1 => "[0-9a-f:./,!-]{0,9}", 1 => "\\PC{0,5}"]
 }
 
-/// Text that is nearly a script: its words, values and noise.
+/// Text that resembles a script: the words of the language, values and noise.
 fn nearly() -> impl Strategy<Value = String> {
     let words: Vec<&'static str> = commands()
         .chain(actions())
@@ -137,7 +137,7 @@ fn nearly() -> impl Strategy<Value = String> {
     proptest::collection::vec(line, 1..4).prop_map(|lines| lines.join("\n"))
 }
 
-/// Combined examples: rules of several options, each of which may be negated.
+/// Rules that combine several options, each possibly negated.
 fn rules() -> impl Strategy<Value = String> {
     let bodies: Vec<String> = options()
         .filter_map(|e| {
@@ -169,24 +169,24 @@ fn rules() -> impl Strategy<Value = String> {
 proptest! {
     #[test]
     fn no_text_panics(text in "[\\PC\n\r\t]{0,60}") {
-        stands(&text)?;
+        assert_properties(&text)?;
     }
 
     #[test]
     fn no_near_script_panics(text in nearly()) {
-        stands(&text)?;
+        assert_properties(&text)?;
     }
 
     #[test]
     fn rules_of_all_options_read_back(text in rules()) {
         let parsed = parse(&text, "rules", &NoFiles);
         prop_assert!(!parsed.diagnostics.has_errors(), "{}\n{}", text, parsed.diagnostics);
-        stands(&text)?;
+        assert_properties(&text)?;
     }
 
     #[test]
     fn a_line_is_read_alike_whatever_stands_before_it(before in nearly(), text in rules()) {
-        // An open quote or a `\` at its end would include the next words.
+        // With an open quote or a `\` at its end, this text would include the words after it.
         let before = before.trim_end_matches('\\');
         let both = parse(&format!("{before}\n{text}"), "both", &NoFiles);
         let alone = parse(&text, "alone", &NoFiles);

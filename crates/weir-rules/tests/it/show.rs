@@ -1,6 +1,6 @@
-//! Runs `tests/show/*.md`: each fenced block `show` contains a script, a line `---`, and the output
-//! of its queries. A first line `flags …` has the flags of the verb. Counters are derived from the
-//! numbers of the counted objects.
+//! Runs `tests/show/*.md`. Each fenced block `show` contains a script, a line `---`, and the output
+//! of the script's queries. An optional first line `flags …` contains the flags of the command.
+//! Counters are derived from the numbers of the counted objects.
 //!
 //! `WEIR_UPDATE_SPEC=1` rewrites the outcomes; read the difference before you commit it.
 
@@ -115,7 +115,7 @@ fn outcome(input: &str, files: &dyn Files) -> String {
     for outcome in outcomes {
         if let Effect::Query(query) = outcome.effect {
             let view = answer(&query, &ruleset, &Made);
-            // Through JSON and back, as a daemon sends it.
+            // The answer is converted to JSON and back, as if a daemon had sent it.
             let sent: Answer =
                 serde_json::from_str(&serde_json::to_string(&view).unwrap()).unwrap();
             assert_eq!(sent, view);

@@ -1,9 +1,11 @@
-//! Runs the Markdown files in `spec/`. Each fenced block `spec` contains a specification, each
-//! block `script` a script, then a line `---` and the expected outcome: the canonical form, each
-//! line after `= `, then the diagnostics. Blocks `file NAME` are the files that both may name. A
-//! script with the first line `# checked` is checked as a whole too. The lists of all schedulers,
-//! AQMs, keywords of a link and keywords of a queue are written `SCHEDULERS`, `AQMS`, `KEYWORDS`
-//! and `QUEUE-KEYWORDS`, so that a new one changes no case.
+//! Runs the Markdown files in `spec/`.
+//!
+//! A fenced block `spec` contains a specification, a block `script` contains a script. A line `---`
+//! and the expected outcome follow: the canonical form, with `= ` before each line, then the
+//! diagnostics. Blocks `file NAME` are files that specifications and scripts may name. A script
+//! with the first line `# checked` is also checked as a whole. The words `SCHEDULERS`, `AQMS`,
+//! `KEYWORDS` and `QUEUE-KEYWORDS` stand in place of the lists of all schedulers, AQMs, keywords of
+//! a link and keywords of a queue, so that a new entry of these lists changes no case.
 //!
 //! `WEIR_UPDATE_SPEC=1` rewrites the outcomes; read the difference before you commit it.
 
@@ -13,7 +15,7 @@ use std::path::PathBuf;
 
 use weir_rules::{Code, canonical, check_spec, keyword, script};
 
-/// A fenced block or the text between two.
+/// A fenced block, or the text between two blocks.
 enum Part {
     Text(String),
     Block { info: String, body: String },
@@ -67,7 +69,7 @@ fn specifications_become_what_their_files_say() {
 #[test]
 fn every_keyword_and_every_diagnostic_has_a_case() {
     if std::env::var_os("WEIR_UPDATE_SPEC").is_some() {
-        // The other test is writing the files.
+        // The other test writes the files.
         return;
     }
     let (mut inputs, mut outcomes) = (BTreeSet::new(), String::new());
@@ -146,18 +148,18 @@ fn script_outcome(text: &str, files: &BTreeMap<String, String>) -> String {
         again.commands.iter().map(|c| &c.command).eq(parsed.commands.iter().map(|c| &c.command)),
         "the canonical form reads back:\n{out}"
     );
-    let mut said = parsed.diagnostics;
-    // The check of a whole script applies only if each line can be read.
-    if !said.has_errors() && text.starts_with("# checked") {
-        said.append(script::check(&parsed.commands, text, "rules"), |_| {});
+    let mut diagnostics = parsed.diagnostics;
+    // The check of a whole script requires that each line can be read.
+    if !diagnostics.has_errors() && text.starts_with("# checked") {
+        diagnostics.append(script::check(&parsed.commands, text, "rules"), |_| {});
     }
-    for line in with_lists_named(&said.to_string()).lines() {
+    for line in with_lists_named(&diagnostics.to_string()).lines() {
         writeln!(out, "{}", line.trim_end()).unwrap();
     }
     out
 }
 
-/// The text with one word for each list of names that grows: all schedulers and AQMs, and the
+/// Replaces each list of names that may grow by one word: all schedulers, all AQMs, and the
 /// keywords of a link and of a queue.
 fn with_lists_named(text: &str) -> String {
     let schedulers: Vec<_> = weir_core::sched::TABLE.iter().map(|row| row.name).collect();

@@ -1,4 +1,4 @@
-//! Canonical form of a rule's body.
+//! The canonical form of a rule's body.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -12,7 +12,7 @@ use crate::script::body::{about_frames, is_any};
 use crate::script::names::{FRAGMENT_FLAGS, TCP_FLAGS, TOS_FLAGS, write_dscp, write_protocol};
 use crate::script::options::{LIMIT_FIELDS, LOOKUP_FIELDS, write_target};
 
-/// The body: with `from … to …` if it begins like that, else as options.
+/// The body with `from … to …` if its first clauses allow this, otherwise as options.
 pub(super) fn write(body: &[Clause]) -> String {
     let (mut out, rest) = match long_form(body) {
         Some((text, used)) => (vec![text], &body[used..]),
@@ -24,7 +24,8 @@ pub(super) fn write(body: &[Clause]) -> String {
 
 type Fits = fn(&Test) -> bool;
 
-/// The part of a body that `PROTO from A PORTS to B PORTS` expresses, and its number of clauses.
+/// The part of a body that `PROTO from A PORTS to B PORTS` can express, and the number of clauses
+/// in it.
 fn long_form(body: &[Clause]) -> Option<(String, usize)> {
     let all = |clause: &Clause, fits: Fits| {
         !clause.0.is_empty() && clause.0.iter().all(|term| fits(&term.test))
@@ -54,7 +55,7 @@ fn long_form(body: &[Clause]) -> Option<(String, usize)> {
             at += 1;
         }
     }
-    // `ip from any to any` with an option about frames would read back as that option alone.
+    // `ip from any to any` with an option about frames would read back as only that option.
     let nothing = start == 0 && at == 2 && body[..2].iter().all(is_any);
     (!nothing || !body[2..].iter().any(about_frames)).then_some((text, at))
 }
@@ -76,7 +77,7 @@ fn protocol(test: &Test) -> String {
     }
 }
 
-/// Addresses and ports without the option's name.
+/// The addresses or ports of a test, without the option's name.
 fn value(test: &Test) -> String {
     match test {
         Test::SrcAddress(all) | Test::DstAddress(all) => addresses(all),
@@ -150,12 +151,12 @@ fn option(test: &Test) -> String {
     }
 }
 
-/// ` :NAME`, or an empty text.
+/// ` :NAME`, or an empty text for the default name.
 pub(super) fn state(name: Option<&Name>) -> String {
     name.map_or_else(String::new, |name| format!(" :{name}"))
 }
 
-/// Numbers and ranges with commas.
+/// Numbers and ranges, separated by commas.
 pub(super) fn spans(spans: &[Span16]) -> String {
     write_spans(spans, |n| n.to_string())
 }
@@ -171,13 +172,13 @@ fn write_spans(spans: &[Span16], number: fn(u16) -> String) -> String {
     spans.iter().map(one).collect::<Vec<_>>().join(",")
 }
 
-/// `6` if all addresses are IPv6, so that `ipfw` can read the option too.
+/// `6` if all addresses are IPv6, so that `ipfw` can read the option too; otherwise empty.
 fn family(all: &[Address]) -> &'static str {
     let v6 = |a: &Address| matches!(a, Address::V6 { .. } | Address::Me6);
     if all.iter().all(v6) { "6" } else { "" }
 }
 
-/// Addresses with commas.
+/// Addresses, separated by commas.
 pub(super) fn addresses(all: &[Address]) -> String {
     all.iter().map(address).collect::<Vec<_>>().join(",")
 }
@@ -237,7 +238,7 @@ fn mac(mac: MacMatch) -> String {
     }
 }
 
-/// Numbers of the bits that are set, with ranges of three or more.
+/// The numbers of the bits that are set, with three or more consecutive numbers as a range.
 fn bit_list(words: &[u64], name: fn(u32) -> String) -> String {
     let bits: Vec<u32> = (0..words.len() as u32 * 64)
         .filter(|n| words[*n as usize / 64] >> (n % 64) & 1 == 1)

@@ -1,4 +1,4 @@
-//! Tables, tags and jumps in scripts: the path of a packet after a look-up.
+//! Tables, tags and jumps in scripts: which path a packet takes after a look-up.
 
 use super::common::{Bench, DOWN, UP, script};
 use weir_rules::classify::{Fate, Resume};
@@ -115,7 +115,7 @@ fn a_value_that_no_action_can_have_is_no_match() {
     let packets = [&udp(53), &udp(54), &udp(55)];
     assert_eq!(fates(&text("pipe"), packets), [Fate::Deny, Fate::Deny, Fate::Pipe(65_535, None)]);
     assert_eq!(fates(&text("queue"), packets), [Fate::Deny, Fate::Deny, Fate::Queue(65_535, None)]);
-    // Behind all rules is the default rule, which lets packets pass.
+    // The default rule, which follows all rules, lets packets pass.
     assert_eq!(fates(&text("skipto"), packets), [Fate::Deny, Fate::Allow, Fate::Allow]);
 }
 
@@ -161,7 +161,7 @@ fn calls_nest_and_come_back_in_turn() {
 
 #[test]
 fn sixteen_calls_may_be_open_and_one_more_is_passed_over() {
-    // Each of the rules calls the next; the last rule shows where the packet came out.
+    // Each rule calls the next one; the last rule shows which of them a packet reached.
     for (calls, pipe) in [(16, 7), (17, 8)] {
         let chain: String = (1..=calls)
             .map(|n| {
@@ -226,7 +226,7 @@ fn rules_that_part_the_packets_of_a_train_ask_for_each() {
         ("tcpdatalen 0", true),
         ("tcpflags fin", true),
         ("tcpflags !psh", true),
-        // Only the first packet of a train has CWR.
+        // Only the first packet of a train has CWR set.
         ("tcpflags 0x80", true),
         ("tcpflags syn,!ack", false),
         ("established", false),

@@ -137,7 +137,7 @@ fn a_table_gives_its_value_to_the_action() {
     );
     let mut bench = Bench::new(&rules);
     assert_eq!(bench.fate(&udp()), Fate::Pipe(32, None));
-    // A changed entry, without compiling anything else.
+    // Change an entry without compiling anything else.
     let key = TableKey::V4 { address: 0x0a00_0001, len: 32 };
     common::edit_table(&mut rules, "customers", |table: &mut Table| {
         table.entries.remove(&key);
@@ -156,7 +156,7 @@ fn probability_splits_packets_as_it_says() {
     let mut bench = Bench::new(&rules);
     assert!(bench.classifier.needs_each_segment());
     let first = (0..10_000).filter(|_| bench.fate(&udp()) == Fate::Pipe(1, None)).count();
-    // Six standard deviations of 46 about 3000.
+    // The bounds are six standard deviations of 46 on either side of 3000.
     assert!((2724..3276).contains(&first), "{first}");
 }
 

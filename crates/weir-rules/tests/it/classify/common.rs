@@ -11,18 +11,18 @@ use weir_rules::ruleset::{Entry, Ruleset};
 use weir_rules::table::{Table, TableKey, TableKind};
 use weir_wire::builder::PacketBuilder;
 
-/// Out by interface 0.
+/// A packet goes out through interface 0.
 pub(crate) const UP: Pass = Pass { out: true, bridged: false, recv: None, xmit: Some(0) };
-/// In by interface 0.
+/// A packet comes in through interface 0.
 pub(crate) const DOWN: Pass = Pass { out: false, bridged: false, recv: Some(0), xmit: None };
-/// In over a bridge by interface 0.
+/// A packet comes in through interface 0 of a bridge.
 pub(crate) const BRIDGE_IN: Pass = Pass { out: false, bridged: true, recv: Some(0), xmit: None };
-/// Out over a bridge, from interface 0 to 1.
+/// A packet goes out over a bridge, from interface 0 to interface 1.
 pub(crate) const BRIDGE_OUT: Pass = Pass { out: true, bridged: true, recv: Some(0), xmit: Some(1) };
-/// All of them.
+/// All passes of the tests.
 pub(crate) const PASSES: [Pass; 4] = [UP, DOWN, BRIDGE_IN, BRIDGE_OUT];
 
-/// A rule.
+/// Creates a rule.
 pub(crate) fn add(number: u16, action: RuleAction, body: impl IntoIterator<Item = Clause>) -> Rule {
     let body = body.into_iter().collect();
     Rule {
@@ -38,7 +38,7 @@ pub(crate) fn add(number: u16, action: RuleAction, body: impl IntoIterator<Item 
     }
 }
 
-/// A clause of one test.
+/// Creates a clause of one test.
 pub(crate) fn term(test: Test) -> Clause {
     Clause(vec![Term { not: false, test }])
 }
@@ -53,7 +53,7 @@ pub(crate) fn table(name: &str, value: Option<u32>) -> Address {
     Address::Table(TableMatch { table: name.into(), value })
 }
 
-/// Rules with identities from 1 on.
+/// Creates a ruleset of rules with identities from 1 on.
 pub(crate) fn ruleset(rules: impl IntoIterator<Item = Rule>) -> Ruleset {
     let entry = |(id, rule): (u32, Rule)| Entry { id, rule: rule.into() };
     let rules: Vec<Entry> = (1..).zip(rules).map(entry).collect();
@@ -143,7 +143,7 @@ impl Bench {
         self.verdict(packet, pass, from).fate
     }
 
-    /// The verdict on a packet; its tags are kept in the bench.
+    /// The verdict on a packet. The bench keeps the packet's tags.
     pub(crate) fn verdict(
         &mut self,
         packet: &PacketBuilder,
@@ -154,7 +154,7 @@ impl Bench {
         self.frame(&packet.frame(), pass, from)
     }
 
-    /// The verdict on a frame with the tags of the bench.
+    /// The verdict on a frame that has the tags of the bench.
     pub(crate) fn frame(&mut self, frame: &[u8], pass: Pass, from: Option<Resume>) -> Verdict {
         let parsed = weir_wire::parse(frame).ok();
         let key = parsed

@@ -1,4 +1,4 @@
-//! The classifier: the effect of rules, one kind at a time, and all of them against a naive
+//! The classifier: the effect of each kind of rule, and all kinds together against a naive
 //! interpreter of the same rules.
 
 mod actions;

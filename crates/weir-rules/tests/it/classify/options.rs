@@ -1,4 +1,5 @@
-//! Each option of a rule, in its written form: which of some prepared frames match a rule with it.
+//! Each option of a rule in its written form, and which of some prepared frames match a rule with
+//! it.
 
 use super::common::{Bench, PASSES, UP, place, script};
 use weir_rules::classify::{Fate, Place};
@@ -9,7 +10,8 @@ use weir_wire::{parse, protocol};
 struct Frames(Vec<(&'static str, Vec<u8>)>);
 
 impl Frames {
-    /// A rule with this body matches exactly these, in every form in which rules are compiled.
+    /// Checks that a rule with this body matches exactly these frames, in every form in which rules
+    /// are compiled.
     #[track_caller]
     fn matched(&self, body: &str, expected: &[&str]) {
         let filler: String = (0..60)
@@ -55,7 +57,7 @@ fn tcp(flags: u8, options: &[u8]) -> PacketBuilder {
     )
 }
 
-/// A frame with other bytes from an offset of its transport header on.
+/// A frame in which these bytes replace those at offset `at` of the transport header.
 fn patched(packet: &PacketBuilder, at: usize, bytes: &[u8]) -> Vec<u8> {
     let mut frame = packet.frame();
     let at = parse(&frame).unwrap().transport().unwrap() + at;
@@ -311,7 +313,8 @@ fn directions_and_interfaces() {
         let frame = udp().frame();
         PASSES.map(|pass| bench.frame(&frame, pass, None).fate == Fate::Deny)
     };
-    // Out by eth0; in by eth0; over the bridge, coming in by eth0 and going out by wlan1.
+    // The passes are: out through eth0, in through eth0, and over the bridge from eth0 to wlan1,
+    // first coming in, then going out.
     for (body, matched) in [
         ("ip from any to any", [true, true, true, false]),
         ("out", [true, false, false, true]),

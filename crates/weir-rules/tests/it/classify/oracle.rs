@@ -1,5 +1,6 @@
-//! A naive interpreter of rules: every rule in its order, every test on the packet as described,
-//! every table by trying all prefix lengths. It is slow, and simple enough to be evidently correct.
+//! A naive interpreter of rules. It tries every rule in order, performs every test on the packet as
+//! documented, and searches tables by trying all prefix lengths. It is slow, and simple enough to
+//! be evidently correct.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -13,17 +14,17 @@ use weir_rules::ruleset::Ruleset;
 use weir_rules::table::{FlowFields, TableKey, TableKind};
 use weir_wire::builder::{PacketBuilder, Transport};
 
-/// Rules with the state that they need.
+/// The rules with the state that the interpreter needs.
 pub(crate) struct Oracle<'a> {
     pub(crate) ruleset: &'a Ruleset,
     pub(crate) place: &'a Place,
     streams: HashMap<u32, Stream>,
-    /// Packets by rule; 0 is the default rule.
+    /// The number of packets by rule identity; 0 is the default rule.
     pub(crate) packets: HashMap<u32, u64>,
     pub(crate) tags: Vec<u16>,
 }
 
-/// A packet under examination.
+/// A packet during its examination.
 struct Case<'a> {
     packet: &'a PacketBuilder,
     pass: Pass,

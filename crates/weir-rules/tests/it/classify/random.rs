@@ -1,5 +1,5 @@
-//! Random rulesets and packets: the compiled classifier decides, counts and tags like a naive
-//! interpreter of the same rules.
+//! Random rulesets and packets: the compiled classifier decides, counts and tags in the same manner
+//! as a naive interpreter of the same rules.
 
 use proptest::prelude::*;
 use weir_core::units::Probability;
@@ -15,7 +15,7 @@ use weir_wire::builder::{PacketBuilder, Transport};
 use super::common::{Bench, PASSES, edit_table, place, ruleset, set_table};
 use super::oracle::Oracle;
 
-/// A number within 0..n that is mostly small, so that values coincide.
+/// A number within 0..n that is mostly small, so that values coincide often.
 fn few(n: u32) -> impl Strategy<Value = u32> {
     prop_oneof![3 => 0..n.min(4), 1 => 0..n]
 }
@@ -192,7 +192,7 @@ fn rules(most: usize) -> impl Strategy<Value = Ruleset> {
             set_table(&mut ruleset, "f", TableKind::Flow(fields), entries.iter().map(flow));
             let names = entries.iter().take(1).map(|e| (TableKey::Interface("eth0".into()), e.5));
             set_table(&mut ruleset, "i", TableKind::Interface, names);
-            // "x" is named and does not exist.
+            // Rules name the table "x", which does not exist.
             ruleset
         },
     )
@@ -234,7 +234,8 @@ fn packet() -> impl Strategy<Value = PacketBuilder> {
         )
 }
 
-/// Packets of all passes through a ruleset, and again behind each pipe.
+/// Sends packets of all passes through a ruleset, and again through the rules after each pipe, and
+/// compares the verdicts.
 fn agree(
     rules: &Ruleset,
     place: &Place,
@@ -247,7 +248,7 @@ fn agree(
         packets.iter().flat_map(|packet| passes.iter().map(move |pass| (packet, *pass)))
     {
         let mut from = None;
-        // A rule that calls backwards sends a packet through the same pipes for ever.
+        // A rule that calls backwards would send a packet through the same pipes for ever.
         for _ in 0..8 {
             let verdict = bench.verdict(packet, pass, from);
             let expected = oracle.verdict(packet, pass, from);

@@ -18,7 +18,7 @@ fn tcp(flags: u8) -> PacketBuilder {
     )
 }
 
-/// The answer to a packet.
+/// The reply to a packet.
 fn back(packet: &PacketBuilder) -> PacketBuilder {
     let mut answer = packet.clone();
     (answer.src, answer.dst) = (packet.dst, packet.src);
@@ -38,7 +38,7 @@ impl Bench {
         self.fate_from(packet, pass, None)
     }
 
-    /// Matches of the rules, the default rule's last.
+    /// The number of packets that each rule matched, with the default rule last.
     fn packets(&self) -> Vec<u64> {
         self.state.counters().map(|(_, counters)| counters.packets).collect()
     }
@@ -80,7 +80,7 @@ fn answers_to_a_flow_that_was_let_out_come_in_and_nothing_else_does() {
 fn a_flow_ends_when_nothing_has_come_for_its_lifetime() {
     let mut bench = Bench::new(&script(KEPT));
     assert_eq!(bench.at_ms(0, &udp(1), UP), Fate::Pipe(3, None));
-    // Each packet restarts the ten seconds.
+    // Each packet restarts the lifetime of ten seconds.
     assert_eq!(bench.at_ms(9_999, &back(&udp(1)), DOWN), Fate::Pipe(3, None));
     assert_eq!(bench.at_ms(19_998, &back(&udp(1)), DOWN), Fate::Pipe(3, None));
     assert_eq!(bench.at_ms(29_998, &back(&udp(1)), DOWN), Fate::Deny);
@@ -126,7 +126,8 @@ fn names_keep_states_apart() {
     assert_eq!(bench.fate(&web), Fate::Pipe(3, None));
     assert_eq!(bench.fate(&udp(1000)), Fate::Pipe(2, None));
     assert_eq!(bench.fate_from(&back(&web), DOWN, None), Fate::Pipe(3, None));
-    // Found by the rule that keeps it, which checks its own name before its own tests.
+    // The rule that keeps the state finds it, because it checks its own state name before its own
+    // tests.
     assert_eq!(bench.fate_from(&back(&udp(1000)), DOWN, None), Fate::Pipe(2, None));
     let record = text.replace("keep-state", "record-state");
     let mut bench = Bench::new(&script(&record));
