@@ -29,7 +29,7 @@ pub enum ClientError {
         path: PathBuf,
     },
     /// The user has no permission to use the socket.
-    #[error("{} may not be used by you; ask to be added to its group, or use sudo", path.display())]
+    #[error("you may not use {}; ask to be added to its group, or use sudo", path.display())]
     NotAllowed {
         /// The socket.
         path: PathBuf,

@@ -32,7 +32,7 @@ pub use request::Prepared;
 #[derive(Debug, thiserror::Error)]
 pub enum OwnerError {
     /// Too many changes are waiting.
-    #[error("{WAITING} changes wait already; try again when some are done")]
+    #[error("{WAITING} changes are waiting already; try again later")]
     Busy,
     /// The daemon is ending.
     #[error("the daemon is ending")]
@@ -40,7 +40,7 @@ pub enum OwnerError {
     /// The configuration could not be saved.
     #[error("{message}")]
     NotSaved {
-        /// The reason, and the configuration in force.
+        /// The reason, and the configuration that is in force.
         message: String,
         /// Whether the disk is full.
         full: bool,
@@ -228,7 +228,7 @@ struct Work {
     plane: Arc<dyn Plane>,
     shared: Arc<RwLock<Current>>,
     inbox: Receiver<Job>,
-    /// The stored files that the saved configuration names.
+    /// The stored files that the saved configuration names. Other stored files can be removed.
     named: BTreeSet<PathBuf>,
 }
 
@@ -255,8 +255,8 @@ impl Work {
         self.shared.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Executes jobs on one copy and saves once. If that save fails, each job is tried separately:
-    /// one that is too large for the disk must not fail the others.
+    /// Executes jobs on one copy and saves once. If that save fails, each job is tried separately,
+    /// so that one job that is too large for the disk does not fail the others.
     fn serve(&mut self, jobs: Vec<Job>) {
         let before = self.current();
         let (mut trial, mut revision) = ((*before.ruleset).clone(), before.revision);
@@ -280,7 +280,7 @@ impl Work {
             reply.revision = revision;
             answers.push((reply, done.queries));
         }
-        // Entries with a lifetime start it here.
+        // The lifetime of new entries starts here.
         trial.expire(now());
         let notices = match self.commit(&before, trial, revision, &files) {
             Ok(notices) => notices,
@@ -292,7 +292,7 @@ impl Work {
             }
             Err(error) => {
                 for job in jobs {
-                    // The client may have disconnected.
+                    // The client may have disconnected, so a failed reply is ignored.
                     let _ = job.reply.send(Err(OwnerError::NotSaved {
                         message: error.to_string(),
                         full: error.is_full(),
@@ -350,7 +350,7 @@ impl Work {
         Ok(notices)
     }
 
-    /// Deletes entries with a lifetime that has ended.
+    /// Deletes entries with an expired lifetime.
     fn expire(&mut self) {
         let before = self.current();
         let mut next = (*before.ruleset).clone();
@@ -398,5 +398,5 @@ const WAITING: usize = 1024;
 const MOST_AT_ONCE: usize = 256;
 /// Maximum number of instances that `show` lists; the API's lists have pages.
 const MOST_SHOWN: usize = 1000;
-/// Interval between checks for ended lifetimes.
+/// Interval between checks for expired lifetimes.
 const EXPIRY_CHECK: Duration = Duration::from_millis(500);

@@ -1,7 +1,7 @@
 //! The interface between the daemon and the code that moves packets.
 //!
-//! Calls come from several threads. They may take as long as a batch of packets but not longer,
-//! because a reader of counters waits for the answer.
+//! Several threads call these methods. A call may take as long as a batch of packets but not
+//! longer, because a client that reads counters waits for the answer.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ pub trait Plane: Send + Sync + 'static {
     /// Resets the counters of these rules; without a list, those of all rules.
     fn zero(&self, rules: Option<&[u32]>);
 
-    /// The current value of every counter.
+    /// The current values of all counters.
     fn snapshot(&self) -> Snapshot;
 
     /// The current lengths. The call is cheap enough for a thousand readings per second.
@@ -46,7 +46,7 @@ pub trait Plane: Send + Sync + 'static {
     /// The current dynamic rules.
     fn dynamic(&self) -> Vec<DynamicView>;
 
-    /// The bridges between whose interfaces the plane forwards.
+    /// The bridges over which the plane forwards.
     fn bridges(&self) -> Vec<BridgeView>;
 }
 

@@ -143,10 +143,7 @@ impl Store {
         }
     }
 
-    /// Saves a configuration. When this returns, it is on disk and survives a crash.
-    ///
-    /// # Errors
-    /// The configuration is not saved, and the previous one is unchanged.
+    /// Saves a configuration. When this returns, the configuration is on disk and survives a crash.
     pub fn save(&self, revision: u64, script: &str) -> Result<(), StoreError> {
         self.replace(&self.configuration(), &format!("{HEAD}{revision}\n{script}"))
     }
@@ -174,10 +171,7 @@ impl Store {
         self.directory.join(FILES).join(format!("{hash}-{last}"))
     }
 
-    /// Stores a file at its path; it is on disk when this returns.
-    ///
-    /// # Errors
-    /// The file is not stored.
+    /// Stores a file at its path. The file is on disk when this returns.
     pub fn keep(&self, place: &Path, content: &str) -> Result<(), StoreError> {
         if fs::read(place).is_ok_and(|there| there == content.as_bytes()) {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Counters as they go over the wire, and the engine's as they are turned into them.
+//! The counters of links, queues, rules, lanes and instances, as the API sends them in JSON.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -10,44 +10,44 @@ use weir_core::key::FlowKey;
 use weir_measure::latency::Latency;
 use weir_measure::stats::{LinkCounters, Reasons};
 
-/// What a pipe or scheduler has counted, all its instances together.
+/// The counters and queue lengths of a pipe or scheduler, summed over its instances.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, JsonSchema)]
 pub struct LinkSample {
-    /// Packets.
+    /// The packet counters of the link.
     pub counters: LinkCounters,
-    /// Packets waiting in its queues now.
+    /// Packets that wait in its queues now.
     pub queue_packets: u64,
-    /// Their network-layer bytes.
+    /// Network-layer bytes of the packets in `queue_packets`.
     pub queue_bytes: u64,
     /// Instances that exist now.
     pub instances: u64,
-    /// Time in the queue, ns. With more than 64 pipes and schedulers, times are not gathered, and
-    /// their `count` is 0.
+    /// Queueing delay in ns: from arrival to the start of transmission. It is not measured with
+    /// more than 64 pipes and schedulers; the `count` is then 0.
     pub queue_ns: Latency,
-    /// Time from arrival to release, ns.
+    /// Time from arrival to departure, in ns.
     pub total_ns: Latency,
 }
 
-/// What a queue has counted, all its flows together.
+/// The counters and length of a queue, summed over its flows.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, JsonSchema)]
 pub struct QueueCounters {
-    /// Packets that came.
+    /// Packets that arrived.
     pub packets_in: u64,
-    /// Their network-layer bytes.
+    /// Network-layer bytes of the packets in `packets_in`.
     pub bytes_in: u64,
-    /// Packets lost and marked, by reason.
+    /// Dropped and marked packets, by reason.
     #[serde(flatten)]
     pub reasons: Reasons,
-    /// Packets waiting now.
+    /// Packets that wait in the queue now.
     pub queue_packets: u64,
-    /// Their network-layer bytes.
+    /// Network-layer bytes of the packets in `queue_packets`.
     pub queue_bytes: u64,
     /// Flows that exist now.
     pub instances: u64,
 }
 
 impl QueueCounters {
-    /// Adds those of another part of the same queue.
+    /// Adds the counters of the same queue on another worker.
     pub fn merge(&mut self, other: &Self) {
         self.packets_in += other.packets_in;
         self.bytes_in += other.bytes_in;
@@ -58,45 +58,46 @@ impl QueueCounters {
     }
 }
 
-/// What a rule has counted.
+/// The counters of a rule.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, JsonSchema,
 )]
 pub struct RuleCounters {
-    /// Packets that it matched.
+    /// Packets that matched the rule.
     pub packets: u64,
-    /// Their network-layer bytes.
+    /// Network-layer bytes of these packets.
     pub bytes: u64,
-    /// When it matched last, seconds since 1970.
+    /// Time of the last match, in seconds since 1970; absent if no packet has matched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_match_s: Option<u64>,
 }
 
-/// One instance of a pipe, queue or scheduler: what its mask has set apart.
+/// An instance that the mask of a pipe, queue or scheduler created, with its counters.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct InstanceView {
-    /// The header fields that set it apart.
+    /// The header fields that tell this instance from the others.
     pub key: KeyView,
-    /// Hash of the key; modulo a number of buckets it is dummynet's first column.
+    /// A hash of the key. Modulo the number of buckets it is the first column of dummynet's output.
     pub hash: u64,
-    /// Packets that came.
+    /// Packets that arrived.
     pub packets_in: u64,
-    /// Their network-layer bytes.
+    /// Network-layer bytes of the packets in `packets_in`.
     pub bytes_in: u64,
-    /// Packets lost and marked, by reason.
+    /// Dropped and marked packets, by reason.
     #[serde(flatten)]
     pub reasons: Reasons,
-    /// State of the AQM of its queue, by name: probabilities from 0 to 1, counts, times in ns. Of a
-    /// pipe or scheduler with several flows nothing.
+    /// The state of the AQM of the instance's queue, by name: probabilities from 0 to 1, counts,
+    /// and times in ns. Empty for a pipe or scheduler with several flows.
     #[serde(default)]
     pub aqm: BTreeMap<String, f64>,
-    /// Packets waiting now.
+    /// Packets that wait in the instance now.
     pub queue_packets: u64,
-    /// Their network-layer bytes.
+    /// Network-layer bytes of the packets in `queue_packets`.
     pub queue_bytes: u64,
 }
 
-/// The header fields by which a mask tells instances apart; those that it does not name are empty.
+/// The header fields by which a mask tells instances apart. Fields that the mask omits are 0 or
+/// absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct KeyView {
     /// IP protocol.
@@ -121,7 +122,7 @@ pub struct KeyView {
     pub vlan: u16,
     /// DSCP.
     pub dscp: u8,
-    /// Whether it is of IPv6 addresses.
+    /// Whether the addresses are IPv6.
     pub ipv6: bool,
 }
 
@@ -148,57 +149,57 @@ impl From<FlowKey> for KeyView {
     }
 }
 
-/// A part of a list of instances. One that comes or goes meanwhile is or is not in it; every other
-/// is there once.
+/// A page of a list of instances. An instance that exists during all requests for a list appears on
+/// exactly one page; one that is created or removed in the meantime may be missing.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct InstancePage {
-    /// How many there are in all.
+    /// The number of instances in the whole list.
     pub total: u64,
-    /// The part that was asked for.
+    /// The instances on this page.
     pub instances: Vec<InstanceView>,
-    /// What `after` must be for the next part; none when there is no more.
+    /// The value of `after` that requests the next page; absent on the last page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<u64>,
 }
 
-/// One way over a bridge.
+/// A lane over a bridge: one direction.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, JsonSchema)]
 pub struct LaneView {
-    /// Its name.
+    /// The name of the lane.
     pub name: String,
-    /// Interface where frames come in.
+    /// The interface that receives the frames.
     pub from: String,
-    /// Interface where they go out.
+    /// The interface that sends the frames.
     pub to: String,
-    /// Packets.
+    /// The packet counters of the lane.
     pub counters: LinkCounters,
-    /// How much later than intended packets left, ns.
+    /// How much later than their due times packets departed, in ns.
     pub lateness_ns: Latency,
-    /// Frames that the kernel dropped before they could be read; not part of `counters`.
+    /// Frames that the kernel dropped before Weir could read them; not included in `counters`.
     pub rx_kernel_drops: u64,
-    /// Frames whose offload the kernel could not tell; not part of `counters`.
+    /// Frames without usable offload information from the kernel; not included in `counters`.
     pub rx_unreadable: u64,
 }
 
-/// What waits in a pipe, scheduler or queue, and what became of the rest.
+/// The length of a pipe, scheduler or queue, and the number of departures and drops.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, JsonSchema,
 )]
 pub struct LengthView {
-    /// Packets waiting now.
+    /// Packets that wait now.
     pub packets: u64,
-    /// Their network-layer bytes.
+    /// Network-layer bytes of the packets in `packets`.
     pub bytes: u64,
-    /// Packets that have left the queue or the link.
+    /// Packets that departed from the queue or the link.
     pub sent: u64,
-    /// Their network-layer bytes; 0 of a queue, which does not count them.
+    /// Network-layer bytes of the packets in `sent`; 0 for a queue, which does not count them.
     pub sent_bytes: u64,
-    /// Packets lost.
+    /// Dropped packets.
     pub drops: u64,
 }
 
 impl LengthView {
-    /// Adds that of another part of the same queue.
+    /// Adds the length and counters of the same object on another worker.
     pub fn merge(&mut self, other: &Self) {
         self.packets += other.packets;
         self.bytes += other.bytes;
@@ -208,10 +209,10 @@ impl LengthView {
     }
 }
 
-/// All queues at one moment, of `GET /v1/lengths`.
+/// The lengths of all queues at one moment: the reply to `GET /v1/lengths`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, JsonSchema)]
 pub struct LengthsView {
-    /// When they were looked at, by the machine's monotonic clock, ns.
+    /// The time of the reading on the machine's monotonic clock, in ns.
     pub at_ns: u64,
     /// Pipes, by number.
     pub pipes: BTreeMap<u16, LengthView>,
@@ -224,11 +225,11 @@ pub struct LengthsView {
 /// One sample of `GET /v1/events`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, JsonSchema)]
 pub struct EventSample {
-    /// When, ns since the daemon started.
+    /// Time of the sample, in ns since the daemon started.
     pub at_ns: u64,
-    /// The configuration's number.
+    /// The revision of the configuration.
     pub revision: u64,
-    /// Samples that were left out before this one because the reader was slow.
+    /// Number of samples that were skipped before this one because the reader was slow.
     pub skipped: u64,
     /// Pipes and schedulers, by number.
     pub links: BTreeMap<u16, LinkSample>,
@@ -236,6 +237,6 @@ pub struct EventSample {
     pub queues: BTreeMap<u16, QueueCounters>,
     /// Rules, by identity.
     pub rules: BTreeMap<u32, RuleCounters>,
-    /// Ways over bridges.
+    /// The lanes over bridges.
     pub lanes: Vec<LaneView>,
 }

@@ -1,4 +1,5 @@
-//! Wire views of the configuration: each object as the command that creates it, with its counters.
+//! The API's views of the configuration: each object as the command that creates it, with its
+//! counters.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +23,7 @@ pub struct ConfigurationView {
     pub revision: u64,
     /// The commands that create the configuration, in canonical form.
     pub script: String,
-    /// Whether a packet that leaves a pipe passes without meeting further rules.
+    /// Whether a packet that leaves a pipe passes without being matched against further rules.
     pub one_pass: bool,
     /// The enabled sets of rules.
     pub enabled_sets: Vec<u8>,
@@ -93,7 +94,8 @@ pub struct SchedView {
     pub rate_bps: Option<u64>,
     /// Delay in ns.
     pub delay_ns: u64,
-    /// The counters of the scheduler; empty if it has a parent, because the parent's link counts.
+    /// The counters of the scheduler. They are empty if it has a parent, because the link of the
+    /// outermost scheduler counts its packets.
     pub state: LinkSample,
 }
 
@@ -118,7 +120,7 @@ pub struct QueueView {
 /// A rule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RuleView {
-    /// The identity of the rule, which no other rule of this configuration ever has.
+    /// The identity of the rule, which no other rule of this configuration ever gets.
     pub id: u32,
     /// The number of the rule; several rules may share it.
     pub number: u16,

@@ -30,13 +30,13 @@ pub struct Prepared {
 #[derive(Debug, Default)]
 pub(super) struct Done {
     pub(super) changed: bool,
-    /// Rules whose counters must be reset.
+    /// The rules with counters to reset.
     pub(super) zero: Vec<u32>,
     /// The queries, with the index of their command.
     pub(super) queries: Vec<(usize, Query)>,
 }
 
-/// The files of a request; stored files stand in for those that it does not contain.
+/// The files of a request. A stored file replaces one that the request does not contain.
 struct Sources<'a> {
     sent: &'a BTreeMap<String, String>,
     store: &'a Store,

@@ -20,7 +20,8 @@ use super::reject::Reject;
 /// The users that may connect to the Unix socket: root, the daemon's user, and the members of a
 /// group.
 ///
-/// The socket's mode enforces the same; this check also holds if the mode is changed.
+/// The socket's mode enforces the same restriction. This check remains in force if another program
+/// changes the mode.
 #[derive(Clone, Copy, Debug)]
 pub struct Access {
     /// The daemon's user.
@@ -32,8 +33,8 @@ pub struct Access {
 }
 
 impl Access {
-    /// Checks whether the peer of a connection may use the daemon; the error gives the reason if
-    /// not.
+    /// Checks whether the peer of a connection may use the daemon. The error states the reason of a
+    /// refusal.
     pub(super) fn admit(&self, stream: &UnixStream) -> Result<(), String> {
         let peer = stream
             .peer_cred()
@@ -129,7 +130,7 @@ impl std::fmt::Debug for Token {
     }
 }
 
-/// Wraps a router so that it requires the token.
+/// Wraps a router so that every request must carry the token.
 pub(super) fn with_token(router: Router, token: Token) -> Router {
     router.layer(from_fn_with_state(token, check_token))
 }

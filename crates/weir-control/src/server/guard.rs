@@ -1,7 +1,7 @@
 //! A connection that fails when its peer does not accept data.
 //!
-//! All output of the server waits in bounded buffers. A client that does not read fills them and
-//! would hold its connection and their content indefinitely. This wrapper limits the time.
+//! All output of the server waits in bounded buffers. A client that does not read would keep its
+//! connection and these buffers occupied for ever. This wrapper limits the time.
 
 use std::io;
 use std::pin::Pin;
@@ -42,7 +42,7 @@ impl<S> Guarded<S> {
         let longest = self.longest;
         let deadline = self.deadline.get_or_insert_with(|| Box::pin(sleep(longest)));
         ready!(deadline.as_mut().poll(context));
-        // A further poll fails again, but each client is counted once.
+        // Without a new deadline, a further poll would count the client again.
         deadline.as_mut().reset(Instant::now() + longest);
         self.tally.stalled.fetch_add(1, Ordering::Relaxed);
         Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client takes no data")))

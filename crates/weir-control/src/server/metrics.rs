@@ -108,7 +108,7 @@ fn links(registry: &mut Registry, snapshot: &Snapshot) {
 }
 
 fn queues(registry: &mut Registry, snapshot: &Snapshot) {
-    let packets = counters(registry, "queue_packets", "Packets that came to a queue");
+    let packets = counters(registry, "queue_packets", "Packets that arrived at a queue");
     let drops = counters(registry, "queue_drops", "Packets lost at a queue");
     let marks =
         counters(registry, "queue_marks", "Packets marked with congestion experienced at a queue");
@@ -195,7 +195,8 @@ fn by_reason(drops: &Counters, marks: &Counters, labels: &Labels, reasons: &Reas
     }
 }
 
-/// The rows of counters that only grow and have no family with a direction, with their places.
+/// The counters that only grow and have no family with a direction label: their rows, each with its
+/// index in [`LinkCounters::ROWS`].
 fn other_rows() -> impl Iterator<Item = (usize, CounterRow)> {
     let rows = LinkCounters::ROWS.into_iter().enumerate();
     rows.filter(|(_, row)| row.kind == CounterKind::Sum && !DIRECTED.contains(&row.name))
@@ -208,7 +209,7 @@ struct LinkFamilies {
     bytes: Counters,
     drops: Counters,
     marks: Counters,
-    /// Every other counter that only grows, with its place in [`LinkCounters::ROWS`].
+    /// Every other counter that only grows, with its index in [`LinkCounters::ROWS`].
     others: Vec<(usize, Counters)>,
     backlog: Gauges,
 }
@@ -253,5 +254,5 @@ impl LinkFamilies {
     }
 }
 
-/// Counters in the families `packets` and `bytes`, where a label names the direction.
+/// Counters in the families `packets` and `bytes`, in which a label names the direction.
 const DIRECTED: [&str; 4] = ["packets_in", "bytes_in", "packets_out", "bytes_out"];

@@ -171,7 +171,7 @@ impl Serving {
         }
         self.socket.remove();
         let all = u32::try_from(CONNECTIONS).unwrap_or(u32::MAX);
-        // A request that is not answered by then takes longer than the shutdown may.
+        // A request that is not answered within this time is abandoned.
         let _ = tokio::time::timeout(GRACE, self.connections.acquire_many(all)).await;
     }
 
@@ -210,7 +210,7 @@ async fn accept(listener: Option<&TcpListener>) -> io::Result<(tokio::net::TcpSt
     }
 }
 
-/// Time after which a client that accepts no data is disconnected.
+/// Time after which the server disconnects a client that accepts no data.
 pub const STALLED: Duration = Duration::from_secs(10);
 /// Time for pending requests to finish when the daemon ends.
 pub const GRACE: Duration = Duration::from_secs(2);

@@ -1,4 +1,4 @@
-//! The resources of the API. Routes and the OpenAPI document come from one list of handlers.
+//! The resources of the API. The routes and the OpenAPI document come from one list of handlers.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -40,7 +40,8 @@ pub enum SocketError {
 pub struct ControlSocket {
     path: PathBuf,
     listener: Option<UnixListener>,
-    /// Device and inode, so that a name which another daemon has taken over is not removed.
+    /// Device and inode of the name, so that `remove` does not delete a name that another daemon
+    /// has taken over.
     identity: (u64, u64),
 }
 
@@ -56,7 +57,8 @@ impl ControlSocket {
         let parent =
             path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         DirBuilder::new().recursive(true).mode(0o755).create(parent).map_err(system)?;
-        // The lock makes two daemons that start at once check the old socket one after another.
+        // The lock ensures that two daemons that start at the same time check the old socket one
+        // after the other.
         let directory = File::open(parent).map_err(system)?;
         flock(&directory, FlockOperation::LockExclusive).map_err(|errno| system(errno.into()))?;
         match fs::symlink_metadata(path) {

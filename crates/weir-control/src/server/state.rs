@@ -26,7 +26,7 @@ pub(crate) struct State {
 /// Counters of the server itself.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
-    /// Answered requests, by responsibility: success, client error, server error.
+    /// Answered requests, by outcome: success, client error, server error.
     pub(crate) served: AtomicU64,
     pub(crate) refused: AtomicU64,
     pub(crate) failed: AtomicU64,
@@ -75,7 +75,7 @@ impl State {
         work: impl FnOnce(&Self) -> T + Send + 'static,
     ) -> Option<T> {
         let state = Arc::clone(self);
-        // This fails only when the server ends, or after a panic, which stderr has reported.
+        // The task fails only when the server ends, or after a panic, which stderr has reported.
         tokio::task::spawn_blocking(move || work(&state)).await.ok()
     }
 
