@@ -1,4 +1,4 @@
-//! `weir algorithms`: the engine's tables, for people and programs.
+//! `weir algorithms`: lists the engine's tables, as text or as JSON.
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -27,7 +27,8 @@ pub(crate) fn list(args: &AlgorithmsArgs) -> Result<ExitCode, Failure> {
         return print(&format!("{:#}\n", json!({ "schedulers": scheds, "aqms": aqms })));
     }
     let mut text = String::from(
-        "Schedulers: which flow's packet goes next\nParameters are given to `sched N config type NAME` or to `queue N config sched N`.\n",
+        "Schedulers: which flow's packet goes next\n\
+         Parameters are given to `sched N config type NAME` or to `queue N config sched N`.\n",
     );
     for row in sched::TABLE {
         head(
@@ -49,7 +50,8 @@ pub(crate) fn list(args: &AlgorithmsArgs) -> Result<ExitCode, Failure> {
     print(&text)
 }
 
-/// The first lines of an algorithm in the list. Writing to a String cannot fail, here and below.
+/// Writes the first lines of an algorithm in the list. Writing to a `String` cannot fail, here and
+/// below.
 fn head(text: &mut String, name: &str, summary: &str, source: &str) {
     let _ = writeln!(text, "\n  {name:<12}{summary}");
     let _ = writeln!(text, "  {:<12}{source}", "");
@@ -98,7 +100,7 @@ fn unknown(name: &str) -> Failure {
 
 fn sched_page(row: &sched::Row) -> String {
     let mut text = page("scheduler", row.name, row.aliases, row.summary);
-    let also = |said: bool, words| if said { words } else { "" };
+    let also = |holds: bool, words| if holds { words } else { "" };
     let weighted = also(row.traits.weighted, "; shares by weight");
     let classifies = also(row.traits.classifies, "; tells flows apart by itself");
     let idles = also(!row.traits.work_conserving, "; may wait although it has packets");
@@ -146,7 +148,7 @@ fn details(text: &mut String, scopes: &[Scoped]) {
     }
 }
 
-/// Other notations of a value.
+/// A note about other notations of a value.
 fn hint(parameter: &Parameter) -> String {
     match parameter.domain {
         Domain::Time { .. } => "; units s, ms, us, ns, without one ms".to_owned(),
@@ -173,7 +175,7 @@ enum Scope {
 type Scoped = (Scope, &'static [Parameter]);
 
 impl Scope {
-    /// The command that takes the parameter.
+    /// The command that accepts the parameter.
     fn command(self) -> &'static str {
         match self {
             Self::Flow => "queue",
@@ -182,12 +184,12 @@ impl Scope {
         }
     }
 
-    /// The place of the parameter in a command.
+    /// Where the parameter is written in a command.
     fn place(self) -> &'static str {
         match self {
             Self::Flow => "of a queue",
-            Self::Scheduler => "behind the type of a scheduler",
-            Self::Aqm => "behind the name",
+            Self::Scheduler => "after the type of a scheduler",
+            Self::Aqm => "after the name",
         }
     }
 }
@@ -202,7 +204,7 @@ fn each(scopes: &[Scoped]) -> impl Iterator<Item = (Scope, &'static Parameter)> 
     scopes.iter().flat_map(|&(scope, all)| all.iter().map(move |parameter| (scope, parameter)))
 }
 
-/// Compares the 802.11b medium with Bianchi's model of it.
+/// Compares the simulated 802.11b medium with Bianchi's model.
 fn check_medium(json: bool) -> Result<ExitCode, Failure> {
     let found: Vec<_> = dcf::STATIONS
         .iter()
@@ -212,7 +214,8 @@ fn check_medium(json: bool) -> Result<ExitCode, Failure> {
         return print(&format!("{:#}\n", json!({ "dcf": found })));
     }
     let mut text = format!(
-        "802.11b at 11 Mbit/s, long preamble, packets of {} bytes: throughput of stations that always have some\n\n",
+        "802.11b at 11 Mbit/s, long preamble, packets of {} bytes: throughput of stations that \
+         always have some\n\n",
         dcf::PACKET
     );
     text.push_str(
@@ -236,14 +239,40 @@ fn check_medium(json: bool) -> Result<ExitCode, Failure> {
 }
 
 fn parameters_json(scopes: &[Scoped]) -> Vec<Value> {
-    let one = |(scope, p): (Scope, &Parameter)| json!({ "name": p.name, "scope": scope.command(), "range": p.domain.to_string(), "default": p.domain.write(p.default), "summary": p.summary });
+    let one = |(scope, p): (Scope, &Parameter)| {
+        json!({
+            "name": p.name,
+            "scope": scope.command(),
+            "range": p.domain.to_string(),
+            "default": p.domain.write(p.default),
+            "summary": p.summary,
+        })
+    };
     each(scopes).map(one).collect()
 }
 
 fn sched_json(row: &sched::Row) -> Value {
-    json!({ "name": row.name, "aliases": row.aliases, "weighted": row.traits.weighted, "work_conserving": row.traits.work_conserving, "summary": row.summary, "source": row.source, "complexity": row.traits.complexity, "parameters": parameters_json(&scopes(row)), "classifies": row.traits.classifies })
+    json!({
+        "name": row.name,
+        "aliases": row.aliases,
+        "weighted": row.traits.weighted,
+        "work_conserving": row.traits.work_conserving,
+        "summary": row.summary,
+        "source": row.source,
+        "complexity": row.traits.complexity,
+        "parameters": parameters_json(&scopes(row)),
+        "classifies": row.traits.classifies,
+    })
 }
 
 fn aqm_json(row: &aqm::Row) -> Value {
-    json!({ "name": row.name, "aliases": row.aliases, "marks": row.traits.marks, "classifies": row.traits.classifies, "summary": row.summary, "source": row.source, "parameters": parameters_json(&[(Scope::Aqm, row.parameters)]) })
+    json!({
+        "name": row.name,
+        "aliases": row.aliases,
+        "marks": row.traits.marks,
+        "classifies": row.traits.classifies,
+        "summary": row.summary,
+        "source": row.source,
+        "parameters": parameters_json(&[(Scope::Aqm, row.parameters)]),
+    })
 }

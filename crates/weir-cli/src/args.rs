@@ -1,12 +1,12 @@
-//! Options of commands, and groups of options that several commands share. Parsing only: the
-//! modules with the names of the commands execute them.
+//! Options of commands, and groups of options that several commands share. This module only parses:
+//! the module of each command executes it.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-/// `weir run`.
+/// Options of `weir run`.
 #[derive(Debug, Args)]
 #[command(after_help = RUN_EXAMPLES)]
 pub(crate) struct RunArgs {
@@ -21,11 +21,23 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "SPEC", help_heading = "Network")]
     pub(crate) link: Option<String>,
     /// A well-known network (see `weir presets`); --up and --down replace its directions.
-    #[arg(long, value_name = "NAME", conflicts_with = "link", value_parser = preset_names(), hide_possible_values = true, help_heading = "Network")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        conflicts_with = "link",
+        value_parser = preset_names(),
+        hide_possible_values = true,
+        help_heading = "Network"
+    )]
     pub(crate) preset: Option<String>,
-    /// Rules and pipes in the language of ipfw and dummynet, from this file, in place of a SPEC;
-    /// `in` and `out` are the program's, and `eth0` is its interface.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["up", "down", "link", "preset"], help_heading = "Network")]
+    /// Rules and pipes in the language of ipfw and dummynet, from this file, in place of a SPEC.
+    /// `in` and `out` are relative to the program, and `eth0` is its interface.
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with_all = ["up", "down", "link", "preset"],
+        help_heading = "Network"
+    )]
     pub(crate) rules: Option<PathBuf>,
     /// Omit the connection beyond this machine: the program reaches only the machine itself, as
     /// `host`.
@@ -40,15 +52,20 @@ pub(crate) struct RunArgs {
     pub(crate) command: Vec<OsString>,
 }
 
-/// `weir pair`.
+/// Options of `weir pair`.
 #[derive(Debug, Args)]
 #[command(after_help = PAIR_EXAMPLES)]
 pub(crate) struct PairArgs {
     #[command(flatten)]
     pub(crate) link: TwoWayArgs,
-    /// Rules and pipes in the language of ipfw and dummynet, from this file, in place of a SPEC;
-    /// `in` and `out` are the left program's, and `eth0` is its interface.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["link", "to_right", "to_left", "preset"], help_heading = "Network")]
+    /// Rules and pipes in the language of ipfw and dummynet, from this file, in place of a SPEC.
+    /// `in` and `out` are relative to the left program, and `eth0` is its interface.
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with_all = ["link", "to_right", "to_left", "preset"],
+        help_heading = "Network"
+    )]
     pub(crate) rules: Option<PathBuf>,
     /// The left program, as a shell command; usually the server. It reaches the other side as
     /// `right`.
@@ -64,7 +81,7 @@ pub(crate) struct PairArgs {
     pub(crate) common: CommonArgs,
 }
 
-/// `weir bridge`.
+/// Options of `weir bridge`.
 #[derive(Debug, Args)]
 #[command(after_help = BRIDGE_EXAMPLES)]
 pub(crate) struct BridgeArgs {
@@ -76,20 +93,31 @@ pub(crate) struct BridgeArgs {
     pub(crate) right: String,
     #[command(flatten)]
     pub(crate) link: TwoWayArgs,
-    /// Rules and pipes in the language of ipfw and dummynet, from this file, in place of a SPEC;
-    /// rules see a frame where it comes in, and rules that say `out` or `xmit` where it goes out.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["link", "to_right", "to_left", "preset"], help_heading = "Network")]
+    /// Rules and pipes in the language of ipfw and dummynet, from this file, in place of a SPEC.
+    /// All rules apply when a frame comes in; only rules with `out` or `xmit` apply when it goes
+    /// out.
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with_all = ["link", "to_right", "to_left", "preset"],
+        help_heading = "Network"
+    )]
     pub(crate) rules: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) common: CommonArgs,
 }
 
-/// `weir serve`.
+/// Options of `weir serve`.
 #[derive(Debug, Args)]
 #[command(after_help = SERVE_EXAMPLES)]
 pub(crate) struct ServeArgs {
     /// Two interfaces between which to forward; may be given several times.
-    #[arg(long = "bridge", value_name = "IF1,IF2", value_parser = parse_bridge, help_heading = "Network")]
+    #[arg(
+        long = "bridge",
+        value_name = "IF1,IF2",
+        value_parser = parse_bridge,
+        help_heading = "Network"
+    )]
     pub(crate) bridges: Vec<BridgeNames>,
     /// The network namespace (of `ip netns`) of the interfaces.
     #[arg(long, value_name = "NAME", help_heading = "Network")]
@@ -98,7 +126,13 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "FILE", help_heading = "Network")]
     pub(crate) rules: Option<PathBuf>,
     /// Seed of all random draws.
-    #[arg(long, value_name = "N", default_value = "1", value_parser = parse_seed, help_heading = "Network")]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value = "1",
+        value_parser = parse_seed,
+        help_heading = "Network"
+    )]
     pub(crate) seed: u64,
     /// Directory for the configuration [default: /var/lib/weir; for ordinary users
     /// ~/.local/state/weir]
@@ -111,8 +145,8 @@ pub(crate) struct ServeArgs {
     /// Group of users that may use the socket, besides root and the daemon's user.
     #[arg(long, value_name = "GROUP", help_heading = "Control")]
     pub(crate) group: Option<String>,
-    /// TCP address that also offers the API, to clients with the token. It is not encrypted: use a
-    /// proxy for that.
+    /// TCP address on which to offer the API as well, to clients with the token. It is not
+    /// encrypted: use a proxy for that.
     #[arg(long, value_name = "ADDRESS:PORT", requires = "token_file", help_heading = "Control")]
     pub(crate) http: Option<std::net::SocketAddr>,
     /// File with the token for --http: one line, not readable by other users.
@@ -122,16 +156,34 @@ pub(crate) struct ServeArgs {
     #[arg(short, long, help_heading = "Control")]
     pub(crate) quiet: bool,
     /// Threads that share the work; each needs a processor.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = parse_workers, help_heading = "Tuning")]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1,
+        value_parser = parse_workers,
+        help_heading = "Tuning"
+    )]
     pub(crate) workers: usize,
-    /// How long to spin before a release: `adaptive`, `off`, or a time such as `60us`.
-    #[arg(long, value_name = "TIME", default_value = "adaptive", value_parser = parse_spin, help_heading = "Tuning")]
+    /// How long to spin before a departure is due: `adaptive`, `off`, or a time such as `60us`.
+    #[arg(
+        long,
+        value_name = "TIME",
+        default_value = "adaptive",
+        value_parser = parse_spin,
+        help_heading = "Tuning"
+    )]
     pub(crate) spin: weir_linux::live::Spin,
     /// Do not ask for real-time priority.
     #[arg(long, help_heading = "Tuning")]
     pub(crate) no_realtime: bool,
-    /// Maximum memory for frames inside, for example `512MB`.
-    #[arg(long, value_name = "SIZE", default_value = "512MB", value_parser = parse_size, help_heading = "Tuning")]
+    /// Maximum memory for the frames inside the daemon, for example `512MB`.
+    #[arg(
+        long,
+        value_name = "SIZE",
+        default_value = "512MB",
+        value_parser = parse_size,
+        help_heading = "Tuning"
+    )]
     pub(crate) memory: usize,
     /// Do not filter system calls, for debugging and for kernels without this feature.
     #[arg(long, help_heading = "Tuning")]
@@ -174,7 +226,13 @@ pub(crate) struct TwoWayArgs {
 #[derive(Debug, Args)]
 pub(crate) struct PlaceArgs {
     /// Largest IP packet on the link, in bytes.
-    #[arg(long, value_name = "BYTES", default_value_t = 1500, value_parser = clap::value_parser!(u32).range(576..=65521), help_heading = "Network")]
+    #[arg(
+        long,
+        value_name = "BYTES",
+        default_value_t = 1500,
+        value_parser = clap::value_parser!(u32).range(576..=65521),
+        help_heading = "Network"
+    )]
     pub(crate) mtu: u32,
     /// How frames are exchanged with the kernel.
     #[arg(long, value_enum, default_value_t, help_heading = "Tuning")]
@@ -186,7 +244,14 @@ pub(crate) struct PlaceArgs {
 pub(crate) struct CommonArgs {
     /// Seed of all random draws: the same seed loses the same packets. `random` picks one and
     /// prints it.
-    #[arg(long, value_name = "N", default_value = "1", value_parser = parse_seed, allow_negative_numbers = true, help_heading = "Network")]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value = "1",
+        value_parser = parse_seed,
+        allow_negative_numbers = true,
+        help_heading = "Network"
+    )]
     pub(crate) seed: u64,
     /// End after this time, for example `30s`: a program that still runs gets SIGTERM, and three
     /// seconds later SIGKILL.
@@ -211,10 +276,16 @@ pub(crate) struct CommonArgs {
     /// terminal.
     #[arg(long, help_heading = "Results")]
     pub(crate) progress: bool,
-    /// How long to spin before a release: `adaptive`, `off`, or a time such as `60us`.
-    #[arg(long, value_name = "TIME", default_value = "adaptive", value_parser = parse_spin, help_heading = "Tuning")]
+    /// How long to spin before a departure is due: `adaptive`, `off`, or a time such as `60us`.
+    #[arg(
+        long,
+        value_name = "TIME",
+        default_value = "adaptive",
+        value_parser = parse_spin,
+        help_heading = "Tuning"
+    )]
     pub(crate) spin: weir_linux::live::Spin,
-    /// Request neither real-time priority nor that processors stay awake under light traffic.
+    /// Neither request real-time priority nor keep processors awake under light traffic.
     #[arg(long, help_heading = "Tuning")]
     pub(crate) no_realtime: bool,
     /// Processor to which the link's thread is pinned.
@@ -222,18 +293,30 @@ pub(crate) struct CommonArgs {
     pub(crate) cpu: Option<usize>,
     /// Threads that share the work: useful for many instances of a mask, with a processor for each
     /// thread and one to spare.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=64), help_heading = "Tuning")]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1,
+        value_parser = clap::value_parser!(u8).range(1..=64),
+        help_heading = "Tuning"
+    )]
     pub(crate) workers: u8,
     /// Maximum memory for frames inside the link, for example `512MB`.
-    #[arg(long, value_name = "SIZE", default_value = "512MB", value_parser = parse_size, help_heading = "Tuning")]
+    #[arg(
+        long,
+        value_name = "SIZE",
+        default_value = "512MB",
+        value_parser = parse_size,
+        help_heading = "Tuning"
+    )]
     pub(crate) memory: usize,
 }
 
-/// `weir check`.
+/// Options of `weir check`.
 #[derive(Debug, Args)]
 #[command(after_help = CHECK_EXAMPLES)]
 pub(crate) struct CheckArgs {
-    /// Print the content of a script or scenario, and its diagnostics, as JSON.
+    /// Print the content of a script or scenario as JSON, with its diagnostics.
     #[arg(long)]
     pub(crate) json: bool,
     /// A specification, as one word or several; or a script file, `-` for standard input; or a
@@ -247,7 +330,7 @@ pub(crate) struct CheckArgs {
     pub(crate) spec: Vec<String>,
 }
 
-/// `weir fmt`.
+/// Options of `weir fmt`.
 #[derive(Debug, Args)]
 pub(crate) struct FmtArgs {
     /// The script, `-` for standard input.
@@ -261,7 +344,7 @@ pub(crate) struct FmtArgs {
     pub(crate) check: bool,
 }
 
-/// A listing's only option.
+/// The only option of a command that lists something.
 #[derive(Debug, Args)]
 pub(crate) struct JsonFlag {
     /// Print JSON.
@@ -269,27 +352,28 @@ pub(crate) struct JsonFlag {
     pub(crate) json: bool,
 }
 
-/// `weir algorithms`.
+/// Options of `weir algorithms`.
 #[derive(Debug, Args)]
 pub(crate) struct AlgorithmsArgs {
-    /// Describe this one in full.
+    /// Describe this algorithm in full.
     pub(crate) name: Option<String>,
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
-    /// Compare an algorithm with a model of what it represents; `dcf` has one, Bianchi's.
+    /// Compare an algorithm with a mathematical model of the system that it simulates; only `dcf`
+    /// has such a model, Bianchi's.
     #[arg(long, value_name = "ALGORITHM", value_parser = ["dcf"], conflicts_with = "name")]
     pub(crate) check: Option<String>,
 }
 
-/// `weir completions`.
+/// Options of `weir completions`.
 #[derive(Debug, Args)]
 pub(crate) struct CompletionsArgs {
     /// The shell.
     pub(crate) shell: clap_complete::Shell,
 }
 
-/// `weir man`.
+/// Options of `weir man`.
 #[derive(Debug, Args)]
 pub(crate) struct ManArgs {
     /// The command of the page; none for weir itself.
@@ -302,10 +386,10 @@ pub(crate) struct ManArgs {
 /// How frames are exchanged with the kernel.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 pub(crate) enum BackendArg {
-    /// Packet sockets: the kernel reports when a frame arrived, so delays are exact.
+    /// Packet sockets: the kernel reports the arrival time of each frame, so delays are exact.
     #[default]
     Auto,
-    /// TAP devices, if /dev/net/tun can be opened: one copy less.
+    /// TAP devices, if /dev/net/tun can be opened: one copy less per frame.
     Tap,
     /// veth pairs and packet sockets.
     Packet,
@@ -378,37 +462,41 @@ fn parse_size(text: &str) -> Result<usize, String> {
 
 const RUN_EXAMPLES: &str = "Examples:
   weir run --up 256k/20ms --down 4M/20ms -- curl -o /dev/null http://host:8000/
-  weir run --link 'bw 20Mbit/s delay 15ms jitter 3ms loss 0.5% queue 100KB' --json out.json -- ./game
+  weir run --link 'bw 20Mbit/s delay 15ms loss 0.5% queue 100KB' --json out.json -- ./game
   weir run --preset satellite -- bash
   weir run --rules site.rules -- ./client
 
-The program has a network of its own. This machine is `host` there; what lies behind it is reached through it.
-The exit code is the program's; 125 when weir itself failed, 126 and 127 as in a shell, 2 for a bad command line.
-SPEC: `weir check` explains one; all words stand in docs/link-spec.md.";
+The program runs in its own network. It reaches this machine as `host`, and all other networks
+through this machine. The exit code is that of the program; 125 if weir itself failed, 126 and 127
+as in a shell, 2 for a bad command line. SPEC: `weir check` explains a specification, and
+docs/link-spec.md describes all words.";
 const PAIR_EXAMPLES: &str = "Examples:
   weir pair --link 10M/20ms --left 'iperf3 -s -1' --right 'iperf3 -c left -t 5'
   weir pair --to-right 100M/5ms --to-left 10M/5ms --left ./server --right './client left'
 
-The run ends when the right program ends; the left one is then ended too. A left program that is done before is
-no hindrance; when it fails, the right one has five seconds left. The exit code is the right one's, or the left
-one's if that failed first.";
+The run ends when the right program ends; a left program that still runs is then ended too. The
+left program may end earlier. If it fails, the right program has five seconds left. The exit code
+is that of the right program, or that of the left program if it failed first.";
 const SERVE_EXAMPLES: &str = "Examples:
   weir serve --bridge eth1,eth2 --rules /etc/weir/rules
   weir serve --bridge eth1,eth2 --bridge eth3,eth4 --group weir
   weir serve --http 127.0.0.1:8420 --token-file /etc/weir/token
 
-Change it with the verbs (`weir pipe 1 config …`, `weir add …`) or over its API; see docs/daemon.md. What a command was
-acknowledged for is on disk: a daemon that starts again, even after kill -9, goes on with it. SIGHUP reads --rules again,
-SIGTERM ends. Needs CAP_NET_RAW and CAP_NET_ADMIN for bridges.";
+Commands such as `weir pipe 1 config …` and `weir add …` change the configuration, and so does the
+API; see docs/daemon.md. An acknowledged change is on disk: a daemon that starts again, even after
+kill -9, resumes with it. SIGHUP reads --rules again, SIGTERM ends the daemon. Bridges need
+CAP_NET_RAW and CAP_NET_ADMIN.";
 const CHECK_EXAMPLES: &str = "Examples:
   weir check 4M/20ms queue 64KB         a specification
-  weir check rules.ipfw                 a script: errors with their places, then each command in canonical form
+  weir check rules.ipfw                 a script: its errors, or its commands in canonical form
   weir check --json - < rules.ipfw      the same for programs
 
-What a script refers to and does not configure is a warning: it may have been configured before.
-The exit code is 2 when there are errors. The language stands in docs/rules.md.";
+An object that a script refers to but does not configure causes a warning, because it may have
+been configured before. The exit code is 2 if there are errors. docs/rules.md describes the
+language.";
 const BRIDGE_EXAMPLES: &str = "Examples:
   weir bridge eth1 eth2 --link 50M/10ms
   weir bridge eth1 eth2 --to-right 100M/5ms --to-left '20M/5ms queue 100KB' --timeout 60s
 
-Ends at ^C, after --timeout, or when an interface disappears. Needs CAP_NET_RAW and CAP_NET_ADMIN.";
+The bridge ends at ^C, after --timeout, or when an interface disappears. It needs CAP_NET_RAW and
+CAP_NET_ADMIN.";

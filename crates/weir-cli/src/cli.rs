@@ -10,7 +10,13 @@ use crate::args::{
 
 /// Put any network you describe between programs, and see exactly what its queues did.
 #[derive(Debug, Parser)]
-#[command(name = "weir", version, max_term_width = 100, arg_required_else_help = true, after_help = MAIN_EXAMPLES)]
+#[command(
+    name = "weir",
+    version,
+    max_term_width = 100,
+    arg_required_else_help = true,
+    after_help = MAIN_EXAMPLES
+)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -28,19 +34,19 @@ pub(crate) enum Command {
     /// Run a scenario on real frames: hosts in namespaces, with all links of the scenario between
     /// them.
     Live(crate::live_scenario::LiveArgs),
-    /// Traffic of one host of a live scenario; `weir live` starts it.
+    /// Generate the traffic of one host of a live scenario; `weir live` starts this command.
     #[command(hide = true)]
     Traffic,
     /// Watch queues: the kernel's own, millions of times a second or packet by packet, and those of
     /// Weir.
     Watch(crate::watch::WatchArgs),
-    /// Run as a daemon: bridges shaped by rules that can change under traffic, with a configuration
-    /// that survives.
+    /// Run as a daemon: bridges with rules that can change under traffic, and a configuration that
+    /// survives restarts.
     Serve(ServeArgs),
     /// Check a link specification, a script of commands or a scenario, and print its canonical
     /// form; needs no privileges.
     Check(CheckArgs),
-    /// Format a script of commands: each in canonical form, comments kept.
+    /// Format a script: print each command in canonical form, and keep comments.
     Fmt(FmtArgs),
     /// Measure schedulers in isolation: the cost of a packet, and the service of each flow; needs
     /// no privileges.
@@ -48,15 +54,16 @@ pub(crate) enum Command {
     /// Simulate a network and its traffic, described by a scenario file, in virtual time; needs no
     /// privileges.
     Sim(crate::sim::SimArgs),
-    /// Run published experiments again: published and measured results, and a verdict on the shape.
+    /// Repeat published experiments: show published and measured results, and a verdict on their
+    /// shape.
     Reproduce(crate::reproduce::ReproduceArgs),
-    /// Compare two directories of results: differences, and whether they are significant.
+    /// Compare two directories of results: list the differences and whether they are significant.
     Compare(crate::compare::CompareArgs),
     /// Report what Weir can use on this machine, what is missing, and how to get it.
     Doctor(JsonFlag),
     /// List the algorithms with their parameters.
     Algorithms(AlgorithmsArgs),
-    /// List the presets: well-known networks, with the sources of their numbers.
+    /// List the presets: well-known networks, with the sources of their values.
     Presets(JsonFlag),
     /// Print the JSON Schema of the documents that commands write.
     Schema(crate::schema::SchemaArgs),

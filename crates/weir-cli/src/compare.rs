@@ -1,4 +1,5 @@
-//! `weir compare`: compares two directories of results and judges their differences.
+//! `weir compare`: compares two directories of results and tests their differences for
+//! significance.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -108,36 +109,39 @@ fn row(d: &Difference) -> Vec<String> {
     ]
 }
 
-/// A value with the unit of its name.
-fn in_words(figure: &str, value: f64) -> String {
-    match figure {
-        _ if figure.ends_with("_bps") => rate(value),
-        _ if figure.ends_with("_ns") => duration(value),
+/// A value with the unit that the metric's name implies.
+fn in_words(metric: &str, value: f64) -> String {
+    match metric {
+        _ if metric.ends_with("_bps") => rate(value),
+        _ if metric.ends_with("_ns") => duration(value),
         "loss" | "drop_share" | "utilisation" => percent(value),
         _ if value == value.trunc() => count(value as u64),
         _ => format!("{value:.1}"),
     }
 }
 
-/// The method of judging differences, in words.
+/// The method by which differences are judged, in words.
 fn remark(comparison: &Comparison) -> String {
     let by = |test: fn(&Significance) -> bool| {
         comparison.differences.iter().any(|d| test(&d.significance))
     };
     let mut text = String::new();
     if by(|s| matches!(s, Significance::Runs { .. })) {
-        text += "p: how often chance alone sets the means of so many runs as far apart (Welch's test); significant below 0.05.\n";
+        text += "p: the probability that chance alone makes the means differ by this much \
+            (Welch's test); a difference is significant below 0.05.\n";
     }
     if by(|s| matches!(s, Significance::Parts { .. })) {
-        text += "p: Welch's test over twentieths of single runs, as if these were independent; runs with several seeds say more.\n";
+        text += "p: Welch's test over twentieths of single runs, as if these were independent; \
+            runs with several seeds give a better answer.\n";
     }
     if by(|s| matches!(s, Significance::SingleRun)) {
-        text += "Single runs say nothing of chance where a figure is not known over time: give both sides --runs.\n";
+        text += "With single runs, only metrics that are known over time can be tested: use \
+            --runs on both sides.\n";
     }
     text
 }
 
-/// The metrics shown without --all.
+/// The metrics that are shown without --all.
 const MAIN: [&str; 14] = [
     "goodput_bps",
     "loss",

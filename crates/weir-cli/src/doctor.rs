@@ -16,8 +16,17 @@ pub(crate) fn doctor(args: &JsonFlag) -> Result<ExitCode, Failure> {
     let mut checks = probe();
     checks.push(queue_programs());
     if args.json {
-        let rows: Vec<_> =
-            checks.iter().map(|c| json!({ "name": c.name, "status": word(c.status), "detail": c.detail, "remedy": c.remedy })).collect();
+        let rows: Vec<_> = checks
+            .iter()
+            .map(|c| {
+                json!({
+                    "name": c.name,
+                    "status": word(c.status),
+                    "detail": c.detail,
+                    "remedy": c.remedy,
+                })
+            })
+            .collect();
         return print(&format!("{:#}\n", json!({ "checks": rows })));
     }
     let colour = std::io::stdout().is_terminal()

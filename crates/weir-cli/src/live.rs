@@ -1,4 +1,5 @@
-//! `weir run`, `weir pair`, `weir bridge`: from arguments to a live session, and its results.
+//! `weir run`, `weir pair`, `weir bridge`: turns arguments into a live session, and writes its
+//! results.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -63,7 +64,7 @@ pub(crate) fn bridge(args: BridgeArgs) -> Result<ExitCode, Failure> {
     drive(setup, emulation, &[], &args.common)
 }
 
-/// What packets meet between the two ends: rules where there are any, otherwise links.
+/// The emulation between the two ends: rules if there are any, otherwise links.
 fn emulation(names: [&str; 2], specs: Directions, rules: Option<(Ruleset, Where)>) -> Emulation {
     let [forth, back] = names;
     match rules {
@@ -92,7 +93,8 @@ fn two_way(args: &TwoWayArgs) -> Result<Directions, Failure> {
     })
 }
 
-/// Starts the links in their surroundings, then the programs, waits, and writes the results.
+/// Starts the links in their surroundings, then the programs, waits for the end, and writes the
+/// results.
 fn drive<S: Surroundings<Place = Session>>(
     surroundings: S,
     emulation: Emulation,
@@ -142,7 +144,7 @@ fn drive<S: Surroundings<Place = Session>>(
         notes: Vec::new(),
     };
     explain(&mut info, &outcome, &finished, args);
-    // A result that could not be written is a failure, however the program ended.
+    // If a result cannot be written, the command fails, whatever the program's exit code is.
     let capture_error =
         finished.capture().and_then(|capture| capture.error.as_ref()).map(ToString::to_string);
     write_results(args, &finished.into_result(info))?;
@@ -162,7 +164,7 @@ fn tuning(args: &CommonArgs) -> Tuning {
     }
 }
 
-/// Why the surroundings could not be set up, with the name of the option that is wrong.
+/// The reason why the surroundings could not be set up, with the name of the wrong option.
 pub(crate) fn not_built(error: &BuildError) -> Failure {
     match error {
         BuildError::NoProcessor { number, .. } => {
@@ -172,7 +174,7 @@ pub(crate) fn not_built(error: &BuildError) -> Failure {
     }
 }
 
-/// Adds what a user should know about the run to its results.
+/// Adds remarks to the results that a user should know about.
 fn explain(info: &mut RunInfo, outcome: &Outcome, finished: &Finished, args: &CommonArgs) {
     for end in outcome.programs.iter().filter(|end| end.background > 0 && !end.ended_by_us) {
         let (count, verb) = if end.background == 1 {
@@ -183,8 +185,11 @@ fn explain(info: &mut RunInfo, outcome: &Outcome, finished: &Finished, args: &Co
         info.notes.push(format!("{count} of the program {verb} ended with its namespace"));
     }
     if let (EndedBy::Program(Side::Left), [first, _, ..]) = (outcome.ended_by, &*outcome.programs) {
-        info.warnings
-            .push(format!("the left program failed (exit code {}) and the right one went on for five seconds in vain", first.code));
+        info.warnings.push(format!(
+            "the left program failed (exit code {}); the right program was ended \
+                five seconds later",
+            first.code
+        ));
     }
     if outcome.ended_by == EndedBy::Timeout && !finished.port_vanished() {
         info.notes.push("ended by --timeout".to_owned());
@@ -197,13 +202,13 @@ fn explain(info: &mut RunInfo, outcome: &Outcome, finished: &Finished, args: &Co
     info.warnings.extend(finished.warnings());
 }
 
-/// RFC 3339, to the second.
+/// The time in the format of RFC 3339, to the second.
 pub(crate) fn wall_time(time: SystemTime) -> String {
     let whole = |t: jiff::Timestamp| jiff::Timestamp::from_second(t.as_second());
     jiff::Timestamp::try_from(time).and_then(whole).map(|t| t.to_string()).unwrap_or_default()
 }
 
-/// The command's exit code: the program's, or 125 when the link failed under it.
+/// The command's exit code: that of the program, or 125 if the link failed while the program ran.
 fn exit_code(outcome: &Outcome, finished: &Finished) -> u8 {
     if finished.port_vanished() {
         OWN
@@ -220,7 +225,7 @@ fn command_words(programs: &[(Side, Vec<OsString>)]) -> Vec<String> {
     };
     match programs {
         [(_, one)] => words(one),
-        // The shell command of each side is its last word.
+        // The shell command of each side is the last word of its arguments.
         several => several
             .iter()
             .filter_map(|(_, c)| c.last())
@@ -229,7 +234,8 @@ fn command_words(programs: &[(Side, Vec<OsString>)]) -> Vec<String> {
     }
 }
 
-/// A shell command as a program. The shell stays, since `exec` would break lists of commands.
+/// A shell command as a program. The shell must remain, because `exec` would break lists of
+/// commands.
 fn shell(command: OsString) -> Vec<OsString> {
     vec!["/bin/sh".into(), "-c".into(), command]
 }

@@ -1,7 +1,7 @@
 //! The `weir` command: puts any network you describe between programs.
 //!
-//! `args` parses the command line; the module of each command executes it. stdout is data, stderr
-//! is words.
+//! `args` parses the command line; the module of each command executes it. Data goes to stdout,
+//! messages to stderr.
 
 mod algorithms;
 mod args;
@@ -42,7 +42,7 @@ fn main() -> ExitCode {
     let cli = match Cli::try_parse_from(argv) {
         Ok(cli) => cli,
         Err(error) if is_verb && error.use_stderr() => {
-            // The reader may have gone.
+            // The reader of the output may have closed it.
             let _ = error.print();
             return ExitCode::from(verbs::EX_USAGE);
         }
@@ -54,16 +54,19 @@ fn main() -> ExitCode {
     }
 }
 
-/// Adds a hint about the place of the program if the `--` before it is missing.
+/// Adds a hint if the `--` before the program is missing.
 fn with_hint(mut error: clap::Error) -> clap::Error {
     use clap::error::{ContextKind, ContextValue, ErrorKind};
-    let is_word = |value: Option<&ContextValue>| matches!(value, Some(ContextValue::String(word)) if !word.starts_with('-'));
+    let is_word = |value: Option<&ContextValue>| {
+        let Some(ContextValue::String(word)) = value else { return false };
+        !word.starts_with('-')
+    };
     let is_run = std::env::args_os().nth(1).is_some_and(|word| word == "run");
     if is_run
         && error.kind() == ErrorKind::UnknownArgument
         && is_word(error.get(ContextKind::InvalidArg))
     {
-        let hint = "the program stands after `--`, as in `weir run --link 4M/20ms -- curl …`";
+        let hint = "put the program after `--`, as in `weir run --link 4M/20ms -- curl …`";
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![hint.into()]));
     }
     error

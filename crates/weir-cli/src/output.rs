@@ -1,4 +1,4 @@
-//! Output of the commands: failures with their exit codes, text, and the files of results.
+//! Output of the commands: failures with their exit codes, text, and result files.
 
 use std::fmt;
 use std::fs::OpenOptions;
@@ -25,7 +25,7 @@ impl fmt::Display for Failure {
 
 /// An invalid command line.
 pub(crate) const USAGE: u8 = 2;
-/// Weir itself failed. The code differs from those that programs usually exit with.
+/// Weir itself failed. Programs rarely exit with this code.
 pub(crate) const OWN: u8 = 125;
 
 impl Failure {
@@ -33,7 +33,7 @@ impl Failure {
         Self { message: message.to_string(), code }
     }
 
-    /// Appends to the message.
+    /// Appends text to the message.
     pub(crate) fn and(mut self, more: &str) -> Self {
         self.message += more;
         self
@@ -114,7 +114,8 @@ pub(crate) fn check_files(
             let (which, verb) =
                 (to_stdout.join(", "), if to_stdout.len() == 1 { "writes" } else { "write" });
             let message = format!(
-                "{option} needs a file's name: only {which} {verb} to standard output (./- is a file of that name)"
+                "{option} needs the name of a file: only {which} {verb} to standard output (./- \
+                 is a file named -)"
             );
             return Err(Failure::new(USAGE, message));
         }
@@ -125,7 +126,8 @@ pub(crate) fn check_files(
             ));
         }
         if path.exists() && !path.is_file() {
-            // Devices and named pipes are opened as they are; no file is created beside them.
+            // Devices and named pipes are opened directly; no temporary file is created next to
+            // them.
             continue;
         }
         let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -148,8 +150,8 @@ pub(crate) fn check_files(
     Ok(())
 }
 
-/// Creates and removes a file in a directory. The permissions alone would not reveal a read-only
-/// file system.
+/// Creates and removes a file in a directory. Permissions alone would not reveal a read-only file
+/// system.
 fn try_to_create_in(directory: &Path) -> std::io::Result<()> {
     let probe = directory.join(format!(".weir-{}.tmp", std::process::id()));
     OpenOptions::new().write(true).create_new(true).open(&probe)?;

@@ -1,4 +1,4 @@
-//! `weir presets`: well-known networks and the sources of their numbers.
+//! `weir presets`: lists well-known networks and the sources of their values.
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -14,7 +14,16 @@ pub(crate) fn list(args: &JsonFlag) -> Result<ExitCode, Failure> {
     if args.json {
         let rows: Vec<_> = PRESETS
             .iter()
-            .map(|p| json!({ "name": p.name, "aliases": p.aliases, "summary": p.summary, "up": p.up, "down": p.down, "source": p.source }))
+            .map(|p| {
+                json!({
+                    "name": p.name,
+                    "aliases": p.aliases,
+                    "summary": p.summary,
+                    "up": p.up,
+                    "down": p.down,
+                    "source": p.source,
+                })
+            })
             .collect();
         return print(&format!("{:#}\n", json!({ "presets": rows })));
     }

@@ -13,8 +13,8 @@ use weir_report::format::{count, rate};
 
 use crate::args::CommonArgs;
 
-/// A progress line where it does not disturb: on a terminal to which the program does not write, or
-/// on request.
+/// A progress line if it does not disturb, that is, on a terminal to which the program does not
+/// write, or on request.
 pub(crate) fn progress(no_program: bool, args: &CommonArgs) -> Option<ProgressBar> {
     let terminal = std::io::stderr().is_terminal() && !args.quiet;
     let wanted = args.progress || no_program || !std::io::stdout().is_terminal();
@@ -28,7 +28,7 @@ pub(crate) fn progress(no_program: bool, args: &CommonArgs) -> Option<ProgressBa
     Some(bar)
 }
 
-/// The thread that updates the progress line until it is dropped.
+/// The thread that updates the progress line. It ends when this is dropped.
 pub(crate) struct Progress {
     over: Arc<AtomicBool>,
     thread: Option<std::thread::JoinHandle<()>>,
@@ -63,7 +63,7 @@ impl Drop for Progress {
     fn drop(&mut self) {
         self.over.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // The thread only writes to the terminal.
+            // The thread only writes to the terminal, so a panic in it does not matter.
             let _ = thread.join();
         }
     }

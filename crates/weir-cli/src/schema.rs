@@ -1,4 +1,5 @@
-//! `weir schema`: the JSON Schema of the documents that commands write, or its reference.
+//! `weir schema`: prints the JSON Schema of the documents that commands write, or a reference of
+//! them.
 
 use std::process::ExitCode;
 
@@ -12,10 +13,10 @@ use weir_report::sim::{Comparison, Scenario, Sweep};
 use crate::output::{Failure, print};
 use crate::reproduce::document::ExperimentDocument;
 
-/// `weir schema`.
+/// Options of `weir schema`.
 #[derive(Debug, Args)]
 pub(crate) struct SchemaArgs {
-    /// The documents that are described.
+    /// The documents to describe.
     #[arg(value_enum)]
     family: Family,
     /// Print a reference in Markdown in place of the schema.

@@ -13,7 +13,7 @@ use weir_sim::disk::Disk;
 use crate::args::FmtArgs;
 use crate::output::{Failure, USAGE, colour, print, say};
 
-/// The script that a word of `weir check` names, if any: a file, or `-` for standard input.
+/// The script that the words of `weir check` name, if any: a file, or `-` for standard input.
 pub(crate) fn named(words: &[String]) -> Option<&str> {
     match words {
         [word] if word == "-" || Path::new(word).is_file() => Some(word),
@@ -25,26 +25,31 @@ pub(crate) fn named(words: &[String]) -> Option<&str> {
 pub(crate) fn check(name: &str, json: bool) -> Result<ExitCode, Failure> {
     let (name, text) = read(name)?;
     let parsed = parse(&text, &name, &Disk);
-    let mut said = parsed.diagnostics;
-    if !said.has_errors() {
-        said.append(check_whole(&parsed.commands, &text, &name), |_| {});
+    let mut diagnostics = parsed.diagnostics;
+    if !diagnostics.has_errors() {
+        diagnostics.append(check_whole(&parsed.commands, &text, &name), |_| {});
     }
     let lines: Vec<String> = parsed.commands.iter().map(|c| print_command(&c.command)).collect();
     if json {
-        let diagnostics: Vec<_> = said.iter().map(to_json).collect();
-        let counts = |severity| said.count(severity);
+        let views: Vec<_> = diagnostics.iter().map(to_json).collect();
+        let counts = |severity| diagnostics.count(severity);
         let value = json!({
-            "file": name, "commands": lines, "errors": counts(Severity::Error), "warnings": counts(Severity::Warning),
-            "notes": counts(Severity::Note), "diagnostics": diagnostics,
+            "file": name, "commands": lines,
+            "errors": counts(Severity::Error), "warnings": counts(Severity::Warning),
+            "notes": counts(Severity::Note), "diagnostics": views,
         });
         print(&format!("{value:#}\n"))?;
-        return Ok(if said.has_errors() { ExitCode::from(USAGE) } else { ExitCode::SUCCESS });
+        return Ok(if diagnostics.has_errors() {
+            ExitCode::from(USAGE)
+        } else {
+            ExitCode::SUCCESS
+        });
     }
-    if said.has_errors() {
-        return Err(refused(&said));
+    if diagnostics.has_errors() {
+        return Err(refused(&diagnostics));
     }
-    if !said.is_empty() {
-        say(format_args!("{}\n", said.render(colour()).trim_end()));
+    if !diagnostics.is_empty() {
+        say(format_args!("{}\n", diagnostics.render(colour()).trim_end()));
     }
     print(&lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect::<String>())
 }
@@ -52,7 +57,7 @@ pub(crate) fn check(name: &str, json: bool) -> Result<ExitCode, Failure> {
 /// `weir fmt`.
 pub(crate) fn fmt(args: &FmtArgs) -> Result<ExitCode, Failure> {
     let (name, text) = read(&args.file)?;
-    let formatted = format(&text, &name, &Disk).map_err(|said| refused(&said))?;
+    let formatted = format(&text, &name, &Disk).map_err(|diagnostics| refused(&diagnostics))?;
     if args.check {
         if formatted == text {
             return Ok(ExitCode::SUCCESS);
@@ -77,7 +82,7 @@ pub(crate) fn fmt(args: &FmtArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The name for diagnostics, and the text.
+/// Reads a script. Returns its name for diagnostics, and its text.
 fn read(name: &str) -> Result<(String, String), Failure> {
     let shown = if name == "-" { "standard input" } else { name };
     let mut bytes = Vec::new();
@@ -103,8 +108,8 @@ fn read(name: &str) -> Result<(String, String), Failure> {
     Ok((shown.to_owned(), text))
 }
 
-fn refused(said: &Diagnostics) -> Failure {
-    Failure::new(USAGE, format!("{}\n", said.render(colour()).trim_end()))
+fn refused(diagnostics: &Diagnostics) -> Failure {
+    Failure::new(USAGE, format!("{}\n", diagnostics.render(colour()).trim_end()))
 }
 
 pub(crate) fn to_json(diagnostic: &Diagnostic) -> serde_json::Value {
@@ -115,11 +120,14 @@ pub(crate) fn to_json(diagnostic: &Diagnostic) -> serde_json::Value {
     };
     let column = |at: usize| diagnostic.text.get(..at).map_or(at, |text| text.chars().count()) + 1;
     json!({
-        "severity": severity, "code": diagnostic.code.name(), "message": diagnostic.message, "file": diagnostic.file,
-        "line": diagnostic.line, "column": column(diagnostic.span.start), "end_column": column(diagnostic.span.end),
+        "severity": severity, "code": diagnostic.code.name(),
+        "message": diagnostic.message, "file": diagnostic.file,
+        "line": diagnostic.line, "column": column(diagnostic.span.start),
+        "end_column": column(diagnostic.span.end),
         "text": diagnostic.text, "label": diagnostic.label, "help": diagnostic.help,
     })
 }
 
-/// Maximum size of a script: a device or a wrong name must not fill the memory.
+/// Maximum size of a script in bytes. It prevents a device or a wrong file name from filling the
+/// memory.
 const LARGEST_SCRIPT: u64 = 256_000_000;

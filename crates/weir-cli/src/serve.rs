@@ -1,9 +1,9 @@
-//! `weir serve`: the daemon. Bridges shaped by rules, a configuration that survives, and the API to
-//! both.
+//! `weir serve`: the daemon. It runs bridges shaped by rules, keeps a configuration that survives
+//! restarts, and serves an API for both.
 //!
-//! The daemon starts in the order of its needs: state, sockets and interfaces while it has
-//! privileges; the configuration before the first frame; then each thread keeps only the privileges
-//! that it works with; at last the daemon reports that it is ready.
+//! The start has a fixed order. First the daemon opens its state, sockets and interfaces, which
+//! requires privileges. Then each thread keeps only the privileges that it needs. The configuration
+//! is applied before the first frame is forwarded. At last the daemon reports that it is ready.
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -32,14 +32,15 @@ use crate::output::{Failure, USAGE, say};
 
 /// `weir serve`.
 pub(crate) fn serve(args: &ServeArgs) -> Result<ExitCode, Failure> {
-    // Before any thread starts: threads inherit the blocked signals.
+    // Signals are blocked before any thread starts, because threads inherit the set of blocked
+    // signals.
     let signals =
         Signals::take().map_err(|error| Failure::own(format!("cannot take signals: {error}")))?;
     let start = Start::new(args)?;
     let (vanished, events) = channel();
     let plane = Arc::new(LivePlane::new(start.bridges, vanished));
-    // A thread has the capabilities of the thread that starts it: the loop's thread may take
-    // real-time priority, the others have no capability.
+    // A thread inherits the capabilities of the thread that starts it. The loop's thread may take
+    // real-time priority; the other threads get no capability.
     let starter = Resident::start(None)
         .map_err(|error| Failure::own(format!("cannot start a thread: {error}")))?;
     if !args.keep_privileges {
@@ -64,7 +65,7 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<ExitCode, Failure> {
     // Without a supervisor there is nothing to notify.
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
     announce(args, &start.socket, &server, &plane);
-    let outcome = attend(args, &signals, &events, &owner, &plane);
+    let outcome = run_until_end(args, &signals, &events, &owner, &plane);
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
     server.stop();
     plane.stop();
@@ -84,7 +85,7 @@ fn tuning(args: &ServeArgs) -> Tuning {
 /// Everything that a daemon starts with.
 struct Start {
     resumed: Resumed,
-    /// The rules to start with where no configuration is saved.
+    /// The rules with which to start if no configuration is saved.
     first: Option<CommandRequest>,
     socket: PathBuf,
     endpoints: Endpoints,
@@ -112,7 +113,8 @@ impl Start {
             Some(file) => {
                 let what = state.display();
                 say(format_args!(
-                    "weir: note: resuming the configuration saved in {what}; SIGHUP replaces it by {}\n",
+                    "weir: note: resuming the configuration saved in {what}; \
+                     SIGHUP replaces it by {}\n",
                     file.display()
                 ));
                 None
@@ -143,8 +145,8 @@ impl Start {
     }
 }
 
-/// Handles signals, and interfaces that disappear and come back, until the daemon ends.
-fn attend(
+/// Handles signals, and interfaces that disappear and return, until the daemon ends.
+fn run_until_end(
     args: &ServeArgs,
     signals: &Signals,
     events: &Receiver<LiveEvent>,
@@ -154,7 +156,7 @@ fn attend(
     loop {
         let timeout = Timespec { tv_sec: 0, tv_nsec: LOOK_AGAIN.subsec_nanos().into() };
         let mut ready = [PollFd::new(signals, PollFlags::IN)];
-        // An interrupted wait is as good as one that has timed out.
+        // An interrupted wait has the same effect as one that has timed out.
         let _ = poll(&mut ready, Some(&timeout));
         for event in events.try_iter().filter(|event| plane.lost(event)) {
             say(format_args!(
@@ -183,8 +185,8 @@ fn attend(
     }
 }
 
-/// Replaces the configuration by the rules file where that can be read; reports to the log where it
-/// cannot.
+/// Replaces the configuration by the content of the rules file. If the file cannot be read, the
+/// failure is logged and the configuration stays.
 fn reload(args: &ServeArgs, owner: &Owner) {
     let Some(file) = &args.rules else {
         return say("weir: SIGHUP: there is no --rules file to read again\n");
@@ -230,7 +232,7 @@ fn name_of(request: &CommandRequest) -> &str {
     request.name.as_deref().unwrap_or("rules")
 }
 
-/// A rules file as a request, with the files that it names.
+/// Reads a rules file into a request, with the files that it names.
 fn request(file: &Path) -> Result<CommandRequest, Failure> {
     let name = file.display().to_string();
     let script = std::fs::read_to_string(file)
@@ -239,7 +241,7 @@ fn request(file: &Path) -> Result<CommandRequest, Failure> {
         directory: file.parent().unwrap_or(Path::new(".")).to_owned(),
         files: Default::default(),
     };
-    // Parsed once for the names of files; its errors are reported when it is executed.
+    // This parse only collects the names of files. Errors are reported when the script is executed.
     let _ = weir_rules::script::parse(&script, &name, &collected);
     Ok(CommandRequest {
         script,
@@ -249,7 +251,8 @@ fn request(file: &Path) -> Result<CommandRequest, Failure> {
     })
 }
 
-/// Reads the files that a script names, beside it, and remembers them.
+/// Reads the files that a script names, relative to the script's directory, and keeps their
+/// contents.
 struct Collected {
     directory: PathBuf,
     files: std::cell::RefCell<std::collections::BTreeMap<String, String>>,
@@ -271,7 +274,9 @@ fn group(name: &str) -> Result<u32, Failure> {
         Ok(Some(group)) => Ok(group.gid.as_raw()),
         _ => Err(Failure::new(
             USAGE,
-            format!("--group {name}: there is no such group; 'groupadd --system {name}' makes it"),
+            format!(
+                "--group {name}: there is no such group; 'groupadd --system {name}' creates it"
+            ),
         )),
     }
 }
@@ -290,5 +295,5 @@ fn announce(args: &ServeArgs, socket: &Path, server: &Server, plane: &LivePlane)
 const HANGUP: i32 = 1;
 const USER_1: i32 = 10;
 const USER_2: i32 = 12;
-/// Longest time until an interface that came back is noticed.
+/// Maximum time until the daemon notices that an interface has returned.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);

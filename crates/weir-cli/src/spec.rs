@@ -85,7 +85,7 @@ fn refusal(option: &str, diagnostics: &Diagnostics) -> Failure {
 
 /// `weir check`.
 pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
-    // `--json` may also follow the specification: it cannot be a part of one.
+    // `--json` may also follow the specification, because no specification contains this word.
     let (words, json) = match args.spec.as_slice() {
         [words @ .., last] if last == "--json" => (words, true),
         words => (words, args.json),
@@ -100,7 +100,7 @@ pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
     }
     let spec = read("the specification", &words.join(" ")).map_err(|failure| match words {
         [word] if word.contains(['/', '.']) => {
-            failure.and(&format!("weir: nor is there a file `{word}`\n"))
+            failure.and(&format!("weir: there is no file `{word}` either\n"))
         }
         _ => failure,
     })?;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-/// Rows of text with column heads; the first column is left-aligned, the others are right-aligned.
+/// Rows of text with column heads. The first column is left-aligned, all others are right-aligned.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Table {
     rows: Vec<Vec<String>>,

@@ -1,5 +1,6 @@
-//! `weir traffic`: all traffic of one host of a live scenario. This is an internal command:
-//! `weir live` starts one on each host and communicates over standard input and output.
+//! `weir traffic`: generates all traffic of one host of a live scenario. This is an internal
+//! command: `weir live` starts one process on each host and communicates with it over standard
+//! input and output.
 
 use std::io;
 use std::process::ExitCode;

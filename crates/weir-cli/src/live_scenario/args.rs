@@ -6,7 +6,7 @@ use clap::Args;
 
 use crate::sim::parse_setting;
 
-/// `weir live`.
+/// Options of `weir live`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct LiveArgs {
@@ -18,15 +18,26 @@ pub(crate) struct LiveArgs {
     pub(crate) seed: Option<u64>,
     /// Change a key of the scenario: `--set duration=10s`, `--set traffic.f1.rate=2Mbit/s`. May be
     /// given several times.
-    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = parse_setting, help_heading = "Scenario")]
+    #[arg(
+        long = "set",
+        value_name = "KEY=VALUE",
+        value_parser = parse_setting,
+        help_heading = "Scenario"
+    )]
     pub(crate) settings: Vec<(String, String)>,
     /// Largest IP packet on the hosts' interfaces, in bytes.
-    #[arg(long, value_name = "BYTES", default_value_t = 1500, value_parser = clap::value_parser!(u32).range(576..=65521), help_heading = "Scenario")]
+    #[arg(
+        long,
+        value_name = "BYTES",
+        default_value_t = 1500,
+        value_parser = clap::value_parser!(u32).range(576..=65521),
+        help_heading = "Scenario"
+    )]
     pub(crate) mtu: u32,
     /// Write the results into this new directory, as `weir sim` does.
     #[arg(long, value_name = "DIR", help_heading = "Results")]
     pub(crate) out: Option<PathBuf>,
-    /// Replace the directory if it is there.
+    /// Replace the directory if it exists.
     #[arg(long, requires = "out", help_heading = "Results")]
     pub(crate) force: bool,
     /// Write the results as JSON (`-` for standard output).
@@ -35,13 +46,19 @@ pub(crate) struct LiveArgs {
     /// Do not print the summary.
     #[arg(short, long, help_heading = "Results")]
     pub(crate) quiet: bool,
-    /// How long to spin before a release: `adaptive`, `off`, or a time such as `60us`.
-    #[arg(long, value_name = "TIME", default_value = "adaptive", value_parser = crate::args::parse_spin, help_heading = "Tuning")]
+    /// How long to spin before a departure is due: `adaptive`, `off`, or a time such as `60us`.
+    #[arg(
+        long,
+        value_name = "TIME",
+        default_value = "adaptive",
+        value_parser = crate::args::parse_spin,
+        help_heading = "Tuning"
+    )]
     pub(crate) spin: weir_linux::live::Spin,
-    /// Do not ask for real-time priority, nor that processors stay awake under light traffic.
+    /// Neither request real-time priority nor keep processors awake under light traffic.
     #[arg(long, help_heading = "Tuning")]
     pub(crate) no_realtime: bool,
-    /// Processor that the links' thread stays on.
+    /// Processor to which the links' thread is pinned.
     #[arg(long, value_name = "N", help_heading = "Tuning")]
     pub(crate) cpu: Option<usize>,
 }

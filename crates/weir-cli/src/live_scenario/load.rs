@@ -1,4 +1,4 @@
-//! The scenario of a live run, with the changes of the command line.
+//! Loads the scenario of a live run, with the changes of the command line.
 
 use std::path::Path;
 
@@ -19,7 +19,7 @@ pub(super) struct Source {
     pub(super) file: String,
 }
 
-/// Reads the scenario, and refuses parts that cannot be live.
+/// Reads the scenario, and refuses the parts that cannot run live.
 pub(super) fn load(args: &LiveArgs) -> Result<Source, Failure> {
     let file = args.scenario.display().to_string();
     let text = Disk
@@ -28,7 +28,7 @@ pub(super) fn load(args: &LiveArgs) -> Result<Source, Failure> {
     let mut edited = Edited::new(&text);
     for (key, value) in &args.settings {
         match edited.set(key, value) {
-            // Errors in the text are reported when it is parsed.
+            // The parser reports errors in the text.
             Ok(()) | Err(EditError::Text) => {}
             Err(error) => return Err(Failure::new(USAGE, format!("--set {key}={value}: {error}"))),
         }
@@ -36,12 +36,13 @@ pub(super) fn load(args: &LiveArgs) -> Result<Source, Failure> {
     let files = Beside(args.scenario.parent().unwrap_or(Path::new("")));
     let Checked { scenario, diagnostics } =
         parse_edited(&edited, &file, "the command line", &files);
-    let refused =
-        |said: &Diagnostics| Failure::new(USAGE, format!("{}\n", said.render(colour()).trim_end()));
+    let refused = |diagnostics: &Diagnostics| {
+        Failure::new(USAGE, format!("{}\n", diagnostics.render(colour()).trim_end()))
+    };
     let Some(mut scenario) = scenario else { return Err(refused(&diagnostics)) };
-    let said = check(&scenario, &edited.text, &file, args.mtu);
-    if said.has_errors() {
-        return Err(refused(&said));
+    let diagnostics = check(&scenario, &edited.text, &file, args.mtu);
+    if diagnostics.has_errors() {
+        return Err(refused(&diagnostics));
     }
     if !diagnostics.is_empty() && !args.quiet {
         say(format_args!("{}\n\n", diagnostics.render(colour()).trim_end()));

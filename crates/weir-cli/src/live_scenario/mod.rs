@@ -1,4 +1,4 @@
-//! `weir live`: a scenario on real frames. [`weir_live::scenario`] makes the run.
+//! `weir live`: runs a scenario on real frames. [`weir_live::scenario`] does the work.
 
 mod args;
 mod load;

@@ -1,4 +1,4 @@
-//! The results of a live run, written in the form of a simulated run.
+//! Writes the results of a live run in the same form as those of a simulated run.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use crate::sim::outcome_tables;
 /// The output of the user's programs, by the names of their flows.
 pub(super) type Printed = Vec<(String, Vec<u8>)>;
 
-/// Checks before the run that its results can be written.
+/// Checks, before the run, that its results can be written.
 pub(super) fn check(args: &LiveArgs) -> Result<(), Failure> {
     let json = args.json.as_deref().filter(|path| path.as_os_str() != "-");
     if let Some(path) = json.filter(|path| path.is_dir()) {
@@ -73,7 +73,8 @@ pub(super) fn write(
     }
 }
 
-/// Writes the directory under a temporary name next to its own, and renames it when it is complete.
+/// Writes the directory under a temporary name in the same place, and renames it when it is
+/// complete.
 fn directory(
     path: &Path,
     replace: bool,
@@ -99,7 +100,7 @@ fn directory(
     };
     let filled = fill();
     if filled.is_err() {
-        // The failure is reported; the incomplete directory is of no use.
+        // The failure is reported, and the incomplete directory is useless.
         let _ = fs::remove_dir_all(&beside);
     }
     filled

@@ -1,17 +1,17 @@
-//! The document of an experiment that was run again.
+//! The JSON document of a repeated experiment.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 use weir_rig::report::Run;
 
-/// The body of an `experiment`.
+/// The body of a document of the kind `experiment`.
 #[derive(JsonSchema, Serialize)]
 pub(crate) struct ExperimentDocument<'a> {
-    /// Measurements of the rig; empty where the experiment does not use it.
+    /// Measurements of the rig; empty if the experiment does not use the rig.
     pub(super) runs: Vec<Run>,
     /// The claims of the publication.
     pub(super) claims: Vec<JudgedClaim<'a>>,
-    /// Tables of results, where the rig did not measure.
+    /// Tables of results, if the rig did not measure them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) tables: Option<&'a serde_json::Value>,
 }
@@ -21,8 +21,8 @@ pub(crate) struct ExperimentDocument<'a> {
 pub(crate) struct JudgedClaim<'a> {
     /// The claim in words.
     pub(super) claim: &'a str,
-    /// Whether it holds; null when it could not be tried.
+    /// Whether the claim holds; null if it could not be tested.
     pub(super) holds: Option<bool>,
-    /// What was measured; null when it could not be tried.
+    /// The measured values in words; null if the claim could not be tested.
     pub(super) measured: Option<&'a str>,
 }

@@ -5,7 +5,7 @@ use weir_rig::report::Run;
 
 use crate::output::Failure;
 
-/// A publication's experiment.
+/// An experiment from a publication.
 pub(super) struct Experiment {
     pub(super) name: &'static str,
     pub(super) summary: &'static str,
@@ -17,7 +17,8 @@ pub(super) struct Experiment {
 pub(super) enum How {
     /// The rig measures it.
     Measured(&'static weir_experiments::Measured),
-    /// It makes networks in namespaces, which needs rights that may be missing.
+    /// The experiment creates networks in namespaces, which requires privileges that may be
+    /// missing.
     Live(fn(&Settings) -> Result<Outcome, Failure>),
     /// The simulator runs it.
     Simulated(fn(&weir_experiments::Options) -> weir_report::finding::Finding),
@@ -27,7 +28,7 @@ pub(super) enum How {
 pub(super) struct Settings {
     pub(super) quick: bool,
     pub(super) show_progress: bool,
-    /// Options of an experiment that runs in real time.
+    /// The duration of an experiment in real time, if given.
     pub(super) seconds: Option<f64>,
     pub(super) clients: Option<Vec<u16>>,
 }
@@ -35,12 +36,12 @@ pub(super) struct Settings {
 /// The result of an experiment.
 #[derive(Default)]
 pub(super) struct Outcome {
-    /// Tables with published beside measured values.
+    /// Tables that show published values next to measured ones.
     pub(super) text: String,
     pub(super) claims: Vec<Claim>,
     pub(super) runs: Vec<Run>,
     pub(super) plots: Vec<(String, Plot)>,
-    /// The tables as data; null where there are `runs`.
+    /// The tables as data; null if there are `runs`.
     pub(super) tables: serde_json::Value,
     /// The result as an HTML page.
     pub(super) page: Option<String>,
@@ -49,6 +50,6 @@ pub(super) struct Outcome {
 /// A claim of a publication with its verdict.
 pub(super) struct Claim {
     pub(super) words: String,
-    /// The verdict and the measured values; `None` when it could not be tried.
+    /// The verdict and the measured values; `None` if the claim could not be tested.
     pub(super) seen: Option<(bool, String)>,
 }

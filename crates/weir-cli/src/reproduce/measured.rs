@@ -1,4 +1,4 @@
-//! Experiments measured in the rig. The measurements are taken here; `weir-experiments` judges
+//! Experiments that the rig measures. The measurements are taken here; `weir-experiments` judges
 //! them.
 
 use weir_experiments::{MEASURED, Measured, Metric, Row};
@@ -9,7 +9,7 @@ use super::simulated;
 use crate::output::{Failure, say};
 use crate::rig::{self, Config, has_valgrind, measure, picture_of};
 
-/// All experiments measured in the rig.
+/// All experiments that the rig measures.
 pub(super) fn all() -> impl Iterator<Item = Experiment> {
     MEASURED.iter().map(|experiment| Experiment {
         name: experiment.name,
@@ -42,7 +42,7 @@ pub(super) fn run(experiment: &Measured, settings: &Settings) -> Result<Outcome,
     })
 }
 
-/// The rig's names of the wanted metrics, without those that this machine cannot measure.
+/// The wanted metrics under the names of the rig, without those that this machine cannot measure.
 fn metrics(wanted: &[Metric]) -> Vec<rig::Metric> {
     let mut metrics = Vec::new();
     for metric in wanted {
@@ -50,9 +50,10 @@ fn metrics(wanted: &[Metric]) -> Vec<rig::Metric> {
             Metric::Time => metrics.push(rig::Metric::Time),
             Metric::Fairness => metrics.push(rig::Metric::Wfi),
             Metric::Instructions if has_valgrind() => metrics.push(rig::Metric::Instr),
-            Metric::Instructions => say(
-                "weir: without valgrind, instructions and cache misses are left out (sudo apt install valgrind)\n",
-            ),
+            Metric::Instructions => {
+                say("weir: without valgrind, instructions and cache misses are left out (sudo apt \
+                 install valgrind)\n")
+            }
         }
     }
     metrics

@@ -1,9 +1,9 @@
-//! `weir reproduce`: published experiments run again, with the published results beside ours, and a
-//! verdict.
+//! `weir reproduce`: repeats published experiments, shows the published results next to ours, and
+//! gives a verdict.
 //!
 //! Published times depend on the machine, so verdicts on them are about shape: the order of
 //! algorithms, growth, ratios. Each claim of a publication is judged separately. Simulated results
-//! compare as numbers.
+//! are compared as numbers.
 
 pub(crate) mod document;
 mod experiment;
@@ -27,11 +27,11 @@ use experiment::{Claim, Experiment, How, Outcome, Settings};
 use crate::rig::write_plot;
 use crate::table::Table;
 
-/// `weir reproduce`.
+/// Options of `weir reproduce`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ReproduceArgs {
-    /// Experiments by name, or `all`; none lists them.
+    /// Experiments by name, or `all`; without a name, list them.
     #[arg(value_name = "NAME")]
     pub(crate) names: Vec<String>,
     /// List the experiments.
@@ -40,16 +40,21 @@ pub(crate) struct ReproduceArgs {
     /// Write plots and results as JSON into this directory.
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
-    /// Fewer packets and runs: a rougher picture in a tenth of the time.
+    /// Fewer packets and runs: rougher results in a tenth of the time.
     #[arg(long)]
     pub(crate) quick: bool,
     /// Seconds that each method reads in `queue-sampler`: 5, or 1 with --quick.
     #[arg(long, value_name = "N", value_parser = seconds)]
     pub(crate) seconds: Option<f64>,
     /// Numbers of clients in `queue-sampler`, each up to 250.
-    #[arg(long, value_name = "N,N…", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=250))]
+    #[arg(
+        long,
+        value_name = "N,N…",
+        value_delimiter = ',',
+        value_parser = clap::value_parser!(u16).range(1..=250)
+    )]
     pub(crate) clients: Option<Vec<u16>>,
-    /// Show no progress.
+    /// Do not show progress.
     #[arg(short, long)]
     pub(crate) quiet: bool,
 }
@@ -138,7 +143,7 @@ fn list() -> String {
 }
 
 impl Claim {
-    /// A claim with its verdict, if all values were measured.
+    /// Creates a claim with its verdict; `seen` is `None` unless all values were measured.
     fn new(words: impl Into<String>, seen: Option<(bool, String)>) -> Self {
         Self { words: words.into(), seen }
     }
@@ -223,7 +228,8 @@ const EXAMPLES: &str = "Examples:
   sudo weir reproduce queue-sampler --seconds 10
   weir reproduce all --quick
 
-Published times depend on the machine. Verdicts are about shape: order, growth, ratios; each claim separately.";
+Published times depend on the machine. Verdicts are therefore about shape (order, growth, ratios),
+one for each claim.";
 
 #[cfg(test)]
 mod tests {

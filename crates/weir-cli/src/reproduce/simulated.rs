@@ -1,4 +1,4 @@
-//! Experiments of the simulator and of the kernel's queues, which the library runs.
+//! Experiments of the simulator and of the kernel's queues. The library runs them.
 
 use serde_json::json;
 use weir_experiments::{EXPERIMENTS, Options, queue_sampler};
@@ -52,7 +52,7 @@ pub(super) fn run(experiment: fn(&Options) -> Finding, settings: &Settings) -> O
     outcome(&experiment(&Options { quick: settings.quick, ..Options::default() }))
 }
 
-/// A finding as the result of an experiment.
+/// Converts a finding to the result of an experiment.
 pub(super) fn outcome(finding: &Finding) -> Outcome {
     Outcome {
         text: text(finding),
@@ -64,7 +64,7 @@ pub(super) fn outcome(finding: &Finding) -> Outcome {
     }
 }
 
-/// A finding as text for a terminal.
+/// A finding as text for a terminal, with its tables.
 pub(super) fn text(finding: &Finding) -> String {
     let mut text = format!("{}\n", finding.title);
     for table in &finding.tables {
@@ -78,7 +78,7 @@ pub(super) fn text(finding: &Finding) -> String {
     text
 }
 
-/// A claim of a finding as one of an experiment.
+/// Converts a claim of a finding to a claim of an experiment.
 pub(super) fn claim(claim: &finding::Claim) -> Claim {
     Claim::new(claim.words.clone(), claim.holds.map(|holds| (holds, claim.detail.clone())))
 }

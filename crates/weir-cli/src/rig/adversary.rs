@@ -1,5 +1,5 @@
-//! `weir rig --adversary`: searches for the arrivals under which a scheduler serves worst, and
-//! writes them to files.
+//! `weir rig --adversary`: searches for the arrivals under which a scheduler's service is worst,
+//! and writes them to files.
 
 use std::io::IsTerminal as _;
 use std::ops::ControlFlow;
@@ -22,7 +22,8 @@ use super::service;
 use crate::output::{Failure, USAGE, print, say};
 use crate::table::Table;
 
-/// Runs the search for each scheduler in turn; prints its results and their location.
+/// Runs the search for each scheduler in turn, and prints the results and the files that contain
+/// them.
 pub(crate) fn adversary(args: &RigArgs, config: &Config) -> Result<ExitCode, Failure> {
     let [set] = config.sets.as_slice() else {
         return Err(Failure::new(
@@ -33,13 +34,14 @@ pub(crate) fn adversary(args: &RigArgs, config: &Config) -> Result<ExitCode, Fai
     if matches!(config.order, Order::Trace(_)) {
         return Err(Failure::new(
             USAGE,
-            "--adversary makes a trace: leave --gen out, and replay what it found with --gen trace:FILE",
+            "--adversary makes a trace: leave --gen out, and replay what it found with --gen \
+             trace:FILE",
         ));
     }
     if config.algorithms.iter().all(|algorithm| algorithm.discipline().is_none()) {
         return Err(Failure::new(
             USAGE,
-            "--adversary needs a scheduler: none serves nobody; for example --alg drr,wf2q+",
+            "--adversary needs a scheduler, and `none` is not one; for example --alg drr,wf2q+",
         ));
     }
     let weights = weights(&args.weights)?;
@@ -81,7 +83,8 @@ pub(crate) fn adversary(args: &RigArgs, config: &Config) -> Result<ExitCode, Fai
     }
     if args.json.as_deref().is_none_or(|path| path.as_os_str() != "-") {
         let head = format!(
-            "worst arrivals found for {set}, seed {}; B-WFI and excess delay in largest packets\n\n",
+            "worst arrivals found for {set}, seed {}; B-WFI and excess delay in largest \
+             packets\n\n",
             config.seed
         );
         let tail = "\nReplay one with: weir rig --metric wfi,delay --alg NAME --gen trace:FILE\n";
@@ -93,7 +96,7 @@ pub(crate) fn adversary(args: &RigArgs, config: &Config) -> Result<ExitCode, Fai
     Ok(ExitCode::SUCCESS)
 }
 
-/// The weights among which the search may choose; `None` to keep them.
+/// The weights from which the search may choose; `None` keeps the given weights.
 fn weights(text: &str) -> Result<Option<(u32, u32)>, Failure> {
     if text == "keep" {
         return Ok(None);
@@ -101,10 +104,15 @@ fn weights(text: &str) -> Result<Option<(u32, u32)>, Failure> {
     let range = text
         .split_once(':')
         .and_then(|(least, most)| Some((least.parse().ok()?, most.parse().ok()?)));
-    range.filter(|(least, most)| (1..=*most).contains(least) && *most <= MAX_WEIGHT).map(Some).ok_or_else(|| {
-        let allowed = format!("allowed are `keep` and LEAST:MOST within 1..{MAX_WEIGHT}; for example --weights 1:100");
-        Failure::new(USAGE, format!("--weights: `{text}` is no range of weights: {allowed}"))
-    })
+    range
+        .filter(|(least, most)| (1..=*most).contains(least) && *most <= MAX_WEIGHT)
+        .map(Some)
+        .ok_or_else(|| {
+            let allowed = format!(
+                "allowed are `keep` and LEAST:MOST, 1..{MAX_WEIGHT}, such as --weights 1:100"
+            );
+            Failure::new(USAGE, format!("--weights: `{text}` is no range of weights: {allowed}"))
+        })
 }
 
 fn objective(aim: Aim) -> Objective {
@@ -115,7 +123,8 @@ fn objective(aim: Aim) -> Objective {
     }
 }
 
-/// One search with its progress; it ends after --seconds and can be resumed from its file.
+/// Runs one search and shows its progress. The search ends after --seconds and can be resumed from
+/// its file.
 fn hunted(
     hunt: &Hunt,
     algorithm: &Algorithm,
@@ -171,7 +180,7 @@ fn row(algorithm: &Algorithm, found: &Found, path: &Path) -> Vec<String> {
     ]
 }
 
-/// A scheduler's name without characters that file names cannot contain everywhere.
+/// A scheduler's name without the characters that some file systems do not allow.
 fn file_name(algorithm: &Algorithm) -> String {
     algorithm.to_string().replace([':', '='], "-")
 }

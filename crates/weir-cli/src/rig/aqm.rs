@@ -1,4 +1,5 @@
-//! `weir rig --aqm`: the cost of a decision, compared with the same queues without an AQM.
+//! `weir rig --aqm`: measures the cost of an AQM's decision, relative to the same queues without an
+//! AQM.
 
 use std::ffi::OsString;
 use std::io::IsTerminal as _;
@@ -21,7 +22,7 @@ use super::measure::{COUNTED, bar_of, cachegrind, thread_time};
 use crate::output::{Failure, USAGE, print};
 use crate::table::Table;
 
-/// The validated measurement.
+/// A validated measurement.
 struct Config {
     managers: Vec<Manager>,
     plans: Vec<AqmPlan>,
@@ -36,7 +37,7 @@ struct Config {
     cache: Cache,
 }
 
-/// One algorithm with one flow set; the first of a set is `none`.
+/// The results of one algorithm with one flow set. The first result of a set is that of `none`.
 struct Measured {
     manager: Manager,
     set: FlowSet,
@@ -46,7 +47,7 @@ struct Measured {
     events: Option<PerPair>,
 }
 
-/// Measures and writes the requested results.
+/// Takes the measurements and writes the requested results.
 pub(super) fn aqm(args: &RigArgs) -> Result<ExitCode, Failure> {
     let config = Config::new(args)?;
     if args.only == Some(Only::Drive) {
@@ -137,7 +138,7 @@ fn rate(text: &str) -> Result<Rate, Failure> {
         .ok_or_else(|| usage("--link-rate", format!("`{text}`: at least 1Mbit/s is needed")))
 }
 
-/// The algorithms of --aqm, each once.
+/// The algorithms of --aqm, without repetitions.
 pub(super) fn managers(text: &str) -> Result<Vec<Manager>, Failure> {
     let mut managers = Vec::new();
     for word in text.split(',').map(str::trim) {
@@ -166,16 +167,16 @@ fn measure(config: &Config, show_progress: bool) -> Result<Vec<Measured>, Failur
         let mut measured: Vec<Measured> =
             managers.map(|manager| Measured::new(manager, plan, config)).collect();
         if config.time {
-            let mut figures = vec![Vec::new(); measured.len()];
+            let mut times = vec![Vec::new(); measured.len()];
             for _ in 0..config.runs {
-                for (row, figures) in measured.iter().zip(&mut figures) {
+                for (row, times) in measured.iter().zip(&mut times) {
                     bar.set_message(format!("{}, {}: time", row.manager, row.set));
-                    figures.push(time(&row.manager, plan, &thread_time));
+                    times.push(time(&row.manager, plan, &thread_time));
                     bar.inc(1);
                 }
             }
-            for (row, figures) in measured.iter_mut().zip(&figures) {
-                row.spread = Spread::of(figures);
+            for (row, times) in measured.iter_mut().zip(&times) {
+                row.spread = Spread::of(times);
                 row.run.ns_per_pair = row.spread.map(|spread| spread.median);
             }
         }
@@ -226,7 +227,7 @@ impl Measured {
     }
 }
 
-/// Starts the rig twice under cachegrind and takes the difference.
+/// Counts events: starts the rig twice under cachegrind and takes the difference.
 fn count_events(config: &Config, manager: &Manager, plan: &AqmPlan) -> Result<PerPair, Failure> {
     let counted = plan.pairs().min(COUNTED);
     let count = |pairs: u64| {
@@ -314,6 +315,6 @@ fn table<'a>(config: &Config, rows: impl Iterator<Item = &'a Measured>) -> Strin
     table.text()
 }
 
-/// Below this rate a run would exceed the range of the clock.
+/// At a lower rate, a run would exceed the range of the clock.
 const LEAST_RATE: u64 = 1_000_000;
 const MAX_PAIRS: u64 = 10_000_000_000;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-/// `weir rig`.
+/// Options of `weir rig`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct RigArgs {
@@ -19,9 +19,14 @@ pub(crate) struct RigArgs {
     pub(crate) aqm: Option<String>,
     /// Play a conformance case, print the fate of its packets, and compare it with the
     /// expectations.
-    #[arg(long, value_name = "FILE", help_heading = "What is driven", conflicts_with_all = ["aqm", "alg", "flows", "plot", "adversary"])]
+    #[arg(
+        long,
+        value_name = "FILE",
+        help_heading = "What is driven",
+        conflicts_with_all = ["aqm", "alg", "flows", "plot", "adversary"]
+    )]
     pub(crate) case: Option<PathBuf>,
-    /// A setting for those schedulers that have it, such as `m=8`; may be given several times.
+    /// A setting for the schedulers that have it, such as `m=8`; may be given several times.
     #[arg(long = "set", value_name = "NAME=VALUE", help_heading = "What is driven")]
     pub(crate) settings: Vec<String>,
     /// The same as --set m=N: classes of an aggregate in QFQ+.
@@ -40,11 +45,11 @@ pub(crate) struct RigArgs {
         help_heading = "What is driven"
     )]
     pub(crate) order: String,
-    /// Packets inside: the controller fills up to HIGH and empties down to LOW; `n` is per flow
-    /// [default: 0:20n for a ramp, else 10n:10n]
+    /// Packets inside the scheduler: the controller fills it up to HIGH and empties it down to LOW;
+    /// `n` is per flow [default: 0:20n for a ramp, else 10n:10n]
     #[arg(long, value_name = "LOW:HIGH", help_heading = "What is driven")]
     pub(crate) backlog: Option<String>,
-    /// Packets that are enqueued, and dequeued, at once.
+    /// Packets that are enqueued at once, and dequeued at once.
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "What is driven")]
     pub(crate) batch: usize,
     /// With --aqm: rate of the link that determines the times of packets, such as `1Gbit/s`.
@@ -56,7 +61,7 @@ pub(crate) struct RigArgs {
         requires = "aqm"
     )]
     pub(crate) link_rate: String,
-    /// With --aqm: the offered load relative to that rate.
+    /// With --aqm: the offered load relative to the rate of the link.
     #[arg(
         long,
         value_name = "PARTS",
@@ -89,9 +94,14 @@ pub(crate) struct RigArgs {
     #[arg(long, value_name = "N", help_heading = "What is measured")]
     pub(crate) pairs: Option<u64>,
     /// Number of runs, of which the median counts [default: 5; with --quick 3]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000), help_heading = "What is measured")]
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = clap::value_parser!(u32).range(1..=1000),
+        help_heading = "What is measured"
+    )]
     pub(crate) runs: Option<u32>,
-    /// Arrivals for the measurement of service.
+    /// Pattern of arrivals for the measurement of service.
     #[arg(
         long,
         value_name = "LOAD",
@@ -112,14 +122,24 @@ pub(crate) struct RigArgs {
     /// The quantity that the search maximises.
     #[arg(long, value_name = "AIM", value_enum, default_value_t, help_heading = "Adversary")]
     pub(crate) aim: Aim,
-    /// Weights that the search may give to a group in place of its own, or `keep`.
+    /// Weights that the search may assign to a group, or `keep` for the group's own weight.
     #[arg(long, value_name = "LEAST:MOST", default_value = "1:100", help_heading = "Adversary")]
     pub(crate) weights: String,
     /// Arrivals to try for each scheduler [default: 5000; with --quick 500]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000), help_heading = "Adversary")]
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = clap::value_parser!(u64).range(1..=1_000_000_000),
+        help_heading = "Adversary"
+    )]
     pub(crate) tries: Option<u64>,
     /// Stop after this time for each scheduler; the same command resumes the search.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000_000), help_heading = "Adversary")]
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = clap::value_parser!(u64).range(1..=10_000_000),
+        help_heading = "Adversary"
+    )]
     pub(crate) seconds: Option<u64>,
     /// Directory for the arrivals found, and for the state of the search.
     #[arg(long, value_name = "DIR", default_value = "weir-adversary", help_heading = "Adversary")]
@@ -131,10 +151,10 @@ pub(crate) struct RigArgs {
     /// file; may be given several times.
     #[arg(long, value_name = "FILE", help_heading = "Results")]
     pub(crate) plot: Vec<PathBuf>,
-    /// Show no progress.
+    /// Do not show progress.
     #[arg(short, long, help_heading = "Results")]
     pub(crate) quiet: bool,
-    /// Run one internal task: the arguments with which the rig starts itself.
+    /// Run one internal task. The rig starts itself with this option.
     #[arg(long, value_enum, hide = true)]
     pub(crate) only: Option<Only>,
 }
@@ -146,15 +166,15 @@ pub(crate) enum Metric {
     Time,
     /// Instructions and cache misses, counted by valgrind.
     Instr,
-    /// Memory per flow, and per packet.
+    /// Memory per flow and per packet.
     Memory,
-    /// Worst-case fairness and its bound.
+    /// Worst-case fairness index and its bound.
     Wfi,
     /// Delay, and lag and lead relative to the ideal link.
     Delay,
 }
 
-/// Arrivals for the measurement of service.
+/// Pattern of arrivals for the measurement of service.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Load {
     /// Every flow always has packets.
@@ -162,7 +182,7 @@ pub(crate) enum Load {
     Backlogged,
     /// Bursts at random times, with varying backlogs.
     OnOff,
-    /// Flow after flow sends twenty packets.
+    /// One flow after the other sends twenty packets.
     Ramp,
 }
 
@@ -182,18 +202,18 @@ pub(crate) enum Aim {
     /// B-WFI in packets.
     #[default]
     Packets,
-    /// B-WFI relative to the bound.
+    /// B-WFI relative to its bound.
     Bound,
-    /// Delay beyond that of the flow's own packets.
+    /// Delay in excess of the delay that the flow's own packets cause.
     Delay,
 }
 
-/// The task of a rig that the rig has started.
+/// A task that the rig performs in a process of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Only {
-    /// Drives packets while an external program counts.
+    /// Drives packets while an external program counts events.
     Drive,
-    /// Prints the memory of flows and packets.
+    /// Prints the memory that flows and packets take.
     Memory,
 }
 
@@ -202,10 +222,11 @@ const EXAMPLES: &str = "Examples:
   weir rig --alg none,fifo,drr,wf2q+ --flows 1..32k --plot cost.png
   weir rig --flows 500:w1,250:w2,250:w4 --gen random --batch 32 --runs 9
   weir rig --alg wf2q+ --metric time,instr,memory --json -
-  weir rig --flows 500:w1,250:w2,250:w4 --metric wfi,delay        what each class gets, beside what theory allows
-  weir rig --aqm codel,pie,\"red ecn=on\" --flows 1 --flows 1k    what a decision costs
-  weir rig --case cases/codel.toml                               a conformance case, packet by packet
+  weir rig --flows 500:w1,250:w2,250:w4 --metric wfi,delay        service and its bounds
+  weir rig --aqm codel,pie,\"red ecn=on\" --flows 1 --flows 1k    cost of a decision
+  weir rig --case cases/codel.toml                                a conformance case
   weir rig --adversary --alg drr,wf2q+ --flows 500:w1,250:w2,250:w4
 
-Times are processor time of one thread, the rig's own included; `net` is without it. Compare figures of one run of the
-command: what disturbs the machine meets all schedulers alike. Each metric is explained in docs/rig.md.";
+Times are processor time of one thread and include that of the rig itself; `net` excludes it.
+Compare only results of one run of the command: disturbances of the machine then affect all
+schedulers alike. docs/rig.md explains each metric.";

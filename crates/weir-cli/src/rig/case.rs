@@ -1,5 +1,5 @@
-//! `weir rig --case`: plays a conformance case, packet by packet, and compares it with its
-//! expectations.
+//! `weir rig --case`: plays a conformance case, prints the fate of each packet, and compares it
+//! with the expectations.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -13,7 +13,7 @@ use weir_rig::conformance::{Case, Event, Outcome};
 use crate::output::{Failure, USAGE, print, say};
 use crate::table::Table;
 
-/// Plays the case in a file. Fails if an expectation does not hold.
+/// Plays the case in a file, and fails if an expectation does not hold.
 pub(super) fn case(path: &Path, json: Option<&Path>) -> Result<ExitCode, Failure> {
     let shown = path.display();
     let text = std::fs::read_to_string(path)
@@ -54,7 +54,7 @@ fn words(outcome: &Outcome) -> String {
     // Writing to a String cannot fail.
     let _ = write!(
         text,
-        "\n{} came, {} delivered ({} marked), {} dropped, {} left",
+        "\n{} arrived, {} delivered ({} marked), {} dropped, {} still queued",
         count(counts.arrived),
         count(counts.delivered),
         count(counts.marked()),

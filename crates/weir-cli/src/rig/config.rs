@@ -1,4 +1,4 @@
-//! From the command line to a measurement: all errors are found here, before anything runs.
+//! Turns the command line into a measurement. All errors are found here, before anything runs.
 
 use std::path::{Path, PathBuf};
 
@@ -17,7 +17,7 @@ pub(crate) struct Config {
     pub(crate) algorithms: Vec<Algorithm>,
     pub(crate) sets: Vec<FlowSet>,
     pub(crate) order: Order,
-    /// The order as given, with a trace's file.
+    /// The order of arrivals as given, including the file of a trace.
     pub(crate) order_text: String,
     pub(crate) backlog: Option<Backlog>,
     pub(crate) batch: usize,
@@ -27,12 +27,12 @@ pub(crate) struct Config {
     pub(crate) runs: u32,
     pub(crate) cache: Cache,
     pub(crate) load: Load,
-    /// Packets of a measurement of service, if given.
+    /// Number of packets for a measurement of service, if given.
     service_packets: Option<u64>,
 }
 
 impl Config {
-    /// The measurement of a command line, or its first error.
+    /// Creates the measurement that a command line describes, or returns its first error.
     pub(crate) fn new(args: &RigArgs) -> Result<Self, Failure> {
         let order = order(&args.order)?;
         let backlog = args
@@ -75,7 +75,8 @@ impl Config {
         Ok(config)
     }
 
-    /// A measurement without a command line: everything that is not named here has its default.
+    /// Creates a measurement without a command line. Everything that is not an argument has its
+    /// default.
     pub(crate) fn preset(
         algorithms: Vec<Algorithm>,
         sets: &[&str],
@@ -102,12 +103,12 @@ impl Config {
         })
     }
 
-    /// The plan for one of the sets.
+    /// The plan for one of the flow sets.
     pub(crate) fn plan(&self, set: &FlowSet) -> Result<Plan, PlanError> {
         Plan::new(set.clone(), self.order.clone(), self.backlog, self.batch, self.pairs, self.seed)
     }
 
-    /// Packets over which service is measured: enough for many turns of every flow.
+    /// Number of packets over which service is measured: enough for many turns of every flow.
     pub(crate) fn service_packets(&self, set: &FlowSet) -> u64 {
         let enough = (u64::from(set.len()) * TURNS).max(SERVICE_PACKETS);
         self.service_packets.unwrap_or(enough)
@@ -143,7 +144,11 @@ pub(super) fn order(text: &str) -> Result<Order, Failure> {
         let names: Vec<&str> = Order::names().collect();
         usage(
             "--gen",
-            format!("`{text}` is no order of arrivals: allowed are {} and trace:FILE; for example --gen random", names.join(", ")),
+            format!(
+                "`{text}` is no order of arrivals: allowed are {} and trace:FILE; for example \
+                --gen random",
+                names.join(", ")
+            ),
         )
     })
 }
@@ -209,7 +214,7 @@ pub(super) fn cache(text: Option<&str>) -> Result<Cache, Failure> {
     Cache::of_size(size).map_err(|error| usage("--l2", error))
 }
 
-/// Checks before a long measurement that its results can be written.
+/// Checks, before a long measurement, that its results can be written.
 pub(super) fn check_destination(path: &Path, is_plot: bool) -> Result<(), Failure> {
     let shown = path.display();
     if is_plot && picture(path).is_none() {
@@ -235,14 +240,14 @@ pub(super) fn check_destination(path: &Path, is_plot: bool) -> Result<(), Failur
     Ok(())
 }
 
-/// Formats of pictures.
+/// The format of a picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Picture {
     Svg,
     Png,
 }
 
-/// The format for a file name.
+/// The format that a file name implies.
 pub(crate) fn picture(path: &Path) -> Option<Picture> {
     match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
         "svg" => Some(Picture::Svg),
@@ -252,15 +257,16 @@ pub(crate) fn picture(path: &Path) -> Option<Picture> {
 }
 
 const DEFAULT_FLOWS: &str = "1k:w1";
-/// Minimum number of packets over which service is measured, and turns of an average flow.
+/// Minimum number of packets over which service is measured.
 const SERVICE_PACKETS: u64 = 100_000;
+/// Minimum number of packets of an average flow over which service is measured.
 const TURNS: u64 = 20;
 pub(super) const PAIRS: u64 = 2_000_000;
 pub(super) const QUICK_PAIRS: u64 = 200_000;
 pub(super) const RUNS: u32 = 5;
 pub(super) const QUICK_RUNS: u32 = 3;
 
-/// Packets per flow when memory is measured.
+/// Number of packets per flow when memory is measured.
 pub(super) const MEMORY_PACKETS: u32 = 10;
 
 #[cfg(test)]

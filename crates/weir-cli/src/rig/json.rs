@@ -1,4 +1,4 @@
-//! The runs of a rig as one document, into a file or onto standard output.
+//! Writes the runs of a rig as one JSON document, to a file or to standard output.
 
 use std::path::Path;
 

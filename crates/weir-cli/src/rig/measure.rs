@@ -1,4 +1,4 @@
-//! Runs a measurement: every flow set, every algorithm, every requested metric.
+//! Takes the measurements: every requested metric of every algorithm with every flow set.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ use super::config::Config;
 use super::service;
 use crate::output::Failure;
 
-/// The results of one algorithm with one flow set; `run` is the part for programs.
+/// The results of one algorithm with one flow set. `run` contains the results that JSON shows.
 #[derive(Clone, Debug)]
 pub(crate) struct Measured {
     pub(crate) set: FlowSet,
@@ -91,7 +91,7 @@ impl Measured {
         }
     }
 
-    /// Bytes per flow; a few flows fit into memory that the process has anyway.
+    /// Bytes per flow. A few flows fit into memory that the process has allocated anyway.
     pub(crate) fn memory_of_flow(&self) -> Option<f64> {
         let flows = self.set.len();
         self.memory.filter(|_| flows >= 4096).map(|memory| memory.flows as f64 / f64::from(flows))
@@ -104,16 +104,16 @@ impl Measured {
     }
 }
 
-/// The runs of all algorithms alternate. `none` is always among them, because net times subtract
-/// its time.
+/// Measures times. The runs of all algorithms alternate. `none` is always among them, because its
+/// time is subtracted to get net times.
 fn times(config: &Config, plan: &Plan, measured: &mut [Measured], bar: &ProgressBar) {
-    let mut figures = vec![Vec::new(); config.algorithms.len()];
+    let mut times = vec![Vec::new(); config.algorithms.len()];
     let mut of_none = Vec::new();
     for _ in 0..config.runs {
         of_none.push(time(&Algorithm::None, plan, &thread_time));
-        for (algorithm, figures) in config.algorithms.iter().zip(&mut figures) {
+        for (algorithm, times) in config.algorithms.iter().zip(&mut times) {
             bar.set_message(format!("{algorithm}, {}: time", plan.flows()));
-            figures.push(match algorithm {
+            times.push(match algorithm {
                 Algorithm::None => *of_none.last().unwrap_or(&0.0),
                 _ => time(algorithm, plan, &thread_time),
             });
@@ -121,11 +121,11 @@ fn times(config: &Config, plan: &Plan, measured: &mut [Measured], bar: &Progress
         }
     }
     let none = Spread::of(&of_none).map_or(0.0, |spread| spread.median);
-    for ((algorithm, figures), row) in config.algorithms.iter().zip(&figures).zip(measured) {
+    for ((algorithm, times), row) in config.algorithms.iter().zip(&times).zip(measured) {
         let (hash, counts) = order_hash(algorithm, plan);
         row.run.order_hash = Some(format!("{hash:016x}"));
         row.counts = Some(counts);
-        row.spread = Spread::of(figures);
+        row.spread = Spread::of(times);
         row.run.ns_per_pair = row.spread.map(|spread| spread.median);
         row.run.ns_net = row.run.ns_per_pair.map(|gross| gross - none);
     }
@@ -137,7 +137,7 @@ pub(super) fn thread_time() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Whether this machine can count instructions.
+/// Whether this machine has valgrind, which counts instructions.
 pub(crate) fn has_valgrind() -> bool {
     let quiet = Command::new("valgrind")
         .arg("--version")
@@ -148,7 +148,7 @@ pub(crate) fn has_valgrind() -> bool {
     quiet.is_ok_and(|status| status.success())
 }
 
-/// Starts the rig twice under cachegrind and takes the difference.
+/// Counts events: starts the rig twice under cachegrind and takes the difference.
 fn count_events(config: &Config, algorithm: &Algorithm, plan: &Plan) -> Result<PerPair, Failure> {
     let short = plan.with_pairs(1);
     let long = plan.with_pairs(short.pairs() + config.pairs.min(COUNTED));
@@ -191,7 +191,7 @@ pub(super) fn cachegrind(cache: &Cache, own: Vec<OsString>) -> Result<Events, Fa
             .lines()
             .rev()
             .find(|line| !line.trim().is_empty())
-            .unwrap_or("it said nothing")
+            .unwrap_or("it printed no message")
             .to_owned();
         return Err(Failure::own(format!("valgrind failed ({}): {last}", output.status)));
     }
@@ -200,7 +200,7 @@ pub(super) fn cachegrind(cache: &Cache, own: Vec<OsString>) -> Result<Events, Fa
     Events::read(&text).map_err(Failure::own)
 }
 
-/// The memory that a separate process reports.
+/// Measures memory in a separate process, which reports it.
 fn memory(algorithm: &Algorithm, set: &FlowSet) -> Result<Option<Memory>, Failure> {
     let output = Command::new(own_path()?)
         .args(itself("memory", &algorithm.to_string()))
@@ -224,7 +224,7 @@ fn itself(only: &str, algorithm: &str) -> [OsString; 3] {
     ["rig".into(), format!("--only={only}").into(), format!("--alg={algorithm}").into()]
 }
 
-/// A file for another program's output, removed when this is dropped.
+/// A file for the output of another program; removed when this is dropped.
 struct ScratchFile(PathBuf);
 
 impl ScratchFile {
@@ -235,7 +235,7 @@ impl ScratchFile {
 
 impl Drop for ScratchFile {
     fn drop(&mut self) {
-        // It may not exist.
+        // The file may not exist.
         let _ = std::fs::remove_file(&self.0);
     }
 }
@@ -263,6 +263,8 @@ pub(super) fn bar_of(steps: u64, shown: bool) -> ProgressBar {
     bar
 }
 
-const NO_VALGRIND: &str = "--metric instr counts with valgrind, which is not installed: sudo apt install valgrind, or leave instr out";
-/// Pairs that are counted under valgrind, which is fifty times slower and needs no repetition.
+const NO_VALGRIND: &str = "--metric instr counts with valgrind, which is not installed: sudo apt \
+    install valgrind, or leave instr out";
+/// Number of pairs that are counted under valgrind. It is small, because valgrind is fifty times
+/// slower and its counts need no repetition.
 pub(super) const COUNTED: u64 = 100_000;

@@ -1,4 +1,4 @@
-//! `weir rig`: the cost and the service of schedulers, driven in isolation.
+//! `weir rig`: measures the cost and the service of schedulers in isolation.
 
 mod adversary;
 mod aqm;
@@ -28,7 +28,7 @@ pub(crate) use plot::{picture_of, write as write_plot};
 
 use crate::output::{Failure, print, say};
 
-/// Measures and writes the requested results.
+/// Takes the measurements and writes the requested results.
 pub(crate) fn rig(args: &RigArgs) -> Result<ExitCode, Failure> {
     if let Some(path) = &args.case {
         return case::case(path, args.json.as_deref());
@@ -60,7 +60,7 @@ pub(crate) fn rig(args: &RigArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Runs the task of a rig that the rig has started.
+/// Performs the task for which the rig has started itself.
 fn one_thing(only: Only, config: &Config) -> Result<ExitCode, Failure> {
     for set in &config.sets {
         let plan = config.plan(set).map_err(Failure::own)?;

@@ -1,4 +1,4 @@
-//! Results as plots: cost against the number of flows, one curve per algorithm.
+//! Plots of results: the cost against the number of flows, with one curve per algorithm.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use super::config::{Config, Picture, picture};
 use super::measure::Measured;
 use crate::output::Failure;
 
-/// The plot of the first metric.
+/// A plot of the first metric.
 pub(crate) fn picture_of(config: &Config, measured: &[Measured]) -> Plot {
     match config.metrics.first() {
         Some(Metric::Wfi | Metric::Delay) => fairness(config, measured),
@@ -65,15 +65,15 @@ fn cost(config: &Config, measured: &[Measured]) -> Plot {
     }
 }
 
-/// The weights of a set: sets of one kind differ only in the number of flows.
+/// The weights of a flow set. Sets of one kind differ only in the number of flows.
 fn weights(measured: &Measured) -> String {
     let weights: Vec<String> =
         measured.set.groups().iter().map(|group| format!("w{}", group.weight)).collect();
     weights.join(",")
 }
 
-/// A line and its points for each algorithm and each kind of set; the first kind has solid lines,
-/// the others dashed ones.
+/// A line with its points for each algorithm and each kind of flow set. The lines of the first kind
+/// are solid, those of other kinds dashed.
 fn curves(
     config: &Config,
     measured: &[Measured],
@@ -99,7 +99,8 @@ fn curves(
                 continue;
             }
             points.sort_by(|a, b| a[0].total_cmp(&b[0]));
-            // The palette has seven colours; the next seven are dashed too.
+            // The palette has seven colours; the lines of further algorithms reuse them and are
+            // dashed.
             let colour = (place % 7) as u8;
             let line = if place % 14 < 7 && nth == 0 {
                 Shape::Line(points.clone())
@@ -118,7 +119,7 @@ fn curves(
     curves
 }
 
-/// Writes a picture in the format of the file name.
+/// Writes a picture in the format that the file name implies.
 pub(crate) fn write(path: &Path, plot: &Plot) -> Result<(), Failure> {
     let bytes = match picture(path) {
         Some(Picture::Png) => plot.png(SIZE).map_err(Failure::own)?,

@@ -8,7 +8,8 @@ use weir_rig::service::{Class, Service, Workload, measure};
 use super::args::Load;
 use super::config::Config;
 
-/// The service of each flow class by each scheduler; `none` promises nothing and has no row.
+/// The service of each flow class under each scheduler. `none` has no row, because it guarantees
+/// nothing.
 pub(crate) fn service(
     config: &Config,
     algorithm: &weir_rig::Algorithm,
@@ -24,7 +25,7 @@ pub(crate) fn service(
     algorithm.discipline().map(|discipline| measure(discipline, set, &workload, config.seed))
 }
 
-/// The rows of the JSON form.
+/// The results as rows of the JSON document.
 pub(crate) fn rows(service: &Service) -> Vec<WfiRow> {
     let row = |class: &Class| WfiRow {
         weight: class.group.weight,

@@ -11,7 +11,7 @@ use super::config::Config;
 use super::measure::Measured;
 use crate::table::Table;
 
-/// A table for each metric of service, for the schedulers of one flow set.
+/// A table for each service metric, with the schedulers of one flow set.
 pub(crate) fn tables(config: &Config, measured: &[&Measured]) -> String {
     let mut text = String::new();
     let Some((first, service)) = measured.iter().find_map(|m| Some((*m, m.service.as_ref()?)))
@@ -28,7 +28,8 @@ pub(crate) fn tables(config: &Config, measured: &[&Measured]) -> String {
         text += &wfi(measured);
     }
     if config.measures(Metric::Delay) {
-        text += "\ndelay and lateness in bytes that the link sends meanwhile; lag and lead in bytes of the flow, against the fluid\n";
+        text += "\ndelay and lateness in bytes that the link sends in this time; lag and lead in \
+            bytes of the flow, against the fluid\n";
         text += &delay(measured);
     }
     text

@@ -1,4 +1,4 @@
-//! Results as tables.
+//! Prints results as tables.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ use super::measure::Measured;
 use super::service_tables;
 use crate::table::Table;
 
-/// All results: for one flow set a table of the algorithms, for several a table per metric.
+/// All results: with one flow set, a table of the algorithms; with several, one table per metric.
 pub(crate) fn tables(config: &Config, measured: &[Measured]) -> String {
     let mut text = match config.measures_cost() {
         false => String::new(),
@@ -27,7 +27,7 @@ pub(crate) fn tables(config: &Config, measured: &[Measured]) -> String {
     text
 }
 
-/// The measurement, in a line.
+/// The parameters of the measurement, on one line.
 fn description(config: &Config, measured: &Measured) -> String {
     let backlog = match &config.order {
         Order::Trace(_) => String::new(),
@@ -53,13 +53,13 @@ fn one_set(config: &Config, measured: &[Measured]) -> String {
         first.set,
         description(config, first)
     );
-    let figures = figures(config);
+    let columns = columns(config);
     let mut table =
-        Table::new(std::iter::once("scheduler").chain(figures.iter().map(|figure| figure.head)));
+        Table::new(std::iter::once("scheduler").chain(columns.iter().map(|column| column.head)));
     for row in measured {
         table.row(
             std::iter::once(row.run.alg.clone())
-                .chain(figures.iter().map(|figure| (figure.word)(row)))
+                .chain(columns.iter().map(|column| (column.word)(row)))
                 .collect(),
         );
     }
@@ -71,8 +71,8 @@ fn several_sets(config: &Config, measured: &[Measured]) -> String {
     let mut text = measured
         .first()
         .map_or(String::new(), |first| description(config, first) + " in the first row\n");
-    for figure in figures(config).iter().filter(|figure| figure.compared) {
-        let _ = write!(text, "\n{}\n", figure.title);
+    for column in columns(config).iter().filter(|column| column.compared) {
+        let _ = write!(text, "\n{}\n", column.title);
         let mut table = Table::new(
             std::iter::once("flows".to_owned())
                 .chain(config.algorithms.iter().map(ToString::to_string)),
@@ -80,7 +80,7 @@ fn several_sets(config: &Config, measured: &[Measured]) -> String {
         for rows in measured.chunks(config.algorithms.len().max(1)) {
             let set = rows.first().map_or(String::new(), |row| row.set.to_string());
             table.row(
-                std::iter::once(set).chain(rows.iter().map(|row| (figure.word)(row))).collect(),
+                std::iter::once(set).chain(rows.iter().map(|row| (column.word)(row))).collect(),
             );
         }
         text += &table.text();
@@ -88,19 +88,19 @@ fn several_sets(config: &Config, measured: &[Measured]) -> String {
     text + &notes(config, measured)
 }
 
-/// A number of a row.
-struct Figure {
+/// A column of the tables.
+struct Column {
     head: &'static str,
     title: &'static str,
-    /// Whether it gets a table over several flow sets.
+    /// Whether several flow sets get a table that compares this value.
     compared: bool,
     word: fn(&Measured) -> String,
 }
 
-fn figures(config: &Config) -> Vec<Figure> {
-    let mut figures = Vec::new();
+fn columns(config: &Config) -> Vec<Column> {
+    let mut columns = Vec::new();
     let mut add =
-        |compared, head, title, word| figures.push(Figure { head, title, compared, word });
+        |compared, head, title, word| columns.push(Column { head, title, compared, word });
     if config.measures(Metric::Time) {
         add(
             true,
@@ -141,14 +141,14 @@ fn figures(config: &Config) -> Vec<Figure> {
     if config.measures(Metric::Time) {
         add(false, "order", "", |m| m.run.order_hash.clone().unwrap_or_default());
     }
-    figures
+    columns
 }
 
 fn number(value: Option<f64>, decimals: usize) -> String {
     value.map_or("-".to_owned(), |value| format!("{value:.decimals$}"))
 }
 
-/// Notes about the validity of the results.
+/// Notes on the validity of the results.
 fn notes(config: &Config, measured: &[Measured]) -> String {
     let mut text = String::new();
     let refusing: Vec<&Measured> =
@@ -186,7 +186,7 @@ fn notes(config: &Config, measured: &[Measured]) -> String {
     if text.is_empty() { text } else { text + "\n" }
 }
 
-/// Runs that differ by more get a note.
+/// Relative difference between runs above which the result gets a note.
 const UNSTEADY: f64 = 0.2;
 
 #[cfg(test)]

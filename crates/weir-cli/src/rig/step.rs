@@ -1,4 +1,5 @@
-//! `weir rig --aqm LIST --step`: the queueing delay under a step of load, as a table and as a plot.
+//! `weir rig --aqm LIST --step`: shows the queueing delay under a step of load, as a table and as a
+//! plot.
 
 use std::process::ExitCode;
 
@@ -13,7 +14,7 @@ use super::plot::write;
 use crate::output::{Failure, USAGE, print, say};
 use crate::table::Table;
 
-/// Plays the step with each algorithm.
+/// Simulates the step with each algorithm.
 pub(super) fn step(args: &RigArgs) -> Result<ExitCode, Failure> {
     let managers = managers(args.aqm.as_deref().unwrap_or_default())?;
     if args.json.is_some() {
@@ -32,10 +33,13 @@ pub(super) fn step(args: &RigArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Delays before, during and after the stream, without the first second of each.
+/// The mean delays before, during and after the unresponsive stream, without the first second of
+/// each phase.
 fn table(played: &[(Manager, Seen)]) -> String {
     let mut text =
-        "10 Mbit/s, eight senders that answer; from 4 to 8 s a stream of 5 Mbit/s that does not. Delays in ms: mean / 99 %\n\n".to_owned();
+        "10 Mbit/s, eight responsive senders; from 4 to 8 s an unresponsive stream of 5 Mbit/s. \
+         Delays in ms: mean / 99 %\n\n"
+            .to_owned();
     let mut table =
         Table::new(["aqm", "1 to 4 s", "5 to 8 s", "9 to 12 s", "link used", "dropped", "marked"]);
     for (manager, seen) in played {
@@ -62,23 +66,23 @@ fn table(played: &[(Manager, Seen)]) -> String {
     text
 }
 
-/// Delay over time; for a single algorithm also drops and marks.
+/// The delay over time; for a single algorithm also drops and marks.
 fn picture(played: &[(Manager, Seen)]) -> Plot {
     let mut curves = Vec::new();
     let mut most: f64 = 1e6;
     for (nth, (manager, seen)) in played.iter().enumerate() {
         let colour = (nth % 7) as u8;
         if let (1, Manager::Scheduler(_)) = (played.len(), manager) {
-            let (answering, stream) =
+            let (responsive, stream) =
                 (means(seen, |sent| !sent.stream), means(seen, |sent| sent.stream));
-            // The stream's own queue may grow far beyond the plot.
-            most = answering.iter().fold(most, |most, point| most.max(point[1]));
+            // The plot's range omits the stream's own queue, which may grow far beyond it.
+            most = responsive.iter().fold(most, |most, point| most.max(point[1]));
             let longest = stream.iter().fold(0.0f64, |longest, point| longest.max(point[1])) / 1e6;
             let name = format!("of the one that does not, up to {longest:.0} ms");
             curves.push(Curve::new(
                 "queue delay of senders that answer",
                 colour,
-                Shape::Line(answering),
+                Shape::Line(responsive),
             ));
             curves.push(Curve::new(&name, 2, Shape::Line(stream)));
         } else {
@@ -114,7 +118,8 @@ fn picture(played: &[(Manager, Seen)]) -> Plot {
     Plot {
         title: format!("{named}: delay of the queue under a step of load"),
         description: format!(
-            "Delay of the queue over time with {named}; from 4 to 8 s a stream that answers nothing takes half of the link"
+            "Delay of the queue over time with {named}; from 4 to 8 s a stream that answers \
+             nothing takes half of the link"
         ),
         x: Axis::linear("time", Unit::Seconds).over(0.0, END as f64 / 1e9),
         y: Axis::linear("queue delay", Unit::Nanoseconds).over(0.0, most * 1.2),
@@ -122,7 +127,7 @@ fn picture(played: &[(Manager, Seen)]) -> Plot {
     }
 }
 
-/// Mean delays over time spans with departures.
+/// The mean delay of each time span that has departures.
 fn means(seen: &Seen, which: impl Fn(&Sent) -> bool) -> Vec<[f64; 2]> {
     let mut points: Vec<[f64; 2]> = Vec::new();
     for span in seen.sent.chunk_by(|one, other| one.at / SPAN == other.at / SPAN) {
@@ -136,7 +141,7 @@ fn means(seen: &Seen, which: impl Fn(&Sent) -> bool) -> Vec<[f64; 2]> {
     points
 }
 
-/// A tick for each time span with an event; adjacent spans are merged.
+/// A tick for each time span that has an event; adjacent spans are merged.
 fn ticks(times: &[u64], low: f64, high: f64) -> Vec<[f64; 4]> {
     let mut bars: Vec<(u64, u64)> = Vec::new();
     for span in times.iter().map(|time| time / TICK) {
@@ -150,10 +155,11 @@ fn ticks(times: &[u64], low: f64, high: f64) -> Vec<[f64; 4]> {
     bars.into_iter().map(|(begin, end)| [seconds(begin), seconds(end), low, high]).collect()
 }
 
-/// Time after each change that means leave out, in ns.
+/// Time after each change that the means leave out, in ns.
 const SETTLING: u64 = 1_000_000_000;
-/// Time span of a point of a curve, and of a tick, in ns.
+/// Time span of one point of a curve, in ns.
 const SPAN: u64 = 25_000_000;
+/// Time span of one tick, in ns.
 const TICK: u64 = 10_000_000;
-/// Transmission time of a packet, ns.
+/// Transmission time of a packet in ns.
 const PACKET_TIME: f64 = 1_200_000.0;

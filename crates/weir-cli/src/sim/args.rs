@@ -4,33 +4,47 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-/// `weir sim`.
+/// Options of `weir sim`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct SimArgs {
     /// The scenario, a TOML file; `-` for standard input.
     #[arg(value_name = "SCENARIO", required_unless_present_any = ["schema", "suite"])]
     pub(crate) scenario: Option<PathBuf>,
-    /// Seed of the first run, in place of the scenario's; further runs have the next ones.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64), help_heading = "Runs")]
+    /// Seed of the first run, in place of the scenario's; each further run has the next seed.
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64),
+        help_heading = "Runs"
+    )]
     pub(crate) seed: Option<u64>,
-    /// Runs with different seeds, in place of the scenario's: results then have confidence
-    /// intervals.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000), help_heading = "Runs")]
+    /// Number of runs with different seeds, in place of the scenario's: results then have
+    /// confidence intervals.
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = clap::value_parser!(u32).range(1..=100_000),
+        help_heading = "Runs"
+    )]
     pub(crate) runs: Option<u32>,
-    /// Threads that make runs [default: as many as there are processors]; results do not depend on
-    /// it.
+    /// Number of threads [default: as many as there are processors]; results do not depend on it.
     #[arg(long, value_name = "N", value_parser = parse_threads, help_heading = "Runs")]
     pub(crate) threads: Option<usize>,
     /// Set a key of the scenario, such as `traffic.f1.rate=2Mbit/s` or `link[0].spec.delay=20ms`;
     /// may be given several times.
-    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = parse_setting, help_heading = "Runs")]
+    #[arg(
+        long = "set",
+        value_name = "KEY=VALUE",
+        value_parser = parse_setting,
+        help_heading = "Runs"
+    )]
     pub(crate) settings: Vec<(String, String)>,
     /// Write everything into a directory, which must not exist: summary, tables, report, the
     /// scenario, and the trace if it has one.
     #[arg(long, value_name = "DIR", help_heading = "Results")]
     pub(crate) out: Option<PathBuf>,
-    /// Replace the directory of --out when it exists.
+    /// Replace the directory of --out if it exists.
     #[arg(long, requires = "out", help_heading = "Results")]
     pub(crate) force: bool,
     /// Write a report with plots as one HTML file.
@@ -42,12 +56,18 @@ pub(crate) struct SimArgs {
     /// Show neither progress nor tables.
     #[arg(short, long, help_heading = "Results")]
     pub(crate) quiet: bool,
-    /// Run a suite of experiments on queues instead of a scenario: `rfc7928`, the situations of RFC
-    /// 7928 (goodput against delay).
-    #[arg(long, value_name = "NAME", value_parser = SUITES, conflicts_with_all = ["scenario", "runs", "settings", "out"], help_heading = "Suite")]
+    /// Run a suite of queue experiments instead of a scenario: `rfc7928`, the scenarios of RFC 7928
+    /// (goodput against delay).
+    #[arg(
+        long,
+        value_name = "NAME",
+        value_parser = SUITES,
+        conflicts_with_all = ["scenario", "runs", "settings", "out"],
+        help_heading = "Suite"
+    )]
     pub(crate) suite: Option<String>,
-    /// The queues of a suite, with commas between: AQMs and schedulers as `weir rig --aqm` takes
-    /// them, `none` for tail drop.
+    /// The queues of a suite, separated by commas: AQMs and schedulers in the form that
+    /// `weir rig --aqm` accepts, `none` for drop tail.
     #[arg(long, value_name = "LIST", requires = "suite", help_heading = "Suite")]
     pub(crate) aqm: Option<String>,
     /// Fewer and shorter runs of a suite.
@@ -65,7 +85,7 @@ fn parse_threads(text: &str) -> Result<usize, String> {
         .ok_or_else(|| "expected a number from 1 to 1024".to_owned())
 }
 
-/// A key of a scenario and its value, as `--set` takes them.
+/// Parses a key of a scenario and its value, in the form that `--set` accepts.
 pub(crate) fn parse_setting(text: &str) -> Result<(String, String), String> {
     let split = text.split_once('=').map(|(key, value)| (key.trim().to_owned(), value.to_owned()));
     split.ok_or_else(|| "write KEY=VALUE, such as traffic.f1.rate=2Mbit/s".to_owned())

@@ -68,18 +68,20 @@ pub(crate) fn check(name: &str, json: bool) -> Result<ExitCode, Failure> {
     let files = Beside(Path::new(&name).parent().unwrap_or(Path::new("")));
     let Checked { scenario, mut diagnostics } =
         scenario::parse_edited(&edited, &name, &name, &files);
-    // Each point of a sweep is checked as it will run.
-    if let Some(Err(said)) =
+    // Each point of a sweep is checked in the form in which it will run.
+    if let Some(Err(errors)) =
         scenario.as_ref().map(|scenario| scenario::points(&edited, scenario, &name, &files))
     {
-        diagnostics.append(said, |_| {});
+        diagnostics.append(errors, |_| {});
     }
     let summary = scenario.as_ref().map(scenario::summary);
     if json {
         let counts = |severity| diagnostics.count(severity);
         let value = serde_json::json!({
-            "file": name, "summary": summary, "errors": counts(Severity::Error), "warnings": counts(Severity::Warning),
-            "notes": counts(Severity::Note), "diagnostics": diagnostics.iter().map(to_json).collect::<Vec<_>>(),
+            "file": name, "summary": summary,
+            "errors": counts(Severity::Error), "warnings": counts(Severity::Warning),
+            "notes": counts(Severity::Note),
+            "diagnostics": diagnostics.iter().map(to_json).collect::<Vec<_>>(),
         });
         print(&format!("{value:#}\n"))?;
         return Ok(if diagnostics.has_errors() {
@@ -97,7 +99,7 @@ pub(crate) fn check(name: &str, json: bool) -> Result<ExitCode, Failure> {
     print(&summary.unwrap_or_default())
 }
 
-/// The points of a scenario, with the changes of the command line.
+/// Loads the points of a scenario, with the changes of the command line.
 fn load(file: &Path, args: &SimArgs) -> Result<Vec<Point>, Failure> {
     let (name, text) = read(file)?;
     let mut edited = Edited::new(&text);
@@ -106,7 +108,7 @@ fn load(file: &Path, args: &SimArgs) -> Result<Vec<Point>, Failure> {
     let set = args.settings.iter().map(|(key, value)| (key.clone(), value.clone(), "--set"));
     for (key, value, option) in set.chain(seed).chain(runs) {
         match edited.set(&key, &value) {
-            // Errors in the text are reported when it is parsed.
+            // The parser reports errors in the text.
             Ok(()) | Err(scenario::EditError::Text) => {}
             Err(error) => {
                 return Err(Failure::new(USAGE, format!("{option} {key}={value}: {error}")));
@@ -134,13 +136,13 @@ fn load(file: &Path, args: &SimArgs) -> Result<Vec<Point>, Failure> {
         );
         return Err(Failure::new(USAGE, what));
     }
-    let mut points =
-        scenario::points(&edited, &scenario, &name, &files).map_err(|said| refused(&said))?;
+    let mut points = scenario::points(&edited, &scenario, &name, &files)
+        .map_err(|diagnostics| refused(&diagnostics))?;
     points.iter_mut().for_each(|point| point.scenario.name.clone_from(&scenario.name));
     Ok(points)
 }
 
-/// The name and text of a scenario's file, or of standard input.
+/// Reads a scenario from its file or from standard input. Returns its name and text.
 fn read(file: &Path) -> Result<(String, String), Failure> {
     if file.as_os_str() == "-" {
         let text = std::io::read_to_string(std::io::stdin())
@@ -154,8 +156,8 @@ fn read(file: &Path) -> Result<(String, String), Failure> {
     Ok((name, text))
 }
 
-fn refused(said: &Diagnostics) -> Failure {
-    Failure::new(USAGE, format!("{}\n", said.render(colour()).trim_end()))
+fn refused(diagnostics: &Diagnostics) -> Failure {
+    Failure::new(USAGE, format!("{}\n", diagnostics.render(colour()).trim_end()))
 }
 
 /// Runs all points, with a progress bar on a terminal.
@@ -232,11 +234,11 @@ fn watch(
     }
 }
 
-/// Processor time of this process so far.
+/// The processor time that this process has used, in seconds.
 fn cpu_seconds() -> f64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// Steps of the progress bar.
+/// Number of steps of the progress bar.
 const PARTS: u64 = 10_000;

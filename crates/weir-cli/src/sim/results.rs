@@ -1,5 +1,5 @@
-//! Results of simulations in files: JSON, the report, and a directory that appears when it is
-//! complete.
+//! Writes the results of simulations to files: JSON, the report, and a directory that appears only
+//! when it is complete.
 
 use std::fs::{self, File};
 use std::io::BufWriter;
@@ -16,7 +16,7 @@ use weir_sim::run::Ran;
 use super::SimArgs;
 use crate::output::{Failure, USAGE, print, say};
 
-/// Checks before the runs whether their results can be written.
+/// Checks, before the runs, that their results can be written.
 pub(crate) fn check_destinations(args: &SimArgs, points: usize) -> Result<(), Failure> {
     for (option, path) in [("--json", &args.json), ("--report", &args.report), ("--out", &args.out)]
     {
@@ -69,7 +69,7 @@ fn parent(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Writes the results that were asked for besides the directory.
+/// Writes the requested results other than the directory.
 pub(crate) fn write_files(args: &SimArgs, all: &[Ran], cpu_s: f64) -> Result<(), Failure> {
     if let Some(path) = &args.json {
         let text = json(all, Some(cpu_s));
@@ -96,7 +96,7 @@ fn results(ran: &Ran) -> Results {
     }
 }
 
-/// All results as one JSON object; the points of a sweep are a list in it.
+/// All results as one JSON object, which contains the points of a sweep as a list.
 fn json(all: &[Ran], cpu_s: Option<f64>) -> String {
     if let [only] = all
         && only.point.settings.is_empty()
@@ -108,8 +108,8 @@ fn json(all: &[Ran], cpu_s: Option<f64>) -> String {
     sweep_to_json(&points, cpu_s)
 }
 
-/// A directory of results that is being written. It has a temporary name until it is complete;
-/// dropping it before removes it.
+/// A directory of results that is being written. It has a temporary name until it is complete. If
+/// this is dropped before then, the directory is removed.
 #[derive(Debug)]
 pub(crate) struct Directory {
     path: PathBuf,
@@ -118,7 +118,7 @@ pub(crate) struct Directory {
 }
 
 impl Directory {
-    /// A directory that will be `path`.
+    /// Creates the temporary directory that will become `path`.
     pub(crate) fn new(path: &Path) -> Result<Self, Failure> {
         let name = path
             .file_name()
@@ -130,8 +130,8 @@ impl Directory {
         Ok(Self { path: path.to_owned(), building, failed: Arc::default() })
     }
 
-    /// The directory of the results of a point: the directory itself, or a subdirectory for each
-    /// point of a sweep.
+    /// The directory for the results of a point: the directory itself or, in a sweep, a
+    /// subdirectory.
     fn point(&self, number: usize, points: usize) -> PathBuf {
         if points == 1 {
             self.building.clone()
@@ -187,8 +187,8 @@ impl Directory {
         let moved =
             |error: std::io::Error| Failure::own(format!("{}: {error}", self.path.display()));
         if force && fs::symlink_metadata(&self.path).is_ok() {
-            // The old directory is renamed first, so that a complete directory of that name exists
-            // at all times but one.
+            // The old directory is renamed first, so that a complete directory has this name at all
+            // times except between the two renames.
             let old = self.building.with_extension("old");
             fs::rename(&self.path, &old).map_err(moved)?;
             fs::rename(&self.building, &self.path).map_err(moved)?;
@@ -202,12 +202,12 @@ impl Directory {
 
 impl Drop for Directory {
     fn drop(&mut self) {
-        // After the rename there is nothing left to remove.
+        // After a successful rename there is nothing to remove.
         let _ = fs::remove_dir_all(&self.building);
     }
 }
 
-/// The two forms of a trace.
+/// A trace in its two forms.
 struct Trace {
     table: TraceTable<BufWriter<File>>,
     capture: TraceCapture<BufWriter<File>>,
@@ -239,7 +239,7 @@ impl Trace {
     }
 }
 
-/// A trace that is completed when its run is over, and reports what failed.
+/// A trace that is completed when its run ends, and that reports failures.
 struct Ending<F: Fn(String)> {
     trace: Option<Trace>,
     fail: F,

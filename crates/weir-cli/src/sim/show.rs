@@ -1,4 +1,4 @@
-//! The results of simulations as text tables.
+//! Prints the results of simulations as text tables.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -52,10 +52,11 @@ fn heading(ran: &Ran) -> String {
     text
 }
 
-/// One flow or link, with its outcome in every run.
+/// One flow or link, with its result in every run.
 type Runs<'a, T> = Vec<(&'a Outcome, &'a T)>;
 
-/// Regroups the outcomes: for each flow or link of the list that `items` selects, its runs.
+/// Regroups the outcomes: for each flow or link in the list that `items` selects, its result in
+/// every run.
 fn by_item<T>(outcomes: &[Outcome], items: impl Fn(&Outcome) -> &Vec<T>) -> Vec<Runs<'_, T>> {
     let count = outcomes.first().map_or(0, |outcome| items(outcome).len());
     (0..count)
@@ -137,7 +138,7 @@ fn links(outcomes: &[Outcome]) -> String {
     format!("\n{}{}{reasons}", table.text(), omitted(all.len()))
 }
 
-/// A note of how many rows a table omits.
+/// A note that states how many rows a table omits.
 fn omitted(rows: usize) -> String {
     if rows > MOST_ROWS {
         format!("  and {} more; --json has all\n", count((rows - MOST_ROWS) as u64))
@@ -146,7 +147,7 @@ fn omitted(rows: usize) -> String {
     }
 }
 
-/// The mean of a value over the runs and, if there are several, half the width of its confidence
+/// The mean of a value over the runs and, with several runs, half the width of its confidence
 /// interval.
 fn with_confidence<T>(
     runs: &Runs<'_, T>,
@@ -172,7 +173,7 @@ fn merged<'a, T>(runs: &Runs<'a, T>, of: impl Fn(&'a T) -> &'a Distribution) -> 
     all
 }
 
-/// Each reason of drops or marks with its mean count over the runs, as text.
+/// Each drop reason or mark reason with its mean count over the runs, as text.
 fn reasons_of(
     runs: &Runs<'_, LinkOutcome>,
     what: &str,
@@ -186,5 +187,5 @@ fn reasons_of(
     sums.into_iter().map(|(words, n)| format!("{} {what} {words}", count(n / runs))).collect()
 }
 
-/// The largest number of rows in a table.
+/// Maximum number of rows in a table.
 const MOST_ROWS: usize = 40;

@@ -1,4 +1,5 @@
-//! `weir sim --suite`: many experiments, with one queue after another, side by side on one page.
+//! `weir sim --suite`: runs many experiments, each with every queue, and shows them side by side on
+//! one page.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -49,7 +50,7 @@ pub(super) fn suite(args: &SimArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The queues to compare: from a list with commas, or the default ones.
+/// The queues to compare: those of a comma-separated list, or the default ones.
 fn managers(list: Option<&str>) -> Result<Vec<Manager>, Failure> {
     let names: Vec<&str> = list
         .map_or_else(|| rfc7928::DEFAULT.to_vec(), |list| list.split(',').map(str::trim).collect());

@@ -1,4 +1,4 @@
-//! The command line of the ipfw commands: flags, then words in ipfw's language.
+//! The command line of the ipfw commands: flags, followed by words in ipfw's language.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 /// The commands of `ipfw` and `dnctl`, as commands of `weir`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
-    /// Configure, delete and show pipes: links with rate, delay and a queue.
+    /// Configure, delete and show pipes: links with a rate, a delay and a queue.
     #[command(after_help = "Examples:
   weir pipe 1 config bw 4Mbit/s delay 20ms queue 50
   weir pipe 1 config bw 1Mbit/s mask dst-ip 0xffffffff      one link for each customer
@@ -24,7 +24,7 @@ pub(crate) enum Verb {
   weir sched 5 config type wf2q+ bw 10Mbit/s
   weir sched 6 config type rr mask src-ip 0xffffffff bw 2Mbit/s")]
     Sched(VerbArgs),
-    /// Add a rule, which decides the path of packets.
+    /// Add a rule, which selects the path of packets.
     #[command(after_help = "Examples:
   weir add 100 pipe 1 ip from any to any out
   weir add prob 0.3 pipe 1 udp from 10.0.0.0/8 to any")]
@@ -47,7 +47,8 @@ pub(crate) enum Verb {
     Table(VerbArgs),
     /// Enable a feature: `enable one_pass`.
     Enable(VerbArgs),
-    /// Disable a feature: `disable one_pass`, so that packets meet further rules after a pipe.
+    /// Disable a feature: after `disable one_pass`, packets are matched against further rules after
+    /// a pipe.
     Disable(VerbArgs),
     /// Emulate a link for one service, both directions in one line.
     #[command(after_help = "Examples:
@@ -66,11 +67,11 @@ pub(crate) enum Verb {
 /// Flags and words of a command.
 #[derive(Debug, Args)]
 pub(crate) struct VerbArgs {
-    /// Print nothing on success and ask nothing; table entries that already exist or are already
-    /// gone are no error.
+    /// Print nothing on success and ask nothing. It is no error if table entries to add already
+    /// exist, or entries to delete do not.
     #[arg(short, long)]
     pub(crate) quiet: bool,
-    /// Ask nothing before a flush.
+    /// Do not ask before a flush.
     #[arg(short, long)]
     pub(crate) force: bool,
     /// Only check the commands; needs no daemon.
@@ -79,10 +80,10 @@ pub(crate) struct VerbArgs {
     /// Show the counters of rules.
     #[arg(short = 'a')]
     pub(crate) counters: bool,
-    /// Show when rules last matched.
+    /// Show the time of each rule's last match.
     #[arg(short = 't')]
     pub(crate) time: bool,
-    /// The same, as seconds since 1970.
+    /// Show the time of each rule's last match, in seconds since 1970.
     #[arg(short = 'T')]
     pub(crate) seconds: bool,
     /// Also show dynamic rules.
@@ -95,12 +96,17 @@ pub(crate) struct VerbArgs {
     #[arg(short = 'S')]
     pub(crate) sets: bool,
     /// Flags of ipfw that have no effect here.
-    #[arg(short = 'c', short_aliases = ['e', 'v', 'N', 'i', 'b'], hide = true, action = clap::ArgAction::Count)]
+    #[arg(
+        short = 'c',
+        short_aliases = ['e', 'v', 'N', 'i', 'b'],
+        hide = true,
+        action = clap::ArgAction::Count
+    )]
     pub(crate) without_effect: u8,
-    /// ipfw's preprocessor; refused.
+    /// ipfw's preprocessor; Weir refuses it.
     #[arg(short = 'p', value_name = "PROGRAM", hide = true)]
     pub(crate) preprocessor: Option<String>,
-    /// ipfw's order of the list of pipes; refused.
+    /// ipfw's sort order for lists of pipes; Weir refuses it.
     #[arg(short = 's', value_name = "FIELD", hide = true)]
     pub(crate) sort: Option<String>,
     /// The daemon's socket.
@@ -145,7 +151,7 @@ impl Verb {
 }
 
 impl VerbArgs {
-    /// Accepts `--json` and `--socket` after the words too: no word of the language begins with two
+    /// Accepts `--json` and `--socket` after the words too. No word of the language begins with two
     /// dashes.
     fn take_options_behind(&mut self) {
         let mut words = std::mem::take(&mut self.words).into_iter();
@@ -162,8 +168,8 @@ impl VerbArgs {
     }
 }
 
-/// The command line for clap: if invoked as `ipfw` or `dnctl`, or with ipfw's flags in front
-/// (`weir -q flush`), it becomes `weir ipfw …`.
+/// Rewrites the command line for clap: if Weir is invoked as `ipfw` or `dnctl`, or with ipfw's
+/// flags in front (`weir -q flush`), it becomes `weir ipfw …`.
 pub(crate) fn normalise(mut argv: Vec<OsString>) -> Vec<OsString> {
     let called =
         argv.first().and_then(|name| std::path::Path::new(name).file_stem()).unwrap_or_default();
@@ -198,7 +204,7 @@ fn leading_options(argv: &[OsString]) -> usize {
     }
 }
 
-/// Whether a command line is one of these commands, which have ipfw's exit codes for errors.
+/// Whether a command line is one of these commands. Their exit codes for errors are those of ipfw.
 pub(crate) fn is_verb(argv: &[OsString]) -> bool {
     let verb = <Verb as Subcommand>::augment_subcommands(clap::Command::new("weir"));
     argv.get(1)

@@ -1,5 +1,6 @@
-//! The commands of `ipfw` and `dnctl`, for a running daemon. They are parsed here, so that mistakes
-//! are shown at once and files are found where the user is, and then sent.
+//! The commands of `ipfw` and `dnctl`, for a running daemon. They are parsed here and then sent to
+//! the daemon. Mistakes are therefore reported at once, and file names are relative to the user's
+//! directory.
 
 mod args;
 mod exit;
@@ -40,7 +41,8 @@ pub(crate) fn run(verb: Verb) -> Result<ExitCode, Failure> {
     match &args.words[..] {
         [] => Err(Failure::new(
             EX_USAGE,
-            "nothing to do: give a command such as `pipe show`, or a file of commands; see `weir help ipfw`",
+            "nothing to do: give a command such as `pipe show`, or a file of commands; see `weir \
+             help ipfw`",
         )),
         [file] if is_apply || is_file(file) => script(&args, file),
         [_, extra, ..] if is_apply => Err(Failure::new(
@@ -57,7 +59,7 @@ fn command(args: &VerbArgs, words: &[String]) -> Result<ExitCode, Failure> {
     let mut parsed = script::parse_command(words, &files);
     accept(&parsed, args.quiet, "weir: the command cannot be used")?;
     for Spanned { command, .. } in &mut parsed.commands {
-        // The flag precedes the command, where the language does not see it.
+        // The flag precedes the command, so the parser of the language does not see it.
         if let Command::Table(_, TableCommand::Add { update, .. }) = command {
             *update |= args.quiet;
         }
@@ -80,7 +82,7 @@ fn script(args: &VerbArgs, name: &str) -> Result<ExitCode, Failure> {
     accept(
         &parsed,
         args.quiet,
-        &format!("weir: {name} cannot be used: nothing of it has been carried out"),
+        &format!("weir: {name} cannot be used: none of its commands was executed"),
     )?;
     let commands: Vec<Command> =
         parsed.commands.into_iter().map(|spanned| spanned.command).collect();
@@ -103,22 +105,22 @@ fn read_script(name: &str) -> std::io::Result<String> {
     Ok(text)
 }
 
-/// Prints the diagnostics of the text; errors end the command.
+/// Prints the diagnostics of the text. Errors end the command.
 fn accept(parsed: &Parsed, quiet: bool, head: &str) -> Result<(), Failure> {
-    let said = &parsed.diagnostics;
-    if said.has_errors() {
+    let diagnostics = &parsed.diagnostics;
+    if diagnostics.has_errors() {
         return Err(Failure::new(
             EX_DATAERR,
-            format!("{head}\n{}\n", said.render(colour()).trim_end()),
+            format!("{head}\n{}\n", diagnostics.render(colour()).trim_end()),
         ));
     }
-    if !said.is_empty() && !quiet {
-        say(format_args!("{}\n", said.render(colour()).trim_end()));
+    if !diagnostics.is_empty() && !quiet {
+        say(format_args!("{}\n", diagnostics.render(colour()).trim_end()));
     }
     Ok(())
 }
 
-/// Whether a flush may proceed: asks on a terminal, unless a flag says otherwise.
+/// Whether a flush may proceed. On a terminal the user is asked, unless a flag prevents this.
 fn may_flush(args: &VerbArgs, commands: &[Command]) -> bool {
     let flushes =
         commands.iter().any(|c| matches!(c, Command::FlushRules | Command::FlushObjects(_)));
@@ -139,13 +141,14 @@ fn may_flush(args: &VerbArgs, commands: &[Command]) -> bool {
     }
 }
 
-/// Whether a single word names a script: as with ipfw, an absolute path does, and so does any other
-/// file with a name that is no command.
+/// Whether a single word names a script. As with ipfw, an absolute path does. Any other file also
+/// does, unless its name is a command.
 fn is_file(word: &str) -> bool {
     word == "-" || word.contains('/') || (!script::is_command(word) && Path::new(word).is_file())
 }
 
-/// Files on disk; the content of every file that is read is kept, to be sent along.
+/// Files on disk. The content of every file that is read is kept, because it is sent with the
+/// commands.
 #[derive(Debug, Default)]
 struct Recorded {
     contents: RefCell<BTreeMap<String, String>>,

@@ -18,13 +18,13 @@ use crate::output::{Failure, print, say};
 pub(super) struct Script {
     /// The commands.
     pub(super) text: String,
-    /// The name of their file.
+    /// The name of the file with the commands.
     pub(super) name: Option<String>,
-    /// The files that they name.
+    /// The files that the commands name, with their contents.
     pub(super) files: BTreeMap<String, String>,
 }
 
-/// Lets the daemon execute commands, and prints its answer.
+/// Sends commands to the daemon, which executes them, and prints its answer.
 pub(super) fn send(
     args: &VerbArgs,
     commands: &[Command],
@@ -44,10 +44,10 @@ pub(super) fn send(
     if args.json {
         return print(&format!("{:#}\n", as_json(&reply)));
     }
-    tell(args, &reply)
+    print_outcomes(args, &reply)
 }
 
-/// Only the answers if all commands were queries, otherwise the whole reply.
+/// Only the answers if all commands were queries, otherwise the complete reply.
 fn as_json(reply: &CommandReply) -> serde_json::Value {
     let answers: Vec<&Answer> =
         reply.outcomes.iter().filter_map(|outcome| outcome.answer.as_ref()).collect();
@@ -79,13 +79,13 @@ fn refused(
         None => d.message.clone(),
     };
     let text = errors.iter().map(line).collect::<Vec<_>>().join("\nweir: ");
-    let end = if script { "\nweir: nothing of it has been carried out" } else { "" };
+    let end = if script { "\nweir: none of the script's commands was executed" } else { "" };
     let code = if errors.iter().any(|d| d.code != APPLY) { EX_DATAERR } else { EX_UNAVAILABLE };
     Err(Failure::new(code, format!("{text}{end}")))
 }
 
-/// Prints the outcomes of commands: like ipfw, it prints an added rule.
-fn tell(args: &VerbArgs, reply: &CommandReply) -> Result<ExitCode, Failure> {
+/// Prints the outcomes of commands. Like ipfw, it prints each added rule.
+fn print_outcomes(args: &VerbArgs, reply: &CommandReply) -> Result<ExitCode, Failure> {
     let options = Options {
         counters: args.counters,
         time: args.time.then_some(&local_time as &dyn Fn(u64) -> String),
@@ -116,7 +116,7 @@ fn tell(args: &VerbArgs, reply: &CommandReply) -> Result<ExitCode, Failure> {
     print(&out)
 }
 
-/// Formats like `ctime`: `Sun Nov  8 10:05:00 2026`.
+/// Formats a time like `ctime`: `Sun Nov  8 10:05:00 2026`.
 fn local_time(seconds: u64) -> String {
     let time = jiff::Timestamp::from_second(i64::try_from(seconds).unwrap_or(i64::MAX))
         .unwrap_or(jiff::Timestamp::MAX);
@@ -131,5 +131,5 @@ fn failure(error: &ClientError) -> Failure {
     Failure::new(code, error)
 }
 
-/// The code of a diagnostic about a command that does not fit the configuration.
+/// The code of a diagnostic for a command that does not fit the configuration.
 const APPLY: &str = "refused";

@@ -8,46 +8,66 @@ use std::time::Duration;
 use clap::Args;
 use weir_probe::{Method, Namespace, Plan, Target};
 
-/// `weir watch`.
+/// Options of `weir watch`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct WatchArgs {
-    /// Devices whose queues to watch: names, or patterns with `*` and `?`; `DEV@NETNS` and
-    /// `DEV@PID` are in other namespaces. `weir` is the daemon with its own queues, `weir:SOCKET`
-    /// the one that listens there.
+    /// Devices with the queues to watch: names, or patterns with `*` and `?`. `DEV@NETNS` and
+    /// `DEV@PID` are in other namespaces. `weir` means the queues of the daemon, `weir:SOCKET`
+    /// those of the daemon that listens on this socket.
     #[arg(value_name = "DEV", required = true, value_parser = parse_watched)]
     pub(super) devices: Vec<Watched>,
-    /// The network namespace (of `ip netns`) of devices that name none.
+    /// The network namespace (of `ip netns`) of devices that are given without a namespace.
     #[arg(long, value_name = "NAME", conflicts_with = "pid", help_heading = "Devices")]
     pub(super) netns: Option<String>,
-    /// The process whose network namespace is that of devices that name none.
+    /// The process that determines the network namespace of devices that are given without one.
     #[arg(long, value_name = "PID", help_heading = "Devices")]
     pub(super) pid: Option<u32>,
-    /// Watch what devices hand their packets to, and no disciplines below that.
+    /// Watch only the disciplines to which a device hands its packets, not those below them.
     #[arg(long, help_heading = "Devices")]
     pub(super) root_only: bool,
-    /// Leave out the three bands of `pfifo_fast`.
+    /// Omit the three bands of `pfifo_fast`.
     #[arg(long, help_heading = "Devices")]
     pub(super) no_bands: bool,
     /// Readings per second, such as `200k`, `1M` or `5kHz`; `max` for as many as possible [default:
-    /// 1k; of the methods loop and tc `max`]
-    #[arg(long, value_name = "HZ", value_parser = parse_rate, allow_negative_numbers = true, help_heading = "Reading")]
+    /// 1k; `max` for the methods loop and tc]
+    #[arg(
+        long,
+        value_name = "HZ",
+        value_parser = parse_rate,
+        allow_negative_numbers = true,
+        help_heading = "Reading"
+    )]
     pub(super) rate: Option<Rate>,
-    /// Record every packet that goes in and out, in place of readings; as `--method events`.
+    /// Record every packet that is enqueued or dequeued, in place of readings; the same as
+    /// `--method events`.
     #[arg(long, conflicts_with_all = ["rate", "method"], help_heading = "Reading")]
     pub(super) events: bool,
-    /// How to read, in place of the cheapest method that gives the rate: `loop` (in the kernel,
-    /// takes a processor), `timer` (in the kernel, up to 10 kHz), `events`, `netlink` (needs no
-    /// rights), `tc` (starts tc for each reading).
-    #[arg(long, value_name = "METHOD", value_parser = method_names(), hide_possible_values = true, help_heading = "Reading")]
+    /// Method of reading, in place of the cheapest one that reaches the rate: `loop` (in the
+    /// kernel, takes a processor), `timer` (in the kernel, up to 10 kHz), `events`, `netlink`
+    /// (needs no privileges), `tc` (starts tc for each reading).
+    #[arg(
+        long,
+        value_name = "METHOD",
+        value_parser = method_names(),
+        hide_possible_values = true,
+        help_heading = "Reading"
+    )]
     pub(super) method: Option<Method>,
-    /// End after this many seconds, such as `10` or `0.5`; without it ^C ends, or the command.
-    #[arg(long, value_name = "N", value_parser = parse_seconds, allow_negative_numbers = true, help_heading = "Reading")]
+    /// End after this many seconds, such as `10` or `0.5`; without it, ^C or the end of the command
+    /// ends the watch.
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = parse_seconds,
+        allow_negative_numbers = true,
+        help_heading = "Reading"
+    )]
     pub(super) seconds: Option<Duration>,
-    /// Watch while this shell command runs; its exit code is that of weir.
+    /// Watch while this shell command runs, and exit with its exit code.
     #[arg(long, value_name = "CMD", conflicts_with = "command", help_heading = "Reading")]
     pub(super) exec: Option<OsString>,
-    /// Also tell how long queues were longer than this many packets.
+    /// Also report for how long queues were longer than this many packets.
     #[arg(long, value_name = "N", help_heading = "Results")]
     pub(super) threshold: Option<u32>,
     /// Write the summary as JSON (`-` for standard output).
@@ -65,10 +85,10 @@ pub(crate) struct WatchArgs {
     /// Write a report with plots as one HTML file.
     #[arg(long, value_name = "FILE", help_heading = "Results")]
     pub(super) report: Option<PathBuf>,
-    /// Show nothing while watching, and no table at the end.
+    /// Show nothing while watching, and print no table at the end.
     #[arg(short, long, help_heading = "Results")]
     pub(super) quiet: bool,
-    /// Watch while this program runs; its exit code is that of weir.
+    /// Watch while this program runs, and exit with its exit code.
     #[arg(last = true, value_name = "CMD")]
     pub(super) command: Vec<OsString>,
 }
@@ -78,25 +98,25 @@ pub(crate) struct WatchArgs {
 pub(super) enum Watched {
     /// Devices of the kernel.
     Kernel(Target),
-    /// A daemon of Weir: the one that this user's commands go to, or the one that listens on a
+    /// A daemon of Weir: the default one of this user's commands, or the one that listens on a
     /// socket.
     Own(Option<PathBuf>),
 }
 
-/// How often to read.
+/// The rate of readings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rate {
-    /// So many times a second.
+    /// This many readings per second.
     Hz(u64),
-    /// As often as the method can.
+    /// As many readings as the method can take.
     Max,
 }
 
 impl WatchArgs {
-    /// What to read in the kernel; none when only queues of Weir are named.
+    /// The plan for reading the kernel's queues; `None` if only queues of Weir are named.
     ///
     /// # Errors
-    /// A rate that the method cannot reach, in words.
+    /// The method cannot reach the rate; the error states this in words.
     pub(super) fn plan(&self) -> Result<Option<Plan>, String> {
         let targets: Vec<Target> =
             self.devices.iter().filter_map(|watched| self.target(watched)).collect();
@@ -107,7 +127,8 @@ impl WatchArgs {
             }
             (Some(Rate::Max), Some(Method::Timer)) => {
                 return Err(format!(
-                    "a timer gives up to {TIMER_RATE} readings a second: say --rate, or --method loop for more"
+                    "a timer gives up to {TIMER_RATE} readings a second: say --rate, or --method \
+                     loop for more"
                 ));
             }
             (Some(Rate::Hz(rate)), Some(Method::Timer)) if rate > TIMER_RATE => {
@@ -128,7 +149,7 @@ impl WatchArgs {
         Ok(Some(plan))
     }
 
-    /// The number of namespaces that devices are in; each is read at the rate that was asked for.
+    /// The number of namespaces that contain devices. Each is read at the requested rate.
     pub(super) fn namespaces(&self) -> usize {
         let all = self
             .devices
@@ -138,7 +159,8 @@ impl WatchArgs {
         all.collect::<BTreeSet<_>>().len()
     }
 
-    /// The daemons to watch, and how often to ask them, in readings per second.
+    /// The daemons to watch, and the rate at which to request their queue lengths, in readings per
+    /// second.
     pub(super) fn daemons(&self) -> (Vec<Option<PathBuf>>, u64) {
         let of = |watched: &Watched| {
             if let Watched::Own(socket) = watched { Some(socket.clone()) } else { None }
@@ -160,7 +182,7 @@ impl WatchArgs {
         std::array::from_fn(|place| (names[place], files[place].as_deref()))
     }
 
-    /// The program to run meanwhile.
+    /// The program to run during the watch, if any.
     pub(super) fn program(&self) -> Option<Vec<OsString>> {
         match &self.exec {
             Some(line) => Some(vec!["/bin/sh".into(), "-c".into(), line.clone()]),
@@ -191,14 +213,15 @@ fn parse_watched(text: &str) -> Result<Watched, String> {
     }
 }
 
-/// `200k`, `1.5M`, `5kHz`, `max`.
+/// Parses `200k`, `1.5M`, `5kHz` or `max`.
 fn parse_rate(text: &str) -> Result<Rate, String> {
     if text == "max" {
         return Ok(Rate::Max);
     }
     let wrong = || {
         format!(
-            "'{text}' is no rate; give readings per second, such as 1000, 200k, 1.5M or 5kHz, or max"
+            "'{text}' is no rate; give readings per second, such as 1000, 200k, 1.5M or 5kHz, or \
+             max"
         )
     };
     let number =
@@ -237,9 +260,9 @@ fn method_names() -> impl clap::builder::TypedValueParser<Value = Method> {
 
 /// The highest rate of a timer inside the kernel, per second.
 const TIMER_RATE: u64 = 10_000;
-/// Takes about a hundredth of a processor.
+/// The default rate in readings per second. It takes about one percent of a processor.
 const DEFAULT_RATE: u64 = 1000;
-/// Three years.
+/// Maximum duration of a watch in seconds: three years.
 const MAX_SECONDS: f64 = 1e8;
 
 const EXAMPLES: &str = "Examples:

@@ -1,8 +1,8 @@
-//! `weir watch`: the lengths of the kernel's queues and of Weir's own, live and in a summary.
+//! `weir watch`: shows the lengths of the kernel's queues and of Weir's own, live and in a summary.
 //!
-//! The library reads and records on threads of its own. The command's thread draws the view and
-//! waits for the end of the watch: a key, a signal, the time, the end of the program that runs
-//! meanwhile, or a source that fails.
+//! The library reads and records on its own threads. The command's thread draws the view and waits
+//! for the end of the watch: a key, a signal, the time limit, the end of the program, or a source
+//! that fails.
 
 mod args;
 mod outputs;
@@ -30,7 +30,8 @@ use crate::output::{Failure, OWN, USAGE, check_files, colour, say};
 pub(crate) fn watch(args: &WatchArgs) -> Result<ExitCode, Failure> {
     let plan = args.plan().map_err(|error| Failure::new(USAGE, error))?;
     check_files(&args.files(), &["--json", "--jsonl", "--csv"])?;
-    // Before any thread starts: threads inherit the blocked signals.
+    // Signals are blocked before any thread starts, because threads inherit the set of blocked
+    // signals.
     let signals =
         Signals::take().map_err(|error| Failure::own(format!("cannot take signals: {error}")))?;
     let over = Stopper::new().map_err(|error| Failure::own(format!("cannot watch: {error}")))?;
@@ -44,15 +45,15 @@ pub(crate) fn watch(args: &WatchArgs) -> Result<ExitCode, Failure> {
         }
     }
     let began = (Instant::now(), SystemTime::now());
-    let mut attendance =
-        Attendance { args, signals, over, watch, began, program: None, failures: Vec::new() };
-    attendance.program = args.program().map(|words| Program::start(&words)).transpose()?;
-    let code = attendance.attend()?;
-    attendance.conclude(code)
+    let mut running =
+        RunningWatch { args, signals, over, watch, began, program: None, failures: Vec::new() };
+    running.program = args.program().map(|words| Program::start(&words)).transpose()?;
+    let code = running.wait_for_end()?;
+    running.conclude(code)
 }
 
 /// A running watch.
-struct Attendance<'a> {
+struct RunningWatch<'a> {
     args: &'a WatchArgs,
     signals: Signals,
     over: Stopper,
@@ -65,29 +66,30 @@ struct Attendance<'a> {
 /// A failure during the watch.
 struct Incident {
     text: String,
-    /// Whether it was reported.
-    told: bool,
+    /// Whether the failure was reported.
+    reported: bool,
 }
 
-/// What is shown while the watch lasts.
+/// The display during the watch.
 enum Display {
-    /// The whole terminal.
+    /// A view that uses the whole terminal.
     Screen(Screen, Box<View>),
-    /// A line now and then.
+    /// A line from time to time.
     Lines(Instant),
     Nothing,
 }
 
-impl Attendance<'_> {
-    /// Waits for the end of the watch; returns the exit code of the program, or 0 without one.
-    fn attend(&mut self) -> Result<u8, Failure> {
+impl RunningWatch<'_> {
+    /// Waits for the end of the watch. Returns the exit code of the program, or 0 without a
+    /// program.
+    fn wait_for_end(&mut self) -> Result<u8, Failure> {
         let deadline = self.args.seconds.map(|seconds| self.began.0 + seconds);
         let mut display = self.display();
         let mut readers_over = false;
         loop {
             let picture = self.draw(&mut display);
             let now = Instant::now();
-            self.tell_failures(&display);
+            self.report_failures(&display);
             if let Some(program) = &mut self.program {
                 if let Some(code) = program.code() {
                     return Ok(code);
@@ -114,7 +116,7 @@ impl Attendance<'_> {
                     .map_err(|error| Failure::own(format!("cannot read signals: {error}")))?
                 {
                     match &mut self.program {
-                        Some(program) => program.hand_on(signal),
+                        Some(program) => program.forward(signal),
                         None => return Ok(0),
                     }
                 }
@@ -130,7 +132,7 @@ impl Attendance<'_> {
     /// Sleeps until something happens, for at most `most`.
     fn wait(&self, most: Duration, display: &Display, readers_over: bool) -> Result<Wake, Failure> {
         let mut fds = vec![PollFd::new(&self.signals, PollFlags::IN)];
-        // Once it is readable, it stays readable.
+        // The descriptor remains readable after the readers have ended, so it is then left out.
         if !readers_over {
             fds.push(PollFd::new(&self.over, PollFlags::IN));
         }
@@ -149,7 +151,7 @@ impl Attendance<'_> {
         Ok(Wake { signal: ready(0), readers_over: !readers_over && ready(1) })
     }
 
-    /// What to show: the view takes the terminal only where no program writes to it.
+    /// Selects the display. The view uses the terminal only if no program writes to it.
     fn display(&self) -> Display {
         let free = self.program.is_none() || !io::stdout().is_terminal();
         match (self.args.quiet, io::stderr().is_terminal()) {
@@ -162,7 +164,7 @@ impl Attendance<'_> {
         }
     }
 
-    /// Updates the display, where that is due.
+    /// Updates the display if an update is due.
     fn draw(&self, display: &mut Display) -> Picture {
         let due = match display {
             Display::Screen(..) => true,
@@ -190,38 +192,39 @@ impl Attendance<'_> {
         picture
     }
 
-    /// Reports files that cannot be written any more: at once, unless the view has the terminal.
-    fn tell_failures(&mut self, display: &Display) {
+    /// Reports files that can no longer be written: at once, or after the end while the view uses
+    /// the terminal.
+    fn report_failures(&mut self, display: &Display) {
         let failures = self.watch.record().failures();
         for failure in failures {
-            let told = !matches!(display, Display::Screen(..));
-            if told {
+            let reported = !matches!(display, Display::Screen(..));
+            if reported {
                 say(format_args!("weir: {failure}\n"));
             }
-            self.failures.push(Incident { text: failure, told });
+            self.failures.push(Incident { text: failure, reported });
         }
     }
 
-    /// Stops reading, prints the account, and writes the results.
+    /// Stops reading, prints the summary, and writes the results.
     fn conclude(self, code: u8) -> Result<ExitCode, Failure> {
         let Self { args, signals, watch, began: (began, started), mut failures, .. } = self;
-        heed_signals(signals);
+        end_on_signals(signals);
         let watched = watch.finish().map_err(Failure::own)?;
         let seconds = watched.ended.duration_since(began).as_secs_f64();
-        let untold = |text| Incident { text, told: false };
-        failures.extend(watched.failures.iter().cloned().map(untold));
+        let unreported = |text| Incident { text, reported: false };
+        failures.extend(watched.failures.iter().cloned().map(unreported));
         if !args.quiet {
-            say(show::account(&watched, seconds, args.threshold));
+            say(show::summary(&watched, seconds, args.threshold));
         }
         failures.extend(
-            outputs::write_results(args, &watched, (started, seconds)).into_iter().map(untold),
+            outputs::write_results(args, &watched, (started, seconds)).into_iter().map(unreported),
         );
         if failures.is_empty() {
             return Ok(ExitCode::from(code));
         }
         let texts: Vec<String> = failures
             .into_iter()
-            .filter(|incident| !incident.told)
+            .filter(|incident| !incident.reported)
             .map(|incident| incident.text)
             .collect();
         if texts.is_empty() {
@@ -232,18 +235,19 @@ impl Attendance<'_> {
     }
 }
 
-/// The cause of the end of a wait.
+/// The reasons why a wait ended.
 struct Wake {
     signal: bool,
     readers_over: bool,
 }
 
-/// Makes further signals end the command at once: the first one has ended the watch.
-fn heed_signals(signals: Signals) {
-    let heed = move || {
+/// Makes further signals end the command at once, because the first signal has already ended the
+/// watch.
+fn end_on_signals(signals: Signals) {
+    let wait_and_exit = move || {
         loop {
             let mut fds = [PollFd::new(&signals, PollFlags::IN)];
-            // After an interruption, the loop looks again.
+            // After an interruption, the loop polls again.
             let _ = poll(&mut fds, None);
             if let Ok(Some(signal)) = signals.next() {
                 terminal::give_back();
@@ -251,11 +255,11 @@ fn heed_signals(signals: Signals) {
             }
         }
     };
-    // Without the thread, a signal waits for the results.
-    let _ = std::thread::Builder::new().name("weir-signals".to_owned()).spawn(heed);
+    // Without this thread, a signal takes effect only after the results are written.
+    let _ = std::thread::Builder::new().name("weir-signals".to_owned()).spawn(wait_and_exit);
 }
 
-/// Time between two frames of the view.
+/// Time between two updates of the view.
 const TICK: Duration = Duration::from_millis(200);
 /// Time between two lines.
 const LINE_EVERY: Duration = Duration::from_secs(1);

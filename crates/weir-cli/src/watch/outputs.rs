@@ -1,4 +1,4 @@
-//! The files of a watch: every reading while it lasts, a summary and a report at its end.
+//! The files of a watch: readings during the watch, a summary and a report at its end.
 
 use std::path::Path;
 use std::time::SystemTime;
@@ -11,7 +11,7 @@ use super::args::WatchArgs;
 use crate::live::wall_time;
 use crate::output::{print, say};
 
-/// The files of readings that were asked for, with their forms.
+/// The requested files of readings, with their formats.
 pub(super) fn files(args: &WatchArgs) -> Vec<(&Path, Format)> {
     [(&args.jsonl, Format::JsonLines), (&args.csv, Format::Csv), (&args.parquet, Format::Parquet)]
         .into_iter()
@@ -22,8 +22,8 @@ pub(super) fn files(args: &WatchArgs) -> Vec<(&Path, Format)> {
         .collect()
 }
 
-/// Writes the summary and the report of a watch that started at a time and took so many seconds;
-/// returns what failed. One file that fails does not keep the other from being written.
+/// Writes the summary and the report of a watch that started at `started` and took `seconds`.
+/// Returns the failures. A failure of one file does not prevent the other.
 pub(super) fn write_results(
     args: &WatchArgs,
     watched: &Watched,

@@ -1,5 +1,5 @@
-//! The program that runs while queues are watched: in this process's own namespaces, unlike those
-//! of `weir run`.
+//! The program that runs during a watch. Unlike the programs of `weir run`, it runs in the
+//! namespaces of this process.
 
 use std::ffi::OsString;
 use std::io;
@@ -15,20 +15,20 @@ use weir_linux::sys::process::{signal_process, unblock_signals};
 
 use crate::output::Failure;
 
-/// A running program. Dropping it ends it.
+/// A running program. Dropping it kills the program.
 #[derive(Debug)]
 pub(super) struct Program {
     child: Child,
     descriptor: OwnedFd,
-    /// When it is killed, once it was asked to end.
+    /// When to kill the program; set once it was asked to end.
     deadline: Option<Instant>,
 }
 
 impl Program {
-    /// Starts it with this process's standard streams.
+    /// Starts the program with the standard streams of this process.
     ///
     /// # Errors
-    /// With the exit codes of a shell: 127 when there is no such command, 126 when it cannot be
+    /// The error has the exit code of a shell: 127 if there is no such command, 126 if it cannot be
     /// executed.
     pub(super) fn start(words: &[OsString]) -> Result<Self, Failure> {
         let name = words[0].to_string_lossy();
@@ -54,14 +54,14 @@ impl Program {
         {
             Ok(descriptor) => Ok(Self { child, descriptor, deadline: None }),
             Err(errno) => {
-                // It has just started; its result is not needed.
+                // The program has just started; its result is not needed.
                 let _ = child.kill().and_then(|()| child.wait());
                 Err(Failure::own(format!("cannot wait for {name}: {errno}")))
             }
         }
     }
 
-    /// Its exit code when it has ended, as a shell reports it: 128 + n after signal n.
+    /// The program's exit code if it has ended, as a shell reports it: 128 + n after signal n.
     pub(super) fn code(&mut self) -> Option<u8> {
         let status = self.child.try_wait().ok()??;
         let code =
@@ -69,9 +69,10 @@ impl Program {
         Some(u8::try_from(code).unwrap_or(255))
     }
 
-    /// Forwards a signal. The terminal sends its own signals to the program as well. After another
-    /// signal the program has some time to end; a second signal ends that time.
-    pub(super) fn hand_on(&mut self, signal: Signal) {
+    /// Forwards a signal to the program. A signal of the terminal reaches the program directly, so
+    /// it is not forwarded. After any other signal, except SIGUSR1 and SIGUSR2, the program has
+    /// some time to end; a second such signal kills it.
+    pub(super) fn forward(&mut self, signal: Signal) {
         if signal.from_terminal {
             return;
         }
@@ -85,7 +86,7 @@ impl Program {
         self.deadline = Some(Instant::now() + grace);
     }
 
-    /// Asks it to end.
+    /// Asks the program to end.
     pub(super) fn end(&mut self) {
         if self.deadline.is_none() {
             signal_process(self.child.id().cast_signed(), libc::SIGTERM);
@@ -93,17 +94,17 @@ impl Program {
         }
     }
 
-    /// Kills it after its deadline.
+    /// Kills the program if its deadline has passed.
     pub(super) fn enforce(&mut self) {
         if self.deadline.is_some_and(|deadline| deadline <= Instant::now()) {
-            // It may have ended meanwhile.
+            // The program may have ended already.
             let _ = self.child.kill();
         }
     }
 }
 
 impl AsFd for Program {
-    /// Readable when the program has ended.
+    /// A descriptor that becomes readable when the program ends.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.descriptor.as_fd()
     }
@@ -112,15 +113,15 @@ impl AsFd for Program {
 impl Drop for Program {
     fn drop(&mut self) {
         if !matches!(self.child.try_wait(), Ok(Some(_))) {
-            // It may have ended meanwhile.
+            // The program may have ended already.
             let _ = self.child.kill().and_then(|()| self.child.wait());
         }
     }
 }
 
-/// Between SIGTERM and SIGKILL.
+/// Time between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_secs(3);
-/// The same after SIGINT, which many programs handle slowly.
+/// Time between SIGINT and SIGKILL. It is longer, because many programs handle SIGINT slowly.
 const INTERRUPT_GRACE: Duration = Duration::from_secs(30);
 
 #[cfg(test)]

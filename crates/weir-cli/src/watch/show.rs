@@ -1,4 +1,4 @@
-//! The account of a watch as text: how queues were read, a table of the queues, remarks.
+//! The summary of a watch as text: how queues were read, a table of the queues, and remarks.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use weir_watch::{Progress, Watched};
 
 use super::view::gap;
 
-/// How a source reads, as one line of the view.
+/// The pace of a source, as one line of the view.
 pub(super) fn head(progress: &Progress, seconds: f64) -> String {
     let Some(method) = progress.method else { return String::new() };
     let pace = &progress.pace;
@@ -34,8 +34,8 @@ pub(super) fn head(progress: &Progress, seconds: f64) -> String {
     line
 }
 
-/// The account at the end: pace of each source, statistics of each queue, remarks.
-pub(super) fn account(watched: &Watched, seconds: f64, threshold: Option<u32>) -> String {
+/// The summary at the end: the pace of each source, statistics of each queue, and remarks.
+pub(super) fn summary(watched: &Watched, seconds: f64, threshold: Option<u32>) -> String {
     let tally = &watched.tally;
     let mut text = String::new();
     for source in &watched.sources {
@@ -49,7 +49,8 @@ pub(super) fn account(watched: &Watched, seconds: f64, threshold: Option<u32>) -
         let (limit, flight) = (&ring.limit, &ring.inflight);
         let _ = writeln!(
             text,
-            "{device} transmission queue {queue}: limit {} to {} bytes, in flight {:.0} on average, {} at most",
+            "{device} transmission queue {queue}: limit {} to {} bytes, in flight {:.0} on \
+             average, {} at most",
             count(limit.min()),
             count(limit.max()),
             flight.mean(),
@@ -57,7 +58,7 @@ pub(super) fn account(watched: &Watched, seconds: f64, threshold: Option<u32>) -
         );
     }
     let first = tally.span().map_or(0, |(first, _)| first);
-    // Remarks about the whole watch were printed at its start.
+    // Remarks about the whole watch were already printed at its start.
     let timed: Vec<_> =
         tally.remarks().iter().filter_map(|remark| Some((remark.time?, &remark.text))).collect();
     for (time, remark) in timed.iter().take(REMARKS) {
@@ -70,7 +71,7 @@ pub(super) fn account(watched: &Watched, seconds: f64, threshold: Option<u32>) -
     text
 }
 
-/// The pace of a source: asked, got, and the gaps between readings.
+/// The pace of a source: the requested rate, the achieved rate, and the gaps between readings.
 fn pace_words(source: &Progress, tally: &Tally, seconds: f64) -> String {
     let Some(method) = source.method else { return String::new() };
     if method == Method::Events {
@@ -107,7 +108,7 @@ fn pace_words(source: &Progress, tally: &Tally, seconds: f64) -> String {
     )
 }
 
-/// Readings per namespace.
+/// The number of readings per namespace.
 fn of_each(source: &Progress) -> u64 {
     source.pace.readings / source.namespaces.max(1) as u64
 }
@@ -117,13 +118,13 @@ fn per_second(readings: u64, seconds: f64) -> String {
     if rate < 100.0 { format!("{rate:.1}") } else { count(rate.round() as u64) }
 }
 
-/// A line for each queue.
+/// A table with a line for each queue.
 fn table(tally: &Tally, threshold: Option<u32>) -> String {
     let queues = tally.queues();
     let shown: Vec<&Measured> = if queues.len() <= MOST_ROWS {
         queues.iter().collect()
     } else {
-        // The longest queues, in their order.
+        // Keep the longest queues, in their original order.
         let mut by_length: Vec<&Measured> = queues.iter().collect();
         by_length.sort_by_key(|queue| std::cmp::Reverse((queue.queue.root, queue.packets().max())));
         by_length.truncate(MOST_ROWS);
@@ -181,9 +182,9 @@ fn cells(queue: &Measured, tally: &Tally, threshold: Option<u32>) -> Vec<String>
     cells
 }
 
-/// Rows of the table at most.
+/// Maximum number of rows in the table.
 const MOST_ROWS: usize = 40;
-/// Remarks that are printed at most.
+/// Maximum number of remarks that are printed.
 const REMARKS: usize = 20;
 
 #[cfg(test)]
@@ -193,7 +194,7 @@ mod tests {
 
     use super::*;
 
-    /// Queues of which number n has n packets in each of ten readings.
+    /// Queues numbered from 0; queue n has n packets in each of ten readings.
     fn tally(queues: u32) -> Tally {
         let mut tally = Tally::new();
         for id in 0..queues {
@@ -245,7 +246,7 @@ mod tests {
         let sources = vec![Source { progress: source(2), devices: Vec::new() }];
         let (failures, ended) = (Vec::new(), std::time::Instant::now());
         let watched = Watched { tally: tally(3), sources, failures, ended };
-        let text = account(&watched, 1.0, Some(1));
+        let text = summary(&watched, 1.0, Some(1));
         let lines: Vec<&str> = text.lines().collect();
         assert!(
             lines[0].contains(

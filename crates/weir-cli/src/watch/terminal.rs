@@ -1,5 +1,5 @@
-//! The terminal while it shows the view: the alternate screen, no cursor, keys without Enter.
-//! Afterwards everything is restored, also when a thread panics.
+//! The terminal while it shows the view: the alternate screen, without a cursor, with keys that
+//! need no Enter. Afterwards everything is restored, even if a thread panics.
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal as _, Write as _};
@@ -29,18 +29,18 @@ pub(super) struct Screen {
     keys: bool,
 }
 
-/// What has to be restored. It is not in [`Screen`], because the panic hook needs it.
+/// What must be restored. It is not a part of [`Screen`], because the panic hook needs it.
 static CHANGED: Mutex<Option<Changed>> = Mutex::new(None);
 
 #[derive(Debug)]
 struct Changed {
-    /// The settings of standard input before, where it is a terminal.
+    /// The original settings of standard input, if it is a terminal.
     input: Option<Termios>,
 }
 
 impl Screen {
-    /// Takes the screen of the terminal on standard error. `keys` asks for keys from standard
-    /// input, where that is a terminal.
+    /// Takes over the screen of the terminal on standard error. With `keys`, it also reads keys
+    /// from standard input, if that is a terminal.
     pub(super) fn take(keys: bool) -> Self {
         static HOOK: Once = Once::new();
         HOOK.call_once(|| {
@@ -62,20 +62,20 @@ impl Screen {
         self.keys
     }
 
-    /// Columns and rows of the terminal now.
+    /// The current number of columns and rows of the terminal.
     pub(super) fn size(&self) -> (usize, usize) {
         let size =
             tcgetwinsize(io::stderr()).ok().filter(|size| size.ws_col > 0 && size.ws_row > 0);
         size.map_or((80, 24), |size| (size.ws_col.into(), size.ws_row.into()))
     }
 
-    /// Draws these lines from the top, at once. After a panic it draws nothing, to leave the
-    /// message visible.
+    /// Draws these lines from the top in one step. After a panic it draws nothing, so that the
+    /// panic message stays visible.
     pub(super) fn draw(&self, lines: &[String]) {
         if CHANGED.lock().unwrap_or_else(PoisonError::into_inner).is_none() {
             return;
         }
-        // Terminals that know the two marks show the text between them at once.
+        // Terminals that support these two marks show all text between them at once.
         let mut text = String::from("\x1b[?2026h\x1b[H");
         for (number, line) in lines.iter().enumerate() {
             // Writing to a String cannot fail.
@@ -85,7 +85,7 @@ impl Screen {
         write(&text);
     }
 
-    /// The keys typed since the last call.
+    /// The keys that were typed since the last call.
     pub(super) fn keys(&self) -> Vec<Key> {
         let mut buffer = [0u8; 256];
         let typed =
@@ -106,14 +106,14 @@ pub(super) fn give_back() {
     if let Some(changed) = changed {
         write(LEAVE);
         if let Some(input) = changed.input {
-            // A terminal that was hung up refuses, and needs no restoring.
+            // A terminal that was hung up returns an error and needs no restoring.
             let _ = tcsetattr(io::stdin(), OptionalActions::Flush, &input);
         }
     }
 }
 
-/// Makes the terminal pass each key on at once, without an echo. ^C remains a signal; ^Z does not,
-/// because the screen would not be restored.
+/// Makes the terminal deliver each key at once and without an echo. ^C still sends a signal. ^Z
+/// does not, because the screen would not be restored.
 fn take_keys() -> Option<Termios> {
     let before = tcgetattr(io::stdin()).ok()?;
     let mut raw = before.clone();
@@ -125,7 +125,7 @@ fn take_keys() -> Option<Termios> {
     Some(before)
 }
 
-/// The keys that bytes of a terminal encode; unknown keys are left out.
+/// Decodes keys from the bytes of a terminal; unknown keys are omitted.
 fn keys(mut bytes: &[u8]) -> Vec<Key> {
     const NAMES: [(&[u8], Key); 19] = [
         (b"q", Key::Quit),
@@ -166,13 +166,13 @@ fn keys(mut bytes: &[u8]) -> Vec<Key> {
 
 fn write(text: &str) {
     let mut stderr = io::stderr().lock();
-    // A terminal that has gone away does not end the watch.
+    // A terminal that has disappeared does not end the watch.
     let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
 }
 
-/// The other screen, without a cursor.
+/// Switches to the alternate screen without a cursor.
 const ENTER: &str = "\x1b[?1049h\x1b[?25l\x1b[2J";
-/// The cursor, and the screen from before.
+/// Shows the cursor again and returns to the original screen.
 const LEAVE: &str = "\x1b[0m\x1b[?25h\x1b[?1049l";
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! The live view: lines of text from what was measured so far. Nothing here touches the terminal.
+//! The live view: formats the current measurements as lines of text. This module does not access
+//! the terminal.
 
 use std::fmt::Write as _;
 
@@ -14,7 +15,8 @@ pub(super) struct Row {
     pub(super) label: String,
     /// Whether it still exists.
     pub(super) present: bool,
-    /// The most packets in each of the last periods, the newest last; none where it was not read.
+    /// The maximum length in packets during each of the last periods, the newest last; 0 in a
+    /// period without packets.
     pub(super) recent: Vec<u32>,
     pub(super) now: u32,
     pub(super) mean: f64,
@@ -23,14 +25,14 @@ pub(super) struct Row {
     pub(super) drops_per_second: f64,
 }
 
-/// The measurement so far, as the view shows it.
+/// The measurements at one moment, in the form that the view shows.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Picture {
     /// The line about the sources.
     pub(super) head: String,
     /// Queues in the order in which they appeared.
     pub(super) rows: Vec<Row>,
-    /// Lines about transmission queues.
+    /// Lines about transmission rings.
     pub(super) rings: Vec<String>,
     /// The last remarks, the newest last.
     pub(super) remarks: Vec<String>,
@@ -42,7 +44,8 @@ impl Picture {
             let (device, queue) = (&ring.device, ring.queue);
             let (limit, mean, most) = (ring.last_limit, ring.inflight.mean(), ring.inflight.max());
             format!(
-                "{device} transmission queue {queue}: limit {} bytes, in flight {mean:.0} on average, {} at most",
+                "{device} transmission queue {queue}: limit {} bytes, in flight {mean:.0} on \
+                 average, {} at most",
                 count(limit),
                 count(most)
             )
@@ -93,20 +96,20 @@ enum Order {
     Drops,
 }
 
-/// The state of the view, as the user has set it.
+/// The state of the view, which the user changes with keys.
 #[derive(Clone, Debug, Default)]
 pub(super) struct View {
     order: Order,
-    /// The first row shown.
+    /// The index of the first row that is shown.
     top: usize,
     /// The picture that is shown while the view is paused.
     paused: Option<Picture>,
-    /// Rows that the last frame had room for.
+    /// The number of rows that fitted into the last frame.
     page: usize,
 }
 
 impl View {
-    /// Handles a key; returns whether it ends the watch.
+    /// Handles a key. Returns whether it ends the watch.
     pub(super) fn key(&mut self, key: Key, now: &Picture) -> bool {
         let page = self.page.max(1);
         match key {
@@ -131,7 +134,8 @@ impl View {
         false
     }
 
-    /// The lines for a terminal of this size: never more rows than it has, none wider than it is.
+    /// The lines for a terminal of this size: never more lines than rows, and no line wider than
+    /// the terminal.
     pub(super) fn frame(
         &mut self,
         now: &Picture,
@@ -149,7 +153,7 @@ impl View {
                 self.order.name()
             ));
         }
-        // Rows matter more than remarks.
+        // Rows take precedence over remarks.
         below.drain(..below.len().saturating_sub(1).min(below.len().saturating_sub(height / 3)));
         let room = height.saturating_sub(2 + below.len()).max(1);
         let rows = self.order.sorted(&picture.rows);
@@ -224,7 +228,7 @@ impl Columns {
         let widest =
             rows.iter().map(|row| row.label.chars().count()).max().unwrap_or(0).max("queue".len());
         let label = widest.min((width / 3).max(16));
-        Self { label, spark: width.saturating_sub(label + FIGURES + 2).min(Recent::KEPT) }
+        Self { label, spark: width.saturating_sub(label + VALUE_COLUMNS + 2).min(Recent::KEPT) }
     }
 
     fn head(self) -> String {
@@ -251,21 +255,21 @@ impl Columns {
             format!("{:.1}", row.drops_per_second)
         };
         let drops = if row.drops_per_second > 0.0 { drops } else { "0".to_owned() };
-        for figure in [
+        for value in [
             row.now.to_string(),
             format!("{:.1}", row.mean),
             row.p99.to_string(),
             row.max.to_string(),
             drops,
         ] {
-            let _ = write!(line, " {figure:>8}");
+            let _ = write!(line, " {value:>8}");
         }
         line
     }
 }
 
-/// The last `width` values as bars, relative to the greatest of them; a value above zero is never
-/// shown as zero.
+/// The last `width` values as bars, relative to the largest of them. A value above zero always gets
+/// a visible bar.
 fn sparkline(values: &[u32], width: usize) -> String {
     const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let shown = &values[values.len().saturating_sub(width)..];
@@ -277,7 +281,7 @@ fn sparkline(values: &[u32], width: usize) -> String {
     shown.iter().map(bar).collect()
 }
 
-/// The line that is printed where there is no view.
+/// The line that is printed if there is no view.
 pub(super) fn line(picture: &Picture) -> String {
     let mut line = picture.head.clone();
     let present: Vec<&Row> = picture.rows.iter().filter(|row| row.present).collect();
@@ -294,7 +298,7 @@ pub(super) fn line(picture: &Picture) -> String {
     line
 }
 
-/// At most `width` characters.
+/// The text, cut to at most `width` characters.
 fn cut(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();
@@ -310,20 +314,20 @@ fn styled(text: &str, style: &str, colour: bool) -> String {
     if colour && !style.is_empty() { format!("{style}{text}\x1b[0m") } else { text.to_owned() }
 }
 
-/// A gap as text.
+/// A gap between readings as text.
 pub(super) fn gap(ns: u64) -> String {
     duration(ns as f64)
 }
 
 const BOLD: &str = "\x1b[1m";
 const DIM: &str = "\x1b[2m";
-/// Width of the columns with numbers.
-const FIGURES: usize = 5 * 9;
-/// Remarks that are shown at most.
+/// Width of the columns that contain numbers.
+const VALUE_COLUMNS: usize = 5 * 9;
+/// Maximum number of remarks that are shown.
 const REMARKS: usize = 5;
-/// Transmission queues that are shown at most.
+/// Maximum number of transmission rings that are shown.
 const RINGS: usize = 4;
-/// Queues in a line at most.
+/// Maximum number of queues in a line.
 const LINE_QUEUES: usize = 4;
 
 #[cfg(test)]
