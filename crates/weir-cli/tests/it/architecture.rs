@@ -1,5 +1,5 @@
-//! Enforces the structure of the workspace: which crate may use which, which file may import which,
-//! where `unsafe` may be, and what the engine may not use.
+//! Enforces the structure of the workspace: which crate may use which crates, which file may import
+//! which files, where `unsafe` is allowed, and what the engine must not use.
 //!
 //! The layers are those of `docs/architecture.md`. A new crate must be added to the layers here.
 
@@ -19,13 +19,14 @@ const LAYERS: &[&[&str]] = &[
     &["weir-wire"],
     &["weir-rules"],
     &["weir-control", "weir-linux", "weir-sim", "weir-rig"],
-    // The kernel's queues: the probe enters namespaces and queries the kernel through weir-linux.
+    // The reader of the kernel's queues. It enters namespaces and queries the kernel through
+    // weir-linux.
     &["weir-probe"],
-    // Results know what drivers measure, and no driver knows them. The traffic generator sends the
-    // traffic of the simulator's sources.
+    // weir-report uses the types that drivers measure; no driver uses weir-report. The traffic
+    // generator sends the traffic of the simulator's sources.
     &["weir-report", "weir-traffic"],
-    // Applications of these parts: live links; above them reproduced experiments, watches of
-    // queues, and the traffic generator's command line for tests and benches.
+    // weir-live combines the layers below to live links. Above it are published experiments,
+    // watches of queues, and the traffic generator's command line for tests and benches.
     &["weir-live"],
     &["weir-experiments", "weir-watch", "weir-load"],
     &["weir-cli"],
@@ -34,15 +35,15 @@ const LAYERS: &[&[&str]] = &[
 /// Crates that are built without `std`, because they must not need an operating system.
 const NO_STD: &[&str] = &["weir-measure", "weir-core", "weir-wire"];
 
-/// Crates that decide about packets and receive the time as an argument: they may neither read a
-/// clock nor wait, read or send.
+/// Crates that decide about packets and receive the time as an argument. They must not read a
+/// clock, wait, or perform I/O.
 const SANS_IO: &[&str] = &["weir-measure", "weir-core", "weir-wire", "weir-rules"];
 
-/// The only places where the compiler does not check our code: system calls, and a prefetch hint.
+/// The only places with `unsafe` code: system calls, and a prefetch hint.
 const UNSAFE_HOMES: [&str; 2] = ["weir-linux/src/sys/", "weir-core/src/prefetch.rs"];
 
-/// Files with a table of the files beside or below them: each row needs the types of the table, and
-/// the table names each row.
+/// Files with a table of rows that are in files beside or below them. Each row needs the types of
+/// the table, and the table names each row.
 const TABLES: &[(&str, &str)] = &[
     ("weir-core/src/aqm/mod.rs", "the table of AQMs"),
     ("weir-core/src/sched/mod.rs", "the table of schedulers"),
@@ -97,7 +98,7 @@ fn crates_use_only_lower_layers() {
             package["dependencies"].as_array().expect("a package lists its dependencies")
         {
             let used = dependency["name"].as_str().expect("a dependency has a name");
-            // A crate may use itself in its tests, to enable a feature.
+            // The tests of a crate may use the crate itself, to enable a feature.
             if !used.starts_with("weir-") || used == name {
                 continue;
             }
@@ -171,7 +172,7 @@ fn deciding_crates_have_no_clock_thread_or_io() {
                 let found = forbidden.iter().find(|word| line.contains(**word));
                 assert!(
                     found.is_none(),
-                    "{}:{number}: {} in a crate that is told the time and given its input",
+                    "{}:{number}: {} in a crate that may not do I/O or read a clock",
                     path.display(),
                     found.unwrap_or(&"")
                 );
@@ -225,7 +226,7 @@ fn the_search_for_unsafe_sees_code_and_not_words() {
     assert!(!opens_unsafe("let not_unsafe = 1;"));
 }
 
-/// The packages of this workspace as `cargo metadata` describes them.
+/// The packages of this workspace, in the form of `cargo metadata`.
 fn packages() -> Vec<Value> {
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--no-deps", "--offline", "--format-version", "1", "--manifest-path"])
@@ -250,8 +251,8 @@ fn crate_dir(name: &str) -> PathBuf {
     workspace().join("crates").join(name)
 }
 
-/// Every Rust file under `dir` with its text, in a stable order, except this file, which contains
-/// the searched words.
+/// Every Rust file under `dir` with its text, in a stable order. This file is omitted, because it
+/// contains the searched words.
 fn sources(dir: &Path) -> Vec<(PathBuf, String)> {
     let mut found = Vec::new();
     let mut open = vec![dir.to_owned()];
@@ -272,7 +273,7 @@ fn sources(dir: &Path) -> Vec<(PathBuf, String)> {
     found
 }
 
-/// Numbered lines of a file without comments and without its unit tests, which are not restricted.
+/// The numbered lines of a file, without comments and without unit tests, which are not restricted.
 fn code_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     text.lines()
         .take_while(|line| !line.starts_with("mod tests"))
@@ -280,7 +281,8 @@ fn code_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
         .map(|(index, line)| (index + 1, line.split("//").next().unwrap_or("")))
 }
 
-/// Whether a line holds the keyword `unsafe` (or lifts the lint against it) outside a line comment.
+/// Whether a line contains the keyword `unsafe`, or disables the lint against it, outside a line
+/// comment.
 fn opens_unsafe(line: &str) -> bool {
     let code = line.split("//").next().unwrap_or("");
     let lifts =

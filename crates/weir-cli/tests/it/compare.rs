@@ -1,4 +1,4 @@
-//! Tests `weir compare` from outside: tables, JSON, exit codes.
+//! Tests `weir compare` as a user runs it: its tables, its JSON, and its exit codes.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -9,12 +9,22 @@ fn weir(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_weir")).args(args).output().expect("weir can be started")
 }
 
-/// A directory with a summary of runs with this goodput and delay.
+/// A directory with a summary of runs that have these values of goodput and delay.
 fn results(name: &str, flow: &str, runs: &[(f64, f64)]) -> PathBuf {
     let dir = std::env::temp_dir().join(format!("weir-compare-{}-{name}", std::process::id()));
     std::fs::create_dir_all(&dir).expect("a directory can be made");
-    let run = |&(goodput, delay): &(f64, f64)| json!({ "seed": 1, "flows": [{ "name": flow, "goodput_bps": goodput, "delay_mean_ns": delay }], "links": [{ "name": "up", "queue_mean_ns": delay, "bytes": 7 }] });
-    let summary = json!({ "source": "sim", "scenario": "s", "runs": runs.iter().map(run).collect::<Vec<_>>() });
+    let run = |&(goodput, delay): &(f64, f64)| {
+        json!({
+            "seed": 1,
+            "flows": [{ "name": flow, "goodput_bps": goodput, "delay_mean_ns": delay }],
+            "links": [{ "name": "up", "queue_mean_ns": delay, "bytes": 7 }],
+        })
+    };
+    let summary = json!({
+        "source": "sim",
+        "scenario": "s",
+        "runs": runs.iter().map(run).collect::<Vec<_>>(),
+    });
     std::fs::write(dir.join("summary.json"), summary.to_string())
         .expect("a summary can be written");
     dir
@@ -61,8 +71,8 @@ fn other_flows_are_named_and_what_is_no_result_is_refused() {
     assert!(text.contains("single runs: not known"), "{text}");
     let output = weir(&["compare", words(&left), "/nonexistent"]);
     assert_eq!(output.status.code(), Some(2));
-    let said = String::from_utf8(output.stderr).expect("words are text");
-    assert!(said.contains("/nonexistent/summary.json") && said.contains("--out"), "{said}");
+    let stderr = String::from_utf8(output.stderr).expect("stderr is UTF-8");
+    assert!(stderr.contains("/nonexistent/summary.json") && stderr.contains("--out"), "{stderr}");
     std::fs::write(left.join("summary.json"), "{}").expect("it is there");
     assert_eq!(weir(&["compare", words(&left), words(&right)]).status.code(), Some(2));
     for dir in [left, right] {

@@ -1,7 +1,8 @@
-//! Checks the documentation: its commands and options exist, its links parse, and its files exist.
+//! Checks the documentation: the commands and options in it exist, its links can be parsed, and the
+//! files that it names exist.
 //!
-//! It reads README.md and docs/*.md. Commands are taken from fenced `sh` blocks and from code spans
-//! that begin with `weir `.
+//! The checked documents are README.md and docs/*.md. Commands are taken from fenced `sh` blocks
+//! and from code spans that begin with `weir `.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,7 +10,8 @@ use std::process::Command;
 
 use weir_rules::{Files, parse_spec, presets};
 
-/// Replaces the traces and tables that examples name: one content per kind, selected by the name.
+/// Stands in for the traces and tables that examples name: one content per kind, selected by the
+/// name.
 struct ExampleFiles;
 
 impl Files for ExampleFiles {
@@ -119,7 +121,7 @@ fn words_are_split_as_a_shell_does() {
     assert_eq!(split("a ''"), ["a", ""]);
 }
 
-/// Every `weir …` command of the documents, as words, with its place.
+/// Every `weir …` command of the documents, as words, with the place where it occurs.
 fn commands() -> Vec<(String, Vec<String>)> {
     let mut found = Vec::new();
     for path in documents() {
@@ -167,8 +169,8 @@ fn is_placeholder(word: &str) -> bool {
     word.contains('…') || word.chars().all(|letter| letter.is_ascii_uppercase()) && !word.is_empty()
 }
 
-/// The words of a command line: blanks separate, quotes of either kind group, ` #` begins a
-/// comment.
+/// Splits a command line into words: blanks separate them, quotes of either kind group them, and
+/// ` #` begins a comment.
 fn split(line: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;

@@ -1,13 +1,14 @@
 //! Finds circles of imports between the files of a crate.
 //!
-//! A file imports another when it names something that the other defines: in a `use`, or by a path
-//! in its code. A name that a module only passes on (`pub use child::Name`) belongs to the file
-//! that defines it. Re-exports and `mod` declarations are not imports themselves, and unit tests do
-//! not count. Calls of methods are not seen.
+//! A file imports another file if it names something that the other file defines, either in a `use`
+//! or by a path in its code. A name that a module only re-exports (`pub use child::Name`) belongs
+//! to the file that defines it. Re-exports and `mod` declarations do not count as imports, and
+//! neither do unit tests. Method calls are not detected.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The imports of one crate: for each file, the files that it imports. Names are paths below `src`.
+/// The imports of one crate: for each file, the files that it imports. Files are named by their
+/// paths below `src`.
 pub(crate) type Imports = BTreeMap<String, BTreeSet<String>>;
 
 /// Reads the imports of a crate from the texts of its files, by their paths below `src`.
@@ -19,7 +20,7 @@ pub(crate) fn read(texts: &BTreeMap<String, String>) -> Imports {
     modules.imports()
 }
 
-/// Groups of files that import one another, directly or over others.
+/// The groups of files that import one another, directly or through other files.
 pub(crate) fn circles(imports: &Imports) -> Vec<BTreeSet<String>> {
     let reach: BTreeMap<&String, BTreeSet<&String>> =
         imports.keys().map(|file| (file, reachable(imports, file))).collect();
@@ -37,7 +38,7 @@ pub(crate) fn circles(imports: &Imports) -> Vec<BTreeSet<String>> {
     groups.into_iter().collect()
 }
 
-/// The files that `file` imports, and those that these import, and so on.
+/// The files that `file` imports, directly or through other files.
 fn reachable<'a>(imports: &'a Imports, file: &String) -> BTreeSet<&'a String> {
     let mut seen = BTreeSet::new();
     let mut open: Vec<&String> = imports.get(file).into_iter().flatten().collect();
@@ -53,22 +54,22 @@ fn reachable<'a>(imports: &'a Imports, file: &String) -> BTreeSet<&'a String> {
 #[derive(Default)]
 struct Modules(BTreeMap<Vec<String>, Module>);
 
-/// What one module contains.
+/// The content of one module.
 #[derive(Default)]
 struct Module {
     file: String,
-    /// Names that its `use` statements bind, with the path that each stands for.
+    /// The names that the module's `use` statements bind, each with its path.
     bound: BTreeMap<String, Vec<String>>,
-    /// Modules of which it imports everything.
+    /// The modules from which everything is imported.
     globs: Vec<Vec<String>>,
-    /// Names of the items that it defines.
+    /// The names of the items that the module defines.
     items: BTreeSet<String>,
-    /// Paths that it names, apart from re-exports.
+    /// The paths that the module names, except in re-exports.
     named: Vec<Vec<String>>,
 }
 
 impl Modules {
-    /// Reads a file, if there is one, and the files of the modules that it declares.
+    /// Reads a file, if it exists, and the files of the modules that it declares.
     fn add_file(&mut self, texts: &BTreeMap<String, String>, file: &str, module: Vec<String>) {
         let Some(text) = texts.get(file) else { return };
         let file = file.to_owned();
@@ -94,7 +95,7 @@ impl Modules {
         imports
     }
 
-    /// A path from the crate's root; `None` for what other crates define.
+    /// A path from the crate's root; `None` for a path into another crate.
     fn absolute(&self, module: &[String], path: &[String]) -> Option<Vec<String>> {
         let mut base = module.to_vec();
         match path.first()?.as_str() {
@@ -116,13 +117,14 @@ impl Modules {
         }
     }
 
-    /// The file that defines what an absolute path names. `None` for a module as such: the code
-    /// then names what it uses of it.
+    /// The file that defines the target of an absolute path. `None` for a module: in that case the
+    /// code also names the items that it uses.
     fn file_of(&self, path: &[String], depth: u32) -> Option<String> {
         let known = (0..=path.len()).rev().find(|&n| self.0.contains_key(&path[..n]))?;
         let (module, name) = (&path[..known], path.get(known)?);
         let here = &self.0[module];
-        // What other crates define is found nowhere here, however long the chain.
+        // Items of other crates are not found here, however long the chain of re-exports is. The
+        // depth is therefore limited.
         if !here.items.contains(name) && depth < 8 {
             if let Some(bound) = here.bound.get(name) {
                 let next = self.absolute(module, bound)?;
@@ -144,7 +146,7 @@ struct Reader {
     tokens: Vec<String>,
     at: usize,
     file: String,
-    /// Modules that the file declares and that have files of their own.
+    /// The modules that the file declares and that have files of their own.
     children: Vec<Vec<String>>,
 }
 
@@ -197,7 +199,7 @@ impl Reader {
         modules.insert(path, module);
     }
 
-    /// A path in code, as far as it is made of words.
+    /// Reads a path in code, as far as it consists of words.
     fn path(&mut self) -> Vec<String> {
         let mut path = vec![self.peek(0).to_owned()];
         self.at += 1;
@@ -208,7 +210,7 @@ impl Reader {
         path
     }
 
-    /// One branch of a `use`; ends before what follows it.
+    /// Reads one branch of a `use`, up to its end.
     fn use_tree(&mut self, prefix: &[String], passes_on: bool, module: &mut Module) {
         let mut path = prefix.to_vec();
         loop {
@@ -227,7 +229,8 @@ impl Reader {
                     self.at += 1;
                     module.globs.push(path.clone());
                     if !passes_on {
-                        // The glob of a module imports that module; no single name stands for it.
+                        // A glob import counts as an import of the module, because it names no
+                        // single item.
                         path.push("*".to_owned());
                         module.named.push(path);
                     }
@@ -253,13 +256,13 @@ impl Reader {
         module.bound.insert(name, path);
     }
 
-    /// Whether an attribute that keeps code for tests begins here.
+    /// Whether a `#[cfg(test)]` attribute begins here.
     fn is_test_attribute(&self) -> bool {
         let words: Vec<&str> = (0..6).map(|ahead| self.peek(ahead)).collect();
         words == ["#", "[", "cfg", "(", "test", ")"]
     }
 
-    /// Skips an attribute and the item that it belongs to.
+    /// Skips an attribute and the item to which it belongs.
     fn skip_item(&mut self) {
         let mut depth = 0;
         while self.at < self.tokens.len() {
@@ -279,7 +282,7 @@ fn is_word(token: &str) -> bool {
     token.starts_with(|c: char| c.is_alphabetic() || c == '_')
 }
 
-/// Words, `::` and single characters of a source text, without comments and literals.
+/// Splits a source text into words, `::` and single characters, without comments and literals.
 fn tokens(text: &str) -> Vec<String> {
     let chars: Vec<char> = text.chars().collect();
     let (mut tokens, mut at) = (Vec::new(), 0);
@@ -317,7 +320,7 @@ fn tokens(text: &str) -> Vec<String> {
     tokens
 }
 
-/// Where `what` is next, or the end.
+/// The position of the next `what`, or the end of the text.
 fn find(chars: &[char], from: usize, what: &str) -> usize {
     let what: Vec<char> = what.chars().collect();
     let rest = chars.get(from..).unwrap_or_default();

@@ -98,10 +98,11 @@ fn aqms_are_measured_beside_none_and_have_their_names() {
 }
 
 #[test]
-fn a_case_is_played_and_one_that_fails_is_told_by_status_and_line() {
+fn a_failing_case_is_reported_by_exit_code_and_line() {
     let directory = scratch("case");
     let path = directory.join("case.toml");
-    let case = "about = \"two\"\n[queue]\naqm = \"droptail\"\nlimit = 1\n[[arrive]]\nat = \"0ms\"\ncount = 2\nbytes = 9\n\
+    let case = "about = \"two\"\n[queue]\naqm = \"droptail\"\nlimit = 1\n[[arrive]]\n\
+                at = \"0ms\"\ncount = 2\nbytes = 9\n\
                 [[dequeue]]\nat = \"1ms\"\n[expect.total]\ndrops = 1\n";
     for (case, status, expected) in [
         (case.to_owned(), 0, "ok      drops (line 12)"),
@@ -182,7 +183,8 @@ fn the_adversary_goes_on_where_it_was_and_its_trace_is_replayed_to_the_same_figu
     let out = directory.display();
     let search = |tries| {
         let output = weir(&format!(
-            "rig --adversary --alg rr --flows 4:w1,2:w3 --weights keep --tries {tries} --out {out} -q --json -"
+            "rig --adversary --alg rr --flows 4:w1,2:w3 --weights keep --tries {tries} --out \
+             {out} -q --json -"
         ));
         assert!(output.status.success(), "{}", text(&output.stderr));
         document(&output.stdout)["runs"][0]["wfi"].clone()

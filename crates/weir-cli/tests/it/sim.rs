@@ -29,7 +29,7 @@ fn two_hosts() -> String {
     experiments().join("two-hosts.toml").display().to_string()
 }
 
-/// The results on standard output as JSON.
+/// Runs `weir` and parses its standard output as JSON.
 fn results(words: &[&str]) -> Value {
     let output = weir(&[&["sim", "--json", "-"], words].concat());
     assert!(output.status.success(), "{}", text(&output.stderr));
@@ -59,8 +59,10 @@ fn a_capture_beside_the_scenario_is_replayed() {
     }
     std::fs::write(directory.join("link.pcap"), capture).expect("a capture");
     let scenario = directory.join("replay.toml");
-    let nodes = "duration = \"1s\"\n[[node]]\nname = \"a\"\n[[node]]\nname = \"b\"\n[[link]]\nbetween = [\"a\", \"b\"]\nspec = \"bw 10Mbit/s\"\n";
-    let traffic = "[[traffic]]\nname = \"t\"\nfrom = \"a\"\nto = \"b\"\nkind = \"trace\"\nfile = \"link.pcap\"\n";
+    let nodes = "duration = \"1s\"\n[[node]]\nname = \"a\"\n[[node]]\nname = \"b\"\n[[link]]\n\
+        between = [\"a\", \"b\"]\nspec = \"bw 10Mbit/s\"\n";
+    let traffic = "[[traffic]]\nname = \"t\"\nfrom = \"a\"\nto = \"b\"\nkind = \"trace\"\n\
+        file = \"link.pcap\"\n";
     std::fs::write(&scenario, format!("{nodes}{traffic}")).expect("a scenario");
     let json = results(&[&scenario.display().to_string()]);
     assert_eq!(
@@ -252,9 +254,12 @@ fn what_is_wrong_is_said_in_one_message_and_nothing_is_written() {
     let (file, json) = (path.to_str().expect("a name"), directory.join("out.json"));
     for words in [&["sim", file, "--json", json.to_str().expect("a name")][..], &["check", file]] {
         let output = weir(words);
-        let said = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{said}");
-        assert!(said.contains("w.toml:21:") && said.contains("did you mean `delay`"), "{said}");
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{message}");
+        assert!(
+            message.contains("w.toml:21:") && message.contains("did you mean `delay`"),
+            "{message}"
+        );
         assert!(output.stdout.is_empty() && !json.exists());
     }
     for (words, expected) in [
@@ -266,8 +271,8 @@ fn what_is_wrong_is_said_in_one_message_and_nothing_is_written() {
         (vec!["sim", &two_hosts(), "--json", "/nowhere/x.json"], "no directory"),
     ] {
         let output = weir(&words);
-        let said = text(&output.stderr);
-        assert!(!output.status.success() && said.contains(expected), "{words:?}: {said}");
+        let message = text(&output.stderr);
+        assert!(!output.status.success() && message.contains(expected), "{words:?}: {message}");
     }
     std::fs::remove_dir_all(directory).expect("removed");
 }

@@ -1,9 +1,8 @@
-//! Every AQM on real traffic: two CUBIC transfers and a ping through one queue of 1000 packets at
-//! 10 Mbit/s, and the queueing delay of the ping.
+//! Tests every AQM on real traffic: two CUBIC transfers and a ping share one queue of 1000 packets
+//! at 10 Mbit/s, and the tests judge the queueing delay of the ping.
 //!
-//! Each AQM of the table is put in front of a FIFO; schedulers with AQMs of their own are used as
-//! they are. Most tests run several at once, each in its own namespaces, because the loads are
-//! small for the machine.
+//! Each AQM of the table manages a FIFO; schedulers that contain AQMs are used directly. Most tests
+//! run several at once, each in its own namespaces, because their loads are small for the machine.
 
 use libtest_mimic::Trial;
 use serde_json::Value;
@@ -22,16 +21,16 @@ pub(crate) fn tests() -> Vec<Trial> {
 
 /// The measurements of a run.
 struct Run {
-    /// Round trips in ms after the transfers have found their rate, sorted.
+    /// The round-trip times in ms after the transfers have found their rate, sorted.
     pings: Vec<f64>,
-    /// Combined rate of both transfers, bit/s.
+    /// The combined rate of both transfers in bit/s.
     goodput: f64,
-    /// The link with the queue.
+    /// The statistics of the link with the queue.
     link: Value,
 }
 
 impl Run {
-    /// The 99th percentile of the ping above the path's own round trip, ms.
+    /// The 99th percentile of the ping in excess of the path's own round-trip time, in ms.
     fn p99(&self) -> f64 {
         self.pings[(self.pings.len() * 99 / 100).min(self.pings.len() - 1)] - BASE
     }
@@ -59,7 +58,7 @@ fn run(lab: &Lab, rules: &str, ecn: bool) -> Run {
     let goodput = ["one.json", "two.json"].map(|name| {
         lab.json(name)["end"]["sum_received"]["bits_per_second"].as_f64().unwrap_or(0.0)
     });
-    let text = std::fs::read_to_string(lab.path("ping")).expect("what ping said");
+    let text = std::fs::read_to_string(lab.path("ping")).expect("the output of ping");
     let pings = text.lines().filter_map(|line| {
         let at: f64 = line.strip_prefix('[')?.split(']').next()?.parse().ok()?;
         let took: f64 = line.split("time=").nth(1)?.split(' ').next()?.parse().ok()?;
@@ -74,18 +73,23 @@ fn run(lab: &Lab, rules: &str, ecn: bool) -> Run {
     Run { pings: settled, goodput: goodput.iter().sum(), link: link_from(&result, "left").clone() }
 }
 
-/// All methods of managing the queue: name and rules.
+/// All methods of managing the queue, each with its name and rules.
 fn methods() -> Vec<(String, String)> {
     let link = "bw 10Mbit/s delay 10ms";
     let aqms = aqm::TABLE.iter().map(|row| {
-        // Without a smaller limit BLUE waits until the whole queue is full, like tail drop.
+        // Without a smaller limit, BLUE does nothing until the whole queue is full, like drop tail.
         let own = if row.name == "blue" { "limit=50" } else { "" };
-        let rules = format!("pipe 1 config {link} queue 1000 aqm {} {own}\nadd 100 pipe 1 all from any to any out\n", row.name);
+        let rules = format!(
+            "pipe 1 config {link} queue 1000 aqm {} {own}\n\
+            add 100 pipe 1 all from any to any out\n",
+            row.name
+        );
         (row.name.to_owned(), rules)
     });
     let scheds = sched::TABLE.iter().filter(|row| row.traits.classifies).map(|row| {
         let rules = format!(
-            "sched 1 config type {} {link}\nqueue 1 config sched 1 queue 1000\nadd 100 queue 1 all from any to any out\n",
+            "sched 1 config type {} {link}\nqueue 1 config sched 1 queue 1000\n\
+             add 100 queue 1 all from any to any out\n",
             row.name
         );
         (row.name.to_owned(), rules)
@@ -93,7 +97,7 @@ fn methods() -> Vec<(String, String)> {
     aqms.chain(scheds).collect()
 }
 
-/// Bounds of the ping's 99th percentile above the base, ms.
+/// The bounds of the ping's 99th percentile in excess of the path's round-trip time, in ms.
 fn bounds(name: &str) -> (f64, f64) {
     match name {
         "droptail" | "headdrop" => (500.0, f64::MAX),
@@ -102,8 +106,8 @@ fn bounds(name: &str) -> (f64, f64) {
     }
 }
 
-/// Repeats a run until its results are within the bounds; returns the last results if they never
-/// are. The transfers are real, and other work on the machine delays each ping.
+/// Repeats a run until its results are within the bounds. If they never are, returns the last
+/// results. Repetitions are necessary, because other work on the machine delays pings.
 fn judge(name: &str, rules: &str) -> Result<(), String> {
     let (least, most) = bounds(name);
     let mut shown = Vec::new();
@@ -140,7 +144,8 @@ fn every(_lab: &Lab) {
 }
 
 fn ecn(lab: &Lab) {
-    let rules = "sched 1 config type fq_codel bw 10Mbit/s delay 10ms\nqueue 1 config sched 1\nadd 100 queue 1 all from any to any out\n";
+    let rules = "sched 1 config type fq_codel bw 10Mbit/s delay 10ms\nqueue 1 config sched 1\n\
+        add 100 queue 1 all from any to any out\n";
     let run = run(lab, rules, true);
     let marks: u64 = run.link["marks"]
         .as_object()
@@ -161,9 +166,9 @@ fn ecn(lab: &Lab) {
     );
 }
 
-/// Round trip of the path, ms.
+/// Round-trip time of the path in ms.
 const BASE: f64 = 20.0;
-/// Duration of a run, and the part of it that the transfers get to find their rate.
+/// Duration of a run in seconds, and the part of it in which the transfers find their rate.
 const SECONDS: u32 = 12;
 const SETTLING: f64 = 4.0;
 /// Number of simultaneous runs of methods with tight and with loose bounds.

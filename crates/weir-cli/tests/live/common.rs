@@ -1,5 +1,5 @@
-//! Shared parts of the live tests: a directory, commands with a time limit, results, and checks
-//! that hold for every result.
+//! Shared parts of the live tests: a directory per test, commands with a time limit, results, and
+//! checks that apply to every result.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -20,13 +20,13 @@ use weir_traffic::stats::Reception;
 
 use crate::schema::document;
 
-/// How a test ends.
+/// The outcome of a test.
 pub(crate) type Outcome = Result<Completion, Failed>;
 
-/// Why a test cannot run here.
+/// The reason why a test cannot run here.
 pub(crate) struct Skip(pub(crate) String);
 
-/// A test that runs unless one of its needs is missing.
+/// Creates a test that is skipped if one of its needs is missing.
 pub(crate) fn trial(name: &'static str, needs: &'static [Need], body: fn(&Lab)) -> Trial {
     Trial::ignorable_test(name, move || run(name, needs, body))
 }
@@ -51,8 +51,8 @@ pub(crate) fn at_once<T: Send, R: Send>(
     body: impl Fn(T) -> R + Sync,
 ) -> Vec<R> {
     let items: Vec<T> = items.into_iter().collect();
-    let (left, results) = (Mutex::new(items.into_iter()), Mutex::new(Vec::new()));
-    let next = || left.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let (remaining, results) = (Mutex::new(items.into_iter()), Mutex::new(Vec::new()));
+    let next = || remaining.lock().unwrap_or_else(PoisonError::into_inner).next();
     let work = || {
         while let Some(item) = next() {
             let result = body(item);
@@ -81,14 +81,14 @@ fn skipped(name: &str, why: &str) -> Completion {
     Completion::ignored_with(why)
 }
 
-/// What a test needs of the machine.
+/// A requirement of a test.
 #[derive(Debug)]
 pub(crate) enum Need {
     /// Network namespaces, as root or through user namespaces.
     Namespaces,
-    /// Root.
+    /// Root privileges.
     Root,
-    /// A program.
+    /// An installed program.
     Program(&'static str),
 }
 
@@ -96,11 +96,21 @@ impl Need {
     fn met(&self) -> Result<(), Skip> {
         match self {
             Self::Root if !is_root() => Err(Skip("needs root".into())),
-            Self::Namespaces if !is_root() && !succeeds("unshare", &["--user", "--net", "true"]) => {
-                Err(Skip("needs root, or user namespaces (sysctl kernel.unprivileged_userns_clone, user.max_user_namespaces)".into()))
+            Self::Namespaces
+                if !is_root() && !succeeds("unshare", &["--user", "--net", "true"]) =>
+            {
+                Err(Skip(
+                    "needs root, or user namespaces (sysctl kernel.unprivileged_userns_clone, \
+                     user.max_user_namespaces)"
+                        .into(),
+                ))
             }
-            Self::Namespaces if is_root() && !succeeds("unshare", &["--net", "true"]) => Err(Skip("cannot make network namespaces".into())),
-            Self::Program(program) if find(program).is_none() => Err(Skip(format!("{program} is not installed"))),
+            Self::Namespaces if is_root() && !succeeds("unshare", &["--net", "true"]) => {
+                Err(Skip("cannot make network namespaces".into()))
+            }
+            Self::Program(program) if find(program).is_none() => {
+                Err(Skip(format!("{program} is not installed")))
+            }
             _ => Ok(()),
         }
     }
@@ -111,7 +121,7 @@ pub(crate) fn is_root() -> bool {
     nix::unistd::geteuid().is_root()
 }
 
-/// The path of a program in `PATH` or the administrator's directories.
+/// The path of a program in `PATH` or in the administrator's directories.
 pub(crate) fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let directories = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);
@@ -133,7 +143,7 @@ pub(crate) fn must(line: &str) {
     assert!(done.status.success(), "`{line}`: {}", String::from_utf8_lossy(&done.stderr));
 }
 
-/// The output of a command.
+/// The standard output of a shell command.
 pub(crate) fn output_of(line: &str) -> String {
     let done = Command::new("sh")
         .args(["-c", line])
@@ -143,7 +153,7 @@ pub(crate) fn output_of(line: &str) -> String {
     String::from_utf8_lossy(&done.stdout).into_owned()
 }
 
-/// The directory of a test: readable by every user, removed at the end.
+/// The directory of a test. Every user can read it, and it is removed when this is dropped.
 pub(crate) struct Lab {
     dir: PathBuf,
 }
@@ -168,12 +178,12 @@ impl Lab {
         Self { dir }
     }
 
-    /// A file of the test.
+    /// The path of a file in the directory.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.join(name)
     }
 
-    /// Writes a file of the test and returns its path as text.
+    /// Writes a file into the directory and returns its path as text.
     pub(crate) fn file(&self, name: &str, text: &str) -> String {
         fs::write(self.path(name), text).expect("write a test file");
         self.path(name).display().to_string()
@@ -192,7 +202,7 @@ impl Lab {
         serde_json::from_str(&text).unwrap_or_else(|e| panic!("{}: {e}: {text}", path.display()))
     }
 
-    /// The results of a receiver.
+    /// The results that a receiver wrote.
     pub(crate) fn reception(&self, name: &str) -> Reception {
         serde_json::from_value(self.json(name)).expect("a receiver's result")
     }
@@ -204,7 +214,7 @@ impl Lab {
         self.launch(&mut command)
     }
 
-    /// Starts a command in its own process group, with its output in files.
+    /// Starts a command in its own process group. Its output goes to files.
     pub(crate) fn launch(&self, command: &mut Command) -> Running {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let n = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -217,19 +227,18 @@ impl Lab {
         Running { child, out, err, shown, ended: false }
     }
 
-    /// Runs `weir` to its end.
+    /// Runs `weir` and waits for its end.
     pub(crate) fn weir<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Done {
         self.start(arguments).finish()
     }
 
-    /// Runs `weir pair` with a result file, checks its accounting, and returns the result. The left
-    /// program starts a moment after the right one, and the run is over when the right one has
-    /// ended.
+    /// Runs `weir pair` with a result file, checks the accounting, and returns the result. The left
+    /// program starts shortly after the right one, and the run ends when the right one ends.
     pub(crate) fn pair(&self, spec: &str, seed: u64, left: &str, right: &str) -> Value {
         self.pair_with(&["--link", spec], seed, left, right)
     }
 
-    /// The same with the link's options.
+    /// Like `pair`, with these options for the link.
     pub(crate) fn pair_with(&self, options: &[&str], seed: u64, left: &str, right: &str) -> Value {
         let json = self.path("weir.json").display().to_string();
         let seed = seed.to_string();
@@ -248,7 +257,7 @@ impl Lab {
         self.stream_with(&[], spec, seed, send)
     }
 
-    /// The same with more options for `weir pair`.
+    /// Like `stream`, with more options for `weir pair`.
     pub(crate) fn stream_with(
         &self,
         options: &[&str],
@@ -258,16 +267,16 @@ impl Lab {
     ) -> (Reception, Value) {
         let (reception, result) =
             self.stream_through(&[options, &["--to-right", spec]].concat(), seed, send);
-        // A socket counts packets with a wrong checksum as dropped too.
+        // A socket also counts packets with a wrong checksum as dropped.
         let damaged = spec.contains("corrupt");
         assert!(
             damaged || reception.socket_drops == 0,
-            "the receiver was too slow, so its figures mean nothing: {reception:?}"
+            "the receiver was too slow, so its results are not valid: {reception:?}"
         );
         (reception, result)
     }
 
-    /// The same through the links of the given options.
+    /// Like `stream`, through the links that these options specify.
     pub(crate) fn stream_through(
         &self,
         options: &[&str],
@@ -278,19 +287,21 @@ impl Lab {
         let Stream { count, size, settle, idle, .. } = send;
         let pace = if send.pps == 0 { "--flood".to_owned() } else { format!("--pps {}", send.pps) };
         let recv = format!(
-            "{load} recv --bind 0.0.0.0:9000 --sent {count} --idle {idle} {} --json --out {dir}/recv.json",
+            "{load} recv --bind 0.0.0.0:9000 --sent {count} --idle {idle} {} --json --out \
+             {dir}/recv.json",
             send.extra
         );
         let train = send.train;
-        let way = format!(
-            "{load} send --to right:9000 -4 --count {count} {pace} --size {size} --train {train} --json --out {dir}/send.json"
+        let sender = format!(
+            "{load} send --to right:9000 -4 --count {count} {pace} --size {size} --train {train} \
+             --json --out {dir}/send.json"
         );
-        // Until the neighbour's address is known, the kernel queues only some packets, so resolve
-        // it before the stream.
+        // The kernel queues only a few packets until the neighbour's address is known, so the
+        // address is resolved before the stream.
         let first = format!(
             "{load} send --to right:9 -4 --count 1 --size 64 --after 0 >/dev/null; sleep 0.3"
         );
-        let left = format!("sleep {settle}; {first}; {way}");
+        let left = format!("sleep {settle}; {first}; {sender}");
         let result = self.pair_with(options, seed, &left, &recv);
         assert_eq!(
             self.json("send.json")["packets"].as_u64(),
@@ -318,8 +329,8 @@ pub(crate) struct Stream {
     pub(crate) size: u64,
     /// Packets in one offload train.
     pub(crate) train: u64,
-    /// Seconds to wait before sending, for the namespaces' own packets (multicast reports) to be
-    /// over.
+    /// Seconds to wait before sending, until the namespaces' own packets (multicast reports) have
+    /// passed.
     pub(crate) settle: u32,
     /// Seconds without a packet after which the stream is considered complete.
     pub(crate) idle: u32,
@@ -343,7 +354,7 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Its process id.
+    /// The process id.
     pub(crate) fn pid(&self) -> Pid {
         Pid::from_raw(self.child.id() as i32)
     }
@@ -354,17 +365,17 @@ impl Running {
         let _ = killpg(self.pid(), signal);
     }
 
-    /// Its output on stderr so far.
+    /// The output on stderr so far.
     pub(crate) fn stderr(&self) -> String {
         fs::read_to_string(&self.err).unwrap_or_default()
     }
 
-    /// Whether it is still running.
+    /// Whether the command is still running.
     pub(crate) fn alive(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Waits for its end; more than a minute is a failure.
+    /// Waits for the end of the command; more than a minute is a failure.
     pub(crate) fn finish(mut self) -> Done {
         use std::os::unix::process::ExitStatusExt as _;
         let deadline = Instant::now() + LIMIT;
@@ -394,15 +405,15 @@ impl Drop for Running {
     fn drop(&mut self) {
         if !self.ended {
             self.signal_group(Signal::SIGKILL);
-            // Reaps the process; if waiting fails, it has ended.
+            // Reaps the process. Waiting fails only if the process has already been reaped.
             let _ = self.child.wait();
         }
     }
 }
 
-/// Copies of the programs for an ordinary user, who has no access to the build directory.
+/// Copies of the programs for an ordinary user, who cannot access the build directory.
 pub(crate) struct Copies {
-    /// The command.
+    /// The path of `weir`.
     pub(crate) weir: String,
     /// The shell words that start the traffic tool.
     pub(crate) load: String,
@@ -438,7 +449,8 @@ pub(crate) const NOBODY: [&str; 8] = [
     "HOME=/",
 ];
 
-/// Two veth pairs, `wla`–`wlb` and `wra`–`wrb`, with the outer end first; deleted when dropped.
+/// Two veth pairs, `wla`–`wlb` and `wra`–`wrb`, each with its outer end first. They are deleted
+/// when this is dropped.
 pub(crate) struct Pairs;
 
 impl Pairs {
@@ -452,12 +464,12 @@ impl Pairs {
 
 impl Drop for Pairs {
     fn drop(&mut self) {
-        // One of them may have been deleted already.
+        // A test may have deleted one of them already.
         let _ = output_of("ip link del wla; ip link del wra");
     }
 }
 
-/// The command under test.
+/// The path of the command under test.
 pub(crate) fn weir() -> &'static str {
     env!("CARGO_BIN_EXE_weir")
 }
@@ -486,7 +498,7 @@ pub(crate) fn link<'a>(result: &'a Value, name: &str) -> &'a Value {
         .unwrap_or_else(|| panic!("no link {name}, there are {:?}", names()))
 }
 
-/// The link with packets from the end of this name.
+/// The link in a result that carries packets from the end with this name.
 pub(crate) fn link_from<'a>(result: &'a Value, from: &str) -> &'a Value {
     let links = result["links"].as_array().expect("a result has links");
     links
@@ -495,12 +507,12 @@ pub(crate) fn link_from<'a>(result: &'a Value, from: &str) -> &'a Value {
         .unwrap_or_else(|| panic!("no link from {from} in {result}"))
 }
 
-/// A counter.
+/// The counter with this name.
 pub(crate) fn number(value: &Value, key: &str) -> u64 {
     value[key].as_u64().unwrap_or_else(|| panic!("no number {key:?} in {value}"))
 }
 
-/// Drops of a link for one reason.
+/// The number of drops of a link for one reason.
 pub(crate) fn drops(link: &Value, reason: &str) -> u64 {
     link["drops"].get(reason).map_or(0, |n| n.as_u64().expect("a count"))
 }
@@ -517,13 +529,14 @@ pub(crate) fn check_accounting(result: &Value) {
             .map(|n| n.as_u64().expect("a count"))
             .sum();
         let entered = number(l, "packets_in") + number(l, "duplicated");
-        let left = number(l, "packets_out") + dropped + number(l, "backlog_packets");
-        assert_eq!(entered, left, "the books of link {} do not balance: {l}", l["name"]);
+        let accounted = number(l, "packets_out") + dropped + number(l, "backlog_packets");
+        assert_eq!(entered, accounted, "the counters of link {} do not balance: {l}", l["name"]);
     }
 }
 
-/// Checks a count of independent events of probability `p` among `n`: within 4 standard deviations
-/// (1 in 16,000 by chance; the seed is fixed, so a test that passes keeps passing).
+/// Checks a count of independent events with probability `p` among `n` trials. It must be within 4
+/// standard deviations of the mean, which chance violates once in 16,000 cases. The seed is fixed,
+/// so a test that passes keeps passing.
 pub(crate) fn check_count(what: &str, hits: u64, n: u64, p: f64) {
     let (expected, sigma) = (n as f64 * p, (n as f64 * p * (1.0 - p)).sqrt());
     let off = (hits as f64 - expected).abs();

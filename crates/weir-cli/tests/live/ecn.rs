@@ -1,8 +1,8 @@
-//! Congestion marks end to end: an AQM before an overloaded link marks packets of senders with ECN,
-//! and drops others.
+//! Tests congestion marks end to end: an AQM before an overloaded link marks the packets of senders
+//! with ECN and drops those of other senders.
 //!
-//! The receiver's kernel checks the header of each packet, so a packet would be missing if a mark
-//! had broken its checksum.
+//! The receiver's kernel verifies the checksum of each packet. A mark that broke a checksum would
+//! therefore cause a missing packet.
 
 use libtest_mimic::Trial;
 use serde_json::Value;
@@ -29,7 +29,7 @@ struct Stream {
 }
 
 impl Stream {
-    /// Sends it and returns the reception and the result.
+    /// Sends the stream, and returns the reception and the result.
     fn send(&self, lab: &Lab) -> (Reception, Value) {
         let Self { version, ecn, train } = self;
         let (load, out) = (load(), lab.path("recv.json").display().to_string());
@@ -38,10 +38,12 @@ impl Stream {
             format!("{load} recv --bind {bind} --sent {PACKETS} --idle 1 --json --out {out}");
         // The neighbour's address is resolved before the stream.
         let first = format!(
-            "{load} send --to right:9 {version} --count 1 --size 100 --after 0 >/dev/null; sleep 0.3"
+            "{load} send --to right:9 {version} --count 1 --size 100 --after 0 >/dev/null; sleep \
+             0.3"
         );
         let send = format!(
-            "{load} send --to right:9000 {version} --count {PACKETS} --pps 750 --size 1000 --train {train} --tos {ecn} >/dev/null"
+            "{load} send --to right:9000 {version} --count {PACKETS} --pps 750 --size 1000 \
+             --train {train} --tos {ecn} >/dev/null"
         );
         let spec = "bw 4Mbit/s queue 1000 aqm codel ecn=on target=5ms";
         let result = lab.pair_with(&["--to-right", spec], 7, &format!("{first}; {send}"), &right);
@@ -50,15 +52,17 @@ impl Stream {
 }
 
 fn marked(lab: &Lab) {
-    // ECT(0) over IPv4, ECT(1) over IPv6, and trains with a separate decision for each segment.
+    // ECT(0) over IPv4, ECT(1) over IPv6, and trains, in which each segment gets its own decision.
     for (version, ecn, train) in [("-4", 2, 1), ("-6", 1, 1), ("-4", 2, 10)] {
-        let (r, books) = Stream { version, ecn, train }.send(lab);
-        let what =
-            format!("{version}, ECN field {ecn}, trains of {train}: {} marked; {books}", r.marked);
+        let (r, summary) = Stream { version, ecn, train }.send(lab);
+        let what = format!(
+            "{version}, ECN field {ecn}, trains of {train}: {} marked; {summary}",
+            r.marked
+        );
         assert_eq!((r.received, r.lost), (PACKETS, 0), "{what}");
         assert!((10..PACKETS / 2).contains(&r.marked), "{what}");
         assert_eq!(
-            books["marks"]["target"].as_u64(),
+            summary["marks"]["target"].as_u64(),
             Some(r.marked),
             "what is counted has arrived: {what}"
         );
@@ -66,12 +70,12 @@ fn marked(lab: &Lab) {
 }
 
 fn dropped(lab: &Lab) {
-    let (r, books) = Stream { version: "-4", ecn: 0, train: 1 }.send(lab);
-    assert!(r.lost >= 10 && r.lost == drops(&books, "target"), "{} lost; {books}", r.lost);
+    let (r, summary) = Stream { version: "-4", ecn: 0, train: 1 }.send(lab);
+    assert!(r.lost >= 10 && r.lost == drops(&summary, "target"), "{} lost; {summary}", r.lost);
     assert_eq!(
-        (r.marked, books["marks"].as_object().map(|marks| marks.len())),
+        (r.marked, summary["marks"].as_object().map(|marks| marks.len())),
         (0, Some(0)),
-        "{books}"
+        "{summary}"
     );
 }
 

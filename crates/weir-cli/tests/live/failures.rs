@@ -1,4 +1,5 @@
-//! Failures: wrong words, full disks, missing programs and permissions. Each gets a clear message.
+//! Tests failures: wrong words, full disks, missing programs and missing permissions. Each failure
+//! must give a clear message.
 
 use std::fs;
 use std::process::Command;
@@ -60,7 +61,8 @@ fn daemon(lab: &Lab) {
     let ready = lab.path("ready").display().to_string();
     // Forked twice and in its own session, like a daemon.
     let inside = format!(
-        "(setsid sh -c 'sleep {marker} & echo > {ready}; wait' >/dev/null 2>&1 &) ; while [ ! -s {ready} ]; do sleep 0.01; done"
+        "(setsid sh -c 'sleep {marker} & echo > {ready}; wait' >/dev/null 2>&1 &) ; while [ ! -s \
+         {ready} ]; do sleep 0.01; done"
     );
     let done = lab.weir(["run", "--link", "10M/1ms", "--", "sh", "-c", &inside]);
     assert_eq!(done.code, 0, "{done:?}");
@@ -109,7 +111,7 @@ fn full_disk(lab: &Lab) {
         (&pcap, &["r.pcapng"]),
         (&all, &["r.json", "r.html", "r.pcapng"]),
     ] {
-        // Enough traffic for a capture to need more space than there is.
+        // The traffic suffices to fill the file system with the capture.
         let inside = ["--", "sh", "-c", "ping -c 200 -i 0.002 -s 1000 -q host >/dev/null; exit 5"];
         let done = lab.weir(["run", "--link", "1G/1ms"].iter().chain(options).chain(&inside));
         assert_eq!(
@@ -117,13 +119,13 @@ fn full_disk(lab: &Lab) {
             "{names:?}: results that could not be written are a failure: {done:?}"
         );
         for name in names {
-            let said = done
+            let message = done
                 .stderr
                 .lines()
                 .any(|line| line.contains(name) && line.contains("No space left"));
-            assert!(said, "name the file and the cause: {name} {done:?}");
+            assert!(message, "name the file and the cause: {name} {done:?}");
         }
-        // A capture keeps its complete packets; there are none here.
+        // A failed capture keeps its complete packets; here it has none.
         let left = fs::read_dir(&small.0).expect("a directory").flatten();
         let half: Vec<_> = left
             .filter(|e| e.file_name() != "filler" && e.metadata().is_ok_and(|m| m.len() > 0))
@@ -155,7 +157,8 @@ fn missing_tools(lab: &Lab) {
     let Copies { weir, home, .. } = &Copies::make(lab);
     let port = serve("x".repeat(100_000));
     let get = format!(
-        "exec 3<>/dev/tcp/host/{port}; printf 'GET / HTTP/1.1\\r\\n\\r\\n' >&3; cat <&3 | tail -c 100000 | tr -d x | wc -c"
+        "exec 3<>/dev/tcp/host/{port}; printf 'GET / HTTP/1.1\\r\\n\\r\\n' >&3; \
+         cat <&3 | tail -c 100000 | tr -d x | wc -c"
     );
     for (user, missing) in [(&[][..], "nft"), (&NOBODY, "pasta"), (&NOBODY, "nft")] {
         let json = format!("{home}/weir.json");
@@ -173,7 +176,7 @@ fn missing_tools(lab: &Lab) {
         );
         fs::remove_file(&json).expect("the result is there");
     }
-    // Two programs need neither.
+    // `weir pair` needs neither program.
     let pair = [weir, "pair", "--link", "/5ms", "--left", "true", "--right", "true"];
     let done = without(lab, &["nft", "pasta"], &[], &pair);
     assert!(done.code == 0 && !done.stderr.contains("note: nft"), "{done:?}");
@@ -182,16 +185,18 @@ fn missing_tools(lab: &Lab) {
 fn no_user_namespaces(lab: &Lab) {
     let Copies { weir, .. } = &Copies::make(lab);
     let (go, user) = (lab.path("go").display().to_string(), NOBODY.join(" "));
-    // A user namespace with many users in which no further namespace can be created, and in it an
-    // ordinary user.
+    // A user namespace with many users, in which no further namespace can be created. The command
+    // runs in it as an ordinary user.
     let inner = format!(
-        "echo 0 > /proc/sys/user/max_user_namespaces && exec {user} {weir} pair --link 1M --left true --right true"
+        "echo 0 > /proc/sys/user/max_user_namespaces && exec {user} {weir} pair --link 1M --left \
+         true --right true"
     );
-    // Only a program that starts after the mapping has root's privileges there.
+    // A program has root's privileges there only if it starts after the mapping.
     let inner = format!("read x < {go}; exec sh -c \"{inner}\"");
     let outer = format!(
         "mkfifo {go}; unshare --user sh -c '{inner}' & \
-         while [ \"$(readlink /proc/$!/ns/user)\" = \"$(readlink /proc/$$/ns/user)\" ]; do sleep 0.01; done; \
+         while [ \"$(readlink /proc/$!/ns/user)\" = \"$(readlink /proc/$$/ns/user)\" ]; do sleep \
+         0.01; done; \
          echo 0 0 65536 > /proc/$!/uid_map; echo 0 0 65536 > /proc/$!/gid_map; echo > {go}; wait $!"
     );
     let done = lab.launch(Command::new("sh").args(["-c", &outer])).finish();

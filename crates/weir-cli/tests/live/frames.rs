@@ -1,5 +1,5 @@
-//! Unmodified frames: over a bridge with tags and sizes of the ends' choice, and larger packets in
-//! namespaces.
+//! Tests that frames pass unmodified: over a bridge with tags and with sizes that the ends choose,
+//! and packets larger than usual in namespaces.
 
 use std::fs;
 use std::os::fd::AsRawFd as _;
@@ -22,7 +22,7 @@ pub(crate) fn tests() -> Vec<Trial> {
         trial("a_bridge_refuses_frames_that_the_other_side_does_not_take", bridge, too_large),
         trial("an_interface_that_is_not_there_is_named_with_those_that_are", &[], unknown),
         trial(
-            "a_vanished_interface_ends_the_bridge_with_its_books_in_order",
+            "a_vanished_interface_ends_the_bridge_with_correct_accounting",
             &[Need::Root],
             vanished,
         ),
@@ -73,8 +73,8 @@ fn captured(path: &std::path::Path) -> Vec<Vec<u8>> {
     frames
 }
 
-/// A bridge over the two pairs with a capture at its right outer end: sends the frames into the
-/// left end and returns those that arrive.
+/// Starts a bridge over the two pairs and a capture at its right outer end. Sends the frames into
+/// the left end, and returns those that arrive.
 fn through_bridge(
     lab: &Lab,
     frames: &[Vec<u8>],
@@ -86,7 +86,7 @@ fn through_bridge(
     let capture = lab.launch(&mut capture);
     until("tcpdump listens", || capture.stderr().contains("listening"));
     let bridge = lab.start(["bridge", "wlb", "wrb", "--link", "10M/5ms", "--json", &json]);
-    // Send a first frame until it arrives: from then on the bridge works.
+    // Send a first frame until it arrives; the bridge then works.
     until("the bridge carries frames", || {
         inject("wla", &[frame(&[0x88, 0xb5], 60, 0)]);
         captured(&pcap).iter().any(|f| f[11] == 0)
@@ -105,7 +105,8 @@ fn through_bridge(
 
 fn vlan(lab: &Lab) {
     let _pairs = Pairs::make();
-    // IPv4 type inside the tag; the packet itself is invalid, which does not matter to a bridge.
+    // The type inside the tag is IPv4. The packet itself is invalid, which does not matter to a
+    // bridge.
     let frames = [
         frame(&[0x81, 0x00, 0xa0, 0x2a, 0x08, 0x00], 200, 1),
         frame(&[0x88, 0xa8, 0x00, 0x64, 0x81, 0x00, 0x0f, 0xff, 0x86, 0xdd], 300, 2),
@@ -128,7 +129,7 @@ fn too_large(lab: &Lab) {
     let (seen, result) = through_bridge(lab, &[large.clone(), large, small.clone()], 1);
     assert_eq!(seen, [small], "what the other side's MTU does not hold cannot arrive");
     assert_eq!(drops(link(&result, "to-right"), "bad_frame"), 2, "and is counted: {result}");
-    // With a sufficient MTU on both sides it arrives.
+    // With a sufficient MTU on both sides, the frame arrives.
     must("ip link set wra mtu 9000 && ip link set wrb mtu 9000");
     let large = frame(&[0x88, 0xb5], 9_014, 3);
     let (seen, _) = through_bridge(lab, std::slice::from_ref(&large), 1);
@@ -172,18 +173,18 @@ fn vanished(lab: &Lab) {
 
 fn jumbo(lab: &Lab) {
     let stream = Stream { count: 500, pps: 500, size: 8_900, ..Stream::default() };
-    let (r, books) = lab.stream_with(&["--mtu", "9000"], "bw 50Mbit/s delay 2ms", 7, &stream);
+    let (r, summary) = lab.stream_with(&["--mtu", "9000"], "bw 50Mbit/s delay 2ms", 7, &stream);
     assert_eq!((r.lost, r.bytes), (0, 500 * 8_900));
-    let to_right = link(&books, "to-right");
+    let to_right = link(&summary, "to-right");
     assert!(
         (500..520).contains(&number(to_right, "packets_in")),
         "one packet each, not fragments: {to_right}"
     );
-    // With the usual MTU the kernel fragments them: six fragments each, which the receiver
+    // With the usual MTU the kernel splits each packet into six fragments, which the receiver
     // reassembles.
-    let (r, books) = lab.stream("bw 50Mbit/s delay 2ms queue 1000", 7, &stream);
+    let (r, summary) = lab.stream("bw 50Mbit/s delay 2ms queue 1000", 7, &stream);
     assert_eq!((r.lost, r.bytes), (0, 500 * 8_900));
-    let to_right = link(&books, "to-right");
+    let to_right = link(&summary, "to-right");
     assert!(
         (3_000..3_020).contains(&number(to_right, "packets_in")),
         "six fragments each: {to_right}"

@@ -1,5 +1,5 @@
-//! `kill -9` at any moment: afterwards the machine must be as before, whichever user ran which
-//! command.
+//! Tests `kill -9` at any moment. Afterwards the machine must be as it was before, for every
+//! command and every kind of user.
 
 use std::fs;
 use std::process::Command;
@@ -12,22 +12,22 @@ use crate::common::{Copies, Lab, NOBODY, Need, output_of, trial, until};
 
 /// The tests of this file.
 pub(crate) fn tests() -> Vec<Trial> {
-    let nobody = &[Need::Root, Need::Program("setpriv")];
+    let as_user = &[Need::Root, Need::Program("setpriv")];
     vec![
         trial("kill_9_of_run_leaves_nothing", &[Need::Root], |lab| killed(lab, &[], &RUN)),
         trial("kill_9_of_pair_leaves_nothing", &[Need::Root], |lab| killed(lab, &[], &PAIR)),
-        trial("kill_9_of_run_without_root_leaves_nothing", nobody, |lab| {
+        trial("kill_9_of_run_without_root_leaves_nothing", as_user, |lab| {
             killed(lab, &NOBODY, &RUN)
         }),
-        trial("kill_9_of_pair_without_root_leaves_nothing", nobody, |lab| {
+        trial("kill_9_of_pair_without_root_leaves_nothing", as_user, |lab| {
             killed(lab, &NOBODY, &PAIR)
         }),
     ]
 }
 
-/// Continuous traffic, and a daemon that has left its session.
+/// A run with continuous traffic and a daemon that has left its session.
 const RUN: [&str; 6] = ["run", "--link", "10M/5ms", "--", "sh", "-c"];
-/// The same between two programs.
+/// The same traffic between two programs.
 const PAIR: [&str; 6] = ["pair", "--link", "10M/5ms", "--left", "exec sleep 100", "--right"];
 
 fn killed(lab: &Lab, user: &[&str], arguments: &[&str]) {
@@ -35,17 +35,17 @@ fn killed(lab: &Lab, user: &[&str], arguments: &[&str]) {
     let peer = if arguments[0] == "run" { "host" } else { "left" };
     let inside = format!("setsid sleep 100 & exec ping -q -i 0.01 {peer} >/dev/null");
     let words: Vec<&str> = user.iter().copied().chain([copies.weir.as_str()]).collect();
-    // Permanent effects of a first run, such as the sysctls of a loaded kernel module, must exist
-    // before the comparison.
+    // A first run may have permanent effects, such as the sysctls of a kernel module that it loads.
+    // They must exist before the comparison.
     let mut first = Command::new(words[0]);
     first.args(&words[1..]).args(arguments).arg("true");
     let done = lab.launch(&mut first).finish();
     assert_eq!(done.code, 0, "{done:?}");
-    // The kernel removes interfaces some time after their namespace.
+    // The kernel removes interfaces some time after it has removed their namespace.
     until("the first run's interfaces are gone", || !output_of("ip -o link").contains("weir"));
     let before = machine();
     for round in 0..ROUNDS {
-        // Every process of the run inherits this mark and can be found by it.
+        // Every process of the run inherits this mark, by which the test finds it.
         let mark = format!("WEIR_LIVE_ROUND={}-{round}", lab.path("").display());
         let (name, value) = mark.split_once('=').expect("a variable");
         let mut command = Command::new(words[0]);
@@ -56,7 +56,8 @@ fn killed(lab: &Lab, user: &[&str], arguments: &[&str]) {
             .env(name, value)
             .current_dir(&copies.home);
         let mut running = lab.launch(&mut command);
-        // From the first moments of the set-up to well into the traffic, in irregular steps.
+        // The moments are spread in irregular steps from the start of the set-up to well into the
+        // traffic.
         std::thread::sleep(Duration::from_millis(round * 7 + round * round % 11 * 25));
         assert!(running.alive(), "it ended by itself: {}", running.stderr());
         kill(running.pid(), Signal::SIGKILL).expect("it is alive");
@@ -76,7 +77,7 @@ fn killed(lab: &Lab, user: &[&str], arguments: &[&str]) {
     assert!(left.is_empty(), "{left:?}");
 }
 
-/// The parts of the machine that a run may touch, as text.
+/// The state of those parts of the machine that a run may change, as text.
 fn machine() -> String {
     [
         "ip -o link | sed 's/qlen.*//'",
@@ -103,8 +104,8 @@ fn difference(before: &str, now: &str) -> Option<String> {
     (before != now).then(|| format!("gone {:?}, new {:?}", only(before, now), only(now, before)))
 }
 
-/// The command lines of the processes with this mark in their environment. A process that ends in
-/// between has none.
+/// The command lines of the processes with this mark in their environment. A process that ends
+/// during the search is omitted.
 fn processes_with(mark: &str) -> Vec<String> {
     let all = fs::read_dir("/proc").expect("/proc").flatten().map(|e| e.path());
     let marked = all.filter(|p| {

@@ -1,5 +1,5 @@
-//! The effects of a link on packets: loss, duplication, corruption, order, rate, traces and
-//! profiles, as a receiver sees them.
+//! Tests the effects of a link on packets as a receiver sees them: loss, duplication, corruption,
+//! order, rate, traces and profiles.
 
 use libtest_mimic::Trial;
 use serde_json::Value;
@@ -31,13 +31,13 @@ pub(crate) fn tests() -> Vec<Trial> {
 }
 
 fn loss(lab: &Lab) {
-    // The namespaces' own packets also take random draws: wait until they are over, so that the
-    // stream meets the same draws each time.
+    // The namespaces' own packets also take random draws. Wait until they have passed, so that the
+    // stream gets the same draws each time.
     let stream = Stream { extra: "--list-lost", settle: 2, ..Stream::default() };
-    let (first, books) = lab.stream("loss 5%", 7, &stream);
+    let (first, summary) = lab.stream("loss 5%", 7, &stream);
     check_count("lost", first.lost, stream.count, 0.05);
     assert_eq!((first.duplicated, first.reordered), (0, 0));
-    let link = link_from(&books, "left");
+    let link = link_from(&summary, "left");
     // Address resolution also crosses the link and may lose a packet.
     assert!(drops(link, "loss_on_link") >= first.lost, "{link}");
     let (again, _) = lab.stream("loss 5%", 7, &stream);
@@ -50,8 +50,8 @@ fn loss(lab: &Lab) {
 }
 
 fn gilbert_elliott(lab: &Lab) {
-    // Never in the good state, always in the bad state, which is entered with 1 % and left with 25
-    // %.
+    // The good state loses no packet, and the bad state loses every packet. The chain enters the
+    // bad state with 1 % and leaves it with 25 %.
     let stream = Stream { extra: "--list-lost", ..Stream::default() };
     let (r, _) = lab.stream("loss 0,0.01,1,0.25", 7, &stream);
     let (enter, leave) = (0.01, 0.25);
@@ -75,10 +75,10 @@ fn gilbert_elliott(lab: &Lab) {
 
 fn duplication(lab: &Lab) {
     let stream = Stream::default();
-    let (r, books) = lab.stream("dup 3%", 7, &stream);
+    let (r, summary) = lab.stream("dup 3%", 7, &stream);
     check_count("copies", r.duplicated, stream.count, 0.03);
     assert_eq!(r.lost, 0);
-    assert!(number(link_from(&books, "left"), "duplicated") >= r.duplicated);
+    assert!(number(link_from(&summary, "left"), "duplicated") >= r.duplicated);
 }
 
 fn corruption(lab: &Lab) {
@@ -88,30 +88,31 @@ fn corruption(lab: &Lab) {
     let watch =
         format!("{load} capture {interface} --size 300 --idle 1 --json --out {dir}/capture.json");
     let send = format!(
-        "sleep 1; {load} send --to right:9000 -4 --count {count} --pps 8000 --size 300 --json --out {dir}/send.json"
+        "sleep 1; {load} send --to right:9000 -4 --count {count} --pps 8000 --size 300 --json \
+         --out {dir}/send.json"
     );
-    let books = lab.pair("corrupt 5%", 7, &send, &watch);
+    let summary = lab.pair("corrupt 5%", 7, &send, &watch);
     let seen = lab.json("capture.json");
     assert_eq!(number(&seen, "packets"), count, "a damaged packet still arrives: {seen}");
     check_count("damaged", number(&seen, "damaged"), count, 0.05);
     assert_eq!(number(&seen, "several_bits"), 0, "one bit, not more: {seen}");
-    // The pattern has 272 of the 300 bytes from which a bit is chosen.
+    // The bit is chosen from 300 bytes, of which the pattern covers 272.
     check_count(
         "bits in the payload",
         number(&seen, "single_bit"),
         number(&seen, "damaged"),
         272.0 / 300.0,
     );
-    assert!(number(link_from(&books, "left"), "corrupted") >= number(&seen, "damaged"));
+    assert!(number(link_from(&summary, "left"), "corrupted") >= number(&seen, "damaged"));
 }
 
 fn reordering(lab: &Lab) {
     let stream = Stream { count: 4_000, pps: 2_000, ..Stream::default() };
-    let (r, books) = lab.stream("delay 20ms reorder 5%", 7, &stream);
+    let (r, summary) = lab.stream("delay 20ms reorder 5%", 7, &stream);
     assert_eq!((r.lost, r.duplicated), (0, 0), "what is overtaken is late, not lost");
-    check_count("overtaking", number(link_from(&books, "left"), "reordered"), stream.count, 0.05);
-    // Each overtaking packet passes those of the last 20 ms, 40 of them at this rate unless they
-    // were sent in bursts.
+    check_count("overtaking", number(link_from(&summary, "left"), "reordered"), stream.count, 0.05);
+    // Each overtaking packet passes the packets of the last 20 ms. At this rate these are 40
+    // packets, unless they were sent in bursts.
     assert!(
         r.reordered > stream.count / 4,
         "5 % of packets pass 40 each, so most are overtaken: {}",
@@ -150,17 +151,18 @@ fn jitter(lab: &Lab) {
 
 fn rate(lab: &Lab) {
     let stream = Stream { count: 1_500, pps: 1_000, size: 1_000, ..Stream::default() };
-    let (r, books) = lab.stream("bw 4Mbit/s queue 50", 7, &stream);
-    let link = link_from(&books, "left");
+    let (r, summary) = lab.stream("bw 4Mbit/s queue 50", 7, &stream);
+    let link = link_from(&summary, "left");
     assert_eq!(number(link, "rate_bps"), 4_000_000);
-    // Sent at 8 Mbit/s. A late first packet makes the rest look faster: allow for 2 %.
+    // The stream is sent at 8 Mbit/s. A late first packet makes the remaining ones look faster, so
+    // 2 % are allowed.
     assert!(r.bits_per_second < 4_000_000.0 * 1.02, "{} bit/s through 4 Mbit/s", r.bits_per_second);
     assert!(
         drops(link, "queue_full") >= r.lost && r.lost > stream.count / 3,
         "half does not fit: lost {}, {link}",
         r.lost
     );
-    // All received packets together must have taken their time on the wire.
+    // The received packets must have taken at least their total transmission time.
     assert!(
         r.span_ns as f64 >= (r.bytes - 1_000) as f64 * 8.0 / 4.0e6 * 0.98e9,
         "{} bytes in {} ns",
@@ -182,7 +184,7 @@ fn both_directions(lab: &Lab) {
         )
     };
     let both = format!("sleep 0.8; {}; {}", ask("left", "-4"), ask("left", "-6"));
-    let books = lab.pair("bw 10Mbit/s delay 10ms", 7, &echo, &both);
+    let summary = lab.pair("bw 10Mbit/s delay 10ms", 7, &echo, &both);
     for family in ["-4", "-6"] {
         let answers = lab.json(&format!("ping{family}.json"));
         assert_eq!(
@@ -193,11 +195,11 @@ fn both_directions(lab: &Lab) {
         assert!(number(&answers["rtt_ns"], "min") >= 20_000_000, "twice 10 ms: {answers}");
     }
     for from in ["left", "right"] {
-        let link = link_from(&books, from);
+        let link = link_from(&summary, from);
         assert_eq!(number(link, "delay_ns"), 10_000_000);
         assert!(number(link, "packets_out") >= 60, "{link}");
     }
-    // The reverse: the echo on the right.
+    // In the reverse direction, with the echo on the right.
     let right = format!("{load} echo --bind [::]:9000 --seconds 3");
     let left = ask("right", "-6");
     lab.pair("bw 10Mbit/s delay 10ms", 7, &left, &right);
@@ -205,23 +207,23 @@ fn both_directions(lab: &Lab) {
 }
 
 fn mahimahi(lab: &Lab) {
-    // One opportunity of 1504 bytes every 10 ms.
+    // The trace has one opportunity of 1504 bytes every 10 ms.
     let text: String = (1..=10).map(|i| format!("{}\n", i * 10)).collect();
     let trace = lab.file("ten.trace", &text);
     let stream = Stream { count: 150, pps: 400, size: 1_500, ..Stream::default() };
-    let (r, books) = lab.stream(&format!("trace {trace} queue 1000"), 7, &stream);
+    let (r, summary) = lab.stream(&format!("trace {trace} queue 1000"), 7, &stream);
     assert_eq!((r.lost, r.reordered), (0, 0));
-    // A packet of 1500 bytes fills an opportunity to its last four bytes, so that n packets need n
-    // − 1 intervals, and a packet now and then spans two opportunities.
+    // A packet of 1500 bytes leaves four bytes of an opportunity. So n packets need n − 1
+    // intervals, and from time to time a packet spans two opportunities.
     assert!(
         r.span_ns >= (stream.count - 2) * 10_000_000,
         "{} packets in {} ns",
         r.received,
         r.span_ns
     );
-    let link = link_from(&books, "left");
+    let link = link_from(&summary, "left");
     assert!(number(link, "packets_out") >= stream.count, "{link}");
-    // A second opportunity list with two at once halves the time.
+    // A second trace with two opportunities at a time halves the duration.
     let trace =
         lab.file("pairs.trace", &text.lines().map(|l| format!("{l}\n{l}\n")).collect::<String>());
     let (r, _) = lab.stream(&format!("trace {trace} queue 1000"), 7, &stream);
@@ -237,20 +239,21 @@ fn mahimahi(lab: &Lab) {
 }
 
 fn profile(lab: &Lab) {
-    // 4 to 8 ms of extra air-time; the upper fifth of the draws is lost, so what arrives took 4 to
-    // 7.2 ms.
+    // The profile adds 4 to 8 ms of air-time. The upper fifth of the draws is lost, so the packets
+    // that arrive took 4 to 7.2 ms.
     let profile = lab
         .file("air.profile", "name air\nsamples 100\nloss-level 0.8\nprob delay\n0.0 4\n1.0 8\n");
-    // With this seed the query for the address passes: without an answer nothing is sent for a
+    // With this seed the address query passes. If it were lost, no packet would be sent for a
     // second.
     let stream = Stream { count: 500, pps: 1_000, size: 200, ..Stream::default() };
-    let (r, books) = lab.stream(&format!("bw 100Mbit/s profile {profile} queue 1000"), 8, &stream);
-    let link: &Value = link_from(&books, "left");
+    let (r, summary) =
+        lab.stream(&format!("bw 100Mbit/s profile {profile} queue 1000"), 8, &stream);
+    let link: &Value = link_from(&summary, "left");
     check_count("lost above the loss level", r.lost, stream.count, 0.2);
     assert!(drops(link, "profile") >= r.lost, "{link}");
     assert_eq!(r.reordered, 0, "air-time never reorders");
-    // Lost packets use their air-time too: the first and the last received have at least 4 ms for
-    // each number between them.
+    // Lost packets also use air-time: between the first and the last received packet, each number
+    // takes at least 4 ms.
     let numbers = stream.count - r.lost - 1;
     assert!(r.span_ns >= numbers * 4_000_000, "{numbers} packets in {} ns", r.span_ns);
     assert!(r.span_ns < 20 * SECOND);

@@ -2,11 +2,11 @@
 //!
 //! Tests that measure times run one after another. Tests that measure shares and rates under small
 //! loads run three at a time. Tests that mostly wait, for processes to end and files to appear, run
-//! four at a time. Side by side means in several processes. As root, each process first moves into a
-//! network and a mount namespace of its own, so that a fault stays inside; an ordinary user's run
-//! relies on user namespaces, as `weir` itself does. A test that cannot run is reported as ignored,
-//! with `SKIPPED: why` on stderr and in the file that `WEIR_SKIP_LOG` names. With a filter, all tests
-//! that match run one after another.
+//! four at a time. Tests that run at the same time do so in several processes. As root, each
+//! process first moves into its own network and mount namespaces, so that a fault cannot affect the
+//! machine. As an ordinary user, the tests rely on user namespaces, as `weir` itself does. A test
+//! that cannot run is reported as ignored, with `SKIPPED: REASON` on stderr and in the file that
+//! `WEIR_SKIP_LOG` names. If a filter is given, all matching tests run one after another.
 //!
 //! This program is also the traffic tool inside the namespaces: `live load …` is `weir-load …`.
 
@@ -37,13 +37,14 @@ use std::process::{Command, ExitCode, Output};
 
 use libtest_mimic::{Arguments, Trial};
 
-/// Tells a process of this program which part of which group it runs: `shaped 0/2`.
+/// Environment variable that tells a process of this program which part of which group to run:
+/// `shaped 0/2`.
 const SHARE: &str = "WEIR_LIVE_SHARE";
 
-/// Tests that run in the same number of processes at once.
+/// A group of tests that run in the same number of simultaneous processes.
 struct Group {
     name: &'static str,
-    /// Processes side by side.
+    /// Number of processes at the same time.
     processes: usize,
     tests: fn() -> Vec<Trial>,
 }
@@ -76,13 +77,13 @@ fn main() -> ExitCode {
     if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Tests of delays and of single packets' times, which need the machine to themselves.
+/// Tests of delays and of the times of single packets. They need the whole machine.
 fn timed() -> Vec<Trial> {
     let modules = [links::tests(), rules::tests(), scenario::tests(), aqm::tests()];
     modules.into_iter().flatten().collect()
 }
 
-/// Tests of rates, shares and counts, with loads that are small for the machine.
+/// Tests of rates, shares and counts. Their loads are small for the machine.
 fn shaped() -> Vec<Trial> {
     let modules = [
         shaping::tests(),
@@ -110,7 +111,7 @@ fn waiting() -> Vec<Trial> {
     modules.into_iter().flatten().collect()
 }
 
-/// The group of this process and its share, if it is one of several.
+/// The group and share of this process, if it runs a part of a group.
 fn own_share() -> Option<(&'static Group, usize)> {
     let value = std::env::var(SHARE).ok()?;
     let (name, share) = value.split_once(' ')?;
@@ -118,8 +119,8 @@ fn own_share() -> Option<(&'static Group, usize)> {
     Some((group, share.parse().ok()?))
 }
 
-/// Runs a group's tests in its processes, and prints the output of each when it has ended. Returns
-/// whether all passed.
+/// Runs the tests of a group in several processes, and prints the output of each process when it
+/// has ended. Returns whether all tests passed.
 fn side_by_side(group: &Group) -> bool {
     let program = std::env::current_exe().expect("this program has a path");
     let run = |share: usize| -> Output {
@@ -146,9 +147,9 @@ fn side_by_side(group: &Group) -> bool {
     outputs.iter().all(|output| output.status.success())
 }
 
-/// Moves into a network namespace of its own, with loopback, and a mount namespace where nobody
-/// else's mounts, named namespaces and sessions appear: some tests compare the machine before with
-/// the machine after.
+/// Moves into a new network namespace with a loopback interface, and into a new mount namespace, in
+/// which mounts, named namespaces and sessions of other processes do not appear. Some tests compare
+/// the state of the machine before and after a run.
 fn withdraw() {
     use nix::sched::CloneFlags;
     if nix::sched::unshare(CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWNS).is_ok() {

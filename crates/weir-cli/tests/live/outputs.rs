@@ -1,5 +1,5 @@
-//! Reads a run's output files with other programs: captures with tshark, reports and pages with a
-//! browser.
+//! Tests the output files of a run with other programs: captures with tshark, reports and pages
+//! with a browser.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -44,7 +44,8 @@ fn capture(lab: &Lab) {
     let (r, result) = lab.stream_with(&["--pcap", &pcap], spec, 7, &stream);
     let field = |filter: &str, field: &str| {
         let text = output_of(&format!(
-            "tshark -r {pcap} -Y 'frame.interface_name == \"to-right\" && ({filter})' -T fields -e {field} 2>/dev/null"
+            "tshark -r {pcap} -Y 'frame.interface_name == \"to-right\" && ({filter})' -T fields \
+             -e {field} 2>/dev/null"
         ));
         text.lines().map(str::to_owned).collect::<Vec<_>>()
     };
@@ -55,20 +56,16 @@ fn capture(lab: &Lab) {
         assert!(drops(to_right, reason) > 5, "{reason} is to be seen in this test: {to_right}");
         assert_eq!(with(&format!("dropped: {reason}")), drops(to_right, reason), "{reason}");
     }
-    assert_eq!(
-        with("queue "),
-        number(to_right, "packets_out"),
-        "every packet that left has its times"
-    );
+    assert_eq!(with("queue "), number(to_right, "packets_out"), "every departure has its times");
     assert_eq!(with("corrupted bit"), number(to_right, "corrupted"));
     assert_eq!(with(", duplicate"), number(to_right, "duplicated"));
-    // Each packet is recorded at its arrival, and at its departure or loss.
-    let came = field("!frame.comment", "frame.number").len() as u64;
-    assert_eq!(came, number(to_right, "packets_in"));
+    // Each packet is recorded at its arrival, and again at its departure or loss.
+    let arrivals = field("!frame.comment", "frame.number").len() as u64;
+    assert_eq!(arrivals, number(to_right, "packets_in"));
     assert!(number(to_right, "packets_out") >= r.received);
 }
 
-/// Runs a shell line that contains the command: `$weir` stands for it and `$1` for the result file.
+/// Runs a shell line that contains the command. `$weir` is the command, and `$1` the result file.
 /// Returns the output.
 fn run_line(lab: &Lab, line: &str) -> Done {
     let json = lab.path("weir.json").display().to_string();
@@ -82,13 +79,14 @@ fn closed_pipes(lab: &Lab) {
         "sh -c 'trap \"\" PIPE; for i in 1 2 3; do echo data; echo words >&2; done; exit 7'";
     for (streams, what) in [
         ("2>&1 | head -1", "both to a reader of one line"),
-        ("2>&1 >/dev/null | true", "words to nobody"),
-        ("| true", "data to nobody"),
+        ("2>&1 >/dev/null | true", "messages to a closed pipe"),
+        ("| true", "data to a closed pipe"),
         (">&- 2>&-", "no streams at all"),
     ] {
-        // The program's own messages about a closed pipe are hidden; they do not end the run.
+        // The messages of the program about the closed pipe are hidden; they do not end the run.
         let line = format!(
-            "$weir run --link 4M/1ms --json $1 --report $1.html -- {noisy} {streams}; echo ended ${{PIPESTATUS[0]}}"
+            "$weir run --link 4M/1ms --json $1 --report $1.html -- {noisy} {streams}; echo ended \
+             ${{PIPESTATUS[0]}}"
         );
         let done = run_line(lab, &line);
         assert!(done.stdout.ends_with("ended 7\n"), "{what}: {done:?}");
@@ -104,7 +102,7 @@ fn closed_pipes(lab: &Lab) {
     for words in
         ["presets", "algorithms", "doctor", "man", "completions bash", "check 4M/20ms", "--help"]
     {
-        // The command starts to write when the pipe has no reader any more.
+        // The command starts to write when the pipe no longer has a reader.
         let done =
             run_line(lab, &format!("{{ sleep 0.1; $weir {words}; echo ended $? >&2; }} | true"));
         assert!(
@@ -119,7 +117,7 @@ fn destinations(lab: &Lab) {
         (lab.path("").display().to_string(), lab.path("nowhere/file").display().to_string());
     let marker = lab.path("ran").display().to_string();
     for option in ["--json", "--report", "--pcap"] {
-        for (path, said) in [
+        for (path, message) in [
             ("-", "only --json writes to standard output"),
             (&directory, "is a directory"),
             (&nowhere, "nowhere"),
@@ -129,7 +127,7 @@ fn destinations(lab: &Lab) {
             }
             let done = lab.weir(["run", "--link", "4M", option, path, "--", "touch", &marker]);
             assert_eq!((done.code, done.stdout.as_str()), (2, ""), "{option} {path}: {done:?}");
-            assert!(done.stderr.contains(said), "{option} {path}: {done:?}");
+            assert!(done.stderr.contains(message), "{option} {path}: {done:?}");
             assert!(
                 !lab.path("ran").exists(),
                 "{option} {path}: the program must not run for nothing"
@@ -138,7 +136,7 @@ fn destinations(lab: &Lab) {
     }
     let done = lab.weir(["run", "--link", "4M", "--json", "-", "--", "true"]);
     check_accounting(&document(done.stdout.as_bytes()));
-    // A file with that name needs a directory in front.
+    // A file named `-` can only be given with a directory in front.
     let done = run_line(
         lab,
         "cd ${1%/*} && $weir run --link 4M --pcap ./- --report ./-.html -- true && ls -- - -.html",
@@ -160,10 +158,10 @@ fn mean_rate(lab: &Lab) {
 }
 
 /// Opens a page in a browser with a new profile; stderr contains the console's messages.
-fn browse(lab: &Lab, around: &[&str], url: &str) -> Done {
+fn browse(lab: &Lab, prefix: &[&str], url: &str) -> Done {
     let chromium = find("chromium").expect("checked before");
     let profile = format!("--user-data-dir={}", lab.path("profile").display());
-    let mut command = match around {
+    let mut command = match prefix {
         [] => Command::new(&chromium),
         [first, rest @ ..] => {
             let mut command = Command::new(first);
@@ -185,7 +183,7 @@ fn report(lab: &Lab) {
         &stream,
     );
     assert!(r.received > 0);
-    // A page with an error proves that errors would be detected.
+    // A page with an error shows that the test would detect errors.
     let broken = lab.file(
         "broken.html",
         "<!doctype html><title>b</title><script>console.error('seen ' + 6 * 7)</script>",
@@ -213,7 +211,7 @@ pub(crate) fn serve(page: String) -> u16 {
     port
 }
 
-/// One request, one answer. A client may disconnect at any time.
+/// Answers one request. A client may disconnect at any time.
 fn answer(mut stream: TcpStream, page: &str) {
     let mut request = Vec::new();
     let mut buffer = [0; 4096];
@@ -224,15 +222,17 @@ fn answer(mut stream: TcpStream, page: &str) {
         }
     }
     let head = format!(
-        "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {}\r\n\
+         Connection: close\r\n\r\n",
         page.len()
     );
     let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(page.as_bytes()));
 }
 
 fn page(lab: &Lab) {
-    // The page reports its own duration: two round trips of 300 ms until its first byte.
-    let script = "const t = performance.timing; document.write('first byte after ' + (t.responseStart - t.fetchStart) + ' ms')";
+    // The page reports the time to its first byte, which takes two round trips of 300 ms.
+    let script = "const t = performance.timing; document.write('first byte after ' + \
+        (t.responseStart - t.fetchStart) + ' ms')";
     let port = serve(format!(
         "<!doctype html><title>t</title><script>{script}</script><!-- {} -->",
         "x".repeat(50_000)
@@ -249,7 +249,8 @@ fn page(lab: &Lab) {
         .and_then(|rest| rest.split(' ').next())
         .and_then(|ms| ms.parse::<u64>().ok());
     let took = took.unwrap_or_else(|| panic!("the page did not run: {done:?}"));
-    // Four crossings of 150 ms, each with a deviation of 15 ms: 600 less six standard deviations.
+    // The four crossings of 150 ms have a deviation of 15 ms each: 600 ms minus six standard
+    // deviations is 420 ms.
     assert!(took >= 420, "{took} ms for two round trips of 300 ms");
     let result = lab.document("weir.json");
     check_accounting(&result);
@@ -260,7 +261,7 @@ fn page(lab: &Lab) {
     });
 }
 
-/// Flags that prevent a browser's own activity.
+/// Flags that prevent a browser from sending traffic of its own.
 const FLAGS: [&str; 8] = [
     "--headless",
     "--no-sandbox",

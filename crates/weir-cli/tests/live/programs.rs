@@ -1,5 +1,5 @@
-//! `weir run` and `weir pair` with real programs: what they can reach, their exit codes, and their
-//! reports.
+//! Tests `weir run` and `weir pair` with real programs: what the programs can reach, their exit
+//! codes, and their reports.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -47,7 +47,8 @@ fn up_and_down(lab: &Lab) {
         lab.launch(Command::new("sh").args(["-c", &format!("{load} echo --bind [::]:9101")]));
     let client = format!(
         "{load} ping --to host:9101 --count 20 --json --out {dir}/ping.json; \
-         {load} send --to host:9100 -4 --count 1000 --rate 4M --size 1000 --json --out {dir}/send.json; sleep 1"
+         {load} send --to host:9100 -4 --count 1000 --rate 4M --size 1000 --json --out \
+         {dir}/send.json; sleep 1"
     );
     let json = format!("{dir}/weir.json");
     let up_down = ["--up", "bw 2Mbit/s delay 10ms queue 20", "--down", "bw 8Mbit/s delay 15ms"];
@@ -78,7 +79,8 @@ fn up_and_down(lab: &Lab) {
 fn fetch(lab: &Lab) {
     let port = serve("x".repeat(200_000));
     let get = format!(
-        "exec 3<>/dev/tcp/host/{port}; printf 'GET / HTTP/1.1\\r\\nHost: host\\r\\n\\r\\n' >&3; cat <&3 | tail -c 200000 | tr -d x | wc -c"
+        "exec 3<>/dev/tcp/host/{port}; printf 'GET / HTTP/1.1\\r\\nHost: host\\r\\n\\r\\n' >&3; \
+         cat <&3 | tail -c 200000 | tr -d x | wc -c"
     );
     let json = lab.path("weir.json").display().to_string();
     let done = lab.weir([
@@ -98,8 +100,8 @@ fn iperf(lab: &Lab) {
         let server = lab.launch(Command::new("iperf3").args(["-s", "-1"]));
         until("iperf3 listens", || output_of("ss -Hltn sport = 5201").contains("5201"));
         let dir = lab.path("").display().to_string();
-        // The server ends on its own: it has received the end of the connection, although the
-        // client had already gone.
+        // The server ends without being killed: it has received the end of the connection, although
+        // the client has already ended.
         let client = format!("iperf3 -c host -t 2 -J {reverse} > {dir}/iperf.json");
         let json = format!("{dir}/weir.json");
         let done = lab.weir([
@@ -140,7 +142,8 @@ fn interrupt(lab: &Lab) {
         let shown = json.display().to_string();
         let running =
             lab.start(["run", "--link", "4M/1ms", "--json", &shown, "--", "sleep", "100.25"]);
-        // Without a shell: dash ignores an interrupt that arrives while it starts a command.
+        // The program runs without a shell, because dash ignores an interrupt that arrives while it
+        // starts a command.
         until("the program runs", || !output_of("pgrep -xf 'sleep 100.25'").is_empty());
         match signal {
             Signal::SIGINT => running.signal_group(signal),

@@ -1,4 +1,4 @@
-//! `weir reproduce` for experiments that use namespaces and the kernel's own queues.
+//! Tests `weir reproduce` for experiments that use namespaces and the kernel's own queues.
 
 use std::process::Command;
 
@@ -9,10 +9,10 @@ use crate::common::{Copies, Lab, NOBODY, Need, output_of, trial};
 /// The tests of this file.
 pub(crate) fn tests() -> Vec<Trial> {
     let needs: &[Need] = &[Need::Root, Need::Program("tc"), Need::Program("ip")];
-    let nobody: &[Need] = &[Need::Root, Need::Program("setpriv")];
+    let as_user: &[Need] = &[Need::Root, Need::Program("setpriv")];
     vec![
         trial("the_queue_samplers_network_is_read_by_all_methods", needs, queue_sampler),
-        trial("the_queue_samplers_experiment_says_that_it_takes_root", nobody, without_root),
+        trial("without_root_the_queue_sampler_reports_that_it_needs_root", as_user, without_root),
     ]
 }
 
@@ -33,15 +33,15 @@ fn queue_sampler(lab: &Lab) {
             .unwrap_or_else(|| panic!("no {column} in {table}"));
         table["rows"][0][place].clone()
     };
-    let figure =
+    let value =
         |table: usize, column: &str| cell(table, column)["value"].as_f64().unwrap_or(f64::NAN);
-    assert!(figure(0, "tc") > 0.0 && figure(0, "netlink") > figure(0, "tc"), "{result:#}");
-    // If BPF is not permitted, the result says so.
+    assert!(value(0, "tc") > 0.0 && value(0, "netlink") > value(0, "tc"), "{result:#}");
+    // If BPF is not permitted, the result states this.
     if result["tables"][3].is_null() {
-        assert!(figure(0, "loop") > figure(0, "tc"), "{result:#}");
+        assert!(value(0, "loop") > value(0, "tc"), "{result:#}");
     }
-    assert!(figure(2, "sent") > 0.0 && figure(2, "arrived so far, %") > 0.0, "{result:#}");
-    assert!(figure(2, "fastest, ms") >= 500.0, "Weir does not delay: {result:#}");
+    assert!(value(2, "sent") > 0.0 && value(2, "arrived so far, %") > 0.0, "{result:#}");
+    assert!(value(2, "fastest, ms") >= 500.0, "Weir does not delay: {result:#}");
     assert!(result["claims"].as_array().is_some_and(|claims| claims.len() == 3), "{result:#}");
     for name in ["samples.svg", "variance.svg", "stretch.png"] {
         assert!(

@@ -1,5 +1,5 @@
-//! Rules in the language of ipfw and dummynet, on real packets: the paths that they select and
-//! their effects.
+//! Tests rules in the language of ipfw and dummynet on real packets: the paths that they select,
+//! and their effects.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -68,18 +68,20 @@ fn matched(result: &Value, wanted: u64) -> u64 {
 
 fn reordering(lab: &Lab) {
     let rules = "pipe 1 config delay 20ms\npipe 2 config delay 10ms\n\
-                 add 100 prob 0.2 pipe 1 udp from any to any 9000 out\nadd 200 pipe 2 udp from any to any 9000 out\n";
+                 add 100 prob 0.2 pipe 1 udp from any to any 9000 out\n\
+                 add 200 pipe 2 udp from any to any 9000 out\n";
     for options in [&[][..], &["--workers", "2"]] {
         let stream = Stream { count: 6_000, pps: 6_000, ..Stream::default() };
         let (r, result) = through(lab, options, rules, &stream);
         assert_eq!((r.lost, r.duplicated), (0, 0));
         check_count(
-            "packets on the longer way",
+            "packets on the longer path",
             number(pipe(&result, 1), "packets_in"),
             stream.count,
             0.2,
         );
-        // Only the last packets on the longer path have no later packet that could overtake them.
+        // A packet on the longer path is overtaken unless it is one of the last, which have no
+        // later packet.
         check_count("packets overtaken", r.reordered, stream.count, 0.2);
         assert_eq!(matched(&result, 100) + matched(&result, 200), stream.count);
         assert!(
@@ -96,13 +98,15 @@ fn weights(lab: &Lab) {
         let rules = format!(
             "pipe 1 config bw 10Mbit/s\nsched 1 config type {scheduler}\n\
              queue 1 config sched 1 weight 10\nqueue 2 config sched 1 weight 1\n\
-             add 100 queue 1 udp from any to any 9001 out\nadd 200 queue 2 udp from any to any 9002 out\n"
+             add 100 queue 1 udp from any to any 9001 out\n\
+             add 200 queue 2 udp from any to any 9002 out\n"
         );
         let file = lab.file("test.rules", &rules);
         let out = |name: &str| lab.path(name).display().to_string();
         let send = |port| {
             format!(
-                "{load} send --to right:{port} -4 --rate 12M --seconds {seconds} --size 1000 --after 0.5 >/dev/null"
+                "{load} send --to right:{port} -4 --rate 12M --seconds {seconds} --size 1000 \
+                 --after 0.5 >/dev/null"
             )
         };
         let receive = |port, name| {
@@ -127,9 +131,12 @@ fn weights(lab: &Lab) {
 }
 
 fn chain(lab: &Lab) {
-    let rules = "disable one_pass\npipe 1 config delay 10ms\npipe 2 config bw 10Mbit/s\npipe 3 config delay 15ms loss 5%\n\
-                 add 100 pipe 1 udp from any to any 9000 out\nadd 200 pipe 2 udp from any to any 9000 out\n\
-                 add 300 count udp from any to any 9000\nadd 400 pipe 3 udp from any to any 9000 out\n";
+    let rules = "disable one_pass\npipe 1 config delay 10ms\npipe 2 config bw 10Mbit/s\n\
+                 pipe 3 config delay 15ms loss 5%\n\
+                 add 100 pipe 1 udp from any to any 9000 out\n\
+                 add 200 pipe 2 udp from any to any 9000 out\n\
+                 add 300 count udp from any to any 9000\n\
+                 add 400 pipe 3 udp from any to any 9000 out\n";
     let stream = Stream { count: 4_000, pps: 2_000, ..Stream::default() };
     let (r, result) = through(lab, &[], rules, &stream);
     assert!(
@@ -157,7 +164,7 @@ fn tags(lab: &Lab) {
     let (load, file, out) =
         (load(), lab.file("test.rules", rules), lab.path("ping.json").display().to_string());
     for (version, any, least) in [("-6", "[::]", 40_000_000), ("-4", "0.0.0.0", 10_000_000)] {
-        // The sender to port 9 is denied; packets to port 9000 take a path by IP version.
+        // The sender to port 9 is denied. The IP version selects the path of packets to port 9000.
         let denied = format!("{load} send --to right:9 {version} --count 5 --size 100 >/dev/null");
         let ping = format!("{load} ping --to right:9000 {version} --count 50 --json --out {out}");
         let echo = format!("{load} echo --bind {any}:9000 --count 50 --seconds 10 >/dev/null");
@@ -204,11 +211,15 @@ fn customers_of_two(lab: &Lab) {
     serve_customers(lab, "2");
 }
 
-/// Ten thousand customers behind a bridge; every two-hundredth offers 1.5 times its rate.
+/// Ten thousand customers behind a bridge. Every two-hundredth customer is offered 1.5 times its
+/// rate.
 fn serve_customers(lab: &Lab, workers: &str) {
     let _pairs = Pairs::make();
-    let file = lab
-        .file("test.rules", "pipe 1 config bw 200Kbit/s queue 10 mask dst-ip 0xffffffff\nadd 100 pipe 1 ip from any to any in recv wlb\n");
+    let file = lab.file(
+        "test.rules",
+        "pipe 1 config bw 200Kbit/s queue 10 mask dst-ip 0xffffffff\n\
+            add 100 pipe 1 ip from any to any in recv wlb\n",
+    );
     let json = lab.path("weir.json").display().to_string();
     let sink = listen("wra");
     let bridge = lab.start([
@@ -235,8 +246,8 @@ fn serve_customers(lab: &Lab, workers: &str) {
         received(&sink).is_some()
     });
     let counting = std::thread::spawn(move || count(&sink));
-    // 300 kbit/s for each sampled customer, 75 packets per second, and an occasional packet for
-    // each of the others.
+    // Each sampled customer gets 300 kbit/s, which is 75 packets per second; each other customer
+    // gets an occasional packet.
     let (start, mut others) = (Instant::now(), (1..CUSTOMERS).filter(|c| c % STEP != 0).cycle());
     for turn in 0..TURNS {
         while start.elapsed() < turn * TURN {
@@ -263,8 +274,8 @@ fn serve_customers(lab: &Lab, workers: &str) {
     assert!(drops(pipe, "queue_full") > 1000 && pipe["balanced"] == true, "{pipe}");
 }
 
-/// Packets of each customer until none arrives for a while, and the time from the first to the
-/// last.
+/// Counts the packets of each customer until no packet arrives for a while. Also returns the time
+/// from the first to the last packet of each customer.
 fn count(sink: &OwnedFd) -> BTreeMap<u32, (u64, Duration)> {
     let mut seen: BTreeMap<u32, (u64, Instant, Instant)> = BTreeMap::new();
     let mut last = Instant::now();
@@ -320,5 +331,5 @@ const STEP: u32 = 200;
 const SIZE: usize = 500;
 /// Number of packets for each sampled customer.
 const TURNS: u32 = 300;
-/// Time between two.
+/// Time between two packets of a sampled customer.
 const TURN: Duration = Duration::from_micros(13_333);

@@ -1,5 +1,5 @@
-//! Scenarios on real frames: a live run compared with a simulated one, routes, programs, and every
-//! kind of end of a run.
+//! Tests scenarios on real frames: a live run compared with a simulated one, routes, programs, and
+//! the ends of a run.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -88,7 +88,7 @@ fn live(lab: &Lab, text: &str) -> Value {
     lab.document("live.json")
 }
 
-/// Simulates it.
+/// Runs a scenario in the simulator.
 fn simulate(text: &str) -> Value {
     let checked = weir_sim::scenario::parse(text, "scenario.toml", &weir_rules::NoFiles);
     let scenario = checked.scenario.unwrap_or_else(|| panic!("{}", checked.diagnostics));
@@ -109,7 +109,7 @@ fn simulate(text: &str) -> Value {
 fn agreement(lab: &Lab) {
     let simulated = simulate(PAIR);
     let mut shown = Vec::new();
-    // Other work on the machine delays each packet.
+    // Other work on the machine delays packets, so a run may be repeated.
     for _ in 0..ATTEMPTS {
         let live = live(lab, PAIR);
         let differences = differences(&live, &simulated);
@@ -152,8 +152,8 @@ fn differences(live: &Value, simulated: &Value) -> Vec<String> {
     differences
 }
 
-/// Three hosts and a router; the path from the first to the third host is longer than the path
-/// back.
+/// Three hosts and a router. The path from the first host to the third is longer than the path in
+/// the reverse direction.
 const ROUTED: &str = r#"
 name = "routed"
 duration = "3s"
@@ -221,11 +221,12 @@ fn routes(lab: &Lab) {
         let (least, most) = (least * 1_000_000, (least + 5) * 1_000_000);
         assert!((least..most).contains(&min), "{name} takes {min} ns, not {least}");
         assert_eq!(number(flow(&live, name), "lost"), 0, "{live}");
-        // The same source with the same seed: only packets in flight at the end differ.
+        // The source and its seed are the same in both runs, so only packets in flight at the end
+        // differ.
         let [sent, expected] = [&live, &simulated].map(|s| number(flow(s, name), "sent"));
         assert!(sent.abs_diff(expected) <= 1, "{name}: {sent} packets sent, simulated {expected}");
     }
-    assert_eq!(number(link(&live, "c>s"), "packets_in"), 0, "nothing goes back that way");
+    assert_eq!(number(link(&live, "c>s"), "packets_in"), 0, "no packet returns over this link");
     let sent = number(flow(&live, "ac"), "sent");
     assert!(
         number(link(&live, "s>c"), "packets_in").abs_diff(sent) < 40,
@@ -233,7 +234,7 @@ fn routes(lab: &Lab) {
     );
 }
 
-/// A transfer over the kernel's TCP, and a program.
+/// A transfer over the kernel's TCP, and a program that runs on a host.
 const MIXED: &str = r#"
 name = "mixed"
 duration = "4s"
@@ -307,7 +308,8 @@ fn killed(lab: &Lab) {
     let file = lab.file("scenario.toml", &ROUTED.replace("3s", "60s"));
     let machine = || {
         output_of(
-            "ip -o link | sed 's/qlen.*//'; ip route; ls -A /run/netns /run/weir 2>/dev/null; mount | sort",
+            "ip -o link | sed 's/qlen.*//'; ip route; ls -A /run/netns /run/weir 2>/dev/null; \
+         mount | sort",
         )
     };
     let before = machine();

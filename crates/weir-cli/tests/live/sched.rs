@@ -1,9 +1,9 @@
-//! Every scheduler of the table on real packets: two flows through one link, and the service of
-//! each.
+//! Tests every scheduler of the table on real packets: two flows share one link, and the tests
+//! judge the service of each flow.
 //!
-//! Both flows always offer more than their shares, and the test judges the ratio of the received
-//! packets, so a busy machine slows a test down but does not change its outcome. A run in which the
-//! senders did not keep up is repeated.
+//! Both flows always offer more than their shares, and the tests judge the ratio of received
+//! packets. A busy machine therefore slows a test down but does not change its outcome. If the
+//! senders were too slow, the run is repeated.
 
 use libtest_mimic::Trial;
 use weir_core::sched::{Kind, Row};
@@ -34,17 +34,19 @@ struct Offer {
     size: u32,
 }
 
-/// Sends two flows through queues 1 and 2 of these rules, and returns the reception of each over
+/// Sends two flows through queues 1 and 2 of these rules. Returns the reception of each flow over
 /// the same time.
 fn two_flows(lab: &Lab, rules: &str, offers: [Offer; 2]) -> [Reception; 2] {
     let rules = format!(
-        "{rules}add 100 queue 1 udp from any to any 9001 out\nadd 200 queue 2 udp from any to any 9002 out\n"
+        "{rules}add 100 queue 1 udp from any to any 9001 out\n\
+         add 200 queue 2 udp from any to any 9002 out\n"
     );
     let (load, file) = (load(), lab.file("test.rules", &rules));
     let send = |port, offer: Offer| {
         let Offer { bits_per_second, size } = offer;
         format!(
-            "{load} send --to right:{port} -4 --rate {bits_per_second} --seconds 2 --size {size} --after 0.5 >/dev/null"
+            "{load} send --to right:{port} -4 --rate {bits_per_second} --seconds 2 --size {size} \
+             --after 0.5 >/dev/null"
         )
     };
     let receive = |port, name: &str| {
@@ -57,8 +59,8 @@ fn two_flows(lab: &Lab, rules: &str, offers: [Offer; 2]) -> [Reception; 2] {
     [lab.reception("one.json"), lab.reception("two.json")]
 }
 
-/// Checks that the second flow gets this share of the bytes, within `tolerance` of either flow's
-/// own.
+/// Checks that the second flow gets this share of the bytes. The error may be at most `tolerance`
+/// of either flow's own share.
 fn check_share(lab: &Lab, what: &str, rules: &str, offers: [Offer; 2], share: f64, tolerance: f64) {
     let mut tried = Vec::new();
     for _ in 0..ATTEMPTS {
@@ -81,7 +83,8 @@ fn check_share(lab: &Lab, what: &str, rules: &str, offers: [Offer; 2], share: f6
 fn by_weight(_lab: &Lab) {
     at_once(2, rows().filter(|row| row.traits.weighted), |row| {
         let rules = format!(
-            "sched 1 config type {} bw 20Mbit/s\nqueue 1 config sched 1 weight 1 queue 300\nqueue 2 config sched 1 weight 3 queue 300\n",
+            "sched 1 config type {} bw 20Mbit/s\nqueue 1 config sched 1 weight 1 queue 300\n\
+             queue 2 config sched 1 weight 3 queue 300\n",
             row.name
         );
         check_share(&Lab::new(), row.name, &rules, OFFERS, 0.75, 0.03);
@@ -89,45 +92,54 @@ fn by_weight(_lab: &Lab) {
 }
 
 fn hierarchy(lab: &Lab) {
-    // 2:3 at the link; the first scheduler has an active and an inactive flow, and the active one
-    // gets its whole part.
-    let rules = "sched 1 config type qfq bw 20Mbit/s\nsched 2 config type rr parent 1\nsched 3 config type wf2q+ parent 1 weight 3\n\
-                 queue 1 config sched 2 queue 300\nqueue 2 config sched 3 weight 7 queue 300\nqueue 3 config sched 2 weight 9\n";
+    // The link has weights 2:3. The first scheduler has an active and an inactive flow; the active
+    // flow gets the scheduler's whole share.
+    let rules = "sched 1 config type qfq bw 20Mbit/s\nsched 2 config type rr parent 1\n\
+                 sched 3 config type wf2q+ parent 1 weight 3\n\
+                 queue 1 config sched 2 queue 300\nqueue 2 config sched 3 weight 7 queue 300\n\
+                 queue 3 config sched 2 weight 9\n";
     check_share(lab, "two levels", rules, OFFERS, 0.75, 0.03);
-    // One below the other: the inner scheduler has 4 parts of 5, which its only busy flow gets.
-    let rules = "sched 1 config type rr bw 20Mbit/s\nsched 2 config type prio parent 1 weight 4\nsched 3 config type rr parent 2 pri 5\n\
+    // Nested schedulers: the inner scheduler gets four fifths of the link, and its only busy flow
+    // gets all of that.
+    let rules = "sched 1 config type rr bw 20Mbit/s\nsched 2 config type prio parent 1 weight 4\n\
+                 sched 3 config type rr parent 2 pri 5\n\
                  queue 1 config sched 1 queue 300\nqueue 2 config sched 3 queue 300\n";
     check_share(lab, "three levels", rules, OFFERS, 0.8, 0.03);
 }
 
 fn starves(lab: &Lab) {
-    let rules = "sched 1 config type prio bw 10Mbit/s\nqueue 1 config sched 1 pri 5\nqueue 2 config sched 1 pri 4 queue 300\n";
+    let rules = "sched 1 config type prio bw 10Mbit/s\nqueue 1 config sched 1 pri 5\n\
+        queue 2 config sched 1 pri 4 queue 300\n";
     let [low, high] =
         two_flows(lab, rules, [OFFERS[0], Offer { bits_per_second: 20_000_000, ..OFFERS[1] }]);
-    // Its packets arrived before the other flow began, or after it ended.
+    // The packets of the low priority arrived before the other flow began or after it ended.
     assert!(low.received * 10 < high.received, "{} and {} packets", low.received, high.received);
     assert!(high.bits_per_second > 9_500_000.0, "{} bit/s", high.bits_per_second);
 }
 
 fn bounds(lab: &Lab) {
     let rules = "sched 1 config type htb bw 20Mbit/s\n\
-                 queue 1 config sched 1 ceil 4Mbit/s burst 3KB queue 300\nqueue 2 config sched 1 queue 300\n";
+                 queue 1 config sched 1 ceil 4Mbit/s burst 3KB queue 300\n\
+                 queue 2 config sched 1 queue 300\n";
     let wide = Offer { bits_per_second: 24_000_000, ..OFFERS[1] };
     check_share(lab, "a bound of 4 Mbit/s", rules, [OFFERS[0], wide], 0.8, 0.03);
-    // The promised rate comes first, whatever the priority of the other flow.
+    // The promised rate takes precedence, whatever the priority of the other flow.
     let rules = "sched 1 config type htb bw 20Mbit/s\n\
-                 queue 1 config sched 1 rate 8Mbit/s pri 9 queue 300\nqueue 2 config sched 1 queue 300\n";
+                 queue 1 config sched 1 rate 8Mbit/s pri 9 queue 300\n\
+                 queue 2 config sched 1 queue 300\n";
     let offers = [Offer { bits_per_second: 12_000_000, ..OFFERS[0] }, wide];
     check_share(lab, "a promise of 8 Mbit/s", rules, offers, 0.6, 0.03);
 }
 
 fn medium(lab: &Lab) {
-    let rules = "sched 1 config type dcf\nqueue 1 config sched 1 queue 300\nqueue 2 config sched 1 queue 300\n";
+    let rules = "sched 1 config type dcf\nqueue 1 config sched 1 queue 300\n\
+        queue 2 config sched 1 queue 300\n";
     let offers = [
         Offer { bits_per_second: 2_400_000, size: 300 },
         Offer { bits_per_second: 12_000_000, size: 1500 },
     ];
-    // Equal numbers of packets: bytes in proportion to their sizes, with random variation.
+    // Both flows get equal numbers of packets, so bytes in proportion to packet sizes, with random
+    // variation.
     check_share(lab, "dcf", rules, offers, 1500.0 / 1800.0, 0.12);
 }
 
@@ -135,7 +147,8 @@ fn carries(_lab: &Lab) {
     at_once(4, rows(), |row| {
         let lab = Lab::new();
         let rules = format!(
-            "sched 1 config type {} bw 20Mbit/s\nqueue 1 config sched 1\nadd queue 1 udp from any to any 9000 out\n",
+            "sched 1 config type {} bw 20Mbit/s\nqueue 1 config sched 1\n\
+             add queue 1 udp from any to any 9000 out\n",
             row.name
         );
         let file = lab.file("test.rules", &rules);
@@ -148,7 +161,7 @@ fn carries(_lab: &Lab) {
     });
 }
 
-/// More than each flow's share of 20 Mbit/s, 5 and 15.
+/// The offered loads in Mbit/s. Each exceeds the flow's share of 20 Mbit/s, which is 5 and 15.
 const OFFERS: [Offer; 2] = [
     Offer { bits_per_second: 10_000_000, size: 1000 },
     Offer { bits_per_second: 22_000_000, size: 1000 },

@@ -1,5 +1,5 @@
-//! The daemon on a bridge between two namespaces: its configuration takes effect at once and
-//! without loss, and survives.
+//! Tests the daemon on a bridge between two namespaces: its configuration takes effect at once and
+//! without loss, and survives restarts.
 
 use std::fs;
 use std::path::Path;
@@ -40,7 +40,7 @@ fn shapes(lab: &Lab) {
     let wire = Wire::new();
     let daemon = Daemon::start(lab, &[]);
     daemon.send("pipe 1 config bw 2Mbit/s queue 100\nadd 100 pipe 1 udp from any to any 9000");
-    // Twice the capacity, for two seconds.
+    // The stream offers twice the capacity for two seconds.
     let received = wire.stream(lab, 1_000, 500, 1_000);
     let off = received.bits_per_second / 2.0e6 - 1.0;
     assert!(off.abs() < 0.02, "{} bit/s instead of 2 Mbit/s", received.bits_per_second);
@@ -54,7 +54,10 @@ fn shapes(lab: &Lab) {
 fn reconfigured(lab: &Lab) {
     let wire = Wire::new();
     let daemon = Daemon::start(lab, &[]);
-    daemon.send("pipe 1 config bw 8Mbit/s queue 1000\nadd 100 pipe 1 udp from any to any 9000\ntable t create");
+    daemon.send(
+        "pipe 1 config bw 8Mbit/s queue 1000\nadd 100 pipe 1 udp from any to any 9000\n\
+        table t create",
+    );
     let (client, stop) = (daemon.client.clone(), Arc::new(AtomicBool::new(false)));
     let changing = std::thread::spawn({
         let stop = Arc::clone(&stop);
@@ -65,7 +68,8 @@ fn reconfigured(lab: &Lab) {
                 send(
                     &client,
                     &format!(
-                        "pipe 1 config bw {mbit}Mbit/s delay {delay}ms queue 1000\ntable t add 10.0.{}.{} {changes}\n",
+                        "pipe 1 config bw {mbit}Mbit/s delay {delay}ms queue 1000\n\
+                         table t add 10.0.{}.{} {changes}\n",
                         changes / 250 % 250,
                         changes % 250
                     ),
@@ -95,7 +99,7 @@ fn queued(lab: &Lab) {
         send(&client, "pipe 1 config bw 50Mbit/s queue 1000");
         before
     });
-    // Ten seconds' worth at the first rate.
+    // The stream takes ten seconds at the first rate.
     let received = wire.stream(lab, 300, 3_000, 800);
     assert!(faster.join().expect("the pipe is changed") > 200);
     assert_eq!((received.lost, received.received), (0, 300), "{received:?}");
@@ -105,7 +109,7 @@ fn queued(lab: &Lab) {
 fn killed(lab: &Lab) {
     let wire = Wire::new();
     let mut traffic = wire.flood(lab);
-    // (the last acknowledged one, the last one sent)
+    // The revision that was last acknowledged, and the one that was last sent.
     let (acknowledged, sent) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
     let rate = |daemon: &Daemon| {
         daemon.client.pipes().expect("pipes").first().and_then(|pipe| pipe.rate_bps).unwrap_or(0)
@@ -145,7 +149,7 @@ fn killed(lab: &Lab) {
                 }
             }
         });
-        // From the first change to well into the traffic, in irregular steps.
+        // The moments are spread in irregular steps from the first change to well into the traffic.
         std::thread::sleep(Duration::from_millis(5 + round * 7 % 60 + round * round % 13 * 9));
         daemon.kill();
         changing.join().expect("changes are accepted until the end");
@@ -192,7 +196,7 @@ fn vanishes_with(lab: &Lab, options: &[&str]) {
     let health = daemon.health();
     assert_eq!((health.bridges[0].vanished, health.bridges[0].attached), (1, [true, true]));
     daemon.check_accounting();
-    // A daemon whose interface is missing at its start waits for it.
+    // A daemon that starts while its interface is missing waits for the interface.
     daemon.kill();
     must("ip link del sr");
     let daemon = Daemon::start(lab, options);
@@ -295,7 +299,7 @@ fn signals(lab: &Lab) {
     );
     lab.file("rules", "pipe 1 config bw fast\n");
     kill(daemon.running.pid(), Signal::SIGHUP).expect("a signal");
-    until("what is wrong is said", || daemon.running.stderr().contains("fast"));
+    until("the daemon reports the error", || daemon.running.stderr().contains("fast"));
     assert_eq!(spec().as_deref(), Some("bw 2Mbit/s"), "and changes nothing");
     kill(daemon.running.pid(), Signal::SIGTERM).expect("a signal");
     let done = daemon.running.finish();
@@ -361,13 +365,15 @@ impl Wire {
     fn side(side: &str, number: u8) {
         must(&format!("ip link add s{side} type veth peer name e netns w{side}"));
         must(&format!(
-            "ip link set s{side} up && ip -n w{side} addr add 10.77.0.{number}/24 dev e && ip -n w{side} link set e up"
+            "ip link set s{side} up && ip -n w{side} addr add 10.77.0.{number}/24 dev e && ip -n \
+             w{side} link set e up"
         ));
-        // A recreated cable has other addresses than those that the other side remembers.
+        // The interfaces of a recreated cable have new addresses, which differ from those that the
+        // other side has cached.
         let _ = output_of("ip -n wl neigh flush dev e; ip -n wr neigh flush dev e");
     }
 
-    /// Waits until the other side answers, or until it does not.
+    /// Waits until the other side answers (`answered`), or until it no longer does.
     fn ping(&self, answered: bool) {
         let ping = "ip netns exec wl ping -c 1 -W 1 10.77.0.2 | grep -c 'bytes from'";
         let deadline = Instant::now() + LIMIT;
@@ -388,12 +394,14 @@ impl Wire {
         self.ping(true);
         let (load, out) = (load(), lab.path("recv.json").display().to_string());
         let recv = format!(
-            "exec ip netns exec wr {load} recv --bind 0.0.0.0:9000 --sent {count} --idle 2 --json --out {out}"
+            "exec ip netns exec wr {load} recv --bind 0.0.0.0:9000 --sent {count} --idle 2 --json \
+             --out {out}"
         );
         let receiver = lab.launch(Command::new("sh").args(["-c", &recv]));
         std::thread::sleep(Duration::from_millis(300));
         let send = format!(
-            "exec ip netns exec wl {load} send --to 10.77.0.2:9000 --count {count} --pps {pps} --size {size} --json"
+            "exec ip netns exec wl {load} send --to 10.77.0.2:9000 --count {count} --pps {pps} \
+             --size {size} --json"
         );
         let sent = lab.launch(Command::new("sh").args(["-c", &send])).finish();
         assert_eq!(sent.code, 0, "{sent:?}");
@@ -450,7 +458,7 @@ impl Daemon {
         send(&self.client, script)
     }
 
-    /// Packets waiting in the first pipe.
+    /// The number of packets that wait in the first pipe.
     pub(crate) fn waiting(&self) -> u64 {
         self.client.pipes().expect("pipes")[0].state.queue_packets
     }

@@ -1,5 +1,5 @@
-//! Rates and queues: framing overhead, bursts, tables over time, limits, the effect of losses on
-//! the rate, and offload trains.
+//! Tests rates and queues: framing overhead, bursts, tables over time, limits, the effect of losses
+//! on the rate, and offload trains.
 
 use libtest_mimic::Trial;
 use serde_json::Value;
@@ -29,19 +29,20 @@ pub(crate) fn tests() -> Vec<Trial> {
 }
 
 fn overhead(lab: &Lab) {
-    // (kind, bytes of the packet, bytes on the wire)
+    // (framing, bytes of the packet, bytes on the wire)
     let kinds = [
         // 500 + 40 bytes need 12 cells.
         ("atm", 500, 12 * 53),
-        // One byte more than 11 cells hold, the worst case, and 12 completely filled cells.
+        // One byte more than 11 cells hold, which is the worst case, and 12 completely filled
+        // cells.
         ("atm", 11 * 48 - 40 + 1, 12 * 53),
         ("ethernet", 100, 138),
-        // Below the minimum frame.
+        // A packet smaller than the minimum frame.
         ("ethernet", 44, 84),
     ];
     for (kind, size, wire) in kinds {
         let expected = 2.0e6 * size as f64 / f64::from(wire);
-        // Twice the capacity, for two seconds.
+        // The stream offers twice the capacity for two seconds.
         let pps = (2.0 * expected / (8.0 * size as f64)) as u64;
         let stream = Stream { count: 2 * pps, pps, size, ..Stream::default() };
         let (r, _) = lab.stream(&format!("bw 2Mbit/s overhead {kind} queue 100"), 7, &stream);
@@ -64,7 +65,7 @@ fn burst(lab: &Lab) {
         ..Stream::default()
     };
     let packet_ns = 8_000_000;
-    // Without a burst the last packet leaves 59 packet times after the first; with a burst of 15
+    // Without a burst, the last packet departs 59 packet times after the first; with a burst of 15
     // packets, 45.
     let (plain, _) = lab.stream("bw 1Mbit/s queue 1000", 7, &stream);
     let (burst, _) = lab.stream("bw 1Mbit/s burst 15KB queue 1000", 7, &stream);
@@ -72,7 +73,7 @@ fn burst(lab: &Lab) {
     assert!(plain.span_ns >= 58 * packet_ns, "without a burst: {} ns", plain.span_ns);
     assert!(
         burst.span_ns >= 44 * packet_ns,
-        "more than the burst left at once: {} ns",
+        "more packets than the burst departed at once: {} ns",
         burst.span_ns
     );
     assert!(burst.span_ns < 58 * packet_ns, "no burst: {} ns", burst.span_ns);
@@ -90,7 +91,7 @@ fn burst(lab: &Lab) {
 }
 
 fn table(lab: &Lab) {
-    // A second at 1 Mbit/s, a second at 4, for ever: 625,000 bytes in any two seconds.
+    // The rate alternates between 1 and 4 Mbit/s every second: 625,000 bytes in any two seconds.
     let csv = lab.file("rates.csv", "time,rate\n0,1Mbit/s\n1,4Mbit/s\n2,\n");
     let stream = Stream {
         count: 3_750,
@@ -120,16 +121,16 @@ fn table(lab: &Lab) {
                 _ => (fast, slow + 1),
             }
         });
-    // 500 packets 2 ms apart, then 125 that are 8 ms apart.
+    // 500 packets depart 2 ms apart, then 125 packets 8 ms apart.
     assert!(fast > 2 * slow && slow > 50, "{fast} short gaps, {slow} long ones");
 }
 
 fn schedule(lab: &Lab) {
     let csv = lab.file("changes.csv", "time,delay,loss\n0,10ms,0\n2.5,40ms,\n4,,1\n");
-    // The sender continues into the silence, and the receiver waits for its end.
+    // The sender continues during the silence, and the receiver waits until the silence ends.
     let stream =
         Stream { count: 2_500, pps: 500, idle: 4, extra: "--list-lost", ..Stream::default() };
-    let (r, books) = lab.stream(&format!("schedule {csv}"), 7, &stream);
+    let (r, summary) = lab.stream(&format!("schedule {csv}"), 7, &stream);
     assert!((10_000_000..40_000_000).contains(&r.delay_ns.min), "10 ms at first: {:?}", r.delay_ns);
     assert!(
         r.delay_ns.max >= 40_000_000 && r.delay_ns.p1 < 40_000_000,
@@ -147,20 +148,20 @@ fn schedule(lab: &Lab) {
         "the cut comes after four seconds of five: {} lost",
         r.lost
     );
-    assert!(drops(link_from(&books, "left"), "loss_on_link") >= r.lost);
+    assert!(drops(link_from(&summary, "left"), "loss_on_link") >= r.lost);
 }
 
 fn limits(lab: &Lab) {
-    // All at once into a slow link: the content of the queue arrives, and the few packets that
-    // leave in the meantime.
+    // All packets are sent at once into a slow link. The content of the queue arrives, and so do
+    // the few packets that depart in the meantime.
     for (queue, size, held) in [("20", 1_000, 20), ("20KB", 500, 40), ("30KB", 1_000, 30)] {
         let stream = Stream { count: 200, pps: 0, size, settle: 1, ..Stream::default() };
-        let (r, books) = lab.stream(&format!("bw 500Kbit/s queue {queue}"), 7, &stream);
-        let link = link_from(&books, "left");
+        let (r, summary) = lab.stream(&format!("bw 500Kbit/s queue {queue}"), 7, &stream);
+        let link = link_from(&summary, "left");
         assert_eq!(number(link, "peak_queue_packets"), held, "queue {queue}: {link}");
         assert!((held..held + 10).contains(&r.received), "queue {queue}: {} arrived", r.received);
         let counted = drops(link, "queue_full");
-        // The count may include packets of the ends themselves.
+        // The count may include packets that the ends send on their own.
         assert!(
             counted >= r.lost && counted <= r.lost + 3,
             "queue {queue}: {counted} drops counted, {} lost",
@@ -170,16 +171,16 @@ fn limits(lab: &Lab) {
 }
 
 fn where_lost(lab: &Lab) {
-    // 1.4 Mbit/s offered to a link of 1. With a third lost before the queue the rest fits; packets
-    // that are lost on the link have used its rate.
+    // 1.4 Mbit/s are offered to a link of 1 Mbit/s. With a loss of one third before the queue, the
+    // rest fits. Packets that are lost on the link have already used its rate.
     let stream = Stream { count: 1_750, pps: 350, size: 500, ..Stream::default() };
-    let (before, books) = lab.stream("bw 1Mbit/s plr 35% queue 100", 7, &stream);
-    let link = link_from(&books, "left");
-    assert_eq!(drops(link, "queue_full"), 0, "what is left fits: {link}");
+    let (before, summary) = lab.stream("bw 1Mbit/s plr 35% queue 100", 7, &stream);
+    let link = link_from(&summary, "left");
+    assert_eq!(drops(link, "queue_full"), 0, "the remaining packets fit: {link}");
     check_count("lost before the queue", before.lost, stream.count, 0.35);
     assert!(drops(link, "loss_before_queue") >= before.lost, "{link}");
-    let (on, books) = lab.stream("bw 1Mbit/s loss 35% queue 10", 7, &stream);
-    let link = link_from(&books, "left");
+    let (on, summary) = lab.stream("bw 1Mbit/s loss 35% queue 10", 7, &stream);
+    let link = link_from(&summary, "left");
     let full = drops(link, "queue_full");
     assert!(full > stream.count / 5, "two in seven do not fit: {link}");
     check_count("lost on the link", drops(link, "loss_on_link"), stream.count - full, 0.35);
@@ -187,19 +188,21 @@ fn where_lost(lab: &Lab) {
 }
 
 fn latency(lab: &Lab) {
-    // Twice the rate is offered: the queue fills and stays full, at 4 ms for each of its packets.
+    // The stream offers twice the rate. The queue fills and stays full, with 4 ms for each packet
+    // in it.
     let stream = Stream { count: 2_000, pps: 500, size: 1_000, ..Stream::default() };
-    let (r, books) = lab.stream("bw 2Mbit/s delay 30ms queue 50", 7, &stream);
-    let link = link_from(&books, "left");
+    let (r, summary) = lab.stream("bw 2Mbit/s delay 30ms queue 50", 7, &stream);
+    let link = link_from(&summary, "left");
     let total = &link["total_ns"];
     for (what, measured) in
         [("p50", r.delay_ns.p50 as f64), ("p99", r.delay_ns.p99 as f64), ("mean", r.delay_ns.mean)]
     {
-        let said = number(total, what) as f64;
-        // The histogram is exact to 3.1 %; it also includes the few packets of the ends themselves.
+        let reported = number(total, what) as f64;
+        // The histogram is exact to 3.1 %. It also includes the few packets that the ends send on
+        // their own.
         assert!(
-            (said / measured - 1.0).abs() < 0.05,
-            "{what}: the result says {said} ns, the receiver {measured} ns"
+            (reported / measured - 1.0).abs() < 0.05,
+            "{what}: the result has {reported} ns, the receiver {measured} ns"
         );
     }
     let (queue, total) = (number(&link["queue_ns"], "p50") as f64, number(total, "p50") as f64);
@@ -210,7 +213,8 @@ fn latency(lab: &Lab) {
 }
 
 fn distribution(lab: &Lab) {
-    // One in four 20 ms earlier, three 20 ms later; the scale of the tables is 8192.
+    // One in four packets is 20 ms early, the others are 20 ms late; the tables have a scale of
+    // 8192.
     let table = lab.file("two.dist", "# early and late\n-8192 8192\n8192 8192\n");
     let stream = Stream { count: 4_000, pps: 2_000, ..Stream::default() };
     let (r, _) = lab.stream(&format!("delay 50ms jitter 20ms {table} reorder"), 7, &stream);
@@ -221,8 +225,8 @@ fn distribution(lab: &Lab) {
         "the early ones take 30 ms: {d:?}"
     );
     assert!(d.p50 >= 70_000_000, "most take 70 ms: {d:?}");
-    // 60 ms on average; four standard deviations of the draw are 1.1 ms, and the machine adds the
-    // rest.
+    // The mean is 60 ms. Four standard deviations of the draw are 1.1 ms, and the machine adds some
+    // delay.
     assert!((58_900_000.0..65_000_000.0).contains(&d.mean), "{d:?}");
     assert!(r.reordered > 500, "the early ones overtake: {}", r.reordered);
 }
@@ -252,20 +256,20 @@ fn trains(lab: &Lab) {
         "packets are lost by themselves: {:?}",
         partly(&split.lost_sequences)
     );
-    let (whole, books) = lab.stream(&format!("{spec} gso whole"), 7, &stream);
+    let (whole, summary) = lab.stream(&format!("{spec} gso whole"), 7, &stream);
     let (some, all) = partly(&whole.lost_sequences);
     assert_eq!(some, 0, "a train is lost as a whole or not at all");
     check_count("trains lost", all as u64, 640, 0.1);
     // The counters count wire packets in both modes.
-    assert!(number(link_from(&books, "left"), "packets_in") >= stream.count);
-    assert!(drops(link_from(&books, "left"), "loss_on_link") >= whole.lost);
-    // A rate counts each packet's headers, whether packets travel in a train or not: 39 trains
-    // after the first.
+    assert!(number(link_from(&summary, "left"), "packets_in") >= stream.count);
+    assert!(drops(link_from(&summary, "left"), "loss_on_link") >= whole.lost);
+    // The rate counts the headers of each packet, whether or not the packet travels in a train: 39
+    // trains follow the first.
     let slow = Stream { count: 400, ..stream };
-    let (r, books) = lab.stream("bw 2Mbit/s queue 1000 gso whole", 7, &slow);
+    let (r, summary) = lab.stream("bw 2Mbit/s queue 1000 gso whole", 7, &slow);
     assert_eq!(r.lost, 0);
     assert!(r.span_ns >= 38 * 20_000_000, "{} ns", r.span_ns);
-    let link = link_from(&books, "left");
+    let link = link_from(&summary, "left");
     assert!(
         number(link, "bytes_out") >= 400 * 500
             && number(link, "bytes_out") == number(link, "bytes_in"),
@@ -295,12 +299,12 @@ fn iperf(lab: &Lab) {
     }
 }
 
-/// TCP carries 1448 of 1500 bytes; the link would not be the cause of less than four fifths of
-/// that.
+/// Checks iperf3's rate against the link's limit. TCP carries 1448 of 1500 bytes. A rate below four
+/// fifths of that would have a cause other than the link.
 pub(crate) fn judge_iperf(measured: &Value, limit: f64, reverse: &str) {
     let goodput = measured["end"]["sum_received"]["bits_per_second"].as_f64().expect("a rate");
     let most = limit * 1448.0 / 1500.0;
-    // iperf3's own clock may run slightly short.
+    // The interval that iperf3 measures may be slightly short.
     assert!(
         goodput > 0.8 * most && goodput < 1.05 * most,
         "{goodput} bit/s, at most {most} {reverse}"

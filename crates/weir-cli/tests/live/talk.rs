@@ -1,4 +1,5 @@
-//! The configurations in `examples/talk`, on real frames: each behaves as its first lines say.
+//! Tests the configurations in `examples/talk` on real frames: each behaves as its first lines
+//! state.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -75,8 +76,8 @@ fn reorder(lab: &Lab) {
     let result = pair(lab, "reorder.ipfw", &left, &right);
     let r = lab.reception("recv.json");
     assert_eq!(r.lost, 0);
-    // Ten packets are sent in the 20 ms between the two delays: a slow one is overtaken unless all
-    // of them are slow too.
+    // Ten packets are sent in the 20 ms between the two delays. A packet with the longer delay is
+    // overtaken, unless all ten have the longer delay too.
     check_count("overtaken by a later packet", r.reordered, r.received, 0.3);
     assert!(r.delay_ns.p50 < 20_000_000 && r.delay_ns.p99 >= 30_000_000, "{:?}", r.delay_ns);
     let rules = result["rules"].as_array().expect("rules");
@@ -92,8 +93,8 @@ fn profile(lab: &Lab) {
     let right = format!("{load} recv --bind 0.0.0.0:9000 --idle 1 --json --out {dir}/recv.json");
     pair(lab, "profile.ipfw", &left, &right);
     let r = lab.reception("recv.json");
-    // 8 ms for the packet and 4.4 ms of extra time on average; some 650 draws with a deviation of
-    // 7.6 ms.
+    // Each packet takes 8 ms, plus an extra time of 4.4 ms on average; there are about 650 draws
+    // with a deviation of 7.6 ms.
     let each_ns = r.span_ns as f64 / (r.received - 1) as f64;
     assert!((each_ns / 12.4e6 - 1.0).abs() < 0.1, "{each_ns} ns for a packet");
 }
@@ -104,8 +105,8 @@ fn netconfig(lab: &Lab) {
         format!("{load} ping --to {to} -4 --count 20 --interval 0.02 --json --out {dir}/{out}.json")
     };
     let echo = |port: u16| format!("{load} echo --bind 0.0.0.0:{port} --seconds 30");
-    // The clients of port 80 and the server of 8080 are on the left; no rule matches the echo of
-    // port 7.
+    // The clients of port 80 and the server of port 8080 are on the left. No rule matches the echo
+    // on port 7.
     let left =
         format!("{} & {} & sleep 1; {}; sleep 30", echo(8080), echo(7), ask("right:80", "client"));
     let right = format!(
@@ -125,8 +126,8 @@ fn netconfig(lab: &Lab) {
     }
 }
 
-/// Offers one stream of `rate` to each of these addresses of the right side, all at once, and
-/// returns the received rate of each, bit/s.
+/// Offers one stream of `rate` to each of these addresses on the right side, all at the same time.
+/// Returns the received rates in bit/s.
 fn offered(lab: &Lab, rules: &str, addresses: &[&str], rate: &str) -> Vec<f64> {
     let (load, dir) = (load(), lab.path("").display().to_string());
     let mut left = "ip route add 10.77.0.0/24 dev eth0; sleep 1; ".to_owned();
@@ -137,7 +138,8 @@ fn offered(lab: &Lab, rules: &str, addresses: &[&str], rate: &str) -> Vec<f64> {
     for (n, address) in addresses.iter().enumerate() {
         let port = 9000 + n;
         right += &format!(
-            "{load} recv --bind {address}:{port} --idle 1 --list-arrivals --json --out {dir}/recv{n}.json & "
+            "{load} recv --bind {address}:{port} --idle 1 --list-arrivals --json --out \
+             {dir}/recv{n}.json & "
         );
         left += &format!(
             "{load} send --to {address}:{port} --rate {rate} --seconds 5 --size 1000 > /dev/null & "
@@ -147,8 +149,8 @@ fn offered(lab: &Lab, rules: &str, addresses: &[&str], rate: &str) -> Vec<f64> {
     (0..addresses.len()).map(|n| steady(lab, n)).collect()
 }
 
-/// The rate while all streams run: after the senders have ended, the backlog of the light queues
-/// has the link to itself.
+/// The rate while all streams run. Later, after the senders have ended, the backlog of the light
+/// queues would have the link to itself.
 fn steady(lab: &Lab, n: usize) -> f64 {
     let second = 1_000_000_000;
     let arrivals = lab.reception(&format!("recv{n}.json")).arrivals;
@@ -156,8 +158,8 @@ fn steady(lab: &Lab, n: usize) -> f64 {
     within as f64 * 8_000.0 / 3.0
 }
 
-/// Runs two programs with a configuration between them; file names in it are relative to its
-/// directory. The rules apply to the left one.
+/// Runs two programs with a configuration between them. File names in the configuration are
+/// relative to its directory. The rules apply to the left program.
 fn pair(lab: &Lab, rules: &str, left: &str, right: &str) -> Value {
     let json = lab.path("weir.json");
     let mut command = Command::new(weir());

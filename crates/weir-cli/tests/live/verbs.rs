@@ -1,5 +1,5 @@
-//! The commands of ipfw, given to a real daemon as typed: their output, their effects, their exit
-//! codes.
+//! Tests the commands of ipfw as users type them, with a real daemon: their output, their effects,
+//! their exit codes.
 
 use libtest_mimic::Trial;
 
@@ -18,8 +18,8 @@ pub(crate) fn tests() -> Vec<Trial> {
     ]
 }
 
-/// Runs a dialogue of shell lines: `$ words` is a command, and the lines after it are the expected
-/// output.
+/// Runs a dialogue of shell lines. A line `$ words` is a command, and the lines after it are the
+/// expected output.
 fn talk(lab: &Lab, dialogue: &str) {
     let mut parts = dialogue.trim().split("$ ").skip(1);
     for part in &mut parts {
@@ -34,14 +34,14 @@ fn talk(lab: &Lab, dialogue: &str) {
     }
 }
 
-/// Runs `weir` with these words for the test's daemon.
+/// Runs `weir` with these words against the daemon of the test.
 fn give(lab: &Lab, line: &str) -> Done {
     let socket = lab.path("weir.sock").display().to_string();
     lab.weir(line.split(' ').chain(["--socket", &socket]))
 }
 
-// The rules name protocols that do not occur here: the kernel sends packets of its own as soon as
-// an interface is up.
+// The rules name protocols that do not occur here, because the kernel sends packets of its own as
+// soon as an interface is up.
 fn round(lab: &Lab) {
     let _wire = Wire::new();
     let _daemon = Daemon::start(lab, &[]);
@@ -132,7 +132,9 @@ $ -q add 20 allow icmp from any to any in keep-state
         ["ip", "0.0.0.0/0", "10.77.0.2/0", "300", "150000", "0", "0", "0"],
         "{shown}"
     );
-    assert!(shown.contains("type FIFO flags 0x1 64 buckets 1 active\n    mask:  0x00 0x00000000/0x0000 -> 0xffffffff/0x0000\n"), "{shown}");
+    let mask = "    mask:  0x00 0x00000000/0x0000 -> 0xffffffff/0x0000\n";
+    let expected = format!("type FIFO flags 0x1 64 buckets 1 active\n{mask}");
+    assert!(shown.contains(&expected), "{shown}");
     let shown = give(lab, "-d list 20").stdout;
     assert!(
         shown.contains("## Dynamic rules (")
@@ -153,7 +155,7 @@ fn scripts(lab: &Lab) {
     let talks = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/talk");
     let socket = lab.path("weir.sock").display().to_string();
     let mut command = std::process::Command::new(weir());
-    // The client reads the profile that the script names, and sends it along.
+    // The client reads the profile that the script names, and sends it with the script.
     let applied = lab
         .launch(command.current_dir(talks).args(["apply", "profile.ipfw", "--socket", &socket]))
         .finish();

@@ -1,5 +1,5 @@
-//! `weir watch`: its report of a queue that does not move equals that of `tc`, whatever ends the
-//! watch, and its outputs agree with each other.
+//! Tests `weir watch`: its report of a queue that does not change equals that of `tc`, whatever
+//! ends the watch, and its outputs agree with each other.
 
 use std::fs;
 use std::process::Command;
@@ -15,7 +15,7 @@ use crate::serve::{Daemon, Wire};
 /// The tests of this file.
 pub(crate) fn tests() -> Vec<Trial> {
     let needs: &[Need] = &[Need::Root, Need::Program("tc")];
-    let nobody: &[Need] = &[Need::Root, Need::Program("tc"), Need::Program("setpriv")];
+    let as_user: &[Need] = &[Need::Root, Need::Program("tc"), Need::Program("setpriv")];
     let terminal: &[Need] = &[Need::Root, Need::Program("tc"), Need::Program("script")];
     vec![
         trial("a_full_queue_is_as_tc_says", needs, full_queue),
@@ -23,7 +23,7 @@ pub(crate) fn tests() -> Vec<Trial> {
         trial("a_watched_program_ends_with_its_own_exit_code", needs, exit_codes),
         trial("all_outputs_of_a_watch_agree", needs, outputs),
         trial("interrupted_a_watch_writes_everything", needs, interrupted),
-        trial("without_rights_queues_are_read_over_netlink", nobody, without_rights),
+        trial("without_rights_queues_are_read_over_netlink", as_user, without_rights),
         trial("a_device_that_is_deleted_ends_in_the_results", needs, deleted),
         trial("a_record_that_cannot_be_written_is_named_and_the_rest_kept", needs, full_disk),
         trial("a_disk_that_fills_up_keeps_whole_lines", needs, filling_disk),
@@ -33,18 +33,19 @@ pub(crate) fn tests() -> Vec<Trial> {
     ]
 }
 
-/// A cable with a queue at one end that releases almost nothing; deleted when dropped.
+/// A cable with a queue at one end that releases almost nothing. It is deleted when this is
+/// dropped.
 struct Jam;
 
 impl Jam {
     fn make() -> Self {
         must("ip link add qa type veth peer name qb");
         let jam = Self;
-        // The kernel's own packets would be counted too.
+        // Without this, the counters would include the kernel's own packets.
         must("for i in qa qb; do echo 1 > /proc/sys/net/ipv6/conf/$i/disable_ipv6; done");
         must("ip addr add 10.78.0.1/24 dev qa && ip link set qa up && ip link set qb up");
         must("ip neigh replace 10.78.0.2 lladdr 02:00:00:00:00:02 dev qa");
-        // The kernel's own packets go first: they use up the burst.
+        // The kernel's own packets depart first and use up the burst.
         must("tc qdisc replace dev qa root handle 7: tbf rate 8bit burst 1600 limit 6000");
         jam
     }
@@ -63,7 +64,7 @@ impl Jam {
 
 impl Drop for Jam {
     fn drop(&mut self) {
-        // A test may have deleted it.
+        // A test may have deleted the cable.
         let _ = output_of("ip link del qa");
     }
 }
@@ -105,12 +106,16 @@ fn full_queue(lab: &Lab) {
         );
         let (ours, theirs) = (qdisc(&summary, "7:"), tc("7:"));
         assert!(number(&theirs, "qlen") > 10, "the queue is not full: {theirs}");
-        for figure in ["p50", "p99", "max"] {
-            assert_eq!(number(&ours["qlen"], figure), number(&theirs, "qlen"), "{method} {figure}");
+        for statistic in ["p50", "p99", "max"] {
             assert_eq!(
-                number(&ours["backlog_bytes"], figure),
+                number(&ours["qlen"], statistic),
+                number(&theirs, "qlen"),
+                "{method} {statistic}"
+            );
+            assert_eq!(
+                number(&ours["backlog_bytes"], statistic),
                 number(&theirs, "backlog"),
-                "{method} {figure}"
+                "{method} {statistic}"
             );
         }
         assert_eq!(number(ours, "drops"), 0, "none during the watch: {ours}");
@@ -140,7 +145,7 @@ fn exit_codes(lab: &Lab) {
     assert_eq!(code(&["--", "/"]), 126);
     assert_eq!(code(&["--seconds", "0.2", "--", "sleep", "60"]), 128 + 15);
     assert_eq!(code(&["--rate", "fast"]), 2);
-    // A signal to weir alone is forwarded to the program.
+    // A signal that only weir receives is forwarded to the program.
     let running = lab.start([
         "watch",
         "qa",
@@ -266,8 +271,9 @@ fn deleted(lab: &Lab) {
     until("it tells of the queue", || running.stderr().contains("tbf 7:"));
     must("ip link del qa");
     until("it tells of the end", || {
-        let said = running.stderr();
-        said.lines()
+        let message = running.stderr();
+        message
+            .lines()
             .last()
             .is_some_and(|line| line.starts_with("timer") && !line.contains("tbf 7:"))
     });
@@ -301,7 +307,7 @@ fn full_disk(lab: &Lab) {
 
 fn filling_disk(lab: &Lab) {
     let _jam = Jam::make();
-    // Every packet passes and makes two lines.
+    // Every packet passes and produces two lines.
     must("tc qdisc replace dev qa root handle 8: tbf rate 1gbit burst 100000 limit 1000000");
     let small = lab.path("small").display().to_string();
     fs::create_dir(&small).expect("a mount point");
@@ -327,18 +333,18 @@ fn filling_disk(lab: &Lab) {
 
 fn refused(lab: &Lab) {
     let _jam = Jam::make();
-    let said = |words: &[&str]| {
+    let message = |words: &[&str]| {
         let done = lab.weir(["watch"].iter().chain(words).chain(&["--seconds", "0.2"]));
         assert!(done.code == 125 || done.code == 2, "{words:?}: {done:?}");
         done.stderr
     };
-    assert!(said(&["nope"]).contains("qa"), "what there is instead");
-    assert!(said(&["qa", "--netns", "nowhere"]).contains("nowhere"));
-    assert!(said(&["qa", "--pid", "4000000"]).contains("no such process"));
-    assert!(said(&["qa", "--json", "/nowhere/x.json"]).contains("/nowhere"));
-    assert!(said(&["qa", "--json", "-", "--csv", "-"]).contains("standard output"));
-    assert!(said(&["qa", "--method", "timer", "--rate", "1M"]).contains("--method loop"));
-    assert!(said(&["weir:/nowhere/weir.sock"]).contains("/nowhere/weir.sock"));
+    assert!(message(&["nope"]).contains("qa"), "the message lists the existing devices");
+    assert!(message(&["qa", "--netns", "nowhere"]).contains("nowhere"));
+    assert!(message(&["qa", "--pid", "4000000"]).contains("no such process"));
+    assert!(message(&["qa", "--json", "/nowhere/x.json"]).contains("/nowhere"));
+    assert!(message(&["qa", "--json", "-", "--csv", "-"]).contains("standard output"));
+    assert!(message(&["qa", "--method", "timer", "--rate", "1M"]).contains("--method loop"));
+    assert!(message(&["weir:/nowhere/weir.sock"]).contains("/nowhere/weir.sock"));
 }
 
 fn own(lab: &Lab) {
@@ -347,7 +353,8 @@ fn own(lab: &Lab) {
     daemon.send("pipe 1 config bw 8kbit/s queue 100\nadd 100 pipe 1 udp from any to any 9000");
     must("ip -n wl neigh replace 10.77.0.2 lladdr 02:00:00:00:00:02 dev e");
     must(&format!(
-        "ip netns exec wl {} send --to 10.77.0.2:9000 -4 --count 50 --pps 1000 --size 1000 >/dev/null",
+        "ip netns exec wl {} send --to 10.77.0.2:9000 -4 --count 50 --pps 1000 --size 1000 \
+         >/dev/null",
         load()
     ));
     let target = format!("weir:{}", lab.path("weir.sock").display());
@@ -384,9 +391,9 @@ fn view(lab: &Lab) {
     let (entered, left) = (screen.find("\u{1b}[?1049h"), screen.rfind("\u{1b}[?1049l"));
     assert!(entered.is_some() && left > entered, "{screen}");
     assert!(screen.contains("qa tbf 7:") && screen.contains('█'), "{screen}");
-    let after = &screen[left.expect("it was left")..];
+    let after = &screen[left.expect("the alternate screen was left")..];
     assert!(
         after.contains("readings in") && after.contains("tbf 7:"),
-        "the account stands on the screen that was: {after}"
+        "the summary is on the original screen: {after}"
     );
 }
