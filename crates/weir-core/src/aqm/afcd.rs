@@ -1,18 +1,19 @@
 //! AFCD: approximated fairness and a controlled delay, in one queue.
 //!
 //! # Model
-//! One FIFO queue, with a small state for each flow: its rate, and `CoDel`. A flow that sends more
-//! than its share is allowed less delay, so that its packets are dropped first; a flow that sends
-//! less is allowed more delay. Flows get nearly equal rates without a queue for each of them, and
-//! the delay stays near the target.
+//! AFCD has one FIFO queue and keeps a small state for each flow: its rate, and a `CoDel`. A flow
+//! that sends more than its share gets a lower delay target, so that its packets are dropped first.
+//! A flow that sends less gets a higher target. Flows therefore get nearly equal rates without a
+//! queue for each flow, and the delay stays near the target.
 //!
-//! **This is a reconstruction.** Only the abstract of the publication was available: the algorithm
-//! estimates the rates of flows with little state, and drops a packet by the target delay of its
-//! flow. The equations are ours.
+//! **This is a reconstruction.** Only the abstract of the publication was available. It says that
+//! the algorithm estimates the rates of flows with little state, and drops packets by the target
+//! delay of their flow. The equations are our own.
 //!
 //! # Equations
-//! Flows are hashed to `flows` places. Time is divided into periods of `period`; `b` is the number
-//! of bytes that arrive for a place in a period. The rate of a place, in bytes per period, is
+//! A hash assigns each flow to one of `flows` places. Time is divided into periods of length
+//! `period`; `b` is the number of bytes that arrive for a place in a period. The rate of a place,
+//! in bytes per period, is
 //!
 //! ```text
 //! r ← r / 2 + b / 2        at the end of each period in which it sent, and  r ← r / 2^k  after k without
@@ -25,9 +26,9 @@
 //! target · min(2, max(1/8, R / (N r)))
 //! ```
 //!
-//! A place without an estimate has twice the target. Packets are then dropped as `CoDel` drops
-//! them, with the target of the place and `interval`. A place that sends twice its share has half
-//! the target, so its drops begin and continue while other places have none.
+//! A place without an estimate has twice the target. `CoDel` then drops packets, with the target of
+//! the place and with `interval`. A place that sends twice its share has half the target, so that
+//! it has drops while the other places have none.
 //!
 //! # Reference
 //! Xue, Kumar, Kondikoppa, Chiu and Park, "AFCD: an approximated-fair and controlled-delay queuing
@@ -35,8 +36,8 @@
 //!
 //! # Parameters
 //! `target`, `interval`, `ecn`, `mtu`, `ce_threshold`, `ce_selector` and `arith` as for `codel`.
-//! `flows` 1..65536, default 256: places; each takes 64 bytes of memory. `period` 1ms..10s, default
-//! 50ms: long enough for several packets of each flow.
+//! `flows` 1..65536, default 256: the number of places. Each takes 64 bytes of memory. `period`
+//! 1ms..10s, default 50ms: long enough for several packets of each flow.
 //!
 //! # Complexity
 //! O(1) for each packet, with one division for each flow in each period.
@@ -46,16 +47,16 @@
 //! with at most half of the fair rate is dropped while its packets wait for less than twice
 //! `target`. The last packet of the queue is not dropped.
 //!
-//! # Figures
-//! `flows`: places that sent in the last period. `fair`: the fair rate in bytes per period.
-//! `target`: the target of the latest packet's flow, in ns.
+//! # Statistics
+//! `flows`: the number of places that sent in the last period. `fair`: the fair rate in bytes per
+//! period. `target`: the target of the latest packet's flow, in ns.
 //!
 //! # Differences from Linux/FreeBSD
-//! Neither has it.
+//! Neither implements AFCD.
 //!
 //! # Validation
-//! Estimates for steady flows, their targets, and that the faster of two flows in one queue has
-//! more drops.
+//! Tests compare the estimates and targets of steady flows with exact values, and check that the
+//! faster of two flows in one queue has more drops.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -74,18 +75,19 @@ pub struct Afcd {
     target: u64,
     last_target: u64,
     period: u64,
-    /// The number of the current period, and when it ends.
+    /// The number of the current period, and the time in ns at which it ends.
     now: u64,
     ends: u64,
     places: Box<[Place]>,
-    /// `R`, with the arrivals of this period.
+    /// `R`, and the bytes that have arrived in this period.
     all: Rate,
-    /// Places that have sent in this period, and in the last one, `N`.
+    /// The number of places that have sent in this period, and in the last one (`N`).
     senders: u32,
     last_senders: u32,
 }
 
-/// The arrivals of one place, its target in this period in ticks of the law, and its `CoDel`.
+/// The rate of one place, its target in this period in ticks of the law, and the state of its
+/// `CoDel`.
 #[derive(Clone, Debug, Default)]
 #[repr(align(64))]
 struct Place {
@@ -96,10 +98,10 @@ struct Place {
 
 const _: () = assert!(size_of::<Place>() == 64, "a place fills one cache line");
 
-/// An estimate in bytes a period.
+/// The estimate of a rate, in bytes per period.
 #[derive(Clone, Debug, Default)]
 struct Rate {
-    /// `r` at the beginning of the period `period`.
+    /// `r` at the beginning of period `period`.
     before: u64,
     /// `b` of that period.
     bytes: u64,
@@ -107,8 +109,8 @@ struct Rate {
 }
 
 impl Rate {
-    /// Advances to the period `now`.
-    fn come_to(&mut self, now: u64) {
+    /// Advances the estimate to period `now`.
+    fn advance_to(&mut self, now: u64) {
         let periods = now.saturating_sub(self.period);
         if periods == 0 {
             return;
@@ -120,7 +122,7 @@ impl Rate {
 }
 
 settings! {
-    /// Settings of AFCD: those of `CoDel`, and its own.
+    /// Settings of AFCD: the settings of `CoDel`, the number of places and the period.
     struct Settings {
         target: Nanos = codel::TARGET,
         interval: Nanos = codel::INTERVAL,
@@ -177,32 +179,32 @@ impl Afcd {
         }
     }
 
-    /// The place of a packet's flow, in the current period.
+    /// The index of the place of the packet's flow. Advances the place to the current period.
     #[inline]
     fn place(&mut self, now: Nanos, packet: &Seen) -> usize {
         if now.0 >= self.ends {
-            self.come_to(now);
+            self.advance_to(now);
         }
         let mixed = packet.header.hash.wrapping_mul(GOLDEN);
         let number = ((u64::from(mixed) * self.places.len() as u64) >> 32) as usize;
         if self.places[number].rate.period != self.now || self.places[number].target == 0 {
             let rate = &mut self.places[number].rate;
-            rate.come_to(self.now);
+            rate.advance_to(self.now);
             let rate = rate.before;
             self.places[number].target = self.target_of(rate);
         }
         number
     }
 
-    /// Ends the periods that are over.
+    /// Advances to the period in which `now` lies.
     #[cold]
-    fn come_to(&mut self, now: Nanos) {
+    fn advance_to(&mut self, now: Nanos) {
         let period = now.0 / self.period;
         if period > self.now {
             self.last_senders = if period == self.now + 1 { self.senders } else { 0 };
             self.senders = 0;
             self.now = period;
-            self.all.come_to(period);
+            self.all.advance_to(period);
         }
         self.ends = (period + 1).saturating_mul(self.period);
     }
@@ -249,13 +251,13 @@ impl Aqm for Afcd {
     }
 }
 
-/// 2^32 over the golden ratio: neighbours are far apart.
+/// 2^32 divided by the golden ratio: a multiplication by it spreads neighbouring hashes far apart.
 const GOLDEN: u32 = 0x9e37_79b1;
 
 pub(super) const ROW: Row = Row {
     name: "afcd",
     aliases: &[],
-    summary: "one queue in which flows above their share are allowed less delay",
+    summary: "one queue in which flows above their share have a lower delay target",
     source: "Xue et al. 2013 (a reconstruction)",
     traits: Traits { marks: true, classifies: true },
     parameters: Settings::PARAMETERS,
@@ -287,8 +289,8 @@ mod tests {
 
     const WAITING: QueueState = QueueState { packets: 100, bytes: 100_000, full: false };
 
-    /// Flow 1 sends three packets each ms and flow 2 one; all wait `delay`. Drops of each from 100
-    /// ms on.
+    /// Flow 1 sends three packets per ms and flow 2 one packet per ms; all packets wait for
+    /// `delay`. Returns the drops of each flow from 100 ms on.
     fn two_flows(delay: u64, until: u64) -> (Afcd, [u32; 2]) {
         let (mut afcd, mut drops) = (afcd(&[]), [0, 0]);
         for ms in 0..until {
@@ -305,17 +307,18 @@ mod tests {
     }
 
     #[test]
-    fn estimates_come_to_the_rates_and_targets_follow_from_them() {
+    fn estimates_converge_to_the_rates_and_determine_the_targets() {
         let (mut afcd, _) = two_flows(0, 2000);
         let now = Nanos(2000 * MS);
         let [fast, slow] = [1, 2].map(|hash| {
             let place = afcd.place(now, &seen(hash, 0));
             (afcd.places[place].rate.before, afcd.places[place].target)
         });
-        // 3000 and 1000 bytes a ms for 50 ms, to a byte for each halving.
+        // The flows send 3000 and 1000 bytes per ms for 50 ms. Each halving may lose one byte.
         assert!(fast.0.abs_diff(150_000) < 10 && slow.0.abs_diff(50_000) < 10, "{fast:?} {slow:?}");
         assert_eq!(afcd.last_senders, 2);
-        // The fair rate is 100000: two thirds of the target, and twice.
+        // The fair rate is 100000 bytes: one flow gets two thirds of the target, the other twice
+        // the target.
         assert!(
             (fast.1 * 3).abs_diff(afcd.target * 2) < 10 && slow.1.abs_diff(afcd.target * 2) < 10,
             "{fast:?} {slow:?}"
@@ -336,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_rest_leaves_nothing_of_an_estimate() {
+    fn an_estimate_decays_to_zero_in_a_long_idle_time() {
         let (mut afcd, _) = two_flows(0, 500);
         let place = afcd.place(Nanos(u64::MAX / 2), &seen(1, 0));
         assert_eq!((afcd.all.before, afcd.last_senders, afcd.places[place].rate.before), (0, 0, 0));

@@ -1,10 +1,10 @@
-//! Adaptive RED: RED that finds its parameters from the link's rate and a target for the delay.
+//! Adaptive RED: RED that computes its parameters from the link's rate and a target delay.
 //!
 //! # Model
-//! This is gentle `red` with `wait`. `max_p` moves so that the average stays in the middle fifth
-//! between the thresholds: it rises by addition and falls by a factor, both slowly compared with
-//! round-trip times. Settings that are not given are computed: the thresholds from the target
-//! delay, the weight from the rate.
+//! This is gentle `red` with `wait`. The algorithm adapts `max_p` so that the average stays in the
+//! middle fifth of the range between the thresholds: `max_p` rises by addition and falls by a
+//! factor, both slowly compared with round-trip times. The algorithm computes the settings that the
+//! user does not give: the thresholds from the target delay, the weight from the rate.
 //!
 //! # Equations
 //! With `C` mean packets per second over the link:
@@ -14,33 +14,33 @@
 //! each `interval`:  avg > max - 0.4·(max-min) and max_p < top:     max_p <- max_p + min(alpha, max_p/4)
 //!                   avg < min + 0.4·(max-min) and max_p > bottom:  max_p <- max_p·beta
 //! ```
-//! The interval begins with the last change, and changes happen when a packet arrives.
+//! Each interval begins with the last change. `max_p` changes only when a packet arrives.
 //!
 //! # Reference
 //! Floyd, Gummadi and Shenker, "Adaptive RED: an algorithm for increasing the robustness of RED's
 //! active queue management", 2001.
 //!
 //! # Parameters
-//! `min`, `max` and `w` are automatic at 0. `max_p` is the initial value. `bottom 0` is 0.01, or on
-//! faster links the share of one packet in a window over 100 ms.
+//! `min`, `max` and `w` are automatic at 0. `max_p` is the initial value. `bottom 0` means 0.01 or,
+//! on faster links, one divided by the number of packets in a window of 100 ms.
 //!
 //! # Complexity
 //! O(1); a division at each interval.
 //!
 //! # Guarantees
-//! As for `red`. `max_p` leaves the range from `bottom` to `top` by one step at most.
+//! As for `red`. `max_p` leaves the range from `bottom` to `top` by at most one step.
 //!
 //! # Differences from Linux/FreeBSD
-//! Linux's RED has it as `adaptive`, with thresholds and weight from the user: `adapt linux` here.
-//! Linux adapts every 500 ms, whether packets arrive or not, with an average that decays while the
-//! link is idle, and keeps `max_p` between 0.01 and 0.5. FreeBSD does not have it. ns-3 computes
-//! the automatic `bottom` with the round-trip time on the wrong side of the division, 100 times
-//! lower than ns-2; this implementation follows ns-2. A link without a rate of its own counts as
-//! one of 10 Mbit/s.
+//! Linux's RED implements it as `adaptive`, with thresholds and weight from the user; `adapt linux`
+//! selects the same rule here. Linux adapts every 500 ms, whether packets arrive or not, with an
+//! average that decays while the link is idle, and keeps `max_p` between 0.01 and 0.5. FreeBSD does
+//! not implement it. ns-3 computes the automatic `bottom` with the round-trip time on the wrong
+//! side of the division, 100 times lower than ns-2; this implementation follows ns-2. For a link
+//! without a configured rate the algorithm assumes 10 Mbit/s.
 //!
 //! # Validation
-//! Changes of `max_p` step by step; Linux's periods in one step against single periods; thresholds
-//! and weight against the equations.
+//! Tests check changes of `max_p` step by step, several of Linux's periods in one step against
+//! single periods, and thresholds and weight against the equations.
 
 use alloc::vec::Vec;
 
@@ -82,7 +82,7 @@ settings! {
         beta: Fraction = p::BETA,
         bottom: Fraction = p::BOTTOM,
         top: Fraction = p::TOP,
-        adapt: Rule = Rule::setting(Rule::Floyd, "whose rule moves `max_p`"),
+        adapt: Rule = Rule::setting(Rule::Floyd, "rule by which `max_p` changes"),
     }
 }
 
@@ -100,7 +100,7 @@ fn plan(settings: &Settings, setup: &Setup) -> Plan {
     let bytes = settings.unit == Lengths::Bytes;
     let given = |length: u32| Some(u128::from(length) << FRACTION).filter(|&length| length > 0);
     let min = given(settings.min).unwrap_or_else(|| {
-        // target·C/2, with 8·10^9 bits and ns for each byte and second.
+        // target·C/2. The factor 8·10^9 converts bits and nanoseconds to bytes and seconds.
         let half = ((u128::from(settings.target.0) * u128::from(rate)) << FRACTION)
             / (16_000_000_000 * u128::from(mean));
         half.max(5 << FRACTION) * if bytes { u128::from(mean) } else { 1 }
@@ -145,7 +145,7 @@ fn steps(settings: &Settings, pace: PacketRate) -> Steps {
 pub(super) const ROW: Row = Row {
     name: "ared",
     aliases: &["adaptive-red"],
-    summary: "RED that finds its parameters from the rate and a target delay",
+    summary: "RED that computes its parameters from the rate and a target delay",
     source: "Floyd, Gummadi and Shenker, 2001",
     traits: Traits { marks: true, classifies: false },
     parameters: Settings::PARAMETERS,

@@ -1,11 +1,11 @@
-//! AVQ: a virtual queue beside the real one. Its rate adapts so that a given part of the link is
-//! used.
+//! AVQ: a virtual queue beside the real queue. The rate of the virtual queue adapts so that traffic
+//! uses a given part of the link.
 //!
 //! # Model
 //! A virtual queue with the buffer of the real queue receives the same packets, and is served at a
 //! rate C̃ of at most the link's rate C. A packet that overflows the virtual queue is marked or
-//! dropped, so the real queue need never fill. C̃ falls with each arrival and rises with time, so
-//! that the arrival rate settles at the part `gamma` of C.
+//! dropped, so that the real queue stays short. C̃ falls with each arrival and rises with time, so
+//! that the arrival rate settles at `gamma`·C.
 //!
 //! # Equations
 //! For `b` bytes that arrive at `t`, with the previous arrival at `s`:
@@ -21,9 +21,9 @@
 //! active queue management", ACM SIGCOMM 2001.
 //!
 //! # Parameters
-//! Defaults are those of ns-2. `alpha` is how fast C̃ adapts, in 1/s: a large value is unstable
-//! with long round-trip times. `avpkt` converts a limit in packets to bytes; with `unit packets`,
-//! every packet counts as one of that length.
+//! The defaults are those of ns-2. `alpha` is the speed at which C̃ adapts, in 1/s: a large value
+//! is unstable with long round-trip times. `avpkt` converts a limit in packets to bytes; with
+//! `unit packets`, every packet counts as `avpkt` bytes long.
 //!
 //! # Complexity
 //! O(1), without division.
@@ -32,12 +32,12 @@
 //! No packet is marked or dropped while the virtual queue has room.
 //!
 //! # Differences from Linux/FreeBSD
-//! Neither has it. ns-2 adds the packet to the virtual queue first and removes it when it does not
-//! fit, and lets packets of senders without ECN pass where it marks; here they are dropped. A link
-//! without a rate of its own has no C, so every packet passes.
+//! Neither implements AVQ. ns-2 adds the packet to the virtual queue first and removes it when it
+//! does not fit. With marking on, ns-2 passes packets that are not ECN-capable; here such packets
+//! are dropped. A link without a configured rate has no C, so every packet passes.
 //!
 //! # Validation
-//! Against the equations in floating point, packet by packet.
+//! A test compares the implementation with the equations in floating point, packet by packet.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -54,10 +54,10 @@ use crate::units::{NANOS_PER_SEC, Nanos};
 /// Adaptive virtual queue.
 #[derive(Debug)]
 pub struct Avq {
-    /// The content of the virtual queue, and its buffer, in parts of 10^-9 bytes.
+    /// The backlog of the virtual queue, and its buffer size, in parts of 10^-9 bytes.
     level: u128,
     buffer: u128,
-    /// C̃ and C, in parts of 2^-[`FRACTION`] bytes a second.
+    /// C̃ and C, in parts of 2^-[`FRACTION`] bytes per second.
     served: u64,
     capacity: u64,
     /// alpha·gamma·C per ns.
@@ -65,7 +65,7 @@ pub struct Avq {
     /// alpha per byte.
     fall: Factor,
     seen: Option<Nanos>,
-    /// The length that each packet counts as; 0 for its own.
+    /// The length in bytes that every packet counts as; 0: each packet counts with its own length.
     each: u32,
     ecn: bool,
 }
@@ -74,7 +74,7 @@ settings! {
     /// Settings of AVQ.
     struct Settings {
         gamma: Fraction =
-            Part::new(1, UNIT, UNIT * 98 / 100, "part of the link's rate that is to be used"),
+            Part::new(1, UNIT, UNIT * 98 / 100, "part of the link's rate that traffic should use"),
         alpha: Fraction = Part::new(
             1,
             100 * UNIT,
@@ -85,14 +85,14 @@ settings! {
             1,
             UNIT,
             UNIT * 8 / 10,
-            "virtual rate to start with, as a part of the link's",
+            "initial virtual rate, as a part of the link's rate",
         ),
         buffer: Fraction =
             Part::new(1, 100 * UNIT, UNIT, "virtual buffer, as a part of the queue's limit"),
         avpkt: u32 = AVPKT.or(1000),
         unit: Lengths = Lengths::setting(
             Lengths::Bytes,
-            "whether packets count by their length or as mean ones",
+            "whether packets count by their length or as mean packets",
         ),
         ecn: bool = ECN,
     }
@@ -114,7 +114,7 @@ impl Avq {
         let bytes_a_ns = setup.rate as f64 / 8.0 / NANOS_PER_SEC as f64;
         Self {
             level: 0,
-            // Billionths of the limit are bytes in parts of 10^-9.
+            // The setting is in billionths: the product is in parts of 10^-9 bytes.
             buffer: u128::from(limit) * u128::from(settings.buffer.0),
             served: (u128::from(capacity) * u128::from(settings.initial.0) / u128::from(UNIT))
                 as u64,
@@ -167,13 +167,13 @@ impl Aqm for Avq {
     }
 }
 
-/// Bits of a rate after the point: 400 Gbit/s take 60 bits.
+/// Fraction bits of a rate: 400 Gbit/s take 60 bits.
 const FRACTION: u32 = 24;
 
 pub(super) const ROW: Row = Row {
     name: "avq",
     aliases: &["adaptive-virtual-queue"],
-    summary: "drops or marks what overflows a virtual queue whose rate adapts",
+    summary: "drops or marks packets that overflow a virtual queue with an adaptive rate",
     source: "Kunniyur and Srikant, SIGCOMM 2001",
     traits: Traits { marks: true, classifies: false },
     parameters: Settings::PARAMETERS,

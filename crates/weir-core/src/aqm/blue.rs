@@ -4,9 +4,9 @@
 //! # Model
 //! The length of the queue matters only when it overflows or empties. When a packet finds the queue
 //! full, or longer than `limit`, the probability rises by `d1`; when the queue is empty, the link
-//! is idle, and the probability falls by `d2`. After each change it stays for at least `freeze`, so
-//! that the change takes effect before the next one. Every arriving packet is dropped, or marked,
-//! with that probability.
+//! is idle, and the probability falls by `d2`. After each change the probability stays constant for
+//! at least `freeze`, so that one change takes effect before the next. Every arriving packet is
+//! dropped, or marked, with that probability.
 //!
 //! # Equations
 //! ```text
@@ -20,8 +20,9 @@
 //! Transactions on Networking 10(4), 2002.
 //!
 //! # Parameters
-//! The paper uses 10 and 100 ms for `freeze`, .02 and .0025 for `d1`, and a tenth of it for `d2`: a
-//! rise must outweigh a fall, so that BLUE reacts to overload faster than to its end.
+//! The paper uses 10 and 100 ms for `freeze`, 0.02 and 0.0025 for `d1`, and a tenth of `d1` for
+//! `d2`. A rise must be larger than a fall, so that BLUE reacts faster to the beginning of overload
+//! than to its end.
 //!
 //! # Complexity
 //! O(1).
@@ -30,11 +31,12 @@
 //! `p` rises by at most `d1` within `freeze`.
 //!
 //! # Differences from Linux/FreeBSD
-//! Linux has it in `sfb` and, with CoDel, in `cake`'s COBALT; FreeBSD does not have it. The link is
-//! idle from the moment when the last packet leaves the queue.
+//! Linux uses BLUE in `sfb` and, with CoDel, in `cake`'s COBALT; FreeBSD does not implement it. The
+//! link counts as idle from the moment at which the last packet leaves the queue.
 //!
 //! # Validation
-//! Against the equations, event by event; long idle times in one step against steps of `freeze`.
+//! Tests compare the implementation with the equations, event by event, and one step over a long
+//! idle time with steps of `freeze`.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -52,8 +54,8 @@ use crate::units::Nanos;
 settings! {
     /// Settings of BLUE.
     struct Settings {
-        d1: Fraction = Part::new(0, UNIT, UNIT / 50, "what the probability rises by"),
-        d2: Fraction = Part::new(0, UNIT, UNIT / 500, "what it falls by"),
+        d1: Fraction = Part::new(0, UNIT, UNIT / 50, "step by which the probability rises"),
+        d2: Fraction = Part::new(0, UNIT, UNIT / 500, "step by which the probability falls"),
         freeze: Nanos =
             Time::new(1_000, 3_600_000_000_000, 100_000_000, "least time between changes"),
         limit: u32 = Count::new(
@@ -61,7 +63,7 @@ settings! {
             u32::MAX,
             "",
             0,
-            "length of the queue above which it rises too; 0: only when the queue is full",
+            "length of the queue above which the probability also rises; 0: only when the queue is full",
         ),
         unit: Lengths = UNIT_OF_LENGTH,
         ecn: bool = ECN,
@@ -75,7 +77,7 @@ pub struct Blue {
     d1: u64,
     d2: u64,
     freeze: u64,
-    /// When `p` was last changed; `None` before the first packet.
+    /// The time at which `p` last changed; `None` before the first packet.
     last: Option<Nanos>,
     limit: u64,
     bytes: bool,
@@ -103,20 +105,21 @@ impl Blue {
         }
     }
 
-    /// The link has been idle until `now`, and became idle less than `freeze` after the last
-    /// change.
+    /// Applies the falls for an idle time that lasted until `now` and began less than `freeze`
+    /// after the last change.
     fn idle(&mut self, now: Nanos) {
         let last = self.last.get_or_insert(now);
         let elapsed = now.since(*last).0;
         if elapsed > self.freeze {
-            // One fall for each `freeze` that has passed; the last one is less than `freeze` ago.
+            // There is one fall for each `freeze` that has passed; the last fall is less than
+            // `freeze` ago.
             let falls = (elapsed - 1) / self.freeze;
             self.p = self.p.saturating_sub(self.d2.saturating_mul(falls));
             last.0 += falls * self.freeze;
         }
     }
 
-    /// The link becomes idle now: at most one fall.
+    /// Notes that the link becomes idle now, which causes at most one fall.
     fn becomes_idle(&mut self, now: Nanos) {
         if self.thawed(now) {
             self.p = self.p.saturating_sub(self.d2);

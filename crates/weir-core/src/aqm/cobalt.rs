@@ -1,25 +1,26 @@
-//! COBALT: `CoDel` for flows that respond, and BLUE for those that do not.
+//! COBALT: `CoDel` for flows that respond to drops and marks, and BLUE for flows that do not.
 //!
 //! # Model
-//! `CoDel` drops faster and faster while packets wait too long. When they no longer do, it forgets
-//! its drop rate at once, so a sender that does not respond fills the queue before the drops become
-//! frequent again. COBALT counts down as it counted up: it leaves the dropping state slowly, and
-//! resumes at the count it had. Beside it, BLUE raises a drop probability each time the queue
-//! overflows, and lowers it while the queue is empty.
+//! `CoDel` increases its drop rate while packets wait too long. When packets no longer wait too
+//! long, it resets its drop rate at once, so that a sender that does not respond fills the queue
+//! before drops become frequent again. COBALT reduces its count as gradually as it raised it, and
+//! resumes from the current count when congestion returns. In addition, BLUE raises a drop
+//! probability each time the queue overflows, and lowers it while the queue is empty.
 //!
 //! # Equations
-//! With `n` the count, the next signal is `interval / √n` after the previous one. A packet finds
-//! the queue congested if it waited longer than `target` and longer than four packets of size `mtu`
-//! take on the link:
+//! A *signal* is a drop or a mark. With `n` the count, the next signal is due `interval / √n` after
+//! the previous one. The queue is congested for a packet that waited longer than `target` and
+//! longer than the transmission of four packets of size `mtu`:
 //!
-//! * congested and due: the packet is marked, or else dropped, and `n` grows by 1;
-//! * not congested: `n` falls by 1 for each signal that would have been due.
+//! * congested, and a signal is due: the packet is marked, or dropped if it cannot be marked, and
+//!   `n` grows by 1;
+//! * not congested: `n` falls by 1 for each signal that is due.
 //!
 //! BLUE: `p` grows by 1/256 when the queue overflows and falls by 1/4096 when it is empty, each at
 //! most once per `target`. Each packet is dropped with probability `p`; BLUE does not mark.
 //!
-//! On a link with a rate, the target is at least 1.5 packets of size `mtu`, and the interval grows
-//! by as much, to at least two targets.
+//! On a link with a rate, the target is at least the transmission time of 1.5 packets of size
+//! `mtu`. The interval grows by the same amount as the target, and is at least two targets.
 //!
 //! # Reference
 //! Hoeiland-Joergensen, Taht and Morton, "Piece of CAKE", IEEE LANMAN 2018; Palmei et al., "Design
@@ -31,24 +32,25 @@
 //! `decrement` 0..1, default 1/4096: the steps of BLUE.
 //!
 //! # Complexity
-//! O(1) for each packet, and one step for each signal that was not needed after a time without
-//! congestion.
+//! O(1) for each packet, and one step for each signal that a time without congestion makes
+//! unnecessary.
 //!
 //! # Guarantees
 //! The last packet of a queue is not dropped.
 //!
-//! # Figures
+//! # Statistics
 //! `count`: `n`. `dropping`: 1 while congested. `drop_next`: the time of the next signal in ns.
 //! `probability`: `p` in parts of 2^32.
 //!
 //! # Differences from Linux/FreeBSD
-//! Linux has it only within `cake`. In Linux, a queue that was never congested begins with a root
-//! of zero, so its second late packet is signalled at once; here, as in ns-3, it begins with the
-//! root of 1. Linux polls an empty queue about every `target`; this implementation applies the same
-//! changes when the next packet arrives.
+//! Linux implements it only within `cake`. In Linux, a queue that was never congested begins with
+//! `1/√n` = 0, so that its second late packet gets a signal at once; here, as in ns-3, it begins
+//! with `1/√n` = 1. Linux polls an empty queue about every `target`; this implementation applies
+//! the same changes when the next packet arrives.
 //!
 //! # Validation
-//! Roots against exact ones, the steps of BLUE, and an idle time against polls every `target`.
+//! Tests compare roots with exact values, check the steps of BLUE, and compare one long idle time
+//! with polls every `target`.
 
 use alloc::vec::Vec;
 
@@ -71,14 +73,14 @@ settings! {
             0,
             UNIT,
             UNIT / 256,
-            "what BLUE's probability grows by when the queue overflows",
+            "step by which BLUE's probability rises when the queue overflows",
         ),
         // 1/4096 in billionths.
         decrement: Fraction = Part::new(
             0,
             UNIT,
             244_141,
-            "what BLUE's probability falls by when the queue is empty",
+            "step by which BLUE's probability falls when the queue is empty",
         ),
     }
 }
@@ -139,12 +141,12 @@ impl Aqm for Cobalt {
     }
 }
 
-/// Settings, which many queues can share. Times are in ns.
+/// The settings in the units of the algorithm; many queues can share them. Times are in ns.
 #[derive(Clone, Debug)]
 pub(crate) struct Law {
     target: u64,
     interval: u64,
-    /// The time that four packets take on the link.
+    /// The transmission time of four packets, in ns.
     few: u64,
     increment: u32,
     decrement: u32,
@@ -153,7 +155,8 @@ pub(crate) struct Law {
 }
 
 impl Law {
-    /// For packets of `mtu` bytes on a link of `rate` bit/s, 0 for none.
+    /// The law for packets of `mtu` bytes on a link of `rate` bit/s; a rate of 0 means that the
+    /// link has none.
     pub(crate) fn new(target: u64, interval: u64, mtu: u64, rate: u64, stream: Stream) -> Self {
         let packet = (mtu * 8 * NANOS_PER_SEC).checked_div(rate).unwrap_or(0);
         let longer = target.max(packet.saturating_mul(3) / 2);
@@ -172,18 +175,19 @@ impl Law {
 /// State of one queue.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Control {
-    /// When the next signal is due; at rest, the time until which the queue counts as in use.
+    /// The time at which the next signal is due; with `n` = 0, the time until which the queue
+    /// counts as in use.
     drop_next: u64,
-    /// When BLUE's probability was last changed.
+    /// The time at which BLUE's probability last changed.
     changed: u64,
     /// `n`.
     count: u32,
-    /// How much `1/√n` is below 1, in parts of 2^32.
+    /// `1 - 1/√n`, in parts of 2^32.
     below_one: u32,
     /// The probability of BLUE, in parts of 2^32.
     probability: u32,
     dropping: bool,
-    /// No packet has arrived since the queue was found empty.
+    /// Whether the queue was found empty and no packet has arrived since.
     empty: bool,
 }
 
@@ -191,7 +195,7 @@ const _: () =
     assert!(size_of::<Control>() == 32, "with the queue it belongs to, it fills a cache line");
 
 impl Control {
-    /// A packet arrives: if the queue was empty, the idle time ends.
+    /// Ends the idle time if the queue was empty before this arrival.
     #[inline]
     pub(crate) fn arrive(&mut self, law: &Law, now: Nanos) {
         if self.empty {
@@ -219,7 +223,7 @@ impl Control {
         self.is_in_use(law, now, delay > law.target && delay > law.few, packet, is_last)
     }
 
-    /// The same for a queue that is or was congested.
+    /// Decides about the packet at the head of a queue that is or was congested.
     #[inline(never)]
     fn is_in_use(
         &mut self,
@@ -266,7 +270,7 @@ impl Control {
         if is_last && matches!(verdict, Verdict::Drop(_)) { Verdict::Pass } else { verdict }
     }
 
-    /// The queue had no room for a packet.
+    /// Raises BLUE's probability, because the queue had no room for a packet.
     pub(crate) fn overflowed(&mut self, law: &Law, now: Nanos) {
         if now.0.saturating_sub(self.changed) > law.target {
             self.probability = self.probability.saturating_add(law.increment);
@@ -277,7 +281,7 @@ impl Control {
         self.count = self.count.max(1);
     }
 
-    /// The scheduler asked for a packet and the queue was empty.
+    /// Lowers the probability and the count, because the scheduler found the queue empty.
     pub(crate) fn emptied(&mut self, law: &Law, now: Nanos) {
         self.empty = true;
         if self.probability > 0 && now.0.saturating_sub(self.changed) > law.target {
@@ -291,7 +295,8 @@ impl Control {
         }
     }
 
-    /// Applies what polls of an empty queue every `target` until now would have done.
+    /// Applies the changes that polls of the empty queue every `target` until `now` would have
+    /// made.
     fn catch_up(&mut self, law: &Law, now: u64) {
         if self.probability > 0 {
             let times = now.saturating_sub(self.changed) / law.target;
@@ -303,14 +308,15 @@ impl Control {
         self.count_down(law, now);
     }
 
-    /// Whether an empty queue has nothing to remember.
+    /// Whether the state of an empty queue has returned to its initial value, so that the caller
+    /// may discard it.
     pub(crate) fn is_at_rest(&self, law: &Law, now: Nanos) -> bool {
         let mut later = self.clone();
         later.catch_up(law, now.0);
         later.probability == 0 && later.count == 0 && now.0 >= later.drop_next
     }
 
-    /// Counts down by one for each signal that was due.
+    /// Reduces the count by one for each signal that was due.
     fn count_down(&mut self, law: &Law, now: u64) {
         while self.count > 0 && now >= self.drop_next {
             self.set_count(self.count - 1);
@@ -318,8 +324,8 @@ impl Control {
         }
     }
 
-    /// Sets the count to one that differs by at most 1 from the count of the current root, from
-    /// which one step of Newton's method finds the next root.
+    /// Sets the count and its root. Above small counts, the new count may differ by at most 1 from
+    /// the old one, so that one step of Newton's method finds the root.
     fn set_count(&mut self, count: u32) {
         debug_assert!(
             (count as usize) < ROOTS.len() || count.abs_diff(self.count) <= 1,
@@ -333,21 +339,21 @@ impl Control {
     }
 
     fn after(&self, law: &Law, time: u64) -> u64 {
-        // On a link of a few bits per second the interval takes minutes, and the product exceeds a
-        // word.
+        // On a link of a few bits per second the interval is minutes long, so that the product
+        // exceeds 64 bits.
         time.saturating_add(((u128::from(law.interval) * u128::from(!self.below_one)) >> 32) as u64)
     }
 }
 
-/// One step of Newton's method for `1/√count`, in parts of 2^32. From the root of a neighbour above
-/// 16 it is practically exact.
+/// One step of Newton's method for `1/√count`, in parts of 2^32. For counts above 16 a step from
+/// the root of a neighbouring count is practically exact.
 const fn improved(root: u32, count: u32) -> u32 {
     let squared = (root as u64 * root as u64) >> 32;
     let rest = (3u64 << 32).wrapping_sub(count as u64 * squared) >> 2;
     (rest.wrapping_mul(root as u64) >> 31) as u32
 }
 
-/// The roots of small counts, where one step would be far off.
+/// The roots of small counts, for which a single step would be inaccurate.
 const ROOTS: [u32; 16] = {
     let mut roots = [u32::MAX; 16];
     let (mut count, mut root) = (1, u32::MAX);
@@ -366,7 +372,7 @@ const ROOTS: [u32; 16] = {
 pub(super) const ROW: Row = Row {
     name: "cobalt",
     aliases: &[],
-    summary: "CoDel that comes down as slowly as it went up, with BLUE for senders that do not respond",
+    summary: "CoDel that reduces its drop rate gradually, with BLUE for senders that do not respond",
     source: "Palmei et al. 2019; CAKE in Linux",
     traits: Traits { marks: true, classifies: false },
     parameters: Settings::PARAMETERS,
@@ -391,12 +397,12 @@ mod tests {
     }
 
     #[test]
-    fn roots_are_exact_to_a_hundredth_up_and_down() {
+    fn roots_are_accurate_to_one_percent_up_and_down() {
         let mut state = Control::default();
         for count in (1..2000u32).chain((1..2000).rev()) {
             state.set_count(count);
             let root = u128::from(!state.below_one);
-            // The square of the root times the count is 1, in parts of 2^64.
+            // root² · count is 1, in parts of 2^64.
             let one = root * root * u128::from(count);
             assert!(one.abs_diff(1 << 64) < 1 << 57, "{count}: {root}");
         }
@@ -406,19 +412,19 @@ mod tests {
     fn slow_links_have_longer_targets() {
         let fast = law(1_000_000_000);
         assert_eq!((fast.target, fast.interval, fast.few), (5 * MS, 100 * MS, 48_000));
-        // 1500 bytes take 12 ms.
+        // The transmission of 1500 bytes takes 12 ms.
         let slow = law(1_000_000);
         assert_eq!((slow.target, slow.interval, slow.few), (18 * MS, 113 * MS, 48 * MS));
         assert_eq!(law(100_000).interval, 2 * 180 * MS);
     }
 
     #[test]
-    fn signals_are_spaced_by_minutes_where_the_interval_takes_them() {
+    fn signals_are_minutes_apart_with_such_an_interval() {
         let slow = law(100);
         assert_eq!(slow.interval, 360_000 * MS);
         let mut state = Control::default();
         state.set_count(4);
-        // Half the interval, within the error of a root of 32 bits.
+        // The result is half the interval, within the error of a 32-bit root.
         assert!(state.after(&slow, 0).abs_diff(180_000 * MS) < 1000, "{}", state.after(&slow, 0));
     }
 
@@ -437,14 +443,14 @@ mod tests {
             assert_eq!(decide(1109, 10), Verdict::Pass);
             assert_eq!(decide(1110, 10), signal);
             assert_eq!(decide(1111, 10), Verdict::Pass);
-            // The second signal is due an interval over the root of 2 later.
+            // The second signal is due interval/√2 later.
             assert_eq!(decide(1180, 10), Verdict::Pass);
             assert_eq!(decide(1181, 10), signal);
         }
     }
 
     #[test]
-    fn blue_steps_up_with_overflows_and_down_with_emptiness() {
+    fn blue_rises_with_overflows_and_falls_while_empty() {
         let (law, mut state) = (law(0), Control::default());
         for ms in [10, 12, 14, 16] {
             state.overflowed(&law, Nanos(ms * MS));
@@ -460,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unresponsive_flow_is_dropped_at_random_but_for_its_last_packet() {
+    fn an_unresponsive_flow_has_random_drops_except_its_last_packet() {
         let (mut law, mut state) =
             (law(0), Control { probability: 1 << 31, changed: 1, ..Control::default() });
         let mut drops = 0;
@@ -478,10 +484,10 @@ mod tests {
         assert!((4800..5200).contains(&drops), "{drops}");
     }
 
-    /// A queue that becomes empty after `count` signals is left alone for `gap` ms, with the next
-    /// signal due after `first` ms. Returns its state when the next packet arrives, and the state
-    /// that polls every target would have given it.
-    fn rests(count: u32, probability: u32, gap: u64, first: u64) -> (Control, Control) {
+    /// A queue becomes empty after `count` signals and stays empty for `gap` ms; the next signal is
+    /// due after `first` ms. Returns the state of the queue at the next arrival, and its state after
+    /// polls every `target`.
+    fn idle_states(count: u32, probability: u32, gap: u64, first: u64) -> (Control, Control) {
         let law = law(0);
         let mut state = Control {
             probability,
@@ -491,42 +497,42 @@ mod tests {
         };
         // The root follows the count in steps of 1: a larger step would leave a wrong root.
         (1..=count).for_each(|count| state.set_count(count));
-        let mut asked = state.clone();
+        let mut polled = state.clone();
         state.empty = true;
         let end = (1000 + gap) * MS;
         let mut now = 1000 * MS;
         while now + law.target <= end {
             now += law.target;
-            // Polls a little late, so that the time has passed.
-            asked.changed = asked.changed.min(now - law.target);
-            asked.emptied(&law, Nanos(now + 1));
-            asked.changed = asked.changed.min(now);
-            while asked.count > 0 && now >= asked.drop_next {
-                asked.emptied(&law, Nanos(now));
+            // Each poll is 1 ns late, so that more than `target` has passed.
+            polled.changed = polled.changed.min(now - law.target);
+            polled.emptied(&law, Nanos(now + 1));
+            polled.changed = polled.changed.min(now);
+            while polled.count > 0 && now >= polled.drop_next {
+                polled.emptied(&law, Nanos(now));
             }
         }
         state.arrive(&law, Nanos(end));
-        (state, asked)
+        (state, polled)
     }
 
     #[test]
-    fn a_rest_after_many_signals_is_caught_up_with() {
-        let (state, asked) = rests(47, 0, 619, 0);
-        assert_eq!((state.count, asked.count), (14, 14));
+    fn an_idle_time_after_many_signals_is_caught_up_in_one_step() {
+        let (state, polled) = idle_states(47, 0, 619, 0);
+        assert_eq!((state.count, polled.count), (14, 14));
     }
 
     proptest! {
-        /// An idle time has the effect that polls every target would have had.
+        /// An idle time has the same effect as polls every `target`.
         #[test]
-        fn a_rest_is_caught_up_with(
+        fn an_idle_time_is_caught_up_in_one_step(
             count in 0u32..50,
             probability in 0u32..1 << 26,
             gap in 0u64..2_000,
             first in 0u64..20,
         ) {
-            let (state, asked) = rests(count, probability, gap, first);
-            prop_assert_eq!(state.probability, asked.probability);
-            prop_assert!(asked.count.abs_diff(state.count) <= 1);
+            let (state, polled) = idle_states(count, probability, gap, first);
+            prop_assert_eq!(state.probability, polled.probability);
+            prop_assert!(polled.count.abs_diff(state.count) <= 1);
         }
     }
 }

@@ -1,62 +1,65 @@
-//! `CoDel`: packets are dropped when packets have waited too long for too long.
+//! `CoDel`: drops packets when the sojourn time has been above a target for a whole interval.
 //!
 //! # Model
-//! A short burst in the queue is good; a standing queue is not. `CoDel` checks how long each packet
-//! has waited when it reaches the head. When that time has been above `target` for a whole
-//! `interval`, it drops one packet, and then drops faster and faster until a packet has waited for
-//! less. It needs neither the rate nor the length of the queue, and has two settings that fit most
-//! networks.
+//! A queue that absorbs a short burst is useful; a queue that never empties only adds delay.
+//! `CoDel` checks the sojourn time of each packet that reaches the head. When the sojourn time has
+//! been above `target` for a whole `interval`, `CoDel` drops one packet, and then drops packets at
+//! a growing rate until a packet has waited for less than `target`. It needs neither the rate of
+//! the link nor the length of the queue, and its two settings fit most networks.
 //!
 //! # Equations
-//! With `t` the time of the last drop and `n` the drops since dropping began, the next drop is at
+//! With `t` the time of the last drop and `n` the number of drops since dropping began, the next
+//! drop is at
 //!
 //! ```text
 //! t + interval / √n
 //! ```
 //!
-//! A queue that must drop again within 16 intervals resumes with the `n` that kept it short, less
-//! the `n` with which it began. `arith` selects how the root is computed:
+//! A queue that begins to drop again within 16 intervals resumes with the last `n`, less the `n`
+//! with which the last dropping state began. `arith` selects how the root is computed:
 //!
-//! * `linux`: time in ticks of 1.024 us. `1/√n` has 16 bits and is improved by one step of Newton's
-//!   method for each drop, which is inaccurate at first: for `n` from 1 to 8 it gives 65535, 32769,
-//!   36864, 31968, 28935, 26481, 24588 and 23037 parts of 65536. The second gap is half an interval
-//!   and not 0.71 of one.
-//! * `ns3`: the same, but the time to the next mark begins when a packet was marked, not when the
+//! * `linux`: time is in ticks of 1.024 us. `1/√n` has 16 bits, and each drop improves it by one
+//!   step of Newton's method. The first values are inaccurate: for `n` from 1 to 8 it gives 65535,
+//!   32769, 36864, 31968, 28935, 26481, 24588 and 23037 parts of 65536. The second gap is therefore
+//!   half an interval and not 0.71 intervals.
+//! * `ns3`: as `linux`, but the time to the next mark begins when a packet was marked, not when the
 //!   mark was due.
-//! * `rfc`: time in ns, and the root exact to the ns.
+//! * `rfc`: time is in ns, and the root is exact to the ns.
 //!
 //! # Reference
 //! Nichols and Jacobson, "Controlling queue delay", ACM Queue 10(5), 2012; RFC 8289.
 //!
 //! # Parameters
-//! `target` 1us..10s, default 5ms: the standing delay that is accepted; 5 to 10 % of the interval.
+//! `target` 1us..10s, default 5ms: the acceptable standing delay; 5 to 10 % of the interval.
 //! `interval` 2us..4s, default 100ms: about the longest round-trip time of the traffic. `ecn`,
 //! default off: ECN-capable packets are marked instead of dropped. `mtu` 0..4194304 bytes, default
-//! 1500: no drop while at most this many bytes wait behind a packet; 0 for the largest packet seen,
-//! as in RFC 8289. `ce_threshold`, default 0 for none: packets that waited longer are marked in any
-//! case, and `ce_selector` selects which, `any` or `ect1` only. `arith` `linux`, `rfc` or `ns3`,
-//! default `linux`: the arithmetic above.
+//! 1500: no drop while at most this many bytes wait behind a packet; 0 means the length of the
+//! largest packet so far, as in RFC 8289. `ce_threshold`, default 0 for none: packets that waited
+//! longer are always marked. `ce_selector` `any` or `ect1`: whether this applies to all ECN-capable
+//! packets or only to ECT(1). `arith` `linux`, `rfc` or `ns3`, default `linux`: the arithmetic, as
+//! described above.
 //!
 //! # Complexity
-//! O(1) without a division. With `arith rfc`, a division and a root for each drop.
+//! O(1) without a division. With `arith rfc`, each drop takes a division and a square root.
 //!
 //! # Guarantees
 //! No packet is dropped while packets wait for less than `target`, or while at most `mtu` bytes
 //! wait. The last packet of a queue is not dropped.
 //!
-//! # Figures
-//! `count`: `n`. `dropping`: 1 while it drops. `drop_next`: the time of the next drop, in ns.
+//! # Statistics
+//! `count`: `n`. `dropping`: 1 in the dropping state, else 0. `drop_next`: the time of the next
+//! drop, in ns.
 //!
 //! # Differences from Linux/FreeBSD
-//! `arith linux` makes the decisions of Linux, packet by packet, but time does not wrap after 73
-//! minutes. `mtu` counts from the network layer, so 1500 corresponds to 1514 in Linux. ns-3 drops
-//! as Linux does, marks less often (see above), and does not act below `mtu`; at exactly `mtu` it
-//! does.
+//! `arith linux` makes the same decisions as Linux, packet by packet, but time does not wrap after
+//! 73 minutes. `mtu` counts from the network layer, so 1500 corresponds to 1514 in Linux. ns-3
+//! drops as Linux does and marks less often (see above). ns-3 drops no packet below `mtu`, but at
+//! exactly `mtu` it does.
 //!
 //! # Validation
-//! Drops, times and states of ns-3 and Linux in three cases. That drops of a busy queue are spaced
-//! by the law, as a property. Per-packet decisions against the published loop, which drops several
-//! packets at once.
+//! Tests compare drops, times and states with ns-3 and Linux in three cases, check as a property
+//! that the law spaces the drops of a busy queue, and compare decisions about single packets with
+//! the published loop, which drops several packets at once.
 
 use alloc::vec::Vec;
 
@@ -105,7 +108,7 @@ pub struct Codel {
 }
 
 impl Codel {
-    /// One that has seen nothing.
+    /// A new AQM, before the first packet.
     pub fn new(policy: &Policy, _setup: &Setup) -> Self {
         Self { law: Law::new(&Settings::of(policy)), state: Control::default() }
     }
@@ -133,22 +136,24 @@ impl Aqm for Codel {
     }
 }
 
-/// Settings, which many queues can share. Times are in ticks: ns shifted right by `shift`.
+/// The settings in the units of the algorithm; many queues can share them. Times are in ticks: ns
+/// shifted right by `shift`.
 #[derive(Clone, Debug)]
 pub(crate) struct Law {
     target: u64,
     interval: u64,
-    /// `interval` squared, for the exact root.
+    /// `interval` squared, from which the exact root is computed.
     square: u64,
     ce_threshold: u64,
-    /// Bytes behind a packet below which there is no drop.
+    /// No packet is dropped while at most this many bytes wait behind it.
     mtu: u64,
-    /// `mtu` grows to the largest packet.
+    /// Whether `mtu` grows to the length of the largest packet.
     grows: bool,
     ecn: bool,
     ce_ect1_only: bool,
     exact: bool,
-    /// The gap to the next mark begins at the last mark, not when it was due.
+    /// Whether the gap to the next mark begins when the last packet was marked, rather than when
+    /// the mark was due.
     from_mark: bool,
     shift: u32,
 }
@@ -183,24 +188,25 @@ impl Law {
         self.target
     }
 
-    /// Sets another target, for the next packet.
+    /// Sets the target for the next packet, in ticks.
     #[inline]
     pub(crate) fn set_target(&mut self, ticks: u64) {
         self.target = ticks;
     }
 
-    /// Ticks in ns.
+    /// Converts ticks to ns.
     pub(crate) fn in_ns(&self, ticks: u64) -> u64 {
         ticks << self.shift
     }
 
-    /// Whether the packet may carry a mark in place of a drop.
+    /// Whether the packet can be marked instead of dropped.
     #[inline]
     fn may_mark(&self, packet: &Seen) -> bool {
         self.ecn && packet.header.ecn.is_capable()
     }
 
-    /// A packet that is not dropped; it is marked if it waited longer than `ce_threshold`.
+    /// The verdict about a packet that is not dropped: a mark if it waited longer than
+    /// `ce_threshold`.
     #[inline]
     fn pass(&self, delay: u64, packet: &Seen) -> Verdict {
         let ecn = packet.header.ecn;
@@ -216,17 +222,18 @@ impl Law {
 /// State of one queue.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Control {
-    /// When the delay will have been above target for an interval; 0 while it is below.
+    /// The time at which the delay will have been above the target for an interval; 0 while it is
+    /// below.
     first_above: u64,
     drop_next: u64,
-    /// `n`, and what it was when dropping began.
+    /// `n`, and its value when dropping began.
     count: u32,
     last_count: u32,
     /// `1/√n` in parts of 2^16.
     inverse_root: u16,
     dropping: bool,
-    /// The last packet was dropped; the next one decides whether the next drop follows it or
-    /// dropping ends.
+    /// Whether the last packet was dropped. The next packet then decides whether the next drop is
+    /// scheduled or dropping ends.
     owes: bool,
 }
 
@@ -234,7 +241,7 @@ const _: () =
     assert!(size_of::<Control>() == 32, "with the queue it belongs to, it fills a cache line");
 
 impl Control {
-    /// Decides about the packet at the head, with `bytes` behind it.
+    /// Decides about the packet at the head, while `bytes` bytes wait behind it.
     #[inline]
     pub(crate) fn leave(
         &mut self,
@@ -256,7 +263,7 @@ impl Control {
         self.is_above(law, now, delay, packet)
     }
 
-    /// The delay is above target.
+    /// Decides about a packet that waited longer than the target.
     #[inline(never)]
     fn is_above(&mut self, law: &Law, now: u64, delay: u64, packet: &Seen) -> Verdict {
         let for_long = self.first_above != 0 && now + u64::from(law.exact) > self.first_above;
@@ -290,7 +297,7 @@ impl Control {
         }
     }
 
-    /// Begins to drop.
+    /// Enters the dropping state.
     fn begin(&mut self, law: &Law, now: u64) {
         self.dropping = true;
         let gained = self.count.wrapping_sub(self.last_count);
@@ -304,7 +311,7 @@ impl Control {
         self.drop_next = self.after(law, now);
     }
 
-    /// When the next drop is due after one at `time`.
+    /// The time of the next drop after a drop at `time`.
     fn after(&self, law: &Law, time: u64) -> u64 {
         let gap = if law.exact {
             (law.square / u64::from(self.count.max(1))).isqrt()
@@ -314,8 +321,9 @@ impl Control {
         time.saturating_add(gap)
     }
 
-    /// One step of Newton's method for `1/√n`, in 32 bits of which 16 are kept. Far from the root,
-    /// as after a sudden growth of `n`, the step overshoots and numbers wrap, as they do in Linux.
+    /// One step of Newton's method for `1/√n`, computed with 32 bits of which 16 are kept. Far from
+    /// the root, such as after a sudden growth of `n`, the step overshoots and numbers wrap, as
+    /// they do in Linux.
     fn improve_root(&mut self, law: &Law) {
         if law.exact {
             return;
@@ -327,13 +335,13 @@ impl Control {
         self.inverse_root = (rest.wrapping_mul(root) >> 47) as u16;
     }
 
-    /// The scheduler asked for a packet and the queue was empty.
+    /// Ends the dropping state, because the scheduler found the queue empty.
     pub(crate) fn emptied(&mut self) {
         self.first_above = 0;
         (self.dropping, self.owes) = (false, false);
     }
 
-    /// `packets` were dropped for lack of room: the drop rate rises.
+    /// Raises the drop rate, because the queue had no room for `packets` packets.
     pub(crate) fn overflowed(&mut self, packets: u32) {
         self.count = self.count.wrapping_add(packets);
     }
@@ -341,12 +349,13 @@ impl Control {
 
 /// Linux's tick is 2^10 ns.
 const TICK: u32 = 10;
-/// Intervals after which the queue forgets its drop rate.
+/// The number of intervals after which the queue forgets its drop rate.
 const LATELY: u64 = 16;
 
-pub(crate) const TARGET: Time = Time::new(1_000, 10_000_000_000, 5_000_000, "delay that may stand");
+pub(crate) const TARGET: Time =
+    Time::new(1_000, 10_000_000_000, 5_000_000, "acceptable standing delay");
 
-/// Its square must fit in 64 bits.
+/// The square of the interval must fit in 64 bits.
 pub(crate) const INTERVAL: Time = Time::new(
     2_000,
     4_000_000_000,
@@ -355,14 +364,14 @@ pub(crate) const INTERVAL: Time = Time::new(
 );
 
 pub(crate) const ECN: Switch =
-    Switch::new(false, "marks packets whose sender understands it, instead of a drop");
+    Switch::new(false, "marks ECN-capable packets instead of dropping them");
 
 pub(crate) const MTU: Number = Number::new(
     0,
     4_194_304,
     "bytes",
     1500,
-    "a queue of no more bytes is left alone; 0: of the largest packet seen",
+    "no drop while at most this many bytes wait; 0: the largest packet so far",
 );
 
 pub(crate) const CE_THRESHOLD: Time =
@@ -379,7 +388,7 @@ pub(crate) const ARITH: Setting<Arith> = Arith::setting(
 pub(super) const ROW: Row = Row {
     name: "codel",
     aliases: &[],
-    summary: "drops at growing speed while packets have waited longer than a target for an interval",
+    summary: "drops at a growing rate once packets have waited longer than a target for an interval",
     source: "RFC 8289",
     traits: Traits { marks: true, classifies: false },
     parameters: Settings::PARAMETERS,
@@ -397,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn one_step_of_newton_gives_the_roots_that_linux_has() {
+    fn one_step_of_newton_gives_the_roots_of_linux() {
         let law = law(&[]);
         let mut state = Control { count: 1, inverse_root: u16::MAX, ..Control::default() };
         let mut roots = [state.inverse_root; 8];
@@ -424,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_that_grew_at_once_does_no_harm() {
+    fn a_sudden_growth_of_the_count_is_harmless() {
         let law = law(&[]);
         for packets in [2, 64, 1 << 20, u32::MAX] {
             let mut state = Control { count: 1, inverse_root: u16::MAX, ..Control::default() };
@@ -437,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn a_delay_above_the_threshold_for_marks_marks_whom_the_selector_names() {
+    fn ce_threshold_marks_the_packets_of_the_selector() {
         let seen = |ecn| Seen {
             len: 1500,
             arrived: Nanos::ZERO,

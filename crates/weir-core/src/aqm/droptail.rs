@@ -1,10 +1,11 @@
 //! Tail drop: a packet that finds the queue full is dropped.
 //!
 //! # Model
-//! The queue has a limit, and nothing else decides. A queue without an AQM behaves like this.
+//! Only the queue's limit decides about a packet. A queue without an AQM behaves in the same
+//! manner.
 //!
 //! # Reference
-//! Practice of routers; RFC 7567 describes its cost in delay.
+//! Common practice in routers; RFC 7567 describes its cost in delay.
 //!
 //! # Parameters
 //! None of its own; `queue` sets the limit.
@@ -19,7 +20,7 @@
 //! None from `pfifo` and `bfifo`. Linux's `pfifo_fast` has one such queue for each of three bands.
 //!
 //! # Validation
-//! Against an emulator without an AQM, packet by packet.
+//! A test compares the queue with an emulator without an AQM, packet by packet.
 
 use super::{Aqm, Policy, QueueState, Row, Seen, Setup, Traits, Verdict};
 use crate::units::Nanos;

@@ -2,16 +2,16 @@
 //! the thresholds.
 //!
 //! # Model
-//! This is `red` with a variable `max_p`. When the average falls below the lower threshold, too
-//! many packets were selected: `max_p` is divided by `decrease`. When it rises above the upper
-//! threshold, too few were selected: `max_p` is multiplied by `increase`. While the average stays
-//! on one side, `max_p` does not change.
+//! This is `red` with a variable `max_p`. When the average falls below the lower threshold, `red`
+//! selected too many packets, and `max_p` is divided by `decrease`. When the average rises above
+//! the upper threshold, `red` selected too few packets, and `max_p` is multiplied by `increase`.
+//! While the average stays on one side of a threshold, `max_p` does not change.
 //!
 //! # Reference
 //! Feng, Kandlur, Saha and Shin, "A self-configuring RED gateway", IEEE INFOCOM 1999.
 //!
 //! # Parameters
-//! As for `red`; factors 3 and 2 are those of the paper. `max_p` is the initial value.
+//! As for `red`; the factors 3 and 2 are those of the paper. `max_p` is the initial value.
 //!
 //! # Complexity
 //! O(1); a division when `max_p` changes.
@@ -20,11 +20,12 @@
 //! As for `red`. `max_p` stays between one part of 2^32 and 1.
 //!
 //! # Differences from Linux/FreeBSD
-//! Neither has it. It starts as if the average had been below the lower threshold; ns-3 starts as
-//! if it had been above the upper one, so that the first packet divides `max_p`.
+//! Neither implements it. This implementation starts as if the average had been below the lower
+//! threshold. ns-3 starts as if it had been above the upper threshold, so that the first packet
+//! divides `max_p`.
 //!
 //! # Validation
-//! By crossings of the thresholds, one by one.
+//! A test checks `max_p` after each crossing of a threshold.
 
 use alloc::vec::Vec;
 
@@ -51,9 +52,9 @@ settings! {
         harddrop: bool = p::HARDDROP,
         avpkt: u32 = p::AVPKT,
         decrease: Fraction =
-            factor(3, "what `max_p` is divided by when the average falls below `min`"),
+            factor(3, "divisor of `max_p` when the average falls below `min`"),
         increase: Fraction =
-            factor(2, "what `max_p` is multiplied by when the average rises above `max`"),
+            factor(2, "factor of `max_p` when the average rises above `max`"),
     }
 }
 
@@ -74,7 +75,7 @@ const fn factor(default: u64, summary: &'static str) -> Part {
 pub(super) const ROW: Row = Row {
     name: "feng-ared",
     aliases: &["fengared"],
-    summary: "RED whose probability changes by factors when the average crosses a threshold",
+    summary: "RED with a probability that changes by factors when the average crosses a threshold",
     source: "Feng, Kandlur, Saha and Shin, INFOCOM 1999",
     traits: Traits { marks: true, classifies: false },
     parameters: Settings::PARAMETERS,

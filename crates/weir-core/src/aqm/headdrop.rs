@@ -1,13 +1,13 @@
-//! Head drop: the oldest packet makes room for one that finds the queue full.
+//! Head drop: a packet that finds the queue full displaces the oldest packet.
 //!
 //! # Model
 //! A packet that finds the queue full enters it, and the packet that has waited longest is dropped
-//! instead. Compared with tail drop, senders notice the drop earlier, by the time that a packet
-//! spends in the queue, and the delivered packets are younger.
+//! instead. Compared with tail drop, senders notice the drop earlier by one queueing delay, and the
+//! delivered packets are younger.
 //!
-//! The dropped packet is removed when it reaches the head, which takes no time; until then the
-//! limit does not count it. While a queue is not served at all, it keeps up to as many such packets
-//! as its limit; after that, arriving packets are dropped.
+//! The dropped packet leaves the queue when it reaches the head, and its departure takes no
+//! transmission time; until then it does not count towards the limit. A queue that is not served
+//! keeps at most as many such packets as its limit; beyond that, arriving packets are dropped.
 //!
 //! # Reference
 //! Yin and Hluchyj, "Implication of dropping packets from the front of a queue", IEEE Transactions
@@ -17,17 +17,18 @@
 //! None of its own; `queue` sets the limit.
 //!
 //! # Complexity
-//! O(1) for each packet, and O(1) for each additional packet that a longer one displaces. Four
-//! bytes for each packet that waits.
+//! O(1) for each packet, and O(1) for each additional packet that a longer one displaces. Each
+//! packet that waits takes four bytes of memory.
 //!
 //! # Guarantees
-//! A packet that leaves is the oldest of the youngest `limit` packets that have arrived.
+//! Each delivered packet is the oldest of the latest `limit` arrivals.
 //!
 //! # Differences from Linux/FreeBSD
-//! The result is that of Linux's `pfifo_head_drop`, which removes the oldest packet at once.
+//! The result is the same as with Linux's `pfifo_head_drop`, which removes the oldest packet at
+//! once.
 //!
 //! # Validation
-//! Against a list that drops from its front.
+//! A test compares the queue with a list that drops from its front.
 
 use alloc::collections::VecDeque;
 
@@ -40,10 +41,10 @@ use crate::units::Nanos;
 pub struct HeadDrop {
     limit_packets: u32,
     limit_bytes: u64,
-    /// Lengths of the packets that wait and will be served, the oldest first.
+    /// The lengths of the packets that will be served, from the oldest to the newest.
     alive: VecDeque<u32>,
     alive_bytes: u64,
-    /// Packets in front of them that are to be dropped.
+    /// The number of packets in front of these that will be dropped.
     owed: u32,
 }
 
@@ -54,7 +55,7 @@ impl HeadDrop {
         Self { limit_packets, limit_bytes, alive: VecDeque::new(), alive_bytes: 0, owed: 0 }
     }
 
-    /// Whether a packet of `len` bytes fits. An empty queue takes any.
+    /// Whether a packet of `len` bytes fits. Any packet fits into an empty queue.
     fn fits(&self, len: u32) -> bool {
         let packets = self.alive.len();
         packets == 0
@@ -62,7 +63,7 @@ impl HeadDrop {
                 && self.alive_bytes + u64::from(len) <= self.limit_bytes
     }
 
-    /// Gives up the oldest packet that was to be served.
+    /// Decides that the oldest packet that would be served will be dropped.
     fn give_up(&mut self) {
         if let Some(len) = self.alive.pop_front() {
             self.alive_bytes -= u64::from(len);
@@ -73,7 +74,7 @@ impl HeadDrop {
 
 impl Aqm for HeadDrop {
     fn arrive(&mut self, _now: Nanos, packet: &Seen, queue: &QueueState) -> Verdict {
-        // Packets that waited before this AQM existed are unknown to it, and leave first.
+        // Packets that waited before this AQM existed are not counted here, and leave first.
         let known = self.owed as usize + self.alive.len();
         if queue.packets == 0 && known > 0 {
             (self.owed, self.alive_bytes) = (0, 0);
@@ -115,13 +116,13 @@ impl HeadDrop {
     }
 }
 
-/// Packets to be dropped that a queue with a smaller limit may hold.
+/// A queue with a smaller limit may hold this many packets that will be dropped.
 const MOST_OWED: usize = 64;
 
 pub(super) const ROW: Row = Row {
     name: "headdrop",
     aliases: &["drophead"],
-    summary: "the oldest packet makes room for one that finds the queue full",
+    summary: "a packet that finds the queue full displaces the oldest packet",
     source: "Yin and Hluchyj, IEEE Transactions on Communications 41(6), 1993",
     traits: Traits { marks: false, classifies: false },
     parameters: &[],

@@ -1,18 +1,19 @@
-//! AQMs: which packets of a queue are dropped or marked, so that it stays short.
+//! AQMs: algorithms that drop or mark packets of a queue so that the queue stays short.
 //!
-//! An AQM owns no queue. It sees each packet when it arrives ([`Aqm::arrive`]) and when it reaches
-//! the head ([`Aqm::leave`]), with the state of the queue, and decides about it. An AQM therefore
-//! works in front of any scheduler: every flow has an AQM of its own. One algorithm is one file and
-//! one row of [`TABLE`]. The row drives the command language, `weir algorithms`, the documentation,
-//! the rig and the tests.
+//! An AQM owns no queue. Its caller passes each packet to [`Aqm::arrive`] when the packet arrives
+//! and to [`Aqm::leave`] when the packet reaches the head, with the state of the queue; the AQM
+//! returns a [`Verdict`]. An AQM therefore works with any scheduler: the queue of every flow has
+//! its own AQM. One algorithm is one file and one row of [`TABLE`]. The row drives the command
+//! language, `weir algorithms`, the documentation, the rig and the tests.
 //!
 //! Algorithms with many queues of their own, such as `fq_codel`, are schedulers (see
 //! [`crate::sched`]).
 //!
 //! # Time
-//! An AQM has no timer. Where its definition has periodic computations, it makes them when a packet
-//! arrives or leaves, one for each period that has ended, with the state of the queue at that time:
-//! between two packets that state does not change.
+//! An AQM has no timer. An algorithm with periodic computations makes them when a packet arrives or
+//! leaves: one computation for each period that has ended, with the state that the queue had at the
+//! end of that period. This is exact, because the state of the queue does not change between
+//! packets.
 
 mod afcd;
 mod ared;
@@ -48,56 +49,57 @@ use crate::settings::Chosen;
 use crate::stats::{DropReason, MarkReason};
 use crate::units::Nanos;
 
-/// What an AQM sees of a packet.
+/// The properties of a packet that an AQM can use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {
-    /// Length in bytes from the network-layer header on.
+    /// The packet's length in bytes, from the network-layer header on.
     pub len: u32,
-    /// When it arrived.
+    /// The time of its arrival at the queue.
     pub arrived: Nanos,
-    /// ECN field, DSCP and hash.
+    /// The ECN field, the DSCP and the hash of the flow.
     pub header: Header,
 }
 
-/// What an AQM sees of the queue.
+/// The state of the queue that an AQM can use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueState {
-    /// Packets that wait, without the current one.
+    /// The number of packets that wait, without the current packet.
     pub packets: u32,
-    /// Their network-layer bytes.
+    /// The sum of their lengths in bytes, from the network-layer header on.
     pub bytes: u64,
-    /// The current packet does not fit within the queue's limit. Only at its arrival.
+    /// Whether the current packet does not fit within the queue's limit. Only set at the packet's
+    /// arrival.
     pub full: bool,
 }
 
 /// The decision about a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The packet continues. One that arrives at a full queue is dropped nevertheless, as
+    /// The packet continues. At its arrival at a full queue, the caller drops it as
     /// [`DropReason::QueueFull`].
     Pass,
-    /// The packet continues, and carries a mark when it leaves. Only for packets whose ECN field
-    /// allows it.
+    /// The packet continues and is marked. Only for packets that are ECN-capable.
     Mark(MarkReason),
     /// The packet is dropped.
     Drop(DropReason),
-    /// The packet continues although the queue is full: the AQM drops others for it. Only at its
-    /// arrival.
+    /// The packet enters the queue although the queue is full: the AQM drops other packets instead.
+    /// Only at the packet's arrival.
     Admit,
 }
 
 /// An active queue management algorithm: state and decisions for one queue.
 ///
-/// Calls have times that never decrease. `arrive` sees every packet that enters the queue, and
-/// `leave` sees it when it reaches the head. There are two exceptions: `leave` alone sees packets
-/// that waited before the AQM existed, and neither sees packets that a change of configuration
-/// removes. A scheduler may serve the packets of a queue late, but in order.
+/// The times of successive calls never decrease. The caller passes every packet to `arrive` when it
+/// enters the queue and to `leave` when it reaches the head, with two exceptions: packets that
+/// waited before the AQM existed are passed to `leave` alone, and packets that a change of
+/// configuration removes are not passed to `leave`. Packets of a queue reach its head in the order
+/// of their arrival.
 pub trait Aqm {
     /// Decides about a packet that arrives at the queue.
     fn arrive(&mut self, now: Nanos, packet: &Seen, queue: &QueueState) -> Verdict;
 
-    /// Decides about the packet at the head. After a drop, the queue asks for the next packet at
-    /// the same time.
+    /// Decides about the packet at the head. After a drop, the caller passes the next packet at the
+    /// same time.
     fn leave(&mut self, now: Nanos, packet: &Seen, queue: &QueueState) -> Verdict;
 
     /// Internal state by name: a probability in parts of 2^32 (`probability`), a count, a time in
@@ -107,54 +109,54 @@ pub trait Aqm {
     }
 }
 
-/// What an AQM is created with, besides its settings.
+/// The properties of the link and the queue for which an AQM is created.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// Rate of the link in bit/s; 0 when it has none.
+    /// The rate of the link in bit/s; 0 for a link without a rate.
     pub rate: u64,
     /// The queue's limit in packets; [`u32::MAX`] when it is in bytes.
     pub limit_packets: u32,
     /// The queue's limit in bytes; [`u64::MAX`] when it is in packets.
     pub limit_bytes: u64,
-    /// The source of its draws.
+    /// The random stream of the AQM.
     pub stream: Stream,
 }
 
-/// An AQM and the values of its parameters.
+/// A kind of AQM and the values of its settings.
 pub type Policy = Chosen<Kind>;
 
-/// Code for an AQM of any type, compiled for each of them without virtual calls.
+/// Code that runs with an AQM of any type. It is compiled for each type and makes no virtual calls.
 pub trait Visitor {
     /// The result.
     type Output;
 
-    /// Runs the code.
+    /// Runs the code with this AQM, or with AQMs that `make` creates.
     fn visit<A: Aqm + core::fmt::Debug>(self, aqm: A) -> Self::Output;
 }
 
-/// Code for any number of AQMs of one type; `make` creates one.
+/// Code that runs with any number of AQMs of one type. It is compiled for each type and makes no
+/// virtual calls.
 pub trait Maker {
     /// The result.
     type Output;
 
-    /// Runs the code.
+    /// Runs the code with this AQM, or with AQMs that `make` creates.
     fn with<A: Aqm + core::fmt::Debug>(self, make: impl Fn(&Setup) -> A) -> Self::Output;
 }
 
-/// The types of the table: how to create an AQM, and any of them without a virtual call.
+/// Defines the functions that create an AQM of each type, and an enum of all types without virtual
+/// calls.
 macro_rules! types {
     ($($kind:ident: $type:ident),+) => {
         impl Policy {
-            /// Creates an AQM of this policy and passes it to `visitor`, which is compiled for each
-            /// type.
+            /// Creates an AQM of this policy and passes it to `visitor`.
             pub fn visit<V: Visitor>(&self, setup: &Setup, visitor: V) -> V::Output {
                 match self.kind() {
                     $(Kind::$kind => visitor.visit($type::new(self, setup)),)+
                 }
             }
 
-            /// Passes a constructor of AQMs of this policy to `maker`, which is compiled for each
-            /// type.
+            /// Passes a constructor of AQMs of this policy to `maker`.
             pub fn make_with<M: Maker>(&self, maker: M) -> M::Output {
                 match self.kind() {
                     $(Kind::$kind => maker.with(|setup| $type::new(self, setup)),)+
@@ -162,7 +164,7 @@ macro_rules! types {
             }
         }
 
-        /// Any AQM of the table, without a virtual call.
+        /// Any AQM of the table. Calls are not virtual.
         #[derive(Debug)]
         pub(crate) enum AnyAqm {
             $($kind($type),)+
@@ -202,7 +204,7 @@ crate::table! {
     noun "AQM", traits Traits, with types;
     /// Packets that find the queue full are dropped.
     DropTail: droptail::DropTail,
-    /// The oldest packet makes room for one that finds the queue full.
+    /// A packet that finds the queue full displaces the oldest packet.
     HeadDrop: headdrop::HeadDrop,
     /// A proportional-integral controller of the queue's length.
     Pi: pi::Pi,
@@ -214,23 +216,23 @@ crate::table! {
     Codel: codel::Codel,
     /// Random early drops or marks by the average length of the queue.
     Red: red::Red,
-    /// RED that finds its parameters from the rate and a target delay.
+    /// RED that computes its parameters from the rate and a target delay.
     Ared: ared::Ared,
     /// RED with a probability that changes by factors when the average crosses a threshold.
     FengAred: feng_ared::FengAred,
-    /// RED with a probability that rises with the square.
+    /// RED with a probability that rises with the square of the average.
     NlRed: nlred::NlRed,
     /// RED for several virtual queues within one, by DSCP.
     VqRed: vq_red::VqRed,
     /// A probability that rises with losses and falls while the link is idle.
     Blue: blue::Blue,
-    /// BLUE in bins that flows share, with a rate for those that do not respond.
+    /// BLUE in bins that flows share, with a rate limit for flows that do not respond.
     Sfb: sfb::Sfb,
     /// Drops or marks packets that overflow a virtual queue with an adaptive rate.
     Avq: avq::Avq,
-    /// A price for the excess of load and queue, and a probability exponential in it.
+    /// A price for the excess of load and backlog, and a probability exponential in the price.
     Rem: rem::Rem,
-    /// Controlled delay, with BLUE beside it.
+    /// Controlled delay combined with BLUE.
     Cobalt: cobalt::Cobalt,
     /// Approximated fairness and controlled delay.
     Afcd: afcd::Afcd,

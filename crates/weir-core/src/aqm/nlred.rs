@@ -3,8 +3,8 @@
 //!
 //! # Model
 //! Compared with RED, a short average queue has fewer drops and a long one more, so the choice of
-//! `max_p` and of the thresholds matters less. With the factor 1.5, the mean over all averages
-//! between the thresholds is that of RED.
+//! `max_p` and of the thresholds matters less. With the factor 1.5, the mean probability over all
+//! averages between the thresholds equals that of RED.
 //!
 //! # Equations
 //! ```text
@@ -27,11 +27,11 @@
 //! As for `red`.
 //!
 //! # Differences from Linux/FreeBSD
-//! Neither has it. In ns-3 `gentle` is on, and the probability falls back to `max_p` where the
-//! average passes `max`.
+//! Neither implements it. In ns-3 `gentle` is on, and the probability falls back to `max_p` where
+//! the average passes `max`.
 //!
 //! # Validation
-//! Against the equation in floating point, packet by packet.
+//! A test compares the implementation with the equation in floating point, packet by packet.
 
 use alloc::vec::Vec;
 
@@ -69,7 +69,7 @@ of_family! {
 pub(super) const ROW: Row = Row {
     name: "nlred",
     aliases: &["nonlinear-red"],
-    summary: "RED with a probability that rises with the square",
+    summary: "RED with a probability that rises with the square of the average",
     source: "Zhou, Yeung and Li, Computer Networks 50(18), 2006",
     traits: Traits { marks: true, classifies: false },
     parameters: Settings::PARAMETERS,

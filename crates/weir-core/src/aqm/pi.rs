@@ -3,17 +3,19 @@
 //! # Model
 //! The queue's length is sampled at a fixed frequency. Arriving packets are dropped, or marked,
 //! with a probability that rises while the queue is longer than its reference and while it grows,
-//! and falls otherwise. RED needs a longer queue to drop more; PI holds one length for any load.
+//! and falls otherwise. RED drops more packets only with a longer queue; PI holds the same length
+//! for any load.
 //!
 //! # Equations
-//! With `q` the packets that wait at a sample and `q_old` those at the sample before:
+//! With `q` the number of packets that wait at a sample and `q_old` that number at the previous
+//! sample:
 //!
 //! ```text
 //! p ← p + a (q − q_ref) − b (q_old − q_ref)      within 0 and 1
 //! ```
 //!
-//! The gains fit one number of flows, one capacity and one round-trip time; Hollot et al. explain
-//! how to design them. With `a > b` the length settles at `q_ref`.
+//! A choice of gains suits one number of flows, one capacity and one round-trip time; Hollot et al.
+//! explain how to compute them. With `a > b` the length settles at `q_ref`.
 //!
 //! # Reference
 //! Hollot, Misra, Towsley and Gong, "On designing improved controllers for AQM routers supporting
@@ -27,21 +29,21 @@
 //! is scaled by a packet's length over `mean_pkt`, 1..65536 bytes, default 500.
 //!
 //! # Complexity
-//! O(1). Samples are computed when packets arrive, all those since the last packet in one step.
+//! O(1). The samples since the last packet are computed in one step when the next packet arrives.
 //!
 //! # Guarantees
 //! `p` has the value of the equation at each sample, to 10 digits.
 //!
-//! # Figures
+//! # Statistics
 //! `probability`: `p` in parts of 2^32.
 //!
 //! # Differences from Linux/FreeBSD
-//! Neither has it. Samples of ns-2 begin with the simulation; here they begin with the first
-//! packet.
+//! Neither implements PI. In ns-2 the samples begin with the simulation; here they begin with the
+//! first packet.
 //!
 //! # Validation
-//! The equation against floating point over random queues; idle times of any length against single
-//! samples.
+//! Tests compare the probability with floating point over random queues, and one step over an idle
+//! time of any length with single samples.
 
 use alloc::vec::Vec;
 
@@ -58,16 +60,16 @@ use crate::units::{NANOS_PER_SEC, Nanos};
 #[derive(Debug)]
 pub struct Pi {
     p: u64,
-    /// Packets at the last sample, less the reference.
+    /// The number of packets at the last sample, less the reference.
     old: i128,
-    /// Parts of 2^56 for each packet.
+    /// The gains, in parts of 2^56 for each packet.
     a: i128,
     b: i128,
     q_ref: i128,
     period: u64,
     periods: Periods,
     ecn: bool,
-    /// `p` for each byte, in parts of 2^32; 0 when lengths do not matter.
+    /// The factor of `p` for each byte of a packet, in parts of 2^32; 0 when the length is ignored.
     per_byte: u64,
     stream: Stream,
 }
@@ -105,7 +107,7 @@ impl Pi {
         }
     }
 
-    /// Computes the samples that are due, in all of which the queue had `packets`.
+    /// Computes the samples that are due; the queue held `packets` packets at each of them.
     #[inline]
     fn sample(&mut self, now: Nanos, packets: u64) {
         let ended = self.periods.ended(now, self.period);
@@ -143,7 +145,7 @@ impl Aqm for Pi {
 
     #[inline]
     fn leave(&mut self, now: Nanos, _packet: &Seen, queue: &QueueState) -> Verdict {
-        // The current packet was in the queue until now.
+        // `queue` does not count the current packet, which was in the queue until now.
         self.sample(now, u64::from(queue.packets) + 1);
         Verdict::Pass
     }

@@ -1,15 +1,16 @@
-//! PI2: a proportional-integral controller of the delay. Its output is squared for senders that
-//! respond to the square root of their loss.
+//! PI2: a proportional-integral controller of the delay. Its output is squared for classic senders,
+//! which respond to the square root of their loss.
 //!
 //! # Model
-//! The rate of a classic TCP is proportional to one over the square root of its loss. The square of
-//! a probability that moves in even steps therefore moves the rate in even steps, and PI2 does not
-//! need the tables with which PIE scales its steps. The rate of senders of the L4S service (ECT(1))
-//! is proportional to one over the marks. They are marked with the unsquared probability times a
-//! factor, so that both kinds get about the same rate through this one queue.
+//! The rate of a classic TCP is proportional to one over the square root of its loss. When the drop
+//! probability is the square of a value that changes linearly, the rate responds linearly to that
+//! value. PI2 therefore does not need the tables with which PIE scales its steps. The rate of
+//! senders of the L4S service (ECT(1)) is proportional to one over their mark probability. Their
+//! packets are marked with the unsquared probability times a factor, so that both kinds of senders
+//! get about the same rate through the one queue.
 //!
 //! # Equations
-//! With the delay `d`, at each update, and then for arriving packets:
+//! With the delay `d`, the first line applies at each update and the second to arriving packets:
 //!
 //! ```text
 //! p' ← p' + α (d − target) + β (d − d_old)       within 0 and 1
@@ -28,23 +29,25 @@
 //! are scalable; off: all packets are classic.
 //!
 //! # Complexity
-//! O(1). Updates are computed when packets arrive and leave, all those since the last in one step.
+//! O(1). The updates since the last packet are computed in one step when a packet arrives or
+//! leaves.
 //!
 //! # Guarantees
-//! `p'` has the value of the equation at each update, to 13 digits. No packet is dropped while less
-//! than two packets of 1500 bytes wait.
+//! `p'` has the value of the equation at each update, to 13 digits. No packet is dropped while
+//! fewer than 3000 bytes wait.
 //!
-//! # Figures
-//! `base` is `p'`, `probability` that of classic packets and `scalable` that of the others, in
-//! parts of 2^32. `delay` in ns.
+//! # Statistics
+//! `base`: `p'`. `probability`: the probability of classic packets. `scalable`: the probability of
+//! scalable packets. All three are in parts of 2^32. `delay`: the delay in ns.
 //!
 //! # Differences from Linux/FreeBSD
-//! Neither has it separately; `dualpi2` is the same controller with a second queue for the L4S
-//! service. The delay is that of the packet that left last, and 0 when it left the queue empty.
-//! Where all packets are ECN-capable, p' can reach 1.
+//! Neither implements PI2 separately; `dualpi2` is the same controller with a second queue for the
+//! L4S service. The delay is that of the packet that left last, or 0 if that packet left the queue
+//! empty. If all packets are ECN-capable, `p'` can reach 1.
 //!
 //! # Validation
-//! The equation against floating point over random traffic; squares and couplings by counts.
+//! Tests compare `p'` with floating point over random traffic, and check the squared and the
+//! coupled probability by counts of drops and marks.
 
 use alloc::vec::Vec;
 
@@ -65,8 +68,8 @@ settings! {
         alpha: Fraction = ALPHA,
         beta: Fraction = BETA,
         coupling_factor: u64 = COUPLING_FACTOR,
-        ecn: bool = Switch::new(true, "marks packets that understand it"),
-        scalable: bool = Switch::new(true, "tells L4S packets from classic ones"),
+        ecn: bool = Switch::new(true, "marks ECN-capable packets instead of dropping them"),
+        scalable: bool = Switch::new(true, "treats L4S packets as scalable; off: all packets are classic"),
     }
 }
 
@@ -150,7 +153,7 @@ impl Aqm for Pi2 {
     }
 }
 
-/// Whether a packet belongs to the L4S service (RFC 9331): ECT(1), or marked already.
+/// Whether a packet belongs to the L4S service (RFC 9331): its ECN field is ECT(1) or CE.
 #[inline]
 pub(crate) fn is_l4s(ecn: Ecn) -> bool {
     matches!(ecn, Ecn::Ect1 | Ecn::Ce)
@@ -168,7 +171,7 @@ pub(crate) fn coupled(p: u64, k: u64) -> u64 {
     p.saturating_mul(k).min(ONE)
 }
 
-/// Below this many bytes no packet is dropped or marked: two packets.
+/// While fewer bytes wait, which is two packets of 1500 bytes, no packet is dropped or marked.
 pub(crate) const LEAST_BYTES: u64 = 3000;
 
 pub(crate) const TARGET: Time = Time::new(1_000, 10_000_000_000, 15_000_000, "delay to hold");
@@ -183,7 +186,7 @@ pub(crate) const COUPLING_FACTOR: Number = Number::new(
     255,
     "",
     2,
-    "marks of scalable senders for the square root of a classic sender's",
+    "mark probability of scalable packets over the square root of the classic probability",
 );
 
 pub(super) const ROW: Row = Row {
@@ -211,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn classic_packets_meet_the_square_and_scalable_ones_the_coupled_probability() {
+    fn classic_packets_have_the_squared_and_scalable_packets_the_coupled_probability() {
         let mut pi2 = pi2();
         pi2.controller.p = ONE / 5;
         let queue = QueueState { packets: 10, bytes: 10_000, full: false };

@@ -4,9 +4,9 @@
 //! Every `tupdate` the delay of the queue is compared with its target and with its previous value.
 //! Arriving packets are dropped, or marked, with a probability that rises while the delay is above
 //! the target and while it grows, and falls otherwise. A small probability changes in small steps,
-//! so that few packets are dropped on links with few flows. No packet is dropped while a burst
-//! allowance lasts, while the delay is below half the target and the probability below 20 %, or
-//! while no more than two packets wait.
+//! so that a link with few flows has few drops. No packet is dropped while a burst allowance lasts,
+//! while the delay is below half the target and the probability below 20 %, or while no more than
+//! two packets wait.
 //!
 //! # Equations
 //! With the delay `d`, at each update:
@@ -20,15 +20,16 @@
 //! scale(p)   2048  512   128   32    8     2      1
 //! ```
 //!
-//! With `derand`, a packet is dropped by `p` only when the sum of `p` over the packets since the
-//! last drop is at least 0.85, and in any case at 8.5.
+//! With `derand`, let the sum be that of `p` over the packets since the last drop. Below 0.85 no
+//! packet is dropped, from 8.5 on the packet is always dropped, and between these a packet is
+//! dropped with probability `p`.
 //!
 //! # Reference
 //! Pan, Natarajan, Baker and White, RFC 8033, 2017; Pan et al., "PIE: A lightweight control scheme
 //! to address the bufferbloat problem", HPSR 2013.
 //!
 //! # Parameters
-//! `variant` rfc|linux|dummynet, default rfc: the implementation that is followed; see the
+//! `variant` rfc|linux|dummynet, default rfc: the implementation that this one follows; see the
 //! differences below. `target` and `tupdate`, 1us to 10s, default 15 ms both. `alpha` and `beta`, 0
 //! to 32 in 1/s, default 0.125 and 1.25. `max_burst`, 0 to 10s, default 150 ms. `max_ecnth`, 0 to
 //! 1, default 0.1: from this probability on, ECN-capable packets are dropped too. `ecn` off|on,
@@ -37,22 +38,23 @@
 //! queue's length over the rate at which it was served while it had 16 KiB or more (`dre`); auto is
 //! dre for dummynet and ts for the others. `onoff` off|on, default off: PIE is inactive until the
 //! queue is a third full, and again after it has been idle. `bytemode` off|on, default off: `p` is
-//! scaled by a packet's length over `mean_pkt`. `mean_pkt`, 0 to 65536 bytes: two such packets
-//! never lead to a drop; 0, the default, is the value of the variant.
+//! scaled by a packet's length over `mean_pkt`. `mean_pkt`, 0 to 65536 bytes: two packets of this
+//! size never cause a drop; 0, the default, selects the value of the variant.
 //!
 //! # Complexity
-//! O(1). Updates are computed when packets arrive and leave, all those since the last in a number
-//! of steps that does not grow with the time.
+//! O(1). The updates since the last packet are computed when a packet arrives or leaves, in a
+//! number of steps that does not grow with the elapsed time.
 //!
 //! # Guarantees
 //! `p` has the value of the equations at each update, to 13 digits. The mean delay of long flows
-//! settles near the target, unless the target is shorter than the time of two packets.
+//! settles near the target, unless the target is shorter than the transmission of two packets.
 //!
-//! # Figures
-//! `probability`: `p` in parts of 2^32. `delay` and `burst_left` in ns.
+//! # Statistics
+//! `probability`: `p` in parts of 2^32. `delay`: the delay in ns. `burst_left`: the rest of the
+//! burst allowance in ns.
 //!
 //! # Differences from Linux/FreeBSD
-//! The variants differ in these points only:
+//! The variants differ only in these points:
 //!
 //! | | rfc | linux | dummynet |
 //! |---|---|---|---|
@@ -66,14 +68,15 @@
 //! | delay when the queue has emptied | 0 | 0 | 0 at the next update |
 //! | `derand`, `qdelay` auto | off, ts | on, ts | on, dre |
 //!
-//! Not implemented: Linux lets `p` rise beyond 1 up to 256, after which it drops everything until
-//! long after the queue is empty; dummynet measures each second departure rate over one packet.
-//! Linux's periods are whole ticks of its timer, and its lengths include the link-layer header;
-//! dummynet's gains have 13 bits of fraction.
+//! Two behaviours are not implemented: Linux lets `p` rise beyond 1 up to 256, after which it drops
+//! everything until long after the queue is empty; dummynet measures every second departure rate
+//! over a single packet. Linux's periods are whole ticks of its timer, and its lengths include the
+//! link-layer header; dummynet's gains have 13 bits of fraction.
 //!
 //! # Validation
-//! The conformance case of ns-3's test suite; the equations against floating point; idle times of
-//! any length against single updates; the differences of the variants one by one.
+//! Tests run the conformance case of ns-3's test suite, compare the probability with floating
+//! point, compare one step over an idle time of any length with single updates, and check each
+//! difference between the variants.
 
 use alloc::vec::Vec;
 

@@ -1,5 +1,5 @@
-//! PIE for one queue: the control law, and its state apart, since the queues of one scheduler share
-//! the law.
+//! PIE for one queue: the control law, and the state as a separate type, since the queues of one
+//! scheduler share the law.
 //!
 //! [`super::pie`] describes the algorithm.
 
@@ -11,16 +11,16 @@ use crate::rng::Stream;
 use crate::stats::{DropReason, MarkReason};
 use crate::units::Nanos;
 
-/// How the delay of the queue is known.
+/// The method that measures the delay of the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Measure {
-    /// From the packet that left last.
+    /// The sojourn time of the packet that left last.
     Timestamp,
-    /// From the queue's length and the rate at which it is served.
+    /// The queue's length divided by its departure rate.
     DepartureRate,
 }
 
-/// The settings of PIE as the law uses them.
+/// The settings of PIE in the units of the law.
 #[derive(Clone, Debug)]
 pub(crate) struct Law {
     variant: Variant,
@@ -35,36 +35,35 @@ pub(crate) struct Law {
     capdrop: bool,
     derand: bool,
     onoff: bool,
-    /// `p` per byte in parts of 2^32; 0 when lengths do not matter.
+    /// The factor of `p` for each byte of a packet, in parts of 2^32; 0 when the length is ignored.
     per_byte: u64,
-    /// A queue of at most this many bytes has no drops.
+    /// No packet is dropped while at most this many bytes wait.
     least_bytes: u64,
-    /// With `onoff`, the length from which PIE is active.
+    /// With `onoff`, the queue lengths in packets and in bytes from which PIE becomes active.
     active_packets: u32,
     active_bytes: u64,
 }
 
-/// State of PIE for one queue.
+/// The state of PIE for one queue.
 #[derive(Clone, Debug)]
 pub(crate) struct State {
-    /// Probability, and the sum of it over packets that passed since the last drop.
+    /// The probability, and its sum over the packets that passed since the last drop.
     pub(crate) p: u64,
     sum: u64,
-    /// Delay now, and at the last update.
+    /// The current delay, and the delay at the last update, in ns.
     delay: u64,
     old: u64,
     /// The rest of the burst allowance in ns: no packet is dropped while it lasts.
     burst: u64,
     periods: Periods,
     active: bool,
-    /// For Linux's burst allowance: when the last packet left.
-    left: Option<Nanos>,
+    /// The time of the last departure, for Linux's burst allowance.
+    last_departure: Option<Nanos>,
     pace: Pace,
 }
 
 impl Law {
-    /// The law for these settings. A queue of the lengths given, in packets and in bytes, counts as
-    /// full.
+    /// The law for these settings, for a queue with these limits.
     pub(crate) fn new(settings: &Settings, limit_packets: u32, limit_bytes: u64) -> Self {
         let variant = settings.variant;
         let measure = match (settings.qdelay, variant) {
@@ -104,12 +103,12 @@ impl Law {
         }
     }
 
-    /// Whether each queue of a scheduler starts anew when it receives packets after being empty.
+    /// Whether each queue of a scheduler resets its state when a packet arrives at the empty queue.
     pub(crate) fn forgets(&self) -> bool {
         self.variant == Variant::Dummynet
     }
 
-    /// Whether an arriving packet is dropped itself when a scheduler of many queues has no room.
+    /// Whether a scheduler of many queues drops the arriving packet when it has no room.
     pub(crate) fn drops_tail(&self) -> bool {
         self.variant == Variant::Linux
     }
@@ -124,24 +123,25 @@ impl Law {
             burst: self.max_burst,
             periods: Periods::default(),
             active: !self.onoff,
-            left: None,
+            last_departure: None,
             pace: Pace::default(),
         }
     }
 }
 
 impl State {
-    /// A packet was dropped for another reason, which signals congestion to its sender too.
+    /// Notes that a packet was dropped for another reason, which also signals congestion to its
+    /// sender.
     pub(crate) fn dropped(&mut self) {
         self.sum = 0;
     }
 
-    /// The delay that is known now.
+    /// The current delay.
     pub(crate) fn delay(&self) -> Nanos {
         Nanos(self.delay)
     }
 
-    /// The rest of the burst allowance.
+    /// The remaining burst allowance.
     pub(crate) fn burst(&self) -> Nanos {
         Nanos(self.burst)
     }
@@ -170,17 +170,17 @@ impl Law {
         } else {
             Verdict::Pass
         };
-        // A dropped packet, whatever the reason, signals congestion to its sender.
+        // A drop signals congestion to the sender, whatever its reason.
         if queue.full || matches!(decided, Verdict::Drop(_)) {
             state.sum = 0;
         }
         if state.p == 0 || !state.active {
-            self.rest(state, queue);
+            self.update_idle(state, queue);
         }
         decided
     }
 
-    /// Whether the packet is to be dropped.
+    /// Whether the packet is selected for a drop or mark.
     #[inline]
     fn hits(&self, state: &mut State, len: u32, bytes: u64, stream: &mut Stream) -> bool {
         let delay = if self.variant == Variant::Linux { state.delay } else { state.old };
@@ -208,7 +208,8 @@ impl Law {
         hit
     }
 
-    /// A mark where the packet allows it and it suffices, else a drop.
+    /// The verdict about a selected packet: a mark if the packet is ECN-capable and the probability
+    /// is low enough, else a drop.
     fn signal(&self, state: &State, packet: &Seen) -> Verdict {
         let enough =
             state.p < self.max_ecnth || self.variant == Variant::Linux && state.p == self.max_ecnth;
@@ -219,9 +220,10 @@ impl Law {
         }
     }
 
-    /// With a probability of 0: allows bursts again when the queue has been short, turns off when
-    /// it is idle, and on again when it is a third full.
-    fn rest(&self, state: &mut State, queue: &QueueState) {
+    /// While the probability is 0, renews the burst allowance if the delay has been low. With
+    /// `onoff`, deactivates PIE when the queue is idle, and activates it when the queue is a third
+    /// full.
+    fn update_idle(&self, state: &mut State, queue: &QueueState) {
         if !state.active {
             if queue.packets >= self.active_packets || queue.bytes >= self.active_bytes {
                 *state = State { active: true, ..self.state() };
@@ -244,7 +246,7 @@ impl Law {
         }
     }
 
-    /// Counts a departure of a packet that arrived at `arrived`; `queue` is without it.
+    /// Measures the delay at the departure of `packet`; `queue` does not count this packet.
     #[inline]
     pub(crate) fn leave(&self, state: &mut State, now: Nanos, packet: &Seen, queue: &QueueState) {
         self.catch_up(state, now, queue.bytes + u64::from(packet.len));
@@ -253,7 +255,7 @@ impl Law {
                 let empty = queue.packets == 0 && self.variant != Variant::Dummynet;
                 state.delay = if empty { 0 } else { now.since(packet.arrived).0 };
                 if self.variant == Variant::Linux {
-                    let last = state.left.replace(now).unwrap_or(now);
+                    let last = state.last_departure.replace(now).unwrap_or(now);
                     state.burst = state.burst.saturating_sub(now.since(last).0);
                 }
             }
@@ -279,32 +281,32 @@ impl Law {
         }
     }
 
-    /// Computes updates while the queue stays as it is. Once the delay equals that of the previous
-    /// update, each update adds the same amount as long as the gain is the same: these become one
-    /// step.
+    /// Computes `updates` updates, between which the queue did not change. Once the delay equals
+    /// that of the previous update, every update with the same gain adds the same amount, so that
+    /// these updates become one step.
     #[inline(never)]
     fn update(&self, state: &mut State, updates: u64, bytes: u64) {
         if !state.active {
             return;
         }
-        let mut left = updates;
-        while left > 0 {
+        let mut remaining = updates;
+        while remaining > 0 {
             let before = (state.p, state.old);
             self.step(state, bytes);
-            left -= 1;
+            remaining -= 1;
             if state.old != before.1 || self.sense(state, bytes) != state.old {
                 continue;
             }
             if state.p == before.0 {
-                return self.spend(state, left);
+                return self.spend(state, remaining);
             }
             if state.old > 0 {
-                left -= self.leap(state, left);
+                remaining -= self.leap(state, remaining);
             }
         }
     }
 
-    /// The delay at an update.
+    /// The delay at an update, in ns.
     fn sense(&self, state: &State, bytes: u64) -> u64 {
         match self.measure {
             Measure::DepartureRate => state.pace.delay(bytes),
@@ -313,7 +315,7 @@ impl Law {
         }
     }
 
-    /// One update.
+    /// Computes one update.
     fn step(&self, state: &mut State, bytes: u64) {
         state.delay = self.sense(state, bytes);
         let (delay, old) = (state.delay, state.old);
@@ -330,19 +332,20 @@ impl Law {
         let half = self.target / 2;
         let known = self.measure == Measure::Timestamp || state.pace.is_known();
         if self.variant == Variant::Linux && state.p == 0 && delay < half && old < half && known {
-            (state.burst, state.sum, state.left, state.pace) =
+            (state.burst, state.sum, state.last_departure, state.pace) =
                 (self.max_burst, 0, None, Pace::default());
         }
     }
 
-    /// Uses up the burst allowance of this many updates. Linux uses it up with departures instead.
+    /// Reduces the burst allowance by the time of `updates` updates. With Linux, departures reduce
+    /// it instead.
     fn spend(&self, state: &mut State, updates: u64) {
         if self.variant != Variant::Linux {
             state.burst = state.burst.saturating_sub(updates.saturating_mul(self.tupdate));
         }
     }
 
-    /// The change of a probability `p` by one update.
+    /// The change of the probability `p` by one update with this delay and the previous one.
     fn change(&self, p: u64, delay: u64, old: u64) -> i128 {
         let [delay, old, target] = [delay, old, self.target].map(i128::from);
         let full = self.alpha.times(delay - target).saturating_add(self.beta.times(delay - old));
@@ -356,8 +359,8 @@ impl Law {
         change
     }
 
-    /// Makes up to `most` updates with the same gain at once. The delay stays constant, and is not
-    /// 0.
+    /// Computes up to `most` updates with the same gain in one step, and returns their number. The
+    /// delay must be constant and not 0.
     fn leap(&self, state: &mut State, most: u64) -> u64 {
         let change = self.change(state.p, state.delay, state.delay);
         let (low, high, _) = band(state.p);
@@ -374,8 +377,8 @@ impl Law {
     }
 }
 
-/// The range of probabilities with the gain of `p`, and by how many bits that gain is below the
-/// full one.
+/// The range of probabilities with the same gain as `p`, and the number of bits by which that gain
+/// is shifted below the full gain.
 fn band(p: u64) -> (u64, u64, u32) {
     let mut low = 0;
     for (edge, bits) in BANDS {
@@ -387,7 +390,8 @@ fn band(p: u64) -> (u64, u64, u32) {
     (low, ONE, 0)
 }
 
-/// Below each of these probabilities, the gain is smaller by this many bits.
+/// Upper ends of probability ranges, each with the number of bits by which the gain is reduced
+/// below it.
 const BANDS: [(u64, u32); 6] = [
     (ONE / 1_000_000, 11),
     (ONE / 100_000, 9),
@@ -400,10 +404,10 @@ const TENTH: u64 = ONE / 10;
 const FIFTH: u64 = ONE / 5;
 /// 2 %.
 const FIFTIETH: i128 = (ONE / 50) as i128;
-/// The sums between which the draw decides: 0.85 and 8.5.
+/// The draw decides while the sum is between 0.85 and 8.5.
 const LEAST_SUM: u64 = ONE / 20 * 17;
 const MOST_SUM: u64 = ONE / 2 * 17;
-/// Linux's delay above which the probability rises faster.
+/// The delay in ns above which Linux raises the probability faster.
 const LONG: i128 = 250_000_000;
 
 #[cfg(test)]
@@ -440,7 +444,7 @@ mod tests {
             (10_000_000, 2),
             (99_999_999, 2),
         ] {
-            // One part more, since fractions of certainty are rounded down.
+            // The result is one part more, since fractions of certainty are rounded down.
             assert_eq!(
                 law.change(probability(Fraction(billionths)) + 1, 115_000_000, 15_000_000),
                 full / scale,
@@ -454,14 +458,14 @@ mod tests {
     }
 
     #[test]
-    fn above_a_tenth_the_probability_rises_by_two_parts_in_a_hundred_at_most() {
+    fn above_ten_percent_the_probability_rises_by_at_most_two_percent() {
         for variant in VARIANTS {
             let capped = law(&[("variant", variant)]);
             let free = law(&[("variant", variant), ("capdrop", "off")]);
             let change = |law: &Law, p| law.change(p, 240_000_000, 100_000_000);
             assert_eq!(change(&capped, TENTH), FIFTIETH);
             assert!(change(&free, TENTH) > FIFTIETH && change(&capped, TENTH - 1) > FIFTIETH);
-            // Falls are not bounded.
+            // The size of a decrease is not bounded.
             assert!(capped.change(ONE, 0, 200_000_000) < -10 * FIFTIETH);
             let more = if variant == "linux" { FIFTIETH } else { 0 };
             assert_eq!(
@@ -487,16 +491,16 @@ mod tests {
         }
     }
 
-    /// Whether two states are equal within the rounding.
+    /// Whether two states are equal to within the rounding.
     fn same(a: &State, b: &State) -> bool {
-        let of = |s: &State| (s.delay, s.old, s.burst, s.pace, s.left);
-        // Neither division nor decay adds up exactly.
+        let of = |s: &State| (s.delay, s.old, s.burst, s.pace, s.last_departure);
+        // Division and decay have rounding errors that do not add up exactly.
         of(a) == of(b) && a.p.abs_diff(b.p) <= 4096
     }
 
     proptest! {
         #[test]
-        fn many_updates_at_once_are_the_same_as_one_after_the_other(
+        fn many_updates_in_one_step_equal_single_updates(
             variant in 0usize..3, measure in 1u32..3, p in prop_oneof![0..=ONE, 0..=ONE / 100_000], delay in prop_oneof![Just(0u64), 0u64..400_000_000],
             old in 0u64..400_000_000, pace in 0u64..50_000_000, bytes in prop_oneof![Just(0u64), 1u64..200_000], updates in 1u64..5000,
             alpha in prop_oneof![Just("0.125"), Just("0"), Just("0.000001"), Just("3")],
@@ -511,7 +515,7 @@ mod tests {
         }
 
         #[test]
-        fn an_age_without_packets_takes_no_time(
+        fn a_long_idle_time_takes_few_steps(
             variant in 0usize..3, p in 0..=ONE, delay in any::<u64>(), old in any::<u64>(), bytes in 0u64..1 << 45, pace in any::<u64>(),
             alpha in 0u64..32_000_000_000,
         ) {

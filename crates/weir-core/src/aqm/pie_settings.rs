@@ -1,11 +1,11 @@
-//! Settings of PIE, which the AQM `pie` and the scheduler `fq_pie` have.
+//! Settings of PIE, which the AQM `pie` and the scheduler `fq_pie` share.
 
 use crate::settings::{Count, Fraction, Part, Setting, Switch, Time, UNIT};
 use crate::units::Nanos;
 use crate::{choice, settings};
 
 choice! {
-    /// The implementation of PIE that is followed.
+    /// The implementation of PIE that this one follows.
     pub(crate) enum Variant {
         Rfc = "rfc",
         Linux = "linux",
@@ -14,9 +14,9 @@ choice! {
 }
 
 choice! {
-    /// Whether drops are spread more evenly than by chance.
+    /// Whether drops are spaced more evenly than independent random draws would space them.
     pub(crate) enum Derand {
-        /// The choice of the variant.
+        /// As in the implementation that `variant` selects.
         Auto = "auto",
         Off = "off",
         On = "on",
@@ -26,11 +26,11 @@ choice! {
 choice! {
     /// How the delay of the queue is measured.
     pub(crate) enum Qdelay {
-        /// The choice of the variant.
+        /// As in the implementation that `variant` selects.
         Auto = "auto",
-        /// From the packet that left last.
+        /// The sojourn time of the packet that left last.
         Timestamp = "ts",
-        /// From the queue's length and the rate at which it is served.
+        /// The queue's length divided by its departure rate.
         DepartureRate = "dre",
     }
 }
@@ -56,7 +56,7 @@ settings! {
             65_536,
             "bytes",
             0,
-            "two such packets are never too many; 0: by the variant",
+            "length of a mean packet: two never cause a drop; 0: by the variant",
         ),
     }
 }
@@ -69,7 +69,8 @@ const fn gain(default: u64, summary: &'static str) -> Part {
     Part::new(0, 32 * UNIT, default, summary)
 }
 
-pub(crate) const VARIANT: Setting<Variant> = Variant::setting(Variant::Rfc, "whose PIE it is");
+pub(crate) const VARIANT: Setting<Variant> =
+    Variant::setting(Variant::Rfc, "implementation of PIE to follow");
 pub(crate) const TARGET: Time = period("delay to hold");
 pub(crate) const TUPDATE: Time = period("how often the probability is computed");
 pub(crate) const ALPHA: Part = gain(UNIT / 8, "gain of the delay's error, in 1/s");
@@ -78,15 +79,16 @@ pub(crate) const MAX_BURST: Time = Time::new(
     0,
     10_000_000_000,
     150_000_000,
-    "time for which a queue that begins to grow is left alone",
+    "time for which no packet of a growing queue is dropped",
 );
 pub(crate) const MAX_ECNTH: Part =
     Part::new(0, UNIT, UNIT / 10, "probability from which on packets are dropped, not marked");
-pub(crate) const ECN: Switch = Switch::new(false, "marks packets that understand it");
+pub(crate) const ECN: Switch =
+    Switch::new(false, "marks ECN-capable packets instead of dropping them");
 pub(crate) const CAPDROP: Switch =
-    Switch::new(true, "above 10 %, the probability rises by at most 2 % an update");
+    Switch::new(true, "from 10 % on, the probability rises by at most 2 % per update");
 pub(crate) const DERAND: Setting<Derand> =
-    Derand::setting(Derand::Auto, "drops are spread more evenly than by chance");
+    Derand::setting(Derand::Auto, "spaces drops more evenly than random draws");
 /// The description of `qdelay`.
 pub(crate) const QDELAY: &str =
     "the delay is that of the last packet, or length over departure rate";

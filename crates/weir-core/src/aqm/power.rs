@@ -1,16 +1,15 @@
 //! Powers and factors in fixed point, for the equations of AQMs: the decay of an average while no
 //! packet arrives, and a probability that follows a price.
 //!
-//! A [`Factor`] or a [`Slope`] is computed once, with the AQM. Only this step uses floating point,
-//! by functions that are the same on every machine. Its application takes one multiplication and a
-//! shift.
+//! A [`Factor`] or a [`Slope`] is computed once, when the AQM is created. Only this computation
+//! uses floating point, with functions that give the same result on every machine. To apply a
+//! factor takes one multiplication and one shift.
 
 use super::Setup;
 use crate::settings::{Fraction, UNIT};
 use crate::units::{NANOS_PER_SEC, Nanos};
 
-/// A factor that is not negative, for a `u64`: `mantissa / 2^shift`, with at least 53 significant
-/// bits.
+/// A nonnegative factor for a `u64`: `mantissa / 2^shift`, with at least 53 significant bits.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Factor {
     mantissa: u64,
@@ -18,8 +17,8 @@ pub(super) struct Factor {
 }
 
 impl Factor {
-    /// `above / below`, rounded up in the 63rd significant bit. `below` must not be 0 and less than
-    /// 2^63.
+    /// `above / below`, rounded up in the 63rd significant bit. `below` must be at least 1 and less
+    /// than 2^63.
     pub(super) fn ratio(above: u64, below: u64) -> Self {
         if above == 0 {
             return Self { mantissa: 0, shift: 0 };
@@ -43,7 +42,7 @@ impl Factor {
         Self { mantissa, shift: (63 - exponent).max(0) as u32 }
     }
 
-    /// The product, rounded down; stops at the largest number.
+    /// The product, rounded down; saturates at the largest number.
     #[inline]
     pub(super) fn times(self, x: u64) -> u64 {
         if self.shift >= 128 {
@@ -72,7 +71,7 @@ impl Slope {
     /// The product, rounded down; `x` must be within 95 bits.
     #[inline]
     pub(super) fn times(self, x: i128) -> i128 {
-        // Nearly always one multiplication of two words.
+        // `x` nearly always fits in 64 bits, so that one multiplication is enough.
         match i64::try_from(x) {
             Ok(x) if self.shift < 64 => {
                 (i128::from(x) * i128::from(self.mantissa)) >> (self.shift & 63)
@@ -97,8 +96,8 @@ pub(super) fn scaled(value: u128, x: u64) -> u128 {
     if whole > 95 { 0 } else { ((value * u128::from(fraction(x as u32) >> 28)) >> 32) >> whole }
 }
 
-/// `2^-(x / 2^32)` in parts of 2^60: a table for four bits of `x`, the series of the exponential
-/// function for the rest.
+/// `2^-(x / 2^32)` in parts of 2^60: a table covers the upper four bits of `x`, and the series of
+/// the exponential function the others.
 fn fraction(x: u32) -> u64 {
     let rest = u64::from(x & 0x0fff_ffff);
     let t = ((u128::from(rest) * u128::from(LN_2)) >> 32) as u64;
@@ -120,22 +119,22 @@ pub(super) fn parts(fraction: Fraction) -> u64 {
     ((u128::from(fraction.0) << 32) / u128::from(UNIT)) as u64
 }
 
-/// A fraction as a number.
+/// A fraction as a floating-point number.
 pub(super) fn number(fraction: Fraction) -> f64 {
     fraction.0 as f64 / UNIT as f64
 }
 
-/// A link's rate in packets of a mean length.
+/// A link's rate, and the mean length in which packets are counted.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PacketRate {
-    /// bit/s.
+    /// The rate in bit/s.
     pub(super) rate: u64,
-    /// Bytes of a mean packet.
+    /// The mean length of a packet in bytes.
     pub(super) mean: u32,
 }
 
 impl PacketRate {
-    /// The rate of a link; a link without a rate of its own counts as one of [`ASSUMED_RATE`].
+    /// The rate of the link in `setup`, or [`ASSUMED_RATE`] for a link without a rate.
     pub(super) fn of(setup: &Setup, mean: u32) -> Self {
         Self { rate: if setup.rate == 0 { ASSUMED_RATE } else { setup.rate }, mean }
     }
@@ -151,7 +150,8 @@ impl PacketRate {
     }
 }
 
-/// How many periods ended after `since`, up to and including `now`, and when the last one ended.
+/// The number of periods that ended after `since` and not after `now`, and the time at which the
+/// last of them ended.
 pub(super) fn periods(now: Nanos, since: Nanos, period: u64) -> (u64, Nanos) {
     let elapsed = now.since(since).0;
     if elapsed < period {
@@ -194,7 +194,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn powers_of_two_are_as_exact_as_said(x in prop_oneof![0u64..40 << 32, any::<u64>()], value in 0u128..1 << 95) {
+        fn powers_of_two_have_the_documented_precision(x in prop_oneof![0u64..40 << 32, any::<u64>()], value in 0u128..1 << 95) {
             let parts = 4_294_967_296.0;
             let exact = libm::exp2(-(x as f64 / parts));
             prop_assert!((exp2_neg(x) as f64 / parts - exact).abs() < 1.0 / 2_147_483_648.0, "{x}");

@@ -1,5 +1,5 @@
-//! Common parts of the PI family: probabilities and gains in fixed point, periods that are caught
-//! up with, and the controller of a delay.
+//! Common parts of the PI family: probabilities and gains in fixed point, the count of ended
+//! periods, and the controller of a delay.
 //!
 //! # Fixed point
 //! ```text
@@ -8,7 +8,7 @@
 //! time          ns
 //! ```
 //! A draw compares 56 random bits with a probability, so that 0 and 1 are exact. Products have 128
-//! bits and saturate; no time, gain or queue overflows them.
+//! bits and saturate, so that no time, gain or queue length causes an overflow.
 
 use crate::settings::{Fraction, UNIT};
 use crate::units::Nanos;
@@ -16,18 +16,18 @@ use crate::units::Nanos;
 /// Certainty.
 pub(crate) const ONE: u64 = 1 << 56;
 
-/// The probability that is this fraction of certainty.
+/// Converts a fraction to a probability.
 pub(crate) fn probability(fraction: Fraction) -> u64 {
     ((u128::from(fraction.0.min(UNIT)) << 56) / u128::from(UNIT)) as u64
 }
 
-/// Whether an event of probability `p` happens, with 64 random bits.
+/// Whether an event of probability `p` happens; `bits` are 64 random bits.
 #[inline]
 pub(crate) fn happens(p: u64, bits: u64) -> bool {
     bits >> 8 < p
 }
 
-/// A probability in parts of 2^32.
+/// Converts a probability to parts of 2^32.
 pub(crate) fn coarse(p: u64) -> u64 {
     p >> 24
 }
@@ -54,14 +54,14 @@ impl Gain {
         narrow(self.raw(error))
     }
 
-    /// The same in parts of 2^80.
+    /// The change for an error in ns, in parts of 2^80.
     #[inline]
     fn raw(self, error: i128) -> i128 {
         self.0.saturating_mul(error)
     }
 }
 
-/// From parts of 2^80 to parts of 2^56, towards 0.
+/// Converts parts of 2^80 to parts of 2^56, rounded towards 0.
 #[inline]
 fn narrow(change: i128) -> i128 {
     change / (1 << 24)
@@ -75,13 +75,14 @@ pub(crate) struct Periods {
 }
 
 impl Periods {
-    /// When the next period ends.
+    /// The time at which the current period ends.
     #[inline]
     pub(crate) fn next(&self) -> Nanos {
         Nanos(self.next)
     }
 
-    /// How many periods have ended since the last call; the first call begins the first period.
+    /// The number of periods that have ended since the last call; the first call begins the first
+    /// period.
     #[inline]
     pub(crate) fn ended(&mut self, now: Nanos, period: u64) -> u64 {
         if now.0 < self.next { 0 } else { self.count(now, period) }
@@ -120,7 +121,7 @@ impl Controller {
         Self { p: 0, alpha, beta, target: i128::from(target.0), most, old: 0 }
     }
 
-    /// One period that ends with the delay `delay`.
+    /// Computes one period, at the end of which the delay is `delay`.
     pub(crate) fn update(&mut self, delay: Nanos) {
         let delay = i128::from(delay.0);
         let change =
@@ -129,8 +130,8 @@ impl Controller {
         self.old = delay;
     }
 
-    /// `periods` periods with the same delay at their ends. All but the first change `p'` by the
-    /// same amount, so they are one step.
+    /// Computes `periods` periods with the same delay at the end of each. All periods but the first
+    /// change `p'` by the same amount, so that they become one step.
     pub(crate) fn hold(&mut self, delay: Nanos, periods: u64) {
         let Some(more) = periods.checked_sub(1) else { return };
         self.update(delay);
@@ -138,9 +139,10 @@ impl Controller {
         self.p = moved(self.p, change.saturating_mul(i128::from(more)), self.most);
     }
 
-    /// `periods` periods of a packet that stays at the head: the delay is `first` at the end of the
-    /// first one, and grows with time. The change grows with each period, so it is negative first,
-    /// then positive: two sums of a series.
+    /// Computes `periods` periods during which one packet stays at the head: the delay is `first`
+    /// at the end of the first period, and grows with time. The change of `p'` grows with each
+    /// period, so that it is negative first and then positive: two sums of an arithmetic series
+    /// give the result.
     pub(crate) fn wait(&mut self, first: Nanos, period: u64, periods: u64) {
         let Some(more) = periods.checked_sub(1) else { return };
         self.update(first);
@@ -151,7 +153,7 @@ impl Controller {
         let sum = |from: i128, to: i128| {
             (to - from + 1).saturating_mul(added(from).saturating_add(added(to)) / 2)
         };
-        // The last negative change.
+        // The number of the last period with a negative change.
         let falls = match (start < 0, step > 0) {
             (false, _) => 0,
             (true, false) => more,
@@ -215,7 +217,7 @@ mod tests {
         }
 
         #[test]
-        fn many_periods_at_once_are_the_same_as_one_after_the_other(
+        fn many_periods_in_one_step_equal_single_periods(
             c in controllers(), delay in 0u64..500_000_000, period in 1_000u64..50_000_000, periods in 0u64..300, waits in any::<bool>(),
         ) {
             let (mut at_once, mut stepped) = (c, c);
@@ -223,7 +225,7 @@ mod tests {
             for nth in 0..periods {
                 stepped.update(Nanos(if waits { delay + nth * period } else { delay }));
             }
-            // Each single step is rounded down.
+            // Each single step rounds down.
             prop_assert!(at_once.p.abs_diff(stepped.p) <= periods, "{} {}", at_once.p, stepped.p);
             prop_assert_eq!(at_once.old, stepped.old);
         }

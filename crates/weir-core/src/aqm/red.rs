@@ -4,9 +4,9 @@
 //! # Model
 //! Each arriving packet moves an average of the queue's length. Below the lower threshold no packet
 //! is selected. Between the thresholds, a packet is selected with a probability that rises from 0
-//! to `max_p`. Above the upper threshold every packet is selected, or, if the algorithm is
-//! *gentle*, a packet is selected with a probability that rises from `max_p` to 1 at twice the
-//! threshold. Selected packets are dropped, or marked if `ecn` is on and the packet is ECN-capable.
+//! to `max_p`. Above the upper threshold every packet is selected. In *gentle* mode, the
+//! probability instead rises from `max_p` at the upper threshold to 1 at twice that threshold.
+//! Selected packets are dropped, or marked if `ecn` is on and the packet is ECN-capable.
 //!
 //! Selections are spaced evenly: the probability of a packet grows with the packets since the last
 //! selection. With `wait`, no packet is selected in the first half of the interval that follows, so
@@ -14,26 +14,27 @@
 //!
 //! # Equations
 //! ```text
-//! avg <- (1-w)·avg + w·q                  for each packet that comes to a queue of length q
-//! avg <- (1-w)^(m+1)·avg                  when it comes to an empty one; m mean packets could have been sent meanwhile
+//! avg <- (1-w)·avg + w·q                  for each packet that arrives at a queue of length q
+//! avg <- (1-w)^(m+1)·avg                  for an arrival at an empty queue; m mean packets could have been sent meanwhile
 //! p_b  = max_p·x,  x = (avg-min)/(max-min)                   `curve quadratic`: 1.5·max_p·x²
 //! p_b  = max_p + (1-max_p)·(avg-max)/max                     gentle, from max to 2·max
-//! p_a  = p_b / (1 - count·p_b)                               count packets since the last choice
+//! p_a  = p_b / (1 - count·p_b)               count packets since the last selection
 //! p_a  = 0 while count·p_b < 1, then p_b / (2 - count·p_b)   with `wait`
 //! ```
-//! In bytes, `count` is in mean packets and `p_a` is multiplied by the packet's length over the
-//! mean. Averages are in parts of 2^40, probabilities in parts of 2^32; the power of an idle time
-//! has a relative error below 2^-31.
+//! With lengths in bytes, `count` is in mean packets, and `p_a` is multiplied by the packet's
+//! length divided by the mean length. Averages are in parts of 2^40, probabilities in parts of
+//! 2^32; the power in the decay has a relative error below 2^-31.
 //!
 //! # Reference
 //! Floyd and Jacobson, "Random early detection gateways for congestion avoidance", IEEE/ACM
 //! Transactions on Networking 1(4), 1993. Gentle: Floyd, "Recommendation on using the gentle
-//! variant of RED", 2000. RFC 7567 on what to prefer to it.
+//! variant of RED", 2000. RFC 7567 recommends newer AQMs instead.
 //!
 //! # Parameters
-//! Defaults are those of ns-3: 5 and 15 packets, 0.002, 1/50. `max_p`, `w` and the thresholds fit
-//! one rate and one load; `ared` finds them automatically. With `adapt` and `curve`, `red` becomes
-//! another algorithm of the family, with thresholds of your choice.
+//! The defaults are those of ns-3: `min` 5 packets, `max` 15 packets, `w` 0.002, `max_p` 1/50. A
+//! choice of `max_p`, `w` and thresholds suits one rate and one load; `ared` computes them
+//! automatically. With `adapt` and `curve`, `red` becomes another algorithm of the family, with
+//! thresholds that the user chooses.
 //!
 //! # Complexity
 //! O(1), without division where lengths are in packets.
@@ -42,28 +43,29 @@
 //! No packet is selected while the average is below `min`.
 //!
 //! # Differences from Linux/FreeBSD
-//! `variant` selects the implementation that is followed:
+//! `variant` selects the implementation that this one follows:
 //!
 //! | | `ns3` | `linux` | `dummynet` |
 //! |---|---|---|---|
-//! | choice | one draw for each packet | one for each interval: `count·p_b` exceeds it | the same |
-//! | first packet above `min`, or beside one other | never chosen | never chosen | never chosen |
+//! | selection | one draw for each packet | one draw for each interval: selects the packet at which `count·p_b` exceeds it | as `linux` |
+//! | first packet above `min`, or while one other packet waits | never selected | never selected | never selected |
 //! | `wait`, `gentle` | both | neither | `gentle` |
-//! | in bytes | `p_a` by length over the mean | by packet | `p_b` by length over 1500 |
+//! | lengths in bytes | `p_a` times length over mean | no effect of the length | `p_b` times length over 1500 |
 //! | `w` | as given | the nearest power of 1/2 | as given |
-//! | idle time | the power above | halvings by a table of 256 cells | 256 steps over 3/w packets, then 0 |
+//! | decay while idle | the power above | halvings by a table of 256 cells | 256 steps over 3/w packets, then 0 |
 //!
 //! An idle time begins when the last packet leaves the queue; in ns-3 and Linux it begins when that
-//! packet's transmission has ended. Linux has lengths in whole bytes only. The dummynet variant has
-//! its rules but not its 16-bit arithmetic, in which the average overflows at 32 KiB and idle times
-//! count in ticks; nor does it mark every packet above `min` with ECN. ns-2 and ns-3 keep the
-//! gentle part at the first `max_p` while another one adapts; here the gentle part follows `max_p`.
-//! A link without a rate of its own, such as one with a trace, counts as one of 10 Mbit/s for idle
-//! times.
+//! packet's transmission has ended. Linux only counts lengths in bytes. The dummynet variant
+//! follows dummynet's rules with two exceptions: it does not use dummynet's 16-bit arithmetic, in
+//! which the average overflows at 32 KiB and idle times count in ticks, and it does not mark every
+//! ECN-capable packet above `min`. ns-2 and ns-3 compute the gentle part with the initial `max_p`
+//! even when `max_p` adapts; here the gentle part follows `max_p`. For a link without a configured
+//! rate, such as a link with a trace, idle times are computed for 10 Mbit/s.
 //!
 //! # Validation
-//! Against the equations in floating point, packet by packet; counts of ns-3's own test of RED over
-//! many seeds; and marks by the depth of a limited queue.
+//! Tests compare the implementation with the equations in floating point, packet by packet; compare
+//! counts with ns-3's own test of RED over many seeds; and check marks against the depth of a
+//! limited queue.
 
 pub(super) mod adapt;
 pub(super) mod average;
@@ -122,7 +124,7 @@ impl Red {
         Self::planned(plan, setup)
     }
 
-    /// A new AQM of the family.
+    /// A new AQM with the parameters of another algorithm of the family.
     pub(super) fn planned(plan: Plan, setup: &Setup) -> Self {
         Self { core: Core::new(plan), stream: setup.stream.clone() }
     }
@@ -167,7 +169,7 @@ macro_rules! plan {
 }
 pub(super) use plan;
 
-/// A row of the family that has the state of [`Red`].
+/// Defines an AQM of the family that wraps [`Red`].
 macro_rules! of_family {
     ($(#[$doc:meta])* $name:ident, |$policy:ident, $setup:ident| $plan:expr) => {
         $(#[$doc])*

@@ -1,28 +1,28 @@
-//! REM: a price rises while arrivals exceed what the link carries, and packets are selected with a
-//! probability exponential in it.
+//! REM: a price rises while arrivals exceed the link's capacity, and packets are selected with a
+//! probability exponential in the price.
 //!
 //! # Model
-//! At fixed times the algorithm computes a price from two differences: the arrivals less what the
-//! link could carry, and the queue less a target. The price is stable only when both are 0: when
-//! the rates match and the queue is at its target, for any number of users. Along a path the
+//! At fixed times the algorithm computes a price from two differences: the arrivals less the link's
+//! capacity, and the queue's length less a target. For any number of users, the price is stable
+//! only when both are 0: the rates match and the queue is at its target. Along a path the
 //! probabilities combine, so that the receiver can derive the sum of the prices.
 //!
 //! # Equations
 //! Each `interval` T:
 //! ```text
-//! x     <- (1-weight)·x + weight·(packets that came in T)
+//! x     <- (1-weight)·x + weight·(packets that arrived in T)
 //! price <- max(0, price + gamma·(x + alpha·(q - target) - C·T))
 //! p      = 1 - phi^(-price)
 //! ```
-//! The price is in parts of 2^32. It does not rise further where `p` differs from 1 by less than
-//! 2^-32, and `p` has an error below 2^-31.
+//! The price is in parts of 2^32. It does not rise above the price at which `p` differs from 1 by
+//! less than 2^-32. `p` has an error below 2^-31.
 //!
 //! # Reference
 //! Athuraliya, Low, Li and Yin, "REM: active queue management", IEEE Network 15(3), 2001.
 //!
 //! # Parameters
-//! Defaults are those of ns-2. With `unit bytes`, lengths are bytes over `avpkt`, and a packet's
-//! probability depends on its length.
+//! The defaults are those of ns-2. With `unit bytes`, lengths are in bytes divided by `avpkt`, and
+//! a packet's probability is proportional to its length.
 //!
 //! # Complexity
 //! O(1) for each packet, and a few divisions for each interval. Intervals without arrivals are
@@ -32,12 +32,12 @@
 //! No packet is selected while the price is 0.
 //!
 //! # Differences from Linux/FreeBSD
-//! Neither has it. ns-2 marks packets when they leave the queue and drops them when they arrive;
-//! here both decisions happen at the arrival. A link without a rate of its own counts as one of 10
-//! Mbit/s.
+//! Neither implements REM. ns-2 marks packets when they leave the queue and drops them when they
+//! arrive; here both happen at the arrival. For a link without a configured rate the algorithm
+//! assumes 10 Mbit/s.
 //!
 //! # Validation
-//! Against the equations in floating point, interval by interval.
+//! A test compares the implementation with the equations in floating point, interval by interval.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -56,25 +56,26 @@ use crate::units::Nanos;
 /// Random exponential marking.
 #[derive(Debug)]
 pub struct Rem {
-    /// In parts of 2^32, as are all fields below unless they say otherwise.
+    /// The price in parts of 2^32. The fields below are also in parts of 2^32 unless they say
+    /// otherwise.
     price: i128,
     most: i128,
     p: u64,
     gamma: i128,
     alpha: i128,
     weight: i128,
-    /// Arrivals per interval, filtered; in parts of 2^20 packets.
+    /// The filtered number of arrivals per interval, in parts of 2^-20 packets.
     rate: i128,
-    /// What the link carries per interval, and the target of the queue; in parts of 2^20 packets.
+    /// The link's capacity per interval, and the target of the queue, in parts of 2^-20 packets.
     carried: i128,
     target: i128,
-    /// Logarithm of phi to the base 2.
+    /// The logarithm of phi to the base 2.
     logarithm: Factor,
     interval: u64,
-    /// When the last interval ended.
+    /// The time at which the last interval ended.
     ended: Option<Nanos>,
-    /// Packets or bytes that have arrived since.
-    came: u64,
+    /// The packets or bytes that have arrived since then.
+    arrivals: u64,
     mean: u32,
     bytes: bool,
     ecn: bool,
@@ -88,7 +89,7 @@ settings! {
             0,
             UNIT,
             UNIT / 1000,
-            "what the price gains from an excess of one packet in an interval",
+            "rise of the price for an excess of one packet in an interval",
         ),
         phi: Fraction = Part::new(
             UNIT + UNIT / 1_000_000,
@@ -98,7 +99,7 @@ settings! {
         ),
         interval: Nanos =
             Time::new(1_000, 10_000_000_000, 2_000_000, "time between computations of the price"),
-        target: u32 = Count::new(0, u32::MAX, "packets", 20, "length of the queue that is aimed at"),
+        target: u32 = Count::new(0, u32::MAX, "packets", 20, "target length of the queue"),
         alpha: Fraction =
             Part::new(0, UNIT, UNIT / 10, "weight of the queue's length against the rate"),
         weight: Fraction = Part::new(
@@ -134,7 +135,7 @@ impl Rem {
             logarithm: Factor::of(logarithm),
             interval,
             ended: None,
-            came: 0,
+            arrivals: 0,
             mean,
             bytes: settings.unit == Lengths::Bytes,
             ecn: settings.ecn,
@@ -142,47 +143,48 @@ impl Rem {
         }
     }
 
-    /// Computes the price for each interval that has ended; `packets` and `bytes` have been in the
-    /// queue since the last arrival or departure.
+    /// Computes the price for each interval that has ended. The queue has held `packets` and
+    /// `bytes` since the last arrival or departure.
     #[inline]
     fn catch_up(&mut self, now: Nanos, packets: u32, bytes: u64) {
         let ended = self.ended.get_or_insert(now);
         if now.since(*ended).0 >= self.interval {
             let (intervals, last) = super::power::periods(now, *ended, self.interval);
             *ended = last;
-            self.reckon(intervals, packets, bytes);
+            self.update_price(intervals, packets, bytes);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn reckon(&mut self, intervals: u64, packets: u32, bytes: u64) {
+    fn update_price(&mut self, intervals: u64, packets: u32, bytes: u64) {
         let parts = |count: u64| {
             let wide = i128::from(count) << FRACTION;
             if self.bytes { wide / i128::from(self.mean) } else { wide }
         };
         let queue = parts(if self.bytes { bytes } else { u64::from(packets) });
-        let mut came = parts(core::mem::take(&mut self.came));
+        let mut arrivals = parts(core::mem::take(&mut self.arrivals));
         let excess = ((self.alpha * (queue - self.target)) >> 32) - self.carried;
-        let mut left = intervals;
-        while left > 0 {
-            self.rate += (self.weight * (came - self.rate)) >> 32;
+        let mut remaining = intervals;
+        while remaining > 0 {
+            self.rate += (self.weight * (arrivals - self.rate)) >> 32;
             let change = (self.gamma * (self.rate + excess)) >> FRACTION;
-            // Without arrivals, each interval has the same effect.
-            let settled = came == 0 && self.rate == 0;
-            let alike = if settled { left } else { 1 };
+            // Once there are no arrivals and the filtered rate is 0, each interval has the same
+            // effect.
+            let settled = arrivals == 0 && self.rate == 0;
+            let alike = if settled { remaining } else { 1 };
             self.price = self
                 .price
                 .saturating_add(change.saturating_mul(i128::from(alike)))
                 .clamp(0, self.most);
-            left -= alike;
-            came = 0;
+            remaining -= alike;
+            arrivals = 0;
         }
         self.p = ONE - exp2_neg(self.logarithm.times(self.price as u64));
     }
 
     #[inline]
-    fn is_chosen(&mut self, len: u32) -> bool {
+    fn is_selected(&mut self, len: u32) -> bool {
         let draw = u64::from(self.stream.bits32());
         if self.bytes {
             u128::from(draw) * u128::from(self.mean) < u128::from(self.p) * u128::from(len)
@@ -196,8 +198,9 @@ impl Aqm for Rem {
     #[inline]
     fn arrive(&mut self, now: Nanos, packet: &Seen, queue: &QueueState) -> Verdict {
         self.catch_up(now, queue.packets, queue.bytes);
-        self.came = self.came.saturating_add(if self.bytes { u64::from(packet.len) } else { 1 });
-        if self.p == 0 || queue.full || !self.is_chosen(packet.len) {
+        self.arrivals =
+            self.arrivals.saturating_add(if self.bytes { u64::from(packet.len) } else { 1 });
+        if self.p == 0 || queue.full || !self.is_selected(packet.len) {
             Verdict::Pass
         } else if self.ecn && packet.header.ecn.is_capable() {
             Verdict::Mark(MarkReason::Early)
@@ -221,13 +224,13 @@ impl Aqm for Rem {
     }
 }
 
-/// Bits of a number of packets after the point.
+/// Fraction bits of a number of packets.
 const FRACTION: u32 = 20;
 
 pub(super) const ROW: Row = Row {
     name: "rem",
     aliases: &[],
-    summary: "a price for the excess of load and queue, and a probability exponential in it",
+    summary: "a price for the excess of load and backlog, and a probability exponential in the price",
     source: "Athuraliya, Low, Li and Yin, IEEE Network 15(3), 2001",
     traits: Traits { marks: true, classifies: false },
     parameters: Settings::PARAMETERS,

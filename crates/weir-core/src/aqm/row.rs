@@ -1,15 +1,15 @@
-//! What a row of the table of AQMs says besides names and parameters.
+//! The row of an AQM in the table, and the properties that it states besides names and parameters.
 
 use crate::settings;
 
-/// An AQM's row in [`super::TABLE`].
+/// The row of an AQM in [`super::TABLE`].
 pub type Row = settings::Row<Traits>;
 
-/// What an AQM can do.
+/// The abilities of an AQM.
 #[derive(Clone, Copy, Debug)]
 pub struct Traits {
-    /// It can mark packets instead of dropping them.
+    /// Whether it can mark packets instead of dropping them.
     pub marks: bool,
-    /// It tells flows apart by what packets carry in their headers.
+    /// Whether it distinguishes flows by the headers of packets.
     pub classifies: bool,
 }

@@ -1,17 +1,18 @@
-//! Stochastic fair BLUE: a probability for each flow, kept in bins that flows share, and a rate
-//! limit for flows that do not respond.
+//! Stochastic fair BLUE: a drop probability for each flow, stored in bins that flows share, and a
+//! rate limit for flows that do not respond.
 //!
 //! # Model
 //! There are 8 levels of 16 bins. A hash gives a flow one bin in each level. A bin counts the
 //! waiting packets of its flows, and has a probability like that of BLUE. The probability of a
-//! packet is the least of its flow's bins: a flow that responds shares each bin with others, but
-//! hardly ever all 8 with a flow that does not. A flow that sends more than its share settles at
-//! what the others leave. If even a few packets of a flow are too many, its probability reaches 1
-//! in all its bins: it does not respond, and passes at a small fixed rate.
+//! packet is the lowest of its flow's bins. A flow that responds shares each bin with other flows,
+//! but hardly ever shares all 8 bins with a flow that does not respond. A flow that responds but
+//! sends more than its share settles at the rate that the other flows leave. The probability of a
+//! flow that does not respond reaches 1 in all its bins, and the flow is limited to a low fixed
+//! rate.
 //!
-//! A flow that shares all bins with such a flow would suffer for ever, so the hash changes at
-//! intervals. For some time before each change, a second set of bins with the next hash learns
-//! which flows do not respond.
+//! A flow that shares all its bins with such a flow would be limited permanently, so the hash
+//! changes at intervals. For some time before each change, a second set of bins with the next hash
+//! also learns which flows do not respond.
 //!
 //! # Equations
 //! For each arriving packet, in each of its bins:
@@ -19,12 +20,12 @@
 //! bin empty:                    p <- p - decrement
 //! target or more packets in it: p <- p + increment
 //! ```
-//! Then, with the least over the levels:
+//! Then, with the lowest `p` and the fewest packets over the levels:
 //! ```text
 //! fewest packets >= max:   dropped
-//! p = 1:                   dropped, unless a token is there
-//! else                     with probability p marked, or dropped if the sender does not understand marks
-//! p > 1/2:                 of those, the part (2p - 1)/p of them dropped in any case
+//! p = 1:                   dropped, unless there is a token
+//! else                     with probability p marked, or dropped if the packet is not ECN-capable
+//! p > 1/2:                 the part (2p - 1)/p of these packets is always dropped
 //! ```
 //! Probabilities are in parts of 2^16 - 1, as in Linux.
 //!
@@ -33,23 +34,24 @@
 //! fairness", IEEE INFOCOM 2001; Linux's `sch_sfb` by Chroboczek and Dumazet.
 //!
 //! # Parameters
-//! Names and values are those of Linux. `target` should be less than `max`. With `rehash 0ms` the
+//! Names and defaults are those of Linux. `target` should be less than `max`. With `rehash 0ms` the
 //! hash does not change.
 //!
 //! # Complexity
-//! O(levels) for each packet. 2 KiB, and eight bytes for each packet that waits.
+//! O(levels) for each packet. The state takes 2 KiB, and eight bytes for each packet that waits.
 //!
 //! # Guarantees
 //! Flows with a probability of 1 together pass at `penalty_rate`, with bursts of `penalty_burst`.
 //!
 //! # Differences from Linux/FreeBSD
-//! FreeBSD does not have it. Linux always marks; here `ecn` can be switched off. Linux counts the
-//! time for tokens from the last check, so that flows faster than `penalty_rate` get none after the
-//! burst; here they get that rate. Linux has a queue or a scheduler inside; here it works in front
-//! of any scheduler.
+//! FreeBSD does not implement it. Linux always marks; here `ecn` can be switched off. Linux counts
+//! the time for tokens from the last check, so that flows faster than `penalty_rate` get no tokens
+//! after the burst; here they get that rate. In Linux, SFB contains a queue or a scheduler; here it
+//! works in front of any scheduler.
 //!
 //! # Validation
-//! Against a model with lists, packet by packet; a flow that does not respond among some that do.
+//! Tests compare the implementation with a model with lists, packet by packet, and check one flow
+//! that does not respond among several that do.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -68,14 +70,14 @@ use crate::units::{NANOS_PER_SEC, Nanos};
 #[derive(Debug)]
 pub struct Sfb {
     sets: Box<[Set; 2]>,
-    /// The set with the probabilities that are in force.
+    /// The index of the set with the probabilities in force.
     active: usize,
     rules: Rules,
-    /// When the hash last changed; `None` before the first packet.
+    /// The time at which the hash last changed; `None` before the first packet.
     rehashed: Option<Nanos>,
     tokens: u64,
     filled: Nanos,
-    /// For each packet that waits, its hash in each set; 0 for a packet that is in no bin.
+    /// For each packet that waits, its hash in each set; 0 if the packet is in no bin of that set.
     waiting: VecDeque<[u32; 2]>,
     stream: Stream,
 }
@@ -94,7 +96,7 @@ struct Rules {
     ecn: bool,
 }
 
-/// Bins with their hash.
+/// Bins, and the perturbation of the hash that selects them.
 #[derive(Clone, Debug, Default)]
 struct Set {
     perturbation: u64,
@@ -116,7 +118,7 @@ settings! {
             0,
             DAY,
             60 * NANOS_PER_SEC,
-            "for how long flows that do not respond are learned before a change",
+            "time before a change in which flows that do not respond are learned",
         ),
         max: u32 = Count::new(1, 1 << 24, "packets", 25, "packets of a flow that may wait"),
         target: u32 = Count::new(
@@ -127,17 +129,17 @@ settings! {
             "packets in a bin from which its probability rises",
         ),
         increment: Fraction =
-            Part::new(0, UNIT, UNIT / 2000, "what the probability of a bin rises by"),
-        decrement: Fraction = Part::new(0, UNIT, UNIT / 6000, "what it falls by"),
+            Part::new(0, UNIT, UNIT / 2000, "step by which the probability of a bin rises"),
+        decrement: Fraction = Part::new(0, UNIT, UNIT / 6000, "step by which the probability of a bin falls"),
         penalty_rate: u64 = Number::new(
             0,
             1_000_000,
             "packets/s",
             10,
-            "rate at which flows that do not respond are let through",
+            "rate at which flows that do not respond may send",
         ),
         penalty_burst: u64 =
-            Number::new(0, 1 << 24, "packets", 20, "packets of theirs that may come together"),
+            Number::new(0, 1 << 24, "packets", 20, "packets of flows that do not respond that may pass at once"),
         ecn: bool = ECN.or(true),
     }
 }
@@ -178,7 +180,7 @@ impl Sfb {
     }
 
     /// Changes the hash when it is due; returns whether to learn flows for the next hash.
-    fn turn(&mut self, now: Nanos) -> bool {
+    fn rehash_if_due(&mut self, now: Nanos) -> bool {
         let since = match self.rehashed {
             Some(at) => now.since(at).0,
             None => {
@@ -198,7 +200,7 @@ impl Sfb {
         self.rules.warmup > 0 && since.saturating_add(self.rules.warmup) > self.rules.rehash
     }
 
-    /// Whether a packet of a flow that does not respond must be dropped.
+    /// Whether a packet of a flow that does not respond must be dropped, because there is no token.
     fn is_punished(&mut self, now: Nanos) -> bool {
         let Rules { penalty_rate, penalty_burst, .. } = self.rules;
         if self.tokens == 0 {
@@ -213,8 +215,8 @@ impl Sfb {
         false
     }
 
-    /// The decision about a packet with the least probability `p`.
-    fn choose(&mut self, p: u16, packet: &Seen) -> Verdict {
+    /// The verdict about a packet with the probability `p`, which is less than 1.
+    fn draw_verdict(&mut self, p: u16, packet: &Seen) -> Verdict {
         let draw = (self.stream.bits32() >> 16) as u16;
         if draw >= p {
             return Verdict::Pass;
@@ -229,7 +231,8 @@ impl Sfb {
 }
 
 impl Rules {
-    /// Moves the probabilities of a flow's bins; returns the least of them, and the fewest packets.
+    /// Updates the probabilities of a flow's bins; returns the lowest of them, and the fewest
+    /// packets in any of the bins.
     fn update(&self, set: &mut Set, hash: u32) -> (u16, u32) {
         let (mut least, mut fewest) = (u16::MAX, u32::MAX);
         for (level, bins) in set.bins.iter_mut().enumerate() {
@@ -269,7 +272,7 @@ impl Set {
     }
 }
 
-/// A flow's bin in a level: four bits of its hash for each.
+/// The index of a flow's bin in a level. Each level uses four bits of the flow's hash.
 #[inline]
 fn place(hash: u32, level: usize) -> usize {
     (hash >> (4 * level)) as usize % BINS
@@ -278,7 +281,7 @@ fn place(hash: u32, level: usize) -> usize {
 impl Aqm for Sfb {
     fn arrive(&mut self, now: Nanos, packet: &Seen, queue: &QueueState) -> Verdict {
         if queue.packets == 0 && !self.waiting.is_empty() {
-            // Some packets were removed without `leave`.
+            // A change of configuration removed packets without calls of `leave`.
             self.waiting.clear();
             self.sets
                 .iter_mut()
@@ -288,7 +291,7 @@ impl Aqm for Sfb {
         if queue.full {
             return Verdict::Pass;
         }
-        let learns = self.turn(now);
+        let learns = self.rehash_if_due(now);
         let (active, other) = (self.active, self.active ^ 1);
         let mut hashes = [0; 2];
         hashes[active] = self.sets[active].hash(packet.header.hash);
@@ -303,7 +306,7 @@ impl Aqm for Sfb {
             }
             if self.is_punished(now) { Verdict::Drop(DropReason::Penalty) } else { Verdict::Pass }
         } else {
-            self.choose(p, packet)
+            self.draw_verdict(p, packet)
         };
         if !matches!(verdict, Verdict::Drop(_)) {
             for (set, hash) in self.sets.iter_mut().zip(hashes).filter(|&(_, hash)| hash != 0) {
@@ -315,7 +318,7 @@ impl Aqm for Sfb {
     }
 
     fn leave(&mut self, _now: Nanos, _packet: &Seen, queue: &QueueState) -> Verdict {
-        // Packets that waited before this AQM existed are in no bin, and leave first.
+        // Packets that waited before this AQM existed are not in any bin, and leave first.
         if (queue.packets as usize) < self.waiting.len()
             && let Some(hashes) = self.waiting.pop_front()
         {
@@ -342,13 +345,13 @@ impl Aqm for Sfb {
 
 const LEVELS: usize = 8;
 const BINS: usize = 16;
-/// The probability of certainty.
+/// The probability 1.
 const ONE: u16 = u16::MAX;
 
 pub(super) const ROW: Row = Row {
     name: "sfb",
     aliases: &["stochastic-fair-blue"],
-    summary: "BLUE in bins that flows share, with a rate for those that do not respond",
+    summary: "BLUE in bins that flows share, with a rate limit for flows that do not respond",
     source: "Feng, Kandlur, Saha and Shin, INFOCOM 2001; Linux, sch_sfb",
     traits: Traits { marks: true, classifies: true },
     parameters: Settings::PARAMETERS,

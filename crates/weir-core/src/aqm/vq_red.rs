@@ -2,14 +2,14 @@
 //! the DSCP of packets.
 //!
 //! # Model
-//! Packets of all virtual queues wait together. Each virtual queue has its own RED. Packets of
-//! lower standing are dropped before others: their queue has lower thresholds and a higher
-//! probability. Queue 0 has the highest standing. Settings are given for the first queue and for
-//! the last; those between are evenly spaced.
+//! Packets of all virtual queues wait together in one queue. Each virtual queue has its own RED.
+//! Packets of lower precedence are dropped earlier: their virtual queue has lower thresholds and a
+//! higher probability. Queue 0 has the highest precedence. The user gives settings for the first
+//! and the last queue; those of the queues between are evenly spaced.
 //!
 //! `mode` selects the average that the RED of a virtual queue uses:
-//! - `own`: the average of its own waiting packets;
-//! - `rio`: that, plus the averages of all queues of higher standing that have packets;
+//! - `own`: the average of the virtual queue's own packets;
+//! - `rio`: that average plus the averages of all queues of higher precedence that have packets;
 //! - `wred`: the average of the whole queue.
 //!
 //! `by` selects a packet's virtual queue:
@@ -19,9 +19,9 @@
 //!   With 8 queues, these are the classes CS7 to CS0.
 //!
 //! # Reference
-//! Linux's `sch_gred`, made by Hadi Salim after Clark and Fang, "Explicit allocation of best-effort
-//! packet delivery service", IEEE/ACM Transactions on Networking 6(4), 1998 (RIO); precedences: RFC
-//! 2597.
+//! Linux's `sch_gred` by Hadi Salim, based on Clark and Fang, "Explicit allocation of best-effort
+//! packet delivery service", IEEE/ACM Transactions on Networking 6(4), 1998 (RIO). RFC 2597 defines
+//! the drop precedences.
 //!
 //! # Parameters
 //! Assured forwarding needs three queues. Thresholds are in packets or bytes, as in `red`.
@@ -33,15 +33,15 @@
 //! No packet is selected while the average for its queue is below that queue's lower threshold.
 //!
 //! # Differences from Linux/FreeBSD
-//! Decisions are those of `red` with `variant linux`. Linux has lengths in bytes, a limit for each
-//! virtual queue, and thresholds and priorities given one by one; two queues of equal priority turn
-//! `rio` into `wred` there, which is a mode of its own here. Linux takes a packet's queue from a
-//! mark that a filter sets, and has no word for DSCP. FreeBSD does not have it; `gred` in
+//! Decisions are those of `red` with `variant linux`. Linux counts lengths in bytes, and has a
+//! limit, thresholds and a priority for each virtual queue. In Linux, two queues of equal priority
+//! turn `rio` into `wred`; here `wred` is a separate mode. Linux selects a packet's queue by a mark
+//! that a filter sets, and has no keyword for the DSCP. FreeBSD does not implement it; `gred` in
 //! dummynet's language is gentle `red`.
 //!
 //! # Validation
-//! One virtual queue against `red`, packet by packet; order of standing under load; backlogs
-//! against lists.
+//! Tests compare a single virtual queue with `red`, packet by packet, check the order of precedence
+//! under load, and compare backlogs with lists.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -70,7 +70,7 @@ pub struct VqRed {
 #[derive(Debug)]
 struct Virtual {
     red: Core,
-    /// Its waiting packets that arrived after this AQM was created.
+    /// The waiting packets of this virtual queue that arrived after the AQM was created.
     packets: u32,
     bytes: u64,
 }
@@ -85,7 +85,7 @@ choice! {
 }
 
 choice! {
-    /// What selects the virtual queue of a packet.
+    /// The part of the DSCP that selects the virtual queue of a packet.
     enum By {
         Precedence = "precedence",
         Dscp = "dscp",
@@ -96,10 +96,10 @@ settings! {
     /// Settings of generalized RED.
     struct Settings {
         queues: u32 = Count::new(1, AVERAGES.len() as u32, "", 3, "virtual queues"),
-        by: By = By::setting(By::Precedence, "what says of which virtual queue a packet is"),
+        by: By = By::setting(By::Precedence, "part of the DSCP that selects the virtual queue"),
         mode: Mode = Mode::setting(
             Mode::Own,
-            "which average a virtual queue sees: its own, with those before it, or the whole",
+            "average that a virtual queue uses: its own, that with those of higher precedence, or that of the whole queue",
         ),
         min: u32 = p::MIN.or(30).described("lower threshold of the first virtual queue"),
         max: u32 = p::MAX.or(60).described("upper threshold of the first virtual queue"),
@@ -129,7 +129,7 @@ impl VqRed {
         Self { queues, mode, by, stream: setup.stream.clone() }
     }
 
-    /// Number of the virtual queue of packets with this code point.
+    /// The number of the virtual queue for packets with this code point.
     fn place(&self, dscp: u8) -> usize {
         let last = self.queues.len() - 1;
         match self.by {
@@ -155,7 +155,7 @@ impl VqRed {
 impl Aqm for VqRed {
     fn arrive(&mut self, now: Nanos, packet: &Seen, queue: &QueueState) -> Verdict {
         if queue.packets == 0 {
-            // Some packets may have been removed without `leave`.
+            // A change of configuration may have removed packets without calls of `leave`.
             for queue in self.queues.iter_mut().filter(|queue| queue.packets > 0) {
                 (queue.packets, queue.bytes) = (0, 0);
                 queue.red.emptied(now);
@@ -185,12 +185,12 @@ impl Aqm for VqRed {
 
     fn leave(&mut self, now: Nanos, packet: &Seen, queue: &QueueState) -> Verdict {
         let place = self.place(packet.header.dscp);
-        let left = &mut self.queues[place];
-        if left.packets > 0 {
-            left.packets -= 1;
-            left.bytes = left.bytes.saturating_sub(u64::from(packet.len));
-            if left.packets == 0 && self.mode != Mode::Wred {
-                left.red.emptied(now);
+        let virtual_queue = &mut self.queues[place];
+        if virtual_queue.packets > 0 {
+            virtual_queue.packets -= 1;
+            virtual_queue.bytes = virtual_queue.bytes.saturating_sub(u64::from(packet.len));
+            if virtual_queue.packets == 0 && self.mode != Mode::Wred {
+                virtual_queue.red.emptied(now);
             }
         }
         if queue.packets == 0 && self.mode == Mode::Wred {
@@ -209,7 +209,7 @@ impl Aqm for VqRed {
     }
 }
 
-/// The plan of virtual queue `n`.
+/// The RED parameters of virtual queue `n`.
 fn plan(settings: &Settings, setup: &Setup, n: u32) -> Plan {
     let last = u128::from(settings.queues - 1);
     let between = |from: u64, to: u64| {
@@ -234,7 +234,7 @@ fn plan(settings: &Settings, setup: &Setup, n: u32) -> Plan {
     }
 }
 
-/// Names of the averages of virtual queues.
+/// The names under which the averages of virtual queues are reported.
 const AVERAGES: [&str; 16] = [
     "average_0",
     "average_1",

@@ -1,28 +1,28 @@
-//! An aggregate of QFQ+: up to sixteen flows, and the slot of virtual time in which each is to be
-//! served.
+//! An aggregate of QFQ+: up to sixteen flows, each with the slot of virtual time in which the
+//! scheduler serves it next.
 //!
 //! ```text
 //! 63           48 47           32 31           16 15            0
-//! |  3 slots on   |  2 slots on   |  next slot    |  this slot    |      a bit for each flow
+//! |  3 slots on   |  2 slots on   |  next slot    |  this slot    |      one bit for each flow
 //! ```
-//! After its turn a flow starts in the next slot, so that two slots are usually enough. More are
-//! needed when an aggregate waits for packets far longer than its own and flows arrive meanwhile. A
-//! flow that starts more than three slots ahead is put into the last one, and its start is
-//! remembered.
+//! After its turn a flow starts in the next slot, so that two slots are usually enough. More slots
+//! are needed when an aggregate waits for the transmission of packets much longer than its own, and
+//! other flows of the aggregate become busy meanwhile. A flow that starts more than three slots
+//! ahead gets a turn in the last slot, and `later` records this.
 
 use super::groups::{Stamped, Stamps};
 
-/// Flows that are scheduled as one: as early as the earliest of them.
+/// Flows that are scheduled as one member, with the start of the earliest of them.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(super) struct Aggregate {
     pub(super) stamps: Stamps,
-    /// Flows with packets, a bit each, 16 for each slot: the lowest for the aggregate's own, then
-    /// three for those after it.
+    /// The flows with a turn: one bit for each flow, 16 bits for each slot. The lowest 16 bits are
+    /// the aggregate's current slot, the others the three slots after it.
     turns: u64,
-    /// Those of the last 16 turns that start later still, perhaps.
+    /// Flows with a turn in the last slot that may start after that slot.
     later: u16,
-    /// Which of its places are taken.
+    /// The places that belong to a flow, one bit each.
     pub(super) taken: u16,
     pub(super) flows: [u32; MOST],
 }
@@ -40,12 +40,12 @@ impl Stamped for Aggregate {
 }
 
 impl Aggregate {
-    /// One without flows.
+    /// An aggregate without flows.
     pub(super) fn new(stamps: Stamps) -> Self {
         Self { stamps, turns: 0, later: 0, taken: 0, flows: [0; MOST] }
     }
 
-    /// Gives a flow the first place that is not taken.
+    /// Adds a flow and returns its place, the first that is free.
     pub(super) fn take_in(&mut self, flow: u32) -> u8 {
         let place = self.taken.trailing_ones();
         self.taken |= 1 << place;
@@ -53,7 +53,7 @@ impl Aggregate {
         place as u8
     }
 
-    /// Whether none of its flows has packets.
+    /// Whether no flow of the aggregate has packets.
     #[inline]
     pub(super) fn is_idle(&self) -> bool {
         self.turns == 0
@@ -65,26 +65,26 @@ impl Aggregate {
         self.flows[self.turns.trailing_zeros() as usize % MOST]
     }
 
-    /// A flow's turn is over; it goes on in the next slot.
+    /// Ends a flow's turn in this slot; its next turn is in the next slot.
     #[inline]
     pub(super) fn end_turn(&mut self, place: u8) {
         self.turns += u64::from(u16::MAX) << place;
     }
 
-    /// A flow has no more packets.
+    /// Removes the turn of a flow that has no more packets.
     #[inline]
     pub(super) fn leave(&mut self, place: u8) {
         self.turns &= !(TURNS_OF_FIRST << place);
         self.later &= !(1 << place);
     }
 
-    /// Whether it has flows for its slot.
+    /// Whether any flow has a turn in the current slot.
     #[inline]
     pub(super) fn has_turns(&self) -> bool {
         self.turns as u16 != 0
     }
 
-    /// Goes on to the next slot with flows. There must be one.
+    /// Advances to the next slot in which a flow has a turn. There must be one.
     #[inline]
     pub(super) fn move_on(&mut self) {
         let slots = self.turns.trailing_zeros() / MOST as u32;
@@ -92,7 +92,7 @@ impl Aggregate {
         self.stamps.skip(slots);
     }
 
-    /// Puts a flow in its turn that starts so many slots after the aggregate.
+    /// Gives a turn to a flow that starts `slots` slots after the aggregate.
     #[inline]
     pub(super) fn join(&mut self, place: u8, slots: u64) {
         self.turns |= 1 << (slots.min(SLOTS - 1) * MOST as u64 + u64::from(place));
@@ -101,14 +101,14 @@ impl Aggregate {
         }
     }
 
-    /// Whether flows have been put in the last turns that start later still, so that all must be
-    /// put in order.
+    /// Whether flows in the last slot may start after that slot, so that all flows must be sorted
+    /// into slots again.
     #[inline]
     pub(super) fn has_later(&self) -> bool {
         self.later != 0
     }
 
-    /// Has no flows with packets any more, and starts at `start` when some join.
+    /// Removes all turns; the aggregate starts at `start` when flows join it again.
     pub(super) fn begin_anew(&mut self, start: u64) {
         (self.stamps.start, self.turns, self.later) = (start, 0, 0);
     }
@@ -119,11 +119,11 @@ impl Aggregate {
     }
 }
 
-/// Most flows of an aggregate.
+/// The largest number of flows of an aggregate.
 pub(super) const MOST: usize = 16;
-/// Slots for which an aggregate keeps turns.
+/// The number of slots for which an aggregate stores turns.
 pub(super) const SLOTS: u64 = 4;
-/// The turns of the first flow, in each slot.
+/// The bits of the turns of the flow at place 0, in all slots.
 const TURNS_OF_FIRST: u64 = u64::MAX / (u16::MAX as u64);
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
-//! AIFO: a PIFO approximated by one queue and its admission.
+//! AIFO: a PIFO approximated by one FIFO queue and an admission rule.
 //!
 //! # Model
-//! A full PIFO sends packets of low ranks and loses those of high ranks. AIFO does only the latter:
-//! it has one first-in first-out queue, and admits a packet whose rank is low among recent
-//! arrivals. The fuller the queue, the lower the rank must be.
+//! A PIFO serves packets of low rank first and, when it is full, drops packets of high rank. AIFO
+//! does only the second: it has one first-in first-out queue, and admits a packet if its rank is
+//! low among recent arrivals. The longer the queue, the lower the rank must be.
 //!
 //! Let `C` be the limit of the queue, `c` its length, `k` the headroom, and `q` the fraction of the
 //! last `window` packets with a lower rank. A packet is admitted when
@@ -12,35 +12,37 @@
 //! c < C   and   q ≤ (C − c) / (C (1 − k))
 //! ```
 //!
-//! so that the part `k` of the queue takes every packet. The window contains every arrival,
-//! including this one and refused ones.
+//! so that the first part `k` of the queue admits every packet. The window contains every arrival,
+//! including the current packet and refused packets.
 //!
 //! # Reference
 //! Yu et al., "Programmable packet scheduling with a single queue", SIGCOMM 2021.
 //!
 //! # Parameters
 //! `limit` 1..1048576 packets, default 64: `C`. `k` 0..99 %, default 10: the headroom, for bursts.
-//! `window` 1..65536 packets, default 20: how many ranks are remembered; a short window follows
-//! changes quickly, a long one distinguishes ranks more finely. `rank`, default `stfq`, with
-//! `weight`, `pri` and `deadline` of flows as the rank needs them: see `pifo`.
+//! `window` 1..65536 packets, default 20: the number of ranks in the window; a short window follows
+//! changes quickly, a long window distinguishes ranks more finely. `rank`, default `stfq`, and the
+//! flow settings that the rank uses (`weight`, `pri`, `deadline`): see `pifo`.
 //!
 //! # Complexity
-//! The logarithm of the window and of the packets inside.
+//! O(log window + log N) for each packet, with N packets inside.
 //!
 //! # Guarantees
-//! Order over all flows. The set of packets that leave approximates a PIFO's; their times do not: a
-//! packet waits for all packets before it.
+//! Packets of all flows leave in the order of their arrival. The set of admitted packets
+//! approximates that of a PIFO. The departure times do not, since a packet waits for all packets
+//! before it.
 //!
-//! # Figures
+//! # Statistics
 //! `refused`: packets that were not admitted. `inversions`, `inverted` and `unpifoness` as in
-//! `sp-pifo`; `held` is 0, since there is only one queue.
+//! `sp-pifo`; `held` is always 0, since there is only one queue.
 //!
 //! # Differences from Linux/FreeBSD
-//! Neither has one. The published switch program samples packets into its window; here every packet
-//! counts.
+//! Neither implements AIFO. The published switch program adds only a sample of the packets to its
+//! window; here every packet counts.
 //!
 //! # Validation
-//! Admission in an example worked by hand, and against the formula in fractions.
+//! Tests check the admission in an example worked by hand, and against the formula in floating
+//! point.
 
 use alloc::collections::VecDeque;
 
@@ -56,8 +58,8 @@ settings! {
     /// Settings of AIFO.
     struct Settings {
         rank: Ranking =
-            Ranking::setting(Ranking::Stfq, "what packets are admitted by, the least first"),
-        limit: u64 = Number::new(1, 1 << 20, "packets", 64, "most packets inside"),
+            Ranking::setting(Ranking::Stfq, "rank by which packets are admitted, the least first"),
+        limit: u64 = Number::new(1, 1 << 20, "packets", 64, "largest number of packets inside"),
         k: u64 = Number::new(
             0,
             99,
@@ -70,7 +72,7 @@ settings! {
             65_536,
             "packets",
             20,
-            "how many of the latest ranks a new one is compared with",
+            "number of recent ranks with which a new rank is compared",
         ),
     }
 }
@@ -78,21 +80,21 @@ settings! {
 /// One queue that admits by rank.
 pub type Aifo = Approximation<Admission>;
 
-/// The recent ranks, and the admission by them.
+/// The recent ranks, and the parameters of the admission rule.
 #[derive(Debug)]
 pub struct Admission {
-    /// From the oldest to the newest, and sorted.
+    /// The recent ranks, from the oldest to the newest, and the same ranks sorted.
     recent: VecDeque<u64>,
     sorted: Ranks,
     window: usize,
     /// `C`.
     limit: u64,
-    /// `k`, in hundredths.
+    /// `k`, in percent.
     headroom: u64,
 }
 
 impl Aifo {
-    /// An empty one.
+    /// An empty scheduler.
     pub fn new(discipline: &Discipline) -> Self {
         let settings = Settings::of(discipline);
         let ranker = Ranker::new(settings.rank, discipline.epoch());
@@ -166,31 +168,32 @@ mod tests {
     }
 
     #[test]
-    fn the_fuller_the_queue_the_lower_a_rank_must_be() {
+    fn a_longer_queue_admits_only_lower_ranks() {
         let mut a = admission(10, 20, 4);
         for rank in [10, 20, 30, 40] {
             assert_eq!(a.choose(rank, 0), Some(0));
         }
-        // Six of ten are free, over 0.8: three quarters of the window may be lower, and of 35 only
-        // 20 and 30 are, in 20 30 40 35.
+        // Six of ten places are free, divided by 0.8: up to three quarters of the window may have
+        // lower ranks. In 20 30 40 35, only 20 and 30 are lower than 35.
         assert_eq!(a.choose(35, 4), Some(0));
-        // 30 40 35 50: three of four are lower, and six of eight parts are free.
+        // In 30 40 35 50, three of four ranks are lower, and six of eight parts are free.
         assert_eq!(a.choose(50, 4), Some(0));
-        // 40 35 50 60: the same with five of eight.
+        // In 40 35 50 60, three of four ranks are lower, but only five of eight parts are free.
         assert_eq!(a.choose(60, 5), None);
-        // 35 50 60 36: one of four is lower; one of eight is not enough, two of eight are.
+        // In 35 50 60 36, one of four ranks is lower: one free part of eight is too few, two of
+        // eight are enough.
         assert_eq!(a.choose(36, 9), None);
         assert_eq!(admission(10, 20, 4).choose(36, 9), Some(0));
-        // 50 60 36 36, nothing is lower; a full queue takes nobody.
+        // In 50 60 36 36, no rank is lower. A full queue still admits no packet.
         assert_eq!(a.choose(36, 9), Some(0));
         assert_eq!(a.choose(1, 10), None);
     }
 
     #[test]
-    fn the_headroom_takes_everyone() {
+    fn the_headroom_admits_every_packet() {
         let mut a = admission(10, 20, 100);
         for rank in 0..100 {
-            // Always the highest that ever came.
+            // Each packet has the highest rank so far.
             assert_eq!(a.choose(rank, 2), Some(0));
         }
         assert_eq!(a.choose(1000, 3), None);
@@ -198,7 +201,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn admission_is_the_formula(
+        fn admission_follows_the_formula(
             limit in 1u64..40, headroom in 0u64..100, window in 1usize..12, packets in proptest::collection::vec((0u64..30, 0usize..45), 1..60),
         ) {
             let mut a = admission(limit, headroom, window);
@@ -209,7 +212,8 @@ mod tests {
                 let free = limit as f64 - len as f64;
                 let bound = free / limit as f64 / (1.0 - headroom as f64 / 100.0);
                 let answer = a.choose(rank, len).is_some();
-                // Where the fractions are equal, floats decide by chance.
+                // If the fractions are equal, rounding errors decide the comparison in floating
+                // point.
                 if (lower - bound).abs() > 1e-9 {
                     prop_assert_eq!(answer, free > 0.0 && lower < bound);
                 }

@@ -1,5 +1,5 @@
-//! Any scheduler of the table, without a virtual call, and the change from one to another while
-//! packets wait.
+//! An enum of all schedulers of the table, without virtual calls, and the change from one scheduler
+//! to another while packets wait.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -9,8 +9,9 @@ use crate::packet::{PacketId, PacketList, Store};
 use crate::stats::DropReason;
 use crate::units::Nanos;
 
-/// Defines the type that is any scheduler of the table. The FIFO is stored inline and tested first:
-/// most links have it, and each packet calls it several times. The others are behind a pointer.
+/// Defines the enum of all schedulers of the table. The FIFO is stored inline and tested first,
+/// because most links have a FIFO and each packet causes several calls. The other schedulers are
+/// behind a pointer.
 macro_rules! any {
     (Fifo: Fifo, $($kind:ident: $type:ident),+) => {
         /// Any scheduler of the table.
@@ -146,7 +147,8 @@ macro_rules! any {
             }
         }
 
-        // The other schedulers, in separate functions, so that the FIFO's stay small.
+        // Calls of schedulers other than the FIFO, in separate functions, so that the inlined
+        // functions for the FIFO stay small.
         impl AnyScheduler {
             #[inline(never)]
             fn enqueue_other<P: Store>(&mut self, now: Nanos, store: &mut P, slot: FlowSlot, packet: PacketId) -> Option<PacketId> {
@@ -213,7 +215,7 @@ macro_rules! any {
 }
 pub(super) use any;
 
-/// A scheduler behind packets that go before all of its own.
+/// A scheduler, and older packets that leave before all packets of this scheduler.
 #[derive(Debug)]
 pub(crate) struct Behind {
     first: Fifo,
@@ -221,9 +223,9 @@ pub(crate) struct Behind {
 }
 
 impl AnyScheduler {
-    /// Lets what waits now leave in the order in which it would have, before every packet that
-    /// comes later. Where a flow is given another place, this keeps its order. A FIFO does so by
-    /// itself.
+    /// Fixes the order of the packets that wait now: they leave in the order in which the scheduler
+    /// would have served them, before every later packet. This keeps a flow's packets in order when
+    /// the flow gets another slot. A FIFO already has this property.
     pub(crate) fn settle<P: Store>(&mut self, store: &mut P) {
         let settled = match self {
             Self::Fifo(_) => true,
@@ -238,14 +240,15 @@ impl AnyScheduler {
         self.go_behind(first);
     }
 
-    /// Goes behind what waits in `old`, which leaves in the order in which it would have.
+    /// Takes the packets that wait in `old` and serves them before its own, in the order in which
+    /// `old` would have served them.
     pub(crate) fn put_behind<P: Store>(&mut self, old: &mut Self, store: &mut P) {
         let mut first = Fifo::default();
         first.take_all(old, store);
         self.go_behind(first);
     }
 
-    /// The tree in it, if its flows are in one.
+    /// The tree of schedulers, if this is one.
     pub(crate) fn tree(&mut self) -> Option<&mut Tree> {
         match self {
             Self::Tree(tree) => Some(tree),
@@ -254,7 +257,8 @@ impl AnyScheduler {
         }
     }
 
-    /// Makes it the root of a tree; its flows are to be adopted then.
+    /// Turns the scheduler into a tree with this scheduler as its root. The caller then calls
+    /// [`Tree::adopt`] for each flow.
     pub(crate) fn make_tree(&mut self) {
         if let Self::Behind(b) = self {
             return b.then.make_tree();
@@ -268,7 +272,7 @@ impl AnyScheduler {
         *self = Self::Behind(Box::new(Behind { first, then }));
     }
 
-    /// Takes the scheduler itself out of its place behind other packets, when these have left.
+    /// Replaces [`Self::Behind`] with the scheduler inside it, once the older packets have left.
     #[inline]
     pub(super) fn come_to_the_front(&mut self) {
         if let Self::Behind(b) = self

@@ -1,10 +1,11 @@
-//! Batches for schedulers that keep each flow on one cache line: lines and packets are prefetched
-//! before they are needed.
+//! Batches for schedulers that store each flow in one cache line: cache lines and packets are
+//! prefetched before the scheduler needs them.
 //!
-//! Arrivals are known beforehand. Departures are not, but flows that follow each other tend to do
-//! so again: each flow remembers the one that was served [`DISTANCE`] packets later, and a wrong
-//! guess costs only the prefetch. The order of packets is that of single calls. With few flows
-//! everything is in the cache, and nothing is prefetched.
+//! The arrivals of a batch are known in advance. The departures are not, but flows that were served
+//! one after the other are often served so again. Each flow therefore stores the flow that was
+//! served [`DISTANCE`] packets later, and a wrong guess costs only the prefetch. Packets leave in
+//! the same order as with single calls. With few flows all cache lines stay in the cache, and
+//! nothing is prefetched.
 
 use alloc::vec::Vec;
 
@@ -13,7 +14,7 @@ use crate::packet::{PacketId, PacketList, Store};
 use crate::slab::Lines;
 use crate::units::Nanos;
 
-/// A flow on its line.
+/// A flow in its cache line.
 pub(super) trait Flow {
     fn list(&self) -> &PacketList;
 
@@ -21,17 +22,17 @@ pub(super) trait Flow {
     fn ahead(&mut self) -> &mut u32;
 }
 
-/// A scheduler of such flows.
+/// A scheduler that stores its flows in cache lines.
 pub(super) trait Batched: Scheduler {
     type Flow: Flow;
 
     fn flows(&mut self) -> (&mut Lines<Self::Flow>, &mut Foresight);
 
-    /// Dequeues; also gives the flow's number.
+    /// Dequeues a packet; returns the slot of its flow too.
     fn serve<P: Store>(&mut self, store: &mut P) -> Option<(u32, PacketId)>;
 }
 
-/// The flow served last, and the one expected next.
+/// The flows served last, and the flows expected next, in rings.
 #[derive(Debug, Default)]
 pub(super) struct Foresight {
     served: [u32; DISTANCE],
@@ -40,7 +41,7 @@ pub(super) struct Foresight {
 }
 
 impl Foresight {
-    /// Learns that `flow` was served, and prefetches what probably follows.
+    /// Records that `flow` was served, and prefetches the flow and the packet that probably follow.
     #[inline]
     fn look_ahead<F: Flow, P: Store>(&mut self, flows: &mut Lines<F>, store: &P, flow: u32) {
         let at = self.at % DISTANCE;
@@ -59,7 +60,7 @@ impl Foresight {
     }
 }
 
-/// [`Scheduler::enqueue_batch`].
+/// Implements [`Scheduler::enqueue_batch`] with prefetches.
 #[inline]
 pub(super) fn enqueue<S: Batched, P: Store>(
     scheduler: &mut S,
@@ -86,7 +87,7 @@ pub(super) fn enqueue<S: Batched, P: Store>(
     }
 }
 
-/// [`Scheduler::dequeue_batch`].
+/// Implements [`Scheduler::dequeue_batch`] with prefetches.
 #[inline]
 pub(super) fn dequeue<S: Batched, P: Store>(
     scheduler: &mut S,
@@ -106,9 +107,9 @@ pub(super) fn dequeue<S: Batched, P: Store>(
     }
 }
 
-/// Packets between asking for a flow and serving it.
+/// The number of packets between the prefetch of a flow and its service.
 const DISTANCE: usize = 16;
-/// Packets that are prefetched at once.
+/// The number of packets that are prefetched together.
 const CHUNK: usize = 32;
-/// The lines of so many flows stay close to the processor.
+/// The cache lines of this many flows stay in a fast cache.
 const NEAR: u32 = 4096;

@@ -1,34 +1,34 @@
-//! Token buckets with exact arithmetic: what schedulers that shape are made of.
+//! Token buckets with exact arithmetic, for schedulers that limit rates.
 //!
-//! A bucket is filled at its rate and holds at most `depth` bytes. Tokens are whole bytes and a
-//! rest, in parts of which a byte has 8 · 10⁹: as many as a rate of 1 bit/s gives in as many
-//! nanoseconds. Filling adds `rate × time` of them, so that nothing is rounded and nothing drifts,
-//! however often or seldom the bucket is looked at.
+//! A bucket is filled at its rate and holds at most `depth` bytes. The tokens are a number of whole
+//! bytes and a rest, which is in parts of a byte. A byte has 8 · 10⁹ parts, so that a rate of 1
+//! bit/s adds one part per nanosecond. Filling adds `rate × time` parts. No rounding occurs, and
+//! the rate does not drift, however often the bucket is filled.
 
 use crate::units::{NANOS_PER_SEC, Nanos};
 
-/// A bucket of tokens, each good for one byte.
+/// A bucket of tokens. One token lets one byte pass.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bucket {
-    /// Bytes; below zero after a packet longer than the bucket is deep.
+    /// Whole bytes; negative after a packet longer than `depth`.
     bytes: i64,
-    /// Parts of a byte, below [`PARTS`].
+    /// The rest in parts of a byte, less than [`PARTS`].
     rest: u64,
-    /// When it was last filled.
+    /// The time at which the bucket was last filled.
     filled: Nanos,
-    /// bit/s, at least 1.
+    /// The rate in bit/s, at least 1.
     rate: u64,
     depth: i64,
 }
 
 impl Bucket {
-    /// A full one. `rate` is in bit/s and at least 1, `depth` in bytes.
+    /// A full bucket. `rate` is in bit/s and at least 1, `depth` is in bytes.
     pub(super) fn new(now: Nanos, rate: u64, depth: u64) -> Self {
         let depth = depth.min(MOST_DEPTH) as i64;
         Self { bytes: depth, rest: 0, filled: now, rate: rate.max(1), depth }
     }
 
-    /// Sets another rate and depth. The tokens stay, up to the new depth.
+    /// Changes the rate and the depth. The bucket keeps its tokens, up to the new depth.
     pub(super) fn configure(&mut self, now: Nanos, rate: u64, depth: u64) {
         self.fill(now);
         self.rate = rate.max(1);
@@ -36,7 +36,7 @@ impl Bucket {
         self.cap();
     }
 
-    /// Adds what has come until `now`.
+    /// Adds the tokens for the time until `now`.
     pub(super) fn fill(&mut self, now: Nanos) {
         let span = now.since(self.filled).0;
         if span == 0 {
@@ -62,17 +62,17 @@ impl Bucket {
         }
     }
 
-    /// Whether there is enough for a packet of `len` bytes: all of them, or a full bucket.
+    /// Whether a packet of `len` bytes may pass: the bucket has `len` tokens, or is full.
     pub(super) fn allows(&self, len: u32) -> bool {
         self.bytes >= self.needed(len)
     }
 
-    /// Takes the tokens of a packet out.
+    /// Removes the tokens of a packet.
     pub(super) fn take(&mut self, len: u32) {
         self.bytes -= i64::from(len);
     }
 
-    /// When there will be enough for a packet of `len` bytes; at the latest at the end of time.
+    /// The time from which a packet of `len` bytes may pass; at most [`Nanos::MAX`].
     pub(super) fn allows_at(&self, len: u32) -> Nanos {
         let missing = self.needed(len) - self.bytes;
         if missing <= 0 {
@@ -91,9 +91,9 @@ impl Bucket {
     }
 }
 
-/// Parts of a byte.
+/// The number of parts of a byte.
 const PARTS: u64 = 8 * NANOS_PER_SEC;
-/// Deepest bucket, bytes.
+/// The largest depth, in bytes.
 const MOST_DEPTH: u64 = 1 << 40;
 
 #[cfg(test)]
@@ -102,8 +102,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Looked at often or never, a bucket has the same tokens, and gives a packet at the moment
-        /// it says and not before.
+        /// A bucket that is filled often has the same tokens as one that is filled once, and a
+        /// packet may pass exactly from the time that `allows_at` returns.
         #[test]
         fn nothing_drifts_and_times_are_exact(
             rate in prop_oneof![1u64..1000, 1u64..400_000_000_000], depth in 64u64..1_000_000, len in 40u32..70_000,

@@ -1,12 +1,12 @@
-//! CAKE: flow queues with COBALT, in tins by the class of service.
+//! CAKE: flow queues with COBALT, grouped into tins by the class of service.
 //!
 //! # Model
-//! A packet's DSCP chooses a *tin*. Tins share the link by weights: one that asks for more than its
-//! share has no priority over the others. Within a tin each flow has a queue: a hash selects a set
-//! of eight queues, of which a flow takes its own or a free one, so that two flows share a queue
-//! only when nine are in the same set. Queues are served in rounds as in `fq_codel`, new flows
-//! first. Each queue has COBALT. When there is no room, the longest queue of all loses its first
-//! packet.
+//! A packet's DSCP selects its *tin*. Tins share the link by weights: a tin with more traffic than
+//! its share has no priority over the others. Within a tin each flow has a queue. A hash selects a
+//! set of eight queues and one queue in it. A flow takes that queue or, if another flow has it, a
+//! free queue of the set, so that two flows share a queue only when nine flows are in the same set.
+//! Queues are served in rounds as in `fq_codel`, new flows first. Each queue has its own COBALT.
+//! When there is no room, the packet at the head of the longest queue is dropped.
 //!
 //! # Reference
 //! Hoeiland-Joergensen, Taht and Morton, "Piece of CAKE: a comprehensive queue management solution
@@ -15,44 +15,48 @@
 //! # Parameters
 //! `tins` `besteffort`, `precedence`, `diffserv3`, `diffserv4` or `diffserv8`, default `diffserv3`:
 //!
-//! * `besteffort`: one for all.
-//! * `diffserv3`: best effort; low priority (CS1, LE) with 1/16 of its share; latency (CS6, CS7,
-//!   EF, VA, TOS4) with 1/4.
+//! * `besteffort`: one tin for all packets.
+//! * `diffserv3`: best effort; low priority (CS1, LE) with 1/16 of the share of best effort; low
+//!   latency (CS6, CS7, EF, VA, TOS4) with 1/4 of it.
 //! * `diffserv4`: best effort; low priority with 1/16; streaming (AF2x, AF3x, AF4x, CS2, CS3, TOS4)
-//!   with 1/2; latency (CS4 to CS7, EF, VA) with 1/4.
-//! * `diffserv8`: eight, from CS1 to network control, each with 7/8 of the one before.
-//! * `precedence`: the same by the first three bits of the DSCP.
+//!   with 1/2; low latency (CS4 to CS7, EF, VA) with 1/4.
+//! * `diffserv8`: eight tins, from CS1 to network control, each with 7/8 of the share of the
+//!   previous tin.
+//! * `precedence`: eight tins with the same shares, by the first three bits of the DSCP.
 //!
 //! `target` default 5ms and `interval` default 100ms, as in `cobalt`. `bandwidth` 0..400000000
 //! kbit/s, default 0 for unknown: the rate of the link. It determines the targets of tins on slow
-//! links, `quantum` and memory. `memory_limit` bytes, default 0: 15.7 MB, and less on slow links:
-//! four intervals, but no less than 4 MiB.
+//! links, the quantum of the queues and the default memory limit. `memory_limit` bytes, default 0,
+//! which means 15.7 MB or, on slow links, the bytes that the link transmits in four intervals, but
+//! at least 4 MiB.
 //!
 //! # Complexity
-//! O(1) for each packet; the first packet of a flow inspects up to 16 queues. Making room inspects
-//! some groups of queues in each tin.
+//! O(1) for each packet; the first packet of a flow inspects up to 16 queues. A drop for lack of
+//! room inspects some groups of queues in each tin.
 //!
 //! # Guarantees
-//! Order within a flow. In a tin, queues that always have packets get the same bytes, to within two
-//! quanta and a packet. Tins that always have packets get bytes by their shares. The last packet of
-//! a queue is not dropped unless there is no room.
+//! Packets of a flow leave in order. In a tin, queues that always have packets send the same number
+//! of bytes, to within two quanta and a packet. Tins that always have packets send bytes in
+//! proportion to their shares. The last packet of a queue is not dropped unless there is no room.
 //!
-//! # Figures
-//! `collisions`: flows that share a queue with another. `tins`: number of tins.
+//! # Statistics
+//! `collisions`: packets of flows that share a queue with another flow. `tins`: the number of tins.
 //!
 //! # Differences from Linux/FreeBSD
-//! The link shapes, not CAKE. Tins are therefore chosen as Linux does without a rate: by shares
-//! alone. With a rate, Linux gives a tin below its threshold priority over the others. Flows are
-//! isolated, not hosts (`flows`, not `triple-isolate`): the engine gives schedulers no addresses. A
-//! flow that found its set full stays where it is until that queue is free; in Linux it takes the
-//! place of the flow that has the queue, whose packets may then be out of order. There is no filter
-//! of acknowledgements, no washing of DSCPs, no split of offload trains (the engine cuts them), and
-//! no mode for incoming traffic. Sizes count from the network layer on, and memory counts bytes of
-//! packets. Credit is not dithered, since quanta are whole.
+//! The link limits the rate, not CAKE. The next tin is therefore chosen by shares alone, as in
+//! Linux without a rate. With a rate, Linux gives a tin below its threshold priority over the
+//! others. Flows are isolated, hosts are not (`flows`, not `triple-isolate`), because the engine
+//! passes no addresses to schedulers. A flow that finds its set full shares a queue until that
+//! queue is free; in Linux it takes over the queue, and the packets of the flow that had the queue
+//! may leave out of order. There is no filter of acknowledgements, no washing of DSCPs, no split of
+//! offload trains (the engine splits them), and no mode for incoming traffic. Sizes count from the
+//! network layer on, and the memory limit counts bytes of packets. Credit is not dithered, since
+//! quanta are whole numbers.
 //!
 //! # Validation
-//! Classes of all code points, shares of tins, sets against a search by hand, and random traffic
-//! for conservation and order within each flow.
+//! Tests check the tins of all code points and the shares of tins, compare the choice of queues
+//! with a plain search, and use random traffic to check conservation and the order within each
+//! flow.
 
 use alloc::vec::Vec;
 
@@ -68,13 +72,13 @@ use crate::stats::DropReason;
 use crate::units::{NANOS_PER_SEC, Nanos};
 use crate::{choice, settings};
 
-/// CAKE.
+/// The CAKE scheduler.
 #[derive(Debug)]
 pub struct Cake {
     tins: Vec<Tin>,
-    /// The tin of each code point.
+    /// The index of the tin of each code point.
     index: &'static [u8; 64],
-    /// The tin that is served.
+    /// The index of the tin that is served.
     current: usize,
     refused: Refused,
     seed: u32,
@@ -84,24 +88,24 @@ pub struct Cake {
     collisions: u64,
 }
 
-/// Flow queues of one class.
+/// The flow queues of one tin.
 #[derive(Debug)]
 struct Tin {
     queues: FlowQueues<State>,
-    /// The hash of the flow that each queue is or was for.
+    /// For each queue, the hash of the flow that has it or had it last.
     tags: Vec<u32>,
-    /// Queues that have had packets of other flows too since they were last out of use.
+    /// For each queue, whether several flows have used it since it was last idle.
     shared: Vec<bool>,
     policy: Managed,
     quantum: i64,
     credit: i64,
 }
 
-/// COBALT for each queue of a tin.
+/// The law of COBALT that the queues of a tin share.
 #[derive(Debug)]
 struct Managed(Law);
 
-/// State of one queue.
+/// The state of COBALT for one queue.
 #[derive(Debug, Default)]
 struct State(Control);
 
@@ -116,7 +120,7 @@ impl FlowPolicy for Managed {
         state: &mut State,
         now: Nanos,
         _packet: &Seen,
-        _around: &Context,
+        _context: &Context,
     ) -> Verdict {
         state.0.arrive(&self.0, now);
         Verdict::Pass
@@ -155,15 +159,15 @@ settings! {
             400_000_000,
             "kbit/s",
             0,
-            "rate of the link, for targets, quanta and memory; 0: not known",
+            "rate of the link, for targets, quanta and memory; 0: unknown",
         ),
         memory_limit: u64 =
-            Number::new(0, 1 << 40, "bytes", 0, "most bytes inside; 0: by the rate"),
+            Number::new(0, 1 << 40, "bytes", 0, "largest number of bytes inside; 0: by the rate"),
     }
 }
 
 choice! {
-    /// Methods to divide packets into tins.
+    /// The divisions of packets into tins.
     enum Tins {
         BestEffort = "besteffort",
         Precedence = "precedence",
@@ -174,7 +178,7 @@ choice! {
 }
 
 impl Cake {
-    /// An empty one.
+    /// An empty scheduler.
     pub fn new(discipline: &Discipline) -> Self {
         let settings = Settings::of(discipline);
         let plan = &PLANS[settings.tins as usize];
@@ -222,8 +226,8 @@ impl Cake {
         }
     }
 
-    /// Chooses the tin that is served: the current one while it has credit, then the next ones,
-    /// which get theirs as they are passed.
+    /// Chooses the tin to serve: the current tin while it has credit, then the tins that follow.
+    /// Each tin that is passed over gets its quantum of credit.
     fn choose(&mut self) {
         loop {
             let count = self.tins.len();
@@ -241,22 +245,22 @@ impl Cake {
         }
     }
 
-    /// Rounds in which no tin would be served come at once: a packet may be as long as thousands of
-    /// quanta.
+    /// Adds the credit of all rounds in which no tin would be served in one step, since a packet
+    /// may be as long as thousands of quanta.
     fn skip_rounds(&mut self) {
         let rounds = |tin: &Tin| if tin.credit >= 0 { 0 } else { (-tin.credit - 1) / tin.quantum };
         let waiting = self.tins.iter().filter(|tin| tin.queues.packets() > 0);
         let skipped = waiting.map(rounds).min().unwrap_or(0);
         if skipped > 0 {
             for tin in self.tins.iter_mut().filter(|tin| tin.credit <= 0) {
-                // Credit above nothing does not grow.
+                // The credit of a tin grows only while it is not positive.
                 let most = -tin.credit / tin.quantum + 1;
                 tin.credit += tin.quantum * skipped.min(most);
             }
         }
     }
 
-    /// Drops from the longest queue.
+    /// Drops packets from the longest queues until the others fit into the memory limit.
     #[cold]
     #[inline(never)]
     fn make_room<P: Store>(&mut self, now: Nanos, store: &mut P) {
@@ -268,7 +272,7 @@ impl Cake {
             let lengths = lengths.map(|(n, tin)| (n, tin.queues.most_bytes()));
             let Some((n, _)) = lengths.reduce(longest) else { return };
             let Tin { queues, policy, .. } = &mut self.tins[n];
-            queues.drop_from_fattest(now, store, 1, policy, &mut self.refused);
+            queues.drop_from_longest(now, store, 1, policy, &mut self.refused);
             self.count();
         }
     }
@@ -285,8 +289,9 @@ impl Cake {
 }
 
 impl Tin {
-    /// The queue for a hash, and whether another flow has it. A flow that found none of its own
-    /// stays with its first place until that is free, so that its packets are never in two.
+    /// The queue for a hash, and whether another flow has it. A flow that finds no free queue uses
+    /// the first queue of its hash until that queue is idle, so that its packets are never in two
+    /// queues.
     fn place(&mut self, now: Nanos, hash: u32, seed: u32) -> (u32, bool) {
         let own = self.queues.place(hash, seed);
         let idle = self.queues.is_idle(own);
@@ -410,13 +415,14 @@ impl Scheduler for Cake {
     }
 }
 
-/// Classes: their shares in parts of [`WHOLE`], and the class of each code point.
+/// A division into tins: the shares of the tins in parts of [`WHOLE`], and the tin of each code
+/// point.
 struct Plan {
     shares: &'static [u32],
     index: [u8; 64],
 }
 
-/// The index with `tin` for some code points.
+/// Returns `index` with `tin` at the code points `points`.
 const fn with(mut index: [u8; 64], tin: u8, points: &[usize]) -> [u8; 64] {
     let mut n = 0;
     while n < points.len() {
@@ -426,7 +432,7 @@ const fn with(mut index: [u8; 64], tin: u8, points: &[usize]) -> [u8; 64] {
     index
 }
 
-/// The first three bits.
+/// The index by the first three bits of the DSCP.
 const PRECEDENCES: [u8; 64] = {
     let mut index = [0; 64];
     let mut n = 0;
@@ -437,8 +443,8 @@ const PRECEDENCES: [u8; 64] = {
     index
 };
 
-/// In the order of [`Tins`]. Code points: LE 1, TOS2 2, TOS4 4, CS1 to CS7 8 to 56, AF1x to AF4x
-/// 10.. to 34.., VA 44, EF 46.
+/// The divisions in the order of [`Tins`]. Code points: LE 1, TOS2 2, TOS4 4, CS1 to CS7 8 to 56,
+/// AF1x to AF4x 10.. to 34.., VA 44, EF 46.
 static PLANS: [Plan; 5] = [
     Plan { shares: &[WHOLE], index: [0; 64] },
     Plan { shares: &EIGHTHS, index: PRECEDENCES },
@@ -480,7 +486,7 @@ static PLANS: [Plan; 5] = [
     },
 ];
 
-/// Each has 7/8 of the one before.
+/// Shares of eight tins, each 7/8 of the previous share.
 const EIGHTHS: [u32; 8] = {
     let mut shares = [WHOLE; 8];
     let mut n = 1;
@@ -491,21 +497,21 @@ const EIGHTHS: [u32; 8] = {
     shares
 };
 
-/// The share of the first tin, and the bytes that it sends in a round.
+/// The share of the first tin, which is also the number of bytes that it sends in a round.
 const WHOLE: u32 = 1024;
 const QUEUES: u32 = 1024;
 const WAYS: u32 = 8;
-/// Bytes of a packet of full size.
+/// The length of a full-size packet in bytes.
 const PACKET: u64 = 1500;
 const LEAST_QUANTUM: u64 = 300;
 const LEAST_MEMORY: u64 = 4 << 20;
-/// Packets of full size that memory has room for when nothing says otherwise.
+/// The default memory limit, in full-size packets.
 const MOST_PACKETS: u64 = 10_485;
 
 pub(super) const ROW: Row = Row {
     name: "cake",
     aliases: &[],
-    summary: "flow queues with COBALT, in tins by the class of service",
+    summary: "flow queues with COBALT, grouped into tins by the class of service",
     source: "Hoeiland-Joergensen, Taht and Morton 2018",
     parameters: Settings::PARAMETERS,
     traits: Traits {
@@ -545,7 +551,7 @@ mod tests {
     }
 
     #[test]
-    fn flows_of_a_set_have_queues_of_their_own_until_it_is_full() {
+    fn flows_of_a_set_have_separate_queues_until_the_set_is_full() {
         let mut tin = cake(&[]).tins.swap_remove(0);
         let own = tin.queues.place(77, 0);
         let set = own / WAYS;
@@ -572,7 +578,8 @@ mod tests {
         let mut first = places[..8].to_vec();
         first.sort_unstable();
         assert_eq!(first, (set * WAYS..set * WAYS + 8).collect::<Vec<_>>());
-        // Each keeps its queue, the ninth the one that it shares, also when another is free.
+        // Each flow keeps its queue, and the ninth flow keeps the queue that it shares, even when
+        // another queue is free.
         let again = |tin: &mut Tin| {
             hashes.iter().map(|&hash| tin.place(Nanos::ZERO, hash, 0).0).collect::<Vec<_>>()
         };

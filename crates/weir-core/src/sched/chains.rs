@@ -1,44 +1,46 @@
-//! Flows in queues that need no sorting: within each, a later flow starts later and finishes later.
+//! Flows in queues that need no sorting: within each queue, every flow starts and finishes no
+//! earlier than the flow in front of it.
 //!
-//! The scheduler looks for the flow that finishes first among those whose start has come. Within
-//! such a queue, a *chain*, only the first flow can be it, since the flows behind it neither start
-//! nor finish earlier. A search therefore inspects one place of each chain, no matter how many
-//! flows are in it.
+//! The scheduler needs the flow that finishes first among the flows that have started. Within such
+//! a queue, a *chain*, this can only be the first flow, since the flows behind it neither start nor
+//! finish earlier. A search therefore inspects one entry of each chain, regardless of the number of
+//! flows in the chain.
 //!
-//! [`Classes`] assigns flows to chains. A class contains flows whose heads take equally long,
-//! `L / w`, as their predecessors did. They are served in the order in which they finish, and start
-//! again when they finish, so the order of service is that of their new starts, and they can be
-//! appended to a chain. Flows that had no packets start at the present, which also only grows; they
-//! can be appended to a second chain. Some flows find no place: those whose packets vary in length,
-//! and those of more classes than there are chains. [`Classes::put`] reports that, and its caller
-//! keeps them elsewhere.
+//! [`Classes`] assigns flows to chains. A class contains flows with heads that take the same
+//! virtual time, `L / w`, as the flow's previous packet did. The scheduler serves these flows in
+//! the order of their finishes, and a flow starts again at its finish. The order of service is
+//! therefore the order of the new starts, and each served flow can be appended to a chain. A flow
+//! that had no packets starts at the current virtual time, which never decreases; it can be
+//! appended to the second chain of its class. Some flows fit into no chain: flows with packets of
+//! varying length, and flows of further classes when all chains are in use. [`Classes::put`] then
+//! returns false, and its caller stores the flow elsewhere.
 //!
-//! A flow that leaves from the middle of a chain is struck out; its entry stays until it reaches
-//! the front or the chain is full. A full chain first drops such entries, and doubles only if more
-//! than half of them remain. This costs one step for each arrival.
+//! A flow that leaves from the middle of a chain is struck out: its entry stays until it reaches
+//! the front or the ring is full. A full ring first removes the entries that are struck out, and
+//! doubles its size only if at least half of the entries remain. The average cost is one step for
+//! each arrival.
 //!
 //! # Layout
 //! ```text
-//! a chain      … | first | … | last | …      a ring of entries, of which there are 2^n
-//! an entry     start   63 ............ 0   as it is compared; all ones: struck out
-//!              key     63 ............ 0   finish as it is compared, and the flow's place in its low bits
+//! a chain      … | first | … | last | …      a ring of 2^n entries
+//! an entry     start   63 ............ 0   the part of the start that is compared; all ones: struck out
+//!                           key     63 ............ 0   the part of the finish that is compared, and the flow's slot in the low bits
 //! ```
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-/// Chains of flows with packets, two for each class. They take memory from when the first class is
-/// made.
+/// Chains of flows with packets, two for each class. Memory is allocated for the first class.
 #[derive(Debug, Default)]
 pub(super) struct Classes {
     chains: Option<Box<Chains<HEADS>>>,
-    /// What the heads in the chains of a class take of their flow's time.
+    /// For each class, the virtual time that the heads of its flows take, `L / w`.
     services: [u64; CLASSES],
 }
 
 impl Classes {
-    /// The least key among flows whose start is not after `now`, and its chain; [`NONE`] without
-    /// such a flow.
+    /// The least key of the flows with a start no later than `now`, and its chain; [`NONE`] if
+    /// there is no such flow.
     #[inline(always)] // Measured: see the module of schedulers.
     pub(super) fn first(&self, now: u64) -> (u64, usize) {
         self.chains.as_ref().map_or((NONE, 0), |chains| chains.first(now))
@@ -49,15 +51,15 @@ impl Classes {
         self.chains.as_ref().map_or(NONE, |chains| chains.least_start())
     }
 
-    /// The chains of flows whose heads take this long, of which `class` may be a guess; [`HEADS`]
-    /// without one.
+    /// The first chain of the class of heads that take the virtual time `service`; [`HEADS`] if
+    /// there is no such class and no free one. `class` is a guess.
     #[inline(always)] // Measured: see the module of schedulers.
     pub(super) fn chain_of(&mut self, service: u64, class: u8) -> usize {
         let known = self.services[class as usize % CLASSES] == service;
         if known { 2 * (class as usize % CLASSES) } else { self.find(service) }
     }
 
-    /// Finds the class of flows whose heads take this long, or makes one.
+    /// Finds the class of heads that take the virtual time `service`, or creates it.
     #[inline(never)]
     fn find(&mut self, service: u64) -> usize {
         let chains = self.chains.get_or_insert_default();
@@ -68,8 +70,8 @@ impl Classes {
         2 * class
     }
 
-    /// Puts a flow into the chain or the one beside it, which are those of its class; says whether
-    /// it has a place there.
+    /// Appends a flow to `chain` or to the other chain of the same class; returns whether it fits
+    /// into either.
     #[inline(always)] // Measured: see the module of schedulers.
     pub(super) fn put(&mut self, chain: usize, start: u64, key: u64) -> bool {
         let Some(chains) = self.chains.as_mut() else { return false };
@@ -84,7 +86,7 @@ impl Classes {
         fits
     }
 
-    /// Takes the first of a chain out, which the caller knows to have one.
+    /// Removes the first flow of a chain, which must not be empty.
     #[inline(always)] // Measured: see the module of schedulers.
     pub(super) fn pop(&mut self, chain: usize) {
         if let Some(chains) = self.chains.as_mut() {
@@ -92,14 +94,14 @@ impl Classes {
         }
     }
 
-    /// The key of the flow at this distance behind the first of a chain. In a shorter chain, any
+    /// The key of the flow `places` entries behind the first of a chain. For a shorter chain, any
     /// key or [`NONE`].
     #[inline(always)] // Measured: see the module of schedulers.
     pub(super) fn behind(&self, chain: usize, places: usize) -> u64 {
         self.chains.as_ref().map_or(NONE, |chains| chains.behind(chain, places))
     }
 
-    /// Takes the flow with this key out, if it is in; says whether it was.
+    /// Removes the flow with this key; returns whether there was one.
     pub(super) fn remove(&mut self, key: u64) -> bool {
         self.chains.as_mut().is_some_and(|chains| chains.remove(key))
     }
@@ -115,10 +117,10 @@ impl Classes {
 pub(super) struct Chains<const N: usize> {
     /// The first entry of each chain; [`EMPTY`] for an empty one.
     heads: [Entry; N],
-    /// The last that came to each chain; [`ORIGIN`] of an empty one.
+    /// The last entry of each chain; [`ORIGIN`] for an empty one.
     tails: [Entry; N],
     rings: [Ring; N],
-    /// No chain from this one on has anybody.
+    /// The number of chains to inspect: all chains from this one on are empty.
     used: usize,
 }
 
@@ -131,7 +133,7 @@ struct Entry {
 #[derive(Debug, Default)]
 struct Ring {
     entries: Box<[Entry]>,
-    /// Where the first entry is, and where the next one goes; both go round.
+    /// The positions of the first entry and of the next entry to append. Both wrap around.
     first: usize,
     end: usize,
 }
@@ -148,8 +150,8 @@ impl<const N: usize> Default for Chains<N> {
 }
 
 impl<const N: usize> Chains<N> {
-    /// The least key among flows whose start is not after `now`, and its chain; [`NONE`] without
-    /// such a flow.
+    /// The least key of the flows with a start no later than `now`, and its chain; [`NONE`] if
+    /// there is no such flow.
     #[inline(always)] // Measured: see the module of schedulers.
     pub(super) fn first(&self, now: u64) -> (u64, usize) {
         let mut first = (NONE, 0);
@@ -179,7 +181,7 @@ impl<const N: usize> Chains<N> {
         (tail.start <= start) & (tail.key <= key)
     }
 
-    /// Appends a flow that fits.
+    /// Appends a flow for which [`Self::fits`] is true.
     #[inline(always)] // Measured: see the module of schedulers.
     pub(super) fn push(&mut self, chain: usize, start: u64, key: u64) {
         let (entry, chain) = (Entry { start, key }, chain % N);
@@ -197,7 +199,7 @@ impl<const N: usize> Chains<N> {
         ring.end = ring.end.wrapping_add(1);
     }
 
-    /// Takes the first of a chain out, which the caller knows to have one.
+    /// Removes the first flow of a chain, which must not be empty.
     #[inline(always)] // Measured: see the module of schedulers.
     pub(super) fn pop(&mut self, chain: usize) {
         let chain = chain % N;
@@ -210,7 +212,7 @@ impl<const N: usize> Chains<N> {
         }
     }
 
-    /// Brings the first that is not struck out to the front.
+    /// Removes entries that are struck out from the front of a chain.
     fn settle(&mut self, chain: usize) {
         let ring = &mut self.rings[chain];
         while ring.first != ring.end && ring.at(ring.first).start == NONE {
@@ -226,7 +228,7 @@ impl<const N: usize> Chains<N> {
         }
     }
 
-    /// Takes the flow with this key out, if it is in; says whether it was.
+    /// Removes the flow with this key; returns whether there was one.
     pub(super) fn remove(&mut self, key: u64) -> bool {
         let found = self.rings.iter_mut().position(|ring| ring.strike_out(key));
         if let Some(chain) = found {
@@ -235,7 +237,7 @@ impl<const N: usize> Chains<N> {
         found.is_some()
     }
 
-    /// The key of the flow at this distance behind the first of a chain. In a shorter chain, any
+    /// The key of the flow `places` entries behind the first of a chain. For a shorter chain, any
     /// key or [`NONE`].
     #[inline(always)] // Measured: see the module of schedulers.
     fn behind(&self, chain: usize, places: usize) -> u64 {
@@ -261,8 +263,8 @@ impl Ring {
         (0..self.end.wrapping_sub(self.first)).map(|n| self.at(self.first.wrapping_add(n)))
     }
 
-    /// Finds the entry with this key, by which they are in order, and strikes it out; says whether
-    /// there is one.
+    /// Strikes out the entry with this key; returns whether there is one. Entries are sorted by
+    /// key.
     fn strike_out(&mut self, key: u64) -> bool {
         let (mut from, mut entries) = (self.first, self.end.wrapping_sub(self.first));
         while entries > 0 {
@@ -274,7 +276,7 @@ impl Ring {
                 entries = half;
             }
         }
-        // Some with the same key may have been struck out before.
+        // Entries with the same key may already be struck out.
         while from != self.end && self.at(from).key == key {
             if self.at(from).start != NONE {
                 let last = self.entries.len() - 1;
@@ -286,7 +288,8 @@ impl Ring {
         false
     }
 
-    /// Forgets those struck out, and takes more memory if the others fill half of what there is.
+    /// Removes the entries that are struck out, and doubles the memory if the others fill at least
+    /// half of it.
     #[cold]
     #[inline(never)]
     fn make_room(&mut self) {
@@ -302,17 +305,17 @@ impl Ring {
     }
 }
 
-/// How many classes there are. Each that is in use costs a look for each packet.
+/// The number of classes. For each packet, a search inspects every class in use.
 pub(super) const CLASSES: usize = 8;
-/// How many chains they have.
+/// The number of chains of all classes.
 pub(super) const HEADS: usize = 2 * CLASSES;
-/// No start and no key.
+/// The start and the key of an empty place.
 pub(super) const NONE: u64 = u64::MAX;
 /// The first entry of an empty chain.
 const EMPTY: Entry = Entry { start: NONE, key: NONE };
 /// An entry to which any flow can be appended.
 const ORIGIN: Entry = Entry { start: 0, key: 0 };
-/// Entries that a ring begins with.
+/// The number of entries of a new ring.
 const LEAST: usize = 8;
 
 #[cfg(test)]
@@ -322,15 +325,15 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Against a map of those inside, by key.
+        /// Compares chains with a map of the flows inside, by key.
         #[test]
-        fn the_first_whose_start_has_come_is_found_whoever_comes_and_goes(
+        fn the_first_started_flow_is_found_after_every_operation(
             operations in proptest::collection::vec((0u8..8, 0usize..4, 0u64..9, 0u64..9), 1..600),
         ) {
             let (mut chains, mut model) = (Chains::<4>::default(), BTreeMap::new());
             let (mut start, mut finish) = (0, 0);
-            for (number, (what, chain, a, b)) in operations.into_iter().enumerate() {
-                match what {
+            for (number, (operation, chain, a, b)) in operations.into_iter().enumerate() {
+                match operation {
                     0 if !model.is_empty() => {
                         let key = *model.keys().nth(a as usize * 7 % model.len()).unwrap();
                         prop_assert!(chains.remove(key) && !chains.remove(key));
@@ -351,8 +354,8 @@ mod tests {
                     }
                     _ => {
                         (start, finish) = (start + a, (finish + b).max(start));
-                        // A bit behind the latest now and then, which one chain may refuse and
-                        // another take.
+                        // Some flows start slightly before the latest, so that one chain may refuse
+                        // them and another accept them.
                         let entry = (start.saturating_sub(3 * b), ((finish.saturating_sub(3 * a)) << 20) | number as u64);
                         if chains.fits(chain, entry.0, entry.1) {
                             chains.push(chain, entry.0, entry.1);
@@ -370,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_takes_no_more_memory_for_those_who_left_from_within() {
+    fn entries_struck_out_take_no_more_memory() {
         let mut chains = Chains::<1>::default();
         chains.push(0, 1, 1);
         for key in 2..10_000 {
@@ -389,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn a_class_has_its_chains_to_itself_until_they_are_empty() {
+    fn a_class_owns_its_chains_until_they_are_empty() {
         let mut classes = Classes::default();
         for service in 1..=CLASSES as u64 {
             let chain = classes.chain_of(service, 0);

@@ -7,9 +7,9 @@
 //! packet and gets an acknowledgement. When several stations start in the same slot, they collide:
 //! all their frames are lost, and each draws again from a window twice as large. A station drops a
 //! packet after too many retries. After each packet a station draws again, even if it has no other:
-//! a packet that arrives later waits for the rest of the backoff, or goes in the next slot when the
-//! backoff is over and the medium is idle. A packet leaves the scheduler when its exchange is over,
-//! so that the medium needs no rate of the link: leave `bw` out.
+//! a packet that arrives later waits for the rest of the backoff, or is sent in the next slot if
+//! the backoff is over and the medium is idle. A packet leaves the scheduler at the end of its
+//! exchange, so that the link needs no rate of its own: leave `bw` out.
 //!
 //! ```text
 //!  DIFS  slots   PLCP  header + packet + FCS   SIFS  PLCP  ACK
@@ -23,31 +23,30 @@
 //!
 //! # Parameters
 //! `phy`, the data rate in Mbit/s: 1, 2, 5.5 or 11, default 11. `preamble`: long (192 us at 1
-//! Mbit/s, default) or short (96 us). `retries` 0..255, default 7: how often a packet is sent again
-//! before it is dropped. `cwmin` 1..1023, default 31, and `cwmax` 1..1023, default 1023: the first
-//! and the largest window. `seed`, default 1: the seed of the draws. Everything else is fixed by
-//! the standard: DIFS 50 us, SIFS 10 us, slots of 20 us; 36 bytes of header, LLC/SNAP and FCS with
-//! each packet; acknowledgements of 14 bytes at 2 Mbit/s, or at 1 when that is the data rate; no
-//! RTS.
+//! Mbit/s, default) or short (96 us). `retries` 0..255, default 7: the number of retransmissions of
+//! a packet before it is dropped. `cwmin` 1..1023, default 31, and `cwmax` 1..1023, default 1023:
+//! the first and the largest window. `seed`, default 1: the seed of the draws. Everything else is
+//! fixed by the standard: DIFS 50 us, SIFS 10 us, slots of 20 us; 36 bytes of header, LLC/SNAP and
+//! FCS with each packet; acknowledgements of 14 bytes at 2 Mbit/s, or at 1 when that is the data
+//! rate; no RTS.
 //!
 //! # Complexity
 //! O(log N) of the stations that have packets, for each frame sent.
 //!
 //! # Guarantees
-//! Stations that always have packets get equal numbers of them in the long run, whatever their
-//! sizes: a slow or small sender sends as often as any other. There is no guarantee over short
-//! times.
+//! Stations that always have packets send equal numbers of packets in the long run, regardless of
+//! packet sizes. There is no guarantee over short times.
 //!
 //! # Differences from Linux/FreeBSD
-//! Neither has it; dummynet's profiles add random air-time, but have no stations. Differences from
-//! the standard: slots start at the same moments for all stations, also for a packet that finds the
-//! medium idle; all stations receive each other, and only collisions lose frames; after a collision
-//! every station waits as long as an acknowledgement would have taken (EIFS).
+//! Neither implements it; dummynet's profiles add random air-time, but have no stations. There are
+//! three differences from the standard. Slots start at the same moments for all stations, even for
+//! a packet that finds the medium idle. All stations receive each other, and frames are lost only
+//! by collisions. After a collision every station waits for the time of an acknowledgement (EIFS).
 //!
 //! # Validation
-//! Saturation throughput against Bianchi's model for 1 to 50 stations
-//! (`weir algorithms --check dcf`); exact times of a lone station; equal shares; every collision
-//! leads to a retry or a drop.
+//! `weir algorithms --check dcf` compares the saturation throughput with Bianchi's model for 1 to
+//! 50 stations. Tests check the exact times of a single station, equal shares, and that every
+//! collision leads to a retry or a drop.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -65,12 +64,12 @@ use crate::{choice, settings};
 #[derive(Debug)]
 pub struct Dcf {
     stations: Slab<Station>,
-    /// Stations that contend, by the idle slot in which they begin. Slots are counted only while
-    /// the medium is idle.
+    /// The stations that contend, sorted by the idle slot in which they begin to send. Slots count
+    /// only while the medium is idle.
     contenders: BTreeSet<(u64, u32)>,
     exchange: Option<Exchange>,
-    /// When the medium is, or was, free for contention, and the number of the slot that begins
-    /// then.
+    /// The time from which the medium is or was idle for contention, and the number of the slot
+    /// that begins then.
     idle_from: Nanos,
     slot: u64,
     air: Air,
@@ -86,7 +85,8 @@ struct Station {
     list: PacketList,
     window: u32,
     retries: u32,
-    /// The slot in which it begins; without packets, that up to which it would have to wait.
+    /// The slot in which the station begins to send; for a station without packets, the slot in
+    /// which its backoff ends.
     begins: u64,
 }
 
@@ -98,11 +98,11 @@ struct Exchange {
     winner: Option<u32>,
 }
 
-/// How long things take, in us, and the limits.
+/// Durations in us, and limits.
 #[derive(Clone, Copy, Debug)]
 struct Air {
     preamble: u64,
-    /// Units of 500 kbit/s.
+    /// The data rate in units of 500 kbit/s.
     rate: u64,
     first_window: u32,
     last_window: u32,
@@ -125,15 +125,15 @@ settings! {
         /// Preamble of a frame.
         preamble: Preamble =
             Preamble::setting(Preamble::Long, "preamble and PLCP header: 192 or 96 us"),
-        /// How often a packet is sent again.
+        /// The number of retransmissions of a packet before it is dropped.
         retries: u32 =
-            Count::new(0, 255, "", 7, "how often a packet is sent again before it is given up"),
+            Count::new(0, 255, "", 7, "retransmissions of a packet before it is dropped"),
         /// First contention window in slots.
         cwmin: u32 = window(31, "first contention window"),
         /// Largest contention window in slots.
         cwmax: u32 = window(1023, "largest contention window"),
         /// Seed of the stations' draws.
-        seed: u32 = Count::new(0, u32::MAX, "", 1, "what the stations' draws follow from"),
+        seed: u32 = Count::new(0, u32::MAX, "", 1, "seed of the stations' random draws"),
     }
 }
 
@@ -174,7 +174,7 @@ choice! {
 }
 
 impl Preamble {
-    /// Its length in us.
+    /// The length of the preamble in us.
     pub fn micros(self) -> u64 {
         match self {
             Self::Long => 192,
@@ -184,7 +184,7 @@ impl Preamble {
 }
 
 impl Dcf {
-    /// An idle medium.
+    /// An idle medium without stations.
     pub fn new(discipline: &Discipline) -> Self {
         let settings = Settings::of(discipline);
         let air = Air {
@@ -209,13 +209,13 @@ impl Dcf {
         }
     }
 
-    /// Draws how many slots a station waits, from the next idle slot on.
+    /// Draws the number of slots that a station waits, from the next idle slot on.
     fn draw(&mut self, slot: u32) {
         let station = self.stations.at_mut(slot);
         station.begins = self.slot + u64::from(self.draws.below(station.window + 1));
     }
 
-    /// Lets a station that has packets contend.
+    /// Adds a station that has packets to the contenders.
     fn contend(&mut self, slot: u32) {
         let station = self.stations.at(slot);
         if !station.list.is_empty() {
@@ -223,13 +223,13 @@ impl Dcf {
         }
     }
 
-    /// When the idle slot of this number begins.
+    /// The time at which idle slot number `slot` begins.
     fn time_of(&self, slot: u64) -> Nanos {
         self.idle_from.saturating_add(Nanos(slot.saturating_sub(self.slot).saturating_mul(SLOT)))
     }
 
-    /// Runs the medium until `now`, at most to the end of the next successful exchange, and returns
-    /// its sender.
+    /// Advances the medium until `now`, at most to the end of the next successful exchange, and
+    /// returns the sender of that exchange.
     fn run<P: Store>(&mut self, now: Nanos, store: &mut P) -> Option<u32> {
         loop {
             match self.exchange {
@@ -252,7 +252,7 @@ impl Dcf {
         }
     }
 
-    /// The stations whose slot has come begin to send.
+    /// Starts the transmissions of all stations that begin in this slot.
     fn begin<P: Store>(&mut self, start: Nanos, begins: u64, store: &mut P) {
         let mut senders = Vec::new();
         while let Some(&(at, slot)) = self.contenders.first().filter(|first| first.0 == begins) {
@@ -272,7 +272,7 @@ impl Dcf {
         }
     }
 
-    /// A station's frame was lost in a collision.
+    /// Schedules a retry for a station after a collision, or drops its packet.
     fn collided<P: Store>(&mut self, slot: u32, store: &mut P) {
         let station = self.stations.at_mut(slot);
         if station.retries < self.air.most_retries {
@@ -289,7 +289,7 @@ impl Dcf {
         self.contend(slot);
     }
 
-    /// Takes a station's first packet; what it does next begins with the first window.
+    /// Takes a station's first packet, and resets its window to the first one.
     fn pop<P: Store>(&mut self, slot: u32, store: &mut P) -> Option<PacketId> {
         let station = self.stations.at_mut(slot);
         let len = station.list.front_len();
@@ -302,14 +302,14 @@ impl Dcf {
 }
 
 impl Air {
-    /// How long a packet of `len` bytes and its acknowledgement keep the medium, us.
+    /// The time for which a packet of `len` bytes and its acknowledgement occupy the medium, in us.
     fn exchange(self, len: u32) -> u64 {
         let data = self.preamble + time(u64::from(len) + OVERHEAD, self.rate);
         data + SIFS + self.preamble + time(ACK, self.rate.min(BASIC_RATE))
     }
 }
 
-/// How long bytes take at a rate in units of 500 kbit/s, in whole us.
+/// The transmission time of `bytes` at a rate in units of 500 kbit/s, in whole us.
 fn time(bytes: u64, rate: u64) -> u64 {
     (bytes * 16).div_ceil(rate)
 }
@@ -426,14 +426,14 @@ impl Scheduler for Dcf {
 }
 
 const US: u64 = 1000;
-/// A slot, ns.
+/// The length of a slot, in ns.
 const SLOT: u64 = 20 * US;
-/// Distances between frames, us.
+/// Gaps between frames, in us.
 const SIFS: u64 = 10;
 const DIFS: u64 = 50;
-/// Bytes beside the packet: MAC header 24, LLC and SNAP 8, frame check sequence 4.
+/// The bytes of a frame besides the packet: MAC header 24, LLC and SNAP 8, frame check sequence 4.
 const OVERHEAD: u64 = 36;
-/// Bytes of an acknowledgement.
+/// The bytes of an acknowledgement.
 const ACK: u64 = 14;
 /// The largest rate at which acknowledgements are sent.
 const BASIC_RATE: u64 = 4;

@@ -1,9 +1,9 @@
-//! A scheduler of the table with its settings: what a user configures, validated.
+//! A scheduler of the table with its validated settings, as a user configures it.
 
 use super::Kind;
 use crate::settings::Chosen;
 
-/// A kind of scheduler and the values of its own parameters.
+/// A kind of scheduler and the values of its settings.
 pub type Discipline = Chosen<Kind>;
 
 #[cfg(test)]

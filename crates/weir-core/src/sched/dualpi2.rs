@@ -1,12 +1,13 @@
-//! DualPI2: two queues, one of them for senders that keep it short, coupled by one controller.
+//! DualPI2: a low-latency queue and a classic queue, coupled by one controller.
 //!
 //! # Model
-//! Packets of the L4S service (ECT(1), or marked already) wait in a low-latency queue, all others
-//! in a classic one. A controller holds the delay of the classic queue, as that of `pi2` does. Its
-//! output marks the low-latency packets, and squared it drops or marks the classic ones: that
-//! balances the rates of both kinds of senders, although one has a queue of a millisecond and the
-//! other one of fifteen. Low-latency packets that have waited longer than a step are marked in any
-//! case. They have priority, but leave the classic queue a share.
+//! Packets of the L4S service (ECT(1) or CE) wait in a low-latency queue, all others in a classic
+//! queue. As in `pi2`, a controller holds the delay of the classic queue at a target. Low-latency
+//! packets are marked with a probability proportional to the controller's output, and classic
+//! packets are dropped or marked with the square of the output. This balances the rates of both
+//! kinds of senders, although the low-latency queue has a delay of one millisecond and the classic
+//! queue of fifteen. Low-latency packets that have waited longer than a threshold, the step, are
+//! always marked. The low-latency queue has priority, but the classic queue has a guaranteed share.
 //!
 //! # Equations
 //! At each update, with the delay `d` of the older of the two head packets:
@@ -14,53 +15,58 @@
 //! ```text
 //! p' ← p' + α (d − target) + β (d − d_old)       within 0 and 1
 //! classic:      p_C = p'²
-//! low latency:  p_L = k p', and 1 for packets that have waited longer than the step
+//! low latency:  p_L = k p', or 1 for packets that have waited longer than the step
 //! ```
 //!
-//! When `k p'` exceeds 1 the queues are overloaded: classic packets are then dropped by `p_C` even
-//! if they understand marks, and low-latency ones are dropped by `p_C` and marked otherwise. With
-//! `drop_on_overload off`, `p'` stops at `1 / k`, and packets that do not fit are dropped.
+//! When `k p'` exceeds 1 the queues are overloaded: classic packets are then dropped with
+//! probability `p_C` even if they are ECN-capable, and low-latency packets are dropped with
+//! probability `p_C` and otherwise marked. With `drop_on_overload off`, `p'` is at most `1 / k`,
+//! and packets are dropped only when they do not fit.
 //!
 //! # Reference
 //! De Schepper, Briscoe and White, RFC 9332, 2023; De Schepper et al., "PI²", CoNEXT 2016; for the
 //! ECN field, RFC 9331.
 //!
 //! # Parameters
-//! Names and defaults are Linux's. `limit` 1..10000000 packets in both queues, default 10000.
-//! `target`, 1us to 10s, default 15 ms. `tupdate`, 1us to 10s, default 16 ms. `alpha` and `beta`, 0
-//! to 4096 in 1/s, default 0.16 and 3.2; they suit round trips up to 100 ms. `coupling_factor`
-//! 1..255, default 2: `k`. `step_thresh`, 0 to 10s, default 1 ms. `step_packets` 0..10000000,
-//! default 0: the step is a queue of more than so many packets; 0 for `step_thresh`.
-//! `min_qlen_step` 0..10000000 packets, default 0: in a shorter low-latency queue the step does not
-//! count. `drop_on_overload` off|on, default on. `drop_dequeue` off|on, default on: the
-//! probabilities count when packets leave; off for when they come. `c_protection` 0..100 %, default
-//! 10: the classic queue's share while both have packets. `schedule` wrr|tshift, default wrr: by
-//! that share, or the older head goes, where a low-latency one counts as `tshift` older (0 to 10s,
-//! default 50 ms). `decide` random|recur, default random: by random draws, or by sums that are as
-//! regular as possible. `ect` l4s|any, default l4s: with any, ECT(0) is low-latency too.
+//! Names and defaults are those of Linux. `limit` 1..10000000 packets in both queues together,
+//! default 10000. `target`, 1us to 10s, default 15 ms. `tupdate`, 1us to 10s, default 16 ms.
+//! `alpha` and `beta`, 0 to 4096 in 1/s, default 0.16 and 3.2; they suit round trips up to 100 ms.
+//! `coupling_factor` 1..255, default 2: `k`. `step_thresh`, 0 to 10s, default 1 ms. `step_packets`
+//! 0..10000000, default 0: if not 0, the step is this number of packets in the low-latency queue,
+//! in place of the time `step_thresh`. `min_qlen_step` 0..10000000 packets, default 0: the step
+//! does not apply while the low-latency queue is shorter. `drop_on_overload` off|on, default on.
+//! `drop_dequeue` off|on, default on: packets are dropped or marked by the probabilities when they
+//! leave; off: when they arrive. `c_protection` 0..100 %, default 10: the classic queue's share
+//! while both have packets. `schedule` wrr|tshift, default wrr: `wrr` serves the queues by that
+//! share; `tshift` serves the queue with the older head, where a low-latency packet counts as older
+//! by the setting `tshift` (0 to 10s, default 50 ms). `decide` random|recur, default random:
+//! packets are selected by random draws, or at regular intervals by the sum of the probabilities.
+//! `ect` l4s|any, default l4s: with any, ECT(0) packets are low-latency packets too.
 //!
 //! # Complexity
-//! O(1). Updates are computed when packets arrive and leave, all since the last one in one step.
+//! O(1). The updates since the last packet are computed in one step when a packet arrives or
+//! leaves.
 //!
 //! # Guarantees
-//! Order within each of the two queues. Nothing is dropped or marked by a probability while less
-//! than two packets of 1500 bytes stay. While both queues have packets, the bytes of the classic
-//! one over those of both differ from `c_protection` by at most a packet of each. Low-latency
-//! packets understand marks and are dropped on overload or at the limit only.
+//! Packets leave in order within each of the two queues. No packet is dropped or marked by a
+//! probability while fewer than 3000 bytes wait. While both queues have packets, the bytes that the
+//! classic queue sends differ from the share `c_protection` of all bytes by at most one packet of
+//! each queue. Low-latency packets are dropped only on overload or at the limit.
 //!
-//! # Figures
+//! # Statistics
 //! `base` is `p'`, `probability` is `p_C` and `coupled` is `k p'`, in parts of 2^32. `low` and
-//! `classic`: packets in each queue. `dropped`: packets dropped by a probability.
+//! `classic`: the number of packets in each queue. `dropped`: packets dropped by a probability.
 //!
 //! # Differences from Linux/FreeBSD
-//! FreeBSD has none. Linux has a limit in memory beside that in packets, splits offload trains on
-//! demand, and checks `min_qlen_step` when a packet arrives; here when it leaves. Trains are always
-//! split here. RFC 9332 takes the delay of the classic queue alone, gives a time-shifted schedule
-//! as its first example, and decides by sums: `schedule tshift`, `decide recur`.
+//! FreeBSD does not implement it. Linux has a limit on memory besides the limit on packets, splits
+//! offload trains on demand, and checks `min_qlen_step` when a packet arrives. Here trains are
+//! always split, and `min_qlen_step` is checked when a packet leaves. RFC 9332 uses the delay of
+//! the classic queue alone. Its first example has a time-shifted schedule, and it selects packets
+//! by sums: `schedule tshift`, `decide recur`.
 //!
 //! # Validation
-//! The equation against floating point with the heads' delays; the order against lists; counts of
-//! drops and marks for each kind, with and without overload; shares of the classic queue.
+//! Tests compare `p'` with floating point and the order of packets with lists, and check the counts
+//! of drops and marks of each kind, with and without overload, and the share of the classic queue.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -75,7 +81,7 @@ use crate::stats::{DropReason, MarkReason};
 use crate::units::Nanos;
 use crate::{choice, settings};
 
-/// DualPI2.
+/// The DualPI2 scheduler.
 #[derive(Debug)]
 pub struct DualPi2 {
     low: Queue,
@@ -83,7 +89,8 @@ pub struct DualPi2 {
     controller: Controller,
     periods: Periods,
     plan: Plan,
-    /// In bytes times parts of a hundred: above 0 it is the classic queue's turn.
+    /// The credit of the classic queue in bytes times percent: above 0 it is the classic queue's
+    /// turn.
     credit: i64,
     stream: Stream,
     refused: VecDeque<(PacketId, DropReason)>,
@@ -100,25 +107,25 @@ settings! {
         beta: Fraction = pi2::BETA,
         coupling_factor: u64 = pi2::COUPLING_FACTOR,
         step_thresh: Nanos =
-            span(1_000_000, "low-latency packets that have waited longer are marked"),
-        step_packets: u32 = packets(0, 0, "the step as a number of packets; 0: by time"),
-        min_qlen_step: u32 = packets(0, 0, "in a shorter queue the step does not count"),
+            span(1_000_000, "waiting time above which low-latency packets are marked"),
+        step_packets: u32 = packets(0, 0, "step as a number of packets; 0: as a time"),
+        min_qlen_step: u32 = packets(0, 0, "length of the queue below which the step does not apply"),
         drop_on_overload: bool =
-            Switch::new(true, "when marks no longer help, packets are dropped"),
+            Switch::new(true, "drops packets of both queues on overload"),
         drop_dequeue: bool =
-            Switch::new(true, "decides when packets leave; off: when they come"),
+            Switch::new(true, "decides when packets leave; off: when they arrive"),
         c_protection: u32 =
             Count::new(0, 100, "%", 10, "the classic queue's share while both have packets"),
         schedule: Schedule = Schedule::setting(Schedule::Wrr, "by the share, or by age"),
-        tshift: Nanos = span(50_000_000, "how much older a low-latency packet counts by age"),
+        tshift: Nanos = span(50_000_000, "time by which a low-latency packet counts as older"),
         decide: Decide =
             Decide::setting(Decide::Random, "by draws, or by sums of probabilities"),
-        ect: Ect = Ect::setting(Ect::L4s, "low-latency are ECT(1) and CE, or ECT(0) too"),
+        ect: Ect = Ect::setting(Ect::L4s, "low-latency packets: ECT(1) and CE, or also ECT(0)"),
     }
 }
 
 choice! {
-    /// How the next queue is chosen.
+    /// The rule that chooses the next queue.
     enum Schedule {
         Wrr = "wrr",
         TimeShifted = "tshift",
@@ -126,7 +133,7 @@ choice! {
 }
 
 choice! {
-    /// How a probability becomes a decision.
+    /// The method that selects packets with a given probability.
     enum Decide {
         Random = "random",
         Recur = "recur",
@@ -141,7 +148,7 @@ choice! {
     }
 }
 
-/// What the settings make of the scheduler.
+/// The settings in the units of the scheduler.
 #[derive(Debug)]
 struct Plan {
     limit: usize,
@@ -151,15 +158,15 @@ struct Plan {
     min_qlen_step: u32,
     drop_on_overload: bool,
     drop_dequeue: bool,
-    /// Shares of the classic queue and of the other, in parts of a hundred.
+    /// The shares of the classic and of the low-latency queue, in percent.
     shares: (i64, i64),
-    /// By how much a low-latency packet counts as older, when age decides.
+    /// The time by which a low-latency packet counts as older, if the schedule is by age.
     tshift: Option<Nanos>,
     recur: bool,
     any_ect: bool,
 }
 
-/// When a low-latency packet is marked in any case.
+/// The threshold above which a low-latency packet is always marked.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Time(Nanos),
@@ -172,11 +179,11 @@ struct Queue {
     list: PacketList,
     packets: u32,
     bytes: u64,
-    /// Sum of probabilities since the last hit.
+    /// The sum of probabilities since the last selection.
     sum: u64,
 }
 
-/// What a probability makes of a packet.
+/// The decision about a packet by its probability.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Signal {
     None,
@@ -185,7 +192,7 @@ enum Signal {
 }
 
 impl DualPi2 {
-    /// An empty one.
+    /// An empty scheduler.
     pub fn new(discipline: &Discipline) -> Self {
         let settings = Settings::of(discipline);
         let (share, coupling) = (i64::from(settings.c_protection), settings.coupling_factor);
@@ -219,7 +226,7 @@ impl DualPi2 {
         }
     }
 
-    /// Computes the updates that are due; the heads have not changed since the last.
+    /// Computes the updates that are due. The heads have not changed since the last update.
     #[inline]
     fn catch_up<P: Store>(&mut self, now: Nanos, store: &P) {
         let ended = self.periods.ended(now, self.plan.tupdate);
@@ -243,9 +250,9 @@ impl DualPi2 {
         }
     }
 
-    /// Whether the low-latency queue's turn has come. One of them has packets.
+    /// Whether it is the low-latency queue's turn. At least one of the queues has packets.
     #[inline]
-    fn low_goes<P: Store>(&self, store: &P) -> bool {
+    fn is_low_next<P: Store>(&self, store: &P) -> bool {
         match (self.low.list.front(), self.classic.list.front(), self.plan.tshift) {
             (None, ..) => false,
             (Some(_), None, _) => true,
@@ -256,9 +263,9 @@ impl DualPi2 {
         }
     }
 
-    /// What becomes of a packet by the probability of its kind.
+    /// Decides about a packet with the probability of its queue.
     #[inline]
-    fn signal(&mut self, low: bool, understands: bool) -> Signal {
+    fn signal(&mut self, low: bool, is_capable: bool) -> Signal {
         let p = self.controller.p;
         if p == 0 || self.backlog() < LEAST_BYTES {
             return Signal::None;
@@ -268,7 +275,7 @@ impl DualPi2 {
         if !low {
             return match self.decide(false, squared(p)) {
                 false => Signal::None,
-                true if understands && !overload => Signal::Mark(MarkReason::Early),
+                true if is_capable && !overload => Signal::Mark(MarkReason::Early),
                 true => Signal::Drop,
             };
         }
@@ -282,7 +289,7 @@ impl DualPi2 {
         }
     }
 
-    /// Whether an event of probability `p` happens in a queue.
+    /// Whether a packet of a queue is selected with probability `p`.
     #[inline]
     fn decide(&mut self, low: bool, p: u64) -> bool {
         if !self.plan.recur {
@@ -327,7 +334,7 @@ impl Queue {
         Some((packet, len))
     }
 
-    /// Takes out the packets of a flow.
+    /// Removes the packets of a flow.
     fn take_flow<P: Store>(&mut self, store: &mut P, flow: u32) -> PacketList {
         let taken = self.list.take_flow(store, flow);
         let (packets, bytes) = taken.measure(store);
@@ -360,7 +367,7 @@ impl Scheduler for DualPi2 {
     ) -> PacketList {
         let mut low = self.low.take_flow(store, flow);
         let mut classic = self.classic.take_flow(store, flow);
-        // By age.
+        // The packets of both queues in order of arrival.
         let mut removed = PacketList::default();
         loop {
             let from = match (low.front(), classic.front()) {
@@ -412,20 +419,20 @@ impl Scheduler for DualPi2 {
     }
 
     fn dequeue<P: Store>(&mut self, now: Nanos, store: &mut P) -> Option<PacketId> {
-        // A caller that drains the scheduler wants no AQM decisions.
+        // A caller that drains the scheduler gets all packets without AQM decisions.
         let all = now == Nanos::MAX;
         if !all {
             self.catch_up(now, store);
         }
         loop {
-            let low = self.low_goes(store);
+            let low = self.is_low_next(store);
             let (packet, len) = if low { self.low.pop(store) } else { self.classic.pop(store) }?;
             if all {
                 return Some(packet);
             }
-            let understands = store.header(packet).ecn.is_capable();
+            let is_capable = store.header(packet).ecn.is_capable();
             if self.plan.drop_dequeue {
-                match self.signal(low, understands) {
+                match self.signal(low, is_capable) {
                     Signal::None => {}
                     Signal::Mark(reason) => store.mark(packet, reason),
                     Signal::Drop => {
@@ -514,24 +521,24 @@ mod tests {
         (DualPi2::new(&discipline), Pool::new(1000))
     }
 
-    /// With the probability `p` and enough that waits: of 10,000 packets, how many are marked and
-    /// dropped.
-    fn signals(settings: &[(&str, &str)], p: u64, low: bool, understands: bool) -> [usize; 2] {
+    /// Returns how many of 10,000 packets are marked and how many are dropped with the probability
+    /// `p`, while enough packets wait.
+    fn signals(settings: &[(&str, &str)], p: u64, low: bool, is_capable: bool) -> [usize; 2] {
         let (mut scheduler, _) = dualpi2(settings);
         (scheduler.controller.p, scheduler.classic.bytes) = (p, LEAST_BYTES);
-        let all: Vec<_> = (0..10_000).map(|_| scheduler.signal(low, understands)).collect();
+        let all: Vec<_> = (0..10_000).map(|_| scheduler.signal(low, is_capable)).collect();
         let reason = if low { MarkReason::Coupled } else { MarkReason::Early };
         [Signal::Mark(reason), Signal::Drop]
             .map(|kind| all.iter().filter(|&&signal| signal == kind).count())
     }
 
     #[test]
-    fn classic_packets_meet_the_square_and_low_latency_ones_the_coupled_probability() {
+    fn classic_packets_have_the_squared_and_low_latency_packets_the_coupled_probability() {
         for (decide, within) in [("recur", 1), ("random", 150)] {
-            for (low, understands, expected) in
+            for (low, is_capable, expected) in
                 [(false, false, [0, 400]), (false, true, [400, 0]), (true, true, [4000, 0])]
             {
-                let got = signals(&[("decide", decide)], ONE / 5, low, understands);
+                let got = signals(&[("decide", decide)], ONE / 5, low, is_capable);
                 assert!(
                     got.iter()
                         .zip(expected)
@@ -545,11 +552,12 @@ mod tests {
     }
 
     #[test]
-    fn on_overload_packets_are_dropped_whether_they_understand_marks_or_not() {
+    fn on_overload_ecn_capable_packets_are_dropped_too() {
         let recur = ("decide", "recur");
         assert_eq!(signals(&[recur], ONE / 5 * 3, false, true), [0, 3599]);
         assert_eq!(signals(&[recur], ONE / 5 * 3, true, true), [6401, 3599]);
-        // Otherwise the probability ends where all low-latency packets are marked.
+        // With `drop_on_overload off`, the probability is at most that at which all low-latency
+        // packets are marked.
         let spare = [recur, ("drop_on_overload", "off"), ("alpha", "4096")];
         let (mut scheduler, _) = dualpi2(&spare);
         scheduler.controller.hold(Nanos::from_secs(1), 100);
@@ -559,7 +567,7 @@ mod tests {
     }
 
     #[test]
-    fn short_queues_meet_no_probability() {
+    fn short_queues_have_no_drops_by_probability() {
         let (mut scheduler, _) = dualpi2(&[]);
         (scheduler.controller.p, scheduler.classic.bytes) = (ONE, LEAST_BYTES - 1);
         assert_eq!(
@@ -594,7 +602,7 @@ mod tests {
                 expected,
                 "{settings:?}"
             );
-            // The classic queue has no step.
+            // The step does not apply to the classic queue.
             assert_eq!(taken(ms(4)), None);
         }
     }

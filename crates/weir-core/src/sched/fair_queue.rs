@@ -1,4 +1,4 @@
-//! Fair queueing of hashed flows under one limit: the frame of `fq_codel` and `fq_pie`.
+//! Fair queueing of hashed flows under one limit: the common part of `fq_codel` and `fq_pie`.
 
 use alloc::vec::Vec;
 
@@ -9,7 +9,7 @@ use crate::settings::Count;
 use crate::stats::DropReason;
 use crate::units::Nanos;
 
-/// A scheduler of hashed flows with the AQM `A` for each.
+/// A scheduler of hashed flows, each with the AQM `A`.
 #[derive(Debug)]
 pub struct FairQueue<A: FlowPolicy> {
     queues: FlowQueues<A::State>,
@@ -22,7 +22,7 @@ pub struct FairQueue<A: FlowPolicy> {
 }
 
 impl<A: FlowPolicy> FairQueue<A> {
-    /// An empty one with the AQM `policy`.
+    /// An empty scheduler with the AQM `policy`.
     pub(super) fn with(discipline: &Discipline, bounds: &Bounds, policy: A) -> Self {
         let seed = discipline.seed();
         Self {
@@ -37,18 +37,18 @@ impl<A: FlowPolicy> FairQueue<A> {
     }
 }
 
-/// Settings of the queues.
+/// The settings of the queues.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
-    /// Most packets inside.
+    /// The largest number of packets inside.
     pub(super) limit: u32,
-    /// Queues that flows are hashed to.
+    /// The number of queues to which flows are hashed.
     pub(super) flows: u32,
-    /// Bytes that a queue sends in its turn.
+    /// The bytes that a queue may send in one turn.
     pub(super) quantum: u32,
-    /// Most bytes inside.
+    /// The largest number of bytes inside.
     pub(super) memory: u64,
-    /// Most packets that are dropped together when there is no room.
+    /// The largest number of packets that are dropped together when there is no room.
     pub(super) batch: u32,
 }
 
@@ -91,7 +91,7 @@ impl<A: FlowPolicy> Scheduler for FairQueue<A> {
         }
         self.queues.enqueue(now, store, place, packet, &mut self.policy, &mut self.refused);
         if self.queues.packets() > self.limit || self.queues.bytes() > self.memory {
-            self.queues.drop_from_fattest(
+            self.queues.drop_from_longest(
                 now,
                 store,
                 self.batch,
@@ -130,8 +130,9 @@ impl<A: FlowPolicy> Scheduler for FairQueue<A> {
     }
 }
 
-pub(super) const LIMIT: Count = Count::new(1, 10_000_000, "packets", 10_240, "most packets inside");
+pub(super) const LIMIT: Count =
+    Count::new(1, 10_000_000, "packets", 10_240, "largest number of packets inside");
 pub(super) const FLOWS: Count =
-    Count::new(1, 65_536, "", 1024, "how many queues flows are hashed to");
+    Count::new(1, 65_536, "", 1024, "number of queues to which flows are hashed");
 pub(super) const QUANTUM: Count =
-    Count::new(64, 1 << 20, "bytes", 1500, "bytes that a queue sends in its turn");
+    Count::new(64, 1 << 20, "bytes", 1500, "bytes that a queue may send in one turn");

@@ -1,31 +1,33 @@
 //! First in, first out.
 //!
 //! # Model
-//! Packets leave in the order in which they came, whatever flow they are of.
+//! Packets leave in the order of their arrival, regardless of their flows.
 //!
 //! # Reference
-//! None needed; the baseline of every comparison.
+//! None; the FIFO is the baseline of every comparison.
 //!
 //! # Parameters
-//! None. Each flow's queue limit still holds, because it is applied before the scheduler.
+//! None. The limit of each flow's queue still applies, because it is checked before the packet
+//! reaches the scheduler.
 //!
 //! # Complexity
 //! O(1) for each packet.
 //!
 //! # Guarantees
-//! Order over all flows. No isolation: a flow's delay is as long as all others' backlog.
+//! Packets of all flows leave in order. There is no isolation: a flow's delay grows with the
+//! backlog of all other flows.
 //!
 //! # Differences from Linux/FreeBSD
 //! None.
 //!
 //! # Validation
-//! Order and conservation, against a plain deque, in the tests of the emulator.
+//! The tests of the emulator compare order and conservation with a plain deque.
 
 use super::{Discipline, FlowSlot, FlowSpec, Row, Scheduler, Traits};
 use crate::packet::{PacketId, PacketList, Store};
 use crate::units::Nanos;
 
-/// A FIFO.
+/// The FIFO scheduler.
 #[derive(Debug, Default)]
 pub struct Fifo {
     list: PacketList,
@@ -34,12 +36,13 @@ pub struct Fifo {
 }
 
 impl Fifo {
-    /// An empty one.
+    /// An empty scheduler.
     pub fn new(_discipline: &Discipline) -> Self {
         Self::default()
     }
 
-    /// Takes the waiting packets of another scheduler, in the order in which they would have left.
+    /// Takes the waiting packets of another scheduler, in the order in which it would have served
+    /// them.
     pub(super) fn take_all<P: Store>(&mut self, from: &mut impl Scheduler, pool: &mut P) {
         while let Some(packet) = from.dequeue(Nanos::MAX, pool) {
             let refused = self.enqueue(Nanos::MAX, pool, FlowSlot::default(), packet);

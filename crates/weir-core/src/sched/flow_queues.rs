@@ -1,20 +1,22 @@
 //! Queues of hashed flows, each with its own AQM: the basis of `fq_codel`, `fq_pie` and `cake`.
 //!
 //! # Service
-//! Queues with packets are in two lists, new and old. The first of the new ones, or else of the old
-//! ones, is served while it has credit; without credit it receives a quantum of bytes and moves to
-//! the end of the old list. An empty queue leaves its list, but a new one passes through the old
-//! list once, so that a flow cannot overtake the others by returning as a new one (DRR++).
+//! Queues with packets are in two lists, new and old. The scheduler serves the first queue of the
+//! new list or, if that list is empty, of the old list, while this queue has credit. A queue
+//! without credit receives a quantum of bytes and moves to the end of the old list. An empty queue
+//! leaves its list, but an empty queue of the new list first passes through the old list, so that a
+//! flow cannot overtake the others by returning as a new flow (DRR++).
 //!
 //! When all queues are empty, Linux dequeues once more, and all queues leave their lists. This
 //! implementation has no such call; it clears the lists with the first arrival after the last
 //! packet has left.
 //!
 //! # Overflow
-//! Space is made at the expense of the queue with the most bytes, the first of several. To find it,
-//! the table is divided into groups of about the square root of its size. Each group has an upper
-//! bound, which grows with each arrival and is corrected when the group is searched. Only the
-//! groups with the largest bounds are searched.
+//! When there is no room, packets of the queue with the most bytes are dropped; among equal queues,
+//! of the first. To find this queue, the table is divided into groups, with about the square root
+//! of its size in each. Each group has an upper bound of the bytes in a queue, which grows with
+//! arrivals and is corrected when the group is searched. Only the groups with the largest bounds
+//! are searched.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -25,27 +27,27 @@ use crate::prefetch;
 use crate::stats::DropReason;
 use crate::units::Nanos;
 
-/// The AQM of the queues: settings that they share, and what decides for each with its state.
+/// The AQM of the queues: the shared settings, and the decisions for each queue with its own state.
 pub trait FlowPolicy {
-    /// State of one queue.
+    /// The AQM's state for one queue.
     type State: Default + core::fmt::Debug;
 
-    /// Whether a new queue that is found empty goes through the old list once.
+    /// Whether an empty queue of the new list passes through the old list.
     const NEW_GOES_THROUGH_OLD: bool = true;
 
-    /// Decides on a packet that comes.
+    /// Decides about an arriving packet.
     #[inline]
     fn arrive(
         &mut self,
         _state: &mut Self::State,
         _now: Nanos,
         _packet: &Seen,
-        _around: &Context,
+        _context: &Context,
     ) -> Verdict {
         Verdict::Pass
     }
 
-    /// Decides on the packet that leaves.
+    /// Decides about the packet at the head.
     fn leave(
         &mut self,
         state: &mut Self::State,
@@ -54,36 +56,37 @@ pub trait FlowPolicy {
         context: &Context,
     ) -> Verdict;
 
-    /// A packet was asked for, and the queue had none.
+    /// Notes that the scheduler found the queue empty.
     fn emptied(&mut self, _state: &mut Self::State, _now: Nanos) {}
 
-    /// So many packets of the queue were dropped because there was no room.
+    /// Notes that `packets` packets of the queue were dropped because there was no room.
     fn overflowed(&mut self, _state: &mut Self::State, _now: Nanos, _packets: u32) {}
 
-    /// Whether a packet that finds no room is dropped itself, and not others for it.
+    /// Whether an arriving packet is dropped when there is no room, rather than packets of the
+    /// longest queue.
     fn drops_tail(&self) -> bool {
         false
     }
 
-    /// What it counts, by name.
+    /// The AQM's counters, by name.
     fn figures(&self) -> Vec<(&'static str, u64)> {
         Vec::new()
     }
 }
 
-/// What waits besides the packet in question.
+/// The packets that wait besides the current one.
 #[derive(Clone, Copy, Debug)]
 pub struct Context {
-    /// In its queue.
+    /// The state of the packet's queue.
     pub queue: QueueState,
-    /// Bytes in all queues together.
+    /// The bytes in all queues together.
     pub all_bytes: u64,
 }
 
-/// Packets that were dropped, until the caller collects them.
+/// Packets that were dropped and that the caller has not yet collected.
 pub(super) type Refused = VecDeque<(PacketId, DropReason)>;
 
-/// The queues.
+/// The queues of all flows.
 #[derive(Debug)]
 pub(super) struct FlowQueues<S> {
     queues: Vec<Queue<S>>,
@@ -93,7 +96,7 @@ pub(super) struct FlowQueues<S> {
     quantum: i32,
     packets: u32,
     bytes: u64,
-    /// When the last of all packets was taken.
+    /// The time at which the last packet of all queues left.
     emptied: Nanos,
 }
 
@@ -104,9 +107,10 @@ struct Queue<S> {
     list: PacketList,
     packets: u32,
     bytes: u64,
-    /// Bytes that it may send before others have their turn.
+    /// The bytes that the queue may send before other queues have their turn.
     credit: i32,
-    /// The next one in its list, [`END`], or [`IDLE`] when it is in none.
+    /// The next queue in the same list, [`END`] at the end of the list, or [`IDLE`] if the queue is
+    /// in neither list.
     next: u32,
     state: S,
 }
@@ -119,7 +123,7 @@ struct Ring {
 }
 
 impl<S: Default> FlowQueues<S> {
-    /// So many empty queues, at least one.
+    /// `queues` empty queues, at least one.
     pub(super) fn new(queues: u32, quantum: u32) -> Self {
         let queues = queues.max(1);
         let empty = || Queue {
@@ -144,42 +148,42 @@ impl<S: Default> FlowQueues<S> {
 }
 
 impl<S> FlowQueues<S> {
-    /// The queue for a hash. `seed` decides which hashes share one.
+    /// The queue for a hash. `seed` determines which hashes share a queue.
     #[inline]
     pub(super) fn place(&self, hash: u32, seed: u32) -> u32 {
         let mixed = (hash ^ seed).wrapping_mul(GOLDEN);
         ((u64::from(mixed) * self.queues.len() as u64) >> 32) as u32
     }
 
-    /// Packets that wait.
+    /// The number of waiting packets.
     #[inline]
     pub(super) fn packets(&self) -> u32 {
         self.packets
     }
 
-    /// Bytes that wait.
+    /// The number of waiting bytes.
     #[inline]
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Whether a queue has a place in no list.
+    /// Whether a queue is in neither list.
     #[inline]
     pub(super) fn is_idle(&self, place: u32) -> bool {
         self.queues[place as usize].next == IDLE
     }
 
-    /// State of a queue's AQM.
+    /// The state of a queue's AQM.
     pub(super) fn state(&self, place: u32) -> &S {
         &self.queues[place as usize].state
     }
 
-    /// Bytes in the queue with the most.
+    /// The bytes in the longest queue.
     pub(super) fn most_bytes(&mut self) -> u64 {
-        self.fattest().map_or(0, |place| self.queues[place as usize].bytes)
+        self.longest().map_or(0, |place| self.queues[place as usize].bytes)
     }
 
-    /// Takes a packet into a queue, or gives it up when the queue's AQM says so.
+    /// Adds a packet to a queue, or drops it if the queue's AQM decides so.
     #[inline]
     pub(super) fn enqueue<P: Store, A: FlowPolicy<State = S>>(
         &mut self,
@@ -191,12 +195,13 @@ impl<S> FlowQueues<S> {
         refused: &mut Refused,
     ) {
         if self.packets == 0 && now > self.emptied {
-            self.rest(policy);
+            self.clear_lists(policy);
         }
         let seen = Seen { len: store.len(packet), arrived: now, header: store.header(packet) };
         let queue = &mut self.queues[place as usize];
         let state = QueueState { packets: queue.packets, bytes: queue.bytes, full: false };
-        // Packets that move here from another scheduler have already been decided on.
+        // At the end of time, packets move here from another scheduler, where an AQM has already
+        // decided about them.
         if now != Nanos::MAX {
             match policy.arrive(
                 &mut queue.state,
@@ -221,7 +226,7 @@ impl<S> FlowQueues<S> {
         }
     }
 
-    /// Gives up a packet of a queue because there is no room.
+    /// Drops an arriving packet because there is no room.
     #[cold]
     #[inline(never)]
     pub(super) fn refuse<A: FlowPolicy<State = S>>(
@@ -236,7 +241,8 @@ impl<S> FlowQueues<S> {
         refused.push_back((packet, DropReason::QueueFull));
     }
 
-    /// The packet that goes next. AQMs decide, unless `now` is [`Nanos::MAX`].
+    /// Removes and returns the next packet. AQMs decide about packets unless `now` is
+    /// [`Nanos::MAX`].
     #[inline]
     pub(super) fn dequeue<P: Store, A: FlowPolicy<State = S>>(
         &mut self,
@@ -251,7 +257,7 @@ impl<S> FlowQueues<S> {
             let queue = self.queues.get_mut(place as usize)?;
             if queue.credit <= 0 {
                 let alone = !is_fresh && queue.next == END;
-                // Round after round of a queue that has no company come to one.
+                // If only one queue is in the lists, all rounds that it needs happen in one step.
                 let rounds = if alone { 1 - queue.credit / self.quantum } else { 1 };
                 queue.credit += self.quantum * rounds;
                 self.advance(is_fresh);
@@ -275,7 +281,7 @@ impl<S> FlowQueues<S> {
         }
     }
 
-    /// The first packet of a queue that its AQM lets go.
+    /// Removes and returns the first packet of a queue that its AQM does not drop.
     #[inline]
     fn take<P: Store, A: FlowPolicy<State = S>>(
         &mut self,
@@ -317,7 +323,7 @@ impl<S> FlowQueues<S> {
         }
     }
 
-    /// Asks for what the next packet needs.
+    /// Prefetches the queue and the packet that are probably served next.
     #[inline]
     fn look_ahead<P: Store>(&self, store: &P, place: u32) {
         let queue = &self.queues[place as usize];
@@ -334,11 +340,11 @@ impl<S> FlowQueues<S> {
         }
     }
 
-    /// Drops from the head of the queue with the most bytes until half of them or `most` packets
-    /// are gone, at least one. Gives the queue.
+    /// Drops packets from the head of the longest queue until half of its bytes or `most` packets
+    /// are dropped, at least one packet. Returns the queue.
     #[cold]
     #[inline(never)]
-    pub(super) fn drop_from_fattest<P: Store, A: FlowPolicy<State = S>>(
+    pub(super) fn drop_from_longest<P: Store, A: FlowPolicy<State = S>>(
         &mut self,
         now: Nanos,
         store: &mut P,
@@ -346,40 +352,40 @@ impl<S> FlowQueues<S> {
         policy: &mut A,
         refused: &mut Refused,
     ) -> Option<u32> {
-        let place = self.fattest()?;
+        let place = self.longest()?;
         let queue = &mut self.queues[place as usize];
         let (half, before) = (queue.bytes / 2, queue.packets);
-        let (mut gone, mut packets) = (0, 0);
-        while packets == 0 || packets < most && gone < half {
+        let (mut dropped_bytes, mut packets) = (0, 0);
+        while packets == 0 || packets < most && dropped_bytes < half {
             let len = u64::from(queue.list.front_len());
             let Some(packet) = queue.list.pop_front(store) else { break };
             refused.push_back((packet, DropReason::Overlimit));
-            gone += len;
+            dropped_bytes += len;
             packets += 1;
         }
         queue.packets = before - packets;
-        queue.bytes -= gone;
+        queue.bytes -= dropped_bytes;
         self.packets -= packets;
-        self.bytes -= gone;
+        self.bytes -= dropped_bytes;
         policy.overflowed(&mut queue.state, now, packets);
         Some(place)
     }
 
-    /// The queue with the most bytes, the first of those with as many; `None` when nothing waits.
-    fn fattest(&mut self) -> Option<u32> {
+    /// The queue with the most bytes, the first among equals; `None` when no packet waits.
+    fn longest(&mut self) -> Option<u32> {
         if self.packets == 0 {
             return None;
         }
         let queues = &self.queues;
-        let fattest =
+        let longest =
             self.peaks.largest(|place| queues.get(place as usize).map(|queue| queue.bytes));
-        // Packets without a byte weigh nothing.
+        // A queue of packets of length 0 has no bytes.
         let with_packets =
             || queues.iter().position(|queue| queue.packets > 0).map(|place| place as u32);
-        if queues[fattest as usize].packets > 0 { Some(fattest) } else { with_packets() }
+        if queues[longest as usize].packets > 0 { Some(longest) } else { with_packets() }
     }
 
-    /// Takes the packets of flow `flow` out of all queues.
+    /// Removes the packets of flow number `flow` from all queues.
     pub(super) fn take_flow<P: Store>(&mut self, store: &mut P, flow: u32) -> PacketList {
         let mut taken = PacketList::default();
         for queue in self.queues.iter_mut().filter(|queue| queue.packets > 0) {
@@ -396,8 +402,8 @@ impl<S> FlowQueues<S> {
         taken
     }
 
-    /// Nothing waits: each queue in a list is found empty and leaves it.
-    fn rest<A: FlowPolicy<State = S>>(&mut self, policy: &mut A) {
+    /// Removes all queues from the lists, because no packet waits.
+    fn clear_lists<A: FlowPolicy<State = S>>(&mut self, policy: &mut A) {
         for is_fresh in [true, false] {
             loop {
                 let place = self.ring(is_fresh).head;
@@ -417,7 +423,7 @@ impl<S> FlowQueues<S> {
         if is_fresh { &mut self.fresh } else { &mut self.old }
     }
 
-    /// Takes the first queue out of a list.
+    /// Removes the first queue of a list.
     #[inline]
     fn advance(&mut self, is_fresh: bool) {
         let head = self.ring(is_fresh).head;
@@ -425,7 +431,7 @@ impl<S> FlowQueues<S> {
         self.ring(is_fresh).head = next;
     }
 
-    /// Puts a queue at the end of a list.
+    /// Appends a queue to a list.
     #[inline]
     fn append(&mut self, is_fresh: bool, place: u32) {
         self.queues[place as usize].next = END;
@@ -447,7 +453,7 @@ impl Ring {
 #[derive(Debug)]
 struct Peaks {
     bounds: Vec<u64>,
-    /// A group has 2^shift queues.
+    /// A group has `2^shift` queues.
     shift: u32,
 }
 
@@ -466,8 +472,8 @@ impl Peaks {
         }
     }
 
-    /// The first place among those with the most bytes; `bytes` returns how many a place has, if
-    /// the place exists.
+    /// The first of the queues with the most bytes. `bytes` returns the bytes of a queue, or `None`
+    /// beyond the last queue.
     fn largest(&mut self, bytes: impl Fn(u32) -> Option<u64>) -> u32 {
         loop {
             let first_largest = |best: usize, group: usize| {
@@ -490,11 +496,12 @@ impl Peaks {
 
 /// The end of a list.
 const END: u32 = u32::MAX;
-/// In no list.
+/// The value of `next` for a queue in neither list.
 const IDLE: u32 = u32::MAX - 1;
-/// Largest quantum, and what a larger packet costs; the sum of two fits in 31 bits.
+/// The largest quantum, and the credit that a larger packet costs. The sum of two such values fits
+/// in 31 bits.
 const MOST_QUANTUM: u32 = 1 << 23;
-/// 2^32 over the golden ratio: neighbours are far apart.
+/// 2^32 divided by the golden ratio: a multiplication by it spreads neighbouring hashes far apart.
 const GOLDEN: u32 = 0x9e37_79b1;
 
 #[cfg(test)]
@@ -504,7 +511,7 @@ mod tests {
     use super::*;
     use crate::packet::{Packet, Pool};
 
-    /// Lets everything pass.
+    /// A policy that passes every packet.
     struct Nothing;
 
     impl FlowPolicy for Nothing {
@@ -514,7 +521,7 @@ mod tests {
             _state: &mut (),
             _now: Nanos,
             _packet: &Seen,
-            _around: &Context,
+            _context: &Context,
         ) -> Verdict {
             Verdict::Pass
         }
@@ -558,9 +565,9 @@ mod tests {
             Some(self.pool.remove(packet).flow)
         }
 
-        /// Flows of the packets that go.
+        /// Drops packets for lack of room and returns their flows.
         fn overflow(&mut self, most: u32) -> Vec<u32> {
-            self.queues.drop_from_fattest(
+            self.queues.drop_from_longest(
                 Nanos::ZERO,
                 &mut self.pool,
                 most,
@@ -605,12 +612,12 @@ mod tests {
     }
 
     #[test]
-    fn a_new_queue_goes_first_and_cannot_come_back_as_new() {
+    fn a_new_queue_is_served_first_but_only_once() {
         let mut rig = Rig::new(3, 1500);
         (0..4).for_each(|_| rig.send(0, 1500));
         assert_eq!(rig.take(), Some(0));
         rig.send(1, 100);
-        // The first has used its credit; the second is new.
+        // The first queue has used its credit; the second is in the new list.
         assert_eq!(rig.take(), Some(1));
         assert_eq!(
             (rig.places(rig.queues.fresh), rig.places(rig.queues.old)),
@@ -625,7 +632,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_without_company_gets_its_rounds_at_once() {
+    fn a_single_queue_gets_its_rounds_in_one_step() {
         let mut rig = Rig::new(2, 100);
         rig.send(0, 4_000_000);
         rig.send(0, 60);
@@ -634,7 +641,7 @@ mod tests {
     }
 
     #[test]
-    fn half_of_the_fattest_queue_goes_and_no_more_than_a_batch() {
+    fn at_most_a_batch_and_half_of_the_longest_queue_is_dropped() {
         let mut rig = Rig::new(64, 1500);
         (0..3).for_each(|_| rig.send(7, 120));
         (0..2).for_each(|_| rig.send(40, 120));
@@ -648,7 +655,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_fattest_is_the_first_of_the_largest(
+        fn the_longest_queue_is_the_first_among_equals(
             queues in 1u32..200, operations in proptest::collection::vec((0u32..200, 0u32..1500, 0u32..4), 1..300),
         ) {
             let mut rig = Rig::new(queues, 300);
@@ -668,10 +675,10 @@ mod tests {
             }
         }
 
-        /// Queues that always have packets get as many bytes as others, to within two quanta and a
-        /// packet.
+        /// Queues that always have packets send the same number of bytes, to within two quanta and
+        /// a packet.
         #[test]
-        fn queues_share_bytes_alike(lens in proptest::collection::vec(40u32..1500, 2..8), quantum in 64u32..4000) {
+        fn queues_send_equal_bytes(lens in proptest::collection::vec(40u32..1500, 2..8), quantum in 64u32..4000) {
             let mut rig = Rig::new(8, quantum);
             let mut bytes = [0i64; 8];
             for (&len, place) in lens.iter().zip(0..) {

@@ -1,11 +1,12 @@
-//! What weighted fair queueing and WF2Q have in common: every packet is stamped with when the fluid
-//! begins and ends with it.
+//! The common part of weighted fair queueing and WF2Q: every packet gets the times at which the
+//! fluid starts and finishes it.
 //!
-//! A packet starts at the fluid's time when it arrives, or where the flow's packet before it
-//! finishes, whichever is later. Behind others that is the latter, but for one case: the fluid may
-//! be done with a flow that still has packets here, since packets can be a little late. A packet
-//! that comes then starts later than the one before it finishes; that it does is written down, as a
-//! *gap*, until it comes to the head of its queue. So only the head's start needs to be kept.
+//! A packet starts at the fluid's time of its arrival or at the finish of the flow's previous
+//! packet, whichever is later. While the flow has packets, this is the finish of the previous
+//! packet, with one exception. Packets can be slightly late, so that the fluid may have finished a
+//! flow that still has packets here. A packet that arrives then starts later than the previous
+//! packet finishes. Such a *gap* is recorded until the packet reaches the head of its queue. Only
+//! the start of the head therefore needs to be stored.
 
 use alloc::vec::Vec;
 use core::fmt::Debug;
@@ -18,26 +19,26 @@ use crate::packet::{PacketId, PacketList, Store};
 use crate::slab::Slab;
 use crate::units::Nanos;
 
-/// The heads of flows, of which one is next.
+/// The heads of flows, sorted so that the next one to serve can be found.
 pub trait Heads: Debug + Default {
-    /// Makes room for a flow.
+    /// Makes room for the flow at `slot`.
     fn make_room(&mut self, slot: u32);
 
-    /// Says when the head of the flow at `slot` starts and finishes.
+    /// Sets the start and finish of the head of the flow at `slot`.
     fn set(&mut self, slot: u32, start: u128, finish: u128);
 
-    /// Says that the flow has no head.
+    /// Removes the head of the flow at `slot`, which has no more packets.
     fn clear(&mut self, slot: u32);
 
-    /// The flow whose head goes next at the fluid's time `now`; when none may go, the earliest time
-    /// at which one may; `None` when there is none.
+    /// At the fluid's time `now`: `Ok` with the flow to serve next, `Err` with the earliest time at
+    /// which a head may leave if none may leave now, or `None` if there are no heads.
     fn next(&self, now: u128) -> Option<Result<u32, u128>>;
 
-    /// Nodes on the longest path.
+    /// The number of nodes on the longest path.
     fn depth(&self) -> u64;
 }
 
-/// Packets in the order of [`Heads`], by the clock of the [`Fluid`].
+/// A scheduler that serves packets in the order of [`Heads`], by the clock of the [`Fluid`].
 #[derive(Debug)]
 pub struct FluidClocked<H> {
     flows: Slab<Flow>,
@@ -52,26 +53,26 @@ pub struct FluidClocked<H> {
 #[derive(Debug)]
 #[repr(align(64))]
 struct Flow {
-    /// Finish of the last packet, or of the last there was.
+    /// The finish of the last packet, or of the last one that left if there is none.
     end: u128,
-    /// Start of the head: its lower half, which tells it since it is near the fluid's time.
+    /// The lower half of the head's start. It determines the start, which is near the fluid's time.
     start: u64,
     /// `1 / w`.
     inverse: u64,
     list: PacketList,
     weight: NonZeroU32,
-    /// The first and the last gap, or [`NONE`].
+    /// The flow's first and last gap, or [`NONE`].
     first_gap: u32,
     last_gap: u32,
-    /// How many packets have come and gone, modulo 2^32.
-    come: u32,
-    gone: u32,
+    /// The number of packets that have arrived and left, modulo 2^32.
+    arrived: u32,
+    departed: u32,
 }
 
 const _: () = assert!(size_of::<Option<Flow>>() == 64, "a flow fills one cache line");
 
 impl<H: Heads> FluidClocked<H> {
-    /// An empty one.
+    /// An empty scheduler.
     pub fn new(discipline: &Discipline) -> Self {
         Self {
             flows: Slab::default(),
@@ -83,7 +84,7 @@ impl<H: Heads> FluidClocked<H> {
         }
     }
 
-    /// A head's start in full.
+    /// The full start of a head, from its lower half.
     fn in_full(&self, start: u64) -> u128 {
         let now = self.fluid.now();
         now.saturating_add_signed(i128::from(start.wrapping_sub(now as u64) as i64))
@@ -103,8 +104,8 @@ impl<H: Heads> Scheduler for FluidClocked<H> {
             weight,
             first_gap,
             last_gap,
-            come: 0,
-            gone: 0,
+            arrived: 0,
+            departed: 0,
         });
         self.heads.make_room(slot);
         self.fluid.make_room(slot);
@@ -126,8 +127,8 @@ impl<H: Heads> Scheduler for FluidClocked<H> {
         }
         let old = core::mem::replace(&mut flow.weight, weight);
         flow.inverse = inverse(weight.get());
-        // The fluid keeps the flow's bytes. Waiting packets get new stamps, as a run that ends with
-        // these bytes.
+        // The fluid keeps the flow's bytes. Waiting packets get new consecutive stamps, the last of
+        // which ends with these bytes.
         if flow.end > now {
             flow.end = now + (flow.end - now) * u128::from(old.get()) / u128::from(weight.get());
         }
@@ -188,7 +189,7 @@ impl<H: Heads> Scheduler for FluidClocked<H> {
         if !was_empty && start > flow.end {
             self.gaps.append(flow, start);
         }
-        flow.come = flow.come.wrapping_add(1);
+        flow.arrived = flow.arrived.wrapping_add(1);
         flow.end = start + u128::from(service(len, flow.inverse));
         if was_empty {
             flow.start = start as u64;
@@ -209,14 +210,14 @@ impl<H: Heads> Scheduler for FluidClocked<H> {
         let flow = self.flows.at_mut(slot);
         let len = flow.list.front_len();
         let packet = flow.list.pop_front(store)?;
-        flow.gone = flow.gone.wrapping_add(1);
+        flow.departed = flow.departed.wrapping_add(1);
         self.len -= 1;
         self.backlog -= u64::from(len);
         if flow.list.is_empty() {
             self.heads.clear(slot);
         } else {
             let after = start + u128::from(service(len, flow.inverse));
-            let start = self.gaps.pass(flow).unwrap_or(after);
+            let start = self.gaps.take_head(flow).unwrap_or(after);
             flow.start = start as u64;
             self.heads.set(
                 slot,
@@ -254,7 +255,7 @@ impl<H: Heads> Scheduler for FluidClocked<H> {
     }
 }
 
-/// Packets that start later than the ones before them finish.
+/// Packets that start later than their predecessors finish.
 #[derive(Debug, Default)]
 struct Gaps {
     all: Vec<Gap>,
@@ -263,18 +264,18 @@ struct Gaps {
 
 #[derive(Clone, Copy, Debug)]
 struct Gap {
-    /// When the packet starts.
+    /// The start of the packet.
     start: u128,
-    /// How many packets of the flow came before it.
+    /// The number of packets of the flow that arrived before it, modulo 2^32.
     packet: u32,
     next: u32,
 }
 
 impl Gaps {
-    /// Writes down that the packet which now comes to a flow starts at `start`.
+    /// Records that the packet that arrives now starts at `start`.
     #[cold]
     fn append(&mut self, flow: &mut Flow, start: u128) {
-        let gap = Gap { start, packet: flow.come, next: NONE };
+        let gap = Gap { start, packet: flow.arrived, next: NONE };
         let id = self.free.pop().unwrap_or(self.all.len() as u32);
         match self.all.get_mut(id as usize) {
             Some(place) => *place = gap,
@@ -287,11 +288,11 @@ impl Gaps {
         flow.last_gap = id;
     }
 
-    /// When the packet that is now a flow's head starts, if it is one that was written down.
+    /// Removes the recorded gap of the flow's head and returns the start, if there is one.
     #[inline]
-    fn pass(&mut self, flow: &mut Flow) -> Option<u128> {
+    fn take_head(&mut self, flow: &mut Flow) -> Option<u128> {
         let gap = *self.all.get(flow.first_gap as usize)?;
-        if gap.packet != flow.gone {
+        if gap.packet != flow.departed {
             return None;
         }
         self.free.push(flow.first_gap);
@@ -302,7 +303,7 @@ impl Gaps {
         Some(gap.start)
     }
 
-    /// Forgets a flow's.
+    /// Removes all gaps of a flow.
     fn forget(&mut self, flow: &mut Flow) {
         while let Some(gap) = self.all.get(flow.first_gap as usize) {
             self.free.push(flow.first_gap);
@@ -312,8 +313,8 @@ impl Gaps {
     }
 }
 
-/// The most that a change of weight puts a flow before or behind the fluid: 1 MB for each unit of
-/// weight. Time begins later than this, so that it does not go below zero.
+/// The most by which a change of weight puts a flow ahead of or behind the fluid: 1 MB for each
+/// unit of weight. Virtual time begins later than this, so that a start is never negative.
 const APART: u128 = 1 << 60;
 /// No gap.
 const NONE: u32 = u32::MAX;

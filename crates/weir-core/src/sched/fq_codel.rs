@@ -1,42 +1,43 @@
-//! FQ-CoDel: a queue for each flow, served in turns, new flows first, with `CoDel` for each.
+//! FQ-CoDel: a queue with its own `CoDel` for each flow, served in rounds, new flows first.
 //!
 //! # Model
-//! Packets are hashed by addresses, ports and protocol to one of many queues. Queues take turns of
-//! `quantum` bytes, and a flow that has just begun, or sends little, goes before those that have
-//! used their turns. So a call or a lookup does not wait behind a download. Each queue has `CoDel`
-//! of its own, which keeps the flow that fills it from standing there. When there is no room, the
-//! queue with the most bytes pays: up to `drop_batch` packets, or half of its bytes, go from its
-//! head.
+//! Packets are hashed by addresses, ports and protocol to one of many queues, which are served in
+//! rounds of `quantum` bytes. A flow that has just started, or sends little, is served before flows
+//! that have used their quantum, so that a call or a lookup does not wait behind a download. Each
+//! queue has its own `CoDel`, which prevents a standing queue. When there is no room, packets at
+//! the head of the queue with the most bytes are dropped: up to `drop_batch` packets, or half of
+//! its bytes.
 //!
 //! # Reference
 //! Hoeiland-Joergensen et al., "The Flow Queue `CoDel` Packet Scheduler and Active Queue Management
 //! Algorithm", RFC 8290.
 //!
 //! # Parameters
-//! `limit` 1..10000000 packets, default 10240. `flows` 1..65536, default 1024: queues. `quantum`
-//! 64..1048576 bytes, default 1500. `memory_limit` bytes, default 32 MiB. `drop_batch` 1..65536,
-//! default 64. `target`, `interval`, `ecn` (default on), `mtu`, `ce_threshold`, `ce_selector` and
-//! `arith` as of the AQM `codel`. `count` `flow` or `all`, default `flow`: whether `mtu` is
-//! compared with the bytes of the flow's queue, as RFC 8289 and ns-3 do, or of all queues, as Linux
-//! does.
+//! `limit` 1..10000000 packets, default 10240. `flows` 1..65536, default 1024: the number of
+//! queues. `quantum` 64..1048576 bytes, default 1500. `memory_limit` bytes, default 32 MiB.
+//! `drop_batch` 1..65536, default 64. `target`, `interval`, `ecn` (default on), `mtu`,
+//! `ce_threshold`, `ce_selector` and `arith` as in the AQM `codel`. `count` `flow` or `all`,
+//! default `flow`: whether `mtu` is compared with the bytes of the flow's queue, as in RFC 8289 and
+//! ns-3, or of all queues, as in Linux.
 //!
 //! # Complexity
-//! O(1) for each packet, and one round more for each quantum in a packet longer than that. Making
-//! room looks at the queues of a few groups: about the root of `flows`.
+//! O(1) for each packet, and one more round for each further quantum of a longer packet. A drop for
+//! lack of room inspects the queues of a few groups, each of about the square root of `flows`.
 //!
 //! # Guarantees
-//! Order within a flow. Queues that always have packets get the same bytes, to within two quanta
-//! and a packet. With `count flow`, the last packet of a queue is not dropped by `CoDel`.
+//! Packets of a flow leave in order. Queues that always have packets send the same number of bytes,
+//! to within two quanta and a packet, less the packets that `CoDel` drops. With `count flow`,
+//! `CoDel` does not drop the last packet of a queue.
 //!
 //! # Differences from Linux/FreeBSD
-//! Sizes count from the network layer on: a quantum of 1500 is what 1514 is to Linux.
-//! `memory_limit` counts bytes of packets, where Linux counts what it has allocated for them.
-//! Linux's `CoDel` leaves a flow alone only when no more than `mtu` waits in all queues:
-//! `count all`. dummynet's has no memory limit and drops one packet at a time.
+//! Sizes count from the network layer on: a quantum of 1500 corresponds to 1514 in Linux.
+//! `memory_limit` counts the bytes of packets, while Linux counts the memory allocated for them.
+//! Linux's `CoDel` compares `mtu` with the bytes of all queues, as `count all` does here.
+//! dummynet's FQ-CoDel has no memory limit and drops one packet at a time.
 //!
 //! # Validation
-//! Five flows, overload and credits as ns-3 has them; random traffic for conservation and order
-//! within each flow, beside a plain list of what each flow has.
+//! Tests repeat ns-3's cases of five flows, overload and credits, and use random traffic to check
+//! conservation and the order within each flow against plain lists.
 
 use super::fair_queue::{Bounds, FLOWS, FairQueue, LIMIT, QUANTUM};
 use super::flow_queues::{Context, FlowPolicy};
@@ -48,18 +49,18 @@ use crate::units::Nanos;
 use crate::{choice, settings};
 
 settings! {
-    /// Settings of FQ-CoDel: those of the queues, and those of `CoDel`.
+    /// Settings of FQ-CoDel: the settings of the queues and of `CoDel`.
     struct Settings {
         limit: u32 = LIMIT,
         flows: u32 = FLOWS,
         quantum: u32 = QUANTUM,
-        memory_limit: u64 = Number::new(1, 1 << 40, "bytes", 32 << 20, "most bytes inside"),
+        memory_limit: u64 = Number::new(1, 1 << 40, "bytes", 32 << 20, "largest number of bytes inside"),
         drop_batch: u32 = Count::new(
             1,
             65_536,
             "packets",
             64,
-            "most packets that are dropped together when there is no room",
+            "largest number of packets that are dropped together when there is no room",
         ),
         target: Nanos = codel::TARGET,
         interval: Nanos = codel::INTERVAL,
@@ -68,19 +69,19 @@ settings! {
         ce_threshold: Nanos = codel::CE_THRESHOLD,
         ce_selector: CeSelector = codel::CE_SELECTOR,
         arith: Arith = codel::ARITH,
-        count: Counted = Counted::setting(Counted::Flow, "whose bytes mtu is compared with"),
+        count: Counted = Counted::setting(Counted::Flow, "the queues that count for mtu: that of the flow, or all"),
     }
 }
 
 choice! {
-    /// The bytes that are compared with `mtu`.
+    /// The backlog that is compared with `mtu`.
     enum Counted {
         Flow = "flow",
         All = "all",
     }
 }
 
-/// FQ-CoDel.
+/// The FQ-CoDel scheduler.
 pub type FqCodel = FairQueue<Controlled>;
 
 /// `CoDel` for each of many queues.
@@ -91,7 +92,7 @@ pub struct Controlled {
 }
 
 impl FqCodel {
-    /// An empty one.
+    /// An empty scheduler.
     pub fn new(discipline: &Discipline) -> Self {
         let Settings { limit, flows, quantum, memory_limit: memory, drop_batch: batch, .. } =
             Settings::of(discipline);
@@ -115,7 +116,7 @@ impl FqCodel {
     }
 }
 
-/// State of one queue.
+/// The state of one queue.
 #[derive(Debug, Default)]
 pub struct State(Control);
 
@@ -147,7 +148,7 @@ impl FlowPolicy for Controlled {
 pub(super) const ROW: Row = Row {
     name: "fq_codel",
     aliases: &["fq-codel"],
-    summary: "a queue for each flow, served in turns, new flows first, with CoDel for each",
+    summary: "a queue with its own CoDel for each flow, served in rounds, new flows first",
     source: "RFC 8290",
     parameters: Settings::PARAMETERS,
     traits: Traits {

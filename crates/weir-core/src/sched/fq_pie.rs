@@ -1,46 +1,47 @@
-//! FQ-PIE: a queue with PIE for each flow, served in rounds, new flows first.
+//! FQ-PIE: a queue with its own PIE for each flow, served in rounds, new flows first.
 //!
 //! # Model
 //! Packets are hashed by addresses, ports and protocol to one of many queues, which are served in
-//! rounds of `quantum` bytes as in `fq_codel`: a flow that has just started, or sends little, goes
-//! before flows that have used their quantum. Each queue has its own PIE, which drops or marks
-//! arriving packets with a probability that holds the queue's delay at the target. When there is no
-//! room, the queue with the most bytes loses the packet at its head.
+//! rounds of `quantum` bytes as in `fq_codel`: a flow that has just started, or sends little, is
+//! served before flows that have used their quantum. Each queue has its own PIE, which drops or
+//! marks arriving packets with a probability that holds the queue's delay at the target. When there
+//! is no room, the packet at the head of the queue with the most bytes is dropped.
 //!
 //! # Reference
 //! Ramakrishnan et al., "FQ-PIE queue discipline in the Linux kernel", LCN Symposium 2019; for PIE
 //! RFC 8033, for the queues RFC 8290.
 //!
 //! # Parameters
-//! `limit` 1..10000000 packets, default 10240. `flows` 1..65536, default 1024: queues. `quantum`
-//! 64..1048576 bytes, default 1500. `variant`, `target`, `tupdate`, `alpha`, `beta`, `max_burst`,
-//! `max_ecnth`, `capdrop`, `derand`, `onoff` and `bytemode` as in the AQM `pie`; `ecn` is on unless
-//! said otherwise, and `qdelay` is ts. For `onoff`, a queue's limit is `limit` over `flows`.
+//! `limit` 1..10000000 packets, default 10240. `flows` 1..65536, default 1024: the number of
+//! queues. `quantum` 64..1048576 bytes, default 1500. `variant`, `target`, `tupdate`, `alpha`,
+//! `beta`, `max_burst`, `max_ecnth`, `capdrop`, `derand`, `onoff` and `bytemode` as in the AQM
+//! `pie`. `ecn`, default on. `qdelay` is always ts. For `onoff`, a queue's limit is `limit` divided
+//! by `flows`.
 //!
 //! # Complexity
 //! O(1) for each packet, and one more round for each further quantum of a longer packet. Idle
 //! queues cost nothing: updates of their probabilities are computed when their next packet arrives.
 //!
 //! # Guarantees
-//! Order within a flow. Queues that always have packets get the same bytes, to within two quanta
-//! and a packet, less what PIE drops. It drops no packet that finds at most two packets in its
-//! queue.
+//! Packets of a flow leave in order. Queues that always have packets send the same number of bytes,
+//! to within two quanta and a packet, less the packets that PIE drops. PIE drops no packet that
+//! finds at most two packets in its queue.
 //!
-//! # Figures
+//! # Statistics
 //! `dropped` and `marked`: packets that PIE dropped and marked.
 //!
 //! # Differences from Linux/FreeBSD
 //! `variant linux` drops the arriving packet when there is no room, as Linux does.
 //! `variant dummynet` resets a queue whenever it becomes busy, as dummynet does, and compares
-//! packets, not bytes, with a third of the limit. Linux's `ecn_prob`, in parts of a hundred, is
-//! `max_ecnth`; marks are off there, and in dummynet, unless asked for. Linux updates 2048 queues
-//! at a time; here each has its own time. Sizes count from the network layer on: a quantum of 1500
-//! corresponds to 1514 elsewhere. dummynet's fattest queue is the one with the most packets, and it
-//! serves a queue whose credit is exactly used up.
+//! packets, not bytes, with a third of the limit. Linux's `ecn_prob`, in percent, corresponds to
+//! `max_ecnth`. In Linux and dummynet, `ecn` is off by default. Linux updates 2048 queues at a
+//! time; here each queue has its own update times. Sizes count from the network layer on: a quantum
+//! of 1500 corresponds to 1514 elsewhere. dummynet drops from the queue with the most packets
+//! rather than bytes, and still serves a queue that has exactly used up its credit.
 //!
 //! # Validation
-//! One flow against the AQM `pie` alone, packet by packet; overflow of each variant; random traffic
-//! for conservation and order.
+//! Tests compare one flow with the AQM `pie` alone, packet by packet, check the overflow of each
+//! variant, and use random traffic to check conservation and order.
 
 use alloc::vec::Vec;
 
@@ -56,8 +57,8 @@ use crate::settings::Fraction;
 use crate::units::Nanos;
 
 settings! {
-    /// Settings of FQ-PIE: those of the queues, and those of PIE, with marks and with delays by
-    /// timestamps.
+    /// Settings of FQ-PIE: the settings of the queues and of PIE. Marks are on by default, and
+    /// delays come from timestamps.
     struct Settings {
         limit: u32 = LIMIT,
         flows: u32 = FLOWS,
@@ -102,7 +103,7 @@ impl Settings {
     }
 }
 
-/// FQ-PIE.
+/// The FQ-PIE scheduler.
 pub type FqPie = FairQueue<Proportional>;
 
 /// PIE for each of many queues.
@@ -115,7 +116,7 @@ pub struct Proportional {
 }
 
 impl FqPie {
-    /// An empty one.
+    /// An empty scheduler.
     pub fn new(discipline: &Discipline) -> Self {
         let settings = Settings::of(discipline);
         let Settings { limit, flows, quantum, .. } = settings;
@@ -126,7 +127,7 @@ impl FqPie {
     }
 }
 
-/// State of one queue; none before its first packet.
+/// The state of one queue; `None` before its first packet.
 #[derive(Debug, Default)]
 pub struct State(Option<pie_law::State>);
 
@@ -188,7 +189,7 @@ impl FlowPolicy for Proportional {
 pub(super) const ROW: Row = Row {
     name: "fq_pie",
     aliases: &["fq-pie"],
-    summary: "a queue for each flow, served in turns, new flows first, with PIE for each",
+    summary: "a queue with its own PIE for each flow, served in rounds, new flows first",
     source: "Ramakrishnan et al. 2019",
     parameters: Settings::PARAMETERS,
     traits: Traits {

@@ -1,46 +1,48 @@
-//! Generalised processor sharing: the fluid that serves all flows at once by their weights,
-//! followed exactly.
+//! Generalised processor sharing: an exact simulation of the fluid that serves all flows at once by
+//! their weights.
 //!
 //! # Model
-//! The fluid is served as fast as the packets are: when a packet has left, the fluid has had as
-//! many bytes. At each moment it divides them by weight among the flows of which it still has
-//! bytes. In its virtual time `V` a flow of weight `w` is served `w` bytes for each unit, so a flow
-//! ends at the finish of its last packet, its `end`; `V` itself grows by a byte over the sum of the
-//! weights of flows whose end it has not reached.
+//! The fluid advances with the packets: for each packet that leaves, the fluid serves as many
+//! bytes. At each moment it divides its service by weight among the flows that still have bytes in
+//! the fluid. Per unit of virtual time `V`, the fluid serves `w` bytes of a flow of weight `w`. The
+//! fluid has finished a flow at the finish of the flow's last packet, its `end`. For each byte of
+//! service, `V` grows by one divided by the sum of the weights of all flows with an `end` after
+//! `V`.
 //!
 //! # Method
-//! A tree holds the flows by their ends, and for each part of it the sums of `w` and of `w × end`.
-//! From these follows how many bytes take `V` to any flow's end, so one path down the tree finds
-//! where a number of bytes takes `V`, no matter how many flows end meanwhile. A flow that has ended
-//! no longer counts; each step removes a few. The remainder of the division is carried to the next
-//! step: no byte is lost, and `V` is exact except that it is rounded down.
+//! A tree holds the flows sorted by `end`, and for each subtree the sums of `w` and of `w × end`.
+//! These sums give the number of bytes that move `V` to the end of any flow. One path down the tree
+//! therefore finds the value of `V` after a number of bytes, no matter how many flows end
+//! meanwhile. A flow that has ended no longer counts; each step removes a few such flows from the
+//! tree. The remainder of the division is carried to the next step, so that no byte is lost and the
+//! only error of `V` is that it is rounded down.
 //!
-//! Times are those of [`super::stamp`], in 128 bits: the end of a long queue is far away, and `V`
-//! never goes back.
+//! Times have the fraction of [`super::stamp`] but 128 bits, since the end of a long queue is far
+//! away and `V` is never set back.
 //!
 //! # Reference
 //! Parekh and Gallager, "A generalized processor sharing approach to flow control in integrated
-//! services networks", IEEE/ACM Transactions on Networking 1(3), 1993. That the fluid can be
-//! followed in logarithmic time is due to Valente, "Exact GPS simulation and optimal fair
-//! scheduling with logarithmic complexity", IEEE/ACM Transactions on Networking 15(6), 2007; the
-//! tree here is our own.
+//! services networks", IEEE/ACM Transactions on Networking 1(3), 1993. The simulation in
+//! logarithmic time is due to Valente, "Exact GPS simulation and optimal fair scheduling with
+//! logarithmic complexity", IEEE/ACM Transactions on Networking 15(6), 2007; the tree here is our
+//! own.
 
 use super::stamp::{FRACTION, LARGEST};
 use super::sums::{Sum, SumTree};
 
-/// The fluid and its clock.
+/// The fluid and its virtual time.
 #[derive(Debug, Default)]
 pub(super) struct Fluid {
-    /// Flows by their ends. Some may have ended.
+    /// Flows sorted by their ends. Some flows may have ended.
     flows: SumTree<Weights>,
     /// `V`.
     now: u128,
-    /// Bytes that `V` has not moved for yet, with 40 bits of fraction.
+    /// Served bytes that have not yet moved `V`, with 40 bits of fraction.
     left_over: u128,
 }
 
-/// Sums of weights, and of weights times ends. The latter come round at the end of their range, but
-/// differences are right.
+/// Sums of weights, and of weights times ends. The second sum wraps around at the end of its range,
+/// but differences are correct.
 #[derive(Clone, Copy, Debug, Default)]
 struct Weights {
     weights: u64,
@@ -57,7 +59,7 @@ impl Sum for Weights {
 }
 
 impl Fluid {
-    /// A fluid with virtual time `now`.
+    /// An empty fluid with virtual time `now`.
     pub(super) fn starting_at(now: u128) -> Self {
         Self { now, ..Self::default() }
     }
@@ -68,12 +70,12 @@ impl Fluid {
         self.now
     }
 
-    /// Makes room for a flow.
+    /// Makes room for the flow at `slot`.
     pub(super) fn make_room(&mut self, slot: u32) {
         self.flows.make_room(slot);
     }
 
-    /// Says that the fluid has something of the flow at `slot` until its time `end`.
+    /// Records that the fluid has bytes of the flow at `slot` until virtual time `end`.
     pub(super) fn set(&mut self, slot: u32, weight: u32, end: u128) {
         if end > self.now {
             self.flows.set(
@@ -89,16 +91,17 @@ impl Fluid {
         }
     }
 
-    /// Takes a flow out, with whatever the fluid had of it.
+    /// Removes a flow with all bytes that the fluid has of it.
     pub(super) fn remove(&mut self, slot: u32) {
         self.flows.clear(slot);
     }
 
-    /// Serves the fluid as many bytes as a packet has.
+    /// Lets the fluid serve `len` bytes.
     pub(super) fn serve(&mut self, len: u32) {
         self.left_over += u128::from(len.min(LARGEST)) << FRACTION;
         let (all, ended) = (self.flows.sum(), self.ended());
-        // The flows that will have ended, the last end among them, and the bytes that take V there.
+        // The sums of the flows that will have ended, the last end of these flows, and the bytes
+        // that move `V` to that end.
         let (mut passed, mut end, mut bytes) = (ended, self.now, 0);
         let mut at = self.flows.top();
         let mut before = Weights::default();
@@ -119,14 +122,14 @@ impl Fluid {
         self.now = end;
         self.left_over -= bytes;
         let (weights, left_over) = (all.weights - passed.weights, self.left_over as u64);
-        // Bytes beyond the ends of all flows belong to no flow.
+        // Bytes that remain after the ends of all flows belong to no flow and are discarded.
         self.now += u128::from(left_over.checked_div(weights).unwrap_or(0));
         self.left_over = u128::from(left_over.checked_rem(weights).unwrap_or(0));
         self.tidy();
     }
 
-    /// Bytes that take `V` to the end `end`, when the flows summed up in `passed` have ended by
-    /// then, and those in `ended` had before.
+    /// The bytes that move `V` to `end`. `passed` sums up the flows that have ended by then,
+    /// `ended` those that have ended now.
     fn bytes_to(&self, end: u128, all: Weights, ended: Weights, passed: Weights) -> u128 {
         let moments = passed.moments.wrapping_sub(ended.moments);
         let of_passed =
@@ -134,7 +137,7 @@ impl Fluid {
         of_passed + (end - self.now) * u128::from(all.weights - passed.weights)
     }
 
-    /// The sum over flows that have ended.
+    /// The sums over the flows that have ended.
     fn ended(&self) -> Weights {
         let (mut sum, mut at) = (Weights::default(), self.flows.top());
         while let Some(here) = at {
@@ -148,8 +151,7 @@ impl Fluid {
         sum
     }
 
-    /// Takes out some of the flows that have ended: as many as a packet can bring back, and one
-    /// more.
+    /// Removes up to two flows that have ended: one more than a packet can add.
     fn tidy(&mut self) {
         for _ in 0..2 {
             if let Some((end, slot)) = self.flows.first()
@@ -160,20 +162,20 @@ impl Fluid {
         }
     }
 
-    /// Moves `V` on to `to`, if that is later.
+    /// Advances `V` to `to`, if that is later.
     pub(super) fn skip_to(&mut self, to: u128) {
         if to > self.now {
             (self.now, self.left_over) = (to, 0);
         }
     }
 
-    /// There is no packet left, so the fluid has nothing either: all flows have ended.
+    /// Ends all flows in the fluid, because no packet is left.
     pub(super) fn rest(&mut self) {
         let last = self.flows.last().map_or(0, |(end, _)| end);
         (self.now, self.left_over) = (self.now.max(last), 0);
     }
 
-    /// Nodes on the longest path down its tree.
+    /// The number of nodes on the longest path down the tree.
     pub(super) fn depth(&self) -> u64 {
         self.flows.height()
     }

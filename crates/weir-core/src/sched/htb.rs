@@ -1,49 +1,52 @@
-//! Hierarchical token buckets: each flow has a guaranteed rate and one that it never exceeds.
+//! Hierarchical token buckets: each flow has a guaranteed rate and a rate that it never exceeds.
 //!
 //! # Model
-//! Each flow is a class with two token buckets. While its first one, filled at `rate`, has tokens
-//! for its next packet, the class sends within its own rate. Without tokens it borrows: it shares
-//! the capacity that the others leave. The second bucket, filled at `ceil`, bounds both together; a
-//! class that has used it up waits, even if the link is idle.
+//! Each flow is a class with two token buckets. While the first bucket, filled at `rate`, has
+//! tokens for the next packet, the class sends within its own rate. Without these tokens the class
+//! *borrows*: it shares the capacity that other classes leave. The second bucket, filled at `ceil`,
+//! bounds all packets of the class; a class without tokens in it waits, even if the link is idle.
 //!
-//! Classes within their own rates go before classes that borrow. Among either, a lower `pri` goes
-//! first. Among equals, own rates are served in proportion to `rate`, if their sum exceeds the
-//! link, and borrowed capacity is shared in proportion to `weight`: each class has a virtual start
-//! for its next packet, and the least goes first. Borrowing does not use up a class's own tokens.
+//! Classes within their own rates are served before classes that borrow. In either group, lower
+//! values of `pri` are served first. Classes of equal `pri` share by virtual starts: each class has
+//! a virtual start for its next packet, and the least start is served first. Classes within their
+//! own rates share in proportion to `rate`, which matters if the sum of the rates exceeds the link.
+//! Classes that borrow share in proportion to `weight`. Borrowing does not use up a class's own
+//! tokens.
 //!
 //! # Reference
-//! Devera, "HTB Linux queuing discipline manual", 2002, for the two rates and what they mean.
-//! Goyal, Vin and Cheng, "Start-time fair queuing", IEEE/ACM Transactions on Networking 5(5), 1997,
-//! for the order among equals.
+//! Devera, "HTB Linux queuing discipline manual", 2002, for the meaning of the two rates. Goyal,
+//! Vin and Cheng, "Start-time fair queuing", IEEE/ACM Transactions on Networking 5(5), 1997, for
+//! the order of classes with equal `pri`.
 //!
 //! # Parameters
 //! `rate` and `ceil` in bit/s, default none: without `rate` a class only borrows, without `ceil` it
-//! may take the whole link. A `rate` above `ceil` counts as `ceil`. `burst` in bytes is the depth
-//! of both buckets, at least one packet of `lmax`; default what the bucket's rate gives in 10 ms
-//! and two packets of `lmax`, so that a class does not lose tokens while it waits for another's
-//! packet. `weight` 1..65536, default 1. `pri` 0..63, default 0, the first. `lmax` in bytes,
-//! default 1500.
+//! may use the whole link. A `rate` above `ceil` counts as `ceil`. `burst` in bytes is the depth of
+//! both buckets, at least `lmax`. The default depth is the bytes of 10 ms at the bucket's rate plus
+//! two packets of `lmax`, so that a class does not lose tokens while it waits for the packet of
+//! another class. `weight` 1..65536, default 1. `pri` 0..63, default 0, which is served first.
+//! `lmax` in bytes, default 1500: the flow's largest packet.
 //!
 //! # Complexity
-//! O(log N) for each packet, of the classes that have packets.
+//! O(log N) for each packet, with N classes that have packets.
 //!
 //! # Guarantees
-//! In any time `t` a class sends at most `ceil · t` and the depth of its bucket; a packet longer
-//! than that leaves when the bucket is full, and its tokens are missing afterwards. A class that
-//! always has packets gets its `rate`, where the rates of all and a packet fit the link and the
-//! bucket is deep enough for the time it has to wait. No rounding: rates hold exactly over any
-//! time.
+//! In any time `t` a class sends at most `ceil · t` plus the depth of its bucket. A packet longer
+//! than the depth leaves when the bucket is full, and the number of tokens is negative afterwards.
+//! A class that always has packets gets its `rate`, if the link can carry the rates of all classes
+//! and the bucket is deep enough for the longest wait. There is no rounding: rates hold exactly
+//! over any time.
 //!
 //! # Differences from Linux/FreeBSD
-//! Linux lets a class send until its tokens are below zero, so that its buckets may lack up to a
-//! packet; here they must hold the packet. Linux shares by deficit round robin with quanta in
-//! bytes; here a virtual start shares more finely, and `weight` says how much. Nested classes are
-//! schedulers that feed a scheduler. Time is exact, so no timer requires a least burst. dummynet
-//! has nothing comparable.
+//! Linux lets a class send until its number of tokens is negative, so that it may send up to one
+//! packet early; here the buckets must hold the tokens of the whole packet. Linux shares by deficit
+//! round robin with quanta in bytes; here virtual starts share in smaller steps, in proportion to
+//! `weight`. For nested classes, a scheduler can be a flow of another scheduler. Time is exact, so
+//! that no timer resolution requires a minimum burst. dummynet has no comparable scheduler.
 //!
 //! # Validation
-//! Rates against exact arithmetic over hours of virtual time, the bound of a class in every window,
-//! shares of what is borrowed, priorities, and changes of rates while packets wait.
+//! Tests compare rates with exact arithmetic over hours of simulated time, and check the bound of a
+//! class in every window, the shares of borrowed capacity, priorities, and changes of rates while
+//! packets wait.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
@@ -59,21 +62,22 @@ use crate::packet::{PacketId, PacketList, Store};
 use crate::slab::Slab;
 use crate::units::{Nanos, Rate};
 
-/// Hierarchical token buckets.
+/// The HTB scheduler.
 #[derive(Debug)]
 pub struct Htb {
     classes: Slab<Class>,
-    /// Classes that may send in their own right, and those that may borrow.
+    /// Classes that may send within their own rate, and classes that may borrow.
     own: Order,
     borrowed: Order,
-    /// When classes that wait may borrow, and those that borrow have tokens again.
+    /// The times at which waiting classes may send, and borrowing classes have their own tokens
+    /// again.
     wakes: BTreeSet<(Nanos, u32)>,
     /// The latest time of a call.
     now: Nanos,
     len: usize,
     backlog: u64,
-    /// Packets sent in own right, packets sent on borrowed tokens, and how often a class had to
-    /// wait for its bound.
+    /// The packets sent within a class's own rate, the packets sent by borrowing, and the number of
+    /// times that a class had to wait for its bound.
     counts: [u64; 3],
 }
 
@@ -81,7 +85,7 @@ pub struct Htb {
 #[derive(Debug)]
 struct Order {
     ready: BTreeSet<(u8, u128, u32)>,
-    /// Virtual time of each priority: the start of what was served last.
+    /// The virtual time of each priority: the start of the packet served last.
     clock: Box<[u128; LEVELS]>,
 }
 
@@ -90,23 +94,23 @@ struct Class {
     list: PacketList,
     own: Option<Bucket>,
     ceil: Option<Bucket>,
-    /// Virtual time for each byte, and the start of the next packet, in [`Htb::own`] and in
-    /// [`Htb::borrowed`].
+    /// The virtual time per byte and the virtual start of the next packet, first for [`Htb::own`]
+    /// and then for [`Htb::borrowed`].
     own_pace: u128,
     own_start: u128,
     pace: u128,
     start: u128,
     priority: u8,
     state: State,
-    /// When it is to be looked at again, as in [`Htb::wakes`]; [`Nanos::MAX`] for never.
+    /// The time of the class in [`Htb::wakes`]; [`Nanos::MAX`] if it is not there.
     wake: Nanos,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// It has no packets.
+    /// The class has no packets.
     Idle,
-    /// It has reached its bound.
+    /// The class has reached its bound.
     Waits,
     Borrows,
     Sends,
@@ -119,7 +123,7 @@ impl Default for Order {
 }
 
 impl Htb {
-    /// An empty one.
+    /// An empty scheduler.
     pub fn new(_discipline: &Discipline) -> Self {
         Self {
             classes: Slab::default(),
@@ -133,7 +137,7 @@ impl Htb {
         }
     }
 
-    /// Takes a class out of the order that it is in.
+    /// Removes a class from its order and from [`Self::wakes`].
     fn lift(&mut self, slot: u32) {
         let class = self.classes.at_mut(slot);
         match class.state {
@@ -148,7 +152,8 @@ impl Htb {
         }
     }
 
-    /// Puts a class that is in no order where it belongs at `now`.
+    /// Determines the state of a class at `now`, and adds it to the order of that state. The class
+    /// must be in no order.
     fn place(&mut self, now: Nanos, slot: u32) {
         let class = self.classes.at_mut(slot);
         if class.list.is_empty() {
@@ -174,7 +179,7 @@ impl Htb {
         }
     }
 
-    /// Looks again at the classes that have waited until now.
+    /// Updates the state of the classes that are due by `now`.
     fn wake(&mut self, now: Nanos) {
         while let Some(&(time, slot)) = self.wakes.first() {
             if time > now {
@@ -185,7 +190,7 @@ impl Htb {
         }
     }
 
-    /// Takes the first packet of a class that is in no order.
+    /// Removes the first packet of a class that is in no order.
     fn pop<P: Store>(&mut self, store: &mut P, slot: u32) -> Option<PacketId> {
         let class = self.classes.at_mut(slot);
         let len = class.list.front_len();
@@ -195,10 +200,10 @@ impl Htb {
         Some(packet)
     }
 
-    /// Gives a packet whatever the buckets say, and leaves these alone.
+    /// Removes the next packet regardless of the buckets, and takes no tokens.
     fn drain<P: Store>(&mut self, store: &mut P) -> Option<PacketId> {
         let first = self.own.ready.first().or(self.borrowed.ready.first()).map(|entry| entry.2);
-        // Without a wake it waits for longer than time lasts.
+        // A class that waits beyond the end of time is in neither order nor in `wakes`.
         let waits = || self.wakes.first().map(|entry| entry.1);
         let forgotten = || {
             (0..self.classes.bound())
@@ -213,7 +218,7 @@ impl Htb {
 }
 
 impl Order {
-    /// The next class; its start becomes the virtual time.
+    /// The next class. Advances the virtual time to its start.
     fn first(&mut self) -> Option<u32> {
         let &(priority, start, slot) = self.ready.first()?;
         let clock = &mut self.clock[usize::from(priority)];
@@ -221,7 +226,7 @@ impl Order {
         Some(slot)
     }
 
-    /// Virtual time of a priority.
+    /// The virtual time of a priority.
     fn clock(&self, priority: u8) -> u128 {
         self.clock[usize::from(priority)]
     }
@@ -260,7 +265,7 @@ impl Scheduler for Htb {
         let old = class.priority;
         class.configure(self.now, spec);
         let new = class.priority;
-        // What it is ahead of its priority's virtual time it stays ahead.
+        // The class stays ahead of the virtual time of its priority by the same amount.
         class.own_start = class.own_start.saturating_sub(self.own.clock(old)) + self.own.clock(new);
         class.start =
             class.start.saturating_sub(self.borrowed.clock(old)) + self.borrowed.clock(new);
@@ -383,11 +388,11 @@ impl Class {
     }
 }
 
-/// Virtual time that a byte takes at weight or rate 1. Nothing wraps: of 128 bits, a packet of 4
-/// MiB takes 86.
+/// The virtual time of a byte at a weight or rate of 1. Times do not wrap: a packet of 4 MiB takes
+/// 86 of the 128 bits.
 const UNIT: u128 = 1 << 64;
 const LEVELS: usize = MAX_PRIORITY as usize + 1;
-/// Largest rate, bit/s.
+/// The largest rate, in bit/s.
 const MAX_RATE: u64 = Rate::MAX.bps();
 
 const RATE: Parameter = Parameter {
@@ -410,7 +415,7 @@ pub(super) const BURST: Parameter = Parameter {
 pub(super) const ROW: Row = Row {
     name: "htb",
     aliases: &[],
-    summary: "token buckets: each flow has a promised rate and a bound, and borrows between them by priority and weight",
+    summary: "token buckets: each flow has a guaranteed rate and a bound, and borrows between them by priority and weight",
     source: "Devera 2002",
     parameters: &[],
     traits: Traits {

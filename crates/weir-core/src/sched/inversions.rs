@@ -1,11 +1,11 @@
-//! How far an order is from that of the ranks: a sorted record of the ranks inside, and the counts
-//! at each service.
+//! Measures how far the order of service differs from the order of ranks: a sorted set of the ranks
+//! inside, and counts that each service updates.
 
 use alloc::vec::Vec;
 
 use crate::rng::{Purpose, Stream};
 
-/// The counts of schedulers that serve packets approximately by rank.
+/// The counters of a scheduler that serves packets approximately by rank.
 ///
 /// A served packet is inverted with each packet inside that has a lower rank. `unpifoness` is the
 /// sum of the differences of ranks over all such pairs, as SP-PIFO's authors define it, over a
@@ -19,17 +19,17 @@ pub struct Inversions {
 }
 
 impl Inversions {
-    /// A packet comes in.
+    /// Records that a packet of `rank` enters the scheduler.
     pub fn enter(&mut self, rank: u64) {
         self.inside.insert(rank);
     }
 
-    /// A packet goes without being served.
+    /// Records that a packet of `rank` leaves without service.
     pub fn leave(&mut self, rank: u64) {
         self.inside.remove(rank);
     }
 
-    /// A packet is served.
+    /// Records the service of a packet of `rank`.
     pub fn serve(&mut self, rank: u64) {
         self.inside.remove(rank);
         let (packets, sum) = self.inside.below(rank);
@@ -39,20 +39,21 @@ impl Inversions {
         self.unpifoness = self.unpifoness.saturating_add(u64::try_from(apart).unwrap_or(u64::MAX));
     }
 
-    /// Sets all ranks back.
+    /// Reduces all ranks by `by`.
     pub fn set_back(&mut self, by: u64) {
         self.inside.set_back(by);
     }
 
-    /// `inversions`: pairs. `inverted`: services at which a lower rank was inside. `unpifoness`:
-    /// differences of ranks over all pairs.
+    /// The counters by name. `inversions`: the pairs of packets. `inverted`: the services during
+    /// which a packet of lower rank was inside. `unpifoness`: the sum of the differences of ranks
+    /// over all pairs.
     pub fn figures(&self) -> [(&'static str, u64); 3] {
         [("inversions", self.pairs), ("inverted", self.services), ("unpifoness", self.unpifoness)]
     }
 }
 
-/// A multiset of ranks that says how many are below one, and their sum: a search tree kept in
-/// balance by random numbers (a treap), O(log n) for each call.
+/// A multiset of ranks with the number and the sum of the ranks below a given rank: a search tree
+/// balanced by random numbers (a treap), O(log n) for each call.
 #[derive(Debug)]
 pub(super) struct Ranks {
     nodes: Vec<Node>,
@@ -64,13 +65,13 @@ pub(super) struct Ranks {
 #[derive(Debug)]
 struct Node {
     rank: u64,
-    /// How often it is in the set.
+    /// The number of times that the rank is in the set.
     copies: u32,
-    /// No less than those of its children.
+    /// A random number that is at least as large as those of the children.
     height: u32,
     left: u32,
     right: u32,
-    /// Of the whole subtree: how many ranks, and their sum.
+    /// The number of ranks in the subtree, and their sum.
     count: u64,
     sum: u128,
 }
@@ -92,12 +93,12 @@ impl Ranks {
         self.root = self.insert_below(self.root, rank);
     }
 
-    /// Takes a rank out once.
+    /// Removes one copy of a rank.
     pub(super) fn remove(&mut self, rank: u64) {
         self.root = self.remove_below(self.root, rank);
     }
 
-    /// How many ranks are lower than `rank`, and their sum.
+    /// The number of ranks lower than `rank`, and their sum.
     pub(super) fn below(&self, rank: u64) -> (u64, u128) {
         let (mut at, mut count, mut sum) = (self.root, 0, 0);
         while let Some(node) = self.nodes.get(at as usize) {
@@ -113,7 +114,7 @@ impl Ranks {
         (count, sum)
     }
 
-    /// Sets all ranks back; those that would be negative are 0.
+    /// Reduces all ranks by `by`, to no less than 0.
     pub(super) fn set_back(&mut self, by: u64) {
         let old = core::mem::take(self);
         let mut pending = Vec::from_iter(old.nodes.get(old.root as usize));
@@ -143,7 +144,7 @@ impl Ranks {
         node.sum = left.1 + right.1 + u128::from(rank) * u128::from(copies);
     }
 
-    /// A node without children.
+    /// Creates a node without children.
     fn leaf(&mut self, rank: u64) -> u32 {
         let node = Node {
             rank,
@@ -162,7 +163,7 @@ impl Ranks {
         (self.nodes.len() - 1) as u32
     }
 
-    /// Inserts into the subtree `at`, and gives its new root.
+    /// Inserts a rank into the subtree `at`, and returns the new root of the subtree.
     fn insert_below(&mut self, at: u32, rank: u64) -> u32 {
         let Some(node) = self.nodes.get_mut(at as usize) else { return self.leaf(rank) };
         if rank == node.rank {
@@ -194,7 +195,7 @@ impl Ranks {
         at
     }
 
-    /// Removes from the subtree `at`, and gives its new root.
+    /// Removes a rank from the subtree `at`, and returns the new root of the subtree.
     fn remove_below(&mut self, at: u32, rank: u64) -> u32 {
         let Some(node) = self.nodes.get_mut(at as usize) else { return NONE };
         let (left, right) = (node.left, node.right);
@@ -215,7 +216,7 @@ impl Ranks {
         at
     }
 
-    /// One tree from two, all ranks of the first being lower.
+    /// Joins two trees; all ranks of the first are lower than those of the second.
     fn join(&mut self, low: u32, high: u32) -> u32 {
         if low == NONE || high == NONE {
             return low.min(high);
@@ -233,7 +234,7 @@ impl Ranks {
     }
 }
 
-/// No node; larger than the number of any.
+/// No node; larger than the index of any node.
 const NONE: u32 = u32::MAX;
 
 #[cfg(test)]
@@ -243,7 +244,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pair_counts_once_and_by_how_far_its_ranks_are_apart() {
+    fn a_pair_counts_once_and_by_the_difference_of_its_ranks() {
         let mut inversions = Inversions::default();
         for rank in [5, 3, 9, 3] {
             inversions.enter(rank);
@@ -276,7 +277,7 @@ mod tests {
         }
 
         #[test]
-        fn the_tree_stays_low_whatever_the_order(ascending in any::<bool>()) {
+        fn the_tree_stays_shallow_in_any_order(ascending in any::<bool>()) {
             let mut ranks = Ranks::default();
             for n in 0..10_000 {
                 ranks.insert(if ascending { n } else { 10_000 - n });
@@ -284,7 +285,7 @@ mod tests {
             fn depth(ranks: &Ranks, at: u32) -> usize {
                 ranks.nodes.get(at as usize).map_or(0, |node| 1 + depth(ranks, node.left).max(depth(ranks, node.right)))
             }
-            // Twice the logarithm and some: what a search tree in random order has.
+            // A search tree in random order has a depth of about twice the logarithm of its size.
             prop_assert!(depth(&ranks, ranks.root) < 50);
         }
     }

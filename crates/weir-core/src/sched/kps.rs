@@ -1,14 +1,15 @@
-//! KPS: a fluid approximated by interleaved stratified timer wheels.
+//! KPS: a fluid scheduler approximated by interleaved stratified timer wheels.
 //!
 //! # Model
-//! As in WF2Q+, a packet has a start `S` and a finish `F` in a virtual time `V`; it may go when `V`
-//! has reached its start, and of the packets that may go, the one with the earliest finish goes
-//! first. But times are rounded, so that nothing needs to be sorted. Flows are in *strata* by the
-//! time that their largest packet takes them, `L / w`, up to the next power of two. Each stratum
-//! has two timer wheels whose slots are that long: in one, flows wait for their start; in the
-//! other, flows that may go wait for service. The slots of the strata are *interleaved*: those of
-//! one begin in the middle of those of the one below it, so no two strata ever have a slot that
-//! begins at the same moment, and which one is due first is always clear.
+//! As in WF2Q+, a packet has a start `S` and a finish `F` in a virtual time `V`. It is *eligible*
+//! when `V` has reached its start, and the eligible packet with the earliest finish is served
+//! first. In KPS, however, times are rounded, so that no sorting is needed. Flows are grouped into
+//! *strata* by the virtual time of their largest packet, `L / w`, rounded up to the next power of
+//! two. Each stratum has two timer wheels with slots of that length: in one wheel, flows wait for
+//! their start; in the other, eligible flows wait for service. The slots of the strata are
+//! *interleaved*: the slots of one stratum begin in the middle of slots of the stratum below. No
+//! two strata therefore have a slot that begins at the same moment, and the slot that is due first
+//! is always unambiguous.
 //!
 //! # Reference
 //! Karsten, "Approximation of generalized processor sharing with interleaved stratified timer
@@ -20,35 +21,36 @@
 //! # Symbols
 //! `w` weight of a flow, `W` sum of the weights of all active flows, `L` length of a packet in
 //! bytes, `σ` length of the slots of the flow's stratum: the least power of two with
-//! `lmax / w ≤ σ`. `S`, `F` and `V` as in WF2Q+, not rounded. A packet may go from the beginning of
-//! the slot in which `S` lies, and is due two slots after that, which is not before `F`. The flow
-//! due earliest goes; in one slot flows are in the order in which they came there. A flow without
-//! packets is active until the slot has ended in which its `F` lies. Times have 40 bits of fraction
-//! and come round after 2^64.
+//! `lmax / w ≤ σ`. `S`, `F` and `V` are as in WF2Q+, not rounded. A packet is eligible from the
+//! beginning of the slot in which `S` lies. It is due two slots later, which is no earlier than
+//! `F`. The flow that is due earliest is served; within a slot, flows are in the order of their
+//! insertion. A flow without packets is active until the end of the slot in which its `F` lies.
+//! Times have 40 bits of fraction and wrap around at 2^64.
 //!
 //! # Parameters
 //! `weight` 1..65536, default 1. `lmax` 64..65536 bytes, default 1500: the flow's largest packet. A
-//! longer one raises it, until it is configured anew. After a change of either, `S` is at most two
-//! of the new slots from `V`.
+//! longer packet raises `lmax` until the flow is configured again. After a change of either
+//! setting, `S` is at most two of the new slots from `V`.
 //!
 //! # Complexity
-//! O(1) for each packet on the average, whatever the number of flows: each packet moves its flow
-//! from one slot to another at most twice. Finding the due slot inspects each stratum in use, of
-//! which there are at most 29, and one for flows of equal weight.
+//! O(1) for each packet on average, regardless of the number of flows: each packet moves its flow
+//! from one slot to another at most twice. The search for the due slot inspects each stratum in
+//! use. There are at most 29 strata, and only one if all flows have equal weights and packet sizes.
 //!
 //! # Guarantees
 //! With `φ = w / W` and `L` the largest packet of all: a flow that always has packets is behind its
 //! share by at most `2 w σ + φ L`, less than `4 lmax + φ L`, and ahead by at most `w σ + lmax`,
-//! less than `3 lmax`. While `V` passes more than 60 slots of a stratum in one packet, because
-//! others send packets that are so much longer, its slots lose their order among each other.
+//! less than `3 lmax`. If `V` passes more than 60 slots of a stratum with one packet, because other
+//! flows send packets that are much longer, flows in these slots are no longer served in the order
+//! of their slots.
 //!
 //! # Differences from Linux/FreeBSD
-//! Neither has it. A version for dummynet was used to measure it beside QFQ, but was not part of
-//! FreeBSD.
+//! Neither implements KPS. A version for dummynet was used to compare it with QFQ, but was not part
+//! of FreeBSD.
 //!
 //! # Validation
-//! The order of packets against plain loops over all flows, and the bounds above against exact
-//! arithmetic, in property tests.
+//! Property tests compare the order of packets with plain loops over all flows, and the bounds
+//! above with exact arithmetic.
 
 use alloc::boxed::Box;
 use core::num::NonZeroU32;
@@ -62,26 +64,27 @@ use crate::packet::{PacketId, PacketList, Store};
 use crate::slab::Slab;
 use crate::units::Nanos;
 
-/// KPS.
+/// The KPS scheduler.
 #[derive(Debug)]
 pub struct Kps {
     flows: Slab<Flow>,
-    /// Made when they are first used.
+    /// The strata, each created at its first use.
     strata: [Option<Box<Stratum>>; STRATA],
-    /// Strata in which flows wait for their start, and for their turn, one bit each.
+    /// The strata in which flows wait for their start, and in which eligible flows wait for
+    /// service, one bit each.
     waiting: u32,
     eligible: u32,
     /// `V`.
     virtual_time: u64,
     /// `W`.
     weight_sum: u64,
-    /// `1 / W`, as a fraction of 64 bits.
+    /// `1 / W`, with 64 bits of fraction.
     inverse_sum: u64,
     len: usize,
     backlog: u64,
 }
 
-/// The wheels of a stratum: flows that wait for their start, and flows that wait for their turn.
+/// The two wheels of a stratum.
 #[derive(Debug)]
 struct Stratum {
     waiting: Ring,
@@ -94,16 +97,17 @@ impl Stratum {
     }
 }
 
-/// Where a flow is.
+/// The wheel that a flow is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum List {
-    /// Nowhere: it is not active.
+    /// The flow is in no wheel, because it is not active.
     None,
     Waiting,
     Eligible,
 }
 
-/// A flow: its packets, the times of the first or the last, and its place in a slot.
+/// A flow: its packets, the times of its head or, without packets, of its last packet, and its
+/// position in a slot.
 #[derive(Debug)]
 #[repr(align(64))]
 struct Flow {
@@ -124,7 +128,7 @@ struct Flow {
 const _: () = assert!(size_of::<Option<Flow>>() == 64, "a flow fills one cache line");
 
 impl Flow {
-    /// Gives the head its finish, and the flow the stratum for it.
+    /// Computes the finish of the head and the stratum of the flow.
     #[inline]
     fn finish_head(&mut self) {
         let len = self.list.front_len();
@@ -132,7 +136,7 @@ impl Flow {
         self.finish = self.start.wrapping_add(service(len, self.inverse));
     }
 
-    /// The slot length of its stratum, as a power of two.
+    /// The binary logarithm of the slot length of the flow's stratum.
     #[inline]
     fn width(&self) -> u32 {
         u64::BITS - (service(self.max_packet, self.inverse) - 1).leading_zeros()
@@ -140,7 +144,7 @@ impl Flow {
 }
 
 impl Kps {
-    /// An empty one.
+    /// An empty scheduler.
     pub fn new(discipline: &Discipline) -> Self {
         Self {
             flows: Slab::default(),
@@ -161,8 +165,8 @@ impl Kps {
         self.inverse_sum = u64::MAX / sum.max(1);
     }
 
-    /// Puts a flow that is nowhere where its head belongs; one without packets waits until the slot
-    /// of its finish has ended.
+    /// Adds a flow that is in no wheel to the slot of its head. A flow without packets waits until
+    /// the end of the slot of its finish.
     #[inline]
     fn place(&mut self, slot: u32) {
         let flow = self.flows.at_mut(slot);
@@ -170,14 +174,14 @@ impl Kps {
         let stratum = (width - NARROWEST) as usize;
         let idle = u64::from(flow.list.is_empty()) << width;
         let from = begin(flow.start, width).wrapping_add(idle);
-        let has_come = is_not_after(from, self.virtual_time);
+        let has_started = is_not_after(from, self.virtual_time);
         flow.stratum = stratum as u8;
-        if has_come && idle != 0 {
+        if has_started && idle != 0 {
             let weight = u64::from(flow.weight.get());
             return self.set_weight_sum(self.weight_sum - weight);
         }
-        flow.at = if has_come { List::Eligible } else { List::Waiting };
-        let bits = if has_come { &mut self.eligible } else { &mut self.waiting };
+        flow.at = if has_started { List::Eligible } else { List::Waiting };
+        let bits = if has_started { &mut self.eligible } else { &mut self.waiting };
         *bits |= 1 << stratum;
         let rings = self.strata[stratum].get_or_insert_with(|| {
             Box::new(Stratum { waiting: Ring::new(width), eligible: Ring::new(width) })
@@ -194,7 +198,7 @@ impl Kps {
         }
     }
 
-    /// Takes a flow out of the slot it is in, if it is in one.
+    /// Removes a flow from its slot, if it is in one.
     #[inline]
     fn displace(&mut self, slot: u32) {
         let flow = self.flows.at_mut(slot);
@@ -224,8 +228,8 @@ impl Kps {
         }
     }
 
-    /// The stratum with the earliest slot of this wheel among those in `bits`, and its distance
-    /// from `V` in time, plus `later` slots.
+    /// Among the strata in `bits`, the stratum with the earliest slot in the wheel `list`. Returns
+    /// the distance in time from `V` to that slot, plus `later` slots, and the stratum.
     #[inline]
     fn earliest(&self, list: List, mut bits: u32, later: u64) -> Option<(i64, usize)> {
         let mut earliest: Option<(i64, usize)> = None;
@@ -244,8 +248,8 @@ impl Kps {
         earliest
     }
 
-    /// Lets in what `V` has reached, slot by slot: heads may go now, and flows that have none are
-    /// no longer active.
+    /// Moves flows out of the slots that `V` has reached: flows with packets become eligible, and
+    /// flows without packets are no longer active.
     #[inline]
     fn admit(&mut self) {
         while let Some((away, stratum)) = self.earliest(List::Waiting, self.waiting, 0)
@@ -267,7 +271,7 @@ impl Kps {
         }
     }
 
-    /// Moves `V` on to where something may go.
+    /// Advances `V` until a flow is eligible.
     #[cold]
     fn jump(&mut self) {
         while self.eligible == 0
@@ -278,7 +282,7 @@ impl Kps {
         }
     }
 
-    /// The end of a busy period: no flow is active.
+    /// Ends a busy period: no flow is active any more.
     fn rest(&mut self) {
         while let Some((_, stratum)) = self.earliest(List::Waiting, self.waiting, 0) {
             let Some(rings) = &self.strata[stratum] else { break };
@@ -448,15 +452,16 @@ fn limits(spec: &FlowSpec) -> (NonZeroU32, u32) {
     )
 }
 
-/// Whether a time is not after another that is near it.
+/// Whether `a` is not after `b`, for two times that are near each other.
 #[inline]
 fn is_not_after(time: u64, other: u64) -> bool {
     time.wrapping_sub(other) as i64 <= 0
 }
 
-/// Slot length of the lowest stratum, as a power of two: the smallest `lmax` of the largest weight.
+/// The binary logarithm of the slot length of the lowest stratum: the time of the smallest `lmax`
+/// with the largest weight.
 const NARROWEST: u32 = FRACTION + MIN_PACKET.ilog2() - super::MAX_WEIGHT.ilog2();
-/// Strata, up to the longest packet of the least weight.
+/// The number of strata, up to the longest packet with the least weight.
 const STRATA: usize = (FRACTION + LARGEST.ilog2() - NARROWEST + 1) as usize;
 
 pub(super) const ROW: Row = Row {

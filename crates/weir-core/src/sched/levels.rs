@@ -1,12 +1,13 @@
-//! Approximations of a PIFO: a few first-in first-out queues, the first of them served first, and a
-//! rule that says which one a packet goes to, or that it is refused.
+//! Approximations of a PIFO: a few first-in first-out queues in strict priority, and a rule that
+//! selects the queue of each packet or refuses the packet.
 //!
-//! One scheduler does the work for all of them; a rule is a [`Mapping`], one file each.
+//! [`Approximation`] is the scheduler for all rules. Each rule is a [`Mapping`] in a file of its
+//! own.
 //!
 //! # Order within a flow
-//! A rule looks at ranks alone, and could put a packet into a queue that is served before one in
-//! which an older packet of its flow waits. Then the packet goes to the end of that later queue
-//! instead. This is counted as `held`.
+//! A rule uses ranks alone, and may select a queue that is served before the queue in which an
+//! older packet of the same flow waits. The packet is then appended to the queue of the older
+//! packet instead, and counts as `held`.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -19,13 +20,13 @@ use crate::packet::{PacketId, PacketList, Store};
 use crate::slab::Slab;
 use crate::units::Nanos;
 
-/// Which queue a packet goes to.
+/// A rule that selects the queue of a packet.
 pub trait Mapping: Debug {
-    /// The queue for a packet of `rank`, when `len` packets are inside; `None` when it is refused.
-    /// Called once for each packet that comes.
+    /// The queue for a packet of `rank` while `len` packets are inside; `None` refuses the packet.
+    /// Called once for each arrival.
     fn choose(&mut self, rank: u64, len: usize) -> Option<usize>;
 
-    /// All ranks are set back: virtual time comes near the end of its range.
+    /// Reduces all stored ranks by `by`, because virtual time nears the end of its range.
     fn set_back(&mut self, by: u64);
 }
 
@@ -36,9 +37,9 @@ pub struct Approximation<M> {
     ranker: Ranker,
     flows: Slab<Flow>,
     queues: Vec<Queue>,
-    /// Queues that have something, one bit each.
+    /// The queues with packets, one bit each.
     waiting: u64,
-    /// Most packets in each queue.
+    /// The largest number of packets in each queue.
     depth: usize,
     len: usize,
     backlog: u64,
@@ -47,7 +48,7 @@ pub struct Approximation<M> {
     held: u64,
 }
 
-/// A queue: its packets, and for each in the same order its rank and its flow's place.
+/// A queue: its packets, and in the same order the rank and the flow's slot of each packet.
 #[derive(Debug, Default)]
 struct Queue {
     list: PacketList,
@@ -57,14 +58,15 @@ struct Queue {
 #[derive(Debug)]
 struct Flow {
     standing: Standing,
-    /// Packets inside.
+    /// The number of its packets inside.
     packets: u32,
-    /// The queue of the newest of them.
+    /// The queue of the newest of these packets.
     queue: usize,
 }
 
 impl<M: Mapping> Approximation<M> {
-    /// One of `queues` queues, 64 at most, of at most `depth` packets each; 0 for as many as come.
+    /// An empty scheduler with `queues` queues, at most 64, of at most `depth` packets each; a
+    /// depth of 0 means no limit.
     pub(super) fn with(mapping: M, ranker: Ranker, queues: usize, depth: u64) -> Self {
         Self {
             mapping,
@@ -81,8 +83,8 @@ impl<M: Mapping> Approximation<M> {
         }
     }
 
-    /// Where a packet of `rank` goes: as the rule says, but not before older packets of its flow,
-    /// and only where there is room.
+    /// The queue for a packet of `rank`: the choice of the rule or, if that is later, the queue of
+    /// the flow's newest packet. `None` if that queue is full.
     fn queue_for(&mut self, slot: FlowSlot, rank: u64) -> Option<usize> {
         let chosen = self.mapping.choose(rank, self.len)?.min(self.queues.len() - 1);
         let flow = self.flows.at(slot.0);
@@ -139,7 +141,7 @@ impl<M: Mapping> Scheduler for Approximation<M> {
         let Some(flow) = self.flows.remove(slot.0).filter(|flow| flow.packets > 0) else {
             return removed;
         };
-        // The newest is in the last queue that has any.
+        // The flow's newest packet is in the last queue that has packets of the flow.
         for (number, queue) in self.queues[..=flow.queue].iter_mut().enumerate() {
             let mut old = core::mem::take(queue);
             while let (Some(packet), Some((rank, owner))) =
@@ -228,8 +230,9 @@ impl<M: Mapping> Scheduler for Approximation<M> {
         self.backlog
     }
 
-    /// Those of inversions, and `refused`: packets without a place. `held`: packets that went to a
-    /// later queue than their rank says, behind older ones of their flow.
+    /// The counters of [`Inversions`], and two more. `refused`: packets for which there was no
+    /// room. `held`: packets in a later queue than the rule selected, behind older packets of their
+    /// flow.
     fn figures(&self) -> Vec<(&'static str, u64)> {
         let mut figures = Vec::from(self.inversions.figures());
         figures.extend([("refused", self.refused), ("held", self.held)]);
@@ -237,5 +240,5 @@ impl<M: Mapping> Scheduler for Approximation<M> {
     }
 }
 
-/// As many queues as a word has bits.
+/// The largest number of queues: the bits of a word.
 pub(super) const MOST_QUEUES: usize = 64;

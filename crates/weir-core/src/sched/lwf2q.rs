@@ -1,39 +1,40 @@
-//! L-WF2Q: worst-case fair weighted fair queueing by the exact fluid, in logarithmic time.
+//! L-WF2Q: worst-case fair weighted fair queueing with an exact fluid, in logarithmic time.
 //!
 //! # Model
 //! Think of a fluid that serves all flows with packets at once, each at a rate by its weight. Of
-//! the packets that the fluid has started (`S ≤ V`, *eligible*), the one that it finishes first
-//! goes. No flow therefore gets ahead of the fluid by more than a packet, and none falls behind by
-//! more than one. WF2Q+ does the same with a clock that is cheaper to compute; this discipline uses
-//! the fluid's own.
+//! the packets that the fluid has started (`S ≤ V`, *eligible*), the scheduler serves the packet
+//! that the fluid finishes first. No flow therefore gets ahead of the fluid by more than a packet,
+//! and no flow falls behind by more than a packet. WF2Q+ uses a clock that is cheaper to compute;
+//! L-WF2Q uses the fluid's exact time.
 //!
 //! # Reference
 //! Bennett and Zhang, "WF2Q: worst-case fair weighted fair queueing", IEEE INFOCOM 1996; Valente,
 //! "Exact GPS simulation and optimal fair scheduling with logarithmic complexity", IEEE/ACM
-//! Transactions on Networking 15(6), 2007. The data structures are our own: what they compute is
-//! the same. Finding the least finish among the eligible packets by one path down a tree sorted by
-//! start is due to Stoica and Abdel-Wahab, "Earliest eligible virtual deadline first", Old Dominion
-//! University, 1995.
+//! Transactions on Networking 15(6), 2007. The data structures are our own, but compute the same
+//! result. The search for the least finish among the eligible packets on one path down a tree
+//! sorted by start is due to Stoica and Abdel-Wahab, "Earliest eligible virtual deadline first",
+//! Old Dominion University, 1995.
 //!
 //! # Symbols
-//! `S = max(V, F of the one before)` when a packet of `L` bytes arrives, `F = S + L / w` with `w`
-//! the flow's weight. `V` is the fluid's time; it grows by a byte over the sum of the weights of
-//! those flows that the fluid still has something of. The fluid is served as many bytes as packets
-//! have left, so its rate is the link's, whatever that is, and it rests when the link does. Times
-//! have 40 bits of fraction, of which 20 count when they are compared. Of equal finishes that of
-//! the flow with the lower place goes first. A new weight holds at once: the fluid serves what it
-//! still has of the flow at the new rate, and waiting packets get new stamps that end with it. When
-//! flows with packets are removed or change, the fluid may be left with less than there are
-//! packets; should nothing be eligible then, `V` moves on to the next start.
+//! When a packet of `L` bytes arrives, `S = max(V, F of the flow's previous packet)` and
+//! `F = S + L / w`, with `w` the flow's weight. `V` is the fluid's time; for each byte of service,
+//! it grows by one divided by the sum of the weights of all flows that still have bytes in the
+//! fluid. The fluid serves as many bytes as have left in packets, so that its rate is that of the
+//! link, and it stops when the link is idle. Times have 40 bits of fraction, of which 20 count in
+//! comparisons. Of equal finishes, that of the flow with the lower slot is served first. A new
+//! weight takes effect at once: the fluid serves the remaining bytes of the flow at the new rate,
+//! and waiting packets get new stamps that end with these bytes. When a flow with packets is
+//! removed or changed, the fluid may have fewer bytes than the waiting packets; if no packet is
+//! eligible then, `V` advances to the next start.
 //!
 //! # Parameters
 //! `weight` 1..65536, default 1.
 //!
 //! # Complexity
-//! O(log N) for each packet and N flows in the worst case, not only on the average: a tree of sums
-//! for the fluid, in which any number of flows may end at once, and a tree of heads by start that
-//! knows the least finish of each part, in which any number may become eligible at once. Changing a
-//! flow looks at its packets.
+//! O(log N) for each packet and N flows in the worst case, not only on average. There is a tree of
+//! sums for the fluid, in which any number of flows may end at once, and a tree of heads sorted by
+//! start with the least finish of each subtree, in which any number of heads may become eligible at
+//! once. Changing a flow visits its packets.
 //!
 //! # Guarantees
 //! With `L_k` the flow's largest packet, `L` the largest of all and `φ` the flow's share: its bytes
@@ -42,20 +43,21 @@
 //! have finished with it. This is the least possible.
 //!
 //! # Differences from Linux/FreeBSD
-//! Neither has it.
+//! Neither implements L-WF2Q.
 //!
 //! # Validation
-//! The order of packets against plain loops over all flows that follow the fluid from end to end;
-//! the bounds above against exact arithmetic; the depth of its trees with 65,536 flows.
+//! Tests compare the order of packets with plain loops over all flows that simulate the fluid from
+//! one end to the next, compare the bounds above with exact arithmetic, and check the depth of the
+//! trees with 65,536 flows.
 
 use super::fluid_clocked::{FluidClocked, Heads};
 use super::sums::{Sum, SumTree};
 use super::{Row, Traits, WEIGHT};
 
-/// L-WF2Q.
+/// The L-WF2Q scheduler.
 pub type LWf2q = FluidClocked<ByStart>;
 
-/// Heads by start, with the least finish of each part.
+/// Heads sorted by start, with the least finish of each subtree.
 #[derive(Debug, Default)]
 pub struct ByStart {
     heads: SumTree<LeastFinish>,
@@ -115,18 +117,18 @@ impl Heads for ByStart {
     }
 }
 
-/// The part of a time that counts when it is compared (see [`super::tournament`]).
+/// The part of a time that counts in comparisons (see [`super::tournament`]).
 fn compared(time: u128) -> u128 {
     time >> IGNORED << IGNORED
 }
 
-/// Bits of a time that do not count when it is compared.
+/// The number of low bits of a time that do not count in comparisons.
 const IGNORED: u32 = 20;
 
 pub(super) const ROW: Row = Row {
     name: "l-wf2q",
     aliases: &["lwf2q"],
-    summary: "worst-case fair weighted fair queueing by an exact fluid: each flow gets its share to within one packet",
+    summary: "worst-case fair weighted fair queueing with an exact fluid: each flow gets its share to within one packet",
     source: "Bennett and Zhang 1996; Valente 2004",
     parameters: &[],
     traits: Traits {

@@ -1,13 +1,13 @@
-//! Schedulers: which flow's packet goes next.
+//! Schedulers: algorithms that choose the flow that the link serves next.
 //!
 //! One discipline is one file and one row of [`TABLE`]. The row drives the command language,
 //! `weir algorithms`, the documentation, the rig and the property tests.
 //!
 //! # Flows
-//! A flow is added to a scheduler before its first packet ([`Scheduler::add_flow`]); the scheduler
-//! returns its slot. The caller keeps that [`FlowSlot`] and passes it with each packet, so that a
-//! scheduler finds a flow's state without a search, and flows of any number of queues can feed one
-//! scheduler. Slots are reused.
+//! The caller adds a flow to a scheduler before the flow's first packet ([`Scheduler::add_flow`]),
+//! and the scheduler returns the flow's slot. The caller stores this [`FlowSlot`] and passes it
+//! with each packet, so that the scheduler finds the flow's state without a search, and flows of
+//! any number of queues can feed one scheduler. The slots of removed flows are reused.
 //!
 //! # Inlining
 //! Small functions that a scheduler calls for each packet are `inline(always)`. All of them were
@@ -83,21 +83,21 @@ use crate::units::Nanos;
 /// nearest one within it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowSpec {
-    /// The flow's number, as its packets have it in [`crate::packet::Packet::flow`].
+    /// The flow's number, which its packets carry in [`crate::packet::Packet::flow`].
     pub flow: u32,
-    /// Share of the link relative to other flows.
+    /// The share of the link relative to other flows.
     pub weight: u32,
-    /// Largest packet in bytes.
+    /// The largest packet in bytes.
     pub max_packet: u32,
-    /// Priority, 0 first.
+    /// The priority; 0 is served first.
     pub priority: u32,
-    /// Rate that it is promised, in bit/s; 0 for none.
+    /// The guaranteed rate in bit/s; 0 for none.
     pub rate: u64,
-    /// Rate that it may not exceed, in bit/s; 0 for no bound.
+    /// The rate in bit/s that the flow may not exceed; 0 for no bound.
     pub ceil: u64,
-    /// Bytes that it may send at once above its rates.
+    /// The bytes that the flow may send at once above its rates.
     pub burst: u32,
-    /// How long its packets may wait: their deadline is this much after their arrival.
+    /// The time from a packet's arrival to its deadline.
     pub deadline: Nanos,
 }
 
@@ -116,23 +116,23 @@ impl Default for FlowSpec {
     }
 }
 
-/// A flow's place in a scheduler.
+/// The index of a flow in a scheduler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FlowSlot(pub u32);
 
-/// A scheduler shares one link among flows. It owns the order of the packets in it; the caller has
-/// already decided that a packet is admitted, and counts.
+/// A scheduler shares one link among flows. It determines the order of the packets inside. The
+/// caller has already admitted a packet, and does the accounting.
 ///
-/// Every scheduler keeps the order within a flow, whatever is changed while packets wait.
+/// Every scheduler keeps the packets of a flow in order, even if flows are changed while packets
+/// wait.
 pub trait Scheduler {
-    /// Makes a place for a flow that has none here.
+    /// Adds a flow and returns its slot.
     fn add_flow(&mut self, now: Nanos, spec: &FlowSpec) -> FlowSlot;
 
-    /// Changes a flow's settings. Its packets stay, in order.
+    /// Changes a flow's settings. Its packets stay in the scheduler, in order.
     fn change_flow<P: Store>(&mut self, now: Nanos, store: &mut P, slot: FlowSlot, spec: &FlowSpec);
 
-    /// Forgets a flow, named by its place and its number, and gives back in order what it still
-    /// had.
+    /// Removes the flow with this slot and number, and returns its waiting packets in order.
     fn remove_flow<P: Store>(
         &mut self,
         now: Nanos,
@@ -141,8 +141,9 @@ pub trait Scheduler {
         flow: u32,
     ) -> PacketList;
 
-    /// Takes a packet of the flow that has the place `slot`. Gives back the packet that must go for
-    /// it, this one or another: only schedulers that have bounds of their own do that.
+    /// Adds a packet of the flow at `slot`. Returns the packet that must be dropped for lack of
+    /// room, if any: this packet or another one. Only schedulers with limits of their own return a
+    /// packet.
     #[must_use]
     fn enqueue<P: Store>(
         &mut self,
@@ -152,12 +153,12 @@ pub trait Scheduler {
         packet: PacketId,
     ) -> Option<PacketId>;
 
-    /// Gives the packet that goes next, or `None` when nothing may go now. At [`Nanos::MAX`]
-    /// everything may go.
+    /// Removes and returns the next packet, or `None` when no packet may leave at `now`. At
+    /// [`Nanos::MAX`] every packet may leave.
     fn dequeue<P: Store>(&mut self, now: Nanos, store: &mut P) -> Option<PacketId>;
 
-    /// Takes several packets; the same as one after the other. Appends those that must go to
-    /// `refused`.
+    /// Adds several packets, with the same result as single calls. Appends the packets that must be
+    /// dropped to `refused`.
     #[inline]
     fn enqueue_batch<P: Store>(
         &mut self,
@@ -171,7 +172,7 @@ pub trait Scheduler {
         }
     }
 
-    /// Gives up to `max` packets; the same as one after the other.
+    /// Appends up to `max` packets to `out`, with the same result as single calls.
     #[inline]
     fn dequeue_batch<P: Store>(
         &mut self,
@@ -183,62 +184,64 @@ pub trait Scheduler {
         out.extend(core::iter::from_fn(|| self.dequeue(now, store)).take(max));
     }
 
-    /// Takes a packet that it has given up since, other than those that [`Self::enqueue`] gave
-    /// back, with the reason: few schedulers do.
+    /// Returns a packet that the scheduler has dropped since the last call, with the reason.
+    /// Packets that [`Self::enqueue`] returned are not among them. Only schedulers with AQMs or
+    /// limits inside drop packets.
     #[inline]
     fn pop_refused<P: Store>(&mut self, _store: &mut P) -> Option<(PacketId, DropReason)> {
         None
     }
 
-    /// When a scheduler that holds packets but gives none will next give one; `None` for
-    /// work-conserving ones.
+    /// The time at which a scheduler that holds packets back will release the next one; `None` for
+    /// work-conserving schedulers.
     fn next_event(&self) -> Option<Nanos> {
         None
     }
 
-    /// Whether a packet that would be dequeued at once may go straight to the link: when the
-    /// scheduler is empty and `enqueue` and `dequeue` would leave no trace in it.
+    /// Whether a packet that would be dequeued at once may go straight to the link: the scheduler
+    /// is empty, and `enqueue` followed by `dequeue` would not change its state.
     fn may_bypass(&self) -> bool {
         false
     }
 
-    /// Whether it takes every packet, so that [`Self::enqueue`] gives none back.
+    /// Whether the scheduler accepts every packet, so that [`Self::enqueue`] never returns one.
     fn takes_all(&self) -> bool {
         true
     }
 
-    /// Packets inside.
+    /// The number of packets inside.
     fn len(&self) -> usize;
 
-    /// Whether there is none.
+    /// Whether there are no packets inside.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Network-layer bytes inside.
+    /// The sum of the network-layer bytes of the packets inside.
     fn backlog(&self) -> u64;
 
-    /// What it counts of its own work, by name.
+    /// The scheduler's own counters, by name.
     fn figures(&self) -> Vec<(&'static str, u64)> {
         Vec::new()
     }
 }
 
-/// Something to do with a scheduler of whichever type: code for each of them, without virtual
+/// Code that runs with a scheduler of any type. It is compiled for each type and makes no virtual
 /// calls.
 pub trait Visitor {
     /// The result.
     type Output;
 
-    /// Does it.
+    /// Runs the code.
     fn visit<S: Scheduler + core::fmt::Debug>(self, scheduler: S) -> Self::Output;
 }
 
-/// The types of the table: makers of a scheduler, and any of them without a virtual call.
+/// Defines the functions that create a scheduler of each type, and an enum of all types without
+/// virtual calls.
 macro_rules! types {
     ($($kind:ident: $type:ident),+) => {
         impl Discipline {
-            /// Makes a scheduler of this discipline and hands it to `visitor`, which so is compiled
+            /// Creates a scheduler of this discipline and passes it to `visitor`, which is compiled
             /// for each type.
             pub fn visit<V: Visitor>(&self, visitor: V) -> V::Output {
                 match self.kind() {
@@ -271,9 +274,9 @@ crate::table! {
     Pifo: pifo::Pifo,
     /// A tree of PIFOs.
     PifoTree: pifo_tree::PifoTree,
-    /// A PIFO approximated by strict-priority queues whose bounds adapt.
+    /// A PIFO approximated by strict-priority queues with bounds that adapt.
     SpPifo: sp_pifo::SpPifo,
-    /// A PIFO approximated by one queue and by whom it admits.
+    /// A PIFO approximated by one queue and an admission rule.
     Aifo: aifo::Aifo,
     /// A PIFO approximated by strict-priority queues with fixed bounds.
     StrictSlices: strict_n::StrictSlices,
@@ -285,15 +288,15 @@ crate::table! {
     StartTime: sfq::StartTime,
     /// Self-clocked fair queueing.
     SelfClocked: scfq::FinishTime,
-    /// Weighted fair queueing by the exact fluid.
+    /// Weighted fair queueing with an exact fluid.
     Wfq: wfq::Wfq,
-    /// Worst-case fair weighted fair queueing by the exact fluid.
+    /// Worst-case fair weighted fair queueing with an exact fluid.
     LWf2q: lwf2q::LWf2q,
     /// Interleaved stratified timer wheels.
     Kps: kps::Kps,
     /// Fair queueing of hashed flows, each with controlled delay.
     FqCodel: fq_codel::FqCodel,
-    /// Flow queues with COBALT, in tins.
+    /// Flow queues with COBALT, grouped into tins.
     Cake: cake::Cake,
     /// Two queues coupled by one controller.
     DualPi2: dualpi2::DualPi2,
@@ -315,11 +318,11 @@ impl Kind {
     }
 }
 
-/// Largest weight of a flow; the least is 1.
+/// The largest weight of a flow; the least is 1.
 pub const MAX_WEIGHT: u32 = 65_536;
-/// Largest number of a priority; 0 is the first.
+/// The largest number of a priority; 0 is served first.
 pub const MAX_PRIORITY: u32 = 63;
-/// The largest packet that an offload train makes, in bytes; no `lmax` is larger.
+/// The largest `lmax` in bytes: the largest packet that an offload train can contain.
 pub const MAX_PACKET: u32 = 65_536;
 /// The least `lmax` in bytes.
 pub const MIN_PACKET: u32 = 64;

@@ -2,63 +2,64 @@
 //!
 //! # Model
 //! Each packet gets a rank at its arrival. It is inserted by its rank, behind packets of equal
-//! rank, and the queue is served from the front. The computation of ranks alone determines what the
-//! scheduler does.
+//! rank, and the queue is served from the front. The computation of ranks determines the scheduling
+//! policy.
 //!
 //! Packets of one flow never overtake each other. The packet with the least rank selects the flow,
-//! and the oldest packet of that flow goes. In other words, a packet passes its turn on to older
-//! packets of its flow with worse ranks, since it cannot leave before them. When ranks are
-//! deadlines, no order that keeps flows in order makes the latest packet less late.
+//! and the oldest packet of that flow is served. In other words, a packet passes its turn on to
+//! older packets of its flow with worse ranks, since it cannot leave before them. When ranks are
+//! deadlines, no other order that keeps the packets of each flow in order reduces the largest delay
+//! beyond a deadline.
 //!
 //! # Reference
 //! Sivaraman et al., "Programmable packet scheduling at line rate", SIGCOMM 2016. The order within
-//! a flow as in Alizadeh et al., "pFabric: minimal near-optimal datacenter transport", SIGCOMM
-//! 2013. Why turns are passed on: Lawler, "Optimal sequencing of a single machine subject to
+//! a flow is that of Alizadeh et al., "pFabric: minimal near-optimal datacenter transport", SIGCOMM
+//! 2013. The reason to pass turns on: Lawler, "Optimal sequencing of a single machine subject to
 //!       precedence constraints", Management Science 19(5), 1973.
 //!
 //! # Parameters
 //! `rank`, default `stfq`:
 //!
-//! | rank | the least goes first | of the flow | label of the packet, if it has one |
+//! | rank | rank of a packet (the least is served first) | flow settings | label of the packet, if it has one |
 //! |---|---|---|---|
 //! | `stfq` | virtual start: shares by weight | `weight` | |
-//! | `lstf` | arrival + slack | `deadline` is the slack | slack in ns |
+//! | `lstf` | arrival + slack | `deadline`: the slack | slack in ns |
 //! | `edf` | deadline: arrival + `deadline` | `deadline` | the deadline, a time in ns |
-//! | `srpt` | bytes of the flow inside, when the packet came | | bytes that the flow has still to send |
-//! | `sjf` | bytes that came since the flow had none inside | | bytes of the job |
-//! | `las` | bytes that the flow has brought ever | | |
-//! | `fifo+` | what is left of the deadline, whenever it came | `deadline` | what is left in ns |
+//! | `srpt` | bytes of the flow inside at the packet's arrival | | bytes that the flow still has to send |
+//! | `sjf` | bytes that arrived since the flow was last empty | | bytes of the job |
+//! | `las` | bytes of all earlier arrivals of the flow | | |
+//! | `fifo+` | the remaining time to the deadline, regardless of the arrival | `deadline` | the remaining time in ns |
 //! | `prio` | priority | `pri` | |
 //! | `arrival` | arrival | | |
 //!
-//! The source of a packet, or an earlier hop, sets its label; 0 means none. Slack and the rest of a
-//! deadline shrink along the path: the driver that moves a packet to the next hop subtracts from
-//! its label the time that it waited at this one, down to 1. A packet without a label has the whole
-//! `deadline` of its flow at each hop.
+//! The source of a packet or an earlier hop sets its label; 0 means none. Slack and the remaining
+//! time to a deadline shrink along the path: the driver that moves a packet to the next hop
+//! subtracts the time that the packet waited at this hop from its label, down to 1. A packet
+//! without a label has the whole `deadline` of its flow at each hop.
 //!
-//! `limit` 0..16777216 packets, default 0, no limit: when so many are inside, the one with the
-//! worst rank is dropped for a better arrival. A flow's worst packet is always its newest, so this
-//! also keeps the order.
+//! `limit` 0..16777216 packets, default 0, no limit: when `limit` packets are inside, the packet
+//! with the worst rank is dropped in favour of an arrival with a better rank. A flow's worst packet
+//! is always its newest, so this also keeps the order.
 //!
 //! `weight` 1..65536, default 1. `pri` 0..63, default 0. `deadline` up to eleven days, default 0.
 //!
 //! # Complexity
-//! O(log N) for each packet and N flows with packets: a heap of flows by their best turn, and with
-//! a limit another by their worst. Within a flow turns are sorted as they are.
+//! O(log N) for each packet and N flows with packets: a heap of flows by their best turn and, with
+//! a limit, another heap by their worst turn. The turns within a flow are already sorted.
 //!
 //! # Guarantees
-//! At each service no packet inside has a better rank than the served turn: no inversions. With
-//! `stfq`, the bytes of two flows that always have packets, each divided by its weight, differ by
-//! at most one largest packet of each flow, divided by its weight. With the others nothing protects
-//! flows whose ranks are bad.
+//! There are no inversions: at each service no packet inside has a better rank than the served
+//! turn. With `stfq`, the bytes of two flows that always have packets, each divided by its weight,
+//! differ by at most one largest packet of each flow, divided by its weight. The other ranks do not
+//! protect flows with bad ranks.
 //!
 //! # Differences from Linux/FreeBSD
-//! Neither has one. Linux's `etf` sorts by a time that the sender gives, and its `fq` by the time
-//! to leave.
+//! Neither implements a PIFO. Linux's `etf` sorts by a time that the sender sets, and its `fq` by
+//! the departure time.
 //!
 //! # Validation
-//! Against a sorted list, with every rank, with and without a limit; each rank against examples
-//! worked by hand; no inversions in random traffic.
+//! Tests compare the PIFO with a sorted list, with every rank, with and without a limit; compare
+//! each rank with examples worked by hand; and check that random traffic has no inversions.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -73,16 +74,16 @@ use crate::settings::Count;
 use crate::slab::Slab;
 use crate::units::Nanos;
 
-/// A push-in first-out queue.
+/// The PIFO scheduler.
 #[derive(Debug)]
 pub struct Pifo {
     ranker: Ranker,
     flows: Slab<Flow>,
-    /// Flows with packets by their best turn.
+    /// The flows with packets, by their best turn.
     best: Order,
-    /// The same by the worst, the worst first; only when there is a limit.
+    /// The flows with packets by their worst turn, the worst first; only if there is a limit.
     worst: Order,
-    /// Most packets inside.
+    /// The largest number of packets inside.
     limit: usize,
     arrivals: u64,
     len: usize,
@@ -91,7 +92,7 @@ pub struct Pifo {
     pushed_out: u64,
 }
 
-/// A heap of flows with their places.
+/// A heap of flows, and the position of each flow in it.
 #[derive(Debug, Default)]
 struct Order {
     heap: TurnHeap,
@@ -110,19 +111,19 @@ settings! {
     /// Settings of a PIFO.
     struct Settings {
         rank: Ranking =
-            Ranking::setting(Ranking::Stfq, "what the queue is sorted by, the least first"),
+            Ranking::setting(Ranking::Stfq, "rank of packets, the least first"),
         limit: u32 = Count::new(
             0,
             1 << 24,
             "packets",
             0,
-            "most packets inside: beyond it the worst rank goes; 0 for no limit",
+            "packets inside, beyond which the worst rank is dropped; 0 for no limit",
         ),
     }
 }
 
 impl Pifo {
-    /// An empty one.
+    /// An empty scheduler.
     pub fn new(discipline: &Discipline) -> Self {
         let settings = Settings::of(discipline);
         Self {
@@ -142,7 +143,7 @@ impl Pifo {
         }
     }
 
-    /// Puts a flow where its turns belong.
+    /// Updates the positions of a flow in the heaps.
     fn place(&mut self, slot: u32) {
         let turns = self.flows.get(slot).map(|flow| &flow.turns);
         self.best.heap.set(&mut self.best.places, slot, turns.and_then(Turns::first));
@@ -152,8 +153,8 @@ impl Pifo {
         }
     }
 
-    /// Makes room for a packet of `rank`: takes out the packet with the worst, unless that of the
-    /// new one is no better.
+    /// Makes room for a packet of `rank`: removes and returns the packet with the worst rank,
+    /// unless the new packet's rank is no better.
     fn push_out<P: Store>(&mut self, store: &P, rank: u64) -> Option<PacketId> {
         let (last, slot) = self.worst.heap.first()?;
         if turns::rank(!last) <= rank {
@@ -170,7 +171,7 @@ impl Pifo {
         Some(packet)
     }
 
-    /// Sets all times back, so that they stay within their range.
+    /// Reduces all virtual times, so that they stay within their range.
     #[cold]
     #[inline(never)]
     fn set_back(&mut self) {
@@ -257,7 +258,7 @@ impl Scheduler for Pifo {
         flow.packets.push_back(packet);
         let first = flow.turns.first();
         flow.turns.push(turns::key(rank, self.arrivals));
-        // A packet behind others of its flow changes only the worst rank.
+        // A packet behind other packets of its flow changes at most the worst turn.
         let same = first == flow.turns.first() && self.limit == usize::MAX;
         self.arrivals += 1;
         self.len += 1;
@@ -296,8 +297,8 @@ impl Scheduler for Pifo {
         self.backlog
     }
 
-    /// `refused`: packets that came when those inside ranked no worse. `pushed-out`: packets that
-    /// went for better ones.
+    /// `refused`: arrivals that were dropped because no packet inside had a worse rank.
+    /// `pushed-out`: packets that were dropped in favour of better arrivals.
     fn figures(&self) -> Vec<(&'static str, u64)> {
         alloc::vec![("refused", self.refused), ("pushed-out", self.pushed_out)]
     }

@@ -1,9 +1,9 @@
-//! Bounds in a tree of PIFOs: what token buckets hold back, when they release it, and what is
-//! withdrawn when a flow is removed.
+//! Bounds in a tree of PIFOs: holding packets back by token buckets, releasing them, and
+//! withdrawing a removed flow.
 //!
-//! When there are enough tokens for the best packet of a node, that packet moves from the node's
-//! PIFO to the list of passed packets, and its own length is charged. Its turn at the nodes above
-//! always finds it there.
+//! When there are enough tokens for the best packet of a node, the packet moves from the node's
+//! PIFO to the node's list of passed packets, and the bucket loses tokens for the length of this
+//! packet. A turn of the node in the nodes above always serves the first packet of this list.
 
 use alloc::vec::Vec;
 
@@ -15,13 +15,13 @@ use crate::packet::{PacketId, PacketList, Store};
 use crate::units::Nanos;
 
 impl PifoTree {
-    /// Notes when a node lets the next packet go on.
+    /// Sets the timer of a node to the time at which it releases the next packet.
     pub(super) fn set_timer<P: Store>(&mut self, store: &P, node: u32) {
         let release = self.release_time(store, node).map(|time| turns::key(time.0, 0));
         self.timers.set(&mut self.timer_places, node, release);
     }
 
-    /// When there are tokens for the packet that a node holds back and would give next.
+    /// The time at which there are enough tokens for the next packet that a node holds back.
     fn release_time<P: Store>(&self, store: &P, node: u32) -> Option<Nanos> {
         let shaper = self.nodes.at(node).shaper.as_deref().filter(|shaper| !shaper.is_idle())?;
         let len = match shaper.queue.front() {
@@ -31,7 +31,7 @@ impl PifoTree {
         Some(shaper.bucket.allows_at(len))
     }
 
-    /// Length of the packet that the PIFO of `node` would give now.
+    /// The length of the packet that the PIFO of `node` would serve now.
     fn best_len<P: Store>(&self, store: &P, mut node: u32) -> Option<u32> {
         loop {
             match &self.nodes.at(node).content {
@@ -46,8 +46,8 @@ impl PifoTree {
         }
     }
 
-    /// Lets a packet go up from `node`, to the root or to the next bound that has no tokens; with
-    /// `free` tokens do not count.
+    /// Passes a packet upwards from `node`, to the root or to the next bound without enough tokens.
+    /// With `free`, tokens are neither needed nor taken.
     pub(super) fn climb<P: Store>(&mut self, store: &P, mut node: u32, facts: &Facts, free: bool) {
         while let Some(below) = self.nodes.get_mut(node).filter(|below| below.parent != NONE) {
             let is_flow = matches!(below.content, Content::Flow { .. });
@@ -73,16 +73,15 @@ impl PifoTree {
         }
     }
 
-    /// Takes the best packet out of the PIFO of a bounded node and puts it among those that have
-    /// passed.
+    /// Moves the best packet of a bounded node from its PIFO to its list of passed packets.
     fn pass<P: Store>(&mut self, store: &P, node: u32) -> Option<PacketId> {
         let packet = self.take_best(store, node)?;
         self.nodes.at_mut(node).shaper.as_deref_mut()?.passed.push_back(packet);
         Some(packet)
     }
 
-    /// Lets the next packet that a node holds back go on. Its timer says that there are tokens;
-    /// with `free` none are needed.
+    /// Releases the next packet that a node holds back. The caller has checked that there are
+    /// enough tokens; with `free`, tokens are neither needed nor taken.
     fn release<P: Store>(&mut self, store: &P, node: u32, free: bool) {
         let now = self.now;
         let Some(shaper) = &mut self.nodes.at_mut(node).shaper else { return };
@@ -105,8 +104,8 @@ impl PifoTree {
         }
     }
 
-    /// Lets go on what bounds have held back until `now`, each at its time. The end of time is no
-    /// time at which something happens.
+    /// Releases the packets that bounds have held back until `now`, each at its own time. Does
+    /// nothing at the end of time.
     pub(super) fn advance<P: Store>(&mut self, store: &P, now: Nanos) {
         if now == Nanos::MAX {
             return;
@@ -122,7 +121,7 @@ impl PifoTree {
         self.now = self.now.max(now);
     }
 
-    /// Lets everything go on, whatever the tokens, and takes none.
+    /// Releases all packets regardless of tokens, and takes no tokens.
     pub(super) fn release_all<P: Store>(&mut self, store: &P) {
         while let Some((_, node)) = self.timers.first() {
             self.release(store, node, true);
@@ -130,7 +129,7 @@ impl PifoTree {
     }
 
     /// Withdraws the entry of a packet that has left the PIFO of `node`: from the bound that holds
-    /// it back, or else the worst turn of `node` and of each node above.
+    /// the packet back, or else the worst turn of `node` and of each node above.
     fn withdraw<P: Store>(&mut self, store: &P, mut node: u32, packet: PacketId) {
         while self.nodes.at(node).parent != NONE {
             let below = self.nodes.at_mut(node);
@@ -145,7 +144,7 @@ impl PifoTree {
         }
     }
 
-    /// Takes back the worst turn of a node in the one above, and says which that is.
+    /// Removes the worst turn of a node in the node above, and returns the node above.
     fn take_back_turn(&mut self, node: u32, len: u32) -> u32 {
         let below = self.nodes.at_mut(node);
         let parent = below.parent;
@@ -159,9 +158,9 @@ impl PifoTree {
         parent
     }
 
-    /// Takes a flow's turns out of all nodes above it, and gives what ranks know of their packets.
-    /// What bounds above have let go comes back in front of its list. What the flow's own bound
-    /// holds back stays there.
+    /// Removes a flow's turns from all nodes above it, and returns the facts of their packets.
+    /// Packets that bounds above have released return to the front of the flow's list. Packets that
+    /// the flow's own bound holds back stay there.
     pub(super) fn detach<P: Store>(&mut self, store: &mut P, slot: u32, flow: u32) -> Vec<Facts> {
         let parent = self.nodes.at(slot).parent;
         let mut packets = self.recall(store, parent, flow);
@@ -189,8 +188,8 @@ impl PifoTree {
         packets.iter().map(|&packet| node.standing.facts(self.now, store, packet)).collect()
     }
 
-    /// Takes back the packets of a flow that bounds from `node` up have released, the oldest first,
-    /// with their entries at the nodes above.
+    /// Takes back the packets of a flow that bounds from `node` upwards have released, with their
+    /// entries in the nodes above. Returns the packets, the oldest first.
     fn recall<P: Store>(&mut self, store: &P, mut node: u32, flow: u32) -> Vec<PacketId> {
         let mut recalled = Vec::new();
         while self.nodes.at(node).parent != NONE {
@@ -205,7 +204,7 @@ impl PifoTree {
                     self.take_back_turn(node, store.len(packet));
                     self.withdraw(store, parent, packet);
                 }
-                // What has come further is older.
+                // Packets that passed a higher bound are older.
                 recalled.splice(0..0, own);
             }
             node = parent;

@@ -1,4 +1,4 @@
-//! Nodes of a tree of PIFOs, and what shapes them.
+//! Nodes of a tree of PIFOs, and the token buckets that bound them.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -15,9 +15,9 @@ use crate::units::{Nanos, Rate};
 pub(super) struct Node {
     /// The node above, or [`NONE`].
     pub(super) parent: u32,
-    /// Its standing there.
+    /// The state that the node above uses to compute ranks.
     pub(super) standing: Standing,
-    /// What holds its packets back from there.
+    /// The bound that holds packets of this node back from the node above.
     pub(super) shaper: Option<Box<Shaper>>,
     pub(super) content: Content,
 }
@@ -26,28 +26,28 @@ pub(super) struct Node {
 pub(super) enum Content {
     /// A flow: its packets, and their turns in the node above.
     Flow { list: PacketList, turns: Turns },
-    /// A PIFO: its children by their first turns, and its own turns in the node above. One is as
-    /// good as another there, so that they are a set.
+    /// A PIFO: its children by their first turns, and its own turns in the node above. These turns
+    /// form a set, because they are not tied to packets.
     Inner {
         ranker: Ranker,
         children: TurnHeap,
         turns: BTreeSet<u128>,
-        /// Its weight is the sum of those of its flows.
+        /// Whether the node's weight is the sum of the weights of its flows.
         sums: bool,
     },
 }
 
-/// A token bucket, what waits for it, and what it has let go.
+/// A token bucket, the packets that wait for tokens, and the packets that have passed.
 #[derive(Debug)]
 pub(super) struct Shaper {
     pub(super) bucket: Bucket,
-    /// Of a flow: packets that wait, the oldest first.
+    /// For a flow: the packets that wait, the oldest first.
     pub(super) queue: VecDeque<Facts>,
-    /// Of a PIFO: packets in it, by their numbers. Which goes next is the PIFO's to say when there
-    /// are tokens.
+    /// For a PIFO: the packets in it that wait for tokens. The PIFO selects the next of them when
+    /// there are tokens.
     pub(super) held: BTreeMap<PacketId, Facts>,
-    /// Of a PIFO: packets that have passed and are no longer in it, in order. Each has a turn in
-    /// the node above.
+    /// For a PIFO: the packets that have passed the bound and left the PIFO, in order. Each has a
+    /// turn in the node above.
     pub(super) passed: VecDeque<PacketId>,
 }
 
@@ -56,7 +56,7 @@ impl Shaper {
         Self { bucket, queue: VecDeque::new(), held: BTreeMap::new(), passed: VecDeque::new() }
     }
 
-    /// Whether nothing waits.
+    /// Whether no packet waits for tokens.
     pub(super) fn is_idle(&self) -> bool {
         self.queue.is_empty() && self.held.is_empty()
     }
@@ -101,7 +101,7 @@ impl Node {
         }
     }
 
-    /// Its first turn in the node above.
+    /// The node's first turn in the node above.
     pub(super) fn first_turn(&self) -> Option<u128> {
         match &self.content {
             Content::Flow { turns, .. } => turns.first(),
@@ -125,7 +125,7 @@ impl Node {
         }
     }
 
-    /// Takes the worst of its turns.
+    /// Removes and returns the node's worst turn.
     pub(super) fn pop_last_turn(&mut self) -> Option<u128> {
         match &mut self.content {
             Content::Flow { turns, .. } => turns.pop_last(),
@@ -133,7 +133,7 @@ impl Node {
         }
     }
 
-    /// Follows the node above, which has set its virtual time back.
+    /// Reduces the node's turns and times, because the node above has set its virtual time back.
     pub(super) fn set_back(&mut self, by: u64) {
         self.standing.set_back(by);
         match &mut self.content {
@@ -145,12 +145,12 @@ impl Node {
     }
 }
 
-/// Depth of a flow's bucket, as of `htb`.
+/// The depth of a flow's bucket in bytes, as in `htb`.
 pub(super) fn flow_depth(spec: &FlowSpec) -> u64 {
     depth(spec.ceil.min(Rate::MAX.bps()), spec.burst, spec.max_packet.clamp(MIN_PACKET, MAX_PACKET))
 }
 
-/// Depth of a bucket in bytes: at least a packet, so that one can leave as it comes.
+/// The depth of a bucket in bytes: at least one packet, so that a packet can pass at its arrival.
 fn depth(rate: u64, burst: u32, packet: u32) -> u64 {
     match burst {
         0 => 2 * u64::from(packet) + rate / 800,

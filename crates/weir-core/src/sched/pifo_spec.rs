@@ -1,14 +1,15 @@
-//! What a tree of PIFOs looks like: its nodes, and which flows belong to which.
+//! The specification of a tree of PIFOs: its nodes, and the node of each flow.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use super::{MAX_PRIORITY, Ranking};
 
-/// A tree of PIFOs: it begins with a root, and each node is added to one that is there.
+/// The specification of a tree of PIFOs. It begins with a root, and each further node is added
+/// below an existing node.
 #[derive(Clone, Debug)]
 pub struct TreeSpec {
-    /// The root first.
+    /// The nodes with their parents, the root first.
     pub(super) nodes: Vec<(NodeId, NodeSpec)>,
     by_priority: BTreeMap<u32, NodeId>,
     by_flow: BTreeMap<u32, NodeId>,
@@ -18,27 +19,27 @@ pub struct TreeSpec {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub(super) u32);
 
-/// A node: how it ranks its children, and its settings in the node above.
+/// A node: the rank of its children, and its settings in the node above.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodeSpec {
-    /// How it ranks its children: nodes and flows.
+    /// The method by which the node ranks its children, which are nodes and flows.
     pub rank: Ranking,
-    /// Its weight in the node above; 0 for the sum of the weights of its own flows.
+    /// The weight in the node above; 0 means the sum of the weights of the node's flows.
     pub weight: u32,
-    /// Its priority in the node above, 0 first.
+    /// The priority in the node above; 0 is served first.
     pub priority: u32,
-    /// Rate that everything below it together may not exceed, in bit/s; 0 for no bound.
+    /// The rate in bit/s that all flows below the node together may not exceed; 0 for no bound.
     pub ceil: u64,
-    /// Bytes that it may send at once after a pause; 0 for 10 ms at its rate and two packets of
-    /// 1500 bytes.
+    /// The bytes that the node may send at once after a pause; 0 means 10 ms at `ceil` plus two
+    /// packets of 1500 bytes.
     pub burst: u32,
 }
 
 impl TreeSpec {
-    /// The root of every tree. Flows that are not assigned are its children.
+    /// The root of every tree. Flows without an assigned node are its children.
     pub const ROOT: NodeId = NodeId(0);
 
-    /// A root alone, which ranks its children by `rank`.
+    /// A tree of a root alone, which ranks its children by `rank`.
     pub fn new(rank: Ranking) -> Self {
         let root = NodeSpec { rank, ..NodeSpec::default() };
         Self {
@@ -51,17 +52,17 @@ impl TreeSpec {
     /// Adds a node below `parent`.
     ///
     /// # Panics
-    /// When `parent` is a node of another tree.
+    /// Panics if `parent` is a node of another tree.
     pub fn add(&mut self, parent: NodeId, node: NodeSpec) -> NodeId {
         self.check(parent);
         self.nodes.push((parent, node));
         NodeId((self.nodes.len() - 1) as u32)
     }
 
-    /// Makes flows of a priority children of `node`.
+    /// Makes all flows of a priority children of `node`.
     ///
     /// # Panics
-    /// When `node` is one of another tree.
+    /// Panics if `node` is a node of another tree.
     pub fn assign_priority(&mut self, priority: u32, node: NodeId) {
         self.check(node);
         self.by_priority.insert(priority.min(MAX_PRIORITY), node);
@@ -70,18 +71,18 @@ impl TreeSpec {
     /// Makes flow number `flow` a child of `node`, whatever its priority.
     ///
     /// # Panics
-    /// When `node` is one of another tree.
+    /// Panics if `node` is a node of another tree.
     pub fn assign_flow(&mut self, flow: u32, node: NodeId) {
         self.check(node);
         self.by_flow.insert(flow, node);
     }
 
-    /// Makes flows of a priority children of a node that the tree has made itself.
+    /// Makes all flows of a priority children of a node that the tree itself has created.
     pub(super) fn assign_class(&mut self, priority: u32, node: NodeId) {
         self.by_priority.insert(priority, node);
     }
 
-    /// The node that a flow belongs to, if it was assigned.
+    /// The parent node of a flow, if one was assigned.
     pub(super) fn parent_of(&self, flow: u32, priority: u32) -> Option<NodeId> {
         self.by_flow
             .get(&flow)

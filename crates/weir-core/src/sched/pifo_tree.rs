@@ -1,60 +1,61 @@
-//! A tree of PIFOs: classes that are ranked by one rule, flows within them by another, and bounds
-//! on what flows may send.
+//! A tree of PIFOs: one rank for classes, another for the flows within a class, and bounds on the
+//! rates of flows.
 //!
 //! # Model
 //! Each node of the tree is a queue sorted by ranks. An arriving packet puts a turn of its flow
 //! into the node above the flow, a turn of that node into the one above it, and so on up to the
 //! root; each node computes the rank by its own rule. Service takes the best turn of the root, then
-//! the best of the node that it names, and so on down to a flow; the flow's oldest packet goes. The
-//! packet that brought a turn of a class no longer matters: the class decides again when it is
-//! served.
+//! the best turn of the child that owns it, and so on down to a flow; the flow's oldest packet is
+//! served. A turn of a class is not tied to the packet that created it: the class selects a packet
+//! when it is served.
 //!
-//! A node or a flow may have a bound, a token bucket. It holds turns back from the node above until
-//! there are tokens, so that the tree may have packets and give none. When there are tokens for the
-//! best packet of the node at that time, the packet passes: it is charged its own length, and no
-//! later packet goes before it within the node.
+//! A node or a flow may have a bound, a token bucket. The bucket holds turns back from the node
+//! above until there are enough tokens, so that the tree may have packets and serve none of them.
+//! When there are enough tokens for the node's best packet at that time, the packet passes: the
+//! bucket loses tokens for the length of this packet, and no later packet of the node overtakes it.
 //!
-//! In the table there are two levels: the root ranks classes, a class has the flows of one priority
-//! and ranks them. A class's weight is the sum of the weights of its flows. Capacity that a flow
-//! does not use therefore goes first to others of its class. Trees of any shape are made in Rust
-//! ([`TreeSpec`]).
+//! The scheduler of the table has two levels: the root ranks classes, and a class contains the
+//! flows of one priority and ranks them. A class's weight is the sum of the weights of its flows.
+//! Capacity that a flow does not use therefore goes first to other flows of its class. Rust code
+//! can create trees of any shape ([`TreeSpec`]).
 //!
 //! # Reference
-//! Sivaraman et al., "Programmable packet scheduling at line rate", SIGCOMM 2016. With `stfq`
-//! throughout it is the packet fair queueing by hierarchies of Bennett and Zhang, IEEE/ACM
+//! Sivaraman et al., "Programmable packet scheduling at line rate", SIGCOMM 2016. With `stfq` at
+//! all nodes the tree is the hierarchical packet fair queueing of Bennett and Zhang, IEEE/ACM
 //! Transactions on Networking 5(5), 1997, with start-time fair queueing in the nodes.
 //!
 //! # Parameters
 //! `rank` of the root and `class-rank` of the classes, both by default `stfq`: see `pifo`.
-//! `rank prio` serves classes strictly in the order of their priorities, and with the default below
-//! it shares each by weight. Labels and deadlines are those of packets and their flows at both
-//! levels.
+//! `rank prio` serves classes in strict order of their priorities; with the default `class-rank`,
+//! the flows of a class then share by weight. Labels and deadlines are those of packets and their
+//! flows at both levels.
 //!
 //! `pri` 0..63, default 0: the class. `weight` 1..65536, default 1. `deadline` up to eleven days,
-//! default 0. `ceil` in bit/s, default 0, none: rate that the flow never exceeds. `burst` in bytes,
-//! the depth of the bucket, at least `lmax`; default what `ceil` gives in 10 ms and two packets of
-//! `lmax`.
+//! default 0. `ceil` in bit/s, default 0 for none: the rate that the flow never exceeds. `burst` in
+//! bytes: the depth of the bucket, at least `lmax`; by default the bytes of 10 ms at `ceil` plus
+//! two packets of `lmax`.
 //!
 //! # Complexity
-//! O(log N) at each level for each packet. Removing or moving a flow takes as long for each of its
+//! O(log N) at each level for each packet. Removing or moving a flow costs the same for each of its
 //! packets.
 //!
 //! # Guarantees
-//! Order within a flow. No inversions at any node: no turn there is better than the one that is
-//! served. With `stfq`, the bytes of two flows of a class that always have packets differ, each
-//! divided by its weight, by at most one largest packet of each. Between classes this holds for
-//! their turns, each as long as the packet that brought it. What leaves in a turn may be another
-//! packet of the class, so that at any moment classes of mixed sizes are apart by as much more as
-//! the packets inside differ; over time they are not. In any time `t` a bound lets at most
-//! `ceil · t` and the depth of its bucket pass, exactly. It does so where it stands: packets that
-//! have passed and wait for others further up may leave closer together.
+//! Packets of a flow leave in order. No node has inversions: no turn there is better than the turn
+//! that is served. With `stfq`, consider two flows of a class that always have packets: their
+//! bytes, each divided by the flow's weight, differ by at most one largest packet of each flow,
+//! divided by its weight. Between classes the same holds for turns, each with the length of the
+//! packet that created it. The packet that leaves in a turn may be another packet of the class.
+//! With mixed packet sizes, the bytes of two classes can therefore differ more for a moment, by the
+//! differences between the packets inside; this does not accumulate. In any time `t` a bound passes
+//! at most `ceil · t` plus the depth of its bucket, exactly. This holds at the bound: packets that
+//! have passed and then wait further up may leave closer together.
 //!
 //! # Differences from Linux/FreeBSD
-//! Neither has one. Linux's `hfsc` and `htb` have hierarchies with other rules.
+//! Neither implements one. Linux's `hfsc` and `htb` have hierarchies with other rules.
 //!
 //! # Validation
-//! One node against `pifo`; two levels against plain lists; shares at each level; bounds in every
-//! window and over hours; random changes with nothing lost.
+//! Tests compare one node with `pifo` and two levels with plain lists, and check the shares at each
+//! level, bounds in every window and over hours, and that random changes lose no packet.
 
 use alloc::vec::Vec;
 
@@ -72,27 +73,27 @@ use crate::settings;
 use crate::slab::Slab;
 use crate::units::Nanos;
 
-/// A tree of PIFOs.
+/// The scheduler that is a tree of PIFOs.
 #[derive(Debug)]
 pub struct PifoTree {
     pub(super) nodes: Slab<Node>,
-    /// The place of each node among the children of the node above.
+    /// The position of each node in the heap of the node above.
     pub(super) places: Vec<u32>,
-    /// Nodes that hold packets back, by when they let the next one go on.
+    /// The nodes that hold packets back, by the time at which they release the next one.
     pub(super) timers: TurnHeap,
     pub(super) timer_places: Vec<u32>,
     pub(super) spec: TreeSpec,
-    /// How classes that are made as flows come rank them; `None` when all nodes are in the
-    /// specification.
+    /// The rank of classes that are created when flows are added; `None` if the specification has
+    /// all nodes.
     pub(super) class_rank: Option<Ranking>,
     pub(super) epoch: u64,
     pub(super) now: Nanos,
     pub(super) arrivals: u64,
     pub(super) len: usize,
     pub(super) backlog: u64,
-    /// Packets that had to wait for tokens.
+    /// The number of times that a packet had to wait for tokens.
     pub(super) shaped: u64,
-    /// The turns that are being served, from the root down.
+    /// The turns of the current service, from the root down.
     pub(super) path: Vec<(u32, u128)>,
 }
 
@@ -100,23 +101,23 @@ settings! {
     /// Settings of a tree of PIFOs.
     struct Settings {
         rank: Ranking =
-            Ranking::setting(Ranking::Stfq, "what classes are sorted by, the least first"),
+            Ranking::setting(Ranking::Stfq, "rank of classes, the least first"),
         class_rank as "class-rank": Ranking = Ranking::setting(
             Ranking::Stfq,
-            "what the flows of a class are sorted by, the least first",
+            "rank of the flows of a class, the least first",
         ),
     }
 }
 
 impl PifoTree {
-    /// An empty one of two levels, as the table has it.
+    /// An empty tree of two levels.
     pub fn new(discipline: &Discipline) -> Self {
         let settings = Settings::of(discipline);
         let spec = TreeSpec::new(settings.rank);
         Self::build(spec, Some(settings.class_rank), discipline.epoch())
     }
 
-    /// An empty one of any shape.
+    /// An empty tree with the shape of `spec`.
     pub fn with_tree(spec: TreeSpec) -> Self {
         Self::build(spec, None, 0)
     }
@@ -144,7 +145,7 @@ impl PifoTree {
         }
     }
 
-    /// The node that a flow belongs to. Classes of the table's tree are made here.
+    /// The parent node of a flow. Creates the class of the flow in a tree of two levels.
     fn parent_of(&mut self, spec: &FlowSpec) -> u32 {
         let priority = spec.priority.min(MAX_PRIORITY);
         if let Some(node) = self.spec.parent_of(spec.flow, priority) {
@@ -157,7 +158,8 @@ impl PifoTree {
         number
     }
 
-    /// Changes the weight of a node whose weight is the sum over its flows.
+    /// Adds `more` to a node's weight and subtracts `less`, if the weight is the sum over the
+    /// node's flows.
     fn weigh(&mut self, node: u32, more: u64, less: u64) {
         let node = self.nodes.at_mut(node);
         if matches!(node.content, Content::Inner { sums: true, .. }) {
@@ -173,7 +175,7 @@ impl PifoTree {
         }
     }
 
-    /// Puts a node where it belongs among the children of the one above, by its first turn.
+    /// Updates the position of a node in the heap of the node above, by its first turn.
     pub(super) fn place(&mut self, node: u32) {
         let Self { nodes, places, .. } = self;
         let (parent, turn) = (nodes.at(node).parent, nodes.at(node).first_turn());
@@ -188,8 +190,8 @@ impl PifoTree {
         }
     }
 
-    /// Gives a node a turn in the one above, for a packet that goes on from it, and says which that
-    /// is.
+    /// Adds a turn of a node to the node above, for a packet that passes upwards. Returns the node
+    /// above.
     pub(super) fn push_turn(&mut self, node: u32, facts: &Facts) -> u32 {
         let parent = self.nodes.at(node).parent;
         if self.pifo(parent).is_some_and(|(ranker, _)| ranker.is_late()) {
@@ -212,7 +214,7 @@ impl PifoTree {
         parent
     }
 
-    /// Sets the times of a node back, so that they stay within their range.
+    /// Reduces the virtual times of a node, so that they stay within their range.
     #[cold]
     #[inline(never)]
     fn set_back(&mut self, parent: u32) {
@@ -225,7 +227,7 @@ impl PifoTree {
         }
     }
 
-    /// Takes the best packet of a node, and the turns that lead to it.
+    /// Removes and returns the best packet of a node, and removes the turns on the path to it.
     pub(super) fn take_best<P: Store>(&mut self, store: &P, node: u32) -> Option<PacketId> {
         let packet = self.descend(store, node)?;
         let len = store.len(packet);
@@ -246,7 +248,8 @@ impl PifoTree {
         Some(packet)
     }
 
-    /// Takes the best turns from `at` down into [`Self::path`], and the packet that they lead to.
+    /// Writes the best turns from `at` down to [`Self::path`], and removes the packet at the end of
+    /// the path.
     fn descend<P: Store>(&mut self, store: &P, mut at: u32) -> Option<PacketId> {
         self.path.clear();
         loop {
@@ -274,7 +277,7 @@ impl PifoTree {
 impl Scheduler for PifoTree {
     fn add_flow(&mut self, now: Nanos, spec: &FlowSpec) -> FlowSlot {
         let parent = self.parent_of(spec);
-        // The end of time is no time at which a bucket could begin.
+        // A bucket cannot begin at the end of time.
         let began = if now == Nanos::MAX { self.now } else { self.now.max(now) };
         let node = Node::flow(began, parent, spec);
         self.weigh(parent, node.standing.weight, 0);
@@ -390,19 +393,19 @@ impl Scheduler for PifoTree {
         self.backlog
     }
 
-    /// `shaped`: how often a packet had to wait for tokens.
+    /// `shaped`: the number of times that a packet had to wait for tokens.
     fn figures(&self) -> Vec<(&'static str, u64)> {
         alloc::vec![("shaped", self.shaped)]
     }
 }
 
-/// The root's number.
+/// The index of the root.
 const ROOT: u32 = TreeSpec::ROOT.0;
 
 pub(super) const ROW: Row = Row {
     name: "pifo-tree",
     aliases: &[],
-    summary: "a tree of PIFOs: classes of flows by priority, a rank for classes, one for flows, and bounds on what a flow sends",
+    summary: "a tree of PIFOs: classes of flows by priority, a rank for classes, a rank for flows, and bounds on the rates of flows",
     source: "Sivaraman et al. 2016",
     parameters: Settings::PARAMETERS,
     traits: Traits {

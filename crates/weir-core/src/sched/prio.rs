@@ -5,29 +5,29 @@
 //! waits. Within one priority packets leave in the order of arrival, regardless of their flows.
 //!
 //! # Reference
-//! Practice of routers; the scheduler of this name in FreeBSD's dummynet.
+//! Common practice in routers; the scheduler of this name in FreeBSD's dummynet.
 //!
 //! # Parameters
-//! `pri` 0..63, default 0, the first. More levels than a machine word has bits would need a search
-//! in two steps, and no use for them is known.
+//! `pri` 0..63, default 0, which is served first. More priorities than the bits of a machine word
+//! would need a search in two steps, and no use for them is known.
 //!
 //! # Complexity
 //! O(1) for each packet: a word has one bit for each priority in use, and one instruction finds the
 //! lowest bit. Changing or removing a flow visits the packets of its priority.
 //!
 //! # Guarantees
-//! A packet waits for the packet on the wire, for earlier packets of its own priority, and for all
-//! packets of lower numbers. Nothing protects the others: a flow of priority 0 that fills the link
-//! starves them. Order within a flow holds when its priority changes: its waiting packets move to
-//! the end of the other priority.
+//! A packet waits for the packet in transmission, for earlier packets of its own priority, and for
+//! all packets of lower numbers. There is no protection against starvation: a flow of priority 0
+//! that fills the link starves all higher numbers. Packets of a flow stay in order when its
+//! priority changes: its waiting packets move to the end of the new priority.
 //!
 //! # Differences from Linux/FreeBSD
-//! dummynet reads the priority from `weight` and ignores `pri`; here `pri` is what counts. Linux's
-//! `prio` has 3 to 16 bands, which it chooses by a map of the type-of-service field.
+//! dummynet takes the priority from `weight` and ignores `pri`; here `pri` is the priority. Linux's
+//! `prio` has 3 to 16 bands, which it selects by a map of the type-of-service field.
 //!
 //! # Validation
-//! Against a sorted list in the property tests over the table; order within a flow under changes of
-//! its priority.
+//! The property tests over the table compare the order with a sorted list, and check the order
+//! within a flow when its priority changes.
 
 use super::{
     Discipline, Domain, FlowSlot, FlowSpec, MAX_PRIORITY, Parameter, Row, Scheduler, Traits,
@@ -39,12 +39,12 @@ use crate::units::Nanos;
 /// Strict priority.
 #[derive(Debug)]
 pub struct Prio {
-    /// Priorities that have something, one bit each.
+    /// The priorities with packets, one bit each.
     waiting: u64,
     len: usize,
     backlog: u64,
     lists: [PacketList; LEVELS],
-    /// Priority of each flow.
+    /// The priority of each flow.
     flows: Slab<u8>,
 }
 
@@ -61,12 +61,12 @@ impl Default for Prio {
 }
 
 impl Prio {
-    /// An empty one.
+    /// An empty scheduler.
     pub fn new(_discipline: &Discipline) -> Self {
         Self::default()
     }
 
-    /// Takes the packets of a flow out of a priority, in order.
+    /// Removes the packets of a flow from a priority, in order.
     fn take<P: Store>(&mut self, pool: &mut P, level: u8, flow: u32) -> PacketList {
         let list = &mut self.lists[usize::from(level)];
         let taken = list.take_flow(pool, flow);
@@ -167,7 +167,7 @@ fn level(spec: &FlowSpec) -> u8 {
     spec.priority.min(MAX_PRIORITY) as u8
 }
 
-/// As many priorities as a word has bits.
+/// The number of priorities: the bits of a word.
 const LEVELS: usize = MAX_PRIORITY as usize + 1;
 
 pub(super) const PRIORITY: Parameter = Parameter {
@@ -181,7 +181,7 @@ pub(super) const ROW: Row = Row {
     name: "prio",
     aliases: &["priority"],
     summary: "strict priority: a packet waits for every packet of a lower number",
-    source: "routers' practice; dummynet, with its pri keyword honoured",
+    source: "practice of routers; dummynet, but with its pri keyword in effect",
     parameters: &[],
     traits: Traits {
         complexity: "O(1)",

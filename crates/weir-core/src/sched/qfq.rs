@@ -1,49 +1,50 @@
 //! QFQ: quick fair queueing.
 //!
 //! # Model
-//! A fluid server would give every flow with packets its share at any moment. Each packet has a
-//! start and a finish there. QFQ sends, of the packets that have started in the fluid, the one that
-//! finishes first, as WF2Q+ does, but compares rounded times: flows whose largest packet takes
-//! similarly long at their share form a group, and times within a group are rounded to multiples of
-//! about that. So few different times are left that the bits of a word give their order, and no
-//! search is needed.
+//! A fluid server gives every flow with packets its share at every moment, and each packet has a
+//! start and a finish in the fluid. Of the packets that have started in the fluid, QFQ serves the
+//! one that finishes first, as WF2Q+ does. QFQ, however, compares rounded times. Flows with a
+//! similar time for their largest packet at their share form a group, and times within a group are
+//! rounded to multiples of about this time. So few different times remain that the bits of a word
+//! give their order, and no search is needed.
 //!
 //! # Reference
 //! Checconi, Rizzo and Valente, "QFQ: Efficient Packet Scheduling With Tight Guarantees", IEEE/ACM
-//! Transactions on Networking 21(3),
-//! 2013. `groups/mod.rs` in the source describes the implementation.
+//! Transactions on Networking 21(3), 2013. `groups/mod.rs` in the source describes the
+//! implementation.
 //!
 //! # Parameters
 //! `weight` 1..65536, default 1. `lmax` 64..65536 bytes, default 1500: the flow's largest packet. A
-//! packet that is longer raises it, up to 2 MiB; until then the flow's times are rounded more
-//! finely, which serves it sooner.
+//! longer packet raises `lmax`, up to 2 MiB. Before that, the flow's times are rounded more finely,
+//! so that the flow is served sooner.
 //!
 //! # Complexity
-//! O(1) for each packet, whatever the number of flows: a handful of operations on words. Enqueueing
-//! behind other packets of the flow does not touch the schedule at all. Changing or removing a flow
-//! inspects up to 32 groups.
+//! O(1) for each packet, regardless of the number of flows: a few operations on words. A packet
+//! that is enqueued behind other packets of its flow does not change the schedule. Changing or
+//! removing a flow inspects up to 32 groups.
 //!
 //! # Guarantees
-//! Let `φ = w / W` be a flow's share, with `W` the most that the sum of weights comes to, `L_k` its
-//! `lmax`, `L` the largest packet of all, `ℓ_k` the flow's shortest, and `σ` the unit of its times,
-//! for which `L_k ≤ w σ < 2 L_k` in bytes. While the flow has packets, its bytes are never behind
-//! its share of all bytes by more than `3 w σ + max((1 − φ) L_k − ℓ_k + φ L, 2 φ L − ℓ_k)`: less
-//! than seven packets of its own, and twice its share of the largest one. The form that is usually
-//! quoted, `3 w σ + 2 φ L`, is right for packets of one length; with mixed lengths there are
-//! arrivals that go beyond it.
+//! Let `φ = w / W` be a flow's share, with `W` the largest value of the sum of weights, `L_k` the
+//! flow's `lmax`, `ℓ_k` its shortest packet, `L` the largest packet of all flows, and `σ` the unit
+//! of the flow's times, with `L_k ≤ w σ < 2 L_k` in bytes. While the flow has packets, its bytes
+//! are never behind its share of all bytes by more than
+//! `3 w σ + max((1 − φ) L_k − ℓ_k + φ L, 2 φ L − ℓ_k)`: less than seven packets of its own plus
+//! twice its share of the largest packet. The form that is usually quoted, `3 w σ + 2 φ L`, holds
+//! for packets of one length; with mixed lengths some arrivals exceed it.
 //!
 //! # Differences from Linux/FreeBSD
-//! `W` is the sum over flows that have packets or that the fluid still serves. FreeBSD's is a
-//! constant; Linux's counts all existing classes. There, the capacity of idle flows is shared in
-//! the order of starts alone, and a heavy flow among many light ones gets its part in bursts.
-//! Weights up to 65536 (Linux 1024, and 65536 in all), with twice the bits of fraction. Times of
-//! flows that lag are kept in order whatever the lengths of packets. Flows with equal rounded
-//! starts are served first-in first-out, not last-in first-out. When nothing waits, all times
-//! restart.
+//! Here `W` is the sum over the flows that have packets or that the fluid still serves. In FreeBSD
+//! `W` is a constant; in Linux it counts all existing classes. In both, the capacity of idle flows
+//! is shared in the order of starts alone, and a heavy flow among many light flows gets its share
+//! in bursts. Here weights go up to 65536 (in Linux up to 1024, and 65536 in total), with twice the
+//! fraction bits. Times of flows that lag stay in order for any packet lengths. Flows with equal
+//! rounded starts are served first-in first-out, not last-in first-out. When no packet waits, all
+//! times restart.
 //!
 //! # Validation
-//! The same order of packets as a model that looks at every flow with wide integers, over random
-//! operations, weights and lengths at their limits, and times about to wrap around.
+//! Tests check that packets leave in the same order as in a model that inspects every flow with
+//! wide integers, over random operations, with weights and lengths at their limits, and with times
+//! that are about to wrap around.
 
 use alloc::vec::Vec;
 
@@ -58,29 +59,30 @@ use crate::prefetch;
 use crate::slab::Lines;
 use crate::units::Nanos;
 
-/// Quick fair queueing.
+/// The QFQ scheduler.
 #[derive(Debug)]
 pub struct Qfq {
     flows: Lines<Flow>,
     groups: Groups,
-    /// The only flow with packets; it is in none of the groups. [`NONE`] when there may be others.
+    /// The only flow with packets, which is then in none of the groups; [`NONE`] if other flows may
+    /// have packets.
     lone: u32,
     foresight: Foresight,
     len: u32,
     backlog: u64,
 }
 
-/// A flow: its packets and its timestamps. Not in use when the weight is 0.
+/// A flow: its packets and its timestamps. A weight of 0 marks an unused slot.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(super) struct Flow {
     stamps: Stamps,
-    /// When it had its last packet taken; see [`Groups::join`].
+    /// The era in which the flow's last packet left; see [`Groups::join`].
     era: u64,
     list: PacketList,
     weight: u32,
     max_packet: u32,
-    /// See [`batch`].
+    /// The flow to prefetch after this one; see [`batch`].
     ahead: u32,
 }
 
@@ -97,7 +99,7 @@ impl Stamped for Flow {
 }
 
 impl Qfq {
-    /// An empty one.
+    /// An empty scheduler.
     pub fn new(discipline: &Discipline) -> Self {
         let groups = Groups::new(discipline.epoch());
         Self {
@@ -110,7 +112,7 @@ impl Qfq {
         }
     }
 
-    /// A flow's first packet comes, or one that is longer than any before.
+    /// Enqueues the first packet of a flow, or a packet longer than `max_packet`.
     #[inline(never)]
     fn enqueue_first<P: Store>(&mut self, store: &mut P, slot: u32, packet: PacketId, len: u32) {
         let flow = self.flows.at_mut(slot);
@@ -133,8 +135,8 @@ impl Qfq {
         }
     }
 
-    /// Gives the only flow its place among the groups, as it is no longer the only one, or is
-    /// looked for there.
+    /// Inserts the only flow into the groups, because other flows join it or a search in the groups
+    /// must find it.
     #[inline]
     fn settle(&mut self) {
         if self.lone != NONE {
@@ -143,10 +145,9 @@ impl Qfq {
         }
     }
 
-    /// Serves the first flow: `give` makes the result from its number and its packet.
+    /// Serves the first flow. `give` makes the result from the flow's slot and its packet.
     ///
-    /// Rare work is left to other functions, called last, so that the common case needs few
-    /// registers.
+    /// Tail calls of other functions do the rare work, so that the common case needs few registers.
     #[inline(always)] // Measured: see the module of schedulers.
     fn serve_first<P: Store, R>(
         &mut self,
@@ -155,7 +156,7 @@ impl Qfq {
     ) -> Option<R> {
         let Some(place) = self.groups.ready() else { return self.serve_lone(store, give) };
         let flows = self.flows.all_mut();
-        // The next flow in the slot is most often served next.
+        // The next flow in the slot is usually served next.
         prefetch::read(flows, flows[place.id as usize].stamps.next());
         let flow = &mut flows[place.id as usize];
         if flow.list.is_single() {
@@ -174,7 +175,7 @@ impl Qfq {
         Some(give(place.id, packet))
     }
 
-    /// Serves the first flow, which has no other packet.
+    /// Serves the last packet of the first flow.
     #[inline(never)]
     fn serve_last<P: Store, R>(
         &mut self,
@@ -192,8 +193,8 @@ impl Qfq {
         Some(give(place.id, packet))
     }
 
-    /// Does the rest of serving the first flow's packet where something happens at the virtual time
-    /// that comes.
+    /// Completes the service of the first flow's packet when a group becomes eligible or a weight
+    /// leaves at the new virtual time.
     #[inline(never)]
     fn serve_at_event<R>(
         &mut self,
@@ -210,8 +211,8 @@ impl Qfq {
         Some(give(place.id, packet))
     }
 
-    /// Finds another place for the first flow, which leaves a slot that it had for itself; its
-    /// packet is already taken.
+    /// Moves the first flow to another slot, because its start has left a slot in which it was
+    /// alone. Its packet is already removed.
     #[inline(never)]
     fn relocate<R>(&mut self, packet: PacketId, give: impl Fn(u32, PacketId) -> R) -> Option<R> {
         let place = self.groups.ready()?;
@@ -228,7 +229,7 @@ impl Qfq {
         }
     }
 
-    /// Serves when no flow in the groups is eligible: the only one, or the first that becomes
+    /// Serves a flow when no group is eligible: the only flow, or the first flow that becomes
     /// eligible.
     #[inline(never)]
     fn serve_lone<P: Store, R>(
@@ -253,7 +254,7 @@ impl Qfq {
         Some(give(id, packet))
     }
 
-    /// Counts a packet that leaves.
+    /// Counts a packet that leaves, and advances virtual time.
     #[inline]
     fn count(&mut self, len: u32) {
         self.len -= 1;
@@ -261,7 +262,7 @@ impl Qfq {
         self.groups.transmit(len);
     }
 
-    /// A flow's last packet has left.
+    /// Removes the weight of a flow after its last packet has left.
     #[inline]
     fn leave(&mut self, slot: u32) {
         if self.len == 0 {
@@ -271,7 +272,7 @@ impl Qfq {
         flow.era = self.groups.leave(flow.stamps.start, flow.weight, flow.stamps.group);
     }
 
-    /// Gives a flow another weight and largest packet, and the place that follows from them.
+    /// Changes a flow's weight and largest packet, and moves it to the group for them.
     #[cold]
     #[inline(never)]
     fn set(&mut self, slot: u32, weight: u32, max_packet: u32) {

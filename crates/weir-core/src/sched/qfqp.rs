@@ -1,45 +1,50 @@
 //! QFQ+: quick fair queueing of small groups of flows.
 //!
 //! # Model
-//! Flows of equal weight and equal `lmax` form *aggregates* of at most `m`. Aggregates are
-//! scheduled by QFQ (see there), and flows within one take turns as in deficit round robin: a turn
-//! is the packets that start in the aggregate's slot of virtual time, about one of `lmax`, and what
-//! is sent beyond the slot is taken off the next turn. An aggregate is moved in the schedule once
-//! for a turn of each of its flows with packets, which saves much of the work of QFQ.
+//! Flows of equal weight and equal `lmax` form *aggregates* of at most `m` flows. QFQ (see there)
+//! schedules the aggregates, and the flows of an aggregate take turns as in deficit round robin. A
+//! turn consists of the packets that start in the aggregate's slot of virtual time, about one
+//! packet of `lmax`; bytes sent beyond the slot are subtracted from the next turn. The aggregate
+//! moves in the schedule once per round, in which each of its flows with packets has one turn. This
+//! saves much of the work of QFQ.
 //!
-//! Each flow has its own time, so that only those with packets count. A flow that becomes busy
-//! after the others of its aggregate have had their turn starts with their next one.
+//! Each flow has its own virtual time, so that flows without packets do not count. A flow that
+//! becomes busy after the other flows of its aggregate have had their turn starts with their next
+//! turn.
 //!
 //! # Reference
 //! Valente, "Reducing the Execution Time of Fair-Queueing Schedulers", Computer Communications 47,
 //! 2014; in Linux since 3.8 as `qfq`.
 //!
 //! # Parameters
-//! `m` 1..16, default 8: flows of an aggregate at most. With 1 it is QFQ, to the packet. Eight
-//! leaves little of the work that aggregates can save. `weight` 1..65536, default 1. `lmax`
-//! 64..65536 bytes, default 1500: a longer packet raises it, up to 2 MiB.
+//! `m` 1..16, default 8: the largest number of flows in an aggregate. With 1, the order of packets
+//! is exactly that of QFQ. Eight saves most of the work that aggregates can save. `weight`
+//! 1..65536, default 1. `lmax` 64..65536 bytes, default 1500: the flow's largest packet; a longer
+//! packet raises it, up to 2 MiB.
 //!
 //! # Complexity
-//! O(1) for each packet; changing or removing a flow inspects 32 groups and costs the logarithm of
-//! the number of aggregates.
+//! O(1) for each packet. Changing or removing a flow inspects 32 groups and takes a search that is
+//! logarithmic in the number of aggregates.
 //!
 //! # Guarantees
-//! Those of QFQ, for any `m` and for any changes of a flow's companions. A flow that has to wait
-//! for its companions' next turn waits no longer than a flow of QFQ that has just been served.
+//! Those of QFQ, for any `m` and for any changes of the other flows in an aggregate. A flow that
+//! has to wait for the next turn of its aggregate waits no longer than a flow of QFQ that has just
+//! been served.
 //!
 //! # Differences from Linux/FreeBSD
-//! There, and as published, an aggregate has one time for all its flows and is charged whole
-//! budgets, `m` times `lmax`, and all its flows count in its weight, those without packets among
-//! them. A flow with idle companions therefore gets their shares too, and a packet may leave up to
-//! three packets later than with QFQ. Here each flow has its own time, shares follow the weights
-//! regardless of idle flows, and `m 1` is the same as QFQ. Linux takes `m` from the queue length of
-//! the interface, `min(length + 1, 8)`. The differences of QFQ also apply: the sum of weights,
-//! their range, and the order of flows with equal starts.
+//! In Linux and in the publication, an aggregate has one virtual time for all its flows and
+//! advances by whole budgets of `m` times `lmax`, and all its flows count in its weight, including
+//! flows without packets. A flow therefore also gets the shares of the idle flows in its aggregate,
+//! and a packet may leave up to three packets later than with QFQ. Here each flow has its own
+//! virtual time, shares follow the weights regardless of idle flows, and `m 1` is the same as QFQ.
+//! Linux sets `m` by the queue length of the interface, `min(length + 1, 8)`. The differences of
+//! QFQ also apply: the sum of weights, their range, and the order of flows with equal starts.
 //!
 //! # Validation
-//! Over random arrivals, each packet is one that a model of QFQ might serve next, which looks at
-//! every flow with wide integers. With `m 1` the same order of packets as QFQ over random
-//! operations, including changes of flows. Shares at the limits of weights.
+//! With random arrivals, tests check that each served packet is one that QFQ may serve next, by a
+//! model that inspects every flow with wide integers. With `m 1`, the order of packets is the same
+//! as with QFQ over random operations, including changes of flows. Tests also check shares with
+//! weights at their limits.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -55,42 +60,42 @@ use crate::settings::Count;
 use crate::slab::Lines;
 use crate::units::Nanos;
 
-/// Quick fair queueing of aggregates.
+/// The QFQ+ scheduler.
 #[derive(Debug)]
 pub struct QfqPlus {
     flows: Lines<Flow>,
     aggregates: Lines<Aggregate>,
     groups: Groups,
-    /// Aggregates with room for another flow: weight, `lmax`, number.
+    /// The aggregates with room for another flow, as weight, `lmax` and number.
     open: BTreeSet<(u32, u32, u32)>,
-    /// The flow that goes next, when that is known, else a number that no flow has; and its
+    /// The slot of the flow to serve next, or [`NONE`] if it is not known, and the place of its
     /// aggregate.
     current: u32,
     serving: Place,
-    /// Flows of an aggregate at most.
+    /// The largest number of flows in an aggregate, `m`.
     most: u32,
     foresight: Foresight,
     len: u32,
     backlog: u64,
 }
 
-/// A flow: its packets, and its time. Not in use when the weight is 0.
+/// A flow: its packets and its start. A weight of 0 marks an unused slot.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(super) struct Flow {
-    /// `S` of the first packet; while there is none, the finish of the last.
+    /// `S` of the first packet; for a flow without packets, the finish of the last packet.
     start: u64,
     /// `1 / w`.
     inverse: u64,
-    /// When it had its last packet taken; see [`Groups::join`].
+    /// The era in which the flow's last packet left; see [`Groups::join`].
     era: u64,
     list: PacketList,
     weight: u32,
     max_packet: u32,
     aggregate: u32,
-    /// See [`batch`].
+    /// The flow to prefetch after this one; see [`batch`].
     ahead: u32,
-    /// Which of the aggregate's flows it is.
+    /// The flow's place in its aggregate.
     place: u8,
 }
 
@@ -102,13 +107,13 @@ settings! {
             MOST as u32,
             "",
             8,
-            "flows that are scheduled as one, at most; 1 is plain QFQ",
+            "largest number of flows that are scheduled as one; 1 is plain QFQ",
         ),
     }
 }
 
 impl QfqPlus {
-    /// An empty one.
+    /// An empty scheduler.
     pub fn new(discipline: &Discipline) -> Self {
         Self {
             flows: Lines::default(),
@@ -124,7 +129,7 @@ impl QfqPlus {
         }
     }
 
-    /// Places a flow whose aggregate is so late that it has no turns where the flow starts.
+    /// Gives a turn to a flow that starts later than the last slot of its aggregate.
     #[cold]
     #[inline(never)]
     fn activate_late(&mut self, slot: u32) {
@@ -134,7 +139,7 @@ impl QfqPlus {
         aggregate.join(flow.place, aggregate.stamps.slots_to(flow.start) as u64);
     }
 
-    /// Gives a flow with packets its place in the schedule, whatever its start.
+    /// Adds a flow with packets to the schedule, for any start.
     fn activate_anywhere(&mut self, slot: u32) {
         self.current = NONE;
         let Flow { aggregate: number, place, .. } = *self.flows.at(slot);
@@ -149,7 +154,7 @@ impl QfqPlus {
         self.groups.reinsert(&mut self.aggregates, number);
     }
 
-    /// The opposite, for a flow that leaves although it has packets.
+    /// Removes a flow with packets from the schedule.
     fn deactivate(&mut self, slot: u32) {
         self.current = NONE;
         let Flow { aggregate: number, place, .. } = *self.flows.at(slot);
@@ -162,8 +167,8 @@ impl QfqPlus {
         }
     }
 
-    /// Puts the flows of an aggregate that is in no slot in their turns, by their starts; it starts
-    /// with the earliest.
+    /// Sorts the flows of an aggregate into slots by their starts. The aggregate itself must be in
+    /// no slot; it gets the earliest of these starts.
     #[cold]
     #[inline(never)]
     fn line_up(&mut self, number: u32) {
@@ -182,7 +187,7 @@ impl QfqPlus {
         }
     }
 
-    /// Gives a flow a place in an aggregate of its kind.
+    /// Adds a flow to an aggregate for its weight and largest packet.
     fn attach(&mut self, slot: u32, weight: u32, max_packet: u32) {
         let kind = (weight, max_packet, 0)..=(weight, max_packet, u32::MAX);
         let found = self.open.range(kind).next().map(|open| open.2);
@@ -204,7 +209,7 @@ impl QfqPlus {
         flow.inverse = aggregate.stamps.inverse;
     }
 
-    /// Takes a flow without packets, or deactivated, out of its aggregate.
+    /// Removes a flow from its aggregate. The flow must have no packets or be deactivated.
     fn detach(&mut self, slot: u32) {
         let Flow { aggregate: number, place, weight, max_packet, .. } = *self.flows.at(slot);
         let aggregate = self.aggregates.at_mut(number);
@@ -217,7 +222,7 @@ impl QfqPlus {
         }
     }
 
-    /// Gives a flow another weight and largest packet, and the aggregate that follows from them.
+    /// Changes a flow's weight and largest packet, and moves it to an aggregate for them.
     #[cold]
     #[inline(never)]
     fn set(&mut self, slot: u32, weight: u32, max_packet: u32) {
@@ -249,7 +254,8 @@ impl QfqPlus {
         }
     }
 
-    /// The same for the only flow of an aggregate, which stays where it is in the schedule.
+    /// Changes the weight and largest packet of the only flow of an aggregate, which keeps its
+    /// position in the schedule.
     fn set_alone(&mut self, slot: u32, weight: u32, max_packet: u32) {
         let flow = self.flows.at_mut(slot);
         let (number, old) = (flow.aggregate, (flow.weight, flow.max_packet));
@@ -347,7 +353,7 @@ impl Scheduler for QfqPlus {
 
     #[inline]
     fn dequeue<P: Store>(&mut self, _now: Nanos, store: &mut P) -> Option<PacketId> {
-        // Nothing is kept over the calls, which spares most packets the saving of registers.
+        // No value is live across these calls, so that the common case saves no registers.
         match self.serve_next(store) {
             Served::Done(_, packet) => Some(packet),
             Served::SlotDone(_, packet) => self.end_slot(packet),
@@ -432,31 +438,31 @@ impl Batched for QfqPlus {
     }
 }
 
-/// The served flow and its packet, and the remaining work.
+/// The served flow, its packet and the remaining work.
 enum Served {
-    /// Nothing.
+    /// No work remains.
     Done(u32, PacketId),
-    /// The aggregate has no more turns in its slot.
+    /// The aggregate has no more turns in its slot and must move.
     SlotDone(u32, PacketId),
-    /// What happens less often.
+    /// Less frequent work remains.
     More(u32, PacketId, Rest),
-    /// Nothing is eligible.
+    /// No aggregate is eligible, and no packet was served.
     NoneEligible,
 }
 
 /// The remaining work for a packet that leaves.
 #[derive(Clone, Copy)]
 struct Rest {
-    /// Whether its flow has more.
+    /// Whether the flow has more packets.
     more: bool,
     /// Whether the flow's turn is over.
-    left: bool,
-    /// Bytes that virtual time has still to be moved on by.
+    turn_over: bool,
+    /// The bytes by which virtual time must still advance.
     owed: u32,
 }
 
 impl QfqPlus {
-    /// A flow's first packet comes, or one that is longer than any before.
+    /// Enqueues the first packet of a flow, or a packet longer than `max_packet`.
     #[inline(never)]
     fn enqueue_first<P: Store>(&mut self, store: &mut P, slot: u32, packet: PacketId, len: u32) {
         let flow = self.flows.at_mut(slot);
@@ -475,7 +481,7 @@ impl QfqPlus {
         }
         let mut slots = aggregate.stamps.slots_to(flow.start);
         if slots < 0 {
-            // The aggregate has gone on to the next slot.
+            // The aggregate has already advanced to the next slot.
             (slots, flow.start) = (0, aggregate.stamps.slot_start());
         }
         if slots >= SLOTS as i64 {
@@ -484,7 +490,7 @@ impl QfqPlus {
         aggregate.join(flow.place, slots as u64);
     }
 
-    /// A packet comes that is longer than any of the flow before.
+    /// Enqueues a packet longer than `max_packet`.
     #[cold]
     #[inline(never)]
     fn enqueue_longer<P: Store>(&mut self, store: &mut P, slot: u32, packet: PacketId, len: u32) {
@@ -496,7 +502,7 @@ impl QfqPlus {
         flow.list.push_back_of(store, packet, len);
     }
 
-    /// Serves the flow that goes next.
+    /// Serves the next flow.
     #[inline(always)] // Measured: see the module of schedulers.
     fn serve_next<P: Store>(&mut self, store: &mut P) -> Served {
         if self.current == NONE {
@@ -508,7 +514,7 @@ impl QfqPlus {
         let flow = self.flows.at_mut(slot);
         let len = flow.list.front_len();
         let (packet, more) = flow.list.take_first(store);
-        let left = self.serving.is_left(groups::charge(&mut flow.start, len, flow.inverse));
+        let turn_over = self.serving.is_left(groups::charge(&mut flow.start, len, flow.inverse));
         self.len -= 1;
         self.backlog -= u64::from(len);
         let quiet = self.groups.try_transmit(len);
@@ -516,10 +522,10 @@ impl QfqPlus {
             return Served::More(
                 slot,
                 packet,
-                Rest { more, left, owed: if quiet { 0 } else { len } },
+                Rest { more, turn_over, owed: if quiet { 0 } else { len } },
             );
         }
-        if left {
+        if turn_over {
             let aggregate = self.aggregates.at_mut(self.serving.id);
             aggregate.end_turn(flow.place);
             if !aggregate.has_turns() {
@@ -530,14 +536,14 @@ impl QfqPlus {
         Served::Done(slot, packet)
     }
 
-    /// Moves virtual time on to where an aggregate is eligible, and serves that.
+    /// Advances virtual time until an aggregate is eligible, and serves that aggregate.
     #[inline(never)]
     fn dequeue_later<P: Store>(&mut self, store: &mut P) -> Option<PacketId> {
         self.groups.first()?;
         self.dequeue(Nanos::ZERO, store)
     }
 
-    /// Finishes the work for a packet that leaves, and returns the packet.
+    /// Completes the work for a packet that leaves, and returns the packet.
     #[inline(never)]
     fn settle(&mut self, slot: u32, packet: PacketId, rest: Rest) -> Option<PacketId> {
         if rest.owed != 0 {
@@ -548,7 +554,7 @@ impl QfqPlus {
         let aggregate = self.aggregates.at_mut(self.serving.id);
         if !rest.more {
             aggregate.leave(flow.place);
-        } else if rest.left {
+        } else if rest.turn_over {
             aggregate.end_turn(flow.place);
         }
         if !aggregate.has_turns() {
@@ -560,14 +566,14 @@ impl QfqPlus {
         Some(packet)
     }
 
-    /// Gives the packet that leaves, when it ends the last turn of an aggregate in its slot.
+    /// Moves an aggregate after its last turn in a slot, and returns the packet that leaves.
     #[inline(never)]
     fn end_slot(&mut self, packet: PacketId) -> Option<PacketId> {
         self.move_on();
         Some(packet)
     }
 
-    /// The aggregate that is served has no more turns in its slot: moves it in the schedule.
+    /// Moves the served aggregate in the schedule, because it has no more turns in its slot.
     #[inline(always)] // Measured: see the module of schedulers.
     fn move_on(&mut self) {
         let place = self.serving;
@@ -583,7 +589,7 @@ impl QfqPlus {
         self.current = NONE;
     }
 
-    /// A flow's last packet has left.
+    /// Removes the weight of a flow after its last packet has left.
     #[inline]
     fn leave(&mut self, slot: u32) {
         if self.len == 0 {

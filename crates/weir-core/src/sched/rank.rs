@@ -1,32 +1,32 @@
 //! Ranks: the numbers by which packets are ordered, the least first.
 //!
-//! A queue that is sorted by a number becomes a different scheduler with each method to compute
-//! that number. This file has the methods, one function each, for all schedulers that rank: the
-//! exact one, its trees and its approximations.
+//! The method that computes the rank determines the policy of a sorted queue. This file has one
+//! function for each method, for all schedulers with ranks: the PIFO, trees of PIFOs and
+//! approximations of a PIFO.
 //!
-//! | rank | the number | what comes of it |
+//! | rank | the number | resulting policy |
 //! |---|---|---|
 //! | `stfq` | virtual start: bytes over weight, not before the virtual time | shares by weight |
 //! | `lstf` | arrival + slack | least slack time first |
 //! | `edf` | deadline | earliest deadline first |
-//! | `srpt` | bytes that the flow has still to send | shortest remaining time first |
+//! | `srpt` | bytes that the flow still has to send | shortest remaining time first |
 //! | `sjf` | bytes of the flow's job | shortest job first |
-//! | `las` | bytes that the flow has brought | least attained service first |
-//! | `fifo+` | what is left of a deadline that was set at the source | FIFO+ over several hops |
+//! | `las` | bytes of all earlier arrivals of the flow | least attained service first |
+//! | `fifo+` | the remaining time to a deadline that the source has set | FIFO+ over several hops |
 //! | `prio` | priority of the flow | strict priority |
 //! | `arrival` | arrival | first in, first out |
 //!
 //! # Labels
 //! `lstf`, `edf`, `srpt`, `sjf` and `fifo+` read the packet's label
-//! ([`crate::packet::LabelThenStart`]). 0 means that it has none; the rank then follows from local
+//! ([`crate::packet::LabelThenStart`]). A label of 0 means none; the rank then follows from local
 //! state. A label is in the rank's own unit: nanoseconds of slack, an absolute deadline in
 //! nanoseconds, bytes.
 //!
 //! Slack and the deadline of `fifo+` shrink along the path. The driver that moves a packet to the
 //! next hop must subtract from its label the time that the packet waited at this one, down to 1,
 //! since 0 would mean no label. The source must set the label, since a packet without one gets the
-//! whole deadline of its flow again at each hop. `edf` needs none of this: its deadline is a point
-//! in time, the same at every hop.
+//! whole deadline of its flow again at each hop. With `edf` no driver changes labels: its deadline
+//! is a point in time, the same at every hop.
 //!
 //! # Virtual time
 //! ```text
@@ -34,8 +34,8 @@
 //!                 bytes for each unit of weight    | fraction
 //! ```
 //! The remainder of each division by a weight is carried to the flow's next packet, so that shares
-//! do not drift. When virtual time reaches half of its range, which takes 8 TB for each unit of
-//! weight without a pause, the owner of the ranks sets them all back.
+//! do not drift. When virtual time reaches half of its range, after 8 TB per unit of weight without
+//! a pause, the scheduler reduces all ranks.
 
 use super::{Domain, FlowSpec, MAX_PRIORITY, MAX_WEIGHT, Parameter};
 use crate::packet::{PacketId, Store};
@@ -67,7 +67,7 @@ pub enum Ranking {
 }
 
 impl Ranking {
-    /// All, in the order of [`Self::NAMES`].
+    /// All ranks, in the order of [`Self::NAMES`].
     pub const ALL: [Self; 9] = [
         Self::Stfq,
         Self::Lstf,
@@ -80,11 +80,11 @@ impl Ranking {
         Self::Arrival,
     ];
 
-    /// Their names.
+    /// The names of the ranks.
     pub const NAMES: [&'static str; 9] =
         ["stfq", "lstf", "edf", "srpt", "sjf", "las", "fifo+", "prio", "arrival"];
 
-    /// A setting that chooses a rank.
+    /// A setting that selects a rank.
     pub(super) const fn setting(default: Self, summary: &'static str) -> Setting<Self> {
         Setting::choice(&Self::NAMES, default as u64, summary)
     }
@@ -100,30 +100,32 @@ pub(super) const DEADLINE: Parameter = Parameter {
     name: "deadline",
     domain: Domain::Number { least: 0, most: MAX_DEADLINE, unit: "ns" },
     default: 0,
-    summary: "how long packets without a label of their own may wait, for the ranks lstf, edf and fifo+",
+    summary: "deadline of packets without a label, after their arrival, for the ranks lstf, edf and fifo+",
 };
 
-/// What ranks know of a flow, or of a class of flows.
+/// The state of a flow, or of a class of flows, from which ranks are computed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Standing {
-    /// Sums of weights of classes are larger than a weight; 0 counts as 1.
+    /// The weight. The weight of a class may be a sum, which exceeds the range of a flow's weight.
+    /// 0 counts as 1.
     pub(super) weight: u64,
     pub(super) priority: u32,
-    /// In nanoseconds.
+    /// The time from a packet's arrival to its deadline, in ns.
     pub(super) deadline: u64,
-    /// Virtual time at which its last packet ends, and what the division by the weight left over.
+    /// The virtual finish of the flow's last packet, and the remainder of its division by the
+    /// weight.
     finish: u64,
     remainder: u64,
-    /// Bytes inside.
+    /// The flow's bytes inside.
     backlog: u64,
-    /// Bytes that came since none were inside.
+    /// The bytes that have arrived since the flow was last empty.
     job: u64,
-    /// Bytes that came.
-    brought: u64,
+    /// The bytes of all arrivals.
+    arrived: u64,
 }
 
 impl Standing {
-    /// That of a new flow.
+    /// The state of a new flow.
     pub(super) fn new(spec: &FlowSpec) -> Self {
         let mut standing = Self::default();
         standing.change(spec);
@@ -137,14 +139,15 @@ impl Standing {
         self.deadline = spec.deadline.0.min(MAX_DEADLINE);
     }
 
-    /// Sets another weight. The remainder of the division by the old one is less than a unit.
+    /// Changes the weight. Discards the remainder of the division by the old weight, which is less
+    /// than a unit.
     pub(super) fn set_weight(&mut self, weight: u64) {
         if self.weight != weight {
             (self.weight, self.remainder) = (weight, 0);
         }
     }
 
-    /// What ranks know of a packet of this flow.
+    /// The facts about a packet of this flow that arrives at `now`.
     pub(super) fn facts<P: Store>(&self, now: Nanos, store: &P, packet: PacketId) -> Facts {
         Facts {
             packet,
@@ -155,54 +158,54 @@ impl Standing {
         }
     }
 
-    /// Follows [`Ranker::set_back`].
+    /// Reduces virtual times by `by`, as [`Ranker::set_back`] has done.
     pub(super) fn set_back(&mut self, by: u64) {
         self.finish = self.finish.saturating_sub(by);
     }
 }
 
-/// What ranks know of a packet.
+/// The facts about a packet from which its rank is computed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Facts {
     pub(super) packet: PacketId,
-    /// When it came, in nanoseconds.
+    /// The time of its arrival, in ns.
     pub(super) now: u64,
     pub(super) len: u32,
     pub(super) label: u64,
-    /// The deadline of its flow.
+    /// The time from arrival to deadline that the flow sets, in ns.
     pub(super) deadline: u64,
 }
 
 impl Facts {
-    /// The label, or what holds for a packet without one.
+    /// The label, or `other` for a packet without one.
     fn label_or(&self, other: u64) -> u64 {
         if self.label == 0 { other } else { self.label }
     }
 }
 
-/// Ranks packets by one method.
+/// Computes ranks by one method.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ranker {
     ranking: Ranking,
-    /// The latest virtual start that was served.
+    /// The latest virtual start of a served packet.
     virtual_time: u64,
-    /// The latest virtual finish.
+    /// The latest virtual finish of an accepted packet.
     latest: u64,
 }
 
 impl Ranker {
-    /// A ranker whose virtual time starts at `epoch`.
+    /// A ranker with the virtual time `epoch`.
     pub(super) fn new(ranking: Ranking, epoch: u64) -> Self {
         let epoch = if ranking == Ranking::Stfq { epoch } else { 0 };
         Self { ranking, virtual_time: epoch, latest: epoch }
     }
 
-    /// No packet that comes from now on has a lower rank.
+    /// The least rank that a future packet can have.
     pub(super) fn least(&self) -> u64 {
         self.virtual_time
     }
 
-    /// The rank of a packet that comes now.
+    /// The rank of a packet that arrives now.
     pub(super) fn rank(&self, standing: &Standing, facts: &Facts) -> u64 {
         match self.ranking {
             Ranking::Stfq => stfq(self.virtual_time, standing),
@@ -217,7 +220,7 @@ impl Ranker {
         }
     }
 
-    /// Takes note of a packet that goes in with `rank`.
+    /// Records that a packet with `rank` enters the scheduler.
     pub(super) fn accept(&mut self, standing: &mut Standing, rank: u64, len: u32) {
         let bytes = u64::from(len);
         if standing.backlog == 0 {
@@ -225,7 +228,7 @@ impl Ranker {
         }
         standing.backlog += bytes;
         standing.job += bytes;
-        standing.brought += bytes;
+        standing.arrived += bytes;
         if self.ranking == Ranking::Stfq {
             let weight = standing.weight.max(1);
             let service = (bytes << FRACTION) + standing.remainder;
@@ -235,18 +238,18 @@ impl Ranker {
         }
     }
 
-    /// Takes a flow's newest packet back, as if it had not come.
+    /// Withdraws a flow's newest packet, as if it had not arrived.
     pub(super) fn withdraw(&self, standing: &mut Standing, rank: u64, len: u32) {
         let bytes = u64::from(len);
         standing.backlog = standing.backlog.saturating_sub(bytes);
         standing.job = standing.job.saturating_sub(bytes);
-        standing.brought = standing.brought.saturating_sub(bytes);
+        standing.arrived = standing.arrived.saturating_sub(bytes);
         if self.ranking == Ranking::Stfq {
             (standing.finish, standing.remainder) = (rank, 0);
         }
     }
 
-    /// Takes note of a packet that leaves at `rank`.
+    /// Records the service of a packet with `rank`.
     pub(super) fn serve(&mut self, standing: &mut Standing, rank: u64, len: u32) {
         standing.backlog = standing.backlog.saturating_sub(u64::from(len));
         if self.ranking == Ranking::Stfq {
@@ -254,17 +257,18 @@ impl Ranker {
         }
     }
 
-    /// Nothing is left inside: later packets start afresh.
+    /// Records that no packet is inside: virtual time moves to the latest finish.
     pub(super) fn rest(&mut self) {
         self.virtual_time = self.virtual_time.max(self.latest);
     }
 
-    /// Whether virtual time must be set back before another packet is ranked.
+    /// Whether virtual time must be reduced before another packet gets a rank.
     pub(super) fn is_late(&self) -> bool {
         self.virtual_time >= HALF
     }
 
-    /// Sets virtual time back, and says by how much. All ranks and [`Standing`]s must follow.
+    /// Reduces virtual time and returns by how much. The caller must reduce all ranks and
+    /// [`Standing`]s by the same amount.
     #[cold]
     pub(super) fn set_back(&mut self) -> u64 {
         let by = self.virtual_time - MARGIN;
@@ -274,45 +278,45 @@ impl Ranker {
     }
 }
 
-/// Start-time fair queueing: a packet starts when its flow's last one ends, and not before the
-/// virtual time. Packets of a flow of twice the weight end in half the time.
+/// Start-time fair queueing: a packet starts at the finish of the flow's previous packet, but no
+/// earlier than the virtual time. A packet takes half the virtual time with twice the weight.
 fn stfq(virtual_time: u64, standing: &Standing) -> u64 {
     standing.finish.max(virtual_time)
 }
 
-/// Least slack: the latest time at which a packet may leave here. Of packets that wait, the order
-/// by this time is the order by slack, since it shrinks alike for all. With equal slack at all
-/// sources this is FIFO+ as it was first described.
+/// Least slack: the latest time at which a packet may leave here. This gives the same order as the
+/// remaining slack, since the slack of all waiting packets shrinks at the same rate. With equal
+/// slack at all sources this is FIFO+ as originally published.
 fn lstf(facts: &Facts) -> u64 {
     facts.now.saturating_add(facts.label_or(facts.deadline))
 }
 
-/// Earliest deadline: the label, or the flow's deadline after the arrival.
+/// Earliest deadline: the label, or the arrival plus the flow's deadline.
 fn edf(facts: &Facts) -> u64 {
     facts.label_or(facts.now.saturating_add(facts.deadline))
 }
 
-/// Shortest remaining time: the label, or the flow's bytes inside including this packet. A queue
-/// does not rank its contents again, so the latter is the amount at the packet's arrival.
+/// Shortest remaining time: the label, or the flow's bytes inside including this packet. Ranks of
+/// waiting packets are not recomputed, so that the second is the amount at the packet's arrival.
 fn srpt(standing: &Standing, facts: &Facts) -> u64 {
     facts.label_or(standing.backlog + u64::from(facts.len))
 }
 
-/// Shortest job: the label, or the bytes that the flow has brought since it had none inside, what
-/// has left meanwhile and this packet included.
+/// Shortest job: the label, or the bytes that have arrived since the flow was last empty, including
+/// this packet and packets that have left meanwhile.
 fn sjf(standing: &Standing, facts: &Facts) -> u64 {
     let job = if standing.backlog == 0 { 0 } else { standing.job };
     facts.label_or(job + u64::from(facts.len))
 }
 
-/// Least attained service: what the flow has brought before this packet, and so will have sent when
-/// the packet's turn comes.
+/// Least attained service: the bytes of the flow's earlier arrivals, which are the bytes that the
+/// flow will have sent when this packet is served.
 fn las(standing: &Standing) -> u64 {
-    standing.brought
+    standing.arrived
 }
 
-/// FIFO+: the rest of the deadline. Unlike [`lstf`] it ignores the arrival: the packet that waited
-/// longest at earlier hops goes first, no matter how late it arrives.
+/// FIFO+: the remaining time to the deadline. Unlike [`lstf`] it ignores the arrival: the packet
+/// that waited longest at earlier hops is served first, no matter how late it arrives.
 fn fifo_plus(facts: &Facts) -> u64 {
     facts.label_or(facts.deadline)
 }
@@ -327,13 +331,14 @@ fn arrival(facts: &Facts) -> u64 {
     facts.now
 }
 
-/// Bits of fraction in a virtual time.
+/// Fraction bits of a virtual time.
 const FRACTION: u32 = 20;
-/// Virtual time is set back when it has come this far.
+/// Virtual time is reduced when it reaches this value.
 const HALF: u64 = 1 << 63;
-/// It is set back to here, since ranks of packets that wait may be less.
+/// The value to which virtual time is reduced. It is not 0, since waiting packets may have lower
+/// ranks.
 const MARGIN: u64 = 1 << 62;
-/// Eleven days.
+/// The largest deadline in ns: eleven days.
 const MAX_DEADLINE: u64 = 1_000_000_000_000_000;
 
 #[cfg(test)]
@@ -353,7 +358,8 @@ mod tests {
         Facts { packet: PacketId(0), now, len, label, deadline: of.deadline }
     }
 
-    /// Ranks packets that come one after another and stay: for each its arrival, length and label.
+    /// The ranks of packets that arrive one after another and stay. Each packet has an arrival
+    /// time, a length and a label.
     fn ranks(ranking: Ranking, mut flow: Standing, packets: &[(u64, u32, u64)]) -> Vec<u64> {
         let mut ranker = Ranker::new(ranking, 0);
         let take = |&(now, len, label): &(u64, u32, u64)| {
@@ -369,13 +375,13 @@ mod tests {
     const ONE: u64 = 1 << FRACTION;
 
     #[test]
-    fn names_stand_in_the_order_of_the_ranks() {
+    fn names_are_in_the_order_of_the_ranks() {
         assert_eq!(Ranking::ALL.map(|r| r as usize), [0, 1, 2, 3, 4, 5, 6, 7, 8]);
         assert_eq!(Ranking::NAMES[Ranking::FifoPlus as usize], "fifo+");
     }
 
     #[test]
-    fn stfq_starts_where_the_flow_ended_and_not_before_what_is_served() {
+    fn stfq_starts_at_the_last_finish_and_not_before_virtual_time() {
         assert_eq!(
             ranks(Ranking::Stfq, flow(2, 0, 0), &[(0, 1000, 0), (0, 500, 0), (9, 1, 0)]),
             [0, 500 * ONE, 750 * ONE]
@@ -386,9 +392,9 @@ mod tests {
         ranker.accept(&mut busy, 1500 * ONE, 100);
         ranker.serve(&mut busy, 0, 1500);
         ranker.serve(&mut busy, 1500 * ONE, 100);
-        // The last one served began at 1500: a flow that comes now begins there.
+        // The packet served last started at 1500, so that a flow that arrives now starts there.
         assert_eq!(ranker.rank(&late, &packet(0, 40, 0, &late)), 1500 * ONE);
-        // At rest, everyone begins where the last one ended.
+        // After a rest, every flow starts at the latest finish.
         ranker.rest();
         assert_eq!(ranker.rank(&late, &packet(0, 40, 0, &late)), 1600 * ONE);
         ranker.accept(&mut late, 1600 * ONE, 40);
@@ -396,36 +402,36 @@ mod tests {
     }
 
     #[test]
-    fn stfq_carries_what_a_weight_does_not_divide() {
-        // Three packets of 100 bytes at weight 3 are 100 bytes for each unit, exactly.
+    fn stfq_carries_the_remainder_of_the_division() {
+        // Three packets of 100 bytes at weight 3 take exactly 100 bytes per unit of weight.
         let ends = ranks(
             Ranking::Stfq,
             flow(3, 0, 0),
             &[(0, 100, 0), (0, 100, 0), (0, 100, 0), (0, 1, 0)],
         );
         assert_eq!(ends[3], 100 * ONE);
-        // And 65,535 packets of one byte at weight 65,535 are one byte.
+        // And 65,535 packets of one byte at weight 65,535 take one byte per unit.
         let mut all: Vec<_> = core::iter::repeat_n((0, 1, 0), 65_535).collect();
         all.push((0, 1, 0));
         assert_eq!(ranks(Ranking::Stfq, flow(65_535, 0, 0), &all).last(), Some(&ONE));
     }
 
     #[test]
-    fn a_packet_that_is_taken_back_leaves_no_trace_in_shares() {
+    fn a_withdrawn_packet_does_not_change_shares() {
         let (mut ranker, mut one) = (Ranker::new(Ranking::Stfq, 0), flow(1, 0, 0));
         ranker.accept(&mut one, 0, 100);
         let rank = ranker.rank(&one, &packet(0, 900, 0, &one));
         ranker.accept(&mut one, rank, 900);
         ranker.withdraw(&mut one, rank, 900);
         assert_eq!(
-            (ranker.rank(&one, &packet(0, 1, 0, &one)), one.backlog, one.brought),
+            (ranker.rank(&one, &packet(0, 1, 0, &one)), one.backlog, one.arrived),
             (100 * ONE, 100, 100)
         );
     }
 
     #[test]
-    fn lstf_is_the_latest_time_to_leave() {
-        // The flow allows 50 ns; the second packet says itself that 7 are left.
+    fn lstf_is_the_latest_departure_time() {
+        // The flow allows 50 ns; the label of the second packet says that 7 ns remain.
         assert_eq!(
             ranks(Ranking::Lstf, flow(1, 0, 50), &[(10, 40, 0), (20, 40, 7), (30, 40, 0)]),
             [60, 27, 80]
@@ -442,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn srpt_is_the_label_or_what_is_inside() {
+    fn srpt_is_the_label_or_the_bytes_inside() {
         assert_eq!(
             ranks(Ranking::Srpt, flow(1, 0, 0), &[(0, 100, 0), (0, 200, 0), (0, 300, 12)]),
             [100, 300, 12]
@@ -455,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn sjf_counts_what_has_left_until_the_flow_has_nothing_inside() {
+    fn sjf_counts_bytes_until_the_flow_is_empty() {
         let (mut ranker, mut one) = (Ranker::new(Ranking::Sjf, 0), flow(1, 0, 0));
         ranker.accept(&mut one, 100, 100);
         ranker.accept(&mut one, 300, 200);
@@ -467,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn las_is_what_the_flow_has_brought_ever() {
+    fn las_is_the_bytes_of_all_earlier_arrivals() {
         let (mut ranker, mut one) = (Ranker::new(Ranking::Las, 0), flow(1, 0, 0));
         assert_eq!(ranker.rank(&one, &packet(0, 100, 5, &one)), 0);
         ranker.accept(&mut one, 0, 100);
@@ -477,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn fifo_plus_is_what_is_left_whenever_it_comes() {
+    fn fifo_plus_is_the_remaining_time_at_any_arrival() {
         assert_eq!(
             ranks(Ranking::FifoPlus, flow(1, 0, 50), &[(10, 40, 0), (20, 40, 30), (30, 40, 0)]),
             [50, 30, 50]
@@ -485,13 +491,13 @@ mod tests {
     }
 
     #[test]
-    fn prio_and_arrival_are_what_they_are_called() {
+    fn prio_and_arrival_are_the_priority_and_the_arrival() {
         assert_eq!(ranks(Ranking::Prio, flow(1, 7, 0), &[(3, 40, 1), (4, 40, 2)]), [7, 7]);
         assert_eq!(ranks(Ranking::Arrival, flow(1, 7, 0), &[(3, 40, 1), (4, 40, 2)]), [3, 4]);
     }
 
     #[test]
-    fn virtual_time_that_is_set_back_keeps_distances() {
+    fn setting_virtual_time_back_keeps_distances() {
         let (mut ranker, mut one) = (Ranker::new(Ranking::Stfq, HALF - 10), flow(1, 0, 0));
         let rank = ranker.rank(&one, &packet(0, 100, 0, &one));
         ranker.accept(&mut one, rank, 100);

@@ -1,22 +1,23 @@
-//! What a row of the table of schedulers says besides names and parameters.
+//! The row of a scheduler in the table, and the properties that it states besides names and
+//! parameters.
 
 use crate::settings::{self, Parameter};
 
-/// A scheduler's row in [`super::TABLE`]. Its parameters are those of the scheduler itself, as
-/// [`super::Discipline`] holds them.
+/// The row of a scheduler in [`super::TABLE`]. Its parameters are the settings of the scheduler
+/// itself, as [`super::Discipline`] holds them.
 pub type Row = settings::Row<Traits>;
 
-/// What a scheduler costs and guarantees.
+/// The cost and the properties of a scheduler.
 #[derive(Clone, Copy, Debug)]
 pub struct Traits {
-    /// Cost of a packet.
+    /// The cost for each packet.
     pub complexity: &'static str,
-    /// Flows that always have packets get bytes by their weights.
+    /// Whether flows that always have packets send bytes in proportion to their weights.
     pub weighted: bool,
-    /// It gives a packet whenever it has one.
+    /// Whether it serves a packet whenever one is inside.
     pub work_conserving: bool,
-    /// It tells flows apart by what packets carry in their headers.
+    /// Whether it distinguishes flows by the headers of packets.
     pub classifies: bool,
-    /// Parameters of a flow, which are given to a `queue`.
+    /// The parameters of a flow, which the user sets on a `queue`.
     pub flow: &'static [Parameter],
 }

@@ -1,37 +1,40 @@
 //! Deficit round robin.
 //!
 //! # Model
-//! Flows with packets form a ring. The one in front gets a quantum of credit, sends packets while
-//! the credit lasts, and moves to the end; it keeps unused credit while it has packets. Each flow
-//! therefore sends bytes in proportion to its weight, regardless of packet sizes.
+//! Flows with packets form a ring. The flow in front gets a quantum of credit, sends packets while
+//! the credit lasts, and moves to the end of the ring. It keeps unused credit while it has packets.
+//! Each flow therefore sends bytes in proportion to its weight, regardless of packet sizes.
 //!
 //! # Reference
 //! Shreedhar and Varghese, "Efficient Fair Queuing Using Deficit Round-Robin", IEEE/ACM
 //! Transactions on Networking 4(3), 1996.
 //!
 //! # Parameters
-//! `weight` 1..65536, default 1. `lmax` in bytes, default 1500: the largest of all flows is the
-//! quantum of the flow with the least weight. A smaller quantum would need several rounds to send
-//! one packet; a larger one would let each flow delay the others for longer.
+//! `weight` 1..65536, default 1. `lmax` in bytes, default 1500: the flow's largest packet. The
+//! largest `lmax` of all flows is the quantum of the flow with the least weight. A smaller quantum
+//! would need several rounds to send one packet; a larger one would let each flow delay the others
+//! for longer.
 //!
 //! # Complexity
-//! O(1) for each packet up to `lmax`, and one round more for each further `lmax` bytes of a larger
-//! one. Adding, removing or changing a flow costs the logarithm of the number of different weights.
+//! O(1) for each packet up to `lmax`, and one more round for each further `lmax` bytes of a larger
+//! packet. Adding, removing or changing a flow takes time logarithmic in the number of different
+//! weights.
 //!
 //! # Guarantees
-//! In units where `w` is the flow's weight over the least weight and `Q` the quantum of weight 1:
-//! over any time in which two flows always have packets, their bytes divided by `w` differ by less
-//! than `2 Q` and one largest packet of each. Delay is that of a round: it grows with the number of
-//! flows and their weights.
+//! Let `w` be a flow's weight divided by the least weight, and `Q` the quantum of the least weight.
+//! Over any time in which two flows always have packets, their bytes divided by `w` differ by less
+//! than `2 Q` plus one largest packet of each. A packet may wait for a whole round, which grows
+//! with the number of flows and their weights.
 //!
 //! # Differences from Linux/FreeBSD
-//! dummynet's quantum is the weight times the flow's own `lmax`, which gives a flow of small
-//! packets fewer bytes of the same weight. Here all flows of an instance have one base. Credit
-//! counts in bytes times the least weight, so that quanta need no rounding and a set of weights
-//! 100, 200 sends in turns as short as 1, 2.
+//! dummynet's quantum is the weight times the flow's own `lmax`, so that a flow with a small `lmax`
+//! sends fewer bytes than other flows of the same weight. Here the same `lmax` applies to all flows
+//! of an instance. Credit counts in bytes times the least weight, so that quanta need no rounding
+//! and weights of 100 and 200 give the same turns as weights of 1 and 2.
 //!
 //! # Validation
-//! Shares against exact proportions, and the bound above, in the property tests over the table.
+//! The property tests over the table compare shares with exact proportions, and check the bound
+//! above.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -43,39 +46,40 @@ use crate::packet::{PacketId, PacketList, Store};
 use crate::slab::Lines;
 use crate::units::Nanos;
 
-/// Deficit round robin.
+/// The deficit round robin scheduler.
 #[derive(Debug)]
 pub struct RoundRobin {
     flows: Lines<Flow>,
-    /// The flow in front, or [`NONE`]. It has received its quantum.
+    /// The flow in front, which has received its quantum, or [`NONE`].
     front: u32,
     foresight: Foresight,
     len: u32,
     backlog: u64,
-    /// Least weight of all flows, and their largest `lmax`.
+    /// The least weight and the largest `lmax` of all flows.
     least_weight: u64,
     base: u64,
     weights: BTreeMap<u32, u32>,
     sizes: BTreeMap<u32, u32>,
 }
 
-/// A flow: its packets, its credit and its neighbours in the ring. Not in use when the weight is 0.
+/// A flow: its packets, its credit and its neighbours in the ring. A weight of 0 marks an unused
+/// slot.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(super) struct Flow {
-    /// Bytes times the least weight.
+    /// The credit, in bytes times the least weight.
     credit: u64,
     list: PacketList,
     weight: u32,
     max_packet: u32,
     next: u32,
     previous: u32,
-    /// See [`batch`].
+    /// The flow to prefetch after this one; see [`batch`].
     ahead: u32,
 }
 
 impl RoundRobin {
-    /// An empty one.
+    /// An empty scheduler.
     pub fn new(_discipline: &Discipline) -> Self {
         Self {
             flows: Lines::default(),
@@ -90,7 +94,7 @@ impl RoundRobin {
         }
     }
 
-    /// Puts a flow at the end of the ring, which is before its front.
+    /// Inserts a flow at the end of the ring, just before the front.
     #[inline(never)]
     fn link(&mut self, slot: u32) {
         let front = self.front;
@@ -106,7 +110,7 @@ impl RoundRobin {
         (flow.next, flow.previous) = (front, last);
     }
 
-    /// Takes a flow out of the ring. It keeps no credit.
+    /// Removes a flow from the ring, and its credit.
     #[inline(never)]
     fn unlink(&mut self, slot: u32) {
         let flow = self.flows.at_mut(slot);
@@ -123,7 +127,7 @@ impl RoundRobin {
         }
     }
 
-    /// Makes a flow the front and gives it its quantum.
+    /// Moves a flow to the front and adds its quantum to its credit.
     #[inline]
     fn begin_turn(&mut self, slot: u32) {
         self.front = slot;
@@ -131,7 +135,8 @@ impl RoundRobin {
         flow.credit += self.base * u64::from(flow.weight);
     }
 
-    /// Applies the current weights and sizes. Credit is converted to the new least weight.
+    /// Recomputes quanta from the current weights and sizes, and converts credit to the new least
+    /// weight.
     fn rescale(&mut self) {
         self.base = self.sizes.last_key_value().map_or(1, |(&size, _)| u64::from(size));
         let least = self.weights.first_key_value().map_or(1, |(&weight, _)| u64::from(weight));
@@ -316,8 +321,8 @@ impl Batched for RoundRobin {
 }
 
 impl RoundRobin {
-    /// Goes round until the flow in front has credit for its packet: one is longer than the largest
-    /// `lmax`, or a quantum has become less.
+    /// Advances the ring until the flow in front has credit for its packet. This is necessary if a
+    /// packet is longer than the largest `lmax`, or a quantum has become smaller.
     #[cold]
     #[inline(never)]
     fn serve_long<P: Store>(&mut self, store: &mut P) -> Option<(u32, PacketId)> {
@@ -332,7 +337,7 @@ impl RoundRobin {
     }
 }
 
-/// Counts one fewer of `key`.
+/// Decrements the count of `key`.
 fn forget(counts: &mut BTreeMap<u32, u32>, key: u32) {
     if let Some(count) = counts.get_mut(&key) {
         *count -= 1;

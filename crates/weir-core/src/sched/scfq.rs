@@ -1,43 +1,44 @@
 //! SCFQ: self-clocked fair queueing.
 //!
 //! # Model
-//! Every packet has a finish `F` in virtual time: it starts where the flow's packet before it
-//! finishes, or at the present virtual time `V` when the flow had none, and takes its length over
-//! the flow's weight. The packet with the least finish goes, and `V` is the finish of the packet
-//! that is in service.
+//! Every packet has a finish `F` in virtual time. A packet starts at the finish of the flow's
+//! previous packet, or at the current virtual time `V` if the flow has no packets, and takes its
+//! length divided by the flow's weight. The packet with the least finish is served, and `V` is the
+//! finish of the packet in service.
 //!
 //! # Reference
 //! Golestani, "A Self-Clocked Fair Queueing Scheme for Broadband Applications", IEEE INFOCOM 1994.
 //!
 //! # Symbols
-//! `S = max(V, F of the one before)`, `F = S + L / w`, with `L` the length of the packet in bytes
-//! and `w` the flow's weight. Times have 40 bits of fraction, of which 20 count when they are
-//! compared. Of equal finishes that of the flow with the lower place goes first. A new weight holds
-//! from the packet at the head on; `V` never goes back for it.
+//! `S = max(V, F of the flow's previous packet)`, `F = S + L / w`, with `L` the length of the
+//! packet in bytes and `w` the flow's weight. Times have 40 bits of fraction, of which 20 count in
+//! comparisons. Of equal finishes, that of the flow with the lower slot is served first. A new
+//! weight applies from the packet at the head on; `V` never decreases because of it.
 //!
 //! # Parameters
 //! `weight` 1..65536, default 1.
 //!
 //! # Complexity
-//! O(log N) for each packet and N flows, by one tournament; virtual time costs nothing.
+//! O(log N) for each packet and N flows, by one tournament; virtual time takes no computation.
 //!
 //! # Guarantees
-//! Over any time in which two flows always have packets, their bytes over their weights differ by
-//! at most `L_1 / w_1 + L_2 / w_2`, one largest packet of each. Delay is worse than with an
-//! independent clock: a flow that starts to send does so after the finish in service, so its first
-//! packet may wait for one of each other flow, regardless of its weight.
+//! Over any time in which two flows always have packets, their bytes divided by their weights
+//! differ by at most `L_1 / w_1 + L_2 / w_2`, one largest packet of each flow. The delay is worse
+//! than with an independent clock: a flow that becomes busy starts at the finish of the packet in
+//! service, so that its first packet may wait for one packet of each other flow, regardless of its
+//! weight.
 //!
 //! # Differences from Linux/FreeBSD
-//! Neither has it.
+//! Neither implements SCFQ.
 //!
 //! # Validation
-//! The order of packets against plain loops over all flows, the bound above against exact
-//! arithmetic, and times near the end of their range, in property tests.
+//! Property tests compare the order of packets with plain loops over all flows, and the bound above
+//! with exact arithmetic, including times near the end of their range.
 
 use super::self_clocked::SelfClocked;
 use super::{Row, Traits, WEIGHT};
 
-/// Self-clocked fair queueing.
+/// The SCFQ scheduler.
 pub type FinishTime = SelfClocked<true>;
 
 pub(super) const ROW: Row = Row {

@@ -1,10 +1,11 @@
-//! What start-time fair queueing and self-clocked fair queueing have in common: virtual time is
-//! read off the packet that is in service, so it costs nothing to keep.
+//! The common part of start-time and self-clocked fair queueing: virtual time is a stamp of the
+//! packet in service, so that it takes no computation.
 //!
-//! Times are those of [`super::stamp`]. A packet that comes to a flow without packets starts at `V`
-//! or where the flow's last one finished, whichever is later; behind others it starts where the one
-//! before it finishes. While a flow has packets that is the same as a stamp at arrival, since `V`
-//! is then never later than the finish of its last packet.
+//! Times are those of [`super::stamp`]. A packet that arrives at a flow without packets starts at
+//! `V` or at the finish of the flow's last packet, whichever is later. Otherwise it starts at the
+//! finish of the packet before it, and its stamp is computed when it becomes the head. This gives
+//! the same result as a stamp at its arrival, since `V` is never later than the finish of the last
+//! packet of a flow with packets.
 
 use core::num::NonZeroU32;
 
@@ -15,30 +16,30 @@ use crate::packet::{PacketId, PacketList, Store};
 use crate::slab::Slab;
 use crate::units::Nanos;
 
-/// Serves packets by finish, or by start, and takes the same of the packet in service as virtual
-/// time.
+/// A scheduler that serves packets by finish or by start, and uses that stamp of the packet in
+/// service as virtual time.
 #[derive(Debug)]
 pub struct SelfClocked<const BY_FINISH: bool> {
     flows: Slab<Flow>,
-    /// Flows with packets, by the stamp that counts.
+    /// The flows with packets, by the stamp that determines the order.
     heads: Tournament,
     /// `V`.
     virtual_time: u64,
-    /// Latest finish of all packets served.
+    /// The latest finish of all served packets.
     latest: u64,
-    /// How often times have been set back.
+    /// The number of times that all times have been reduced.
     era: u64,
     len: usize,
     backlog: u64,
 }
 
-/// A flow: its packets, and the times of the first or, when it has none, of the last.
+/// A flow: its packets, and the times of the first packet or, without packets, of the last.
 #[derive(Debug)]
 #[repr(align(64))]
 struct Flow {
     start: u64,
     finish: u64,
-    /// The era in which these were written; of a flow with packets always the present one.
+    /// The era of these times; for a flow with packets always the current era.
     era: u64,
     /// `1 / w`.
     inverse: u64,
@@ -54,7 +55,7 @@ impl Flow {
         self.finish = self.start + service(self.list.front_len(), self.inverse);
     }
 
-    /// The stamp by which it is served.
+    /// The stamp that determines the order of service.
     #[inline]
     fn stamp<const BY_FINISH: bool>(&self) -> u64 {
         if BY_FINISH { self.finish } else { self.start }
@@ -62,7 +63,7 @@ impl Flow {
 }
 
 impl<const BY_FINISH: bool> SelfClocked<BY_FINISH> {
-    /// An empty one.
+    /// An empty scheduler.
     pub fn new(discipline: &Discipline) -> Self {
         Self {
             flows: Slab::default(),
@@ -75,13 +76,13 @@ impl<const BY_FINISH: bool> SelfClocked<BY_FINISH> {
         }
     }
 
-    /// The end of a busy period: later packets start after all earlier ones.
+    /// Ends a busy period: later packets start after all earlier packets.
     #[inline]
     fn rest(&mut self) {
         self.virtual_time = self.virtual_time.max(self.latest);
     }
 
-    /// Sets all times back, so that they stay within their range.
+    /// Reduces all times, so that they stay within their range.
     #[cold]
     #[inline(never)]
     fn set_back(&mut self) {
@@ -183,7 +184,7 @@ impl<const BY_FINISH: bool> Scheduler for SelfClocked<BY_FINISH> {
         let packet = flow.list.pop_front(store)?;
         self.len -= 1;
         self.backlog -= u64::from(len);
-        // A stamp is earlier than V only after its flow's weight grew.
+        // A stamp can be earlier than V only after an increase of the flow's weight.
         self.virtual_time = self.virtual_time.max(flow.stamp::<BY_FINISH>());
         self.latest = self.latest.max(flow.finish);
         if flow.list.is_empty() {

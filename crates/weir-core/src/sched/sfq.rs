@@ -1,45 +1,46 @@
 //! SFQ: start-time fair queueing. Not the stochastic fairness queueing that Linux calls `sfq`.
 //!
 //! # Model
-//! Every packet has a start `S` and a finish `F` in virtual time: it starts where the flow's packet
-//! before it finishes, or at the present virtual time `V` when the flow had none, and takes its
-//! length over the flow's weight. The packet with the least start goes, and `V` is the start of the
-//! packet that is in service. When no packet is left, `V` moves to the latest finish.
+//! Every packet has a start `S` and a finish `F` in virtual time. A packet starts at the finish of
+//! the flow's previous packet, or at the current virtual time `V` if the flow has no packets, and
+//! takes its length divided by the flow's weight. The packet with the least start is served, and
+//! `V` is the start of the packet in service. When no packet is left, `V` advances to the latest
+//! finish.
 //!
 //! # Reference
 //! Goyal, Vin and Cheng, "Start-time Fair Queueing: A Scheduling Algorithm for Integrated Services
 //! Packet Switching Networks", IEEE/ACM Transactions on Networking 5(5), 1997.
 //!
 //! # Symbols
-//! `S = max(V, F of the one before)`, `F = S + L / w`, with `L` the length of the packet in bytes
-//! and `w` the flow's weight. Times have 40 bits of fraction, of which 20 count when they are
-//! compared. Of equal starts that of the flow with the lower place goes first. A new weight holds
-//! from the packet at the head on.
+//! `S = max(V, F of the flow's previous packet)`, `F = S + L / w`, with `L` the length of the
+//! packet in bytes and `w` the flow's weight. Times have 40 bits of fraction, of which 20 count in
+//! comparisons. Of equal starts, that of the flow with the lower slot is served first. A new weight
+//! applies from the packet at the head on.
 //!
 //! # Parameters
 //! `weight` 1..65536, default 1.
 //!
 //! # Complexity
-//! O(log N) for each packet and N flows, by one tournament; virtual time costs nothing.
+//! O(log N) for each packet and N flows, by one tournament; virtual time takes no computation.
 //!
 //! # Guarantees
-//! Over any time in which two flows always have packets, their bytes over their weights differ by
-//! at most `L_1 / w_1 + L_2 / w_2`, one largest packet of each. This holds for any changes of the
-//! link's rate, which is the purpose of the discipline. A packet leaves later than it would by its
-//! flow's share alone by up to one packet of each of the other flows.
+//! Over any time in which two flows always have packets, their bytes divided by their weights
+//! differ by at most `L_1 / w_1 + L_2 / w_2`, one largest packet of each flow. This holds even if
+//! the link's rate changes, which is the purpose of the algorithm. Compared with a link of its own
+//! at the flow's share, a packet leaves later by up to one packet of each other flow.
 //!
 //! # Differences from Linux/FreeBSD
 //! Linux's `sfq` hashes flows into queues and serves these in rounds; it has no weights and no
-//! virtual time. Neither system has the discipline described here.
+//! virtual time. Neither system implements the scheduler described here.
 //!
 //! # Validation
-//! The order of packets against plain loops over all flows, the bound above against exact
-//! arithmetic, and times near the end of their range, in property tests.
+//! Property tests compare the order of packets with plain loops over all flows, and the bound above
+//! with exact arithmetic, including times near the end of their range.
 
 use super::self_clocked::SelfClocked;
 use super::{Row, Traits, WEIGHT};
 
-/// Start-time fair queueing.
+/// The start-time fair queueing scheduler.
 pub type StartTime = SelfClocked<false>;
 
 pub(super) const ROW: Row = Row {

@@ -1,43 +1,45 @@
-//! SP-PIFO: a PIFO approximated by strict-priority queues whose bounds adapt.
+//! SP-PIFO: a PIFO approximated by strict-priority queues with bounds that adapt.
 //!
 //! # Model
-//! A few first-in first-out queues, the first of them served first. Each has a bound; bounds grow
-//! from the first queue to the last. A packet goes to the last queue whose bound is not above its
-//! rank, and that bound becomes its rank (push-up): later packets with lower ranks go to an earlier
-//! queue and do not wait behind it. A packet whose rank is below all bounds goes to the first
-//! queue, where it is behind packets of higher rank; then all bounds fall by the amount by which
-//! the first was too high (push-down).
+//! SP-PIFO has a few first-in first-out queues in strict priority. Each queue has a bound, and
+//! bounds grow from the first queue to the last. A packet enters the last queue with a bound no
+//! higher than the packet's rank, and the bound is set to this rank (push-up). Later packets with
+//! lower ranks then enter an earlier queue and do not wait behind it. A packet with a rank below
+//! all bounds enters the first queue, behind packets of higher rank, and all bounds fall by the
+//! difference between the first bound and the rank (push-down).
 //!
 //! # Reference
 //! Alcoz, Dietmüller and Vanbever, "SP-PIFO: approximating push-in first-out behaviors using
 //! strict-priority queues", NSDI 2020.
 //!
 //! # Parameters
-//! `queues` 1..64, default 8: as many as most switches have. More come nearer to a PIFO. `depth`
-//! 0..1048576 packets, default 0: the most in each queue; a packet for a full queue is refused. 0
-//! means no bound. `rank`, default `stfq`, with `weight`, `pri` and `deadline` of flows as the rank
-//! needs them: see `pifo`.
+//! `queues` 1..64, default 8, the number in most switches. More queues approximate a PIFO better.
+//! `depth` 0..1048576 packets, default 0 for no limit: the largest number of packets in each queue;
+//! a packet for a full queue is refused. `rank`, default `stfq`, and the flow settings that the
+//! rank uses (`weight`, `pri`, `deadline`): see `pifo`.
 //!
 //! # Complexity
-//! O(number of queues) to choose one, and the logarithm of the number of packets inside to count
-//! inversions.
+//! O(queues) for each packet to select a queue, and O(log N) to count inversions, with N packets
+//! inside.
 //!
 //! # Guarantees
-//! Order within a flow: a packet that would overtake an older one of its flow goes to the end of
-//! that one's queue. Bounds move as they would have without this rule. Inversions are not bounded;
-//! they are counted exactly.
+//! Packets of a flow leave in order: a packet that would overtake an older packet of its flow is
+//! appended to the queue of that packet. This rule does not affect the bounds. The number of
+//! inversions is not bounded, but counted exactly.
 //!
-//! # Figures
-//! `inversions`: pairs of a packet that was served and one of lower rank that was inside.
+//! # Statistics
+//! `inversions`: pairs of a served packet and a packet of lower rank that was inside at that time.
 //! `inverted`: services with at least one such pair. `unpifoness`: the differences of ranks, summed
-//! over all pairs. `refused`: packets for which a queue was full. `held`: packets kept behind older
-//! ones of their flow.
+//! over all pairs. `refused`: packets that found their queue full. `held`: packets that entered a
+//! later queue, behind older packets of their flow.
 //!
 //! # Differences from Linux/FreeBSD
-//! Neither has one. The published switch program lets packets of a flow overtake each other.
+//! Neither implements SP-PIFO. In the published switch program, packets of a flow can overtake each
+//! other.
 //!
 //! # Validation
-//! Bounds and order in an example worked by hand; inversions against counting them in a plain list.
+//! Tests check bounds and order in an example worked by hand, and compare inversions with a count
+//! over a plain list.
 
 use alloc::vec::Vec;
 
@@ -52,23 +54,23 @@ settings! {
     /// Settings of SP-PIFO.
     struct Settings {
         rank: Ranking =
-            Ranking::setting(Ranking::Stfq, "what packets are sorted by, the least first"),
+            Ranking::setting(Ranking::Stfq, "rank of packets, the least first"),
         queues: u32 = QUEUES,
         depth: u64 = DEPTH,
     }
 }
 
-/// Strict-priority queues whose bounds adapt.
+/// Strict-priority queues with bounds that adapt.
 pub type SpPifo = Approximation<Adaptive>;
 
-/// The bounds, from the queue that is served first.
+/// The bounds of the queues, starting with the queue that is served first.
 #[derive(Debug)]
 pub struct Adaptive {
     bounds: Vec<u64>,
 }
 
 impl SpPifo {
-    /// An empty one.
+    /// An empty scheduler.
     pub fn new(discipline: &Discipline) -> Self {
         let settings = Settings::of(discipline);
         let queues = settings.queues as usize;
@@ -102,13 +104,18 @@ impl Mapping for Adaptive {
 
 pub(super) const QUEUES: Count = Count::new(1, MOST_QUEUES as u32, "", 8, "strict-priority queues");
 
-pub(super) const DEPTH: Number =
-    Number::new(0, 1 << 20, "packets", 0, "most packets in each queue; 0 for no bound");
+pub(super) const DEPTH: Number = Number::new(
+    0,
+    1 << 20,
+    "packets",
+    0,
+    "largest number of packets in each queue; 0 for no limit",
+);
 
 pub(super) const ROW: Row = Row {
     name: "sp-pifo",
     aliases: &["sppifo"],
-    summary: "a PIFO approximated by strict-priority queues whose bounds adapt to the ranks that come",
+    summary: "a PIFO approximated by strict-priority queues with bounds that adapt to the ranks of arrivals",
     source: "Alcoz, Dietmüller and Vanbever 2020",
     parameters: Settings::PARAMETERS,
     traits: Traits {
@@ -125,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bounds_are_pushed_up_by_what_a_queue_takes_and_down_by_what_comes_too_late() {
+    fn bounds_are_pushed_up_by_accepted_ranks_and_down_by_lower_ones() {
         let mut mapping = Adaptive { bounds: alloc::vec![0, 0] };
         let mut step = |rank| {
             let queue = mapping.choose(rank, 0);
@@ -135,7 +142,7 @@ mod tests {
         assert_eq!(step(2), (Some(0), alloc::vec![2, 3]));
         assert_eq!(step(5), (Some(1), alloc::vec![2, 5]));
         assert_eq!(step(4), (Some(0), alloc::vec![4, 5]));
-        // Below all bounds, by 3.
+        // The rank is below all bounds, by 3.
         assert_eq!(step(1), (Some(0), alloc::vec![1, 2]));
         assert_eq!(step(2), (Some(1), alloc::vec![1, 2]));
         assert_eq!(step(0), (Some(0), alloc::vec![0, 1]));

@@ -1,39 +1,41 @@
 //! Strict slices: a PIFO approximated by strict-priority queues with fixed bounds.
 //!
 //! # Model
-//! The ranks are cut into slices of one width. Each slice has a first-in first-out queue of a fixed
-//! depth, and the non-empty queue of the lowest ranks is served. Ranks beyond the last slice go to
-//! the last queue. A packet for a full queue is dropped even if others have room.
+//! The ranks are divided into slices of equal width. Each slice has a first-in first-out queue of a
+//! fixed depth, and the non-empty queue with the lowest ranks is served. Packets with ranks beyond
+//! the last slice enter the last queue. A packet for a full queue is dropped even if other queues
+//! have room.
 //!
 //! # Reference
-//! The plain capability of a switch with a P4 pipeline and eight priority queues: the ingress
+//! A basic capability of switches with a P4 pipeline and eight priority queues: the ingress
 //! computes the rank of a packet and selects its queue.
 //!
 //! # Parameters
-//! `queues` 1..64, default 8. `depth` 0..1048576 packets in each, default 64; 0 for no bound.
-//! `width` of a slice in units of the rank, default 1. `rank`, default `prio`, so that priorities 0
-//! to 6 have a queue each and all others the last; with `weight`, `pri` and `deadline` of flows as
-//! the rank needs them: see `pifo`. For `fifo+`, with ranks from 0 to a deadline, a width of the
-//! deadline over the number of queues uses all of them. Ranks that grow with time, as those of
-//! `stfq`, `edf`, `lstf` and `arrival`, end up in the last queue.
+//! `queues` 1..64, default 8. `depth` 0..1048576 packets in each queue, default 64; 0 for no limit.
+//! `width`, default 1: the width of a slice in units of the rank. `rank`, default `prio`, so that
+//! priorities 0 to 6 have a queue each and all others share the last queue; and the flow settings
+//! that the rank uses (`weight`, `pri`, `deadline`): see `pifo`. For `fifo+`, with ranks from 0 to
+//! a deadline, a width of the deadline divided by the number of queues uses all queues. With ranks
+//! that grow with time, such as `stfq`, `edf`, `lstf` and `arrival`, all packets eventually enter
+//! the last queue.
 //!
 //! # Complexity
-//! O(1), and the logarithm of the number of packets inside to count inversions.
+//! O(1) for each packet to select a queue, and O(log N) to count inversions, with N packets inside.
 //!
 //! # Guarantees
 //! A packet waits for at most `depth − 1` packets of its own slice, and for those of lower slices.
-//! Order within a flow: a packet that would overtake an older one of its flow goes to the end of
-//! that one's queue.
+//! Packets of a flow leave in order: a packet that would overtake an older packet of its flow is
+//! appended to the queue of that packet.
 //!
-//! # Figures
+//! # Statistics
 //! `inversions`, `inverted`, `unpifoness`, `refused` and `held`, as in `sp-pifo`.
 //!
 //! # Differences from Linux/FreeBSD
 //! Linux's `prio` has bands that filters select; each has its own queue, without ranks.
 //!
 //! # Validation
-//! Slices, depth and order in an example worked by hand; inversions against counting them in a
-//! plain list.
+//! Tests check slices, depth and order in an example worked by hand, and compare inversions with a
+//! count over a plain list.
 
 use super::levels::{Approximation, Mapping};
 use super::prio::PRIORITY;
@@ -44,10 +46,10 @@ use crate::settings;
 use crate::settings::Number;
 
 settings! {
-    /// Settings of strict priorities by slices of a rank.
+    /// Settings of strict slices.
     struct Settings {
         rank: Ranking =
-            Ranking::setting(Ranking::Prio, "what is cut into slices, the least first"),
+            Ranking::setting(Ranking::Prio, "rank that is divided into slices, the least first"),
         queues: u32 = QUEUES,
         depth: u64 = DEPTH.or(64),
         width: u64 = Number::new(1, 1 << 62, "", 1, "width of a slice, in units of the rank"),
@@ -57,14 +59,14 @@ settings! {
 /// Strict-priority queues with fixed bounds.
 pub type StrictSlices = Approximation<Slices>;
 
-/// Slices of ranks, all of one width; the last queue has what is beyond.
+/// Slices of ranks of equal width. Ranks beyond the last slice belong to the last queue.
 #[derive(Debug)]
 pub struct Slices {
     width: u64,
 }
 
 impl StrictSlices {
-    /// An empty one.
+    /// An empty scheduler.
     pub fn new(discipline: &Discipline) -> Self {
         let settings = Settings::of(discipline);
         let ranker = Ranker::new(settings.rank, discipline.epoch());
@@ -78,7 +80,7 @@ impl Mapping for Slices {
         Some(usize::try_from(rank / self.width).unwrap_or(usize::MAX))
     }
 
-    /// The bounds are fixed.
+    /// Does nothing, because the bounds are fixed.
     fn set_back(&mut self, _by: u64) {}
 }
 

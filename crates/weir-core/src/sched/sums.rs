@@ -1,8 +1,8 @@
-//! A balanced search tree of flows with sums over its parts.
+//! A balanced search tree of flows with sums over its subtrees.
 //!
 //! An AVL tree: the heights of two siblings differ by at most one, so with N flows no path down is
-//! longer than 1.44 log2 N. The nodes are an array by the flows' places. Each has the sum over its
-//! subtree, which answers questions about a part of the flows along one path down.
+//! longer than 1.44 log2 N. The nodes are in an array, indexed by the slots of the flows. Each node
+//! has the sum over its subtree, so that one path down gives the sum over any range of flows.
 //!
 //! # Reference
 //! Adelson-Velsky and Landis, "An algorithm for the organization of information", Soviet
@@ -11,13 +11,13 @@
 use alloc::vec::Vec;
 use core::fmt::Debug;
 
-/// What a flow adds to a sum.
+/// The value that a flow adds to a sum.
 pub(super) trait Sum: Copy + Debug + Default {
-    /// The sum of two; [`Default`] adds nothing.
+    /// The sum of two values; the [`Default`] value is zero.
     fn plus(self, other: Self) -> Self;
 }
 
-/// Flows by a key; of equal keys the lower place is first.
+/// Flows sorted by a key; of equal keys the lower slot is first.
 #[derive(Debug)]
 pub(super) struct SumTree<S> {
     nodes: Vec<Node<S>>,
@@ -31,7 +31,7 @@ struct Node<S> {
     sum: S,
     left: u32,
     right: u32,
-    /// Height of its subtree; 0 when the flow is not in the tree.
+    /// The height of the node's subtree; 0 if the flow is not in the tree.
     height: u8,
 }
 
@@ -46,17 +46,17 @@ impl<S> Default for SumTree<S> {
 pub(super) struct Step<S> {
     pub(super) key: u128,
     pub(super) own: S,
-    /// The sum over the flows before it in its subtree.
+    /// The sum over the flows before this node in its subtree.
     pub(super) before: S,
     pub(super) left: u32,
     pub(super) right: u32,
 }
 
 impl<S: Sum> SumTree<S> {
-    /// Makes a node for the place `slot`.
+    /// Allocates a node for the flow at `slot`.
     pub(super) fn make_room(&mut self, slot: u32) {
         if self.nodes.len() <= slot as usize {
-            let nobody = Node {
+            let absent = Node {
                 key: 0,
                 own: S::default(),
                 sum: S::default(),
@@ -64,24 +64,24 @@ impl<S: Sum> SumTree<S> {
                 right: NONE,
                 height: 0,
             };
-            self.nodes.resize(slot as usize + 1, nobody);
+            self.nodes.resize(slot as usize + 1, absent);
         }
     }
 
-    /// Whether the flow at `slot` is in it.
+    /// Whether the flow at `slot` is in the tree.
     pub(super) fn has(&self, slot: u32) -> bool {
         self.nodes[slot as usize].height > 0
     }
 
-    /// Puts the flow at `slot`, for which there is room, where `key` belongs; what it had before is
-    /// replaced.
+    /// Inserts the flow at `slot` with `key`, or replaces its key and value. There must be room for
+    /// it.
     pub(super) fn set(&mut self, slot: u32, key: u128, own: S) {
         self.clear(slot);
         self.nodes[slot as usize] = Node { key, own, sum: own, left: NONE, right: NONE, height: 1 };
         self.root = self.insert(self.root, slot);
     }
 
-    /// Takes the flow at `slot` out, if it is in.
+    /// Removes the flow at `slot`, if it is in the tree.
     pub(super) fn clear(&mut self, slot: u32) {
         if self.has(slot) {
             self.root = self.remove(self.root, slot);
@@ -108,28 +108,28 @@ impl<S: Sum> SumTree<S> {
         found
     }
 
-    /// The sum over all.
+    /// The sum over all flows.
     pub(super) fn sum(&self) -> S {
         self.sum_below(self.root)
     }
 
-    /// The sum over a node and all below it; nothing for a place where there is none.
+    /// The sum over the subtree of node `at`; zero for [`NONE`].
     pub(super) fn sum_below(&self, at: u32) -> S {
         self.nodes.get(at as usize).map_or_else(S::default, |node| node.sum)
     }
 
-    /// The node to begin with, or `None` for an empty tree.
+    /// The root, at which a path down begins; `None` for an empty tree.
     pub(super) fn top(&self) -> Option<Step<S>> {
         self.step(self.root)
     }
 
-    /// The node at `at`, or `None` at the end of the path.
+    /// The node `at` on a path down, or `None` at the end of the path.
     pub(super) fn step(&self, at: u32) -> Option<Step<S>> {
         let &Node { key, own, left, right, .. } = self.nodes.get(at as usize)?;
         Some(Step { key, own, before: self.sum_below(left), left, right })
     }
 
-    /// Nodes on the longest path down.
+    /// The number of nodes on the longest path down.
     pub(super) fn height(&self) -> u64 {
         u64::from(self.height_of(self.root))
     }
@@ -142,7 +142,7 @@ impl<S: Sum> SumTree<S> {
         (self.nodes[a as usize].key, a) < (self.nodes[b as usize].key, b)
     }
 
-    /// Puts the node `slot` below `at`; gives the node that is now there.
+    /// Inserts the node `slot` into the subtree `at`; returns the new root of the subtree.
     fn insert(&mut self, at: u32, slot: u32) -> u32 {
         if at == NONE {
             return slot;
@@ -155,7 +155,7 @@ impl<S: Sum> SumTree<S> {
         self.balance(at)
     }
 
-    /// Takes the node `slot` out, which is `at` or below it; gives the node that is now there.
+    /// Removes the node `slot` from the subtree `at`; returns the new root of the subtree.
     fn remove(&mut self, at: u32, slot: u32) -> u32 {
         let Node { left, right, .. } = self.nodes[at as usize];
         if at != slot {
@@ -174,8 +174,8 @@ impl<S: Sum> SumTree<S> {
         self.balance(next)
     }
 
-    /// Takes out the first node of those at and below `at`; gives the node that is now there, and
-    /// the one taken.
+    /// Removes the first node of the subtree `at`; returns the new root of the subtree, and the
+    /// removed node.
     fn take_first(&mut self, at: u32) -> (u32, u32) {
         let Node { left, right, .. } = self.nodes[at as usize];
         if left == NONE {
@@ -186,8 +186,8 @@ impl<S: Sum> SumTree<S> {
         (self.balance(at), first)
     }
 
-    /// Recomputes the sums of a node whose children have changed, and rotates it when one side is
-    /// too high; returns the node that is now in its place.
+    /// Recomputes the sums of a node after a change of its children, and rotates it if one side is
+    /// too high; returns the new root of the subtree.
     fn balance(&mut self, at: u32) -> u32 {
         let Node { left, right, .. } = self.nodes[at as usize];
         if self.height_of(left) > self.height_of(right) + 1 {
@@ -208,7 +208,7 @@ impl<S: Sum> SumTree<S> {
         at
     }
 
-    /// Puts a node below its left child, which takes its place.
+    /// Rotates a subtree to the right: the left child becomes its root, which is returned.
     fn turn_right(&mut self, at: u32) -> u32 {
         let up = self.nodes[at as usize].left;
         self.nodes[at as usize].left = core::mem::replace(&mut self.nodes[up as usize].right, at);
@@ -217,7 +217,7 @@ impl<S: Sum> SumTree<S> {
         up
     }
 
-    /// Puts a node below its right child, which takes its place.
+    /// Rotates a subtree to the left: the right child becomes its root, which is returned.
     fn turn_left(&mut self, at: u32) -> u32 {
         let up = self.nodes[at as usize].right;
         self.nodes[at as usize].right = core::mem::replace(&mut self.nodes[up as usize].left, at);
@@ -250,7 +250,7 @@ mod tests {
         }
     }
 
-    /// Checks order and sums below a node; gives how many nodes there are.
+    /// Checks the order and the sums of a subtree; returns its number of nodes.
     fn check(tree: &SumTree<u64>, at: u32, order: &mut Vec<(u128, u32)>) -> u64 {
         let Some(step) = tree.step(at) else { return 0 };
         let left = check(tree, step.left, order);
@@ -266,7 +266,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn is_in_order_balanced_and_summed_up_whatever_comes_and_goes(
+        fn is_sorted_balanced_and_summed_after_every_operation(
             operations in proptest::collection::vec((0u32..80, 0u64..40), 1..400),
         ) {
             let (mut tree, mut model) = (SumTree::default(), BTreeMap::new());
@@ -291,14 +291,14 @@ mod tests {
     }
 
     #[test]
-    fn sorted_keys_do_not_make_it_deep() {
+    fn sorted_keys_do_not_unbalance_the_tree() {
         let mut tree = SumTree::default();
         tree.make_room(65_535);
         for slot in 0..65_536 {
             tree.set(slot, u128::from(slot), 1);
         }
         assert!(tree.height() <= 17, "{}", tree.height());
-        // Half of them go, from one end.
+        // Half of the flows are removed, from one end.
         for slot in 0..32_768 {
             tree.clear(slot);
         }

@@ -1,34 +1,35 @@
-//! A tournament among flows: the flow with the least virtual time.
+//! A tournament tree that finds the flow with the least virtual time.
 //!
-//! Every flow has a leaf by its place. A node above holds the least of its four children, and the
-//! top holds the least of all. A change moves up from a leaf as far as it makes a difference. The
-//! nodes that it visits depend on the leaf alone and not on the contents of the tree, so a processor
-//! fetches all of them at once and predicts no branch within a node; in a heap each step down waits
-//! for the one before. No flow moves, so no flow needs to know its position.
+//! Every flow has a leaf at the index of its slot. Each inner node holds the least of its four
+//! children, and the top holds the least of all entries. A change moves up from a leaf while it
+//! changes the nodes above. The visited nodes depend on the leaf alone and not on the contents of
+//! the tree, so that a processor fetches all of them at once and predicts no branch within a node;
+//! in a heap each step down waits for the previous step. Flows keep their leaves, so that no
+//! position needs to be stored.
 //!
 //! # Layout
 //! ```text
 //! an entry     63 ............................ 20 | 19 .............. 0      absent: all ones
-//!              virtual time without its low bits  | place of the flow
+//!              virtual time without its low bits  | slot of the flow
 //!
 //! the array    … … … 3 | 4 5 6 7 | 8 … 11 | 12 … 15 | …                      four neighbours are half a cache line
-//!                    top  its children, whose children follow; the parent of i is i / 4 + 2
+//!                    top  its children, then their children; the parent of i is i / 4 + 2
 //! ```
-//! Times that differ only in their low bits tie, and the flow with the lower place wins. With more
-//! than 2^20 flows the place takes more bits.
+//! Times that differ only in their low bits tie, and the flow with the lower slot wins. With more
+//! than 2^20 flows the slot takes more bits.
 
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Flows and their times.
+/// The flows and their times.
 #[derive(Debug)]
 pub(super) struct Tournament {
     groups: Vec<[u64; ARITY]>,
-    /// Index of the first leaf.
+    /// The index of the first leaf.
     base: usize,
-    /// How many leaves there are, a power of two.
+    /// The number of leaves, a power of two.
     leaves: usize,
-    /// The low bits of an entry, which hold the place.
+    /// The low bits of an entry, which hold the slot.
     mask: u64,
 }
 
@@ -40,13 +41,13 @@ impl Default for Tournament {
 
 impl Tournament {
     fn with_leaves(leaves: usize) -> Self {
-        // The children of the last node above the leaves end where the leaves do, or after.
+        // The children of the last inner node must include the last leaf.
         let base = (leaves + 2 * ARITY).div_ceil(ARITY - 1);
         let groups = vec![[ABSENT; ARITY]; (base + leaves).div_ceil(ARITY)];
         Self { groups, base, leaves, mask: (leaves as u64 - 1).max((1 << PLACE_BITS) - 1) }
     }
 
-    /// Makes a leaf for the place `slot`.
+    /// Allocates a leaf for the flow at `slot`.
     pub(super) fn make_room(&mut self, slot: u32) {
         if (slot as usize) < self.leaves {
             return;
@@ -74,13 +75,13 @@ impl Tournament {
         self.entry(TOP)
     }
 
-    /// The bits of an entry in which the flow's place is.
+    /// The bits of an entry that hold the flow's slot.
     #[inline]
     pub(super) fn slot_bits(&self) -> u64 {
         self.mask
     }
 
-    /// The flow's place in an entry.
+    /// The flow's slot in an entry.
     #[inline]
     pub(super) fn slot(&self, entry: u64) -> u32 {
         (entry & self.mask) as u32
@@ -92,19 +93,20 @@ impl Tournament {
         (time & !self.mask) | u64::from(slot)
     }
 
-    /// A time as it is compared here.
+    /// The part of a time that counts in comparisons.
     #[inline]
     pub(super) fn rounded(&self, time: u64) -> u64 {
         time & !self.mask
     }
 
-    /// Gives the flow at `slot`, for which there is room, a time. Times are less than 2^64 − 2^32.
+    /// Sets the time of the flow at `slot`, for which there must be room. Times must be less than
+    /// 2^64 − 2^32.
     #[inline]
     pub(super) fn set(&mut self, slot: u32, time: u64) {
         self.put(slot, (time & !self.mask) | u64::from(slot));
     }
 
-    /// Takes the flow at `slot` out.
+    /// Removes the flow at `slot`.
     #[inline]
     pub(super) fn clear(&mut self, slot: u32) {
         self.put(slot, ABSENT);
@@ -127,8 +129,7 @@ impl Tournament {
         }
     }
 
-    /// Takes `by` off all times, and calls `f` with each flow that has one. Costs nothing for the
-    /// others.
+    /// Subtracts `by` from all times, and calls `f` with each flow that has a time.
     pub(super) fn set_back(&mut self, by: u64, mut f: impl FnMut(u32)) {
         let mut taking_part = Vec::new();
         let mut nodes = vec![TOP];
@@ -146,12 +147,12 @@ impl Tournament {
         }
     }
 
-    /// Nodes on the longest path up.
+    /// The number of nodes on the longest path up.
     pub(super) fn depth(&self) -> u64 {
-        let ways = core::iter::successors(Some(self.base + self.leaves - 1), |&index| {
+        let path = core::iter::successors(Some(self.base + self.leaves - 1), |&index| {
             (index > TOP).then_some(index / ARITY + 2)
         });
-        ways.count() as u64
+        path.count() as u64
     }
 
     #[inline]
@@ -160,20 +161,20 @@ impl Tournament {
     }
 }
 
-/// The least of four, without a branch.
+/// The least of four entries, without a branch.
 #[inline(always)] // Measured: see the module of schedulers.
 fn least_of(&[a, b, c, d]: &[u64; ARITY]) -> u64 {
     a.min(b).min(c.min(d))
 }
 
-/// Children of a node.
+/// The number of children of a node.
 const ARITY: usize = 4;
-/// Index of the node that all come to.
+/// The index of the top node.
 const TOP: usize = ARITY - 1;
-/// Bits of an entry for the place. The rest tells times apart to 1/16 byte of the largest weight
-/// (see the disciplines).
+/// The least number of bits of an entry for the slot. The other bits distinguish times to 1/16 byte
+/// of the largest weight (see [`super::stamp`]).
 const PLACE_BITS: u32 = 20;
-/// The leaf of a flow that does not take part.
+/// The entry of a flow without a time.
 const ABSENT: u64 = u64::MAX;
 
 #[cfg(test)]
@@ -211,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn every_leaf_is_below_the_top_whatever_their_number() {
+    fn every_leaf_is_below_the_top_for_any_number_of_leaves() {
         for bits in 2..13 {
             let leaves = 1u32 << bits;
             let mut tournament = Tournament::default();
@@ -224,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn more_flows_than_the_low_bits_tell_apart_take_more_of_them() {
+    fn many_flows_take_more_low_bits() {
         let mut tournament = Tournament::default();
         tournament.set(1, 5 * TIME);
         let many = 1 << (PLACE_BITS + 1);

@@ -1,29 +1,31 @@
-//! Schedulers whose flows are schedulers: sharing within shares.
+//! Schedulers with schedulers as their flows: hierarchical sharing of a link.
 //!
 //! # Model
-//! A tree of schedulers of any type. The root decides for the link; each of its flows is either a
-//! flow of packets or another scheduler, a *node*, which decides among flows of its own. A node
-//! with packets keeps its next two with its parent, in the place that it has there as a flow: the
-//! parent sees a flow that has packets as long as the node has, and weights, deficits and
-//! timestamps work as for any flow. When one of the two leaves, the node decides on another.
+//! A tree of schedulers of any type. The root decides for the link. Each of its flows is either a
+//! flow of packets or another scheduler, a *node*, which decides among its own flows. A node with
+//! packets *offers* its next two packets to its parent, where the node is a flow. To the parent,
+//! this flow has packets as long as the node has packets, so that weights, deficits and timestamps
+//! work as for any flow. When one of the two packets leaves, the node offers another.
 //!
 //! # Reference
 //! Bennett and Zhang, "Hierarchical packet fair queueing algorithms", IEEE/ACM Transactions on
-//! Networking 5(5), 1997. There a node offers one packet; the second is what lets a scheduler be
-//! used that forgets flows as they run empty, such as round robin.
+//! Networking 5(5), 1997. In that publication a node offers one packet. The second packet permits
+//! schedulers that reset a flow when it becomes empty, such as round robin.
 //!
 //! # Complexity
-//! The sum of the costs of the schedulers on the path, and a look-up for each level.
+//! The sum of the costs of the schedulers on the path from the root to the flow, and a look-up at
+//! each level.
 //!
 //! # Guarantees
-//! Each node divides its own service among its flows as its type guarantees. Packets that a node
-//! has handed up are final: a later packet of any priority waits for up to two packets on each
-//! level. A parent that follows an exact fluid (`wfq`, `l-wf2q`) sees no more than these two
-//! either, and its fluid may run out of them: its shares hold to within a few per cent. Packets of
-//! a flow keep their order. A node disappears with its last flow.
+//! Each node divides its own service among its flows as its type guarantees. A node cannot take
+//! back the packets that it offers: a later packet of any priority waits for up to two packets at
+//! each level. A parent with an exact fluid (`wfq`, `l-wf2q`) has only these two packets of a node,
+//! and its fluid may finish them early: its shares hold to within a few per cent. Packets of a flow
+//! leave in order. A node is removed with its last flow.
 //!
 //! # Validation
-//! Shares on each level against exact proportions, and random sequences of all operations.
+//! Tests compare the shares at each level with exact proportions, and run random sequences of all
+//! operations.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -40,16 +42,16 @@ use crate::units::Nanos;
 /// A tree of schedulers.
 #[derive(Debug)]
 pub struct Tree {
-    /// By the numbers of their nodes.
+    /// The schedulers, indexed by the numbers of their nodes.
     schedulers: Vec<AnyScheduler>,
     places: Places,
     leaves: Slab<Leaf>,
-    /// Nodes with shaping schedulers.
+    /// The nodes with schedulers that are not work-conserving.
     shaped: Vec<u32>,
-    /// Packets that a parent had no place for, or that a node gave up.
+    /// Packets that a scheduler of the tree dropped and that the caller has not yet collected.
     refused: VecDeque<(PacketId, DropReason)>,
-    /// Nodes that lost packets this way and may offer others.
-    robbed: Vec<u32>,
+    /// Nodes that lost offered packets by these drops and may offer others.
+    depleted: Vec<u32>,
     /// The latest time of a call.
     now: Nanos,
     len: usize,
@@ -72,21 +74,21 @@ pub(crate) struct NodeName {
 struct Places {
     nodes: Vec<Node>,
     free: Vec<u32>,
-    /// Leaves by the numbers of their flows.
+    /// The leaves and nodes of flows, by the numbers of the flows.
     owners: HashTable<Owner>,
-    /// Nodes that can be found, by their names.
+    /// The nodes with names, by name.
     named: HashTable<u32>,
 }
 
 #[derive(Debug)]
 struct Node {
     parent: u32,
-    /// Its description for the parent, and its slot there.
+    /// The description of the node as a flow of its parent, and its slot there.
     spec: FlowSpec,
     slot: FlowSlot,
-    /// Packets that are with the parent.
+    /// The number of packets that the node offers to its parent.
     offered: u32,
-    /// Flows and nodes in it.
+    /// The number of flows and nodes below this node.
     members: u32,
     name: Option<NodeName>,
 }
@@ -102,10 +104,10 @@ struct Owner {
 #[derive(Debug)]
 struct Leaf {
     node: u32,
-    /// Its place in the node's scheduler.
+    /// The flow's slot in the node's scheduler.
     slot: FlowSlot,
     spec: FlowSpec,
-    /// Packets of it that are with schedulers above its node.
+    /// The number of the flow's packets in schedulers above its node.
     above: u32,
 }
 
@@ -113,12 +115,13 @@ impl Tree {
     /// The scheduler of the link.
     pub const ROOT: TreeNode = TreeNode(0);
 
-    /// A tree of one scheduler.
+    /// A tree with a single scheduler.
     pub fn new(discipline: &Discipline) -> Self {
         Self::above(AnyScheduler::new(discipline))
     }
 
-    /// A tree above a scheduler with flows and packets; [`Self::adopt`] adds each flow.
+    /// A tree with the scheduler `root`, which may have flows and packets. The caller adds each of
+    /// its flows with [`Self::adopt`].
     pub(super) fn above(root: AnyScheduler) -> Self {
         let (len, backlog) = (root.len(), root.backlog());
         let node = Node {
@@ -141,20 +144,20 @@ impl Tree {
             leaves: Slab::default(),
             shaped: Vec::new(),
             refused: VecDeque::new(),
-            robbed: Vec::new(),
+            depleted: Vec::new(),
             now: Nanos::ZERO,
             len,
             backlog,
         }
     }
 
-    /// Adds a flow that its scheduler already has; returns its slot in the tree.
+    /// Adds a flow that the root already has at `slot`; returns its slot in the tree.
     pub(crate) fn adopt(&mut self, slot: FlowSlot, spec: &FlowSpec) -> FlowSlot {
         self.insert_leaf(Self::ROOT, slot, spec)
     }
 
-    /// Makes a scheduler that is a flow of `parent`; `spec` describes it as a flow, apart from its
-    /// number.
+    /// Adds a scheduler as a flow of `parent`. `spec` describes this flow; its flow number is
+    /// ignored.
     pub fn add_node(
         &mut self,
         now: Nanos,
@@ -184,14 +187,14 @@ impl Tree {
         TreeNode(number)
     }
 
-    /// The node of this name, if there is one.
+    /// The node with this name, if there is one.
     pub(crate) fn node(&self, name: &NodeName) -> Option<TreeNode> {
         let nodes = &self.places.nodes;
         let is_it = |&node: &u32| nodes[node as usize].name.as_ref() == Some(name);
         self.places.named.find(name.hash(), is_it).map(|&node| TreeNode(node))
     }
 
-    /// Names a node, by which it is found from now on.
+    /// Gives a node a name, by which [`Self::node`] finds it.
     pub(crate) fn name(&mut self, node: TreeNode, name: NodeName) {
         self.places.nodes[node.0 as usize].name = Some(name);
         let nodes = &self.places.nodes;
@@ -199,7 +202,7 @@ impl Tree {
         self.places.named.insert_unique(name.hash(), node.0, hash_of);
     }
 
-    /// Lets the nodes of scheduler `id` no longer be found. Their flows stay.
+    /// Removes the names of the nodes of scheduler `id`. The nodes and their flows stay.
     pub(crate) fn forget(&mut self, id: u16) {
         let nodes = &self.places.nodes;
         self.places
@@ -207,7 +210,7 @@ impl Tree {
             .retain(|&mut node| nodes[node as usize].name.is_none_or(|name| name.id != id));
     }
 
-    /// Changes the descriptions of the nodes of scheduler `id` at their parents. Packets stay.
+    /// Changes the settings of the nodes of scheduler `id` at their parents. Packets stay.
     pub(crate) fn change_nodes(
         &mut self,
         now: Nanos,
@@ -222,7 +225,7 @@ impl Tree {
         }
     }
 
-    /// Changes the description of a node at its parent. Packets stay.
+    /// Changes the settings of a node at its parent. Packets stay.
     pub fn change_node(
         &mut self,
         now: Nanos,
@@ -245,7 +248,7 @@ impl Tree {
         );
     }
 
-    /// Makes a place for a flow of packets in a node.
+    /// Adds a flow of packets to a node; returns its slot in the tree.
     pub fn add_flow_in(&mut self, now: Nanos, node: TreeNode, spec: &FlowSpec) -> FlowSlot {
         let slot = self.schedulers[node.0 as usize].add_flow(now, spec);
         self.insert_leaf(node, slot, spec)
@@ -261,7 +264,7 @@ impl Tree {
         FlowSlot(leaf)
     }
 
-    /// Puts another scheduler at the root. The tree must be empty.
+    /// Replaces the scheduler at the root. The tree must hold no packets.
     pub(crate) fn replace_root(&mut self, now: Nanos, discipline: &Discipline) {
         let mut root = AnyScheduler::new(discipline);
         for leaf in 0..self.leaves.bound() {
@@ -277,8 +280,8 @@ impl Tree {
         self.schedulers[0] = root;
     }
 
-    /// Takes the next packet out of the scheduler `at`, and lets the node that it is from offer
-    /// another.
+    /// Removes and returns the next packet of the scheduler `at`. If a node offered it, the node
+    /// offers another.
     fn take(&mut self, at: u32, now: Nanos, store: &mut dyn Store) -> Option<PacketId> {
         let packet = self.schedulers[at as usize]
             .dequeue(now, &mut Level { store, places: &self.places, at });
@@ -300,7 +303,7 @@ impl Tree {
         Some(packet)
     }
 
-    /// Puts a packet into the scheduler `at`.
+    /// Enqueues a packet in the scheduler `at`.
     fn put(
         &mut self,
         at: u32,
@@ -316,7 +319,7 @@ impl Tree {
         self.take_given_up(at, store);
     }
 
-    /// Puts aside what the scheduler `at` has given up.
+    /// Collects the packets that the scheduler `at` has dropped.
     fn take_given_up(&mut self, at: u32, store: &mut dyn Store) {
         while let Some((given_up, reason)) =
             self.schedulers[at as usize].pop_refused(&mut Level { store, places: &self.places, at })
@@ -325,7 +328,8 @@ impl Tree {
         }
     }
 
-    /// Lets a node offer packets to its parent.
+    /// Moves packets from a node to its parent until the node offers [`OFFERED`] packets or has no
+    /// more.
     fn refill(&mut self, node: u32, now: Nanos, store: &mut dyn Store) {
         while self.places.nodes[node as usize].offered < OFFERED {
             let Some(packet) = self.take(node, now, store) else { return };
@@ -335,7 +339,7 @@ impl Tree {
         }
     }
 
-    /// Lets a node and those above it offer packets.
+    /// Calls [`Self::refill`] for a node and all nodes above it.
     fn lift(&mut self, mut node: u32, now: Nanos, store: &mut dyn Store) {
         while node != Self::ROOT.0 {
             self.refill(node, now, store);
@@ -343,14 +347,14 @@ impl Tree {
         }
     }
 
-    /// Nodes whose packets were pushed out offer others.
+    /// Refills the nodes that lost offered packets by drops.
     fn feed(&mut self, now: Nanos, store: &mut dyn Store) {
-        while let Some(robbed) = self.robbed.pop() {
-            self.lift(robbed, now, store);
+        while let Some(depleted) = self.depleted.pop() {
+            self.lift(depleted, now, store);
         }
     }
 
-    /// Puts aside a packet that the scheduler `at` has pushed out.
+    /// Records a packet that the scheduler `at` has dropped.
     fn refuse(&mut self, at: u32, packet: PacketId, reason: DropReason, store: &mut dyn Store) {
         self.len -= 1;
         self.backlog -= u64::from(store.len(packet));
@@ -362,12 +366,12 @@ impl Tree {
             if let Some(leaf) = self.leaves.get_mut(leaf) {
                 leaf.above -= 1;
             }
-            self.robbed.push(child);
+            self.depleted.push(child);
         }
         self.refused.push_back((packet, reason));
     }
 
-    /// Lets nodes that have held packets back offer what may go now.
+    /// Refills the nodes that have held packets back which may leave by `now`.
     fn wake(&mut self, now: Nanos, store: &mut dyn Store) {
         for n in 0..self.shaped.len() {
             let node = self.shaped[n];
@@ -378,21 +382,22 @@ impl Tree {
         self.feed(now, store);
     }
 
-    /// When a node that holds packets back offers one.
+    /// The time at which a node that holds packets back can offer the next one.
     fn next_of(&self, node: u32) -> Option<Nanos> {
         let (state, scheduler) =
             (&self.places.nodes[node as usize], &self.schedulers[node as usize]);
         if scheduler.is_empty() || state.offered >= OFFERED { None } else { scheduler.next_event() }
     }
 
-    /// Takes what a flow has above its node out of the schedulers there, the oldest first.
+    /// Removes the packets of a flow from the schedulers above its node; returns them with the
+    /// oldest first.
     fn withdraw(&mut self, now: Nanos, store: &mut dyn Store, node: u32, flow: u32) -> PacketList {
-        let way = core::iter::successors(Some(node), |&node| {
+        let path = core::iter::successors(Some(node), |&node| {
             Some(self.places.nodes[node as usize].parent)
         });
-        let way: Vec<u32> = way.take_while(|&node| node != Self::ROOT.0).collect();
+        let path: Vec<u32> = path.take_while(|&node| node != Self::ROOT.0).collect();
         let mut withdrawn = PacketList::default();
-        for &child in way.iter().rev() {
+        for &child in path.iter().rev() {
             let Node { parent: at, slot, spec, .. } = self.places.nodes[child as usize];
             let mut level = Level { store, places: &self.places, at };
             let scheduler = &mut self.schedulers[at as usize];
@@ -411,7 +416,7 @@ impl Tree {
         withdrawn
     }
 
-    /// Takes away nodes that have nothing in them any more.
+    /// Removes `node` and the nodes above it that have no members left.
     fn prune(&mut self, now: Nanos, store: &mut dyn Store, mut node: u32) {
         while node != Self::ROOT.0 && self.places.nodes[node as usize].members == 0 {
             let Node { parent: at, slot, spec, .. } = self.places.nodes[node as usize];
@@ -424,7 +429,7 @@ impl Tree {
             self.schedulers[node as usize] = AnyScheduler::Fifo(super::Fifo::default());
             self.places.nodes[at as usize].members -= 1;
             self.shaped.retain(|&shaped| shaped != node);
-            self.robbed.retain(|&robbed| robbed != node);
+            self.depleted.retain(|&depleted| depleted != node);
             self.places.remove(node);
             node = at;
         }
@@ -553,7 +558,7 @@ impl Places {
         self.owners.find(flow_hash(flow), |owner| owner.flow == flow)
     }
 
-    /// The child of `at` that `node` is, or is in.
+    /// The child of `at` that is `node` or an ancestor of `node`.
     fn below(&self, at: u32, mut node: u32) -> u32 {
         loop {
             match self.nodes[node as usize].parent {
@@ -580,8 +585,8 @@ impl NodeName {
     }
 }
 
-/// Packets as the scheduler of one node sees them: those that another node has offered are of the
-/// flow that this node is.
+/// The packet store for the scheduler of one node. A packet that a child node offers has the
+/// child's flow number.
 struct Level<'a> {
     store: &'a mut dyn Store,
     places: &'a Places,
@@ -630,7 +635,7 @@ impl Store for Level<'_> {
     }
 }
 
-/// A store behind a reference, for lists.
+/// A sized wrapper of a reference to a store, for packet lists.
 struct Plain<'a>(&'a mut dyn Store);
 
 impl Store for Plain<'_> {
@@ -675,8 +680,8 @@ fn flow_hash(flow: u32) -> u64 {
     u64::from(flow).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32)
 }
 
-/// Packets that a node keeps with its parent.
+/// The number of packets that a node offers to its parent.
 const OFFERED: u32 = 2;
-/// Marks the number of a node among those of flows.
+/// The bit that distinguishes the number of a node from that of a flow.
 const NODE: u32 = 1 << 31;
 const NONE: u32 = u32::MAX;

@@ -1,7 +1,7 @@
-//! Turns: the ranks that flows or classes have waiting, and the heap that finds the least.
+//! Turns: the ranks of the waiting packets of flows and classes, and the heap that finds the least.
 //!
-//! A turn is a key of 128 bits: the rank in the upper half, and in the lower a number that grows
-//! with each packet that comes. One comparison orders by rank and, where ranks are equal, by
+//! A turn is a key of 128 bits: the rank in the upper half, and in the lower half a number that
+//! grows with each arrival. One comparison orders turns by rank and, if ranks are equal, by
 //! arrival.
 
 use alloc::collections::VecDeque;
@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 
 use crate::heap::{Entry, Heap};
 
-/// The key of a packet that came as number `arrival`.
+/// The key of a packet with `rank` and arrival number `arrival`.
 pub(super) fn key(rank: u64, arrival: u64) -> u128 {
     u128::from(rank) << 64 | u128::from(arrival)
 }
@@ -57,7 +57,7 @@ impl Turns {
         self.runs.back().map(|run| run.0)
     }
 
-    /// Takes the turn of the oldest packet.
+    /// Removes and returns the turn of the oldest packet.
     pub(super) fn pop_first(&mut self) -> Option<u128> {
         let (key, packets) = self.runs.front_mut()?;
         let key = *key;
@@ -68,7 +68,8 @@ impl Turns {
         Some(key)
     }
 
-    /// Takes the turn of the newest packet. Older ones keep the turn that it passed on.
+    /// Removes and returns the turn of the newest packet. Older packets keep a turn that it passed
+    /// on to them.
     pub(super) fn pop_last(&mut self) -> Option<u128> {
         let (key, packets) = self.runs.back_mut()?;
         let key = *key;
@@ -79,7 +80,7 @@ impl Turns {
         Some(key)
     }
 
-    /// Sets all ranks back.
+    /// Reduces all ranks by `by`.
     pub(super) fn set_back(&mut self, by: u64) {
         for (key, _) in &mut self.runs {
             *key = set_back(*key, by);
@@ -104,7 +105,7 @@ impl TurnHeap {
         self.0.first()
     }
 
-    /// Sets the turn of `owner`; `None` takes it out. `places` as [`Heap`] describes them.
+    /// Sets the turn of `owner`; `None` removes the owner. [`Heap`] describes `places`.
     pub(super) fn set(&mut self, places: &mut Vec<u32>, owner: u32, turn: Option<u128>) {
         self.0.set(places, owner, turn.map(|turn| (turn, owner)));
     }
@@ -115,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_better_packet_lends_its_turn_to_older_ones_of_its_flow() {
+    fn a_better_packet_passes_its_turn_to_older_packets() {
         let mut turns = Turns::default();
         for (arrival, rank) in [5, 9, 7, 7, 8].into_iter().enumerate() {
             turns.push(key(rank, arrival as u64));

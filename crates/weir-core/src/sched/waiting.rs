@@ -1,7 +1,8 @@
-//! Flows that wait until virtual time reaches their start.
+//! The set of flows that wait until virtual time reaches their start.
 //!
-//! Most arrive in order: a flow of a class starts again when it finishes, after those of its class
-//! that were served before it. They wait in a chain for each class, the others in a tournament.
+//! Most flows are inserted in the order of their starts: a flow starts again at its finish, which
+//! is after the starts of the flows of its class that were served before it. These flows wait in
+//! one chain for each class, all others in a tournament.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -9,12 +10,12 @@ use alloc::vec::Vec;
 use super::chains::{CLASSES, Chains, NONE};
 use super::tournament::Tournament;
 
-/// Flows by their start.
+/// The waiting flows, by start.
 #[derive(Debug)]
 pub(super) struct Waiting {
     in_order: Option<Box<Chains<CLASSES>>>,
     others: Tournament,
-    /// Not later than the least start of all.
+    /// A time no later than the least start of all flows.
     due: u64,
 }
 
@@ -30,14 +31,14 @@ impl Waiting {
         self.others.make_room(slot);
     }
 
-    /// Lets the flow at `slot` wait.
+    /// Adds the flow at `slot`.
     #[inline]
     pub(super) fn put(&mut self, slot: u32, start: u64) {
         self.due = self.due.min(self.others.rounded(start));
         self.others.set(slot, start);
     }
 
-    /// The same for a flow of this class that has just been served.
+    /// Adds a flow of class `class` that has just been served.
     #[inline(always)] // Measured: see the module of schedulers.
     pub(super) fn put_served(&mut self, slot: u32, class: u8, start: u64) {
         let (start_rounded, key) = (self.others.rounded(start), self.others.key(slot, start));
@@ -49,13 +50,13 @@ impl Waiting {
         self.due = self.due.min(start_rounded);
     }
 
-    /// Whether a flow may be due: one whose start is not after `now`.
+    /// Whether there may be a flow with a start no later than `now`.
     #[inline(always)] // Measured: see the module of schedulers.
     pub(super) fn may_be_due(&self, now: u64) -> bool {
         self.due <= now
     }
 
-    /// Takes a flow whose start is not after `now`.
+    /// Removes and returns a flow with a start no later than `now`.
     #[inline]
     pub(super) fn take_due(&mut self, now: u64) -> Option<u32> {
         if let Some(in_order) = self.in_order.as_mut() {
@@ -77,14 +78,14 @@ impl Waiting {
         }
     }
 
-    /// The least start as it is compared; [`NONE`] when no flow waits.
+    /// The part of the least start that counts in comparisons; [`NONE`] when no flow waits.
     #[inline]
     pub(super) fn first(&self) -> u64 {
         let in_order = self.in_order.as_ref().map_or(NONE, |in_order| in_order.least_start());
         in_order.min(self.others.first().map_or(NONE, |(start, _)| start))
     }
 
-    /// Takes the flow at `slot` out, which need not be in.
+    /// Removes the flow at `slot`, if it waits.
     pub(super) fn remove(&mut self, slot: u32, start: u64) {
         let key = self.others.key(slot, start);
         if !self.in_order.as_mut().is_some_and(|in_order| in_order.remove(key)) {
@@ -92,8 +93,8 @@ impl Waiting {
         }
     }
 
-    /// Takes `by` off all starts, and calls `f` with each flow. In the chains, `bits` of a key were
-    /// the place of a flow.
+    /// Subtracts `by` from all starts, and calls `f` with each flow. `bits` are the bits of a key
+    /// in the chains that hold the slot of a flow.
     pub(super) fn set_back(&mut self, by: u64, bits: u64, mut f: impl FnMut(u32)) {
         let in_order = self.in_order.as_mut().map_or_else(Vec::new, |in_order| in_order.take_all());
         self.others.set_back(by, &mut f);

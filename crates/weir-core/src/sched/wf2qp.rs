@@ -3,9 +3,10 @@
 //! # Model
 //! Think of a fluid that serves all flows with packets at once, each at a rate by its weight. A
 //! packet has a start `S` and a finish `F` in that fluid's time, the virtual time `V`. Of the
-//! packets whose start has come (`S ≤ V`, *eligible*), the one that finishes first goes. Because a
-//! packet that the fluid would not yet have begun must wait, no flow gets ahead by more than a
-//! packet, and because the earliest finish goes first, none falls behind by more than one.
+//! packets that have started (`S ≤ V`, *eligible*), the scheduler serves the packet with the
+//! earliest finish. A packet that the fluid would not yet have started must wait, so that no flow
+//! gets ahead by more than a packet. The earliest finish is served first, so that no flow falls
+//! behind by more than a packet.
 //!
 //! # Reference
 //! Bennett and Zhang, "Hierarchical packet fair queueing algorithms", IEEE/ACM Transactions on
@@ -13,52 +14,53 @@
 //!
 //! # Symbols
 //! `w` weight of a flow, `W` sum of the weights of all active flows, `L` length of a packet in
-//! bytes. A packet at the head of its queue has `S = max(F of the one before, V)` when it finds the
-//! queue empty and `S = F of the one before` otherwise, and `F = S + L / w`. At each service `V`
-//! grows by `L / W`, and to the least `S` when nothing is eligible. A flow is active while it has
-//! packets, and after that until `V` reaches its `F`: the fluid is still serving packets that left
-//! early.
+//! bytes. A packet at the head of its queue has `S = max(F of the flow's previous packet, V)` if it
+//! found the queue empty and `S = F of the flow's previous packet` otherwise, and `F = S + L / w`.
+//! At each service `V` grows by `L / W`; when no packet is eligible, `V` advances to the least `S`.
+//! A flow is active while it has packets, and after that until `V` reaches its `F`, because the
+//! fluid is still serving packets that left early.
 //!
 //! ```text
 //! S, F, V   63 ........................ 40 | 39 .......... 20 | 19 ........... 0
 //!           bytes for each unit of weight  | fraction
 //!                                            that is compared   and that is not
 //! ```
-//! `1 / w` is a fraction of 40 bits, wrong by less than `w / 2^40`, which is 6 parts in 10^8 for
-//! the largest weight. Times are compared without their last 20 bits, 1/16 byte for the largest
-//! weight and less for all others. Of equal finishes that of the flow with the lower place goes
-//! first. In a busy period that never ends, all times are set back together before `V` nears the
-//! end of its range; this costs one look at each active flow for 7 MB times the sum of their
-//! weights, so nothing.
+//! `1 / w` has 40 bits of fraction and a relative error below `w / 2^40`, which is 6 parts in 10^8
+//! for the largest weight. Times are compared without their last 20 bits, 1/16 byte for the largest
+//! weight and less for all others. Of equal finishes, that of the flow with the lower slot is
+//! served first. In a busy period that never ends, all times are set back together before `V` nears
+//! the end of its range. This visits each active flow once in 7 MB times the sum of their weights,
+//! so that its cost is negligible.
 //!
 //! # Parameters
 //! `weight` 1..65536, default 1.
 //!
 //! # Complexity
-//! Flows whose packets take equally long, `L / w`, are served in the order in which they start
-//! again. They are therefore kept in queues that need no sorting, and only the first of each is
-//! inspected: up to eight kinds of flows cost O(1), regardless of their number. All others, such as
-//! flows with packets of many lengths, cost O(log N) for each packet and N flows, by two
-//! tournaments: of eligible flows by `F`, and of those that are not by the `S` of the packet they
-//! have or, when they are idle, would have. A change there moves up only as far as it makes a
-//! difference. This bound holds for every pattern, on average over the packets of a busy period:
-//! many flows that the fluid finishes at one time leave together. A single flow is compared with
-//! none.
+//! Flows with packets that take the same virtual time, `L / w`, are served in the order in which
+//! they start again. They are therefore kept in queues that need no sorting, and only the first
+//! flow of each queue is inspected: up to eight kinds of flows cost O(1), regardless of the number
+//! of flows. All other flows, such as flows with packets of many lengths, cost O(log N) for each
+//! packet and N flows, by two tournaments: one of eligible flows by `F`, and one of other active
+//! flows by `S` of their head or, without packets, by the earliest `S` of their next packet. This
+//! bound holds for every pattern, on average over the packets of a busy period, since many flows
+//! that the fluid finishes at one time are removed together. A single flow needs no comparison.
 //!
 //! # Guarantees
-//! Let a flow have packets from some time on, `L_k` its largest, `L` the largest of all,
-//! `φ = w / W` with `W` the most that the sum of weights comes to. Its bytes since then are at
-//! least `φ` of all bytes less `L_k + φ L`, whatever flows come and go: one packet of its own, and
-//! its share of the one that was on the wire. In a set of flows that does not change it is
-//! `L_k + φ (L − L_k)`, the least possible, and the flow is never ahead by more than `(1 − φ) L_k`.
+//! Let a flow have packets from some time on, let `L_k` be its largest packet and `L` the largest
+//! packet of all flows, and let `φ = w / W` with `W` the largest value of the sum of weights. The
+//! flow's bytes since then are at least the share `φ` of all bytes less `L_k + φ L`, even when
+//! other flows start and stop: one packet of its own, plus its share of the packet that was in
+//! transmission. With a constant set of busy flows the bound is `L_k + φ (L − L_k)`, the least
+//! possible, and the flow is never ahead by more than `(1 − φ) L_k`.
 //!
 //! # Differences from Linux/FreeBSD
-//! dummynet's accepts weights up to 100 and has 28 bits of fraction. Linux has none.
+//! dummynet's WF2Q+ accepts weights up to 100 and has 28 bits of fraction. Linux does not implement
+//! WF2Q+.
 //!
 //! # Validation
-//! These bounds against exact integer arithmetic in the property tests over the table, with random
-//! weights, sizes, and other flows that come and go. The order of packets against plain loops over
-//! all flows.
+//! The property tests over the table compare these bounds with exact integer arithmetic, with
+//! random weights and sizes, and with other flows that start and stop. Tests also compare the order
+//! of packets with plain loops over all flows.
 
 use alloc::vec::Vec;
 
@@ -71,31 +73,31 @@ use crate::packet::{PacketId, PacketList, Store};
 use crate::slab::Lines;
 use crate::units::Nanos;
 
-/// WF2Q+.
+/// The WF2Q+ scheduler.
 #[derive(Debug)]
 pub struct Wf2qPlus {
     flows: Lines<Flow>,
-    /// Flows with packets, in order of `S` and of `F` at once.
+    /// Flows with packets, in chains that are sorted both by `S` and by `F`.
     heads: Classes,
-    /// Flows with packets that are in no chain and whose head may go, by `F`.
+    /// Flows in no chain with an eligible head, by `F`.
     eligible: Tournament,
-    /// Active flows that are in no chain and either may not go yet or had no packets when they were
+    /// Active flows in no chain that either are not yet eligible or had no packets when they were
     /// added, by `S`.
     waiting: Waiting,
     /// `V`.
     virtual_time: u64,
     /// `W`.
     weight_sum: u64,
-    /// `1 / W`, as a fraction of 64 bits, for the `W` that is beside it.
+    /// `1 / W` with 64 bits of fraction, for the `W` in `inverse_of`.
     inverse_sum: u64,
     inverse_of: u64,
-    /// The only active flow, which is then in no other structure, or [`NO_FLOW`].
+    /// The only active flow, which is then in no other structure; else [`NO_FLOW`].
     lone: u32,
     len: u32,
     backlog: u64,
 }
 
-/// A flow: its packets and the times of the first.
+/// A flow: its packets and the times of the first packet.
 #[derive(Debug)]
 #[repr(align(64))]
 struct Flow {
@@ -104,22 +106,21 @@ struct Flow {
     /// `1 / w`.
     inverse: u64,
     list: PacketList,
-    /// 0 of a place that no flow has.
+    /// The weight; 0 marks an unused slot.
     weight: u32,
-    /// It counts in the sum of weights.
+    /// Whether the flow counts in the sum of weights.
     active: bool,
-    /// What the head takes of the flow's time, `L / w`, and whether that is what the one before it
-    /// took.
+    /// The virtual time of the head, `L / w`, and whether the previous packet took the same time.
     service: u64,
     repeats: bool,
-    /// The class that its head was in last.
+    /// The class of the flow's latest head.
     class: u8,
 }
 
 const _: () = assert!(size_of::<Flow>() == 64, "a flow fills one cache line");
 
 impl Flow {
-    /// Gives the head its finish.
+    /// Computes the finish of the head.
     #[inline]
     fn finish_head(&mut self) {
         let service = service(self.list.front_len(), self.inverse);
@@ -129,7 +130,7 @@ impl Flow {
 }
 
 impl Wf2qPlus {
-    /// An empty one.
+    /// An empty scheduler.
     pub fn new(discipline: &Discipline) -> Self {
         Self {
             flows: Lines::default(),
@@ -146,7 +147,7 @@ impl Wf2qPlus {
         }
     }
 
-    /// What `len` bytes take of the fluid's time: `L / W`.
+    /// The virtual time by which `len` bytes advance `V`: `L / W`.
     #[inline]
     fn share(&mut self, len: u32) -> u64 {
         if self.inverse_of != self.weight_sum {
@@ -157,8 +158,8 @@ impl Wf2qPlus {
         ((u128::from(served) * u128::from(self.inverse_sum)) >> 64) as u64
     }
 
-    /// The flow that goes next, as it is compared, and its chain, or [`HEADS`] of one that is in
-    /// none; [`NONE`] when no head may go.
+    /// The key of the flow to serve next and its chain, which is [`HEADS`] for a flow in no chain.
+    /// The key is [`NONE`] if no head is eligible.
     #[inline(always)] // Measured: see the module of schedulers.
     fn first(&self) -> (u64, usize) {
         let first = self.heads.first(self.virtual_time);
@@ -166,7 +167,8 @@ impl Wf2qPlus {
         if top < first.0 { (top, HEADS) } else { first }
     }
 
-    /// Puts the only active flow where it belongs among others.
+    /// Adds the only active flow to the chains or tournaments, because it is no longer the only
+    /// one.
     #[inline(never)]
     fn join(&mut self) {
         let slot = core::mem::replace(&mut self.lone, NO_FLOW);
@@ -201,7 +203,7 @@ impl Wf2qPlus {
         packet
     }
 
-    /// Puts a flow with packets where its head belongs.
+    /// Adds a flow with packets to the chain or tournament of its head.
     #[inline(always)] // Measured: see the module of schedulers.
     fn place(&mut self, slot: u32) {
         let flow = self.flows.at_mut(slot);
@@ -214,8 +216,8 @@ impl Wf2qPlus {
         self.put(slot, chain, start, finish);
     }
 
-    /// Puts a flow into the chains of its class, or elsewhere if it has no place there or `chain`
-    /// is [`HEADS`].
+    /// Adds a flow to a chain of its class, or to a tournament if it does not fit or `chain` is
+    /// [`HEADS`].
     #[inline(always)] // Measured: see the module of schedulers.
     fn put(&mut self, slot: u32, chain: usize, start: u64, finish: u64) {
         let start_rounded = self.eligible.rounded(start);
@@ -229,8 +231,8 @@ impl Wf2qPlus {
         }
     }
 
-    /// Lets in what `V` has reached: heads become eligible, and with flows that have none the fluid
-    /// is finished.
+    /// Removes the flows that `V` has reached from `waiting`: flows with packets become eligible,
+    /// and the fluid has finished the flows without packets.
     #[inline(always)] // Measured: see the module of schedulers.
     fn admit(&mut self) {
         if self.waiting.may_be_due(self.virtual_time) {
@@ -245,7 +247,7 @@ impl Wf2qPlus {
         }
     }
 
-    /// `V` has come to a flow that waited for it.
+    /// Makes a flow eligible that `V` has reached, or inactive if it has no packets.
     #[inline]
     fn reach(&mut self, slot: u32) {
         let flow = self.flows.at_mut(slot);
@@ -257,7 +259,7 @@ impl Wf2qPlus {
         }
     }
 
-    /// Moves `V` on to where something becomes eligible.
+    /// Advances `V` until a head is eligible; returns the same as [`Self::first`].
     #[inline(never)]
     fn jump(&mut self) -> (u64, usize) {
         loop {
@@ -274,7 +276,7 @@ impl Wf2qPlus {
         }
     }
 
-    /// Says which flows and packets will be asked for soon.
+    /// Prefetches the flows and packets that will be served soon.
     #[inline(always)] // Measured: see the module of schedulers.
     fn look_ahead<P: Store>(&self, chain: usize, pool: &mut P) {
         self.flows.prefetch(self.eligible.slot(self.heads.behind(chain, 5)));
@@ -284,7 +286,7 @@ impl Wf2qPlus {
         }
     }
 
-    /// The end of a busy period: the fluid is done with everything.
+    /// Ends a busy period: the fluid has finished all flows.
     fn rest(&mut self) {
         while let Some(slot) = self.waiting.take_due(NONE - 1) {
             self.flows.at_mut(slot).active = false;
@@ -292,8 +294,8 @@ impl Wf2qPlus {
         self.weight_sum = 0;
     }
 
-    /// Reduces all times by `by`, and sorts the flows of the chains again; `bits` are the low bits
-    /// of their keys that hold the place.
+    /// Reduces all times by `by`, and adds the flows of the chains anew. `bits` are the low bits of
+    /// their keys, which hold the slot.
     #[cold]
     #[inline(never)]
     fn regroup(&mut self, by: u64, bits: u64) {
@@ -367,7 +369,7 @@ impl Scheduler for Wf2qPlus {
         } else if self.eligible.rounded(start) <= self.virtual_time {
             self.eligible.set(slot.0, finish);
         }
-        // One that waits does so by its start, which stays.
+        // A flow in `waiting` is there by its start, which does not change.
     }
 
     fn remove_flow<P: Store>(
@@ -419,7 +421,7 @@ impl Scheduler for Wf2qPlus {
             return None;
         }
         if flow.active {
-            // The fluid has not finished with it: it already waits, by its new start.
+            // The fluid has not finished the flow: it is already in `waiting`, by its new start.
             flow.start = flow.finish;
             flow.finish_head();
             return None;
@@ -470,7 +472,7 @@ impl Scheduler for Wf2qPlus {
             if alone {
                 self.lone = slot;
             } else {
-                // Flows from the chain of a class take the time of that class.
+                // The heads of a chain take the virtual time of its class.
                 let chain = if repeats { chain & !1 } else { HEADS };
                 if chain < HEADS {
                     self.put(slot, chain, start, finish);
@@ -517,7 +519,7 @@ impl Scheduler for Wf2qPlus {
 
 /// No flow.
 const NO_FLOW: u32 = u32::MAX;
-/// From so many flows on they do not fit into a cache.
+/// The number of flows from which they do not fit into a cache.
 const FAR: u32 = 1 << 12;
 pub(super) const ROW: Row = Row {
     name: "wf2q+",

@@ -2,9 +2,9 @@
 //!
 //! # Model
 //! Think of a fluid that serves all flows with packets at once, each at a rate by its weight.
-//! Packets leave in the order in which the fluid would finish them, as far as it is known when one
-//! has to be chosen. The fluid is computed exactly: at each arrival its progress and the flows that
-//! it still serves are known.
+//! Packets leave in the order in which the fluid would finish them, as far as the arrivals are
+//! known when a packet must be chosen. The fluid is simulated exactly: at each arrival its progress
+//! and the flows that it still serves are known.
 //!
 //! # Reference
 //! Demers, Keshav and Shenker, "Analysis and simulation of a fair queueing algorithm", SIGCOMM
@@ -12,46 +12,47 @@
 //! integrated services networks", IEEE/ACM Transactions on Networking 1(3), 1993.
 //!
 //! # Symbols
-//! `S = max(V, F of the one before)` when a packet of `L` bytes arrives, `F = S + L / w` with `w`
-//! the flow's weight. `V` is the fluid's time; it grows by a byte over the sum of the weights of
-//! those flows that the fluid still has something of. The fluid is served as many bytes as packets
-//! have left, so its rate is the link's, whatever that is, and it rests when the link does. Times
-//! have 40 bits of fraction, of which 20 count when they are compared. Of equal finishes that of
-//! the flow with the lower place goes first. A new weight holds at once: the fluid serves what it
-//! still has of the flow at the new rate, and waiting packets get new stamps that end with it.
+//! When a packet of `L` bytes arrives, `S = max(V, F of the flow's previous packet)` and
+//! `F = S + L / w`, with `w` the flow's weight. `V` is the fluid's time; for each byte of service,
+//! it grows by one divided by the sum of the weights of all flows that still have bytes in the
+//! fluid. The fluid serves as many bytes as have left in packets, so that its rate is that of the
+//! link, and it stops when the link is idle. Times have 40 bits of fraction, of which 20 count in
+//! comparisons. Of equal finishes, that of the flow with the lower slot is served first. A new
+//! weight takes effect at once: the fluid serves the remaining bytes of the flow at the new rate,
+//! and waiting packets get new stamps that end with these bytes.
 //!
 //! # Parameters
 //! `weight` 1..65536, default 1.
 //!
 //! # Complexity
 //! O(log N) for each packet and N flows: a tournament among the heads, and a tree of sums for the
-//! fluid, in which any number of flows may end at once. Changing a flow looks at its packets.
+//! fluid, in which any number of flows may end at once. Changing a flow visits its packets.
 //!
 //! # Guarantees
 //! A packet leaves at most one largest packet of the link later than the fluid would have finished
-//! with it. It may leave far earlier: a flow can get ahead of the fluid by as many packets as there
-//! are other flows, over two, and then has to wait as long. WF2Q and WF2Q+ avoid that.
+//! it. It may leave far earlier: a flow can get ahead of the fluid by half as many packets as there
+//! are other flows, and then has to wait correspondingly long. WF2Q and WF2Q+ avoid this.
 //!
 //! # Differences from Linux/FreeBSD
-//! Neither has it. Schedulers of this name elsewhere are often SCFQ, which needs no fluid.
+//! Neither implements WFQ. Schedulers of this name elsewhere are often SCFQ, which needs no fluid.
 //!
 //! # Validation
-//! The order of packets against plain loops over all flows that follow the fluid from end to end,
-//! and the bound above, in property tests.
+//! Property tests compare the order of packets with plain loops over all flows that simulate the
+//! fluid from one end to the next, and check the bound above.
 
 use super::fluid_clocked::{FluidClocked, Heads};
 use super::stamp::LIMIT;
 use super::tournament::Tournament;
 use super::{Row, Traits, WEIGHT};
 
-/// Weighted fair queueing.
+/// The WFQ scheduler.
 pub type Wfq = FluidClocked<ByFinish>;
 
-/// Heads by finish.
+/// Heads sorted by finish.
 #[derive(Debug, Default)]
 pub struct ByFinish {
     heads: Tournament,
-    /// What times in the tournament count from.
+    /// The origin of times in the tournament.
     origin: u128,
 }
 
@@ -81,14 +82,14 @@ impl Heads for ByFinish {
     }
 }
 
-/// What the origin moves on by: half of the range, since flows may be far from the fluid and from
-/// each other.
+/// The step by which the origin advances: half of the range, since flows may be far from the fluid
+/// and from each other.
 const STEP: u64 = LIMIT / 2;
 
 pub(super) const ROW: Row = Row {
     name: "wfq",
     aliases: &["pgps"],
-    summary: "weighted fair queueing: packets leave in the order in which a fluid would finish with them",
+    summary: "weighted fair queueing: packets leave in the order in which a fluid would finish them",
     source: "Demers, Keshav and Shenker 1989; Parekh and Gallager 1993",
     parameters: &[],
     traits: Traits {

@@ -1,18 +1,18 @@
 //! One ring of a timer wheel: flows in slots by rounded times, with direct access to the earliest
 //! slot.
 //!
-//! One bit for each slot marks it as used, so one instruction finds the next used slot. Slots
-//! within 64 of each other keep their order; anything farther counts as if it were at the end.
-//! Times come round at 2^64 and are compared by their difference.
+//! One bit for each slot marks it as used, so that one instruction finds the next used slot. Slots
+//! within 64 of each other keep their order; a slot farther away is stored as the last one. Times
+//! wrap around at 2^64 and are compared by their difference.
 
-/// The first and last flow of each slot, and which slots hold something.
+/// The first and last flow of each slot, and the slots in use.
 #[derive(Clone, Debug)]
 pub(super) struct Ring {
-    /// Bit `n % 64` for slot `n`.
+    /// The slots in use: bit `n % 64` for slot `n`.
     full: u64,
-    /// When the earliest slot begins; means nothing when there is none.
+    /// The beginning of the earliest slot in use; without meaning if there is none.
     front: u64,
-    /// Slots are `2^width` long.
+    /// The binary logarithm of the length of a slot.
     width: u32,
     pub(super) ends: [Ends; SLOTS as usize],
 }
@@ -30,20 +30,20 @@ impl Ring {
         Self { full: 0, front: 0, width, ends: [Ends { first: NONE, last: NONE }; SLOTS as usize] }
     }
 
-    /// When the earliest slot that holds something begins.
+    /// The beginning of the earliest slot in use.
     #[inline]
     pub(super) fn front(&self) -> Option<u64> {
         (self.full != 0).then_some(self.front)
     }
 
-    /// The place of the earliest slot. Means nothing when there is none.
+    /// The place of the earliest slot in use; without meaning if there is none.
     #[inline]
     pub(super) fn front_place(&self) -> u8 {
         place(self.front, self.width)
     }
 
     /// Marks the slot that begins at `begin` as used, and returns its place. A slot too far from
-    /// the others gets the place at the end.
+    /// the others gets the last place.
     #[inline]
     pub(super) fn fill(&mut self, begin: u64) -> u8 {
         if self.full == 0 {
@@ -62,7 +62,7 @@ impl Ring {
         place
     }
 
-    /// Notes that the slot at `place` holds nothing any more.
+    /// Marks the slot at `place` as unused.
     #[inline]
     pub(super) fn empty(&mut self, place: u8) {
         self.full &= !(1 << place);
@@ -72,15 +72,15 @@ impl Ring {
         }
     }
 
-    /// The bits of the slots, that of the earliest first.
+    /// The bits of the slots in use, with the earliest slot in the lowest bit.
     #[inline]
     fn in_order(&self) -> u64 {
         self.full.rotate_right(u32::from(self.front_place()))
     }
 }
 
-/// When the slot begins in which `time` lies, for slots of length `2^width`. No two widths have a
-/// beginning in common.
+/// The beginning of the slot in which `time` lies, for slots of length `2^width`. Slots of
+/// different widths never begin at the same time.
 #[inline]
 pub(super) fn begin(time: u64, width: u32) -> u64 {
     let half = 1 << (width - 1);
@@ -92,7 +92,7 @@ fn place(begin: u64, width: u32) -> u8 {
     (begin.wrapping_add(1 << (width - 1)) >> width) as u8 % SLOTS
 }
 
-/// As many as a word has bits.
+/// The number of slots: the bits of a word.
 const SLOTS: u8 = 64;
 /// No flow.
 pub(super) const NONE: u32 = u32::MAX;
@@ -123,7 +123,7 @@ mod tests {
         }
 
         #[test]
-        fn beginnings_of_two_widths_are_never_the_same(time in any::<u64>(), other in any::<u64>(), width in 1u32..58, wider in 1u32..58) {
+        fn slots_of_two_widths_never_begin_together(time in any::<u64>(), other in any::<u64>(), width in 1u32..58, wider in 1u32..58) {
             let wider = (width + wider).min(58);
             prop_assume!(wider > width);
             prop_assert_ne!(begin(time, width), begin(other, wider));
@@ -132,12 +132,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_far_counts_as_at_the_end() {
+    fn a_slot_too_far_away_counts_as_the_last() {
         let mut ring = Ring::new(4);
         let at = |steps: u64| begin(1 << 20, 4) + (steps << 4);
         let first = ring.fill(at(100));
         assert_eq!(ring.fill(at(300)), (first + 63) % SLOTS);
-        // There is no room before the first while the last is there.
+        // There is no room before the first slot while the last slot is in use.
         assert_eq!(ring.fill(at(10)), first);
         ring.empty((first + 63) % SLOTS);
         ring.fill(at(90));

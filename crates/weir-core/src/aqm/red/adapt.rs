@@ -1,4 +1,4 @@
-//! How RED's `max_p` follows the average, so that users need not configure it.
+//! Rules by which RED's `max_p` follows the average, so that users need not configure it.
 
 use super::super::power::{PacketRate, periods};
 use super::average::Average;
@@ -24,9 +24,10 @@ pub(in super::super) enum Adapt {
     /// Floyd, Gummadi and Shenker: each `interval`, when a packet arrives; `max_p` rises by
     /// addition and falls by a factor.
     Floyd { aims: Aims, steps: Steps, changed: Option<Nanos> },
-    /// The same in Linux's form: every 500 ms, idle or not.
+    /// The rule `Floyd` as Linux implements it: every 500 ms, even while the link is idle.
     Linux { aims: Aims, ticked: Option<Nanos> },
-    /// Feng and others: by factors, when the average crosses a threshold outwards.
+    /// Feng et al.: changes `max_p` by a factor when the average leaves the range between the
+    /// thresholds.
     Feng { min: u128, max: u128, down: u64, up: u64, place: Place },
 }
 
@@ -37,10 +38,10 @@ pub(in super::super) struct Aims {
     high: u128,
 }
 
-/// The steps of `max_p`.
+/// The steps by which `max_p` changes, and its range.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct Steps {
-    /// In ns.
+    /// The least time between changes, in ns.
     pub(in super::super) interval: u64,
     pub(in super::super) alpha: u64,
     pub(in super::super) beta: u64,
@@ -57,7 +58,7 @@ pub(in super::super) enum Place {
 }
 
 impl Aims {
-    /// The middle fifth between two thresholds.
+    /// The middle fifth of the range between two thresholds.
     fn between(min: u128, max: u128) -> Self {
         let part = max.saturating_sub(min) * 2 / 5;
         Self { low: min + part, high: (min + part).max(max.saturating_sub(part)) }
@@ -65,8 +66,7 @@ impl Aims {
 }
 
 impl Steps {
-    /// The steps of the paper; `bottom` is at most the share of one packet in a connection's window
-    /// over 100 ms.
+    /// The steps of the paper, with [`Self::least`] as `bottom`.
     pub(in super::super) fn usual(pace: PacketRate) -> Self {
         Self {
             interval: 500_000_000,
@@ -78,14 +78,14 @@ impl Steps {
     }
 }
 
-/// 0.01, or the share of one packet in what the link carries in 100 ms, if that is less.
+/// The lower of 0.01 and one divided by the number of packets that the link carries in 100 ms.
 pub(in super::super) fn least(pace: PacketRate) -> u64 {
     let one_of_window = u128::from(ONE) * 80 * u128::from(pace.mean) / u128::from(pace.rate.max(1));
     (ONE / 100).min(u64::try_from(one_of_window).unwrap_or(u64::MAX))
 }
 
 impl Adapt {
-    /// The state for a rule with its usual steps.
+    /// The state for `rule` with its usual steps.
     pub(in super::super) fn of(rule: Rule, pace: PacketRate, min: u128, max: u128) -> Self {
         match rule {
             Rule::Off => Self::Off,
@@ -103,12 +103,12 @@ impl Adapt {
         Self::Linux { aims: Aims::between(min, max), ticked: None }
     }
 
-    /// `down` is what `max_p` is divided by, `up` what it is multiplied by.
+    /// The state for the rule of Feng et al.: `max_p` is divided by `down` and multiplied by `up`.
     pub(in super::super) fn feng(min: u128, max: u128, down: Fraction, up: Fraction) -> Self {
         Self::Feng { min, max: max.max(min), down: down.0, up: up.0, place: Place::Below }
     }
 
-    /// Makes the changes that were due before this arrival, with the average of that time.
+    /// Makes the changes that were due before this arrival, each with the average of its time.
     #[inline]
     pub(in super::super) fn catch_up(
         &mut self,
@@ -134,7 +134,7 @@ impl Adapt {
         }
     }
 
-    /// Makes the changes that follow from the average with this packet.
+    /// Makes the changes that follow from the average after this arrival.
     #[inline]
     pub(in super::super) fn follow(&mut self, now: Nanos, average: u128, max_p: &mut u64) {
         match self {
@@ -167,7 +167,7 @@ impl Adapt {
     }
 }
 
-/// Moves `max_p` so that the average returns to the aims; returns whether it changed.
+/// Moves `max_p` so that the average returns to the range `aims`; returns whether `max_p` changed.
 fn follow_floyd(aims: Aims, steps: Steps, average: u128, max_p: &mut u64) -> bool {
     if average < aims.low && *max_p > steps.bottom {
         *max_p = scaled(*max_p, steps.beta, ONE);
@@ -179,8 +179,9 @@ fn follow_floyd(aims: Aims, steps: Steps, average: u128, max_p: &mut u64) -> boo
     true
 }
 
-/// All periods of Linux's timer that have ended, numbered from 1. `at` gives the averages at their
-/// ends, which do not grow: the first ones are above the aims, the last ones below.
+/// Applies the `ended` periods of Linux's timer, numbered from 1. `at` gives the average at the end
+/// of each. These averages never grow, so that the first are above the range `aims` and the last
+/// below it.
 fn tick(aims: Aims, ended: u64, at: impl Fn(u64) -> u128, max_p: &mut u64) {
     let above = leading(ended, |n| at(n) > aims.high);
     let below = ended - leading(ended, |n| at(n) >= aims.low);
@@ -199,7 +200,8 @@ fn tick(aims: Aims, ended: u64, at: impl Fn(u64) -> u128, max_p: &mut u64) {
     }
 }
 
-/// How many of the numbers from 1 to `most` satisfy `holds`, if these come first.
+/// How many of the numbers from 1 to `most` satisfy `holds`. All that satisfy it must precede all
+/// that do not.
 fn leading(most: u64, holds: impl Fn(u64) -> bool) -> u64 {
     let (mut known, mut open) = (0, most);
     while known < open {
@@ -209,13 +211,13 @@ fn leading(most: u64, holds: impl Fn(u64) -> bool) -> u64 {
     known
 }
 
-/// `p · above / below`, at most 1, and at least the smallest value from which `p` can grow again.
+/// `p · above / below`, at most 1 and at least the smallest value from which `p` can grow again.
 fn scaled(p: u64, above: u64, below: u64) -> u64 {
     let product = u128::from(p) * u128::from(above) / u128::from(below.max(1));
     u64::try_from(product).unwrap_or(ONE).clamp(1, ONE)
 }
 
-/// The probability of what is certain, in parts of 2^32.
+/// The probability 1, in parts of 2^32.
 pub(in super::super) const ONE: u64 = 1 << 32;
 const LINUX_PERIOD: u64 = 500_000_000;
 const LINUX_MOST: u64 = ONE / 2;
@@ -231,7 +233,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn ticks_together_are_ticks_one_by_one(ended in 0u64..3000, start in 0u64..1000, fall in 1u64..400, p in 1u64..ONE) {
+        fn many_ticks_in_one_step_equal_single_ticks(ended in 0u64..3000, start in 0u64..1000, fall in 1u64..400, p in 1u64..ONE) {
             let aims = Aims { low: 200, high: 400 };
             let at = |n: u64| u128::from((start * 10).saturating_sub(n * fall / 10) / 10);
             let (mut together, mut single) = (p, p);
@@ -244,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn floyd_adds_upwards_and_multiplies_downwards_within_the_bounds() {
+    fn floyd_rises_by_addition_and_falls_by_a_factor_within_the_bounds() {
         let steps = Steps::usual(PACE);
         let aims = Aims::between(5 << 40, 15 << 40);
         assert_eq!((aims.low >> 40, aims.high >> 40), (9, 11));
@@ -261,13 +263,13 @@ mod tests {
     }
 
     #[test]
-    fn the_bottom_is_a_packet_of_the_window_over_100_ms_on_fast_links() {
+    fn the_bottom_on_fast_links_is_one_packet_in_a_window_of_100_ms() {
         assert_eq!(least(PACE), ONE / 250);
         assert_eq!(least(PacketRate { rate: 1_000_000, ..PACE }), ONE / 100);
     }
 
     #[test]
-    fn feng_changes_it_only_when_a_threshold_is_crossed_outwards() {
+    fn feng_changes_max_p_only_when_the_average_leaves_the_range() {
         let mut adapt = Adapt::feng(10, 20, Fraction(3 * UNIT), Fraction(2 * UNIT));
         let mut p = 900;
         let mut at = |average, expected| {

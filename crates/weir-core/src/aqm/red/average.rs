@@ -1,10 +1,12 @@
-//! The average length of a queue as RED computes it: exponentially weighted, moved by each arrival.
+//! The average length of a queue as RED computes it: exponentially weighted, with one step per
+//! arrival.
 //!
 //! ```text
-//! value   u128   63 . 40 bits: packets or bytes, and parts of 2^40 of one
+//! value   u128   63 . 40 bits: whole packets or bytes, and the fraction in parts of 2^40
 //! ```
-//! While the queue is empty no arrival moves the average, so it decays by the packets that could
-//! have been sent in that time. Implementations do this in three ways, see [`Decay`].
+//! While the queue is empty, no arrival moves the average; instead it decays by the number of
+//! packets that the link could have sent in that time. The three published methods are variants of
+//! [`Decay`].
 
 use alloc::boxed::Box;
 
@@ -17,7 +19,7 @@ pub(in super::super) struct Average {
     value: u128,
     weight: Slope,
     decay: Decay,
-    /// When the queue became empty, or was last seen empty.
+    /// The time at which the queue became empty, or of the last arrival at the empty queue.
     empty_since: Nanos,
 }
 
@@ -26,22 +28,22 @@ pub(in super::super) struct Average {
 enum Decay {
     /// `(1-w)^(m+1)` after `m` packets.
     Packets { per_ns: Factor, logarithm: Factor },
-    /// The same in 256 steps; then the average is 0.
+    /// The same decay in 256 steps, after which the average is 0.
     Steps { per_ns: Factor, first: u64, each: Factor },
-    /// Halvings by a table.
+    /// Halvings that a table gives.
     Cells(Box<Cells>),
 }
 
 #[derive(Debug)]
 struct Cells {
-    /// A cell is `2^bits` us.
+    /// A cell of the table spans `2^bits` us.
     bits: u32,
     shifts: [u8; CELLS],
 }
 
 impl Average {
-    /// An average of 0 with weight `weight`, over a link of pace `pace`; it decays by the packets
-    /// that could have been sent.
+    /// An average of 0 with weight `weight`, on a link that sends packets at `pace`, with the decay
+    /// [`Decay::Packets`].
     pub(in super::super) fn new(weight: f64, pace: PacketRate) -> Self {
         let decay = Decay::Packets {
             per_ns: pace.a_ns(),
@@ -50,7 +52,8 @@ impl Average {
         Self { value: 0, weight: Slope::of(weight), decay, empty_since: Nanos::ZERO }
     }
 
-    /// The same with the decay of dummynet, in 256 steps over the time of `3/weight` packets.
+    /// An average of 0 with the decay of dummynet, in 256 steps over the time of `3/weight`
+    /// packets.
     pub(super) fn in_steps(weight: f64, pace: PacketRate) -> Self {
         let step = 3.0 / weight / STEPS as f64;
         let decay = Decay::Steps {
@@ -61,7 +64,7 @@ impl Average {
         Self { decay, ..Self::new(weight, pace) }
     }
 
-    /// The same with a weight of `2^-bits` and the decay of Linux, by a table of shifts.
+    /// An average of 0 with a weight of `2^-bits` and the decay of Linux, by a table of shifts.
     pub(super) fn in_cells(bits: u32, pace: PacketRate) -> Self {
         let weight = libm::exp2(-f64::from(bits));
         Self { decay: Decay::Cells(Box::new(Cells::new(weight, pace))), ..Self::new(weight, pace) }
@@ -108,8 +111,8 @@ impl Average {
 }
 
 impl Cells {
-    /// The table of Linux's `tc`: cell `i` has the natural logarithm of the decay `(1-w)^m` over
-    /// its time, rounded down.
+    /// The table that Linux's `tc` computes: cell `i` holds the natural logarithm of the decay
+    /// `(1-w)^m` over the time of the cell, rounded down.
     fn new(weight: f64, pace: PacketRate) -> Self {
         let a_us = -libm::log1p(-weight) * pace.a_second() / 1e6;
         let bits =
@@ -132,14 +135,14 @@ impl Cells {
     }
 }
 
-/// How often `1 - weight` halves: its logarithm to the base 2, without the sign.
+/// `-log2(1 - weight)`: the number of halvings per packet.
 fn logarithm(weight: f64) -> f64 {
     if weight >= 1.0 { 127.0 } else { -libm::log1p(-weight) * core::f64::consts::LOG2_E }
 }
 
-/// Bits of an average after the point.
+/// Fraction bits of an average.
 pub(in super::super) const FRACTION: u32 = 40;
-/// Parts of which powers are made.
+/// Exponents of powers are in parts of 2^32.
 const PARTS: f64 = 4_294_967_296.0;
 const STEPS: u64 = 256;
 const CELLS: usize = 256;
@@ -158,7 +161,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_follows_the_equation(
+        fn the_average_follows_the_equation(
             weight in 1e-8f64..1.0, packets in proptest::collection::vec((0u64..10_000_000, 0u64..1_000_000_000), 1..200),
         ) {
             let pace = PacketRate { rate: 10_000_000, mean: 500 };
@@ -180,7 +183,7 @@ mod tests {
         }
 
         #[test]
-        fn it_stays_within_the_lengths_it_saw(
+        fn the_average_stays_within_the_observed_lengths(
             bits in 1u32..31, packets in proptest::collection::vec((0u64..1 << 46, any::<u32>()), 1..100),
         ) {
             let makers = [Average::new, Average::in_steps];
@@ -200,8 +203,8 @@ mod tests {
     }
 
     #[test]
-    fn the_three_ways_to_decay_differ_as_said() {
-        // 1000 packets of which each takes 1 ms, w = 1/512: (1-w)^m is 1/e after 512 ms.
+    fn the_three_decays_differ_as_documented() {
+        // Packets of 1000 bytes take 1 ms each, and w = 1/512: (1-w)^m is 1/e after 512 ms.
         let pace = PacketRate { rate: 8_000_000, mean: 1000 };
         let make = || {
             [

@@ -5,7 +5,7 @@
 //! p_b = max_p · x, or max_p · 1.5 x² where the curve is quadratic
 //!       gentle, beyond max: max_p + (1 - max_p) (avg - max) / max
 //! ```
-//! There are two methods to select packets by `p_b`, [`Spacing`]. Probabilities are parts of 2^32.
+//! [`Spacing`] has the two methods to select packets by `p_b`. Probabilities are in parts of 2^32.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -21,7 +21,7 @@ use crate::stats::{DropReason, MarkReason};
 use crate::units::Nanos;
 
 choice! {
-    /// The implementation that is followed.
+    /// The implementation that this one follows.
     pub(in super::super) enum Variant {
         Ns3 = "ns3",
         Linux = "linux",
@@ -49,14 +49,14 @@ choice! {
 #[derive(Debug)]
 pub(in super::super) struct Plan {
     pub(in super::super) variant: Variant,
-    /// Lengths are in bytes, else in packets.
+    /// Whether lengths are in bytes rather than packets.
     pub(in super::super) bytes: bool,
-    /// Thresholds in parts of 2^[`FRACTION`].
+    /// The thresholds, in parts of 2^[`FRACTION`].
     pub(in super::super) min: u128,
     pub(in super::super) max: u128,
-    /// Weight of a packet in the average, within 0 and 1.
+    /// The weight of a packet in the average, from 0 to 1.
     pub(in super::super) weight: f64,
-    /// Probability at the upper threshold.
+    /// The probability at the upper threshold.
     pub(in super::super) max_p: u64,
     pub(in super::super) gentle: bool,
     pub(in super::super) wait: bool,
@@ -79,7 +79,7 @@ pub(in super::super) struct Core {
     per_max: Slope,
     max_p: u64,
     spacing: Spacing,
-    /// Packets, and their bytes, since the last selection or the beginning.
+    /// The packets, and their bytes, since the last selection or the start.
     count: u32,
     count_bytes: u32,
     mean: u32,
@@ -97,15 +97,17 @@ enum Spacing {
     /// One draw per packet, with a probability that grows with the packets since the last
     /// selection.
     Growing {
-        /// No packet is selected in the first half of the interval.
+        /// Whether no packet is selected in the first half of the interval.
         wait: bool,
-        /// The packet before this one could have been selected.
+        /// Whether the previous packet could have been selected.
         begun: bool,
     },
-    /// One draw per interval: selects the packet with which `count · p_b` exceeds the goal.
+    /// One draw per interval, the goal: the packet at which `count · p_b` exceeds the goal is
+    /// selected.
     Drawn {
         goal: Option<u32>,
-        /// `p_b` is for a packet of this many bytes; 0: for any packet.
+        /// The packet length in bytes to which `p_b` applies; 0: `p_b` applies to packets of any
+        /// length.
         full: u32,
     },
 }
@@ -154,7 +156,7 @@ impl Core {
         if self.bytes { queue.bytes } else { u64::from(queue.packets) }
     }
 
-    /// Decides about a packet that arrives at the queue of this RED.
+    /// Decides about an arriving packet by the average of its own queue.
     #[inline]
     pub(in super::super) fn arrive(
         &mut self,
@@ -176,13 +178,13 @@ impl Core {
         }
     }
 
-    /// The queue, or the part of it that this RED has, has become empty.
+    /// Notes that the queue, or the virtual queue of this RED, has become empty.
     #[inline]
     pub(in super::super) fn emptied(&mut self, now: Nanos) {
         self.average.emptied(now);
     }
 
-    /// Moves the average, and `max_p` if it adapts.
+    /// Updates the average, and `max_p` if it adapts.
     #[inline]
     pub(in super::super) fn observe(&mut self, now: Nanos, length: u64, empty: bool) {
         self.adapt.catch_up(now, &self.average, empty, &mut self.max_p);
@@ -196,7 +198,7 @@ impl Core {
         self.average.value()
     }
 
-    /// Decides by a given average, which may be that of another queue.
+    /// Decides about a packet by a given average, which may be that of another queue.
     #[inline]
     pub(in super::super) fn judge(
         &mut self,
@@ -272,9 +274,9 @@ impl Core {
         if goal.is_some() { self.early(packet) } else { Verdict::Pass }
     }
 
-    /// Draws with `p / (1 - count·p)`; with `wait`, with 0 while `count·p` is below 1, and then
-    /// with `p / (2 - count·p)`. In bytes, the bytes of a mean packet count as one, and the
-    /// probability depends on the packet's length.
+    /// Selects a packet with probability `p / (1 - count·p)`. With `wait`, the probability is 0
+    /// while `count·p` is below 1, and `p / (2 - count·p)` from then on. With lengths in bytes,
+    /// `count` is in mean packets, and the probability is proportional to the packet's length.
     #[inline]
     fn is_chosen(&self, p: u64, wait: bool, len: u32, stream: &mut Stream) -> bool {
         let count = if self.bytes { self.count_bytes / self.mean } else { self.count };
@@ -293,7 +295,7 @@ impl Core {
     /// `p_b` for an average.
     #[inline]
     pub(in super::super) fn probability(&self, average: u128) -> u64 {
-        // From parts of 2^40 to parts of 2^32.
+        // Converts parts of 2^40 to parts of 2^32.
         let part =
             |slope: Slope, length: u128| (slope.times(length as i128) >> (FRACTION - 32)) as u64;
         if average < self.min {
@@ -329,7 +331,7 @@ impl Core {
         }
     }
 
-    /// State by name.
+    /// Internal state by name.
     pub(in super::super) fn figures(&self) -> Vec<(&'static str, u64)> {
         let average = self.average.value();
         let length = |value: u128| u64::try_from(value >> FRACTION).unwrap_or(u64::MAX);
@@ -354,5 +356,5 @@ fn half_more(p: u64) -> u64 {
     (p + p / 2).min(ONE)
 }
 
-/// dummynet's longest packet, in bytes.
+/// The packet length in bytes for which dummynet uses the full `p_b`.
 const DUMMYNET_FULL: u32 = 1500;

@@ -1,16 +1,16 @@
-//! Settings that several rows of the RED family have, by the names that users of other
-//! implementations know.
+//! Settings that several rows of the RED family share, with the names that they have in other
+//! implementations.
 
 use super::adapt::Rule;
 use super::core::{Curve, Lengths, Variant};
 use crate::settings::{Count, Part, Setting, Switch, Time, UNIT};
 
-/// A length of the queue.
+/// A setting that is a length of the queue.
 const fn length(default: u32, summary: &'static str) -> Count {
     Count::new(0, u32::MAX, "", default, summary)
 }
 
-/// A fraction of at most 1.
+/// A setting that is a fraction of at most 1.
 const fn part(default: u64, summary: &'static str) -> Part {
     Part::new(0, UNIT, default, summary)
 }
@@ -23,23 +23,23 @@ pub(in super::super) const W: Part =
     Part::new(1, UNIT, UNIT / 500, "weight of a packet in the average");
 pub(in super::super) const MAX_P: Part = part(UNIT / 50, "probability at the upper threshold");
 pub(in super::super) const UNIT_OF_LENGTH: Setting<Lengths> =
-    Lengths::setting(Lengths::Packets, "what lengths are counted in");
+    Lengths::setting(Lengths::Packets, "unit of lengths");
 pub(in super::super) const GENTLE: Switch =
     Switch::new(true, "above `max` the probability rises to 1 at twice `max`, instead of at once");
 pub(in super::super) const WAIT: Switch = Switch::new(
     true,
-    "after a choice, none while less than 1/p packets have come; for `variant` ns3",
+    "selects no packet within 1/p packets of the last selection; for `variant` ns3",
 );
 pub(in super::super) const ECN: Switch =
-    Switch::new(false, "packets of senders that understand ECN are marked instead of dropped");
+    Switch::new(false, "marks ECN-capable packets instead of dropping them");
 pub(in super::super) const HARDDROP: Switch =
-    Switch::new(true, "with `ecn`, where every packet would be marked they are dropped");
+    Switch::new(true, "with `ecn`, drops packets when every packet would be marked");
 pub(in super::super) const AVPKT: Count =
     Count::new(1, 1 << 22, "bytes", 500, "length of a mean packet");
 pub(in super::super) const CURVE: Setting<Curve> =
     Curve::setting(Curve::Linear, "how the probability rises between the thresholds");
 pub(in super::super) const VARIANT: Setting<Variant> =
-    Variant::setting(Variant::Ns3, "whose rules hold where implementations differ");
+    Variant::setting(Variant::Ns3, "implementation to follow where implementations differ");
 pub(in super::super) const ADAPT: Setting<Rule> =
     Rule::setting(Rule::Off, "how `max_p` follows the average");
 pub(in super::super) const TARGET: Time =
@@ -47,11 +47,8 @@ pub(in super::super) const TARGET: Time =
 pub(in super::super) const INTERVAL: Time =
     Time::new(1_000, 3_600_000_000_000, 500_000_000, "least time between changes of `max_p`");
 pub(in super::super) const ALPHA: Part =
-    part(UNIT / 100, "what is added to `max_p`, at most a quarter of it");
-pub(in super::super) const BETA: Part =
-    part(UNIT * 9 / 10, "what `max_p` is multiplied by downwards");
-pub(in super::super) const BOTTOM: Part = part(
-    0,
-    "where `max_p` falls no further; 0: 0.01, or the part of a window over 100 ms that is a packet",
-);
-pub(in super::super) const TOP: Part = part(UNIT / 2, "where `max_p` rises no further");
+    part(UNIT / 100, "step by which `max_p` rises, at most a quarter of `max_p`");
+pub(in super::super) const BETA: Part = part(UNIT * 9 / 10, "factor by which `max_p` falls");
+pub(in super::super) const BOTTOM: Part =
+    part(0, "least value of `max_p`; 0: 0.01 or less, by the packets of a window over 100 ms");
+pub(in super::super) const TOP: Part = part(UNIT / 2, "largest value of `max_p`");

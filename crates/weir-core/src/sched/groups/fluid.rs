@@ -1,4 +1,4 @@
-//! Virtual time and the sum of weights: what the fluid has done.
+//! The fluid's state: virtual time and the sum of weights.
 
 use super::units::{
     ERA_SHIFT, GROUPS, LEAST_SHIFT, LEN_BITS, after, bits, charged, rate, shift, upper, width,
@@ -6,7 +6,7 @@ use super::units::{
 use super::{FORGOTTEN, Groups};
 
 impl Groups {
-    /// A packet of `len` bytes leaves: moves virtual time on.
+    /// Advances virtual time for a packet of `len` bytes that leaves.
     #[inline]
     pub(in super::super) fn transmit(&mut self, len: u32) {
         if !self.try_transmit(len) {
@@ -14,7 +14,8 @@ impl Groups {
         }
     }
 
-    /// The same if nothing happens until then; whether it is so.
+    /// Advances virtual time for a packet of `len` bytes, if until then no group becomes eligible
+    /// and no weight leaves; returns whether it advanced.
     #[inline(always)] // Measured: see the module of schedulers.
     pub(in super::super) fn try_transmit(&mut self, len: u32) -> bool {
         let to = self.time_after(len);
@@ -25,25 +26,25 @@ impl Groups {
         quiet
     }
 
-    /// Virtual time when a packet of `len` bytes has left.
+    /// The virtual time after a packet of `len` bytes.
     #[inline(always)] // Measured: see the module of schedulers.
     fn time_after(&self, len: u32) -> u64 {
         self.virtual_time.wrapping_add(upper(u64::from(charged(len)) << LEN_BITS, self.rate))
     }
 
-    /// Sets the sum of weights, and works out its inverse.
+    /// Sets the sum of weights and computes its inverse.
     #[inline]
     fn count(&mut self, weights: u64) {
         self.weights = weights;
         self.rate = rate(weights);
     }
 
-    /// Sets virtual time to where groups become eligible, or weights leave.
+    /// Advances virtual time to `to`, where groups become eligible or weights leave.
     #[inline(never)]
     pub(super) fn pass(&mut self, to: u64) {
         let from = core::mem::replace(&mut self.virtual_time, to);
         let changed = from ^ to;
-        // Groups whose multiples are passed: those up to the highest changed bit.
+        // `V` passes a multiple of `σ_i` for all groups up to the highest changed bit.
         let bits = (changed >> LEAST_SHIFT).checked_ilog2().map_or(0, |highest| highest + 1);
         let passed = ((1u64 << bits) - 1) as u32;
         self.eligible_ready |= self.ineligible_ready & passed;
@@ -53,14 +54,14 @@ impl Groups {
         if passed & self.leaving != 0 || changed >> ERA_SHIFT != 0 {
             self.let_go(from, passed);
         }
-        // The lowest group that anything is waited for in has the next multiple; without one, the
-        // era may end.
+        // The next multiple is that of the lowest group that is ineligible or has leaving weights.
+        // Without such a group, the next event is the end of the era.
         let waiting = self.ineligible_ready | self.ineligible_blocked | self.leaving;
         let shift = if waiting == 0 { ERA_SHIFT } else { LEAST_SHIFT + waiting.trailing_zeros() };
         self.due = ((to >> shift) + 1) << shift;
     }
 
-    /// Removes the weights that are due, and counts eras.
+    /// Removes the weights that are due, and increments the era at its end.
     #[cold]
     #[inline(never)]
     fn let_go(&mut self, from: u64, passed: u32) {
@@ -84,13 +85,13 @@ impl Groups {
         self.count(self.weights);
     }
 
-    /// Counts the weight of a flow that has packets again, of a member of group `i`, which left in
-    /// `era` with the finish `finish`. Says where it starts.
+    /// Adds the weight of a flow that has packets again. Its member belongs to group `i` and left
+    /// in `era` with the finish `finish`. Returns the flow's start.
     #[inline]
     pub(in super::super) fn join(&mut self, era: u64, finish: u64, weight: u32, i: u8) -> u64 {
-        // The multiple of `σ_i` after the finish.
+        // The first multiple of `σ_i` after the finish.
         let multiple = (finish >> shift(i)).wrapping_add(1);
-        // Whether it still counts is as good as random: nothing here branches on it.
+        // Whether the weight still counts is unpredictable, so the code does not branch on it.
         let counts = (self.era - era < 2) & after(multiple << shift(i), self.virtual_time);
         let counted = if counts { u64::from(weight) } else { 0 };
         self.groups.leaving[usize::from(i) % GROUPS][multiple as usize % 2] -= counted;
@@ -98,8 +99,8 @@ impl Groups {
         if counts & after(finish, self.virtual_time) { finish } else { self.virtual_time }
     }
 
-    /// Stops counting the weight of a flow that has no more packets when the fluid is done with it:
-    /// at `finish`. Gives the era, for [`Self::join`].
+    /// Removes the weight of a flow that has no more packets at the time `finish`, when the fluid
+    /// finishes the flow. Returns the era for [`Self::join`].
     #[inline]
     pub(in super::super) fn leave(&mut self, finish: u64, weight: u32, i: u8) -> u64 {
         if after(finish, self.virtual_time) {
@@ -114,7 +115,7 @@ impl Groups {
         FORGOTTEN
     }
 
-    /// Something happens at this virtual time.
+    /// Records that a group becomes eligible or a weight leaves at this virtual time.
     #[inline]
     pub(super) fn expect(&mut self, time: u64) {
         if after(self.due, time) {
@@ -122,12 +123,12 @@ impl Groups {
         }
     }
 
-    /// Counts a flow with another weight.
+    /// Replaces the weight `old` of a counted flow with `new`.
     pub(in super::super) fn reweigh(&mut self, old: u32, new: u32) {
         self.count(self.weights + u64::from(new) - u64::from(old));
     }
 
-    /// The end of a busy period: the fluid is empty, and virtual time restarts.
+    /// Ends a busy period: the fluid is empty, and virtual time restarts.
     #[inline]
     pub(in super::super) fn rest(&mut self) {
         for i in bits(core::mem::take(&mut self.leaving)) {
@@ -138,7 +139,7 @@ impl Groups {
         self.era += 2;
     }
 
-    /// `start`, or the nearest allowed start of a new member of group `i`.
+    /// The start nearest to `start` that a new member of group `i` may have.
     pub(in super::super) fn within(&self, start: u64, i: u8) -> u64 {
         let most = self.virtual_time.wrapping_add(width(i));
         if after(start, most) {

@@ -1,45 +1,48 @@
 //! The common part of QFQ and QFQ+: virtual time, groups of members with similar timestamps, and
 //! the bitmaps that keep groups in order.
 //!
-//! A *member* is what is scheduled: a flow in QFQ, an aggregate of flows in QFQ+.
+//! A *member* is the unit of scheduling: a flow in QFQ, an aggregate of flows in QFQ+.
 //!
 //! # Symbols
-//! - `V` virtual time: bytes that the fluid has given to each unit of weight.
-//! - `S` where in virtual time a member's head starts; its finish is where the next one starts.
+//! - `V` virtual time: the bytes that the fluid has served per unit of weight.
+//! - `S` the virtual time at which a member's head starts. The next packet starts at the finish of
+//!   the head.
 //! - `i` a member's group: the least for which `σ_i = 2^(22+i)` is at least `lmax / w` in virtual
 //!   time. There are 32.
 //! - `S_i` the group's start: the least start of its members, rounded down to a multiple of `σ_i`.
 //!   `F_i = S_i + 2 σ_i`.
 //! - A group is *eligible* (E) when `S_i ≤ V`, else ineligible (I). It is *blocked* (B) when an
 //!   eligible group of higher number has a lower `F`, else *ready* (R). Each group with members is
-//!   in one of the sets `ER`, `EB`, `IR`, `IB`, words of a bit each.
+//!   in one of the sets `ER`, `EB`, `IR`, `IB`. A set is a word with one bit for each group.
 //!
-//! The lowest group of `ER` has the least `F` of all eligible ones: among ready groups `F` rises
-//! with the number.
+//! The lowest group of `ER` has the least `F` of all eligible groups, because among ready groups
+//! `F` rises with the group number.
 //!
 //! # Virtual time
 //! ```text
 //! 63          54 53                         32 31                   0
 //! |  carries     |  bytes per unit of weight  |  fraction           |      wraps around; compared by the sign of a difference
 //! ```
-//! `1 / w` has 32 bits of fraction, rounded up, and `1 / W` 48, rounded down, so that rounding
-//! never makes `V` run ahead of the fluid; where it falls behind, it jumps to the next start as
-//! soon as nothing is eligible.
+//! `1 / w` has 32 bits of fraction and is rounded up. `1 / W` has 48 bits of fraction and is
+//! rounded down. Rounding therefore never moves `V` ahead of the fluid. If `V` falls behind, it
+//! jumps to the next start as soon as no group is eligible.
 //!
-//! Three facts hold for all weights, lengths and changes, and the rest follows from them:
-//! - A head is charged at most `σ_i`, and is served only when `S_i ≤ V`: so no start lies beyond
-//!   the first multiple of `σ_i` above `V`. All ineligible groups therefore start at that multiple,
-//!   the lowest of them first, and the highest changed bit of `V` shows which of them it passes.
-//! - A group that becomes eligible, or is no longer empty, has a higher `F` than all below it, so
-//!   it blocks none.
-//! - A group's `F` otherwise rises. Then, and only then, groups below it can become ready; each
-//!   blocked one is asked.
+//! Three properties hold for all weights, lengths and changes; the algorithm relies on them:
+//! - A head advances its member's start by at most `σ_i`, and is served only when `S_i ≤ V`. No
+//!   start therefore lies beyond the first multiple of `σ_i` above `V`, and every ineligible group
+//!   `i` starts at that multiple. The lowest of these groups becomes eligible first, and the
+//!   highest changed bit of `V` shows the groups that `V` passes.
+//! - A group that becomes eligible, or is no longer empty, has a higher `F` than all groups below
+//!   it, so that it blocks none of them.
+//! - Otherwise a group's `F` can only rise. Groups below it become ready only at this time, so that
+//!   each blocked group below is tested then.
 //!
 //! # The sum of weights
-//! `W` counts the members that the fluid still serves: those with packets, and each other one until
-//! `V` has come to its finish, rounded up to a multiple of `σ_i`. That is at most two multiples
-//! away, so a group needs two sums for what will leave; the one that is due goes when `V` passes
-//! the multiple. A division is made only when a member comes or a weight leaves.
+//! `W` is the sum of the weights of all members that the fluid still serves: members with packets,
+//! and every other member until `V` reaches its finish, rounded up to a multiple of `σ_i`. That
+//! multiple is at most the second from `V`, so that a group needs two sums of leaving weights. When
+//! `V` passes a multiple, the sum that is due is subtracted from `W`. A division is necessary only
+//! when a member joins or a weight leaves.
 
 mod fluid;
 mod units;
@@ -55,7 +58,7 @@ use crate::slab::Lines;
 /// A member's timestamps and its neighbours in its slot.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Stamps {
-    /// `S` of the head; while there is none, the finish of the last.
+    /// `S` of the head; for a member without packets, the finish of the last packet.
     pub(super) start: u64,
     /// `1 / w`.
     pub(super) inverse: u64,
@@ -65,13 +68,14 @@ pub(super) struct Stamps {
 }
 
 impl Stamps {
-    /// Charges a packet of `len` bytes that leaves; gives the bits in which the start changes.
+    /// Advances the start by a packet of `len` bytes that leaves; returns the bits of the start
+    /// that change.
     #[inline]
     pub(super) fn charge(&mut self, len: u32) -> u64 {
         charge(&mut self.start, len, self.inverse)
     }
 
-    /// How many slots later than this `start` is; negative when it is before.
+    /// The number of slots from this member's start to `start`; negative if `start` is earlier.
     #[inline]
     pub(super) fn slots_to(&self, start: u64) -> i64 {
         start.wrapping_sub(self.slot_start()) as i64 >> shift(self.group)
@@ -83,7 +87,7 @@ impl Stamps {
         floor(self.start, self.group)
     }
 
-    /// Starts so many slots later.
+    /// Moves the start later by `slots` slots.
     #[inline]
     pub(super) fn skip(&mut self, slots: u32) {
         self.start = self.start.wrapping_add(u64::from(slots) << shift(self.group));
@@ -95,14 +99,14 @@ impl Stamps {
         self.next
     }
 
-    /// Of a member without packets.
+    /// The stamps of a member without packets.
     pub(super) fn new(inverse: u64, group: u8) -> Self {
         Self { inverse, group, ..Self::default() }
     }
 }
 
-/// Moves a start on by a packet of `len` bytes at a weight of `1 / inverse`; gives the bits in
-/// which it changes.
+/// Advances a start by a packet of `len` bytes with a weight of `1 / inverse`; returns the bits of
+/// the start that change.
 #[inline]
 pub(super) fn charge(start: &mut u64, len: u32, inverse: u64) -> u64 {
     let old = *start;
@@ -110,12 +114,12 @@ pub(super) fn charge(start: &mut u64, len: u32, inverse: u64) -> u64 {
     old ^ *start
 }
 
-/// A member that is first in its group, and the group.
+/// The first member of a group, with its group and slot.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     pub(super) id: u32,
     group: u32,
-    /// Where its slot is among those of all groups.
+    /// The index of its slot among the slots of all groups.
     slot: usize,
 }
 
@@ -130,7 +134,7 @@ impl Place {
     }
 }
 
-/// Something with timestamps.
+/// A type with timestamps.
 pub(super) trait Stamped {
     fn stamps(&self) -> &Stamps;
     fn stamps_mut(&mut self) -> &mut Stamps;
@@ -145,16 +149,16 @@ pub(super) struct Groups {
     ineligible_ready: u32,
     eligible_blocked: u32,
     ineligible_blocked: u32,
-    /// Groups with weights that will leave.
+    /// The groups with weights that will leave.
     leaving: u32,
     /// `W`.
     weights: u64,
     /// `1 / W`; see [`units::rate`].
     rate: u64,
-    /// Counts quarters of the range of virtual time, so that values of a past quarter can be
-    /// recognised.
+    /// The number of the current quarter of the range of virtual time, by which times of past
+    /// quarters are recognised.
     era: u64,
-    /// Until `V` comes to this, nothing becomes eligible and no weight leaves.
+    /// The virtual time before which no group becomes eligible and no weight leaves.
     due: u64,
     epoch: u64,
     groups: Box<Tables>,
@@ -165,17 +169,17 @@ pub(super) struct Groups {
 struct Tables {
     /// `S_i`.
     start: [u64; GROUPS],
-    /// Slots with members, one bit each.
+    /// The slots with members, one bit each.
     full: [u32; GROUPS],
     /// The slot of `S_i`, see [`slot_of`].
     first: [u32; GROUPS],
-    /// Weights that leave when `V` comes to an even and an odd multiple of `σ_i`.
+    /// The sums of weights that leave when `V` reaches an even and an odd multiple of `σ_i`.
     leaving: [[u64; 2]; GROUPS],
-    /// The slots of the first group, those of the second, and so on.
+    /// The slots of all groups, sorted by group.
     slots: [Slot; GROUPS * SLOTS],
 }
 
-/// Members with the same rounded start, the first come first.
+/// Members with the same rounded start, in the order of their insertion.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     head: u32,
@@ -214,13 +218,13 @@ impl Groups {
         }
     }
 
-    /// The member that goes next. Moves virtual time on when nothing is eligible.
+    /// The member to serve next. Advances virtual time when no group is eligible.
     #[inline]
     pub(super) fn first(&mut self) -> Option<Place> {
         self.ready().or_else(|| self.next_eligible())
     }
 
-    /// The member that goes next, when one is eligible.
+    /// The member to serve next, if a group is eligible.
     #[inline]
     pub(super) fn ready(&self) -> Option<Place> {
         let group = NonZeroU32::new(self.eligible_ready)?.trailing_zeros();
@@ -228,7 +232,8 @@ impl Groups {
         Some(Place { id: self.groups.slots[slot].head, group, slot })
     }
 
-    /// Moves virtual time on to where the next group is eligible; gives its first member.
+    /// Advances virtual time until the next group is eligible; returns the first member of that
+    /// group.
     #[cold]
     #[inline(never)]
     fn next_eligible(&mut self) -> Option<Place> {
@@ -237,8 +242,8 @@ impl Groups {
         self.ready()
     }
 
-    /// Moves virtual time on to where a member becomes eligible that has no place, as it is the
-    /// only one with packets.
+    /// Advances virtual time until a member is eligible that is in no slot, because it is the only
+    /// member with packets.
     #[inline]
     pub(super) fn reach(&mut self, stamps: &Stamps) {
         let start = floor(stamps.start, stamps.group);
@@ -247,7 +252,8 @@ impl Groups {
         }
     }
 
-    /// Takes the member at a place out, when it is the only one of all groups; whether it is.
+    /// Removes the member at `place` if it is the only member of all groups; returns whether it
+    /// was.
     #[inline]
     pub(super) fn take_out_only(&mut self, place: Place) -> bool {
         let only = self.has_no_others(place);
@@ -258,8 +264,8 @@ impl Groups {
         only
     }
 
-    /// Takes the first member of a group from its slot into that of its new start, when others are
-    /// behind it in the slot. Says whether there are.
+    /// Moves the first member of a group to the slot of its new start, if other members are behind
+    /// it in the old slot. Returns whether there are.
     #[inline(always)] // Measured: see the module of schedulers.
     pub(super) fn rotate<T: Stamped>(&mut self, members: &mut [T], place: Place) -> bool {
         let tables = &mut *self.groups;
@@ -273,8 +279,8 @@ impl Groups {
         true
     }
 
-    /// Takes the first member of a group out of its slot when it has been charged more than that
-    /// spans, and puts it into that of its new start.
+    /// Moves the first member of a group, when its start has left the slot, to the slot of its new
+    /// start, or removes the member if it has no `more` packets.
     #[inline]
     pub(super) fn relocate<T: Stamped>(
         &mut self,
@@ -289,7 +295,7 @@ impl Groups {
         }
     }
 
-    /// Takes the first member of a group, which has no other packet, out of its slot.
+    /// Removes the first member of a group, which has no more packets, from its slot.
     #[inline]
     pub(super) fn remove<T: Stamped>(&mut self, members: &mut Lines<T>, place: Place) {
         let slot = &mut self.groups.slots[place.slot];
@@ -301,7 +307,7 @@ impl Groups {
         }
     }
 
-    /// The same as [`Self::rotate`] for the only member of the slot.
+    /// Moves the only member of a slot to the slot of its new start.
     #[inline]
     pub(super) fn relocate_last<T: Stamped>(&mut self, members: &mut Lines<T>, place: Place) {
         let start = members.at(place.id).stamps().start;
@@ -313,7 +319,7 @@ impl Groups {
         self.move_on(place.group);
     }
 
-    /// Whether no slot but this has members.
+    /// Whether this slot is the only slot with members.
     #[inline]
     fn has_no_others(&self, place: Place) -> bool {
         self.groups.full[place.group as usize % GROUPS] == 1 << (place.slot % SLOTS)
@@ -321,7 +327,7 @@ impl Groups {
             && self.eligible_blocked | self.ineligible_ready | self.ineligible_blocked == 0
     }
 
-    /// Gives the only member of all groups the slot of its new start.
+    /// Moves the only member of all groups to the slot of its new start.
     #[inline]
     fn move_the_only_one(&mut self, place: Place, start: u64) {
         let i = place.group as usize % GROUPS;
@@ -337,7 +343,7 @@ impl Groups {
         }
     }
 
-    /// Puts a member that has packets again in its place. Its start is not before virtual time.
+    /// Inserts a member that has packets again. Its start must not be before virtual time.
     #[inline]
     pub(super) fn insert<T: Stamped>(&mut self, members: &mut Lines<T>, id: u32) {
         let stamps = members.at_mut(id).stamps_mut();
@@ -347,7 +353,7 @@ impl Groups {
         let empty = self.groups.full[place] == 0;
         if empty || after(first, start) {
             if !empty {
-                // A group that starts later than `V` is in neither eligible set.
+                // The group starts after `V`, so that it is in neither eligible set.
                 self.ineligible_ready &= !(1 << i);
                 self.ineligible_blocked &= !(1 << i);
             }
@@ -362,14 +368,14 @@ impl Groups {
         self.groups.append(members.all_mut(), id, start, u32::from(i));
     }
 
-    /// The same for a member that perhaps starts before virtual time.
+    /// Inserts a member that may start before virtual time.
     pub(super) fn reinsert<T: Stamped>(&mut self, members: &mut Lines<T>, id: u32) {
         self.insert(members, id);
         self.classify_all();
     }
 
-    /// `start`, or the last that group `i` has a slot for: less only where its first waits for far
-    /// longer packets.
+    /// `start`, or the last start for which group `i` has a slot if that is earlier. It is earlier
+    /// only if the group's first member waits for the transmission of much longer packets.
     #[inline]
     pub(super) fn no_later(&self, start: u64, i: u8) -> u64 {
         let place = usize::from(i) % GROUPS;
@@ -377,7 +383,7 @@ impl Groups {
         if self.groups.full[place] != 0 && after(floor(start, i), most) { most } else { start }
     }
 
-    /// Finds a group's new first slot when that before is empty.
+    /// Finds a group's new first slot after the old one has become empty.
     #[inline]
     fn move_on(&mut self, i: u32) {
         let bit = 1u32 << i;
@@ -391,7 +397,7 @@ impl Groups {
         }
     }
 
-    /// Moves a group's start to its first slot with members; whether there is one.
+    /// Advances a group's start to its first slot with members; returns whether there is one.
     #[inline]
     fn find_first(&mut self, i: u32) -> bool {
         let start = &mut self.groups.start[i as usize % GROUPS];
@@ -402,7 +408,7 @@ impl Groups {
         full != 0
     }
 
-    /// Puts a group that is in none in one of the four sets.
+    /// Adds a group that is in none of the four sets to its set.
     #[inline]
     fn classify(&mut self, i: u32) {
         let start = self.groups.start[i as usize % GROUPS];
@@ -425,15 +431,16 @@ impl Groups {
         above != 0 && after(self.finish(i), self.finish(above.trailing_zeros()))
     }
 
-    /// Makes groups ready that are no longer blocked after the finish of group `i` has changed from
-    /// `old`.
+    /// Makes the groups ready that are no longer blocked after the finish of group `i` has changed
+    /// from `old`.
     #[inline(never)]
     fn unblock(&mut self, i: u32, old: u64) {
         let above = self.eligible_ready & (u32::MAX - 1) << i;
         if above != 0 && !after(self.finish(above.trailing_zeros()), old) {
             return;
         }
-        // From the highest on, since one that becomes ready may block those below it.
+        // The highest group comes first, since a group that becomes ready may block the groups
+        // below it.
         for k in bits((self.eligible_blocked | self.ineligible_blocked) & ((1 << i) - 1)) {
             if !self.is_blocked(k) {
                 self.eligible_ready |= self.eligible_blocked & 1 << k;
@@ -444,7 +451,7 @@ impl Groups {
         }
     }
 
-    /// Takes out a member that is in a slot, whichever; what it leaves is put in order.
+    /// Removes a member from any position of its slot, and updates its group and the sets.
     pub(super) fn take_out<T: Stamped>(&mut self, members: &mut Lines<T>, id: u32) {
         let Stamps { start, next, previous, group, .. } = *members.at(id).stamps();
         let i = u32::from(group);
@@ -464,7 +471,7 @@ impl Groups {
         }
     }
 
-    /// Finds out the sets of all groups.
+    /// Computes the sets of all groups anew.
     fn classify_all(&mut self) {
         (
             self.eligible_ready,
@@ -486,7 +493,7 @@ impl Groups {
 }
 
 impl Tables {
-    /// Puts a member last in the slot of its start.
+    /// Appends a member to the slot of its start.
     #[inline]
     fn append<T: Stamped>(&mut self, members: &mut [T], id: u32, start: u64, i: u32) {
         let at = slot_of(start, i);
@@ -501,7 +508,7 @@ impl Tables {
         members[id as usize].stamps_mut().previous = before;
     }
 
-    /// A slot of group `i` has no members.
+    /// Marks a slot of group `i` as empty.
     #[inline]
     fn clear(&mut self, i: u32, slot: usize) {
         self.slots[slot] = Slot::default();
@@ -512,7 +519,7 @@ impl Tables {
 /// No member.
 const NONE: u32 = u32::MAX;
 
-/// An era long past: the fluid is done with the flow.
+/// An era long past, for a flow that the fluid has finished.
 pub(super) const FORGOTTEN: u64 = 0;
 
 #[cfg(test)]
@@ -533,10 +540,10 @@ mod tests {
         }
     }
 
-    /// The changed bits of time tell exactly which groups pass a multiple of their unit, for every
-    /// wrap and carry.
+    /// The changed bits of virtual time show exactly the groups for which it passes a multiple of
+    /// their unit, for every wrap and carry.
     #[test]
-    fn the_groups_that_time_passes_are_told_by_its_bits() {
+    fn changed_bits_show_the_groups_that_time_passes() {
         for bit in LEAST_SHIFT..64 {
             for offset in 0..6u64 {
                 for step in 1..6u64 {
@@ -569,10 +576,10 @@ mod tests {
         }
     }
 
-    /// A member comes back to every slot of its ring, and the group's start follows, through the
-    /// wrap of time.
+    /// A member returns to every slot of its ring, and the group's start follows, even when virtual
+    /// time wraps around.
     #[test]
-    fn a_groups_start_follows_its_first_member_round_its_slots() {
+    fn a_groups_start_follows_its_first_member_through_all_slots() {
         for i in [0u8, 5, 31] {
             for members in 1..=3u64 {
                 let begin = 0u64.wrapping_sub(40 * width(i)) & !(width(i) - 1);
@@ -606,8 +613,8 @@ mod tests {
         }
     }
 
-    /// Weights leave when the fluid is done, once each, whatever `V` does in between; a flow that
-    /// comes back is counted once.
+    /// Each weight leaves once, when the fluid has finished the flow, regardless of the steps of
+    /// `V`. A flow that returns is counted once.
     #[test]
     fn weights_leave_at_the_multiple_after_their_finish() {
         for i in [0u8, 7, 31] {
