@@ -191,8 +191,7 @@ pub(crate) struct Control {
     empty: bool,
 }
 
-const _: () =
-    assert!(size_of::<Control>() == 32, "with the queue it belongs to, it fills a cache line");
+const _: () = assert!(size_of::<Control>() == 32, "the state and its queue fill one cache line");
 
 impl Control {
     /// Ends the idle time if the queue was empty before this arrival.
@@ -455,7 +454,7 @@ mod tests {
         for ms in [10, 12, 14, 16] {
             state.overflowed(&law, Nanos(ms * MS));
         }
-        assert_eq!(state.probability, 2 << 24, "no more than once in a target");
+        assert_eq!(state.probability, 2 << 24, "at most one step per target");
         state.emptied(&law, Nanos(30 * MS));
         assert_eq!(state.probability, (2 << 24) - (1 << 20));
         (0..1000).for_each(|n| state.overflowed(&law, Nanos((100 + 6 * n) * MS)));

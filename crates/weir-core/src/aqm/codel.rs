@@ -237,8 +237,7 @@ pub(crate) struct Control {
     owes: bool,
 }
 
-const _: () =
-    assert!(size_of::<Control>() == 32, "with the queue it belongs to, it fills a cache line");
+const _: () = assert!(size_of::<Control>() == 32, "the state and its queue fill one cache line");
 
 impl Control {
     /// Decides about the packet at the head, while `bytes` bytes wait behind it.

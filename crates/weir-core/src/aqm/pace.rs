@@ -34,8 +34,8 @@ impl Pace {
         Self { time, ..Self::default() }
     }
 
-    /// Counts a packet of `len` bytes that leaves while `left` bytes stay. Returns the duration in
-    /// ns of the measurement that this packet ends, else 0.
+    /// Counts a packet of `len` bytes that leaves while `remaining` bytes stay. Returns the
+    /// duration in ns of the measurement that this packet ends, else 0.
     pub(crate) fn leaves(&mut self, method: Method, now: Nanos, len: u32, remaining: u64) -> u64 {
         if method == Method::Linux {
             self.begin(now, remaining);

@@ -388,7 +388,7 @@ mod tests {
         assert_eq!(chains.first(1), (9_999, 0));
         chains.pop(0);
         assert_eq!(chains.first(1).0, NONE);
-        assert!(chains.fits(0, 0, 0), "an empty chain takes everybody");
+        assert!(chains.fits(0, 0, 0), "an empty chain accepts every flow");
     }
 
     #[test]
@@ -400,7 +400,7 @@ mod tests {
                 classes.put(chain, 5, service << 20) && classes.put(chain, 4, service << 20 | 1),
                 "the second goes beside the first"
             );
-            assert!(!classes.put(chain, 3, service << 20 | 2), "behind neither");
+            assert!(!classes.put(chain, 3, service << 20 | 2), "the flow fits behind neither tail");
         }
         assert_eq!(classes.chain_of(99, 0), HEADS);
         let (key, chain) = classes.first(4);

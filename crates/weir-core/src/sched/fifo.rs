@@ -46,7 +46,7 @@ impl Fifo {
     pub(super) fn take_all<P: Store>(&mut self, from: &mut impl Scheduler, pool: &mut P) {
         while let Some(packet) = from.dequeue(Nanos::MAX, pool) {
             let refused = self.enqueue(Nanos::MAX, pool, FlowSlot::default(), packet);
-            debug_assert!(refused.is_none(), "a FIFO takes everything");
+            debug_assert!(refused.is_none(), "a FIFO accepts every packet");
         }
     }
 }

@@ -14,7 +14,7 @@
 //!
 //! # Complexity
 //! The sum of the costs of the schedulers on the path from the root to the flow, and a look-up at
-//! each level.
+//! each of these levels.
 //!
 //! # Guarantees
 //! Each node divides its own service among its flows as its type guarantees. A node cannot take

@@ -49,7 +49,7 @@ pub(in super::super) struct Steps {
     pub(in super::super) top: u64,
 }
 
-/// Where the average was at the last packet.
+/// The position of the average at the last packet, relative to the thresholds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum Place {
     Below,
@@ -66,7 +66,7 @@ impl Aims {
 }
 
 impl Steps {
-    /// The steps of the paper, with [`Self::least`] as `bottom`.
+    /// The steps of the paper, with [`least`] as `bottom`.
     pub(in super::super) fn usual(pace: PacketRate) -> Self {
         Self {
             interval: 500_000_000,
