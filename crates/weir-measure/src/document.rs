@@ -336,7 +336,7 @@ mod tests {
         // A key that may be null is always written; a key that may be absent is not required.
         assert_eq!(run["required"], json!(["schema", "kind", "duration_ns", "part"]));
         let text = markdown(&schema);
-        assert!(text.contains("| `duration_ns` | integer | How long it took, ns. |"), "{text}");
+        assert!(text.contains("| `duration_ns` | integer | Duration of the run, ns. |"), "{text}");
         assert!(text.contains("[Part](#part) or null"), "{text}");
     }
 

@@ -79,7 +79,7 @@ fn stations_send_equal_numbers_of_packets_of_any_size() {
     }
     assert!(packets.iter().all(|&n| n.abs_diff(10_000) < 500), "{packets:?}");
     let (collisions, retries, given_up) =
-        (figure(&rig, "collisions"), figure(&rig, "retries"), figure(&rig, "served-up"));
+        (figure(&rig, "collisions"), figure(&rig, "retries"), figure(&rig, "given-up"));
     assert!(
         collisions > 1000 && retries + given_up >= 2 * collisions,
         "{collisions} {retries} {given_up}"
@@ -97,7 +97,7 @@ fn a_packet_is_given_up_after_its_retries_and_the_next_is_sent() {
     while rig.take_in_time().is_some() {
         served += 1;
     }
-    let given_up = figure(&rig, "served-up");
+    let given_up = figure(&rig, "given-up");
     assert_eq!((served + given_up, rig.inside(), rig.pool.len()), (400, 0, 0));
     assert!(given_up > 50 && given_up == 2 * figure(&rig, "collisions"), "{given_up}");
 }
