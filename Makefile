@@ -2,12 +2,13 @@
 CARGO        ?= cargo
 PREFIX       ?= /usr/local
 FUZZ_SECONDS ?= 60
+SECONDS      ?= 120
 OUT          ?= out
 TARGET_DIR   := $(or $(CARGO_TARGET_DIR),target)
 WEIR         := $(TARGET_DIR)/release/weir
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test bench lint docs figures fuzz install uninstall clean
+.PHONY: help setup build demo test bench soak lint docs figures fuzz install uninstall clean
 
 help: ## list the targets
 	@echo "make TARGET:"
@@ -36,6 +37,11 @@ bench: ## criterion benches of the crates, then live measurements if the machine
 	@scripts/setup bench
 	@scripts/need-cargo
 	@scripts/bench
+
+soak: build ## run the daemon for SECONDS (120) under traffic, changes, flapping and kill -9
+	@scripts/setup test
+	$(CARGO) build --release --locked -p weir-load
+	@bench/soak/run --seconds $(SECONDS) --weir $(WEIR) --load $(TARGET_DIR)/release/weir-load --out $(OUT)/soak
 
 lint: ## check formatting, clippy, shell scripts, licences and advisories of dependencies
 	@scripts/need-cargo
