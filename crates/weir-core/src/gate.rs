@@ -91,7 +91,8 @@ impl Gate {
     ///
     /// # Errors
     /// The AQM's drop reason, or [`DropReason::QueueFull`].
-    #[inline]
+    // With plain `inline` the rig calls it, and PI2 takes 410 instructions per packet and not 390.
+    #[inline(always)]
     pub fn admit_by<A: Aqm>(
         &self,
         aqm: &mut A,
