@@ -13,8 +13,9 @@ use weir_report::format::{count, rate};
 
 use crate::args::CommonArgs;
 
-/// A progress line if it does not disturb, that is, on a terminal to which the program does not
-/// write, or on request.
+/// Creates the progress line; `None` if it is not shown. It is shown only on a terminal (standard
+/// error) and without `--quiet`, and by default only if no program writes to that terminal;
+/// `--progress` shows it even then.
 pub(crate) fn progress(no_program: bool, args: &CommonArgs) -> Option<ProgressBar> {
     let terminal = std::io::stderr().is_terminal() && !args.quiet;
     let wanted = args.progress || no_program || !std::io::stdout().is_terminal();

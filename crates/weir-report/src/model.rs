@@ -1,8 +1,8 @@
 //! The results of a run: the common model of every output format.
 //!
 //! The driver fills these types; the formats only read them. [`RunResult::new`] checks that every
-//! packet of each link is accounted for ([`LinkCounters::accounts`]). The warnings of the result
-//! name a link that violates the identity.
+//! packet of each link is accounted for ([`LinkCounters::accounts`]). For each link with a packet
+//! that is not, it adds a warning to the result.
 
 use weir_measure::histogram::Histogram;
 use weir_measure::series::LinkSeries;
@@ -36,9 +36,9 @@ pub struct RunInfo {
 pub struct LinkResult {
     /// Short name, such as `up`.
     pub name: String,
-    /// The end at which the packets arrive.
+    /// The end that sends packets into the link.
     pub from: String,
-    /// The end at which the packets depart.
+    /// The end to which the link delivers packets.
     pub to: String,
     /// The configuration as canonical text of the command language.
     pub spec: String,
@@ -75,9 +75,9 @@ impl LinkResult {
         if self.by_rules { BY_RULES.to_owned() } else { format::exact_duration(self.delay_ns) }
     }
 
-    /// A link's results from the engine's statistics. `name` identifies the link; its packets
-    /// arrive at `from` and depart at `to`. The caller adds the configuration, the lateness and the
-    /// series.
+    /// A link's results from the engine's statistics. `name` identifies the link, which carries
+    /// packets from the end `from` to the end `to`. The caller adds the configuration, the lateness
+    /// and the series.
     pub fn from_stats(name: &str, from: &str, to: &str, stats: &LinkStats) -> Self {
         Self {
             name: name.to_owned(),
@@ -90,16 +90,16 @@ impl LinkResult {
         }
     }
 
-    /// Fraction of the arrived packets that were lost at random, without queue overflow and faults;
-    /// `None` without packets.
+    /// Fraction of the arrivals that configured random loss dropped. Drops for other reasons, such
+    /// as a full queue, do not count. `None` if no packet arrived.
     pub fn measured_loss(&self) -> Option<f64> {
         let random: u64 = RANDOM_LOSS.iter().map(|&reason| self.counters.drops(reason)).sum();
         let submitted = self.counters.packets_in;
         (submitted > 0).then(|| random as f64 / submitted as f64)
     }
 
-    /// Mean output rate while the link was busy, bit/s; over `duration_ns` if no series was
-    /// recorded. 0 without traffic.
+    /// Mean output rate, bit/s: over the time for which the link was busy, or over `duration_ns` if
+    /// no series was recorded. 0 without traffic.
     pub fn mean_out_bps(&self, duration_ns: u64) -> f64 {
         let span = match self.series.busy_ns() {
             0 => duration_ns,
@@ -210,10 +210,10 @@ impl RunResult {
 /// The lateness above which a packet counts as late: 1 ms is short against the delays of the paths
 /// that are usually emulated.
 pub const LATE_NS: u64 = 1_000_000;
-/// The fraction of late packets above which a run's timing is not reliable: the 99th percentile is
-/// then late.
+/// A run's timing is not reliable if at least this fraction of its packets is late: the 99th
+/// percentile of the lateness is then at least [`LATE_NS`].
 pub const LATE_WARNING: f64 = 0.01;
-/// The displayed configuration where rules select the path.
+/// The text that is shown in place of the configured rate and delay if rules select the path.
 const BY_RULES: &str = "by rules";
 /// The drop reasons of configured random loss.
 const RANDOM_LOSS: [DropReason; 3] =

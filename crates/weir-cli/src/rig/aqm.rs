@@ -22,7 +22,7 @@ use super::measure::{COUNTED, bar_of, cachegrind, thread_time};
 use crate::output::{Failure, USAGE, print};
 use crate::table::Table;
 
-/// A validated measurement.
+/// The validated options of the measurement.
 struct Config {
     managers: Vec<Manager>,
     plans: Vec<AqmPlan>,
@@ -37,7 +37,8 @@ struct Config {
     cache: Cache,
 }
 
-/// The results of one algorithm with one flow set. The first result of a set is that of `none`.
+/// The results of one algorithm with one flow set. Each flow set is also measured with the
+/// algorithm `none`, the reference for the others.
 struct Measured {
     manager: Manager,
     set: FlowSet,
@@ -80,7 +81,8 @@ impl Config {
         {
             return Err(Failure::new(
                 USAGE,
-                format!("--metric {other:?}: of AQMs, time and instr are measured").to_lowercase(),
+                format!("--metric {other:?}: with --aqm, only time and instr can be measured")
+                    .to_lowercase(),
             ));
         }
         for (given, option) in [
@@ -92,7 +94,7 @@ impl Config {
             if given {
                 return Err(Failure::new(
                     USAGE,
-                    format!("{option} is not for the cost of AQMs; leave it out"),
+                    format!("{option} does not apply to the cost of AQMs; leave it out"),
                 ));
             }
         }
@@ -227,7 +229,8 @@ impl Measured {
     }
 }
 
-/// Counts events: starts the rig twice under cachegrind and takes the difference.
+/// Counts instructions and cache misses per pair: starts the rig twice under cachegrind, with
+/// different numbers of pairs, and divides the difference of the counts by that of the pairs.
 fn count_events(config: &Config, manager: &Manager, plan: &AqmPlan) -> Result<PerPair, Failure> {
     let counted = plan.pairs().min(COUNTED);
     let count = |pairs: u64| {
@@ -272,7 +275,7 @@ fn tables(config: &Config, measured: &[Measured]) -> String {
     if config.instructions {
         let Cache { size, ways, line } = config.cache;
         text += &format!(
-            "\nSecond-level cache: {} KiB, {ways} ways of {line} bytes, simulated.\n",
+            "\nSecond-level cache: {} KiB, {ways} ways of {line}-byte lines, simulated.\n",
             size / 1024
         );
     }

@@ -20,7 +20,7 @@ use crate::output::Failure;
 pub(super) struct Program {
     child: Child,
     descriptor: OwnedFd,
-    /// When to kill the program; set once it was asked to end.
+    /// When to kill the program; `None` until the program has been asked to end.
     deadline: Option<Instant>,
 }
 
@@ -69,9 +69,10 @@ impl Program {
         Some(u8::try_from(code).unwrap_or(255))
     }
 
-    /// Forwards a signal to the program. A signal of the terminal reaches the program directly, so
-    /// it is not forwarded. After any other signal, except SIGUSR1 and SIGUSR2, the program has
-    /// some time to end; a second such signal kills it.
+    /// Forwards a signal to the program, unless the terminal sent it: the terminal sends its
+    /// signals to the program directly. SIGUSR1 and SIGUSR2 are only forwarded. Every other
+    /// forwarded signal asks the program to end and starts a grace period; a second one kills the
+    /// program.
     pub(super) fn forward(&mut self, signal: Signal) {
         if signal.from_terminal {
             return;

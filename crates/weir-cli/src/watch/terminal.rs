@@ -75,7 +75,8 @@ impl Screen {
         if CHANGED.lock().unwrap_or_else(PoisonError::into_inner).is_none() {
             return;
         }
-        // Terminals that support these two marks show all text between them at once.
+        // Terminals that support synchronized output show all text between \x1b[?2026h and
+        // \x1b[?2026l at once.
         let mut text = String::from("\x1b[?2026h\x1b[H");
         for (number, line) in lines.iter().enumerate() {
             // Writing to a String cannot fail.
@@ -112,8 +113,8 @@ pub(super) fn give_back() {
     }
 }
 
-/// Makes the terminal deliver each key at once and without an echo. ^C still sends a signal. ^Z
-/// does not, because the screen would not be restored.
+/// Makes the terminal deliver each key at once and without an echo. ^C still sends a signal. ^Z is
+/// disabled, because it would suspend this process without restoring the screen.
 fn take_keys() -> Option<Termios> {
     let before = tcgetattr(io::stdin()).ok()?;
     let mut raw = before.clone();

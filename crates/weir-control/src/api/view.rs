@@ -1,5 +1,5 @@
-//! The API's views of the configuration: each object as the command that creates it, with its
-//! counters.
+//! The API's views of the configuration. Most views of an object contain the command that creates
+//! it, and its counters.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,8 @@ pub struct ConfigurationView {
     pub revision: u64,
     /// The commands that create the configuration, in canonical form.
     pub script: String,
-    /// Whether a packet that leaves a pipe passes without being matched against further rules.
+    /// Whether a packet is allowed as soon as it departs from a pipe. Otherwise the search
+    /// continues after the rule that sent the packet to the pipe.
     pub one_pass: bool,
     /// The enabled sets of rules.
     pub enabled_sets: Vec<u8>,
@@ -87,15 +88,16 @@ pub struct SchedView {
     /// All settings of the algorithm itself, as strings in the command language.
     #[serde(default)]
     pub settings: BTreeMap<String, String>,
-    /// The scheduler of which this one is a flow; none if it has a link.
+    /// The parent scheduler, which serves this scheduler as one of its flows; none if this
+    /// scheduler has its own link.
     #[serde(default)]
     pub parent: Option<u16>,
     /// Rate in bit/s; none if unlimited. For a rate trace, the mean.
     pub rate_bps: Option<u64>,
     /// Delay in ns.
     pub delay_ns: u64,
-    /// The counters of the scheduler. They are empty if it has a parent, because the link of the
-    /// outermost scheduler counts its packets.
+    /// The counters of the scheduler. A scheduler with a parent has empty counters, because its
+    /// packets are counted by the link of the outermost scheduler.
     pub state: LinkSample,
 }
 

@@ -37,16 +37,16 @@ impl<A: FlowPolicy> FairQueue<A> {
     }
 }
 
-/// The settings of the queues.
+/// The settings of the scheduler and of its queues.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
-    /// The largest number of packets inside.
+    /// The largest number of packets in all queues together.
     pub(super) limit: u32,
     /// The number of queues to which flows are hashed.
     pub(super) flows: u32,
     /// The bytes that a queue may send in one turn.
     pub(super) quantum: u32,
-    /// The largest number of bytes inside.
+    /// The largest number of bytes in all queues together.
     pub(super) memory: u64,
     /// The largest number of packets that are dropped together when there is no room.
     pub(super) batch: u32,

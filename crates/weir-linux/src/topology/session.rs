@@ -1,5 +1,5 @@
-//! A session: the ports and ends of a link that is set up, the programs behind it, the wait for
-//! their end, and the removal of the link.
+//! A session: a link that is set up, with its ports, its two ends and the programs behind them. It
+//! waits until the programs have ended and then removes the link.
 
 use std::ffi::OsString;
 use std::io;
@@ -26,8 +26,8 @@ pub struct Session {
     pub(super) stopper: Stopper,
     pub(super) terminal: Option<Terminal>,
     pub(super) outside: Option<Outside>,
-    /// Namespaces that hold interfaces but no program, because a port does not keep its interface's
-    /// namespace alive.
+    /// Namespaces that contain interfaces but no program. They are held here, because a port does
+    /// not keep its interface's namespace alive.
     #[expect(dead_code, reason = "held, not used: dropping one deletes its interfaces")]
     pub(super) held: Vec<NetNs>,
 }
@@ -35,7 +35,7 @@ pub struct Session {
 /// The event that ended a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndedBy {
-    /// The program on this side ended, but not by a signal of the session.
+    /// The program on this side ended, and no signal had asked the session to end.
     Program(Side),
     /// This process received this signal, which ends the session.
     Signal(i32),
@@ -69,9 +69,9 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// The exit code of the session. It is that of the right program. If the session ended the
-    /// right program, or there is only a left one, it is that of the left program. Without programs
-    /// it is 128 + n after signal n, otherwise 0.
+    /// The exit code of the session. It is that of a program: a program that ended on its own takes
+    /// precedence over one that the session ended, and then the right one over the left one.
+    /// Without programs, it is 128 + n after signal n, otherwise 0.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         let own = |side| self.programs.iter().find(|end| end.side == side && !end.ended_by_us);
@@ -151,15 +151,15 @@ impl Session {
     }
 
     /// Waits until the program ends, a signal ends the session, [`Stopper::stop`] is called, or
-    /// `timeout` has passed. Of two programs, the right one decides; when the left one fails, the
-    /// right one gets a few more seconds. Then this ends the remaining programs: SIGTERM, a grace
-    /// period of [`GRACE`], SIGKILL.
+    /// `timeout` has passed. Of two programs, the end of the right one counts; if the left one
+    /// fails first, the right one has a few seconds to end. Then this method ends the remaining
+    /// programs: SIGTERM, a grace period of [`GRACE`], SIGKILL.
     ///
-    /// Signals sent to this process are forwarded to the programs. The terminal sends its signals
-    /// (^C) to the whole process group. They are therefore not forwarded, and each program decides
-    /// how it reacts to ^C. Of the signals sent to this process alone, SIGTERM and SIGHUP end the
-    /// session after the grace period, SIGINT ends it after half a minute, and a second signal ends
-    /// it at once.
+    /// Signals that are sent to this process alone are forwarded to the programs. The terminal's
+    /// signals (^C) are not forwarded, because the terminal sends them to the whole process group;
+    /// each program decides how it reacts to ^C. Of the forwarded signals, SIGTERM and SIGHUP end
+    /// the session after the grace period, and SIGINT ends it after half a minute. A further signal
+    /// after one of these ends it at once.
     ///
     /// # Errors
     /// Waiting itself fails.
@@ -181,6 +181,7 @@ impl Session {
     ) -> io::Result<Outcome> {
         let deadline = timeout.map(|timeout| Instant::now() + timeout);
         let mut ends = Vec::new();
+        // The forwarded signal that ends the session, and the time at which it does so.
         let mut signalled = None;
         // The time until which the right program may continue after the left one failed.
         let mut abandoned: Option<Instant> = None;
@@ -207,7 +208,7 @@ impl Session {
                         break EndedBy::Signal(signal.number);
                     }
                     // The terminal sent the signal to the program as well. The program decides
-                    // whether ^C ends it; an editor continues.
+                    // whether ^C ends it; an editor, for example, continues to run.
                     if signal.from_terminal {
                         continue;
                     }
@@ -250,7 +251,7 @@ impl Session {
         let mut ends = Vec::new();
         let mut notes = Vec::new();
         if let Err(error) = self.end_programs(&mut ends) {
-            notes.push(Note::new(format!("the programs' end was not observed: {error}")));
+            notes.push(Note::new(format!("cannot wait for the programs to end: {error}")));
         }
         drop(self.ports.take());
         if let Some(outside) = self.outside.take() {

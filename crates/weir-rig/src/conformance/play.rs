@@ -258,9 +258,9 @@ impl<S: Scheduler, A: Aqm> Player<'_, S, A> {
         taken.map(|(_, packet)| packet.len)
     }
 
-    /// Serves the queue as a link that sends whenever it is free. The link's free time is computed
-    /// from all bits sent since the last idle period, so rounding errors do not add up. An idle
-    /// link accumulates a credit of at most `burst` bytes.
+    /// Serves the queue as a link that sends whenever it is free. The moment at which the link
+    /// becomes free is computed from all bits sent since the last idle period, so rounding errors
+    /// do not add up. An idle link accumulates a credit of at most `burst` bytes.
     fn serve(&mut self, rate: u64, burst: u64, from: u64, until: u64) {
         let time_of =
             |bits: u128| u64::try_from(bits * 1_000_000_000 / u128::from(rate)).unwrap_or(u64::MAX);
@@ -287,8 +287,8 @@ impl<S: Scheduler, A: Aqm> Player<'_, S, A> {
             }
             match self.dequeue(now) {
                 Some(len) => bits += u128::from(len) * 8,
-                // The scheduler holds packets back. A case does not cover such a scheduler, so the
-                // play ends.
+                // The scheduler holds packets back although the link is free. Cases do not support
+                // such a scheduler, so the play ends.
                 None if self.queue.packets() > 0 => return,
                 None => {}
             }
@@ -299,9 +299,9 @@ impl<S: Scheduler, A: Aqm> Player<'_, S, A> {
 /// Records the events and counts of a play.
 struct Record<'a> {
     arrivals: &'a [Arrival],
-    /// The numbers of the packets in the queue.
+    /// For each packet in the queue, its number in the order of arrivals.
     numbers: BTreeMap<PacketId, u32>,
-    /// The number of the packet that arrives.
+    /// The number of the most recent arrival.
     arriving: u32,
     play: Play,
 }
