@@ -79,9 +79,9 @@ struct Pipe<'a> {
 struct Link<'a> {
     /// Short name, such as `up`.
     name: &'a str,
-    /// The end at which the packets arrive.
+    /// The end that sends packets into the link.
     from: &'a str,
-    /// The end at which the packets depart.
+    /// The end to which the link delivers packets.
     to: &'a str,
     /// Configured rate, bit/s; null when unlimited; the mean rate of a trace.
     rate_bps: Option<u64>,

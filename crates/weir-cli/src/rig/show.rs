@@ -167,7 +167,7 @@ fn notes(config: &Config, measured: &[Measured]) -> String {
         let cache = config.cache;
         let _ = write!(
             text,
-            "\nSecond-level cache: {} KiB, {} ways of {} bytes, simulated.",
+            "\nSecond-level cache: {} KiB, {} ways of {}-byte lines, simulated.",
             cache.size / 1024,
             cache.ways,
             cache.line

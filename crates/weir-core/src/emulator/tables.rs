@@ -19,7 +19,7 @@ pub(super) struct Template {
     pub(super) discipline: Discipline,
     pub(super) mask: FlowMask,
     pub(super) max_instances: u32,
-    /// The parent scheduler, of which this one is a flow; this one then has no links.
+    /// The parent scheduler, which serves this one as a flow. With a parent there are no links.
     pub(super) parent: Option<u16>,
     /// Whether its last configuration was that of a pipe.
     pub(super) pipe: bool,

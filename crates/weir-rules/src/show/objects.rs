@@ -79,7 +79,7 @@ pub struct SchedulerView {
     pub mask: String,
     /// The current number of instances.
     pub active: u64,
-    /// The scheduler of which this one is a flow; absent if it has a link.
+    /// The parent scheduler, which serves this one as a flow; absent if this one has its own link.
     #[serde(default)]
     pub parent: Option<u16>,
     /// The schedulers that are flows of this one.
