@@ -8,7 +8,7 @@ TARGET_DIR   := $(or $(CARGO_TARGET_DIR),target)
 WEIR         := $(TARGET_DIR)/release/weir
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test bench soak lint docs figures fuzz install uninstall clean
+.PHONY: help setup build demo test bench soak lint docs figures fuzz nightly install uninstall clean
 
 help: ## list the targets
 	@echo "make TARGET:"
@@ -57,6 +57,10 @@ figures: build ## draw the plots of docs/aqm, docs/images/aqm/NAME.svg
 fuzz: ## run every fuzz target for FUZZ_SECONDS (60); needs a nightly toolchain
 	@scripts/need-cargo
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) scripts/fuzz
+
+nightly: ## property tests with a random seed, fuzz targets, Miri and sanitizers, where installed
+	@scripts/need-cargo
+	@FUZZ_SECONDS=$(FUZZ_SECONDS) scripts/nightly
 
 install: build ## install the binary, man pages and completions under PREFIX (/usr/local)
 	@scripts/install --weir $(WEIR) --prefix $(DESTDIR)$(PREFIX)

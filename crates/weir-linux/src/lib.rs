@@ -6,6 +6,8 @@
 
 pub mod arena;
 pub mod clock;
+#[doc(hidden)]
+pub mod fuzzing;
 mod journey;
 pub mod live;
 pub mod port;

@@ -378,37 +378,52 @@ impl Netlink {
         let mut answers = Vec::new();
         loop {
             let (bytes, _) = self.socket.recv_from_full()?;
-            let mut rest = &bytes[..];
-            while rest.len() >= HEADER {
-                let length = u32::from_ne_bytes([rest[0], rest[1], rest[2], rest[3]]) as usize;
-                let one = rest
-                    .get(..length)
-                    .filter(|one| one.len() >= HEADER)
-                    .ok_or(io::ErrorKind::InvalidData)?;
-                rest = &rest[length.next_multiple_of(4).min(rest.len())..];
-                let sequence = u32::from_ne_bytes([one[8], one[9], one[10], one[11]]);
-                if sequence != self.sequence {
-                    continue;
-                }
-                // The crate cannot read some attributes of exotic interfaces and routes. Weir uses
-                // none of these, so they are skipped.
-                let Ok(answer) = NetlinkMessage::<RouteNetlinkMessage>::deserialize(one) else {
-                    continue;
-                };
-                match answer.payload {
-                    NetlinkPayload::Done(_) => return Ok(answers),
-                    NetlinkPayload::Error(error) => {
-                        return error.code.map_or(Ok(answers), |_| Err(error.to_io()));
-                    }
-                    NetlinkPayload::InnerMessage(inner) => answers.push(inner),
-                    _ => {}
-                }
+            if collect(&bytes, self.sequence, &mut answers)? {
+                return Ok(answers);
             }
         }
     }
 }
 
-fn link(message: &LinkMessage) -> Link {
+/// Appends the answers to request `sequence` in one datagram of the kernel. Returns whether the
+/// request is complete: acknowledged, or at the end of the dump.
+///
+/// # Errors
+/// The kernel's error, or `InvalidData` for a message with an impossible length.
+pub(crate) fn collect(
+    bytes: &[u8],
+    sequence: u32,
+    answers: &mut Vec<RouteNetlinkMessage>,
+) -> io::Result<bool> {
+    let mut rest = bytes;
+    while rest.len() >= HEADER {
+        let length = u32::from_ne_bytes([rest[0], rest[1], rest[2], rest[3]]) as usize;
+        let one = rest
+            .get(..length)
+            .filter(|one| one.len() >= HEADER)
+            .ok_or(io::ErrorKind::InvalidData)?;
+        rest = &rest[length.next_multiple_of(4).min(rest.len())..];
+        if u32::from_ne_bytes([one[8], one[9], one[10], one[11]]) != sequence {
+            continue;
+        }
+        // The crate cannot read some attributes of exotic interfaces and routes. Weir uses none of
+        // these, so they are skipped.
+        let Ok(answer) = NetlinkMessage::<RouteNetlinkMessage>::deserialize(one) else {
+            continue;
+        };
+        match answer.payload {
+            NetlinkPayload::Done(_) => return Ok(true),
+            NetlinkPayload::Error(error) => {
+                return error.code.map_or(Ok(true), |_| Err(error.to_io()));
+            }
+            NetlinkPayload::InnerMessage(inner) => answers.push(inner),
+            _ => {}
+        }
+    }
+    Ok(false)
+}
+
+pub(crate) fn link(message: &LinkMessage) -> Link {
     let flags = message.header.flags;
     let mut link = Link {
         index: message.header.index,
@@ -431,7 +446,7 @@ fn link(message: &LinkMessage) -> Link {
     link
 }
 
-fn route(message: &RouteMessage) -> Route {
+pub(crate) fn route(message: &RouteMessage) -> Route {
     let mut route = Route {
         to: None,
         prefix: message.header.destination_prefix_length,

@@ -14,6 +14,9 @@ mod catalogue;
 mod choose;
 mod error;
 #[cfg(target_os = "linux")]
+#[doc(hidden)]
+pub mod fuzzing;
+#[cfg(target_os = "linux")]
 mod group;
 #[cfg(all(feature = "bpf", target_os = "linux"))]
 mod kernel;

@@ -4,8 +4,10 @@ mod architecture;
 #[path = "../../../weir-measure/tests/check/mod.rs"]
 mod check;
 mod compare;
+mod corpus;
 mod docs;
 mod imports;
 mod rig;
 mod schema;
 mod sim;
+mod soak;

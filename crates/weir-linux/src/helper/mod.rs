@@ -16,7 +16,7 @@ use std::process::ExitCode;
 use crate::sys::process::inherited_descriptor;
 
 pub(crate) use janitor::{Janitor, State, clean_up, list_states, state_directory, with_lock};
-pub(crate) use proxy::{FIRST_PACKETS, NOTHING, Proxy, ProxySockets};
+pub(crate) use proxy::{FIRST_PACKETS, NOTHING, Proxy, ProxySockets, first_packet, proxy_order};
 pub(crate) use role::{Role, command};
 
 /// Runs as a helper process when the first argument selects one; `None` in a process that a user

@@ -11,6 +11,7 @@ mod wire;
 
 use std::io;
 
+pub(crate) use wire::count_answers;
 use wire::{Answer, Outcome, QuerySocket};
 
 use crate::catalogue::{Numbers, Seen};

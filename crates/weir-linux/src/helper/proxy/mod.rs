@@ -129,6 +129,23 @@ pub(super) fn run(socket: OwnedFd) -> ExitCode {
     if work().is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
+/// Parses `bytes` as the proxy's order, for the fuzz targets.
+pub(crate) fn proxy_order(bytes: &[u8]) {
+    let _ = receive::<Order>(bytes);
+}
+
+/// Treats a frame as the first packet of a connection, for the fuzz targets.
+///
+/// # Panics
+/// The refusal of the packet is not a packet back to the client.
+pub(crate) fn first_packet(frame: &[u8]) {
+    let _ = syn::for_loopback(frame);
+    let (Some(flow), Some(answer)) = (syn::opened_by(frame), syn::refusal(frame)) else { return };
+    let parsed = weir_wire::parse(&answer).expect("the proxy sends valid packets");
+    let ports = parsed.transport().and_then(|at| answer.get(at..at + 2));
+    assert_eq!(ports, Some(&flow.server.port().to_be_bytes()[..]), "it comes from the server");
+}
+
 /// All connections of the proxy.
 struct Connections {
     sockets: ProxySockets,

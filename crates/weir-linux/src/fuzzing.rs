@@ -1,0 +1,53 @@
+//! Entry points of the fuzz targets to private parsers of bytes from outside this process: answers
+//! of the kernel, messages between Weir's processes, and first packets of connections.
+
+use netlink_packet_route::RouteNetlinkMessage;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::helper::{first_packet, proxy_order};
+use crate::netlink::{collect, link, route};
+use crate::process::{Event, Order, Request, receive, send};
+
+/// Parses a datagram of the kernel as answers to request `sequence`. Returns the number of answers.
+pub fn netlink_answers(bytes: &[u8], sequence: u32) -> usize {
+    let mut answers = Vec::new();
+    // An error is an answer too: the kernel refused, or the datagram is malformed.
+    let _ = collect(bytes, sequence, &mut answers);
+    for answer in &answers {
+        match answer {
+            RouteNetlinkMessage::NewLink(message) => drop(link(message)),
+            RouteNetlinkMessage::NewRoute(message) => drop(route(message)),
+            _ => {}
+        }
+    }
+    answers.len()
+}
+
+/// Parses `bytes` as each kind of message between Weir's processes.
+///
+/// # Panics
+/// A message that was accepted differs from itself after it was sent and received again.
+pub fn helper_messages(bytes: &[u8]) {
+    repeats::<Order>(bytes);
+    repeats::<Event>(bytes);
+    repeats::<Request>(bytes);
+    proxy_order(bytes);
+}
+
+/// Parses a frame as the first packet of a connection.
+///
+/// # Panics
+/// The answer to the packet does not have the form of a frame.
+pub fn opening_frame(frame: &[u8]) {
+    first_packet(frame);
+}
+
+fn repeats<T: Serialize + DeserializeOwned>(bytes: &[u8]) {
+    let Ok(message) = receive::<T>(bytes) else { return };
+    let (mut sent, mut again) = (Vec::new(), Vec::new());
+    send(&mut sent, &message).expect("memory takes every message");
+    let same: T = receive(&sent[..]).expect("a sent message can be received");
+    send(&mut again, &same).expect("memory takes every message");
+    assert_eq!(sent, again, "a message is the same after it was sent");
+}

@@ -1,0 +1,5 @@
+//! Answers of the kernel about interfaces, routes, addresses and queues: no bytes make a reader
+//! panic, and no more answers are found than fit.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| weir_fuzz::netlink::run(data));
