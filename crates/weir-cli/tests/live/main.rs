@@ -16,6 +16,7 @@ mod check;
 mod common;
 mod ecn;
 mod failures;
+mod faults;
 mod frames;
 mod killed;
 mod links;
@@ -103,6 +104,7 @@ fn waiting() -> Vec<Trial> {
         killed::tests(),
         serve::tests(),
         failures::tests(),
+        faults::tests(),
         outputs::tests(),
         verbs::tests(),
         watch::tests(),

@@ -10,10 +10,11 @@ use std::time::{Duration, Instant};
 
 use libtest_mimic::Trial;
 use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use weir_control::api::{CommandReply, CommandRequest, Health, HealthStatus, LaneView};
 use weir_control::client::{Client, ClientError};
 
-use crate::common::{Lab, Need, Running, load, must, output_of, trial};
+use crate::common::{Done, Lab, Need, Running, load, must, output_of, trial, weir};
 
 /// The tests of this file.
 pub(crate) fn tests() -> Vec<Trial> {
@@ -33,6 +34,11 @@ pub(crate) fn tests() -> Vec<Trial> {
         trial("two_daemons_do_not_share_a_socket_or_a_state", needs, in_use),
         trial("sighup_reads_the_rules_again_and_sigterm_ends", needs, signals),
         trial("a_running_daemon_has_few_privileges", needs, privileges),
+        trial(
+            "a_short_soak_keeps_every_promise",
+            &[Need::Root, Need::Program("ip"), Need::Program("setpriv"), Need::Program("python3")],
+            soak,
+        ),
     ]
 }
 
@@ -341,6 +347,16 @@ fn privileges(lab: &Lab) {
     );
 }
 
+/// `make soak` runs longer and also judges how memory and descriptors grow.
+fn soak(lab: &Lab) {
+    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/soak/run");
+    let mut command = Command::new(program);
+    command.args(["--seconds", "6", "--pipes", "200", "--pps", "1000", "--seed", "1"]);
+    command.args(["--weir", weir(), "--load", &load(), "--out"]).arg(lab.path("soak"));
+    let done = lab.launch(&mut command).finish();
+    assert!(done.code == 0 && done.stdout.ends_with("ok\n"), "{done:?}");
+}
+
 /// Two namespaces, each connected by a cable: `sl` leads to 10.77.0.1 in `wl`, `sr` to 10.77.0.2 in
 /// `wr`.
 pub(crate) struct Wire;
@@ -354,7 +370,7 @@ impl Wire {
         wire
     }
 
-    fn left_side() {
+    pub(crate) fn left_side() {
         Self::side("l", 1);
     }
 
@@ -374,7 +390,7 @@ impl Wire {
     }
 
     /// Waits until the other side answers (`answered`), or until it no longer does.
-    fn ping(&self, answered: bool) {
+    pub(crate) fn ping(&self, answered: bool) {
         let ping = "ip netns exec wl ping -c 1 -W 1 10.77.0.2 | grep -c 'bytes from'";
         let deadline = Instant::now() + LIMIT;
         // The first packet may be lost during address resolution.
@@ -443,7 +459,18 @@ pub(crate) struct Daemon {
 
 impl Daemon {
     pub(crate) fn start(lab: &Lab, options: &[&str]) -> Self {
-        let mut running = lab.start(serve_words(lab, options));
+        Self::started(lab, lab.start(serve_words(lab, options)))
+    }
+
+    /// Starts a daemon from a shell that has executed `first`.
+    pub(crate) fn start_after(first: &str, lab: &Lab, options: &[&str]) -> Self {
+        let script = format!("{first}; exec \"$@\"");
+        let mut command = Command::new("sh");
+        command.args(["-c", &script, "sh", weir()]).args(serve_words(lab, options));
+        Self::started(lab, lab.launch(&mut command))
+    }
+
+    fn started(lab: &Lab, mut running: Running) -> Self {
         let client = Client::new(lab.path("weir.sock"));
         let deadline = Instant::now() + LIMIT;
         while client.health().is_err() {
@@ -452,6 +479,31 @@ impl Daemon {
             std::thread::sleep(Duration::from_millis(5));
         }
         Self { running, client }
+    }
+
+    /// Its process id.
+    pub(crate) fn pid(&self) -> Pid {
+        self.running.pid()
+    }
+
+    /// A client of its API.
+    pub(crate) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Number of its open descriptors.
+    pub(crate) fn descriptors(&self) -> usize {
+        fs::read_dir(format!("/proc/{}/fd", self.pid())).expect("it is alive").count()
+    }
+
+    /// Its state, unless it does not answer.
+    pub(crate) fn try_health(&self) -> Option<Health> {
+        self.client.health().ok()
+    }
+
+    /// Waits for its end.
+    pub(crate) fn finish(self) -> Done {
+        self.running.finish()
     }
 
     pub(crate) fn send(&self, script: &str) -> CommandReply {
@@ -472,7 +524,7 @@ impl Daemon {
     }
 
     /// Checks that every packet of every lane and pipe is accounted for.
-    fn check_accounting(&self) {
+    pub(crate) fn check_accounting(&self) {
         let pipes = self.client.pipes().expect("pipes");
         let lanes = self.lanes();
         for counters in lanes
@@ -507,7 +559,7 @@ fn send(client: &Client, script: &str) -> CommandReply {
     reply
 }
 
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let deadline = Instant::now() + LIMIT;
     while !is_so() {
         assert!(Instant::now() < deadline, "not within {LIMIT:?}: {what}");

@@ -1,0 +1,175 @@
+//! Faults of the machine: no descriptors, no memory, and processes that stop for a while. Each has
+//! one outcome, which these tests define.
+
+use std::fs;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use libtest_mimic::Trial;
+use nix::sys::signal::{Signal, kill};
+use weir_control::api::{CommandRequest, HealthStatus};
+
+use crate::common::{Lab, Need, must, output_of, trial, weir};
+use crate::serve::{Daemon, Wire, until};
+
+/// The tests of this file.
+pub(crate) fn tests() -> Vec<Trial> {
+    let needs: &[Need] = &[Need::Root, Need::Program("ip")];
+    vec![
+        trial("without_descriptors_a_run_fails_with_the_reason", needs, run_without_descriptors),
+        trial("a_daemon_without_descriptors_forwards_and_recovers", needs, without_descriptors),
+        trial("a_stopped_daemon_loses_no_packet_that_the_kernel_keeps", needs, stopped),
+        trial("a_daemon_that_runs_out_of_memory_leaves_its_configuration", needs, out_of_memory),
+    ]
+}
+
+fn run_without_descriptors(lab: &Lab) {
+    let interfaces = || output_of("ip -o link | cut -d: -f2");
+    let before = interfaces();
+    // From the first step of the set-up to the last.
+    for limit in [8, 12, 14, 16, 18] {
+        let script = format!("ulimit -n {limit}; exec '{}' run --link 1M/1ms -- true", weir());
+        let done = lab.launch(Command::new("sh").args(["-c", &script])).finish();
+        assert_eq!(done.code, 125, "{limit} descriptors: {done:?}");
+        let last = done.stderr.lines().last().unwrap_or_default();
+        assert!(last.contains("Too many open files"), "{limit} descriptors: {done:?}");
+        until("the run's interfaces are gone", || interfaces() == before);
+    }
+}
+
+fn without_descriptors(lab: &Lab) {
+    let wire = Wire::new();
+    let daemon = Daemon::start_after("ulimit -n 32", lab, &[]);
+    daemon.send("pipe 1 config delay 5ms\nadd 100 pipe 1 icmp from any to any");
+    // The kernel accepts these connections; the daemon has no descriptor left for most of them.
+    let clients: Vec<_> =
+        (0..64).map(|_| UnixStream::connect(lab.path("weir.sock")).expect("a backlog")).collect();
+    until("the daemon has used all its descriptors", || daemon.descriptors() == 32);
+    wire.ping(true);
+    // The interface cannot be opened now, or only after other descriptors are free.
+    must("ip link del sl");
+    Wire::left_side();
+    std::thread::sleep(Duration::from_millis(500));
+    drop(clients);
+    until("the daemon answers and has its interface", || {
+        daemon.try_health().is_some_and(|health| health.status == HealthStatus::Ok)
+    });
+    wire.ping(true);
+    daemon.check_accounting();
+}
+
+/// A stop is a very late loop: everything that the kernel's buffer holds arrives afterwards.
+fn stopped(lab: &Lab) {
+    let wire = Wire::new();
+    let daemon = Daemon::start(lab, &[]);
+    daemon.send("pipe 1 config delay 5ms queue 5000\nadd 100 pipe 1 udp from any to any 9000");
+    let pid = daemon.pid();
+    let stopping = std::thread::spawn(move || {
+        // During the two seconds of the stream.
+        std::thread::sleep(Duration::from_millis(500));
+        kill(pid, Signal::SIGSTOP).expect("it is alive");
+        std::thread::sleep(STOPPED);
+        kill(pid, Signal::SIGCONT).expect("it is alive");
+    });
+    // The receiver waits two seconds for a packet.
+    let received = wire.stream(lab, 400, 200, 200);
+    stopping.join().expect("signals are sent");
+    assert_eq!((received.lost, received.received), (0, 400), "{received:?}");
+    let health = daemon.try_health().expect("the daemon answers after the stop");
+    assert_eq!(health.status, HealthStatus::Ok);
+    let lanes: Vec<_> = health.bridges.iter().flat_map(|bridge| &bridge.lanes).collect();
+    let latest = lanes.iter().map(|lane| lane.lateness_ns.max).max().unwrap_or_default();
+    assert!(latest as u128 >= STOPPED.as_nanos() / 2, "the stop shows as lateness: {latest} ns");
+    daemon.check_accounting();
+}
+
+fn out_of_memory(lab: &Lab) {
+    let _wire = Wire::new();
+    let Some(group) = MemoryGroup::make() else {
+        eprintln!("SKIPPED: a_daemon_that_runs_out_of_memory: no writable memory control group");
+        return;
+    };
+    let daemon = Daemon::start(lab, &[]);
+    daemon.send("pipe 1 config bw 4Mbit/s\ntable t create");
+    group.confine(daemon.pid().as_raw(), SPARE);
+    // Tables grow until the kernel ends the daemon.
+    let mut acknowledged = 0u32;
+    let client = daemon.client();
+    loop {
+        let entries = (0..ENTRIES).map(|n| {
+            let [_, a, b, c] = (acknowledged * ENTRIES + n).to_be_bytes();
+            format!("table t add 10.{a}.{b}.{c} 1\n")
+        });
+        let script = format!(
+            "{}pipe 1 config bw {}kbit/s",
+            entries.collect::<String>(),
+            5000 + acknowledged
+        );
+        match client.commands(&CommandRequest { script, ..CommandRequest::default() }) {
+            Ok(reply) if reply.applied => acknowledged += 1,
+            Ok(reply) => panic!("{reply:?}"),
+            Err(_) => break,
+        }
+        assert!(acknowledged < 1000, "the memory's limit has no effect");
+    }
+    assert_eq!(daemon.finish().code, 128 + 9, "the kernel kills it as with kill -9");
+    let daemon = Daemon::start(lab, &[]);
+    let pipes = daemon.client().pipes().expect("pipes");
+    let found = pipes[0].rate_bps.unwrap_or_default() / 1000;
+    // The change that failed may have been on disk already.
+    let last = u64::from(acknowledged);
+    let expected = if last == 0 { [4000, 5000] } else { [4999 + last, 5000 + last] };
+    assert!(expected.contains(&found), "{found} kbit/s after {acknowledged} changes");
+    daemon.check_accounting();
+}
+
+/// A control group with a limit of memory; removed when dropped.
+struct MemoryGroup {
+    path: PathBuf,
+    limit: &'static str,
+}
+
+impl MemoryGroup {
+    /// Makes a group; `None` where this is not allowed. The kernel has one of two hierarchies.
+    fn make() -> Option<Self> {
+        let name = format!("weir-test-{}", std::process::id());
+        let first = ("/sys/fs/cgroup/memory", "memory.limit_in_bytes");
+        let second = ("/sys/fs/cgroup", "memory.max");
+        [first, second].into_iter().find_map(|(root, limit)| {
+            let group = Self { path: PathBuf::from(root).join(&name), limit };
+            fs::create_dir(&group.path).ok()?;
+            group.path.join(limit).exists().then_some(group)
+        })
+    }
+
+    /// Moves a process into the group, and limits it to `spare` bytes more than it has.
+    fn confine(&self, pid: i32, spare: u64) {
+        let write = |name: &str, text: String| {
+            fs::write(self.path.join(name), text).unwrap_or_else(|e| panic!("{name}: {e}"));
+        };
+        // Memory that was allocated before the move is charged to the old group.
+        write(self.limit, spare.to_string());
+        write("cgroup.procs", pid.to_string());
+    }
+}
+
+impl Drop for MemoryGroup {
+    fn drop(&mut self) {
+        // A process of the group that is still ending keeps it for a moment.
+        for _ in 0..100 {
+            if fs::remove_dir(&self.path).is_ok() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+/// How long the daemon is stopped.
+const STOPPED: Duration = Duration::from_millis(1200);
+/// Bytes that a daemon may allocate before the kernel ends it.
+const SPARE: u64 = 16 << 20;
+/// Entries that a change adds to a table.
+const ENTRIES: u32 = 5000;
