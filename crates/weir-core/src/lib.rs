@@ -35,6 +35,7 @@ mod wheel;
 pub use weir_measure::{histogram, stats};
 
 pub use emulator::{
-    Action, Arrival, Departure, Emulator, Fate, FlowView, InstanceView, Limits, Rejected, Totals,
+    Action, Arrival, Departure, EVENTS_PER_POLL, Emulator, Fate, FlowView, InstanceView, Limits,
+    Rejected, STEPS_PER_POLL, Totals,
 };
 pub use units::{Bytes, Nanos, Probability, Rate};

@@ -4,11 +4,13 @@
 //! `loss`. A column's header may end with a unit after `_` (`time_ms`, `rate_mbit`, `delay_us`).
 //! Without one, times are in seconds, delays in milliseconds and rates in bit/s, unless a value has
 //! its own unit. An empty cell keeps the previous value. A rate of 0 is an outage and becomes 1
-//! bit/s, because a packet on the wire continues at the next rate. If a table repeats, its last row
-//! lasts as long as the row before it. A last row that contains only a time just ends the period.
+//! bit/s, because a packet on the wire continues at the next rate. Rows are at least 1 us apart. If a
+//! table repeats, its last row
+//! lasts as long as the row before it. A last row that contains only a
+//! time just ends the period.
 
 use weir_core::config::Capacity;
-use weir_core::link::{Schedule, ScheduleError, Step, Trace, TraceError};
+use weir_core::link::{LEAST_STEP, Schedule, ScheduleError, Step, Trace, TraceError};
 use weir_core::units::{Nanos, Rate};
 
 use crate::decimal::Decimal;
@@ -87,6 +89,18 @@ pub fn parse_csv(text: &str, name: &str, repeats: bool) -> Result<Table, Box<Dia
                 .label("not later than the row before")
                 .into());
         }
+        if let Some((before, _)) =
+            rows.last().filter(|(before, _)| row.0.since(*before) < LEAST_STEP)
+        {
+            return Err(file
+                .error(line.trim(), "the rows are too close")
+                .label(format!("only {} ns after the row before", row.0.since(*before).0))
+                .help(format!(
+                    "rows are at least {} apart; leave out rows, or merge them into their mean",
+                    quantity::write_time(LEAST_STEP)
+                ))
+                .into());
+        }
         last = line;
         rows.push(row);
     }
@@ -96,6 +110,7 @@ pub fn parse_csv(text: &str, name: &str, repeats: bool) -> Result<Table, Box<Dia
         Err(
             problem @ (ScheduleError::Empty
             | ScheduleError::NotAscending(_)
+            | ScheduleError::TooClose(_)
             | ScheduleError::PeriodTooShort),
         ) => Err(file
             .error(file.end(), problem.to_string())
@@ -381,6 +396,8 @@ mod tests {
             ("time,rate\n0,1M\n0,2M\n", "3: the times do not ascend"),
             ("time,rate\n0,fast\n", "2: `fast` is not allowed here"),
             ("time,rate\n0,1,2\n", "2: the row has 3 cells, the header 2"),
+            ("time_ns,rate\n0,1M\n1,2M\n", "3: the rows are too close"),
+            ("time_ns,rate\n0,1M\n1000,2M\n1999,\n", "4: the rows are too close"),
             ("time,rate\n,1\n", "2: the row has no time"),
         ];
         for (text, message) in cases {

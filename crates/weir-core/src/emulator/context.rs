@@ -3,6 +3,7 @@
 
 use alloc::vec::Vec;
 
+use super::budget::StepBudget;
 use super::flow::Flow;
 use super::tables::Template;
 use super::traffic::{Arrival, Departure, Fate, Rejected};
@@ -23,6 +24,7 @@ pub(super) struct Context<'a> {
     pub(super) ready: &'a mut Vec<Departure>,
 }
 
+    pub(super) steps: &'a mut StepBudget,
 impl Context<'_> {
     /// Counts an arrival, and allocates a slot in the pool if the queue admits the packet.
     #[inline(always)] // Measured: see the emulator's module.

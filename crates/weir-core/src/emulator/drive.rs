@@ -3,6 +3,7 @@
 
 use alloc::vec::Vec;
 
+use super::budget::EVENTS_PER_POLL;
 use super::context::Context;
 use super::engine::Emulator;
 use super::traffic::{Action, Arrival, Departure, Rejected};
@@ -24,6 +25,7 @@ impl Emulator {
         let Some((link, flow)) = self.locate(now, key, action, arrival.len)? else {
             return Err(self.count_unrouted());
         };
+        self.steps.begin_call(now);
         let Some((state, mut context)) = self.at(link) else {
             return Err(self.count_unrouted());
         };
@@ -66,6 +68,7 @@ impl Emulator {
             }
         };
         let mut batch = core::mem::take(&mut self.batch);
+        self.steps.begin_call(now);
         let Some((state, mut context)) = self.at(link) else {
             for arrival in train {
                 refused(arrival.frame, self.count_unrouted());
@@ -94,11 +97,15 @@ impl Emulator {
     /// Appends the departures that are due until `now`. They are in the order of due times on each
     /// link, and also over all links, except for packets that were already due when they were
     /// submitted.
+    ///
+    /// A poll handles at most [`EVENTS_PER_POLL`] events. If more are due, [`Self::next_event`] is
+    /// not later than `now` afterwards; the driver sends the departures and polls again.
     pub fn poll(&mut self, now: Nanos, out: &mut Vec<Departure>) {
         if !self.ready.is_empty() {
             out.append(&mut self.ready);
         }
-        self.run_into(now, out);
+        self.steps.refill();
+        self.run_into(now, out, EVENTS_PER_POLL);
     }
 
     /// The time of the next departure or change of state; `None` if there is none.
@@ -113,16 +120,19 @@ impl Emulator {
     /// poll.
     pub(super) fn run(&mut self, now: Nanos) {
         let mut ready = core::mem::take(&mut self.ready);
-        self.run_into(now, &mut ready);
+        self.run_into(now, &mut ready, usize::MAX);
         self.ready = ready;
     }
 
-    /// Handles all events until `now`, in order, and appends the departures.
+    /// Handles the events until `now`, in order and at most `most` of them, and appends the
+    /// departures.
     #[inline]
-    pub(super) fn run_into(&mut self, now: Nanos, ready: &mut Vec<Departure>) {
-        let Self { seed, links, flows, templates, pool, events, .. } = self;
+    fn run_into(&mut self, now: Nanos, ready: &mut Vec<Departure>, most: usize) {
+        self.steps.begin_call(now);
+        let Self { seed, links, flows, templates, pool, events, steps, .. } = self;
+        let mut left = most;
         while let Some((time, number)) = events.first() {
-            if time > now {
+            if time > now || left == 0 {
                 break;
             }
             // Continue with this link while no other link has an earlier event: this usually saves
@@ -135,12 +145,13 @@ impl Emulator {
             else {
                 break;
             };
-            let mut context = Context { seed: *seed, template, flows, pool, ready };
+            let mut context = Context { seed: *seed, template, flows, pool, ready, steps };
             let mut at = time;
             let next = loop {
                 link.step(at, &mut context);
+                left -= 1;
                 let next = link.next_event();
-                if next > now || next >= others {
+                if next > now || next >= others || left == 0 {
                     break next;
                 }
                 at = next;

@@ -3,6 +3,7 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
+use super::budget::StepBudget;
 use super::context::Context;
 use super::flow::Flow;
 use super::link::Link;
@@ -40,6 +41,7 @@ pub struct Emulator {
     pub(super) serial: u64,
     /// Packets that no pipe or queue accepted.
     pub(super) unrouted: u64,
+    pub(super) steps: StepBudget,
 }
 
 /// A pending check whether a link or flow that a mask created is idle and can be freed.
@@ -72,6 +74,7 @@ impl Emulator {
             idle_flows: VecDeque::new(),
             serial: 0,
             unrouted: 0,
+            steps: StepBudget::default(),
         }
     }
 
@@ -107,6 +110,13 @@ impl Emulator {
         self.unrouted
     }
 
+    /// Steps of schedules that were skipped because the driver, with all links, was more than
+    /// [`super::STEPS_PER_POLL`] steps behind. The links then had the values in force at the time
+    /// of the call, and not all values in between.
+    pub fn skipped_steps(&self) -> u64 {
+        self.steps.skipped()
+    }
+
     /// Counts a packet that no pipe or queue accepts.
     #[cold]
     pub(super) fn count_unrouted(&mut self) -> Rejected {
@@ -116,9 +126,9 @@ impl Emulator {
 
     /// A link, and the parts of the engine that the link uses.
     pub(super) fn at(&mut self, link: u32) -> Option<(&mut Link, Context<'_>)> {
-        let Self { seed, links, flows, templates, pool, ready, .. } = self;
+        let Self { seed, links, flows, templates, pool, ready, steps, .. } = self;
         let link = links.get_mut(link)?;
         let template = templates.get_mut(usize::from(link.template))?.as_mut()?;
-        Some((link, Context { seed: *seed, template, flows, pool, ready }))
+        Some((link, Context { seed: *seed, template, flows, pool, ready, steps }))
     }
 }

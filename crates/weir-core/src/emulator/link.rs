@@ -223,33 +223,42 @@ impl Link {
         }
     }
 
-    /// Applies the steps of the schedule that are due.
+    /// Applies the steps of the schedule that are due. When the budget of steps is used up, the link
+    /// skips to the values in force at the time of the driver's call; they apply from the first
+    /// skipped step on.
     #[cold]
     #[inline(never)]
     pub(super) fn run_schedule(&mut self, now: Nanos, context: &mut Context<'_>) {
-        let Context { seed, pool, .. } = context;
+        let Context { seed, pool, steps, .. } = context;
         let config = &context.template.link;
-        if let (None, Some(schedule)) = (&self.wire, &config.schedule) {
-            let behind = now.since(self.schedule_origin);
+        let Some(schedule) = &config.schedule else { return };
+        let waits = !self.scheduler.is_empty()
+            || self.device.as_ref().is_some_and(|device| !device.is_empty());
+        if self.wire.is_none() && !waits {
+            // Until the driver's call, nothing used the wire.
+            let behind = steps.now().max(now).since(self.schedule_origin);
             self.schedule_step = self.schedule_step.max(schedule.step_to_resume_at(behind));
+            self.next_step(config);
         }
         while self.schedule_due() <= now {
-            let due = self.next_step_due;
-            let Some((_, step)) = config.schedule.as_ref().and_then(|s| s.step(self.schedule_step))
-            else {
-                return;
+            let (due, next) = (self.next_step_due, self.schedule_step);
+            let last = if steps.take() {
+                next
+            } else {
+                let behind = steps.now().max(due).since(self.schedule_origin);
+                schedule.last_step_until(behind).map_or(next, |last| last.max(next))
             };
-            if let Some(capacity) = &step.capacity {
-                self.set_capacity(due, capacity, pool);
+            if last == next {
+                let Some((_, step)) = schedule.step(next) else { return };
+                self.apply_step(due, step, *seed, pool);
+            } else {
+                // On an idle wire, only the values in force matter.
+                if self.wire.is_some() {
+                    steps.count_skipped(last - next);
+                }
+                self.apply_step(due, &schedule.in_force_after(last), *seed, pool);
             }
-            self.delay = step.delay.unwrap_or(self.delay);
-            if let Some(model) = step.loss {
-                let path = path(self.template, &self.key);
-                self.loss = LossProcess::configure(self.loss.take(), model, || {
-                    Stream::new(*seed, path, Purpose::Loss)
-                });
-            }
-            self.schedule_step += 1;
+            self.schedule_step = last + 1;
             self.next_step(config);
         }
         self.set_effects(config);
@@ -257,6 +266,19 @@ impl Link {
 
     fn next_step(&mut self, config: &LinkConfig) {
         let step = config.schedule.as_ref().and_then(|s| s.step(self.schedule_step));
+    fn apply_step(&mut self, due: Nanos, step: &Step, seed: u64, pool: &mut Pool) {
+        if let Some(capacity) = &step.capacity {
+            self.set_capacity(due, capacity, pool);
+        }
+        self.delay = step.delay.unwrap_or(self.delay);
+        if let Some(model) = step.loss {
+            let path = path(self.template, &self.key);
+            self.loss = LossProcess::configure(self.loss.take(), model, || {
+                Stream::new(seed, path, Purpose::Loss)
+            });
+        }
+    }
+
         self.next_step_due =
             step.map_or(Nanos::MAX, |(at, _)| self.schedule_origin.saturating_add(at));
     }

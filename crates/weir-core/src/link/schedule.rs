@@ -23,7 +23,17 @@ pub struct Step {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Schedule {
     steps: Vec<(Nanos, Step)>,
+    /// For each step, the steps of its period that set the values in force after it.
+    setters: Vec<Setters>,
     period: Option<Nanos>,
+}
+
+/// The last steps of a period that set each value; `None` for a value that no step has set yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Setters {
+    capacity: Option<u32>,
+    delay: Option<u32>,
+    loss: Option<u32>,
 }
 
 /// Why steps do not form a schedule.
@@ -35,8 +45,11 @@ pub enum ScheduleError {
     /// The times do not ascend at this step (counted from 0).
     #[error("step {0} is not later than the one before it")]
     NotAscending(usize),
-    /// The period ends before the last step.
-    #[error("the schedule repeats before its last step")]
+    /// This step (counted from 0) follows the previous one in less than [`LEAST_STEP`].
+    #[error("step {0} follows the one before it in less than 1 us")]
+    TooClose(usize),
+    /// The period ends less than [`LEAST_STEP`] after the last step.
+    #[error("the schedule repeats before its last step, or less than 1 us after it")]
     PeriodTooShort,
 }
 
@@ -44,7 +57,8 @@ impl Schedule {
     /// Makes a schedule from steps at ascending times, repeated every `period` if there is one.
     ///
     /// # Errors
-    /// No step, times that do not ascend, or a period that does not reach beyond the last step.
+    /// No step, times that do not ascend, steps that are closer than [`LEAST_STEP`], or a period
+    /// that does not reach as far beyond the last step.
     pub fn new(steps: Vec<(Nanos, Step)>, period: Option<Nanos>) -> Result<Self, ScheduleError> {
         let Some((last, _)) = steps.last() else {
             return Err(ScheduleError::Empty);
@@ -52,10 +66,20 @@ impl Schedule {
         if let Some(i) = steps.windows(2).position(|w| w[1].0 <= w[0].0) {
             return Err(ScheduleError::NotAscending(i + 1));
         }
-        if period.is_some_and(|period| period <= *last) {
+        if let Some(i) = steps.windows(2).position(|w| w[1].0.since(w[0].0) < LEAST_STEP) {
+            return Err(ScheduleError::TooClose(i + 1));
+        }
+        if period.is_some_and(|period| period.since(*last) < LEAST_STEP) {
             return Err(ScheduleError::PeriodTooShort);
         }
-        Ok(Self { steps, period })
+        let mut setter = Setters::default();
+        let setters = steps.iter().zip(0..).map(|((_, step), number)| {
+            setter.capacity = step.capacity.as_ref().map(|_| number).or(setter.capacity);
+            setter.delay = step.delay.map(|_| number).or(setter.delay);
+            setter.loss = step.loss.map(|_| number).or(setter.loss);
+            setter
+        });
+        Ok(Self { setters: setters.collect(), steps, period })
     }
 
     /// The steps of one period.
@@ -89,7 +113,37 @@ impl Schedule {
             (_, None) => None,
         }
     }
+
+    /// The number of the last step up to `behind`, the time since the start of the schedule.
+    pub(crate) fn last_step_until(&self, behind: Nanos) -> Option<u64> {
+        let (round, rest) = match self.period {
+            Some(period) => (behind.0 / period.0, behind.0 % period.0),
+            None => (0, behind.0),
+        };
+        let within = self.steps.partition_point(|(at, _)| at.0 <= rest) as u64;
+        (round * self.steps.len() as u64 + within).checked_sub(1)
+    }
+
+    /// All values in force after the `n`-th step, as one step.
+    pub(crate) fn in_force_after(&self, n: u64) -> Step {
+        let count = self.steps.len() as u64;
+        let here = self.setters.get((n % count) as usize).copied().unwrap_or_default();
+        let before = self.setters.last().copied().filter(|_| n >= count).unwrap_or_default();
+        let step = |own: Option<u32>, earlier: Option<u32>| {
+            own.or(earlier).and_then(|number| self.steps.get(number as usize)).map(|(_, step)| step)
+        };
+        Step {
+            capacity: step(here.capacity, before.capacity).and_then(|step| step.capacity.clone()),
+            delay: step(here.delay, before.delay).and_then(|step| step.delay),
+            loss: step(here.loss, before.loss).and_then(|step| step.loss),
+        }
+    }
 }
+
+/// The least time between two steps, also between the last step and the end of the period. Each
+/// step costs the engine some tens of nanoseconds, so a link whose schedule has closer steps could
+/// fall behind the clock and never catch up.
+pub const LEAST_STEP: Nanos = Nanos::from_micros(1);
 
 #[cfg(test)]
 mod tests {
@@ -129,5 +183,35 @@ mod tests {
             Schedule::new(vec![at(5)], Some(Nanos::from_millis(5))),
             Err(ScheduleError::PeriodTooShort)
         );
+    }
+
+    #[test]
+    fn steps_and_periods_below_a_microsecond_are_refused() {
+        let at = |ns: u64| (Nanos(ns), Step::default());
+        let new = |times: &[u64], period| {
+            Schedule::new(times.iter().map(|&ns| at(ns)).collect(), period).map(|_| ())
+        };
+        assert_eq!(new(&[0, 1], None), Err(ScheduleError::TooClose(1)));
+        assert_eq!(new(&[0, 5_000, 5_999], None), Err(ScheduleError::TooClose(2)));
+        assert_eq!(new(&[0], Some(Nanos(999))), Err(ScheduleError::PeriodTooShort));
+        assert_eq!(new(&[0, 1_000], Some(Nanos(2_000))), Ok(()));
+    }
+
+    #[test]
+    fn the_values_in_force_are_those_of_all_steps_before() {
+        let delay = |ms| Step { delay: Some(Nanos::from_millis(ms)), ..Step::default() };
+        let loss = Step { loss: Some(Loss::None), ..Step::default() };
+        let steps = vec![
+            (Nanos(1_000), loss.clone()),
+            (Nanos(2_000), delay(7)),
+            (Nanos(4_000), Step::default()),
+        ];
+        let schedule = Schedule::new(steps, Some(Nanos(5_000))).unwrap();
+        let last =
+            [0, 1_000, 3_999, 4_000, 5_999, 6_000].map(|ns| schedule.last_step_until(Nanos(ns)));
+        assert_eq!(last, [None, Some(0), Some(1), Some(2), Some(2), Some(3)]);
+        assert_eq!(schedule.in_force_after(0), loss);
+        let all = Step { loss: Some(Loss::None), ..delay(7) };
+        assert_eq!([2, 3, 5].map(|n| schedule.in_force_after(n)), [all.clone(), all.clone(), all]);
     }
 }

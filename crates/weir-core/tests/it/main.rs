@@ -8,6 +8,7 @@ mod aqm_fq_pie;
 mod aqm_pie;
 mod aqm_red;
 mod aqm_signals;
+mod bounded_work;
 mod changes;
 mod common;
 mod device;

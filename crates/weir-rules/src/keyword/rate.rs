@@ -50,7 +50,7 @@ pub(crate) static TRACE: Keyword = Keyword {
     ),
     default: "none",
     meaning: "Rate over time from a file, which repeats at its end. Each line of a Mahimahi trace is a time in ms at which 1504 bytes may depart. \
-              A `.csv` table has a header with `time` and any of `rate`, `delay`, `loss`.",
+              A `.csv` table has a header with `time` and any of `rate`, `delay`, `loss`; its rows are at least 1 us apart.",
     example: "trace lte.up",
     dummynet: "Does not exist.",
     ..LINK
@@ -76,7 +76,7 @@ pub(crate) static SCHEDULE: Keyword = Keyword {
         },
     },
     default: "none",
-    meaning: "Changes of rate, delay and loss at given times. The last values stay, unless `loop` is given.",
+    meaning: "Changes of rate, delay and loss at given times, at least 1 us apart. The last values stay, unless `loop` is given.",
     example: "schedule outage.csv",
     dummynet: "Does not exist.",
     ..LINK

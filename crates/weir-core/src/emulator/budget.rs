@@ -1,0 +1,66 @@
+//! Bounds on the work of one call, so that no configuration keeps the engine from returning.
+
+use crate::units::Nanos;
+
+/// The steps of schedules that may still be applied one by one before the next poll.
+#[derive(Debug)]
+pub(super) struct StepBudget {
+    left: u32,
+    /// The time of the current call, up to which a link skips when no steps are left.
+    now: Nanos,
+    /// Steps that were skipped so far.
+    skipped: u64,
+}
+
+impl Default for StepBudget {
+    fn default() -> Self {
+        Self { left: STEPS_PER_POLL, now: Nanos::ZERO, skipped: 0 }
+    }
+}
+
+impl StepBudget {
+    /// Notes the time of a call of the driver.
+    #[inline]
+    pub(super) fn begin_call(&mut self, now: Nanos) {
+        self.now = now;
+    }
+
+    /// Refills the budget at a poll.
+    #[inline]
+    pub(super) fn refill(&mut self) {
+        self.left = STEPS_PER_POLL;
+    }
+
+    /// Takes one step from the budget; `false` if none is left.
+    pub(super) fn take(&mut self) -> bool {
+        let taken = self.left > 0;
+        self.left -= u32::from(taken);
+        taken
+    }
+
+    /// The time up to which a link skips.
+    pub(super) fn now(&self) -> Nanos {
+        self.now
+    }
+
+    /// Counts steps that a link skipped.
+    pub(super) fn count_skipped(&mut self, steps: u64) {
+        self.skipped += steps;
+    }
+
+    /// Steps that were skipped so far.
+    pub(super) fn skipped(&self) -> u64 {
+        self.skipped
+    }
+}
+
+/// Events that one poll handles: packets that leave a wire or a delay line, steps of schedules and
+/// timers of schedulers. The bound keeps a poll within some tens of milliseconds, however much is
+/// due; the driver then sends the departures and polls again.
+pub const EVENTS_PER_POLL: usize = 131_072;
+
+/// Steps that the schedules of all links together apply one by one from one poll to the next. At
+/// some tens of nanoseconds each they take about a millisecond. A single link needs more only after
+/// a pause of [`STEPS_PER_POLL`] steps: 16 ms with the closest steps allowed, 16 s with steps of 1
+/// ms.
+pub const STEPS_PER_POLL: u32 = 16_384;
