@@ -4,9 +4,8 @@
 //! `loss`. A column's header may end with a unit after `_` (`time_ms`, `rate_mbit`, `delay_us`).
 //! Without one, times are in seconds, delays in milliseconds and rates in bit/s, unless a value has
 //! its own unit. An empty cell keeps the previous value. A rate of 0 is an outage and becomes 1
-//! bit/s, because a packet on the wire continues at the next rate. Rows are at least 1 us apart. If a
-//! table repeats, its last row
-//! lasts as long as the row before it. A last row that contains only a
+//! bit/s, because a packet on the wire continues at the next rate. Rows are at least 1 us apart. If
+//! a table repeats, its last row lasts as long as the row before it. A last row that contains only a
 //! time just ends the period.
 
 use weir_core::config::Capacity;

@@ -10,6 +10,7 @@ use crate::suggest::closest;
 use crate::table::FlowFields;
 
 use super::lex::Lexed;
+use super::variables::Variables;
 
 /// The result of reading a part of a line. The first error ends the reading.
 pub(crate) type Read<T> = Result<T, Box<Diagnostic>>;
@@ -41,7 +42,7 @@ pub(crate) struct Cursor<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct Context {
     /// The variables that assignments have set.
-    pub(crate) variables: HashMap<String, String>,
+    pub(crate) variables: Variables,
     /// The fields of the flow tables that the script creates.
     pub(crate) flow_tables: HashMap<Name, FlowFields>,
 }

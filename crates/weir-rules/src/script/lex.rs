@@ -5,10 +5,10 @@
 //! variables. A `#` at the beginning of a word starts a comment, and `//` starts the comment of a
 //! rule. Both extend to the end of the line.
 
-use std::collections::HashMap;
-
-use crate::diagnostic::{Code, Diagnostic, Span};
+use crate::diagnostic::{Code, Diagnostic, Span, shorten};
 use crate::lex::Word;
+
+use super::variables::Variables;
 
 type Problem = Box<Diagnostic>;
 
@@ -93,10 +93,8 @@ fn has_comment(line: &str) -> bool {
 }
 
 /// The words of a line, with variables replaced by their values.
-pub(crate) fn words<'a>(
-    text: &'a str,
-    variables: &HashMap<String, String>,
-) -> Result<Lexed<'a>, Problem> {
+pub(crate) fn words<'a>(text: &'a str, variables: &mut Variables) -> Result<Lexed<'a>, Problem> {
+    variables.begin_line(text.len());
     let mut lexer = Lexer { text, at: 0, variables, words: Vec::new() };
     loop {
         lexer.skip_space();
@@ -132,14 +130,14 @@ pub(crate) fn tidy_comment(text: &str) -> Option<String> {
     (!tidy.is_empty()).then(|| tidy.to_owned())
 }
 
-struct Lexer<'a> {
+struct Lexer<'a, 'v> {
     text: &'a str,
     at: usize,
-    variables: &'a HashMap<String, String>,
+    variables: &'v mut Variables,
     words: Vec<Word>,
 }
 
-impl<'a> Lexer<'a> {
+impl<'a> Lexer<'a, '_> {
     fn rest(&self) -> &'a str {
         &self.text[self.at..]
     }
@@ -180,7 +178,7 @@ impl<'a> Lexer<'a> {
                         text += &value;
                     } else {
                         // The value of a variable outside quotes may consist of several words.
-                        self.split(&mut text, &value, start);
+                        self.split(&mut text, &value, start)?;
                     }
                 }
                 '`' => return Err(self.substitution(start)),
@@ -197,23 +195,32 @@ impl<'a> Lexer<'a> {
         let span = start..self.at;
         self.words[first..].iter_mut().for_each(|word| word.span = span.clone());
         if quoted || !text.is_empty() {
-            self.words.push(Word { text, span, quoted });
+            self.push(Word { text, span, quoted })?;
         }
         Ok(())
     }
 
+    fn push(&mut self, word: Word) -> Result<(), Problem> {
+        if self.words.len() >= MOST_WORDS {
+            let message = format!("the line has more than {MOST_WORDS} words");
+            let error = Diagnostic::new(Code::TooMuch, self.text, word.span, message);
+            let help = "put a long list into a table: `table NAME add ADDRESS`, then `table(NAME)`";
+            return Err(Box::new(error.label("one word too many").help(help)));
+        }
+        self.words.push(word);
+        Ok(())
+    }
+
     /// Appends a variable's value. White space in it ends the current word and begins the next one.
-    fn split(&mut self, text: &mut String, value: &str, start: usize) {
+    fn split(&mut self, text: &mut String, value: &str, start: usize) -> Result<(), Problem> {
         for (i, piece) in value.split(char::is_whitespace).enumerate() {
             if i > 0 && !text.is_empty() {
-                self.words.push(Word {
-                    text: std::mem::take(text),
-                    span: start..start,
-                    quoted: false,
-                });
+                let text = std::mem::take(text);
+                self.push(Word { text, span: start..start, quoted: false })?;
             }
             text.push_str(piece);
         }
+        Ok(())
     }
 
     fn double_quoted(&mut self, text: &mut String) -> Result<(), Problem> {
@@ -272,20 +279,31 @@ impl<'a> Lexer<'a> {
             return Err(self.substitution(start));
         }
         self.at += name.len() + if braced { 2 } else { 0 };
-        self.variables.get(name).cloned().ok_or_else(|| {
-            let error = Diagnostic::new(
-                Code::UnknownVariable,
-                self.text,
-                start..self.at,
-                format!("`{name}` has no value"),
-            );
-            let known = crate::suggest::closest(name, self.variables.keys().map(String::as_str));
-            let error = error.label(known.map_or_else(
-                || "never assigned".to_owned(),
-                |meant| format!("did you mean `${meant}`?"),
-            ));
-            Box::new(error.help(format!("assign it in a line before this one: `{name}=\"…\"`")))
-        })
+        let place = start..self.at;
+        match self.variables.expand(name) {
+            Some(Ok(value)) => Ok(value.to_owned()),
+            Some(Err(too_much)) => {
+                let error = Diagnostic::new(Code::TooMuch, self.text, place, too_much.to_string());
+                Err(Box::new(error.label("more than that from here on").help(too_much.help())))
+            }
+            None => Err(self.unknown_variable(name, place)),
+        }
+    }
+
+    fn unknown_variable(&self, name: &str, place: Span) -> Problem {
+        let name = shorten(name);
+        let error = Diagnostic::new(
+            Code::UnknownVariable,
+            self.text,
+            place,
+            format!("`{name}` has no value"),
+        );
+        let known = crate::suggest::closest(&name, self.variables.names());
+        let error = error.label(known.map_or_else(
+            || "never assigned".to_owned(),
+            |meant| format!("did you mean `${meant}`?"),
+        ));
+        Box::new(error.help(format!("assign it in a line before this one: `{name}=\"…\"`")))
     }
 
     fn substitution(&self, start: usize) -> Problem {
@@ -319,18 +337,21 @@ fn name_len(text: &str) -> usize {
     if text.starts_with(|c: char| c.is_ascii_digit()) { 0 } else { len }
 }
 
-/// Maximum length of a word in bytes. It bounds the memory for a variable that contains itself
-/// several times.
+/// Maximum length of a word in bytes.
 const LONGEST_WORD: usize = 1_000_000;
+/// Words of a line after variables are replaced. A word takes some dozens of bytes in memory, also if
+/// it is a single letter.
+const MOST_WORDS: usize = 65_536;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn texts(line: &str) -> Vec<String> {
-        let variables =
-            [("a".to_owned(), "one two".to_owned()), ("e".to_owned(), String::new())].into();
-        words(line, &variables).unwrap().words.into_iter().map(|w| w.text).collect()
+        let mut variables = Variables::default();
+        variables.assign("a", "one two").unwrap();
+        variables.assign("e", "").unwrap();
+        words(line, &mut variables).unwrap().words.into_iter().map(|w| w.text).collect()
     }
 
     #[test]
@@ -357,7 +378,7 @@ mod tests {
 
     #[test]
     fn a_comment_is_kept_for_the_rule() {
-        let lexed = words("add allow //  it's #1 \\", &HashMap::new()).unwrap();
+        let lexed = words("add allow //  it's #1 \\", &mut Variables::default()).unwrap();
         assert_eq!(lexed.comment.as_deref(), Some("it's #1"));
         assert_eq!(lexed.words.len(), 2);
     }
@@ -372,7 +393,7 @@ mod tests {
             ("$b", Code::UnknownVariable),
             ("a 'b", Code::UnclosedQuote),
         ] {
-            assert_eq!(words(line, &HashMap::new()).unwrap_err().code, code, "{line}");
+            assert_eq!(words(line, &mut Variables::default()).unwrap_err().code, code, "{line}");
         }
     }
 }

@@ -32,6 +32,7 @@ mod scheduler;
 mod shell;
 mod tables;
 mod values;
+mod variables;
 
 pub use check::check;
 pub use format::format;
@@ -164,7 +165,7 @@ fn read_line(
         );
         return LineRead::default();
     }
-    match lex::words(line.text, &context.variables) {
+    match lex::words(line.text, &mut context.variables) {
         Ok(lexed) => read_words(lexed, files, context, diagnostics),
         Err(error) => {
             diagnostics.push(*error);

@@ -45,7 +45,10 @@ fn assignments(cursor: &mut Cursor<'_>) -> Read<Vec<Command>> {
             let help = "write the assignment on a separate line, and quote a value with spaces";
             return Err(Box::new(error.label("not an assignment").help(help)));
         };
-        cursor.context.variables.insert(name.to_owned(), value.to_owned());
+        if let Err(too_much) = cursor.context.variables.assign(name, value) {
+            let error = cursor.error(Code::TooMuch, &word.span, too_much.to_string());
+            return Err(Box::new(error.label("more than that").help(too_much.help())));
+        }
     }
     Ok(Vec::new())
 }
