@@ -22,7 +22,9 @@ use weir_core::device::{DeviceConfig, DqlConfig};
 use weir_core::dist::Distribution;
 use weir_core::key::{FlowKey, FlowMask};
 use weir_core::packet::Ecn;
-use weir_core::{Action, Arrival, Departure, Emulator, Limits, Nanos, Probability, Rate};
+use weir_core::{
+    Action, Arrival, Departure, Emulator, Limits, LookupKey, Nanos, Probability, Rate,
+};
 
 /// Number of parts of a run that are timed separately.
 const PARTS: u32 = 20;
@@ -114,7 +116,8 @@ impl Driver {
             ..FlowsetConfig::default()
         };
         let limits = Limits { instances: u32::MAX / 2, ..Limits::default() };
-        let mut emulator = Emulator::new(1, limits);
+        // Live drivers use a secret key.
+        let mut emulator = Emulator::new(1, limits).with_lookup_key(LookupKey::secret([1, 2]));
         emulator.set_pipe(Nanos::ZERO, 1, &PipeConfig { link: link(options), queue });
         Self {
             emulator,

@@ -124,8 +124,10 @@ impl FlowMask {
 
 const _: () = assert!(size_of::<FlowKey>() == 64, "a key fills one cache line");
 
-/// A hash of a key that is the same on every machine. Tables of instances use it, and it seeds the
-/// random streams of an instance.
+/// A hash of a key that is the same on every machine. It seeds the random streams of an instance.
+///
+/// The hash is public, so a sender of packets can choose keys with equal hashes. Look-ups use
+/// [`LookupKey`](crate::LookupKey).
 ///
 /// The hash multiplies the key's eight words in pairs and folds the products, so that no
 /// multiplication depends on another.
@@ -144,58 +146,6 @@ pub fn stable_hash(key: &FlowKey) -> u64 {
     let d = fold(ports ^ HASH_KEYS[6], small ^ HASH_KEYS[7]);
     fold(a ^ c.rotate_left(23) ^ HASH_KEYS[0], b ^ d.rotate_left(41) ^ HASH_KEYS[7])
 }
-
-/// A masked key in 16 bytes, so that a search reads only so much of each candidate.
-///
-/// ```text
-/// 127       126 .. 112   111 .. 104   103 .. 96   95 .. 80      79 .. 64      63 .. 32       31 .. 0
-/// 0         0            DSCP         protocol    destination   source port   destination    source     an IPv4 key
-/// 1         bits of the hash                                                                           any other
-/// ```
-/// Two keys of the first kind are equal if and only if their short forms are. For other keys, equal
-/// short forms leave the question open.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct CompactKey(u128);
-
-impl CompactKey {
-    #[inline]
-    pub(crate) fn new(key: &FlowKey) -> Self {
-        let others = key.src_mac
-            | key.dst_mac
-            | u64::from(key.flow_id)
-            | u64::from(key.ethertype)
-            | u64::from(key.vlan);
-        if (key.src | key.dst) >> 32 != 0 || others != 0 || key.ipv6 {
-            return Self::wide(key);
-        }
-        let ports = u64::from(key.src_port)
-            | u64::from(key.dst_port) << 16
-            | u64::from(key.proto) << 32
-            | u64::from(key.dscp) << 40;
-        Self(u128::from(key.src as u64 | (key.dst as u64) << 32) | u128::from(ports) << 64)
-    }
-
-    #[inline(never)]
-    fn wide(key: &FlowKey) -> Self {
-        let hash = stable_hash(key);
-        Self(u128::from(hash) | u128::from(hash.rotate_left(32)) << 64 | WIDE)
-    }
-
-    /// Whether the keys may differ although their short forms are equal.
-    #[inline]
-    pub(crate) fn is_wide(self) -> bool {
-        self.0 & WIDE != 0
-    }
-
-    /// A hash for tables, the same on every machine.
-    #[inline]
-    pub(crate) fn hash(self) -> u64 {
-        fold(self.0 as u64 ^ HASH_KEYS[0], (self.0 >> 64) as u64 ^ HASH_KEYS[1])
-    }
-}
-
-/// Set in a [`CompactKey`] that does not contain the whole key.
-const WIDE: u128 = 1 << 127;
 
 /// The exclusive or of the two halves of a product.
 fn fold(a: u64, b: u64) -> u64 {
@@ -256,51 +206,13 @@ mod tests {
     }
 
     #[test]
-    fn compact_keys_tell_apart_what_they_hold_and_say_when_they_do_not() {
-        let key = FlowKey {
-            src: 1,
-            dst: 2,
-            src_port: 3,
-            dst_port: 4,
-            proto: 6,
-            dscp: 7,
-            ..FlowKey::default()
-        };
-        let narrow = [
-            key,
-            FlowKey { src: 2, dst: 1, ..key },
-            FlowKey { src: u128::from(u32::MAX), ..key },
-            FlowKey { src_port: 4, dst_port: 3, ..key },
-            FlowKey { proto: 7, dscp: 6, ..key },
-        ];
-        for (i, a) in narrow.iter().enumerate() {
-            assert!(!CompactKey::new(a).is_wide());
-            for b in &narrow[..i] {
-                assert_ne!(CompactKey::new(a), CompactKey::new(b));
-            }
-        }
-        let wide = [
-            FlowKey { src: 1 << 32, ..key },
-            FlowKey { src_mac: 1, ..key },
-            FlowKey { vlan: 1, ..key },
-            FlowKey { flow_id: 1, ..key },
-            FlowKey { ipv6: true, ..key },
-        ];
-        assert!(wide.iter().all(|k| CompactKey::new(k).is_wide()));
-    }
-
-    #[test]
     fn neighbouring_addresses_spread_over_the_hash() {
-        let (mut buckets, mut compact) = ([0u32; 256], [0u32; 256]);
+        let mut buckets = [0u32; 256];
         for customer in 0..65_536u32 {
             let key = FlowKey { dst: (0x0a00_0000 + customer).into(), ..FlowKey::default() };
             buckets[(stable_hash(&key) >> 56) as usize] += 1;
-            compact[(CompactKey::new(&key).hash() >> 56) as usize] += 1;
         }
-        assert!(
-            buckets.iter().chain(&compact).all(|&n| (150..400).contains(&n)),
-            "{buckets:?} {compact:?}"
-        );
+        assert!(buckets.iter().all(|&n| (150..400).contains(&n)), "{buckets:?}");
     }
 
     const PINNED: u64 = 7_716_341_907_206_500_116;

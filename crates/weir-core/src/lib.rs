@@ -19,6 +19,7 @@ pub mod gate;
 mod heap;
 pub mod key;
 pub mod link;
+mod lookup;
 pub mod packet;
 pub mod plain;
 mod prefetch;
@@ -38,4 +39,5 @@ pub use emulator::{
     Action, Arrival, Departure, EVENTS_PER_POLL, Emulator, Fate, FlowView, InstanceView, Limits,
     Rejected, STEPS_PER_POLL, Totals,
 };
+pub use lookup::LookupKey;
 pub use units::{Bytes, Nanos, Probability, Rate};

@@ -8,7 +8,8 @@ use super::flow::Flow;
 use super::tables::Template;
 use super::traffic::{Arrival, Departure, Fate, Rejected};
 use crate::aqm::{Seen, Verdict};
-use crate::key::{FlowKey, stable_hash};
+use crate::key::FlowKey;
+use crate::lookup::LookupKey;
 use crate::packet::{Header, LabelThenStart, Packet, PacketId, PacketList, Pool, Store};
 use crate::sched::FlowSlot;
 use crate::slab::Slab;
@@ -18,13 +19,14 @@ use crate::units::Nanos;
 /// The data that a link uses besides its own state.
 pub(super) struct Context<'a> {
     pub(super) seed: u64,
+    pub(super) lookup: &'a LookupKey,
     pub(super) template: &'a mut Template,
     pub(super) flows: &'a mut Slab<Flow>,
     pub(super) pool: &'a mut Pool,
     pub(super) ready: &'a mut Vec<Departure>,
+    pub(super) steps: &'a mut StepBudget,
 }
 
-    pub(super) steps: &'a mut StepBudget,
 impl Context<'_> {
     /// Counts an arrival, and allocates a slot in the pool if the queue admits the packet.
     #[inline(always)] // Measured: see the emulator's module.
@@ -39,7 +41,7 @@ impl Context<'_> {
         let counters = &mut self.template.stats.counters;
         counters.packets_in += 1;
         counters.bytes_in += u64::from(len);
-        let hash = if self.template.classifies { transport_hash(key) } else { 0 };
+        let hash = if self.template.classifies { self.lookup.bucket(key) } else { 0 };
         let header = Header { ecn, dscp: key.dscp, hash };
         let state = self.flows.at_mut(flow);
         let admitted = state
@@ -129,13 +131,6 @@ impl Context<'_> {
             drop_inside(now, packet, reason, self);
         }
     }
-}
-
-/// The hash by which schedulers and AQMs tell flows apart. The function is not inlined, so that it
-/// costs nothing if nothing classifies packets.
-#[inline(never)]
-fn transport_hash(key: &FlowKey) -> u32 {
-    stable_hash(&key.transport()) as u32
 }
 
 pub(super) fn drop_inside(

@@ -129,7 +129,7 @@ impl Emulator {
     #[inline]
     fn run_into(&mut self, now: Nanos, ready: &mut Vec<Departure>, most: usize) {
         self.steps.begin_call(now);
-        let Self { seed, links, flows, templates, pool, events, steps, .. } = self;
+        let Self { seed, lookup, links, flows, templates, pool, events, steps, .. } = self;
         let mut left = most;
         while let Some((time, number)) = events.first() {
             if time > now || left == 0 {
@@ -145,7 +145,7 @@ impl Emulator {
             else {
                 break;
             };
-            let mut context = Context { seed: *seed, template, flows, pool, ready, steps };
+            let mut context = Context { seed: *seed, lookup, template, flows, pool, ready, steps };
             let mut at = time;
             let next = loop {
                 link.step(at, &mut context);

@@ -9,6 +9,7 @@ use super::flow::Flow;
 use super::link::Link;
 use super::tables::{Flowset, Template, slot};
 use super::traffic::{Departure, Limits, Rejected};
+use crate::lookup::LookupKey;
 use crate::packet::{PacketId, Pool};
 use crate::sched::FlowSlot;
 use crate::slab::Slab;
@@ -20,6 +21,7 @@ use crate::wheel::EventQueue;
 #[derive(Debug)]
 pub struct Emulator {
     pub(super) seed: u64,
+    pub(super) lookup: LookupKey,
     pub(super) limits: Limits,
     pub(super) pool: Pool,
     /// Pipes and schedulers, indexed by number.
@@ -61,6 +63,7 @@ impl Emulator {
     pub fn new(seed: u64, limits: Limits) -> Self {
         Self {
             seed,
+            lookup: LookupKey::default(),
             limits,
             pool: Pool::new(limits.packets),
             templates: Vec::new(),
@@ -76,6 +79,15 @@ impl Emulator {
             unrouted: 0,
             steps: StepBudget::default(),
         }
+    }
+
+    /// The engine with another key for look-ups. Live drivers use a secret key, so that senders of
+    /// packets cannot choose flows that are expensive to find. Engines that divide instances among
+    /// them need the same key.
+    #[must_use]
+    pub fn with_lookup_key(self, lookup: LookupKey) -> Self {
+        debug_assert!(self.links.len() == 0, "instances are found by the key of their creation");
+        Self { lookup, ..self }
     }
 
     /// Counters and latencies of pipe or scheduler `id`, summed over its instances.
@@ -126,9 +138,9 @@ impl Emulator {
 
     /// A link, and the parts of the engine that the link uses.
     pub(super) fn at(&mut self, link: u32) -> Option<(&mut Link, Context<'_>)> {
-        let Self { seed, links, flows, templates, pool, ready, steps, .. } = self;
+        let Self { seed, lookup, links, flows, templates, pool, ready, steps, .. } = self;
         let link = links.get_mut(link)?;
         let template = templates.get_mut(usize::from(link.template))?.as_mut()?;
-        Some((link, Context { seed: *seed, template, flows, pool, ready, steps }))
+        Some((link, Context { seed: *seed, lookup, template, flows, pool, ready, steps }))
     }
 }

@@ -10,6 +10,7 @@ use crate::config::{FlowsetConfig, QueueLimit};
 use crate::gate::{Bounds, Gate};
 use crate::key::{FlowKey, stable_hash};
 use crate::link::LossProcess;
+use crate::lookup::LookupKey;
 use crate::packet::Header;
 use crate::rng::{Purpose, Stream};
 use crate::sched::{FlowSlot, FlowSpec};
@@ -249,6 +250,8 @@ pub(super) fn flow_path(template: u16, link: &FlowKey, queue: u16, masked: &Flow
     path(template, link) ^ path(queue, masked).rotate_left(17)
 }
 
-pub(super) fn flow_hash(link: u32, masked: &FlowKey) -> u64 {
-    stable_hash(masked) ^ u64::from(link).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+/// The hash of a flow of instance `link` in its queue's table.
+#[inline]
+pub(super) fn flow_hash(lookup: &LookupKey, link: u32, masked: &FlowKey) -> u64 {
+    lookup.owned(link, lookup.compact(masked))
 }

@@ -8,7 +8,8 @@ use super::flow::{Flow, Identity, NO_FLOW, flow_hash, flow_path, path, spec};
 use super::link::Link;
 use super::tables::{Template, slot};
 use super::traffic::{Action, Rejected};
-use crate::key::{CompactKey, FlowKey};
+use crate::key::FlowKey;
+use crate::lookup::LookupKey;
 use crate::packet::PacketList;
 use crate::sched::{FlowSlot, NodeName, Scheduler, Tree, TreeNode};
 use crate::slab::Slab;
@@ -17,7 +18,8 @@ use crate::units::Nanos;
 
 impl Emulator {
     /// A number that all packets of an instance share. It is the same in every engine with the same
-    /// configuration, so that several engines can divide the instances among them. `None` if the
+    /// configuration and key for look-ups, so that several engines can divide the instances among
+    /// them. `None` if the
     /// action names an object that is not configured.
     #[inline]
     pub fn instance_hash(&self, key: &FlowKey, action: Action) -> Option<u64> {
@@ -31,7 +33,7 @@ impl Emulator {
         } else {
             template.mask.apply(key)
         };
-        Some(path(id, &masked))
+        Some(self.lookup.owned(id.into(), self.lookup.compact(&masked)))
     }
 
     /// The link and the flow of a packet, which are created if they do not exist. `None` if the
@@ -63,11 +65,11 @@ impl Emulator {
             None if template.instances.is_empty() => None,
             None => {
                 let masked = template.mask.apply(key);
-                let compact = CompactKey::new(&masked);
+                let compact = self.lookup.compact(&masked);
                 let links = &self.links;
                 let matches =
                     |&link: &u32| links.get(link).is_some_and(|l| l.is_for(compact, &masked));
-                template.instances.find(compact.hash(), matches).copied()
+                template.instances.find(self.lookup.table(compact), matches).copied()
             }
         };
         let link = match found {
@@ -80,7 +82,7 @@ impl Emulator {
                 let masked = queue.mask.apply(key);
                 let flows = &self.flows;
                 let matches = |&flow: &u32| flows.get(flow).is_some_and(|f| f.is_of(link, &masked));
-                queue.flows.find(flow_hash(link, &masked), matches).copied()
+                queue.flows.find(flow_hash(&self.lookup, link, &masked), matches).copied()
             }),
         };
         match flow {
@@ -112,13 +114,20 @@ impl Emulator {
         }
         let masked = template.mask.apply(key);
         self.serial += 1;
-        let link = self.links.insert(Link::new(self.seed, now, template, masked, self.serial));
+        let link = self.links.insert(Link::new(
+            self.seed,
+            &self.lookup,
+            now,
+            template,
+            masked,
+            self.serial,
+        ));
         if template.mask.is_empty() {
             template.single = Some(link);
         } else {
-            let links = &self.links;
-            let hash_of = |&link: &u32| links.get(link).map_or(0, Link::table_hash);
-            template.instances.insert_unique(CompactKey::new(&masked).hash(), link, hash_of);
+            let (links, lookup) = (&self.links, &self.lookup);
+            let hash_of = |&link: &u32| links.get(link).map_or(0, |link| link.table_hash(lookup));
+            template.instances.insert_unique(hash_of(&link), link, hash_of);
             let time = now.saturating_add(self.limits.idle);
             self.idle_links.push_back(IdleCheck {
                 time,
@@ -169,7 +178,15 @@ impl Emulator {
         flow.slot = match nodes[..] {
             [] => state.scheduler.add_flow(now, &flow.cold.spec),
             _ => {
-                let node = make_nodes(now, state, &mut self.flows, &self.templates, &nodes, key);
+                let node = make_nodes(
+                    now,
+                    &self.lookup,
+                    state,
+                    &mut self.flows,
+                    &self.templates,
+                    &nodes,
+                    key,
+                );
                 let tree = state.scheduler.tree();
                 tree.map_or_else(FlowSlot::default, |tree| {
                     tree.add_flow_in(now, node, &flow.cold.spec)
@@ -191,9 +208,10 @@ impl Emulator {
             state.flow = number;
             return Ok(Some(number));
         }
-        let flows = &self.flows;
-        let hash_of = |&flow: &u32| flows.get(flow).map_or(0, |f| flow_hash(f.link, &f.cold.key));
-        flowset.flows.insert_unique(flow_hash(link, &masked), number, hash_of);
+        let (flows, lookup) = (&self.flows, &self.lookup);
+        let hash_of =
+            |&flow: &u32| flows.get(flow).map_or(0, |f| flow_hash(lookup, f.link, &f.cold.key));
+        flowset.flows.insert_unique(hash_of(&number), number, hash_of);
         if masks {
             let time = now.saturating_add(self.limits.idle);
             self.idle_flows.push_back(IdleCheck { time, number, serial: self.serial, seen: 1 });
@@ -251,7 +269,9 @@ impl Emulator {
         if let Some(template) = slot(&mut self.templates, state.template)
             && !state.orphan
         {
-            if let Ok(entry) = template.instances.find_entry(state.table_hash(), |&l| l == link) {
+            if let Ok(entry) =
+                template.instances.find_entry(state.table_hash(&self.lookup), |&l| l == link)
+            {
                 entry.remove();
             }
             template.single = template.single.filter(|&single| single != link);
@@ -279,9 +299,10 @@ impl Emulator {
     fn forget_flow(&mut self, flow: &Flow) {
         if let Some(queue) = flow.cold.queue
             && let Some(flowset) = slot(&mut self.queues, queue)
-            && let Ok(entry) = flowset
-                .flows
-                .find_entry(flow_hash(flow.link, &flow.cold.key), |&f| f == flow.cold.spec.flow)
+            && let Ok(entry) =
+                flowset.flows.find_entry(flow_hash(&self.lookup, flow.link, &flow.cold.key), |&f| {
+                    f == flow.cold.spec.flow
+                })
         {
             entry.remove();
         }
@@ -292,6 +313,7 @@ impl Emulator {
 /// own down to the flow. Creates missing nodes.
 fn make_nodes(
     now: Nanos,
+    lookup: &LookupKey,
     link: &mut Link,
     flows: &mut Slab<Flow>,
     templates: &[Option<Template>],
@@ -315,7 +337,7 @@ fn make_nodes(
         else {
             break;
         };
-        let name = NodeName { id, key: template.mask.apply(key) };
+        let name = NodeName::new(lookup, id, template.mask.apply(key));
         node = match tree.node(&name) {
             Some(node) => node,
             None => {

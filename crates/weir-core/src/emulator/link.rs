@@ -12,8 +12,9 @@ use super::tables::Template;
 use super::totals::Freed;
 use crate::config::{Capacity, LinkConfig};
 use crate::device::{self, Device};
-use crate::key::{CompactKey, FlowKey};
-use crate::link::{DelayLine, Impairments, LossProcess, Serializer};
+use crate::key::FlowKey;
+use crate::link::{DelayLine, Impairments, LossProcess, Serializer, Step};
+use crate::lookup::{CompactKey, LookupKey};
 use crate::packet::{PacketId, Pool};
 use crate::rng::{Purpose, Stream};
 use crate::sched::{AnyScheduler, Scheduler};
@@ -96,6 +97,7 @@ pub(super) struct OnWire {
 impl Link {
     pub(super) fn new(
         seed: u64,
+        lookup: &LookupKey,
         now: Nanos,
         template: &Template,
         key: FlowKey,
@@ -105,7 +107,7 @@ impl Link {
         let path = path(template.id, &key);
         let stream = |purpose| Stream::new(seed, path, purpose);
         let mut link = Self {
-            compact: CompactKey::new(&key),
+            compact: lookup.compact(&key),
             wire: None,
             last_used: now,
             announced: Nanos::MAX,
@@ -180,8 +182,8 @@ impl Link {
 
     /// The hash of the link's entry in the template's table.
     #[inline]
-    pub(super) fn table_hash(&self) -> u64 {
-        self.compact.hash()
+    pub(super) fn table_hash(&self, lookup: &LookupKey) -> u64 {
+        lookup.table(self.compact)
     }
 
     #[inline]
@@ -264,8 +266,6 @@ impl Link {
         self.set_effects(config);
     }
 
-    fn next_step(&mut self, config: &LinkConfig) {
-        let step = config.schedule.as_ref().and_then(|s| s.step(self.schedule_step));
     fn apply_step(&mut self, due: Nanos, step: &Step, seed: u64, pool: &mut Pool) {
         if let Some(capacity) = &step.capacity {
             self.set_capacity(due, capacity, pool);
@@ -279,6 +279,8 @@ impl Link {
         }
     }
 
+    fn next_step(&mut self, config: &LinkConfig) {
+        let step = config.schedule.as_ref().and_then(|s| s.step(self.schedule_step));
         self.next_step_due =
             step.map_or(Nanos::MAX, |(at, _)| self.schedule_origin.saturating_add(at));
     }

@@ -33,7 +33,8 @@ use alloc::vec::Vec;
 use hashbrown::HashTable;
 
 use super::{AnyScheduler, Discipline, FlowSlot, FlowSpec, Scheduler};
-use crate::key::{FlowKey, stable_hash};
+use crate::key::FlowKey;
+use crate::lookup::LookupKey;
 use crate::packet::{Header, PacketId, PacketList, Store};
 use crate::slab::Slab;
 use crate::stats::{DropReason, MarkReason};
@@ -65,8 +66,9 @@ pub struct TreeNode(u32);
 /// The identity of a node: the number of a scheduler, and the masked key of its instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NodeName {
-    pub(crate) id: u16,
-    pub(crate) key: FlowKey,
+    id: u16,
+    key: FlowKey,
+    hash: u64,
 }
 
 /// The structure of the tree.
@@ -191,15 +193,15 @@ impl Tree {
     pub(crate) fn node(&self, name: &NodeName) -> Option<TreeNode> {
         let nodes = &self.places.nodes;
         let is_it = |&node: &u32| nodes[node as usize].name.as_ref() == Some(name);
-        self.places.named.find(name.hash(), is_it).map(|&node| TreeNode(node))
+        self.places.named.find(name.hash, is_it).map(|&node| TreeNode(node))
     }
 
     /// Gives a node a name, by which [`Self::node`] finds it.
     pub(crate) fn name(&mut self, node: TreeNode, name: NodeName) {
         self.places.nodes[node.0 as usize].name = Some(name);
         let nodes = &self.places.nodes;
-        let hash_of = |&node: &u32| nodes[node as usize].name.as_ref().map_or(0, NodeName::hash);
-        self.places.named.insert_unique(name.hash(), node.0, hash_of);
+        let hash_of = |&node: &u32| nodes[node as usize].name.as_ref().map_or(0, |name| name.hash);
+        self.places.named.insert_unique(name.hash, node.0, hash_of);
     }
 
     /// Removes the names of the nodes of scheduler `id`. The nodes and their flows stay.
@@ -570,7 +572,7 @@ impl Places {
 
     fn remove(&mut self, node: u32) {
         if let Some(name) = self.nodes[node as usize].name.take()
-            && let Ok(entry) = self.named.find_entry(name.hash(), |&named| named == node)
+            && let Ok(entry) = self.named.find_entry(name.hash, |&named| named == node)
         {
             entry.remove();
         }
@@ -580,8 +582,9 @@ impl Places {
 }
 
 impl NodeName {
-    fn hash(&self) -> u64 {
-        stable_hash(&self.key) ^ u64::from(self.id).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    /// The name of the instance of scheduler `id` with this masked key.
+    pub(crate) fn new(lookup: &LookupKey, id: u16, key: FlowKey) -> Self {
+        Self { id, key, hash: lookup.owned(id.into(), lookup.compact(&key)) }
     }
 }
 

@@ -16,6 +16,7 @@ mod dql_ring;
 mod emulator;
 mod flood;
 mod hierarchy;
+mod hostile_keys;
 mod models;
 mod pages;
 mod pipes;

@@ -47,6 +47,7 @@ mod ports;
 mod priority;
 mod report;
 mod rules;
+mod secret;
 mod shared;
 mod tap;
 mod team;

@@ -24,6 +24,7 @@ use super::ports::{Ports, Woken};
 use super::priority::Priority;
 use super::report::{Arrivals, LaneReport, LiveReport, RuleCount, StopReason, merge_rules};
 use super::rules::Rules;
+use super::secret::lookup_key;
 use super::shared::Shared;
 use super::tap::{LaneSample, Tap};
 use crate::clock;
@@ -71,7 +72,11 @@ impl Worker {
         let rules = config.rules.map(|rules| Rules::new(rules, shared.state(number)));
         let emulation = Emulation::new(
             Packets::new(config.memory, lanes, tap),
-            Entry::new(Emulator::new(config.seed, config.limits), exchange, needs_key),
+            Entry::new(
+                Emulator::new(config.seed, config.limits).with_lookup_key(lookup_key()),
+                exchange,
+                needs_key,
+            ),
             rules,
         );
         let mut worker = Self {

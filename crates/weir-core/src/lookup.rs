@@ -1,0 +1,210 @@
+//! Look-ups of instances, queues and buckets by the keys of packets.
+//!
+//! Senders of packets choose their keys. With a public hash, a sender could choose thousands of keys
+//! with equal hashes, and each of these packets would be compared with the instances of all others.
+//! Therefore look-ups use SipHash-1-3 with a key of 128 bits that live drivers draw anew for
+//! each process. The hash decides only where an instance is found; all random draws are seeded from
+//! [`stable_hash`](crate::key::stable_hash) and do not depend on it.
+
+use siphasher::sip::SipHasher13;
+
+use crate::key::{FlowKey, stable_hash};
+
+/// The key of look-ups.
+///
+/// The default key is public and gives the same hashes on every machine. Simulations use it, because
+/// their packets are trusted. Schedulers and AQMs that divide flows among buckets then use the stable hash,
+/// so that a simulation gives the same bytes everywhere.
+#[derive(Clone, Copy, Default)]
+pub struct LookupKey {
+    words: [u64; 2],
+    is_secret: bool,
+}
+
+impl core::fmt::Debug for LookupKey {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("LookupKey").field("is_secret", &self.is_secret).finish_non_exhaustive()
+    }
+}
+
+impl LookupKey {
+    /// A key from 128 random bits, which senders of packets must not know.
+    pub const fn secret(words: [u64; 2]) -> Self {
+        Self { words, is_secret: true }
+    }
+
+    fn hash(&self, bytes: &[u8]) -> u64 {
+        SipHasher13::new_with_keys(self.words[0], self.words[1]).hash(bytes)
+    }
+
+    /// The short form of a masked key.
+    #[inline]
+    pub(crate) fn compact(&self, key: &FlowKey) -> CompactKey {
+        let others = key.src_mac
+            | key.dst_mac
+            | u64::from(key.flow_id)
+            | u64::from(key.ethertype)
+            | u64::from(key.vlan);
+        if (key.src | key.dst) >> 32 != 0 || others != 0 || key.ipv6 {
+            return self.wide(key);
+        }
+        let ports = ports(key) | u64::from(key.proto) << 32 | u64::from(key.dscp) << 40;
+        CompactKey(u128::from(key.src as u64 | (key.dst as u64) << 32) | u128::from(ports) << 64)
+    }
+
+    #[inline(never)]
+    fn wide(&self, key: &FlowKey) -> CompactKey {
+        let small = u64::from(key.flow_id)
+            | u64::from(key.proto) << 32
+            | u64::from(key.dscp) << 40
+            | u64::from(key.ipv6) << 48;
+        let ports = ports(key) | u64::from(key.ethertype) << 32 | u64::from(key.vlan) << 48;
+        let mut bytes = [0; 64];
+        bytes[..16].copy_from_slice(&key.src.to_le_bytes());
+        bytes[16..32].copy_from_slice(&key.dst.to_le_bytes());
+        for (place, word) in
+            bytes[32..].chunks_exact_mut(8).zip([key.src_mac, key.dst_mac, ports, small])
+        {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+        let hash = self.hash(&bytes);
+        CompactKey(u128::from(hash) | u128::from(hash.rotate_left(32)) << 64 | WIDE)
+    }
+
+    /// The hash of a short form, for tables.
+    #[inline]
+    pub(crate) fn table(&self, key: CompactKey) -> u64 {
+        self.hash(&key.0.to_le_bytes())
+    }
+
+    /// The hash of a short form that belongs to the object with number `owner`.
+    #[inline]
+    pub(crate) fn owned(&self, owner: u32, key: CompactKey) -> u64 {
+        let mut bytes = [0; 20];
+        bytes[..16].copy_from_slice(&key.0.to_le_bytes());
+        bytes[16..].copy_from_slice(&owner.to_le_bytes());
+        self.hash(&bytes)
+    }
+
+    /// The hash by which schedulers and AQMs divide flows among buckets. The function is not
+    /// inlined, so that it costs nothing if nothing classifies packets.
+    #[inline(never)]
+    pub(crate) fn bucket(&self, key: &FlowKey) -> u32 {
+        let flow = key.transport();
+        let hash =
+            if self.is_secret { self.table(self.compact(&flow)) } else { stable_hash(&flow) };
+        hash as u32
+    }
+}
+
+fn ports(key: &FlowKey) -> u64 {
+    u64::from(key.src_port) | u64::from(key.dst_port) << 16
+}
+
+/// A masked key in 16 bytes, so that a search reads only so much of each candidate.
+///
+/// ```text
+/// 127       126 .. 112   111 .. 104   103 .. 96   95 .. 80      79 .. 64      63 .. 32       31 .. 0
+/// 0         0            DSCP         protocol    destination   source port   destination    source     an IPv4 key
+/// 1         bits of the hash                                                                           any other
+/// ```
+/// Two keys of the first kind are equal if and only if their short forms are. For other keys, equal
+/// short forms leave the question open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CompactKey(u128);
+
+impl CompactKey {
+    /// Whether the keys may differ although their short forms are equal.
+    #[inline]
+    pub(crate) fn is_wide(self) -> bool {
+        self.0 & WIDE != 0
+    }
+}
+
+/// Set in a [`CompactKey`] that does not contain the whole key.
+const WIDE: u128 = 1 << 127;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::collections::BTreeSet;
+
+    const LOOKUP: LookupKey = LookupKey::secret([1, 2]);
+
+    #[test]
+    fn compact_keys_tell_apart_what_they_hold_and_say_when_they_do_not() {
+        let key = FlowKey {
+            src: 1,
+            dst: 2,
+            src_port: 3,
+            dst_port: 4,
+            proto: 6,
+            dscp: 7,
+            ..FlowKey::default()
+        };
+        let narrow = [
+            key,
+            FlowKey { src: 2, dst: 1, ..key },
+            FlowKey { src: u128::from(u32::MAX), ..key },
+            FlowKey { src_port: 4, dst_port: 3, ..key },
+            FlowKey { proto: 7, dscp: 6, ..key },
+        ];
+        for (i, a) in narrow.iter().enumerate() {
+            assert!(!LOOKUP.compact(a).is_wide());
+            for b in &narrow[..i] {
+                assert_ne!(LOOKUP.compact(a), LOOKUP.compact(b));
+            }
+        }
+        let wide = [
+            FlowKey { src: 1 << 32, ..key },
+            FlowKey { src_mac: 1, ..key },
+            FlowKey { vlan: 1, ..key },
+            FlowKey { flow_id: 1, ..key },
+            FlowKey { ipv6: true, ..key },
+        ];
+        assert!(wide.iter().all(|k| LOOKUP.compact(k).is_wide()));
+    }
+
+    #[test]
+    fn neighbouring_addresses_spread_over_the_hash() {
+        let mut buckets = [0u32; 256];
+        for customer in 0..65_536u32 {
+            let key = FlowKey { dst: (0x0a00_0000 + customer).into(), ..FlowKey::default() };
+            buckets[(LOOKUP.table(LOOKUP.compact(&key)) >> 56) as usize] += 1;
+        }
+        assert!(buckets.iter().all(|&n| (150..400).contains(&n)), "{buckets:?}");
+    }
+
+    /// Keys that differ in one field have different hashes, and another secret gives other hashes.
+    #[test]
+    fn hashes_see_every_field_and_the_secret() {
+        let key = FlowKey { src: 1 << 40, dst_port: 80, ..FlowKey::default() };
+        let keys = [
+            key,
+            FlowKey { src: 2 << 40, ..key },
+            FlowKey { dst: 1, ..key },
+            FlowKey { src_mac: 1, ..key },
+            FlowKey { dst_mac: 1, ..key },
+            FlowKey { flow_id: 1, ..key },
+            FlowKey { src_port: 1, ..key },
+            FlowKey { dst_port: 81, ..key },
+            FlowKey { ethertype: 1, ..key },
+            FlowKey { vlan: 1, ..key },
+            FlowKey { proto: 1, ..key },
+            FlowKey { dscp: 1, ..key },
+            FlowKey { ipv6: true, ..key },
+        ];
+        let hashes = |lookup: LookupKey| {
+            keys.iter().map(move |key| lookup.table(lookup.compact(key))).collect::<BTreeSet<_>>()
+        };
+        let (one, other) = (hashes(LOOKUP), hashes(LookupKey::secret([1, 3])));
+        assert_eq!((one.len(), one.intersection(&other).count()), (keys.len(), 0));
+    }
+
+    #[test]
+    fn a_public_key_leaves_buckets_as_the_stable_hash_does() {
+        let key = FlowKey { src: 7, src_port: 9, vlan: 3, ..FlowKey::default() };
+        assert_eq!(LookupKey::default().bucket(&key), stable_hash(&key.transport()) as u32);
+        assert_ne!(LOOKUP.bucket(&key), stable_hash(&key.transport()) as u32);
+    }
+}
