@@ -15,9 +15,14 @@ pub fn wall_offset() -> Nanos {
     // The wall clock is read between two readings of the monotonic clock. The middle of these two
     // is off by at most half their distance.
     let before = now();
-    let wall = read(ClockId::Realtime);
+    let wall = self::wall();
     let after = now();
     wall.since(Nanos(before.0 + after.since(before).0 / 2))
+}
+
+/// Reads the wall clock: the time since 1970 (UTC).
+pub(crate) fn wall() -> Nanos {
+    read(ClockId::Realtime)
 }
 
 /// Sleeps for at least `span`. Timer slack and the machine's load make the sleep longer.

@@ -5,7 +5,7 @@ use weir_core::Nanos;
 use super::config::LaneConfig;
 use super::describe::ETHERNET_HEADER;
 use super::forwarding::{Forwarding, Strays};
-use crate::port::Ingress;
+use crate::port::{Ingress, LONGEST_QUEUED};
 
 /// The lanes of each port, and the count of frames without a lane.
 #[derive(Debug)]
@@ -56,8 +56,5 @@ impl Intake {
 /// A delay starts at this time, so the loop's own wake-up and processing time does not lengthen the
 /// emulated link.
 pub(super) fn arrival_time(now: Nanos, arrived: Option<Nanos>) -> Nanos {
-    arrived.filter(|&at| at <= now && now.since(at) <= LONGEST_UNREAD).unwrap_or(now)
+    arrived.filter(|&at| at <= now && now.since(at) <= LONGEST_QUEUED).unwrap_or(now)
 }
-
-/// The longest plausible time between a frame's arrival and its reading.
-const LONGEST_UNREAD: Nanos = Nanos::from_millis(100);

@@ -7,6 +7,7 @@
 mod absent;
 mod packet;
 mod slots;
+mod stamps;
 mod tap;
 
 use std::os::fd::{AsFd, BorrowedFd};
@@ -17,6 +18,8 @@ use weir_core::Nanos;
 pub use absent::AbsentPort;
 pub use packet::PacketPort;
 pub use tap::TapPort;
+
+pub(crate) use stamps::LONGEST_QUEUED;
 
 use crate::arena::{Buffer, BufferPool};
 pub use crate::sys::mmsg::{BATCH, Message, VNET_LEN};

@@ -8,9 +8,9 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
-use weir_core::Nanos;
 
 use super::slots::Slots;
+use super::stamps::{Reading, Stamps};
 use super::{BATCH, Fault, Ingress, Losses, OpenError, SendError};
 use crate::arena::BufferPool;
 use crate::clock;
@@ -30,8 +30,7 @@ pub struct PacketPort {
     /// so that a call on an idle interface does not prepare 64 messages.
     ask: usize,
     losses: Losses,
-    /// Wall-clock time minus monotonic time.
-    wall_offset: Nanos,
+    stamps: Stamps,
     promiscuous: bool,
     /// The group of sockets among which the kernel distributes the interface's frames, if the port
     /// is shared.
@@ -80,7 +79,7 @@ impl PacketPort {
             received: Box::new([Received::default(); BATCH]),
             ask: MIN_ASK,
             losses: Losses::default(),
-            wall_offset: clock::wall_offset(),
+            stamps: Stamps::new(read_clocks),
             promiscuous: false,
             group: None,
         })
@@ -192,11 +191,13 @@ impl PacketPort {
         } else {
             (count + 1).next_power_of_two().clamp(MIN_ASK, BATCH)
         };
+        if count > 0 {
+            self.stamps.check(read_clocks);
+        }
         for i in 0..count {
             let received = self.received[i];
             let mut frame = self.slots.take(i, &received, pool);
-            frame.arrived =
-                (received.wall_ns != 0).then(|| Nanos(received.wall_ns).since(self.wall_offset));
+            frame.arrived = self.stamps.arrival(received.wall_ns);
             if let Some(tag) = received.vlan {
                 insert_tag(&mut frame, tag);
             }
@@ -221,9 +222,9 @@ impl PacketPort {
         (sent, None)
     }
 
-    /// Adapts to changes of the wall clock, on which the kernel's timestamps are based.
+    /// Adapts to small changes of the wall clock, on which the kernel's timestamps are based.
     pub(super) fn refresh(&mut self) {
-        self.wall_offset = clock::wall_offset();
+        self.stamps.follow(read_clocks);
     }
 
     pub(super) fn losses(&mut self) -> Losses {
@@ -251,6 +252,11 @@ impl AsFd for PacketPort {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
+}
+
+fn read_clocks() -> Reading {
+    let wall = clock::wall();
+    Reading { wall, monotonic: clock::now() }
 }
 
 /// Inserts a VLAN tag after the two addresses, and moves the offsets in the offload header that
