@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use weir_rules::quantity::{self, QuantityError};
 
 /// Options of `weir run`.
 #[derive(Debug, Args)]
@@ -430,8 +431,10 @@ fn parse_workers(text: &str) -> Result<usize, String> {
 
 fn parse_time(text: &str) -> Result<std::time::Duration, String> {
     let most = weir_core::Nanos::from_secs(1_000_000);
-    let time = weir_rules::quantity::time(text, most)
-        .map_err(|error| format!("{error}; for example 30s or 500ms"))?;
+    let time = quantity::time_with_unit(text, most).map_err(|error| match error {
+        QuantityError::Bare => both_readings(text, "s"),
+        error => format!("{error}; for example 30s or 500ms"),
+    })?;
     Ok(std::time::Duration::from_nanos(time.0))
 }
 
@@ -442,12 +445,19 @@ pub(crate) fn parse_spin(text: &str) -> Result<weir_linux::live::Spin, String> {
         "off" => Ok(Spin::Off),
         _ => {
             let most = weir_core::Nanos::from_millis(10);
-            let time = weir_rules::quantity::time(text, most);
-            time.map(Spin::Fixed).map_err(|error| {
-                format!("{error}; give `adaptive`, `off`, or a time up to 10 ms such as 60us")
+            quantity::time_with_unit(text, most).map(Spin::Fixed).map_err(|error| match error {
+                QuantityError::Bare => both_readings(text, "us"),
+                error => {
+                    format!("{error}; give `adaptive`, `off`, or a time up to 10 ms such as 60us")
+                }
             })
         }
     }
+}
+
+/// What a number without a unit may mean: milliseconds as in the language of links, or `unit`.
+fn both_readings(text: &str, unit: &str) -> String {
+    format!("a time needs its unit: {text} ms is `{text}ms`, {text} {unit} is `{text}{unit}`")
 }
 
 fn parse_size(text: &str) -> Result<usize, String> {

@@ -10,8 +10,8 @@ use crate::diagnostic::{Code, Diagnostic, Diagnostics, Span};
 use crate::files::Files;
 use crate::keyword::draft::{At, Draft};
 use crate::keyword::{
-    AQM, BURST, BW, CPU, DELAY, Keyword, LIMIT, LOSS, Object, PROFILE, REORDER, RING, SCHEDULE,
-    TRACE,
+    AQM, BURST, BW, CPU, DELAY, JITTER, Keyword, LIMIT, LOSS, Object, PROFILE, REORDER, RING,
+    SCHEDULE, TRACE,
 };
 use crate::link::LinkSpec;
 use crate::{dist, profile, quantity, trace};
@@ -222,8 +222,18 @@ impl Builder<'_> {
         }
     }
 
-    /// Reads the distribution of the jitter, if it is in a file.
+    /// Warns of jitter without a delay, and reads its distribution if that is in a file.
     fn jitter(&mut self) {
+        let alone = self.link().delay.0 == 0 && !self.schedules(|step| step.delay.is_some());
+        if let (true, Some(span)) = (alone, self.place(&JITTER)) {
+            self.say(
+                Code::JitterAlone,
+                &span,
+                "`jitter` without a delay: deviations below zero have no effect",
+                "about half of the packets are not delayed",
+                "give a delay that is at least as long, for example `delay 20ms jitter 5ms`",
+            );
+        }
         let Some(At { value: name, span }) = self.draft.jitter_file.take() else { return };
         let Some(content) = self.read(&name, &span) else { return };
         let Some(distribution) = self.accept(dist::parse(&content, &name)) else { return };

@@ -53,6 +53,8 @@ pub enum Code {
     SmallQueue,
     /// A number without a unit that gives an unusually low rate.
     SmallRate,
+    /// Jitter without a delay that it could shorten.
+    JitterAlone,
     /// A keyword that is accepted and has no effect.
     Ignored,
     /// Two rates for one link, only one of which is used.
@@ -97,6 +99,7 @@ impl Code {
         Self::Overridden,
         Self::SmallQueue,
         Self::SmallRate,
+        Self::JitterAlone,
         Self::Ignored,
         Self::ProfileRate,
         Self::Outage,
@@ -129,6 +132,7 @@ impl Code {
             Self::Overridden => "overridden",
             Self::SmallQueue => "small-queue",
             Self::SmallRate => "small-rate",
+            Self::JitterAlone => "jitter-alone",
             Self::Ignored => "ignored",
             Self::ProfileRate => "profile-rate",
             Self::Outage => "outage",
@@ -147,9 +151,11 @@ impl Code {
     /// Its severity.
     pub const fn severity(self) -> Severity {
         match self {
-            Self::NoEffect | Self::Overridden | Self::SmallQueue | Self::SmallRate => {
-                Severity::Warning
-            }
+            Self::NoEffect
+            | Self::Overridden
+            | Self::SmallQueue
+            | Self::SmallRate
+            | Self::JitterAlone => Severity::Warning,
             Self::NotConfigured | Self::Backwards | Self::CallLoop | Self::NotApplied => {
                 Severity::Warning
             }

@@ -14,7 +14,7 @@ mod row;
 mod value;
 
 pub(crate) use aqm::AQM;
-pub(crate) use delay::{DELAY, REORDER};
+pub(crate) use delay::{DELAY, JITTER, REORDER};
 pub(crate) use device::{CPU, RING};
 pub use draft::Object;
 pub(crate) use impairment::LOSS;

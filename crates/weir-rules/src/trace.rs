@@ -14,7 +14,7 @@ use weir_core::units::{Nanos, Rate};
 
 use crate::decimal::Decimal;
 use crate::diagnostic::{Code, Diagnostic, span_of};
-use crate::quantity::{self, MAX_DELAY};
+use crate::quantity::{self, MAX_DELAY, QuantityError};
 use crate::suggest::closest;
 
 /// A table of changes.
@@ -235,8 +235,10 @@ impl<'a> File<'a> {
                     step.delay = Some(delay.ok_or_else(|| bad("a delay of at most an hour"))?);
                 }
                 Column::Loss => {
-                    step.loss =
-                        Some(quantity::loss(cell).map_err(|_| bad("0 to 1, or 0% to 100%"))?);
+                    step.loss = Some(quantity::loss(cell).map_err(|error| match error {
+                        QuantityError::Bare => bad("`1%` or `100%`: a bare 1 may mean either"),
+                        _ => bad("0 to 1, or 0% to 100%"),
+                    })?);
                 }
             }
         }
@@ -393,10 +395,10 @@ mod tests {
             ("rate\n1\n", "1: the table has no column `time`"),
             ("time,rate\n", "1: the schedule has no step"),
             ("time,rate\n0,1M\n0,2M\n", "3: the times do not ascend"),
-            ("time,rate\n0,fast\n", "2: `fast` is not allowed here"),
-            ("time,rate\n0,1,2\n", "2: the row has 3 cells, the header 2"),
             ("time_ns,rate\n0,1M\n1,2M\n", "3: the rows are too close"),
             ("time_ns,rate\n0,1M\n1000,2M\n1999,\n", "4: the rows are too close"),
+            ("time,rate\n0,fast\n", "2: `fast` is not allowed here"),
+            ("time,rate\n0,1,2\n", "2: the row has 3 cells, the header 2"),
             ("time,rate\n,1\n", "2: the row has no time"),
         ];
         for (text, message) in cases {

@@ -53,7 +53,7 @@ impl Time {
                 "`{text}` is no time; write a number and its unit, such as `20ms` or `1.5s`"
             ),
             QuantityError::Negative => format!("`{text}` is negative; a time is 0 or more"),
-            QuantityError::Unit => format!(
+            QuantityError::Unit | QuantityError::Bare => format!(
                 "`{text}` has no unit of time; write `s`, `ms`, `us` or `ns` behind the number"
             ),
             QuantityError::OutOfRange => {
@@ -83,7 +83,7 @@ impl RateText {
             Err(QuantityError::OutOfRange) => {
                 Err(format!("`{text}` is out of range; a rate is from `1bit/s` to `400Gbit/s`"))
             }
-            Err(QuantityError::NotANumber | QuantityError::Unit) => {
+            Err(QuantityError::NotANumber | QuantityError::Unit | QuantityError::Bare) => {
                 Err(format!("`{text}` is no rate; write a number and its unit, such as `5Mbit/s`"))
             }
         }
@@ -101,7 +101,7 @@ impl Size {
             QuantityError::OutOfRange => {
                 format!("`{text}` is too large; the largest size is `1TB`")
             }
-            QuantityError::NotANumber | QuantityError::Unit => {
+            QuantityError::NotANumber | QuantityError::Unit | QuantityError::Bare => {
                 format!("`{text}` is no size; write a number of bytes, such as `1000B` or `64KiB`")
             }
         })

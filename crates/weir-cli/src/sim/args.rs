@@ -78,6 +78,15 @@ pub(crate) struct SimArgs {
     pub(crate) schema: bool,
 }
 
+impl SimArgs {
+    /// An option that only a suite has, if it is given without one. The parser of the command line
+    /// does not demand the suite where a scenario excludes it.
+    pub(crate) fn suite_option(&self) -> Option<&'static str> {
+        let without = |given: bool, option| (given && self.suite.is_none()).then_some(option);
+        without(self.aqm.is_some(), "--aqm").or_else(|| without(self.quick, "--quick"))
+    }
+}
+
 fn parse_threads(text: &str) -> Result<usize, String> {
     text.parse()
         .ok()

@@ -35,6 +35,13 @@ pub(crate) fn sim(args: &SimArgs) -> Result<ExitCode, Failure> {
     if args.suite.is_some() {
         return suite::suite(args);
     }
+    if let Some(option) = args.suite_option() {
+        let message = format!(
+            "{option} belongs to --suite; the queues of a scenario are in its links: \
+             `--set link[0].spec.aqm=codel`"
+        );
+        return Err(Failure::new(USAGE, message));
+    }
     let Some(file) = &args.scenario else {
         return Err(Failure::new(
             USAGE,

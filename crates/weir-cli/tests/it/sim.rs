@@ -47,6 +47,29 @@ fn a_scenario_is_simulated_and_shown_as_tables() {
 }
 
 #[test]
+fn options_of_a_suite_are_refused_with_a_scenario() {
+    for options in [&["--aqm", "codel"][..], &["--quick"]] {
+        let output = weir(&[&["sim", &two_hosts()], options].concat());
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{message}");
+        assert!(message.contains("belongs to --suite"), "{message}");
+    }
+}
+
+#[test]
+fn a_time_without_a_unit_is_refused_with_both_readings() {
+    let run = |option, time| weir(&["run", option, time, "--", "true"]);
+    for (option, time, readings) in
+        [("--timeout", "2", ["`2ms`", "`2s`"]), ("--spin", "60", ["`60ms`", "`60us`"])]
+    {
+        let output = run(option, time);
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{message}");
+        assert!(readings.iter().all(|reading| message.contains(reading)), "{message}");
+    }
+}
+
+#[test]
 fn a_capture_beside_the_scenario_is_replayed() {
     let directory = scratch("capture");
     // Ethernet frames of 1014 and 514 bytes, 100 ms apart; a capture is not text.

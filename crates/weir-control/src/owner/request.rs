@@ -95,19 +95,25 @@ impl Prepared {
             return (reply, done);
         }
         let mut trial = ruleset.clone();
+        let mut outcomes = Vec::with_capacity(self.commands.len());
         for spanned in &self.commands {
             match trial.apply(&spanned.command) {
                 Ok(outcome) => {
-                    note(&outcome.effect, reply.outcomes.len(), &mut done);
-                    reply.outcomes.push(describe(spanned, &outcome));
+                    note(&outcome.effect, outcomes.len(), &mut done);
+                    outcomes.push((spanned, outcome));
                 }
                 Err(error) => {
                     reply.diagnostics.push(self.refusal(spanned, error.to_string()));
-                    return (reply, Done::default());
+                    break;
                 }
             }
         }
-        if self.check_only {
+        let all = outcomes.len() == self.commands.len();
+        reply.outcomes.extend(outcomes.into_iter().map(|(spanned, mut outcome)| {
+            outcome.settle(&trial);
+            describe(spanned, &outcome)
+        }));
+        if self.check_only || !all {
             return (reply, Done::default());
         }
         *ruleset = trial;

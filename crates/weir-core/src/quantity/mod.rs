@@ -24,6 +24,9 @@ pub enum QuantityError {
     /// The unit after the number is not a unit of the quantity.
     #[error("not a unit of it")]
     Unit,
+    /// A bare number that may be meant in two units.
+    #[error("a number without a unit")]
+    Bare,
     /// The quantity is out of range.
     #[error("out of range")]
     OutOfRange,
@@ -90,6 +93,18 @@ pub fn time(text: &str, most: Nanos) -> Result<Nanos, QuantityError> {
     let unit =
         if unit.is_empty() { 1_000_000 } else { time_unit(unit).ok_or(QuantityError::Unit)? };
     number.scaled(unit).map(Nanos).filter(|&t| t <= most).ok_or(QuantityError::OutOfRange)
+}
+
+/// A time as in [`time`], but a bare number other than 0 is refused: it may be meant in milliseconds
+/// or in seconds.
+///
+/// # Errors
+/// Not a time with a unit, or above `most`.
+pub fn time_with_unit(text: &str, most: Nanos) -> Result<Nanos, QuantityError> {
+    match Decimal::prefix(text)? {
+        (number, "") if !number.is_zero() => Err(QuantityError::Bare),
+        _ => time(text, most),
+    }
 }
 
 /// A time in ns, in the syntax of [`time`]. The time must be a whole number of nanoseconds, written
@@ -180,15 +195,44 @@ pub fn probability(text: &str) -> Result<Probability, QuantityError> {
     Probability::new(number.as_f64()).ok_or(QuantityError::OutOfRange)
 }
 
-/// Random loss: one probability, or the four parameters of Gilbert-Elliott as `K,p,H,r`.
+/// A probability as in [`probability`], but certainty is written in percent (`100%`): a bare `1` may
+/// be meant as 1 %.
+///
+/// # Errors
+/// Not a probability, a bare 1, or outside 0 to 1.
+pub fn share(text: &str) -> Result<Probability, QuantityError> {
+    let bare = Decimal::prefix(text).is_ok_and(|(_, unit)| unit.is_empty());
+    match probability(text) {
+        Ok(Probability::ONE) if bare => Err(QuantityError::Bare),
+        read => read,
+    }
+}
+
+/// Random loss: one probability as in [`share`], or the four parameters of Gilbert-Elliott as
+/// `K,p,H,r`.
+///
+/// # Errors
+/// Neither one nor four probabilities, or a bare 1.
+pub fn loss(text: &str) -> Result<Loss, QuantityError> {
+    loss_with(text, share)
+}
+
+/// Random loss as in [`loss`], but `1` is the loss of every packet, as dummynet defines it.
 ///
 /// # Errors
 /// Neither one nor four probabilities.
-pub fn loss(text: &str) -> Result<Loss, QuantityError> {
+pub fn loss_fraction(text: &str) -> Result<Loss, QuantityError> {
+    loss_with(text, probability)
+}
+
+fn loss_with(
+    text: &str,
+    single: fn(&str) -> Result<Probability, QuantityError>,
+) -> Result<Loss, QuantityError> {
     let parts: Vec<&str> = text.split(',').collect();
     match parts[..] {
         [one] => {
-            Ok(Some(probability(one)?).filter(|p| !p.is_zero()).map_or(Loss::None, Loss::Bernoulli))
+            Ok(Some(single(one)?).filter(|p| !p.is_zero()).map_or(Loss::None, Loss::Bernoulli))
         }
         [k, p, h, r] => Ok(Loss::GilbertElliott {
             loss_in_good: probability(k)?,
@@ -238,7 +282,12 @@ pub fn write_probability(p: Probability) -> String {
     p.as_f64().to_string()
 }
 
-/// The exact text of a loss, in the syntax of [`loss`].
+/// The exact text of a probability, in the syntax of [`share`].
+pub fn write_share(p: Probability) -> String {
+    if p == Probability::ONE { "100%".to_owned() } else { write_probability(p) }
+}
+
+/// The exact text of a loss, in the syntax of [`loss_fraction`].
 pub fn write_loss(loss: Loss) -> String {
     match loss {
         Loss::None => "0".to_owned(),
@@ -331,6 +380,28 @@ mod tests {
         for text in ["101%", "1.0001", "5", "1e999"] {
             assert_eq!(probability(text), Err(QuantityError::OutOfRange), "{text}");
         }
+    }
+
+    #[test]
+    fn a_number_that_may_be_meant_in_two_units_is_refused() {
+        for text in ["2", "0.5", "1e3"] {
+            assert_eq!(time_with_unit(text, MAX_DELAY), Err(QuantityError::Bare), "{text}");
+        }
+        assert_eq!(time_with_unit("0", MAX_DELAY), Ok(Nanos::ZERO));
+        assert_eq!(time_with_unit("2s", MAX_DELAY), Ok(Nanos::from_secs(2)));
+        for text in ["1", "1.0", "1e0"] {
+            assert_eq!(share(text), Err(QuantityError::Bare), "{text}");
+            assert_eq!(loss(text), Err(QuantityError::Bare), "{text}");
+        }
+        assert_eq!(share("100%"), Ok(Probability::ONE));
+        assert_eq!(loss("100%"), Ok(Loss::Bernoulli(Probability::ONE)));
+        assert_eq!(
+            (write_share(Probability::ONE), loss_fraction("1")),
+            ("100%".into(), loss("100%"))
+        );
+        assert_eq!((share("0.1"), loss("0")), (probability("10%"), Ok(Loss::None)));
+        // The four numbers of Gilbert-Elliott are fractions, 1 among them.
+        assert!(loss("0,0.01,1,0.25").is_ok());
     }
 
     #[test]

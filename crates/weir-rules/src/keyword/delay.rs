@@ -15,7 +15,7 @@ use super::value::{
 };
 use crate::lex::Word;
 use crate::link::LinkSpec;
-use crate::quantity::{self, MAX_DELAY, write_probability, write_time};
+use crate::quantity::{self, MAX_DELAY, write_probability, write_share, write_time};
 
 const LINK: Keyword =
     Keyword { group: Group::Delay, objects: &[Object::Link], part: Part::Link, ..Keyword::EMPTY };
@@ -55,7 +55,8 @@ pub(crate) static JITTER: Keyword = Keyword {
         print: print_jitter,
     },
     default: "none; uniform, correlation 0, ordered",
-    meaning: "Random deviation from the delay; the sum is never below zero. `reorder` followed by a number is the keyword of that name.",
+    meaning: "Random deviation from the delay; the sum is never below zero. Without a `delay`, deviations below zero have no effect, so \
+              that about half of the packets are not delayed; a warning says so. `reorder` followed by a number is the keyword of that name.",
     example: "delay 40ms jitter 5ms normal correlation 25%",
     dummynet: "Does not exist.",
     ..LINK
@@ -75,7 +76,7 @@ pub(crate) static REORDER: Keyword = Keyword {
         print: |spec, _| {
             let Reorder { probability, gap, correlation } = spec.pipe.link.reorder?;
             let gap = if gap > 1 { format!(" gap {gap}") } else { String::new() };
-            Some(write_probability(probability) + &gap + &print_correlation(correlation))
+            Some(write_share(probability) + &gap + &print_correlation(correlation))
         },
     },
     default: "none; gap 1, correlation 0",
@@ -157,7 +158,7 @@ fn print_jitter(spec: &LinkSpec, quote: Quote) -> Option<String> {
 
 fn read_reorder(reader: &mut Reader<'_>, draft: &mut Draft) -> Option<()> {
     let mut reorder = Reorder {
-        probability: reader.quantity(quantity::probability)?,
+        probability: reader.quantity(quantity::share)?,
         gap: 1,
         correlation: Probability::ZERO,
     };

@@ -259,6 +259,9 @@ impl Reader<'_> {
             QuantityError::Unit => {
                 (Code::BadUnit, format!("the unit of `{shown}` does not fit `{name}`"))
             }
+            QuantityError::Bare => {
+                (Code::BadUnit, format!("`{shown}` for `{name}` may be meant in two units"))
+            }
             QuantityError::Negative => (
                 Code::OutOfRange,
                 format!("`{shown}` is out of range: `{name}` cannot be negative"),
@@ -274,7 +277,11 @@ impl Reader<'_> {
         } else {
             diagnostic.label(format!("expected {argument}"))
         };
-        if code != Code::OutOfRange && !range.is_empty() {
+        if !matches!(
+            error,
+            QuantityError::OutOfRange | QuantityError::Negative | QuantityError::Bare
+        ) && !range.is_empty()
+        {
             diagnostic = diagnostic.help(format!("allowed: {range}"));
         }
         if code == Code::BadUnit && argument.starts_with("TIME") {
@@ -283,6 +290,9 @@ impl Reader<'_> {
         }
         let is_probability = argument.split(' ').next() == Some("P");
         let percent = format!("{}%", word.text);
+        if error == QuantityError::Bare {
+            diagnostic = diagnostic.help(format!("1 % is `{percent}`, 100 % is `100%`"));
+        }
         if code == Code::OutOfRange && is_probability && quantity::probability(&percent).is_ok() {
             diagnostic = diagnostic.help(format!("{} percent are written `{percent}`", word.text));
         }

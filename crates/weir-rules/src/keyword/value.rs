@@ -9,7 +9,8 @@ use super::draft::Draft;
 use super::reader::Reader;
 use crate::link::LinkSpec;
 use crate::quantity::{
-    self, MAX_DELAY, MAX_SIZE, write_loss, write_probability, write_rate, write_size, write_time,
+    self, MAX_DELAY, MAX_SIZE, QuantityError, write_loss, write_rate, write_share, write_size,
+    write_time,
 };
 
 /// The value of a keyword.
@@ -29,7 +30,7 @@ pub(crate) enum Value {
     /// A probability.
     Probability(Place<Probability>),
     /// Random loss: one probability, or the four of the Gilbert-Elliott model.
-    Loss(Place<Loss>),
+    Loss(Place<Loss>, fn(&str) -> Result<Loss, QuantityError>),
     /// The name of a file, and a description of the file's content.
     File(&'static str, Place<Option<String>>),
     /// An AQM with its settings, and a description of the allowed values. The parser of AQMs reads
@@ -85,7 +86,7 @@ impl Value {
             Self::Time(most, _) => range_of_time(*most),
             Self::Size(_) => format!("0 to {}", size(MAX_SIZE)),
             Self::Count(range, _) => range_of_count(range),
-            Self::Probability(_) | Self::Loss(_) => RANGE_OF_PROBABILITY.to_owned(),
+            Self::Probability(_) | Self::Loss(..) => RANGE_OF_PROBABILITY.to_owned(),
             Self::File(range, _) | Self::Aqm(range) => (*range).to_owned(),
             Self::DropTail => String::new(),
             Self::Custom { range, .. } => range(),
@@ -102,8 +103,8 @@ impl Value {
             }
             Self::Size(place) => (place.set)(spec, Bytes(reader.quantity(quantity::size)?)),
             Self::Count(range, place) => (place.set)(spec, reader.count(range)?),
-            Self::Probability(place) => (place.set)(spec, reader.quantity(quantity::probability)?),
-            Self::Loss(place) => (place.set)(spec, reader.quantity(quantity::loss)?),
+            Self::Probability(place) => (place.set)(spec, reader.quantity(quantity::share)?),
+            Self::Loss(place, parse) => (place.set)(spec, reader.quantity(parse)?),
             Self::File(_, place) => (place.set)(spec, Some(reader.file()?)),
             Self::Aqm(_) | Self::DropTail => {}
             Self::Custom { read, .. } => return read(reader, draft),
@@ -118,8 +119,11 @@ impl Value {
             Self::Time(_, place) => place.changed(spec).map(write_time),
             Self::Size(place) => place.changed(spec).map(|Bytes(bytes)| write_size(bytes)),
             Self::Count(_, place) => place.changed(spec).map(|number| number.to_string()),
-            Self::Probability(place) => place.changed(spec).map(write_probability),
-            Self::Loss(place) => place.changed(spec).map(write_loss),
+            Self::Probability(place) => place.changed(spec).map(write_share),
+            Self::Loss(place, _) => place.changed(spec).map(|loss| match loss {
+                Loss::Bernoulli(p) => write_share(p),
+                other => write_loss(other),
+            }),
             Self::File(_, place) => place.changed(spec).flatten().map(|name| quote(&name)),
             Self::Aqm(_) | Self::DropTail => None,
             Self::Custom { print, .. } => print(spec, quote),

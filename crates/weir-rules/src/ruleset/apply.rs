@@ -119,6 +119,7 @@ impl Ruleset {
                 error,
             })?);
         }
+        outcomes.iter_mut().for_each(|outcome| outcome.settle(&trial));
         *self = trial;
         Ok(outcomes)
     }
@@ -130,6 +131,12 @@ impl Outcome {
             effect: if changed { Effect::Changed } else { Effect::Nothing },
             warnings: Vec::new(),
         }
+    }
+
+    /// Removes warnings about missing objects that exist in `ruleset`: later commands have configured
+    /// them.
+    pub fn settle(&mut self, ruleset: &Ruleset) {
+        self.warnings.retain(|warning| ruleset.is_loose(warning));
     }
 
     pub(super) fn warn(mut self, warnings: impl IntoIterator<Item = Warning>) -> Self {

@@ -14,7 +14,7 @@ use super::netconfig::is_netconfig_pipe;
 use super::{ApplyError, MOST_LEVELS, Outcome, Ruleset, Warning};
 use crate::command::{Numbers, ObjectKind, QueueSpec, SchedSpec};
 use crate::link::LinkSpec;
-use crate::rule::{RuleAction, Target};
+use crate::rule::{Rule, RuleAction, Target};
 
 impl Ruleset {
     pub(super) fn config_pipe(
@@ -196,25 +196,44 @@ impl Ruleset {
             let missing = spec.scheduler.parent.filter(|&parent| !self.has_link(parent));
             warnings.extend(missing.map(|parent| Warning::NoParent { sched, parent }));
         }
-        for entry in self.rules.iter() {
-            let rule = entry.rule.number;
-            match entry.rule.action {
-                RuleAction::Pipe(Target::Number(number)) if !self.has_link(number) => {
-                    warnings.push(Warning::NoTarget { rule, kind: ObjectKind::Pipe, number });
-                }
-                RuleAction::Pipe(Target::Number(number)) if self.is_inner(number) => {
-                    warnings.push(Warning::Inner { rule, sched: number });
-                }
-                RuleAction::Queue(Target::Number(number)) if !self.queues.contains_key(&number) => {
-                    warnings.push(Warning::NoTarget { rule, kind: ObjectKind::Queue, number });
-                }
-                _ => {}
-            }
-            let missing = super::tables::tables_of(&entry.rule)
-                .filter(|name| !self.tables.contains_key(*name));
-            warnings.extend(missing.map(|name| Warning::NoTable { rule, name: name.clone() }));
-        }
+        warnings.extend(self.rules.iter().flat_map(|entry| self.loose_ends_of(&entry.rule)));
         warnings
+    }
+
+    /// Objects that a rule names and that do not exist.
+    pub(super) fn loose_ends_of(&self, rule: &Rule) -> Vec<Warning> {
+        let number = rule.number;
+        let missing = |kind, target| Warning::NoTarget { rule: number, kind, number: target };
+        let action = match rule.action {
+            RuleAction::Pipe(Target::Number(pipe)) if !self.has_link(pipe) => {
+                Some(missing(ObjectKind::Pipe, pipe))
+            }
+            RuleAction::Pipe(Target::Number(sched)) if self.is_inner(sched) => {
+                Some(Warning::Inner { rule: number, sched })
+            }
+            RuleAction::Queue(Target::Number(queue)) if !self.queues.contains_key(&queue) => {
+                Some(missing(ObjectKind::Queue, queue))
+            }
+            _ => None,
+        };
+        let tables = super::tables::tables_of(rule)
+            .filter(|name| !self.tables.contains_key(*name))
+            .map(|name| Warning::NoTable { rule: number, name: name.clone() });
+        action.into_iter().chain(tables).collect()
+    }
+
+    /// Whether a warning still holds in this configuration.
+    pub(super) fn is_loose(&self, warning: &Warning) -> bool {
+        match warning {
+            Warning::NoTarget { kind: ObjectKind::Queue, number, .. } => {
+                !self.queues.contains_key(number)
+            }
+            Warning::NoTarget { number, .. } => !self.has_link(*number),
+            Warning::NoScheduler { scheduler, .. } => !self.has_link(*scheduler),
+            Warning::NoParent { parent, .. } => !self.has_link(*parent),
+            Warning::NoTable { name, .. } => !self.tables.contains_key(name),
+            _ => true,
+        }
     }
 
     /// Whether there is a pipe or scheduler with this number.

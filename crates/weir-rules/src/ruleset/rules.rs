@@ -18,8 +18,10 @@ impl Ruleset {
             return Err(ApplyError::Reserved { number });
         }
         let number = if rule.number == 0 { self.next_number() } else { rule.number };
-        let id = self.insert_rule(Rule { number, ..rule.clone() });
-        Ok(Outcome { effect: Effect::Rule { number, id }, warnings: Vec::new() })
+        let rule = Rule { number, ..rule.clone() };
+        let warnings = self.loose_ends_of(&rule);
+        let id = self.insert_rule(rule);
+        Ok(Outcome { effect: Effect::Rule { number, id }, warnings })
     }
 
     /// Inserts a rule after those with the same number. Returns its identity.

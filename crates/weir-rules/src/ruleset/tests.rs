@@ -447,3 +447,30 @@ fn schedulers_within_each_other_are_no_circle_not_too_deep_and_not_deleted_from_
     assert!(run("sched 10 config parent 7").unwrap_err().contains("at most 8"));
     assert_eq!(run("sched delete 1-8"), Ok(vec![]));
 }
+
+#[test]
+fn a_rule_for_a_missing_pipe_is_answered_with_a_warning() {
+    let mut r = Ruleset::default();
+    let to_pipe = |number| rule(100, 0, RuleAction::Pipe(Target::Number(number)));
+    let outcome = r.apply(&to_pipe(9)).unwrap();
+    let missing = Warning::NoTarget { rule: 100, kind: ObjectKind::Pipe, number: 9 };
+    assert_eq!(outcome.warnings, [missing]);
+    done(&mut r, &[pipe(9, "1M")]);
+    assert_eq!(r.apply(&to_pipe(9)).unwrap().warnings, []);
+}
+
+#[test]
+fn a_script_may_configure_a_pipe_after_the_rule_that_names_it() {
+    let spanned = |commands: Vec<Command>| -> Vec<_> {
+        (1..)
+            .zip(commands)
+            .map(|(line, command)| crate::command::Spanned { command, span: 0..0, line })
+            .collect()
+    };
+    let first = rule(100, 0, RuleAction::Pipe(Target::Number(9)));
+    let other = rule(200, 0, RuleAction::Queue(Target::Number(3)));
+    let outcomes =
+        Ruleset::default().apply_all(&spanned(vec![first, other, pipe(9, "1M")])).unwrap();
+    let warnings: Vec<_> = outcomes.into_iter().flat_map(|outcome| outcome.warnings).collect();
+    assert_eq!(warnings, [Warning::NoTarget { rule: 200, kind: ObjectKind::Queue, number: 3 }]);
+}

@@ -236,7 +236,7 @@ pub(super) fn document<'a>(collector: &mut Collector<'a>) -> Option<Document<'a>
     for (key, value) in root.into_inner() {
         let name = key.get_ref().as_ref().to_owned();
         match name.as_str() {
-            "measure" => measure = item(collector, value),
+            "measure" => measure = one_table(collector, "measure", value),
             "sweep" => sweep = axes(collector, value),
             name => match SECTIONS.iter().position(|section| *section == name) {
                 Some(at) => sections[at] = list(collector, name, value),
@@ -298,6 +298,26 @@ pub(super) fn accept<T>(
             None
         }
     }
+}
+
+/// Parses a table that a file has at most once.
+fn one_table<T: DeserializeOwned>(
+    collector: &mut Collector<'_>,
+    name: &str,
+    value: Spanned<DeValue<'_>>,
+) -> Option<T> {
+    if value.get_ref().is_table() {
+        return item(collector, value);
+    }
+    let span = collector.first_line(value.span());
+    collector.error(
+        Code::BadValue,
+        &span,
+        format!("`{name}` is one table for the whole scenario"),
+        format!("expected `[{name}]`"),
+        "write it once, with one bracket on each side",
+    );
+    None
 }
 
 fn items<T: DeserializeOwned>(
@@ -493,7 +513,7 @@ impl Collector<'_> {
                 format!("{what} of `{text}` is too long"),
                 "at most a year".to_owned(),
             ),
-            Err(QuantityError::Unit) => (
+            Err(QuantityError::Unit | QuantityError::Bare) => (
                 Code::BadUnit,
                 format!("`{text}` has no unit of time"),
                 "expected a number with a unit".to_owned(),

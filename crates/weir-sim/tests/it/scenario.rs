@@ -381,6 +381,18 @@ fn changed_keys_are_shown_in_the_lines_that_they_had() {
 }
 
 #[test]
+fn a_list_of_measures_is_refused_in_clear_words() {
+    let text = format!("{TWO_HOSTS}\n[[measure]]\ninterval = \"10ms\"\n");
+    let checked = parse(&text, "t.toml", &NoFiles);
+    let found = checked.diagnostics.iter().next().expect("it is refused");
+    assert_eq!(found.message, "`measure` is one table for the whole scenario");
+    assert_eq!(
+        (found.label.as_str(), found.text.as_str()),
+        ("expected `[measure]`", "[[measure]]")
+    );
+}
+
+#[test]
 fn absurd_sizes_are_refused_before_anything_is_built() {
     let many: String = (0..60_001).map(|n| format!("[[node]]\nname = \"n{n}\"\n")).collect();
     let message =
