@@ -38,6 +38,8 @@ pub struct LiveReport {
     pub strays: Strays,
     /// Frames that the observer did not see because it was too slow.
     pub unobserved: u64,
+    /// Steps of schedules that links skipped because the loop was too far behind them.
+    pub skipped_steps: u64,
 }
 
 /// The counters of a rule.
@@ -103,6 +105,7 @@ impl LiveReport {
         self.strays.frames += part.strays.frames;
         self.strays.bytes += part.strays.bytes;
         self.unobserved += part.unobserved;
+        self.skipped_steps += part.skipped_steps;
         // Only the worker that stopped first has a reason of its own; it then asked the others to
         // stop.
         self.stopped = match (self.stopped, part.stopped) {

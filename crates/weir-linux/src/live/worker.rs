@@ -388,6 +388,7 @@ impl Worker {
             unrouted: self.emulation.emulator().unrouted(),
             strays: self.intake.strays(),
             unobserved: self.unobserved(),
+            skipped_steps: self.emulation.emulator().skipped_steps(),
         }
     }
 

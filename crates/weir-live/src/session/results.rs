@@ -90,6 +90,13 @@ impl Finished {
                 ));
             }
         }
+        if self.report.skipped_steps > 0 {
+            warnings.push(format!(
+                "{} steps of schedules were skipped: the machine was too slow for them; use longer \
+                 steps, or fewer links with a schedule",
+                self.report.skipped_steps
+            ));
+        }
         match &self.capture {
             Some(CaptureReport { error: Some(error), .. }) => {
                 warnings.push(format!("the capture is incomplete: {error}"));
