@@ -37,7 +37,9 @@ pub(crate) struct Serializer {
 #[derive(Clone, Copy, Debug, Default)]
 struct Current {
     start: Nanos,
-    bytes: Bytes,
+    /// The packet with the carried remainder, in nanoseconds times rate. In this unit a change of the
+    /// rate loses nothing, however often it happens.
+    work: u64,
     extra: Nanos,
 }
 
@@ -76,9 +78,10 @@ impl Serializer {
             return self.start_uneven(now, bytes, extra);
         };
         let start = self.begin(now);
+        let work = work_of(bytes).saturating_add(self.remainder);
         let (time, remainder) = serialisation(bytes, rate, self.remainder);
         self.remainder = remainder;
-        self.current = Current { start, bytes, extra };
+        self.current = Current { start, work, extra };
         self.free_at = start.saturating_add(time).saturating_add(extra);
         self.free_at.max(now)
     }
@@ -125,7 +128,7 @@ impl Serializer {
             _ if extra == Nanos::ZERO => return start,
             _ => self.free_at = start.saturating_add(extra),
         }
-        self.current = Current { start, bytes, extra };
+        self.current = Current { start, work: work_of(bytes), extra };
         self.free_at.max(now)
     }
 
@@ -146,7 +149,7 @@ impl Serializer {
         if *capacity == self.capacity {
             return busy.then_some(self.free_at);
         }
-        let left = self.bytes_left(now);
+        let left = self.work_left(now);
         self.cursor = cursor(capacity, now);
         self.capacity = capacity.clone();
         self.remainder = 0;
@@ -154,24 +157,30 @@ impl Serializer {
         self.credit = Nanos::ZERO;
         let done = busy.then(|| {
             let extra = self.current.extra;
-            let extra_left = if left.0 == 0 { self.free_at.since(now).min(extra) } else { extra };
+            let extra_left = if left == 0 { self.free_at.since(now).min(extra) } else { extra };
             self.free_at = now;
-            self.start(now, left, extra_left)
+            let bytes = match capacity {
+                Capacity::Constant(_) => {
+                    self.remainder = left % BYTE;
+                    left / BYTE
+                }
+                _ => left.div_ceil(BYTE),
+            };
+            self.start(now, Bytes(bytes), extra_left)
         });
         self.credit = credit(capacity, self.burst);
         done
     }
 
-    /// Bytes of the current packet that are not yet on the wire.
-    fn bytes_left(&self, now: Nanos) -> Bytes {
-        let Current { start, bytes, .. } = self.current;
+    /// The part of the current packet that is not yet on the wire, in nanoseconds times rate.
+    fn work_left(&self, now: Nanos) -> u64 {
+        let Current { start, work, .. } = self.current;
         match &self.capacity {
-            Capacity::Unlimited => Bytes(0),
-            Capacity::Trace(_) => bytes,
+            Capacity::Unlimited => 0,
+            Capacity::Trace(_) => work,
             Capacity::Constant(rate) => {
-                let sent = u128::from(now.since(start).0) * u128::from(rate.bps())
-                    / (8 * u128::from(NANOS_PER_SEC));
-                Bytes(bytes.0.saturating_sub(u64::try_from(sent).unwrap_or(u64::MAX)))
+                let sent = u128::from(now.since(start).0) * u128::from(rate.bps());
+                work.saturating_sub(u64::try_from(sent).unwrap_or(u64::MAX))
             }
         }
     }
@@ -183,6 +192,15 @@ fn cursor(capacity: &Capacity, now: Nanos) -> Option<Box<TraceCursor>> {
 }
 
 const _: () = assert!(core::mem::offset_of!(Serializer, burst) == 64);
+
+/// A byte in nanoseconds times rate.
+const BYTE: u64 = 8 * NANOS_PER_SEC;
+
+/// A packet in nanoseconds times rate.
+#[inline(always)] // Measured: see the emulator's module.
+fn work_of(bytes: Bytes) -> u64 {
+    bytes.0.saturating_mul(BYTE)
+}
 
 /// The time of `bytes` at `rate`, with the carried remainder, and the new remainder.
 #[inline(always)] // Measured: see the emulator's module.
@@ -251,6 +269,20 @@ mod tests {
         // Half of the packet is sent; the other 500 bytes take 4 ms at 1 Mbit/s.
         let done = s.set_capacity(Nanos::from_micros(500), &constant(1_000_000), true);
         assert_eq!(done, Some(Nanos::from_micros(4_500)));
+    }
+
+    #[test]
+    fn a_rate_that_changes_every_microsecond_is_integrated_exactly() {
+        let mut s = Serializer::new(Nanos::ZERO, constant(3_000_000), Bytes(0));
+        let mut done = s.start(Nanos::ZERO, Bytes(1000), Nanos::ZERO);
+        let mut now = Nanos::ZERO;
+        while now + Nanos(1_000) < done {
+            now += Nanos(1_000);
+            let rate = if (now.0 / 1_000).is_multiple_of(2) { 3_000_000 } else { 7_000_000 };
+            done = s.set_capacity(now, &constant(rate), true).unwrap();
+        }
+        // 3 and 7 bits in turn: 8000 bits take 1600 us.
+        assert_eq!(done, Nanos::from_micros(1_600));
     }
 
     proptest! {
