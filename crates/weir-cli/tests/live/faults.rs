@@ -65,10 +65,10 @@ fn stopped(lab: &Lab) {
     let wire = Wire::new();
     let daemon = Daemon::start(lab, &[]);
     daemon.send("pipe 1 config delay 5ms queue 5000\nadd 100 pipe 1 udp from any to any 9000");
-    let pid = daemon.pid();
+    let (pid, client) = (daemon.pid(), daemon.client().clone());
     let stopping = std::thread::spawn(move || {
-        // During the two seconds of the stream.
-        std::thread::sleep(Duration::from_millis(500));
+        let arrived = || client.pipes().expect("pipes")[0].state.counters.packets_in;
+        until("the stream has begun", || arrived() >= 20);
         kill(pid, Signal::SIGSTOP).expect("it is alive");
         std::thread::sleep(STOPPED);
         kill(pid, Signal::SIGCONT).expect("it is alive");
