@@ -8,7 +8,7 @@ TARGET_DIR   := $(or $(CARGO_TARGET_DIR),target)
 WEIR         := $(TARGET_DIR)/release/weir
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test bench soak lint docs figures fuzz nightly install uninstall clean
+.PHONY: help setup build demo test bench soak billion lint docs figures fuzz nightly install uninstall clean
 
 help: ## list the targets
 	@echo "make TARGET:"
@@ -42,6 +42,10 @@ soak: build ## run the daemon for SECONDS (120) under traffic, changes, flapping
 	@scripts/setup test
 	$(CARGO) build --release --locked -p weir-load
 	@bench/soak/run --seconds $(SECONDS) --weir $(WEIR) --load $(TARGET_DIR)/release/weir-load --out $(OUT)/soak
+
+billion: ## pass 10⁹ packets through one engine and check that each is accounted for
+	@scripts/need-cargo
+	$(CARGO) run --release --locked -p weir-sim --example billion
 
 lint: ## check formatting, clippy, shell scripts, licences and advisories of dependencies
 	@scripts/need-cargo

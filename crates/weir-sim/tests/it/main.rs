@@ -1,5 +1,6 @@
 //! The integration tests of weir-sim: one binary, so that the crate is linked once.
 
+mod accounting;
 mod controls;
 mod measure;
 mod scenario;
