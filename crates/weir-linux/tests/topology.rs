@@ -6,6 +6,9 @@
 
 mod topology_net;
 
+use std::io::Write as _;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::process::{Child, Output, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -332,6 +335,28 @@ fn next_session_does_the_work_of_a_killed_janitor() {
     let next = machine.surround(&["run", "--", "true"]);
     assert!(String::from_utf8_lossy(&next.stderr).contains("were put back"), "{next:?}");
     machine.assert_as_before(&before, "after the next session");
+}
+
+#[test]
+fn init_refuses_to_run_outside_process_1() {
+    let Some(machine) = Machine::new("init") else { return };
+    let (mut ours, theirs) = UnixStream::pair().unwrap();
+    // The order to run `true`. When it has ended, init ends all other processes.
+    let order = r#"{"command":[[116,114,117,101]],"environment":[],"hosts":null,"resolv":null,
+        "own_proc":false,"without_stdin":true,"keep_capabilities":false,"netns":null,"grace_ms":100}"#;
+    ours.write_all(&u32::try_from(order.len()).unwrap().to_le_bytes()).unwrap();
+    ours.write_all(order.as_bytes()).unwrap();
+    // The PID namespace protects the processes of the tests.
+    let script = r#"sleep 300 & victim=$!; "$0" __weir-init 3 3<&0 </dev/null; echo init $?
+        kill -KILL $victim; wait $victim; echo victim $?"#;
+    let words = with_surround(&[]);
+    let mut command =
+        machine.command(&["unshare", "--pid", "--fork", "sh", "-c", script, words[0]]);
+    let output = command.stdin(OwnedFd::from(theirs)).output().unwrap();
+    let (out, errors) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(out, "init 2\nvictim 137\n", "137 is the test's own SIGKILL: {errors}");
+    assert!(errors.contains("only as process 1"), "{errors}");
 }
 
 /// The number of sessions that are killed, at different moments.

@@ -28,6 +28,15 @@ pub fn main_if_helper() -> Option<ExitCode> {
     let mut arguments = std::env::args_os().skip(1);
     let word = arguments.next()?;
     let role = Role::ALL.into_iter().find(|role| word == role.word())?;
+    if role == Role::Init && !rustix::process::getpid().is_init() {
+        // Init ends every process that it can signal. In a PID namespace of its own these are the
+        // program's background processes, elsewhere all processes of the user.
+        eprintln!(
+            "weir: {} runs only as process 1 of a PID namespace; 'weir run' starts it there",
+            role.word()
+        );
+        return Some(ExitCode::from(2));
+    }
     let number = arguments.next().and_then(|word| word.to_str()?.parse().ok());
     let Some(Ok(socket)) = number.map(inherited_descriptor) else {
         eprintln!("weir: {} are for weir's own use", Role::ALL.map(Role::word).join(", "));
