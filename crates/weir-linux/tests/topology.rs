@@ -338,6 +338,33 @@ fn next_session_does_the_work_of_a_killed_janitor() {
 }
 
 #[test]
+fn settings_are_restored_when_the_directories_of_sessions_are_deleted() {
+    let Some(machine) = Machine::new("deleted") else { return };
+    let before = machine.snapshot();
+    let forwarding = || machine.output(&["cat", "/proc/sys/net/ipv4/conf/up0/forwarding"]).stdout;
+    for signal in ["TERM", "KILL"] {
+        let mut child = machine.command(&with_surround(&[
+            "run",
+            "--",
+            "sh",
+            "-c",
+            "echo ready; exec sleep 300",
+        ]));
+        let mut child = child.stdout(Stdio::piped()).spawn().unwrap();
+        std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut [0; 6]).unwrap();
+        assert_eq!(forwarding(), b"1\n");
+        assert!(
+            !machine.output(&["test", "-e", "/run/weir"]).status.success(),
+            "the daemon's directory holds state of a session"
+        );
+        assert!(machine.output(&["sh", "-c", "rm -r /run/weir*"]).status.success());
+        kill(child.id(), signal);
+        child.wait().unwrap();
+        machine.assert_as_before(&before, &format!("after {signal} without the directory"));
+    }
+}
+
+#[test]
 fn init_refuses_to_run_outside_process_1() {
     let Some(machine) = Machine::new("init") else { return };
     let (mut ours, theirs) = UnixStream::pair().unwrap();

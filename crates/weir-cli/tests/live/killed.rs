@@ -84,7 +84,7 @@ fn machine() -> String {
         "ip -o address | sed 's/ *valid_lft.*//'",
         "ip route; ip -6 route; ip rule",
         "nft list ruleset 2>/dev/null",
-        "ls -A /run/netns /run/weir 2>/dev/null",
+        "ls -A /run/netns /run/weir /run/weir-sessions 2>/dev/null",
         "sysctl -a 2>/dev/null | grep -E 'forwarding|ip_forward|rp_filter|ping_group' | sort",
         "mount | sort",
     ]

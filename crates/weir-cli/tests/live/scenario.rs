@@ -308,8 +308,8 @@ fn killed(lab: &Lab) {
     let file = lab.file("scenario.toml", &ROUTED.replace("3s", "60s"));
     let machine = || {
         output_of(
-            "ip -o link | sed 's/qlen.*//'; ip route; ls -A /run/netns /run/weir 2>/dev/null; \
-         mount | sort",
+            "ip -o link | sed 's/qlen.*//'; ip route; ls -A /run/netns /run/weir \
+         /run/weir-sessions 2>/dev/null; mount | sort",
         )
     };
     let before = machine();

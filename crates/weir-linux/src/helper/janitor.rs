@@ -1,11 +1,13 @@
 //! The machine's settings that a session changes, and the process that restores them after the
 //! session, even if the session was killed.
 //!
-//! Each session with such changes has a state file in `/run/weir`, written before the first change.
-//! Its janitor is a process in a terminal session of its own that ignores signals and waits until
-//! the main process has ended. If both are killed, the next session that starts does the janitor's
-//! work. A setting that several sessions need is restored after the last of them: each state file
-//! holds the value from before the first session.
+//! The janitor of a session is a process in a terminal session of its own that ignores signals and
+//! waits until the main process has ended. It receives the list of changes before the first change
+//! and keeps it in memory, so it needs no file. Each session with such changes also has a state file
+//! in `/run/weir-sessions`, which shows them to other sessions: if main process and janitor are both
+//! killed, the next session that starts does the janitor's work. A setting that several sessions
+//! need is restored after the last of them: each state holds the value from before the first
+//! session.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
@@ -65,14 +67,13 @@ impl State {
         directory.join(format!("{}-{}.json", self.pid, self.interface))
     }
 
-    /// Writes the state file that the janitor and later sessions read. The caller holds the lock
-    /// and has not changed a setting yet.
-    pub(crate) fn save(&self, directory: &Path) -> io::Result<PathBuf> {
+    /// Writes the state file that other sessions read. The caller holds the lock and has not changed
+    /// a setting yet.
+    pub(crate) fn save(&self, directory: &Path) -> io::Result<()> {
         let path = self.path(directory);
         let draft = path.with_extension(DRAFT);
         fs::write(&draft, serde_json::to_vec(self)?)?;
-        fs::rename(&draft, &path)?;
-        Ok(path)
+        fs::rename(&draft, &path)
     }
 
     /// Plans the change of `setting` to `value` and records the original value. The caller holds
@@ -131,10 +132,10 @@ impl Janitor {
         Ok(Janitor { child, lifeline: Some(lifeline) })
     }
 
-    /// Gives the janitor the path of the state file that it restores at the end of this session. It
-    /// finds the state files of killed processes without this call.
-    pub(crate) fn entrust(&self, path: &Path) -> io::Result<()> {
-        self.lifeline.as_ref().map_or(Ok(()), |lifeline| send(lifeline, &path))
+    /// Gives the janitor the changes that it undoes at the end of this session. It finds those of
+    /// killed processes without this call.
+    pub(crate) fn entrust(&self, state: &State) -> io::Result<()> {
+        self.lifeline.as_ref().map_or(Ok(()), |lifeline| send(lifeline, state))
     }
 }
 
@@ -146,8 +147,7 @@ impl Drop for Janitor {
     }
 }
 
-/// Runs as the janitor: waits until the main process has ended, then restores the settings in its
-/// state file.
+/// Runs as the janitor: waits until the main process has ended, then undoes its changes.
 pub(super) fn run(socket: OwnedFd) -> ExitCode {
     ignore_signals();
     // The two calls are optional. A session of its own protects the janitor from signals to the
@@ -160,24 +160,37 @@ pub(super) fn run(socket: OwnedFd) -> ExitCode {
     }
     let mut entrusted = Vec::new();
     // Any end of this loop, even an error, means that the session is over.
-    while let Ok(path) = receive::<PathBuf>(&socket) {
-        entrusted.push(path);
+    while let Ok(state) = receive::<State>(&socket) {
+        entrusted.push(state);
     }
+    let mut released = 0;
     let done = with_lock(|directory| {
-        for path in &entrusted {
-            release(directory, path)?;
+        for state in &entrusted {
+            release(directory, state)?;
+            released += 1;
         }
         clean_up(directory).map(|_| ())
     });
-    if done.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if done.is_ok() {
+        return ExitCode::SUCCESS;
+    }
+    // Without the directory other sessions are unknown, but this session's changes are known.
+    entrusted[released..].iter().for_each(|state| restore(state, &[]));
+    ExitCode::FAILURE
 }
 
-/// Restores the settings in the state file at `path`, except those that other sessions still need,
-/// and removes the file.
-fn release(directory: &Path, path: &Path) -> io::Result<()> {
-    let Ok(state) = read_state(path) else { return Ok(()) };
-    fs::remove_file(path)?;
-    let others = list_states(directory)?;
+/// Removes the file of a session, if it still exists, and undoes the session's changes.
+fn release(directory: &Path, state: &State) -> io::Result<()> {
+    match fs::remove_file(state.path(directory)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    restore(state, &list_states(directory)?);
+    Ok(())
+}
+
+/// Undoes the changes of a session, except those that other sessions still need.
+fn restore(state: &State, others: &[State]) {
     for undo in &state.undo {
         let needed = others.iter().any(|other| {
             other.namespace == state.namespace
@@ -189,7 +202,6 @@ fn release(directory: &Path, path: &Path) -> io::Result<()> {
             let _ = write_setting(&undo.setting, &undo.before);
         }
     }
-    Ok(())
 }
 
 /// Restores the settings of sessions that were killed together with their janitors, as far as they
@@ -201,7 +213,7 @@ pub(crate) fn clean_up(directory: &Path) -> io::Result<usize> {
         .filter(|state| state.namespace == here && !state.is_alive())
         .collect();
     for state in &dead {
-        release(directory, &state.path(directory))?;
+        release(directory, state)?;
     }
     // No process writes while this one holds the lock, so unfinished files are leftovers.
     for draft in fs::read_dir(directory)?.filter_map(Result::ok).map(|entry| entry.path()) {
@@ -231,8 +243,9 @@ fn read_state(path: &Path) -> io::Result<State> {
 }
 
 /// The directory of the state files. It belongs to the machine, because only root changes settings.
+/// No other part of Weir uses it: a service manager deletes `/run/weir` when the daemon stops.
 pub(crate) fn state_directory() -> &'static Path {
-    Path::new("/run/weir")
+    Path::new("/run/weir-sessions")
 }
 
 /// Runs `work` while this process holds the lock of the state directory. The function creates the

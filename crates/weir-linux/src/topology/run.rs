@@ -238,8 +238,8 @@ fn change_settings(
     if own.undo.is_empty() {
         return Ok(vec![]);
     }
-    let path = own.save(directory)?;
-    janitor.entrust(&path)?;
+    own.save(directory)?;
+    janitor.entrust(own)?;
     let refused = own.apply().into_iter();
     Ok(refused
         .map(|(setting, error)| {
