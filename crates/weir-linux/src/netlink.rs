@@ -215,6 +215,16 @@ impl Netlink {
         })
     }
 
+    /// Deletes an interface. It is gone when this returns.
+    ///
+    /// # Errors
+    /// The kernel's error; `ENODEV` when there is no such interface.
+    pub fn delete_link(&mut self, index: u32) -> Result<(), NetlinkError> {
+        let mut message = LinkMessage::default();
+        message.header.index = index;
+        self.change(RouteNetlinkMessage::DelLink(message), || format!("delete interface {index}"))
+    }
+
     /// Switches an interface on.
     ///
     /// # Errors

@@ -22,7 +22,18 @@ pub(crate) fn tests() -> Vec<Trial> {
         trial("kill_9_of_pair_without_root_leaves_nothing", as_user, |lab| {
             killed(lab, &NOBODY, &PAIR)
         }),
+        trial("run_returns_after_its_interface_is_gone", &[Need::Root], interface_is_gone),
     ]
+}
+
+/// A script's next command must find the machine as it was.
+fn interface_is_gone(lab: &Lab) {
+    for round in 0..ROUNDS {
+        let done = lab.weir(["run", "--link", "10M/5ms", "--", "ping", "-c1", "host"]);
+        let links = output_of("ip -o link");
+        assert_eq!(done.code, 0, "{done:?}");
+        assert!(!links.contains("weir"), "round {round}: {links}");
+    }
 }
 
 /// A run with continuous traffic and a daemon that has left its session.

@@ -1,5 +1,5 @@
-//! The processes that connect the machine's side of [`super::run`] to other networks. They end with
-//! the session.
+//! The machine's side of [`super::run`]: the interface, and the processes that connect it to other
+//! networks. They end with the session.
 
 use std::ffi::OsString;
 use std::io::{self, Read as _};
@@ -15,10 +15,11 @@ use crate::netlink::Netlink;
 use crate::netns::NetNs;
 use crate::process::{NETNS_FILE, Program, ProgramSpec, find_tool};
 
-/// The processes that connect a session to other networks. Dropping this ends them and undoes their
-/// changes.
+/// The interface of a session on the machine, and the processes that connect the session to other
+/// networks. Dropping this ends them and undoes their changes.
 #[derive(Debug, Default)]
 pub(super) struct Outside {
+    pub(super) interface: Option<HostInterface>,
     pub(super) translation: Option<Translation>,
     pub(super) janitor: Option<Janitor>,
     pub(super) proxy: Option<Proxy>,
@@ -28,13 +29,68 @@ pub(super) struct Outside {
 impl Outside {
     /// Ends all processes; returns a note for each unexpected finding.
     pub(super) fn close(self) -> Vec<Note> {
+        let mut notes = Vec::new();
+        if let Some(mut interface) = self.interface
+            && let Err(why) = interface.remove()
+        {
+            notes.push(Note::new(format!(
+                "interface {} is still there, and the kernel removes it later: {why}",
+                interface.name
+            )));
+        }
         drop(self.translation);
         drop(self.janitor);
         drop(self.proxy);
         if let Some(pasta) = self.pasta {
             pasta.kill();
         }
-        vec![]
+        notes
+    }
+}
+
+/// An interface that the session created on the machine. The kernel removes it some time after the
+/// session's last descriptor is closed, even if this process is killed. Dropping this value removes
+/// it at once, so that the next command finds the machine as before.
+#[derive(Debug)]
+pub(super) struct HostInterface {
+    netns: NetNs,
+    name: String,
+    /// The interface's number; `None` after its removal.
+    index: Option<u32>,
+}
+
+impl HostInterface {
+    /// The interface `name` in `netns`, which the caller has created.
+    pub(super) fn new(netns: NetNs, name: &str) -> Result<Self, SetupError> {
+        let index = netns.enter(|| Ok::<_, SetupError>(Netlink::open()?.link(name)?.index))?;
+        Ok(Self { netns, name: name.to_owned(), index: Some(index) })
+    }
+
+    /// Removes the interface and waits until it is gone, at most for [`REMOVAL_TIME`].
+    fn remove(&mut self) -> Result<(), SetupError> {
+        let Some(index) = self.index.take() else { return Ok(()) };
+        let deadline = Instant::now() + REMOVAL_TIME;
+        self.netns.enter(|| {
+            let mut netlink = Netlink::open()?;
+            loop {
+                let links = netlink.links()?;
+                if !links.iter().any(|link| link.index == index && link.name == self.name) {
+                    return Ok(());
+                }
+                let deleted = netlink.delete_link(index);
+                if Instant::now() >= deadline {
+                    return Ok(deleted?);
+                }
+                thread::sleep(POLL);
+            }
+        })
+    }
+}
+
+impl Drop for HostInterface {
+    fn drop(&mut self) {
+        // On failure the kernel removes the interface somewhat later.
+        let _ = self.remove();
     }
 }
 
@@ -153,5 +209,8 @@ fn wait_for(name: &str, mut over: impl FnMut() -> bool) -> Result<bool, SetupErr
 
 /// The longest time that pasta may take to start; it needs some twenty milliseconds.
 const START_TIME: Duration = Duration::from_secs(3);
-/// Interval between two checks for pasta's interface.
+/// The longest wait for the removal of an interface. The kernel needs some ten milliseconds, and more
+/// while other interfaces are removed.
+const REMOVAL_TIME: Duration = Duration::from_secs(3);
+/// Interval between two checks for an interface.
 const POLL: Duration = Duration::from_millis(5);

@@ -7,7 +7,7 @@ use std::path::Path;
 use rustix::thread::{CapabilitySet, UnshareFlags};
 
 use super::address::{RANGES, Range, mac};
-use super::outside::{Outside, PastaError, start_pasta};
+use super::outside::{HostInterface, Outside, PastaError, start_pasta};
 use super::place::{
     Attachment, Place, attach, best_effort, check_mtu, has_ipv6, quiet_netns, settle, switch_for,
     switch_netns,
@@ -170,7 +170,8 @@ fn run_as_root(setup: &RunSetup, ipv6: bool) -> Result<Session, SetupError> {
                 gateways: &[],
             };
             let outer = attach(&host, inside.switch.as_ref(), "outside", &attachment)?;
-            let mut outside = Outside::default();
+            let interface = HostInterface::new(NetNs::current()?, &name)?;
+            let mut outside = Outside { interface: Some(interface), ..Outside::default() };
             if setup.outside {
                 notes.extend(open_outside(&name, range, ipv6_out, &mut outside));
                 if outside.translation.is_some() {
