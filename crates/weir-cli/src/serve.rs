@@ -5,6 +5,8 @@
 //! requires privileges. Then each thread keeps only the privileges that it needs. The configuration
 //! is applied before the first frame is forwarded. At last the daemon reports that it is ready.
 
+mod watchdog;
+
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -62,10 +64,13 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<ExitCode, Failure> {
     if !args.no_seccomp {
         filter_system_calls().map_err(Failure::own)?;
     }
+    let checks = watchdog::start(plane.engine())
+        .map_err(|error| Failure::own(format!("cannot start a thread: {error}")))?;
     // Without a supervisor there is nothing to notify.
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
     announce(args, &start.socket, &server, &plane);
-    let outcome = run_until_end(args, &signals, &events, &owner, &plane);
+    let outcome = run_until_end(args, &signals, &events, &owner, &server, &plane);
+    drop(checks);
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
     server.stop();
     plane.stop();
@@ -151,6 +156,7 @@ fn run_until_end(
     signals: &Signals,
     events: &Receiver<LiveEvent>,
     owner: &Owner,
+    server: &Server,
     plane: &LivePlane,
 ) -> Result<ExitCode, Failure> {
     loop {
@@ -172,6 +178,16 @@ fn run_until_end(
                 say(format_args!("weir: {error}\n"));
             }
             return Err(Failure::own("the loop that forwards packets has ended by itself"));
+        }
+        let threads = [
+            ("configuration", owner.has_panicked()),
+            ("API", server.has_panicked()),
+            ("interfaces", plane.has_panicked()),
+        ];
+        if let Some((name, _)) = threads.iter().find(|(_, has_panicked)| *has_panicked) {
+            return Err(Failure::own(format!(
+                "the thread of the {name} has panicked; please report this as a bug"
+            )));
         }
         while let Some(signal) =
             signals.next().map_err(|error| Failure::own(format!("cannot read signals: {error}")))?

@@ -12,6 +12,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, PoisonError, RwLock};
+use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::oneshot;
@@ -139,11 +140,11 @@ impl Resumed {
             inbox,
             named: BTreeSet::new(),
         };
-        std::thread::Builder::new()
+        let thread = std::thread::Builder::new()
             .name("weir-config".to_owned())
             .spawn(move || work.run())
             .map_err(ResumeError::Thread)?;
-        Ok(Owner { jobs, store, shared })
+        Ok(Owner { jobs, store, shared, thread: Arc::new(thread) })
     }
 }
 
@@ -154,9 +155,17 @@ pub struct Owner {
     jobs: SyncSender<Job>,
     store: Arc<Store>,
     shared: Arc<RwLock<Current>>,
+    thread: Arc<JoinHandle<()>>,
 }
 
 impl Owner {
+    /// Whether the owner's thread has ended, which only a panic causes while a handle exists. No
+    /// change is possible then.
+    #[must_use]
+    pub fn has_panicked(&self) -> bool {
+        self.thread.is_finished()
+    }
+
     /// Parses a request. This takes time in proportion to the text, but only on the caller's
     /// thread.
     #[must_use]

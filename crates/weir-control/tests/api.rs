@@ -11,7 +11,7 @@ use std::os::fd::BorrowedFd;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -55,6 +55,23 @@ fn commands_are_executed_saved_and_visible() {
     let saved = std::fs::read_to_string(lab.state().join("config.weir")).unwrap();
     assert!(saved.ends_with(&view.script), "{saved}");
     assert_eq!(lab.plane.applied.lock().unwrap().last().unwrap().pipes.len(), 1);
+}
+
+#[test]
+fn a_panic_of_the_configurations_thread_is_noticed() {
+    let lab = Lab::new();
+    lab.plane.panics.store(true, Ordering::Relaxed);
+    let request =
+        CommandRequest { script: "pipe 1 config bw 1Mbit/s".into(), ..CommandRequest::default() };
+    assert!(!lab.owner.has_panicked());
+    let answer = lab.owner.submit(lab.owner.prepare(&request), Onto::Current);
+    assert!(answer.unwrap().wait().is_err(), "the change is not acknowledged");
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !lab.owner.has_panicked() {
+        assert!(Instant::now() < deadline, "the panic is not noticed");
+        std::thread::yield_now();
+    }
+    assert!(!lab.server.as_ref().unwrap().has_panicked());
 }
 
 #[test]
@@ -450,10 +467,13 @@ struct Memory {
     zeroed: AtomicUsize,
     /// Number of invented pipes in its counters.
     links: AtomicUsize,
+    /// Makes the next change panic.
+    panics: AtomicBool,
 }
 
 impl Plane for Memory {
     fn apply(&self, _old: &Ruleset, new: &Arc<Ruleset>) -> Vec<String> {
+        assert!(!self.panics.load(Ordering::Relaxed), "this test makes the change panic");
         self.applied.lock().unwrap().push(Arc::clone(new));
         Vec::new()
     }

@@ -3,8 +3,9 @@
 
 use std::fs::File;
 use std::io;
+use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
-use std::thread;
+use std::thread::{self, JoinHandle};
 
 use crate::netns::NetNs;
 
@@ -13,6 +14,7 @@ use crate::netns::NetNs;
 #[derive(Clone, Debug)]
 pub struct Resident {
     work: Sender<Box<dyn FnOnce() + Send>>,
+    thread: Arc<JoinHandle<()>>,
 }
 
 impl Resident {
@@ -26,7 +28,7 @@ impl Resident {
         let netns = name.map(named).transpose()?;
         let (work, inbox) = channel::<Box<dyn FnOnce() + Send>>();
         let (entered, answer) = channel();
-        thread::Builder::new().name("weir-netns".into()).spawn(move || {
+        let thread = thread::Builder::new().name("weir-netns".into()).spawn(move || {
             let joined = netns.map_or(Ok(()), |netns| netns.join());
             let failed = joined.is_err();
             // This cannot fail, because the starting thread waits for the answer.
@@ -36,7 +38,13 @@ impl Resident {
             }
         })?;
         answer.recv().unwrap_or_else(|_| Err(io::ErrorKind::BrokenPipe.into()))?;
-        Ok(Resident { work })
+        Ok(Resident { work, thread: Arc::new(thread) })
+    }
+
+    /// Whether the thread has ended, which only a panic causes while this value exists.
+    #[must_use]
+    pub fn has_panicked(&self) -> bool {
+        self.thread.is_finished()
     }
 
     /// Runs `work` in the namespace and returns its result; `None` when the thread has panicked.
@@ -68,6 +76,18 @@ mod tests {
         let there = resident.run(|| thread::current().id()).unwrap();
         assert_ne!(there, thread::current().id());
         assert_eq!(resident.run(|| thread::current().id()), Some(there));
+    }
+
+    #[test]
+    fn a_panic_is_noticed() {
+        let resident = Resident::start(None).unwrap();
+        assert!(!resident.has_panicked());
+        assert_eq!(resident.run::<()>(|| panic!("this test makes the thread panic")), None);
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
+        while !resident.has_panicked() {
+            assert!(std::time::Instant::now() < deadline, "the panic is not noticed");
+            thread::yield_now();
+        }
     }
 
     #[test]

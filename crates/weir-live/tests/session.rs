@@ -13,9 +13,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use libtest_mimic::{Arguments, Completion, Trial};
-use weir_linux::live::StopReason;
+use weir_linux::live::{Observer, Sample, StopReason};
 use weir_linux::process::Signals;
 use weir_linux::topology::{EndedBy, PairSetup, Side};
+use weir_live::daemon::Watchdog;
 use weir_live::rules::Where;
 use weir_live::scenario::{LiveScenario, Ran, ScenarioSetup, check};
 use weir_live::{
@@ -36,10 +37,12 @@ fn main() -> ExitCode {
     // One test at a time: parallel sessions would compete for the processors.
     let mut arguments = Arguments::from_args();
     arguments.test_threads = Some(1);
-    let tests: [(&str, fn()); 7] = [
+    let tests: [(&str, fn()); 9] = [
         ("links_change_by_name_while_packets_are_inside", links_change_by_name),
         ("a_session_stops_from_another_thread", stops_from_another_thread),
         ("a_panic_of_the_loop_ends_the_session", a_panic_ends_the_session),
+        ("a_panic_of_the_observer_ends_the_session", an_observers_panic_ends_the_session),
+        ("a_worker_that_hangs_is_found", a_hanging_worker_is_found),
         ("rules_are_replaced_and_their_counters_go_on", rules_are_replaced),
         ("two_sessions_of_one_process_are_apart", two_sessions),
         ("a_capture_has_every_packet", a_capture_has_every_packet),
@@ -135,6 +138,47 @@ fn a_panic_ends_the_session() {
     let ended = session.wait(&signals, Some(PATIENCE)).expect("waiting works");
     assert_eq!(ended.outcome.ended_by, EndedBy::Stopped, "the wait did not have to time out");
     assert!(matches!(session.stop(), Err(StopError::Panicked)));
+}
+
+fn an_observers_panic_ends_the_session() {
+    struct Panics;
+
+    impl Observer for Panics {
+        fn on_sample(&mut self, _: &Sample<'_>) {
+            panic!("this test makes the observer panic");
+        }
+    }
+
+    let observed = pair(["", ""]).observation(Observation::Own(Box::new(Panics)));
+    let (mut session, signals) = start(observed);
+    session.spawn(Side::Left, &["sleep".into(), "300".into()]).expect("sleep starts");
+    let ended = session.wait(&signals, Some(PATIENCE)).expect("waiting works");
+    assert_eq!(ended.outcome.ended_by, EndedBy::Stopped, "the wait did not have to time out");
+    assert!(matches!(session.stop(), Err(StopError::Panicked)));
+}
+
+fn a_hanging_worker_is_found() {
+    let (session, _) = start(pair(["", ""]));
+    let engine = session.control().engine().clone();
+    let mut watchdog = Watchdog::default();
+    let mut until_hanging = |expected: &[usize]| {
+        let deadline = Instant::now() + PATIENCE;
+        while watchdog.check(&engine.turns()) != expected {
+            assert!(Instant::now() < deadline, "the workers that hang are not {expected:?}");
+            std::thread::sleep(Duration::from_millis(250));
+        }
+    };
+    until_hanging(&[]);
+    let (release, released) = std::sync::mpsc::channel::<()>();
+    let hanging = {
+        let engine = engine.clone();
+        std::thread::spawn(move || engine.with_engine(move |_, _| released.recv()))
+    };
+    until_hanging(&[0]);
+    release.send(()).expect("the worker waits");
+    assert_eq!(hanging.join().expect("no panic"), Ok(Ok(())));
+    until_hanging(&[]);
+    session.stop().expect("the links worked");
 }
 
 fn rules_are_replaced() {

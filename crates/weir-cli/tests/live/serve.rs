@@ -2,6 +2,7 @@
 //! without loss, and survives restarts.
 
 use std::fs;
+use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
@@ -9,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use libtest_mimic::Trial;
+use nix::sys::ptrace;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use weir_control::api::{CommandReply, CommandRequest, Health, HealthStatus, LaneView};
@@ -39,6 +41,7 @@ pub(crate) fn tests() -> Vec<Trial> {
             &[Need::Root, Need::Program("ip"), Need::Program("setpriv"), Need::Program("python3")],
             soak,
         ),
+        trial("the_service_manager_hears_nothing_while_a_worker_hangs", needs, hangs),
     ]
 }
 
@@ -357,6 +360,39 @@ fn soak(lab: &Lab) {
     assert!(done.code == 0 && done.stdout.ends_with("ok\n"), "{done:?}");
 }
 
+fn hangs(lab: &Lab) {
+    let _wire = Wire::new();
+    let manager = UnixDatagram::bind(lab.path("notify")).expect("a socket");
+    manager.set_nonblocking(true).expect("a socket");
+    let mut command = Command::new(weir());
+    command
+        .args(serve_words(lab, &["--workers", "2"]))
+        .env("NOTIFY_SOCKET", lab.path("notify"))
+        .env("WATCHDOG_USEC", WATCHDOG.as_micros().to_string());
+    let daemon = Daemon::started(lab, lab.launch(&mut command));
+    let alive = || {
+        let mut bytes = [0; 4096];
+        let mut found = false;
+        while let Ok(length) = manager.recv(&mut bytes) {
+            found |= String::from_utf8_lossy(&bytes[..length]).contains("WATCHDOG=1");
+        }
+        found
+    };
+    for _ in 0..3 {
+        until("the daemon reports that it is alive", alive);
+    }
+    let worker = daemon.thread("weir-link-1");
+    ptrace::seize(worker, ptrace::Options::empty()).expect("root may trace it");
+    ptrace::interrupt(worker).expect("it is traced");
+    until("the daemon notices", || daemon.running.stderr().contains("worker 1 hangs"));
+    alive();
+    std::thread::sleep(WATCHDOG);
+    assert!(!alive(), "it reports that it is alive while a worker hangs");
+    ptrace::detach(worker, None).expect("it is stopped");
+    until("the daemon reports again", alive);
+    until("it says so", || daemon.running.stderr().contains("forward packets again"));
+}
+
 /// Two namespaces, each connected by a cable: `sl` leads to 10.77.0.1 in `wl`, `sr` to 10.77.0.2 in
 /// `wr`.
 pub(crate) struct Wire;
@@ -506,6 +542,16 @@ impl Daemon {
         self.running.finish()
     }
 
+    /// The number of the thread with this name.
+    fn thread(&self, name: &str) -> Pid {
+        let tasks = fs::read_dir(format!("/proc/{}/task", self.running.pid())).expect("threads");
+        let found = tasks.flatten().find(|task| {
+            fs::read_to_string(task.path().join("comm")).is_ok_and(|comm| comm.trim() == name)
+        });
+        let number = found.and_then(|task| task.file_name().to_str()?.parse().ok());
+        Pid::from_raw(number.unwrap_or_else(|| panic!("there is no thread {name}")))
+    }
+
     pub(crate) fn send(&self, script: &str) -> CommandReply {
         send(&self.client, script)
     }
@@ -567,6 +613,8 @@ pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
+/// The service manager's period in the test of its reports.
+const WATCHDOG: Duration = Duration::from_secs(2);
 const LIMIT: Duration = Duration::from_secs(20);
 /// How often the daemon is killed.
 const KILLS: u64 = 50;

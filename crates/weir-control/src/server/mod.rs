@@ -89,6 +89,12 @@ impl Server {
         self.address
     }
 
+    /// Whether the server's thread has ended, which only a panic causes before [`Server::stop`].
+    #[must_use]
+    pub fn has_panicked(&self) -> bool {
+        self.thread.as_ref().is_none_or(std::thread::JoinHandle::is_finished)
+    }
+
     /// Stops the server: it accepts no new connection, gives pending requests [`GRACE`] to finish,
     /// and removes the socket.
     pub fn stop(mut self) {

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 
 use rustix::event::{EventfdFlags, eventfd};
@@ -27,7 +28,13 @@ pub struct LiveHandle {
 pub(super) struct Remote {
     commands: Sender<Command>,
     wake: Arc<OwnedFd>,
+    turns: Arc<Turns>,
 }
+
+/// The number of turns of a worker, on a cache line that no other worker writes.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Turns(AtomicU64);
 
 /// The loop has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -176,6 +183,14 @@ impl LiveHandle {
         }))
     }
 
+    /// The number of turns of each worker so far. A worker that runs completes at least ten turns a
+    /// second, so a number that stays the same shows a worker that hangs. This does not wait for the
+    /// workers, and works after the end of the loop, too.
+    #[must_use]
+    pub fn turns(&self) -> Vec<u64> {
+        self.remotes.iter().map(|remote| remote.turns.0.load(Ordering::Relaxed)).collect()
+    }
+
     /// Waits until the observer has seen all events from before this call; returns at once without
     /// an observer. The observer must not call this, since it would wait for its own return.
     pub fn settle_observer(&self) -> Result<(), Gone> {
@@ -255,6 +270,7 @@ type Work = Box<dyn FnOnce(&mut Emulator, Nanos) + Send>;
 pub(super) struct Inbox {
     commands: Receiver<Command>,
     wake: Arc<OwnedFd>,
+    turns: Arc<Turns>,
 }
 
 impl Inbox {
@@ -263,7 +279,16 @@ impl Inbox {
             .map_err(|errno| LiveError::System { what: "making an event descriptor", errno })?;
         let wake = Arc::new(wake);
         let (commands, inbox) = channel();
-        Ok((Self { commands: inbox, wake: Arc::clone(&wake) }, Remote { commands, wake }))
+        let turns = Arc::<Turns>::default();
+        let own = Self { commands: inbox, wake: Arc::clone(&wake), turns: Arc::clone(&turns) };
+        Ok((own, Remote { commands, wake, turns }))
+    }
+
+    /// Counts a turn of the worker.
+    #[inline]
+    pub(super) fn count_turn(&self) {
+        // Only this worker writes the number.
+        self.turns.0.store(self.turns.0.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
     /// The next command, or `None`.

@@ -95,10 +95,13 @@ impl Live {
     pub fn run(&mut self, stop: &AtomicBool) -> Result<LiveReport, LiveError> {
         let Some(mut monitor) = self.monitor.take() else { return self.run_workers(stop) };
         let ended = AtomicBool::new(false);
+        let (shared, remotes) = (Arc::clone(&self.shared), self.remotes.clone());
         let (report, monitor) = std::thread::scope(|scope| {
             let thread = std::thread::Builder::new().name("weir-observer".to_owned()).spawn_scoped(
                 scope,
                 || {
+                    // A panic of the observer ends the workers, too.
+                    let _end = OnDrop(|| end_all(&shared, &remotes));
                     // Only the workers need to raise their priority. This fails if the thread has
                     // no such capability, and then it has nothing to give up.
                     let _ = give_up(Capabilities::SYS_NICE);
@@ -128,10 +131,7 @@ impl Live {
     fn run_workers(&mut self, stop: &AtomicBool) -> Result<LiveReport, LiveError> {
         let Self { first, others, remotes, shared, .. } = self;
         let work = |worker: &mut Worker| {
-            let _end = OnDrop(|| {
-                shared.end();
-                remotes.iter().for_each(Remote::wake);
-            });
+            let _end = OnDrop(|| end_all(shared, remotes));
             worker.run(stop)
         };
         let (own, reports) = std::thread::scope(|scope| {
@@ -163,6 +163,12 @@ impl std::fmt::Debug for Live {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Live").field("workers", &(1 + self.others.len())).finish_non_exhaustive()
     }
+}
+
+/// Makes all workers end.
+fn end_all(shared: &Shared, remotes: &[Remote]) {
+    shared.end();
+    remotes.iter().for_each(Remote::wake);
 }
 
 /// Calls a function when it is dropped, even after a panic, so that other threads end too.

@@ -143,6 +143,7 @@ impl Worker {
             if stop.load(Ordering::Relaxed) || self.shared.ended() {
                 return Ok(StopReason::Asked);
             }
+            self.inbox.count_turn();
             let mut busy = false;
             for port in 0..self.ports.len() {
                 if self.ports.port(port).is_ready() {

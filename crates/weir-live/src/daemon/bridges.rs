@@ -107,6 +107,11 @@ impl Bridges {
         Ok(bridges)
     }
 
+    /// Whether the thread that opens interfaces has panicked.
+    pub(super) fn has_panicked(&self) -> bool {
+        self.resident.has_panicked()
+    }
+
     pub(super) fn names(&self) -> &[String] {
         &self.names
     }

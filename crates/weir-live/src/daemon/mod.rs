@@ -4,6 +4,8 @@
 mod bridges;
 mod gather;
 mod plane;
+mod watchdog;
 
 pub use bridges::{Bridges, BridgesError, BridgesSetup};
 pub use plane::{LivePlane, PlaneError};
+pub use watchdog::{CHECKS, Watchdog};

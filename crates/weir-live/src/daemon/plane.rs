@@ -126,6 +126,16 @@ impl LivePlane {
         Some(session.stop().map(drop))
     }
 
+    /// The live loop, for [`LiveHandle::turns`]; `None` without bridges.
+    pub fn engine(&self) -> Option<LiveHandle> {
+        self.handle()
+    }
+
+    /// Whether the thread that opens interfaces has panicked.
+    pub fn has_panicked(&self) -> bool {
+        self.lock().bridges.has_panicked()
+    }
+
     /// Records an event of an interface; returns whether the interface has just disappeared.
     pub fn lost(&self, event: &LiveEvent) -> bool {
         let mut inner = self.lock();

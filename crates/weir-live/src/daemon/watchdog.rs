@@ -1,0 +1,60 @@
+//! Finds workers that hang: a worker counts its turns, and the number of a worker that hangs stays
+//! the same.
+
+/// The workers' numbers of turns at the last checks.
+#[derive(Clone, Debug, Default)]
+pub struct Watchdog {
+    workers: Vec<Worker>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Worker {
+    turns: u64,
+    /// Checks in a row that found the same number.
+    same: u32,
+}
+
+impl Watchdog {
+    /// Compares the numbers of turns with those of the last check. Returns the workers, counted from
+    /// 0, that hang: they completed no turn between [`CHECKS`] checks in a row.
+    ///
+    /// Let at least 200 ms pass between two checks, because an idle worker completes a turn in
+    /// 100 ms. Checks are counted and no time is measured, so a process that was stopped for a while
+    /// has no hanging worker when it continues.
+    pub fn check(&mut self, turns: &[u64]) -> Vec<usize> {
+        self.workers.resize(turns.len(), Worker::default());
+        let mut hanging = Vec::new();
+        for (number, (worker, &turns)) in self.workers.iter_mut().zip(turns).enumerate() {
+            worker.same = if worker.turns == turns { worker.same.saturating_add(1) } else { 0 };
+            worker.turns = turns;
+            if worker.same >= CHECKS {
+                hanging.push(number);
+            }
+        }
+        hanging
+    }
+}
+
+/// Number of checks in a row without a turn after which a worker hangs.
+pub const CHECKS: u32 = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worker_without_turns_hangs_after_some_checks_until_it_continues() {
+        let mut watchdog = Watchdog::default();
+        for turn in 1..=u64::from(CHECKS) {
+            assert!(watchdog.check(&[turn, 7]).is_empty(), "turn {turn}");
+        }
+        assert_eq!(watchdog.check(&[100, 7]), [1]);
+        assert_eq!(watchdog.check(&[101, 7]), [1]);
+        assert!(watchdog.check(&[102, 8]).is_empty());
+    }
+
+    #[test]
+    fn no_worker_hangs_without_workers() {
+        assert!(Watchdog::default().check(&[]).is_empty());
+    }
+}
