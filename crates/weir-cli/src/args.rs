@@ -146,6 +146,10 @@ pub(crate) struct ServeArgs {
     /// Group of users that may use the socket, besides root and the daemon's user.
     #[arg(long, value_name = "GROUP", help_heading = "Control")]
     pub(crate) group: Option<String>,
+    /// User that the daemon becomes after its start, by name or number, if root starts it
+    /// [default: weir, if there is such a user]
+    #[arg(long, value_name = "USER", help_heading = "Control")]
+    pub(crate) user: Option<String>,
     /// TCP address on which to offer the API as well, to clients with the token. It is not
     /// encrypted: use a proxy for that.
     #[arg(long, value_name = "ADDRESS:PORT", requires = "token_file", help_heading = "Control")]
@@ -189,7 +193,7 @@ pub(crate) struct ServeArgs {
     /// Do not filter system calls, for debugging and for kernels without this feature.
     #[arg(long, help_heading = "Tuning")]
     pub(crate) no_seccomp: bool,
-    /// Do not give up capabilities, for debugging.
+    /// Do not give up capabilities, files and the user root, for debugging.
     #[arg(long, help_heading = "Tuning")]
     pub(crate) keep_privileges: bool,
 }

@@ -5,6 +5,7 @@
 //! requires privileges. Then each thread keeps only the privileges that it needs. The configuration
 //! is applied before the first frame is forwarded. At last the daemon reports that it is ready.
 
+mod privileges;
 mod watchdog;
 
 use std::net::TcpListener;
@@ -22,7 +23,7 @@ use weir_control::plane::Plane;
 use weir_control::server::{Access, ControlSocket, Endpoints, Server, Token};
 use weir_control::store::Store;
 use weir_linux::live::LiveEvent;
-use weir_linux::process::{Capabilities, Signals, filter_system_calls, keep_only};
+use weir_linux::process::{Capabilities, Confinement, Signals, filter_system_calls};
 use weir_linux::resident::Resident;
 
 use weir_linux::live::Realtime;
@@ -45,12 +46,13 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<ExitCode, Failure> {
     // real-time priority; the other threads get no capability.
     let starter = Resident::start(None)
         .map_err(|error| Failure::own(format!("cannot start a thread: {error}")))?;
-    if !args.keep_privileges {
-        starter
-            .run(|| keep_only(Capabilities::SYS_NICE))
-            .unwrap_or(Ok(()))
-            .map_err(Failure::own)?;
-        keep_only(Capabilities::empty()).map_err(Failure::own)?;
+    if let Some(confinement) = start.confinement {
+        let own = confinement.clone();
+        starter.run(move || own.apply(Capabilities::SYS_NICE)).transpose().map_err(Failure::own)?;
+        if !confinement.apply(Capabilities::empty()).map_err(Failure::own)? && !args.quiet {
+            say("weir: note: this kernel has no Landlock, so the daemon keeps its user's files\n");
+        }
+        privileges::check_state(&start.state)?;
     }
     let owner = start.resumed.start(Arc::clone(&plane) as Arc<dyn Plane>).map_err(Failure::own)?;
     if let Some(first) = start.first {
@@ -90,6 +92,9 @@ fn tuning(args: &ServeArgs) -> Tuning {
 /// Everything that a daemon starts with.
 struct Start {
     resumed: Resumed,
+    state: PathBuf,
+    /// What the daemon's threads keep; `None` for everything.
+    confinement: Option<Confinement>,
     /// The rules with which to start if no configuration is saved.
     first: Option<CommandRequest>,
     socket: PathBuf,
@@ -111,8 +116,16 @@ impl Start {
         };
         let gid = args.group.as_deref().map(group).transpose()?;
         let state = args.state.clone().unwrap_or_else(default_state);
-        let resumed =
-            Resumed::new(Store::open(&state).map_err(Failure::own)?).map_err(Failure::own)?;
+        let socket = args.socket.clone().unwrap_or_else(default_socket);
+        let store = Store::open(&state).map_err(Failure::own)?;
+        let state = store.directory().to_owned();
+        let user = privileges::user(args)?;
+        if let Some(user) = user {
+            store.give_to(user.uid, user.gid).map_err(Failure::own)?;
+        }
+        let confinement =
+            (!args.keep_privileges).then(|| privileges::confinement(args, user, &state, &socket));
+        let resumed = Resumed::new(store).map_err(Failure::own)?;
         let first = match &args.rules {
             Some(file) if !resumed.was_saved() => Some(request(file)?),
             Some(file) => {
@@ -130,13 +143,13 @@ impl Start {
             bridges: args.bridges.iter().map(|bridge| bridge.0.clone()).collect(),
             netns: args.netns.clone(),
             workers: args.workers,
-            keep_privileges: args.keep_privileges,
+            confinement: confinement.clone(),
+            keep_awake: !args.no_realtime,
         };
         let bridges = Bridges::open(&setup).map_err(|error| match error {
             BridgesError::NamedTwice { .. } => Failure::new(USAGE, error),
             _ => Failure::own(error),
         })?;
-        let socket = args.socket.clone().unwrap_or_else(default_socket);
         let access = Access {
             uid: rustix::process::geteuid().as_raw(),
             gid,
@@ -146,7 +159,7 @@ impl Start {
             socket: (ControlSocket::bind(&socket, gid).map_err(Failure::own)?, access),
             http,
         };
-        Ok(Self { resumed, first, socket, endpoints, bridges })
+        Ok(Self { resumed, state, confinement, first, socket, endpoints, bridges })
     }
 }
 

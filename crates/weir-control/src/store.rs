@@ -19,7 +19,10 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{
+    AtFlags, CWD, Dir, FileType, FlockOperation, Gid, Mode, OFlags, Uid, chownat, fchown, flock,
+    openat, statat,
+};
 use sha2::{Digest as _, Sha256};
 use weir_rules::Files;
 
@@ -116,6 +119,20 @@ impl Store {
             let _ = fs::remove_file(half);
         }
         Ok(Self { directory, _lock: lock })
+    }
+
+    /// Gives the directory and its files to another user, which the daemon becomes after its start.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn give_to(&self, uid: u32, gid: u32) -> Result<(), StoreError> {
+        for directory in [self.directory.join(FILES), self.directory.clone()] {
+            give_directory(&directory, uid, gid).map_err(|errno| StoreError::Open {
+                path: directory.clone(),
+                source: errno.into(),
+            })?;
+        }
+        Ok(())
     }
 
     /// The directory.
@@ -229,6 +246,24 @@ impl Files for Store {
             )),
         }
     }
+}
+
+/// Changes the owner of a directory and of the files in it. The directory may belong to that user
+/// already, so links that the user has made are not followed.
+fn give_directory(directory: &Path, uid: u32, gid: u32) -> rustix::io::Result<()> {
+    let (user, group) = (Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)));
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let handle = openat(CWD, directory, flags, Mode::empty())?;
+    for entry in Dir::read_from(&handle)? {
+        let name = entry?.file_name().to_owned();
+        let there = statat(&handle, &name, AtFlags::SYMLINK_NOFOLLOW)?;
+        let is_file = FileType::from_raw_mode(there.st_mode) == FileType::RegularFile;
+        // A file with several names may belong to another directory, too.
+        if is_file && there.st_nlink == 1 && there.st_uid != uid {
+            chownat(&handle, &name, user, group, AtFlags::SYMLINK_NOFOLLOW)?;
+        }
+    }
+    fchown(&handle, user, group)
 }
 
 /// The revision in a configuration's first line; 0 if there is none, as in a file that was written

@@ -41,6 +41,7 @@ pub(crate) fn tests() -> Vec<Trial> {
             &[Need::Root, Need::Program("ip"), Need::Program("setpriv"), Need::Program("python3")],
             soak,
         ),
+        trial("a_daemon_of_another_user_works_with_few_rights", needs, other_user),
         trial("the_service_manager_hears_nothing_while_a_worker_hangs", needs, hangs),
     ]
 }
@@ -360,6 +361,49 @@ fn soak(lab: &Lab) {
     assert!(done.code == 0 && done.stdout.ends_with("ok\n"), "{done:?}");
 }
 
+fn other_user(lab: &Lab) {
+    let wire = Wire::new();
+    let rules = lab.file("rules", "pipe 1 config bw 1Mbit/s\nadd 100 pipe 1 ip from any to any\n");
+    let daemon =
+        Daemon::start(lab, &["--user", &OTHER.to_string(), "--rules", &rules, "--workers", "2"]);
+    let tasks = fs::read_dir(format!("/proc/{}/task", daemon.running.pid())).expect("threads");
+    for task in tasks.flatten() {
+        let status = fs::read_to_string(task.path().join("status")).expect("a status");
+        for (name, expected) in [
+            ("Uid:", format!("{OTHER}\t{OTHER}\t{OTHER}\t{OTHER}")),
+            ("Gid:", format!("{OTHER}\t{OTHER}\t{OTHER}\t{OTHER}")),
+            ("Groups:", String::new()),
+        ] {
+            let line = status.lines().find_map(|line| line.strip_prefix(name));
+            assert_eq!(line.map(str::trim), Some(&*expected), "{status}");
+        }
+    }
+    wire.ping(true);
+    daemon.send("pipe 1 config bw 2Mbit/s\npipe 2 config delay 1ms");
+    lab.file("rules", "pipe 1 config bw 3Mbit/s\n");
+    kill(daemon.running.pid(), Signal::SIGHUP).expect("a signal");
+    let spec = || daemon.client.pipes().expect("pipes").first().map(|pipe| pipe.spec.clone());
+    until("the rules are read again", || spec().as_deref() == Some("bw 3Mbit/s"));
+    must("ip link del sl");
+    until("the loss is seen", || daemon.health().status == HealthStatus::Degraded);
+    Wire::left_side();
+    until("it is taken again", || daemon.health().status == HealthStatus::Ok);
+    wire.ping(true);
+    let owner = |name: &str| {
+        std::os::unix::fs::MetadataExt::uid(&fs::metadata(lab.path(name)).expect("a file"))
+    };
+    assert_eq!((owner("state"), owner("state/config.weir")), (OTHER, OTHER));
+    daemon.kill();
+    // Another user takes the state over.
+    let other = (OTHER - 1).to_string();
+    let daemon = Daemon::start(lab, &["--user", &other]);
+    daemon.send("pipe 2 config delay 1ms");
+    assert_eq!((owner("state"), owner("state/config.weir")), (OTHER - 1, OTHER - 1));
+    drop(daemon);
+    let done = lab.weir(serve_words(lab, &["--user", "there-is-none"]));
+    assert!(done.code == 2 && done.stderr.contains("useradd --system there-is-none"), "{done:?}");
+}
+
 fn hangs(lab: &Lab) {
     let _wire = Wire::new();
     let manager = UnixDatagram::bind(lab.path("notify")).expect("a socket");
@@ -613,6 +657,8 @@ pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
+/// The number of a user without an account.
+const OTHER: u32 = 64_999;
 /// The service manager's period in the test of its reports.
 const WATCHDOG: Duration = Duration::from_secs(2);
 const LIMIT: Duration = Duration::from_secs(20);

@@ -25,19 +25,53 @@ pub(super) struct Awake {
     last_packet: Option<Nanos>,
 }
 
+/// The workers' requests to keep processors awake. By default each worker opens the device when it
+/// starts.
+#[derive(Debug, Default)]
+pub struct LatencyRequests {
+    opened: Option<Vec<File>>,
+}
+
+impl LatencyRequests {
+    /// Opens the device once for each worker, for a process that gives up the right to open it
+    /// before the workers start. A worker makes no requests if the device cannot be opened.
+    #[must_use]
+    pub fn open(workers: usize) -> Self {
+        Self { opened: Some((0..workers).filter_map(|_| open()).collect()) }
+    }
+
+    /// The share of the next worker.
+    pub(super) fn share(&mut self) -> Self {
+        let opened = self.opened.as_mut().map(|opened| opened.pop().into_iter().collect());
+        Self { opened }
+    }
+
+    /// The next open device; `None` when this process may not make requests.
+    fn next(&mut self) -> Option<File> {
+        match &mut self.opened {
+            Some(opened) => opened.pop(),
+            None => open(),
+        }
+    }
+}
+
+/// Opens the device. That is itself a request for the lowest latency, so this function withdraws
+/// that request.
+fn open() -> Option<File> {
+    let mut device = File::options().write(true).open(DEVICE).ok()?;
+    device.write_all(&ANY.to_ne_bytes()).ok()?;
+    Some(device)
+}
+
 impl Awake {
     /// An instance that never makes a request.
     pub(super) fn off() -> Self {
         Self { request: None, asked: false, period_began: Nanos::ZERO, slept: 0, last_packet: None }
     }
 
-    /// An instance that makes requests if the process may make them. Opening the device is itself a
-    /// request for the lowest latency, so this function withdraws that request.
-    pub(super) fn when_allowed() -> Self {
-        let open = File::options().write(true).open(DEVICE);
-        let mut awake = Self { request: open.ok(), ..Self::off() };
-        awake.ask(ANY);
-        awake
+    /// An instance that makes requests if the process may make them.
+    pub(super) fn when_allowed(requests: &mut LatencyRequests) -> Self {
+        Self { request: requests.next(), ..Self::off() }
     }
 
     /// Records that packets passed at `now`.

@@ -6,6 +6,7 @@ use weir_core::config::PipeConfig;
 use weir_core::{Limits, Nanos};
 use weir_rules::classify::{Classifier, Pass};
 
+use super::awake::LatencyRequests;
 use super::forwarding::Forwarding;
 use super::observe::Observer;
 use crate::port::AnyPort;
@@ -47,6 +48,8 @@ pub struct LiveConfig {
     pub more_workers: Vec<Vec<AnyPort>>,
     /// Whether the loop ends when a port's interface disappears; true by default.
     pub stop_when_port_vanishes: bool,
+    /// The workers' requests to keep processors awake.
+    pub latency_requests: LatencyRequests,
 }
 
 impl LiveConfig {
@@ -68,6 +71,7 @@ impl LiveConfig {
             forwarding: None,
             more_workers: Vec::new(),
             stop_when_port_vanishes: true,
+            latency_requests: LatencyRequests::default(),
         }
     }
 

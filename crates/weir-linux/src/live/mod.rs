@@ -54,6 +54,7 @@ mod team;
 mod wire;
 mod worker;
 
+pub use awake::LatencyRequests;
 pub use commands::{Change, Gone, LiveHandle};
 pub use config::{ConfigError, Gso, LaneConfig, LiveConfig, LiveError, Realtime, Spin};
 pub use forwarding::{Forwarding, Strays};

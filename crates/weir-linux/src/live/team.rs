@@ -60,7 +60,7 @@ impl Live {
                 readers.push(reader);
                 tap
             });
-            let own = part_of(&config, number, count, ports);
+            let own = part_of(&mut config, number, count, ports);
             Worker::new(own, number, Arc::clone(&shared), inbox, exchanges[number].take(), tap)
         });
         let Some(first) = workers.next() else { return Err(ConfigError::NoLanes.into()) };
@@ -181,7 +181,7 @@ impl<F: Fn()> Drop for OnDrop<F> {
 }
 
 /// The configuration of worker `number` of `count`, without the observer.
-fn part_of(whole: &LiveConfig, number: usize, count: usize, ports: Vec<AnyPort>) -> LiveConfig {
+fn part_of(whole: &mut LiveConfig, number: usize, count: usize, ports: Vec<AnyPort>) -> LiveConfig {
     LiveConfig {
         ports,
         lanes: whole.lanes.clone(),
@@ -198,6 +198,7 @@ fn part_of(whole: &LiveConfig, number: usize, count: usize, ports: Vec<AnyPort>)
         forwarding: whole.forwarding.clone(),
         more_workers: Vec::new(),
         stop_when_port_vanishes: whole.stop_when_port_vanishes,
+        latency_requests: whole.latency_requests.share(),
     }
 }
 

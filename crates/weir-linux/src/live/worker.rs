@@ -8,7 +8,7 @@ use weir_core::config::{LinkConfig, PipeConfig};
 use weir_core::{Emulator, Nanos};
 use weir_rules::classify::Classifier;
 
-use super::awake::Awake;
+use super::awake::{Awake, LatencyRequests};
 use super::commands::{Change, Command, Inbox};
 use super::config::{LiveConfig, LiveError};
 use super::emulation::Emulation;
@@ -41,6 +41,7 @@ pub(super) struct Worker {
     inbox: Inbox,
     pacer: Pacer,
     awake: Awake,
+    latency_requests: LatencyRequests,
     priority: Priority,
     faults: Faults,
     cpu: Option<usize>,
@@ -88,6 +89,7 @@ impl Worker {
             inbox,
             pacer: Pacer::new(config.spin),
             awake: Awake::off(),
+            latency_requests: config.latency_requests,
             priority: Priority::new(config.realtime),
             faults: Faults::new(config.stop_when_port_vanishes),
             cpu: config.cpu,
@@ -121,7 +123,7 @@ impl Worker {
     /// Waiting failed, which does not happen on a working system.
     pub(super) fn run(&mut self, stop: &AtomicBool) -> Result<LiveReport, LiveError> {
         if self.priority.prepare_thread(self.cpu) {
-            self.awake = Awake::when_allowed();
+            self.awake = Awake::when_allowed(&mut self.latency_requests);
         }
         self.started = clock::now();
         self.next_housekeeping = self.started;

@@ -1,21 +1,20 @@
-//! Giving up what a daemon needs only at its start: capabilities, the right to gain privileges, and
-//! most system calls.
+//! Giving up what a daemon needs only at its start: capabilities, the right to gain privileges, the
+//! user root, and most files.
 //!
-//! Capabilities belong to threads: each thread gives up its own, and the threads that it starts
-//! later inherit the reduced set. The filter of system calls applies to all threads at once. It
-//! lists the permitted calls; all others fail with `EPERM`. No permitted call starts a program,
-//! enters or creates a namespace, mounts a file system, inspects another process, or loads a
-//! program into the kernel.
+//! All of these belong to threads: each thread gives up its own, and the threads that it starts
+//! later inherit the reduced set. [`filter_system_calls`](super::filter_system_calls) then applies
+//! to all threads at once.
 
-use std::collections::BTreeMap;
 use std::io;
+use std::path::PathBuf;
 
+use landlock::{
+    ABI, Access as _, AccessFs, AccessNet, BitFlags, Ruleset, RulesetAttr as _,
+    RulesetCreatedAttr as _, RulesetStatus, path_beneath_rules,
+};
 pub use rustix::thread::CapabilitySet;
 use rustix::thread::CapabilitySets;
-use seccompiler::{
-    BpfProgram, SeccompAction, SeccompCmpArgLen as Len, SeccompCmpOp as Op,
-    SeccompCondition as Condition, SeccompFilter, SeccompRule,
-};
+use rustix::thread::{Gid, Uid};
 
 /// Why the process could not be confined.
 #[derive(Debug, thiserror::Error)]
@@ -23,6 +22,19 @@ pub enum ConfineError {
     /// The kernel refused to remove capabilities.
     #[error("cannot give up capabilities: {0}")]
     Capabilities(io::Error),
+    /// The kernel refused to change the user.
+    #[error("cannot become the user {uid} of the group {gid}: {source}")]
+    User {
+        /// The user.
+        uid: u32,
+        /// The group.
+        gid: u32,
+        /// The kernel's error.
+        source: io::Error,
+    },
+    /// The kernel refused to restrict the files.
+    #[error("cannot give up the access to files: {0}")]
+    Files(#[from] landlock::RulesetError),
     /// The filter could not be compiled.
     #[error("the filter of system calls cannot be made: {0}")]
     Filter(#[from] seccompiler::BackendError),
@@ -33,37 +45,120 @@ pub enum ConfineError {
     Install(#[from] seccompiler::Error),
 }
 
-/// Removes all capabilities from the calling thread except those in `keep`. The removal is
-/// permanent: no program that the thread starts can regain a removed capability.
-///
-/// # Errors
-/// The kernel's error.
-pub fn keep_only(keep: CapabilitySet) -> Result<(), ConfineError> {
-    let reduce = || {
-        let held = rustix::thread::capabilities(None)?;
-        if held.effective.contains(CapabilitySet::SETPCAP) {
-            for capability in
-                CapabilitySet::all().iter().filter(|capability| !keep.contains(*capability))
-            {
-                // This fails for a capability that this kernel does not know, which cannot be
-                // regained either.
-                let _ = rustix::thread::remove_capability_from_bounding_set(capability);
-            }
+/// A user with its group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct User {
+    /// The user's number.
+    pub uid: u32,
+    /// The group's number.
+    pub gid: u32,
+}
+
+/// What a thread keeps besides its capabilities. The default keeps the user, and no file.
+#[derive(Clone, Debug, Default)]
+pub struct Confinement {
+    user: Option<User>,
+    readable: Vec<PathBuf>,
+    writable: Vec<PathBuf>,
+    removable: Vec<PathBuf>,
+}
+
+impl Confinement {
+    /// Changes to this user, without supplementary groups.
+    #[must_use]
+    pub fn user(self, user: User) -> Self {
+        Self { user: Some(user), ..self }
+    }
+
+    /// Keeps the right to read this file or everything in this directory.
+    #[must_use]
+    pub fn read(mut self, path: impl Into<PathBuf>) -> Self {
+        self.readable.push(path.into());
+        self
+    }
+
+    /// Keeps the right to read, write, create and remove files in this directory.
+    #[must_use]
+    pub fn write(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.writable.push(directory.into());
+        self
+    }
+
+    /// Keeps the right to remove files in this directory.
+    #[must_use]
+    pub fn remove(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.removable.push(directory.into());
+        self
+    }
+
+    /// Confines the calling thread: it keeps the capabilities in `keep`, and the user and the files
+    /// of this confinement. Open files stay open. TCP sockets can be bound or connected no more. All
+    /// of this is permanent, and no program that the thread starts can regain anything. Returns
+    /// whether the files are restricted, which needs a kernel with Landlock (5.13 or newer).
+    ///
+    /// # Errors
+    /// The kernel's error. The thread may then have lost a part of its rights.
+    pub fn apply(&self, keep: CapabilitySet) -> Result<bool, ConfineError> {
+        // The rules refer to files that the new user might not reach.
+        let files = Ruleset::default()
+            .handle_access(AccessFs::from_all(LANDLOCK))?
+            .handle_access(AccessNet::from_all(LANDLOCK))?
+            .create()?
+            .add_rules(path_beneath_rules(&self.readable, reading()))?
+            .add_rules(path_beneath_rules(&self.writable, writing()))?
+            .add_rules(path_beneath_rules(&self.removable, AccessFs::RemoveFile))?;
+        keep_only(keep, self.user)?;
+        Ok(files.restrict_self()?.ruleset != RulesetStatus::NotEnforced)
+    }
+}
+
+/// Removes all capabilities from the calling thread except those in `keep`, and changes its user.
+fn keep_only(keep: CapabilitySet, user: Option<User>) -> Result<(), ConfineError> {
+    let failed = |errno: rustix::io::Errno| ConfineError::Capabilities(errno.into());
+    let held = rustix::thread::capabilities(None).map_err(failed)?;
+    if held.effective.contains(CapabilitySet::SETPCAP) {
+        for capability in
+            CapabilitySet::all().iter().filter(|capability| !keep.contains(*capability))
+        {
+            // This fails for a capability that this kernel does not know, which cannot be regained
+            // either.
+            let _ = rustix::thread::remove_capability_from_bounding_set(capability);
         }
-        // This fails on kernels without ambient capabilities.
-        let _ = rustix::thread::clear_ambient_capability_set();
-        let kept = held.permitted & keep;
-        rustix::thread::set_capabilities(
-            None,
-            CapabilitySets {
-                effective: kept,
-                permitted: kept,
-                inheritable: CapabilitySet::empty(),
-            },
-        )?;
-        rustix::thread::set_no_new_privs(true)
-    };
-    reduce().map_err(|errno: rustix::io::Errno| ConfineError::Capabilities(errno.into()))
+    }
+    // This fails on kernels without ambient capabilities.
+    let _ = rustix::thread::clear_ambient_capability_set();
+    if let Some(user) = user {
+        change_user(user).map_err(|errno| ConfineError::User {
+            uid: user.uid,
+            gid: user.gid,
+            source: errno.into(),
+        })?;
+    }
+    let kept = held.permitted & keep;
+    let sets =
+        CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() };
+    rustix::thread::set_capabilities(None, sets).map_err(failed)?;
+    rustix::thread::set_no_new_privs(true).map_err(failed)
+}
+
+/// Changes the user of the calling thread. The thread's permitted capabilities stay.
+fn change_user(user: User) -> rustix::io::Result<()> {
+    rustix::thread::set_keep_capabilities(true)?;
+    let (uid, gid) = (Uid::from_raw(user.uid), Gid::from_raw(user.gid));
+    rustix::thread::set_thread_groups(&[])?;
+    rustix::thread::set_thread_res_gid(gid, gid, gid)?;
+    rustix::thread::set_thread_res_uid(uid, uid, uid)?;
+    rustix::thread::set_keep_capabilities(false)
+}
+
+fn reading() -> BitFlags<AccessFs> {
+    AccessFs::ReadFile | AccessFs::ReadDir
+}
+
+fn writing() -> BitFlags<AccessFs> {
+    let create = AccessFs::MakeReg | AccessFs::MakeDir;
+    let remove = AccessFs::RemoveFile | AccessFs::RemoveDir;
+    reading() | AccessFs::WriteFile | AccessFs::Truncate | AccessFs::Refer | create | remove
 }
 
 /// Removes these capabilities permanently from the calling thread.
@@ -85,208 +180,13 @@ pub fn give_up(capabilities: CapabilitySet) -> Result<(), ConfineError> {
     reduce().map_err(|errno: rustix::io::Errno| ConfineError::Capabilities(errno.into()))
 }
 
-/// Restricts all current and later threads of this process to the system calls that a running
-/// daemon needs.
-///
-/// # Errors
-/// The kernel has no such filters, or a thread already has a filter of its own.
-pub fn filter_system_calls() -> Result<(), ConfineError> {
-    let arch = std::env::consts::ARCH.try_into()?;
-    let allowed: BpfProgram = SeccompFilter::new(
-        rules()?,
-        SeccompAction::Errno(libc::EPERM as u32),
-        SeccompAction::Allow,
-        arch,
-    )?
-    .try_into()?;
-    // The flags of clone3 are in memory, which a filter cannot read. After ENOSYS the C library
-    // uses clone.
-    let no_clone3 = BTreeMap::from([(libc::SYS_clone3, Vec::new())]);
-    let refused: BpfProgram = SeccompFilter::new(
-        no_clone3,
-        SeccompAction::Allow,
-        SeccompAction::Errno(libc::ENOSYS as u32),
-        arch,
-    )?
-    .try_into()?;
-    seccompiler::apply_filter_all_threads(&refused)?;
-    Ok(seccompiler::apply_filter_all_threads(&allowed)?)
-}
-
-type Rules = BTreeMap<i64, Vec<SeccompRule>>;
-
-fn rules() -> Result<Rules, seccompiler::BackendError> {
-    let plain = ALLOWED.iter().chain(LEGACY).copied().chain([libc::SYS_clone3]);
-    let mut rules: Rules = plain.map(|call| (call, Vec::new())).collect();
-    // clone may create threads, but no namespaces.
-    let namespaces = (libc::CLONE_NEWUSER
-        | libc::CLONE_NEWNS
-        | libc::CLONE_NEWNET
-        | libc::CLONE_NEWPID
-        | libc::CLONE_NEWIPC
-        | libc::CLONE_NEWUTS
-        | libc::CLONE_NEWCGROUP) as u64;
-    let thread = [
-        Condition::new(0, Len::Qword, Op::MaskedEq(namespaces), 0)?,
-        Condition::new(
-            0,
-            Len::Qword,
-            Op::MaskedEq(libc::CLONE_THREAD as u64),
-            libc::CLONE_THREAD as u64,
-        )?,
-    ];
-    rules.insert(libc::SYS_clone, vec![SeccompRule::new(thread.into())?]);
-    let family = |family: libc::c_int| {
-        SeccompRule::new(vec![Condition::new(0, Len::Dword, Op::Eq, family as u64)?])
-    };
-    let families =
-        [libc::AF_UNIX, libc::AF_NETLINK, libc::AF_PACKET, libc::AF_INET, libc::AF_INET6]
-            .map(family);
-    rules.insert(libc::SYS_socket, families.into_iter().collect::<Result<_, _>>()?);
-    Ok(rules)
-}
-
-/// The system calls of the daemon, and those that the C library and the Rust runtime make for it.
-const ALLOWED: &[i64] = &[
-    // Descriptors and files: the state directory, rules to reload, the token.
-    libc::SYS_read,
-    libc::SYS_readv,
-    libc::SYS_pread64,
-    libc::SYS_write,
-    libc::SYS_writev,
-    libc::SYS_pwrite64,
-    libc::SYS_lseek,
-    libc::SYS_close,
-    libc::SYS_openat,
-    libc::SYS_newfstatat,
-    libc::SYS_fstat,
-    libc::SYS_statx,
-    libc::SYS_faccessat,
-    libc::SYS_faccessat2,
-    libc::SYS_readlinkat,
-    libc::SYS_getdents64,
-    libc::SYS_getcwd,
-    libc::SYS_fcntl,
-    libc::SYS_flock,
-    libc::SYS_fsync,
-    libc::SYS_fdatasync,
-    libc::SYS_ftruncate,
-    libc::SYS_renameat,
-    libc::SYS_renameat2,
-    libc::SYS_unlinkat,
-    libc::SYS_mkdirat,
-    libc::SYS_dup,
-    libc::SYS_dup3,
-    libc::SYS_pipe2,
-    libc::SYS_ioctl,
-    // Sockets; the filter above restricts their families.
-    libc::SYS_socketpair,
-    libc::SYS_bind,
-    libc::SYS_connect,
-    libc::SYS_listen,
-    libc::SYS_accept4,
-    libc::SYS_getsockname,
-    libc::SYS_getpeername,
-    libc::SYS_getsockopt,
-    libc::SYS_setsockopt,
-    libc::SYS_sendto,
-    libc::SYS_sendmsg,
-    libc::SYS_sendmmsg,
-    libc::SYS_recvfrom,
-    libc::SYS_recvmsg,
-    libc::SYS_recvmmsg,
-    libc::SYS_shutdown,
-    // Waiting.
-    libc::SYS_ppoll,
-    libc::SYS_epoll_create1,
-    libc::SYS_epoll_ctl,
-    libc::SYS_epoll_pwait,
-    libc::SYS_epoll_pwait2,
-    libc::SYS_eventfd2,
-    libc::SYS_signalfd4,
-    libc::SYS_timerfd_create,
-    libc::SYS_timerfd_settime,
-    libc::SYS_timerfd_gettime,
-    libc::SYS_futex,
-    libc::SYS_nanosleep,
-    libc::SYS_clock_nanosleep,
-    libc::SYS_clock_gettime,
-    libc::SYS_clock_getres,
-    libc::SYS_gettimeofday,
-    libc::SYS_restart_syscall,
-    // Memory.
-    libc::SYS_mmap,
-    libc::SYS_munmap,
-    libc::SYS_mremap,
-    libc::SYS_mprotect,
-    libc::SYS_madvise,
-    libc::SYS_brk,
-    libc::SYS_mlock,
-    libc::SYS_mlockall,
-    libc::SYS_membarrier,
-    // Threads and signals.
-    libc::SYS_set_robust_list,
-    libc::SYS_rseq,
-    libc::SYS_prctl,
-    libc::SYS_gettid,
-    libc::SYS_getpid,
-    libc::SYS_getppid,
-    libc::SYS_getuid,
-    libc::SYS_geteuid,
-    libc::SYS_getgid,
-    libc::SYS_getegid,
-    libc::SYS_capget,
-    libc::SYS_capset,
-    libc::SYS_tgkill,
-    libc::SYS_rt_sigaction,
-    libc::SYS_rt_sigprocmask,
-    libc::SYS_rt_sigreturn,
-    libc::SYS_rt_sigtimedwait,
-    libc::SYS_sigaltstack,
-    libc::SYS_exit,
-    libc::SYS_exit_group,
-    libc::SYS_sched_yield,
-    libc::SYS_sched_getaffinity,
-    libc::SYS_sched_setaffinity,
-    libc::SYS_sched_getscheduler,
-    libc::SYS_sched_setscheduler,
-    libc::SYS_sched_getparam,
-    libc::SYS_sched_get_priority_max,
-    libc::SYS_sched_get_priority_min,
-    libc::SYS_getcpu,
-    // Resource limits and processors.
-    libc::SYS_prlimit64,
-    libc::SYS_getrusage,
-    libc::SYS_sysinfo,
-    libc::SYS_uname,
-    libc::SYS_getrandom,
-    libc::SYS_umask,
-];
-
-/// Calls that C libraries still make on this architecture and that newer architectures lack.
-#[cfg(target_arch = "x86_64")]
-const LEGACY: &[i64] = &[
-    libc::SYS_open,
-    libc::SYS_stat,
-    libc::SYS_lstat,
-    libc::SYS_access,
-    libc::SYS_readlink,
-    libc::SYS_rename,
-    libc::SYS_unlink,
-    libc::SYS_mkdir,
-    libc::SYS_poll,
-    libc::SYS_epoll_wait,
-    libc::SYS_dup2,
-    libc::SYS_pipe,
-    libc::SYS_accept,
-    libc::SYS_time,
-];
-#[cfg(not(target_arch = "x86_64"))]
-const LEGACY: &[i64] = &[libc::SYS_accept];
+/// The newest rights that Weir knows. An older kernel restricts those that it knows itself.
+const LANDLOCK: ABI = ABI::V5;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::process::filter_system_calls;
 
     /// The filter is permanent and applies to the whole process, so this test runs itself again as
     /// a separate process.
@@ -308,8 +208,28 @@ mod tests {
             );
             return;
         }
-        keep_only(CapabilitySet::empty()).unwrap();
-        assert!(rustix::thread::capabilities(None).unwrap().permitted.is_empty());
+        let scratch = std::env::temp_dir().join(format!("weir-confined-{}", std::process::id()));
+        std::fs::create_dir_all(&scratch).unwrap();
+        let mut confinement = Confinement::default().read("/proc").write(&scratch);
+        let is_root = rustix::process::geteuid().is_root();
+        if is_root {
+            std::os::unix::fs::chown(&scratch, Some(OTHER), Some(OTHER)).unwrap();
+            confinement = confinement.user(User { uid: OTHER, gid: OTHER });
+        }
+        let restricted = confinement.apply(CapabilitySet::NET_RAW).unwrap();
+        let kept = rustix::thread::capabilities(None).unwrap().permitted;
+        assert_eq!(kept.contains(CapabilitySet::NET_RAW), is_root, "it outlives the user's change");
+        assert!((kept - CapabilitySet::NET_RAW).is_empty(), "{kept:?}");
+        give_up(CapabilitySet::NET_RAW).unwrap();
+        let own = scratch.join("file");
+        std::fs::write(&own, "text").unwrap();
+        std::fs::rename(&own, scratch.join("other")).unwrap();
+        if restricted {
+            let denied = std::fs::read("/etc/passwd").map_err(|error| error.kind());
+            assert_eq!(denied, Err(io::ErrorKind::PermissionDenied), "any user may read it");
+            assert!(std::net::TcpListener::bind("127.0.0.1:0").is_err());
+        }
+        std::fs::remove_file(scratch.join("other")).unwrap();
         let (go, wait) = std::sync::mpsc::channel::<()>();
         let early = std::thread::spawn(move || {
             wait.recv().unwrap();
@@ -324,14 +244,27 @@ mod tests {
             refused
         );
         // Threads, files, sockets and time remain permitted.
-        let file = std::thread::spawn(|| std::fs::read_to_string("/proc/self/status"))
+        let file = std::thread::spawn(|| std::fs::read_to_string("/proc/thread-self/status"))
             .join()
             .unwrap()
             .unwrap();
+        let uid = if is_root { OTHER } else { rustix::process::getuid().as_raw() };
+        assert!(file.contains(&format!("Uid:\t{uid}\t{uid}\t{uid}\t{uid}")), "{file}");
         assert!(file.contains("Seccomp:\t2") && file.contains("NoNewPrivs:\t1"), "{file}");
         let (left, _right) = std::os::unix::net::UnixStream::pair().unwrap();
         left.shutdown(std::net::Shutdown::Both).unwrap();
         std::thread::sleep(std::time::Duration::from_millis(1));
         assert!(crate::sys::process::unshare(rustix::thread::UnshareFlags::NEWUSER).is_err());
+        // Calls with other arguments than the daemon's are refused.
+        assert_eq!(crate::sys::process::map_executable().unwrap_err().kind(), REFUSED);
+        let (terminal, _) = std::os::unix::net::UnixStream::pair().unwrap();
+        assert_eq!(rustix::termios::tcgetwinsize(&terminal), Err(rustix::io::Errno::PERM));
+        let dumpable = rustix::process::DumpableBehavior::Dumpable;
+        assert_eq!(rustix::process::set_dumpable_behavior(dumpable), Err(rustix::io::Errno::PERM));
+        rustix::thread::set_name(c"renamed").unwrap();
     }
+
+    const REFUSED: io::ErrorKind = io::ErrorKind::PermissionDenied;
+    /// A user that is not root.
+    const OTHER: u32 = 64_999;
 }

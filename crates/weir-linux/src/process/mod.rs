@@ -8,6 +8,7 @@
 
 mod confine;
 mod error;
+mod filter;
 mod protocol;
 mod signals;
 mod terminal;
@@ -24,10 +25,9 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::thread::UnshareFlags;
 
-pub use confine::{
-    CapabilitySet as Capabilities, ConfineError, filter_system_calls, give_up, keep_only,
-};
+pub use confine::{CapabilitySet as Capabilities, ConfineError, Confinement, User, give_up};
 pub use error::SpawnError;
+pub use filter::filter_system_calls;
 pub(crate) use protocol::{Event, NETNS_FILE, Order, Request, receive, send};
 pub use signals::{Signal, Signals, Stopper};
 pub(crate) use terminal::Terminal;

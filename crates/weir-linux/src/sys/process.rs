@@ -184,6 +184,25 @@ pub fn signal_process(pid: i32, signal: i32) {
     }
 }
 
+/// Maps a page of memory that is executable, as an attacker would, and unmaps it.
+#[cfg(test)]
+pub(crate) fn map_executable() -> io::Result<()> {
+    let rights = libc::PROT_READ | libc::PROT_EXEC;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    // SAFETY: a new anonymous mapping at an address of the kernel's choice affects no other memory.
+    let page = unsafe { libc::mmap(std::ptr::null_mut(), PAGE, rights, flags, -1, 0) };
+    if page == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the mapping was made above, and nothing refers to it.
+    unsafe { libc::munmap(page, PAGE) };
+    Ok(())
+}
+
+/// Bytes of a page, or of a part of one.
+#[cfg(test)]
+const PAGE: usize = 4096;
+
 /// The supplementary groups of the process at the other end of a Unix socket, as of its connection.
 ///
 /// # Errors

@@ -2,9 +2,10 @@
 //! that disappears is opened again when it reappears.
 
 use rustix::io::Errno;
+use weir_linux::live::LatencyRequests;
 use weir_linux::netlink::Netlink;
 use weir_linux::port::{AbsentPort, AnyPort, OpenError, PacketPort};
-use weir_linux::process::{Capabilities, ConfineError, keep_only};
+use weir_linux::process::{Capabilities, ConfineError, Confinement};
 use weir_linux::resident::Resident;
 use weir_rules::classify::PlaceInterface;
 
@@ -17,8 +18,11 @@ pub struct BridgesSetup {
     pub netns: Option<String>,
     /// Number of workers that share the load. Each interface is opened once for each worker.
     pub workers: usize,
-    /// Whether the thread that reopens interfaces keeps all capabilities.
-    pub keep_privileges: bool,
+    /// What the thread that reopens interfaces keeps besides the capabilities that it needs; `None`
+    /// for everything.
+    pub confinement: Option<Confinement>,
+    /// Whether the workers may keep processors awake.
+    pub keep_awake: bool,
 }
 
 /// Why the interfaces of bridges could not be opened.
@@ -58,6 +62,8 @@ pub struct Bridges {
     pub(super) netns: Option<String>,
     resident: Resident,
     workers: usize,
+    /// Opened at the start, while this process may open them.
+    latency_requests: LatencyRequests,
     /// The open ports of all interfaces, one set for each worker, until a session takes them.
     ports: Vec<Vec<AnyPort>>,
 }
@@ -84,6 +90,11 @@ impl Bridges {
             netns: setup.netns.clone(),
             resident,
             workers: setup.workers,
+            latency_requests: LatencyRequests::open(if setup.keep_awake {
+                setup.workers
+            } else {
+                0
+            }),
             ports: Vec::new(),
         };
         bridges.ports.resize_with(setup.workers, Vec::new);
@@ -97,12 +108,11 @@ impl Bridges {
                 worker.push(port);
             }
         }
-        if !setup.keep_privileges {
+        if let Some(confinement) = setup.confinement.clone() {
             // Opening an interface again, and giving its socket a large buffer, needs these
             // capabilities.
-            let kept =
-                bridges.resident.run(|| keep_only(Capabilities::NET_RAW | Capabilities::NET_ADMIN));
-            kept.unwrap_or(Ok(()))?;
+            let keep = Capabilities::NET_RAW | Capabilities::NET_ADMIN;
+            bridges.resident.run(move || confinement.apply(keep)).transpose()?;
         }
         Ok(bridges)
     }
@@ -119,6 +129,11 @@ impl Bridges {
     /// The ports opened at the start, one set for each worker; empty after the first call.
     pub(super) fn take_ports(&mut self) -> Vec<Vec<AnyPort>> {
         std::mem::take(&mut self.ports)
+    }
+
+    /// The workers' requests to keep processors awake; without any after the first call.
+    pub(super) fn take_latency_requests(&mut self) -> LatencyRequests {
+        std::mem::replace(&mut self.latency_requests, LatencyRequests::open(0))
     }
 
     /// Whether each interface existed at the start.

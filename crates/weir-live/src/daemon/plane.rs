@@ -91,6 +91,7 @@ impl LivePlane {
     pub fn run(&self, seed: u64, tuning: Tuning, starter: &Resident) -> Result<(), PlaneError> {
         let mut inner = self.lock();
         let sets = inner.bridges.take_ports();
+        let latency_requests = inner.bridges.take_latency_requests();
         let (Rules::Waiting(rules), false) = (&inner.rules, inner.bridges.names().is_empty())
         else {
             return Ok(());
@@ -105,6 +106,7 @@ impl LivePlane {
             .tuning(tuning)
             .observation(Observation::Own(Box::new(Watch(self.vanished.clone()))))
             .sample_period(Nanos::from_secs(1))
+            .latency_requests(latency_requests)
             .outlives_ports();
         let session = LiveSession::build(config)?.start_from(Some(starter))?;
         inner.rules = Rules::Running(session.control().clone());

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use weir_core::Nanos;
 use weir_core::config::SchedulerConfig;
-use weir_linux::live::{Change, Forwarding, LaneConfig, Observer, Realtime, Spin};
+use weir_linux::live::{Change, Forwarding, LaneConfig, LatencyRequests, Observer, Realtime, Spin};
 use weir_rules::LinkSpec;
 use weir_rules::ruleset::Ruleset;
 
@@ -20,6 +20,7 @@ pub struct SessionConfig<S> {
     pub(super) seed: u64,
     pub(super) tuning: Tuning,
     pub(super) outlives_ports: bool,
+    pub(super) latency_requests: LatencyRequests,
 }
 
 impl<S> SessionConfig<S> {
@@ -34,6 +35,7 @@ impl<S> SessionConfig<S> {
             seed: 1,
             tuning: Tuning::default(),
             outlives_ports: false,
+            latency_requests: LatencyRequests::default(),
         }
     }
 
@@ -59,6 +61,13 @@ impl<S> SessionConfig<S> {
     #[must_use]
     pub fn sample_period(self, sample_period: Nanos) -> Self {
         Self { sample_period, ..self }
+    }
+
+    /// Gives the workers requests that are already open, because the process no longer has the right
+    /// to open them.
+    #[must_use]
+    pub fn latency_requests(self, latency_requests: LatencyRequests) -> Self {
+        Self { latency_requests, ..self }
     }
 
     /// Lets the session continue when an interface disappears, so that

@@ -80,6 +80,7 @@ impl LiveSession {
             seed,
             tuning,
             outlives_ports,
+            latency_requests,
         } = config;
         check_processor(tuning.cpu)?;
         let place = surroundings.set_up()?;
@@ -91,6 +92,7 @@ impl LiveSession {
             seed,
             tuning,
             outlives_ports,
+            latency_requests,
         };
         Ok(Prepared { place, config })
     }
@@ -258,6 +260,7 @@ impl<P: Place> Prepared<P> {
         live.observer = observer;
         live.sample_period = config.sample_period;
         live.stop_when_port_vanishes = !config.outlives_ports;
+        live.latency_requests = config.latency_requests;
         let mut live = Live::new(live)?;
         live.configure(|engine, now| {
             configure(engine, now, &state);
