@@ -181,7 +181,8 @@ pub(crate) struct ServeArgs {
     /// Do not ask for real-time priority.
     #[arg(long, help_heading = "Tuning")]
     pub(crate) no_realtime: bool,
-    /// Maximum memory for the frames inside the daemon, for example `512MB`.
+    /// Maximum memory for frames inside and for free buffers, for example `512MB`. The process takes
+    /// more: up to about as much again after frames of mixed lengths, and memory for rules and pipes.
     #[arg(
         long,
         value_name = "SIZE",
@@ -306,7 +307,8 @@ pub(crate) struct CommonArgs {
         help_heading = "Tuning"
     )]
     pub(crate) workers: u8,
-    /// Maximum memory for frames inside the link, for example `512MB`.
+    /// Maximum memory for frames inside and for free buffers, for example `512MB`. The process takes
+    /// more: up to about as much again after frames of mixed lengths, and memory for rules and pipes.
     #[arg(
         long,
         value_name = "SIZE",

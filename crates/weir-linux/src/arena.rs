@@ -5,8 +5,9 @@
 //! share one frame, which lives until its last reference is released. Buffers come in three sizes
 //! and are recycled, most recently used first, so that a busy loop stays in the cache.
 //!
-//! **Invariant:** the buffers of stored frames never hold more bytes than the budget; a frame
-//! beyond it is refused.
+//! **Invariant:** the stored frames, with their records and those of their packets, and the free
+//! buffers together never hold more bytes than the budget. A frame beyond it is refused, and free
+//! buffers of one size are freed before they limit the buffers of another size.
 
 use weir_wire::{Parsed, Train, VnetHeader};
 
@@ -37,29 +38,62 @@ impl Buffer {
 }
 
 /// Unused buffers, by size.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct BufferPool {
     free: [Vec<Buffer>; SIZES.len()],
+    /// Bytes of the unused buffers.
+    bytes: usize,
+    /// The most bytes of unused buffers.
+    limit: usize,
+}
+
+impl Default for BufferPool {
+    /// A pool that keeps every buffer.
+    fn default() -> Self {
+        Self { free: Default::default(), bytes: 0, limit: usize::MAX }
+    }
 }
 
 impl BufferPool {
+    /// Bytes of the unused buffers.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Sets the most bytes of unused buffers, and frees those beyond it, the largest ones first.
+    fn set_limit(&mut self, limit: usize) {
+        self.limit = limit;
+        for class in (0..SIZES.len()).rev() {
+            while self.bytes > limit && self.pop(class).is_some() {}
+        }
+    }
+
+    fn pop(&mut self, class: usize) -> Option<Buffer> {
+        let buffer = self.free[class].pop()?;
+        self.bytes -= SIZES[class];
+        Some(buffer)
+    }
+
     /// Returns a buffer of at least `bytes` bytes, or of the largest size when `bytes` exceeds that
     /// size. Its content is arbitrary.
     pub fn take(&mut self, bytes: usize) -> Buffer {
         let class = SIZES.iter().position(|&size| size >= bytes).unwrap_or(SIZES.len() - 1);
-        self.free[class].pop().unwrap_or_else(|| Buffer(vec![0; SIZES[class]].into_boxed_slice()))
+        self.pop(class).unwrap_or_else(|| Buffer(vec![0; SIZES[class]].into_boxed_slice()))
     }
 
     /// Returns an unused buffer of at least `bytes` bytes, or `None` when the pool has none. Its
     /// content is arbitrary.
     pub fn take_used(&mut self, bytes: usize) -> Option<Buffer> {
         let class = SIZES.iter().position(|&size| size >= bytes)?;
-        self.free[class].pop()
+        self.pop(class)
     }
 
-    /// Returns a buffer to the pool.
+    /// Returns a buffer to the pool, or frees it if the pool may hold no more.
     pub fn give(&mut self, buffer: Buffer) {
-        if let Some(class) = SIZES.iter().position(|&size| size == buffer.0.len()) {
+        if let Some(class) = SIZES.iter().position(|&size| size == buffer.0.len())
+            && self.bytes.saturating_add(SIZES[class]) <= self.limit
+        {
+            self.bytes += SIZES[class];
             self.free[class].push(buffer);
         }
     }
@@ -125,12 +159,21 @@ pub struct Arena {
 struct Slot {
     frame: Option<Frame>,
     references: u32,
+    /// Bytes that the frame takes of the budget.
+    cost: usize,
 }
 
 impl Arena {
-    /// An empty arena whose stored frames may hold at most `budget` bytes of buffers.
+    /// An empty arena whose frames and free buffers take at most `budget` bytes.
     pub fn new(budget: usize) -> Self {
-        Self { slots: Vec::new(), free: Vec::new(), held: 0, budget, pool: BufferPool::default() }
+        let pool = BufferPool { limit: budget, ..BufferPool::default() };
+        Self { slots: Vec::new(), free: Vec::new(), held: 0, budget, pool }
+    }
+
+    /// Bytes that a frame takes of the budget, with a buffer of `bytes` bytes and for `references`
+    /// packets.
+    pub const fn cost(bytes: usize, references: u32) -> usize {
+        bytes + size_of::<Slot>() + references as usize * PACKET
     }
 
     /// Stores a frame with `references` references, which must not be 0, and returns its slot. If
@@ -139,14 +182,14 @@ impl Arena {
     /// # Errors
     /// The budget or the number of slots is used up.
     pub fn store(&mut self, frame: Frame, references: u32) -> Result<u32, NoRoom> {
-        let size = frame.buffer.0.len();
-        if self.held + size > self.budget || (self.free.is_empty() && self.slots.len() >= MAX_SLOTS)
+        let cost = Self::cost(frame.buffer.0.len(), references);
+        if self.held + cost > self.budget || (self.free.is_empty() && self.slots.len() >= MAX_SLOTS)
         {
             self.pool.give(frame.buffer);
             return Err(NoRoom);
         }
-        self.held += size;
-        let slot = Slot { frame: Some(frame), references };
+        self.hold(self.held + cost);
+        let slot = Slot { frame: Some(frame), references, cost };
         if let Some(index) = self.free.pop() {
             self.slots[index as usize] = slot;
             return Ok(index);
@@ -175,9 +218,21 @@ impl Arena {
         let entry = self.slots.get_mut(slot as usize)?;
         let frame = entry.frame.take()?;
         entry.references = 0;
-        self.held -= frame.buffer.0.len();
+        let cost = entry.cost;
+        self.hold(self.held - cost);
         self.free.push(slot);
         Some(frame)
+    }
+
+    /// Sets the bytes that stored frames take. The free buffers may take the rest.
+    #[inline]
+    fn hold(&mut self, bytes: usize) {
+        self.held = bytes;
+        let rest = self.budget.saturating_sub(bytes);
+        if rest < self.pool.bytes {
+            self.pool.set_limit(rest);
+        }
+        self.pool.limit = rest;
     }
 
     /// The frame in a slot, mutable, if it has exactly one reference.
@@ -188,7 +243,11 @@ impl Arena {
 
     /// Adds `count` references to a slot in use.
     pub fn retain(&mut self, slot: u32, count: u32) {
-        self.slots[slot as usize].references += count;
+        let entry = &mut self.slots[slot as usize];
+        entry.references += count;
+        let more = count as usize * PACKET;
+        entry.cost += more;
+        self.hold(self.held + more);
     }
 
     /// Removes `count` references; the last one releases the frame.
@@ -199,13 +258,14 @@ impl Arena {
         if entry.references == 0
             && let Some(frame) = entry.frame.take()
         {
-            self.held -= frame.buffer.0.len();
+            let cost = entry.cost;
+            self.hold(self.held - cost);
             self.pool.give(frame.buffer);
             self.free.push(slot);
         }
     }
 
-    /// Bytes of buffers in stored frames.
+    /// Bytes that stored frames take of the budget.
     pub fn held(&self) -> usize {
         self.held
     }
@@ -225,6 +285,12 @@ pub fn unpack(handle: u32) -> (u32, u16) {
     (handle >> SEGMENT_BITS, (handle & (MAX_SEGMENTS as u32 - 1)) as u16)
 }
 
+/// Bytes of a packet's records: its journey among the rules, and its descriptor in the engine with
+/// its places in queues and in the queue of the port.
+const PACKET: usize = size_of::<Journey>() + DESCRIPTORS;
+/// Bytes of the descriptors of a packet, which are in only one place at a time. The vectors that hold
+/// them may be half empty.
+const DESCRIPTORS: usize = 160;
 const SEGMENT_BITS: u32 = 12;
 const MAX_SLOTS: usize = 1 << (32 - SEGMENT_BITS);
 /// Small for ordinary frames, medium for jumbo frames and short trains, large for the longest train
@@ -254,7 +320,7 @@ mod tests {
 
     #[test]
     fn a_frame_lives_until_its_last_reference_and_the_budget_holds() {
-        let mut arena = Arena::new(2 * SMALL);
+        let mut arena = Arena::new(Arena::cost(SMALL, 2) + Arena::cost(SMALL, 1));
         let first = frame(&mut arena, 100);
         let a = arena.store(first, 2).unwrap();
         let second = frame(&mut arena, 100);
@@ -282,7 +348,7 @@ mod tests {
 
     #[test]
     fn a_removed_frame_frees_its_slot_and_its_bytes() {
-        let mut arena = Arena::new(SMALL);
+        let mut arena = Arena::new(Arena::cost(SMALL, 3));
         let first = frame(&mut arena, 100);
         let slot = arena.store(first, 3).unwrap();
         assert_eq!(arena.references(slot), 3);
@@ -293,6 +359,31 @@ mod tests {
         );
         assert!(arena.take(slot).is_none());
         assert_eq!(arena.store(taken, 1), Ok(slot));
+    }
+
+    #[test]
+    fn bursts_of_mixed_lengths_stay_within_the_budget() {
+        const BUDGET: usize = 4 << 20;
+        let mut arena = Arena::new(BUDGET);
+        let mut most = 0;
+        for len in [100, 9_000, 60_000, 100, 60_000, 9_000, 100] {
+            let mut stored = Vec::new();
+            while let Ok(slot) = {
+                let next = frame(&mut arena, len);
+                arena.store(next, 1)
+            } {
+                stored.push(slot);
+                most = most.max(arena.held() + arena.pool.bytes());
+            }
+            let used = stored.len() * Arena::cost(arena.get(stored[0]).unwrap().buffer.0.len(), 1);
+            assert!(used > BUDGET - Arena::cost(SIZES[2], 1), "{len}: {used} bytes are used");
+            for slot in stored {
+                arena.release(slot, 1);
+                most = most.max(arena.held() + arena.pool.bytes());
+            }
+            assert_eq!(arena.held(), 0);
+        }
+        assert!(most <= BUDGET, "{most} bytes");
     }
 
     #[test]
