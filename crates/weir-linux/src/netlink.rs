@@ -52,6 +52,8 @@ pub struct Link {
     pub mac: Option<Mac>,
     /// Whether the interface is switched on.
     pub up: bool,
+    /// Whether the interface can carry frames: it is switched on and has a carrier.
+    pub running: bool,
     /// Whether the interface is the loopback interface.
     pub loopback: bool,
     /// Index of the bridge, bond or team to which the interface belongs.
@@ -441,6 +443,7 @@ pub(crate) fn link(message: &LinkMessage) -> Link {
         mtu: 0,
         mac: None,
         up: flags.contains(LinkFlags::Up),
+        running: flags.contains(LinkFlags::Up) && flags.contains(LinkFlags::Running),
         loopback: flags.contains(LinkFlags::Loopback),
         master: None,
     };

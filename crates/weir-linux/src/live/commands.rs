@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
+use std::time::Duration;
 
 use rustix::event::{EventfdFlags, eventfd};
 use weir_core::config::PipeConfig;
@@ -17,10 +18,16 @@ use super::report::{Arrivals, LiveReport, RuleCount, merge_rules};
 use crate::port::AnyPort;
 
 /// A handle of a running loop. It can be cloned and used from any thread.
+///
+/// Every call that needs an answer of the loop fails after [`ANSWER_WITHIN`], or after the limit of
+/// [`LiveHandle::within`], so that a loop that is stuck does not block its clients too. A change
+/// that was not answered in time comes into force when the loop works again.
 #[derive(Clone, Debug)]
 pub struct LiveHandle {
     /// The sending ends, one for each worker.
     remotes: Arc<[Remote]>,
+    /// The longest wait for an answer.
+    limit: Duration,
 }
 
 /// The sending end of a worker's commands.
@@ -29,6 +36,8 @@ pub(super) struct Remote {
     commands: Sender<Command>,
     wake: Arc<OwnedFd>,
     turns: Arc<Turns>,
+    /// Commands that the worker has not taken yet.
+    waiting: Arc<AtomicUsize>,
 }
 
 /// The number of turns of a worker, on a cache line that no other worker writes.
@@ -36,63 +45,82 @@ pub(super) struct Remote {
 #[repr(align(64))]
 struct Turns(AtomicU64);
 
-/// The loop has ended.
+/// Why the loop gave no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the link has ended")]
-pub struct Gone;
+pub enum NoAnswer {
+    /// The loop has ended.
+    #[error("the link has ended")]
+    Ended,
+    /// The loop did not answer in time.
+    #[error("the loop that forwards packets did not answer in time")]
+    Late,
+}
 
 /// A change of the engine's configuration; every worker applies it to its engine.
 pub type Change = Arc<dyn Fn(&mut Emulator, Nanos) + Send + Sync>;
 
 impl LiveHandle {
     pub(super) fn new(remotes: Vec<Remote>) -> Self {
-        Self { remotes: remotes.into() }
+        Self { remotes: remotes.into(), limit: ANSWER_WITHIN }
+    }
+
+    /// A handle of the same loop that waits for each answer for at most `limit`, in steps of 0.1 s.
+    #[must_use]
+    pub fn within(&self, limit: Duration) -> Self {
+        Self { remotes: Arc::clone(&self.remotes), limit }
+    }
+
+    /// The number of workers.
+    #[must_use]
+    pub fn workers(&self) -> usize {
+        self.remotes.len()
     }
 
     /// Creates or changes pipe `id`; packets inside stay. The change is in force when this returns,
     /// so the loop must be running.
-    pub fn set_pipe(&self, id: u16, config: &PipeConfig) -> Result<(), Gone> {
-        self.ask_all(|answer| Command::SetPipe(id, Box::new(config.clone()), answer)).map(|_| ())
+    pub fn set_pipe(&self, id: u16, config: &PipeConfig) -> Result<(), NoAnswer> {
+        self.tell_all(|answer| Command::SetPipe(id, Box::new(config.clone()), answer)).map(|_| ())
     }
 
     /// Applies `change` to the engine, then puts new rules in force. On each worker both happen
     /// between two packets. Rules that stay keep their counters. Packets inside the engine continue
     /// at their rule.
-    pub fn set_rules(&self, rules: &Arc<Classifier>, change: &Change) -> Result<(), Gone> {
+    pub fn set_rules(&self, rules: &Arc<Classifier>, change: &Change) -> Result<(), NoAnswer> {
         // The answers are the old rules. This thread drops them, because that takes time.
-        self.ask_all(|answer| Command::Rules(Arc::clone(rules), Arc::clone(change), answer))
+        self.tell_all(|answer| Command::Rules(Arc::clone(rules), Arc::clone(change), answer))
             .map(|_| ())
     }
 
     /// The counters of each rule, summed over all workers and ordered by rule identity; empty
     /// without rules.
-    pub fn rule_counts(&self) -> Result<Vec<RuleCount>, Gone> {
+    pub fn rule_counts(&self) -> Result<Vec<RuleCount>, NoAnswer> {
         Ok(merge_rules(self.ask_all(Command::RuleCounts)?))
     }
 
     /// Sets the counters of the rules with these identities to 0, or of all rules if `ids` is
     /// `None`.
-    pub fn zero_rules(&self, ids: Option<&[u32]>) -> Result<(), Gone> {
-        self.ask_all(|answer| Command::ZeroRules(ids.map(<[_]>::to_vec), answer)).map(|_| ())
+    pub fn zero_rules(&self, ids: Option<&[u32]>) -> Result<(), NoAnswer> {
+        self.tell_all(|answer| Command::ZeroRules(ids.map(<[_]>::to_vec), answer)).map(|_| ())
     }
 
     /// The current dynamic rules.
-    pub fn dynamic_rules(&self) -> Result<Vec<DynamicEntry>, Gone> {
+    pub fn dynamic_rules(&self) -> Result<Vec<DynamicEntry>, NoAnswer> {
         let (answer, result) = sync_channel(1);
-        self.remotes[0].send(Command::Dynamic(answer))?;
-        result.recv().map_err(|_| Gone)
+        self.remotes[0].ask(Command::Dynamic(answer))?;
+        Patience::new(self.limit).wait(&result)
     }
 
     /// Replaces port `port` of each worker, after an interface was created again. `with` has one
     /// port for each worker. The new ports send the frames that the old ones had queued.
-    pub fn replace_port(&self, port: usize, with: Vec<AnyPort>) -> Result<(), Gone> {
+    pub fn replace_port(&self, port: usize, with: Vec<AnyPort>) -> Result<(), NoAnswer> {
         let mut answers = Vec::with_capacity(self.remotes.len());
         for (remote, new) in self.remotes.iter().zip(with) {
             let (answer, result) = sync_channel(1);
             remote.send(Command::Port(port, Box::new(new), answer))?;
             answers.push(result);
         }
-        answers.into_iter().try_for_each(|result| result.recv().map_err(|_| Gone))
+        let mut patience = Patience::new(self.limit);
+        answers.into_iter().try_for_each(|result| patience.wait(&result))
     }
 
     /// Runs `work` on the engine of each worker between two packets, and returns the results.
@@ -100,7 +128,7 @@ impl LiveHandle {
     pub fn with_engines<T: Send + 'static>(
         &self,
         work: impl Fn(&mut Emulator, Nanos) -> T + Send + Sync + 'static,
-    ) -> Result<Vec<T>, Gone> {
+    ) -> Result<Vec<T>, NoAnswer> {
         let work = Arc::new(work);
         self.ask_all(|answer| {
             let work = Arc::clone(&work);
@@ -116,17 +144,30 @@ impl LiveHandle {
     pub fn with_engine<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Emulator, Nanos) -> T + Send + 'static,
-    ) -> Result<T, Gone> {
+    ) -> Result<T, NoAnswer> {
+        self.with_engine_of(0, work)
+    }
+
+    /// Runs `work` on the engine of worker `worker`, and returns its result. `work` must be quick,
+    /// because packets wait meanwhile.
+    ///
+    /// # Panics
+    /// There are no more than `worker` workers.
+    pub fn with_engine_of<T: Send + 'static>(
+        &self,
+        worker: usize,
+        work: impl FnOnce(&mut Emulator, Nanos) -> T + Send + 'static,
+    ) -> Result<T, NoAnswer> {
         let (answer, result) = sync_channel(1);
-        self.remotes[0].send(Command::Engine(Box::new(move |engine, now| {
+        self.remotes[worker].ask(Command::Engine(Box::new(move |engine, now| {
             // As in `with_engines`, this fails if the asking thread has ended.
             let _ = answer.send(work(engine, now));
         })))?;
-        result.recv().map_err(|_| Gone)
+        Patience::new(self.limit).wait(&result)
     }
 
     /// The results so far.
-    pub fn report(&self) -> Result<LiveReport, Gone> {
+    pub fn report(&self) -> Result<LiveReport, NoAnswer> {
         Ok(LiveReport {
             pipes: self.pipe_stats()?,
             rules: self.rule_counts()?,
@@ -137,7 +178,7 @@ impl LiveHandle {
     /// The statistics of each pipe and scheduler, over all its instances and workers, by number.
     /// The workers copy a few pipes at a time, because packets wait meanwhile. The statistics of
     /// many pipes are therefore not from the same moment.
-    pub fn pipe_stats(&self) -> Result<Vec<(u16, LinkStats)>, Gone> {
+    pub fn pipe_stats(&self) -> Result<Vec<(u16, LinkStats)>, NoAnswer> {
         let ids = self.with_engines(|engine, _| engine.schedulers().collect::<BTreeSet<_>>())?;
         let ids: Vec<u16> =
             ids.into_iter().flatten().collect::<BTreeSet<_>>().into_iter().collect();
@@ -162,20 +203,20 @@ impl LiveHandle {
 
     /// The results so far, without those of rules and pipes. This is quick, however many rules and
     /// pipes there are.
-    pub fn brief_report(&self) -> Result<LiveReport, Gone> {
+    pub fn brief_report(&self) -> Result<LiveReport, NoAnswer> {
         let mut parts = self.ask_all(Command::Report)?;
         // With several workers the arrivals are read again. One worker may count a packet's arrival
         // after its report and then hand the packet over to another worker, which reports the
         // departure.
         let arrivals = if parts.len() > 1 { self.ask_all(Command::Arrivals)? } else { Vec::new() };
         let others = parts.split_off(1.min(parts.len()));
-        let first = parts.pop().ok_or(Gone)?;
+        let first = parts.pop().ok_or(NoAnswer::Ended)?;
         Ok(LiveReport::merge(first, others, &arrivals))
     }
 
     /// The engine's counters and latencies of a pipe or scheduler; `None` when it is not
     /// configured.
-    pub fn engine_stats(&self, id: u16) -> Result<Option<LinkStats>, Gone> {
+    pub fn engine_stats(&self, id: u16) -> Result<Option<LinkStats>, NoAnswer> {
         let parts = self.with_engines(move |engine, _| engine.stats(id).cloned())?;
         Ok(parts.into_iter().flatten().reduce(|mut sum, part| {
             sum.merge(&part);
@@ -193,42 +234,96 @@ impl LiveHandle {
 
     /// Waits until the observer has seen all events from before this call; returns at once without
     /// an observer. The observer must not call this, since it would wait for its own return.
-    pub fn settle_observer(&self) -> Result<(), Gone> {
+    pub fn settle_observer(&self) -> Result<(), NoAnswer> {
         let mut answers = Vec::with_capacity(self.remotes.len());
         for remote in &*self.remotes {
             let (answer, result) = sync_channel(1);
-            remote.send(Command::Mark(answer))?;
+            remote.ask(Command::Mark(answer))?;
             answers.push(result);
         }
+        let mut patience = Patience::new(self.limit);
         for result in answers {
-            // Receiving fails if there is no observer or its ring is full.
-            let _ = result.recv();
+            // There is no answer if there is no observer or its ring is full.
+            match patience.wait(&result) {
+                Err(NoAnswer::Late) => return Err(NoAnswer::Late),
+                Ok(()) | Err(NoAnswer::Ended) => {}
+            }
         }
         Ok(())
     }
 
     /// Ends the loop. Packets inside are not sent and count as backlog.
-    pub fn stop(&self) -> Result<(), Gone> {
+    pub fn stop(&self) -> Result<(), NoAnswer> {
         let outcomes: Vec<_> =
             self.remotes.iter().map(|remote| remote.send(Command::Stop)).collect();
         outcomes.into_iter().collect()
     }
 
-    /// Sends a command to every worker, then waits for all answers.
-    fn ask_all<T>(&self, command: impl Fn(SyncSender<T>) -> Command) -> Result<Vec<T>, Gone> {
+    /// Sends a question to every worker, then waits for all answers.
+    fn ask_all<T>(&self, command: impl Fn(SyncSender<T>) -> Command) -> Result<Vec<T>, NoAnswer> {
+        self.send_all(Remote::ask, command)
+    }
+
+    /// Sends a change to every worker, then waits for all answers. A worker that is stuck gets the
+    /// change too, so that all changes come into force when it works again.
+    fn tell_all<T>(&self, command: impl Fn(SyncSender<T>) -> Command) -> Result<Vec<T>, NoAnswer> {
+        self.send_all(Remote::send, command)
+    }
+
+    fn send_all<T>(
+        &self,
+        send: fn(&Remote, Command) -> Result<(), NoAnswer>,
+        command: impl Fn(SyncSender<T>) -> Command,
+    ) -> Result<Vec<T>, NoAnswer> {
         let mut answers = Vec::with_capacity(self.remotes.len());
         for remote in &*self.remotes {
             let (answer, result) = sync_channel(1);
-            remote.send(command(answer))?;
+            send(remote, command(answer))?;
             answers.push(result);
         }
-        answers.into_iter().map(|result| result.recv().map_err(|_| Gone)).collect()
+        let mut patience = Patience::new(self.limit);
+        answers.into_iter().map(|result| patience.wait(&result)).collect()
+    }
+}
+
+/// The rest of the time for the answers to one question.
+///
+/// The time is counted in steps that were waited for. A process that was stopped for a minute finds
+/// every deadline missed when it continues, but only one step used.
+struct Patience {
+    steps: u128,
+}
+
+impl Patience {
+    fn new(limit: Duration) -> Self {
+        Self { steps: limit.as_millis().div_ceil(STEP.as_millis()) }
+    }
+
+    fn wait<T>(&mut self, result: &Receiver<T>) -> Result<T, NoAnswer> {
+        loop {
+            match result.recv_timeout(STEP) {
+                Ok(answer) => return Ok(answer),
+                Err(RecvTimeoutError::Disconnected) => return Err(NoAnswer::Ended),
+                Err(RecvTimeoutError::Timeout) if self.steps <= 1 => return Err(NoAnswer::Late),
+                Err(RecvTimeoutError::Timeout) => self.steps -= 1,
+            }
+        }
     }
 }
 
 impl Remote {
-    fn send(&self, command: Command) -> Result<(), Gone> {
-        self.commands.send(command).map_err(|_| Gone)?;
+    /// Sends a question, unless so many commands wait that the worker must be stuck.
+    fn ask(&self, command: Command) -> Result<(), NoAnswer> {
+        if self.waiting.load(Ordering::Relaxed) >= WAITING {
+            return Err(NoAnswer::Late);
+        }
+        self.send(command)
+    }
+
+    /// Sends a command.
+    fn send(&self, command: Command) -> Result<(), NoAnswer> {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        self.commands.send(command).map_err(|_| NoAnswer::Ended)?;
         self.wake();
         Ok(())
     }
@@ -245,6 +340,14 @@ impl Remote {
     }
 }
 
+/// The longest wait for an answer of the loop. The loop answers after one turn, which takes less than
+/// a millisecond, or some 100 ms for a change of a large configuration.
+pub const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+/// The step in which the wait for an answer is counted.
+const STEP: Duration = Duration::from_millis(100);
+/// The most commands that wait at a worker before it counts as stuck and gets no more questions.
+/// Threads wait for the answers to their questions, so that a working loop has a few.
+const WAITING: usize = 1024;
 /// Number of pipes that a worker copies between two packets; each has up to 30 KB of statistics.
 const PORTION: usize = 8;
 
@@ -271,6 +374,7 @@ pub(super) struct Inbox {
     commands: Receiver<Command>,
     wake: Arc<OwnedFd>,
     turns: Arc<Turns>,
+    waiting: Arc<AtomicUsize>,
 }
 
 impl Inbox {
@@ -279,9 +383,14 @@ impl Inbox {
             .map_err(|errno| LiveError::System { what: "making an event descriptor", errno })?;
         let wake = Arc::new(wake);
         let (commands, inbox) = channel();
-        let turns = Arc::<Turns>::default();
-        let own = Self { commands: inbox, wake: Arc::clone(&wake), turns: Arc::clone(&turns) };
-        Ok((own, Remote { commands, wake, turns }))
+        let (turns, waiting) = (Arc::<Turns>::default(), Arc::<AtomicUsize>::default());
+        let own = Self {
+            commands: inbox,
+            wake: Arc::clone(&wake),
+            turns: Arc::clone(&turns),
+            waiting: Arc::clone(&waiting),
+        };
+        Ok((own, Remote { commands, wake, turns, waiting }))
     }
 
     /// Counts a turn of the worker.
@@ -294,6 +403,7 @@ impl Inbox {
     /// The next command, or `None`.
     pub(super) fn next(&self) -> Option<Command> {
         let command = self.commands.try_recv().ok()?;
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
         self.acknowledge();
         Some(command)
     }
@@ -307,5 +417,58 @@ impl Inbox {
     pub(super) fn acknowledge(&self) {
         let mut count = [0; 8];
         let _ = rustix::io::read(&*self.wake, &mut count);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+
+    #[test]
+    fn a_loop_that_does_not_answer_blocks_no_question() {
+        let (inbox, remote) = Inbox::new().unwrap();
+        let (done, answers) = channel();
+        std::thread::spawn(move || {
+            let handle = LiveHandle::new(vec![remote]).within(Duration::from_millis(200));
+            let pipe = PipeConfig::default();
+            done.send([
+                handle.set_pipe(1, &pipe).err(),
+                handle.rule_counts().err(),
+                handle.zero_rules(None).err(),
+                handle.dynamic_rules().err(),
+                handle.with_engine(|_, _| ()).err(),
+                handle.with_engines(|_, _| ()).err(),
+                handle.brief_report().err(),
+                handle.pipe_stats().err(),
+                handle.settle_observer().err(),
+                handle.stop().err(),
+            ])
+        });
+        let all = answers.recv_timeout(Duration::from_secs(30)).expect("every question returns");
+        assert_eq!(all[..9], [Some(NoAnswer::Late); 9]);
+        assert_eq!(all[9], None, "asking to stop does not wait");
+        drop(inbox);
+    }
+
+    #[test]
+    fn a_stuck_loop_gets_a_bounded_number_of_questions() {
+        let (inbox, remote) = Inbox::new().unwrap();
+        let handle = LiveHandle::new(vec![remote.clone()]).within(Duration::from_millis(1));
+        let ask = || remote.ask(Command::RuleCounts(sync_channel(1).0));
+        assert_eq!((0..2 * WAITING).filter(|_| ask().is_ok()).count(), WAITING);
+        let began = Instant::now();
+        assert_eq!(handle.rule_counts().err(), Some(NoAnswer::Late));
+        assert!(began.elapsed() < STEP, "it does not even wait");
+        while inbox.next().is_some() {}
+        assert_eq!(ask(), Ok(()));
+    }
+
+    #[test]
+    fn a_loop_that_has_ended_says_so() {
+        let (inbox, remote) = Inbox::new().unwrap();
+        drop(inbox);
+        assert_eq!(LiveHandle::new(vec![remote]).rule_counts(), Err(NoAnswer::Ended));
     }
 }

@@ -55,7 +55,7 @@ mod wire;
 mod worker;
 
 pub use awake::LatencyRequests;
-pub use commands::{Change, Gone, LiveHandle};
+pub use commands::{ANSWER_WITHIN, Change, LiveHandle, NoAnswer};
 pub use config::{ConfigError, Gso, LaneConfig, LiveConfig, LiveError, Realtime, Spin};
 pub use forwarding::{Forwarding, Strays};
 pub use observe::{ArrivalEvent, DepartureEvent, Observer, Outcome, Sample};

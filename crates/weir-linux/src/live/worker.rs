@@ -159,15 +159,17 @@ impl Worker {
             if let Some(reason) = self.faults.note(now, &mut self.ports, tap) {
                 return Ok(reason);
             }
-            if self.run_commands(now) {
-                return Ok(StopReason::Asked);
-            }
+            let obeyed = match self.inbox.next().map(|command| self.run_command(now, command)) {
+                Some(Obeyed::Stop) => return Ok(StopReason::Asked),
+                obeyed => obeyed.is_some(),
+            };
             if now >= self.next_housekeeping {
                 self.keep_house(now);
                 now = clock::now();
             }
             self.priority.note_load(now, busy);
-            self.wait(now, busy)
+            // Further commands may wait, so the next turn looks at once.
+            self.wait(now, busy || obeyed)
                 .map_err(|errno| LiveError::System { what: "waiting for frames", errno })?;
         }
     }
@@ -260,56 +262,54 @@ impl Worker {
         Ok(())
     }
 
-    /// Executes the commands of handles; returns whether one of them ends the loop.
-    fn run_commands(&mut self, now: Nanos) -> bool {
-        while let Some(command) = self.inbox.next() {
-            match command {
-                Command::SetPipe(id, config, answer) => {
-                    self.set_pipe(now, id, &config);
-                    let _ = answer.send(());
-                }
-                Command::Rules(rules, change, answer) => {
-                    let old = self.set_rules(now, rules, &change);
-                    let _ = answer.send(old);
-                }
-                Command::RuleCounts(answer) => {
-                    let _ = answer.send(self.rule_counts());
-                }
-                Command::ZeroRules(ids, answer) => {
-                    if let Some(rules) = self.emulation.rules_mut() {
-                        rules.zero(ids.as_deref());
-                    }
-                    let _ = answer.send(());
-                }
-                Command::Dynamic(answer) => {
-                    let _ = answer.send(self.shared.dynamic_rules(now));
-                }
-                Command::Port(port, new, answer) => {
-                    self.ports.port_mut(port).replace(*new);
-                    let _ = answer.send(());
-                }
-                Command::Engine(work) => {
-                    self.emulation.need_keys();
-                    work(self.emulation.emulator_mut(), now);
-                }
-                Command::Arrivals(answer) => {
-                    let lanes = self.emulation.packets().lanes();
-                    let arrivals = lanes.iter().map(|lane| Arrivals::of(lane.counters()));
-                    let _ = answer.send(arrivals.collect());
-                }
-                Command::Report(answer) => {
-                    // This fails if the asking thread has ended.
-                    let _ = answer.send(self.report(now, None));
-                }
-                Command::Mark(answer) => {
-                    if let Some(tap) = self.emulation.packets_mut().tap_mut() {
-                        tap.mark(now, answer);
-                    }
-                }
-                Command::Stop => return true,
+    /// Executes a command of a handle. A turn executes one, because packets wait meanwhile.
+    fn run_command(&mut self, now: Nanos, command: Command) -> Obeyed {
+        // Answering fails if the asking thread has ended or has lost its patience.
+        match command {
+            Command::SetPipe(id, config, answer) => {
+                self.set_pipe(now, id, &config);
+                let _ = answer.send(());
             }
+            Command::Rules(rules, change, answer) => {
+                let old = self.set_rules(now, rules, &change);
+                let _ = answer.send(old);
+            }
+            Command::RuleCounts(answer) => {
+                let _ = answer.send(self.rule_counts());
+            }
+            Command::ZeroRules(ids, answer) => {
+                if let Some(rules) = self.emulation.rules_mut() {
+                    rules.zero(ids.as_deref());
+                }
+                let _ = answer.send(());
+            }
+            Command::Dynamic(answer) => {
+                let _ = answer.send(self.shared.dynamic_rules(now));
+            }
+            Command::Port(port, new, answer) => {
+                self.ports.port_mut(port).replace(*new);
+                let _ = answer.send(());
+            }
+            Command::Engine(work) => {
+                self.emulation.need_keys();
+                work(self.emulation.emulator_mut(), now);
+            }
+            Command::Arrivals(answer) => {
+                let lanes = self.emulation.packets().lanes();
+                let arrivals = lanes.iter().map(|lane| Arrivals::of(lane.counters()));
+                let _ = answer.send(arrivals.collect());
+            }
+            Command::Report(answer) => {
+                let _ = answer.send(self.report(now, None));
+            }
+            Command::Mark(answer) => {
+                if let Some(tap) = self.emulation.packets_mut().tap_mut() {
+                    tap.mark(now, answer);
+                }
+            }
+            Command::Stop => return Obeyed::Stop,
         }
-        false
+        Obeyed::Continue
     }
 
     fn set_pipe(&mut self, now: Nanos, id: u16, config: &PipeConfig) {
@@ -422,6 +422,15 @@ impl Worker {
             passed: lane.passed_packets(),
         }
     }
+}
+
+/// What a command asks of the loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Obeyed {
+    /// The loop goes on.
+    Continue,
+    /// The loop ends.
+    Stop,
 }
 
 /// After this many packets the worker interrupts a batch to send packets that are due. They take

@@ -140,8 +140,16 @@ mod tests {
         .unwrap();
         assert_eq!(range.ipv4(1).0, Ipv4Addr::new(198, 18, 1, 9));
         let name = range.interface();
-        let link =
-            Link { index: 9, name, mtu: 1500, mac: None, up: true, loopback: false, master: None };
+        let link = Link {
+            index: 9,
+            name,
+            mtu: 1500,
+            mac: None,
+            up: true,
+            running: true,
+            loopback: false,
+            master: None,
+        };
         assert_ne!(
             Range::choose(std::slice::from_ref(&link), &[]).map(Range::interface),
             Some(link.name)

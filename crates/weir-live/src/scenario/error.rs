@@ -3,6 +3,7 @@
 use std::io;
 use std::time::Duration;
 
+use weir_linux::live::NoAnswer;
 use weir_linux::topology::SpawnError;
 use weir_rules::Diagnostics;
 use weir_sim::topology::PathError;
@@ -71,6 +72,9 @@ pub enum ScenarioError {
     /// The links or a generator ended before the end of the run.
     #[error("{0} before the run")]
     Early(#[from] Gone),
+    /// The live loop did not answer.
+    #[error("{0}; the run was given up")]
+    Stuck(#[source] NoAnswer),
     /// Waiting failed.
     #[error("cannot wait: {0}")]
     Wait(#[source] io::Error),
@@ -101,8 +105,11 @@ pub enum Gone {
     Traffic,
 }
 
-impl From<weir_linux::live::Gone> for ScenarioError {
-    fn from(_: weir_linux::live::Gone) -> Self {
-        Self::Early(Gone::Links)
+impl From<NoAnswer> for ScenarioError {
+    fn from(error: NoAnswer) -> Self {
+        match error {
+            NoAnswer::Ended => Self::Early(Gone::Links),
+            NoAnswer::Late => Self::Stuck(error),
+        }
     }
 }

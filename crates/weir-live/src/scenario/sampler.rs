@@ -1,7 +1,7 @@
 //! Samples ports and watched flows over time, in the form of the simulator's results.
 
 use weir_core::stats::LinkStats;
-use weir_linux::live::{Gone, LiveHandle};
+use weir_linux::live::{LiveHandle, NoAnswer};
 use weir_measure::series::{FlowPeriod, LinkPeriod};
 
 use super::plan::engine_id;
@@ -38,7 +38,7 @@ impl Sampler {
     }
 
     /// Samples the lengths of all queues.
-    pub(super) fn sample_queues(&mut self) -> Result<(), Gone> {
+    pub(super) fn sample_queues(&mut self) -> Result<(), NoAnswer> {
         let ports = self.ports;
         let queues = self.handle.with_engine(move |engine, _| {
             (0..ports).map(|port| engine.queue_length(engine_id(port))).collect::<Vec<_>>()
@@ -51,7 +51,7 @@ impl Sampler {
     }
 
     /// Ends an interval.
-    pub(super) fn close(&mut self) -> Result<(), Gone> {
+    pub(super) fn close(&mut self) -> Result<(), NoAnswer> {
         self.read()?;
         for (samples, open) in self.links.iter_mut().zip(&mut self.open) {
             samples.push(std::mem::take(open));
@@ -65,7 +65,7 @@ impl Sampler {
     }
 
     /// Resets all counters.
-    pub(super) fn zero(&mut self) -> Result<(), Gone> {
+    pub(super) fn zero(&mut self) -> Result<(), NoAnswer> {
         self.read()?;
         let ports = self.ports;
         self.handle.with_engines(move |engine, _| {
@@ -87,7 +87,7 @@ impl Sampler {
     }
 
     /// The counters of each port.
-    pub(super) fn stats(&self) -> Result<Vec<LinkStats>, Gone> {
+    pub(super) fn stats(&self) -> Result<Vec<LinkStats>, NoAnswer> {
         let all = self.handle.pipe_stats()?;
         let of = |port| {
             all.iter()
@@ -99,7 +99,7 @@ impl Sampler {
     }
 
     /// Adds the increments of the ports' counters since the last reading to the open interval.
-    fn read(&mut self) -> Result<(), Gone> {
+    fn read(&mut self) -> Result<(), NoAnswer> {
         let ports = self.ports;
         let now = self.handle.with_engine(move |engine, _| {
             let counters = |port| {
@@ -118,12 +118,12 @@ impl Sampler {
     }
 
     /// The counters of each watched flow, including all packets until now.
-    pub(super) fn counts(&self) -> Result<Vec<Count>, Gone> {
+    pub(super) fn counts(&self) -> Result<Vec<Count>, NoAnswer> {
         self.handle.settle_observer()?;
         Ok(self.watched.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone())
     }
 
-    fn flows_now(&self) -> Result<Vec<FlowPeriod>, Gone> {
+    fn flows_now(&self) -> Result<Vec<FlowPeriod>, NoAnswer> {
         self.handle.settle_observer()?;
         let counts = self.watched.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let sample = |count: &Count| FlowPeriod {

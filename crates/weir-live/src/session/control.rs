@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use weir_core::{Emulator, Nanos};
-use weir_linux::live::{Change, Gone, LiveHandle, LiveReport};
+use weir_linux::live::{Change, LiveHandle, LiveReport, NoAnswer};
 use weir_linux::port::AnyPort;
 use weir_measure::series::LinkSeries;
 use weir_rules::LinkSpec;
@@ -18,7 +18,7 @@ use super::state::State;
 use crate::observe::Recording;
 
 /// A handle of a running session. Clones control the same session, from any thread. After the
-/// session has ended, calls return [`Gone`].
+/// session has ended, or while its loop does not answer, calls return [`NoAnswer`].
 #[derive(Clone, Debug)]
 pub struct Control {
     handle: LiveHandle,
@@ -124,7 +124,7 @@ impl Control {
     ///
     /// # Errors
     /// The session has ended.
-    pub fn replace_port(&self, port: usize, with: Vec<AnyPort>) -> Result<(), Gone> {
+    pub fn replace_port(&self, port: usize, with: Vec<AnyPort>) -> Result<(), NoAnswer> {
         self.handle.replace_port(port, with)
     }
 
@@ -132,7 +132,7 @@ impl Control {
     ///
     /// # Errors
     /// The session has ended.
-    pub fn snapshot(&self) -> Result<Snapshot, Gone> {
+    pub fn snapshot(&self) -> Result<Snapshot, NoAnswer> {
         let report = self.handle.report()?;
         Ok(snapshot(&report, self.series(), &self.state()))
     }
@@ -142,7 +142,7 @@ impl Control {
     ///
     /// # Errors
     /// The session has ended.
-    pub fn counters(&self) -> Result<LiveReport, Gone> {
+    pub fn counters(&self) -> Result<LiveReport, NoAnswer> {
         self.handle.brief_report()
     }
 

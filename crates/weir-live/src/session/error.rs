@@ -1,6 +1,8 @@
 //! Why a session could not be built, started, changed or stopped.
 
-use weir_linux::live::{Gone, LiveError};
+use std::time::Duration;
+
+use weir_linux::live::{LiveError, NoAnswer};
 use weir_linux::port::OpenError;
 use weir_linux::topology::SetupError;
 use weir_report::CaptureError;
@@ -39,7 +41,7 @@ pub enum StartError {
     Thread(#[source] std::io::Error),
 }
 
-/// Why a change was refused; nothing has changed then.
+/// Why a change was refused; nothing has changed then, except after [`ChangeError::NoAnswer`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ChangeError {
     /// No link has the requested name.
@@ -59,9 +61,10 @@ pub enum ChangeError {
     /// The session was built without rules.
     #[error("this session has links and no rules")]
     NoRules,
-    /// The live loop has ended.
+    /// The live loop has ended or did not answer in time. A loop that works again later takes the
+    /// change.
     #[error(transparent)]
-    Gone(#[from] Gone),
+    NoAnswer(#[from] NoAnswer),
 }
 
 /// Why a stopped session has no results.
@@ -70,6 +73,12 @@ pub enum StopError {
     /// The live loop failed.
     #[error(transparent)]
     Live(#[from] LiveError),
+    /// The thread of the live loop did not end in time. It was left behind with the results.
+    #[error("the loop that forwards packets did not end within {} s; its results are lost, please report this as a bug", .within.as_secs())]
+    Stuck {
+        /// The time that the thread was given.
+        within: Duration,
+    },
     /// The thread of the live loop panicked.
     #[error("the link's thread panicked; please report this as a bug")]
     Panicked,

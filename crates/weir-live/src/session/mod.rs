@@ -39,7 +39,7 @@ pub use surroundings::{OpenPorts, Place, Surroundings};
 
 use crate::observe::Recorder;
 use crate::rules;
-use running::Running;
+use running::{END_WITHIN, Running};
 use state::{Direction, State};
 
 /// Links that forward packets, in the surroundings `P`: [`Session`] with programs on two sides,
@@ -193,10 +193,19 @@ impl<P: Place> LiveSession<P> {
     /// the results.
     ///
     /// # Errors
-    /// The live loop failed. The changes to the machine are undone in this case, too.
+    /// The live loop failed, or did not end within ten seconds. The changes to the machine are
+    /// undone in this case, too.
     pub fn stop(self) -> Result<Finished, StopError> {
+        self.stop_within(END_WITHIN)
+    }
+
+    /// Does the same as [`Self::stop`], and waits for the end of the loop for at most `within`.
+    ///
+    /// # Errors
+    /// As with [`Self::stop`].
+    pub fn stop_within(self, within: Duration) -> Result<Finished, StopError> {
         let Self { running, control, recorder, started, place } = self;
-        let report = running.stop();
+        let report = running.stop(within);
         let leftovers = place.close();
         let series = control.series();
         let capture = recorder.and_then(Recorder::finish);

@@ -4,6 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use weir_linux::live::{Live, LiveError, LiveHandle, LiveReport};
 use weir_linux::process::Stopper;
@@ -11,7 +12,8 @@ use weir_linux::resident::Resident;
 
 use super::error::StopError;
 
-/// A live loop on a thread of its own. Dropping it ends the loop.
+/// A live loop on a thread of its own. Dropping it ends the loop. A loop that does not end within
+/// [`END_WITHIN`] is left behind, so that a stuck loop does not keep the process from ending.
 #[derive(Debug)]
 pub(super) struct Running {
     handle: LiveHandle,
@@ -63,10 +65,13 @@ impl Running {
         panicked || self.ended.load(Ordering::Relaxed)
     }
 
-    /// Ends the loop and returns its report.
-    pub(super) fn stop(mut self) -> Result<LiveReport, StopError> {
+    /// Ends the loop and returns its report. Waits for the end for at most `within`.
+    pub(super) fn stop(mut self, within: Duration) -> Result<LiveReport, StopError> {
         self.request_stop();
         let thread = self.thread.take().ok_or(StopError::Panicked)?;
+        if !finishes(&thread, within) {
+            return Err(StopError::Stuck { within });
+        }
         Ok(thread.join().map_err(|_| StopError::Panicked)??)
     }
 
@@ -98,7 +103,27 @@ impl Drop for Running {
         if let Some(thread) = self.thread.take() {
             self.request_stop();
             // The session was dropped without a call of `stop`, so its report is not needed.
-            let _ = thread.join();
+            if finishes(&thread, END_WITHIN) {
+                let _ = thread.join();
+            }
         }
     }
 }
+
+/// Waits until a thread finishes, for at most `within`; returns whether it has finished.
+fn finishes(thread: &JoinHandle<Result<LiveReport, LiveError>>, within: Duration) -> bool {
+    let deadline = Instant::now() + within;
+    while !thread.is_finished() {
+        if Instant::now() >= deadline {
+            return false;
+        }
+        std::thread::sleep(LOOK_AGAIN);
+    }
+    true
+}
+
+/// The longest wait for the loop's end. The loop ends after one turn; the rest is for an observer
+/// that still writes to a slow disk.
+pub(super) const END_WITHIN: Duration = Duration::from_secs(10);
+/// Interval at which the end of the loop is checked.
+const LOOK_AGAIN: Duration = Duration::from_millis(1);
