@@ -4,6 +4,7 @@
 //! of thousands of instances, a caller requests one page at a time.
 
 use alloc::vec::Vec;
+use core::ops::Range;
 
 use super::engine::Emulator;
 use super::flow::Flow;
@@ -114,7 +115,27 @@ impl Emulator {
         max: usize,
     ) -> impl Iterator<Item = InstanceView> {
         let from = after.map_or(0, |after| after.saturating_add(1));
-        (from..self.links.bound()).filter_map(move |number| self.instance(id, number)).take(max)
+        self.instances_between(id, from..self.instance_bound()).take(max)
+    }
+
+    /// The instances of pipe or scheduler `id` with these numbers. The call takes time in proportion
+    /// to the range, whichever pipes its instances belong to.
+    pub fn instances_between(
+        &self,
+        id: u16,
+        numbers: Range<u32>,
+    ) -> impl Iterator<Item = InstanceView> {
+        numbers.filter_map(move |number| self.instance(id, number))
+    }
+
+    /// The number above those of all instances.
+    pub fn instance_bound(&self) -> u32 {
+        self.links.bound()
+    }
+
+    /// The number above those of all flows.
+    pub fn flow_bound(&self) -> u32 {
+        self.flows.bound()
     }
 
     /// Up to `max` flows of queue `id` in the order of their numbers, starting after number
@@ -126,12 +147,15 @@ impl Emulator {
         max: usize,
     ) -> impl Iterator<Item = FlowView> {
         let from = after.map_or(0, |after| after.saturating_add(1));
+        self.flows_between(id, from..self.flow_bound()).take(max)
+    }
+
+    /// The flows of queue `id` with these numbers, like [`Self::instances_between`].
+    pub fn flows_between(&self, id: u16, numbers: Range<u32>) -> impl Iterator<Item = FlowView> {
         let is_it = move |flow: &&Flow| flow.cold.queue == Some(id);
-        (from..self.flows.bound())
-            .filter_map(move |number| {
-                self.flows.get(number).filter(is_it).and_then(|f| self.flow_view(f))
-            })
-            .take(max)
+        numbers.filter_map(move |number| {
+            self.flows.get(number).filter(is_it).and_then(|f| self.flow_view(f))
+        })
     }
 
     /// Up to `max` flows that feed instance `instance`, the newest first.
