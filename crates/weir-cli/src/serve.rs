@@ -12,8 +12,9 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, channel};
-use std::time::Duration;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use weir_control::api::{CommandReply, CommandRequest, SeverityView};
@@ -71,12 +72,42 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<ExitCode, Failure> {
     // Without a supervisor there is nothing to notify.
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
     announce(args, &start.socket, &server, &plane);
-    let outcome = run_until_end(args, &signals, &events, &owner, &server, &plane);
+    let ports = watch_interfaces(events, &plane)?;
+    let outcome = run_until_end(args, &signals, &owner, &server, &plane, &ports);
     drop(checks);
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
     server.stop();
-    plane.stop();
-    outcome
+    let stopped = plane.stop().map_err(Failure::own);
+    outcome.and_then(|code| stopped.map(|()| code))
+}
+
+/// Follows the interfaces until the daemon ends. This has a thread of its own, because it asks the
+/// loop and waits for the answer.
+fn watch_interfaces(
+    events: Receiver<LiveEvent>,
+    plane: &Arc<LivePlane>,
+) -> Result<JoinHandle<()>, Failure> {
+    let plane = Arc::clone(plane);
+    let watch = move || {
+        let mut looked = Instant::now();
+        loop {
+            let first = match events.recv_timeout(LOOK_AGAIN) {
+                Ok(event) => Some(event),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => return,
+            };
+            let events = first.into_iter().chain(events.try_iter());
+            let mut news: Vec<String> = events.filter_map(|event| plane.note(&event)).collect();
+            news.extend(plane.attach());
+            if looked.elapsed() >= LOOK_AT_STATES {
+                looked = Instant::now();
+                news.extend(plane.look());
+            }
+            news.iter().for_each(|line| say(format_args!("weir: {line}\n")));
+        }
+    };
+    let thread = std::thread::Builder::new().name("weir-ports".to_owned()).spawn(watch);
+    thread.map_err(|error| Failure::own(format!("cannot start a thread: {error}")))
 }
 
 fn tuning(args: &ServeArgs) -> Tuning {
@@ -163,29 +194,21 @@ impl Start {
     }
 }
 
-/// Handles signals, and interfaces that disappear and return, until the daemon ends.
+/// Handles signals until the daemon ends. It waits neither for the loop nor for the disk, so that
+/// SIGTERM ends a daemon even if the loop is stuck.
 fn run_until_end(
     args: &ServeArgs,
     signals: &Signals,
-    events: &Receiver<LiveEvent>,
     owner: &Owner,
     server: &Server,
     plane: &LivePlane,
+    ports: &JoinHandle<()>,
 ) -> Result<ExitCode, Failure> {
     loop {
         let timeout = Timespec { tv_sec: 0, tv_nsec: LOOK_AGAIN.subsec_nanos().into() };
         let mut ready = [PollFd::new(signals, PollFlags::IN)];
         // An interrupted wait has the same effect as one that has timed out.
         let _ = poll(&mut ready, Some(&timeout));
-        for event in events.try_iter().filter(|event| plane.lost(event)) {
-            say(format_args!(
-                "weir: interface {} is gone; it is taken again when it is back\n",
-                event.interface
-            ));
-        }
-        for name in plane.attach() {
-            say(format_args!("weir: interface {name} is back\n"));
-        }
         if let Some(ended) = plane.ended() {
             if let Err(error) = ended {
                 say(format_args!("weir: {error}\n"));
@@ -195,7 +218,7 @@ fn run_until_end(
         let threads = [
             ("configuration", owner.has_panicked()),
             ("API", server.has_panicked()),
-            ("interfaces", plane.has_panicked()),
+            ("interfaces", plane.has_panicked() || ports.is_finished()),
         ];
         if let Some((name, _)) = threads.iter().find(|(_, has_panicked)| *has_panicked) {
             return Err(Failure::own(format!(
@@ -206,7 +229,7 @@ fn run_until_end(
             signals.next().map_err(|error| Failure::own(format!("cannot read signals: {error}")))?
         {
             match signal.number {
-                HANGUP => reload(args, owner),
+                HANGUP => start_reload(args, owner),
                 USER_1 | USER_2 => {}
                 _ => return Ok(ExitCode::SUCCESS),
             }
@@ -214,10 +237,19 @@ fn run_until_end(
     }
 }
 
+/// Starts [`reload`] on a thread of its own.
+fn start_reload(args: &ServeArgs, owner: &Owner) {
+    let (rules, owner) = (args.rules.clone(), owner.clone());
+    let work = move || reload(rules.as_deref(), &owner);
+    if let Err(error) = std::thread::Builder::new().name("weir-reload".to_owned()).spawn(work) {
+        say(format_args!("weir: SIGHUP: cannot start a thread: {error}\n"));
+    }
+}
+
 /// Replaces the configuration by the content of the rules file. If the file cannot be read, the
 /// failure is logged and the configuration stays.
-fn reload(args: &ServeArgs, owner: &Owner) {
-    let Some(file) = &args.rules else {
+fn reload(rules: Option<&Path>, owner: &Owner) {
+    let Some(file) = rules else {
         return say("weir: SIGHUP: there is no --rules file to read again\n");
     };
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Reloading]);
@@ -324,5 +356,7 @@ fn announce(args: &ServeArgs, socket: &Path, server: &Server, plane: &LivePlane)
 const HANGUP: i32 = 1;
 const USER_1: i32 = 10;
 const USER_2: i32 = 12;
-/// Maximum time until the daemon notices that an interface has returned.
+/// Maximum time until the daemon notices that an interface has returned, or that its loop has ended.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
+/// Interval at which the kernel is asked whether the interfaces are up.
+const LOOK_AT_STATES: Duration = Duration::from_secs(1);

@@ -4,6 +4,7 @@
 use std::io;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Bytes, Incoming};
@@ -12,6 +13,7 @@ use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use serde::de::DeserializeOwned;
 use tokio::net::UnixStream;
+use tokio::runtime::Runtime;
 
 use crate::api::{
     CommandReply, CommandRequest, ConfigurationView, EventQuery, EventSample, Health, InstancePage,
@@ -42,6 +44,16 @@ pub enum ClientError {
         /// The reason.
         message: String,
     },
+    /// The daemon did not answer in time.
+    #[error("the daemon at {} did not answer within {} s{}; the daemon's log and /v1/health tell more", path.display(), .within.as_secs(), if *.change { ", so that the change may or may not be in force" } else { "" })]
+    NoAnswer {
+        /// The socket.
+        path: PathBuf,
+        /// The time that the daemon was given.
+        within: Duration,
+        /// Whether the request was a change.
+        change: bool,
+    },
     /// The daemon refused the request.
     #[error("{message}")]
     Refused {
@@ -59,12 +71,21 @@ pub enum ClientError {
 #[derive(Clone, Debug)]
 pub struct Client {
     path: PathBuf,
+    /// The longest wait for an answer; `None` for [`ANSWER`] or [`CHANGE`].
+    within: Option<Duration>,
 }
 
 impl Client {
     /// A client of the daemon that listens on this socket. It connects with the first request.
     pub fn new(path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into() }
+        Self { path: path.into(), within: None }
+    }
+
+    /// Waits for each answer for at most `within`, instead of the default: a minute for commands,
+    /// 20 s for everything else.
+    #[must_use]
+    pub fn time_out(self, within: Duration) -> Self {
+        Self { within: Some(within), ..self }
     }
 
     /// The socket.
@@ -81,7 +102,7 @@ impl Client {
     pub fn commands(&self, request: &CommandRequest) -> Result<CommandReply, ClientError> {
         let body =
             serde_json::to_vec(request).map_err(|error| ClientError::Answer(error.to_string()))?;
-        let (status, bytes) = self.exchange(Method::POST, "/v1/commands", body)?;
+        let (status, bytes) = self.exchange(&Method::POST, "/v1/commands", body)?;
         match status {
             StatusCode::OK | StatusCode::UNPROCESSABLE_ENTITY => decode(&bytes),
             _ => Err(refusal(status, &bytes)),
@@ -180,7 +201,7 @@ impl Client {
     /// # Errors
     /// As with [`Client::health`].
     pub fn metrics(&self) -> Result<String, ClientError> {
-        let (status, bytes) = self.exchange(Method::GET, "/metrics", Vec::new())?;
+        let (status, bytes) = self.exchange(&Method::GET, "/metrics", Vec::new())?;
         if status != StatusCode::OK {
             return Err(refusal(status, &bytes));
         }
@@ -200,10 +221,7 @@ impl Client {
     /// # Errors
     /// The system cannot provide the resources for it.
     pub fn keep(&self) -> Result<Connection, ClientError> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_io()
-            .build()
-            .map_err(|error| self.failed(error))?;
+        let runtime = self.runtime()?;
         Ok(Connection { client: self.clone(), runtime, sender: None })
     }
 
@@ -220,15 +238,19 @@ impl Client {
         if let Some(count) = query.count {
             path.push_str(&format!("&count={count}"));
         }
-        self.run(async {
-            let response = self.send(Method::GET, &path, Vec::new()).await?;
+        let period = Duration::from_millis(query.period.unwrap_or(1000).into());
+        self.runtime()?.block_on(async {
+            let answer = self.send(Method::GET, &path, Vec::new());
+            let response = self.in_time(&Method::GET, Duration::ZERO, answer).await?;
             let status = response.status();
             let mut body = response.into_body();
             if status != StatusCode::OK {
                 return Err(refusal(status, &self.collect(body).await?));
             }
             let mut pending = Vec::new();
-            while let Some(frame) = body.frame().await {
+            loop {
+                let frame = async { Ok(body.frame().await) };
+                let Some(frame) = self.in_time(&Method::GET, period, frame).await? else { break };
                 let frame = frame.map_err(|error| self.failed(error))?;
                 pending.extend_from_slice(frame.data_ref().map_or(&[][..], |data| data));
                 while let Some(end) = pending.windows(2).position(|pair| pair == b"\n\n") {
@@ -252,29 +274,40 @@ impl Client {
     /// # Errors
     /// As with [`Client::health`].
     pub fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
-        let (status, bytes) = self.exchange(Method::GET, path, Vec::new())?;
+        let (status, bytes) = self.exchange(&Method::GET, path, Vec::new())?;
         if status == StatusCode::OK { decode(&bytes) } else { Err(refusal(status, &bytes)) }
     }
 
     fn exchange(
         &self,
-        method: Method,
+        method: &Method,
         path: &str,
         body: Vec<u8>,
     ) -> Result<(StatusCode, Bytes), ClientError> {
-        self.run(async {
-            let response = self.send(method, path, body).await?;
+        let exchange = async {
+            let response = self.send(method.clone(), path, body).await?;
             let status = response.status();
             Ok((status, self.collect(response.into_body()).await?))
-        })
+        };
+        self.runtime()?.block_on(self.in_time(method, Duration::ZERO, exchange))
     }
 
-    fn run<T>(&self, work: impl Future<Output = Result<T, ClientError>>) -> Result<T, ClientError> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_io()
-            .build()
-            .map_err(|error| self.failed(error))?;
-        runtime.block_on(work)
+    fn runtime(&self) -> Result<Runtime, ClientError> {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        builder.enable_io().enable_time().build().map_err(|error| self.failed(error))
+    }
+
+    /// The result of `work`, which must finish in the time for an answer to `method`, and `more`.
+    async fn in_time<T>(
+        &self,
+        method: &Method,
+        more: Duration,
+        work: impl Future<Output = Result<T, ClientError>>,
+    ) -> Result<T, ClientError> {
+        let change = *method == Method::POST;
+        let within = self.within.unwrap_or(if change { CHANGE } else { ANSWER }) + more;
+        let late = |_| ClientError::NoAnswer { path: self.path.clone(), within, change };
+        tokio::time::timeout(within, work).await.map_err(late)?
     }
 
     async fn connect(&self) -> Result<Sender, ClientError> {
@@ -298,10 +331,12 @@ impl Client {
     }
 
     async fn lengths_over(&self, sender: &mut Sender) -> Result<LengthsView, ClientError> {
-        sender.ready().await.map_err(|error| self.failed(error))?;
-        let response = self.send_over(sender, Method::GET, "/v1/lengths", Vec::new()).await?;
-        let status = response.status();
-        let bytes = self.collect(response.into_body()).await?;
+        let exchange = async {
+            sender.ready().await.map_err(|error| self.failed(error))?;
+            let response = self.send_over(sender, Method::GET, "/v1/lengths", Vec::new()).await?;
+            Ok((response.status(), self.collect(response.into_body()).await?))
+        };
+        let (status, bytes) = self.in_time(&Method::GET, Duration::ZERO, exchange).await?;
         if status == StatusCode::OK { decode(&bytes) } else { Err(refusal(status, &bytes)) }
     }
 
@@ -350,7 +385,7 @@ type Sender = hyper::client::conn::http1::SendRequest<Full<Bytes>>;
 #[derive(Debug)]
 pub struct Connection {
     client: Client,
-    runtime: tokio::runtime::Runtime,
+    runtime: Runtime,
     sender: Option<Sender>,
 }
 
@@ -434,4 +469,9 @@ fn escape(name: &str) -> String {
         .collect()
 }
 
+/// The longest wait for an answer that changes nothing. The daemon itself gives up after some
+/// seconds.
+const ANSWER: Duration = Duration::from_secs(20);
+/// The longest wait for the answer to commands, which may wait for a slow disk.
+const CHANGE: Duration = Duration::from_secs(60);
 const SYSTEM_SOCKET: &str = "/run/weir/weir.sock";

@@ -8,6 +8,7 @@
 //! **Group commit.** Syncing a disk takes milliseconds. Commands that wait during one save are
 //! executed together and share the next save; each gets its own answer.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
@@ -17,12 +18,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::oneshot;
 use weir_rules::command::ObjectKind;
-use weir_rules::ruleset::Ruleset;
+use weir_rules::ruleset::{Query, Ruleset};
 use weir_rules::show;
 
-use crate::api::Snapshot;
-use crate::api::{CommandReply, CommandRequest};
-use crate::plane::Plane;
+use crate::api::{CommandReply, CommandRequest, OutcomeKind, Snapshot};
+use crate::plane::{NoAnswer, Plane};
 use crate::store::{Store, StoreError};
 
 mod request;
@@ -38,6 +38,9 @@ pub enum OwnerError {
     /// The daemon is ending.
     #[error("the daemon is ending")]
     Ended,
+    /// The queries could not be answered; nothing was changed.
+    #[error(transparent)]
+    NoAnswer(#[from] NoAnswer),
     /// The configuration could not be saved.
     #[error("{message}")]
     NotSaved {
@@ -310,24 +313,47 @@ impl Work {
                 return;
             }
         };
-        if !zero.is_empty() {
-            self.plane.zero(Some(&zero));
-        }
+        let zeroed = if zero.is_empty() { Ok(()) } else { self.plane.zero(Some(&zero)) };
         let mut counters = None;
         for (job, (mut reply, queries)) in jobs.into_iter().zip(answers) {
-            for (place, query) in queries {
-                let counters = counters.get_or_insert_with(|| Counters {
-                    plane: &*self.plane,
-                    snapshot: self.plane.snapshot(),
-                });
-                reply.outcomes[place].answer =
-                    Some(show::answer(&query, &self.current().ruleset, counters));
-            }
             if reply.applied {
                 reply.notices.extend_from_slice(&notices);
             }
-            let _ = job.reply.send(Ok(reply));
+            let of = |kind| reply.outcomes.iter().any(|outcome| outcome.result == kind);
+            let (zeroes, changes) = (of(OutcomeKind::Zeroed), of(OutcomeKind::Changed));
+            if let (Err(error), true) = (zeroed, zeroes) {
+                reply.notices.push(format!("the counters are not reset yet: {error}"));
+            }
+            let answered = self.answer(&mut reply, queries, &mut counters);
+            let answer = match answered {
+                // A change is in force, which the client must learn.
+                Err(error) if changes || zeroes => {
+                    reply.notices.push(format!("the queries are not answered: {error}"));
+                    Ok(reply)
+                }
+                Err(error) => Err(error.into()),
+                Ok(()) => Ok(reply),
+            };
+            let _ = job.reply.send(answer);
         }
+    }
+
+    /// Answers the queries of one job. All jobs share the counters.
+    fn answer(
+        &self,
+        reply: &mut CommandReply,
+        queries: Vec<(usize, Query)>,
+        counters: &mut Option<Result<Snapshot, NoAnswer>>,
+    ) -> Result<(), NoAnswer> {
+        for (place, query) in queries {
+            let snapshot = counters.get_or_insert_with(|| self.plane.snapshot());
+            let snapshot = snapshot.as_ref().map_err(|error| *error)?;
+            let source = Counters { plane: &*self.plane, snapshot, failed: Cell::new(None) };
+            let answer = show::answer(&query, &self.current().ruleset, &source);
+            source.failed.get().map_or(Ok(()), Err)?;
+            reply.outcomes[place].answer = Some(answer);
+        }
+        Ok(())
     }
 
     /// Saves a configuration and applies it.
@@ -374,7 +400,18 @@ impl Work {
 /// The counters of a plane, in the form that `show` prints.
 struct Counters<'a> {
     plane: &'a dyn Plane,
-    snapshot: Snapshot,
+    snapshot: &'a Snapshot,
+    /// The first question that was not answered. `show` cannot return it.
+    failed: Cell<Option<NoAnswer>>,
+}
+
+impl Counters<'_> {
+    fn or_failed<T: Default>(&self, answer: Result<T, NoAnswer>) -> T {
+        answer.unwrap_or_else(|error| {
+            self.failed.set(Some(error));
+            T::default()
+        })
+    }
 }
 
 impl show::Source for Counters<'_> {
@@ -388,11 +425,11 @@ impl show::Source for Counters<'_> {
     }
 
     fn flows(&self, kind: ObjectKind, number: u16) -> (Vec<show::FlowCount>, u64) {
-        self.plane.flows(kind, number, MOST_SHOWN)
+        self.or_failed(self.plane.flows(kind, number, MOST_SHOWN))
     }
 
     fn dynamic(&self) -> Vec<show::DynamicView> {
-        self.plane.dynamic()
+        self.or_failed(self.plane.dynamic())
     }
 }
 

@@ -1,15 +1,32 @@
 //! The interface between the daemon and the code that moves packets.
 //!
-//! Several threads call these methods. A call may take as long as a batch of packets but not
-//! longer, because a client that reads counters waits for the answer.
+//! Calls come from several threads. They may take as long as a batch of packets but not longer,
+//! because a reader of counters waits for the answer. A call that needs an answer of the thread
+//! that moves packets gives up after a while, so that the daemon can be asked, changed and ended
+//! even if that thread is stuck.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use weir_rules::command::ObjectKind;
 use weir_rules::ruleset::Ruleset;
 use weir_rules::show::{DynamicView, FlowCount};
 
-use crate::api::{BridgeView, InstancePage, Lengths, Snapshot};
+use crate::api::{BridgeView, InstancePage, LaneView, Lengths, Snapshot};
+
+/// Why the code that moves packets gave no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoAnswer {
+    /// It did not answer in time.
+    #[error("the loop that forwards packets did not answer within {} s; /v1/health says whether it is still stalled, and a restart of the daemon ends a lasting stall", .within.as_secs())]
+    Late {
+        /// The time that it was given.
+        within: Duration,
+    },
+    /// It has ended.
+    #[error("the loop that forwards packets has ended; the daemon ends too")]
+    Ended,
+}
 
 /// Moves packets according to a configuration.
 pub trait Plane: Send + Sync + 'static {
@@ -21,13 +38,16 @@ pub trait Plane: Send + Sync + 'static {
     fn apply(&self, old: &Ruleset, new: &Arc<Ruleset>) -> Vec<String>;
 
     /// Resets the counters of these rules; without a list, those of all rules.
-    fn zero(&self, rules: Option<&[u32]>);
+    ///
+    /// # Errors
+    /// See [`NoAnswer`], as of all questions below.
+    fn zero(&self, rules: Option<&[u32]>) -> Result<(), NoAnswer>;
 
-    /// The current values of all counters.
-    fn snapshot(&self) -> Snapshot;
+    /// The current value of every counter.
+    fn snapshot(&self) -> Result<Snapshot, NoAnswer>;
 
     /// The current lengths. The call is cheap enough for a thousand readings per second.
-    fn lengths(&self) -> Lengths;
+    fn lengths(&self) -> Result<Lengths, NoAnswer>;
 
     /// Up to `limit` instances of a pipe, queue or scheduler, from the first one or from the
     /// continuation of the previous page.
@@ -37,16 +57,26 @@ pub trait Plane: Send + Sync + 'static {
         number: u16,
         after: Option<u64>,
         limit: usize,
-    ) -> InstancePage;
+    ) -> Result<InstancePage, NoAnswer>;
 
     /// The first `most` instances of a pipe, queue or scheduler, for `show`, and the total number
     /// of instances.
-    fn flows(&self, kind: ObjectKind, number: u16, most: usize) -> (Vec<FlowCount>, u64);
+    fn flows(
+        &self,
+        kind: ObjectKind,
+        number: u16,
+        most: usize,
+    ) -> Result<(Vec<FlowCount>, u64), NoAnswer>;
 
     /// The current dynamic rules.
-    fn dynamic(&self) -> Vec<DynamicView>;
+    fn dynamic(&self) -> Result<Vec<DynamicView>, NoAnswer>;
 
-    /// The bridges over which the plane forwards.
+    /// The lanes of all bridges, two for each bridge. The health resource asks for them, so the call
+    /// gives up after a second.
+    fn lanes(&self) -> Result<Vec<LaneView>, NoAnswer>;
+
+    /// The bridges between whose interfaces the plane forwards, without their lanes. The call never
+    /// waits for the thread that moves packets.
     fn bridges(&self) -> Vec<BridgeView>;
 }
 
@@ -59,14 +89,16 @@ impl Plane for NoPlane {
         Vec::new()
     }
 
-    fn zero(&self, _rules: Option<&[u32]>) {}
-
-    fn snapshot(&self) -> Snapshot {
-        Snapshot::default()
+    fn zero(&self, _rules: Option<&[u32]>) -> Result<(), NoAnswer> {
+        Ok(())
     }
 
-    fn lengths(&self) -> Lengths {
-        Lengths::default()
+    fn snapshot(&self) -> Result<Snapshot, NoAnswer> {
+        Ok(Snapshot::default())
+    }
+
+    fn lengths(&self) -> Result<Lengths, NoAnswer> {
+        Ok(Lengths::default())
     }
 
     fn instances(
@@ -75,16 +107,25 @@ impl Plane for NoPlane {
         _number: u16,
         _after: Option<u64>,
         _limit: usize,
-    ) -> InstancePage {
-        InstancePage::default()
+    ) -> Result<InstancePage, NoAnswer> {
+        Ok(InstancePage::default())
     }
 
-    fn flows(&self, _kind: ObjectKind, _number: u16, _most: usize) -> (Vec<FlowCount>, u64) {
-        (Vec::new(), 0)
+    fn flows(
+        &self,
+        _kind: ObjectKind,
+        _number: u16,
+        _most: usize,
+    ) -> Result<(Vec<FlowCount>, u64), NoAnswer> {
+        Ok((Vec::new(), 0))
     }
 
-    fn dynamic(&self) -> Vec<DynamicView> {
-        Vec::new()
+    fn dynamic(&self) -> Result<Vec<DynamicView>, NoAnswer> {
+        Ok(Vec::new())
+    }
+
+    fn lanes(&self) -> Result<Vec<LaneView>, NoAnswer> {
+        Ok(Vec::new())
     }
 
     fn bridges(&self) -> Vec<BridgeView> {

@@ -10,17 +10,23 @@ use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use libtest_mimic::{Arguments, Completion, Trial};
-use weir_linux::live::{Observer, Sample, StopReason};
+use rustix::io::Errno;
+use weir_control::plane::Plane as _;
+use weir_core::Nanos;
+use weir_linux::live::{LiveEvent, NoAnswer, Observer, Sample, StopReason};
+use weir_linux::port::{AbsentPort, AnyPort, Fault};
 use weir_linux::process::Signals;
+use weir_linux::resident::Resident;
 use weir_linux::topology::{EndedBy, PairSetup, Side};
-use weir_live::daemon::Watchdog;
+use weir_live::daemon::{Bridges, BridgesSetup, LivePlane, Watchdog};
 use weir_live::rules::Where;
 use weir_live::scenario::{LiveScenario, Ran, ScenarioSetup, check};
 use weir_live::{
-    Capture, ChangeError, Control, Emulation, Link, LiveSession, Observation, Prepared,
+    Capture, ChangeError, Control, Emulation, Link, LiveSession, Observation, OpenPorts, Prepared,
     SessionConfig, Snapshot, StopError, Tuning,
 };
 use weir_rules::ruleset::Ruleset;
@@ -37,12 +43,14 @@ fn main() -> ExitCode {
     // One test at a time: parallel sessions would compete for the processors.
     let mut arguments = Arguments::from_args();
     arguments.test_threads = Some(1);
-    let tests: [(&str, fn()); 9] = [
+    let tests: [(&str, fn()); 11] = [
         ("links_change_by_name_while_packets_are_inside", links_change_by_name),
         ("a_session_stops_from_another_thread", stops_from_another_thread),
         ("a_panic_of_the_loop_ends_the_session", a_panic_ends_the_session),
         ("a_panic_of_the_observer_ends_the_session", an_observers_panic_ends_the_session),
         ("a_worker_that_hangs_is_found", a_hanging_worker_is_found),
+        ("a_stuck_loop_does_not_keep_a_session_from_ending", a_stuck_loop_is_left_behind),
+        ("a_daemon_reports_a_port_that_failed", a_daemon_reports_a_failed_port),
         ("rules_are_replaced_and_their_counters_go_on", rules_are_replaced),
         ("two_sessions_of_one_process_are_apart", two_sessions),
         ("a_capture_has_every_packet", a_capture_has_every_packet),
@@ -127,7 +135,50 @@ fn stops_from_another_thread() {
     let finished = session.stop().expect("the links worked");
     assert_eq!(finished.report().stopped, Some(StopReason::Asked));
     assert!(control.snapshot().is_err() && control.counters().is_err(), "the session is over");
-    assert!(matches!(control.set_link("to-left", &spec("")), Err(ChangeError::Gone(_))));
+    assert!(matches!(control.set_link("to-left", &spec("")), Err(ChangeError::NoAnswer(_))));
+}
+
+fn a_stuck_loop_is_left_behind() {
+    let ports = ["none0", "none1"]
+        .map(|name| AnyPort::Absent(AbsentPort::new(name).expect("a descriptor")));
+    let links = Emulation::Links(Box::new([
+        Link::new("to-right", spec("")),
+        Link::new("to-left", spec("")),
+    ]));
+    let ports = OpenPorts::new(vec![Vec::from(ports)]);
+    let config = SessionConfig::new(ports, links).outlives_ports();
+    let session = LiveSession::build(config).expect("nothing to set up").start().expect("a loop");
+    let engine = session.control().engine().within(Duration::from_millis(300));
+    let (release, released) = channel::<()>();
+    // The loop waits until the test ends.
+    let stuck = engine.with_engine(move |_, _| released.recv().is_ok());
+    assert_eq!(stuck, Err(NoAnswer::Late));
+    assert_eq!(engine.brief_report().err(), Some(NoAnswer::Late));
+    let began = Instant::now();
+    let end = session.stop_within(Duration::from_millis(500));
+    assert!(matches!(end, Err(StopError::Stuck { .. })), "the loop cannot have ended");
+    assert!(began.elapsed() < PATIENCE);
+    drop(release);
+}
+
+fn a_daemon_reports_a_failed_port() {
+    let bridges = [["weir-no0".to_owned(), "weir-no1".to_owned()]].into();
+    let setup = BridgesSetup { bridges, workers: 1, ..BridgesSetup::default() };
+    let bridges = Bridges::open(&setup).expect("missing interfaces are waited for");
+    let (events, _received) = channel();
+    let plane = LivePlane::new(bridges, events);
+    let starter = Resident::start(None).expect("a thread");
+    plane.run(1, Tuning::default(), &starter).expect("the loop starts");
+    let event =
+        |fault| LiveEvent { at: Nanos::ZERO, port: 1, interface: "weir-no1".to_owned(), fault };
+    let failed = plane.note(&event(Fault::System(Errno::IO))).expect("it is news");
+    assert!(failed.contains("weir-no1 has failed"), "{failed}");
+    let bridge = plane.bridges().remove(0);
+    assert!(bridge.failed[0].is_none() && bridge.failed[1].is_some(), "{bridge:?}");
+    assert_eq!((bridge.attached, bridge.up), ([false; 2], [false; 2]));
+    assert_eq!(plane.lanes().expect("the loop answers").len(), 2);
+    assert!(plane.snapshot().expect("the loop answers").links.is_empty());
+    plane.stop().expect("the loop ends");
 }
 
 fn a_panic_ends_the_session() {

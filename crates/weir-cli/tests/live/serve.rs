@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use libtest_mimic::Trial;
 use nix::sys::ptrace;
 use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 use weir_control::api::{CommandReply, CommandRequest, Health, HealthStatus, LaneView};
 use weir_control::client::{Client, ClientError};
@@ -43,6 +44,8 @@ pub(crate) fn tests() -> Vec<Trial> {
         ),
         trial("a_daemon_of_another_user_works_with_few_rights", needs, other_user),
         trial("the_service_manager_hears_nothing_while_a_worker_hangs", needs, hangs),
+        trial("an_interface_without_carrier_is_reported", needs, carrier),
+        trial("sigterm_ends_a_daemon_of_which_the_loop_is_stuck", needs, stuck),
     ]
 }
 
@@ -435,6 +438,57 @@ fn hangs(lab: &Lab) {
     ptrace::detach(worker, None).expect("it is stopped");
     until("the daemon reports again", alive);
     until("it says so", || daemon.running.stderr().contains("forward packets again"));
+}
+
+fn carrier(lab: &Lab) {
+    let _wire = Wire::new();
+    let daemon = Daemon::start(lab, &[]);
+    until("both interfaces are up", || daemon.health().status == HealthStatus::Ok);
+    must("ip -n wl link set e down");
+    until("the missing carrier is seen", || daemon.health().status == HealthStatus::Degraded);
+    let health = daemon.health();
+    assert!(health.problems[0].contains("sl is down or has no carrier"), "{health:?}");
+    let up = |value: u8| format!("weir_interface_up{{interface=\"sl\",netns=\"\"}} {value}");
+    assert!(daemon.client.metrics().expect("metrics").contains(&up(0)));
+    must("ip -n wl link set e up");
+    until("the carrier is seen", || daemon.health().status == HealthStatus::Ok);
+    assert!(daemon.client.metrics().expect("metrics").contains(&up(1)));
+    assert_eq!(daemon.health().bridges[0].went_down, 1);
+}
+
+fn stuck(lab: &Lab) {
+    let _wire = Wire::new();
+    let daemon = Daemon::start(lab, &[]);
+    daemon.send("pipe 1 config bw 1Mbit/s");
+    let thread = daemon.thread("weir-link");
+    // A tracer stops one thread; a signal would stop all.
+    ptrace::seize(thread, ptrace::Options::empty()).expect("the thread is traced");
+    ptrace::interrupt(thread).expect("the thread stops");
+    waitpid(thread, Some(WaitPidFlag::__WALL)).expect("the thread has stopped");
+    let health = daemon.health();
+    assert_eq!(health.status, HealthStatus::Stalled, "{health:?}");
+    match daemon.client.pipes() {
+        Err(ClientError::Refused { status: 503, message }) => {
+            assert!(message.contains("did not answer within"), "{message}");
+        }
+        other => panic!("{other:?}"),
+    }
+    let reply = daemon.send("pipe 1 config bw 2Mbit/s");
+    assert!(reply.notices.iter().any(|notice| notice.contains("not in force yet")), "{reply:?}");
+    let reaper = std::thread::spawn(move || {
+        // The process has not ended until its tracer has seen the end of the thread.
+        while let Ok(status) = waitpid(thread, Some(WaitPidFlag::__WALL)) {
+            if matches!(status, WaitStatus::Exited(..) | WaitStatus::Signaled(..)) {
+                return;
+            }
+        }
+    });
+    let began = Instant::now();
+    kill(daemon.running.pid(), Signal::SIGTERM).expect("a signal");
+    let done = daemon.running.finish();
+    assert!(began.elapsed() < LIMIT, "{:?}", began.elapsed());
+    assert!(done.code == 125 && done.stderr.contains("did not end within"), "{done:?}");
+    reaper.join().expect("the thread has ended");
 }
 
 /// Two namespaces, each connected by a cable: `sl` leads to 10.77.0.1 in `wl`, `sr` to 10.77.0.2 in

@@ -19,7 +19,7 @@ pub use counters::{
     EventSample, InstancePage, InstanceView, KeyView, LaneView, LengthView, LengthsView,
     LinkSample, QueueCounters, RuleCounters,
 };
-pub use snapshot::{Lengths, Snapshot};
+pub use snapshot::{LaneTimes, Lengths, Snapshot, Times};
 pub use view::{
     AqmView, BridgeView, ConfigurationView, NetConfigView, PipeView, QueueView, RuleView,
     SchedView, TableEntryView, TablePage, TableView,
@@ -169,8 +169,12 @@ pub struct Problem {
 /// The state of the daemon.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Health {
-    /// `ok`, or `degraded` when a bridge lacks an interface.
+    /// `ok`, `degraded` when an interface of a bridge does not work, or `stalled` when the loop that
+    /// forwards packets does not answer.
     pub status: HealthStatus,
+    /// What is wrong, and what to do, in a sentence each; empty if everything works.
+    #[serde(default)]
+    pub problems: Vec<String>,
     /// Version of the daemon.
     pub version: String,
     /// The revision of the configuration.
@@ -187,8 +191,10 @@ pub struct Health {
 pub enum HealthStatus {
     /// Everything works.
     Ok,
-    /// An interface is missing.
+    /// An interface is missing, is down, or has failed.
     Degraded,
+    /// The loop that forwards packets does not answer. The bridges have no lanes then.
+    Stalled,
 }
 
 /// Selects a page of a long list.

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use weir_measure::histogram::Histogram;
+
 use super::counters::{LaneView, LengthView, LinkSample, QueueCounters, RuleCounters};
 
 /// Every counter at one moment.
@@ -15,6 +17,28 @@ pub struct Snapshot {
     pub rules: BTreeMap<u32, RuleCounters>,
     /// The lanes over bridges.
     pub lanes: Vec<LaneView>,
+    /// Times in pipes and schedulers, by number; empty if there are too many to gather.
+    pub link_times: BTreeMap<u16, Times>,
+    /// Times on the lanes, in the order of the lanes.
+    pub lane_times: Vec<LaneTimes>,
+}
+
+/// Distributions of times in a pipe, in a scheduler or on a lane, in ns.
+#[derive(Clone, Debug, Default)]
+pub struct Times {
+    /// Time in the queue.
+    pub queue_ns: Histogram,
+    /// Time from arrival to release.
+    pub total_ns: Histogram,
+}
+
+/// Distributions of times on a lane, in ns.
+#[derive(Clone, Debug, Default)]
+pub struct LaneTimes {
+    /// Times of the packets.
+    pub times: Times,
+    /// How much later than intended packets left.
+    pub lateness_ns: Histogram,
 }
 
 /// The lengths of all queues at one moment.

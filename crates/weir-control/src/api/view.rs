@@ -191,8 +191,17 @@ pub struct BridgeView {
     pub netns: Option<String>,
     /// For each interface, whether it is currently attached.
     pub attached: [bool; 2],
+    /// For each interface, whether it is switched on and has a carrier. It is read once a second.
+    #[serde(default)]
+    pub up: [bool; 2],
+    /// For each interface, the error after which the daemon stopped using it; none while it works.
+    #[serde(default)]
+    pub failed: [Option<String>; 2],
     /// How often an interface vanished.
     pub vanished: u64,
+    /// How often an interface went down or lost its carrier.
+    #[serde(default)]
+    pub went_down: u64,
     /// The lanes of both directions, left to right first.
     pub lanes: Vec<LaneView>,
 }

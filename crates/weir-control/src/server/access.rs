@@ -15,6 +15,7 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
 use tokio::net::UnixStream;
 
+use super::pool::Rank;
 use super::reject::Reject;
 
 /// The users that may connect to the Unix socket: root, the daemon's user, and the members of a
@@ -33,21 +34,21 @@ pub struct Access {
 }
 
 impl Access {
-    /// Checks whether the peer of a connection may use the daemon. The error states the reason of a
-    /// refusal.
-    pub(super) fn admit(&self, stream: &UnixStream) -> Result<(), String> {
+    /// Checks whether the peer of a connection may use the daemon, and returns its user and rank. The
+    /// error states the reason of a refusal.
+    pub(super) fn admit(&self, stream: &UnixStream) -> Result<(u32, Rank), String> {
         let peer = stream
             .peer_cred()
             .map_err(|error| format!("the system does not tell who you are: {error}"))?;
         if peer.uid() == 0 || peer.uid() == self.uid {
-            return Ok(());
+            return Ok((peer.uid(), Rank::Privileged));
         }
         let member = |gid| {
             peer.gid() == gid
                 || (self.groups_of)(stream.as_fd()).is_ok_and(|groups| groups.contains(&gid))
         };
         if self.gid.is_some_and(member) {
-            return Ok(());
+            return Ok((peer.uid(), Rank::Other));
         }
         let others =
             self.gid.map(|gid| format!(", and members of group {gid}")).unwrap_or_default();
@@ -60,11 +61,11 @@ impl Access {
 }
 
 /// A router that answers every request with the same refusal.
-pub(super) fn refusing(why: &str) -> Router {
+pub(super) fn refusing(status: StatusCode, why: &str) -> Router {
     let why: Arc<str> = why.into();
     Router::new().fallback(move || {
         let why = Arc::clone(&why);
-        async move { Reject::new(StatusCode::FORBIDDEN, &*why) }
+        async move { Reject::new(status, &*why) }
     })
 }
 

@@ -18,6 +18,7 @@ use weir_measure::document::{Document, Kind};
 use super::reject::Reject;
 use super::state::State;
 use crate::api::{EventQuery, EventSample};
+use crate::plane::NoAnswer;
 
 pub(super) fn stream(state: Arc<State>, query: EventQuery) -> Result<Response, Reject> {
     let period = query.period.unwrap_or(DEFAULT_PERIOD);
@@ -33,6 +34,7 @@ pub(super) fn stream(state: Arc<State>, query: EventQuery) -> Result<Response, R
     let (sender, body) = Channel::<Bytes>::new(1);
     tokio::spawn(feed(state, Duration::from_millis(period.into()), query.count, sender));
     let mut response = Response::new(Body::new(body));
+    response.extensions_mut().insert(Endless);
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -49,8 +51,12 @@ async fn feed(state: Arc<State>, period: Duration, count: Option<u32>, mut sende
             () = tokio::time::sleep_until(next) => {}
             _ = stopped.changed() => return,
         }
-        let sample = state.blocking(move |state| sample(state, skipped));
-        let Some(bytes) = sample.await else { return };
+        let taken = state.blocking(move |state| sample(state, skipped)).await;
+        // A loop that does not answer costs the reader a sample and not the stream.
+        let (bytes, samples) = match taken {
+            Ok(Ok(bytes)) => (bytes, 1),
+            Ok(Err(_)) | Err(_) => (Bytes::from_static(NO_SAMPLE), 0),
+        };
         let delivered = tokio::select! {
             delivered = sender.send_data(bytes) => delivered,
             _ = stopped.changed() => return,
@@ -59,17 +65,23 @@ async fn feed(state: Arc<State>, period: Duration, count: Option<u32>, mut sende
             // The client has disconnected.
             return;
         }
-        sent = sent.saturating_add(1);
+        sent = sent.saturating_add(samples);
         next += period;
         let late = Instant::now().saturating_duration_since(next);
-        skipped = u64::try_from(late.as_nanos() / period.as_nanos().max(1)).unwrap_or(u64::MAX);
-        state.tally.skipped.fetch_add(skipped, Ordering::Relaxed);
-        next += period.saturating_mul(u32::try_from(skipped).unwrap_or(u32::MAX));
+        let late = u64::try_from(late.as_nanos() / period.as_nanos().max(1)).unwrap_or(u64::MAX);
+        next += period.saturating_mul(u32::try_from(late).unwrap_or(u32::MAX));
+        let missed = late.saturating_add(u64::from(1 - samples));
+        skipped = if samples == 1 { missed } else { skipped.saturating_add(missed) };
+        state.tally.skipped.fetch_add(missed, Ordering::Relaxed);
     }
 }
 
-fn sample(state: &State, skipped: u64) -> Bytes {
-    let snapshot = state.sample();
+/// Marks the answer that has no end, so that the end of the server does not wait for it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Endless;
+
+fn sample(state: &State, skipped: u64) -> Result<Bytes, NoAnswer> {
+    let snapshot = state.sample()?;
     let event = EventSample {
         at_ns: u64::try_from(state.uptime().as_nanos()).unwrap_or(u64::MAX),
         revision: state.owner.current().revision,
@@ -82,9 +94,11 @@ fn sample(state: &State, skipped: u64) -> Bytes {
     // Numbers and strings under string keys always serialise.
     let document = Document::new(Kind::Sample, &event);
     let json = serde_json::to_string(&document).unwrap_or_default();
-    format!("event: sample\ndata: {json}\n\n").into()
+    Ok(format!("event: sample\ndata: {json}\n\n").into())
 }
 
 const DEFAULT_PERIOD: u32 = 1000;
 const MIN_PERIOD: u32 = 50;
 const MAX_PERIOD: u32 = 60_000;
+/// A comment, which readers skip. It stands for a sample that the loop did not answer.
+const NO_SAMPLE: &[u8] = b": the loop that forwards packets does not answer\n\n";

@@ -6,7 +6,7 @@
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -22,11 +22,40 @@ pub(super) struct Guarded<S> {
     /// Set while a write is blocked.
     deadline: Option<Pin<Box<Sleep>>>,
     tally: Arc<Tally>,
+    activity: Arc<Activity>,
+}
+
+/// What a connection is doing, as the end of the server needs to know it.
+#[derive(Debug, Default)]
+pub(super) struct Activity {
+    handling: AtomicBool,
+    blocked: AtomicBool,
+    endless: AtomicBool,
+}
+
+impl Activity {
+    /// Records that a request is being handled, or has been handled. An endless answer is a stream
+    /// that the client must expect to end at any time.
+    pub(super) fn set_handling(&self, handling: bool, endless: bool) {
+        self.handling.store(handling, Ordering::Relaxed);
+        self.endless.store(endless, Ordering::Relaxed);
+    }
+
+    /// Whether an answer is being prepared, or waits until the client reads it.
+    pub(super) fn is_answering(&self) -> bool {
+        let load = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
+        !load(&self.endless) && (load(&self.handling) || load(&self.blocked))
+    }
 }
 
 impl<S> Guarded<S> {
-    pub(super) fn new(stream: S, longest: Duration, tally: Arc<Tally>) -> Self {
-        Self { stream, longest, deadline: None, tally }
+    pub(super) fn new(
+        stream: S,
+        longest: Duration,
+        tally: Arc<Tally>,
+        activity: Arc<Activity>,
+    ) -> Self {
+        Self { stream, longest, deadline: None, tally, activity }
     }
 
     /// Returns the result of a write, and limits the time for which the write may be blocked.
@@ -35,6 +64,7 @@ impl<S> Guarded<S> {
         context: &mut Context<'_>,
         written: Poll<io::Result<T>>,
     ) -> Poll<io::Result<T>> {
+        self.activity.blocked.store(written.is_pending(), Ordering::Relaxed);
         if written.is_ready() {
             self.deadline = None;
             return written;
@@ -102,7 +132,8 @@ mod tests {
         runtime.block_on(async {
             let tally = Arc::new(Tally::default());
             let (near, mut far) = tokio::io::duplex(64);
-            let mut guarded = Guarded::new(near, Duration::from_millis(30), Arc::clone(&tally));
+            let mut guarded =
+                Guarded::new(near, Duration::from_millis(30), Arc::clone(&tally), Arc::default());
             guarded.write_all(&[0; 64]).await.unwrap();
             let reader = tokio::spawn(async move {
                 let mut bytes = [0; 64];

@@ -1,37 +1,114 @@
-//! The counters as OpenMetrics text, generated for each scrape.
+//! The counters as text for Prometheus, generated for each scrape: OpenMetrics, or on request the
+//! classic text format.
+//!
+//! The metrics follow the conventions of Prometheus: base units, `_total` for counters, histograms
+//! for distributions of times, and every series from the start: a counter that has not counted yet
+//! is 0, so that a rate over its first increment is right.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use axum::http::{HeaderMap, header};
 use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{EncodeMetric, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::{MetricType, TypedMetric};
 use prometheus_client::registry::{Registry, Unit};
+use weir_measure::histogram::Histogram;
 use weir_measure::stats::{CounterKind, CounterRow, LinkCounters, Reasons};
 
 use super::state::State;
-use crate::api::{LaneView, Snapshot};
+use crate::api::{Snapshot, Times};
+use crate::plane::NoAnswer;
 
 type Labels = Vec<(&'static str, String)>;
 type Counters = Family<Labels, Counter>;
 type Gauges = Family<Labels, Gauge<f64, AtomicU64>>;
+type Histograms = Family<Labels, Distribution>;
 
-/// The media type of the text.
-pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// A format of the text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Format {
+    /// OpenMetrics, the default.
+    OpenMetrics,
+    /// The text format of Prometheus before OpenMetrics.
+    Classic,
+}
 
-pub(super) fn render(state: &State) -> String {
+impl Format {
+    /// The format that a client prefers, by the `Accept` headers of its request.
+    pub(super) fn of(headers: &HeaderMap) -> Self {
+        let mut best = [0.0f32; 2];
+        let values = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+        for range in values.flat_map(|value| value.split(',')) {
+            let mut parts = range.split(';').map(str::trim);
+            let of = match parts.next().unwrap_or_default().to_ascii_lowercase().as_str() {
+                "application/openmetrics-text" | "application/*" | "*/*" => &mut best[0],
+                "text/plain" | "text/*" => &mut best[1],
+                _ => continue,
+            };
+            let weight = parts.find_map(|part| part.strip_prefix("q=")?.parse().ok());
+            *of = of.max(weight.unwrap_or(1.0));
+        }
+        if best[1] > best[0] { Self::Classic } else { Self::OpenMetrics }
+    }
+
+    /// The media type of the text.
+    pub(super) fn content_type(self) -> &'static str {
+        match self {
+            Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            Self::Classic => "text/plain; version=0.0.4; charset=utf-8",
+        }
+    }
+
+    fn of_open_metrics(self, text: String) -> String {
+        match self {
+            Self::OpenMetrics => text,
+            Self::Classic => classic(&text),
+        }
+    }
+}
+
+/// The classic text format of a text in OpenMetrics. It has the same samples; a counter's name has
+/// its suffix in the comments too, and there are no units and no end mark.
+fn classic(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    // The comment with the help comes before the one with the type.
+    let mut help = None;
+    for line in text.lines() {
+        if let Some(rest) = line.strip_prefix("# HELP ") {
+            help = rest.split_once(' ');
+        } else if let Some((name, kind)) =
+            line.strip_prefix("# TYPE ").and_then(|rest| rest.split_once(' '))
+        {
+            let suffix = if kind == "counter" { "_total" } else { "" };
+            if let Some((_, help)) = help.take() {
+                out.push_str(&format!("# HELP {name}{suffix} {help}\n"));
+            }
+            out.push_str(&format!("# TYPE {name}{suffix} {kind}\n"));
+        } else if !line.starts_with('#') {
+            out.push_str(line);
+            out.push('\n');
+        }
+    }
+    out
+}
+
+pub(super) fn render(state: &State, format: Format) -> Result<String, NoAnswer> {
     let mut registry = Registry::with_prefix("weir");
     daemon(&mut registry, state);
-    let snapshot = state.sample();
+    let snapshot = state.sample()?;
     links(&mut registry, &snapshot);
     queues(&mut registry, &snapshot);
     rules(&mut registry, state, &snapshot);
-    lanes(&mut registry, &snapshot.lanes);
+    lanes(&mut registry, &snapshot);
     bridges(&mut registry, state);
     let mut text = String::new();
     // Writing to a string cannot fail.
     let _ = encode(&mut text, &registry);
-    text
+    Ok(format.of_open_metrics(text))
 }
 
 fn counters(registry: &mut Registry, name: &str, help: &str) -> Counters {
@@ -43,6 +120,13 @@ fn counters(registry: &mut Registry, name: &str, help: &str) -> Counters {
 fn gauges(registry: &mut Registry, name: &str, help: &str) -> Gauges {
     let family = Gauges::default();
     registry.register(name, help, family.clone());
+    family
+}
+
+/// Registers a histogram of times in seconds.
+fn histograms(registry: &mut Registry, name: &str, help: &str) -> Histograms {
+    let family = Histograms::default();
+    registry.register_with_unit(name, help, Unit::Seconds, family.clone());
     family
 }
 
@@ -79,6 +163,11 @@ fn daemon(registry: &mut Registry, state: &State) {
             "Connections from users without permission",
             &tally.refused_connections,
         ),
+        (
+            "connections_excess",
+            "Connections refused because of the quota of a client or because all were taken",
+            &tally.excess_connections,
+        ),
     ] {
         counters(registry, name, help).get_or_create(&Vec::new()).inc_by(load(counter));
     }
@@ -104,6 +193,9 @@ fn links(registry: &mut Registry, snapshot: &Snapshot) {
         waiting.get_or_create(&labels).set(link.queue_packets as f64);
         bytes.get_or_create(&labels).set(link.queue_bytes as f64);
         instances.get_or_create(&labels).set(link.instances as f64);
+        if let Some(times) = snapshot.link_times.get(number) {
+            families.add_times(&labels, times);
+        }
     }
 }
 
@@ -135,34 +227,30 @@ fn rules(registry: &mut Registry, state: &State, snapshot: &Snapshot) {
     }
 }
 
-fn lanes(registry: &mut Registry, lanes: &[LaneView]) {
+fn lanes(registry: &mut Registry, snapshot: &Snapshot) {
     let families = LinkFamilies::new(registry, "lane", "of one direction of a bridge");
     let kernel = counters(
         registry,
         "lane_kernel_drops",
         "Frames that the kernel dropped before they could be read",
     );
-    let late = Gauges::default();
-    for lane in lanes {
+    let unreadable = counters(
+        registry,
+        "lane_unreadable",
+        "Frames that the kernel could not pass on because of their offload",
+    );
+    let late = histograms(registry, "lane_lateness", "How much later than intended packets left");
+    for (index, lane) in snapshot.lanes.iter().enumerate() {
         let labels =
             vec![("lane", lane.name.clone()), ("from", lane.from.clone()), ("to", lane.to.clone())];
         families.add(&labels, &lane.counters);
         kernel.get_or_create(&labels).inc_by(lane.rx_kernel_drops);
-        for (quantile, ns) in [
-            ("0.5", lane.lateness_ns.p50),
-            ("0.99", lane.lateness_ns.p99),
-            ("1", lane.lateness_ns.max),
-        ] {
-            let labels = [labels.as_slice(), &[("quantile", quantile.to_owned())]].concat();
-            late.get_or_create(&labels).set(ns as f64 / 1e9);
+        unreadable.get_or_create(&labels).inc_by(lane.rx_unreadable);
+        if let Some(times) = snapshot.lane_times.get(index) {
+            families.add_times(&labels, &times.times);
+            late.get_or_create(&labels).set(&times.lateness_ns);
         }
     }
-    registry.register_with_unit(
-        "lane_lateness",
-        "How much later than intended packets left",
-        Unit::Seconds,
-        late,
-    );
 }
 
 fn bridges(registry: &mut Registry, state: &State) {
@@ -171,26 +259,49 @@ fn bridges(registry: &mut Registry, state: &State) {
         "interface_attached",
         "Whether an interface of a bridge is there (1) or not (0)",
     );
+    let up = gauges(
+        registry,
+        "interface_up",
+        "Whether an interface of a bridge is switched on and has a carrier (1) or not (0)",
+    );
+    let failed = gauges(
+        registry,
+        "interface_failed",
+        "Whether the daemon stopped using an interface after an error (1) or not (0)",
+    );
     let vanished =
         counters(registry, "bridge_vanished", "How often an interface of a bridge has vanished");
+    let went_down = counters(
+        registry,
+        "bridge_went_down",
+        "How often an interface of a bridge went down or lost its carrier",
+    );
     for bridge in state.plane.bridges() {
         let netns = bridge.netns.clone().unwrap_or_default();
-        for (name, there) in bridge.interfaces.iter().zip(bridge.attached) {
+        for (side, name) in bridge.interfaces.iter().enumerate() {
             let labels = vec![("interface", name.clone()), ("netns", netns.clone())];
-            attached.get_or_create(&labels).set(f64::from(u8::from(there)));
+            for (gauge, value) in [
+                (&attached, bridge.attached[side]),
+                (&up, bridge.up[side]),
+                (&failed, bridge.failed[side].is_some()),
+            ] {
+                gauge.get_or_create(&labels).set(f64::from(u8::from(value)));
+            }
         }
         let labels = vec![("bridge", bridge.interfaces.join(",")), ("netns", netns)];
         vanished.get_or_create(&labels).inc_by(bridge.vanished);
+        went_down.get_or_create(&labels).inc_by(bridge.went_down);
     }
 }
 
-/// Adds drops and marks to their families, each with its reason as a label.
+/// Adds drops and marks to their families, each with its reason as a label. Every reason has a
+/// series from the start.
 fn by_reason(drops: &Counters, marks: &Counters, labels: &Labels, reasons: &Reasons) {
     let with = |reason: &str| [labels.as_slice(), &[("reason", reason.to_owned())]].concat();
-    for (reason, count) in reasons.drop_counts().iter() {
+    for (reason, count) in reasons.drop_counts().of_all() {
         drops.get_or_create(&with(reason.name())).inc_by(count);
     }
-    for (reason, count) in reasons.mark_counts().iter() {
+    for (reason, count) in reasons.mark_counts().of_all() {
         marks.get_or_create(&with(reason.name())).inc_by(count);
     }
 }
@@ -212,6 +323,8 @@ struct LinkFamilies {
     /// Every other counter that only grows, with its index in [`LinkCounters::ROWS`].
     others: Vec<(usize, Counters)>,
     backlog: Gauges,
+    queue_time: Histograms,
+    delay: Histograms,
 }
 
 impl LinkFamilies {
@@ -233,6 +346,16 @@ impl LinkFamilies {
                 })
                 .collect(),
             backlog: gauges(registry, &name("backlog_packets"), &format!("Packets inside {words}")),
+            queue_time: histograms(
+                registry,
+                &name("queue_time"),
+                &format!("Time of packets in the queue {words}"),
+            ),
+            delay: histograms(
+                registry,
+                &name("delay"),
+                &format!("Time of packets from arrival to release {words}"),
+            ),
         }
     }
 
@@ -252,7 +375,118 @@ impl LinkFamilies {
         }
         self.backlog.get_or_create(labels).set(counters.backlog_packets as f64);
     }
+
+    fn add_times(&self, labels: &Labels, times: &Times) {
+        self.queue_time.get_or_create(labels).set(&times.queue_ns);
+        self.delay.get_or_create(labels).set(&times.total_ns);
+    }
 }
+
+/// A distribution of times in seconds, as the buckets of a histogram.
+#[derive(Debug, Default)]
+struct Distribution(OnceLock<Buckets>);
+
+#[derive(Debug)]
+struct Buckets {
+    sum: f64,
+    count: u64,
+    /// The upper bound of each bucket, and the number of values in it.
+    counts: Vec<(f64, u64)>,
+}
+
+impl Distribution {
+    /// Sets the distribution, once. A bin of the histogram, which is 3 % wide, belongs to the bucket
+    /// that has its greatest value.
+    fn set(&self, histogram: &Histogram) {
+        let bounds = BOUNDS_NS.iter().map(|&bound| bound as f64 / 1e9);
+        let mut counts: Vec<(f64, u64)> =
+            bounds.chain([f64::INFINITY]).map(|bound| (bound, 0)).collect();
+        for bin in histogram.bins() {
+            counts[BOUNDS_NS.partition_point(|&bound| bound < bin.high)].1 += bin.count;
+        }
+        let sum = histogram.sum() as f64 / 1e9;
+        // A family has one distribution for each set of labels.
+        let _ = self.0.set(Buckets { sum, count: histogram.count(), counts });
+    }
+}
+
+impl EncodeMetric for Distribution {
+    fn encode(&self, mut encoder: MetricEncoder<'_>) -> Result<(), std::fmt::Error> {
+        let Some(Buckets { sum, count, counts }) = self.0.get() else { return Ok(()) };
+        encoder.encode_histogram::<NoLabelSet>(*sum, *count, counts, None)
+    }
+
+    fn metric_type(&self) -> MetricType {
+        Self::TYPE
+    }
+}
+
+impl TypedMetric for Distribution {
+    const TYPE: MetricType = MetricType::Histogram;
+}
+
+/// Upper bounds of the buckets, in ns: 10 us to 10 s in steps of 1, 2, 5.
+const BOUNDS_NS: [u64; 19] = {
+    let mut bounds = [0; 19];
+    let mut at = 0;
+    let mut decade = 10_000;
+    while at < bounds.len() {
+        bounds[at] = decade * [1, 2, 5][at % 3];
+        at += 1;
+        if at % 3 == 0 {
+            decade *= 10;
+        }
+    }
+    bounds
+};
 
 /// Counters in the families `packets` and `bytes`, in which a label names the direction.
 const DIRECTED: [&str; 4] = ["packets_in", "bytes_in", "packets_out", "bytes_out"];
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn the_format_is_the_one_that_the_client_prefers() {
+        for (accept, format) in [
+            ("", Format::OpenMetrics),
+            ("*/*", Format::OpenMetrics),
+            ("text/plain", Format::Classic),
+            ("text/plain; version=0.0.4", Format::Classic),
+            ("text/plain;q=0.5, */*;q=0.1", Format::Classic),
+            ("text/html, text/*;q=0.9", Format::Classic),
+            (
+                "application/openmetrics-text;version=1.0.0;q=0.6,text/plain;q=0.5",
+                Format::OpenMetrics,
+            ),
+            (
+                "application/openmetrics-text,text/plain;version=0.0.4;q=0.5,*/*;q=0.1",
+                Format::OpenMetrics,
+            ),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::ACCEPT, HeaderValue::from_static(accept));
+            assert_eq!(Format::of(&headers), format, "{accept}");
+        }
+        assert_eq!(Format::of(&HeaderMap::new()), Format::OpenMetrics);
+    }
+
+    #[test]
+    fn each_value_is_in_the_bucket_of_its_bound() {
+        assert_eq!((BOUNDS_NS[0], BOUNDS_NS[1], BOUNDS_NS[18]), (10_000, 20_000, 10_000_000_000));
+        let mut times = Histogram::default();
+        for ns in [0, 9_000, 15_000, 3_000_000, 60_000_000_000] {
+            times.record(ns);
+        }
+        let buckets = Distribution::default();
+        buckets.set(&times);
+        let Buckets { sum, count, counts } = buckets.0.get().unwrap();
+        assert_eq!((*count, counts.iter().map(|(_, n)| n).sum::<u64>()), (5, 5));
+        assert!((sum - 60.003_024).abs() < 1e-9);
+        let filled: Vec<usize> = (0..counts.len()).filter(|&at| counts[at].1 > 0).collect();
+        assert_eq!(filled, [0, 1, 8, 19]);
+    }
+}

@@ -4,28 +4,43 @@
 //! client costs the daemon a bounded amount of memory and no packets: connections, requests and
 //! their sizes are limited, a client that accepts no data is disconnected after [`STALLED`], and
 //! counters are gathered at most once per [`SAMPLE_AGE`], however many clients request them.
+//!
+//! No client keeps another one out: the socket and TCP have a pool of connections each, a user or
+//! address has a quota, and some connections are for root. Heads and bodies have deadlines. The end
+//! of the server waits for answers in progress, and not for what clients merely hold open.
 
 mod access;
 mod events;
 mod guard;
+mod health;
 mod metrics;
+mod pool;
 mod reject;
 mod routes;
 mod socket;
 mod state;
+mod upload;
 
+use std::convert::Infallible;
 use std::io;
-use std::net::{SocketAddr, TcpListener as StdTcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener as StdTcpListener};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use axum::Router;
+use axum::http::StatusCode;
+use axum::response::Response;
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::{Service as HyperService, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use tokio::net::{TcpListener, UnixListener};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tokio::time::timeout;
 
 pub use access::{Access, Token, TokenError};
 pub use routes::openapi;
@@ -34,6 +49,9 @@ pub use state::SAMPLE_AGE;
 
 use crate::owner::Owner;
 use crate::plane::Plane;
+use events::Endless;
+use guard::{Activity, Guarded};
+use pool::{Bounds, Full, Pool, Rank};
 use state::{State, Tally};
 
 /// The addresses of the API. Both are bound before the daemon drops its privileges.
@@ -95,8 +113,8 @@ impl Server {
         self.thread.as_ref().is_none_or(std::thread::JoinHandle::is_finished)
     }
 
-    /// Stops the server: it accepts no new connection, gives pending requests [`GRACE`] to finish,
-    /// and removes the socket.
+    /// Stops the server: it accepts no new connection, gives requests that are being answered
+    /// [`GRACE`] to finish, closes all other connections, and removes the socket.
     pub fn stop(mut self) {
         self.end();
     }
@@ -125,9 +143,11 @@ struct Serving {
     local: Router,
     /// The router for clients that must present a token.
     remote: Router,
-    connections: Arc<Semaphore>,
-    stopped: watch::Receiver<bool>,
-    tally: Arc<Tally>,
+    users: Arc<Pool<u32>>,
+    addresses: Arc<Pool<IpAddr>>,
+    /// Connections of clients that are only told why they are refused.
+    refusals: Arc<Semaphore>,
+    connections: Connections,
 }
 
 impl Serving {
@@ -138,7 +158,7 @@ impl Serving {
     ) -> io::Result<Self> {
         let (mut socket, access) = endpoints.socket;
         let unix = UnixListener::from_std(socket.take_listener()?)?;
-        let tally = Arc::clone(&state.tally);
+        let connections = Connections::new(stopped, Arc::clone(&state.tally));
         let local = routes::router(state);
         let (tcp, remote) = match endpoints.http {
             Some((listener, token)) => {
@@ -147,69 +167,197 @@ impl Serving {
             }
             None => (None, Router::new()),
         };
-        let connections = Arc::new(Semaphore::new(CONNECTIONS));
-        Ok(Self { socket, unix, access, tcp, local, remote, connections, stopped, tally })
+        Ok(Self {
+            socket,
+            unix,
+            access,
+            tcp,
+            local,
+            remote,
+            users: Pool::new(USERS),
+            addresses: Pool::new(ADDRESSES),
+            refusals: Arc::new(Semaphore::new(REFUSALS)),
+            connections,
+        })
     }
 
-    async fn run(mut self) {
-        loop {
-            let Ok(permit) = Arc::clone(&self.connections).acquire_owned().await else { break };
-            tokio::select! {
-                _ = self.stopped.changed() => break,
-                accepted = self.unix.accept() => match accepted {
-                    Ok((stream, _)) => {
-                        let router = match self.access.admit(&stream) {
-                            Ok(()) => self.local.clone(),
-                            Err(why) => {
-                                self.tally.refused_connections.fetch_add(1, Ordering::Relaxed);
-                                access::refusing(&why)
-                            }
-                        };
-                        self.serve(stream, router, permit);
-                    }
-                    Err(_) => tokio::time::sleep(ACCEPT_AGAIN).await,
-                },
-                accepted = accept(self.tcp.as_ref()) => match accepted {
-                    Ok((stream, _)) => self.serve(stream, self.remote.clone(), permit),
-                    Err(_) => tokio::time::sleep(ACCEPT_AGAIN).await,
-                },
-            }
+    async fn run(self) {
+        let mut stopped = self.connections.stopped.clone();
+        tokio::select! {
+            () = state::stop(&mut stopped) => {}
+            () = self.accept_users() => {}
+            () = self.accept_addresses() => {}
         }
         self.socket.remove();
-        let all = u32::try_from(CONNECTIONS).unwrap_or(u32::MAX);
-        // A request that is not answered within this time is abandoned.
-        let _ = tokio::time::timeout(GRACE, self.connections.acquire_many(all)).await;
+        self.connections.end().await;
     }
 
-    /// Serves one connection until it ends.
-    fn serve<S>(&self, stream: S, router: Router, permit: OwnedSemaphorePermit)
-    where
-        S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
-    {
-        let io = TokioIo::new(guard::Guarded::new(stream, STALLED, Arc::clone(&self.tally)));
-        let mut stopped = self.stopped.clone();
+    /// Serves the clients of the Unix socket.
+    async fn accept_users(&self) {
+        loop {
+            match self.unix.accept().await {
+                Ok((stream, _)) => self.serve_user(stream),
+                Err(_) => tokio::time::sleep(ACCEPT_AGAIN).await,
+            }
+        }
+    }
+
+    fn serve_user(&self, stream: UnixStream) {
+        let (uid, rank) = match self.access.admit(&stream) {
+            Ok(admitted) => admitted,
+            Err(why) => {
+                self.connections.tally.refused_connections.fetch_add(1, Ordering::Relaxed);
+                return self.refuse(stream, StatusCode::FORBIDDEN, &why);
+            }
+        };
+        match self.users.take(uid, rank) {
+            Ok(place) => self.connections.serve(stream, rank, self.local.clone(), place),
+            Err(full) => self.refuse_full(stream, full, &format!("user {uid}")),
+        }
+    }
+
+    /// Serves the clients on TCP.
+    async fn accept_addresses(&self) {
+        loop {
+            match accept(self.tcp.as_ref()).await {
+                Ok((stream, address)) => self.serve_address(stream, address.ip()),
+                Err(_) => tokio::time::sleep(ACCEPT_AGAIN).await,
+            }
+        }
+    }
+
+    fn serve_address(&self, stream: TcpStream, address: IpAddr) {
+        // A proxy on this machine has one address for all its clients.
+        let rank = if address.is_loopback() { Rank::Privileged } else { Rank::Other };
+        match self.addresses.take(address, rank) {
+            // The privileges of a local address end here.
+            Ok(place) => self.connections.serve(stream, Rank::Other, self.remote.clone(), place),
+            Err(full) => self.refuse_full(stream, full, &address.to_string()),
+        }
+    }
+
+    fn refuse_full<S: Stream>(&self, stream: S, full: Full, client: &str) {
+        self.connections.tally.excess_connections.fetch_add(1, Ordering::Relaxed);
+        let (status, why) = match full {
+            Full::Quota(most) => (
+                StatusCode::TOO_MANY_REQUESTS,
+                format!(
+                    "{client} has {most} connections, the most that one client may have; close some"
+                ),
+            ),
+            Full::All(most) => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                format!(
+                    "all of the {most} connections are taken or kept for root; try again later"
+                ),
+            ),
+        };
+        self.refuse(stream, status, &why);
+    }
+
+    /// Tells a client why it is refused, unless many are being told; then its connection is closed.
+    fn refuse<S: Stream>(&self, stream: S, status: StatusCode, why: &str) {
+        if let Ok(permit) = Arc::clone(&self.refusals).try_acquire_owned() {
+            self.connections.refuse(stream, access::refusing(status, why), permit);
+        }
+    }
+}
+
+/// A connection's stream.
+trait Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Stream for S {}
+
+/// The connections that are being served.
+struct Connections {
+    stopped: watch::Receiver<bool>,
+    tally: Arc<Tally>,
+    /// Each connection has a clone of the sender; the receiver notices when all have ended.
+    open: mpsc::Sender<()>,
+    closed: mpsc::Receiver<()>,
+}
+
+impl Connections {
+    fn new(stopped: watch::Receiver<bool>, tally: Arc<Tally>) -> Self {
+        let (open, closed) = mpsc::channel(1);
+        Self { stopped, tally, open, closed }
+    }
+
+    /// Serves one connection until it ends, and then drops its place in a pool.
+    fn serve(&self, stream: impl Stream, rank: Rank, router: Router, place: impl Send + 'static) {
+        let activity = Arc::<Activity>::default();
+        let io = Guarded::new(stream, STALLED, Arc::clone(&self.tally), Arc::clone(&activity));
+        let (mut stopped, open) = (self.stopped.clone(), self.open.clone());
         tokio::spawn(async move {
-            let mut builder = http1::Builder::new();
-            builder
-                .timer(TokioTimer::new())
-                .header_read_timeout(HEADERS)
-                .max_buf_size(HEADER_BYTES);
-            let connection = builder.serve_connection(io, TowerToHyperService::new(router));
+            let connection = http(HEADERS)
+                .serve_connection(TokioIo::new(io), service(router, rank, Arc::clone(&activity)));
             let mut connection = std::pin::pin!(connection);
             tokio::select! {
                 // An error of a client's connection concerns only that client.
                 _ = connection.as_mut() => {}
-                _ = stopped.changed() => {
+                () = state::stop(&mut stopped) => {
                     connection.as_mut().graceful_shutdown();
-                    let _ = connection.await;
+                    let grace = if activity.is_answering() { GRACE } else { FLUSH };
+                    let _ = timeout(grace, connection).await;
                 }
             }
-            drop(permit);
+            drop((place, open));
         });
+    }
+
+    /// Answers every request of a connection with a refusal, for a moment.
+    fn refuse(&self, stream: impl Stream, router: Router, permit: OwnedSemaphorePermit) {
+        let (mut stopped, open) = (self.stopped.clone(), self.open.clone());
+        tokio::spawn(async move {
+            let mut http = http(REFUSAL);
+            http.keep_alive(false);
+            let connection =
+                http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+            tokio::select! {
+                _ = timeout(REFUSAL, connection) => {}
+                () = state::stop(&mut stopped) => {}
+            }
+            drop((permit, open));
+        });
+    }
+
+    /// Waits until all connections have ended. Each ends within [`GRACE`] after the server has
+    /// stopped.
+    async fn end(mut self) {
+        drop(self.open);
+        let _ = timeout(GRACE + FLUSH, self.closed.recv()).await;
     }
 }
 
-async fn accept(listener: Option<&TcpListener>) -> io::Result<(tokio::net::TcpStream, SocketAddr)> {
+fn http(head: Duration) -> http1::Builder {
+    let mut builder = http1::Builder::new();
+    builder.timer(TokioTimer::new()).header_read_timeout(head).max_buf_size(HEADER_BYTES);
+    builder
+}
+
+/// The service of one connection: the router, with notes of what the connection is doing.
+fn service(
+    router: Router,
+    rank: Rank,
+    activity: Arc<Activity>,
+) -> impl HyperService<Request<Incoming>, Response = Response, Error = Infallible, Future: Send> {
+    let router = TowerToHyperService::new(router);
+    service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(rank);
+        let activity = Arc::clone(&activity);
+        activity.set_handling(true, false);
+        let answer = router.call(request);
+        async move {
+            let answer = answer.await;
+            let endless =
+                answer.as_ref().is_ok_and(|answer| answer.extensions().get::<Endless>().is_some());
+            activity.set_handling(false, endless);
+            answer
+        }
+    })
+}
+
+async fn accept(listener: Option<&TcpListener>) -> io::Result<(TcpStream, SocketAddr)> {
     match listener {
         Some(listener) => listener.accept().await,
         None => std::future::pending().await,
@@ -220,12 +368,22 @@ async fn accept(listener: Option<&TcpListener>) -> io::Result<(tokio::net::TcpSt
 pub const STALLED: Duration = Duration::from_secs(10);
 /// Time for pending requests to finish when the daemon ends.
 pub const GRACE: Duration = Duration::from_secs(2);
-/// Maximum number of connections.
-const CONNECTIONS: usize = 256;
+/// Time for what is already answered to be written when the daemon ends, and for connections on
+/// which no answer is in progress.
+const FLUSH: Duration = Duration::from_millis(100);
+/// Connections on the Unix socket. A watch or dashboard has one or two.
+const USERS: Bounds = Bounds { all: 256, reserve: 32, each: 64 };
+/// Connections on TCP. Those of strangers without a token count too; the reserve is for this
+/// machine, where a proxy may be.
+const ADDRESSES: Bounds = Bounds { all: 128, reserve: 32, each: 32 };
+/// Connections on which clients are told why they are refused.
+const REFUSALS: usize = 16;
+/// Time for telling a client why it is refused.
+const REFUSAL: Duration = Duration::from_secs(1);
 /// Number of threads for work that would block other connections.
 const BLOCKING_THREADS: usize = 16;
 /// Time limit for the head of a request, and for a connection to be idle between requests.
-const HEADERS: Duration = Duration::from_secs(30);
+const HEADERS: Duration = Duration::from_secs(10);
 /// Maximum length of the head of a request.
 const HEADER_BYTES: usize = 64 * 1024;
 /// Pause after a connection could not be accepted because no descriptors are left.

@@ -7,6 +7,7 @@ use axum::response::{IntoResponse, Response};
 
 use crate::api::Problem;
 use crate::owner::OwnerError;
+use crate::plane::NoAnswer;
 
 /// A request that is refused, and why.
 #[derive(Debug)]
@@ -31,6 +32,12 @@ impl IntoResponse for Reject {
     }
 }
 
+impl From<NoAnswer> for Reject {
+    fn from(error: NoAnswer) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string())
+    }
+}
+
 impl From<QueryRejection> for Reject {
     fn from(rejection: QueryRejection) -> Self {
         Self::new(StatusCode::BAD_REQUEST, rejection.body_text())
@@ -46,7 +53,9 @@ impl From<PathRejection> for Reject {
 impl From<OwnerError> for Reject {
     fn from(error: OwnerError) -> Self {
         let status = match &error {
-            OwnerError::Busy | OwnerError::Ended => StatusCode::SERVICE_UNAVAILABLE,
+            OwnerError::Busy | OwnerError::Ended | OwnerError::NoAnswer(_) => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
             OwnerError::NotSaved { full: true, .. } => StatusCode::INSUFFICIENT_STORAGE,
             OwnerError::NotSaved { .. } => StatusCode::INTERNAL_SERVER_ERROR,
         };

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, Request, State as Shared};
@@ -18,11 +17,11 @@ use weir_rules::command::ObjectKind;
 
 use super::reject::Reject;
 use super::state::State;
-use super::{events, metrics};
+use super::{events, health, metrics, upload};
 use crate::api::{
     self, CommandReply, CommandRequest, ConfigurationView, Cursor, EventSample, Health,
-    HealthStatus, InstancePage, LengthsView, NetConfigView, Page, PipeView, Problem, QueueView,
-    RuleView, SchedView, SeverityView, TablePage, TableView,
+    InstancePage, LengthsView, NetConfigView, Page, PipeView, Problem, QueueView, RuleView,
+    SchedView, SeverityView, TablePage, TableView,
 };
 use crate::owner::Onto;
 
@@ -102,18 +101,18 @@ async fn tally(Shared(state): Server, request: Request, next: Next) -> Response 
 /// The state of the daemon.
 #[utoipa::path(get, path = "/v1/health", responses((status = 200, body = Health)))]
 async fn health(Shared(state): Server) -> Answer<Health> {
-    let view = state.blocking(|state| {
-        let bridges = state.plane.bridges();
-        let missing = bridges.iter().any(|bridge| bridge.attached.contains(&false));
-        Health {
-            status: if missing { HealthStatus::Degraded } else { HealthStatus::Ok },
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            revision: state.owner.current().revision,
-            uptime_ns: u64::try_from(state.uptime().as_nanos()).unwrap_or(u64::MAX),
-            bridges,
-        }
-    });
-    view.await.map(Json).ok_or_else(Reject::ending)
+    // The answer does not depend on the loop: the lanes are missing if it does not answer.
+    let lanes = state.quickly(|state| state.plane.lanes()).await;
+    let bridges = health::with_lanes(state.plane.bridges(), &lanes);
+    let (status, problems) = health::judge(&bridges, &lanes);
+    Ok(Json(Health {
+        status,
+        problems,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        revision: state.owner.current().revision,
+        uptime_ns: u64::try_from(state.uptime().as_nanos()).unwrap_or(u64::MAX),
+        bridges,
+    }))
 }
 
 /// This document.
@@ -129,7 +128,7 @@ async fn configuration(Shared(state): Server) -> Answer<ConfigurationView> {
         let current = state.owner.current();
         api::configuration(current.revision, &current.ruleset)
     });
-    view.await.map(Json).ok_or_else(Reject::ending)
+    view.await.map(Json)
 }
 
 /// Executes commands: all of them, or none. A change that is answered with `applied` is on disk and
@@ -145,7 +144,7 @@ async fn configuration(Shared(state): Server) -> Answer<ConfigurationView> {
         (status = 413, description = "Too long", body = Problem),
         (status = 415, description = "Not JSON", body = Problem),
         (status = 422, description = "Refused: the diagnostics say why, and nothing was changed", body = CommandReply),
-        (status = 503, description = "Too much waits already, or the daemon is ending", body = Problem),
+        (status = 503, description = "Too much waits already, the loop that forwards packets does not answer, or the daemon is ending", body = Problem),
         (status = 507, description = "The disk is full; nothing was changed", body = Problem)
     )
 )]
@@ -153,11 +152,9 @@ async fn commands(
     Shared(state): Server,
     request: Request,
 ) -> Result<(StatusCode, Json<CommandReply>), Reject> {
-    let request: CommandRequest = body(request).await?;
-    let prepared = state
-        .reading(move |state| state.owner.prepare(&request))
-        .await
-        .ok_or_else(Reject::ending)?;
+    let (request, upload): (CommandRequest, _) = upload::json(&state, request).await?;
+    let prepared = state.reading(move |state| state.owner.prepare(&request)).await?;
+    drop(upload);
     let reply = state.owner.submit(prepared, Onto::Current)?.get().await?;
     let refused =
         reply.diagnostics.iter().any(|diagnostic| diagnostic.severity == SeverityView::Error);
@@ -168,10 +165,12 @@ async fn commands(
 #[utoipa::path(get, path = "/v1/pipes", responses((status = 200, body = Vec<PipeView>)))]
 async fn pipes(Shared(state): Server) -> Answer<Vec<PipeView>> {
     state
-        .blocking(|state| api::pipes(&state.owner.current().ruleset, &state.sample()))
-        .await
+        .blocking(|state| {
+            let snapshot = state.sample()?;
+            Ok(api::pipes(&state.owner.current().ruleset, &snapshot))
+        })
+        .await?
         .map(Json)
-        .ok_or_else(Reject::ending)
 }
 
 /// The instances that a pipe's mask has created.
@@ -197,10 +196,12 @@ async fn pipe_instances(
 #[utoipa::path(get, path = "/v1/queues", responses((status = 200, body = Vec<QueueView>)))]
 async fn queues(Shared(state): Server) -> Answer<Vec<QueueView>> {
     state
-        .blocking(|state| api::queues(&state.owner.current().ruleset, &state.sample()))
-        .await
+        .blocking(|state| {
+            let snapshot = state.sample()?;
+            Ok(api::queues(&state.owner.current().ruleset, &snapshot))
+        })
+        .await?
         .map(Json)
-        .ok_or_else(Reject::ending)
 }
 
 /// The instances that a queue's mask has created.
@@ -226,10 +227,12 @@ async fn queue_instances(
 #[utoipa::path(get, path = "/v1/scheds", responses((status = 200, body = Vec<SchedView>)))]
 async fn scheds(Shared(state): Server) -> Answer<Vec<SchedView>> {
     state
-        .blocking(|state| api::scheds(&state.owner.current().ruleset, &state.sample()))
-        .await
+        .blocking(|state| {
+            let snapshot = state.sample()?;
+            Ok(api::scheds(&state.owner.current().ruleset, &snapshot))
+        })
+        .await?
         .map(Json)
-        .ok_or_else(Reject::ending)
 }
 
 /// The instances that a scheduler's mask has created.
@@ -255,20 +258,18 @@ async fn sched_instances(
 #[utoipa::path(get, path = "/v1/rules", responses((status = 200, body = Vec<RuleView>)))]
 async fn rules(Shared(state): Server) -> Answer<Vec<RuleView>> {
     state
-        .blocking(|state| api::rules(&state.owner.current().ruleset, &state.sample()))
-        .await
+        .blocking(|state| {
+            let snapshot = state.sample()?;
+            Ok(api::rules(&state.owner.current().ruleset, &snapshot))
+        })
+        .await?
         .map(Json)
-        .ok_or_else(Reject::ending)
 }
 
 /// The tables.
 #[utoipa::path(get, path = "/v1/tables", responses((status = 200, body = Vec<TableView>)))]
 async fn tables(Shared(state): Server) -> Answer<Vec<TableView>> {
-    state
-        .blocking(|state| api::tables(&state.owner.current().ruleset))
-        .await
-        .map(Json)
-        .ok_or_else(Reject::ending)
+    state.blocking(|state| api::tables(&state.owner.current().ruleset)).await.map(Json)
 }
 
 /// A table with its entries.
@@ -293,20 +294,13 @@ async fn table(
     let view = state.blocking(move |state| {
         api::table_page(&state.owner.current().ruleset, &name, offset, limit)
     });
-    view.await
-        .ok_or_else(Reject::ending)?
-        .map(Json)
-        .ok_or_else(|| Reject::new(StatusCode::NOT_FOUND, missing))
+    view.await?.map(Json).ok_or_else(|| Reject::new(StatusCode::NOT_FOUND, missing))
 }
 
 /// The links that `netconfig` created.
 #[utoipa::path(get, path = "/v1/netconfigs", responses((status = 200, body = Vec<NetConfigView>)))]
 async fn netconfigs(Shared(state): Server) -> Answer<Vec<NetConfigView>> {
-    state
-        .blocking(|state| api::netconfigs(&state.owner.current().ruleset))
-        .await
-        .map(Json)
-        .ok_or_else(Reject::ending)
+    state.blocking(|state| api::netconfigs(&state.owner.current().ruleset)).await.map(Json)
 }
 
 /// The current length of each pipe, scheduler and queue. Unlike counters, lengths are read anew for
@@ -314,9 +308,11 @@ async fn netconfigs(Shared(state): Server) -> Answer<Vec<NetConfigView>> {
 /// answer is a document of results: it begins with `schema` and `kind`.
 #[utoipa::path(get, path = "/v1/lengths", responses((status = 200, body = LengthsView)))]
 async fn lengths(Shared(state): Server) -> Answer<Document<LengthsView>> {
-    let view =
-        state.blocking(|state| api::lengths(&state.owner.current().ruleset, state.plane.lengths()));
-    let view = view.await.ok_or_else(Reject::ending)?;
+    let view = state.blocking(|state| {
+        let lengths = state.plane.lengths()?;
+        Ok::<_, Reject>(api::lengths(&state.owner.current().ruleset, lengths))
+    });
+    let view = view.await??;
     Ok(Json(Document::new(Kind::Lengths, view)))
 }
 
@@ -339,15 +335,17 @@ async fn events_stream(
     events::stream(state, query)
 }
 
-/// Counters in the OpenMetrics text format, for Prometheus and compatible tools.
+/// Counters for Prometheus and compatible tools: in the OpenMetrics text format, or in the classic
+/// text format for clients that prefer `text/plain`.
 #[utoipa::path(
     get,
     path = "/metrics",
     responses((status = 200, description = "OpenMetrics", body = String, content_type = "application/openmetrics-text"))
 )]
-async fn metrics_text(Shared(state): Server) -> Result<Response, Reject> {
-    let text = state.blocking(metrics::render).await.ok_or_else(Reject::ending)?;
-    Ok(([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response())
+async fn metrics_text(Shared(state): Server, headers: HeaderMap) -> Result<Response, Reject> {
+    let format = metrics::Format::of(&headers);
+    let text = state.blocking(move |state| metrics::render(state, format)).await??;
+    Ok(([(header::CONTENT_TYPE, format.content_type())], text).into_response())
 }
 
 async fn instances(
@@ -370,7 +368,7 @@ async fn instances(
     });
     let missing =
         || Reject::new(StatusCode::NOT_FOUND, format!("there is no {} {number}", kind.word()));
-    view.await.ok_or_else(Reject::ending)?.map(Json).ok_or_else(missing)
+    Ok(Json(view.await?.ok_or_else(missing)??))
 }
 
 fn span(page: Result<Query<Page>, QueryRejection>) -> Result<(usize, usize), Reject> {
@@ -384,49 +382,3 @@ fn bad_limit() -> Reject {
         "`limit` must be 1 to 10000, and where a page begins a number that a page before has told",
     )
 }
-
-/// Reads the body of a request as JSON.
-async fn body<T: serde::de::DeserializeOwned>(request: Request) -> Result<T, Reject> {
-    if !is_json(request.headers()) {
-        return Err(Reject::new(
-            StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            "send JSON, with 'Content-Type: application/json'",
-        ));
-    }
-    let too_long = || {
-        Reject::new(
-            StatusCode::PAYLOAD_TOO_LARGE,
-            format!("a request is at most {} MiB", MOST_BODY >> 20),
-        )
-    };
-    let length = request
-        .headers()
-        .get(header::CONTENT_LENGTH)
-        .and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
-    if length.is_some_and(|length| length > MOST_BODY) {
-        return Err(too_long());
-    }
-    let reading = axum::body::to_bytes(request.into_body(), MOST_BODY);
-    let late = |_| {
-        Reject::new(
-            StatusCode::REQUEST_TIMEOUT,
-            format!("the request did not arrive within {} s", UPLOAD.as_secs()),
-        )
-    };
-    let bytes =
-        tokio::time::timeout(UPLOAD, reading).await.map_err(late)?.map_err(|_| too_long())?;
-    serde_json::from_slice(&bytes).map_err(|error| {
-        Reject::new(StatusCode::BAD_REQUEST, format!("the body is not a request: {error}"))
-    })
-}
-
-fn is_json(headers: &HeaderMap) -> bool {
-    let kind =
-        headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json")
-}
-
-/// Maximum length of a request body: a script of some hundred thousand lines.
-const MOST_BODY: usize = 32 << 20;
-/// Time limit for the arrival of a request body.
-const UPLOAD: Duration = Duration::from_secs(60);

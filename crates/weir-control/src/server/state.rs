@@ -6,22 +6,34 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::{Semaphore, watch};
+use tokio::time::timeout;
 
 use crate::api::Snapshot;
 use crate::owner::Owner;
-use crate::plane::Plane;
+use crate::plane::{NoAnswer, Plane};
+
+use super::reject::Reject;
+use super::upload::Uploads;
 
 /// The state that all handlers share.
 pub(crate) struct State {
     pub(crate) owner: Owner,
     pub(crate) plane: Arc<dyn Plane>,
     started: Instant,
-    sample: Mutex<Option<(Instant, Arc<Snapshot>)>>,
+    sample: Mutex<Option<(Instant, Sample)>>,
+    /// Limits the number of threads that wait for the plane, so that some are left for the health
+    /// resource.
+    askers: Arc<Semaphore>,
     /// Limits the number of scripts that are parsed at once.
     readers: Semaphore,
+    /// The memory for bodies of requests.
+    pub(super) uploads: Uploads,
     pub(crate) stopped: watch::Receiver<bool>,
     pub(crate) tally: Arc<Tally>,
 }
+
+/// The counters, or why there are none.
+type Sample = Result<Arc<Snapshot>, NoAnswer>;
 
 /// Counters of the server itself.
 #[derive(Debug, Default)]
@@ -36,16 +48,21 @@ pub(crate) struct Tally {
     pub(crate) stalled: AtomicU64,
     /// Connections from users without permission.
     pub(crate) refused_connections: AtomicU64,
+    /// Connections beyond the quota of a client, or beyond all that the server serves.
+    pub(crate) excess_connections: AtomicU64,
 }
 
 impl State {
     pub(super) fn new(owner: Owner, plane: Arc<dyn Plane>, stopped: watch::Receiver<bool>) -> Self {
         let readers = Semaphore::new(READERS);
+        let askers = Arc::new(Semaphore::new(ASKERS));
         Self {
             owner,
             plane,
             started: Instant::now(),
             sample: Mutex::new(None),
+            askers,
+            uploads: Uploads::default(),
             readers,
             stopped,
             tally: Arc::default(),
@@ -56,40 +73,82 @@ impl State {
         self.started.elapsed()
     }
 
-    /// The counters, at most [`SAMPLE_AGE`] old.
-    pub(crate) fn sample(&self) -> Arc<Snapshot> {
+    /// The counters, at most [`SAMPLE_AGE`] old. Clients that wait for the same counters share them,
+    /// or the failure to get them.
+    pub(crate) fn sample(&self) -> Sample {
         let mut sample = self.sample.lock().unwrap_or_else(PoisonError::into_inner);
         match &*sample {
-            Some((at, snapshot)) if at.elapsed() < SAMPLE_AGE => Arc::clone(snapshot),
+            Some((at, snapshot)) if at.elapsed() < SAMPLE_AGE => snapshot.clone(),
             _ => {
-                let snapshot = Arc::new(self.plane.snapshot());
-                *sample = Some((Instant::now(), Arc::clone(&snapshot)));
+                let snapshot = self.plane.snapshot().map(Arc::new);
+                *sample = Some((Instant::now(), snapshot.clone()));
                 snapshot
             }
         }
     }
 
     /// Runs work that may block on another thread.
-    pub(crate) async fn blocking<T: Send + 'static>(
+    ///
+    /// # Errors
+    /// The work did not finish within [`ASK_WITHIN`], or the server ends.
+    pub(super) async fn blocking<T: Send + 'static>(
+        self: &Arc<Self>,
+        work: impl FnOnce(&Self) -> T + Send + 'static,
+    ) -> Result<T, Reject> {
+        let state = Arc::clone(self);
+        let done = async {
+            let asker = Arc::clone(&state.askers).acquire_owned().await.ok()?;
+            let work = move || {
+                // The permit is returned when the thread is free, even if no client waits any more.
+                let _asker = asker;
+                work(&state)
+            };
+            // This fails only when the server ends, or after a panic, which stderr has reported.
+            tokio::task::spawn_blocking(work).await.ok()
+        };
+        match timeout(ASK_WITHIN, done).await {
+            Ok(done) => done.ok_or_else(Reject::ending),
+            Err(_) => Err(NoAnswer::Late { within: ASK_WITHIN }.into()),
+        }
+    }
+
+    /// Runs work for the health resource on another thread; `None` if it did not finish within
+    /// [`HEALTH_WITHIN`].
+    pub(super) async fn quickly<T: Send + 'static>(
         self: &Arc<Self>,
         work: impl FnOnce(&Self) -> T + Send + 'static,
     ) -> Option<T> {
         let state = Arc::clone(self);
-        // The task fails only when the server ends, or after a panic, which stderr has reported.
-        tokio::task::spawn_blocking(move || work(&state)).await.ok()
+        let done = tokio::task::spawn_blocking(move || work(&state));
+        timeout(HEALTH_WITHIN, done).await.ok()?.ok()
     }
 
     /// Runs work that uses memory in proportion to a client's data; only a few run at once.
-    pub(crate) async fn reading<T: Send + 'static>(
+    pub(super) async fn reading<T: Send + 'static>(
         self: &Arc<Self>,
         work: impl FnOnce(&Self) -> T + Send + 'static,
-    ) -> Option<T> {
-        let _permit = self.readers.acquire().await.ok()?;
-        self.blocking(work).await
+    ) -> Result<T, Reject> {
+        let _permit = self.readers.acquire().await.map_err(|_| Reject::ending())?;
+        let state = Arc::clone(self);
+        let done = tokio::task::spawn_blocking(move || work(&state)).await;
+        done.map_err(|_| Reject::ending())
     }
+}
+
+/// Waits until the server stops.
+pub(super) async fn stop(stopped: &mut watch::Receiver<bool>) {
+    // The error means that the server is gone, which has the same meaning.
+    let _ = stopped.wait_for(|stopped| *stopped).await;
 }
 
 /// Counters younger than this are reused for the next request.
 pub const SAMPLE_AGE: Duration = Duration::from_millis(20);
+/// The longest wait for work that asks the plane, which itself gives up a little earlier.
+const ASK_WITHIN: Duration = Duration::from_secs(6);
+/// The longest wait of the health resource for the plane, which itself gives up a little earlier.
+const HEALTH_WITHIN: Duration = Duration::from_millis(1500);
+/// Number of threads that ask the plane at once. The rest of the server's threads parse scripts, and
+/// answer the health resource.
+const ASKERS: usize = 10;
 /// Number of scripts that are parsed at once; each may take several times its length in memory.
 const READERS: usize = 2;

@@ -1,6 +1,8 @@
 //! The interfaces between which the daemon forwards. They are opened at the start; an interface
 //! that disappears is opened again when it reappears.
 
+use std::sync::{Mutex, PoisonError};
+
 use rustix::io::Errno;
 use weir_linux::live::LatencyRequests;
 use weir_linux::netlink::Netlink;
@@ -63,9 +65,9 @@ pub struct Bridges {
     resident: Resident,
     workers: usize,
     /// Opened at the start, while this process may open them.
-    latency_requests: LatencyRequests,
+    latency_requests: Mutex<LatencyRequests>,
     /// The open ports of all interfaces, one set for each worker, until a session takes them.
-    ports: Vec<Vec<AnyPort>>,
+    ports: Mutex<Vec<Vec<AnyPort>>>,
 }
 
 impl Bridges {
@@ -90,24 +92,26 @@ impl Bridges {
             netns: setup.netns.clone(),
             resident,
             workers: setup.workers,
-            latency_requests: LatencyRequests::open(if setup.keep_awake {
+            latency_requests: Mutex::new(LatencyRequests::open(if setup.keep_awake {
                 setup.workers
             } else {
                 0
-            }),
-            ports: Vec::new(),
+            })),
+            ports: Mutex::default(),
         };
-        bridges.ports.resize_with(setup.workers, Vec::new);
+        let mut sets = Vec::new();
+        sets.resize_with(setup.workers, Vec::new);
         for index in 0..bridges.names.len() {
             let opened = match bridges.reopen(index) {
                 Ok(ports) => ports,
                 Err(OpenError::NoInterface { .. }) => bridges.absent(index)?,
                 Err(error) => return Err(error.into()),
             };
-            for (worker, port) in bridges.ports.iter_mut().zip(opened) {
+            for (worker, port) in sets.iter_mut().zip(opened) {
                 worker.push(port);
             }
         }
+        bridges.ports = Mutex::new(sets);
         if let Some(confinement) = setup.confinement.clone() {
             // Opening an interface again, and giving its socket a large buffer, needs these
             // capabilities.
@@ -127,23 +131,30 @@ impl Bridges {
     }
 
     /// The ports opened at the start, one set for each worker; empty after the first call.
-    pub(super) fn take_ports(&mut self) -> Vec<Vec<AnyPort>> {
-        std::mem::take(&mut self.ports)
+    pub(super) fn take_ports(&self) -> Vec<Vec<AnyPort>> {
+        std::mem::take(&mut *self.ports.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The workers' requests to keep processors awake; without any after the first call.
-    pub(super) fn take_latency_requests(&mut self) -> LatencyRequests {
-        std::mem::replace(&mut self.latency_requests, LatencyRequests::open(0))
+    pub(super) fn take_latency_requests(&self) -> LatencyRequests {
+        let mut requests = self.latency_requests.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::replace(&mut *requests, LatencyRequests::open(0))
     }
 
-    /// Whether each interface existed at the start.
+    /// Whether each interface existed at the start. Call it before [`Self::take_ports`].
     pub(super) fn present(&self) -> Vec<bool> {
-        self.ports
-            .first()
-            .map_or(&[][..], |ports| ports)
-            .iter()
-            .map(|port| !matches!(port, AnyPort::Absent(_)))
-            .collect()
+        let ports = self.ports.lock().unwrap_or_else(PoisonError::into_inner);
+        let first = ports.first().map_or(&[][..], |ports| ports);
+        first.iter().map(|port| !matches!(port, AnyPort::Absent(_))).collect()
+    }
+
+    /// Whether each interface exists, is switched on and has a carrier; `None` if the kernel cannot
+    /// be asked.
+    pub(super) fn running(&self) -> Option<Vec<bool>> {
+        let names = self.names.clone();
+        let links = self.resident.run(|| Netlink::open()?.links())?.ok()?;
+        let runs = |name: &String| links.iter().any(|link| link.name == *name && link.running);
+        Some(names.iter().map(runs).collect())
     }
 
     /// Opens an interface, once for each worker.

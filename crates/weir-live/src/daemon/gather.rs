@@ -1,10 +1,9 @@
 //! Collects the counters of the engines. Each engine's counters are copied between two packets and
 //! added up outside the live loop.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use weir_control::api::Lengths;
-use weir_control::api::{LengthView, LinkSample, QueueCounters};
+use weir_control::api::{LengthView, Lengths, LinkSample, QueueCounters, Snapshot, Times};
 use weir_core::histogram::Histogram;
 use weir_core::stats::LinkCounters;
 use weir_core::{Emulator, Nanos};
@@ -25,15 +24,44 @@ struct Link {
     instances: u64,
     /// Queueing delay and total delay. `None` where there are many links, since packets wait during
     /// the copy.
-    times: Option<Box<(Histogram, Histogram)>>,
+    times: Option<Box<Times>>,
+}
+
+/// Links and queues of which the counters are copied between two turns of a loop.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Portion {
+    links: Vec<u16>,
+    queues: Vec<u16>,
+    /// Whether the times of the links are copied too.
+    times: bool,
+}
+
+/// Divides these links and queues into portions.
+pub(super) fn portions(links: &BTreeSet<u16>, queues: &BTreeSet<u16>) -> Vec<Portion> {
+    let [links, queues] = [links, queues].map(|all| all.iter().copied().collect::<Vec<_>>());
+    let times = links.len() <= FEW_LINKS;
+    let at_once = if times { LINKS_WITH_TIMES } else { LINKS };
+    let of_links = links.chunks(at_once).map(|part| Portion {
+        links: part.to_vec(),
+        times,
+        ..Portion::default()
+    });
+    let of_queues =
+        queues.chunks(QUEUES).map(|part| Portion { queues: part.to_vec(), ..Portion::default() });
+    of_links.chain(of_queues).collect()
 }
 
 impl Gathered {
-    pub(super) fn of(engine: &Emulator) -> Self {
-        let few = engine.schedulers().take(FEW_LINKS + 1).count() <= FEW_LINKS;
+    /// The counters of a portion.
+    pub(super) fn of(engine: &Emulator, portion: &Portion) -> Self {
         let link = |id| {
             let stats = engine.stats(id)?;
-            let times = few.then(|| Box::new((stats.queue_ns.clone(), stats.total_ns.clone())));
+            let times = portion.times.then(|| {
+                Box::new(Times {
+                    queue_ns: stats.queue_ns.clone(),
+                    total_ns: stats.total_ns.clone(),
+                })
+            });
             let (queue, instances) = (engine.queue_length(id), engine.instance_count(id) as u64);
             Some((id, Link { counters: stats.counters.clone(), queue, instances, times }))
         };
@@ -52,8 +80,8 @@ impl Gathered {
             (id, sum)
         };
         Self {
-            links: engine.schedulers().filter_map(link).collect(),
-            queues: engine.queues().map(queue).collect(),
+            links: portion.links.iter().copied().filter_map(link).collect(),
+            queues: portion.queues.iter().copied().map(queue).collect(),
         }
     }
 
@@ -71,9 +99,15 @@ impl Gathered {
         self
     }
 
-    /// The views of the API: links and queues by number.
-    pub(super) fn views(self) -> (BTreeMap<u16, LinkSample>, BTreeMap<u16, QueueCounters>) {
-        (self.links.into_iter().map(|(number, link)| (number, link.view())).collect(), self.queues)
+    /// Enters the counters into a snapshot.
+    pub(super) fn enter(self, snapshot: &mut Snapshot) {
+        for (number, link) in self.links {
+            snapshot.links.insert(number, link.view());
+            if let Some(times) = link.times {
+                snapshot.link_times.insert(number, *times);
+            }
+        }
+        snapshot.queues.extend(self.queues);
     }
 }
 
@@ -83,13 +117,13 @@ impl Link {
         self.queue = (self.queue.0 + other.queue.0, self.queue.1 + other.queue.1);
         self.instances += other.instances;
         if let (Some(own), Some(others)) = (&mut self.times, &other.times) {
-            own.0.merge(&others.0);
-            own.1.merge(&others.1);
+            own.queue_ns.merge(&others.queue_ns);
+            own.total_ns.merge(&others.total_ns);
         }
     }
 
-    fn view(self) -> LinkSample {
-        let time = |which: fn(&(Histogram, Histogram)) -> &Histogram| {
+    fn view(&self) -> LinkSample {
+        let time = |which: fn(&Times) -> &Histogram| {
             self.times.as_deref().map(|times| Latency::from(which(times))).unwrap_or_default()
         };
         LinkSample {
@@ -97,8 +131,8 @@ impl Link {
             queue_packets: self.queue.0,
             queue_bytes: self.queue.1,
             instances: self.instances,
-            queue_ns: time(|times| &times.0),
-            total_ns: time(|times| &times.1),
+            queue_ns: time(|times| &times.queue_ns),
+            total_ns: time(|times| &times.total_ns),
         }
     }
 }
@@ -146,5 +180,30 @@ pub(super) fn merge_lengths(mut one: Lengths, other: Lengths) -> Lengths {
 
 /// The most links for which latencies are copied: the two histograms of a link have about 30 KB.
 const FEW_LINKS: usize = 64;
+/// Links of which a worker copies counters and times between two turns of its loop.
+const LINKS_WITH_TIMES: usize = 8;
+/// Links of which a worker copies the counters between two turns of its loop: some 20 us.
+const LINKS: usize = 64;
+/// Queues of which a worker adds up the flows between two turns of its loop.
+const QUEUES: usize = 16;
 /// The most flows of a queue that are added up between two packets.
 const MOST_FLOWS: usize = 4096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_links_are_copied_in_many_turns() {
+        for count in [0u16, 1, 64, 65, 10_000] {
+            let all: BTreeSet<u16> = (0..count).collect();
+            let portions = portions(&all, &all);
+            let most = if usize::from(count) <= FEW_LINKS { LINKS_WITH_TIMES } else { LINKS };
+            assert!(portions.iter().all(|one| one.links.len() <= most));
+            assert!(portions.iter().all(|one| one.queues.len() <= QUEUES));
+            let links: Vec<u16> = portions.iter().flat_map(|one| one.links.clone()).collect();
+            let queues: Vec<u16> = portions.iter().flat_map(|one| one.queues.clone()).collect();
+            assert!(links.iter().eq(&all) && queues.iter().eq(&all));
+        }
+    }
+}

@@ -3,6 +3,9 @@
 
 mod bridges;
 mod gather;
+mod instances;
+mod interfaces;
+mod pages;
 mod plane;
 mod watchdog;
 

@@ -1,31 +1,36 @@
 //! The daemon's packet plane. One session serves all bridges, so that a pipe shapes the packets of
 //! all bridges together.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use weir_control::api::{BridgeView, InstancePage, InstanceView, LaneView, RuleCounters};
-use weir_control::api::{Lengths, Snapshot};
-use weir_control::plane::Plane;
-use weir_core::{Emulator, FlowView, Nanos, Totals};
+use weir_control::api::{
+    BridgeView, InstancePage, LaneTimes, LaneView, Lengths, RuleCounters, Snapshot, Times,
+};
+use weir_control::plane::{NoAnswer as Unanswered, Plane};
+use weir_core::Nanos;
 use weir_linux::clock;
-use weir_linux::live::{Gso, LaneConfig, LaneReport, LiveEvent, LiveHandle, Observer};
-use weir_linux::port::Fault;
+use weir_linux::live::{
+    ANSWER_WITHIN, Gso, LaneConfig, LaneReport, LiveEvent, LiveHandle, NoAnswer, Observer,
+};
 use weir_linux::resident::Resident;
 use weir_measure::latency::Latency;
 use weir_rules::classify::{DynamicEntry, Pass, Place};
 use weir_rules::command::ObjectKind;
 use weir_rules::ruleset::Ruleset;
-use weir_rules::show::{self, DynamicKind, DynamicView, FlowCount};
+use weir_rules::show::{DynamicKind, DynamicView, FlowCount};
 
 use super::bridges::Bridges;
-use super::gather::{Gathered, lengths, merge_lengths};
+use super::gather::{Gathered, lengths, merge_lengths, portions};
+use super::instances;
+use super::interfaces::Interfaces;
 use crate::rules::ActiveRules;
 use crate::session::{
-    BuildError, Control, Emulation, Lanes, LiveSession, Observation, OpenPorts, SessionConfig,
-    StartError, StopError, Tuning,
+    BuildError, ChangeError, Control, Emulation, Lanes, LiveSession, Observation, OpenPorts,
+    SessionConfig, StartError, StopError, Tuning,
 };
 
 /// Why the links of a daemon could not start.
@@ -40,21 +45,17 @@ pub enum PlaneError {
 }
 
 /// The packet plane of a daemon: one session for all bridges.
+///
+/// No lock is held while the loop is asked, so that the state of the interfaces can be read, and the
+/// daemon can be ended, while the loop does not answer.
 pub struct LivePlane {
-    inner: Mutex<Inner>,
+    bridges: Bridges,
+    rules: Mutex<Rules>,
+    interfaces: Mutex<Interfaces>,
     /// Carries the events of interfaces to the daemon.
     vanished: Sender<LiveEvent>,
     /// The session; `None` before it starts, and without bridges.
     session: Mutex<Option<LiveSession<OpenPorts>>>,
-}
-
-struct Inner {
-    bridges: Bridges,
-    rules: Rules,
-    /// Whether each interface currently exists.
-    attached: Vec<bool>,
-    /// How often each interface has disappeared.
-    vanished: Vec<u64>,
 }
 
 /// The holder of the rules: the plane until its session starts, then the session.
@@ -79,8 +80,13 @@ impl LivePlane {
             ..Place::default()
         };
         let rules = Rules::Waiting(ActiveRules::new(Arc::default(), place));
-        let inner = Inner { bridges, rules, attached, vanished: vec![0; count] };
-        Self { inner: Mutex::new(inner), vanished, session: Mutex::new(None) }
+        Self {
+            bridges,
+            rules: Mutex::new(rules),
+            interfaces: Mutex::new(Interfaces::new(attached)),
+            vanished,
+            session: Mutex::new(None),
+        }
     }
 
     /// Starts forwarding with the configuration applied so far, on a thread that `starter` starts.
@@ -89,15 +95,14 @@ impl LivePlane {
     /// # Errors
     /// The links cannot start.
     pub fn run(&self, seed: u64, tuning: Tuning, starter: &Resident) -> Result<(), PlaneError> {
-        let mut inner = self.lock();
-        let sets = inner.bridges.take_ports();
-        let latency_requests = inner.bridges.take_latency_requests();
-        let (Rules::Waiting(rules), false) = (&inner.rules, inner.bridges.names().is_empty())
-        else {
+        let mut holder = self.rules();
+        let sets = self.bridges.take_ports();
+        let latency_requests = self.bridges.take_latency_requests();
+        let (Rules::Waiting(rules), false) = (&*holder, self.bridges.names().is_empty()) else {
             return Ok(());
         };
         let lanes = Lanes {
-            lanes: lanes(inner.bridges.names()),
+            lanes: lanes(self.bridges.names()),
             rules: Some(rules.clone()),
             ..Lanes::default()
         };
@@ -109,16 +114,19 @@ impl LivePlane {
             .latency_requests(latency_requests)
             .outlives_ports();
         let session = LiveSession::build(config)?.start_from(Some(starter))?;
-        inner.rules = Rules::Running(session.control().clone());
+        *holder = Rules::Running(session.control().clone());
         *self.session() = Some(session);
         Ok(())
     }
 
     /// Ends the links. Packets inside are lost, as on a machine that is switched off.
-    pub fn stop(&self) {
+    ///
+    /// # Errors
+    /// The loop failed, or did not end within [`STOP_WITHIN`]. Its thread is then left behind.
+    pub fn stop(&self) -> Result<(), StopError> {
         // Ending the session takes a moment, so it happens after the lock is released.
         let session = self.session().take();
-        drop(session);
+        session.map_or(Ok(()), |session| session.stop_within(STOP_WITHIN).map(drop))
     }
 
     /// The result of links that ended without a call of [`Self::stop`]; `None` while they forward,
@@ -135,127 +143,113 @@ impl LivePlane {
 
     /// Whether the thread that opens interfaces has panicked.
     pub fn has_panicked(&self) -> bool {
-        self.lock().bridges.has_panicked()
+        self.bridges.has_panicked()
     }
 
-    /// Records an event of an interface; returns whether the interface has just disappeared.
-    pub fn lost(&self, event: &LiveEvent) -> bool {
-        let mut inner = self.lock();
-        // Every worker reports the event; only the first report counts.
-        let disappeared = event.fault == Fault::Vanished
-            && std::mem::replace(&mut inner.attached[event.port], false);
-        inner.vanished[event.port] += u64::from(disappeared);
-        disappeared
+    /// Records an event of an interface. Returns a line for the log if it is news.
+    pub fn note(&self, event: &LiveEvent) -> Option<String> {
+        self.interfaces().note(event)
     }
 
-    /// Opens interfaces that have reappeared, and returns their names.
+    /// Opens interfaces that have reappeared. Returns a line for the log for each. This waits for
+    /// the loop, so a thread that ends the daemon must not call it.
     pub fn attach(&self) -> Vec<String> {
-        let mut inner = self.lock();
-        let mut back = Vec::new();
-        let Rules::Running(control) = &inner.rules else { return back };
-        let control = control.clone();
-        for index in 0..inner.attached.len() {
-            if inner.attached[index] {
-                continue;
-            }
+        let names = self.bridges.names();
+        let mut news = Vec::new();
+        let Some(control) = self.control() else { return news };
+        // The lock is not held while the loop is asked.
+        let missing = self.interfaces().missing();
+        for index in missing {
             // An interface that is only half configured cannot be opened yet; the next call tries
             // again.
-            let Ok(ports) = inner.bridges.reopen(index) else { continue };
-            if control.replace_port(index, ports).is_ok() {
-                inner.attached[index] = true;
-                back.push(inner.bridges.names()[index].clone());
-                // The interface's addresses may have changed. The error means that the session has
-                // ended, which `ended` reports.
-                let _ = control.relocate_rules(inner.bridges.interfaces());
+            let Ok(ports) = self.bridges.reopen(index) else { continue };
+            if control.replace_port(index, ports) == Err(NoAnswer::Ended) {
+                continue;
             }
+            self.interfaces().attached(index);
+            news.push(format!("interface {} is back", names[index]));
+            // The interface's addresses may have changed. The error means that the session has
+            // ended, which `ended` reports, or that the loop takes them later.
+            let _ = control.relocate_rules(self.bridges.interfaces());
         }
-        back
+        news
+    }
+
+    /// Asks the kernel which interfaces are up and have a carrier. Returns a line for the log for
+    /// each change.
+    pub fn look(&self) -> Vec<String> {
+        let Some(running) = self.bridges.running() else { return Vec::new() };
+        self.interfaces().set_running(&running, self.bridges.names())
     }
 
     /// Notices about the interfaces for the user.
     pub fn notices(&self) -> Vec<String> {
-        self.lock().notices()
+        self.interfaces().notices(self.bridges.names())
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    fn rules(&self) -> MutexGuard<'_, Rules> {
+        self.rules.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn interfaces(&self) -> MutexGuard<'_, Interfaces> {
+        self.interfaces.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn session(&self) -> MutexGuard<'_, Option<LiveSession<OpenPorts>>> {
         self.session.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The live loop. The caller uses it without the lock, which changes of the configuration need.
-    fn handle(&self) -> Option<LiveHandle> {
-        match &self.lock().rules {
+    /// The control of the session; `None` before it starts.
+    fn control(&self) -> Option<Control> {
+        match &*self.rules() {
             Rules::Waiting(_) => None,
-            Rules::Running(control) => Some(control.engine().clone()),
+            Rules::Running(control) => Some(control.clone()),
         }
     }
-}
 
-impl Inner {
-    fn notices(&self) -> Vec<String> {
-        let missing = self.bridges.names().iter().zip(&self.attached).filter(|(_, there)| !**there);
-        missing
-            .map(|(name, _)| {
-                format!("interface {name} is not there now; it is taken when it comes")
-            })
-            .collect()
+    /// The live loop; `None` before it starts.
+    fn handle(&self) -> Option<LiveHandle> {
+        self.control().map(|control| control.engine().clone())
     }
 }
 
 impl Plane for LivePlane {
     fn apply(&self, _: &Ruleset, new: &Arc<Ruleset>) -> Vec<String> {
-        let mut inner = self.lock();
-        let in_force = match &mut inner.rules {
+        let control = match &mut *self.rules() {
             Rules::Waiting(rules) => {
                 rules.replace(new);
                 return Vec::new();
             }
-            Rules::Running(control) => control.set_rules(new),
+            Rules::Running(control) => control.clone(),
         };
-        if in_force == Ok(false) {
-            return Vec::new();
-        }
-        let disappeared = in_force
-            .is_err()
-            .then(|| "it is saved, but nothing is forwarded: the loop has ended".to_owned());
-        disappeared.into_iter().chain(inner.notices()).collect()
+        let problem = match control.set_rules(new) {
+            Ok(false) => return Vec::new(),
+            Ok(true) => None,
+            Err(ChangeError::NoAnswer(NoAnswer::Late)) => Some(format!(
+                "it is saved and not in force yet: the loop that forwards packets did not answer within {} s, and takes it when it works again",
+                ANSWER_WITHIN.as_secs()
+            )),
+            Err(_) => Some("it is saved, but nothing is forwarded: the loop has ended".to_owned()),
+        };
+        problem.into_iter().chain(self.notices()).collect()
     }
 
-    fn zero(&self, rules: Option<&[u32]>) {
-        if let Some(handle) = self.handle() {
-            // The error means that the loop has ended, and then there is nothing to reset.
-            let _ = handle.zero_rules(rules);
-        }
+    fn zero(&self, rules: Option<&[u32]>) -> Result<(), Unanswered> {
+        self.handle().map_or(Ok(()), |handle| handle.zero_rules(rules)).map_err(unanswered)
     }
 
-    fn snapshot(&self) -> Snapshot {
-        let Some(handle) = self.handle() else { return Snapshot::default() };
-        let Ok(report) = handle.brief_report() else { return Snapshot::default() };
-        let mut snapshot =
-            Snapshot { lanes: report.lanes.iter().map(lane_view).collect(), ..Snapshot::default() };
-        for count in handle.rule_counts().unwrap_or_default() {
-            let weir_rules::classify::RuleCounters { packets, bytes, last, .. } = count.counters;
-            snapshot.rules.insert(
-                count.id,
-                RuleCounters { packets, bytes, last_match_s: last.map(wall_seconds) },
-            );
-        }
-        let parts = handle.with_engines(|engine, _| Gathered::of(engine)).unwrap_or_default();
-        if let Some(all) = parts.into_iter().reduce(Gathered::merge) {
-            (snapshot.links, snapshot.queues) = all.views();
-        }
-        snapshot
+    fn snapshot(&self) -> Result<Snapshot, Unanswered> {
+        self.handle()
+            .map_or_else(|| Ok(Snapshot::default()), |handle| snapshot(&handle))
+            .map_err(unanswered)
     }
 
-    fn lengths(&self) -> Lengths {
+    fn lengths(&self) -> Result<Lengths, Unanswered> {
         let Some(handle) = self.handle() else {
-            return Lengths { at_ns: clock::now().0, ..Lengths::default() };
+            return Ok(Lengths { at_ns: clock::now().0, ..Lengths::default() });
         };
-        let parts = handle.with_engines(|engine, now| lengths(engine, now)).unwrap_or_default();
-        parts.into_iter().reduce(merge_lengths).unwrap_or_default()
+        let parts = handle.with_engines(|engine, now| lengths(engine, now)).map_err(unanswered)?;
+        Ok(parts.into_iter().reduce(merge_lengths).unwrap_or_default())
     }
 
     fn instances(
@@ -264,90 +258,75 @@ impl Plane for LivePlane {
         number: u16,
         after: Option<u64>,
         limit: usize,
-    ) -> InstancePage {
-        let Some(handle) = self.handle() else { return InstancePage::default() };
-        let parts = handle.with_engines(move |engine, _| {
-            let count = if kind == ObjectKind::Queue {
-                engine.flow_count(number)
-            } else {
-                engine.instance_count(number)
-            };
-            (count, page(engine, kind, number, None, 0))
-        });
-        let mut page_of = InstancePage {
-            total: parts.iter().flatten().map(|(count, _)| *count as u64).sum(),
-            ..InstancePage::default()
-        };
-        let workers = parts.map_or(0, |parts| parts.len());
-        // Pages list the instances of one worker after another. The position consists of the worker
-        // and the last listed instance of that worker.
-        let (mut worker, mut last) =
-            after.map_or((0, None), |after| ((after >> 32) as usize, Some(after as u32)));
-        while worker < workers && page_of.instances.len() < limit {
-            let wanted = limit - page_of.instances.len();
-            let found =
-                handle.with_engines(move |engine, _| page(engine, kind, number, last, wanted));
-            let Some(found) = found
-                .ok()
-                .and_then(|mut all| (worker < all.len()).then(|| all.swap_remove(worker)))
-            else {
-                break;
-            };
-            let full = found.len() == wanted;
-            if let Some((number, _)) = found.last() {
-                page_of.next = Some((worker as u64) << 32 | u64::from(*number));
-            }
-            page_of.instances.extend(found.into_iter().map(|(_, view)| view));
-            if !full {
-                (worker, last) = (worker + 1, None);
-            }
-        }
-        if page_of.instances.len() < limit {
-            page_of.next = None;
-        }
-        page_of
+    ) -> Result<InstancePage, Unanswered> {
+        let Some(handle) = self.handle() else { return Ok(InstancePage::default()) };
+        instances::page(&handle, kind, number, after, limit).map_err(unanswered)
     }
 
-    fn flows(&self, kind: ObjectKind, number: u16, most: usize) -> (Vec<FlowCount>, u64) {
-        let parts = self.handle().and_then(|handle| {
-            handle.with_engines(move |engine, _| flows(engine, kind, number, most)).ok()
-        });
-        let (mut all, mut total) = (Vec::new(), 0);
-        for (part, count) in parts.unwrap_or_default() {
-            all.extend(part);
-            total += count as u64;
-        }
-        all.truncate(most);
-        (all, total)
+    fn flows(
+        &self,
+        kind: ObjectKind,
+        number: u16,
+        most: usize,
+    ) -> Result<(Vec<FlowCount>, u64), Unanswered> {
+        let Some(handle) = self.handle() else { return Ok((Vec::new(), 0)) };
+        instances::flows(&handle, kind, number, most).map_err(unanswered)
     }
 
-    fn dynamic(&self) -> Vec<DynamicView> {
-        let entries = self.handle().and_then(|handle| handle.dynamic_rules().ok());
-        entries.unwrap_or_default().iter().map(dynamic_view).collect()
+    fn dynamic(&self) -> Result<Vec<DynamicView>, Unanswered> {
+        let Some(handle) = self.handle() else { return Ok(Vec::new()) };
+        let entries = handle.dynamic_rules().map_err(unanswered)?;
+        Ok(entries.iter().map(dynamic_view).collect())
+    }
+
+    fn lanes(&self) -> Result<Vec<LaneView>, Unanswered> {
+        let Some(handle) = self.handle() else { return Ok(Vec::new()) };
+        match handle.within(LANES_WITHIN).brief_report() {
+            Ok(report) => Ok(report.lanes.iter().map(lane_view).collect()),
+            Err(NoAnswer::Late) => Err(Unanswered::Late { within: LANES_WITHIN }),
+            Err(NoAnswer::Ended) => Err(Unanswered::Ended),
+        }
     }
 
     fn bridges(&self) -> Vec<BridgeView> {
-        let lanes = self.snapshot_lanes();
-        let inner = self.lock();
-        let pairs = inner.bridges.names().chunks_exact(2).zip(0..);
-        let view = |(names, bridge): (&[String], usize)| {
-            let (left, right) = (2 * bridge, 2 * bridge + 1);
-            BridgeView {
-                interfaces: [names[0].clone(), names[1].clone()],
-                netns: inner.bridges.netns.clone(),
-                attached: [inner.attached[left], inner.attached[right]],
-                vanished: inner.vanished[left] + inner.vanished[right],
-                lanes: lanes.iter().skip(left).take(2).cloned().collect(),
-            }
-        };
-        pairs.map(view).collect()
+        self.interfaces().views(self.bridges.names(), self.bridges.netns.as_deref())
     }
 }
 
-impl LivePlane {
-    fn snapshot_lanes(&self) -> Vec<LaneView> {
-        let report = self.handle().and_then(|handle| handle.brief_report().ok());
-        report.map(|report| report.lanes.iter().map(lane_view).collect()).unwrap_or_default()
+/// Every counter. The workers copy a few links at a time, because packets wait meanwhile. The
+/// counters of many links are therefore not from the same moment.
+fn snapshot(handle: &LiveHandle) -> Result<Snapshot, NoAnswer> {
+    let report = handle.brief_report()?;
+    let mut snapshot = Snapshot {
+        lanes: report.lanes.iter().map(lane_view).collect(),
+        lane_times: report.lanes.into_iter().map(lane_times).collect(),
+        ..Snapshot::default()
+    };
+    for count in handle.rule_counts()? {
+        let weir_rules::classify::RuleCounters { packets, bytes, last, .. } = count.counters;
+        let counters = RuleCounters { packets, bytes, last_match_s: last.map(wall_seconds) };
+        snapshot.rules.insert(count.id, counters);
+    }
+    let (mut links, mut queues) = (BTreeSet::new(), BTreeSet::new());
+    for (some, others) in handle.with_engines(|engine, _| {
+        (engine.schedulers().collect::<Vec<_>>(), engine.queues().collect::<Vec<_>>())
+    })? {
+        links.extend(some);
+        queues.extend(others);
+    }
+    for portion in portions(&links, &queues) {
+        let parts = handle.with_engines(move |engine, _| Gathered::of(engine, &portion))?;
+        if let Some(all) = parts.into_iter().reduce(Gathered::merge) {
+            all.enter(&mut snapshot);
+        }
+    }
+    Ok(snapshot)
+}
+
+fn unanswered(error: NoAnswer) -> Unanswered {
+    match error {
+        NoAnswer::Late => Unanswered::Late { within: ANSWER_WITHIN },
+        NoAnswer::Ended => Unanswered::Ended,
     }
 }
 
@@ -403,70 +382,11 @@ fn lane_view(lane: &LaneReport) -> LaneView {
     }
 }
 
-/// One page of the instances of a pipe, queue or scheduler in one engine, with their numbers.
-fn page(
-    engine: &Emulator,
-    kind: ObjectKind,
-    id: u16,
-    after: Option<u32>,
-    most: usize,
-) -> Vec<(u32, InstanceView)> {
-    let view =
-        |key: &weir_core::key::FlowKey, hash, totals: &Totals, aqm: &[(&'static str, u64)]| {
-            InstanceView {
-                key: (*key).into(),
-                hash,
-                packets_in: totals.packets,
-                bytes_in: totals.bytes,
-                reasons: totals.reasons,
-                aqm: show::figures(aqm),
-                queue_packets: totals.queued_packets,
-                queue_bytes: totals.queued_bytes,
-            }
-        };
-    if kind == ObjectKind::Queue {
-        let view = |flow: FlowView| {
-            (
-                flow.number,
-                view(&flow.key, flow.hash, &flow.totals, &engine.aqm_figures(flow.number)),
-            )
-        };
-        engine.flows_of(id, after, most).map(view).collect()
-    } else {
-        let view = |one: weir_core::InstanceView| {
-            (one.number, view(&one.key, one.hash, &one.totals, &aqm_of(engine, &one)))
-        };
-        engine.instances_of(id, after, most).map(view).collect()
+fn lane_times(lane: LaneReport) -> LaneTimes {
+    LaneTimes {
+        times: Times { queue_ns: lane.queue_ns, total_ns: lane.total_ns },
+        lateness_ns: lane.lateness,
     }
-}
-
-/// AQM statistics of an instance with one flow; empty for an instance with several flows.
-fn aqm_of(engine: &Emulator, instance: &weir_core::InstanceView) -> Vec<(&'static str, u64)> {
-    let only = engine.flows_in(instance.number, 1).find(|_| instance.flows == 1);
-    only.map(|flow| engine.aqm_figures(flow.number)).unwrap_or_default()
-}
-
-/// The first instances of a pipe, queue or scheduler in one engine, and the number of all.
-fn flows(engine: &Emulator, kind: ObjectKind, id: u16, most: usize) -> (Vec<FlowCount>, usize) {
-    let count = |key, totals: Totals, figures| FlowCount {
-        key,
-        packets: totals.packets,
-        bytes: totals.bytes,
-        reasons: totals.reasons,
-        figures,
-        queue_packets: totals.queued_packets,
-        queue_bytes: totals.queued_bytes,
-    };
-    if kind == ObjectKind::Queue {
-        let flows = engine
-            .flows_of(id, None, most)
-            .map(|flow| count(flow.key, flow.totals, engine.aqm_figures(flow.number)));
-        return (flows.collect(), engine.flow_count(id));
-    }
-    let instances = engine
-        .instances_of(id, None, most)
-        .map(|one| count(one.key, one.totals, aqm_of(engine, &one)));
-    (instances.collect(), engine.instance_count(id))
 }
 
 fn dynamic_view(entry: &DynamicEntry) -> DynamicView {
@@ -494,3 +414,8 @@ fn wall_seconds(at: Nanos) -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     now.as_secs().saturating_sub(clock::now().since(at).0 / 1_000_000_000)
 }
+
+/// The longest wait for the end of the loop when the daemon ends. The loop ends after one turn.
+const STOP_WITHIN: Duration = Duration::from_secs(3);
+/// The longest wait for the lanes, for which a client of the health resource waits.
+const LANES_WITHIN: Duration = Duration::from_secs(1);

@@ -1,8 +1,12 @@
 //! Tests the API over a real socket: a server with the real owner and store, and a plane that only
 //! records its calls.
 
-#[path = "../../weir-measure/tests/check/mod.rs"]
+#[path = "../../../weir-measure/tests/check/mod.rs"]
 mod check;
+mod connections;
+mod metrics;
+mod stalled;
+mod uploads;
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -16,16 +20,17 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use weir_control::api::{
-    BridgeView, CommandReply, CommandRequest, EventQuery, HealthStatus, InstancePage, LengthView,
-    LinkSample, OutcomeKind, SeverityView,
+    BridgeView, CommandReply, CommandRequest, EventQuery, HealthStatus, InstancePage, LaneView,
+    LengthView, LinkSample, OutcomeKind, SeverityView,
 };
-use weir_control::api::{EventSample, Lengths, LengthsView, Snapshot};
+use weir_control::api::{EventSample, LaneTimes, Lengths, LengthsView, Snapshot, Times};
 use weir_control::client::{Client, ClientError};
 use weir_control::owner::{Onto, Owner, Resumed};
-use weir_control::plane::Plane;
+use weir_control::plane::{NoAnswer, Plane};
 use weir_control::server::{Access, ControlSocket, Endpoints, Server, Token};
 use weir_control::store::Store;
 use weir_measure::document::{Kind, Schemas};
+use weir_measure::histogram::Histogram;
 use weir_rules::command::ObjectKind;
 use weir_rules::ruleset::Ruleset;
 use weir_rules::show::{Answer, DynamicView, FlowCount};
@@ -412,11 +417,7 @@ fn the_openapi_document_lists_exactly_the_resources() {
 
 #[test]
 fn tcp_clients_need_the_token() {
-    let scratch = Scratch::new();
-    let file = scratch.0.join("token");
-    std::fs::write(&file, "correct-horse-battery\n").unwrap();
-    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
-    let lab = Lab::with_token(Some(Token::read(&file).unwrap()));
+    let lab = Lab::on_tcp();
     let address = lab.server.as_ref().unwrap().address().unwrap();
     let get = |header: &str| {
         let mut stream = TcpStream::connect(address).unwrap();
@@ -469,6 +470,17 @@ struct Memory {
     links: AtomicUsize,
     /// Makes the next change panic.
     panics: AtomicBool,
+    /// Whether its questions are not answered until this is false again.
+    stuck: AtomicBool,
+    bridges: Mutex<Vec<BridgeView>>,
+}
+
+impl Memory {
+    fn wait_while_stuck(&self) {
+        while self.stuck.load(Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
 }
 
 impl Plane for Memory {
@@ -478,11 +490,13 @@ impl Plane for Memory {
         Vec::new()
     }
 
-    fn zero(&self, _rules: Option<&[u32]>) {
+    fn zero(&self, _rules: Option<&[u32]>) -> Result<(), NoAnswer> {
         self.zeroed.fetch_add(1, Ordering::Relaxed);
+        Ok(())
     }
 
-    fn snapshot(&self) -> Snapshot {
+    fn snapshot(&self) -> Result<Snapshot, NoAnswer> {
+        self.wait_while_stuck();
         let mut sample = LinkSample::default();
         (sample.counters.packets_in, sample.counters.packets_out) = (17, 15);
         (0..2).for_each(|_| sample.counters.count_drop(weir_core::stats::DropReason::QueueFull));
@@ -492,21 +506,32 @@ impl Plane for Memory {
             .map(|ruleset| ruleset.pipes.keys().copied().collect::<Vec<_>>())
             .unwrap_or_default();
         let made_up = 1000..1000 + self.links.load(Ordering::Relaxed) as u16;
-        Snapshot {
+        let mut queue_ns = Histogram::default();
+        queue_ns.record_many(3_000_000, 15);
+        let times = Times { queue_ns, total_ns: Histogram::default() };
+        Ok(Snapshot {
+            lanes: vec![LaneView {
+                name: "a-b".to_owned(),
+                from: "a".to_owned(),
+                to: "b".to_owned(),
+                ..LaneView::default()
+            }],
+            lane_times: vec![LaneTimes::default()],
+            link_times: real.iter().map(|&number| (number, times.clone())).collect(),
             links: real.into_iter().chain(made_up).map(|number| (number, sample.clone())).collect(),
             ..Snapshot::default()
-        }
+        })
     }
 
-    fn lengths(&self) -> Lengths {
+    fn lengths(&self) -> Result<Lengths, NoAnswer> {
         let length = |&number: &u16| {
             (number, LengthView { packets: number.into(), ..LengthView::default() })
         };
-        Lengths {
+        Ok(Lengths {
             at_ns: 99,
-            links: self.snapshot().links.keys().map(length).collect(),
+            links: self.snapshot()?.links.keys().map(length).collect(),
             ..Lengths::default()
-        }
+        })
     }
 
     fn instances(
@@ -515,20 +540,30 @@ impl Plane for Memory {
         _number: u16,
         _after: Option<u64>,
         _limit: usize,
-    ) -> InstancePage {
-        InstancePage::default()
+    ) -> Result<InstancePage, NoAnswer> {
+        Ok(InstancePage::default())
     }
 
-    fn flows(&self, _kind: ObjectKind, number: u16, _most: usize) -> (Vec<FlowCount>, u64) {
-        (vec![FlowCount { packets: u64::from(number), ..FlowCount::default() }], 1)
+    fn flows(
+        &self,
+        _kind: ObjectKind,
+        number: u16,
+        _most: usize,
+    ) -> Result<(Vec<FlowCount>, u64), NoAnswer> {
+        Ok((vec![FlowCount { packets: u64::from(number), ..FlowCount::default() }], 1))
     }
 
-    fn dynamic(&self) -> Vec<DynamicView> {
-        Vec::new()
+    fn dynamic(&self) -> Result<Vec<DynamicView>, NoAnswer> {
+        Ok(Vec::new())
+    }
+
+    fn lanes(&self) -> Result<Vec<LaneView>, NoAnswer> {
+        self.wait_while_stuck();
+        Ok(Vec::new())
     }
 
     fn bridges(&self) -> Vec<BridgeView> {
-        Vec::new()
+        self.bridges.lock().unwrap().clone()
     }
 }
 
@@ -546,9 +581,22 @@ impl Lab {
     }
 
     fn with_token(token: Option<Token>) -> Self {
+        Self::with(token, own_access())
+    }
+
+    fn with(token: Option<Token>, access: Access) -> Self {
         let scratch = Scratch::new();
-        let (plane, owner, server) = start(&scratch.0, token);
+        let (plane, owner, server) = start_for(&scratch.0, token, access);
         Self { scratch, plane, owner, server: Some(server) }
+    }
+
+    /// A server on TCP too, with the token [`TOKEN`].
+    fn on_tcp() -> Self {
+        let scratch = Scratch::new();
+        let file = scratch.0.join("token");
+        std::fs::write(&file, format!("{TOKEN}\n")).unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+        Self::with_token(Some(Token::read(&file).unwrap()))
     }
 
     /// Stops everything and restarts from the saved state.
@@ -602,12 +650,23 @@ impl Lab {
     }
 }
 
+/// The access of the test's own user.
+fn own_access() -> Access {
+    Access { uid: rustix::process::geteuid().as_raw(), gid: None, groups_of: no_groups }
+}
+
 fn start(directory: &Path, token: Option<Token>) -> (Arc<Memory>, Owner, Server) {
+    start_for(directory, token, own_access())
+}
+
+fn start_for(
+    directory: &Path,
+    token: Option<Token>,
+    access: Access,
+) -> (Arc<Memory>, Owner, Server) {
     let plane = Arc::new(Memory::default());
     let store = Store::open(&directory.join("state")).unwrap();
     let owner = Resumed::new(store).unwrap().start(Arc::clone(&plane) as Arc<dyn Plane>).unwrap();
-    let access =
-        Access { uid: rustix::process::geteuid().as_raw(), gid: None, groups_of: no_groups };
     let endpoints = Endpoints {
         socket: (ControlSocket::bind(&directory.join("weir.sock"), None).unwrap(), access),
         http: token.map(|token| (TcpListener::bind("127.0.0.1:0").unwrap(), token)),
@@ -620,6 +679,9 @@ fn start(directory: &Path, token: Option<Token>) -> (Arc<Memory>, Owner, Server)
 fn no_groups(_socket: BorrowedFd<'_>) -> std::io::Result<Vec<u32>> {
     Ok(Vec::new())
 }
+
+/// The token of a server on TCP.
+const TOKEN: &str = "correct-horse-battery";
 
 /// A temporary directory of a test.
 struct Scratch(PathBuf);

@@ -1,0 +1,170 @@
+//! Clients that hold connections open: they cost other clients nothing, and the end of the daemon
+//! does not wait for them.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::os::fd::BorrowedFd;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc::channel;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rustix::process::{Uid, geteuid};
+use rustix::thread::set_thread_res_uid;
+use weir_control::server::{Access, GRACE};
+
+use super::Lab;
+
+#[test]
+fn half_sent_heads_on_tcp_leave_the_unix_socket_free() {
+    let _alone = alone();
+    let lab = Lab::on_tcp();
+    let address = lab.server.as_ref().unwrap().address().unwrap();
+    let held: Vec<_> = (0..MANY)
+        .map(|_| {
+            let mut stream = TcpStream::connect(address).unwrap();
+            // The server may refuse and close at once.
+            let _ = stream.write_all(HALF_A_HEAD);
+            stream
+        })
+        .collect();
+    assert_healthy(&lab);
+    drop(held);
+}
+
+#[test]
+fn event_streams_of_one_user_leave_connections_to_root() {
+    if !geteuid().is_root() {
+        return eprintln!("SKIPPED: needs root to be two users");
+    }
+    let _alone = alone();
+    let access = Access { uid: geteuid().as_raw(), gid: Some(GROUP), groups_of: member };
+    let lab = Lab::with(None, access);
+    let path = lab.socket();
+    // The file system admits everyone here, so that only the server decides.
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o666)).unwrap();
+    let member = std::thread::spawn(move || {
+        let uid = Uid::from_raw(MEMBER);
+        set_thread_res_uid(uid, uid, uid).unwrap();
+        let held: Vec<_> = (0..MANY).map(|_| UnixStream::connect(&path).unwrap()).collect();
+        for mut stream in &held {
+            // The server may refuse and close at once.
+            let _ = stream.write_all(b"GET /v1/events?period=60000 HTTP/1.1\r\nHost: weir\r\n\r\n");
+        }
+        let refused = held.iter().filter(|stream| !answer(stream).starts_with("HTTP/1.1 200"));
+        (refused.count(), held)
+    });
+    let (refused, held) = member.join().unwrap();
+    assert!(refused > 0 && refused < MANY, "{refused} of {MANY} refused");
+    assert_healthy(&lab);
+    drop(held);
+}
+
+#[test]
+fn a_user_with_too_many_connections_is_told_so() {
+    if !geteuid().is_root() {
+        return eprintln!("SKIPPED: needs root to be two users");
+    }
+    let _alone = alone();
+    let access = Access { uid: geteuid().as_raw(), gid: Some(GROUP), groups_of: member };
+    let lab = Lab::with(None, access);
+    let path = lab.socket();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o666)).unwrap();
+    let member = std::thread::spawn(move || {
+        let uid = Uid::from_raw(MEMBER);
+        set_thread_res_uid(uid, uid, uid).unwrap();
+        let held: Vec<_> = (0..QUOTA).map(|_| UnixStream::connect(&path).unwrap()).collect();
+        let mut last = UnixStream::connect(&path).unwrap();
+        last.write_all(HEALTH).unwrap();
+        let refusal = answer(&last);
+        drop(held);
+        refusal
+    });
+    let refusal = member.join().unwrap();
+    assert!(refusal.starts_with("HTTP/1.1 429"), "{refusal}");
+    assert!(refusal.contains("user 65534") && refusal.contains("connections"), "{refusal}");
+}
+
+#[test]
+fn the_end_does_not_wait_for_half_sent_heads() {
+    ends_promptly(|lab| hold(lab, HALF_A_HEAD));
+}
+
+#[test]
+fn the_end_does_not_wait_for_event_streams() {
+    ends_promptly(|lab| hold(lab, b"GET /v1/events?period=60000 HTTP/1.1\r\nHost: weir\r\n\r\n"));
+}
+
+#[test]
+fn the_end_does_not_wait_for_half_sent_bodies() {
+    ends_promptly(|lab| {
+        hold(lab, b"POST /v1/commands HTTP/1.1\r\nHost: weir\r\nContent-Type: application/json\r\nContent-Length: 9999\r\n\r\n{")
+    });
+}
+
+/// Checks that a server with these connections ends before requests in progress would have to.
+fn ends_promptly(hold: impl FnOnce(&Lab) -> Vec<UnixStream>) {
+    let _alone = alone();
+    let mut lab = Lab::new();
+    let held = hold(&lab);
+    // Until the server has read what was sent.
+    std::thread::sleep(Duration::from_millis(300));
+    let server = lab.server.take().unwrap();
+    let (ended, end) = channel();
+    std::thread::spawn(move || {
+        server.stop();
+        ended.send(()).unwrap();
+    });
+    end.recv_timeout(GRACE - Duration::from_millis(200)).expect("the server ends promptly");
+    drop(held);
+}
+
+/// As many connections as the server serves, each with this beginning of a request.
+fn hold(lab: &Lab, beginning: &[u8]) -> Vec<UnixStream> {
+    let held: Vec<_> = (0..MOST).map(|_| UnixStream::connect(lab.socket()).unwrap()).collect();
+    for mut stream in &held {
+        stream.write_all(beginning).unwrap();
+    }
+    held
+}
+
+fn assert_healthy(lab: &Lab) {
+    let mut stream = UnixStream::connect(lab.socket()).unwrap();
+    stream.write_all(HEALTH).unwrap();
+    let answer = answer(&stream);
+    assert!(answer.starts_with("HTTP/1.1 200"), "no answer within {PATIENCE:?}: {answer:?}");
+}
+
+/// The beginning of the answer; empty if there is none within [`PATIENCE`].
+fn answer(mut stream: &UnixStream) -> String {
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut bytes = [0; 1024];
+    let n = stream.read(&mut bytes).unwrap_or(0);
+    String::from_utf8_lossy(&bytes[..n]).into_owned()
+}
+
+/// Lets one test at a time run, because all of them together need more descriptors than a process
+/// may have.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Every client is a member of the group.
+fn member(_socket: BorrowedFd<'_>) -> std::io::Result<Vec<u32>> {
+    Ok(vec![GROUP])
+}
+
+const HALF_A_HEAD: &[u8] = b"GET /v1/health HTTP/1.1\r\nHost: we";
+const HEALTH: &[u8] = b"GET /v1/health HTTP/1.1\r\nHost: weir\r\nConnection: close\r\n\r\n";
+/// The most connections of the Unix socket.
+const MOST: usize = 256;
+/// The most connections of one user.
+const QUOTA: usize = 64;
+/// More connections than the server serves.
+const MANY: usize = 300;
+const GROUP: u32 = 4242;
+const MEMBER: u32 = 65_534;
+/// Time for an answer: far more than a busy machine needs, and less than the deadline of a head.
+const PATIENCE: Duration = Duration::from_secs(5);
