@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use weir_core::Nanos;
 use weir_linux::live::{ArrivalEvent, DepartureEvent, Observer, Outcome, Sample};
-use weir_measure::series::{LinkRecorder, LinkSeries};
+use weir_measure::series::{LinkRecorder, LinkSeries, QueueState};
 use weir_report::pcap::{Event, Interface, Meta};
 use weir_report::{CaptureError, CaptureFile, CaptureReport};
 
@@ -130,11 +130,13 @@ impl Observer for Watcher {
         }
         let mut recorders = self.recording.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(recorder) = recorders.get_mut(usize::from(sample.lane)) {
-            recorder.observe(
-                sample.at.0,
-                sample.counters,
-                (sample.queue_packets, sample.queue_bytes),
-            );
+            let queue = QueueState {
+                packets: sample.queue_packets,
+                bytes: sample.queue_bytes,
+                peak_packets: sample.peak_packets,
+                peak_bytes: sample.peak_bytes,
+            };
+            recorder.observe(sample.at.0, sample.counters, queue);
         }
     }
 

@@ -29,6 +29,7 @@ use weir_live::{
     Capture, ChangeError, Control, Emulation, Link, LiveSession, Observation, OpenPorts, Prepared,
     SessionConfig, Snapshot, StopError, Tuning,
 };
+use weir_measure::series::LinkPeriod;
 use weir_rules::ruleset::Ruleset;
 use weir_rules::{LinkSpec, NoFiles, check_spec, script};
 
@@ -43,7 +44,7 @@ fn main() -> ExitCode {
     // One test at a time: parallel sessions would compete for the processors.
     let mut arguments = Arguments::from_args();
     arguments.test_threads = Some(1);
-    let tests: [(&str, fn()); 11] = [
+    let tests: [(&str, fn()); 12] = [
         ("links_change_by_name_while_packets_are_inside", links_change_by_name),
         ("a_session_stops_from_another_thread", stops_from_another_thread),
         ("a_panic_of_the_loop_ends_the_session", a_panic_ends_the_session),
@@ -54,6 +55,7 @@ fn main() -> ExitCode {
         ("rules_are_replaced_and_their_counters_go_on", rules_are_replaced),
         ("two_sessions_of_one_process_are_apart", two_sessions),
         ("a_capture_has_every_packet", a_capture_has_every_packet),
+        ("a_burst_shorter_than_a_period_is_in_the_series", a_burst_is_in_the_series),
         ("a_scenarios_links_change_by_name", a_scenarios_links_change),
     ];
     let trial = |(name, test): (&'static str, fn())| {
@@ -299,6 +301,23 @@ fn a_capture_has_every_packet() {
     let _ = std::fs::remove_file(path);
 }
 
+/// Twenty echo requests of 84 bytes pass a link of 5 Mbit/s in 2.7 ms; a period has 10 ms.
+fn a_burst_is_in_the_series() {
+    let link = "bw 5Mbit/s delay 5ms";
+    let (mut session, signals) = start(pair([link, link]));
+    session.spawn(Side::Right, &ping("-4 -c 30 -i 0.05 -l 20 left")).expect("ping starts");
+    session.wait(&signals, Some(PATIENCE)).expect("waiting works");
+    let finished = session.stop().expect("the links worked");
+    for link in &finished.results().links {
+        let most = |of: fn(&LinkPeriod) -> u64| link.series.iter().map(|(_, p)| of(p)).max();
+        let peak = link.counters.peak_queue_packets;
+        assert_eq!(most(|p| p.queue_packets.max()), Some(peak), "{}", link.name);
+        assert!(most(|p| p.queue_bytes.max()) >= Some(28 * peak), "{}: {peak}", link.name);
+    }
+    let to_left = &finished.results().links[1];
+    assert!(to_left.counters.peak_queue_packets >= 5, "{:?}", to_left.counters);
+}
+
 /// A packet counts as sent if it leaves before the end of the run. The flow therefore stops half a
 /// second before the end: a sender that a loaded machine delays still sends its last packet in time,
 /// and exactly 200 packets, one each 10 ms, are counted.
@@ -310,18 +329,7 @@ fn a_scenarios_links_change() {
         link = [{ between = ["a", "b"], spec = "bw 10Mbit/s delay 5ms" }]
         traffic = [{ name = "f", kind = "cbr", from = "a", to = "b", rate = "400kbit/s", size = "500B", stop = "2s" }]
     "#;
-    let checked = weir_sim::scenario::parse(text, "two.toml", &NoFiles);
-    let scenario = checked.scenario.unwrap_or_else(|| panic!("{}", checked.diagnostics));
-    assert!(!check(&scenario, text, "two.toml", 1500).has_errors());
-    let setup = ScenarioSetup {
-        scenario,
-        text: text.into(),
-        file: "two.toml".into(),
-        mtu: 1500,
-        tuning: Tuning::default(),
-        generator: vec!["/proc/self/exe".into(), "traffic".into()],
-    };
-    let run = LiveScenario::build(setup).expect("the hosts are set up");
+    let run = LiveScenario::build(scenario(text)).expect("the hosts are set up");
     let signals = Signals::take().expect("signals are taken");
     let mut changer = None;
     let ran = run.run(&signals, |control| {
@@ -341,6 +349,20 @@ fn a_scenarios_links_change() {
     assert_eq!(flow.lost, 0);
     assert_eq!((flow.lost, flow.sent), (0, 200), "{flow:?}");
     assert!(flow.delay_ns.min < 100_000_000 && flow.delay_ns.max >= 105_000_000, "{flow:?}");
+}
+
+fn scenario(text: &str) -> ScenarioSetup {
+    let checked = weir_sim::scenario::parse(text, "two.toml", &NoFiles);
+    let scenario = checked.scenario.unwrap_or_else(|| panic!("{}", checked.diagnostics));
+    assert!(!check(&scenario, text, "two.toml", 1500).has_errors());
+    ScenarioSetup {
+        scenario,
+        text: text.into(),
+        file: "two.toml".into(),
+        mtu: 1500,
+        tuning: Tuning::default(),
+        generator: vec!["/proc/self/exe".into(), "traffic".into()],
+    }
 }
 
 type PairConfig = SessionConfig<PairSetup>;

@@ -561,7 +561,11 @@ impl Network {
     pub(crate) fn take_peak(&mut self, port: PortId) -> u64 {
         match &mut self.ports[port.0 as usize] {
             Port::Plain(plain) => plain.pipe.take_peak(self.now),
-            Port::Engine(port) => self.engine.take_peak(port.id),
+            Port::Engine(port) => {
+                let (packets, _) = self.engine.queue_peak(port.id);
+                self.engine.restart_peak(port.id);
+                packets
+            }
         }
     }
 

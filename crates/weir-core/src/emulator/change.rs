@@ -170,6 +170,7 @@ impl Emulator {
     pub fn zero(&mut self, id: u16) -> bool {
         let Some(template) = slot(&mut self.templates, id) else { return false };
         template.stats.zero(template.queue_packets);
+        template.restart_peak();
         for number in 0..self.links.bound() {
             if let Some(link) = self.links.get_mut(number).filter(|l| l.template == id) {
                 link.freed = Freed::default();

@@ -103,12 +103,18 @@ impl Emulator {
     }
 
     /// The largest number of packets that waited at one time in the queues of pipe or scheduler
-    /// `id` since the previous call or reset. Counting restarts from the packets that wait now, so
-    /// [`crate::stats::LinkCounters::peak_queue_packets`] then covers the time since this call.
-    pub fn take_peak(&mut self, id: u16) -> u64 {
-        slot(&mut self.templates, id).map_or(0, |t| {
-            core::mem::replace(&mut t.stats.counters.peak_queue_packets, t.queue_packets)
-        })
+    /// `id` since [`Self::restart_peak`] or a reset, and the largest number of their network-layer
+    /// bytes. [`crate::stats::LinkCounters::peak_queue_packets`] covers all restarts.
+    pub fn queue_peak(&self, id: u16) -> (u64, u64) {
+        let template = self.templates.get(usize::from(id)).and_then(Option::as_ref);
+        template.map_or((0, 0), |t| t.peak)
+    }
+
+    /// Makes [`Self::queue_peak`] begin again, with the packets that wait now.
+    pub fn restart_peak(&mut self, id: u16) {
+        if let Some(template) = slot(&mut self.templates, id) {
+            template.restart_peak();
+        }
     }
 
     /// Number of existing links: one for each pipe or scheduler in use, or for each value of its

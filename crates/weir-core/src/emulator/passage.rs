@@ -80,7 +80,7 @@ impl Link {
         context: &mut Context<'_>,
     ) {
         self.last_used = now;
-        context.template.bypassed();
+        context.template.bypassed(len);
         context.template.stats.queue_ns.record(0);
         context.pool.get_mut(packet).label_then_start = LabelThenStart::started(now);
         let done = self.start_plain(now, packet, len, segments, context);

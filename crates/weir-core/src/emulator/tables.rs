@@ -35,6 +35,8 @@ pub(super) struct Template {
     pub(super) stats: LinkStats,
     pub(super) queue_packets: u64,
     pub(super) queue_bytes: u64,
+    /// The most packets and the most bytes that waited at once since [`Self::restart_peak`].
+    pub(super) peak: (u64, u64),
     /// Whether a queue or scheduler in front of the link classifies packets by their hash.
     pub(super) classifies: bool,
 }
@@ -59,6 +61,7 @@ impl Template {
             stats: LinkStats::default(),
             queue_packets: 0,
             queue_bytes: 0,
+            peak: (0, 0),
             classifies: config.discipline.row().traits.classifies,
         }
     }
@@ -67,15 +70,30 @@ impl Template {
     pub(super) fn enqueued(&mut self, len: u32) {
         self.queue_packets += 1;
         self.queue_bytes += u64::from(len);
-        let peak = &mut self.stats.counters.peak_queue_packets;
-        *peak = (*peak).max(self.queue_packets);
+        self.reached(self.queue_packets, self.queue_bytes);
     }
 
     /// Counts a packet that bypassed the queue as if it had passed it.
     #[inline]
-    pub(super) fn bypassed(&mut self) {
-        let peak = &mut self.stats.counters.peak_queue_packets;
-        *peak = (*peak).max(self.queue_packets + 1);
+    pub(super) fn bypassed(&mut self, len: u32) {
+        self.reached(self.queue_packets + 1, self.queue_bytes + u64::from(len));
+    }
+
+    /// Records the peaks. The counter's peak is at least the peak since the last restart, so it is
+    /// compared only when the latter grows.
+    #[inline]
+    fn reached(&mut self, packets: u64, bytes: u64) {
+        if packets > self.peak.0 {
+            self.peak.0 = packets;
+            let whole = &mut self.stats.counters.peak_queue_packets;
+            *whole = (*whole).max(packets);
+        }
+        self.peak.1 = self.peak.1.max(bytes);
+    }
+
+    /// Begins a new period of [`Self::peak`] with the packets that wait now.
+    pub(super) fn restart_peak(&mut self) {
+        self.peak = (self.queue_packets, self.queue_bytes);
     }
 
     #[inline]

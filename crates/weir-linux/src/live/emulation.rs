@@ -58,9 +58,9 @@ impl Emulation {
         &mut self.packets
     }
 
-    /// The emulator, and the packets (mutable).
-    pub(super) fn parts(&mut self) -> (&Emulator, &mut Packets) {
-        (self.entry.emulator(), &mut self.packets)
+    /// The emulator and the packets.
+    pub(super) fn parts(&mut self) -> (&mut Emulator, &mut Packets) {
+        (self.entry.emulator_mut(), &mut self.packets)
     }
 
     pub(super) fn rules(&self) -> Option<&Rules> {

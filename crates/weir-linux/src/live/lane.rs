@@ -17,6 +17,8 @@ pub(super) struct Lane {
     late_1ms: u64,
     passed: u64,
     backlog_bytes: u64,
+    /// The most packets and the most bytes inside at once since [`Self::restart_peak`].
+    peak: (u64, u64),
 }
 
 impl Lane {
@@ -30,6 +32,7 @@ impl Lane {
             late_1ms: 0,
             passed: 0,
             backlog_bytes: 0,
+            peak: (0, 0),
         }
     }
 
@@ -137,9 +140,22 @@ impl Lane {
         (self.counters.backlog_packets, self.backlog_bytes)
     }
 
+    /// The peaks of the backlog since [`Self::restart_peak`]: packets, and network-layer bytes.
+    pub(super) fn peak_inside(&self) -> (u64, u64) {
+        self.peak
+    }
+
+    /// Makes [`Self::peak_inside`] begin again, with the packets inside now.
+    pub(super) fn restart_peak(&mut self) {
+        let (packets, bytes) = self.inside();
+        self.peak = (not_negative(packets), not_negative(bytes));
+    }
+
     fn add_backlog(&mut self, packets: u16, bytes: u32) {
         self.backlog_bytes = self.backlog_bytes.wrapping_add(bytes.into());
         self.counters.backlog_packets = self.counters.backlog_packets.wrapping_add(packets.into());
+        let (packets, bytes) = self.inside();
+        self.peak = (self.peak.0.max(not_negative(packets)), self.peak.1.max(not_negative(bytes)));
     }
 
     /// A worker may send a packet that another worker received. One worker's backlog therefore
@@ -148,6 +164,11 @@ impl Lane {
         self.backlog_bytes = self.backlog_bytes.wrapping_sub(bytes.into());
         self.counters.backlog_packets = self.counters.backlog_packets.wrapping_sub(packets.into());
     }
+}
+
+/// A backlog of one of several workers, or 0 if it is below zero.
+fn not_negative(backlog: u64) -> u64 {
+    if backlog.cast_signed() < 0 { 0 } else { backlog }
 }
 
 /// A packet later than this is counted as late.
@@ -179,7 +200,11 @@ mod tests {
             (lane.counters.backlog_packets, lane.late_1ms, lane.lateness.max()),
             (5, 2, 2_000_000)
         );
-        assert_eq!(lane.inside(), (5, 7500));
+        assert_eq!((lane.inside(), lane.peak_inside()), ((5, 7500), (10, 15_000)));
+        lane.restart_peak();
+        lane.arrived(1, 100);
+        lane.sent(Nanos(5), Nanos(6), 2, 3000);
+        assert_eq!(lane.peak_inside(), (6, 7600));
     }
 
     #[test]

@@ -96,7 +96,10 @@ impl Monitor {
             Record::Sample { at } => {
                 self.sampled = self.sampled.max(Some(at));
                 for lane in &mut self.latest[worker] {
-                    if let Ok(sample) = reader.samples.pop() {
+                    if let Ok(mut sample) = reader.samples.pop() {
+                        // The observer may not have seen the worker's previous sample.
+                        sample.peak_packets = sample.peak_packets.max(lane.peak_packets);
+                        sample.peak_bytes = sample.peak_bytes.max(lane.peak_bytes);
                         *lane = sample;
                     }
                 }
@@ -122,7 +125,12 @@ impl Monitor {
                 counters: &sum.counters,
                 queue_packets: sum.queue_packets,
                 queue_bytes: sum.queue_bytes,
+                peak_packets: sum.peak_packets,
+                peak_bytes: sum.peak_bytes,
             });
+        }
+        for lane in self.latest.iter_mut().flatten() {
+            (lane.peak_packets, lane.peak_bytes) = (0, 0);
         }
     }
 }
@@ -155,6 +163,9 @@ fn sum<'a>(parts: impl Iterator<Item = &'a LaneSample>) -> LaneSample {
         sum.counters.merge(&part.counters);
         sum.queue_packets = sum.queue_packets.wrapping_add(part.queue_packets);
         sum.queue_bytes = sum.queue_bytes.wrapping_add(part.queue_bytes);
+        // The peaks of two workers need not have occurred at the same time.
+        sum.peak_packets = sum.peak_packets.max(part.peak_packets);
+        sum.peak_bytes = sum.peak_bytes.max(part.peak_bytes);
     }
     // The workers' samples are from different moments: one worker may have sent packets
     // before another worker's sample counts their arrival. A negative backlog counts as zero.
@@ -198,7 +209,11 @@ mod tests {
         }
 
         fn on_sample(&mut self, sample: &Sample<'_>) {
-            self.0.lock().unwrap().push((sample.at.0, 255, sample.queue_packets as usize));
+            let (kind, value) = match sample.peak_packets {
+                0 => (255, sample.queue_packets),
+                peak => (254, peak),
+            };
+            self.0.lock().unwrap().push((sample.at.0, kind, value as usize));
         }
     }
 
@@ -275,6 +290,18 @@ mod tests {
         taps[0].sample(Nanos(4), queued(7));
         monitor.drain(Nanos::MAX);
         assert_eq!(*seen.lock().unwrap(), [(2, 255, 12), (4, 255, 0)]);
+    }
+
+    #[test]
+    fn no_peak_of_a_worker_is_told_twice_or_not_at_all() {
+        let (mut monitor, mut taps, seen) = monitor(2);
+        let peak =
+            |peak_packets| std::iter::once(LaneSample { peak_packets, ..LaneSample::default() });
+        for (worker, at, most) in [(1, 1, 9), (1, 2, 3), (0, 3, 4), (1, 4, 2), (0, 5, 1)] {
+            assert!(taps[worker].sample(Nanos(at), peak(most)));
+        }
+        monitor.drain(Nanos::MAX);
+        assert_eq!(*seen.lock().unwrap(), [(3, 254, 9), (5, 254, 2)]);
     }
 
     #[test]

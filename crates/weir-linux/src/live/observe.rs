@@ -113,4 +113,9 @@ pub struct Sample<'a> {
     pub queue_packets: u64,
     /// Network-layer bytes of these packets.
     pub queue_bytes: u64,
+    /// The most of these packets at one time since the previous sample. Of several workers, the
+    /// greatest peak of one.
+    pub peak_packets: u64,
+    /// The most network-layer bytes at one time since the previous sample, likewise.
+    pub peak_bytes: u64,
 }

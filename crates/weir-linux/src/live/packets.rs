@@ -125,8 +125,8 @@ impl Packets {
     }
 
     /// The observer's tap together with the lanes that it samples.
-    pub(super) fn tap_and_lanes(&mut self) -> Option<(&mut Tap, &[Lane])> {
-        Some((self.tap.as_mut()?, &self.lanes))
+    pub(super) fn tap_and_lanes(&mut self) -> Option<(&mut Tap, &mut [Lane])> {
+        Some((self.tap.as_mut()?, &mut self.lanes))
     }
 
     /// Number of frames that the observer missed because it was too slow.

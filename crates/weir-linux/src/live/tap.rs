@@ -50,12 +50,14 @@ impl Record {
     }
 }
 
-/// A lane's counters, and the packets and bytes in its queue.
+/// A lane's counters, the packets and bytes in its queue, and their peaks since the previous sample.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LaneSample {
     pub(super) counters: LinkCounters,
     pub(super) queue_packets: u64,
     pub(super) queue_bytes: u64,
+    pub(super) peak_packets: u64,
+    pub(super) peak_bytes: u64,
 }
 
 /// The writing end of a worker's rings.
@@ -114,17 +116,21 @@ impl Tap {
         self.write(frame, Record::Departure { lane, len, at, due, arrived, dequeued, outcome });
     }
 
-    /// Writes a sample of all lanes. If a sample does not fit, it is left out; the counters are
-    /// cumulative, so the next sample includes its changes.
-    pub(super) fn sample(&mut self, at: Nanos, lanes: impl ExactSizeIterator<Item = LaneSample>) {
+    /// Writes a sample of all lanes; returns whether there was room. If there was none, the next
+    /// sample includes the changes: the counters are cumulative, and the caller continues its peaks.
+    pub(super) fn sample(
+        &mut self,
+        at: Nanos,
+        lanes: impl ExactSizeIterator<Item = LaneSample>,
+    ) -> bool {
         if self.samples.slots() < lanes.len() || self.records.is_full() {
-            return;
+            return false;
         }
         for lane in lanes {
             // There is room, as checked above, because this is the only writer.
             let _ = self.samples.push(lane);
         }
-        let _ = self.records.push(Record::Sample { at });
+        self.records.push(Record::Sample { at }).is_ok()
     }
 
     pub(super) fn event(&mut self, event: &LiveEvent) {

@@ -362,15 +362,26 @@ impl Worker {
         let (emulator, packets) = self.emulation.parts();
         let Some((tap, lanes)) = packets.tap_and_lanes() else { return };
         let samples = lanes.iter().map(|lane| {
-            let queue =
-                if ruled { lane.inside() } else { emulator.queue_length(lane.config().pipe) };
+            let pipe = lane.config().pipe;
+            let (queue, peak) = if ruled {
+                (lane.inside(), lane.peak_inside())
+            } else {
+                (emulator.queue_length(pipe), emulator.queue_peak(pipe))
+            };
             LaneSample {
                 counters: lane.counters().clone(),
                 queue_packets: queue.0,
                 queue_bytes: queue.1,
+                peak_packets: peak.0,
+                peak_bytes: peak.1,
             }
         });
-        tap.sample(at, samples);
+        if tap.sample(at, samples) {
+            for lane in lanes {
+                lane.restart_peak();
+                emulator.restart_peak(lane.config().pipe);
+            }
+        }
     }
 
     /// The results without those of rules and pipes.

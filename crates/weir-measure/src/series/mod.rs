@@ -14,4 +14,4 @@ mod recorder;
 
 pub use link::{FlowPeriod, LinkPeriod, LinkSeries};
 pub use periods::{Envelope, Period, Periods};
-pub use recorder::LinkRecorder;
+pub use recorder::{LinkRecorder, QueueState};

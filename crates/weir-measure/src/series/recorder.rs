@@ -2,13 +2,27 @@
 //!
 //! The driver calls [`LinkRecorder::observe`] with the link's counters at intervals. The increments
 //! since the previous call are spread evenly over the base periods in between, so that a late call
-//! does not create a false peak.
+//! does not create a false peak. The caller passes the peaks of the queue since the previous call,
+//! so that a queue that grows and empties between two calls is recorded too.
 
 use alloc::collections::VecDeque;
 
 use super::link::{LinkPeriod, LinkSeries};
 use super::periods::{Period as _, Periods};
 use crate::stats::LinkCounters;
+
+/// The queue of a link at an observation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueState {
+    /// Packets that wait now.
+    pub packets: u64,
+    /// Their network-layer bytes.
+    pub bytes: u64,
+    /// The most packets that waited at once since the previous observation.
+    pub peak_packets: u64,
+    /// The most network-layer bytes that waited at once since the previous observation.
+    pub peak_bytes: u64,
+}
 
 /// Records a [`LinkSeries`]. Times are in ns on the driver's clock.
 #[derive(Clone, Debug)]
@@ -22,7 +36,6 @@ pub struct LinkRecorder {
     /// Length of the queue at the last observation: packets, bytes.
     level: (u64, u64),
     /// The counter of the peak at the last observation.
-    peak_seen: u64,
     /// The current base period.
     open: LinkPeriod,
     /// Number of finished base periods since the start.
@@ -55,7 +68,6 @@ impl LinkRecorder {
             last: 0,
             seen: LinkPeriod::default(),
             level: (0, 0),
-            peak_seen: 0,
             open: LinkPeriod::holding((0, 0)),
             closed: 0,
             periods: Periods::new(0, period_ns, capacity),
@@ -72,20 +84,19 @@ impl LinkRecorder {
         self.base_ns
     }
 
-    /// Records the link's running counters at `now_ns`, and the packets and bytes in its queues. If
-    /// `now_ns` is before the previous call, the time of the previous call is used.
-    pub fn observe(&mut self, now_ns: u64, counters: &LinkCounters, queue: (u64, u64)) {
+    /// Records the link's running counters and its queue at `now_ns`. If `now_ns` is before the
+    /// previous call, the time of the previous call is used.
+    pub fn observe(&mut self, now_ns: u64, counters: &LinkCounters, queue: QueueState) {
         let now = now_ns.saturating_sub(self.start_ns).max(self.last);
         let totals = LinkPeriod::totals(counters);
+        // The peak occurred at an unknown time since the previous call, so it belongs to the period
+        // of that call: with calls at the pace of the periods, most of the time is in that period.
+        self.open.queue_packets.peak(queue.peak_packets);
+        self.open.queue_bytes.peak(queue.peak_bytes);
         self.spread(&totals.since(&self.seen), now);
-        self.open.queue_packets.include(queue.0, 1);
-        self.open.queue_bytes.include(queue.1, 1);
-        if counters.peak_queue_packets > self.peak_seen {
-            // The counter shows that a peak occurred since the last call, but not when.
-            self.peak_seen = counters.peak_queue_packets;
-            self.open.queue_packets.peak(self.peak_seen);
-        }
-        self.level = queue;
+        self.open.queue_packets.include(queue.packets, 1);
+        self.open.queue_bytes.include(queue.bytes, 1);
+        self.level = (queue.packets, queue.bytes);
         self.seen = totals;
         self.last = now;
     }
@@ -184,13 +195,38 @@ mod tests {
         c
     }
 
+    /// A queue of constant length since the previous observation.
+    fn level(packets: u64, bytes: u64) -> QueueState {
+        QueueState { packets, bytes, peak_packets: packets, peak_bytes: bytes }
+    }
+
+    #[test]
+    fn a_burst_between_two_observations_is_the_maximum_of_its_period() {
+        let mut r = LinkRecorder::with_period(0, 10 * MS, 1000);
+        for t in 1..=10 {
+            // A long burst in the third period, and a shorter one in the seventh.
+            let (peak_packets, peak_bytes) = match t {
+                3 => (12, 1200),
+                7 => (5, 500),
+                _ => (0, 0),
+            };
+            let queue = QueueState { peak_packets, peak_bytes, ..QueueState::default() };
+            r.observe(t * 10 * MS, &counters(t), queue);
+        }
+        let series = r.series();
+        let most: Vec<(u64, u64)> =
+            series.iter().map(|(_, p)| (p.queue_packets.max(), p.queue_bytes.max())).collect();
+        let none = (0, 0);
+        assert_eq!(most, [none, none, (12, 1200), none, none, none, (5, 500), none, none, none]);
+    }
+
     #[test]
     fn sums_are_exact_and_peaks_survive_any_merge() {
         for hours_of_ms in [50, 500, 5_000, 50_000] {
             let mut r = LinkRecorder::with_period(7, 10 * MS, 16);
             for t in 1..=hours_of_ms {
                 let queue = if t == 33 { (99, 9900) } else { (t % 3, 100) };
-                r.observe(7 + t * MS, &counters(t * 3), queue);
+                r.observe(7 + t * MS, &counters(t * 3), level(queue.0, queue.1));
             }
             let s = r.series();
             assert!(s.iter().len() <= 16);
@@ -209,11 +245,11 @@ mod tests {
     fn the_mean_of_the_queue_counts_time_not_observations() {
         let mut r = LinkRecorder::with_period(0, 10 * MS, 2);
         for t in 1..=10 {
-            r.observe(t * MS, &counters(0), (40, 0));
+            r.observe(t * MS, &counters(0), level(40, 0));
         }
         // There is no observation for 30 ms; then the queue is empty.
-        r.observe(40 * MS, &counters(0), (0, 0));
-        r.observe(80 * MS, &counters(0), (0, 0));
+        r.observe(40 * MS, &counters(0), level(0, 0));
+        r.observe(80 * MS, &counters(0), level(0, 0));
         let series = r.series();
         let means = series.iter().map(|(_, period)| period.queue_packets.mean());
         assert_eq!(means.sum::<f64>() / series.iter().len() as f64, 20.0);
@@ -222,7 +258,7 @@ mod tests {
     #[test]
     fn a_late_observation_is_spread_and_makes_no_peak() {
         let mut r = LinkRecorder::with_period(0, 10 * MS, 1000);
-        r.observe(1000 * MS, &counters(1000), (0, 0));
+        r.observe(1000 * MS, &counters(1000), level(0, 0));
         let s = r.series();
         assert_eq!(s.iter().len(), 100);
         assert!(s.iter().all(|(_, x)| x.packets_in == 10));
@@ -235,7 +271,7 @@ mod tests {
         let mut total = 0;
         for t in 1..=1000u64 {
             total += if (300..400).contains(&t) { 50 } else { 1 };
-            r.observe(t * 10 * MS, &counters(total), (0, 0));
+            r.observe(t * 10 * MS, &counters(total), level(0, 0));
         }
         assert_eq!(r.series().peak_second_out(), Some(100 * 50 * 100));
         assert!(r.series().period_ns() >= 1000 * MS);
@@ -244,20 +280,20 @@ mod tests {
     #[test]
     fn busy_time_leaves_out_long_pauses_only() {
         let mut r = LinkRecorder::with_period(0, 10 * MS, 4096);
-        r.observe(10 * MS, &counters(1), (0, 0));
-        r.observe(990 * MS, &counters(1), (0, 0));
-        r.observe(1000 * MS, &counters(2), (0, 0));
-        r.observe(9990 * MS, &counters(2), (0, 0));
-        r.observe(10_000 * MS, &counters(3), (0, 0));
+        r.observe(10 * MS, &counters(1), level(0, 0));
+        r.observe(990 * MS, &counters(1), level(0, 0));
+        r.observe(1000 * MS, &counters(2), level(0, 0));
+        r.observe(9990 * MS, &counters(2), level(0, 0));
+        r.observe(10_000 * MS, &counters(3), level(0, 0));
         assert_eq!(r.series().busy_ns(), 1010 * MS);
     }
 
     #[test]
     fn a_counter_reset_and_a_stopped_clock_do_no_harm() {
         let mut r = LinkRecorder::new(0);
-        r.observe(5 * MS, &counters(10), (1, 1));
-        r.observe(5 * MS, &counters(12), (1, 1));
-        r.observe(4 * MS, &counters(3), (1, 1));
+        r.observe(5 * MS, &counters(10), level(1, 1));
+        r.observe(5 * MS, &counters(12), level(1, 1));
+        r.observe(4 * MS, &counters(3), level(1, 1));
         let s = r.series();
         assert_eq!(s.iter().map(|(_, x)| x.packets_in).sum::<u64>(), 15);
         assert_eq!((s.end_ns, s.iter().len()), (5 * MS, 1));

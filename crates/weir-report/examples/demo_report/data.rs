@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 
 use weir_core::stats::{DropReason, LinkStats};
-use weir_measure::series::LinkRecorder;
+use weir_measure::series::{LinkRecorder, QueueState};
 use weir_report::{LinkResult, RunInfo, RunResult};
 
 /// The results of a download that takes `seconds`.
@@ -73,6 +73,8 @@ struct Link {
     stats: LinkStats,
     lateness: weir_core::histogram::Histogram,
     recorder: LinkRecorder,
+    /// The most packets and bytes in the queue since the last observation.
+    peak: (u64, u64),
 }
 
 impl Link {
@@ -88,6 +90,7 @@ impl Link {
             stats: LinkStats::default(),
             lateness: weir_core::histogram::Histogram::default(),
             recorder: LinkRecorder::new(0),
+            peak: (0, 0),
         }
     }
 
@@ -102,6 +105,8 @@ impl Link {
         }
         self.queue.push_back((now, bytes));
         c.peak_queue_packets = c.peak_queue_packets.max(self.queue.len() as u64);
+        let waiting = self.queue.iter().map(|p| p.1).sum();
+        self.peak = (self.peak.0.max(self.queue.len() as u64), self.peak.1.max(waiting));
         true
     }
 
@@ -136,8 +141,13 @@ impl Link {
             self.stats.counters.packets_out += 1;
             self.stats.counters.bytes_out += bytes;
         }
-        let waiting = self.queue.iter().map(|p| p.1).sum();
-        self.recorder.observe(now, &self.stats.counters, (self.queue.len() as u64, waiting));
+        let queue = QueueState {
+            packets: self.queue.len() as u64,
+            bytes: self.queue.iter().map(|p| p.1).sum(),
+            peak_packets: std::mem::take(&mut self.peak.0),
+            peak_bytes: std::mem::take(&mut self.peak.1),
+        };
+        self.recorder.observe(now, &self.stats.counters, queue);
         left
     }
 
