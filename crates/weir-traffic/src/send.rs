@@ -115,6 +115,8 @@ pub struct Departures {
     pub packets: u64,
     /// Their network-layer bytes.
     pub bytes: u64,
+    /// Packets sent before the end of the warm-up, which are not part of `packets`.
+    pub early: u64,
     /// Packets and bytes sent in each interval of the run.
     pub series: Vec<Point>,
     /// Packets that the kernel refused. They were not sent again.
@@ -180,6 +182,8 @@ impl Outlet {
         if span.is_measured(at) {
             self.sent.packets += packets;
             self.sent.bytes += bytes;
+        } else {
+            self.sent.early += packets;
         }
     }
 }

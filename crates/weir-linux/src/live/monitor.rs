@@ -192,7 +192,7 @@ mod tests {
 
     use super::*;
     use crate::live::observe::Outcome;
-    use crate::live::tap::{Tap, tap};
+    use crate::live::tap::{Frames, Tap, tap};
 
     /// The recorded calls of an observer: time, and the first byte and the length of the frame.
     type Seen = Arc<Mutex<Vec<(u64, u8, usize)>>>;
@@ -218,7 +218,7 @@ mod tests {
     }
 
     fn monitor(workers: usize) -> (Monitor, Vec<Tap>, Seen) {
-        let (taps, readers) = (0..workers).map(|_| tap(true, 1, workers)).unzip();
+        let (taps, readers) = (0..workers).map(|_| tap(Frames::All, 1, workers)).unzip();
         let seen = Seen::default();
         (Monitor::new(Box::new(Recorder(Arc::clone(&seen))), readers, 1), taps, seen)
     }

@@ -21,6 +21,13 @@ pub trait Observer: Send {
         false
     }
 
+    /// Whether [`Observer::on_departure`] is called for dropped packets only, and
+    /// [`Observer::on_arrival`] not at all. This costs less than all frames. It has an effect only
+    /// if [`Observer::wants_frames`] is true. Called once, before the loop starts.
+    fn wants_drops_only(&self) -> bool {
+        false
+    }
+
     /// A frame arrived.
     fn on_arrival(&mut self, event: &ArrivalEvent<'_>) {
         let _ = event;

@@ -56,7 +56,7 @@ impl Packets {
         };
         let Described { frame, packets, bytes } = described;
         accounting.arrived(packets, bytes);
-        if let Some(tap) = self.tap.as_mut().filter(|tap| tap.wants_frames()) {
+        if let Some(tap) = self.tap.as_mut().filter(|tap| tap.wants_arrivals()) {
             tap.arrival(&ArrivalEvent { lane, at: now, frame: frame.bytes(), segments: packets });
         }
         let references = if frame.train.is_some() { packets } else { 1 };
@@ -253,10 +253,10 @@ impl Packets {
         self.arena.release(slot, 1);
     }
 
-    /// Shows each packet of an item to the observer, if there is one that wants frames.
+    /// Shows each packet of an item to the observer, if there is one that wants its frame.
     #[inline]
     fn observe(&mut self, item: &Item, at: Nanos, outcome: Outcome) {
-        if self.tap.as_ref().is_some_and(Tap::wants_frames) {
+        if self.tap.as_ref().is_some_and(|tap| tap.wants(outcome)) {
             self.show(item, at, outcome);
         }
     }

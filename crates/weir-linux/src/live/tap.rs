@@ -11,7 +11,7 @@ use rtrb::{Consumer, Producer, RingBuffer};
 use weir_core::Nanos;
 use weir_core::stats::LinkCounters;
 
-use super::observe::{ArrivalEvent, DepartureEvent, Outcome};
+use super::observe::{ArrivalEvent, DepartureEvent, Observer, Outcome};
 use super::report::LiveEvent;
 
 /// An event, without the bytes of frames and the values of samples.
@@ -60,13 +60,35 @@ pub(super) struct LaneSample {
     pub(super) peak_bytes: u64,
 }
 
+/// The frames that an observer wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Frames {
+    /// No frames.
+    No,
+    /// Those of dropped packets.
+    Dropped,
+    /// Those of all arrivals and departures.
+    All,
+}
+
+impl Frames {
+    /// The frames that this observer wants.
+    pub(super) fn of(observer: &dyn Observer) -> Self {
+        match (observer.wants_frames(), observer.wants_drops_only()) {
+            (false, _) => Self::No,
+            (true, true) => Self::Dropped,
+            (true, false) => Self::All,
+        }
+    }
+}
+
 /// The writing end of a worker's rings.
 #[derive(Debug)]
 pub(super) struct Tap {
     records: Producer<Record>,
     bytes: Producer<u8>,
     samples: Producer<LaneSample>,
-    wants_frames: bool,
+    frames: Frames,
     missed: u64,
 }
 
@@ -80,24 +102,33 @@ pub(super) struct TapReader {
 
 /// Creates the rings of one worker out of `workers`, for an observer of `lanes` lanes. The frame
 /// rings of all workers together hold [`FRAME_BYTES`].
-pub(super) fn tap(wants_frames: bool, lanes: usize, workers: usize) -> (Tap, TapReader) {
+pub(super) fn tap(frames: Frames, lanes: usize, workers: usize) -> (Tap, TapReader) {
     let workers = workers.max(1);
     let (records, bytes) =
-        if wants_frames { (RECORDS, FRAME_BYTES / workers) } else { (FEW_RECORDS, 0) };
+        if frames == Frames::No { (FEW_RECORDS, 0) } else { (RECORDS, FRAME_BYTES / workers) };
     let (records, records_out) = RingBuffer::new(records);
     let (bytes, bytes_out) = RingBuffer::new(bytes);
     let (samples, samples_out) =
         RingBuffer::new((lanes * PERIODS).min(MOST_SAMPLES).max(2 * lanes));
     (
-        Tap { records, bytes, samples, wants_frames, missed: 0 },
+        Tap { records, bytes, samples, frames, missed: 0 },
         TapReader { records: records_out, bytes: bytes_out, samples: samples_out },
     )
 }
 
 impl Tap {
-    /// Whether the observer wants frames.
-    pub(super) fn wants_frames(&self) -> bool {
-        self.wants_frames
+    /// Whether the observer wants the frames of arrivals.
+    pub(super) fn wants_arrivals(&self) -> bool {
+        self.frames == Frames::All
+    }
+
+    /// Whether the observer wants the frame of a packet with this outcome.
+    pub(super) fn wants(&self, outcome: Outcome) -> bool {
+        match self.frames {
+            Frames::No => false,
+            Frames::Dropped => matches!(outcome, Outcome::Dropped(_)),
+            Frames::All => true,
+        }
     }
 
     /// Number of frames that were left out.

@@ -15,7 +15,7 @@ use super::exchange::connect;
 use super::monitor::Monitor;
 use super::report::LiveReport;
 use super::shared::Shared;
-use super::tap::{TapReader, tap};
+use super::tap::{Frames, TapReader, tap};
 use super::worker::Worker;
 use crate::clock;
 use crate::port::AnyPort;
@@ -56,7 +56,7 @@ impl Live {
         let lanes = config.lanes.len();
         let mut workers = (0..).zip(sets).zip(inboxes).map(|((number, ports), inbox)| {
             let tap = observer.as_ref().map(|observer| {
-                let (tap, reader) = tap(observer.wants_frames(), lanes, count);
+                let (tap, reader) = tap(Frames::of(&**observer), lanes, count);
                 readers.push(reader);
                 tap
             });

@@ -35,6 +35,11 @@ impl Flow {
         carrier_of(&scenario.traffic[self.traffic].spec)
             .unwrap_or(Carrier::Datagrams { tos: 0, echo: false })
     }
+
+    /// Whether a generator sends the flow's packets as datagrams.
+    pub(super) fn is_of_datagrams(&self, scenario: &Scenario) -> bool {
+        matches!(self.carrier(scenario), Carrier::Datagrams { .. })
+    }
 }
 
 /// All flows of a scenario, in order.

@@ -10,7 +10,7 @@ use weir_measure::scenario::{
 use weir_measure::series::{FlowPeriod, LinkPeriod};
 use weir_sim::scenario::Scenario;
 
-use super::flows::Flow;
+use super::plan::Plan;
 use super::watch::Count;
 use weir_traffic::host::order::EndReport;
 use weir_traffic::span::Point;
@@ -28,6 +28,10 @@ pub(super) struct Seen {
     pub(super) samples: Vec<Vec<LinkPeriod>>,
     /// Length of the interval, ns.
     pub(super) interval_ns: u64,
+    /// Drops of each watched flow over the whole run and the time after it, by its number.
+    pub(super) all_drops: BTreeMap<u32, u64>,
+    /// Whether each lane was empty when the loop ended, some time after the end of the run.
+    pub(super) drained: Vec<bool>,
     /// Packets that arrived at the live loop.
     pub(super) events: u64,
 }
@@ -37,25 +41,31 @@ pub(super) fn outcome(
     scenario: &Scenario,
     seed: u64,
     names: &Names,
-    flows: &[Flow],
+    plan: &Plan,
     seen: Seen,
 ) -> Outcome {
     let mut groups: Vec<(FlowOutcome, Vec<FlowPeriod>)> =
         names.flows.iter().map(|name| (nothing(name), Vec::new())).collect();
     let places: BTreeMap<&str, usize> =
         names.flows.iter().enumerate().map(|(place, name)| (&*name.name, place)).collect();
-    for flow in flows {
+    let uncounted = (Count::default(), Vec::new());
+    for flow in &plan.flows {
         let Some(&place) = places.get(&*flow.group) else { continue };
         let (group, series) = &mut groups[place];
         let ends = seen.ends.get(&flow.number).cloned().unwrap_or_default();
         let own = match seen.watched.get(&flow.number) {
-            Some((count, samples)) => {
+            Some((count, samples)) if !flow.is_of_datagrams(scenario) => {
                 merge_series(series, samples);
                 watched(count, &ends)
             }
-            None => {
-                merge_series(series, &samples(&ends));
-                by_ends(&ends)
+            found => {
+                let (count, losses) = found.unwrap_or(&uncounted);
+                merge_series(series, &samples(&ends, losses));
+                let all = seen.all_drops.get(&flow.number).copied().unwrap_or_default();
+                let lane = plan.lane(flow.from, flow.to).map(usize::from);
+                let is_drained =
+                    lane.and_then(|lane| seen.drained.get(lane)).copied().unwrap_or_default();
+                by_ends(&ends, count, is_drained.then_some(all))
             }
         };
         add(group, own);
@@ -91,21 +101,39 @@ fn nothing(name: &FlowName) -> FlowOutcome {
     FlowOutcome { name, kind, from, to, ..FlowOutcome::default() }
 }
 
-/// The outcome of a flow of UDP packets, from the counters of its ends. A packet that was sent and
-/// did not arrive counts as lost.
-fn by_ends([sender, receiver]: &[EndReport; 2]) -> FlowOutcome {
-    let arrived_in_time = receiver.received.saturating_sub(receiver.carried + receiver.duplicated);
+/// The outcome of a flow of UDP packets, from the counters of its ends and from the drops that the
+/// live loop counted until the end of the run. A packet that was sent before the end, and has
+/// neither arrived nor been dropped by then, is inside.
+///
+/// `all_drops` has the drops until all packets had left, or `None` if some were still inside then.
+/// A packet that never arrived and that the loop did not drop was lost outside the loop, for example
+/// at a full socket buffer.
+fn by_ends(
+    [sender, receiver]: &[EndReport; 2],
+    count: &Count,
+    all_drops: Option<u64>,
+) -> FlowOutcome {
+    let sent = sender.early + sender.sent;
+    let arrived = receiver.early + receiver.late + receiver.received - receiver.duplicated;
+    let vanished = all_drops.map_or(0, |drops| sent.saturating_sub(arrived + drops));
+    let lost = count.reasons.total_drops() + vanished;
+    let carried = sender.early.saturating_sub(receiver.early + count.early_drops);
+    let (entered, departed) =
+        (carried + sender.sent + receiver.duplicated, receiver.received + lost);
+    // More departures than entries: the links dropped copies that they had made.
+    let copies = departed.saturating_sub(entered);
     FlowOutcome {
-        carried: receiver.carried,
+        carried,
         sent: sender.sent,
         sent_bytes: sender.sent_bytes,
-        duplicated: receiver.duplicated,
+        duplicated: receiver.duplicated + copies,
         received: receiver.received,
         received_bytes: receiver.received_bytes,
         goodput_bytes: receiver.goodput_bytes,
-        lost: sender.sent.saturating_sub(receiver.came),
+        lost,
+        reasons: count.reasons,
         marked: receiver.marked,
-        inside: receiver.came.saturating_sub(arrived_in_time),
+        inside: (entered + copies).saturating_sub(departed),
         // Each request of a ping opens an exchange, and its answer completes the exchange.
         opened: if sender.delay_ns.count > 0 { sender.sent } else { 1 },
         completed: sender.delay_ns.count,
@@ -176,8 +204,9 @@ fn merge(all: &mut Distribution, own: Distribution) {
     if all.count == 0 { *all = own } else { all.merge(&own) }
 }
 
-/// The samples of a flow, from the reports of its ends.
-fn samples([sender, receiver]: &[EndReport; 2]) -> Vec<FlowPeriod> {
+/// The samples of a flow, from the reports of its ends; `losses` has the losses that the live loop
+/// counted.
+fn samples([sender, receiver]: &[EndReport; 2], losses: &[FlowPeriod]) -> Vec<FlowPeriod> {
     let at = |series: &[Point], n: usize| series.get(n).copied().unwrap_or_default();
     let sample = |n| {
         let (sent, received) = (at(&sender.series, n), at(&receiver.series, n));
@@ -187,7 +216,7 @@ fn samples([sender, receiver]: &[EndReport; 2]) -> Vec<FlowPeriod> {
             received: received.packets,
             received_bytes: received.bytes,
             goodput_bytes: received.payload,
-            lost: 0,
+            lost: losses.get(n).map_or(0, |period| period.lost),
             marked: received.marked,
             delay_sum_ns: received.delay_ns,
         }
@@ -210,19 +239,25 @@ mod tests {
 
     #[test]
     fn every_packet_of_a_flow_of_datagrams_is_accounted_for() {
-        let sender = EndReport { sent: 100, ..EndReport::default() };
-        // 95 packets of the measured time arrived, three of them after the end of the run. Two
-        // further arrivals were sent before the end of the warm-up, and one is a copy.
-        let receiver = EndReport {
-            received: 95 - 3 + 2 + 1,
-            came: 95,
-            carried: 2,
-            duplicated: 1,
-            ..EndReport::default()
-        };
-        let flow = by_ends(&[sender, receiver]);
-        assert_eq!((flow.lost, flow.inside, flow.received), (5, 3, 95));
+        let sender = EndReport { sent: 100, early: 10, ..EndReport::default() };
+        // Before the end of the warm-up, seven packets arrived and one was dropped, so two were
+        // inside. At the end of the run, 95 had arrived, one of them a copy, and three were dropped,
+        // so five are inside. Three of these arrive later, and one is dropped.
+        let receiver =
+            EndReport { received: 95, early: 7, late: 3, duplicated: 1, ..EndReport::default() };
+        let mut reasons = weir_core::stats::Reasons::default();
+        (0..3).for_each(|_| reasons.count_drop(weir_core::stats::DropReason::QueueFull));
+        let count = Count { early_drops: 1, reasons, ..Count::default() };
+        let ends = [sender, receiver];
+        let flow = by_ends(&ends, &count, None);
+        assert_eq!((flow.carried, flow.lost, flow.inside, flow.received), (2, 3, 5, 95));
         assert!(flow.balanced(), "{flow:?}");
+        // If the links are empty afterwards, the fifth packet was lost outside them.
+        let flow = by_ends(&ends, &count, Some(1 + 3 + 1));
+        assert_eq!((flow.lost, flow.inside), (4, 4));
+        assert!(flow.balanced(), "{flow:?}");
+        let flow = by_ends(&ends, &count, Some(1 + 3 + 2));
+        assert_eq!((flow.lost, flow.inside), (3, 5));
     }
 
     #[test]

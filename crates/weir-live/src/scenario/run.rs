@@ -51,7 +51,7 @@ pub struct LiveScenario {
     names: Names,
     prepared: Prepared<Network>,
     counts: Counts,
-    /// Numbers of the flows that the live loop counts.
+    /// Numbers of the flows that the live loop counts, at least their drops.
     watched: Vec<u32>,
 }
 
@@ -85,9 +85,10 @@ impl LiveScenario {
         let plan = plan(scenario, setup.mtu)?;
         let names = build(scenario, scenario.seed)?.names;
         let (watched, signs) = watched(scenario, &plan);
-        let (watch, counts) = Watch::new(&signs);
-        // Observing frames costs time. It is not needed for UDP flows, which their generators
-        // count.
+        // Observing frames costs time. The generators count the arrivals of datagrams, so only their
+        // drops need to be observed.
+        let drops_only = plan.flows.iter().all(|flow| flow.is_of_datagrams(scenario));
+        let (watch, counts) = Watch::new(&signs, drops_only);
         let observation =
             if signs.is_empty() { Observation::Nothing } else { Observation::Own(Box::new(watch)) };
         let config =
@@ -127,10 +128,11 @@ impl LiveScenario {
             Err(signal) => return Ok(Ran::Signal(signal)),
         };
         let report = finished.report();
+        seen.drained = report.lanes.iter().map(|lane| lane.counters.backlog_packets == 0).collect();
         seen.events = report.lanes.iter().map(|lane| lane.counters.packets_in).sum();
         notes.extend(warnings(report));
         let scenario = &setup.scenario;
-        let outcome = outcome(scenario, scenario.seed, &names, &plan.flows, seen);
+        let outcome = outcome(scenario, scenario.seed, &names, &plan, seen);
         Ok(Ran::Complete(Box::new(ScenarioResults { outcome, printed, notes })))
     }
 }
@@ -165,12 +167,12 @@ fn warnings(report: &LiveReport) -> Vec<String> {
     words
 }
 
-/// The numbers of the flows that the live loop counts, and how it recognises their packets.
+/// The numbers of the flows that the live loop counts, at least their drops, and how it recognises
+/// their packets.
 fn watched(scenario: &Scenario, plan: &Plan) -> (Vec<u32>, Vec<Sign>) {
     let address = |bits: u128| Ipv4Addr::from_bits(bits as u32);
     let sign = |flow: &Flow| match flow.carrier(scenario) {
-        Carrier::Datagrams { .. } => None,
-        Carrier::Tcp(_) => {
+        Carrier::Datagrams { .. } | Carrier::Tcp(_) => {
             let (key, to) = (&flow.key, address(flow.key.dst));
             Some(Sign::Ends(
                 SocketAddrV4::new(address(key.src), key.src_port),
@@ -294,6 +296,9 @@ impl<'a> Run<'a> {
             notes.extend(report.notes.iter().map(|note| format!("{name}: {note}")));
             self.sort(host, report, &mut seen);
         }
+        // The generators have received what arrived after the end.
+        let drops = self.sampler.counts()?.into_iter().map(|count| count.all_drops());
+        seen.all_drops = self.watched.iter().copied().zip(drops).collect();
         let printed = programs
             .into_values()
             .map(|(flow, program)| (self.plan.flows[flow].group.clone(), program.output()));

@@ -81,7 +81,7 @@ impl Sampler {
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner)
             .iter_mut()
-            .for_each(|count| *count = Count::default());
+            .for_each(Count::zero);
         self.seen_flows.fill(FlowPeriod::default());
         Ok(())
     }

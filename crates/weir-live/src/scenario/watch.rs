@@ -1,5 +1,5 @@
-//! An observer of the live loop that counts the packets of some flows: those of the kernel's TCP
-//! and of programs, which no generator counts packet by packet.
+//! An observer of the live loop that counts the packets of flows: all packets of the kernel's TCP
+//! and of programs, which no generator counts packet by packet, and the drops of datagrams.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddrV4;
@@ -22,7 +22,10 @@ pub(super) struct Count {
     pub(super) payload_bytes: u64,
     pub(super) duplicated: u64,
     pub(super) marked: u64,
+    /// Drops by reason since counting began anew.
     pub(super) reasons: Reasons,
+    /// Drops before that.
+    pub(super) early_drops: u64,
     pub(super) delay_ns: Tally,
     /// Sum of the delay differences between successive packets, and the last delay, in ns.
     pub(super) variation_ns: u64,
@@ -44,14 +47,20 @@ pub(super) struct Watch {
     ends: BTreeMap<(SocketAddrV4, SocketAddrV4), usize>,
     lanes: BTreeMap<u16, usize>,
     counts: Counts,
+    drops_only: bool,
 }
 
 impl Watch {
-    /// An observer of these flows, and the counters that it updates.
-    pub(super) fn new(signs: &[Sign]) -> (Self, Counts) {
+    /// An observer of these flows, and the counters that it updates. With `drops_only` it counts
+    /// only the drops, which costs less.
+    pub(super) fn new(signs: &[Sign], drops_only: bool) -> (Self, Counts) {
         let counts = Counts::new(Mutex::new(vec![Count::default(); signs.len()]));
-        let mut watch =
-            Self { ends: BTreeMap::new(), lanes: BTreeMap::new(), counts: Arc::clone(&counts) };
+        let mut watch = Self {
+            ends: BTreeMap::new(),
+            lanes: BTreeMap::new(),
+            counts: Arc::clone(&counts),
+            drops_only,
+        };
         for (place, sign) in signs.iter().enumerate() {
             match *sign {
                 Sign::Ends(from, to) => drop(watch.ends.insert((from, to), place)),
@@ -76,6 +85,10 @@ impl Watch {
 impl Observer for Watch {
     fn wants_frames(&self) -> bool {
         true
+    }
+
+    fn wants_drops_only(&self) -> bool {
+        self.drops_only
     }
 
     fn on_arrival(&mut self, event: &ArrivalEvent<'_>) {
@@ -106,6 +119,16 @@ impl Observer for Watch {
 impl Count {
     fn lose(&mut self, reason: DropReason) {
         self.reasons.count_drop(reason);
+    }
+
+    /// Begins to count anew.
+    pub(super) fn zero(&mut self) {
+        *self = Self { early_drops: self.all_drops(), ..Self::default() };
+    }
+
+    /// Drops since the start of the run.
+    pub(super) fn all_drops(&self) -> u64 {
+        self.early_drops + self.reasons.total_drops()
     }
 }
 
@@ -169,7 +192,7 @@ mod tests {
     #[test]
     fn packets_are_counted_for_their_flow() {
         let ends = Sign::Ends("10.0.0.1:1024".parse().unwrap(), "10.0.0.2:5000".parse().unwrap());
-        let (mut watch, counts) = Watch::new(&[Sign::Lane(2), ends]);
+        let (mut watch, counts) = Watch::new(&[Sign::Lane(2), ends], false);
         let frame = frame();
         watch.on_arrival(&ArrivalEvent { lane: 2, at: Nanos(5), frame: &frame, segments: 3 });
         let leaves = |outcome| DepartureEvent {

@@ -53,8 +53,6 @@ impl Arrivals {
         let (len, payload) = (u64::from(arrival.bytes), arrival.payload());
         let is_copy = !self.sequences.note(stamp.sequence);
         let report = &mut self.report;
-        let is_early = !span.is_measured(stamp.sent_ns);
-        report.came += u64::from(!is_early && !is_copy);
         let turned = if self.kind == Kind::Echoes { u64::from(stamp.turned_ns) } else { 0 };
         let delay = at.saturating_sub(stamp.sent_ns).saturating_sub(turned);
         if span.is_running(at) {
@@ -66,12 +64,13 @@ impl Arrivals {
             point.delay_ns += delay;
         }
         if !span.is_measured(at) {
+            let place = if at < span.end() { &mut report.early } else { &mut report.late };
+            *place += u64::from(!is_copy);
             return;
         }
         report.received += 1;
         report.received_bytes += len;
         report.goodput_bytes += payload;
-        report.carried += u64::from(is_early && !is_copy);
         report.duplicated += u64::from(is_copy);
         report.marked += u64::from(marked);
         report.variation_ns += self.last.replace(delay).map_or(0, |last| last.abs_diff(delay));
@@ -109,8 +108,8 @@ mod tests {
         arrive(3, 50, 60);
         let report = arrivals.finish();
         assert_eq!(
-            (report.flow, report.received, report.came, report.carried, report.duplicated),
-            (3, 3, 2, 1, 1)
+            (report.flow, report.received, report.early, report.late, report.duplicated),
+            (3, 3, 1, 1, 1)
         );
         assert_eq!((report.received_bytes, report.goodput_bytes, report.marked), (120, 36, 2));
         assert_eq!(

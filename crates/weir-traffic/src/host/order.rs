@@ -107,7 +107,8 @@ pub struct Report {
     pub notes: Vec<String>,
 }
 
-/// The results of one end of a flow, from the end of the warm-up to the end of the run.
+/// The results of one end of a flow. Unless stated otherwise, from the end of the warm-up to the
+/// end of the run.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct EndReport {
     /// The flow's number.
@@ -122,11 +123,10 @@ pub struct EndReport {
     pub received_bytes: u64,
     /// Payload bytes that arrived.
     pub goodput_bytes: u64,
-    /// Received packets that were sent before the end of the warm-up, without copies.
-    pub carried: u64,
-    /// Packets sent after the warm-up that arrived, before or after the end of the run, without
-    /// copies.
-    pub came: u64,
+    /// Packets sent or received before the end of the warm-up, without copies.
+    pub early: u64,
+    /// Packets received after the end of the run, without copies.
+    pub late: u64,
     /// Copies of packets that had already arrived.
     pub duplicated: u64,
     /// Packets that arrived with congestion experienced.

@@ -100,7 +100,12 @@ impl Sockets {
                 Some(echoes) => echoes,
                 None => EndReport { flow, series: sent.series, ..EndReport::default() },
             };
-            let report = EndReport { sent: sent.packets, sent_bytes: sent.bytes, ..report };
+            let report = EndReport {
+                sent: sent.packets,
+                sent_bytes: sent.bytes,
+                early: sent.early,
+                ..report
+            };
             ends.insert((flow, true), report);
         }
     }
