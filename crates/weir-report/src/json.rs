@@ -9,7 +9,7 @@ use weir_measure::document::{Document, Kind};
 use weir_measure::latency::Latency;
 use weir_measure::stats::LinkCounters;
 
-use crate::model::{LinkResult, PipeResult, RuleResult, RunResult};
+use crate::model::{Late, LinkResult, PipeResult, RuleResult, RunResult};
 
 /// The result as pretty-printed JSON with a final newline.
 pub fn to_json(run: &RunResult) -> String {
@@ -105,6 +105,8 @@ struct Link<'a> {
     peak_out_bps: Option<u64>,
     /// Fraction of packets that departed more than 1 ms late; null where lateness was not measured.
     late_fraction: Option<f64>,
+    /// The number of these packets; null where lateness was not measured.
+    late_packets: Option<u64>,
     /// Whether every packet is accounted for.
     balanced: bool,
 }
@@ -162,7 +164,8 @@ impl<'a> Link<'a> {
             loss: l.loss,
             mean_out_bps: l.mean_out_bps(duration_ns).round() as u64,
             peak_out_bps: l.peak_out_bps(),
-            late_fraction: l.late_fraction(),
+            late_fraction: l.late().map(Late::fraction),
+            late_packets: l.late().map(|late| late.packets),
             balanced: l
                 .counters
                 .accounts()

@@ -22,6 +22,9 @@ pub mod watch;
 pub use file::{WriteError, write_atomic};
 pub use html::{finding_to_html, to_html};
 pub use json::{Run, to_json};
-pub use model::{LATE_NS, LATE_WARNING, LinkResult, PipeResult, RuleResult, RunInfo, RunResult};
+pub use model::{
+    LATE_NS, LATE_PACKETS_WARNING, LATE_WARNING, Late, LinkResult, PipeResult, RuleResult, RunInfo,
+    RunResult,
+};
 pub use pcap::{CaptureError, CaptureFile, CaptureReport, CaptureWriter};
 pub use summary::summary;

@@ -113,12 +113,41 @@ impl LinkResult {
         self.series.peak_second_out().map(|bytes| bytes.saturating_mul(8))
     }
 
-    /// Fraction of packets that departed more than [`LATE_NS`] after their due time; `None` if
+    /// The number of packets that departed more than [`LATE_NS`] after their due time; `None` if
     /// lateness was not measured. The histogram's bins make the bound inexact by up to 3.1 %.
-    pub fn late_fraction(&self) -> Option<f64> {
+    pub fn late(&self) -> Option<Late> {
         let late: u64 =
             self.lateness_ns.bins().filter(|bin| bin.low >= LATE_NS).map(|bin| bin.count).sum();
-        (self.lateness_ns.count() > 0).then(|| late as f64 / self.lateness_ns.count() as f64)
+        let departed = self.lateness_ns.count();
+        (departed > 0).then_some(Late { packets: late, departed })
+    }
+}
+
+/// The number of packets that departed late, among all departures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Late {
+    /// Packets that departed more than [`LATE_NS`] after their due time.
+    pub packets: u64,
+    /// All packets that departed; at least 1.
+    pub departed: u64,
+}
+
+impl Late {
+    /// The fraction of packets that were late.
+    pub fn fraction(self) -> f64 {
+        self.packets as f64 / self.departed as f64
+    }
+
+    /// Whether the timing of the run is not reliable: at least [`LATE_WARNING`] of the packets and
+    /// at least [`LATE_PACKETS_WARNING`] packets were late.
+    pub fn is_too_much(self) -> bool {
+        self.packets >= LATE_PACKETS_WARNING && self.fraction() >= LATE_WARNING
+    }
+
+    /// The count and its share, such as `31 of 1,000 packets (3.1 %)`.
+    pub fn in_words(self) -> String {
+        let (late, all) = (format::count(self.packets), format::count(self.departed));
+        format!("{late} of {all} packets ({})", format::percent(self.fraction()))
     }
 }
 
@@ -169,11 +198,11 @@ impl RunResult {
             ));
         }
         for link in &links {
-            if let Some(late) = link.late_fraction().filter(|&f| f >= LATE_WARNING) {
+            if let Some(late) = link.late().filter(|late| late.is_too_much()) {
                 info.warnings.push(format!(
-                    "link {}: the machine could not keep up: {} of packets left more than 1 ms late",
+                    "link {}: the machine could not keep up: {} left more than 1 ms late",
                     link.name,
-                    crate::format::percent(late)
+                    late.in_words()
                 ));
             }
         }
@@ -213,6 +242,9 @@ pub const LATE_NS: u64 = 1_000_000;
 /// A run's timing is not reliable if at least this fraction of its packets is late: the 99th
 /// percentile of the lateness is then at least [`LATE_NS`].
 pub const LATE_WARNING: f64 = 0.01;
+/// The least number of late packets that makes a run's timing unreliable. Fewer may be a single
+/// pause of the machine, which exceeds [`LATE_WARNING`] if the run has only a few hundred packets.
+pub const LATE_PACKETS_WARNING: u64 = 5;
 /// The text that is shown in place of the configured rate and delay if rules select the path.
 const BY_RULES: &str = "by rules";
 /// The drop reasons of configured random loss.
@@ -263,6 +295,20 @@ mod tests {
                 usize::from(warns),
                 "{late}"
             );
+        }
+    }
+
+    #[test]
+    fn a_few_late_packets_of_a_small_sample_are_counted_but_no_warning() {
+        for (late, warns) in [(0, false), (1, false), (4, false), (5, true), (61, true)] {
+            let mut l = link(61, 61);
+            (0..61).for_each(|i| l.lateness_ns.record(if i < late { 5_000_000 } else { 20_000 }));
+            let counted = l.late().expect("lateness was measured");
+            assert_eq!((counted.packets, counted.departed), (late, 61));
+            let run = RunResult::new(RunInfo::default(), vec![l]);
+            let words = format!("{late} of 61 packets");
+            assert_eq!(run.info().warnings.iter().any(|w| w.contains(&words)), warns, "{late}");
+            assert_eq!(run.info().warnings.len(), usize::from(warns), "{late}");
         }
     }
 

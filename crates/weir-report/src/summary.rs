@@ -48,10 +48,13 @@ fn link_block(out: &mut String, l: &LinkResult, duration_ns: u64, paint: Paint) 
     if !l.spec.is_empty() {
         let _ = writeln!(out, "  {}", paint.dim(&clipped(&l.spec, WIDTH - 2)));
     }
-    let _ =
-        writeln!(out, "  {}", paint.dim(&format!("{:<12}{:<14}{}", "", "configured", "measured")));
+    let _ = writeln!(
+        out,
+        "  {}",
+        paint.dim(&format!("{:<12}{:<CONFIGURED$}measured", "", "configured"))
+    );
     let mut row = |label: &str, configured: &str, cells: &[String]| {
-        let mut line = format!("  {label:<12}{configured:<14}");
+        let mut line = format!("  {label:<12}{}", padded(configured, CONFIGURED));
         cells.iter().for_each(|cell| line.push_str(&padded(cell, CELL)));
         let _ = writeln!(out, "{}", line.trim_end());
     };
@@ -156,26 +159,31 @@ fn reason_rows(
 }
 
 fn lateness_row(out: &mut String, l: &LinkResult, paint: Paint) {
-    let Some(late) = l.late_fraction() else {
+    let Some(late) = l.late() else {
         return;
     };
-    let verdict =
-        if late >= LATE_WARNING { paint.alarm("TOO LATE") } else { paint.good("kept time") };
-    // The row is laid out by hand, since the colour codes of the verdict have no width.
-    let gap = " ".repeat(if late >= LATE_WARNING { 6 } else { 5 });
-    let [p50, p99] = [0.5, 0.99].map(|q| duration(l.lateness_ns.quantile(q) as f64));
-    let share = if late > 0.0 {
-        format!("{} over 1 ms", percent(late))
+    let (word, verdict) = if late.is_too_much() {
+        ("TOO LATE", paint.alarm("TOO LATE"))
+    } else if late.fraction() >= LATE_WARNING {
+        ("few packets", "few packets".to_owned())
     } else {
-        "none over 1 ms".to_owned()
+        ("kept time", paint.good("kept time"))
     };
-    let _ = writeln!(
-        out,
-        "  {:<12}{verdict}{gap}{}{}{share}",
+    // The row is laid out by hand, since the colour codes of the verdict have no width.
+    let gap = " ".repeat(CONFIGURED - word.len());
+    let [p50, p99] = [0.5, 0.99].map(|q| duration(l.lateness_ns.quantile(q) as f64));
+    let none = if late.packets == 0 { "none over 1 ms" } else { "" };
+    let row = format!(
+        "  {:<12}{verdict}{gap}{}{}{none}",
         "lateness",
         padded(&format!("{p50} p50"), CELL),
         padded(&format!("{p99} p99"), CELL)
     );
+    let _ = writeln!(out, "{}", row.trim_end());
+    if late.packets > 0 {
+        let indent = " ".repeat(2 + 12 + CONFIGURED);
+        let _ = writeln!(out, "{indent}{} over 1 ms late", late.in_words());
+    }
 }
 
 /// Maximum number of rules, and of pipes, in a summary.
@@ -257,6 +265,8 @@ impl Paint {
 
 /// The width of the summary in columns, which every terminal has.
 const WIDTH: usize = 80;
+/// The width of a configured value in columns.
+const CONFIGURED: usize = 14;
 /// The width of one measured value in columns.
 const CELL: usize = 17;
 
@@ -313,6 +323,22 @@ mod tests {
             summary(&run(Some(0), false), false),
             summary(&run(None, true), false)
         ));
+    }
+
+    #[test]
+    fn a_long_configured_value_stays_apart_from_the_measured_one() {
+        let trace = LinkResult { rate_bps: Some(1_206_820), ..LinkResult::default() };
+        let text = summary(&RunResult::new(RunInfo::default(), vec![trace]), false);
+        assert!(text.contains("1206.82 kbit/s  0 bit/s mean"), "{text}");
+    }
+
+    #[test]
+    fn one_late_packet_of_61_is_no_alarm() {
+        let mut l = LinkResult::default();
+        (0..61).for_each(|i| l.lateness_ns.record(if i == 0 { 4_000_000 } else { 20_000 }));
+        let text = summary(&RunResult::new(RunInfo::default(), vec![l]), false);
+        assert!(!text.contains("TOO LATE") && !text.contains("WARNING"), "{text}");
+        assert!(text.contains("1 of 61 packets (1.64 %) over 1 ms late"), "{text}");
     }
 
     #[test]

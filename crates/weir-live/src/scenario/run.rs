@@ -9,6 +9,7 @@ use rustix::process::Signal;
 use weir_linux::live::{LiveReport, Realtime};
 use weir_linux::process::Signals;
 use weir_linux::topology::{Happened, Network, Note, ProgramId};
+use weir_report::Late;
 use weir_sim::build::build;
 use weir_sim::measure::{Names, Outcome};
 use weir_sim::scenario::Scenario;
@@ -140,11 +141,17 @@ impl LiveScenario {
 /// Warnings about the live loop that affect the results.
 fn warnings(report: &LiveReport) -> Vec<String> {
     let mut words = Vec::new();
-    let late: u64 = report.lanes.iter().map(|lane| lane.late_1ms).sum();
-    if late > 0 {
-        words.push(format!(
-            "{late} packets left more than 1 ms late: this machine was too slow, or too busy"
-        ));
+    let late = Late {
+        packets: report.lanes.iter().map(|lane| lane.late_1ms).sum(),
+        departed: report.lanes.iter().map(|lane| lane.lateness.count()).sum(),
+    };
+    if late.packets > 0 {
+        let verdict = if late.is_too_much() {
+            "this machine was too slow, or too busy"
+        } else {
+            "too few to affect the results much"
+        };
+        words.push(format!("{} left more than 1 ms late: {verdict}", late.in_words()));
     }
     let dropped: u64 = report.lanes.iter().map(|lane| lane.rx_kernel_drops).max().unwrap_or(0);
     if dropped > 0 {

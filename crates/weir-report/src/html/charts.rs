@@ -5,7 +5,7 @@ use weir_measure::histogram::Histogram;
 use weir_measure::series::{Envelope, LinkPeriod, LinkSeries};
 
 use crate::format;
-use crate::model::{LATE_NS, LinkResult};
+use crate::model::{LATE_NS, Late, LinkResult};
 use crate::plot::{Axis, Curve, Plot, Scale, Shape, Unit};
 
 /// A chart of the report: one plot, or several alternatives with a switch.
@@ -253,10 +253,10 @@ fn lateness(l: &LinkResult, points: usize) -> Chart {
             Curve::new("1 ms", 1, Shape::Mark(LATE_NS as f64)),
         ],
     };
-    let share = l.late_fraction().map_or(String::new(), format::percent);
+    let late = l.late().map_or(String::new(), Late::in_words);
     Chart {
         variants: vec![variant("", "latency", plot)],
-        remark: format!("{share} of packets left more than 1 ms late."),
+        remark: format!("{late} left more than 1 ms late."),
     }
 }
 

@@ -147,7 +147,7 @@ fn tiles(l: &LinkResult, duration_ns: u64) -> Markup {
                 format!("{} out{inside}", count(l.counters.packets_out)),
             ))
             (changes(l))
-            @if l.late_fraction().is_some() {
+            @if l.late().is_some() {
                 (tile(
                     "Lateness, median",
                     at(&l.lateness_ns, 0.5),
@@ -202,10 +202,13 @@ fn listed<'a>(numbers: impl Iterator<Item = (&'a str, u64)>) -> String {
 }
 
 fn verdict(l: &LinkResult) -> Markup {
-    match l.late_fraction() {
+    match l.late() {
         None => html! { "–" },
-        Some(late) if late >= LATE_WARNING => {
-            html! { b.bad { "✗ did not keep time: " (percent(late)) " over 1 ms late" } }
+        Some(late) if late.is_too_much() => {
+            html! { b.bad { "✗ did not keep time: " (late.in_words()) " over 1 ms late" } }
+        }
+        Some(late) if late.fraction() >= LATE_WARNING => {
+            html! { span { (late.in_words()) " over 1 ms late: too few to judge" } }
         }
         Some(_) => html! { span.good { "✓ kept time" } },
     }
