@@ -16,6 +16,16 @@ pub(crate) struct LiveArgs {
     /// Seed of all random draws, in place of the scenario's.
     #[arg(long, value_name = "N", help_heading = "Scenario")]
     pub(crate) seed: Option<u64>,
+    /// Number of runs, one after another, each with the next seed: results then have confidence
+    /// intervals.
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1,
+        value_parser = clap::value_parser!(u32).range(1..=MOST_RUNS),
+        help_heading = "Scenario"
+    )]
+    pub(crate) runs: u32,
     /// Change a key of the scenario: `--set duration=10s`, `--set traffic.f1.rate=2Mbit/s`. May be
     /// given several times.
     #[arg(
@@ -63,6 +73,9 @@ pub(crate) struct LiveArgs {
     pub(crate) cpu: Option<usize>,
 }
 
+/// The most runs: a day of runs of a minute each, with an hour to spare.
+const MOST_RUNS: i64 = 1_380;
 const EXAMPLES: &str = "Examples:
   weir live two-hosts.toml
+  weir live busy-line.toml --runs 5
   weir live two-hosts.toml --set duration=10s --out results";

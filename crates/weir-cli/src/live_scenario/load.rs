@@ -56,7 +56,7 @@ pub(super) fn load(args: &LiveArgs) -> Result<Source, Failure> {
     if let Some(seed) = args.seed {
         scenario.seed = seed;
     }
-    // A live scenario runs once.
+    // The command line determines the number of live runs.
     scenario.runs = 1;
     Ok(Source { scenario, text: edited.text, file })
 }

@@ -25,29 +25,46 @@ pub(crate) fn live(args: &LiveArgs) -> Result<ExitCode, Failure> {
         cpu: args.cpu,
         ..Tuning::default()
     };
-    let setup = ScenarioSetup {
-        scenario: source.scenario.clone(),
-        text: source.text.clone(),
-        file: source.file.clone(),
-        mtu: args.mtu,
-        tuning,
-        generator: vec!["/proc/self/exe".into(), "traffic".into()],
-    };
+    let (mut outcomes, mut printed) = (Vec::new(), Vec::new());
+    for run in 0..u64::from(args.runs) {
+        let mut scenario = source.scenario.clone();
+        scenario.seed = scenario.seed.saturating_add(run);
+        let seed = scenario.seed;
+        let setup = ScenarioSetup {
+            scenario,
+            text: source.text.clone(),
+            file: source.file.clone(),
+            mtu: args.mtu,
+            tuning,
+            generator: vec!["/proc/self/exe".into(), "traffic".into()],
+        };
+        let results = match once(setup, run == 0)? {
+            Ran::Complete(results) => results,
+            Ran::Signal(number) => {
+                return Ok(ExitCode::from(u8::try_from(128 + number).unwrap_or(u8::MAX)));
+            }
+        };
+        let several = args.runs > 1;
+        for note in results.notes.iter().filter(|_| !args.quiet) {
+            let place = if several { format!("seed {seed}: ") } else { String::new() };
+            say(format_args!("weir: note: {place}{note}\n"));
+        }
+        outcomes.push(results.outcome);
+        let named = |name: String| if several { format!("{name}.{seed}") } else { name };
+        printed.extend(results.printed.into_iter().map(|(name, text)| (named(name), text)));
+    }
+    results::write(args, &source, outcomes, &printed)
+}
+
+/// Makes one run. The first run takes the signals after its setup, before any thread starts.
+fn once(setup: ScenarioSetup, is_first: bool) -> Result<Ran, Failure> {
     let run = LiveScenario::build(setup).map_err(failure)?;
-    for note in run.notes() {
+    for note in run.notes().iter().filter(|_| is_first) {
         say(format_args!("weir: note: {}\n", note.what));
     }
     let signals =
         Signals::take().map_err(|error| Failure::own(format!("cannot take signals: {error}")))?;
-    match run.run(&signals, |_| ()).map_err(failure)? {
-        Ran::Signal(number) => Ok(ExitCode::from(u8::try_from(128 + number).unwrap_or(u8::MAX))),
-        Ran::Complete(results) => {
-            for note in results.notes.iter().filter(|_| !args.quiet) {
-                say(format_args!("weir: note: {note}\n"));
-            }
-            results::write(args, &source, results.outcome, &results.printed)
-        }
-    }
+    run.run(&signals, |_| ()).map_err(failure)
 }
 
 fn failure(error: ScenarioError) -> Failure {

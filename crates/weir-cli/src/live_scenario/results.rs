@@ -49,11 +49,10 @@ pub(super) fn check(args: &LiveArgs) -> Result<(), Failure> {
 pub(super) fn write(
     args: &LiveArgs,
     source: &Source,
-    outcome: Outcome,
+    runs: Vec<Outcome>,
     printed: &Printed,
 ) -> Result<ExitCode, Failure> {
-    let results =
-        Results { source: "live".to_owned(), scenario: source.text.clone(), runs: vec![outcome] };
+    let results = Results { source: "live".to_owned(), scenario: source.text.clone(), runs };
     if let Some(path) = &args.out {
         directory(path, args.force, &results, printed)?;
     } else {

@@ -2,6 +2,7 @@
 //! the ends of a run.
 
 use std::fs;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use libtest_mimic::Trial;
@@ -29,6 +30,7 @@ pub(crate) fn tests() -> Vec<Trial> {
             &[Need::Root, Need::Program("setpriv")],
             ordinary_user,
         ),
+        trial("several_live_runs_compare_with_simulated_ones", &[], several),
         trial("kill_9_of_a_live_scenario_leaves_nothing", &[Need::Root], killed),
         trial("what_only_the_simulator_has_is_refused_with_its_line", &[], refused),
     ]
@@ -302,6 +304,26 @@ fn ordinary_user(lab: &Lab) {
         number(stream, "received") > 1_500 && number(&stream["delay_ns"], "p50") >= 20_000_000,
         "{stream}"
     );
+}
+
+fn several(lab: &Lab) {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/busy-line.toml");
+    let file = file.display().to_string();
+    let short = ["--set", "duration=1s", "--set", "warmup=200ms", "--quiet"];
+    let [simulated, live] = ["simulated", "live"].map(|name| lab.path(name).display().to_string());
+    let sim = ["sim", &file, "--runs", "3", "--out", &simulated];
+    assert_eq!(lab.weir([&sim[..], &short].concat()).code, 0);
+    let real = ["live", &file, "--runs", "2", "--seed", "5", "--out", &live];
+    let done = lab.weir([&real[..], &short].concat());
+    assert_eq!(done.code, 0, "{done:?}");
+    let summary = fs::read_to_string(format!("{live}/summary.json")).expect("a summary");
+    let summary: Value = serde_json::from_str(&summary).expect("JSON");
+    let seeds: Vec<u64> =
+        summary["runs"].as_array().expect("runs").iter().map(|run| number(run, "seed")).collect();
+    assert_eq!(seeds, [5, 6]);
+    let done = lab.weir(["compare", &simulated, &live]);
+    assert!(done.code == 0 && done.stdout.contains("significant, p"), "{done:?}");
+    assert!(!done.stdout.contains("not known"), "{done:?}");
 }
 
 fn killed(lab: &Lab) {
