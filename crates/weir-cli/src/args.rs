@@ -7,19 +7,41 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use weir_rules::quantity::{self, QuantityError};
 
+use crate::offers::Offered;
+
 /// Options of `weir run`.
 #[derive(Debug, Args)]
 #[command(after_help = RUN_EXAMPLES)]
 pub(crate) struct RunArgs {
     /// The direction from the program to the network, as a SPEC.
-    #[arg(long, value_name = "SPEC", conflicts_with = "link", help_heading = "Network")]
+    #[arg(
+        long,
+        value_name = "SPEC",
+        conflicts_with = "link",
+        value_parser = Offered::LINKS,
+        hide_possible_values = true,
+        help_heading = "Network"
+    )]
     pub(crate) up: Option<String>,
     /// The direction from the network to the program, as a SPEC.
-    #[arg(long, value_name = "SPEC", conflicts_with = "link", help_heading = "Network")]
+    #[arg(
+        long,
+        value_name = "SPEC",
+        conflicts_with = "link",
+        value_parser = Offered::LINKS,
+        hide_possible_values = true,
+        help_heading = "Network"
+    )]
     pub(crate) down: Option<String>,
     /// Both directions, as a SPEC: `4M/20ms`, or words such as
     /// `bw 4Mbit/s delay 20ms queue 50 loss 1%`.
-    #[arg(long, value_name = "SPEC", help_heading = "Network")]
+    #[arg(
+        long,
+        value_name = "SPEC",
+        value_parser = Offered::LINKS,
+        hide_possible_values = true,
+        help_heading = "Network"
+    )]
     pub(crate) link: Option<String>,
     /// A well-known network (see `weir presets`); --up and --down replace its directions.
     #[arg(
@@ -208,13 +230,31 @@ pub(crate) struct BridgeNames(pub(crate) [String; 2]);
 pub(crate) struct TwoWayArgs {
     /// Both directions, as a SPEC: `4M/20ms`, or words such as
     /// `bw 4Mbit/s delay 20ms queue 50 loss 1%`.
-    #[arg(long, value_name = "SPEC", help_heading = "Network")]
+    #[arg(
+        long,
+        value_name = "SPEC",
+        value_parser = Offered::LINKS,
+        hide_possible_values = true,
+        help_heading = "Network"
+    )]
     pub(crate) link: Option<String>,
     /// The direction from left to right, as a SPEC, in place of --link.
-    #[arg(long, value_name = "SPEC", help_heading = "Network")]
+    #[arg(
+        long,
+        value_name = "SPEC",
+        value_parser = Offered::LINKS,
+        hide_possible_values = true,
+        help_heading = "Network"
+    )]
     pub(crate) to_right: Option<String>,
     /// The direction from right to left, as a SPEC, in place of --link.
-    #[arg(long, value_name = "SPEC", help_heading = "Network")]
+    #[arg(
+        long,
+        value_name = "SPEC",
+        value_parser = Offered::LINKS,
+        hide_possible_values = true,
+        help_heading = "Network"
+    )]
     pub(crate) to_left: Option<String>,
     /// A well-known network with its user on the right (see `weir presets`).
     #[arg(

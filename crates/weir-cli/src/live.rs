@@ -9,7 +9,7 @@ use std::time::SystemTime;
 use weir_linux::live::Realtime;
 use weir_linux::process::Signals;
 use weir_linux::topology::{
-    Backend, BridgeSetup, EndedBy, Outcome, PairSetup, RunSetup, Session, Side,
+    Backend, BridgeSetup, EndedBy, Outcome, PairSetup, RunSetup, Session, SetupError, Side,
 };
 use weir_live::rules::Where;
 use weir_live::{
@@ -170,6 +170,7 @@ pub(crate) fn not_built(error: &BuildError) -> Failure {
         BuildError::NoProcessor { number, .. } => {
             Failure::new(USAGE, format!("--cpu {number}: {error}"))
         }
+        BuildError::Setup(SetupError::SameInterface { .. }) => Failure::new(USAGE, error),
         error => Failure::own(error),
     }
 }

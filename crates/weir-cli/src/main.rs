@@ -8,8 +8,11 @@ mod args;
 mod cli;
 mod compare;
 mod doctor;
+mod groups;
 mod live;
 mod live_scenario;
+mod manual;
+mod offers;
 mod output;
 mod presets;
 mod progress;
@@ -29,7 +32,7 @@ mod watch;
 
 use std::process::ExitCode;
 
-use clap::Parser as _;
+use clap::{CommandFactory as _, FromArgMatches as _};
 
 use cli::{Cli, Command};
 
@@ -39,7 +42,7 @@ fn main() -> ExitCode {
     }
     let argv = verbs::normalise(std::env::args_os().collect());
     let is_verb = verbs::is_verb(&argv);
-    let cli = match Cli::try_parse_from(argv) {
+    let cli = match parse(argv) {
         Ok(cli) => cli,
         Err(error) if is_verb && error.use_stderr() => {
             // The reader of the output may have closed it.
@@ -54,7 +57,13 @@ fn main() -> ExitCode {
     }
 }
 
-/// Adds a hint if the `--` before the program is missing.
+fn parse(argv: Vec<std::ffi::OsString>) -> Result<Cli, clap::Error> {
+    let mut command = groups::grouped(Cli::command());
+    let matches = command.try_get_matches_from_mut(argv)?;
+    Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+}
+
+/// Adds a hint if the `--` before the program is missing, or if a command is misspelt.
 fn with_hint(mut error: clap::Error) -> clap::Error {
     use clap::error::{ContextKind, ContextValue, ErrorKind};
     let is_word = |value: Option<&ContextValue>| {
@@ -69,7 +78,20 @@ fn with_hint(mut error: clap::Error) -> clap::Error {
         let hint = "put the program after `--`, as in `weir run --link 4M/20ms -- curl …`";
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![hint.into()]));
     }
+    if error.kind() == ErrorKind::InvalidSubcommand
+        && let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand)
+        && let Some(meant) = closest_command(word)
+    {
+        error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(vec![meant]));
+    }
     error
+}
+
+/// The visible command with the name closest to a misspelt one.
+fn closest_command(word: &str) -> Option<String> {
+    let command = Cli::command();
+    let visible = command.get_subcommands().filter(|command| !command.is_hide_set());
+    weir_rules::closest(word, visible.map(clap::Command::get_name)).map(str::to_owned)
 }
 
 fn dispatch(cli: Cli) -> Result<ExitCode, output::Failure> {

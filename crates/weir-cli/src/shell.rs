@@ -6,6 +6,7 @@ use clap::CommandFactory as _;
 
 use crate::args::{CompletionsArgs, ManArgs};
 use crate::cli::Cli;
+use crate::manual;
 use crate::output::{Failure, USAGE, print};
 
 /// `weir completions`.
@@ -20,14 +21,9 @@ pub(crate) fn man(args: &ManArgs) -> Result<ExitCode, Failure> {
     let mut root = Cli::command().disable_help_subcommand(true);
     root.build();
     if let Some(directory) = &args.out {
-        return clap_mangen::generate_to(root, directory).map(|()| ExitCode::SUCCESS).map_err(
-            |error| {
-                Failure::own(format!(
-                    "cannot write manual pages to {}: {error}",
-                    directory.display()
-                ))
-            },
-        );
+        return manual::write_all(&root, directory).map(|()| ExitCode::SUCCESS).map_err(|error| {
+            Failure::own(format!("cannot write manual pages to {}: {error}", directory.display()))
+        });
     }
     let page = match &args.command {
         None => root,
@@ -42,9 +38,7 @@ pub(crate) fn man(args: &ManArgs) -> Result<ExitCode, Failure> {
             })?
         }
     };
-    let mut text = Vec::new();
-    clap_mangen::Man::new(page)
-        .render(&mut text)
+    let text = manual::page(&page)
         .map_err(|error| Failure::own(format!("cannot make the page: {error}")))?;
-    print(&String::from_utf8_lossy(&text))
+    print(&text)
 }

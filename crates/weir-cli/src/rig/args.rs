@@ -5,17 +5,32 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use crate::offers::Offered;
+
 /// Options of `weir rig`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct RigArgs {
     /// Schedulers, separated by commas: names from `weir algorithms`, `none` for the rig alone,
     /// `all`; settings follow a colon, as in `qfq+:m=1`.
-    #[arg(long, value_name = "LIST", default_value = "all", help_heading = "What is driven")]
+    #[arg(
+        long,
+        value_name = "LIST",
+        default_value = "all",
+        value_parser = Offered::SCHEDULERS,
+        hide_possible_values = true,
+        help_heading = "What is driven"
+    )]
     pub(crate) alg: String,
     /// AQMs, separated by commas, in place of schedulers: names from `weir algorithms`, schedulers
     /// with an AQM inside, `none`, `all`; settings follow, as in `codel target=1ms ecn=on`.
-    #[arg(long, value_name = "LIST", help_heading = "What is driven")]
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_parser = Offered::AQMS,
+        hide_possible_values = true,
+        help_heading = "What is driven"
+    )]
     pub(crate) aqm: Option<String>,
     /// Play a conformance case, print the fate of its packets, and compare it with the
     /// expectations.

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use weir_core::sched;
 use weir_rig::flows::{self, FlowSet};
 use weir_rig::instructions::Cache;
 use weir_rig::plan::{Backlog, PlanError};
@@ -9,7 +10,7 @@ use weir_rig::trace::Trace;
 use weir_rig::{Algorithm, Order, Plan};
 
 use super::args::{Load, Metric, RigArgs};
-use crate::output::{Failure, USAGE};
+use crate::output::{Failure, USAGE, say};
 
 /// A measurement: algorithms, flow sets, and the driving pattern.
 #[derive(Clone, Debug)]
@@ -163,6 +164,15 @@ pub(super) fn flow_sets(words: &[String]) -> Result<Vec<FlowSet>, Failure> {
     Ok(sets)
 }
 
+/// The schedulers of a list that are called by another name than that of the table, with the latter.
+fn other_names(list: &str) -> Vec<(&str, &'static str)> {
+    list.split(',')
+        .map(|word| weir_rules::named::name(word.trim()))
+        .filter_map(|given| Some((given, sched::Kind::from_name(given)?.row().name)))
+        .filter(|(given, name)| !given.eq_ignore_ascii_case(name))
+        .collect()
+}
+
 /// The algorithms of --alg with the settings of --set, each applied where it exists.
 fn algorithms(args: &RigArgs) -> Result<Vec<Algorithm>, Failure> {
     let mut algorithms = Vec::new();
@@ -172,6 +182,9 @@ fn algorithms(args: &RigArgs) -> Result<Vec<Algorithm>, Failure> {
         } else {
             algorithms.push(Algorithm::parse(word).map_err(|error| usage("--alg", error))?);
         }
+    }
+    for (given, name) in other_names(&args.alg) {
+        say(format_args!("weir: note: {given} is another name of {name}, which the results use\n"));
     }
     let settings = args.settings.iter().cloned().chain(args.m.map(|m| format!("m={m}")));
     for setting in settings {

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::offers::Offered;
+
 /// Options of `weir sim`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -68,7 +70,14 @@ pub(crate) struct SimArgs {
     pub(crate) suite: Option<String>,
     /// The queues of a suite, separated by commas: AQMs and schedulers in the form that
     /// `weir rig --aqm` accepts, `none` for drop tail.
-    #[arg(long, value_name = "LIST", requires = "suite", help_heading = "Suite")]
+    #[arg(
+        long,
+        value_name = "LIST",
+        requires = "suite",
+        value_parser = Offered::AQMS,
+        hide_possible_values = true,
+        help_heading = "Suite"
+    )]
     pub(crate) aqm: Option<String>,
     /// Fewer and shorter runs of a suite.
     #[arg(long, requires = "suite", help_heading = "Suite")]

@@ -69,7 +69,7 @@ fn tables(finding: &Finding) -> String {
         for row in &found.rows {
             table.row(row.iter().map(|cell| cell.text()).collect());
         }
-        text += &format!("\n{}\n{}", found.title, table.text());
+        text += &format!("\n{}\n{}", found.title, table.text_within(WIDTH));
     }
     text
 }
@@ -94,3 +94,6 @@ fn bar(quiet: bool) -> Option<ProgressBar> {
     }
     Some(bar)
 }
+
+/// The width of the tables in columns, which every terminal has.
+const WIDTH: usize = 80;

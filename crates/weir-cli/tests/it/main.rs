@@ -6,6 +6,7 @@ mod check;
 mod compare;
 mod corpus;
 mod docs;
+mod help;
 mod imports;
 mod rig;
 mod schema;

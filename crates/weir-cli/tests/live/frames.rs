@@ -144,7 +144,7 @@ fn unknown(lab: &Lab) {
         "name what is missing and what is there: {done:?}"
     );
     let done = lab.weir(["bridge", "lo", "lo"]);
-    assert!(done.code == 125 && done.stderr.contains("two different interfaces"), "{done:?}");
+    assert!(done.code == 2 && done.stderr.contains("two different interfaces"), "{done:?}");
 }
 
 fn vanished(lab: &Lab) {

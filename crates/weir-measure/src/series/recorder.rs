@@ -184,6 +184,8 @@ const LONGEST_PAUSE_NS: u64 = 2_000_000_000;
 
 #[cfg(test)]
 mod tests {
+    use alloc::vec::Vec;
+
     use super::*;
 
     const MS: u64 = 1_000_000;
