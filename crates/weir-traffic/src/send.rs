@@ -182,7 +182,7 @@ impl Outlet {
         if span.is_measured(at) {
             self.sent.packets += packets;
             self.sent.bytes += bytes;
-        } else {
+        } else if at < span.end() {
             self.sent.early += packets;
         }
     }
