@@ -161,6 +161,10 @@ pub(crate) struct ServeArgs {
     /// ~/.local/state/weir]
     #[arg(long, value_name = "DIR", help_heading = "Control")]
     pub(crate) state: Option<PathBuf>,
+    /// Lists the saved configurations and ends; with a revision of the list, or `empty`, starts
+    /// with that.
+    #[arg(long, value_name = "REVISION", value_parser = parse_choice, help_heading = "Control")]
+    pub(crate) recover: Option<Option<weir_control::owner::Choice>>,
     /// Unix socket of the API [default: /run/weir/weir.sock; for ordinary users
     /// $XDG_RUNTIME_DIR/weir.sock]
     #[arg(long, value_name = "PATH", help_heading = "Control")]
@@ -219,6 +223,15 @@ pub(crate) struct ServeArgs {
     /// Do not give up capabilities, files and the user root, for debugging.
     #[arg(long, help_heading = "Tuning")]
     pub(crate) keep_privileges: bool,
+}
+
+fn parse_choice(text: &str) -> Result<weir_control::owner::Choice, String> {
+    use weir_control::owner::Choice;
+    match text.parse() {
+        Ok(revision) => Ok(Choice::Revision(revision)),
+        Err(_) if text == "empty" => Ok(Choice::Empty),
+        Err(_) => Err("it is no revision; '--recover' without a value lists them, and 'empty' is the empty configuration".to_owned()),
+    }
 }
 
 /// The two interfaces of a bridge.

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use weir_control::api::{CommandReply, CommandRequest, SeverityView};
 use weir_control::client::{default_socket, default_state};
-use weir_control::owner::{Onto, Owner, Resumed};
+use weir_control::owner::{Candidate, Onto, Owner, Resumed, candidates};
 use weir_control::plane::Plane;
 use weir_control::server::{Access, ControlSocket, Endpoints, Server, Token};
 use weir_control::store::Store;
@@ -32,10 +32,13 @@ use weir_live::Tuning;
 use weir_live::daemon::{Bridges, BridgesError, BridgesSetup, LivePlane};
 
 use crate::args::ServeArgs;
-use crate::output::{Failure, USAGE, say};
+use crate::output::{Failure, USAGE, print, say};
 
 /// `weir serve`.
 pub(crate) fn serve(args: &ServeArgs) -> Result<ExitCode, Failure> {
+    if args.recover == Some(None) {
+        return list_revisions(&state_directory(args));
+    }
     // Signals are blocked before any thread starts, because threads inherit the set of blocked
     // signals.
     let signals =
@@ -146,7 +149,7 @@ impl Start {
             _ => None,
         };
         let gid = args.group.as_deref().map(group).transpose()?;
-        let state = args.state.clone().unwrap_or_else(default_state);
+        let state = state_directory(args);
         let socket = args.socket.clone().unwrap_or_else(default_socket);
         let store = Store::open(&state).map_err(Failure::own)?;
         let state = store.directory().to_owned();
@@ -156,7 +159,14 @@ impl Start {
         }
         let confinement =
             (!args.keep_privileges).then(|| privileges::confinement(args, user, &state, &socket));
-        let resumed = Resumed::new(store).map_err(Failure::own)?;
+        let resumed = match args.recover.flatten() {
+            Some(choice) => Resumed::recover(store, choice),
+            None => Resumed::new(store),
+        };
+        let resumed = resumed.map_err(Failure::own)?;
+        if let Some(notice) = resumed.notice() {
+            say(format_args!("weir: {notice}\n"));
+        }
         let first = match &args.rules {
             Some(file) if !resumed.was_saved() => Some(request(file)?),
             Some(file) => {
@@ -192,6 +202,32 @@ impl Start {
         };
         Ok(Self { resumed, state, confinement, first, socket, endpoints, bridges })
     }
+}
+
+fn state_directory(args: &ServeArgs) -> PathBuf {
+    args.state.clone().unwrap_or_else(default_state)
+}
+
+/// `weir serve --recover`: the configurations of a state directory, to choose from.
+fn list_revisions(state: &Path) -> Result<ExitCode, Failure> {
+    let found = candidates(state).map_err(Failure::own)?;
+    if found.is_empty() {
+        say(format_args!("weir: {} holds no configuration\n", state.display()));
+    }
+    let mut text = String::new();
+    for candidate in found {
+        let Candidate { entry, revision, commands } = candidate;
+        let revision = revision.map_or("?".to_owned(), |revision| revision.to_string());
+        let written = entry.written.and_then(|at| jiff::Timestamp::try_from(at).ok());
+        let written = written.map_or("?".to_owned(), |at| at.strftime("%F %TZ").to_string());
+        let what = match commands {
+            Ok(commands) => format!("{commands} commands"),
+            Err(problem) => problem.lines().collect::<Vec<_>>().join("; "),
+        };
+        let name = entry.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        text.push_str(&format!("{revision:>8}  {written}  {name:<22} {what}\n"));
+    }
+    print(&text)
 }
 
 /// Handles signals until the daemon ends. It waits neither for the loop nor for the disk, so that

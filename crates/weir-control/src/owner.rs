@@ -23,11 +23,13 @@ use weir_rules::show;
 
 use crate::api::{CommandReply, CommandRequest, OutcomeKind, Snapshot};
 use crate::plane::{NoAnswer, Plane};
-use crate::store::{Store, StoreError};
+use crate::store::{Durability, Store, StoreError};
 
 mod request;
+mod saved;
 
 pub use request::Prepared;
+pub use saved::{Candidate, Choice, ResumeError, candidates};
 
 /// Why valid commands were not executed.
 #[derive(Debug, thiserror::Error)]
@@ -51,30 +53,13 @@ pub enum OwnerError {
     },
 }
 
-/// Why a daemon cannot start from its saved state.
-#[derive(Debug, thiserror::Error)]
-pub enum ResumeError {
-    /// The state directory cannot be used.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// The saved configuration is not valid.
-    #[error("the saved configuration {} is damaged:\n{diagnostics}\nrepair it, or move it away to start with none", path.display())]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// The errors in it.
-        diagnostics: String,
-    },
-    /// The system cannot start a thread.
-    #[error("cannot start the configuration's thread: {0}")]
-    Thread(std::io::Error),
-}
-
 /// The configuration that is in force.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Current {
     /// The revision of the configuration.
     pub revision: u64,
+    /// Whether the disk has confirmed that the configuration survives a crash.
+    pub durable: bool,
     /// The rules, pipes, queues and schedulers.
     pub ruleset: Arc<Ruleset>,
 }
@@ -85,32 +70,39 @@ pub struct Resumed {
     store: Store,
     current: Current,
     saved: bool,
+    notice: Option<String>,
 }
 
 impl Resumed {
-    /// Reads the configuration that was saved last, or takes the empty one if none was saved.
+    /// Reads the configuration that was saved last, or takes the empty one if none was saved. If
+    /// the last one is damaged, the last good one takes its place, and [`Self::notice`] says so.
     ///
     /// # Errors
-    /// The saved configuration cannot be read. The daemon must not replace it by an empty one.
+    /// No saved configuration can be read. The daemon must not replace it by an empty one.
     pub fn new(store: Store) -> Result<Self, ResumeError> {
-        let Some(saved) = store.load()? else {
-            return Ok(Self { store, current: Current::default(), saved: false });
-        };
-        let mut ruleset = Ruleset::default();
-        let request = CommandRequest {
-            script: saved.script,
-            name: Some(store.configuration().display().to_string()),
-            ..Default::default()
-        };
-        let prepared = Prepared::new(&request, &store);
-        let (reply, _) = prepared.execute(&mut ruleset);
-        if !reply.applied {
-            let lines = reply.diagnostics.iter().map(|d| format!("line {}: {}", d.line, d.message));
-            let diagnostics = lines.collect::<Vec<_>>().join("\n");
-            return Err(ResumeError::Damaged { path: store.configuration(), diagnostics });
-        }
-        let current = Current { revision: saved.revision, ruleset: Arc::new(ruleset) };
-        Ok(Self { store, current, saved: true })
+        let loaded = saved::resume(&store)?;
+        Ok(Self::from_loaded(store, loaded))
+    }
+
+    /// Takes the configuration that the user chose, and saves it as the newest one.
+    ///
+    /// # Errors
+    /// It cannot be read or saved.
+    pub fn recover(store: Store, choice: Choice) -> Result<Self, ResumeError> {
+        let loaded = saved::recover(&store, choice)?;
+        Ok(Self::from_loaded(store, loaded))
+    }
+
+    fn from_loaded(store: Store, loaded: saved::Loaded) -> Self {
+        let saved::Loaded { revision, ruleset, saved, durable, notice } = loaded;
+        let current = Current { revision, durable, ruleset: Arc::new(ruleset) };
+        Self { store, current, saved, notice }
+    }
+
+    /// What the user must know about the configuration: that it is not the one that was saved last.
+    #[must_use]
+    pub fn notice(&self) -> Option<&str> {
+        self.notice.as_deref()
     }
 
     /// Whether the store held a saved configuration.
@@ -173,7 +165,7 @@ impl Owner {
     /// thread.
     #[must_use]
     pub fn prepare(&self, request: &CommandRequest) -> Prepared {
-        Prepared::new(request, &self.store)
+        Prepared::new(request, self.store.files())
     }
 
     /// Submits commands. The answer arrives when they are saved and in force, or refused.
@@ -240,15 +232,11 @@ struct Work {
     plane: Arc<dyn Plane>,
     shared: Arc<RwLock<Current>>,
     inbox: Receiver<Job>,
-    /// The stored files that the saved configuration names. Other stored files can be removed.
-    named: BTreeSet<PathBuf>,
 }
 
 impl Work {
-    fn run(mut self) {
-        let current = self.current();
-        self.named = request::files_of(&current.ruleset);
-        self.store.forget_others(&self.named);
+    fn run(self) {
+        self.store.forget_unnamed();
         loop {
             self.expire();
             match self.inbox.recv_timeout(EXPIRY_CHECK) {
@@ -269,7 +257,7 @@ impl Work {
 
     /// Executes jobs on one copy and saves once. If that save fails, each job is tried separately,
     /// so that one job that is too large for the disk does not fail the others.
-    fn serve(&mut self, jobs: Vec<Job>) {
+    fn serve(&self, jobs: Vec<Job>) {
         let before = self.current();
         let (mut trial, mut revision) = ((*before.ruleset).clone(), before.revision);
         let (mut answers, mut zero) = (Vec::new(), Vec::new());
@@ -358,35 +346,33 @@ impl Work {
 
     /// Saves a configuration and applies it.
     fn commit(
-        &mut self,
+        &self,
         before: &Current,
         next: Ruleset,
         revision: u64,
-        files: &[(&PathBuf, &String)],
+        files: &[(&str, &str)],
     ) -> Result<Vec<String>, StoreError> {
         if revision == before.revision {
             return Ok(Vec::new());
         }
-        let named = request::files_of(&next);
-        let mut kept = files.iter().filter(|(place, _)| named.contains(*place));
-        let saved = kept.try_for_each(|(place, content)| self.store.keep(place, content));
-        if let Err(error) = saved.and_then(|()| self.store.save(revision, &next.script())) {
-            self.store.forget_others(&self.named);
-            return Err(error);
-        }
-        if named != self.named {
-            self.store.forget_others(&named);
-            self.named = named;
-        }
+        let saved = self.store.save(revision, &next.script(), files)?;
         let next = Arc::new(next);
-        let notices = self.plane.apply(&before.ruleset, &next);
+        let mut notices = self.plane.apply(&before.ruleset, &next);
+        if let Durability::Unknown(error) = &saved {
+            let directory = self.store.directory().display();
+            notices.push(format!(
+                "in force, but {directory} did not confirm that it is on disk: {error}. After a \
+                 crash, revision {revision} or {} is found; the next change asks again",
+                before.revision
+            ));
+        }
         *self.shared.write().unwrap_or_else(PoisonError::into_inner) =
-            Current { revision, ruleset: next };
+            Current { revision, durable: matches!(saved, Durability::OnDisk), ruleset: next };
         Ok(notices)
     }
 
     /// Deletes entries with an expired lifetime.
-    fn expire(&mut self) {
+    fn expire(&self) {
         let before = self.current();
         let mut next = (*before.ruleset).clone();
         if next.expire(now()) > 0 {

@@ -1,30 +1,48 @@
 //! The state directory: one configuration that survives any end of the daemon.
 //!
 //! ```text
-//! config.weir     the configuration as commands, with its revision in the first line; `weir check` reads it
-//! files/          the files that commands name (profiles, traces, schedules, jitter tables), each under the hash of its content
-//! lock            held by the daemon that uses the directory
+//! config.weir      the configuration as commands; its first line has revision and checksum
+//! revision-7.weir  an earlier configuration, in the same form
+//! files/           the files that commands name (profiles, traces, schedules, jitter tables)
+//! damaged.weir     the last configuration that could not be read, for its repair
+//! lock             held by the daemon that uses the directory
 //! ```
 //!
 //! A configuration is written to a temporary file, synced, and renamed to its final name; then the
 //! directory is synced. A reader of `config.weir`, at any moment and after any crash, finds a
 //! complete configuration: the last saved one, or the one before.
 //!
-//! **Invariant:** a file under `files/` exists before the first configuration that names it and is
-//! removed after the last one.
+//! The rename is the point of no return. A failure before it leaves everything as it was. If only
+//! the last sync fails, the new configuration is in force, and a crash may bring back the one
+//! before: both are complete, and so are the files of both.
+//!
+//! **Invariant:** a file under `files/` exists before the first configuration that names it, and is
+//! removed only when neither `config.weir` nor a kept revision names it.
+//!
+//! **Invariant:** no name in the directory is absolute, so the directory can be moved.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Write as _};
+use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
 
 use rustix::fs::{
     AtFlags, CWD, Dir, FileType, FlockOperation, Gid, Mode, OFlags, Uid, chownat, fchown, flock,
     openat, statat,
 };
-use sha2::{Digest as _, Sha256};
-use weir_rules::Files;
+
+mod disk;
+mod files;
+mod form;
+
+pub use disk::{Disk, RealDisk};
+pub use files::StoredFiles;
+pub use form::Unsound;
+
+use files::{FILES, names_in};
 
 /// Why the state directory cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -43,13 +61,21 @@ pub enum StoreError {
         /// The directory.
         path: PathBuf,
     },
-    /// The saved configuration cannot be read.
+    /// A saved configuration cannot be read.
     #[error("the saved configuration {} cannot be read: {source}", path.display())]
     Read {
         /// The file.
         path: PathBuf,
         /// The system's reason.
         source: io::Error,
+    },
+    /// A saved configuration is not what was written.
+    #[error("the saved configuration {} is not sound: {source}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: Unsound,
     },
     /// The configuration could not be saved.
     #[error("the configuration cannot be saved in {}: {source}; nothing was changed", path.display())]
@@ -68,13 +94,30 @@ impl StoreError {
         let Self::Write { source, .. } = self else { return false };
         matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
     }
+
+    /// Whether the file itself is bad, so that another one may serve in its place. Otherwise
+    /// the environment is: missing rights or descriptors, or a file of a newer version.
+    #[must_use]
+    pub fn is_damage(&self) -> bool {
+        match self {
+            Self::Damaged { source, .. } => !matches!(source, Unsound::Newer(_)),
+            Self::Read { source, .. } => {
+                source.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error())
+                    || matches!(source.kind(), io::ErrorKind::InvalidData | io::ErrorKind::NotFound)
+            }
+            _ => false,
+        }
+    }
 }
 
-/// A state directory that this process has locked.
+/// What is known about a configuration that was saved and is in force.
 #[derive(Debug)]
-pub struct Store {
-    directory: PathBuf,
-    _lock: File,
+pub enum Durability {
+    /// It survives a crash.
+    OnDisk,
+    /// The system reported an error when it was asked to confirm. After a crash, this configuration
+    /// or the one before is found.
+    Unknown(io::Error),
 }
 
 /// A saved configuration.
@@ -82,8 +125,36 @@ pub struct Store {
 pub struct Saved {
     /// The revision of the configuration.
     pub revision: u64,
-    /// The commands.
+    /// The commands, below the line that identifies them.
     pub script: String,
+    /// Its file.
+    pub path: PathBuf,
+}
+
+/// A configuration in a state directory, sound or not.
+#[derive(Debug)]
+pub struct Entry {
+    /// Its file.
+    pub path: PathBuf,
+    /// The number in the file's name; none for `config.weir`.
+    pub number: Option<u64>,
+    /// When the file was written.
+    pub written: Option<SystemTime>,
+    /// The configuration, or why it cannot be used.
+    pub saved: Result<Saved, StoreError>,
+}
+
+/// A state directory that this process has locked.
+#[derive(Debug)]
+pub struct Store {
+    directory: PathBuf,
+    files: StoredFiles,
+    disk: Arc<dyn Disk>,
+    // Held open: when the process has no descriptor left, a save fails before its rename.
+    root_handle: File,
+    files_handle: File,
+    ledger: Mutex<Ledger>,
+    _lock: File,
 }
 
 impl Store {
@@ -92,6 +163,14 @@ impl Store {
     /// # Errors
     /// The directory cannot be created or written, or another daemon uses it.
     pub fn open(directory: &Path) -> Result<Self, StoreError> {
+        Self::open_on(directory, Arc::new(RealDisk))
+    }
+
+    /// Opens a directory whose changes go through `disk`.
+    ///
+    /// # Errors
+    /// Those of [`Self::open`].
+    pub fn open_on(directory: &Path, disk: Arc<dyn Disk>) -> Result<Self, StoreError> {
         let open = |path: &Path| {
             let path = path.to_owned();
             move |source| StoreError::Open { path, source }
@@ -118,7 +197,16 @@ impl Store {
         for half in [directory.join(TEMPORARY), directory.join(FILES).join(TEMPORARY)] {
             let _ = fs::remove_file(half);
         }
-        Ok(Self { directory, _lock: lock })
+        let store = Self {
+            root_handle: File::open(&directory).map_err(open(&directory))?,
+            files_handle: File::open(&files).map_err(open(&files))?,
+            files: StoredFiles::new(&directory),
+            ledger: Mutex::new(Ledger::read(&directory)),
+            directory,
+            disk,
+            _lock: lock,
+        };
+        Ok(store)
     }
 
     /// Gives the directory and its files to another user, which the daemon becomes after its start.
@@ -147,103 +235,167 @@ impl Store {
         self.directory.join(CONFIGURATION)
     }
 
-    /// The configuration that was saved last; `None` if none was ever saved.
+    /// The files that commands name.
+    #[must_use]
+    pub fn files(&self) -> &StoredFiles {
+        &self.files
+    }
+
+    /// The configuration that was saved last; `None` if there is none.
     ///
     /// # Errors
-    /// The file exists and cannot be read.
+    /// The file exists and cannot be read, or is not sound.
     pub fn load(&self) -> Result<Option<Saved>, StoreError> {
-        let path = self.configuration();
-        match fs::read_to_string(&path) {
-            Ok(script) => Ok(Some(Saved { revision: revision_of(&script), script })),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(source) => Err(StoreError::Read { path, source }),
-        }
-    }
-
-    /// Saves a configuration. When this returns, the configuration is on disk and survives a crash.
-    pub fn save(&self, revision: u64, script: &str) -> Result<(), StoreError> {
-        self.replace(&self.configuration(), &format!("{HEAD}{revision}\n{script}"))
-    }
-
-    /// The path under which a file with this content is stored. The path keeps the last component
-    /// of `name`, which identifies the kind of file.
-    #[must_use]
-    pub fn place_of(&self, name: &str, content: &str) -> PathBuf {
-        let hash: String = Sha256::digest(content)
-            .iter()
-            .take(HASH_BYTES)
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
-        let plain = |c: char| {
-            if c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_') { c } else { '_' }
-        };
-        let last = Path::new(name)
-            .file_name()
-            .map(|last| last.to_string_lossy().into_owned())
-            .unwrap_or_default();
-        // Do not add a second hash to the name of a stored file.
-        let last = last.strip_prefix(&format!("{hash}-")).unwrap_or(&last);
-        let last: Vec<char> = last.chars().map(plain).collect();
-        let last: String = last[last.len().saturating_sub(LONGEST_NAME)..].iter().collect();
-        self.directory.join(FILES).join(format!("{hash}-{last}"))
-    }
-
-    /// Stores a file at its path. The file is on disk when this returns.
-    pub fn keep(&self, place: &Path, content: &str) -> Result<(), StoreError> {
-        if fs::read(place).is_ok_and(|there| there == content.as_bytes()) {
-            return Ok(());
-        }
-        self.replace(place, content)
-    }
-
-    /// Removes the stored files that are not in `named`.
-    pub fn forget_others(&self, named: &BTreeSet<PathBuf>) {
-        let Ok(entries) = fs::read_dir(self.directory.join(FILES)) else { return };
-        for path in entries.flatten().map(|entry| entry.path()) {
-            if !named.contains(&path) {
-                // A file that remains only takes space; the next call tries again.
-                let _ = fs::remove_file(path);
+        match read_saved(&self.configuration()) {
+            Err(StoreError::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+                Ok(None)
             }
+            other => other.map(Some),
         }
     }
 
-    fn replace(&self, path: &Path, content: &str) -> Result<(), StoreError> {
-        let parent = path.parent().unwrap_or(&self.directory);
-        // Only one thread of one process writes here, so the name is free or left over from a
-        // crash.
-        let temporary = parent.join(TEMPORARY);
-        let write = || {
-            let mut file = OpenOptions::new()
-                .write(true)
-                .create(true)
-                .truncate(true)
-                .mode(0o600)
-                .open(&temporary)?;
-            file.write_all(content.as_bytes())?;
-            file.sync_all()?;
-            fs::rename(&temporary, path)?;
-            File::open(parent)?.sync_all()
-        };
-        write().map_err(|source| {
-            let _ = fs::remove_file(&temporary);
-            StoreError::Write { path: path.to_owned(), source }
+    /// An earlier configuration.
+    ///
+    /// # Errors
+    /// It is not kept, cannot be read, or is not sound.
+    pub fn load_kept(&self, revision: u64) -> Result<Saved, StoreError> {
+        read_saved(&self.directory.join(name_of_revision(revision)))
+    }
+
+    /// The revisions of the earlier configurations, the newest first.
+    #[must_use]
+    pub fn kept(&self) -> Vec<u64> {
+        self.ledger().kept.keys().rev().copied().collect()
+    }
+
+    /// Saves a configuration, with those of the files in `sent` (name, content) that it names. The
+    /// configuration before it becomes a kept revision.
+    ///
+    /// # Errors
+    /// The configuration is not saved, and the previous one is unchanged.
+    pub fn save(
+        &self,
+        revision: u64,
+        script: &str,
+        sent: &[(&str, &str)],
+    ) -> Result<Durability, StoreError> {
+        let mut ledger = self.ledger();
+        let content = form::seal(revision, script);
+        let named = names_in(script);
+        let saved = self.keep_files(&mut ledger, &named, sent).and_then(|()| {
+            if let Some((before, _)) = &ledger.current {
+                self.duplicate(&name_of_revision(*before))?;
+            }
+            self.replace(&self.configuration(), &content)
+        });
+        if saved.is_ok() {
+            let next = Listed { bytes: content.len() as u64, files: Arc::new(named) };
+            ledger.advance(revision, next);
+        }
+        self.tidy(&mut ledger);
+        saved?;
+        Ok(match self.disk.sync(&self.root_handle) {
+            Ok(()) => Durability::OnDisk,
+            Err(error) => Durability::Unknown(error),
         })
     }
-}
 
-/// Reads stored files only: a configuration cannot make the daemon read any other file.
-impl Files for Store {
-    fn read(&self, path: &str) -> io::Result<String> {
-        let inside = Path::new(path).strip_prefix(self.directory.join(FILES)).ok();
-        let mut parts = inside.into_iter().flat_map(Path::components);
-        match (parts.next(), parts.next()) {
-            (Some(Component::Normal(name)), None) => {
-                fs::read_to_string(self.directory.join(FILES).join(name))
+    /// Keeps a copy of a configuration that is not sound, before another one replaces it.
+    ///
+    /// # Errors
+    /// There is no room for the copy.
+    pub fn set_aside(&self) -> Result<(), StoreError> {
+        if self.configuration().exists() { self.duplicate(DAMAGED) } else { Ok(()) }
+    }
+
+    /// Removes stored files that no configuration names.
+    pub fn forget_unnamed(&self) {
+        self.tidy(&mut self.ledger());
+    }
+
+    fn ledger(&self) -> std::sync::MutexGuard<'_, Ledger> {
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Stores the files of `sent` that are in `named`; they are on disk when this returns.
+    fn keep_files(
+        &self,
+        ledger: &mut Ledger,
+        named: &BTreeSet<String>,
+        sent: &[(&str, &str)],
+    ) -> Result<(), StoreError> {
+        for (name, content) in sent.iter().filter(|(name, _)| named.contains(*name)) {
+            let path = self.files.path_of(name);
+            if !fs::read(&path).is_ok_and(|there| there == content.as_bytes()) {
+                ledger.files_synced = false;
+                ledger.sizes.insert((*name).to_owned(), content.len() as u64);
+                self.replace(&path, content)?;
             }
-            _ => Err(io::Error::new(
-                io::ErrorKind::NotFound,
-                "it was not sent along; the daemon reads no files of its own",
-            )),
+        }
+        if !named.is_empty() && !ledger.files_synced {
+            let failed = |source| StoreError::Write { path: self.directory.join(FILES), source };
+            self.disk.sync(&self.files_handle).map_err(failed)?;
+            ledger.files_synced = true;
+        }
+        Ok(())
+    }
+
+    /// Gives the configuration file a second name, in place of a file that has it.
+    fn duplicate(&self, name: &str) -> Result<(), StoreError> {
+        let (from, path) = (self.configuration(), self.directory.join(name));
+        let link = || {
+            match fs::remove_file(&path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+            match self.disk.link(&from, &path) {
+                // Some file systems have no links, and some confinements allow none.
+                Err(error) if is_unsupported(&error) => {
+                    let text = fs::read(&from)?;
+                    self.write_and_rename(&path, &text)
+                }
+                other => other,
+            }
+        };
+        link().map_err(|source| StoreError::Write { path: path.clone(), source })
+    }
+
+    /// Writes a file and gives it its name. Its directory is not synced.
+    fn replace(&self, path: &Path, content: &str) -> Result<(), StoreError> {
+        self.write_and_rename(path, content.as_bytes())
+            .map_err(|source| StoreError::Write { path: path.to_owned(), source })
+    }
+
+    fn write_and_rename(&self, path: &Path, content: &[u8]) -> io::Result<()> {
+        // Only one thread of one process writes here, so the name is free or left over from a
+        // crash.
+        let temporary = path.with_file_name(TEMPORARY);
+        let write = || {
+            let mut file = self.disk.create(&temporary)?;
+            self.disk.write(&mut file, content)?;
+            self.disk.sync(&file)?;
+            self.disk.rename(&temporary, path)
+        };
+        write().inspect_err(|_| {
+            let _ = fs::remove_file(&temporary);
+        })
+    }
+
+    /// Removes revisions beyond the limits, and files that no configuration names. What cannot be
+    /// removed only takes space; the next call tries again.
+    fn tidy(&self, ledger: &mut Ledger) {
+        while ledger.has_too_much() {
+            let Some((oldest, _)) = ledger.kept.pop_first() else { break };
+            let _ = fs::remove_file(self.directory.join(name_of_revision(oldest)));
+        }
+        let unnamed = ledger.unnamed();
+        for name in unnamed {
+            match fs::remove_file(self.files.path_of(&name)) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {}
+                _ => {
+                    ledger.sizes.remove(&name);
+                }
+            }
         }
     }
 }
@@ -266,24 +418,164 @@ fn give_directory(directory: &Path, uid: u32, gid: u32) -> rustix::io::Result<()
     fchown(&handle, user, group)
 }
 
-/// The revision in a configuration's first line; 0 if there is none, as in a file that was written
-/// by hand.
-fn revision_of(script: &str) -> u64 {
-    let first = script.lines().next().unwrap_or_default();
-    first.strip_prefix(HEAD).and_then(|number| number.parse().ok()).unwrap_or(0)
+/// The configurations in a state directory, the current one first, then from new to old. The
+/// directory is not locked, so a daemon may use it meanwhile.
+///
+/// # Errors
+/// The directory cannot be read.
+pub fn entries(directory: &Path) -> Result<Vec<Entry>, StoreError> {
+    let entry = |path: PathBuf, number| Entry {
+        written: fs::metadata(&path).and_then(|meta| meta.modified()).ok(),
+        saved: read_saved(&path),
+        path,
+        number,
+    };
+    let open = |source| StoreError::Open { path: directory.to_owned(), source };
+    let mut numbers: Vec<u64> = fs::read_dir(directory)
+        .map_err(open)?
+        .flatten()
+        .filter_map(|entry| number_in(&entry.file_name().to_string_lossy()))
+        .collect();
+    numbers.sort_unstable();
+    let kept = numbers.iter().rev().map(|&n| entry(directory.join(name_of_revision(n)), Some(n)));
+    let current = directory.join(CONFIGURATION);
+    let current = current.exists().then(|| entry(current, None));
+    Ok(current.into_iter().chain(kept).collect())
+}
+
+/// The files of a state directory that is not locked.
+#[must_use]
+pub fn files_of(directory: &Path) -> StoredFiles {
+    StoredFiles::new(directory)
+}
+
+fn read_saved(path: &Path) -> Result<Saved, StoreError> {
+    let script = fs::read_to_string(path)
+        .map_err(|source| StoreError::Read { path: path.to_owned(), source })?;
+    let revision = form::unseal(&script)
+        .map_err(|source| StoreError::Damaged { path: path.to_owned(), source })?;
+    Ok(Saved { revision, script, path: path.to_owned() })
+}
+
+fn name_of_revision(revision: u64) -> String {
+    format!("{REVISION}{revision}{SUFFIX}")
+}
+
+fn number_in(name: &str) -> Option<u64> {
+    name.strip_prefix(REVISION)?.strip_suffix(SUFFIX)?.parse().ok()
+}
+
+fn is_unsupported(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    let none = [Errno::PERM, Errno::ACCESS, Errno::NOTSUP, Errno::NOSYS, Errno::MLINK, Errno::XDEV];
+    error.raw_os_error().is_some_and(|code| none.iter().any(|e| e.raw_os_error() == code))
+}
+
+/// What a state directory contains, so that a save need not read it.
+#[derive(Debug, Default)]
+struct Ledger {
+    /// The revision of `config.weir`, if that is sound.
+    current: Option<(u64, Listed)>,
+    /// The earlier configurations.
+    kept: BTreeMap<u64, Listed>,
+    /// The files that damaged configurations name; they are kept for the repair.
+    damaged: BTreeSet<String>,
+    /// Bytes of each stored file.
+    sizes: BTreeMap<String, u64>,
+    /// Whether the entries of `files/` are known to be on disk. A killed predecessor may have left
+    /// files that are not.
+    files_synced: bool,
+}
+
+/// A configuration's size, and the files that it names.
+#[derive(Clone, Debug)]
+struct Listed {
+    bytes: u64,
+    files: Arc<BTreeSet<String>>,
+}
+
+impl Ledger {
+    fn read(directory: &Path) -> Self {
+        let mut ledger = Self::default();
+        // A directory that cannot be listed could not be opened either.
+        let names = |text: &[u8]| names_in(&String::from_utf8_lossy(text));
+        ledger.damaged = names(&fs::read(directory.join(DAMAGED)).unwrap_or_default());
+        for entry in entries(directory).unwrap_or_default() {
+            let text = fs::read(&entry.path).unwrap_or_default();
+            let listed = Listed { bytes: text.len() as u64, files: Arc::new(names(&text)) };
+            match (entry.number, &entry.saved) {
+                (Some(number), _) => {
+                    ledger.kept.insert(number, listed);
+                }
+                (None, Ok(saved)) => ledger.current = Some((saved.revision, listed)),
+                (None, Err(_)) => ledger.damaged.extend(listed.files.iter().cloned()),
+            }
+        }
+        let stored = fs::read_dir(directory.join(FILES)).into_iter().flatten().flatten();
+        ledger.sizes = stored
+            .filter_map(|file| {
+                let name = format!("{FILES}/{}", file.file_name().to_str()?);
+                Some((name, file.metadata().ok()?.len()))
+            })
+            .collect();
+        ledger
+    }
+
+    /// Makes the current configuration a kept one, and another one current.
+    fn advance(&mut self, revision: u64, mut next: Listed) {
+        if let Some((before, listed)) = self.current.take() {
+            // Most changes name the same files; the sets are then one.
+            if listed.files == next.files {
+                next.files = Arc::clone(&listed.files);
+            }
+            self.kept.insert(before, listed);
+        }
+        self.current = Some((revision, next));
+    }
+
+    /// Whether the oldest revision must go. The newest one stays, whatever its size.
+    fn has_too_much(&self) -> bool {
+        let scripts: u64 = self.kept.values().map(|listed| listed.bytes).sum();
+        let stored: u64 = self.sizes.values().sum();
+        self.kept.len() > KEPT_REVISIONS
+            || (self.kept.len() > 1 && scripts + stored > KEPT_BYTES && {
+                let of_current = self.current.iter().flat_map(|(_, listed)| &*listed.files);
+                let needed: BTreeSet<&String> = of_current.collect();
+                let named: BTreeSet<&String> =
+                    self.kept.values().flat_map(|listed| &*listed.files).collect();
+                let size = |name: &&String| self.sizes.get(*name).copied().unwrap_or(0);
+                scripts + named.difference(&needed).map(|name| size(name)).sum::<u64>() > KEPT_BYTES
+            })
+    }
+
+    /// The stored files that no configuration names.
+    fn unnamed(&self) -> Vec<String> {
+        let current = self.current.iter().map(|(_, listed)| listed);
+        let mut sets: Vec<&Arc<BTreeSet<String>>> =
+            current.chain(self.kept.values()).map(|listed| &listed.files).collect();
+        sets.dedup_by(|a, b| Arc::ptr_eq(a, b));
+        let is_named =
+            |name: &String| self.damaged.contains(name) || sets.iter().any(|s| s.contains(name));
+        self.sizes.keys().filter(|name| !is_named(name)).cloned().collect()
+    }
 }
 
 const CONFIGURATION: &str = "config.weir";
-const FILES: &str = "files";
+const REVISION: &str = "revision-";
+const SUFFIX: &str = ".weir";
+const DAMAGED: &str = "damaged.weir";
 const TEMPORARY: &str = ".writing";
-const HEAD: &str = "# Saved by weir serve; change it with weir's commands. Revision ";
-/// Bytes of the hash: with 128 bits, collisions do not occur by chance.
-const HASH_BYTES: usize = 16;
-/// Maximum number of characters that are kept of a file's own name.
-const LONGEST_NAME: usize = 64;
+/// Number of earlier configurations that are kept: enough to undo a wrong script, and few enough to
+/// choose from.
+pub const KEPT_REVISIONS: usize = 16;
+/// Bytes that earlier configurations, and files that only they name, may take. A single request may
+/// contain 32 MiB of files.
+pub const KEPT_BYTES: u64 = 64 << 20;
 
 #[cfg(test)]
 mod tests {
+    use weir_rules::Files as _;
+
     use super::*;
     use crate::testing::Scratch;
 
@@ -292,7 +584,7 @@ mod tests {
         let scratch = Scratch::new();
         let store = Store::open(scratch.path()).unwrap();
         assert_eq!(store.load().unwrap(), None);
-        store.save(7, "pipe 1 config bw 1Mbit/s\n").unwrap();
+        store.save(7, "pipe 1 config bw 1Mbit/s\n", &[]).unwrap();
         let saved = store.load().unwrap().unwrap();
         assert_eq!(saved.revision, 7);
         assert!(saved.script.ends_with("\npipe 1 config bw 1Mbit/s\n"), "{}", saved.script);
@@ -312,23 +604,51 @@ mod tests {
     fn files_are_stored_by_content_and_no_other_file_is_read() {
         let scratch = Scratch::new();
         let store = Store::open(scratch.path()).unwrap();
-        let place = store.place_of("../a dir/tr ace.csv", "1,2\n");
-        assert_eq!(place.parent().unwrap(), store.directory().join("files"));
-        assert!(place.to_string_lossy().ends_with("-tr_ace.csv"));
-        assert_ne!(place, store.place_of("../a dir/tr ace.csv", "1,3\n"));
-        store.keep(&place, "1,2\n").unwrap();
-        let name = place.to_string_lossy().into_owned();
-        assert_eq!(store.read(&name).unwrap(), "1,2\n");
-        assert_eq!(store.place_of(&name, "1,2\n"), place, "a kept file keeps its name");
+        let name = StoredFiles::name_of("../a dir/tr ace.csv", "1,2\n");
+        store.save(1, &format!("# {name}\n"), &[(&name, "1,2\n"), ("files/other", "x")]).unwrap();
+        assert_eq!(store.files().read(&name).unwrap(), "1,2\n");
+        let absolute = store.directory().join(&name).display().to_string();
+        assert_eq!(store.files().read(&absolute).unwrap(), "1,2\n", "as earlier versions saved it");
+        assert!(!store.directory().join("files/other").exists(), "no command names it");
         for other in [
             "/etc/hostname",
             "config.weir",
             &format!("{}/files/../config.weir", store.directory().display()),
             "",
         ] {
-            assert_eq!(store.read(other).unwrap_err().kind(), io::ErrorKind::NotFound, "{other}");
+            let error = store.files().read(other).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::NotFound, "{other}");
         }
-        store.forget_others(&BTreeSet::new());
-        assert!(store.read(&name).is_err());
+        fs::write(store.directory().join(&name), "1,3\n").unwrap();
+        let error = store.files().read(&name).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidData, "its content is not that of its name");
+    }
+
+    #[test]
+    fn revisions_are_kept_within_their_number_and_size_with_their_files() {
+        let scratch = Scratch::new();
+        let store = Store::open(scratch.path()).unwrap();
+        let mut names = Vec::new();
+        for revision in 1..=20u64 {
+            let content = revision.to_string();
+            let name = StoredFiles::name_of("trace", &content);
+            store.save(revision, &format!("# {name}\n"), &[(&name, &content)]).unwrap();
+            names.push(name);
+        }
+        let there = |name: &String| store.directory().join(name).exists();
+        assert_eq!(store.kept(), (4..=19).rev().collect::<Vec<u64>>());
+        assert_eq!(
+            names.iter().map(there).collect::<Vec<_>>(),
+            [vec![false; 3], vec![true; 17]].concat()
+        );
+        assert_eq!(store.load_kept(4).unwrap().revision, 4);
+        assert!(!store.directory().join("revision-3.weir").exists());
+        let large = "x".repeat(usize::try_from(KEPT_BYTES / 2 + 1).unwrap());
+        for (revision, end) in [(21u64, "a"), (22, "b"), (23, "c")] {
+            let content = format!("{large}{end}");
+            let name = StoredFiles::name_of("large", &content);
+            store.save(revision, &format!("# {name}\n"), &[(&name, &content)]).unwrap();
+        }
+        assert_eq!(store.kept(), [22], "two large ones are too much beside the current one");
     }
 }

@@ -21,6 +21,9 @@ use super::snapshot::{Lengths, Snapshot};
 pub struct ConfigurationView {
     /// The revision of the configuration.
     pub revision: u64,
+    /// Whether the disk has confirmed that this revision survives a crash; if not, a crash may
+    /// bring back the revision before.
+    pub durable: bool,
     /// The commands that create the configuration, in canonical form.
     pub script: String,
     /// Whether a packet is allowed as soon as it departs from a pipe. Otherwise the search
@@ -206,9 +209,10 @@ pub struct BridgeView {
     pub lanes: Vec<LaneView>,
 }
 
-pub(crate) fn configuration(revision: u64, rules: &Ruleset) -> ConfigurationView {
+pub(crate) fn configuration(revision: u64, durable: bool, rules: &Ruleset) -> ConfigurationView {
     ConfigurationView {
         revision,
+        durable,
         script: rules.script(),
         one_pass: rules.one_pass,
         enabled_sets: (0..32).filter(|set| rules.enabled_sets >> set & 1 == 1).collect(),

@@ -1,7 +1,7 @@
 //! A parsed request: its commands, the diagnostics of its text, and the files that it contains.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use weir_core::dist::Distribution;
@@ -12,7 +12,7 @@ use weir_rules::{Files, LinkSpec, script};
 use crate::api::{
     CommandOutcome, CommandReply, CommandRequest, DiagnosticView, OutcomeKind, SeverityView,
 };
-use crate::store::Store;
+use crate::store::StoredFiles;
 
 /// A request after parsing.
 #[derive(Debug)]
@@ -23,7 +23,8 @@ pub struct Prepared {
     check_only: bool,
     lines: Arc<str>,
     name: Option<String>,
-    files: BTreeMap<PathBuf, String>,
+    /// The files of the request by the names that they have in the store.
+    files: BTreeMap<String, String>,
 }
 
 /// Effects of executing a request, in addition to its answer.
@@ -39,24 +40,38 @@ pub(super) struct Done {
 /// The files of a request. A stored file replaces one that the request does not contain.
 struct Sources<'a> {
     sent: &'a BTreeMap<String, String>,
-    store: &'a Store,
+    stored: &'a dyn Files,
+    /// The names of stored files that are not relative to the state directory.
+    elsewhere: RefCell<BTreeMap<String, String>>,
 }
 
 impl Files for Sources<'_> {
     fn read(&self, path: &str) -> std::io::Result<String> {
-        self.sent.get(path).map_or_else(|| self.store.read(path), |content| Ok(content.clone()))
+        if let Some(content) = self.sent.get(path) {
+            return Ok(content.clone());
+        }
+        let content = self.stored.read(path)?;
+        match StoredFiles::stored_name(path) {
+            Some(name) if name != path => {
+                self.elsewhere.borrow_mut().insert(path.to_owned(), name);
+            }
+            _ => {}
+        }
+        Ok(content)
     }
 }
 
 impl Prepared {
-    pub(super) fn new(request: &CommandRequest, store: &Store) -> Self {
+    /// Parses a request. `stored` has the files that the request does not contain.
+    pub(super) fn new(request: &CommandRequest, stored: &dyn Files) -> Self {
         let name = request.name.as_deref().unwrap_or("script");
-        let parsed = script::parse(&request.script, name, &Sources { sent: &request.files, store });
-        let mut places = BTreeMap::new();
+        let sources = Sources { sent: &request.files, stored, elsewhere: RefCell::default() };
+        let parsed = script::parse(&request.script, name, &sources);
+        let mut places = sources.elsewhere.into_inner();
         let mut files = BTreeMap::new();
         for (name, content) in &request.files {
-            let place = store.place_of(name, content);
-            places.insert(name.as_str(), place.to_string_lossy().into_owned());
+            let place = StoredFiles::name_of(name, content);
+            places.insert(name.clone(), place.clone());
             files.insert(place, content.clone());
         }
         let mut commands = parsed.commands;
@@ -81,9 +96,9 @@ impl Prepared {
         }
     }
 
-    /// The files that the request contains, with their paths in the store.
-    pub(super) fn files(&self) -> impl Iterator<Item = (&PathBuf, &String)> {
-        self.files.iter()
+    /// The files that the request contains, with their names in the store.
+    pub(super) fn files(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.files.iter().map(|(name, content)| (name.as_str(), content.as_str()))
     }
 
     /// Executes the commands on a configuration, all or none.
@@ -175,8 +190,8 @@ fn describe(spanned: &Spanned, outcome: &Outcome) -> CommandOutcome {
     }
 }
 
-/// Replaces the file names in a command by the paths of the stored copies.
-fn rename(command: &mut Command, places: &BTreeMap<&str, String>) {
+/// Replaces the file names in a command by the names of the stored copies.
+fn rename(command: &mut Command, places: &BTreeMap<String, String>) {
     let rename_link = |link: &mut LinkSpec| {
         let names = &mut link.files;
         for name in
@@ -203,28 +218,6 @@ fn rename(command: &mut Command, places: &BTreeMap<&str, String>) {
         }
         _ => {}
     }
-}
-
-/// The files that a configuration names.
-pub(super) fn files_of(ruleset: &Ruleset) -> BTreeSet<PathBuf> {
-    let pipes = ruleset.pipes.values().map(|spec| &**spec);
-    let scheds = ruleset.scheds.values().map(|spec| &spec.link);
-    let netconfigs =
-        ruleset.netconfigs.iter().flat_map(|link| [&link.config.inbound, &link.config.outbound]);
-    let mut named = BTreeSet::new();
-    for link in pipes.chain(scheds).chain(netconfigs) {
-        let names = &link.files;
-        named.extend(
-            [&names.profile, &names.trace, &names.schedule]
-                .into_iter()
-                .flatten()
-                .map(PathBuf::from),
-        );
-        named.extend(
-            link.pipe.link.jitter.as_ref().map(|jitter| PathBuf::from(jitter.distribution.name())),
-        );
-    }
-    named
 }
 
 /// Maximum number of diagnostics in a reply.

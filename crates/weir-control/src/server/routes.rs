@@ -126,7 +126,7 @@ async fn openapi_json() -> Json<utoipa::openapi::OpenApi> {
 async fn configuration(Shared(state): Server) -> Answer<ConfigurationView> {
     let view = state.blocking(|state| {
         let current = state.owner.current();
-        api::configuration(current.revision, &current.ruleset)
+        api::configuration(current.revision, current.durable, &current.ruleset)
     });
     view.await.map(Json)
 }

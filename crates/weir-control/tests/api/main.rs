@@ -6,6 +6,7 @@ mod check;
 mod connections;
 mod metrics;
 mod stalled;
+mod state;
 mod uploads;
 
 use std::io::{Read as _, Write as _};
@@ -28,7 +29,7 @@ use weir_control::client::{Client, ClientError};
 use weir_control::owner::{Onto, Owner, Resumed};
 use weir_control::plane::{NoAnswer, Plane};
 use weir_control::server::{Access, ControlSocket, Endpoints, Server, Token};
-use weir_control::store::Store;
+use weir_control::store::{KEPT_REVISIONS, Store};
 use weir_measure::document::{Kind, Schemas};
 use weir_measure::histogram::Histogram;
 use weir_rules::command::ObjectKind;
@@ -150,7 +151,7 @@ fn files_of_commands_are_stored_and_removed_after_use() {
     assert_eq!(kept(&lab), 1);
     let before = lab.client().configuration().unwrap();
     assert!(
-        before.script.contains("/files/") && before.script.contains("-up.csv"),
+        before.script.contains(" files/") && before.script.contains("-up.csv"),
         "{}",
         before.script
     );
@@ -160,7 +161,11 @@ fn files_of_commands_are_stored_and_removed_after_use() {
     let again = CommandRequest { script: before.script.clone(), ..CommandRequest::default() };
     assert!(lab.client().commands(&again).unwrap().applied);
     assert!(lab.client().commands(&trace(5)).unwrap().applied);
-    assert_eq!(kept(&lab), 1, "no command names the first content any more");
+    assert_eq!(kept(&lab), 2, "a kept revision names the first content");
+    for n in 0..KEPT_REVISIONS as u32 + 2 {
+        assert!(lab.client().commands(&trace(5 + n % 2)).unwrap().applied);
+    }
+    assert_eq!(kept(&lab), 2, "no revision names the first content any more");
     let missing = CommandRequest {
         script: "pipe 1 config trace /etc/hostname".into(),
         ..CommandRequest::default()
@@ -605,11 +610,7 @@ impl Lab {
         let spare = Scratch::new();
         // The old owner's thread ends with its last handle, and releases its lock.
         self.owner = start(&spare.0, None).1;
-        let deadline = Instant::now() + Duration::from_secs(5);
-        while Store::open(&self.state()).is_err() {
-            assert!(Instant::now() < deadline, "the state directory is still in use");
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        drop(opened(&self.state()));
         let (plane, owner, server) = start(&self.scratch.0, None);
         (self.plane, self.owner, self.server) = (plane, owner, Some(server));
     }
@@ -653,6 +654,18 @@ impl Lab {
 /// The access of the test's own user.
 fn own_access() -> Access {
     Access { uid: rustix::process::geteuid().as_raw(), gid: None, groups_of: no_groups }
+}
+
+/// Opens a state directory as soon as the thread of a dropped owner has released it.
+fn opened(directory: &Path) -> Store {
+    let deadline = Instant::now() + Duration::from_secs(5);
+    loop {
+        match Store::open(directory) {
+            Ok(store) => return store,
+            Err(error) => assert!(Instant::now() < deadline, "{error}"),
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 fn start(directory: &Path, token: Option<Token>) -> (Arc<Memory>, Owner, Server) {
