@@ -4,7 +4,7 @@ use std::path::Path;
 
 use weir_rules::ruleset::Ruleset;
 use weir_rules::script;
-use weir_sim::disk::Disk;
+use weir_sim::disk::{Disk, OfScript};
 
 use crate::output::{Failure, USAGE, colour, say};
 
@@ -13,7 +13,7 @@ pub(crate) fn read(path: &Path) -> Result<Ruleset, Failure> {
     let name = path.display().to_string();
     let text = weir_rules::Files::read(&Disk, &name)
         .map_err(|error| Failure::new(USAGE, format!("--rules {name}: {error}")))?;
-    let script::Parsed { commands, diagnostics } = script::parse(&text, &name, &Disk);
+    let script::Parsed { commands, diagnostics } = script::parse(&text, &name, &OfScript(path));
     if diagnostics.has_errors() {
         return Err(Failure::new(
             USAGE,

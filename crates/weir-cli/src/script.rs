@@ -8,7 +8,7 @@ use serde_json::json;
 use weir_report::write_atomic;
 use weir_rules::script::{check as check_whole, format, parse, print as print_command};
 use weir_rules::{Diagnostic, Diagnostics, Severity};
-use weir_sim::disk::Disk;
+use weir_sim::disk::OfScript;
 
 use crate::args::FmtArgs;
 use crate::output::{Failure, USAGE, colour, print, say};
@@ -23,8 +23,9 @@ pub(crate) fn named(words: &[String]) -> Option<&str> {
 
 /// `weir check FILE`.
 pub(crate) fn check(name: &str, json: bool) -> Result<ExitCode, Failure> {
+    let files = OfScript(Path::new(name));
     let (name, text) = read(name)?;
-    let parsed = parse(&text, &name, &Disk);
+    let parsed = parse(&text, &name, &files);
     let mut diagnostics = parsed.diagnostics;
     if !diagnostics.has_errors() {
         diagnostics.append(check_whole(&parsed.commands, &text, &name), |_| {});
@@ -57,7 +58,8 @@ pub(crate) fn check(name: &str, json: bool) -> Result<ExitCode, Failure> {
 /// `weir fmt`.
 pub(crate) fn fmt(args: &FmtArgs) -> Result<ExitCode, Failure> {
     let (name, text) = read(&args.file)?;
-    let formatted = format(&text, &name, &Disk).map_err(|diagnostics| refused(&diagnostics))?;
+    let formatted = format(&text, &name, &OfScript(Path::new(&args.file)))
+        .map_err(|diagnostics| refused(&diagnostics))?;
     if args.check {
         if formatted == text {
             return Ok(ExitCode::SUCCESS);

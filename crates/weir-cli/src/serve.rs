@@ -17,7 +17,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use weir_control::api::{CommandReply, CommandRequest, SeverityView};
+use weir_control::api::{CommandRequest, SeverityView};
 use weir_control::client::{default_socket, default_state};
 use weir_control::owner::{Candidate, Onto, Owner, Resumed, candidates};
 use weir_control::plane::Plane;
@@ -26,6 +26,7 @@ use weir_control::store::Store;
 use weir_linux::live::LiveEvent;
 use weir_linux::process::{Capabilities, Confinement, Signals, filter_system_calls};
 use weir_linux::resident::Resident;
+use weir_sim::disk::Beside;
 
 use weir_linux::live::Realtime;
 use weir_live::Tuning;
@@ -313,14 +314,22 @@ fn configure(owner: &Owner, request: &CommandRequest, onto: Onto) -> Result<(), 
             diagnostic.message
         ));
     }
-    if reply.applied { Ok(()) } else { Err(Failure::new(USAGE, refusal(request, &reply))) }
-}
-
-fn refusal(request: &CommandRequest, reply: &CommandReply) -> String {
+    if reply.applied {
+        return Ok(());
+    }
     let errors =
         reply.diagnostics.iter().filter(|diagnostic| diagnostic.severity == SeverityView::Error);
+    let name = name_of(request);
+    Err(Failure::new(USAGE, refusal(errors.map(|d| (name, d.line, &*d.message, &*d.text)))))
+}
+
+/// The message about errors, each with file, line, message and text.
+fn refusal<'a>(errors: impl Iterator<Item = (&'a str, usize, &'a str, &'a str)>) -> String {
     let lines: Vec<String> = errors
-        .map(|d| format!("{}:{}: {} ({})", name_of(request), d.line, d.message, d.text.trim()))
+        .map(|(name, line, message, text)| match text.trim() {
+            "" => format!("{name}:{line}: {message}"),
+            text => format!("{name}:{line}: {message} ({text})"),
+        })
         .collect();
     format!("the rules are refused, and nothing was changed:\n  {}", lines.join("\n  "))
 }
@@ -334,12 +343,15 @@ fn request(file: &Path) -> Result<CommandRequest, Failure> {
     let name = file.display().to_string();
     let script = std::fs::read_to_string(file)
         .map_err(|error| Failure::new(USAGE, format!("cannot read {name}: {error}")))?;
-    let collected = Collected {
-        directory: file.parent().unwrap_or(Path::new(".")).to_owned(),
-        files: Default::default(),
-    };
-    // This parse only collects the names of files. Errors are reported when the script is executed.
-    let _ = weir_rules::script::parse(&script, &name, &collected);
+    let beside = Beside(file.parent().unwrap_or(Path::new(".")));
+    let collected = Collected { beside, files: Default::default() };
+    let parsed = weir_rules::script::parse(&script, &name, &collected);
+    if parsed.diagnostics.has_errors() {
+        let errors = parsed.diagnostics.of(weir_rules::Severity::Error);
+        let lines =
+            errors.map(|d| (d.file.as_deref().unwrap_or(&name), d.line, &*d.message, &*d.text));
+        return Err(Failure::new(USAGE, refusal(lines)));
+    }
     Ok(CommandRequest {
         script,
         name: Some(name),
@@ -350,16 +362,20 @@ fn request(file: &Path) -> Result<CommandRequest, Failure> {
 
 /// Reads the files that a script names, relative to the script's directory, and keeps their
 /// contents.
-struct Collected {
-    directory: PathBuf,
+struct Collected<'a> {
+    beside: Beside<'a>,
     files: std::cell::RefCell<std::collections::BTreeMap<String, String>>,
 }
 
-impl weir_rules::Files for Collected {
+impl weir_rules::Files for Collected<'_> {
     fn read(&self, path: &str) -> std::io::Result<String> {
-        let text = std::fs::read_to_string(self.directory.join(path))?;
+        Ok(self.read_quotable(path)?.0)
+    }
+
+    fn read_quotable(&self, path: &str) -> std::io::Result<(String, bool)> {
+        let (text, quotable) = self.beside.read_quotable(path)?;
         self.files.borrow_mut().insert(path.to_owned(), text.clone());
-        Ok(text)
+        Ok((text, quotable))
     }
 }
 

@@ -23,7 +23,8 @@ pub(crate) fn build(
     files: &dyn Files,
     diagnostics: &mut Diagnostics,
 ) -> LinkSpec {
-    let mut builder = Builder { text, files, diagnostics, rate: constant_rate(&draft.spec), draft };
+    let rate = constant_rate(&draft.spec);
+    let mut builder = Builder { text, files, diagnostics, rate, quotable: false, draft };
     builder.over_time();
     builder.reorder();
     builder.profile();
@@ -53,6 +54,8 @@ struct Builder<'a> {
     diagnostics: &'a mut Diagnostics,
     /// The rate that `bw` specifies.
     rate: Option<Rate>,
+    /// Whether messages may quote the file that was read last.
+    quotable: bool,
     draft: Draft,
 }
 
@@ -70,6 +73,7 @@ impl Builder<'_> {
         self.diagnostics.push(diagnostic);
     }
 
+    /// Reads a file. Errors in it will quote it only if they may.
     fn read(&mut self, name: &str, span: &Span) -> Option<String> {
         if name.contains(char::is_control) {
             self.say(
@@ -81,8 +85,11 @@ impl Builder<'_> {
             );
             return None;
         }
-        match self.files.read(name) {
-            Ok(text) => Some(text),
+        match self.files.read_quotable(name) {
+            Ok((text, quotable)) => {
+                self.quotable = quotable;
+                Some(text)
+            }
             Err(error) => {
                 let message = format!("cannot read `{name}`: {error}");
                 self.say(
@@ -97,9 +104,16 @@ impl Builder<'_> {
         }
     }
 
-    /// Returns the content of a file, or reports the diagnostic and returns `None`.
+    /// Returns the content of the file that was read last, or reports the diagnostic and returns
+    /// `None`.
     fn accept<T>(&mut self, result: Result<T, Box<Diagnostic>>) -> Option<T> {
-        result.map_err(|error| self.diagnostics.push(*error)).ok()
+        result.map_err(|error| self.about_file(*error)).ok()
+    }
+
+    /// Reports a diagnostic about the file that was read last.
+    fn about_file(&mut self, diagnostic: Diagnostic) {
+        let diagnostic = if self.quotable { diagnostic } else { diagnostic.without_quotes() };
+        self.diagnostics.push(diagnostic);
     }
 
     fn link(&mut self) -> &mut LinkConfig {
@@ -164,7 +178,7 @@ impl Builder<'_> {
             return false;
         };
         if let Some(outage) = table.outage {
-            self.diagnostics.push(*outage);
+            self.about_file(*outage);
         }
         let steps = table.schedule.steps();
         let has_rate = steps.iter().any(|(_, step)| step.capacity.is_some());

@@ -254,6 +254,20 @@ impl Diagnostic {
         self
     }
 
+    /// The same diagnostic without anything from the file that it is about: kind, file, line and
+    /// what is expected stay.
+    #[must_use]
+    pub fn without_quotes(self) -> Self {
+        let message = match self.code {
+            Code::Outage => "a rate of 0 is an outage, taken as 1 bit/s".to_owned(),
+            _ => format!("line {} is not what this kind of file contains", self.line),
+        };
+        // Other labels may repeat words of the file.
+        let label = if self.label.starts_with(EXPECTED) { self.label } else { String::new() };
+        let help = [self.help, vec![NOT_SHOWN.to_owned()]].concat();
+        Self { message, text: String::new(), span: 0..0, label, other: None, help, ..self }
+    }
+
     fn render(&self, renderer: &Renderer) -> String {
         let level = match self.code.severity() {
             Severity::Error => Level::ERROR,
@@ -401,6 +415,9 @@ fn floor_boundary(text: &str, at: usize) -> usize {
     (0..=at.min(text.len())).rev().find(|&i| text.is_char_boundary(i)).unwrap_or(0)
 }
 
+/// The start of labels that say what belongs at a place, and nothing about what is there.
+const EXPECTED: &str = "expected ";
+const NOT_SHOWN: &str = "the line is not shown, since the file is not below the directory of the text that names it, or only root may read it";
 /// Maximum number of diagnostics of one severity that are kept.
 const MAX_KEPT: usize = 100;
 /// Maximum number of bytes of a line that are kept before and after the marked range.
@@ -438,6 +455,23 @@ mod tests {
         let diagnostic = Diagnostic::new(Code::BadValue, &text, 150_000..150_002, "wrong");
         assert!(diagnostic.text.len() <= 2 * LONGEST_LINE);
         assert_eq!(&diagnostic.text[diagnostic.span.clone()], "é");
+    }
+
+    #[test]
+    fn a_diagnostic_without_quotes_keeps_the_place_and_what_is_expected() {
+        let text = "one\nsecret three\nfour";
+        let diagnostic = Diagnostic::new(Code::BadFile, text, 4..10, "`secret` is no number")
+            .label("did you mean `secret`?")
+            .in_file("f")
+            .help("numbers are allowed");
+        let plain = diagnostic.clone().without_quotes();
+        assert!(!format!("{plain:?}").contains("secret"), "{plain:?}");
+        assert_eq!((plain.line, plain.file.as_deref(), plain.help.len()), (2, Some("f"), 2));
+        let expected = diagnostic.label("expected a time").without_quotes();
+        assert_eq!(expected.label, "expected a time");
+        let mut all = Diagnostics::default();
+        all.push(expected);
+        assert!(all.render(false).contains("f:2"), "{}", all.render(false));
     }
 
     #[test]

@@ -11,6 +11,15 @@ pub trait Files {
     /// The file cannot be read; the message is shown to the user.
     fn read(&self, path: &str) -> io::Result<String>;
 
+    /// The text of the file at `path`, and whether messages may quote it. By default they may not:
+    /// a text that somebody else wrote may name any file that the reader's user can read.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    fn read_quotable(&self, path: &str) -> io::Result<(String, bool)> {
+        Ok((self.read(path)?, false))
+    }
+
     /// The bytes of the file at `path`, for files that are not text.
     ///
     /// # Errors
@@ -34,5 +43,9 @@ impl Files for NoFiles {
 impl Files for BTreeMap<String, String> {
     fn read(&self, path: &str) -> io::Result<String> {
         self.get(path).cloned().ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    fn read_quotable(&self, path: &str) -> io::Result<(String, bool)> {
+        Ok((self.read(path)?, true))
     }
 }

@@ -1,31 +1,33 @@
 //! Access to the files on disk that specifications and scenarios name.
+//!
+//! An error in such a file quotes the wrong line. A specification, script or scenario may be from
+//! somebody else, and may name any file of the user who reads it. Therefore only a file that the
+//! user named on the command line, or one below the directory of the naming text, is quoted; and
+//! never one of root that others must not read.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read as _};
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use weir_rules::Files;
 
-/// Opens files by the names that a specification gives.
+/// Opens files by the names that the user gives.
 #[derive(Clone, Copy, Debug)]
 pub struct Disk;
 
 impl Files for Disk {
     fn read(&self, path: &str) -> io::Result<String> {
-        let bytes = self.read_bytes(path)?;
-        String::from_utf8(bytes)
-            .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.utf8_error()))
+        text(self.read_bytes(path)?)
+    }
+
+    fn read_quotable(&self, path: &str) -> io::Result<(String, bool)> {
+        Ok((self.read(path)?, true))
     }
 
     fn read_bytes(&self, path: &str) -> io::Result<Vec<u8>> {
-        let mut bytes = Vec::new();
-        File::open(path)?.take(LARGEST_FILE + 1).read_to_end(&mut bytes)?;
-        if bytes.len() as u64 > LARGEST_FILE {
-            return Err(io::Error::other(
-                "the file is larger than 256 MB, which no trace or profile is",
-            ));
-        }
-        Ok(bytes)
+        content(&File::open(path)?)
     }
 }
 
@@ -35,14 +37,88 @@ pub struct Beside<'a>(pub &'a Path);
 
 impl Files for Beside<'_> {
     fn read(&self, path: &str) -> io::Result<String> {
-        Disk.read(&self.0.join(path).to_string_lossy())
+        text(self.read_bytes(path)?)
+    }
+
+    fn read_quotable(&self, path: &str) -> io::Result<(String, bool)> {
+        quotable(&File::open(self.0.join(path))?, self.0)
     }
 
     fn read_bytes(&self, path: &str) -> io::Result<Vec<u8>> {
-        Disk.read_bytes(&self.0.join(path).to_string_lossy())
+        content(&File::open(self.0.join(path))?)
     }
+}
+
+/// Opens files that a script names: relative to the current directory, or, if no such file is
+/// there, beside the script.
+#[derive(Clone, Copy, Debug)]
+pub struct OfScript<'a>(pub &'a Path);
+
+impl OfScript<'_> {
+    /// The directory of the script; none for standard input, `-`.
+    fn directory(&self) -> Option<&Path> {
+        let parent = self.0.parent().filter(|_| self.0.as_os_str() != "-")?;
+        Some(if parent.as_os_str().is_empty() { Path::new(".") } else { parent })
+    }
+
+    fn open(&self, path: &str) -> io::Result<File> {
+        match (File::open(path), self.directory()) {
+            (Err(error), Some(directory)) if error.kind() == io::ErrorKind::NotFound => {
+                File::open(directory.join(path)).map_err(|_| error)
+            }
+            (opened, _) => opened,
+        }
+    }
+}
+
+impl Files for OfScript<'_> {
+    fn read(&self, path: &str) -> io::Result<String> {
+        text(self.read_bytes(path)?)
+    }
+
+    fn read_quotable(&self, path: &str) -> io::Result<(String, bool)> {
+        let file = self.open(path)?;
+        match self.directory() {
+            Some(directory) => quotable(&file, directory),
+            None => Ok((text(content(&file)?)?, false)),
+        }
+    }
+
+    fn read_bytes(&self, path: &str) -> io::Result<Vec<u8>> {
+        content(&self.open(path)?)
+    }
+}
+
+/// The text of a file that a text in `directory` names, and whether messages may quote it.
+fn quotable(file: &File, directory: &Path) -> io::Result<(String, bool)> {
+    // The path of the descriptor: a name may lead elsewhere, also between two look-ups.
+    let path = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()));
+    let is_below = match (path, directory.canonicalize()) {
+        (Ok(path), Ok(directory)) => path.starts_with(directory),
+        _ => false,
+    };
+    let meta = file.metadata()?;
+    let is_secret_of_root = meta.uid() == 0 && meta.mode() & READ_BY_OTHERS == 0;
+    Ok((text(content(file)?)?, is_below && !is_secret_of_root))
+}
+
+fn content(file: &File) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    file.take(LARGEST_FILE + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > LARGEST_FILE {
+        return Err(io::Error::other(
+            "the file is larger than 256 MB, which no trace or profile is",
+        ));
+    }
+    Ok(bytes)
+}
+
+fn text(bytes: Vec<u8>) -> io::Result<String> {
+    String::from_utf8(bytes)
+        .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.utf8_error()))
 }
 
 /// Size in bytes of the largest file that a specification may name. The limit prevents a device or
 /// a wrong name from exhausting the memory.
 const LARGEST_FILE: u64 = 256_000_000;
+const READ_BY_OTHERS: u32 = 0o004;

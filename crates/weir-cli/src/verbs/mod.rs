@@ -15,7 +15,7 @@ use std::process::ExitCode;
 use weir_rules::Files;
 use weir_rules::command::{Command, Spanned, TableCommand};
 use weir_rules::script::{self, Parsed};
-use weir_sim::disk::Disk;
+use weir_sim::disk::{Disk, OfScript};
 
 use crate::output::{Failure, colour, say};
 pub(crate) use args::{Verb, VerbArgs, is_verb, normalise};
@@ -55,7 +55,7 @@ pub(crate) fn run(verb: Verb) -> Result<ExitCode, Failure> {
 
 /// Runs one command from the command line.
 fn command(args: &VerbArgs, words: &[String]) -> Result<ExitCode, Failure> {
-    let files = Recorded::default();
+    let files = Recorded::new(Disk);
     let mut parsed = script::parse_command(words, &files);
     accept(&parsed, args.quiet, "weir: the command cannot be used")?;
     for Spanned { command, .. } in &mut parsed.commands {
@@ -77,7 +77,7 @@ fn command(args: &VerbArgs, words: &[String]) -> Result<ExitCode, Failure> {
 fn script(args: &VerbArgs, name: &str) -> Result<ExitCode, Failure> {
     let text = read_script(name)
         .map_err(|error| Failure::new(EX_NOINPUT, format!("cannot read {name}: {error}")))?;
-    let files = Recorded::default();
+    let files = Recorded::new(OfScript(Path::new(name)));
     let parsed = script::parse(&text, name, &files);
     accept(
         &parsed,
@@ -149,24 +149,31 @@ fn is_file(word: &str) -> bool {
 
 /// Files on disk. The content of every file that is read is kept, because it is sent with the
 /// commands.
-#[derive(Debug, Default)]
-struct Recorded {
+#[derive(Debug)]
+struct Recorded<F> {
+    source: F,
     contents: RefCell<BTreeMap<String, String>>,
 }
 
-impl Recorded {
+impl<F> Recorded<F> {
+    fn new(source: F) -> Self {
+        Self { source, contents: RefCell::default() }
+    }
+
     fn into_contents(self) -> BTreeMap<String, String> {
         self.contents.into_inner()
     }
 }
 
-impl Files for Recorded {
+impl<F: Files> Files for Recorded<F> {
     fn read(&self, path: &str) -> std::io::Result<String> {
-        if let Some(content) = self.contents.borrow().get(path) {
-            return Ok(content.clone());
-        }
-        let content = Disk.read(path)?;
-        self.contents.borrow_mut().insert(path.to_owned(), content.clone());
-        Ok(content)
+        Ok(self.read_quotable(path)?.0)
+    }
+
+    fn read_quotable(&self, path: &str) -> std::io::Result<(String, bool)> {
+        let (content, quotable) = self.source.read_quotable(path)?;
+        // A file that changes meanwhile is sent as it was read first.
+        let content = self.contents.borrow_mut().entry(path.to_owned()).or_insert(content).clone();
+        Ok((content, quotable))
     }
 }

@@ -12,3 +12,4 @@ mod rig;
 mod schema;
 mod sim;
 mod soak;
+mod untrusted;

@@ -47,17 +47,22 @@ struct Sources<'a> {
 
 impl Files for Sources<'_> {
     fn read(&self, path: &str) -> std::io::Result<String> {
+        Ok(self.read_quotable(path)?.0)
+    }
+
+    fn read_quotable(&self, path: &str) -> std::io::Result<(String, bool)> {
         if let Some(content) = self.sent.get(path) {
-            return Ok(content.clone());
+            // The client has this file anyway.
+            return Ok((content.clone(), true));
         }
-        let content = self.stored.read(path)?;
+        let read = self.stored.read_quotable(path)?;
         match StoredFiles::stored_name(path) {
             Some(name) if name != path => {
                 self.elsewhere.borrow_mut().insert(path.to_owned(), name);
             }
             _ => {}
         }
-        Ok(content)
+        Ok(read)
     }
 }
 
