@@ -6,6 +6,7 @@ use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
 
+use weir_report::format::printable_lines;
 use weir_report::{RunResult, summary, to_html, to_json, write_atomic};
 
 use crate::args::CommonArgs;
@@ -56,8 +57,11 @@ impl Failure {
     }
 }
 
-/// Prints data to standard output. It is not an error if the reader has closed the pipe.
+/// Prints data to standard output. It is not an error if the reader has closed the pipe. A terminal
+/// gets no control characters except colours: names in the data may be from anyone.
 pub(crate) fn print(text: &str) -> Result<ExitCode, Failure> {
+    let shown = std::io::stdout().is_terminal();
+    let text = if shown { printable_lines(text, colours_allowed()) } else { text.into() };
     match std::io::stdout().write_all(text.as_bytes()).and_then(|()| std::io::stdout().flush()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
             Err(Failure::own(format!("cannot write to standard output: {error}")))
@@ -67,14 +71,20 @@ pub(crate) fn print(text: &str) -> Result<ExitCode, Failure> {
 }
 
 /// Prints messages for people to standard error. If that is closed (`2>&1 | head`), neither the
-/// results nor the exit code change.
+/// results nor the exit code change. Control characters are replaced, also in a log, which is read
+/// in a terminal.
 pub(crate) fn say(text: impl fmt::Display) {
-    let _ = write!(std::io::stderr(), "{text}");
+    let text = text.to_string();
+    let _ = std::io::stderr().write_all(printable_lines(&text, colour()).as_bytes());
 }
 
 /// Whether text on standard error may have colours.
 pub(crate) fn colour() -> bool {
-    std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
+    std::io::stderr().is_terminal() && colours_allowed()
+}
+
+fn colours_allowed() -> bool {
+    std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
 /// Checks, before the run, that the results can be written.

@@ -9,7 +9,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use weir_core::Nanos;
 use weir_linux::live::LiveReport;
 use weir_live::Control;
-use weir_report::format::{count, rate};
+use weir_report::format::{count, printable, rate};
 
 use crate::args::CommonArgs;
 
@@ -44,7 +44,8 @@ impl Progress {
                 let mut before: Option<LiveReport> = None;
                 while !over.load(Ordering::Relaxed) {
                     let Ok(report) = control.counters() else { break };
-                    bar.set_message(progress_text(&report, before.as_ref(), timeout));
+                    let text = progress_text(&report, before.as_ref(), timeout);
+                    bar.set_message(printable(&text).into_owned());
                     before = Some(report);
                     for _ in 0..5 {
                         std::thread::sleep(Duration::from_millis(100));

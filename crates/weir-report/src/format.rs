@@ -1,5 +1,47 @@
 //! Numbers in readable form: three significant digits and a unit.
 
+use std::borrow::Cow;
+
+/// The text without characters that control a terminal or change the order of what it shows: each
+/// becomes `·`. Names of interfaces, hosts, scenarios and links may contain any character.
+pub fn printable(text: &str) -> Cow<'_, str> {
+    if text.contains(controls) { text.replace(controls, "·").into() } else { text.into() }
+}
+
+/// As [`printable`], for whole texts: line breaks and tabs stay, and, with `colour`, the sequences
+/// that set a colour or a weight.
+pub fn printable_lines(text: &str, colour: bool) -> Cow<'_, str> {
+    let is_bad = |c: char| controls(c) && !matches!(c, '\n' | '\t');
+    if !text.contains(is_bad) {
+        return text.into();
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        let len = if colour { style_length(rest) } else { 0 };
+        if len > 0 {
+            out.push_str(&rest[..len]);
+            rest = &rest[len..];
+        } else {
+            out.push(if is_bad(c) { '·' } else { c });
+            rest = &rest[c.len_utf8()..];
+        }
+    }
+    out.into()
+}
+
+/// The length of the sequence for colour or weight at the start of a text, in bytes; 0 without one.
+fn style_length(text: &str) -> usize {
+    let Some(rest) = text.strip_prefix("\x1b[") else { return 0 };
+    let digits = rest.bytes().take_while(|byte| byte.is_ascii_digit() || *byte == b';').count();
+    if rest.as_bytes().get(digits) == Some(&b'm') { 2 + digits + 1 } else { 0 }
+}
+
+fn controls(c: char) -> bool {
+    // The rest reverses or isolates the direction of the text after it.
+    c.is_control() || matches!(c, '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
+}
+
 /// A rate in bit/s, such as `3.81 Mbit/s`.
 pub fn rate(bps: f64) -> String {
     scaled(bps, &RATE_UNITS)
@@ -119,6 +161,15 @@ pub(crate) const BYTE_UNITS: [(f64, &str); 4] = [(1.0, "B"), (1e3, "kB"), (1e6, 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_do_not_control_the_terminal() {
+        assert_eq!(printable("eth0\x1b]0;gone\x07\r\n\u{9b}2J\u{202e}"), "eth0·]0;gone····2J·");
+        assert_eq!(printable("br-lan → é"), "br-lan → é");
+        let text = "\x1b[1;31mbad\x1b[0m\tx\n\x1b[2J\x1b[";
+        assert_eq!(printable_lines(text, true), "\x1b[1;31mbad\x1b[0m\tx\n·[2J·[");
+        assert_eq!(printable_lines(text, false), "·[1;31mbad·[0m\tx\n·[2J·[");
+    }
 
     #[test]
     fn numbers_have_three_digits_and_the_right_unit() {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::format::{count, duration, elapsed, percent, rate};
+use crate::format::{count, duration, elapsed, percent, printable, rate};
 use crate::model::{LATE_WARNING, LinkResult, RunResult};
 
 /// The summary as text, ending with a newline. `colour` adds ANSI colours; the caller decides by
@@ -205,7 +205,7 @@ pub(crate) fn shell_words(words: &[String]) -> String {
 /// At most `width` characters of a text, without control characters: a command line must not
 /// control the terminal.
 fn clipped(text: &str, width: usize) -> String {
-    let clean: Vec<char> = text.chars().map(|c| if c.is_control() { '·' } else { c }).collect();
+    let clean: Vec<char> = printable(text).chars().collect();
     if clean.len() <= width {
         return clean.into_iter().collect();
     }

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use weir_probe::measure::{Measured, Recent, Tally};
-use weir_report::format::{count, duration};
+use weir_report::format::{count, duration, printable};
 
 use super::terminal::Key;
 
@@ -281,8 +281,12 @@ fn sparkline(values: &[u32], width: usize) -> String {
     shown.iter().map(bar).collect()
 }
 
-/// The line that is printed if there is no view.
+/// The line that is printed if there is no view, without control characters.
 pub(super) fn line(picture: &Picture) -> String {
+    printable(&full_line(picture)).into_owned()
+}
+
+fn full_line(picture: &Picture) -> String {
     let mut line = picture.head.clone();
     let present: Vec<&Row> = picture.rows.iter().filter(|row| row.present).collect();
     for row in present.iter().take(LINE_QUEUES) {
@@ -298,8 +302,9 @@ pub(super) fn line(picture: &Picture) -> String {
     line
 }
 
-/// The text, cut to at most `width` characters.
+/// The text without control characters, cut to at most `width` characters.
 fn cut(text: &str, width: usize) -> String {
+    let text = &*printable(text);
     if text.chars().count() <= width {
         return text.to_owned();
     }
@@ -391,6 +396,24 @@ mod tests {
         view.key(Key::Pause, &all);
         assert!(first(&mut view, &picture(3)).starts_with("eth2 "));
         assert!(view.key(Key::Quit, &all));
+    }
+
+    #[test]
+    fn names_do_not_control_the_terminal() {
+        let mut view = View::default();
+        let hostile = Picture {
+            head: "weir\x1b]0;title\x07".into(),
+            rows: vec![row("eth\x1b[2J0", 3)],
+            rings: vec!["eth\x1b[H0 ring".into()],
+            remarks: vec!["gone:\x1bc\r".into()],
+        };
+        for colour in [false, true] {
+            let lines = view.frame(&hostile, (100, 30), (true, colour)).join("\n");
+            let ours = lines.replace(BOLD, "").replace(DIM, "").replace("\x1b[0m", "");
+            assert!(!ours.contains(|c: char| c.is_control() && c != '\n'), "{ours:?}");
+            assert!(ours.contains("eth·[2J0"), "{ours}");
+        }
+        assert!(!line(&hostile).contains(char::is_control), "{:?}", line(&hostile));
     }
 
     #[test]
