@@ -3,6 +3,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 /// The reason why a result file could not be written. No partial file remains under the path.
@@ -36,7 +37,8 @@ pub enum WriteError {
 
 /// Writes `content` to `path`, replacing an existing file in one step. A reader sees the complete
 /// old file or the complete new one, even after a crash. The content of a device or pipe
-/// (`/dev/stdout`) is written directly. A symbolic link stays and its target is replaced.
+/// (`/dev/stdout`) is written directly. A symbolic link stays and its target is replaced, except a
+/// stranger's link in a directory in which everybody may create files: that is refused.
 pub fn write_atomic(path: &Path, content: &[u8]) -> Result<(), WriteError> {
     let mut beside = Beside::create(path)
         .map_err(|source| WriteError::Create { path: path.to_owned(), source })?;
@@ -59,6 +61,7 @@ pub(crate) struct Beside {
 
 impl Beside {
     pub(crate) fn create(path: &Path) -> io::Result<Beside> {
+        refuse_strangers_link(path)?;
         let existing = fs::metadata(path).ok();
         if existing.as_ref().is_some_and(|m| !m.is_file()) {
             return Ok(Beside { file: OpenOptions::new().write(true).open(path)?, places: None });
@@ -74,6 +77,16 @@ impl Beside {
 
     pub(crate) fn file(&mut self) -> &mut File {
         &mut self.file
+    }
+
+    /// The temporary path of the incomplete file; none for a device or a pipe.
+    pub(crate) fn temporary(&self) -> Option<&Path> {
+        self.places.as_ref().and_then(|(temporary, _)| temporary.0.as_deref())
+    }
+
+    /// Whether the file is one that gets a name, and not a device or a pipe.
+    pub(crate) fn is_regular(&self) -> bool {
+        self.places.is_some()
     }
 
     /// Syncs the file and gives it its final name.
@@ -99,6 +112,24 @@ impl Beside {
         let _ = File::open(directory_of(&target)).and_then(|d| d.sync_all());
         Ok(())
     }
+}
+
+/// Refuses a symbolic link of another user in a directory such as `/tmp`: it may lead to any file
+/// that this process may replace. The kernel has the same rule, unless `fs.protected_symlinks` is
+/// off, but applies it only where it follows the link itself.
+fn refuse_strangers_link(path: &Path) -> io::Result<()> {
+    let Ok(link) = fs::symlink_metadata(path) else { return Ok(()) };
+    let directory = fs::metadata(directory_of(path))?;
+    let is_public =
+        directory.mode() & STICKY_AND_WRITABLE_BY_OTHERS == STICKY_AND_WRITABLE_BY_OTHERS;
+    let is_own = link.uid() == rustix::process::geteuid().as_raw();
+    if link.is_symlink() && is_public && !is_own && link.uid() != directory.uid() {
+        return Err(io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            "it is a symbolic link of another user in a directory that everybody may write to; remove it, or name another file",
+        ));
+    }
+    Ok(())
 }
 
 /// A new file in the same directory, so that the rename stays within one file system.
@@ -137,6 +168,8 @@ impl Drop for RemoveOnDrop {
     }
 }
 
+/// The mode of a directory like `/tmp`.
+const STICKY_AND_WRITABLE_BY_OTHERS: u32 = 0o1002;
 /// The maximum number of temporary names to try. Killed processes with the same process id may have
 /// left files with these names.
 const MAX_ATTEMPTS: u32 = 100;

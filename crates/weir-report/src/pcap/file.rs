@@ -1,13 +1,15 @@
 //! A capture in a file.
 //!
-//! Complete packets are collected in memory and written some hundred kilobytes at a time. After an
-//! error, such as a full disk, the file is truncated to its last complete packet, the error is kept
-//! for the report, and further packets are only counted. Writing may wait for the disk, so it
+//! The file gets its name when it is complete; until then it grows under a temporary name beside
+//! it. Complete packets are collected in memory and written some hundred kilobytes at a time. After
+//! an error, such as a full disk, the file is truncated to its last complete packet, the error is
+//! kept for the report, and further packets are only counted. Writing may wait for the disk, so it
 //! belongs on a thread that moves no packets.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+
+use crate::file::Beside;
 
 use super::{CaptureWriter, Interface, Meta};
 
@@ -33,7 +35,7 @@ pub enum CaptureError {
 }
 
 /// The outcome of a capture.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct CaptureReport {
     /// Packets in the file.
     pub written: u64,
@@ -48,7 +50,8 @@ pub struct CaptureReport {
 /// A capture file that is being written.
 pub struct CaptureFile {
     path: PathBuf,
-    file: File,
+    /// None after the capture has ended.
+    file: Option<Beside>,
     snaplen: usize,
     encoder: CaptureWriter<Vec<u8>>,
     /// The number of packets in the encoder's buffer.
@@ -57,7 +60,8 @@ pub struct CaptureFile {
 }
 
 impl CaptureFile {
-    /// Opens `path`: a file, which is replaced, or a pipe such as `/dev/stdout`. The file names
+    /// Starts a capture at `path`: a file, which is replaced when the capture ends, or a pipe such as
+    /// `/dev/stdout`. The file names
     /// `application` as the capturing program. At most `snaplen` bytes of each packet are stored; 0
     /// stores all bytes.
     ///
@@ -70,20 +74,21 @@ impl CaptureFile {
         snaplen: usize,
     ) -> Result<Self, CaptureError> {
         let failed = |source| CaptureError::Create { path: path.to_owned(), source };
-        let file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .open(path)
-            .map_err(failed)?;
+        let file = Some(Beside::create(path).map_err(failed)?);
         Ok(Self {
             path: path.to_owned(),
             file,
             snaplen: if snaplen == 0 { usize::MAX } else { snaplen },
             encoder: CaptureWriter::new(Vec::new(), application, interfaces).map_err(failed)?,
             buffered: 0,
-            report: CaptureReport { written: 0, dropped: 0, bytes: 0, error: None },
+            report: CaptureReport::default(),
         })
+    }
+
+    /// Where the packets that are flushed can be read before the capture ends.
+    #[must_use]
+    pub fn growing(&self) -> &Path {
+        self.file.as_ref().and_then(Beside::temporary).unwrap_or(&self.path)
     }
 
     /// Adds a packet. The call may wait for the disk. After an error the packet is only counted.
@@ -102,10 +107,11 @@ impl CaptureFile {
     /// Writes the buffered packets, for programs that read the growing file.
     pub fn flush(&mut self) {
         let buffer = self.encoder.get_mut();
+        let Some(file) = self.file.as_mut().map(Beside::file) else { return };
         if buffer.is_empty() || self.report.error.is_some() {
             return;
         }
-        match self.file.write_all(buffer) {
+        match file.write_all(buffer) {
             Ok(()) => {
                 self.report.bytes += buffer.len() as u64;
                 self.report.written += self.buffered;
@@ -113,7 +119,7 @@ impl CaptureFile {
             Err(source) => {
                 // Remove the incomplete packet. A pipe cannot be truncated; its reader notices the
                 // early end.
-                let _ = self.file.set_len(self.report.bytes);
+                let _ = file.set_len(self.report.bytes);
                 self.report.dropped += self.buffered;
                 self.report.error = Some(CaptureError::Write { path: self.path.clone(), source });
             }
@@ -122,12 +128,34 @@ impl CaptureFile {
         self.buffered = 0;
     }
 
-    /// Writes the buffered packets and ends the capture. `missed` is the number of packets that
+    /// Writes the buffered packets, ends the capture and gives the file its name. `missed` is the number of packets that
     /// should have been captured and did not reach this file.
     pub fn finish(mut self, missed: u64) -> CaptureReport {
-        self.flush();
+        self.close();
         self.report.dropped += missed;
-        self.report
+        std::mem::take(&mut self.report)
+    }
+
+    /// Gives the file its name, unless it has no packet because of an error.
+    fn close(&mut self) {
+        self.flush();
+        let Some(file) = self.file.take() else { return };
+        let report = &mut self.report;
+        if report.error.is_some() && report.written == 0 {
+            return;
+        }
+        if let Err(source) = file.put_in_place() {
+            report.dropped += std::mem::take(&mut report.written);
+            report.bytes = 0;
+            report.error = Some(CaptureError::Write { path: self.path.clone(), source });
+        }
+    }
+}
+
+/// A capture that is dropped keeps its packets.
+impl Drop for CaptureFile {
+    fn drop(&mut self) {
+        self.close();
     }
 }
 

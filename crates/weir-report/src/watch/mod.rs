@@ -129,7 +129,7 @@ enum RecordFile {
 }
 
 impl Recorder {
-    /// Starts a record at `path`: a file, which is replaced, or a pipe such as `/dev/stdout`. The
+    /// Starts a record at `path`: a file, which is replaced when the record ends, or a pipe such as `/dev/stdout`. The
     /// record contains `version`, the version of the program.
     ///
     /// # Errors
@@ -160,7 +160,8 @@ impl Recorder {
         self.error.as_ref()
     }
 
-    /// Writes buffered entries, so that a reader of the growing file sees them. Parquet is buffered
+    /// Writes buffered entries, so that a reader of the pipe, or of the growing temporary file, sees
+    /// them. Parquet is buffered
     /// until the end.
     pub fn flush(&mut self) {
         let flushed = match &mut self.file {
@@ -181,10 +182,12 @@ impl Recorder {
             self.put(&Entry::Readings(readings));
         }
         self.flush();
-        if self.error.is_none()
-            && let RecordFile::Parquet(record) = &mut self.file
-        {
-            let finished = record.finish();
+        if self.error.is_none() {
+            let finished = match &mut self.file {
+                RecordFile::JsonLines(lines) => lines.0.finish(),
+                RecordFile::Csv(csv) => csv.finish(),
+                RecordFile::Parquet(record) => record.finish(),
+            };
             self.check(finished);
         }
         self.error.map_or(Ok(self.entries), Err)
@@ -209,8 +212,8 @@ impl Recorder {
         let path = self.path.clone();
         let kept = match &mut self.file {
             RecordFile::Parquet(record) => record.salvage(),
-            RecordFile::JsonLines(lines) => lines.0.kept(),
-            RecordFile::Csv(csv) => csv.kept(),
+            RecordFile::JsonLines(lines) => lines.0.salvage(),
+            RecordFile::Csv(csv) => csv.salvage(),
         };
         self.error = Some(match kept {
             Some(entries) => RecordError::Early { path, entries, source },

@@ -1,20 +1,20 @@
 //! Records as text, one line per entry: JSON, or comma-separated values.
 
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::Path;
 
 use weir_measure::watch::{Queue, QueueId};
+
+use crate::file::Beside;
 
 use super::entry::{Change, Entry, Readings};
 
 /// A file of complete lines. After a failed write it is truncated to its last complete line.
 #[derive(Debug)]
 pub(super) struct Lines {
-    file: File,
-    /// Whether the file can be truncated; pipes and devices cannot.
-    regular: bool,
+    /// None after the file has its name.
+    file: Option<Beside>,
     waiting: Vec<u8>,
     written: u64,
     /// The bytes and the number of the complete lines.
@@ -22,13 +22,11 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    /// Creates the file or replaces an existing one. Pipes and devices are written to.
+    /// Creates a file that replaces an existing one when it is complete. Pipes and devices are
+    /// written to.
     pub(super) fn create(path: &Path) -> io::Result<Lines> {
-        let file = OpenOptions::new().write(true).create(true).truncate(true).open(path)?;
-        let regular = file.metadata()?.is_file();
         Ok(Lines {
-            file,
-            regular,
+            file: Some(Beside::create(path)?),
             waiting: Vec::with_capacity(2 * BUFFER),
             written: 0,
             whole: (0, 0),
@@ -44,8 +42,9 @@ impl Lines {
     /// Writes buffered lines.
     pub(super) fn flush(&mut self) -> io::Result<()> {
         let mut rest = self.waiting.as_slice();
+        let Some(file) = self.file.as_mut().map(Beside::file) else { return Ok(()) };
         while !rest.is_empty() {
-            match self.file.write(rest) {
+            match file.write(rest) {
                 Ok(0) => return self.cut(io::ErrorKind::WriteZero.into()),
                 Ok(n) => {
                     if let Some(end) = rest[..n].iter().rposition(|&byte| byte == b'\n') {
@@ -64,15 +63,27 @@ impl Lines {
     }
 
     /// The number of lines in the file; `None` without lines.
-    pub(super) fn kept(&self) -> Option<u64> {
+    fn kept(&self) -> Option<u64> {
         Some(self.whole.1).filter(|&lines| lines > 0)
     }
 
+    /// Gives the file its name.
+    pub(super) fn finish(&mut self) -> io::Result<()> {
+        self.file.take().map_or(Ok(()), Beside::put_in_place)
+    }
+
+    /// After an error: the file with its complete lines gets its name. Returns their number; `None`
+    /// without any, or if that fails too.
+    pub(super) fn salvage(&mut self) -> Option<u64> {
+        let kept = self.kept()?;
+        self.finish().ok().map(|()| kept)
+    }
+
     fn cut(&mut self, error: io::Error) -> io::Result<()> {
-        if self.regular {
+        if let Some(file) = self.file.as_mut().filter(|file| file.is_regular()) {
             // If truncating fails too, the last line is incomplete; the error already says that the
             // file ends early.
-            let _ = self.file.set_len(self.whole.0);
+            let _ = file.file().set_len(self.whole.0);
         }
         Err(error)
     }
@@ -144,9 +155,15 @@ impl Csv {
         self.lines.flush()
     }
 
-    /// The number of rows in the file; `None` without rows.
-    pub(super) fn kept(&self) -> Option<u64> {
-        self.lines.kept().map(|lines| lines - 1).filter(|&rows| rows > 0)
+    /// As [`Lines::finish`].
+    pub(super) fn finish(&mut self) -> io::Result<()> {
+        self.lines.finish()
+    }
+
+    /// As [`Lines::salvage`], with the number of rows; the head is none.
+    pub(super) fn salvage(&mut self) -> Option<u64> {
+        self.lines.kept().filter(|&lines| lines > 1)?;
+        self.lines.salvage().map(|lines| lines - 1)
     }
 }
 

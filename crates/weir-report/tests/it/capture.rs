@@ -46,11 +46,51 @@ fn flushed_packets_are_readable_during_the_capture() {
     let mut capture = CaptureFile::create(&path, "weir test", &interfaces(), 0).unwrap();
     capture.write(&meta(0, 0, Event::Arrived), &ip_packet());
     capture.flush();
-    assert_eq!(packets_in(&path), 1);
+    assert_eq!(packets_in(capture.growing()), 1);
     capture.write(&meta(0, 1, Event::Arrived), &ip_packet());
     assert_eq!(capture.finish(0).written, 2);
     assert_eq!(packets_in(&path), 2);
     std::fs::remove_file(&path).unwrap();
+}
+
+#[test]
+fn an_existing_file_stays_until_the_new_capture_is_complete() {
+    let path = scratch("existing.pcapng");
+    std::fs::write(&path, "the capture before").unwrap();
+    let mut capture = CaptureFile::create(&path, "weir test", &interfaces(), 0).unwrap();
+    capture.write(&meta(0, 0, Event::Arrived), &ip_packet());
+    capture.flush();
+    assert_eq!(std::fs::read(&path).unwrap(), b"the capture before");
+    assert_eq!(capture.finish(0).written, 1);
+    assert_eq!(packets_in(&path), 1);
+    // A capture that is dropped, for example in a panic, keeps its packets too.
+    let mut capture = CaptureFile::create(&path, "weir test", &interfaces(), 0).unwrap();
+    (0..2).for_each(|i| capture.write(&meta(0, i, Event::Arrived), &ip_packet()));
+    drop(capture);
+    assert_eq!(packets_in(&path), 2);
+    std::fs::remove_file(&path).unwrap();
+}
+
+#[test]
+fn a_link_that_a_stranger_puts_into_a_public_directory_is_refused() {
+    use std::os::unix::fs::{PermissionsExt as _, lchown, symlink};
+    if !rustix::process::geteuid().is_root() {
+        return; // Only root can make a link of another user.
+    }
+    let directory = scratch("public");
+    std::fs::create_dir_all(&directory).unwrap();
+    std::fs::set_permissions(&directory, std::fs::Permissions::from_mode(0o1777)).unwrap();
+    let (victim, link) = (directory.join("victim"), directory.join("x.pcapng"));
+    std::fs::write(&victim, "precious").unwrap();
+    symlink(&victim, &link).unwrap();
+    CaptureFile::create(&link, "weir test", &interfaces(), 0).unwrap();
+    std::fs::write(&victim, "precious").unwrap();
+    lchown(&link, Some(12_345), None).unwrap();
+    let error = CaptureFile::create(&link, "weir test", &interfaces(), 0).unwrap_err();
+    assert!(error.to_string().contains("symbolic link of another user"), "{error}");
+    assert!(weir_report::write_atomic(&link, b"x").is_err());
+    assert_eq!(std::fs::read(&victim).unwrap(), b"precious");
+    std::fs::remove_dir_all(&directory).unwrap();
 }
 
 #[cfg(target_os = "linux")]

@@ -154,6 +154,23 @@ fn events_are_recorded_one_by_one_after_the_readings_before_them() {
 }
 
 #[test]
+fn an_existing_file_stays_until_the_new_record_is_complete() {
+    let scratch = Scratch::new("existing");
+    for format in Format::ALL {
+        let path = scratch.0.join("record").with_extension(format.extension());
+        fs::write(&path, "the record before").unwrap();
+        let mut recorder = Recorder::create(&path, format, "test").unwrap();
+        data::play(1, &mut recorder);
+        recorder.flush();
+        assert_eq!(fs::read(&path).unwrap(), b"the record before", "{format:?}");
+        recorder.finish().unwrap();
+        assert!(fs::metadata(&path).unwrap().len() > 100, "{format:?}");
+        fs::remove_file(&path).unwrap();
+        assert_eq!(fs::read_dir(&scratch.0).unwrap().count(), 0, "{format:?}");
+    }
+}
+
+#[test]
 fn a_path_that_cannot_be_written_is_named() {
     for format in Format::ALL {
         let path = std::env::temp_dir().join("weir-no-such-directory/record");
