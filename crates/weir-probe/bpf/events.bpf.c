@@ -5,8 +5,10 @@
  *
  * The kernel calls these programs after the enqueue or dequeue. Except for lock-free disciplines,
  * it still holds the discipline's lock, so the length read here is the length right after the event.
- * Each processor has its own region of the records, so no lock is needed, and the only atomic
- * operation publishes a record. If a region is full, events are lost and counted. The device
+ * Each processor has its own region of the records, so no lock is needed. An interrupt may run these
+ * programs while one of them writes a record on the same processor: its event is then lost and
+ * counted, since it would overwrite that record. If a region is full, events are lost and counted
+ * too. The device
  * attempts more dequeues than there are packets; attempts without a packet are not recorded. The
  * kernel reports neither a packet that bypasses an empty discipline nor a packet that is refused on
  * arrival; the counters include both.
@@ -125,41 +127,31 @@ static __always_inline void measure(struct record *r, struct processors *p, u64 
 	}
 }
 
-static __always_inline int note(u64 address, u64 packet, u8 kind, int packets)
+/*
+ * Writes the record of an event on this processor. Returns false if the region is full. No other
+ * program may write to the region meanwhile.
+ */
+static __always_inline bool write_record(struct recorder *c, struct processors *p, struct region *g,
+					 u32 cpu, u64 address, u64 packet, u8 kind, int packets)
 {
 	struct Qdisc *qdisc = SEE(Qdisc, address);
 	struct net_device *device = qdisc->dev_queue->dev;
-	u32 netns = device->nd_net.net->ns.inum, ifindex = device->ifindex, cpu, at;
-	struct recorder *c = the_recorder();
-	struct processors *p;
-	struct region *g;
 	struct record *r;
-	u64 head;
+	u64 head = g->head;
+	u32 at;
 
-	if (!c || !is_watched(c, netns, ifindex))
-		return 0;
-	cpu = bpf_get_smp_processor_id();
-	p = the_processors();
-	g = bpf_map_lookup_elem(&regions, &cpu);
-	if (!p || !g) {
-		__sync_fetch_and_add(&c->elsewhere, 1);
-		return 0;
-	}
-	head = g->head;
-	if (head - *(volatile u64 *)&g->tail > c->mask) {
-		g->lost++;
-		return 0;
-	}
+	if (head - *(volatile u64 *)&g->tail > c->mask)
+		return false;
 	at = cpu * (u32)(c->mask + 1) + (u32)(head & c->mask);
 	r = bpf_map_lookup_elem(&records, &at);
 	if (!r)
-		return 0;
+		return false;
 	r->time = bpf_ktime_get_ns();
 	measure(r, p, address);
 	r->address = address;
 	r->ops = POINTER(Qdisc, address, ops);
-	r->ifindex = ifindex;
-	r->netns = netns;
+	r->ifindex = device->ifindex;
+	r->netns = device->nd_net.net->ns.inum;
 	r->handle = qdisc->handle;
 	r->parent = qdisc->parent;
 	r->kind = kind;
@@ -171,7 +163,32 @@ static __always_inline int note(u64 address, u64 packet, u8 kind, int packets)
 	 * An atomic addition is ordered after the preceding writes if its result is used. A reader that
 	 * sees the new head therefore also sees the record.
 	 */
-	return __sync_fetch_and_add(&g->head, 1) == ~0ULL;
+	return __sync_fetch_and_add(&g->head, 1) != ~0ULL;
+}
+
+static __always_inline int note(u64 address, u64 packet, u8 kind, int packets)
+{
+	struct Qdisc *qdisc = SEE(Qdisc, address);
+	struct net_device *device = qdisc->dev_queue->dev;
+	u32 netns = device->nd_net.net->ns.inum, ifindex = device->ifindex, cpu;
+	struct recorder *c = the_recorder();
+	struct processors *p;
+	struct region *g;
+
+	if (!c || !is_watched(c, netns, ifindex))
+		return 0;
+	cpu = bpf_get_smp_processor_id();
+	p = the_processors();
+	g = bpf_map_lookup_elem(&regions, &cpu);
+	if (!p || !g) {
+		__sync_fetch_and_add(&c->elsewhere, 1);
+		return 0;
+	}
+	/* What interrupts ends before what it interrupts goes on, so the first one finds 0. */
+	if (__sync_fetch_and_add(&g->busy, 1) || !write_record(c, p, g, cpu, address, packet, kind, packets))
+		__sync_fetch_and_add(&g->lost, 1);
+	__sync_fetch_and_add(&g->busy, -1);
+	return 0;
 }
 
 /* Arguments: discipline, transmission queue, packet. */

@@ -44,8 +44,9 @@ struct record {
  */
 struct region {
 	u64 head;
-	u64 lost; /* events that found the region full */
-	u64 unused[6];
+	u64 lost; /* events that found the region full, or in use by the program that they interrupt */
+	u64 busy; /* number of programs that are writing: more than one if an interrupt comes between */
+	u64 unused[5];
 	u64 tail;
 	u64 others_unused[7];
 };

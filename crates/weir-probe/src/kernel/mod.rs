@@ -50,6 +50,7 @@ impl Programs {
                     .into(),
             });
         }
+        check_processors(processors())?;
         let mut open =
             ObjectBuilder::default().open_memory(bytes).map_err(|error| refused(&error))?;
         for mut map in open.maps_mut() {
@@ -144,12 +145,24 @@ impl Programs {
     }
 }
 
+/// Refuses a machine with more processors than the programs read: their counters would be missing
+/// from every length.
+fn check_processors(possible: u32) -> Result<(), ProbeError> {
+    let most = layout::MAX_CPUS;
+    if possible as usize <= most {
+        return Ok(());
+    }
+    Err(ProbeError::Unavailable(format!(
+        "this machine can have {possible} processors, and the queue-reading program reads the counters of {most}; use `--method netlink`, or boot with nr_cpus={most} or less"
+    )))
+}
+
 /// The number of possible processors: those that are offline have counters too.
 pub(crate) fn processors() -> u32 {
     let possible = std::fs::read_to_string("/sys/devices/system/cpu/possible").unwrap_or_default();
     let last = possible.trim().rsplit(['-', ',']).next().and_then(|last| last.parse::<u32>().ok());
     let online = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
-    last.map_or(online, |last| last + 1).min(layout::MAX_CPUS as u32)
+    last.map_or(online, |last| last + 1)
 }
 
 fn refused(error: &libbpf_rs::Error) -> ProbeError {
@@ -158,4 +171,17 @@ fn refused(error: &libbpf_rs::Error) -> ProbeError {
         return ProbeError::Rights { reason: error.to_string(), hint };
     }
     ProbeError::Load { reason: format!("{error:#}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_with_more_processors_than_the_programs_read_is_refused() {
+        assert!(check_processors(1).is_ok());
+        assert!(check_processors(512).is_ok());
+        let error = check_processors(513).unwrap_err().to_string();
+        assert!(error.contains("513") && error.contains("512") && error.contains("netlink"));
+    }
 }

@@ -113,7 +113,8 @@ impl Records {
         Records { regions, words, each, waiting: Vec::new() }
     }
 
-    /// Number of events that were lost because a region was full.
+    /// Number of events that were lost because a region was full, or in use by an interrupted
+    /// program.
     pub(super) fn lost(&self) -> u64 {
         self.regions.chunks_exact(REGION).map(|region| region[LOST].load(Relaxed)).sum()
     }
