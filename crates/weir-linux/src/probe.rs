@@ -46,6 +46,8 @@ pub fn probe() -> Vec<Check> {
     let privileged =
         held.contains(CapabilitySet::SYS_ADMIN | CapabilitySet::NET_ADMIN | CapabilitySet::NET_RAW);
     vec![
+        kernel(rustix::system::uname().release().to_string_lossy().as_ref()),
+        architecture(std::env::consts::ARCH, usize::BITS),
         privileges(privileged),
         user_namespaces(),
         tun(),
@@ -73,6 +75,38 @@ impl Check {
     fn remedy(self, remedy: impl Into<String>) -> Check {
         Check { remedy: Some(remedy.into()), ..self }
     }
+}
+
+/// Compares a kernel's release, such as `6.1.0-18-amd64`, with what Weir needs.
+fn kernel(release: &str) -> Check {
+    let name = "kernel";
+    let mut parts = release.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
+    let (Some(Ok(major)), Some(Ok(minor))) = (parts.next(), parts.next()) else {
+        return Check::new(name, Status::Limited, format!("{release}, an unknown form of version"));
+    };
+    let version = |(major, minor): (u32, u32)| format!("{major}.{minor}");
+    if (major, minor) < LEAST_KERNEL {
+        let detail = format!("{release}; Weir needs {} or newer", version(LEAST_KERNEL));
+        return Check::new(name, Status::Missing, detail);
+    }
+    if (major, minor) < LEAST_KERNEL_FOR_BPF {
+        let detail = format!(
+            "{release}; below {}, 'weir watch' reads the kernel's queues over netlink, which is slower",
+            version(LEAST_KERNEL_FOR_BPF)
+        );
+        return Check::new(name, Status::Limited, detail);
+    }
+    Check::new(name, Status::Ok, release)
+}
+
+/// Whether Weir is tested on an architecture.
+fn architecture(name: &str, bits: u32) -> Check {
+    let detail = format!("{name}, {bits} bits");
+    if name == TESTED_ARCHITECTURE {
+        return Check::new("architecture", Status::Ok, detail);
+    }
+    let detail = format!("{detail}; Weir is tested on {TESTED_ARCHITECTURE} only");
+    Check::new("architecture", Status::Limited, detail)
 }
 
 fn privileges(privileged: bool) -> Check {
@@ -302,6 +336,11 @@ fn read(path: &str) -> Option<String> {
     fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
 }
 
+/// `pidfd_open` is the newest system call without which programs cannot be started.
+const LEAST_KERNEL: (u32, u32) = (5, 3);
+/// The queue-reading programs have loops of the kind that the kernel counts (`bpf_iter_num_new`).
+const LEAST_KERNEL_FOR_BPF: (u32, u32) = (6, 4);
+const TESTED_ARCHITECTURE: &str = "x86_64";
 /// The number of sleeps, which take a tenth of a second together.
 const SLEEPS: usize = 100;
 /// The length of a sleep: longer than any processor needs to leave its deepest idle state.
@@ -312,6 +351,24 @@ const COARSE: Duration = Duration::from_micros(900);
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn kernels_and_architectures_are_compared_with_what_is_needed() {
+        for (release, status) in [
+            ("4.19.0-27-amd64", Status::Missing),
+            ("5.2.21", Status::Missing),
+            ("5.3.0", Status::Limited),
+            ("6.3.9-arch1", Status::Limited),
+            ("6.4.0", Status::Ok),
+            ("6.18.44-fc-v669", Status::Ok),
+            ("10.0", Status::Ok),
+            ("unknown", Status::Limited),
+        ] {
+            assert_eq!(kernel(release).status, status, "{release}");
+        }
+        assert_eq!(architecture("x86_64", 64).status, Status::Ok);
+        assert_eq!(architecture("aarch64", 64).status, Status::Limited);
+    }
 
     #[test]
     fn every_check_has_a_unique_name_and_a_detail() {
