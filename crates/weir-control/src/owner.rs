@@ -9,8 +9,6 @@
 //! executed together and share the next save; each gets its own answer.
 
 use std::cell::Cell;
-use std::collections::BTreeSet;
-use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::JoinHandle;
@@ -128,13 +126,7 @@ impl Resumed {
         let store = Arc::new(store);
         let shared = Arc::new(RwLock::new(current));
         let (jobs, inbox) = sync_channel(WAITING);
-        let work = Work {
-            store: Arc::clone(&store),
-            plane,
-            shared: Arc::clone(&shared),
-            inbox,
-            named: BTreeSet::new(),
-        };
+        let work = Work { store: Arc::clone(&store), plane, shared: Arc::clone(&shared), inbox };
         let thread = std::thread::Builder::new()
             .name("weir-config".to_owned())
             .spawn(move || work.run())
