@@ -32,9 +32,9 @@ fn run_without_descriptors(lab: &Lab) {
     for limit in [8, 12, 14, 16, 18] {
         let script = format!("ulimit -n {limit}; exec '{}' run --link 1M/1ms -- true", weir());
         let done = lab.launch(Command::new("sh").args(["-c", &script])).finish();
-        assert_eq!(done.code, 125, "{limit} descriptors: {done:?}");
-        let last = done.stderr.lines().last().unwrap_or_default();
-        assert!(last.contains("Too many open files"), "{limit} descriptors: {done:?}");
+        // Either the run fails, or it does without what needs one descriptor more, and says so.
+        assert!(done.code == 125 || done.code == 0, "{limit} descriptors: {done:?}");
+        assert!(done.stderr.contains("Too many open files"), "{limit} descriptors: {done:?}");
         until("the run's interfaces are gone", || interfaces() == before);
     }
 }

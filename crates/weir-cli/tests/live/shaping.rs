@@ -126,7 +126,7 @@ fn table(lab: &Lab) {
 }
 
 fn schedule(lab: &Lab) {
-    let csv = lab.file("changes.csv", "time,delay,loss\n0,10ms,0\n2.5,40ms,\n4,,1\n");
+    let csv = lab.file("changes.csv", "time,delay,loss\n0,10ms,0\n2.5,40ms,\n4,,100%\n");
     // The sender continues during the silence, and the receiver waits until the silence ends.
     let stream =
         Stream { count: 2_500, pps: 500, idle: 4, extra: "--list-lost", ..Stream::default() };

@@ -10,6 +10,7 @@
 //! of the server waits for answers in progress, and not for what clients merely hold open.
 
 mod access;
+mod budget;
 mod events;
 mod guard;
 mod health;

@@ -12,8 +12,8 @@ use crate::api::Snapshot;
 use crate::owner::Owner;
 use crate::plane::{NoAnswer, Plane};
 
+use super::budget::Uploads;
 use super::reject::Reject;
-use super::upload::Uploads;
 
 /// The state that all handlers share.
 pub(crate) struct State {

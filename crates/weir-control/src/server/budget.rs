@@ -1,0 +1,67 @@
+//! The memory that the bodies of all requests together may occupy.
+
+use std::sync::Arc;
+
+use axum::http::StatusCode;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::pool::Rank;
+use super::reject::Reject;
+
+/// The memory for bodies. It is divided, so that members of the group cannot take that of root.
+#[derive(Debug)]
+pub(super) struct Uploads {
+    privileged: Arc<Semaphore>,
+    others: Arc<Semaphore>,
+}
+
+impl Default for Uploads {
+    fn default() -> Self {
+        let budget = || Arc::new(Semaphore::new(BUDGET));
+        Self { privileged: budget(), others: budget() }
+    }
+}
+
+impl Uploads {
+    /// An upload that takes its memory from the budget of this rank.
+    pub(super) fn begin(&self, rank: Rank) -> Upload {
+        let budget = match rank {
+            Rank::Privileged => &self.privileged,
+            Rank::Other => &self.others,
+        };
+        Upload { budget: Arc::clone(budget), held: None }
+    }
+}
+
+/// The memory that a body occupies, until this is dropped.
+#[derive(Debug)]
+pub(super) struct Upload {
+    budget: Arc<Semaphore>,
+    held: Option<OwnedSemaphorePermit>,
+}
+
+impl Upload {
+    /// Makes room for further bytes.
+    pub(super) fn grow(&mut self, bytes: usize) -> Result<(), Reject> {
+        let full = || {
+            let text = format!(
+                "the requests that are arriving take all of {} MiB now; try again in a moment",
+                BUDGET >> 20
+            );
+            Reject::new(StatusCode::SERVICE_UNAVAILABLE, text)
+        };
+        let bytes = u32::try_from(bytes).map_err(|_| full())?;
+        let more = Arc::clone(&self.budget).try_acquire_many_owned(bytes).map_err(|_| full())?;
+        match &mut self.held {
+            Some(held) => held.merge(more),
+            None => self.held = Some(more),
+        }
+        Ok(())
+    }
+}
+
+/// Maximum length of a request body, in bytes: a script of some hundred thousand lines.
+pub(super) const MOST_BODY: usize = 32 << 20;
+/// Bytes of all bodies together that are arriving or wait to be parsed: two of the longest. Root and
+/// the daemon's own user have one such budget, all other clients together have another one.
+const BUDGET: usize = 2 * MOST_BODY;
