@@ -116,9 +116,12 @@ fn vlan(lab: &Lab) {
     let (seen, result) = through_bridge(lab, &frames, frames.len());
     assert_eq!(seen, frames, "tags, priorities and contents arrive as they were sent");
     assert!(number(link(&result, "to-right"), "packets_out") >= 4);
+    // The kernel's own packets from the right can still be in the delay line at the end.
+    let back = link(&result, "to-left");
     assert_eq!(
-        number(link(&result, "to-left"), "packets_out"),
-        number(link(&result, "to-left"), "packets_in")
+        number(back, "packets_out") + number(back, "backlog_packets"),
+        number(back, "packets_in"),
+        "{back}"
     );
 }
 
