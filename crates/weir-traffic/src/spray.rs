@@ -11,7 +11,7 @@ use nix::sys::socket::{
 };
 use weir_wire::checksum::checksum;
 
-use crate::clock::{Pacer, now};
+use crate::clock::{Pacer, SECOND, now, sleep_until};
 use crate::schedule::Pace;
 use crate::send::Sent;
 use crate::{Context, TrafficError};
@@ -52,6 +52,7 @@ pub fn spray(plan: &Spray) -> Result<Sent, TrafficError> {
     let address: LinkAddr = address.ok_or(Errno::ENODEV).when("find the interface")?;
     bind(out.as_raw_fd(), &address).when("bind to the interface")?;
     Pacer::prepare_thread();
+    let gap_ns = SECOND / plan.pace.due_by(plan.size as u32, SECOND).max(1);
     let mut frames = vec![frame(plan.size); MESSAGES];
     let mut headers = MultiHeaders::<LinkAddr>::preallocate(MESSAGES, None);
     let (start, mut sent, mut next) = (now(), Sent::default(), 0u32);
@@ -62,7 +63,11 @@ pub fn spray(plan: &Spray) -> Result<Sent, TrafficError> {
             .saturating_sub(sent.packets)
             .min(MESSAGES as u64) as usize;
         if due == 0 {
-            Pacer::DEDICATED.wait_until(now() + PAUSE);
+            if gap_ns > SPARSE {
+                sleep_until(now() + gap_ns / 2);
+            } else {
+                Pacer::DEDICATED.wait_until(now() + PAUSE);
+            }
             continue;
         }
         for frame in &mut frames[..due] {
@@ -134,6 +139,8 @@ const FIRST: u32 = 0x0a02_0000;
 const MESSAGES: usize = 32;
 /// Time to wait while no packet is due, ns.
 const PAUSE: u64 = 5_000;
+/// Gap between packets from which on the thread sleeps and does not spin, ns.
+const SPARSE: u64 = 100_000;
 
 #[cfg(test)]
 mod tests {
