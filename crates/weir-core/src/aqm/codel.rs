@@ -52,7 +52,9 @@
 //!
 //! # Differences from Linux/FreeBSD
 //! `arith linux` makes the same decisions as Linux, packet by packet, but time does not wrap after
-//! 73 minutes. `mtu` counts from the network layer, so 1500 corresponds to 1514 in Linux. ns-3
+//! 73 minutes. In the first 16 intervals after Linux's time 0 or after a wrap, a queue that
+//! overflowed before it ever dropped resumes a drop rate with a root of 0 and loses all its packets
+//! but the last; here this does not happen. `mtu` counts from the network layer, so 1500 corresponds to 1514 in Linux. ns-3
 //! drops as Linux does and marks less often (see above). ns-3 drops no packet below `mtu`, but at
 //! exactly `mtu` it does.
 //!
@@ -300,7 +302,11 @@ impl Control {
     fn begin(&mut self, law: &Law, now: u64) {
         self.dropping = true;
         let gained = self.count.wrapping_sub(self.last_count);
-        if gained > 1 && now < self.drop_next.saturating_add(LATELY * law.interval) {
+        // Before the first dropping state there is no drop rate that could be resumed. An overflow
+        // alone may have raised the count by then, without a root.
+        let lately =
+            self.last_count > 0 && now < self.drop_next.saturating_add(LATELY * law.interval);
+        if gained > 1 && lately {
             self.count = gained;
             self.improve_root(law);
         } else {

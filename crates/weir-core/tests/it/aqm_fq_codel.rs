@@ -160,6 +160,24 @@ fn the_fattest_flow_loses_packets_from_its_head() {
     });
 }
 
+/// Linux knows no time 0: the first second of a link is like any other.
+#[test]
+fn an_overflow_at_the_start_of_time_is_like_any_later_one() {
+    let played = |begin: u64| {
+        with(Kind::FqCodel, &[("limit", "50"), ("drop_batch", "16")], |link| {
+            for n in 0..120 {
+                link.send(begin + n * MS, 1000, plain(1));
+                link.send(begin + n * MS, 1000, plain(1));
+            }
+            for k in 0..400 {
+                link.take(begin + (120 + 3 * k) * MS);
+            }
+            link.out().to_vec()
+        })
+    };
+    assert_eq!(played(0), played(20_000 * MS));
+}
+
 #[test]
 fn standing_flows_are_marked_independently() {
     let marks = |settings: &[(&str, &str)]| {
