@@ -22,7 +22,8 @@
 //!
 //! # Parameters
 //! `min`, `max` and `w` are automatic at 0. `max_p` is the initial value. `bottom 0` means 0.01 or,
-//! on faster links, one divided by the number of packets in a window of 100 ms.
+//! on faster links, one divided by the number of packets in a window of 100 ms. `hz`, 100 to 1000,
+//! default 250: Linux's ticks per second, for `adapt linux`.
 //!
 //! # Complexity
 //! O(1); a division at each interval.
@@ -32,7 +33,8 @@
 //!
 //! # Differences from Linux/FreeBSD
 //! Linux's RED implements it as `adaptive`, with thresholds and weight from the user; `adapt linux`
-//! selects the same rule here. Linux adapts every 500 ms, whether packets arrive or not, with an
+//! selects the same rule here. Linux adapts by a timer of 500 ms, which runs every 512 ms at 250
+//! ticks per second (see `red`), whether packets arrive or not, with an
 //! average that decays while the link is idle, and keeps `max_p` between 0.01 and 0.5. FreeBSD does
 //! not implement it. ns-3 computes the automatic `bottom` with the round-trip time on the wrong
 //! side of the division, 100 times lower than ns-2; this implementation follows ns-2. For a link
@@ -83,6 +85,7 @@ settings! {
         bottom: Fraction = p::BOTTOM,
         top: Fraction = p::TOP,
         adapt: Rule = Rule::setting(Rule::Floyd, "rule by which `max_p` changes"),
+        hz: u32 = p::HZ,
     }
 }
 
@@ -124,7 +127,7 @@ fn plan(settings: &Settings, setup: &Setup) -> Plan {
         pace,
         adapt: match settings.adapt {
             Rule::Floyd => Adapt::floyd(min, max, steps(settings, pace)),
-            Rule::Linux => Adapt::linux(min, max),
+            Rule::Linux => Adapt::linux(min, max, settings.hz),
         },
     }
 }

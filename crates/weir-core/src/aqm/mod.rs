@@ -24,6 +24,7 @@ pub(crate) mod codel;
 mod droptail;
 mod feng_ared;
 mod headdrop;
+pub(crate) mod jiffies;
 mod nlred;
 mod pace;
 mod pi;

@@ -33,7 +33,8 @@
 //! # Parameters
 //! The defaults are those of ns-3: `min` 5 packets, `max` 15 packets, `w` 0.002, `max_p` 1/50. A
 //! choice of `max_p`, `w` and thresholds suits one rate and one load; `ared` computes them
-//! automatically. With `adapt` and `curve`, `red` becomes another algorithm of the family, with
+//! automatically. `hz`, 100 to 1000, default 250, are Linux's ticks per second, for `adapt linux`.
+//! With `adapt` and `curve`, `red` becomes another algorithm of the family, with
 //! thresholds that the user chooses.
 //!
 //! # Complexity
@@ -53,6 +54,9 @@
 //! | lengths in bytes | `p_a` times length over mean | no effect of the length | `p_b` times length over 1500 |
 //! | `w` | as given | the nearest power of 1/2 | as given |
 //! | decay while idle | the power above | halvings by a table of 256 cells | 256 steps over 3/w packets, then 0 |
+//!
+//! `adapt linux` changes `max_p` by a timer, of 500 ms in whole ticks. Linux's timer wheel makes the
+//! period a multiple of 8 ticks: 512 ms at 250 ticks per second, 504 ms at 1000.
 //!
 //! An idle time begins when the last packet leaves the queue; in ns-3 and Linux it begins when that
 //! packet's transmission has ended. Linux only counts lengths in bytes. The dummynet variant
@@ -98,6 +102,7 @@ settings! {
         avpkt: u32 = p::AVPKT,
         curve: Curve = p::CURVE,
         adapt: Rule = p::ADAPT,
+        hz: u32 = p::HZ,
         variant: Variant = p::VARIANT,
     }
 }
@@ -114,7 +119,7 @@ impl Red {
     pub fn new(policy: &Policy, setup: &Setup) -> Self {
         let settings = Settings::of(policy);
         let plan = plan!(settings, setup);
-        let adapt = Adapt::of(settings.adapt, plan.pace, plan.min, plan.max);
+        let adapt = Adapt::of(settings.adapt, plan.pace, settings.hz, plan.min, plan.max);
         let plan = Plan {
             adapt,
             quadratic: settings.curve == Curve::Quadratic,

@@ -129,4 +129,4 @@ impl<K: Entry + Default> Default for Chosen<K> {
 }
 
 /// Maximum number of settings of an algorithm.
-pub const MOST: usize = 16;
+pub const MOST: usize = 18;

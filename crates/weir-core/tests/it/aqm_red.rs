@@ -280,6 +280,48 @@ fn max_p_follows_the_average() {
     }
 }
 
+/// The times in ms at which `max_p` changes while the average is above its range.
+struct Changes;
+impl Visitor for Changes {
+    type Output = Vec<u64>;
+    fn visit<A: Aqm + std::fmt::Debug>(self, aqm: A) -> Vec<u64> {
+        let mut queue = Queue::new(aqm);
+        for _ in 0..28 {
+            queue.arrive(seen(Nanos::ZERO, 100, Ecn::Ect0, 0));
+        }
+        let mut times = Vec::new();
+        for time in 1..4000 {
+            let before = queue.figure("max_p");
+            queue.arrive(seen(Nanos::from_millis(time), 100, Ecn::Ect0, 0));
+            queue.depart(Nanos::from_millis(time));
+            if queue.figure("max_p") != before {
+                times.push(time);
+            }
+        }
+        times
+    }
+}
+
+#[test]
+fn linux_adapts_at_ticks_of_its_timer_wheel() {
+    for (hz, period) in [("250", 512), ("100", 510), ("1000", 504)] {
+        for (kind, name) in [(Kind::Red, "variant"), (Kind::Ared, "adapt")] {
+            let settings = [
+                ("w", "1"),
+                ("min", "10"),
+                ("max", "30"),
+                ("ecn", "on"),
+                ("adapt", "linux"),
+                (name, "linux"),
+                ("hz", hz),
+            ];
+            let times = policy(kind, &settings).visit(&setup(2), Changes);
+            assert!(times.len() > 5, "{times:?}");
+            assert!(times.windows(2).all(|pair| pair[1] - pair[0] == period), "{hz} {times:?}");
+        }
+    }
+}
+
 #[test]
 fn a_single_virtual_queue_is_red_as_in_linux() {
     let common = [("min", "10"), ("max", "40"), ("w", "0.0625"), ("max_p", "0.1"), ("ecn", "on")];

@@ -1,5 +1,6 @@
 //! Rules by which RED's `max_p` follows the average, so that users need not configure it.
 
+use super::super::jiffies;
 use super::super::power::{PacketRate, periods};
 use super::average::Average;
 use crate::choice;
@@ -24,8 +25,9 @@ pub(in super::super) enum Adapt {
     /// Floyd, Gummadi and Shenker: each `interval`, when a packet arrives; `max_p` rises by
     /// addition and falls by a factor.
     Floyd { aims: Aims, steps: Steps, changed: Option<Nanos> },
-    /// The rule `Floyd` as Linux implements it: every 500 ms, even while the link is idle.
-    Linux { aims: Aims, ticked: Option<Nanos> },
+    /// The rule `Floyd` as Linux implements it: by a timer of about 500 ms, even while the link is
+    /// idle. `period` is in ns.
+    Linux { aims: Aims, period: u64, ticked: Option<Nanos> },
     /// Feng et al.: changes `max_p` by a factor when the average leaves the range between the
     /// thresholds.
     Feng { min: u128, max: u128, down: u64, up: u64, place: Place },
@@ -86,11 +88,17 @@ pub(in super::super) fn least(pace: PacketRate) -> u64 {
 
 impl Adapt {
     /// The state for `rule` with its usual steps.
-    pub(in super::super) fn of(rule: Rule, pace: PacketRate, min: u128, max: u128) -> Self {
+    pub(in super::super) fn of(
+        rule: Rule,
+        pace: PacketRate,
+        hz: u32,
+        min: u128,
+        max: u128,
+    ) -> Self {
         match rule {
             Rule::Off => Self::Off,
             Rule::Floyd => Self::floyd(min, max, Steps::usual(pace)),
-            Rule::Linux => Self::linux(min, max),
+            Rule::Linux => Self::linux(min, max, hz),
             Rule::Feng => Self::feng(min, max, Fraction(3 * UNIT), Fraction(2 * UNIT)),
         }
     }
@@ -99,8 +107,10 @@ impl Adapt {
         Self::Floyd { aims: Aims::between(min, max), steps, changed: None }
     }
 
-    pub(in super::super) fn linux(min: u128, max: u128) -> Self {
-        Self::Linux { aims: Aims::between(min, max), ticked: None }
+    /// The state for Linux's rule with `hz` ticks per second.
+    pub(in super::super) fn linux(min: u128, max: u128, hz: u32) -> Self {
+        let period = jiffies::period(jiffies::span(u64::from(hz / 2), hz), hz);
+        Self::Linux { aims: Aims::between(min, max), period, ticked: None }
     }
 
     /// The state for the rule of Feng et al.: `max_p` is divided by `down` and multiplied by `up`.
@@ -117,14 +127,14 @@ impl Adapt {
         empty: bool,
         max_p: &mut u64,
     ) {
-        if let Self::Linux { aims, ticked } = self {
-            let since = *ticked.get_or_insert(now);
-            if now.since(since).0 >= LINUX_PERIOD {
-                let (ended, last) = periods(now, since, LINUX_PERIOD);
+        if let Self::Linux { aims, period, ticked } = self {
+            let (since, period) = (*ticked.get_or_insert(now), *period);
+            if now.since(since).0 >= period {
+                let (ended, last) = periods(now, since, period);
                 *ticked = Some(last);
                 let at = |n: u64| {
                     if empty {
-                        average.after_idling(Nanos(since.0 + n * LINUX_PERIOD))
+                        average.after_idling(Nanos(since.0 + n * period))
                     } else {
                         average.value()
                     }
@@ -219,7 +229,6 @@ fn scaled(p: u64, above: u64, below: u64) -> u64 {
 
 /// The probability 1, in parts of 2^32.
 pub(in super::super) const ONE: u64 = 1 << 32;
-const LINUX_PERIOD: u64 = 500_000_000;
 const LINUX_MOST: u64 = ONE / 2;
 const LINUX_LEAST: u64 = ONE / 100;
 

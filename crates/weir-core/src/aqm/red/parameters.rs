@@ -1,6 +1,7 @@
 //! Settings that several rows of the RED family share, with the names that they have in other
 //! implementations.
 
+pub(in super::super) use super::super::jiffies::HZ;
 use super::adapt::Rule;
 use super::core::{Curve, Lengths, Variant};
 use crate::settings::{Count, Part, Setting, Switch, Time, UNIT};
