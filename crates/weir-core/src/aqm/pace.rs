@@ -3,11 +3,12 @@
 
 use crate::units::Nanos;
 
-/// A queue's departure rate, stored as the time in which [`THRESHOLD`] bytes leave.
+/// A queue's departure rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Pace {
-    /// The weighted mean of the measurements, in ns; 0 before the first measurement has ended.
-    time: u64,
+    /// The weighted mean of the measurements in the unit of the [`Method`]; 0 before the first
+    /// measurement has ended.
+    mean: u64,
     /// The current measurement: whether there is one, when it began, and the bytes that have left
     /// since.
     measuring: bool,
@@ -20,18 +21,20 @@ pub(crate) struct Pace {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Method {
     /// RFC 8033: bytes count from the packet after the one that began the measurement. A
-    /// measurement has a weight of one quarter, and its excess over 16 KiB is ignored.
+    /// measurement has a weight of one quarter, and its excess over 16 KiB is ignored. The mean is
+    /// the time in ns in which 16 KiB leave.
     Rfc,
     /// Linux: bytes count from the packet that began the measurement. A measurement has a weight of
-    /// one eighth, and its time is scaled to 16 KiB.
+    /// one eighth. The mean is the rate in whole 256ths of a byte per tick of 64 ns. A rate below
+    /// one such unit, 0.49 Mbit/s, is 0 and thus unknown.
     Linux,
 }
 
 impl Pace {
     /// A pace with a known mean.
     #[cfg(test)]
-    pub(crate) fn of(time: u64) -> Self {
-        Self { time, ..Self::default() }
+    pub(crate) fn of(mean: u64) -> Self {
+        Self { mean, ..Self::default() }
     }
 
     /// Counts a packet of `len` bytes that leaves while `remaining` bytes stay. Returns the
@@ -44,7 +47,10 @@ impl Pace {
         if self.measuring {
             self.bytes += u64::from(len);
             if self.bytes >= THRESHOLD {
-                took = now.since(self.since).0;
+                took = match method {
+                    Method::Rfc => now.since(self.since).0,
+                    Method::Linux => ((now.0 >> TICK) - (self.since.0 >> TICK)) << TICK,
+                };
                 self.end(method, took);
             }
         }
@@ -59,31 +65,37 @@ impl Pace {
     }
 
     fn end(&mut self, method: Method, took: u64) {
-        let (time, bits) = match method {
+        let (value, bits) = match method {
             Method::Rfc => (took, 2),
             // Linux ignores a measurement in which all departures happened at one moment.
             Method::Linux if took == 0 => return,
-            Method::Linux => {
-                ((u128::from(took) * u128::from(THRESHOLD) / u128::from(self.bytes)) as u64, 3)
-            }
+            Method::Linux => ((self.bytes << SCALE) / (took >> TICK), 3),
         };
-        self.time =
-            if self.time == 0 { time } else { self.time - (self.time >> bits) + (time >> bits) };
+        self.mean =
+            if self.mean == 0 { value } else { self.mean - (self.mean >> bits) + (value >> bits) };
         self.measuring = false;
     }
 
     /// Whether a measurement has ended.
     pub(crate) fn is_known(&self) -> bool {
-        self.time > 0
+        self.mean > 0
     }
 
     /// The time in ns in which `bytes` bytes leave; 0 while the rate is unknown.
-    pub(crate) fn delay(&self, bytes: u64) -> u64 {
-        let delay = (u128::from(bytes) * u128::from(self.time)) >> THRESHOLD.ilog2();
+    pub(crate) fn delay(&self, method: Method, bytes: u64) -> u64 {
+        let bytes = u128::from(bytes);
+        let delay = match (method, u128::from(self.mean)) {
+            (_, 0) => 0,
+            (Method::Rfc, time) => (bytes * time) >> THRESHOLD.ilog2(),
+            (Method::Linux, rate) => ((bytes << SCALE) / rate) << TICK,
+        };
         u64::try_from(delay).unwrap_or(u64::MAX)
     }
 }
 
+/// Linux counts time in ticks of `2^TICK` ns, and bytes in parts of `2^SCALE`.
+const TICK: u32 = 6;
+const SCALE: u32 = 8;
 /// The bytes of one measurement; a power of two.
 const THRESHOLD: u64 = 1 << 14;
 
@@ -94,23 +106,38 @@ mod tests {
 
     #[test]
     fn a_pace_is_measured_only_while_enough_bytes_wait() {
-        for (method, counted, time) in
-            [(Method::Rfc, 17_000, 17_000), (Method::Linux, 16_000, 16_000 * 16_384 / 17_000)]
-        {
+        // The departure of 17000 bytes takes 17 us from the packet that began the measurement on.
+        // Linux counts that packet too, and 250 ticks of 64 ns.
+        let linux = 17_000 * 256 / 250;
+        for (method, counted, mean, delay) in [
+            (Method::Rfc, 17_000, 17_000, 17_000),
+            (Method::Linux, 16_000, linux, 16_384 * 256 / linux * 64),
+        ] {
             let mut pace = Pace::default();
             // One packet of 1000 bytes leaves per us.
             let took: Vec<u64> = (1..=20)
                 .map(|n| pace.leaves(method, Nanos(n * 1000), 1000, 40_000 - n * 1000))
                 .collect();
             assert_eq!(took.iter().sum::<u64>(), counted, "{method:?}");
-            assert_eq!((pace.time, pace.delay(16_384)), (time, time));
+            assert_eq!((pace.mean, pace.delay(method, 16_384)), (mean, delay));
             for n in 21..40 {
                 pace.leaves(method, Nanos(n * 5000), 1000, 40_000 - n * 1000);
             }
-            assert!(pace.time > time, "{method:?}: a slower measurement counts");
-            let kept = pace.time;
+            assert!(pace.delay(method, 16_384) > delay, "{method:?}: a slower measurement counts");
+            let kept = pace.mean;
             assert_eq!(pace.leaves(method, Nanos(1_000_000), 1000, 0), 0);
-            assert_eq!(pace.time, kept);
+            assert_eq!(pace.mean, kept);
         }
+    }
+
+    #[test]
+    fn linux_does_not_know_a_rate_below_one_unit() {
+        let mut pace = Pace::default();
+        // 1500 bytes each 30 ms are 0.4 Mbit/s.
+        for n in 1..40 {
+            pace.leaves(Method::Linux, Nanos(n * 30_000_000), 1500, 60_000);
+        }
+        assert!(!pace.is_known());
+        assert_eq!(pace.delay(Method::Linux, 60_000), 0);
     }
 }

@@ -30,7 +30,8 @@
 //!
 //! # Parameters
 //! `variant` rfc|linux|dummynet, default rfc: the implementation that this one follows; see the
-//! differences below. `target` and `tupdate`, 1us to 10s, default 15 ms both. `alpha` and `beta`, 0
+//! differences below. `target` and `tupdate`, 1us to 10s, default 15 ms both. `hz`, 100 to 1000, default 250: Linux's
+//! ticks per second, for `variant linux`. `alpha` and `beta`, 0
 //! to 32 in 1/s, default 0.125 and 1.25. `max_burst`, 0 to 10s, default 150 ms. `max_ecnth`, 0 to
 //! 1, default 0.1: from this probability on, ECN-capable packets are dropped too. `ecn` off|on,
 //! default off. `capdrop` off|on, default on. `derand` auto|off|on: auto is off for rfc and on for
@@ -50,7 +51,7 @@
 //! settles near the target, unless the target is shorter than the transmission of two packets.
 //!
 //! # Statistics
-//! `probability`: `p` in parts of 2^32. `delay`: the delay in ns. `burst_left`: the rest of the
+//! `probability`: `p` in parts of 2^32, with `variant linux` up to 2^40. `delay`: the delay in ns. `burst_left`: the rest of the
 //! burst allowance in ns.
 //!
 //! # Differences from Linux/FreeBSD
@@ -62,16 +63,23 @@
 //! | above 250 ms | – | 2 % more at each update | – |
 //! | burst allowance | used up by time | used up by time between departures | used up by time |
 //! | delay that is compared with half the target | at the last update | now | at the last update |
+//! | period | `tupdate` | `tupdate` in whole ticks of 1/`hz`, and one tick more | `tupdate` |
+//! | largest `p` | 1 | 256; everything is dropped while `p` is above 1, and above 256 it falls to 1 | 1 |
 //! | two packets (`mean_pkt`) | up to 2 × 1000 bytes | less than 2 × 1500 bytes | up to 2 × 800 bytes |
 //! | mark at exactly `max_ecnth` | no | yes | no |
 //! | weight of a new departure rate | 1/4 | 1/8 | 1/4 |
+//! | unit of departure rates | – | 1/256 byte per 64 ns: slower than 0.5 Mbit/s is unknown | – |
 //! | delay when the queue has emptied | 0 | 0 | 0 at the next update |
 //! | `derand`, `qdelay` auto | off, ts | on, ts | on, dre |
 //!
-//! Two behaviours are not implemented: Linux lets `p` rise beyond 1 up to 256, after which it drops
-//! everything until long after the queue is empty; dummynet measures every second departure rate
-//! over a single packet. Linux's periods are whole ticks of its timer, and its lengths include the
-//! link-layer header; dummynet's gains have 13 bits of fraction.
+//! Linux's timer wheel adds the tick: at 250 ticks per second, a `tupdate` of 15 or 16 ms is 4
+//! ticks, and the timer runs every 20 ms. From 64 ticks on, periods are multiples of 8 ticks. Here
+//! the first period begins with the first packet, in Linux half a second after the discipline was
+//! created. Departure rates are whole units, and a mean of them only follows differences of 8 units
+//! or more: at 10 Mbit/s, a rate may be wrong by 10 %.
+//!
+//! Not implemented: dummynet measures every second departure rate over a single packet. Linux's
+//! lengths include the link-layer header; dummynet's gains have 13 bits of fraction.
 //!
 //! # Validation
 //! Tests run the conformance case of ns-3's test suite, compare the probability with floating

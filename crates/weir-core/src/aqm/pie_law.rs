@@ -3,6 +3,7 @@
 //!
 //! [`super::pie`] describes the algorithm.
 
+use super::jiffies;
 use super::pace::{Method, Pace};
 use super::pie_settings::{Derand, Qdelay, Settings, Variant};
 use super::proportional::{Gain, ONE, Periods, happens, moved, probability};
@@ -47,7 +48,8 @@ pub(crate) struct Law {
 /// The state of PIE for one queue.
 #[derive(Clone, Debug)]
 pub(crate) struct State {
-    /// The probability, and its sum over the packets that passed since the last drop.
+    /// The probability, above 1 only in Linux, and its sum over the packets that passed since the
+    /// last drop.
     pub(crate) p: u64,
     sum: u64,
     /// The current delay, and the delay at the last update, in ns.
@@ -83,7 +85,10 @@ impl Law {
             variant,
             measure,
             target: settings.target.0,
-            tupdate: settings.tupdate.0,
+            tupdate: match variant {
+                Variant::Linux => jiffies::period(settings.tupdate.0, settings.hz),
+                Variant::Rfc | Variant::Dummynet => settings.tupdate.0,
+            },
             alpha: Gain::per_second(settings.alpha),
             beta: Gain::per_second(settings.beta),
             max_burst: settings.max_burst.0,
@@ -100,6 +105,18 @@ impl Law {
             least_bytes,
             active_packets: limit_packets / 3,
             active_bytes: limit_bytes / 3,
+        }
+    }
+
+    /// The law for each of `queues` queues of a scheduler. Linux updates [`AT_ONCE`] queues in one
+    /// run of its timer, and the others in the following ticks.
+    pub(crate) fn of_queues(self, settings: &Settings, queues: u32) -> Self {
+        let more = u64::from(queues.div_ceil(AT_ONCE).saturating_sub(1));
+        match self.variant {
+            Variant::Linux => {
+                Self { tupdate: self.tupdate + jiffies::span(more, settings.hz), ..self }
+            }
+            Variant::Rfc | Variant::Dummynet => self,
         }
     }
 
@@ -190,10 +207,11 @@ impl Law {
         let p = match self.per_byte {
             0 => state.p,
             per_byte => ((u128::from(state.p) * u128::from(per_byte * u64::from(len))) >> 32)
-                .min(u128::from(ONE)) as u64,
+                .min(u128::from(self.most())) as u64,
         };
         if self.derand {
-            state.sum = if p == 0 { 0 } else { state.sum + p };
+            // Linux's sum wraps too.
+            state.sum = if p == 0 { 0 } else { state.sum.wrapping_add(p) };
             if state.sum < LEAST_SUM {
                 return false;
             }
@@ -260,9 +278,7 @@ impl Law {
                 }
             }
             Measure::DepartureRate => {
-                let method =
-                    if self.variant == Variant::Linux { Method::Linux } else { Method::Rfc };
-                let took = state.pace.leaves(method, now, packet.len, queue.bytes);
+                let took = state.pace.leaves(self.method(), now, packet.len, queue.bytes);
                 if self.variant == Variant::Linux {
                     state.burst = state.burst.saturating_sub(took);
                 }
@@ -273,6 +289,26 @@ impl Law {
 
 // The control law.
 impl Law {
+    /// How departure rates are measured.
+    fn method(&self) -> Method {
+        if self.variant == Variant::Linux { Method::Linux } else { Method::Rfc }
+    }
+
+    /// The largest probability. Linux's is almost 256.
+    fn most(&self) -> u64 {
+        if self.variant == Variant::Linux { u64::MAX } else { ONE }
+    }
+
+    /// `p` changed by `change`. Beyond its largest probability Linux falls back to 1.
+    fn moved(&self, p: u64, change: i128) -> u64 {
+        match self.variant {
+            Variant::Linux => {
+                u64::try_from(i128::from(p).saturating_add(change).max(0)).unwrap_or(ONE)
+            }
+            Variant::Rfc | Variant::Dummynet => moved(p, change, ONE),
+        }
+    }
+
     #[inline]
     fn catch_up(&self, state: &mut State, now: Nanos, bytes: u64) {
         let ended = state.periods.ended(now, self.tupdate);
@@ -300,7 +336,8 @@ impl Law {
             if state.p == before.0 {
                 return self.spend(state, remaining);
             }
-            if state.old > 0 {
+            // Without a delay, `p` decays; but not in Linux while packets wait.
+            if state.old > 0 || self.variant == Variant::Linux && bytes > 0 {
                 remaining -= self.leap(state, remaining);
             }
         }
@@ -309,7 +346,7 @@ impl Law {
     /// The delay at an update, in ns.
     fn sense(&self, state: &State, bytes: u64) -> u64 {
         match self.measure {
-            Measure::DepartureRate => state.pace.delay(bytes),
+            Measure::DepartureRate => state.pace.delay(self.method(), bytes),
             Measure::Timestamp if bytes == 0 && self.variant == Variant::Dummynet => 0,
             Measure::Timestamp => state.delay,
         }
@@ -319,7 +356,7 @@ impl Law {
     fn step(&self, state: &mut State, bytes: u64) {
         state.delay = self.sense(state, bytes);
         let (delay, old) = (state.delay, state.old);
-        state.p = moved(state.p, self.change(state.p, delay, old), ONE);
+        state.p = self.moved(state.p, self.change(state.p, delay, old));
         if delay == 0 && old == 0 {
             state.p -= match self.variant {
                 Variant::Rfc => state.p.div_ceil(50),
@@ -360,10 +397,14 @@ impl Law {
     }
 
     /// Computes up to `most` updates with the same gain in one step, and returns their number. The
-    /// delay must be constant and not 0.
+    /// delay must be constant, and `p` must not decay.
     fn leap(&self, state: &mut State, most: u64) -> u64 {
         let change = self.change(state.p, state.delay, state.delay);
         let (low, high, _) = band(state.p);
+        if self.variant == Variant::Linux && low == TENTH && change > 0 {
+            state.p = risen(state.p, u64::try_from(change).unwrap_or(u64::MAX), most);
+            return most;
+        }
         let room = if change > 0 {
             high.saturating_sub(state.p + 1)
         } else {
@@ -371,9 +412,18 @@ impl Law {
         };
         let fit = u128::from(room) / change.unsigned_abs().max(1);
         let updates = u64::try_from(fit).unwrap_or(u64::MAX).min(most);
-        state.p = moved(state.p, change.saturating_mul(i128::from(updates)), ONE);
+        state.p = self.moved(state.p, change.saturating_mul(i128::from(updates)));
         self.spend(state, updates);
         updates
+    }
+}
+
+/// Linux's `p` after `times` steps of `step`: a step beyond 2^64 leads to 1.
+fn risen(p: u64, step: u64, times: u64) -> u64 {
+    let fit = (u64::MAX - p) / step;
+    match times.checked_sub(fit + 1) {
+        None => p + step * times,
+        Some(more) => ONE + step * (more % ((u64::MAX - ONE) / step + 1)),
     }
 }
 
@@ -400,6 +450,8 @@ const BANDS: [(u64, u32); 6] = [
     (ONE / 100, 3),
     (ONE / 10, 1),
 ];
+/// The number of queues that Linux updates in one run of its timer.
+const AT_ONCE: u32 = 2048;
 const TENTH: u64 = ONE / 10;
 const FIFTH: u64 = ONE / 5;
 /// 2 %.
@@ -491,6 +543,49 @@ mod tests {
         }
     }
 
+    #[test]
+    fn marks_stop_at_the_threshold_and_linux_includes_the_threshold() {
+        let packet = Seen {
+            len: 1000,
+            arrived: Nanos::ZERO,
+            header: crate::packet::Header { ecn: crate::packet::Ecn::Ect0, ..Default::default() },
+        };
+        for (variant, at) in VARIANTS.into_iter().zip([false, true, false]) {
+            let law = law(&[("variant", variant), ("ecn", "on"), ("max_ecnth", "0.3")]);
+            let marks = |p| {
+                law.signal(&State { p, ..law.state() }, &packet) == Verdict::Mark(MarkReason::Early)
+            };
+            assert_eq!(
+                [law.max_ecnth - 1, law.max_ecnth, law.max_ecnth + 1].map(marks),
+                [true, at, false],
+                "{variant}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_table_of_many_queues_takes_linux_more_ticks() {
+        let mut policy = Policy::new(Kind::Pie);
+        policy.set("variant", "linux").unwrap();
+        let settings = Settings::of(&policy);
+        for (queues, ms) in [(1, 20), (2048, 20), (2049, 24), (65_536, 20 + 31 * 4)] {
+            let law = Law::new(&settings, 1, 1).of_queues(&settings, queues);
+            assert_eq!(law.tupdate, ms * 1_000_000, "{queues}");
+        }
+    }
+
+    #[test]
+    fn linux_falls_back_to_one_beyond_256() {
+        let law = law(&[("variant", "linux"), ("qdelay", "ts")]);
+        let state = State { p: u64::MAX - 1, delay: 100_000_000, old: 100_000_000, ..law.state() };
+        let mut next = state.clone();
+        law.step(&mut next, 1000);
+        assert_eq!(next.p, ONE);
+        let mut later = state.clone();
+        law.update(&mut later, u64::MAX / 2, 1000);
+        assert!(later.p >= ONE);
+    }
+
     /// Whether two states are equal to within the rounding.
     fn same(a: &State, b: &State) -> bool {
         let of = |s: &State| (s.delay, s.old, s.burst, s.pace, s.last_departure);
@@ -516,7 +611,7 @@ mod tests {
 
         #[test]
         fn a_long_idle_time_takes_few_steps(
-            variant in 0usize..3, p in 0..=ONE, delay in any::<u64>(), old in any::<u64>(), bytes in 0u64..1 << 45, pace in any::<u64>(),
+            variant in 0usize..3, p in 0..=ONE, delay in prop_oneof![Just(0), any::<u64>()], old in any::<u64>(), bytes in 0u64..1 << 45, pace in any::<u64>(),
             alpha in 0u64..32_000_000_000,
         ) {
             let alpha = Domain::Fraction { least: 0, most: 32 * UNIT }.write(alpha);
@@ -524,7 +619,7 @@ mod tests {
                 let law = law(&[("variant", VARIANTS[variant]), ("qdelay", measure), ("alpha", &alpha)]);
                 let mut state = State { p, delay, old, pace: Pace::of(pace), ..law.state() };
                 law.update(&mut state, u64::MAX / 2, bytes);
-                prop_assert!(state.p <= ONE);
+                prop_assert!(state.p <= law.most());
             }
         }
     }

@@ -1,5 +1,6 @@
 //! Settings of PIE, which the AQM `pie` and the scheduler `fq_pie` share.
 
+use super::jiffies::HZ;
 use crate::settings::{Count, Fraction, Part, Setting, Switch, Time, UNIT};
 use crate::units::Nanos;
 use crate::{choice, settings};
@@ -41,6 +42,7 @@ settings! {
         variant: Variant = VARIANT,
         target: Nanos = TARGET,
         tupdate: Nanos = TUPDATE,
+        hz: u32 = HZ,
         alpha: Fraction = ALPHA,
         beta: Fraction = BETA,
         max_burst: Nanos = MAX_BURST,

@@ -13,7 +13,7 @@
 //!
 //! # Parameters
 //! `limit` 1..10000000 packets, default 10240. `flows` 1..65536, default 1024: the number of
-//! queues. `quantum` 64..1048576 bytes, default 1500. `variant`, `target`, `tupdate`, `alpha`,
+//! queues. `quantum` 64..1048576 bytes, default 1500. `variant`, `target`, `tupdate`, `hz`, `alpha`,
 //! `beta`, `max_burst`, `max_ecnth`, `capdrop`, `derand`, `onoff` and `bytemode` as in the AQM
 //! `pie`. `ecn`, default on. `qdelay` is always ts. For `onoff`, a queue's limit is `limit` divided
 //! by `flows`.
@@ -35,7 +35,9 @@
 //! `variant dummynet` resets a queue whenever it becomes busy, as dummynet does, and compares
 //! packets, not bytes, with a third of the limit. Linux's `ecn_prob`, in percent, corresponds to
 //! `max_ecnth`. In Linux and dummynet, `ecn` is off by default. Linux updates 2048 queues at a
-//! time; here each queue has its own update times. Sizes count from the network layer on: a quantum
+//! time, so that each further 2048 queues make the period a tick longer; `variant linux` does so
+//! too, but here each queue has its own update times. With `variant linux`, `p` may rise above 1 and
+//! drops everything until it has fallen again, which determines what an unresponsive flow gets. Sizes count from the network layer on: a quantum
 //! of 1500 corresponds to 1514 elsewhere. dummynet drops from the queue with the most packets
 //! rather than bytes, and still serves a queue that has exactly used up its credit.
 //!
@@ -48,6 +50,7 @@ use alloc::vec::Vec;
 use super::fair_queue::{Bounds, FLOWS, FairQueue, LIMIT, QUANTUM};
 use super::flow_queues::{Context, FlowPolicy};
 use super::{Discipline, Row, Traits};
+use crate::aqm::jiffies::HZ;
 use crate::aqm::pie_law::{self, Law};
 use crate::aqm::pie_settings::{self as pie, Derand, Qdelay, Variant};
 use crate::aqm::{Seen, Verdict};
@@ -66,6 +69,7 @@ settings! {
         variant: Variant = pie::VARIANT,
         target: Nanos = pie::TARGET,
         tupdate: Nanos = pie::TUPDATE,
+        hz: u32 = HZ,
         alpha: Fraction = pie::ALPHA,
         beta: Fraction = pie::BETA,
         max_burst: Nanos = pie::MAX_BURST,
@@ -82,12 +86,13 @@ settings! {
 impl Settings {
     /// The settings of PIE for each queue.
     fn of_pie(self) -> pie::Settings {
-        let Self { variant, target, tupdate, alpha, beta, max_burst, max_ecnth, .. } = self;
+        let Self { variant, target, tupdate, hz, alpha, beta, max_burst, max_ecnth, .. } = self;
         let Self { ecn, capdrop, derand, qdelay, onoff, bytemode, .. } = self;
         pie::Settings {
             variant,
             target,
             tupdate,
+            hz,
             alpha,
             beta,
             max_burst,
@@ -120,7 +125,8 @@ impl FqPie {
     pub fn new(discipline: &Discipline) -> Self {
         let settings = Settings::of(discipline);
         let Settings { limit, flows, quantum, .. } = settings;
-        let law = Law::new(&settings.of_pie(), limit / flows, u64::MAX);
+        let pie = settings.of_pie();
+        let law = Law::new(&pie, limit / flows, u64::MAX).of_queues(&pie, flows);
         let stream = Stream::new(discipline.seed(), 0, Purpose::Scheduler);
         let bounds = Bounds { limit, flows, quantum, memory: u64::MAX, batch: 1 };
         Self::with(discipline, &bounds, Proportional { law, stream, dropped: 0, marked: 0 })

@@ -7,7 +7,7 @@ use weir_core::Nanos;
 use weir_core::aqm::{Aqm, Kind, Pi, Pi2, Pie, Policy, QueueState, Seen, Setup, Verdict};
 use weir_core::packet::{Ecn, Header};
 use weir_core::rng::{Purpose, Stream};
-use weir_core::stats::{DropReason, MarkReason};
+use weir_core::stats::DropReason;
 
 /// A queue with an AQM.
 struct Queue<A> {
@@ -270,11 +270,11 @@ proptest! {
     }
 
     #[test]
-    fn extreme_traffic_keeps_the_probability_within_1(
+    fn extreme_traffic_keeps_the_probability_within_its_bound(
         traffic in proptest::collection::vec((prop_oneof![0u64..1 << 20, 0u64..u64::MAX >> 10], any::<bool>(), 0u32..4 << 20), 1..300),
         variant in prop_oneof![Just("rfc"), Just("linux"), Just("dummynet")], measure in prop_oneof![Just("ts"), Just("dre")], onoff in prop_oneof![Just("off"), Just("on")],
     ) {
-        fn play<A: Aqm>(mut queue: Queue<A>, traffic: &[(u64, bool, u32)]) {
+        fn play<A: Aqm>(mut queue: Queue<A>, most: u64, traffic: &[(u64, bool, u32)]) {
             let mut now = Nanos::ZERO;
             for &(gap, arrives, len) in traffic {
                 now = now.saturating_add(Nanos(gap));
@@ -283,13 +283,14 @@ proptest! {
                 } else {
                     queue.take(now);
                 }
-                assert!(queue.figure("probability") <= 1 << 32);
+                assert!(queue.figure("probability") <= most);
             }
         }
         let settings = [("variant", variant), ("qdelay", measure), ("onoff", onoff), ("bytemode", "on"), ("tupdate", "1us"), ("ecn", "on")];
-        play(pie(&settings, 1), &traffic);
-        play(Queue::new(Pi2::new(&policy(Kind::Pi2, &[("tupdate", "1us")]), &setup(1))), &traffic);
-        play(Queue::new(Pi::new(&policy(Kind::Pi, &[("bytemode", "on"), ("mean_pkt", "1")]), &setup(1))), &traffic);
+        let one = 1 << 32;
+        play(pie(&settings, 1), if variant == "linux" { 256 * one } else { one }, &traffic);
+        play(Queue::new(Pi2::new(&policy(Kind::Pi2, &[("tupdate", "1us")]), &setup(1))), one, &traffic);
+        play(Queue::new(Pi::new(&policy(Kind::Pi, &[("bytemode", "on"), ("mean_pkt", "1")]), &setup(1))), one, &traffic);
     }
 }
 
@@ -340,9 +341,9 @@ fn derandomised_drops_are_neither_close_together_nor_far_apart() {
 }
 
 #[test]
-fn marks_stop_at_the_threshold_and_linux_includes_the_threshold() {
-    // The probability is 1: every packet is dropped or marked.
-    for (variant, at) in [("rfc", false), ("linux", true), ("dummynet", false)] {
+fn marks_stop_at_the_threshold() {
+    // The probability is 1, or above it in Linux: every packet is dropped or marked.
+    for variant in ["rfc", "linux", "dummynet"] {
         let settings = [
             ("variant", variant),
             ("ecn", "on"),
@@ -358,9 +359,10 @@ fn marks_stop_at_the_threshold_and_linux_includes_the_threshold() {
                 queue.take(ms(time));
             }
         }
-        assert_eq!(queue.figure("probability"), 1 << 32);
-        let expected =
-            if at { Verdict::Mark(MarkReason::Early) } else { Verdict::Drop(DropReason::Early) };
+        let one = 1 << 32;
+        let p = queue.figure("probability");
+        assert!(if variant == "linux" { p > one } else { p == one }, "{variant}: {p}");
+        let expected = Verdict::Drop(DropReason::Early);
         queue.limit = usize::MAX;
         assert_eq!(queue.send(ms(3000), 1000, Ecn::Ect0), expected, "{variant}");
         assert_eq!(queue.send(ms(3000), 1000, Ecn::NotEct), Verdict::Drop(DropReason::Early));
@@ -413,4 +415,92 @@ fn the_departure_rate_predicts_the_delay() {
     let delay = queue.figure("delay");
     // A measurement covers 17 packets but counts 16384 bytes.
     assert!(delay.abs_diff(41_500_000) < 1_000_000, "{delay}");
+}
+
+/// The times in ms at which the probability changes while the delay stays above the target.
+fn updates(settings: &[(&str, &str)]) -> Vec<u64> {
+    let mut queue = pie(settings, 1);
+    queue.limit = usize::MAX;
+    for _ in 0..60 {
+        queue.send(ms(1), 1000, Ecn::Ect0);
+    }
+    let mut times = Vec::new();
+    for time in 1..4000 {
+        let before = queue.figure("probability");
+        queue.send(ms(time), 1000, Ecn::Ect0);
+        queue.take(ms(time));
+        if queue.figure("probability") != before {
+            times.push(time);
+        }
+    }
+    times
+}
+
+#[test]
+fn linux_updates_at_ticks_of_its_timer_wheel() {
+    for (hz, tupdate, period) in [
+        ("250", "15ms", 20),
+        ("250", "16ms", 20),
+        ("250", "8ms", 12),
+        ("100", "15ms", 30),
+        ("1000", "15ms", 16),
+        // 100 ticks are in the second level of the wheel, with a granularity of 8 ticks.
+        ("250", "400ms", 416),
+    ] {
+        let settings = [
+            ("variant", "linux"),
+            ("hz", hz),
+            ("tupdate", tupdate),
+            ("ecn", "on"),
+            ("max_ecnth", "1"),
+        ];
+        let times = updates(&settings);
+        assert!(times.len() > 5, "{times:?}");
+        assert!(
+            times.windows(2).all(|pair| pair[1] - pair[0] == period),
+            "{hz} {tupdate}: {times:?}"
+        );
+    }
+    let rfc = updates(&[("ecn", "on"), ("max_ecnth", "1")]);
+    assert!(rfc.windows(2).take(20).all(|pair| pair[1] - pair[0] == 15), "{rfc:?}");
+}
+
+/// In Linux `p` may grow to 256. Once it is above 1, everything is dropped until `p` has fallen
+/// below 1 again, even after the queue has emptied.
+#[test]
+fn only_linux_lets_the_probability_exceed_one() {
+    for variant in ["rfc", "linux", "dummynet"] {
+        let mut queue = pie(&[("variant", variant), ("qdelay", "ts"), ("max_burst", "0")], 1);
+        for _ in 0..200 {
+            queue.send(ms(0), 1000, Ecn::NotEct);
+        }
+        // 200 packets leave in 10 s, so that the delay is 0.05 s at first and 10 s at the end.
+        for k in 1..200 {
+            queue.take(ms(50 * k));
+            queue.send(ms(50 * k), 40, Ecn::NotEct);
+        }
+        let exceeds = queue.probability() > 1.5;
+        assert_eq!(exceeds, variant == "linux", "{variant}: {}", queue.probability());
+        assert!(queue.probability() < 256.0);
+    }
+}
+
+/// Linux counts bytes in 256ths per 64 ns as whole numbers, and a mean of such numbers stays where
+/// it is while they differ by less than 8.
+#[test]
+fn linux_measures_departure_rates_in_whole_units() {
+    let mut queue = pie(&[("variant", "linux"), ("qdelay", "dre"), ("max_burst", "0")], 1);
+    queue.limit = usize::MAX;
+    // A packet of 1500 bytes leaves every 1.2 ms, which is 20.48 units, while 40 packets wait.
+    for k in 0..400 {
+        let now = Nanos::from_micros(1_200 * k);
+        while queue.waiting.len() < 40 {
+            let seen = Seen { len: 1500, arrived: now, header: Header::default() };
+            queue.waiting.push_back(seen);
+            queue.bytes += 1500;
+        }
+        queue.take(now);
+    }
+    // The first measurement counts 11 packets over 10 gaps: 22.5 units. The later ones give 20.
+    assert_eq!(queue.figure("delay"), 60_000 * 256 / 22 * 64);
 }
