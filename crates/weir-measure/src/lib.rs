@@ -11,6 +11,7 @@
 //!   holds the content of any of them.
 //! - `series`: quantities over time in bounded memory.
 //! - `scenario`, `watch`: the results of a scenario's run and of a watch of queues.
+//! - `packets`: recordings of the packets of a queue.
 //! - `document`: the results documents and their JSON Schema.
 //!
 //! The crate needs neither `std` nor a clock. The engine uses `stats` and `histogram`. The feature
@@ -33,6 +34,8 @@ pub mod latency;
 pub mod means;
 #[cfg(feature = "openapi")]
 mod openapi;
+#[cfg(feature = "document")]
+pub mod packets;
 #[cfg(feature = "document")]
 pub mod scenario;
 #[cfg(feature = "document")]

@@ -3,7 +3,7 @@
 //! A [`flows::FlowSet`] describes the flows in the notation of the field (`500:w1,250:w2,250:w4`).
 //! The rig measures the cost and the service of the same code that shapes live traffic, without a
 //! link, a clock or a timer in the loop. A [`trace::Trace`] holds arrivals that one tool finds and
-//! another tool replays.
+//! another tool replays. [`replay`] serves the recorded arrivals at a queue of the kernel.
 
 pub mod adversary;
 pub mod algorithm;
@@ -19,6 +19,7 @@ mod lengths;
 mod managed;
 pub mod memory;
 pub mod plan;
+pub mod replay;
 pub mod report;
 pub mod service;
 pub mod step;

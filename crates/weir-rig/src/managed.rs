@@ -128,6 +128,16 @@ impl<S: Scheduler, A: Aqm> Managed<S, A> {
         }
     }
 
+    /// Counts a packet that was taken as queued again, while it waits for the link.
+    pub(crate) fn hold(&mut self, packet: &Released) {
+        self.queues[packet.flow as usize].gate.enter(packet.len);
+    }
+
+    /// Ends what [`Self::hold`] began: the packet departs.
+    pub(crate) fn let_go(&mut self, packet: &Released) {
+        self.queues[packet.flow as usize].gate.leave(packet.len);
+    }
+
     /// The number of packets in all queues.
     pub(crate) fn packets(&self) -> usize {
         self.scheduler.len()

@@ -2,4 +2,5 @@
 
 mod adversary;
 mod conformance;
+mod replay;
 mod service;

@@ -1,0 +1,414 @@
+//! The metrics of a row, and the first pass over a recording: the kernel's own row.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+
+use weir_measure::document::Number;
+use weir_measure::exact::Exact;
+use weir_measure::histogram::Histogram;
+use weir_measure::latency::Latency;
+use weir_measure::packets::{Entry, Fate, Head, Packet};
+use weir_measure::stats::DropCounts;
+
+use super::file::{Recording, RecordingError};
+use super::{Content, Fairness, MAX_FLOWS, MAX_INSIDE, QueueLength, Row};
+
+/// The first pass over a recording.
+pub(super) struct Survey {
+    pub(super) head: Head,
+    pub(super) content: Content,
+    pub(super) flows: Flows,
+    /// The largest packet in bytes.
+    pub(super) longest: u32,
+    kernel: Account,
+}
+
+impl Survey {
+    /// The kernel's row.
+    pub(super) fn row(&self) -> Row {
+        let kind = &self.head.discipline;
+        let inner = kind.inner.as_ref().map(|inner| format!(" + {inner}")).unwrap_or_default();
+        let mut row = self.kernel.row(format!("kernel: {}{inner}", kind.kind), &self.flows);
+        row.unknown = self.content.unknown;
+        row.left -= row.unknown;
+        row
+    }
+}
+
+/// The flows of a recording, numbered in the order in which they appear.
+#[derive(Debug, Default)]
+pub(super) struct Flows {
+    numbers: HashMap<u32, u32>,
+    /// Bytes that each flow sent.
+    offered: Vec<u64>,
+}
+
+impl Flows {
+    /// The number of flows.
+    pub(super) fn len(&self) -> usize {
+        self.offered.len()
+    }
+
+    /// The number of the flow with this hash; 0 for a hash that is in no packet.
+    pub(super) fn number(&self, hash: u32) -> u32 {
+        self.numbers.get(&hash).copied().unwrap_or(0)
+    }
+
+    fn add(&mut self, packet: &Packet) -> Result<(), RecordingError> {
+        let next = self.numbers.len() as u32;
+        let number = *self.numbers.entry(packet.flow).or_insert(next);
+        if number == next {
+            if self.offered.len() == MAX_FLOWS {
+                return Err(RecordingError::Flows);
+            }
+            self.offered.push(0);
+        }
+        self.offered[number as usize] += u64::from(packet.bytes);
+        Ok(())
+    }
+}
+
+/// Reads the whole recording, checks it, and takes the kernel's row from it.
+pub(super) fn survey(recording: &Recording) -> Result<Survey, RecordingError> {
+    let mut pass = recording.pass()?;
+    let mut survey = Survey {
+        head: pass.head.clone(),
+        content: Content::default(),
+        flows: Flows::default(),
+        longest: 0,
+        kernel: Account::default(),
+    };
+    let mut inside = Inside::default();
+    while let Some(entry) = pass.next()? {
+        let content = &mut survey.content;
+        match entry {
+            Entry::Packet(packet) => {
+                content.packets += 1;
+                content.bytes += u64::from(packet.bytes);
+                content.bypassed += u64::from(packet.fate == Fate::Bypassed);
+                content.unknown += u64::from(packet.fate == Fate::Unknown);
+                survey.longest = survey.longest.max(packet.bytes);
+                survey.flows.add(&packet)?;
+                inside.until(packet.time, &survey.flows, &mut survey.kernel);
+                inside.arrive(&packet, &mut survey.kernel)?;
+            }
+            Entry::Lost { events, .. } => {
+                content.lost_events = content.lost_events.saturating_add(events);
+            }
+            Entry::Changed(_) => content.changes += 1,
+            Entry::End(end) => {
+                content.duration_ns = end.time;
+                content.strays = end.strays.into();
+                content.kernel_drops = end.kernel_drops.into();
+            }
+        }
+    }
+    if survey.content.packets == 0 {
+        return Err(RecordingError::Empty(recording.path()));
+    }
+    inside.until(u64::MAX, &survey.flows, &mut survey.kernel);
+    Ok(survey)
+}
+
+/// The packets in the kernel's queue, by the time at which they depart or are dropped.
+#[derive(Default)]
+struct Inside {
+    heap: BinaryHeap<Reverse<(u64, u64, Leaving)>>,
+    count: u64,
+}
+
+/// Flow, bytes, arrival, and whether the packet is dropped or departs with a new mark.
+type Leaving = (u32, u32, u64, bool, bool);
+
+impl Inside {
+    fn arrive(&mut self, packet: &Packet, account: &mut Account) -> Result<(), RecordingError> {
+        self.count += 1;
+        match packet.wait {
+            // It is not known how long the packet was inside, so it is not counted as queued.
+            None if packet.fate == Fate::Unknown => account.arrived += 1,
+            None => account.arrive(packet.time),
+            Some(wait) if packet.fate == Fate::Dropped && wait <= ON_ARRIVAL => {
+                account.refuse(packet.time);
+            }
+            Some(wait) => {
+                account.arrive(packet.time);
+                if self.heap.len() == MAX_INSIDE {
+                    return Err(RecordingError::Inside);
+                }
+                let is_dropped = packet.fate == Fate::Dropped;
+                let leaving = (packet.flow, packet.bytes, packet.time, is_dropped, packet.marked);
+                self.heap.push(Reverse((packet.time + wait, self.count, leaving)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Performs the departures and drops up to a time, inclusive.
+    fn until(&mut self, time: u64, flows: &Flows, account: &mut Account) {
+        while let Some(&Reverse((at, _, leaving))) = self.heap.peek() {
+            if at > time {
+                break;
+            }
+            self.heap.pop();
+            let (flow, bytes, arrived, is_dropped, marked) = leaving;
+            if is_dropped {
+                account.drop(at);
+            } else {
+                account.depart(at, at - arrived, (flows.number(flow), bytes), marked);
+            }
+        }
+    }
+}
+
+/// Collects the metrics of a row.
+#[derive(Debug, Default)]
+pub(super) struct Account {
+    arrived: u64,
+    delivered: u64,
+    delivered_bytes: u64,
+    dropped: u64,
+    marked: u64,
+    delays: Histogram,
+    lengths: Exact,
+    queued: u64,
+    since: u64,
+    first: Option<u64>,
+    last: u64,
+    /// Departed bytes, packets and sum of delays of each flow.
+    flows: Vec<(u64, u64, u128)>,
+    curve: Curve,
+}
+
+impl Account {
+    /// A packet arrives at the queue.
+    pub(super) fn arrive(&mut self, at: u64) {
+        self.arrived += 1;
+        self.first.get_or_insert(at);
+        self.change(at, self.queued + 1);
+    }
+
+    /// A packet of a flow with this many bytes departs.
+    pub(super) fn depart(&mut self, at: u64, delay: u64, (flow, bytes): (u32, u32), marked: bool) {
+        self.change(at, self.queued - 1);
+        self.delivered += 1;
+        self.delivered_bytes += u64::from(bytes);
+        self.marked += u64::from(marked);
+        self.delays.record(delay);
+        self.curve.delay(at, delay);
+        self.last = self.last.max(at);
+        let place = flow as usize;
+        if self.flows.len() <= place {
+            self.flows.resize(place + 1, (0, 0, 0));
+        }
+        let flow = &mut self.flows[place];
+        *flow = (flow.0 + u64::from(bytes), flow.1 + 1, flow.2 + u128::from(delay));
+    }
+
+    /// A packet is dropped.
+    pub(super) fn drop(&mut self, at: u64) {
+        self.change(at, self.queued - 1);
+        self.dropped += 1;
+    }
+
+    /// A packet arrives and is dropped without having been queued.
+    fn refuse(&mut self, at: u64) {
+        self.arrived += 1;
+        self.first.get_or_insert(at);
+        self.dropped += 1;
+    }
+
+    /// Changes the length of the queue. A length that takes no time, such as that before a drop on
+    /// arrival, does not count.
+    fn change(&mut self, at: u64, queued: u64) {
+        if at > self.since {
+            self.lengths.record(self.queued, at - self.since);
+            self.curve.length(self.since, at, self.queued);
+        }
+        (self.queued, self.since) = (queued, at);
+    }
+
+    /// The row of a discipline of this name.
+    pub(super) fn row(&self, name: String, flows: &Flows) -> Row {
+        let span = self.last.saturating_sub(self.first.unwrap_or(0)).max(1);
+        Row {
+            name,
+            delivered: self.delivered,
+            delivered_bytes: self.delivered_bytes,
+            dropped: self.dropped,
+            drops: None::<DropCounts>,
+            marked: self.marked,
+            left: self.arrived - self.delivered - self.dropped,
+            unknown: 0,
+            delay_ns: Latency::from(&self.delays),
+            throughput_bps: Number::new(self.delivered_bytes as f64 * 8e9 / span as f64),
+            queue_packets: QueueLength {
+                mean: Number::new(self.lengths.mean()),
+                p99: self.lengths.quantile(0.99),
+                max: self.lengths.max(),
+            },
+            fairness: self.fairness(&flows.offered),
+            curve: self.curve.clone(),
+        }
+    }
+
+    fn fairness(&self, offered: &[u64]) -> Fairness {
+        let level = level(offered, self.delivered_bytes);
+        let got = |flow: usize| self.flows.get(flow).map_or(0, |flow| flow.0) as f64;
+        let shares: Vec<f64> = (0..offered.len())
+            .map(|flow| (got(flow), level.min(offered[flow] as f64)))
+            .filter(|(_, fair)| *fair > 0.0)
+            .map(|(got, fair)| got / fair)
+            .collect();
+        let sum: f64 = shares.iter().sum();
+        let squares: f64 = shares.iter().map(|share| share * share).sum();
+        let index = if squares > 0.0 { sum * sum / (shares.len() as f64 * squares) } else { 1.0 };
+        let least = shares.iter().copied().fold(f64::INFINITY, f64::min);
+        let mut delays: Vec<u64> = self
+            .flows
+            .iter()
+            .filter(|flow| flow.1 > 0)
+            .map(|flow| u64::try_from(flow.2 / u128::from(flow.1)).unwrap_or(u64::MAX))
+            .collect();
+        delays.sort_unstable();
+        Fairness {
+            index: Number::new(index),
+            least_share: Number::new(if least.is_finite() { least } else { 1.0 }),
+            flow_delay_p50_ns: delays.get(delays.len().saturating_sub(1) / 2).copied().unwrap_or(0),
+        }
+    }
+}
+
+/// The most bytes that a flow gets when `total` bytes are divided in a max-min fair manner among
+/// flows that need `offered` bytes.
+fn level(offered: &[u64], total: u64) -> f64 {
+    let mut needs = offered.to_vec();
+    needs.sort_unstable();
+    let mut left = total as f64;
+    for (place, &need) in needs.iter().enumerate() {
+        let each = left / (needs.len() - place) as f64;
+        if need as f64 >= each {
+            return each;
+        }
+        left -= need as f64;
+    }
+    needs.last().map_or(0.0, |&need| need as f64)
+}
+
+/// Maxima of queue length and delay over time, in periods of equal length. When there are too many,
+/// adjacent periods are merged in pairs, so maxima are never lost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Curve {
+    period: u64,
+    points: Vec<Point>,
+}
+
+/// A period of a [`Curve`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Point {
+    /// The greatest number of queued packets.
+    pub queued: u64,
+    /// The greatest delay of a packet that departed in the period, ns.
+    pub delay_ns: u64,
+}
+
+impl Default for Curve {
+    fn default() -> Self {
+        Self { period: FINEST, points: Vec::new() }
+    }
+}
+
+impl Curve {
+    /// Start of each period in ns, and its maxima.
+    pub fn points(&self) -> impl Iterator<Item = (u64, Point)> + '_ {
+        (0u64..).zip(&self.points).map(|(n, point)| (n * self.period, *point))
+    }
+
+    /// Length of a period in ns.
+    pub fn period_ns(&self) -> u64 {
+        self.period
+    }
+
+    /// The queue had this length between two times.
+    fn length(&mut self, from: u64, to: u64, queued: u64) {
+        let to = to.min(LATEST);
+        self.at(to);
+        let first = (from / self.period) as usize;
+        for point in self.points.iter_mut().skip(first) {
+            point.queued = point.queued.max(queued);
+        }
+    }
+
+    fn delay(&mut self, at: u64, delay: u64) {
+        let point = self.at(at);
+        point.delay_ns = point.delay_ns.max(delay);
+    }
+
+    fn at(&mut self, at: u64) -> &mut Point {
+        let at = at.min(LATEST);
+        while at / self.period >= MOST_POINTS as u64 {
+            self.period *= 2;
+            let merge = |pair: &[Point]| Point {
+                queued: pair.iter().map(|point| point.queued).max().unwrap_or(0),
+                delay_ns: pair.iter().map(|point| point.delay_ns).max().unwrap_or(0),
+            };
+            self.points = self.points.chunks(2).map(merge).collect();
+        }
+        let place = (at / self.period) as usize;
+        if self.points.len() <= place {
+            self.points.resize(place + 1, Point::default());
+        }
+        &mut self.points[place]
+    }
+}
+
+/// A packet that the kernel drops no later than this after its arrival, in ns, is taken as dropped
+/// on arrival: it does not count as queued.
+const ON_ARRIVAL: u64 = 50_000;
+/// Later times count for the last period of a curve, ns.
+const LATEST: u64 = 1 << 60;
+/// The first length of a period, ns.
+const FINEST: u64 = 1_000_000;
+/// The most periods.
+const MOST_POINTS: usize = 512;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fair_level_leaves_nobody_with_more_than_its_need() {
+        // Of 100 bytes the small flow gets its 10, and the two large ones 45 each.
+        assert_eq!(level(&[10, 80, 90], 100), 45.0);
+        assert_eq!(level(&[10, 20], 30), 20.0);
+        assert_eq!(level(&[], 5), 0.0);
+    }
+
+    #[test]
+    fn the_curve_keeps_maxima_in_bounded_memory() {
+        let mut curve = Curve::default();
+        for n in 0..10_000 {
+            curve.length(n * FINEST, n * FINEST + 1, if n == 7001 { 99 } else { n % 3 });
+        }
+        assert!(curve.points.len() <= MOST_POINTS);
+        assert_eq!(curve.points().map(|(_, point)| point.queued).max(), Some(99));
+        let (at, _) = curve.points().find(|(_, point)| point.queued == 99).unwrap();
+        assert!(at <= 7_001_000_000 && 7_001_000_000 < at + curve.period_ns());
+    }
+
+    #[test]
+    fn queue_lengths_are_weighted_by_time() {
+        let mut account = Account::default();
+        account.arrive(0);
+        account.arrive(10);
+        account.depart(20, 20, (0, 100), false);
+        account.depart(40, 30, (0, 100), true);
+        let mut flows = Flows::default();
+        flows.offered = vec![200];
+        let row = account.row("x".into(), &flows);
+        // One packet for 10 ns, two for 10 ns, one for 20 ns.
+        assert_eq!(row.queue_packets.mean, Number::new(1.25));
+        assert_eq!((row.queue_packets.max, row.marked, row.left), (2, 1, 0));
+        assert_eq!(row.throughput_bps, Number::new(200.0 * 8e9 / 40.0));
+        assert_eq!(row.fairness.index, Number::new(1.0));
+    }
+}
