@@ -26,6 +26,7 @@ use weir_control::store::Store;
 use weir_linux::live::LiveEvent;
 use weir_linux::process::{Capabilities, Confinement, Signals, filter_system_calls};
 use weir_linux::resident::Resident;
+use weir_linux::sys::heap::keep_compact;
 use weir_sim::disk::Beside;
 
 use weir_linux::live::Realtime;
@@ -40,6 +41,8 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<ExitCode, Failure> {
     if args.recover == Some(None) {
         return list_revisions(&state_directory(args));
     }
+    // Threads and what they leave behind must not add up over months.
+    keep_compact();
     // Signals are blocked before any thread starts, because threads inherit the set of blocked
     // signals.
     let signals =

@@ -8,6 +8,7 @@
     reason = "the one place for system calls that no safe library wraps; each block says why it holds"
 )]
 
+pub mod heap;
 pub mod mmsg;
 pub mod packet;
 pub mod poll;
