@@ -19,6 +19,11 @@ pub struct DeviceConfig {
     /// Dynamic queue limits, which derive the number of bytes in the ring from the completions.
     /// With `None`, only the ring's size limits its contents.
     pub dql: Option<DqlConfig>,
+    /// Whether the wire takes a packet from the ring only with a permit of the driver: one packet
+    /// at the start, and one more after each call of [`crate::Emulator::permit`]. The driver can
+    /// then hold back the device, and all queues before it, while there is no room for the packet
+    /// that it has received last.
+    pub gated: bool,
 }
 
 /// The configuration of a stage: a first-in first-out queue with its feeder.

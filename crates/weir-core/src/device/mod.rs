@@ -23,6 +23,10 @@
 //! A software switch has a traffic manager (the scheduler), an egress queue (a stage), and an
 //! interface queue (the ring).
 //!
+//! A *gated* device passes each packet to the wire only when the driver permits it. Packets then wait
+//! in the ring, in the stages and in the scheduler: a driver that has no room for a packet holds the
+//! whole chain back without a loss.
+//!
 //! # Order
 //! All events at one time happen in the following order, which restarts after each step until no
 //! event is left: a packet leaves the wire; a report is handled; a feeder finishes, those closest
@@ -77,6 +81,8 @@ pub(crate) struct Device {
     /// Time at which the first of these packets was completed.
     done_since: Nanos,
     packets: u32,
+    /// Whether the wire may take a packet, if the device is gated.
+    permitted: bool,
     /// Whether the device accepts no more packets.
     leaving: bool,
     starved_since: Option<Nanos>,
@@ -130,6 +136,7 @@ impl Device {
             done: Size::default(),
             done_since: Nanos::ZERO,
             packets: 0,
+            permitted: true,
             leaving: false,
             starved_since: None,
             starved_until: None,
@@ -194,7 +201,11 @@ impl Device {
     /// The packet that the wire starts now.
     #[inline]
     pub(crate) fn read(&mut self, now: Nanos, pool: &Pool) -> Option<PacketId> {
+        if self.config.gated && !self.permitted {
+            return None;
+        }
         let packet = self.ring.queue.pop_front(pool)?;
+        self.permitted = false;
         self.packets -= 1;
         let size = Size::of(pool, packet);
         match self.config.completion.when {
@@ -202,6 +213,11 @@ impl Device {
             Done::Sent => self.on_wire = size,
         }
         Some(packet)
+    }
+
+    /// Permits the wire to take one more packet; permits do not add up.
+    pub(crate) fn permit(&mut self) {
+        self.permitted = true;
     }
 
     /// Records that the packet on the wire has left.

@@ -18,6 +18,19 @@ impl Emulator {
         self.links.get(number)?.device.as_ref().map(|device| device.view())
     }
 
+    /// Permits the gated device of link `id` to pass one more packet to the wire
+    /// ([`crate::device::DeviceConfig::gated`]). No effect on links with masks.
+    pub fn permit(&mut self, now: Nanos, id: u16) {
+        let template = self.templates.get(usize::from(id)).and_then(Option::as_ref);
+        let Some(number) = template.and_then(|template| template.single) else { return };
+        self.steps.begin_call(now);
+        if let Some((state, mut context)) = self.at(number) {
+            state.device.iter_mut().for_each(|device| device.permit());
+            state.serve_free_wire(now, &mut context);
+        }
+        self.reschedule(number);
+    }
+
     /// Continues to serve a device that was created or changed.
     pub(super) fn serve_device(&mut self, now: Nanos, link: u32) {
         if let Some((state, mut context)) =

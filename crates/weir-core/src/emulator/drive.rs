@@ -8,6 +8,7 @@ use super::context::Context;
 use super::engine::Emulator;
 use super::traffic::{Action, Arrival, Departure, Rejected};
 use crate::key::FlowKey;
+use crate::sched::Scheduler;
 use crate::units::Nanos;
 
 impl Emulator {
@@ -38,6 +39,33 @@ impl Emulator {
             self.events.set(link, next);
         }
         Ok(())
+    }
+
+    /// Whether a packet that is submitted now would be accepted without the loss of any packet for
+    /// lack of room. Packets that an AQM, random loss or a missing link would drop count as
+    /// accepted, because no wait would help them. The schedulers for which this is known are those
+    /// with [`crate::sched::Discipline::knows_room`]; for others the answer is no.
+    pub fn has_room(
+        &mut self,
+        now: Nanos,
+        arrival: &Arrival,
+        key: &FlowKey,
+        action: Action,
+    ) -> bool {
+        let Ok(Some((link, flow))) = self.locate(now, key, action, arrival.len) else {
+            return true;
+        };
+        self.steps.begin_call(now);
+        let Some((state, mut context)) = self.at(link) else { return true };
+        state.run_wire(now, &mut context);
+        let (gate, slot) = {
+            let flow = context.flows.at(flow);
+            (flow.gate, flow.slot)
+        };
+        let room = gate.admit(arrival.len).is_ok()
+            && state.scheduler.has_room(now, slot, arrival.len, arrival.label);
+        self.reschedule(link);
+        room
     }
 
     /// Submits packets that have the same key and arrive at the same time, with the same effect as

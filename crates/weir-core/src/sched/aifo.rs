@@ -134,6 +134,11 @@ impl Mapping for Admission {
         (free > 0 && fits).then_some(0)
     }
 
+    /// AIFO compares each arrival with the arrivals before it and refuses packets of high rank.
+    fn would_choose(&self, _rank: u64) -> Option<usize> {
+        None
+    }
+
     fn set_back(&mut self, by: u64) {
         self.sorted.set_back(by);
         for rank in &mut self.recent {

@@ -120,6 +120,15 @@ macro_rules! any {
                 }
             }
 
+            fn has_room(&self, now: Nanos, slot: FlowSlot, len: u32, label: u64) -> bool {
+                match self {
+                    Self::Fifo(s) => s.has_room(now, slot, len, label),
+                    $(Self::$kind(s) => s.has_room(now, slot, len, label),)+
+                    Self::Tree(s) => s.has_room(now, slot, len, label),
+                    Self::Behind(s) => s.has_room(now, slot, len, label),
+                }
+            }
+
             #[inline]
             fn len(&self) -> usize {
                 match self {
@@ -338,6 +347,10 @@ impl Scheduler for Behind {
 
     fn takes_all(&self) -> bool {
         self.then.takes_all()
+    }
+
+    fn has_room(&self, now: Nanos, slot: FlowSlot, len: u32, label: u64) -> bool {
+        self.then.has_room(now, slot, len, label)
     }
 
     fn len(&self) -> usize {

@@ -1,10 +1,21 @@
 //! A scheduler of the table with its validated settings, as a user configures it.
 
-use super::Kind;
+use super::{AnyScheduler, Kind, Scheduler};
 use crate::settings::Chosen;
 
 /// A kind of scheduler and the values of its settings.
 pub type Discipline = Chosen<Kind>;
+
+impl Discipline {
+    /// Whether a driver can know before it submits a packet whether the packet, or another one,
+    /// will be dropped for lack of room ([`crate::Emulator::has_room`]): the scheduler accepts
+    /// every packet that its queue's limit admits, or refuses packets for the lengths of its queues
+    /// alone.
+    pub fn knows_room(&self) -> bool {
+        matches!(self.kind(), Kind::Pifo | Kind::SpPifo | Kind::StrictSlices)
+            || AnyScheduler::new(self).takes_all()
+    }
+}
 
 #[cfg(test)]
 mod tests {
@@ -25,6 +36,22 @@ mod tests {
                     parameter.name
                 );
             }
+        }
+    }
+
+    #[test]
+    fn room_is_known_where_only_lengths_decide() {
+        for (kind, known) in [
+            (Kind::Fifo, true),
+            (Kind::RoundRobin, true),
+            (Kind::Pifo, true),
+            (Kind::SpPifo, true),
+            (Kind::StrictSlices, true),
+            (Kind::Aifo, false),
+            (Kind::FqCodel, false),
+            (Kind::Cake, false),
+        ] {
+            assert_eq!(Discipline::new(kind).knows_room(), known, "{kind:?}");
         }
     }
 

@@ -26,6 +26,10 @@ pub trait Mapping: Debug {
     /// Called once for each arrival.
     fn choose(&mut self, rank: u64, len: usize) -> Option<usize>;
 
+    /// The queue that [`Self::choose`] would select for `rank`, without a change of state; `None`
+    /// if the rule may refuse packets, so that it must see each arrival once.
+    fn would_choose(&self, rank: u64) -> Option<usize>;
+
     /// Reduces all stored ranks by `by`, because virtual time nears the end of its range.
     fn set_back(&mut self, by: u64);
 }
@@ -87,13 +91,19 @@ impl<M: Mapping> Approximation<M> {
     /// the flow's newest packet. `None` if that queue is full.
     fn queue_for(&mut self, slot: FlowSlot, rank: u64) -> Option<usize> {
         let chosen = self.mapping.choose(rank, self.len)?.min(self.queues.len() - 1);
-        let flow = self.flows.at(slot.0);
-        let queue = if flow.packets > 0 { chosen.max(flow.queue) } else { chosen };
+        let queue = self.behind_older(self.flows.at(slot.0), chosen);
         if self.queues[queue].ranks.len() >= self.depth {
             return None;
         }
         self.held += u64::from(queue > chosen);
         Some(queue)
+    }
+
+    /// The queue `chosen` or, if that is later, the queue of the flow's newest packet.
+    #[inline]
+    fn behind_older(&self, flow: &Flow, chosen: usize) -> usize {
+        let chosen = chosen.min(self.queues.len() - 1);
+        if flow.packets > 0 { chosen.max(flow.queue) } else { chosen }
     }
 
     #[cold]
@@ -219,6 +229,15 @@ impl<M: Mapping> Scheduler for Approximation<M> {
 
     fn takes_all(&self) -> bool {
         false
+    }
+
+    fn has_room(&self, now: Nanos, slot: FlowSlot, len: u32, label: u64) -> bool {
+        let flow = self.flows.at(slot.0);
+        let facts = flow.standing.facts_of_arrival(now, len, label);
+        let rank = self.ranker.rank(&flow.standing, &facts);
+        let Some(chosen) = self.mapping.would_choose(rank) else { return false };
+        let queue = self.behind_older(flow, chosen);
+        self.queues[queue].ranks.len() < self.depth
     }
 
     #[inline]

@@ -209,6 +209,14 @@ pub trait Scheduler {
         true
     }
 
+    /// Whether [`Self::enqueue`] would accept a packet of the flow at `slot`, with `len` bytes and
+    /// this label, without dropping any packet. The state does not change. Schedulers that may
+    /// refuse packets for other reasons than their lengths answer no; [`Discipline::knows_room`]
+    /// tells them apart.
+    fn has_room(&self, _now: Nanos, _slot: FlowSlot, _len: u32, _label: u64) -> bool {
+        self.takes_all()
+    }
+
     /// The number of packets inside.
     fn len(&self) -> usize;
 

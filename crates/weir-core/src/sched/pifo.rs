@@ -288,6 +288,10 @@ impl Scheduler for Pifo {
         self.limit == usize::MAX
     }
 
+    fn has_room(&self, _now: Nanos, _slot: FlowSlot, _len: u32, _label: u64) -> bool {
+        self.len < self.limit
+    }
+
     #[inline]
     fn len(&self) -> usize {
         self.len

@@ -158,6 +158,11 @@ impl Standing {
         }
     }
 
+    /// The facts about a packet that has no number yet.
+    pub(super) fn facts_of_arrival(&self, now: Nanos, len: u32, label: u64) -> Facts {
+        Facts { packet: PacketId(u32::MAX), now: now.0, len, label, deadline: self.deadline }
+    }
+
     /// Reduces virtual times by `by`, as [`Ranker::set_back`] has done.
     pub(super) fn set_back(&mut self, by: u64) {
         self.finish = self.finish.saturating_sub(by);

@@ -95,6 +95,10 @@ impl Mapping for Adaptive {
         Some(0)
     }
 
+    fn would_choose(&self, rank: u64) -> Option<usize> {
+        Some(self.bounds.iter().rposition(|&bound| bound <= rank).unwrap_or(0))
+    }
+
     fn set_back(&mut self, by: u64) {
         for bound in &mut self.bounds {
             *bound = bound.saturating_sub(by);

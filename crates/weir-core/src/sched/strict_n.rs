@@ -77,6 +77,10 @@ impl StrictSlices {
 
 impl Mapping for Slices {
     fn choose(&mut self, rank: u64, _len: usize) -> Option<usize> {
+        self.would_choose(rank)
+    }
+
+    fn would_choose(&self, rank: u64) -> Option<usize> {
         Some(usize::try_from(rank / self.width).unwrap_or(usize::MAX))
     }
 

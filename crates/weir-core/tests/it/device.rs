@@ -83,8 +83,15 @@ fn device() -> impl Strategy<Value = DeviceConfig> {
             hold: Nanos(hold),
         }),
     );
-    (proptest::collection::vec(stage(), 0..3), stage(), completion, dql)
-        .prop_map(|(stages, ring, completion, dql)| DeviceConfig { stages, ring, completion, dql })
+    (proptest::collection::vec(stage(), 0..3), stage(), completion, dql).prop_map(
+        |(stages, ring, completion, dql)| DeviceConfig {
+            stages,
+            ring,
+            completion,
+            dql,
+            gated: false,
+        },
+    )
 }
 
 /// Arrivals: time since the previous packet, length, and number of wire packets.

@@ -21,6 +21,7 @@ mod models;
 mod pages;
 mod pipes;
 mod plain;
+mod room;
 mod sched_dcf;
 mod sched_dualpi2;
 mod sched_htb;
