@@ -327,7 +327,7 @@ mod tests {
         // 1000 bytes at 8 Mbit/s take 1 ms. Every 4 ms two packets arrive at once. The second waits
         // one millisecond at the first switch, while the first is transmitted, and nowhere else.
         let switch = SwitchConfig {
-            pipeline: 0,
+            pipeline: Some(0),
             manager: "fifo".into(),
             program: Some("fifo+".into()),
             egress: 1,

@@ -160,6 +160,9 @@ pub struct FlowOutcome {
     pub jitter_ns: f64,
     /// Duration of the completed flows, ns.
     pub completion_ns: Distribution,
+    /// Time in the traffic managers of the path's switches, for the packets that arrived, ns; empty
+    /// without switches that have rank programs.
+    pub switches_ns: Distribution,
 }
 
 /// The results of a port.

@@ -257,16 +257,21 @@ impl Maker<'_> {
     fn add(&mut self, traffic: &Traffic) -> Result<(), PathError> {
         let mut made = 0;
         for &to in &traffic.to {
-            let mut together = Vec::new();
+            let (mut together, mut switches) = (Vec::new(), Vec::new());
             for &from in &traffic.from {
+                let path = self.topology.path(from, to)?;
+                let passed = self.programs(&path);
                 for _ in 0..traffic.count {
                     together.push(self.flow(traffic, made, [from, to])?);
+                    switches.push(passed);
                     made += 1;
                 }
             }
             let pieces = if traffic.plan.joint() { together.len().max(1) } else { 1 };
-            for flows in together.chunks(pieces) {
-                traffic.plan.install(
+            for (flows, switches) in together.chunks(pieces).zip(switches.chunks(pieces)) {
+                // Joint traffic has one deadline, that of its longest path.
+                let most = switches.iter().copied().max().unwrap_or(0);
+                traffic.plan.through(most).install(
                     &mut self.world,
                     &Placement { flows, seed: self.seed, number: self.installed },
                 );
@@ -274,6 +279,15 @@ impl Maker<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Number of switches with rank programs on a path.
+    fn programs(&self, directions: &[usize]) -> u32 {
+        let passed = directions.iter().filter(|&&direction| {
+            let from = self.scenario.links[direction / 2].ends[direction % 2];
+            matches!(&self.scenario.nodes[from].kind, NodeKind::Switch(config) if config.program.is_some())
+        });
+        passed.count() as u32
     }
 
     /// Flow number `made` of a traffic entry.

@@ -6,6 +6,7 @@
 //! from one endpoint to another; each packet holds its position in its path. If packets enter a
 //! plain port only from one other plain port, they pass both ports in one step.
 
+mod hold;
 mod hop;
 mod path;
 
@@ -21,6 +22,7 @@ use crate::agenda::Agenda;
 use crate::measure::Tally;
 use crate::notice::{EndpointId, Notice};
 use crate::packet::{Extra, Flags, FlowId, NONE, Packet, Packets};
+use hold::Held;
 use hop::{Hop, PORT, PORT_BITS, PlainPort};
 
 /// Number of a port.
@@ -92,6 +94,9 @@ pub struct FlowCount {
     pub completed: u64,
     /// Duration of completed flows, ns.
     pub completion_ns: Tally,
+    /// Time in the traffic managers of the path's switches, for packets that arrived and passed a
+    /// switch with a rank program, ns.
+    pub switches_ns: Tally,
 }
 
 impl FlowCount {
@@ -189,12 +194,15 @@ struct EnginePort {
     /// The number of the next packet, if each packet is a separate flow to the scheduler; `None` if
     /// the scheduler sees the packets' own flows.
     separate: Option<u32>,
+    /// Whether a packet that leaves must wait until the next port has room for it, and holds this
+    /// port back until then.
+    gated: bool,
 }
 
 impl EnginePort {
     fn new(id: u16, queues: Vec<u16>) -> Self {
         let classes = vec![ClassCount::default(); queues.len()];
-        Self { id, queues, classes, labeller: None, separate: None }
+        Self { id, queues, classes, labeller: None, separate: None, gated: false }
     }
 
     /// The queue for packets of a class.
@@ -220,6 +228,7 @@ struct Flow {
 /// Ports, paths, flows and packets.
 #[derive(Debug)]
 pub struct Network {
+    seed: u64,
     now: Nanos,
     packets: Packets,
     paths: Vec<Hop>,
@@ -239,6 +248,11 @@ pub struct Network {
     next_queue: u16,
     /// Number of flows opened from templates.
     opened: u64,
+    /// Packets that have left a gated port and wait for room in the next one.
+    held: Vec<Held>,
+    /// The time that each packet has spent in traffic managers, by the packet's number, ns; empty
+    /// in a network without rank programs.
+    waited: Vec<u64>,
     departures: Vec<Departure>,
     /// The next event of each plain port, by its number, and then of each endpoint.
     pub(crate) agenda: Agenda,
@@ -263,6 +277,7 @@ impl Network {
     /// A network without ports.
     pub fn new(seed: u64) -> Self {
         Self {
+            seed,
             now: Nanos::ZERO,
             packets: Packets::default(),
             paths: vec![Hop::END],
@@ -277,6 +292,8 @@ impl Network {
             engine_ports: Vec::new(),
             next_queue: 1,
             opened: 0,
+            held: Vec::new(),
+            waited: Vec::new(),
             departures: Vec::new(),
             agenda: Agenda::default(),
             engine_event: Nanos::MAX,
@@ -331,6 +348,20 @@ impl Network {
         if let Port::Engine(port) = &mut self.ports[port.0 as usize] {
             port.labeller = Some(program);
         }
+    }
+
+    /// Makes packets that leave a port of the engine wait until the next port has room for them
+    /// (see [`hold`]). The port's device must be gated ([`weir_core::device::DeviceConfig::gated`]),
+    /// and the next ports must know their room ([`weir_core::sched::Discipline::knows_room`]).
+    pub fn gate(&mut self, port: PortId) {
+        if let Port::Engine(port) = &mut self.ports[port.0 as usize] {
+            port.gated = true;
+        }
+    }
+
+    /// The seed of the network's random draws.
+    pub fn seed(&self) -> u64 {
+        self.seed
     }
 
     /// Makes each packet a separate flow to the scheduler of a port, up to the number of flow

@@ -217,6 +217,9 @@ impl World {
     fn deliver(&mut self, number: u32) {
         let packet = self.network.take(number);
         let to = self.network.count_arrived(&packet);
+        if self.network.counts_waits() {
+            self.network.count_wait(number, &packet);
+        }
         self.call(to, |endpoint, context| endpoint.receive(&packet, context));
         self.network.finish(&packet);
     }

@@ -27,7 +27,31 @@ pub(crate) fn tables(all: &[Ran]) -> String {
 
 /// The tables of flows and of links, over the runs of one point.
 pub(crate) fn outcome_tables(outcomes: &[Outcome]) -> String {
-    flows(outcomes) + &links(outcomes)
+    flows(outcomes) + &switches(outcomes) + &links(outcomes)
+}
+
+/// The time that packets spent in the traffic managers of switches; empty without switches that
+/// have rank programs.
+fn switches(outcomes: &[Outcome]) -> String {
+    let mut all = by_item(outcomes, |outcome| &outcome.flows);
+    all.retain(|runs| runs.iter().any(|(_, flow)| flow.switches_ns.count > 0));
+    if all.is_empty() {
+        return String::new();
+    }
+    let mut table = Table::new(["flow", "in switches mean", "p50", "p99", "p99.9", "max"]);
+    for runs in all.iter().take(MOST_ROWS) {
+        let time = merged(runs, |flow: &FlowOutcome| &flow.switches_ns);
+        let at = |q: f64| duration(time.quantile(q) as f64);
+        table.row(vec![
+            runs[0].1.name.clone(),
+            with_confidence(runs, |_, flow| flow.switches_ns.mean(), duration),
+            at(0.5),
+            at(0.99),
+            at(0.999),
+            at(1.0),
+        ]);
+    }
+    format!("\n{}{}", table.text(), omitted(all.len()))
 }
 
 fn heading(ran: &Ran) -> String {

@@ -164,6 +164,10 @@ struct Flow<'a> {
     completed: Number,
     /// Time from start to end of the flows that ended.
     completion_ns: Latency,
+    /// Time in the traffic managers of the switches on the path, for the packets that arrived;
+    /// present if the path has switches with rank programs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    switches_ns: Option<Latency>,
     /// Whether every packet is accounted for.
     balanced: bool,
     /// Half width of the 95 % confidence interval of each metric; empty for a single run.
@@ -349,6 +353,10 @@ impl<'a> Flow<'a> {
             opened: of(|f| f.opened),
             completed: of(|f| f.completed),
             completion_ns: Latency::from(&merged(all.iter().map(|f| &f.completion_ns))),
+            switches_ns: {
+                let all = merged(all.iter().map(|f| &f.switches_ns));
+                (all.count > 0).then(|| Latency::from(&all))
+            },
             balanced: all.iter().all(|f| f.balanced()),
             ci95: intervals(&metrics),
         })

@@ -38,6 +38,9 @@ pub(crate) fn metrics_of_flow(run: &Outcome, f: &FlowOutcome) -> Vec<Metric> {
         all.push(some("completed", f.completed as f64));
         latencies(&mut all, COMPLETION, &f.completion_ns);
     }
+    if f.switches_ns.count > 0 {
+        latencies(&mut all, SWITCHES, &f.switches_ns);
+    }
     all
 }
 
@@ -114,6 +117,13 @@ const COMPLETION: [&str; 5] = [
     "completion_p99_ns",
     "completion_p999_ns",
     "completion_max_ns",
+];
+const SWITCHES: [&str; 5] = [
+    "switches_mean_ns",
+    "switches_p50_ns",
+    "switches_p99_ns",
+    "switches_p999_ns",
+    "switches_max_ns",
 ];
 const QUEUE: [&str; 5] =
     ["queue_mean_ns", "queue_p50_ns", "queue_p99_ns", "queue_p999_ns", "queue_max_ns"];

@@ -106,6 +106,7 @@ fn flow_outcome(name: &FlowName, count: &FlowCount) -> FlowOutcome {
         delay_ns: count.delay_ns.distribution(),
         jitter_ns: if pairs == 0 { 0.0 } else { count.variation_ns as f64 / pairs as f64 },
         completion_ns: count.completion_ns.distribution(),
+        switches_ns: count.switches_ns.distribution(),
     }
 }
 

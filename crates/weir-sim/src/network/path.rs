@@ -28,16 +28,17 @@
 use weir_core::key::FlowKey;
 use weir_core::packet::Ecn;
 use weir_core::stats::DropReason;
-use weir_core::{Action, Arrival, Departure, Fate, Nanos};
+use weir_core::{Action, Arrival, Departure, Fate, Nanos, Rejected};
 
+use super::hold::Held;
 use super::hop::{Exit, PORT, PORT_BITS};
-use super::{About, EnginePort, Network, Observer, Port, PortId};
+use super::{About, Network, Observer, Port, PortId};
 use crate::notice::EndpointId;
 use crate::packet::{Flags, FlowId, NONE, Packet};
 
 /// What ports need to know of a packet.
 #[derive(Clone, Copy, Debug)]
-struct Mover {
+pub(super) struct Mover {
     number: u32,
     /// Index of its next hop.
     place: u32,
@@ -143,7 +144,7 @@ impl Network {
             }
             let port = hop.port & PORT;
             let Port::Plain(plain) = &mut self.ports[port as usize] else {
-                return self.enter_engine(mover);
+                return self.enter_engine(mover, None);
             };
             let Ok(due) = plain.pipe.submit(at, len, segments.into(), self.horizon) else {
                 return self.refused(Mover { place, ..mover }, port, before, at);
@@ -190,9 +191,10 @@ impl Network {
         });
     }
 
-    /// Puts a packet into a port of the engine.
+    /// Puts a packet into a port of the engine. A packet from the gated port `from` waits if the
+    /// port has no room for it.
     #[inline(never)]
-    fn enter_engine(&mut self, mover: Mover) {
+    pub(super) fn enter_engine(&mut self, mover: Mover, from: Option<u32>) {
         let Mover { number, place, len, segments, .. } = mover;
         let hop = self.paths[place as usize].port;
         let (port, queue) = (hop & PORT, hop >> PORT_BITS);
@@ -217,20 +219,32 @@ impl Network {
             .queues
             .get(to.queue_of(class))
             .map_or(Action::Pipe(to.id), |&queue| Action::Queue(queue));
-        let key = &self.keys[flow][usize::from(back)];
-        let outcome = match &mut to.separate {
-            None => self.engine.submit(self.now, arrival, key, action),
-            Some(count) => {
-                *count = count.wrapping_add(1);
-                self.engine.submit(
-                    self.now,
-                    arrival,
-                    &FlowKey { flow_id: *count & FLOW_LABEL, ..*key },
-                    action,
-                )
-            }
-        };
+        let own;
+        let mut key = &self.keys[flow][usize::from(back)];
+        if let Some(count) = &mut to.separate {
+            *count = count.wrapping_add(1);
+            own = FlowKey { flow_id: *count & FLOW_LABEL, ..*key };
+            key = &own;
+        }
+        if let Some(from) = from {
+            let held = Held { from, port, place, arrival, key: *key, action };
+            return self.hand_over(held);
+        }
+        let outcome = self.engine.submit(self.now, arrival, key, action);
         self.engine_event = self.engine.next_event().unwrap_or(Nanos::MAX);
+        self.submitted(number, place, port, rank, outcome);
+    }
+
+    /// Handles the engine's answer to a packet that entered `port`.
+    #[inline]
+    pub(super) fn submitted(
+        &mut self,
+        number: u32,
+        place: u32,
+        port: u32,
+        rank: u64,
+        outcome: Result<(), Rejected>,
+    ) {
         match outcome {
             Err(rejected) => self.lose(number, place, PortId(port), rejected.reason),
             Ok(()) if self.observer.is_some() => {
@@ -256,6 +270,7 @@ impl Network {
     #[cold]
     fn lose(&mut self, number: u32, place: u32, port: PortId, reason: DropReason) {
         let packet = self.packets.remove(number);
+        self.forget_wait(number);
         self.observe(&packet, 0, |observer, now| observer.dropped(now, port, &packet, reason));
         self.packets.drop_extra(&packet);
         if packet.flags.has(Flags::TELL) {
@@ -294,7 +309,9 @@ impl Network {
         self.engine_event = self.engine.next_event().unwrap_or(Nanos::MAX);
         for departure in &mut departures {
             if let Fate::Deliver { duplicate: true, .. } = departure.fate {
-                departure.frame = self.packets.duplicate(departure.frame);
+                let original = departure.frame;
+                departure.frame = self.packets.duplicate(original);
+                self.copy_wait(original, departure.frame);
                 let Packet { flow, flags, .. } = *self.packets.get(departure.frame);
                 self.flows[flow.0 as usize].inside += 1;
                 self.count(flow).duplicated += u64::from(!flags.has(Flags::BACK));
@@ -305,6 +322,9 @@ impl Network {
             self.depart(&departure);
         }
         self.departures = departures;
+        if !self.held.is_empty() {
+            self.retry_held();
+        }
     }
 
     fn depart(&mut self, departure: &Departure) {
@@ -335,11 +355,14 @@ impl Network {
                 count.reasons.count_mark(reason);
             }
         }
-        if let Port::Engine(EnginePort { labeller: Some(labeller), .. }) =
-            &mut self.ports[port as usize]
-        {
-            let packet = self.packets.get_mut(number);
-            packet.label = labeller.leave(packet, arrived, dequeued);
+        let mut gated = false;
+        if let Port::Engine(from) = &mut self.ports[port as usize] {
+            gated = from.gated;
+            if let Some(labeller) = &mut from.labeller {
+                let packet = self.packets.get_mut(number);
+                packet.label = labeller.leave(packet, arrived, dequeued);
+                self.add_wait(number, dequeued.since(arrived));
+            }
         }
         let mover = Mover {
             number,
@@ -352,7 +375,21 @@ impl Network {
         if mover.tell || self.observer.is_some() {
             self.left(mover, port, Some(dequeued));
         }
+        if gated {
+            return self.leave_gated(mover, port);
+        }
         self.enter(mover);
+    }
+
+    /// Moves a packet from the gated port `from` to its next port.
+    #[cold]
+    fn leave_gated(&mut self, mover: Mover, from: u32) {
+        let hop = self.paths[mover.place as usize];
+        if !hop.is_end() && matches!(self.ports[(hop.port & PORT) as usize], Port::Engine(_)) {
+            return self.enter_engine(mover, Some(from));
+        }
+        self.enter(mover);
+        self.permit(from);
     }
 
     /// Releases the packets that are due from a plain port. If exactly one packet has reached the

@@ -299,6 +299,26 @@ fn check_switches(
     collector: &mut Collector<'_>,
 ) {
     let mut used = vec![0usize; nodes.len()];
+    for (side, link) in links.iter().flat_map(|link| [(0, link), (1, link)]) {
+        used[link.ends[side]] += 1;
+    }
+    let queues = nodes.iter().zip(&used).map(|(node, &links)| match &node.kind {
+        NodeKind::Switch(config) => config.queues(links),
+        _ => 0,
+    });
+    let own = links.iter().flat_map(|link| &link.directions).map(|side| side.queues.len());
+    if queues.chain(own).sum::<usize>() > MAX_PORTS
+        && let Some(last) = raw.last()
+    {
+        collector.error(
+            Code::TooMuch,
+            &last.get_ref().between.span(),
+            "too many queues",
+            format!("at most {MAX_PORTS}, those of switches included"),
+            "a switch has a queue for each input and up to 8 for each output",
+        );
+    }
+    used.fill(0);
     // If some links had errors, the two lists do not correspond.
     for (link, raw) in links.iter().zip(raw).filter(|_| links.len() == raw.len()) {
         for (side, direction) in link.directions.iter().enumerate() {
@@ -326,7 +346,7 @@ fn check_switches(
                     Code::Contradiction,
                     &span,
                     message,
-                    "a scheduler or queue on the way out of it",
+                    "a scheduler or queue of its output",
                     help,
                 );
             }
@@ -336,7 +356,7 @@ fn check_switches(
                     Code::Contradiction,
                     &span,
                     message,
-                    "a ring on the way out of it",
+                    "a ring of its output",
                     "its `interface` and `egress` are the sizes",
                 );
             }

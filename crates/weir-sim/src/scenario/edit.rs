@@ -295,6 +295,15 @@ impl Finder<'_> {
             Step::All => (0..list.len()).collect(),
             Step::Number(number) if *number < list.len() => vec![*number],
             Step::Number(number) => return Err(self.missing(&format!("[{number}]"), [])),
+            Step::Name(wanted) if wanted.ends_with('*') => {
+                let prefix = wanted.trim_end_matches('*');
+                let chosen: Vec<usize> =
+                    (0..list.len()).filter(|&n| names[n].starts_with(prefix)).collect();
+                if chosen.is_empty() {
+                    return Err(self.missing(wanted, names.iter().map(String::as_str)));
+                }
+                chosen
+            }
             Step::Name(wanted) => match names.iter().position(|name| name == wanted) {
                 Some(number) => vec![number],
                 None => return Err(self.missing(wanted, names.iter().map(String::as_str))),

@@ -3,12 +3,22 @@
 //!
 //! # Model
 //! ```text
-//!  input 0 ─► [buffer] ─┐               output 0: rank program ─► [traffic manager] ─► [egress] ─► [interface] ─► wire
-//!  input 1 ─► [buffer] ─┼─► pipeline ─► output 1: …
-//!  …                    ┘
+//!  input 0 ─► [buffer] ─┐   ingress pipeline             output 0: rank program ─► [traffic manager] ─► [egress] ─► [interface] ─► wire
+//!  input 1 ─► [buffer] ─┼─► parser ─► stage 1 … 12 ─┬─► output 1: …
+//!  …                    ┘                           └─► …
 //! ```
-//! The pipeline (parser and match-action stages) serves its input buffers in turn, one packet at a
-//! time, and takes the same time for every packet. The *traffic manager* of an output is a
+//! The ingress pipeline serves its input buffers in turn. The parser and each match-action stage
+//! hold one packet at a time, each for a service time of its own, and pass it on when the next
+//! stage is free. The slowest stage determines the rate of the pipeline, and the sum of the times
+//! is the delay of a packet that does not wait. A pipeline can also be given by its rate alone; it
+//! then has a single stage.
+//!
+//! A packet that finds no room in the traffic manager is dropped there, or it pushes back
+//! (`manager_blocks`): it waits at the end of the pipeline, the stages behind it stop, and the
+//! input buffers fill and drop. Such a packet also stops packets for other outputs, because the
+//! switch has one pipeline.
+//!
+//! The *traffic manager* of an output is a
 //! scheduler of the engine: strict queues with slices of the ranks, an exact PIFO, SP-PIFO, AIFO, a
 //! tree of PIFOs, or any other of the table. A [program](rank) computes the rank of each packet at
 //! its arrival, and, at its departure, the label that the packet carries to the next switch.
@@ -16,6 +26,9 @@
 //! Two FIFO queues follow the traffic manager: those of the egress pipeline and of the interface.
 //! If they *block*, a full queue stops the one before it, so that packets wait where ranks still
 //! determine their order. If they do not block, they drop packets, and ranks have no effect.
+//!
+//! The egress pipeline, with its deparser, holds each packet for `egress_time` before it puts the
+//! packet into its queue.
 //!
 //! The interface may accept packets in batches, like a sending process that sleeps until its socket
 //! has room: after it was full, it accepts the next packet when `batch` packets have left.
@@ -26,11 +39,13 @@
 //! the interface.
 //!
 //! # Differences
-//! The traffic manager drops packets for which it has no room, and does not stop the pipeline.
-//! There is no multicast and no recirculation.
+//! That switch has one thread for the whole ingress pipeline, and its traffic manager drops.
+//! There is no multicast and no recirculation. All stages of a pipeline take the same time for every
+//! packet.
 //!
 //! # Validation
-//! Each limit separately; strict priority with and without blocking; each rank program by hand and
+//! Each limit and each service time separately; conservation of packets through all stages;
+//! back-pressure against a run that drops; strict priority with and without blocking; each rank program by hand and
 //! through a switch.
 
 mod rank;
@@ -47,6 +62,8 @@ use weir_core::sched::{Discipline, Kind, Ranking};
 use weir_rules::named::{self, NamedError};
 
 use crate::network::{Network, PortId};
+use crate::random::Draws;
+use crate::units::Time;
 use rank::Choice;
 
 /// The configuration of a switch.
@@ -57,9 +74,14 @@ pub struct SwitchConfig {
     pub ports: u16,
     /// Size of each input's buffer in packets.
     pub input_buffer: u32,
-    /// Packets per second that the pipeline serves; 0 for a pipeline that takes no time and needs
-    /// no buffers.
-    pub pipeline: u64,
+    /// Packets per second that an ingress pipeline of one stage serves, instead of `parser` and
+    /// `stages`; 0 for a pipeline that takes no time and needs no buffers. 100000 by default.
+    pub pipeline: Option<u64>,
+    /// Time for which the parser holds a packet.
+    pub parser: Option<Time>,
+    /// Times for which the match-action stages hold a packet, in the order of the stages, at most
+    /// 12.
+    pub stages: Vec<Time>,
     /// The scheduler of each output with its settings, such as `strict-n queues 8 depth 64`.
     pub manager: String,
     /// The rank program with its settings, such as `fifo+ deadline 1s`. If absent, the scheduler
@@ -68,10 +90,15 @@ pub struct SwitchConfig {
     /// For a scheduler without a limit of its own: queue size in packets for each flow, or for all
     /// flows together if the scheduler does not distinguish flows, such as `fifo`.
     pub queue: u32,
+    /// Whether a packet that finds no room in the traffic manager waits in the pipeline, and stops
+    /// it. Otherwise the traffic manager drops the packet.
+    pub manager_blocks: bool,
     /// Whether packets of a flow keep their order regardless of their ranks.
     pub keep_order: bool,
     /// Size in packets of the queue after the egress pipeline.
     pub egress: u32,
+    /// Time for which the egress pipeline and its deparser hold a packet.
+    pub egress_time: Time,
     /// Whether the traffic manager waits while the egress queue is full. Otherwise the egress queue
     /// drops packets.
     pub egress_blocks: bool,
@@ -89,12 +116,16 @@ impl Default for SwitchConfig {
         Self {
             ports: 64,
             input_buffer: 1024,
-            pipeline: 100_000,
+            pipeline: None,
+            parser: None,
+            stages: Vec::new(),
             manager: "strict-n queues 8 depth 64".to_owned(),
             program: None,
             queue: 512,
+            manager_blocks: false,
             keep_order: false,
             egress: 128,
+            egress_time: Time(Nanos::ZERO),
             egress_blocks: true,
             interface: 1000,
             interface_blocks: true,
@@ -118,6 +149,30 @@ pub enum SwitchError {
     /// The pipeline would need less than a nanosecond per packet.
     #[error("`pipeline` must be 0, or 1..1000000000 packets a second")]
     Pipeline,
+    /// The pipeline has both forms.
+    #[error(
+        "either `pipeline`, or `parser` and `stages`: a pipeline given by its rate has one stage"
+    )]
+    TwoPipelines,
+    /// There are more match-action stages than a pipeline has.
+    #[error("{0} match-action stages are too many: a pipeline has at most {MOST_STAGES}")]
+    Stages(usize),
+    /// A stage takes no time or too long.
+    #[error("`{0}` must be 1ns..1s for each packet")]
+    StageTime(&'static str),
+    /// The egress pipeline takes too long.
+    #[error("`egress_time` must be 0s..1s for each packet")]
+    EgressTime,
+    /// A packet cannot wait for the traffic manager, because there is no pipeline.
+    #[error(
+        "`manager_blocks` needs a pipeline in which packets wait: `pipeline` above 0, `parser` or `stages`"
+    )]
+    NothingBlocks,
+    /// A packet cannot wait for a traffic manager that drops packets for other reasons than room.
+    #[error(
+        "`manager_blocks` needs a `manager` that drops a packet only if its queue is full; `{0}` drops by other rules: use strict-n, sp-pifo, pifo, or a scheduler with `queue`, such as fifo"
+    )]
+    DropsByRule(&'static str),
     /// The scheduler or one of its settings is unknown.
     #[error("`manager = \"{words}\"`: {why}")]
     Manager {
@@ -146,9 +201,9 @@ pub struct Switch {
 impl Switch {
     /// The ports on the path from input `input` to output `output`.
     pub fn path(&self, input: u16, output: u16) -> Vec<PortId> {
-        let mut way = Vec::from_iter(self.pipeline.map(|pipeline| pipeline.through(input)));
-        way.extend(self.outputs.get(usize::from(output)));
-        way
+        let mut ports = Vec::from_iter(self.pipeline.map(|pipeline| pipeline.through(input)));
+        ports.extend(self.outputs.get(usize::from(output)));
+        ports
     }
 
     /// The port of the pipeline with the input buffers; `None` if the pipeline takes no time.
@@ -167,7 +222,9 @@ impl Switch {
 struct Parts {
     manager: Discipline,
     program: Option<Choice>,
-    service: Nanos,
+    /// The service times of the parser and the match-action stages, in the order in which packets
+    /// pass them.
+    stages: Vec<Nanos>,
 }
 
 impl SwitchConfig {
@@ -193,8 +250,10 @@ impl SwitchConfig {
         if links.len() > usize::from(self.ports) {
             return Err(SwitchError::Ports(links.len(), self.ports));
         }
-        let pipeline = (parts.service > Nanos::ZERO)
-            .then(|| self.add_pipeline(network, parts.service, links.len()));
+        let pipeline = parts
+            .stages
+            .split_last()
+            .map(|(last, before)| self.add_pipeline(network, before, *last, links.len()));
         let outputs = links.iter().map(|link| self.add_output(network, &parts, link)).collect();
         Ok(Switch { pipeline, outputs })
     }
@@ -217,8 +276,9 @@ impl SwitchConfig {
         if !(1..=self.interface).contains(&self.batch) {
             return Err(SwitchError::Batch(self.interface));
         }
-        if self.pipeline > 1_000_000_000 {
-            return Err(SwitchError::Pipeline);
+        let stages = self.ingress()?;
+        if self.egress_time.0 > LONGEST_STAGE {
+            return Err(SwitchError::EgressTime);
         }
         let mut manager = named::read(&self.manager)
             .map_err(|why| SwitchError::Manager { words: self.manager.clone(), why })?;
@@ -232,15 +292,70 @@ impl SwitchConfig {
         if let Some(program) = &program {
             set_rank(&mut manager, program.row().traits.ranking);
         }
-        let service = Nanos(1_000_000_000u64.checked_div(self.pipeline).unwrap_or(0));
-        Ok(Parts { manager, program, service })
+        if self.manager_blocks {
+            if stages.is_empty() {
+                return Err(SwitchError::NothingBlocks);
+            }
+            if !manager.knows_room() {
+                return Err(SwitchError::DropsByRule(manager.row().name));
+            }
+        }
+        Ok(Parts { manager, program, stages })
     }
 
-    /// Adds the input buffers, which take turns, and the pipeline after them: a ring of one packet
-    /// for which the processor needs `service` per packet.
-    fn add_pipeline(&self, network: &mut Network, service: Nanos, inputs: usize) -> PortId {
-        let stage = StageConfig { limit: QueueLimit::Packets(1), service, blocking: true };
-        let device = DeviceConfig { ring: stage, ..DeviceConfig::default() };
+    /// The service times of the stages of the ingress pipeline; empty if it takes no time.
+    fn ingress(&self) -> Result<Vec<Nanos>, SwitchError> {
+        let by_stage = self.parser.is_some() || !self.stages.is_empty();
+        match self.pipeline {
+            Some(_) if by_stage => return Err(SwitchError::TwoPipelines),
+            Some(rate) if rate > 1_000_000_000 => return Err(SwitchError::Pipeline),
+            rate if !by_stage => {
+                let time = 1_000_000_000u64.checked_div(rate.unwrap_or(DEFAULT_PIPELINE));
+                return Ok(time.map(Nanos).into_iter().collect());
+            }
+            _ => {}
+        }
+        if self.stages.len() > MOST_STAGES {
+            return Err(SwitchError::Stages(self.stages.len()));
+        }
+        let allowed = |time: &Time| (Nanos(1)..=LONGEST_STAGE).contains(&time.0);
+        if !self.parser.iter().all(allowed) {
+            return Err(SwitchError::StageTime("parser"));
+        }
+        if !self.stages.iter().all(allowed) {
+            return Err(SwitchError::StageTime("stages"));
+        }
+        Ok(self.parser.iter().chain(&self.stages).map(|time| time.0).collect())
+    }
+
+    /// Number of queues of the engine that a switch with `links` links needs: one for each input
+    /// buffer, and those of the outputs.
+    pub fn queues(&self, links: usize) -> usize {
+        let inputs = usize::from(self.ingress().is_ok_and(|stages| !stages.is_empty()));
+        links * (inputs + CLASSES as usize)
+    }
+
+    /// Adds the input buffers, which take turns, and the stages after them. Each stage holds one
+    /// packet: it is free again when the next stage has taken the packet. The last stage is the
+    /// ring of the device; after it comes a wire that takes no time.
+    fn add_pipeline(
+        &self,
+        network: &mut Network,
+        before: &[Nanos],
+        last: Nanos,
+        inputs: usize,
+    ) -> PortId {
+        let stage = |&service: &Nanos| StageConfig {
+            limit: QueueLimit::Packets(1),
+            service,
+            blocking: true,
+        };
+        let device = DeviceConfig {
+            stages: before.iter().map(stage).collect(),
+            ring: stage(&last),
+            gated: self.manager_blocks,
+            ..DeviceConfig::default()
+        };
         let link = LinkConfig { device: Some(Arc::new(device)), ..LinkConfig::default() };
         let scheduler = SchedulerConfig {
             discipline: Discipline::new(Kind::RoundRobin),
@@ -250,24 +365,28 @@ impl SwitchConfig {
             limit: Some(QueueLimit::Packets(self.input_buffer)),
             ..FlowsetConfig::default()
         };
-        network.add_scheduler(&scheduler, &link, &queue, &vec![queue.clone(); inputs])
+        let port = network.add_scheduler(&scheduler, &link, &queue, &vec![queue.clone(); inputs]);
+        if self.manager_blocks {
+            network.gate(port);
+        }
+        port
     }
 
     fn add_output(&self, network: &mut Network, parts: &Parts, link: &LinkConfig) -> PortId {
-        let stage = |limit, blocking| StageConfig {
+        let stage = |limit, service, blocking| StageConfig {
             limit: QueueLimit::Packets(limit),
-            service: Nanos::ZERO,
+            service,
             blocking,
         };
         let device = DeviceConfig {
-            stages: vec![stage(self.egress, self.egress_blocks)],
-            ring: stage(self.interface, self.interface_blocks),
+            stages: vec![stage(self.egress, self.egress_time.0, self.egress_blocks)],
+            ring: stage(self.interface, Nanos::ZERO, self.interface_blocks),
             completion: Completion {
                 when: Done::Sent,
                 frames: self.batch,
                 time: if self.batch > 1 { LONGEST_BATCH } else { Nanos::ZERO },
             },
-            dql: None,
+            ..DeviceConfig::default()
         };
         let link = LinkConfig { device: Some(Arc::new(device)), ..link.clone() };
         let scheduler = SchedulerConfig { discipline: parts.manager, ..SchedulerConfig::default() };
@@ -290,7 +409,8 @@ impl SwitchConfig {
             };
         let queues: Vec<_> = (0..classes).map(queue).collect();
         let port = network.add_scheduler(&scheduler, &link, &queue(0), &queues);
-        if let Some(program) = parts.program.as_ref().and_then(rank::labeller) {
+        let draws = Draws::new(network.seed(), port.0.into(), READINGS);
+        if let Some(program) = parts.program.as_ref().and_then(|p| rank::labeller(p, draws)) {
             network.set_labeller(port, program);
         }
         if separate {
@@ -334,6 +454,14 @@ fn set_rank(manager: &mut Discipline, ranking: Ranking) {
 
 /// The setting of schedulers that sort by rank.
 const RANK: &str = "rank";
+/// Packets per second of the pipeline if nothing is configured.
+const DEFAULT_PIPELINE: u64 = 100_000;
+/// Maximum number of match-action stages, as in the published switch.
+const MOST_STAGES: usize = 12;
+/// The longest time for which a stage may hold a packet.
+const LONGEST_STAGE: Nanos = Nanos::from_secs(1);
+/// The random stream of an output's readings of the time.
+const READINGS: u8 = 1;
 /// Number of queues at each output, by the class of a flow; class 0 has priority.
 const CLASSES: u32 = 8;
 /// Number of packets in one output that can be separate flows at the same time. If the earlier

@@ -23,7 +23,7 @@ fn link(bps: u64) -> LinkConfig {
 /// A switch with small queues; only its traffic manager and the queues after it delay packets.
 fn small(manager: &str, program: Option<&str>) -> SwitchConfig {
     SwitchConfig {
-        pipeline: 0,
+        pipeline: Some(0),
         manager: manager.to_owned(),
         program: program.map(str::to_owned),
         egress: 1,
@@ -114,7 +114,7 @@ fn an_invalid_switch_is_refused_with_the_allowed_values() {
         wrong(|c| c.batch = 1001),
         "`batch` must be 1..1000, at most what the interface holds"
     );
-    assert!(wrong(|c| c.pipeline = 2_000_000_000).starts_with("`pipeline` must be 0"));
+    assert!(wrong(|c| c.pipeline = Some(2_000_000_000)).starts_with("`pipeline` must be 0"));
     assert!(wrong(|c| c.manager = "pifoo".into()).contains("`pifoo` is no scheduler"));
     assert!(wrong(|c| c.manager = "pifo limit".into()).contains("`limit` needs a value"));
     assert!(wrong(|c| c.program = Some("fifo".into())).contains("`fifo` is no rank program"));
@@ -127,7 +127,7 @@ fn an_invalid_switch_is_refused_with_the_allowed_values() {
 
 #[test]
 fn each_input_has_its_own_buffer_and_the_pipeline_alternates() {
-    let config = SwitchConfig { input_buffer: 10, pipeline: 1000, ..SwitchConfig::default() };
+    let config = SwitchConfig { input_buffer: 10, pipeline: Some(1000), ..SwitchConfig::default() };
     let mut network = Network::new(1);
     let switch = config.build(&mut network, &[link(8_000_000_000), link(8_000_000_000)]).unwrap();
     let pipeline = switch.pipeline().unwrap();

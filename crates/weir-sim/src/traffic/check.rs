@@ -79,7 +79,8 @@ impl Spec {
 
     /// Checks the settings that all kinds share.
     fn begin(&self) -> Checked<Begin> {
-        let spec::Common { start, stop, start_jitter, ecn, dscp, label, deadline } = self.common();
+        let common = self.common();
+        let spec::Common { start, stop, start_jitter, ecn, dscp, label, deadline, .. } = common;
         if stop.is_some_and(|stop| stop <= start) {
             return refuse("stop", Reason::Order);
         }
@@ -89,6 +90,9 @@ impl Spec {
         if label.is_some() && deadline.is_some() {
             return refuse("deadline", Reason::Twice("either `label` or `deadline`"));
         }
+        if common.deadline_per_switch.is_some() && deadline.is_none() {
+            return refuse("deadline_per_switch", Reason::Missing("`deadline`, to which it adds"));
+        }
         let label = deadline.map_or(label.unwrap_or(0), Time::ns);
         Ok(Begin {
             start: start.0,
@@ -97,6 +101,7 @@ impl Spec {
             ecn: ecn.unwrap_or_default().into(),
             dscp,
             label,
+            per_switch: common.deadline_per_switch.map_or(0, Time::ns),
         })
     }
 }

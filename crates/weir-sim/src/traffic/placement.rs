@@ -14,6 +14,8 @@ pub(super) struct Begin {
     pub(super) ecn: Ecn,
     pub(super) dscp: u8,
     pub(super) label: u64,
+    /// What each switch on the path adds to the label.
+    pub(super) per_switch: u64,
 }
 
 /// The place of traffic in a world.

@@ -1,5 +1,6 @@
 //! Traffic with checked settings, and its installation in a world.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use weir_core::Nanos;
@@ -78,6 +79,18 @@ impl Plan {
             Work::Over(what, _) => Self { work: Work::Over(what, transport), ..self },
             Work::Open(_) => self,
         }
+    }
+
+    /// The same traffic on a path with this number of switches that have rank programs: each adds
+    /// its share to the deadline.
+    #[must_use]
+    pub fn through(&self, switches: u32) -> Cow<'_, Self> {
+        let more = self.begin.per_switch.saturating_mul(switches.into());
+        if more == 0 {
+            return Cow::Borrowed(self);
+        }
+        let label = self.begin.label.saturating_add(more);
+        Cow::Owned(Self { begin: Begin { label, ..self.begin }, ..self.clone() })
     }
 
     /// Puts the traffic's endpoints into a world. Returns the flows that it has made: those that

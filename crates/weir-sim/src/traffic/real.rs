@@ -57,6 +57,7 @@ pub(super) fn check(spec: &spec::RealStack) -> Checked<(Over, Arc<dyn Transport>
         ("ecn", spec.ecn.is_some()),
         ("label", spec.label.is_some()),
         ("deadline", spec.deadline.is_some()),
+        ("deadline_per_switch", spec.deadline_per_switch.is_some()),
     ];
     if let Some((setting, _)) = beyond.into_iter().find(|&(_, given)| given) {
         return refuse(

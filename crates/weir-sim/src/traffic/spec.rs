@@ -57,6 +57,8 @@ pub struct Common {
     pub label: Option<u64>,
     /// Label of packets in nanoseconds.
     pub deadline: Option<Time>,
+    /// Time added to the deadline for each switch on the path.
+    pub deadline_per_switch: Option<Time>,
 }
 
 macro_rules! kinds {
@@ -133,6 +135,10 @@ macro_rules! kinds {
                 /// Label of packets as a time after sending, in nanoseconds; instead of `label`.
                 #[serde(default, skip_serializing_if = "Option::is_none")]
                 pub deadline: Option<Time>,
+                /// Time added to `deadline` for each switch with a rank program on the path of the
+                /// packets.
+                #[serde(default, skip_serializing_if = "Option::is_none")]
+                pub deadline_per_switch: Option<Time>,
             }
         )*
 
@@ -164,8 +170,10 @@ macro_rules! kinds {
             /// The settings that every kind has.
             pub fn common(&self) -> Common {
                 match *self {
-                    $( Self::$name($name { start, stop, start_jitter, ecn, dscp, label, deadline, .. }) => {
-                        Common { start, stop, start_jitter, ecn, dscp, label, deadline }
+                    $( Self::$name($name {
+                        start, stop, start_jitter, ecn, dscp, label, deadline, deadline_per_switch, ..
+                    }) => {
+                        Common { start, stop, start_jitter, ecn, dscp, label, deadline, deadline_per_switch }
                     } )*
                 }
             }
@@ -212,7 +220,8 @@ macro_rules! kinds {
 }
 
 /// Names of the settings that every kind has.
-pub const COMMON: &[&str] = &["start", "stop", "start_jitter", "ecn", "dscp", "label", "deadline"];
+pub const COMMON: &[&str] =
+    &["start", "stop", "start_jitter", "ecn", "dscp", "label", "deadline", "deadline_per_switch"];
 
 /// Names of the settings that kinds over TCP have.
 pub const TRANSPORT: &[&str] = &[

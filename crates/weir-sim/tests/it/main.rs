@@ -5,6 +5,7 @@ mod controls;
 mod measure;
 mod scenario;
 mod stacks;
+mod switch;
 mod tcp_dumbbell;
 mod traffic;
 mod workloads;

@@ -39,7 +39,7 @@ pub(super) const TOKEN_BUCKET: Row = Row {
     traits: Traits {
         ranking: Ranking::Edf,
         knows_flows: false,
-        make: |choice| Some(Box::new(Buckets::new(Settings::of(choice), false))),
+        make: |choice, _| Some(Box::new(Buckets::new(Settings::of(choice), false))),
     },
 };
 
@@ -52,7 +52,7 @@ pub(super) const MIN_RATE: Row = Row {
     traits: Traits {
         ranking: Ranking::Edf,
         knows_flows: false,
-        make: |choice| Some(Box::new(Buckets::new(Settings::of(choice), true))),
+        make: |choice, _| Some(Box::new(Buckets::new(Settings::of(choice), true))),
     },
 };
 

@@ -38,7 +38,7 @@ pub(super) const EDF: Row = Row {
     traits: Traits {
         ranking: Ranking::Edf,
         knows_flows: false,
-        make: |choice| Some(Box::new(Earliest { within: Settings::of(choice).deadline.0 })),
+        make: |choice, _| Some(Box::new(Earliest { within: Settings::of(choice).deadline.0 })),
     },
 };
 

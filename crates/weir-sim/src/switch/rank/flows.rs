@@ -34,6 +34,6 @@ const fn row(
     source: &'static str,
     ranking: Ranking,
 ) -> Row {
-    let traits = Traits { ranking, knows_flows: true, make: |_| None };
+    let traits = Traits { ranking, knows_flows: true, make: |_, _| None };
     Row { name, aliases: &[], summary, source, parameters: &[], traits }
 }

@@ -16,6 +16,7 @@ use weir_core::sched::Ranking;
 use weir_core::settings::{self, Chosen, Entry};
 
 use crate::network::Labeller;
+use crate::random::Draws;
 
 /// A program's row in [`TABLE`].
 type Row = settings::Row<Traits>;
@@ -28,8 +29,9 @@ pub(super) struct Traits {
     /// Whether the rank depends on the state of a flow, so that the traffic manager must
     /// distinguish flows.
     pub(super) knows_flows: bool,
-    /// Creates the labeller for one output, if the program writes labels.
-    make: fn(&Choice) -> Option<Box<dyn Labeller>>,
+    /// Creates the labeller for one output, if the program writes labels. The draws are those of
+    /// the output's readings of the time.
+    make: fn(&Choice, Draws) -> Option<Box<dyn Labeller>>,
 }
 
 /// A program of the table.
@@ -77,8 +79,8 @@ impl Entry for Program {
 }
 
 /// The labeller for one output, if the program writes labels.
-pub(super) fn labeller(choice: &Choice) -> Option<Box<dyn Labeller>> {
-    (choice.row().traits.make)(choice)
+pub(super) fn labeller(choice: &Choice, draws: Draws) -> Option<Box<dyn Labeller>> {
+    (choice.row().traits.make)(choice, draws)
 }
 
 /// Longest time of a setting, ns: eleven days.
@@ -105,7 +107,11 @@ mod tests {
             let choice: Choice = read(row.name).unwrap();
             assert_eq!(choice.kind(), program);
             // A program whose rank the traffic manager computes needs no labels, and vice versa.
-            assert!(!(row.traits.knows_flows && labeller(&choice).is_some()), "{}", row.name);
+            assert!(
+                !(row.traits.knows_flows && labeller(&choice, Draws::new(1, 1, 0)).is_some()),
+                "{}",
+                row.name
+            );
         }
     }
 
