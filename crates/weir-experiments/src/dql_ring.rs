@@ -16,8 +16,8 @@
 //! # Reference
 //! P. Imputato, S. Avallone, "An analysis of the impact of network device buffers on packet
 //! schedulers through experiments and simulations", Simulation Modelling Practice and Theory 80,
-//! 2018: six effects, each with a separate claim. The first table shows the results of that
-//! implementation in ns-3.
+//! 2018: six effects, each with a separate claim. The publication has no values for this network. The
+//! first table compares with our own measurements of the same network in ns-3.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ use weir_core::{Nanos, aqm};
 use weir_rules::manager::Manager;
 
 use weir_report::finding::{
-    Axis, Cell, Claim, Finding, Plot, Series, Style, Table, Unit, difference,
+    Axis, Cell, Claim, Finding, Plot, Provenance, Quantity, Range, Series, Style, Table, Unit,
 };
 use weir_sim::dumbbell::{add_managed, mbit};
 use weir_sim::network::{FlowSpec, Network};
@@ -40,14 +40,15 @@ use weir_sim::tcp::{self, cc};
 use weir_sim::traffic::{Cbr, Sink};
 use weir_sim::world::World;
 
-use super::experiment::{Experiment, Options};
-use super::parallel::parallel;
+use super::experiment::{Experiment, Options, Progress};
+use super::parallel::counted;
+use super::sources::{NS3, RINGS as DOCUMENT, published};
 
 /// The experiment's entry in the list.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "dql-ring",
     summary: "latency and throughput against the size of the transmission ring, with and without dynamic queue limits",
-    source: "Imputato and Avallone, Simulation Modelling Practice and Theory 80 (2018)",
+    source: "effects: Imputato and Avallone, Simulation Modelling Practice and Theory 80 (2018); values: measured by us with ns-3",
     run,
 };
 
@@ -217,7 +218,7 @@ fn device(case: &Case) -> DeviceConfig {
     }
 }
 
-fn run(options: &Options) -> Finding {
+fn run(options: &Options, progress: &Progress<'_>) -> Finding {
     let seconds = if options.quick { 2 } else { 8 };
     let mut cases = Vec::new();
     for (queue, load) in LOADS {
@@ -229,7 +230,7 @@ fn run(options: &Options) -> Finding {
             }
         }
     }
-    let measured = parallel(options.threads, &cases, |case| measure(case, seconds));
+    let measured = counted(options, progress, &cases, |case| measure(case, seconds));
     let find = |queue, ring, dql, real_driver| {
         let wanted = |case: &Case| {
             case.queue == queue
@@ -241,7 +242,8 @@ fn run(options: &Options) -> Finding {
     };
     let mut finding = Finding {
         title: "A probe behind a transmission ring: 1 Gbit/s, 100 us".to_owned(),
-        tables: vec![published(&find), all(&cases, &measured)],
+        tables: vec![compared(&find), all(&cases, &measured)],
+        notes: vec!["No random draw: one run of each case is exact.".to_owned()],
         ..Finding::default()
     };
     claims(&mut finding, &find);
@@ -253,41 +255,35 @@ fn run(options: &Options) -> Finding {
 
 type Find<'a> = dyn Fn(Queue, u32, bool, bool) -> Measured + 'a;
 
-/// The comparison with the published implementation.
-fn published(find: &Find<'_>) -> Table {
+/// The comparison with ns-3.
+fn compared(find: &Find<'_>) -> Table {
     let columns = [
         "ring",
         "DQL",
-        "probe mean us",
-        "",
-        "",
-        "probe p99 us",
-        "",
-        "goodput Mbit/s",
-        "",
-        "",
-        "bytes in device",
-        "",
+        "probe mean us, ns-3",
+        "measured",
+        "difference",
+        "p99 us, ns-3",
+        "measured",
+        "goodput Mbit/s, ns-3",
+        "measured",
+        "difference",
+        "bytes in device, ns-3",
+        "measured",
     ];
-    let mut table = Table::new("FQ-CoDel, overload: published, measured, difference", &columns);
-    for (ring, dql, mean, p99, goodput, bytes) in PUBLISHED {
+    let mut table = Table::new("FQ-CoDel, overload, beside ns-3 (measured by us)", &columns);
+    let reference = |value: Option<f64>, decimals| {
+        value.map_or(Cell::Empty, |value| Cell::reference(value, decimals, NS3))
+    };
+    for (ring, dql, mean, p99, goodput, bytes) in IN_NS3 {
         let m = find(Queue::FqCodel, ring, dql, false);
         let mut row =
             vec![Cell::from(ring.to_string()), Cell::from(if dql { "on" } else { "off" })];
-        row.extend(Cell::compared(mean, m.probe[0], 1));
-        row.extend([
-            p99.map_or(Cell::Empty, |p99| Cell::number(p99, 0)),
-            Cell::number(m.probe[2], 0),
-        ]);
-        row.extend(
-            goodput.map_or([Cell::Empty, Cell::number(m.goodput, 1), Cell::Empty], |goodput| {
-                Cell::compared(goodput, m.goodput, 1)
-            }),
-        );
-        row.extend([
-            bytes.map_or(Cell::Empty, |bytes| Cell::number(bytes, 0)),
-            Cell::number(m.device_bytes, 0),
-        ]);
+        row.extend(Cell::compared(mean, NS3, &Quantity::exact(m.probe[0]), 1));
+        row.extend([reference(p99, 0), Cell::number(m.probe[2], 0)]);
+        row.extend([reference(goodput, 1), Cell::number(m.goodput, 1)]);
+        row.push(goodput.map_or(Cell::Empty, |goodput| Cell::difference(goodput, m.goodput)));
+        row.extend([reference(bytes, 0), Cell::number(m.device_bytes, 0)]);
         table.row(row);
     }
     table
@@ -323,88 +319,100 @@ fn all(cases: &[Case], measured: &[Measured]) -> Table {
     table
 }
 
-/// Adds a claim for each of the six effects.
+/// Adds a claim for each of the six effects, and those about ns-3.
 fn claims(finding: &mut Finding, find: &Find<'_>) {
-    let mut claim = |words: &str, holds: bool, detail: String| {
-        finding.claims.push(Claim::tried(words, holds, detail));
-    };
-    for (ring, dql, mean, ..) in PUBLISHED {
-        let got = find(Queue::FqCodel, ring, dql, false).probe[0];
-        let words = format!(
-            "ring of {ring}, DQL {}: probe's mean delay within 2 % of {mean} us",
-            if dql { "on" } else { "off" }
-        );
-        claim(&words, difference(mean, got).abs() <= 2.0, format!("{got:.1} us"));
+    let mut add = |claim: Claim| finding.claims.push(claim);
+    let probe = |queue, ring, dql, driver| find(queue, ring, dql, driver).probe[0];
+    for (ring, dql, mean, ..) in IN_NS3 {
+        let state = if dql { "on" } else { "off" };
+        let words =
+            format!("ring of {ring}, DQL {state}: probe's mean delay within 2 % of {mean} us");
+        let far = Quantity::exact(probe(Queue::FqCodel, ring, dql, false)).difference(mean);
+        add(Claim::new(words, NS3).expect("difference in %", far, Range::up_to(2.0)));
     }
-    let fifo: Vec<f64> = RINGS
+    let (least, most) = RINGS
         .iter()
         .filter(|&&ring| ring >= 16)
-        .map(|&ring| find(Queue::Fifo, ring, false, false).probe[0])
-        .collect();
-    let (least, most) = fifo
-        .iter()
-        .fold((f64::MAX, 0f64), |(least, most), &mean| (least.min(mean), most.max(mean)));
-    claim(
-        "one queue for all, below its capacity: the ring's size does not matter",
-        most <= least * 1.05,
-        format!("{least:.0} to {most:.0} us"),
-    );
+        .map(|&ring| probe(Queue::Fifo, ring, false, false))
+        .fold((f64::MAX, 0f64), |(least, most), mean| (least.min(mean), most.max(mean)));
+    let same = "one queue for all, below its capacity: the ring's size does not matter";
+    add(Claim::new(same, EFFECTS).expect(
+        "longest over shortest mean delay",
+        Quantity::exact(most / least),
+        Range::within(1.0, 1.05),
+    ));
     for queue in [Queue::Prio, Queue::FqCodel, Queue::CoDel] {
-        let means = RINGS.map(|ring| find(queue, ring, false, false).probe[0]);
-        let grows = means.windows(2).all(|pair| pair[1] >= pair[0] * 0.98)
-            && means[RINGS.len() - 1] > 1.5 * means[0];
-        let detail = format!(
-            "{:.0} us with {}, {:.0} us with {}",
-            means[0],
-            RINGS[0],
-            means[RINGS.len() - 1],
-            RINGS[RINGS.len() - 1]
-        );
-        claim(&format!("{}: latency grows with the ring", name(queue)), grows, detail);
+        add(grows(queue, &RINGS.map(|ring| probe(queue, ring, false, false))));
     }
     let [small, large] =
         [RINGS[0], 256].map(|ring| find(Queue::FqCodel, ring, false, true).goodput);
-    claim(
-        "too small a ring loses throughput",
-        small < 0.95 * large,
-        format!("{small:.0} Mbit/s with {}, {large:.0} with 256", RINGS[0]),
-    );
+    add(Claim::new("too small a ring loses throughput", EFFECTS).expect(
+        format!("goodput with {} over that with 256", RINGS[0]),
+        Quantity::exact(small / large),
+        Range::below(0.95),
+    ));
     for queue in [Queue::Prio, Queue::FqCodel] {
         let [off, on] = [false, true].map(|dql| find(queue, 256, dql, true));
-        let full = on.goodput >= 0.99 * off.goodput;
-        let words =
-            format!("{}: DQL holds the ring near the least that keeps the wire busy", name(queue));
-        let detail = format!(
-            "{:.0} of {:.0} bytes in the device, {:.1} of {:.1} Mbit/s",
-            on.device_bytes, off.device_bytes, on.goodput, off.goodput
-        );
-        claim(&words, full && on.device_bytes < off.device_bytes / 3.0, detail);
-        let spread = |m: &Measured| m.probe[2] - m.probe[1];
-        let detail = format!(
-            "mean {:.0} instead of {:.0} us, p99 {:.0} us above the median instead of {:.0}",
-            on.probe[0],
-            off.probe[0],
-            spread(&on),
-            spread(&off)
-        );
-        let words = format!(
-            "{}: with DQL latency is low, and the same for rings of 64 and more",
-            name(queue)
-        );
+        add(least_ring(queue, &off, &on));
         let same: Vec<f64> = RINGS
             .iter()
             .filter(|&&ring| ring >= 64)
-            .map(|&ring| find(queue, ring, true, true).probe[0])
+            .map(|&ring| probe(queue, ring, true, true))
             .collect();
-        let stable = same.iter().all(|mean| (mean / same[0] - 1.0).abs() < 0.05);
-        claim(&words, on.probe[0] < off.probe[0] / 2.0 && stable, detail);
+        add(low_latency(queue, &off, &on, &same));
     }
-    let [off, on] = [false, true].map(|dql| find(Queue::Fifo, 256, dql, false).probe[0]);
-    claim(
-        "one queue for all, below its capacity: DQL changes nothing",
-        (on / off - 1.0).abs() < 0.05,
-        format!("{on:.0} us with, {off:.0} us without"),
-    );
+    let [off, on] = [false, true].map(|dql| probe(Queue::Fifo, 256, dql, false));
+    add(Claim::new("one queue for all, below its capacity: DQL changes nothing", EFFECTS).expect(
+        "mean delay with DQL over that without",
+        Quantity::exact(on / off),
+        Range::within(0.95, 1.05),
+    ));
+}
+
+/// The claim that latency grows with the ring, from the mean delays for each ring.
+fn grows(queue: Queue, means: &[f64]) -> Claim {
+    let least = means.windows(2).map(|pair| pair[1] / pair[0]).fold(f64::MAX, f64::min);
+    let last = means.len() - 1;
+    Claim::new(format!("{}: latency grows with the ring", name(queue)), EFFECTS)
+        .expect("smallest step to the next ring", Quantity::exact(least), Range::above(0.98))
+        .expect(
+            format!("delay with {} over that with {}", RINGS[last], RINGS[0]),
+            Quantity::exact(means[last] / means[0]),
+            Range::above(1.5),
+        )
+}
+
+fn least_ring(queue: Queue, off: &Measured, on: &Measured) -> Claim {
+    let words = "DQL holds the ring near the least that keeps the wire busy";
+    Claim::new(format!("{}: {words}", name(queue)), EFFECTS)
+        .expect(
+            "goodput with DQL over that without",
+            Quantity::exact(on.goodput / off.goodput),
+            Range::above(0.99),
+        )
+        .expect(
+            "bytes in the device with DQL over those without",
+            Quantity::exact(on.device_bytes / off.device_bytes),
+            Range::below(1.0 / 3.0),
+        )
+}
+
+fn low_latency(queue: Queue, off: &Measured, on: &Measured, same: &[f64]) -> Claim {
+    let spread = |m: &Measured| m.probe[2] - m.probe[1];
+    let far = same.iter().map(|mean| (mean / same[0] - 1.0).abs()).fold(0.0, f64::max);
+    let words = "with DQL latency is low and stable, and the same for rings of 64 and more";
+    Claim::new(format!("{}: {words}", name(queue)), EFFECTS)
+        .expect(
+            "mean delay with DQL over that without",
+            Quantity::exact(on.probe[0] / off.probe[0]),
+            Range::below(0.5),
+        )
+        .expect(
+            "p99 above the median, us, with DQL over that without",
+            Quantity::exact(spread(on) / spread(off)),
+            Range::below(1.0),
+        )
+        .expect("largest difference between rings", Quantity::exact(far), Range::below(0.05))
 }
 
 fn plot(part: &str, real_driver: bool, find: &Find<'_>) -> Plot {
@@ -420,6 +428,7 @@ fn plot(part: &str, real_driver: bool, find: &Find<'_>) -> Plot {
                 name: format!("{}{}", name(queue), if dql { ", DQL" } else { "" }),
                 style,
                 points,
+                ..Series::default()
             });
         }
     }
@@ -446,12 +455,15 @@ fn name(queue: Queue) -> &'static str {
 
 /// Ring size, DQL, mean and 99th percentile of the probe's delay in us, goodput in Mbit/s, bytes in
 /// the device.
-type Published = (u32, bool, f64, Option<f64>, Option<f64>, Option<f64>);
-const PUBLISHED: [Published; 3] = [
+type InNs3 = (u32, bool, f64, Option<f64>, Option<f64>, Option<f64>);
+/// Our measurements with ns-3. The publication has no such values.
+const IN_NS3: [InNs3; 3] = [
     (256, false, 3150.0, None, Some(979.3), Some(380_000.0)),
     (256, true, 144.0, Some(150.0), Some(979.3), Some(4455.0)),
     (64, false, 877.0, None, Some(979.3), None),
 ];
+/// The effects, which the publication states for a network of its own.
+const EFFECTS: Provenance = published(DOCUMENT, "its conclusions, stated without these values");
 /// Queues and their loads. A queue that treats all packets alike is measured below its capacity.
 const LOADS: [(Queue, LoadKind); 4] = [
     (Queue::Fifo, LoadKind::Transfer),

@@ -7,11 +7,18 @@ use weir_report::finding::Finding;
 pub struct Options {
     /// Whether to make fewer and shorter runs: less exact results in about a tenth of the time.
     pub quick: bool,
-    /// Seed of all random draws.
+    /// The first seed. Runs have this seed and those that follow it.
     pub seed: u64,
     /// Number of threads for independent runs; 0 for one per processor. No result depends on this
     /// number.
     pub threads: usize,
+}
+
+impl Options {
+    /// Number of seeds of an experiment with random draws.
+    pub const fn seeds(&self) -> u64 {
+        if self.quick { QUICK_SEEDS } else { SEEDS }
+    }
 }
 
 impl Default for Options {
@@ -20,6 +27,10 @@ impl Default for Options {
     }
 }
 
+/// Is called after every run with the number of finished runs and the number of all runs. An
+/// experiment of several parts counts each part from 0.
+pub type Progress<'a> = dyn Fn(usize, usize) + Sync + 'a;
+
 /// An experiment of the list.
 #[derive(Clone, Copy, Debug)]
 pub struct Experiment {
@@ -27,8 +38,13 @@ pub struct Experiment {
     pub name: &'static str,
     /// One line that says what the experiment shows.
     pub summary: &'static str,
-    /// The publication.
+    /// The publication, or the origin of the values that are compared.
     pub source: &'static str,
     /// Runs the experiment.
-    pub run: fn(&Options) -> Finding,
+    pub run: fn(&Options, &Progress<'_>) -> Finding,
 }
+
+/// The least number with which a 95 % interval is about as wide as with many: 2.3 standard errors.
+const SEEDS: u64 = 10;
+/// The least number whose interval is not several times wider than that of many.
+const QUICK_SEEDS: u64 = 3;

@@ -5,6 +5,31 @@
 //! machine, with any number of threads. Others ([`Measured`]) describe measurements for the rig and
 //! evaluate them. [`queue_sampler`] runs on the kernel's own queues. [`rfc7928`] is a suite that
 //! compares queues with each other.
+//!
+//! # A new experiment
+//! An experiment is a file with an [`Experiment`] (or a [`Measured`]) and a row in [`EXPERIMENTS`]
+//! (or [`MEASURED`]). Its [`Finding`](weir_report::finding::Finding) follows these rules:
+//!
+//! - **Provenance.** Every value of somebody else's is a
+//!   [`Cell::reference`](weir_report::finding::Cell::reference) or
+//!   [`Cell::quoted`](weir_report::finding::Cell::quoted), and every curve of such values a
+//!   [`Series`](weir_report::finding::Series) with a
+//!   [`Provenance`](weir_report::finding::Provenance). The kinds are: *published* (document and
+//!   place), *measured* by us with another program (name, version, date), *inferred* (from what),
+//!   and *calibrated*: published, but a parameter was chosen so that the value comes out (which
+//!   parameter, and which other values were not used for the choice). `sources` has the documents.
+//! - **Seeds.** An experiment with random draws runs with
+//!   [`Options::seeds`] seeds: `parallel::over_seeds` returns the results of each case by seed. A
+//!   [`Quantity`](weir_report::finding::Quantity) has one value for each seed
+//!   (`Quantity::over`; `Quantity::ratio` for two systems with the same seeds) and Student's 95 %
+//!   interval. A quantity without random draws is `Quantity::exact`.
+//! - **Claims.** A [`Claim`](weir_report::finding::Claim) has words, a provenance and conditions:
+//!   `Claim::new(words, provenance).expect("what, unit", quantity, Range::below(0.5))`. The verdict
+//!   follows from the intervals: *holds* if each is inside its range, *differs* if one is outside,
+//!   *cannot be judged* otherwise. A published claim is stated as published. A weaker claim that
+//!   holds may be added, but does not replace it.
+//! - **Notes.** `Finding::notes` has what a reader must know to judge the finding, for example which
+//!   conditions the document does not state.
 
 pub mod dql_ring;
 mod experiment;
@@ -18,10 +43,11 @@ pub mod queue_sampler;
 mod queues;
 pub mod rfc7928;
 pub mod s10;
+mod sources;
 mod sp_pifo;
 mod testbed;
 
-pub use experiment::{Experiment, Options};
+pub use experiment::{Experiment, Options, Progress};
 pub use measured::{Measured, Measurement, Metric, Row};
 pub use parallel::parallel;
 

@@ -2,7 +2,7 @@
 //!
 //! The caller makes the measurement, because that starts processes and shows progress.
 
-use weir_report::finding::{Cell, Finding};
+use weir_report::finding::{Cell, Finding, Quantity};
 use weir_rig::Algorithm;
 use weir_rig::report::Run;
 
@@ -54,6 +54,9 @@ pub struct Row {
     pub flows: String,
     /// The values. Those that were not measured are missing.
     pub run: Run,
+    /// Processor time of a pair in each run, ns. The runs of all algorithms alternate, so equal
+    /// places of two rows are runs next to each other.
+    pub times: Vec<f64>,
 }
 
 impl Row {
@@ -79,13 +82,33 @@ pub(crate) fn cell(value: Option<f64>, decimals: u8) -> Cell {
     value.map_or(Cell::Empty, |value| Cell::number(value, decimals))
 }
 
-/// The quotient of two values; `None` if one is missing.
-pub(crate) fn ratio(over: Option<f64>, under: Option<f64>) -> Option<f64> {
-    Some(over? / under?)
+/// The times of an algorithm with a set of flows, by run, ns; empty if they were not measured.
+pub(crate) fn times<'a>(rows: &'a [Row], name: &str, flows: &str) -> &'a [f64] {
+    let Ok(algorithm) = Algorithm::parse(name) else { return &[] };
+    let algorithm = algorithm.to_string();
+    rows.iter()
+        .find(|row| row.run.alg == algorithm && row.flows == flows && !row.times.is_empty())
+        .map_or(&[], |row| &row.times)
+}
+
+/// The mean time of a pair over the runs, ns.
+pub(crate) fn time(rows: &[Row], name: &str, flows: &str) -> Quantity {
+    Quantity::over(times(rows, name, flows))
+}
+
+/// The quotient of the times of two algorithms with sets of flows, over the runs.
+pub(crate) fn time_ratio(rows: &[Row], over: (&str, &str), under: (&str, &str)) -> Quantity {
+    Quantity::ratio(times(rows, over.0, over.1), times(rows, under.0, under.1))
+}
+
+/// The quotient of two exact values; unmeasured if one is missing.
+pub(crate) fn ratio(over: Option<f64>, under: Option<f64>) -> Quantity {
+    Quantity::exact(over.zip(under).map(|(over, under)| over / under))
 }
 
 #[cfg(test)]
 mod tests {
+    use weir_report::finding::{Claim, Verdict};
     use weir_rig::flows::sweep;
 
     use super::*;
@@ -107,7 +130,8 @@ mod tests {
     fn values_that_were_not_measured_leave_claims_untried() {
         for experiment in MEASURED {
             let finding = (experiment.finding)(&[]);
-            assert!(finding.claims.iter().all(|claim| claim.holds.is_none()), "{finding:?}");
+            let untried = |claim: &Claim| claim.verdict() == Verdict::CannotBeJudged;
+            assert!(finding.claims.iter().all(untried), "{finding:?}");
             assert!(!finding.tables.is_empty());
         }
     }

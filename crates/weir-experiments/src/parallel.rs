@@ -3,6 +3,41 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use super::experiment::{Options, Progress};
+
+/// Calls `run` for each of `items` with each seed of the options, on their threads. Returns for
+/// each item the results by seed. Equal places in two lists are runs with the same seed.
+pub(crate) fn over_seeds<T: Sync, R: Send>(
+    options: &Options,
+    progress: &Progress<'_>,
+    items: &[T],
+    run: impl Fn(&T, u64) -> R + Sync,
+) -> Vec<Vec<R>> {
+    let seeds = options.seeds();
+    let jobs: Vec<(&T, u64)> = items
+        .iter()
+        .flat_map(|item| (0..seeds).map(move |n| (item, options.seed.wrapping_add(n))))
+        .collect();
+    let mut results =
+        counted(options, progress, &jobs, |&(item, seed)| run(item, seed)).into_iter();
+    items.iter().map(|_| results.by_ref().take(seeds as usize).collect()).collect()
+}
+
+/// As [`parallel`], with the threads of the options, and reports the progress.
+pub(crate) fn counted<T: Sync, R: Send>(
+    options: &Options,
+    progress: &Progress<'_>,
+    items: &[T],
+    run: impl Fn(&T) -> R + Sync,
+) -> Vec<R> {
+    let done = AtomicUsize::new(0);
+    parallel(options.threads, items, |item| {
+        let result = run(item);
+        progress(done.fetch_add(1, Ordering::Relaxed) + 1, items.len());
+        result
+    })
+}
+
 /// Calls `run` for each of `items` on `threads` threads (0 for one per processor). The results are
 /// in the order of the items, so they do not depend on which thread is faster.
 ///
@@ -49,5 +84,18 @@ mod tests {
             assert_eq!(parallel(threads, &items, |n| n * n), squares);
         }
         assert!(parallel(2, &[], |n: &u64| *n).is_empty());
+    }
+
+    #[test]
+    fn each_item_has_its_results_by_seed_and_every_run_is_reported() {
+        let options = Options { quick: true, seed: 5, threads: 2 };
+        let most = AtomicUsize::new(0);
+        let progress = |done: usize, all: usize| {
+            assert_eq!(all, 6);
+            most.fetch_max(done, Ordering::Relaxed);
+        };
+        let results = over_seeds(&options, &progress, &[10, 20], |item, seed| item + seed);
+        assert_eq!(results, [[15, 16, 17], [25, 26, 27]]);
+        assert_eq!(most.into_inner(), 6);
     }
 }

@@ -1,9 +1,10 @@
 //! The talk of 2010 that introduced QFQ: cost of schedulers against the number of flows, and their
 //! service guarantee.
 
-use weir_report::finding::{Claim, Finding, Table};
+use weir_report::finding::{Cell, Claim, Finding, Provenance, Quantity, Range, Table};
 
-use super::measured::{Measured, Measurement, Metric, Row, cell, ratio, value};
+use super::measured::{Measured, Measurement, Metric, Row, cell, time, time_ratio, value};
+use super::sources::{QFQ_TALK, published};
 
 /// The experiment's entry in the list.
 pub(crate) const EXPERIMENT: Measured = Measured {
@@ -33,15 +34,21 @@ pub(crate) const EXPERIMENT: Measured = Measured {
 const ALGORITHMS: [&str; 6] = ["none", "fifo", "drr", "qfq", "kps", "wf2q+"];
 /// The schedulers with a service guarantee.
 const GUARANTEED: [&str; 4] = ["drr", "qfq", "kps", "wf2q+"];
-/// The published cost for few flows, where it is constant, in ns; a dash if the talk gives none.
-const PUBLISHED: [(&str, &str); 6] = [
-    ("none", "60"),
-    ("fifo", "-"),
-    ("drr", "55"),
-    ("qfq", "110"),
-    ("kps", "400"),
-    ("wf2q+", "log N"),
+/// The published cost for few flows, where it is constant, in ns; `None` if the talk gives none.
+const PUBLISHED: [(&str, Option<&str>); 6] = [
+    ("none", Some("60")),
+    ("fifo", None),
+    ("drr", Some("55")),
+    ("qfq", Some("110")),
+    ("kps", Some("over 400")),
+    ("wf2q+", Some("grows with log N")),
 ];
+/// The costs of the talk, on its own machine.
+const COST: Provenance = published(QFQ_TALK, "results: time of enqueue and dequeue");
+/// The guarantees of the talk.
+const GUARANTEE: Provenance = published(QFQ_TALK, "service guarantees");
+/// What follows from the algorithms.
+const CACHES: Provenance = published(QFQ_TALK, "results: flat to 256 or 1k flows, then caches");
 /// Flow sets for the measurement of fairness.
 const FAIRNESS: [&str; 2] = ["1024:w1", "500:w1,250:w2,250:w4"];
 
@@ -49,33 +56,46 @@ fn finding(rows: &[Row]) -> Finding {
     let counts: Vec<u32> = (0..=15).step_by(3).map(|power| 1 << power).collect();
     let heads: Vec<String> = counts.iter().map(|count| format!("{count} flows")).collect();
     let columns: Vec<&str> =
-        ["scheduler", "published"].into_iter().chain(heads.iter().map(String::as_str)).collect();
+        ["scheduler", "reference"].into_iter().chain(heads.iter().map(String::as_str)).collect();
     let mut times = Table::new(
         "ns of a pair of enqueue and dequeue, the rig included, backlog from nothing to 20 packets a flow and back",
         &columns,
     );
     for (name, published) in PUBLISHED {
-        let ours = counts.iter().map(|count| cell(cost(rows, name, *count), 1));
-        times.row([name.into(), published.into()].into_iter().chain(ours).collect());
+        let ours = counts.iter().map(|count| Cell::quantity(&time(rows, name, &flows(*count)), 1));
+        let theirs = published.map_or(Cell::Empty, |text| Cell::quoted(text, COST));
+        times.row([name.into(), theirs].into_iter().chain(ours).collect());
     }
     let mut fairness = Table::new(
-        "B-WFI in largest packets, worst class, every flow always with packets (published: within 5 for QFQ, 1 for the optimal system)",
-        &["scheduler", FAIRNESS[0], FAIRNESS[1]],
+        "B-WFI in largest packets, worst class, every flow always with packets",
+        &["scheduler", "reference", FAIRNESS[0], FAIRNESS[1]],
     );
     for name in GUARANTEED {
+        let theirs = match name {
+            "qfq" => Cell::quoted("within 5", GUARANTEE),
+            "wf2q+" => Cell::quoted("1 (the optimal system)", GUARANTEE),
+            "drr" => Cell::quoted("up to N", GUARANTEE),
+            _ => Cell::Empty,
+        };
         let worst = FAIRNESS.map(|set| cell(worst(rows, name, set), 2));
-        fairness.row(std::iter::once(name.into()).chain(worst).collect());
+        fairness.row([name.into(), theirs].into_iter().chain(worst).collect());
     }
     Finding {
         title: "Schedulers alone: what a packet costs, and how fair they are".into(),
         tables: vec![times, fairness],
         claims: claims(rows),
         plots: Vec::new(),
+        notes: vec![
+            "Published times are of a machine of 2010, so the claims are about ratios and growth. \
+             Times are means over repeated runs, in which the schedulers alternate; fairness is \
+             exact."
+                .into(),
+        ],
     }
 }
 
-fn cost(rows: &[Row], name: &str, flows: u32) -> Option<f64> {
-    value(rows, name, &format!("{flows}:w1"), |row| row.run.ns_per_pair)
+fn flows(count: u32) -> String {
+    format!("{count}:w1")
 }
 
 fn worst(rows: &[Row], name: &str, set: &str) -> Option<f64> {
@@ -83,66 +103,97 @@ fn worst(rows: &[Row], name: &str, set: &str) -> Option<f64> {
 }
 
 fn claims(rows: &[Row]) -> Vec<Claim> {
-    let at = |name, flows| cost(rows, name, flows);
+    let at = |over: (&str, u32), under: (&str, u32)| {
+        time_ratio(rows, (over.0, &flows(over.1)), (under.0, &flows(under.1)))
+    };
     let mut claims = Vec::new();
-    let mut claim =
-        |words: &str, seen: Option<(bool, String)>| claims.push(Claim::judged(words, seen));
-    let times = |value: f64, name: &str| format!("{value:.2} times {name}");
+    let mut claim = |words: &str, provenance, what: &str, quantity: Quantity, range| {
+        claims.push(Claim::new(words, provenance).expect(what, quantity, range));
+    };
     claim(
         "a FIFO costs little more than the rig alone",
-        ratio(at("fifo", 1024), at("none", 1024)).map(|r| (r < 2.0, times(r, "none"))),
+        Provenance::Inferred { from: "a FIFO has a list and nothing else" },
+        "FIFO over none",
+        at(("fifo", 1024), ("none", 1024)),
+        Range::below(2.0),
     );
     claim(
         "QFQ costs about twice DRR (1k flows)",
-        ratio(at("qfq", 1024), at("drr", 1024)).map(|r| ((1.1..3.0).contains(&r), times(r, "DRR"))),
+        COST,
+        "QFQ over DRR",
+        at(("qfq", 1024), ("drr", 1024)),
+        Range::within(1.1, 3.0),
     );
     claim(
         "KPS costs several times QFQ (1k flows)",
-        ratio(at("kps", 1024), at("qfq", 1024)).map(|r| (r > 1.5, times(r, "QFQ"))),
+        COST,
+        "KPS over QFQ",
+        at(("kps", 1024), ("qfq", 1024)),
+        Range::above(1.5),
     );
-    claim("WF2Q+ is the dearest at 32k flows", {
-        let others = ["none", "fifo", "drr", "qfq", "kps"].map(|name| at(name, 32_768));
-        let dearest = others.into_iter().flatten().max_by(f64::total_cmp);
-        ratio(at("wf2q+", 32_768), dearest).map(|r| (r > 1.0, times(r, "the next")))
+    let others = ["none", "fifo", "drr", "qfq", "kps"];
+    let dearest = others.into_iter().max_by(|a, b| {
+        let mean = |name| time(rows, name, &flows(32_768)).mean().unwrap_or(0.0);
+        mean(a).total_cmp(&mean(b))
     });
-    claim("WF2Q+ grows with the logarithm of the flows", {
-        let growth = [(16, 64), (64, 256), (256, 1024)]
-            .map(|(few, many)| ratio(at("wf2q+", many), at("wf2q+", few)));
-        let growth: Option<Vec<f64>> = growth.into_iter().collect();
-        growth.map(|g| {
-            (
-                g.iter().all(|r| *r > 1.0) && g.iter().product::<f64>() > 1.25,
-                format!("{:.2} times from 16 to 1k", g.iter().product::<f64>()),
-            )
-        })
-    });
+    claim(
+        "WF2Q+ is the dearest at 32k flows",
+        COST,
+        "WF2Q+ over the next",
+        dearest.map_or(Quantity::exact(None), |next| at(("wf2q+", 32_768), (next, 32_768))),
+        Range::above(1.0),
+    );
+    claims.push(logarithm(rows));
+    let mut claim = |words: String, what: &str, quantity: Quantity, range| {
+        claims.push(Claim::new(words, CACHES).expect(what, quantity, range));
+    };
     for name in ["drr", "qfq", "kps"] {
-        let flat = ratio(at(name, 256), at(name, 16));
         claim(
-            &format!("{name} is flat from 16 to 256 flows"),
-            flat.map(|r| ((0.75..1.25).contains(&r), format!("{r:.2} times"))),
+            format!("{name} is flat from 16 to 256 flows"),
+            "256 over 16",
+            at((name, 256), (name, 16)),
+            Range::within(0.75, 1.25),
         );
     }
     for name in ["drr", "qfq"] {
-        let grown = ratio(at(name, 32_768), at(name, 256));
         claim(
-            &format!("beyond 1k flows caches show: {name}"),
-            grown.map(|r| (r > 1.05, format!("{r:.2} times from 256 to 32k"))),
+            format!("beyond 1k flows caches show: {name}"),
+            "32k over 256",
+            at((name, 32_768), (name, 256)),
+            Range::above(1.05),
         );
     }
     claim(
-        "one flow is no cheaper for QFQ than many",
-        ratio(at("qfq", 1), at("qfq", 16)).map(|r| (r > 0.9, format!("{r:.2} times 16 flows"))),
+        "one flow is no cheaper for QFQ than many".to_owned(),
+        "1 over 16",
+        at(("qfq", 1), ("qfq", 16)),
+        Range::above(0.9),
     );
     for set in FAIRNESS {
-        claim(
-            &format!("QFQ's B-WFI is within 5 packets ({set})"),
-            worst(rows, "qfq", set).map(|w| (w <= 5.0, format!("{w:.2}"))),
-        );
-        claim(
-            &format!("WF2Q+'s B-WFI is one packet ({set})"),
-            worst(rows, "wf2q+", set).map(|w| (w <= 1.05, format!("{w:.2}"))),
-        );
+        for (name, words, most) in [
+            ("qfq", "QFQ's B-WFI is within 5 packets", 5.0),
+            ("wf2q+", "WF2Q+'s B-WFI is one packet", 1.05),
+        ] {
+            let seen = Quantity::exact(worst(rows, name, set));
+            claims.push(Claim::new(format!("{words} ({set})"), GUARANTEE).expect(
+                "B-WFI, packets",
+                seen,
+                Range::within(0.0, most),
+            ));
+        }
     }
     claims
+}
+
+/// The claim that WF2Q+ grows with the logarithm of the flows.
+fn logarithm(rows: &[Row]) -> Claim {
+    let ratio =
+        |many: u32, few: u32| time_ratio(rows, ("wf2q+", &flows(many)), ("wf2q+", &flows(few)));
+    let claim = Claim::new("WF2Q+ grows with the logarithm of the flows", COST);
+    [(16, 64), (64, 256), (256, 1024)]
+        .into_iter()
+        .fold(claim, |claim, (few, many)| {
+            claim.expect(format!("{many} over {few}"), ratio(many, few), Range::above(1.0))
+        })
+        .expect("1k over 16", ratio(1024, 16), Range::above(1.25))
 }

@@ -1,5 +1,6 @@
 //! An experiment of `weir reproduce`, its options and its result.
 
+use weir_report::finding::Finding;
 use weir_report::plot::Plot;
 use weir_rig::report::Run;
 
@@ -21,7 +22,7 @@ pub(super) enum How {
     /// missing.
     Live(fn(&Settings) -> Result<Outcome, Failure>),
     /// The simulator runs it.
-    Simulated(fn(&weir_experiments::Options) -> weir_report::finding::Finding),
+    Simulated(&'static weir_experiments::Experiment),
 }
 
 /// The options of an experiment.
@@ -36,20 +37,15 @@ pub(super) struct Settings {
 /// The result of an experiment.
 #[derive(Default)]
 pub(super) struct Outcome {
-    /// Tables that show published values next to measured ones.
-    pub(super) text: String,
-    pub(super) claims: Vec<Claim>,
+    pub(super) finding: Finding,
+    /// Measurements of the rig.
     pub(super) runs: Vec<Run>,
+    /// Plots of the rig, beside those of the finding.
     pub(super) plots: Vec<(String, Plot)>,
-    /// The tables as data; null if there are `runs`.
-    pub(super) tables: serde_json::Value,
-    /// The result as an HTML page.
-    pub(super) page: Option<String>,
 }
 
-/// A claim of a publication with its verdict.
-pub(super) struct Claim {
-    pub(super) words: String,
-    /// The verdict and the measured values; `None` if the claim could not be tested.
-    pub(super) seen: Option<(bool, String)>,
+impl From<Finding> for Outcome {
+    fn from(finding: Finding) -> Self {
+        Self { finding, ..Self::default() }
+    }
 }

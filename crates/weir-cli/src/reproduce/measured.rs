@@ -5,7 +5,6 @@ use weir_experiments::{MEASURED, Measured, Metric, Row};
 use weir_rig::Algorithm;
 
 use super::experiment::{Experiment, How, Outcome, Settings};
-use super::simulated;
 use crate::output::{Failure, say};
 use crate::rig::{self, Config, has_valgrind, measure, picture_of};
 
@@ -28,18 +27,17 @@ pub(super) fn run(experiment: &Measured, settings: &Settings) -> Result<Outcome,
         let metrics = metrics(measurement.metrics);
         let (flows, order) = (measurement.flows, measurement.order);
         let config = Config::preset(algorithms, flows, order, &metrics, settings.quick)?;
+        let config = config.with_runs(if settings.quick { QUICK_RUNS } else { RUNS });
         let measured = measure(&config, settings.show_progress)?;
         plots.push((measurement.plot.to_owned(), picture_of(&config, &measured)));
-        rows.extend(measured.into_iter().map(|m| Row { flows: m.set.to_string(), run: m.run }));
+        rows.extend(measured.into_iter().map(|m| Row {
+            flows: m.set.to_string(),
+            run: m.run,
+            times: m.times,
+        }));
     }
     let finding = (experiment.finding)(&rows);
-    Ok(Outcome {
-        text: simulated::text(&finding),
-        claims: finding.claims.iter().map(simulated::claim).collect(),
-        runs: rows.into_iter().map(|row| row.run).collect(),
-        plots,
-        ..Outcome::default()
-    })
+    Ok(Outcome { finding, runs: rows.into_iter().map(|row| row.run).collect(), plots })
 }
 
 /// The wanted metrics under the names of the rig, without those that this machine cannot measure.
@@ -58,3 +56,7 @@ fn metrics(wanted: &[Metric]) -> Vec<rig::Metric> {
     }
     metrics
 }
+
+/// Number of runs, over which intervals of times are computed.
+const RUNS: u32 = 10;
+const QUICK_RUNS: u32 = 3;

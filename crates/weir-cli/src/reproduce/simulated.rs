@@ -1,15 +1,11 @@
 //! Experiments of the simulator and of the kernel's queues. The library runs them.
 
-use serde_json::json;
+use indicatif::{ProgressBar, ProgressStyle};
 use weir_experiments::{EXPERIMENTS, Options, queue_sampler};
 use weir_probe::Method;
-use weir_report::finding::{self, Finding};
-use weir_report::finding_to_html;
-use weir_report::plot::Plot;
 
-use super::experiment::{Claim, Experiment, How, Outcome, Settings};
+use super::experiment::{Experiment, How, Outcome, Settings};
 use crate::output::{Failure, say};
-use crate::table::Table;
 
 /// All experiments of the simulator.
 pub(super) fn all() -> impl Iterator<Item = Experiment> {
@@ -17,7 +13,7 @@ pub(super) fn all() -> impl Iterator<Item = Experiment> {
         name: experiment.name,
         summary: experiment.summary,
         source: experiment.source,
-        run: How::Simulated(experiment.run),
+        run: How::Simulated(experiment),
     })
 }
 
@@ -44,72 +40,29 @@ fn sampler(settings: &Settings) -> Result<Outcome, Failure> {
             ));
         }
     };
-    Ok(outcome(&queue_sampler::run(&own, &begins).map_err(Failure::own)?))
+    Ok(queue_sampler::run(&own, &begins).map_err(Failure::own)?.into())
 }
 
-/// Runs an experiment of the simulator.
-pub(super) fn run(experiment: fn(&Options) -> Finding, settings: &Settings) -> Outcome {
-    outcome(&experiment(&Options { quick: settings.quick, ..Options::default() }))
-}
-
-/// Converts a finding to the result of an experiment.
-pub(super) fn outcome(finding: &Finding) -> Outcome {
-    Outcome {
-        text: text(finding),
-        claims: finding.claims.iter().map(claim).collect(),
-        runs: Vec::new(),
-        plots: finding.plots.iter().map(|plot| (plot.name.clone(), Plot::from(plot))).collect(),
-        tables: json!(finding.tables),
-        page: Some(finding_to_html(finding)),
+/// Runs an experiment of the simulator, with a progress bar.
+pub(super) fn run(experiment: &weir_experiments::Experiment, settings: &Settings) -> Outcome {
+    let bar = if settings.show_progress { ProgressBar::new(0) } else { ProgressBar::hidden() };
+    if let Ok(style) =
+        ProgressStyle::with_template("{elapsed:>6}  {bar:30} {pos} of {len} runs  {wide_msg}")
+    {
+        bar.set_style(style);
     }
-}
-
-/// A finding as text for a terminal, with its tables.
-pub(super) fn text(finding: &Finding) -> String {
-    let mut text = format!("{}\n", finding.title);
-    for table in &finding.tables {
-        text += &format!("\n{}\n", table.title);
-        let mut shown = Table::new(&table.columns);
-        for row in &table.rows {
-            shown.row(row.iter().map(finding::Cell::text).collect());
-        }
-        text += &shown.text();
-    }
-    text
-}
-
-/// Converts a claim of a finding to a claim of an experiment.
-pub(super) fn claim(claim: &finding::Claim) -> Claim {
-    Claim::new(claim.words.clone(), claim.holds.map(|holds| (holds, claim.detail.clone())))
+    bar.set_message(experiment.name);
+    let options = Options { quick: settings.quick, ..Options::default() };
+    let finding = (experiment.run)(&options, &|done, all| {
+        bar.set_length(all as u64);
+        bar.set_position(done as u64);
+    });
+    bar.finish_and_clear();
+    finding.into()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use weir_report::finding as found;
-
-    #[test]
-    fn a_finding_becomes_tables_claims_and_a_page() {
-        fn none(_: &Options) -> Finding {
-            let mut table = found::Table::new("waits, ms", &["system", "mean"]);
-            table.row(vec!["FIFO".into(), found::Cell::number(2.5, 1)]);
-            let claims = vec![found::Claim::tried("it waits", true, "2.5 ms")];
-            Finding { title: "A queue".into(), tables: vec![table], claims, plots: Vec::new() }
-        }
-        let outcome = run(
-            none,
-            &Settings { quick: true, show_progress: false, seconds: None, clients: None },
-        );
-        assert!(
-            outcome.text.contains("A queue\n\nwaits, ms\n  system  mean\n  FIFO     2.5\n"),
-            "{}",
-            outcome.text
-        );
-        assert_eq!(outcome.claims[0].seen, Some((true, "2.5 ms".to_owned())));
-        assert_eq!(outcome.tables[0]["rows"][0][1]["value"], 2.5);
-        assert!(outcome.page.is_some_and(|page| page.contains("A queue")));
-    }
-
     #[test]
     fn every_experiment_has_a_name_of_its_own() {
         let mut names: Vec<_> = super::super::experiments().iter().map(|e| e.name).collect();

@@ -104,6 +104,11 @@ impl Config {
         })
     }
 
+    /// The same measurement with this number of runs for times.
+    pub(crate) fn with_runs(self, runs: u32) -> Self {
+        Self { runs, ..self }
+    }
+
     /// The plan for one of the flow sets.
     pub(crate) fn plan(&self, set: &FlowSet) -> Result<Plan, PlanError> {
         Plan::new(set.clone(), self.order.clone(), self.backlog, self.batch, self.pairs, self.seed)

@@ -23,6 +23,8 @@ use crate::output::Failure;
 pub(crate) struct Measured {
     pub(crate) set: FlowSet,
     pub(crate) run: Run,
+    /// Processor time of a pair in each run, ns.
+    pub(crate) times: Vec<f64>,
     pub(crate) spread: Option<Spread>,
     pub(crate) counts: Option<Counts>,
     pub(crate) events: Option<PerPair>,
@@ -83,6 +85,7 @@ impl Measured {
         Self {
             set: plan.flows().clone(),
             run,
+            times: Vec::new(),
             spread: None,
             counts: None,
             events: None,
@@ -121,13 +124,14 @@ fn times(config: &Config, plan: &Plan, measured: &mut [Measured], bar: &Progress
         }
     }
     let none = Spread::of(&of_none).map_or(0.0, |spread| spread.median);
-    for ((algorithm, times), row) in config.algorithms.iter().zip(&times).zip(measured) {
+    for ((algorithm, times), row) in config.algorithms.iter().zip(times).zip(measured) {
         let (hash, counts) = order_hash(algorithm, plan);
         row.run.order_hash = Some(format!("{hash:016x}"));
         row.counts = Some(counts);
-        row.spread = Spread::of(times);
+        row.spread = Spread::of(&times);
         row.run.ns_per_pair = row.spread.map(|spread| spread.median);
         row.run.ns_net = row.run.ns_per_pair.map(|gross| gross - none);
+        row.times = times;
     }
 }
 

@@ -210,7 +210,14 @@ fn an_experiment_that_was_run_again_has_a_document() {
     assert!(output.status.success(), "{}", text(&output.stderr));
     let result = document(&std::fs::read(directory.join("sp-pifo.json")).expect("the result"));
     assert_eq!(result["kind"], "experiment");
-    assert_eq!(result["claims"].as_array().map(Vec::len), Some(4), "{result:#}");
+    let claims = result["claims"].as_array().expect("claims");
+    assert_eq!(claims.len(), 5, "{result:#}");
+    assert_eq!(claims[1]["provenance"]["kind"], "calibrated", "{result:#}");
+    assert_eq!(claims[1]["seeds"], "3", "{result:#}");
+    assert_eq!(claims[1]["conditions"][0]["quantity"]["runs"], 3, "{result:#}");
+    let reference = &result["tables"][0]["rows"][1][2];
+    assert_eq!(reference["value"], 0.303);
+    assert_eq!(reference["provenance"]["chosen"], "a load of 1.1");
     std::fs::remove_dir_all(directory).expect("the scratch directory goes");
 }
 

@@ -3,12 +3,46 @@
 use weir_sim::random::Variable;
 use weir_sim::switch::SwitchConfig;
 
-use crate::experiment::Options;
-use crate::parallel::parallel;
+use weir_report::finding::Quantity;
+
+use crate::experiment::{Options, Progress};
+use crate::parallel::over_seeds;
 use crate::testbed::{Host, Testbed, Waits};
 
 /// Mean and 99th percentile in ms for each of three hosts, and overall.
 pub(crate) type Statistics = [(f64, f64); 4];
+
+/// The waits of one group of packets in one run.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Summary {
+    /// Mean and percentiles of the wait on the whole path, ms.
+    pub(crate) mean: f64,
+    pub(crate) p99: f64,
+    pub(crate) p999: f64,
+    pub(crate) most: f64,
+    /// Mean wait before and from the middle switch on, ms.
+    pub(crate) before: f64,
+    pub(crate) behind: f64,
+    /// The wait that each percent of the packets does not exceed, ms.
+    pub(crate) percentiles: Vec<f64>,
+}
+
+/// A run: each host's packets, and then those of all hosts.
+pub(crate) type Run = Vec<Summary>;
+
+impl Summary {
+    fn of(waits: &Waits) -> Self {
+        Self {
+            mean: waits.mean_ms(),
+            p99: waits.quantile_ms(0.99),
+            p999: waits.quantile_ms(0.999),
+            most: waits.quantile_ms(1.0),
+            before: waits.before_ms(),
+            behind: waits.behind_ms(),
+            percentiles: (0..=100).map(|n| waits.quantile_ms(f64::from(n) / 100.0)).collect(),
+        }
+    }
+}
 
 /// The distribution with this name, as the time between packets.
 pub(super) fn gap(distribution: &str) -> Variable {
@@ -49,35 +83,37 @@ pub(crate) fn cross(switch: SwitchConfig, distribution: &str, options: &Options)
     }
 }
 
-/// Runs testbeds with several seeds each. Returns, for each testbed, the waits of each host's
-/// packets and then those of all hosts.
-pub(crate) fn run_all(beds: &[Testbed], options: &Options) -> Vec<Vec<Waits>> {
-    run_seeds(beds, options, if options.quick { 1 } else { SEEDS })
-}
-
-pub(super) fn run_seeds(beds: &[Testbed], options: &Options, seeds: u64) -> Vec<Vec<Waits>> {
-    let jobs: Vec<(usize, u64)> =
-        (0..beds.len()).flat_map(|bed| (0..seeds).map(move |seed| (bed, seed))).collect();
-    let results =
-        parallel(options.threads, &jobs, |&(bed, seed)| beds[bed].run(options.seed + seed));
-    let mut all: Vec<Vec<Waits>> =
-        beds.iter().map(|bed| vec![Waits::default(); bed.hosts.len() + 1]).collect();
-    for ((bed, _), waits) in jobs.into_iter().zip(results) {
-        let (whole, hosts) =
-            all[bed].split_last_mut().expect("there is a place for all hosts together");
-        for (host, waits) in hosts.iter_mut().zip(&waits) {
-            host.merge(waits);
-            whole.merge(waits);
-        }
-    }
-    all
-}
-
-/// The mean and the 99th percentile for each host.
-pub(crate) fn statistics(waits: &[Waits]) -> Statistics {
-    std::array::from_fn(|n| {
-        waits.get(n).map_or((f64::NAN, f64::NAN), |w| (w.mean_ms(), w.quantile_ms(0.99)))
+/// Runs testbeds, each with every seed.
+pub(crate) fn run_all(
+    beds: &[Testbed],
+    options: &Options,
+    progress: &Progress<'_>,
+) -> Vec<Vec<Run>> {
+    over_seeds(options, progress, beds, |bed, seed| {
+        let waits = bed.run(seed);
+        let mut whole = Waits::default();
+        waits.iter().for_each(|host| whole.merge(host));
+        waits.iter().chain([&whole]).map(Summary::of).collect()
     })
+}
+
+/// A statistic of one host over the seeds; host 3 of three is all hosts together.
+pub(crate) fn over(runs: &[Run], host: usize, value: fn(&Summary) -> f64) -> Quantity {
+    Quantity::over(&values(runs, host, value))
+}
+
+/// A statistic of one host, by seed.
+pub(crate) fn values(runs: &[Run], host: usize, value: fn(&Summary) -> f64) -> Vec<f64> {
+    runs.iter().map(|run| run.get(host).map_or(f64::NAN, value)).collect()
+}
+
+/// The quotient of the greatest and the least value of the hosts, by seed.
+pub(crate) fn spread(runs: &[Run], value: fn(&Summary) -> f64) -> Quantity {
+    let of_run = |run: &Run| {
+        let hosts = || run[..run.len() - 1].iter().map(value);
+        hosts().fold(f64::MIN, f64::max) / hosts().fold(f64::MAX, f64::min)
+    };
+    Quantity::over(&runs.iter().map(of_run).collect::<Vec<_>>())
 }
 
 /// Capacity of the traffic manager in packets.
@@ -94,5 +130,3 @@ pub(super) const LATE: u64 = 10_000;
 pub(super) const LEN: u32 = 1028;
 /// Mean time between two packets of a flow, ns: 125 packets per second.
 pub(super) const GAP_NS: f64 = 8e6;
-/// Number of runs of each testbed, each with a different seed.
-const SEEDS: u64 = 3;

@@ -1,10 +1,13 @@
 //! The experiment's tables, claims and plots, which show published beside measured values.
 
 use weir_probe::Method;
-use weir_report::finding::{Axis, Cell, Claim, Finding, Plot, Series, Style, Table, Unit};
+use weir_report::finding::{
+    Axis, Cell, Claim, Finding, Plot, Provenance, Quantity, Range, Series, Style, Table, Unit,
+};
 
-use super::reading::{Case, METHODS, Watched};
+use super::reading::{Case, METHODS, Round};
 use super::testbed::{CLIENT_RATE, DELAY, FRAME, MOST_RATE, RATE};
+use crate::sources::{self, published as in_document};
 
 /// The published results for one number of clients: samples in 180 s, by the sampler and by `tc`,
 /// and the shares of consecutive samples that are equal or differ by one packet, in percent.
@@ -47,6 +50,8 @@ const PUBLISHED: [Published; 5] = [
         tc: [12.7, 22.4],
     },
 ];
+const SPEED: Provenance = in_document(sources::SAMPLER, "table of samples");
+const VARIANCE: Provenance = in_document(sources::SAMPLER, "tables of variance");
 const PUBLISHED_SECONDS: f64 = 180.0;
 /// The smallest published speed-up.
 const LEAST_SPEED_UP: f64 = 86.0;
@@ -69,7 +74,16 @@ pub(crate) fn finding(cases: &[Case], seconds: f64, remarks: &[String]) -> Findi
     let mut plots = vec![rates_plot(cases), shares_plot(cases)];
     // With the smallest number of clients, the queue is not always full.
     plots.extend(cases.first().map(stretch_plot));
-    Finding { title, tables, claims: claims(cases), plots }
+    let notes = vec![
+        format!(
+            "The document states neither the rate of the links nor the traffic. The {} Mbit/s and \
+             the load used here were invented, and the shares of equal and nearly equal samples \
+             depend on both: that some are close to the published shares has no evidential value.",
+            RATE / 1_000_000
+        ),
+        "Intervals are over the rounds in which the methods take turns, all in one network.".into(),
+    ];
+    Finding { title, tables, claims: claims(cases), plots, notes }
 }
 
 fn published(clients: u16) -> Option<&'static Published> {
@@ -94,23 +108,40 @@ fn samples(cases: &[Case]) -> Table {
         "loop / netlink",
     ];
     let mut table = Table::new("samples per second, and how many times as many", &columns);
+    let reference =
+        |value: Option<f64>| value.map_or(Cell::Empty, |value| Cell::reference(value, 0, SPEED));
     for case in cases {
         let theirs = published(case.clients).map(|published| published.samples);
-        let ours = |method| case.by(method).map(Watched::per_second);
+        let ours = |method| {
+            case.by(method)
+                .map_or(Cell::Empty, |watched| Cell::quantity(&watched.over(Round::per_second), 0))
+        };
+        let times = |over, under| Cell::quantity(&speed_ratio(case, over, under), 0);
         table.row(vec![
             case.clients.to_string().into(),
-            cell(theirs.map(|[sampler, _]| sampler / PUBLISHED_SECONDS), 0),
-            cell(theirs.map(|[_, tc]| tc / PUBLISHED_SECONDS), 0),
-            cell(theirs.map(|[sampler, tc]| sampler / tc), 0),
-            cell(ours(Method::Loop), 0),
-            cell(ours(Method::Netlink), 0),
-            cell(ours(Method::Tc), 0),
-            cell(ratio(ours(Method::Loop), ours(Method::Tc)), 0),
-            cell(ratio(ours(Method::Netlink), ours(Method::Tc)), 0),
-            cell(ratio(ours(Method::Loop), ours(Method::Netlink)), 0),
+            reference(theirs.map(|[sampler, _]| sampler / PUBLISHED_SECONDS)),
+            reference(theirs.map(|[_, tc]| tc / PUBLISHED_SECONDS)),
+            reference(theirs.map(|[sampler, tc]| sampler / tc)),
+            ours(Method::Loop),
+            ours(Method::Netlink),
+            ours(Method::Tc),
+            times(Method::Loop, Method::Tc),
+            times(Method::Netlink, Method::Tc),
+            times(Method::Loop, Method::Netlink),
         ]);
     }
     table
+}
+
+/// A value of one method by round; empty if the method was not tried.
+fn values(case: &Case, method: Method, value: fn(&Round) -> f64) -> Vec<f64> {
+    case.by(method).map_or_else(Vec::new, |watched| watched.values(value))
+}
+
+/// The quotient of the samples of two methods, over the rounds.
+fn speed_ratio(case: &Case, over: Method, under: Method) -> Quantity {
+    let speed = |method| values(case, method, Round::per_second);
+    Quantity::ratio(&speed(over), &speed(under))
 }
 
 fn variance(cases: &[Case]) -> Table {
@@ -124,11 +155,14 @@ fn variance(cases: &[Case]) -> Table {
     };
     for case in cases {
         let theirs = |which: fn(&Published) -> [f64; 2]| {
-            published(case.clients).map_or(Cell::Empty, |published| shares(which(published), 1))
+            published(case.clients).map_or(Cell::Empty, |published| {
+                Cell::quoted(shares(which(published), 1).text(), VARIANCE)
+            })
         };
         let ours = |method| {
             case.by(method).map_or(Cell::Empty, |watched| {
-                shares([100.0 * watched.zero, 100.0 * watched.one], 2)
+                let mean = |value| 100.0 * watched.over(value).mean().unwrap_or(f64::NAN);
+                shares([mean(|round| round.zero), mean(|round| round.one)], 2)
             })
         };
         table.row(vec![
@@ -152,7 +186,8 @@ fn queue(cases: &[Case]) -> Table {
     for case in cases {
         let ours = |method| {
             case.by(method).map_or(Cell::Empty, |watched| {
-                format!("{:.1} / {}", watched.mean, watched.most).into()
+                let mean = watched.over(|round| round.mean).mean().unwrap_or(f64::NAN);
+                format!("{mean:.1} / {}", watched.most).into()
             })
         };
         table.row(vec![
@@ -168,104 +203,122 @@ fn queue(cases: &[Case]) -> Table {
     table
 }
 
-fn ratio(over: Option<f64>, under: Option<f64>) -> Option<f64> {
-    Some(over? / under?)
-}
-
-/// The smallest value of all cases; `None` if a case lacks the value.
-fn least(cases: &[Case], value: impl Fn(&Case) -> Option<f64>) -> Option<f64> {
-    cases.iter().map(value).collect::<Option<Vec<f64>>>()?.into_iter().reduce(f64::min)
-}
-
 fn claims(cases: &[Case]) -> Vec<Claim> {
     let mut claims = Vec::new();
-    let mut claim = |words: String, seen: Option<(bool, String)>| {
-        claims.push(Claim::judged(words, seen));
+    let mut faster = Claim::new(
+        format!("the sampler takes at least {LEAST_SPEED_UP} times as many samples as tc"),
+        SPEED,
+    );
+    let mut equal = Claim::new("more of its consecutive samples are equal than of tc's", VARIANCE);
+    let mut near =
+        Claim::new("more of its consecutive samples differ by one at most than of tc's", VARIANCE);
+    let less = |case: &Case, value: fn(&Round) -> f64| {
+        let [ours, tc] = [Method::Loop, Method::Tc].map(|method| values(case, method, value));
+        let same = ours.len() == tc.len();
+        let points = ours.iter().zip(&tc).map(|(ours, tc)| 100.0 * (ours - tc));
+        Quantity::over(&points.filter(|_| same).collect::<Vec<_>>())
     };
-    let speed = |case: &Case, method| case.by(method).map(Watched::per_second);
-    let seen = least(cases, |case| ratio(speed(case, Method::Loop), speed(case, Method::Tc)));
-    let seen = seen.map(|least| (least >= LEAST_SPEED_UP, format!("{least:.0} times at least")));
-    claim(format!("the sampler takes at least {LEAST_SPEED_UP} times as many samples as tc"), seen);
-    let share = |case: &Case, method, more: bool| {
-        case.by(method).map(|watched| watched.zero + if more { watched.one } else { 0.0 })
-    };
-    for (more, words) in [(false, "are equal"), (true, "differ by one at most")] {
-        let seen = least(cases, |case| {
-            Some(share(case, Method::Loop, more)? - share(case, Method::Tc, more)?)
-        });
-        let seen = seen.map(|least| {
-            (least > 0.0, format!("by {:.1} percentage points at least", 100.0 * least))
-        });
-        claim(format!("more of its consecutive samples {words} than of tc's"), seen);
+    for case in cases {
+        let clients = |what: &str| format!("{} clients: {what}", case.clients);
+        faster = faster.expect(
+            clients("loop over tc"),
+            speed_ratio(case, Method::Loop, Method::Tc),
+            Range::at_least(LEAST_SPEED_UP),
+        );
+        equal = equal.expect(
+            clients("percentage points more"),
+            less(case, |round| round.zero),
+            Range::above(0.0),
+        );
+        near = near.expect(
+            clients("percentage points more"),
+            less(case, |round| round.zero + round.one),
+            Range::above(0.0),
+        );
     }
-    let [first, .., last] = cases else { return claims };
-    let change = |value: &dyn Fn(&Case) -> Option<f64>| {
-        ratio(value(last), value(first))
-            .map(|ratio| (ratio < 1.0, format!("{:+.0} %", 100.0 * (ratio - 1.0))))
-    };
-    let many = format!("{} clients instead of {}", last.clients, first.clients);
-    let published_change =
-        |value: fn(&Published) -> f64| match (published(first.clients), published(last.clients)) {
-            (Some(first), Some(last)) => {
-                format!(" ({:+.0} %)", 100.0 * (value(last) / value(first) - 1.0))
-            }
-            _ => String::new(),
-        };
-    claim(
-        format!(
-            "with {many}, the sampler takes fewer samples{}",
-            published_change(|p| p.samples[0])
-        ),
-        change(&|case| speed(case, Method::Loop)),
-    );
-    claim(
-        format!("with {many}, tc takes fewer samples{}", published_change(|p| p.samples[1])),
-        change(&|case| speed(case, Method::Tc)),
-    );
-    let speed_up = |case: &Case| ratio(speed(case, Method::Loop), speed(case, Method::Tc));
-    claim(
-        format!(
-            "with {many}, the speed-up is smaller{}",
-            published_change(|p| p.samples[0] / p.samples[1])
-        ),
-        change(&speed_up),
-    );
-    let equal = |case: &Case| share(case, Method::Loop, false).map(|share| 100.0 * share);
-    let seen = equal(first)
-        .zip(equal(last))
-        .map(|(few, many)| (many < few, format!("{many:.2} % instead of {few:.2} %")));
-    claim(
-        format!(
-            "with {many}, fewer consecutive samples are equal{}",
-            published_change(|p| p.sampler[0])
-        ),
-        seen,
-    );
+    claims.extend([faster, equal, near]);
+    if let [first, .., last] = cases {
+        claims.extend(growth(first, last));
+    }
     claims
 }
 
-fn curve(name: &str, style: Style, points: impl Iterator<Item = (f64, f64)>) -> Series {
-    Series { name: name.to_owned(), style, points: points.map(|(x, y)| [x, y]).collect() }
+/// The claims about many clients instead of few.
+fn growth(first: &Case, last: &Case) -> Vec<Claim> {
+    let many = format!("{} clients instead of {}", last.clients, first.clients);
+    let ends = published(first.clients).zip(published(last.clients));
+    let change = |value: fn(&Published) -> f64| {
+        ends.map_or_else(String::new, |(first, last)| {
+            format!(" ({:+.0} %)", 100.0 * (value(last) / value(first) - 1.0))
+        })
+    };
+    let ratio = |value: &dyn Fn(&Case) -> Vec<f64>| Quantity::ratio(&value(last), &value(first));
+    let fewer = |words: &str, theirs: String, provenance, seen| {
+        Claim::new(format!("with {many}, {words}{theirs}"), provenance).expect(
+            "many over few",
+            seen,
+            Range::below(1.0),
+        )
+    };
+    let speed = |method| move |case: &Case| values(case, method, Round::per_second);
+    let speed_up = |case: &Case| -> Vec<f64> {
+        let [ours, tc] = [Method::Loop, Method::Tc].map(|m| values(case, m, Round::per_second));
+        ours.iter().zip(&tc).map(|(ours, tc)| ours / tc).collect()
+    };
+    vec![
+        fewer(
+            "the sampler takes fewer samples",
+            change(|p| p.samples[0]),
+            SPEED,
+            ratio(&speed(Method::Loop)),
+        ),
+        fewer("tc takes fewer samples", change(|p| p.samples[1]), SPEED, ratio(&speed(Method::Tc))),
+        fewer(
+            "the speed-up is smaller",
+            change(|p| p.samples[0] / p.samples[1]),
+            SPEED,
+            ratio(&speed_up),
+        ),
+        fewer(
+            "fewer consecutive samples are equal",
+            change(|p| p.sampler[0]),
+            VARIANCE,
+            ratio(&|case| values(case, Method::Loop, |round| round.zero)),
+        ),
+    ]
+}
+
+fn curve(
+    name: &str,
+    style: Style,
+    points: impl Iterator<Item = (f64, f64)>,
+    provenance: Option<Provenance>,
+) -> Series {
+    let points = points.map(|(x, y)| [x, y]).collect();
+    Series { name: name.to_owned(), style, points, provenance }
 }
 
 /// Curves over the number of clients, for all methods and for the two published ones.
 fn over_clients(
     cases: &[Case],
     theirs: [fn(&Published) -> f64; 2],
-    ours: fn(&Watched) -> f64,
+    ours: fn(&Round) -> f64,
+    provenance: Provenance,
 ) -> Vec<Series> {
     let mut series = Vec::new();
-    for (name, value) in ["FQS, published", "tc, published"].into_iter().zip(theirs) {
+    for (name, value) in ["FQS", "tc"].into_iter().zip(theirs) {
         series.push(curve(
             name,
             Style::Dashes,
             PUBLISHED.iter().map(|published| (f64::from(published.clients), value(published))),
+            Some(provenance),
         ));
     }
     for method in METHODS {
-        let points =
-            cases.iter().filter_map(|case| Some((f64::from(case.clients), ours(case.by(method)?))));
-        let series_of = curve(method.name(), Style::Line, points);
+        let points = cases.iter().filter_map(|case| {
+            Some((f64::from(case.clients), case.by(method)?.over(ours).mean()?))
+        });
+        let series_of = curve(method.name(), Style::Line, points, None);
         if !series_of.points.is_empty() {
             series.push(series_of);
         }
@@ -282,7 +335,7 @@ fn rates_plot(cases: &[Case]) -> Plot {
         description: "Samples per millisecond over the number of clients, published and measured, on logarithmic axes.".into(),
         x: Axis { log: true, ..Axis::new("clients", Unit::Count) },
         y: Axis { log: true, ..Axis::new("samples per ms", Unit::Count) },
-        series: over_clients(cases, theirs, |watched| watched.per_second() / 1e3),
+        series: over_clients(cases, theirs, |round| round.per_second() / 1e3, SPEED),
     }
 }
 
@@ -297,7 +350,7 @@ fn shares_plot(cases: &[Case]) -> Plot {
                 .into(),
         x: Axis { log: true, ..Axis::new("clients", Unit::Count) },
         y: Axis::new("share of samples", Unit::Fraction),
-        series: over_clients(cases, theirs, |watched| watched.zero + watched.one),
+        series: over_clients(cases, theirs, |round| round.zero + round.one, VARIANCE),
     }
 }
 
@@ -310,6 +363,7 @@ fn stretch_plot(case: &Case) -> Plot {
             name: method.name().to_owned(),
             style: style(method),
             points: points.clone(),
+            ..Series::default()
         })
     });
     Plot {
@@ -324,18 +378,27 @@ fn stretch_plot(case: &Case) -> Plot {
 
 #[cfg(test)]
 mod tests {
+    use weir_report::finding::Verdict;
+
+    use super::super::reading::Watched;
     use super::*;
 
-    fn case(clients: u16, samples: [u64; 3], zero: [f64; 3]) -> Case {
-        let one = |place: usize| Watched {
-            method: METHODS[place],
-            seconds: 2.0,
-            samples: samples[place],
-            zero: zero[place],
-            one: 0.05,
-            mean: 3.0,
-            most: 9,
-            stretch: vec![[0.0, 1.0], [0.001, 2.0]],
+    /// A case in which every method reads for one second in each of `rounds` equal rounds.
+    fn case(clients: u16, samples: [u64; 3], zero: [f64; 3], rounds: usize) -> Case {
+        let one = |place: usize| {
+            let round = Round {
+                seconds: 2.0,
+                samples: samples[place],
+                zero: zero[place],
+                one: 0.05,
+                mean: 3.0,
+            };
+            Watched {
+                method: METHODS[place],
+                rounds: vec![round; rounds],
+                most: 9,
+                stretch: vec![[0.0, 1.0], [0.001, 2.0]],
+            }
         };
         Case {
             clients,
@@ -349,7 +412,7 @@ mod tests {
     #[test]
     fn tables_show_published_beside_measured() {
         let finding = finding(
-            &[case(2, [1000, 400_000, 20_000_000], [0.5, 0.9, 0.99])],
+            &[case(2, [1000, 400_000, 20_000_000], [0.5, 0.9, 0.99], 1)],
             2.0,
             &["loop was not tried".into()],
         );
@@ -372,14 +435,15 @@ mod tests {
     #[test]
     fn claims_are_judged_over_all_cases_and_by_their_ends() {
         let cases = [
-            case(2, [1000, 400_000, 20_000_000], [0.5, 0.9, 0.99]),
-            case(100, [900, 9_000, 2_000_000], [0.6, 0.9, 0.5]),
+            case(2, [1000, 400_000, 20_000_000], [0.5, 0.9, 0.99], 2),
+            case(100, [900, 9_000, 2_000_000], [0.6, 0.9, 0.5], 2),
         ];
-        let holds: Vec<_> = claims(&cases).iter().map(|claim| claim.holds).collect();
-        assert_eq!(holds, [true, false, false, true, true, true, true].map(Some));
+        let verdicts =
+            |cases: &[Case]| claims(cases).iter().map(Claim::verdict).collect::<Vec<_>>();
+        let (yes, no, open) = (Verdict::Holds, Verdict::Differs, Verdict::CannotBeJudged);
+        assert_eq!(verdicts(&cases), [yes, no, no, yes, yes, yes, yes]);
         let mut without = cases;
         without[0].watched.truncate(2);
-        let holds: Vec<_> = claims(&without).iter().map(|claim| claim.holds).collect();
-        assert_eq!(holds, [None, None, None, None, Some(true), None, None]);
+        assert_eq!(verdicts(&without), [open, no, no, open, yes, open, open]);
     }
 }

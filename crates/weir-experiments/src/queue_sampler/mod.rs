@@ -1,7 +1,8 @@
 //! The Fast Queue Sampler's experiment: how often a router's queue can be read, and how many of its
 //! changes the readings show.
 //!
-//! All methods read the same device, one after the other, while the same clients send.
+//! All methods read the same device while the same clients send. They take turns in several rounds,
+//! over which intervals are computed.
 
 mod finding;
 mod reading;
@@ -14,7 +15,7 @@ use weir_probe::{Method, ProbeError};
 
 use weir_report::finding::Finding;
 
-use reading::{Case, METHODS, watch};
+use reading::{Case, METHODS, Watched, watch};
 use testbed::Testbed;
 
 /// The experiment's name.
@@ -29,7 +30,7 @@ pub const SOURCE: &str = "M. Sanalla, Z. Jahshan, R. Mitrany, Sampling Linux pac
 pub struct Settings {
     /// Whether to take less time: fewer numbers of clients, and a shorter time for each method.
     pub quick: bool,
-    /// Seconds for which each method reads; the default depends on `quick`.
+    /// Seconds for which each method reads, in all rounds together; the default depends on `quick`.
     pub seconds: Option<f64>,
     /// Numbers of clients, each at most 250; by default those of the publication.
     pub clients: Option<Vec<u16>>,
@@ -66,6 +67,8 @@ const FEW: usize = 3;
 /// Seconds for which each method reads. The publication used 180.
 const SECONDS: f64 = 5.0;
 const QUICK_SECONDS: f64 = 1.0;
+/// Number of rounds in which the methods take turns.
+const ROUNDS: u32 = 10;
 /// Time for the queue to fill and for the first packets to arrive.
 const WARM_UP: Duration = Duration::from_millis(1500);
 /// Runs the experiment. Calls `begins` before each number of clients, with that number, the seconds
@@ -99,25 +102,35 @@ fn case(clients: u16, seconds: f64, remarks: &mut Vec<String>) -> Result<Case, S
         |what: &'static str| move |source: io::Error| SamplerError::Network { what, source };
     let testbed = Testbed::start(clients).map_err(refused("make the network"))?;
     std::thread::sleep(WARM_UP);
-    let mut watched = Vec::new();
-    for method in METHODS {
-        match testbed
-            .at_router(|| Ok(watch(method, seconds)))
-            .map_err(refused("enter the router"))?
-        {
-            Ok(one) => watched.push(one),
-            Err(
-                error @ (ProbeError::Rights { .. }
-                | ProbeError::Load { .. }
-                | ProbeError::Unavailable(_)),
-            ) => {
-                let remark = format!("{} was not tried: {error}", method.name());
-                if !remarks.contains(&remark) {
-                    remarks.push(remark);
-                }
+    let mut watched: Vec<Watched> = Vec::new();
+    let mut refused_methods = Vec::new();
+    for _ in 0..ROUNDS {
+        for method in METHODS {
+            if refused_methods.contains(&method) {
+                continue;
             }
-            Err(error) => {
-                return Err(SamplerError::Read { method: method.name(), source: error });
+            let read = testbed
+                .at_router(|| Ok(watch(method, seconds / f64::from(ROUNDS))))
+                .map_err(refused("enter the router"))?;
+            match read {
+                Ok(round) => match watched.iter_mut().find(|before| before.method == method) {
+                    Some(before) => before.append(round),
+                    None => watched.push(round),
+                },
+                Err(
+                    error @ (ProbeError::Rights { .. }
+                    | ProbeError::Load { .. }
+                    | ProbeError::Unavailable(_)),
+                ) => {
+                    refused_methods.push(method);
+                    let remark = format!("{} was not tried: {error}", method.name());
+                    if !remarks.contains(&remark) {
+                        remarks.push(remark);
+                    }
+                }
+                Err(error) => {
+                    return Err(SamplerError::Read { method: method.name(), source: error });
+                }
             }
         }
     }

@@ -6,21 +6,31 @@ use weir_probe::{
     Method, Namespace, Plan, ProbeError, Queue, QueueId, Run, Sink, Tally, Target, Tee,
 };
 
+use weir_report::finding::Quantity;
+
 use super::testbed::DEVICE;
 
 /// The readings of one method, for one number of clients.
 #[derive(Clone, Debug)]
 pub(super) struct Watched {
     pub(super) method: Method,
+    /// The rounds in which the method read, alternating with the other methods.
+    pub(super) rounds: Vec<Round>,
+    pub(super) most: u64,
+    /// The first readings: time in seconds, and packets.
+    pub(super) stretch: Vec<[f64; 2]>,
+}
+
+/// The readings of one method in one round.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Round {
     pub(super) seconds: f64,
     pub(super) samples: u64,
     /// Share of consecutive samples that are equal, and share of those that differ by one packet.
     pub(super) zero: f64,
     pub(super) one: f64,
+    /// Mean length of the queue in packets.
     pub(super) mean: f64,
-    pub(super) most: u64,
-    /// The first readings: time in seconds, and packets.
-    pub(super) stretch: Vec<[f64; 2]>,
 }
 
 /// The readings of all methods, for one number of clients.
@@ -41,6 +51,24 @@ impl Case {
 }
 
 impl Watched {
+    /// Adds what the same method read later.
+    pub(super) fn append(&mut self, later: Self) {
+        self.rounds.extend(later.rounds);
+        self.most = self.most.max(later.most);
+    }
+
+    /// A value by round.
+    pub(super) fn values(&self, value: fn(&Round) -> f64) -> Vec<f64> {
+        self.rounds.iter().map(value).collect()
+    }
+
+    /// A value over the rounds.
+    pub(super) fn over(&self, value: fn(&Round) -> f64) -> Quantity {
+        Quantity::over(&self.values(value))
+    }
+}
+
+impl Round {
     pub(super) fn per_second(&self) -> f64 {
         self.samples as f64 / self.seconds
     }
@@ -68,16 +96,15 @@ pub(super) fn watch(method: Method, seconds: f64) -> Result<Watched, ProbeError>
         ProbeError::Unavailable(format!("{} does not show the router's {KIND}", method.name()))
     })?;
     let steps = queue.steps();
-    Ok(Watched {
-        method,
+    let round = Round {
         seconds: took,
         samples: queue.readings,
         zero: steps.share_at(0),
         one: steps.share_at(1),
         mean: queue.packets().mean(),
-        most: queue.packets().max(),
-        stretch: stretch.finish(),
-    })
+    };
+    let most = queue.packets().max();
+    Ok(Watched { method, rounds: vec![round], most, stretch: stretch.finish() })
 }
 
 /// Collects the first lengths of the queue, for a plot.

@@ -191,7 +191,7 @@ fn plot(scenario: &Scenario, measured: &[(&Manager, Vec<&Measured>)]) -> Plot {
             let mut points: Vec<[f64; 2]> =
                 runs.iter().map(|run| [run.delay[0] * 1e6, run.goodput * 1e6]).collect();
             points.sort_by(|a, b| a[0].total_cmp(&b[0]));
-            Series { name: shown(manager), style: Style::Dots, points }
+            Series { name: shown(manager), style: Style::Dots, points, ..Series::default() }
         })
         .collect();
     Plot {

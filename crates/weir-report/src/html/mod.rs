@@ -6,11 +6,13 @@
 //! does not grow with the length of the run.
 
 mod charts;
+mod collection;
 mod finding;
 mod page;
 mod run;
 pub(crate) mod sim;
 pub(crate) mod watch;
 
+pub use collection::{Chapter, chapters_to_html};
 pub use finding::finding_to_html;
 pub use run::to_html;

@@ -185,7 +185,7 @@
     zoom = range && range[1] - range[0] > 0 ? range : null;
     for (const view of timed) view.apply(zoom);
   };
-  for (const holder of document.querySelectorAll(".plot")) {
+  for (const holder of document.querySelectorAll(".plot[data-plot]")) {
     for (const svg of holder.querySelectorAll("svg")) new View(svg, plots[Number(holder.dataset.plot)]);
   }
   addEventListener("resize", () => document.activeElement?.blur?.());

@@ -16,7 +16,7 @@ impl From<&found::Plot> for Plot {
             y: (&plot.y).into(),
             curves: curves
                 .map(|(n, series)| Curve {
-                    name: series.name.clone(),
+                    name: named(series),
                     colour: (n % COLOURS) as u8,
                     shape: shape(series),
                 })
@@ -37,6 +37,17 @@ impl From<&found::Axis> for Axis {
         };
         let scale = if axis.log { Scale::Log } else { Scale::Linear };
         Self { label: axis.label.clone(), unit, scale, range: None }
+    }
+}
+
+/// The name with the kind of its provenance, if it was not measured here.
+fn named(series: &found::Series) -> String {
+    match &series.provenance {
+        Some(provenance @ found::Provenance::Measured { program, .. }) => {
+            format!("{} ({} by us with {program})", series.name, provenance.kind())
+        }
+        Some(provenance) => format!("{} ({})", series.name, provenance.kind()),
+        None => series.name.clone(),
     }
 }
 
