@@ -6,6 +6,7 @@
 //! separately, by the interval of its measured quantities over the seeds, and every value of
 //! somebody else's has its provenance.
 
+mod collection;
 pub(crate) mod document;
 mod experiment;
 mod measured;
@@ -19,10 +20,11 @@ use std::process::ExitCode;
 use clap::Args;
 use weir_measure::document::{Document, Kind};
 use weir_report::plot::Plot;
-use weir_report::{finding_to_html, write_atomic};
+use weir_report::{Chapter, finding_to_html, write_atomic};
 use weir_rig::Report;
 
 use crate::output::{Failure, USAGE, print, say};
+use collection::Collection;
 use document::{ExperimentDocument, JudgedClaim};
 use experiment::{Experiment, How, Outcome, Settings};
 
@@ -39,9 +41,16 @@ pub(crate) struct ReproduceArgs {
     /// List the experiments.
     #[arg(long)]
     pub(crate) list: bool,
-    /// Write plots and results as JSON into this directory.
+    /// Run all experiments.
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Write results as JSON, plots, and index.html with all results of this command into this
+    /// directory.
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
+    /// Keep the results that the same program wrote into DIR with the same options.
+    #[arg(long, requires = "out")]
+    pub(crate) resume: bool,
     /// Fewer packets and seeds (3 instead of 10): wider intervals in about a tenth of the time.
     #[arg(long)]
     pub(crate) quick: bool,
@@ -74,27 +83,11 @@ fn experiments() -> Vec<Experiment> {
 
 /// Runs the named experiments.
 pub(crate) fn reproduce(args: &ReproduceArgs) -> Result<ExitCode, Failure> {
-    if args.list || args.names.is_empty() {
+    if args.list || (args.names.is_empty() && !args.all) {
         return print(&list());
     }
-    let (mut chosen, experiments) = (Vec::new(), experiments());
-    for name in &args.names {
-        let found = experiments
-            .iter()
-            .filter(|e| name.eq_ignore_ascii_case("all") || e.name.eq_ignore_ascii_case(name));
-        let before = chosen.len();
-        chosen.extend(found);
-        if chosen.len() == before {
-            let known: Vec<&str> = experiments.iter().map(|e| e.name).collect();
-            return Err(Failure::new(
-                USAGE,
-                format!(
-                    "there is no experiment `{name}`: allowed are {} and all",
-                    known.join(", ")
-                ),
-            ));
-        }
-    }
+    let experiments = experiments();
+    let chosen = chosen(args, &experiments)?;
     if let Some(directory) = &args.out {
         std::fs::create_dir_all(directory).map_err(|error| {
             Failure::own(format!("cannot make the directory {}: {error}", directory.display()))
@@ -107,30 +100,91 @@ pub(crate) fn reproduce(args: &ReproduceArgs) -> Result<ExitCode, Failure> {
         seconds: args.seconds,
         clients: args.clients.clone(),
     };
-    let is_one_of_several = chosen.len() > 1;
-    for experiment in chosen {
-        let outcome = match experiment.run {
-            How::Measured(measured) => measured::run(measured, &settings)?,
-            How::Live(run) => match run(&settings) {
-                Ok(outcome) => outcome,
-                Err(failure) if is_one_of_several => {
-                    let _ = failure.report();
-                    continue;
+    let mut collection = args.out.as_deref().map(|out| Collection::new(out, &settings));
+    for (n, experiment) in (1..).zip(&chosen) {
+        if let Some(collection) = &mut collection
+            && args.resume
+            && collection.keep(experiment.name)
+        {
+            say_unless(args.quiet, format_args!("kept: {}\n", experiment.name));
+            continue;
+        }
+        if show_progress {
+            say(format_args!("{n} of {}: {}\n", chosen.len(), experiment.name));
+        }
+        let words = [experiment.name, experiment.summary, experiment.source];
+        let outcome = match run(experiment, &settings) {
+            Ok(outcome) => outcome,
+            Err(failure) if chosen.len() > 1 => {
+                let reason = failure.to_string();
+                let _ = failure.report();
+                if let Some(collection) = &mut collection {
+                    collection.add(Chapter::skipped(words, reason))?;
                 }
-                Err(failure) => return Err(failure),
-            },
-            How::Simulated(simulated) => simulated::run(simulated, &settings),
+                continue;
+            }
+            Err(failure) => return Err(failure),
         };
         print(&outcome.to_text(experiment))?;
-        if let Some(directory) = &args.out {
+        if let Some((directory, collection)) = args.out.as_ref().zip(collection.as_mut()) {
             for path in outcome.write(experiment, directory)? {
-                if !args.quiet {
-                    say(format_args!("written: {}\n", path.display()));
-                }
+                say_unless(args.quiet, format_args!("written: {}\n", path.display()));
+            }
+            let more: Vec<Plot> = outcome.plots.iter().map(|(_, plot)| plot.clone()).collect();
+            collection.add(Chapter::done(words, &outcome.finding, &more))?;
+            // Written after each experiment, so that an interrupted command leaves a page.
+            collection.write(args.quick)?;
+        }
+    }
+    if let Some(collection) = collection {
+        let path = collection.write(args.quick)?;
+        say_unless(args.quiet, format_args!("written: {}\n", path.display()));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The experiments that the arguments name, each once, in the order of the arguments.
+fn chosen<'a>(
+    args: &ReproduceArgs,
+    experiments: &'a [Experiment],
+) -> Result<Vec<&'a Experiment>, Failure> {
+    let mut chosen: Vec<&Experiment> = Vec::new();
+    let all = args.all.then_some("all");
+    for name in all.into_iter().chain(args.names.iter().map(String::as_str)) {
+        let is_all = name.eq_ignore_ascii_case("all");
+        let mut found =
+            experiments.iter().filter(|e| is_all || e.name.eq_ignore_ascii_case(name)).peekable();
+        if found.peek().is_none() {
+            let known: Vec<&str> = experiments.iter().map(|e| e.name).collect();
+            return Err(Failure::new(
+                USAGE,
+                format!(
+                    "there is no experiment `{name}`: allowed are {} and all",
+                    known.join(", ")
+                ),
+            ));
+        }
+        for experiment in found {
+            if chosen.iter().all(|before| before.name != experiment.name) {
+                chosen.push(experiment);
             }
         }
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(chosen)
+}
+
+fn run(experiment: &Experiment, settings: &Settings) -> Result<Outcome, Failure> {
+    match experiment.run {
+        How::Measured(measured) => measured::run(measured, settings),
+        How::Live(run) => run(settings),
+        How::Simulated(simulated) => Ok(simulated::run(simulated, settings)),
+    }
+}
+
+fn say_unless(quiet: bool, words: std::fmt::Arguments<'_>) {
+    if !quiet {
+        say(words);
+    }
 }
 
 fn list() -> String {
@@ -193,7 +247,9 @@ const EXAMPLES: &str = "Examples:
   weir reproduce qfq-talk --out figures
   weir reproduce fifo-plus-table
   sudo weir reproduce queue-sampler --seconds 10
-  weir reproduce all --quick
+  weir reproduce --all --out results
+  weir reproduce --all --out results --resume
 
-Published times depend on the machine. Verdicts are therefore about shape (order, growth, ratios),
-one for each claim.";
+Published times depend on the machine, so claims about them are about shape (order, growth, ratios).
+A claim holds if the 95 % intervals of its quantities are inside the claimed ranges, differs if one
+is outside, and cannot be judged otherwise. Each value of somebody else's has its provenance.";
