@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 use weir_core::aqm;
-use weir_core::sched::{self, Kind};
+use weir_core::sched::{self, Discipline, Kind};
 use weir_core::settings::{Domain, Parameter};
 use weir_rig::dcf;
 use weir_rules::closest;
@@ -156,6 +156,7 @@ fn hint(parameter: &Parameter) -> String {
         Domain::Choice(words) if words.contains(&"off") && words.contains(&"on") => {
             format!("; also `{0}` and `no{0}` alone", parameter.name)
         }
+        Domain::Four { .. } => "; as 2,2,3,7, or one number for all four".to_owned(),
         Domain::Choice(_) | Domain::Number { .. } => String::new(),
     }
 }
@@ -204,23 +205,64 @@ fn each(scopes: &[Scoped]) -> impl Iterator<Item = (Scope, &'static Parameter)> 
     scopes.iter().flat_map(|&(scope, all)| all.iter().map(move |parameter| (scope, parameter)))
 }
 
-/// Compares the simulated 802.11b medium with Bianchi's model.
+/// Compares the simulated 802.11 medium with its models.
 fn check_medium(json: bool) -> Result<ExitCode, Failure> {
-    let found: Vec<_> = dcf::STATIONS
-        .iter()
-        .map(|&n| dcf::saturation(&Kind::Dcf.into(), n, dcf::PACKET, dcf::PACKETS))
-        .collect();
+    let with = |settings: &[(&str, &str)]| {
+        let mut discipline = Discipline::from(Kind::Dcf);
+        for (name, value) in settings {
+            let set = discipline.set(name, value);
+            set.map_err(|error| Failure::own(format!("{name} {value}: {error}")))?;
+        }
+        Ok::<_, Failure>(discipline)
+    };
+    let [basic, rts] = [with(&[])?, with(&[("rts", "1")])?];
+    let edca = with(&[("edca", "queue")])?;
+    let saturated = |discipline: &Discipline| -> Vec<_> {
+        let found = |&n| dcf::saturation(discipline, n, dcf::PACKET, dcf::PACKETS);
+        dcf::STATIONS.iter().map(found).collect()
+    };
+    let (found, announced) = (saturated(&basic), saturated(&rts));
+    let anomalies: Vec<_> = [2, 3, 5, 10].map(|n| dcf::anomaly(&basic, n, dcf::PACKETS)).into();
+    let shares = [1, 4].map(|n| dcf::shares(&edca, n, 4 * dcf::PACKETS)).concat();
     if json {
-        return print(&format!("{:#}\n", json!({ "dcf": found })));
+        let all = json!({ "dcf": found, "rts": announced, "anomaly": anomalies, "edca": shares });
+        return print(&format!("{all:#}\n"));
     }
     let mut text = format!(
         "802.11b at 11 Mbit/s, long preamble, packets of {} bytes: throughput of stations that \
-         always have some\n\n",
+         always have some\n",
         dcf::PACKET
     );
-    text.push_str(
-        "stations   simulated       Bianchi    apart   collisions   Bianchi   given up\n",
-    );
+    for (title, found) in [("without RTS", found), ("with RTS", announced)] {
+        let _ = writeln!(text, "\n{title}\n{SATURATION}");
+        saturation_rows(&mut text, &found);
+    }
+    let _ = writeln!(text, "\none station at 1 Mbit/s among stations at 11 Mbit/s\n{ANOMALY}");
+    for f in anomalies {
+        let values = [f.all_fast_bps, f.fast_bps, f.slow_bps, f.heusse_bps, f.model_bps];
+        let _ = write!(text, "{:>8}", f.stations);
+        for bps in values {
+            let _ = write!(text, " {:>7.3} Mbit/s", bps / 1e6);
+        }
+        text.push('\n');
+    }
+    let _ = writeln!(text, "\naccess categories with the parameters of the standard\n{SHARES}");
+    for f in shares {
+        let _ = writeln!(
+            text,
+            "{:>8} of each {:<12} {:>7.3} Mbit/s {:>7.3} Mbit/s {:>6.2}%",
+            f.stations,
+            f.category,
+            f.simulated_bps / 1e6,
+            f.model_bps / 1e6,
+            (f.simulated_bps / f.model_bps - 1.0) * 100.0
+        );
+    }
+    print(&text)
+}
+
+/// The rows of a comparison with Bianchi's model.
+fn saturation_rows(text: &mut String, found: &[dcf::Saturation]) {
     for f in found {
         let (mbps, percent) = (|bps: f64| bps / 1e6, |share: f64| share * 100.0);
         let _ = writeln!(
@@ -235,8 +277,13 @@ fn check_medium(json: bool) -> Result<ExitCode, Failure> {
             percent(f.given_up)
         );
     }
-    print(&text)
 }
+
+const SATURATION: &str =
+    "stations   simulated       Bianchi    apart   collisions   Bianchi   given up";
+const ANOMALY: &str =
+    "stations        all fast  fast, simulated slow, simulated        Heusse       Bianchi";
+const SHARES: &str = "stations        category      simulated       model          apart";
 
 fn parameters_json(scopes: &[Scoped]) -> Vec<Value> {
     let one = |(scope, p): (Scope, &Parameter)| {

@@ -32,7 +32,7 @@ impl Algorithm {
             let names = Self::all().map(|algorithm| algorithm.name()).chain(["all"]);
             return Err(AlgorithmError::Unknown(named::unknown(Kind::NOUN, name, names)));
         }
-        named::read(text).map(Self::Scheduler).map_err(AlgorithmError::Setting)
+        named::read_scheduler(text).map(Self::Scheduler).map_err(AlgorithmError::Setting)
     }
 
     /// `none` and every scheduler of the table.
@@ -70,7 +70,7 @@ impl Algorithm {
     pub fn change(&mut self, settings: &str) -> Result<(), AlgorithmError> {
         match self {
             Self::None => named::alone(&format!("{NONE} {settings}")),
-            Self::Scheduler(discipline) => named::change(discipline, settings),
+            Self::Scheduler(discipline) => named::change_scheduler(discipline, settings),
         }
         .map_err(AlgorithmError::Setting)
     }

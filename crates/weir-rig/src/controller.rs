@@ -257,13 +257,20 @@ impl<S: Scheduler> Machine<S> {
         true
     }
 
-    /// Dequeues from a scheduler that has packets but none for now, at the time of its next event.
+    /// Dequeues from a scheduler that has packets but none for now, at the time of the next event at
+    /// which it releases one. A medium has events without a release, such as the beginning of a
+    /// transmission.
     #[cold]
     fn dequeue_later<K: Sink>(&mut self, sink: &mut K) -> bool {
-        if let Some(Nanos(later)) = self.scheduler.next_event() {
+        let mut packet = None;
+        while let Some(Nanos(later)) = self.scheduler.next_event().filter(|_| packet.is_none()) {
+            let stays = later <= self.now;
             self.now = self.now.max(later);
+            packet = self.scheduler.dequeue(Nanos(self.now), &mut self.store);
+            if stays {
+                break;
+            }
         }
-        let packet = self.scheduler.dequeue(Nanos(self.now), &mut self.store);
         let packet = packet.or_else(|| self.scheduler.dequeue(Nanos::MAX, &mut self.store));
         self.take_refused();
         let Some(packet) = packet else { return false };

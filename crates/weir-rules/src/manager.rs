@@ -45,7 +45,7 @@ impl Manager {
     /// # Errors
     /// As with [`Self::parse`].
     pub fn parse_scheduler(text: &str) -> Result<Self, NamedError> {
-        named::read(text).map(Self::Scheduler)
+        named::read_scheduler(text).map(Self::Scheduler)
     }
 
     /// Every AQM of the table, and every scheduler that contains an AQM.

@@ -5,6 +5,7 @@
 //! congestion controls, schedulers and rank programs of scenarios. Settings have the same grammar
 //! and the same diagnostics as after `aqm NAME` and `type NAME` in a script.
 
+use weir_core::sched::{self, Discipline};
 use weir_core::settings::{Chosen, Entry, Parameter};
 
 use crate::diagnostic::{Code, Diagnostic, shorten};
@@ -45,6 +46,25 @@ pub fn change<K: Entry>(chosen: &mut Chosen<K>, settings: &str) -> Result<(), Na
     set(chosen, settings, 0)
 }
 
+/// Reads a scheduler with its settings, as [`read`] does, and checks that they fit together.
+///
+/// # Errors
+/// As with [`read`], or two settings contradict each other.
+pub fn read_scheduler(text: &str) -> Result<Discipline, NamedError> {
+    let discipline = read(text)?;
+    fits(text, &discipline)?;
+    Ok(discipline)
+}
+
+/// Changes settings of a scheduler, as [`change`] does, and checks that they fit together.
+///
+/// # Errors
+/// As with [`read_scheduler`].
+pub fn change_scheduler(discipline: &mut Discipline, settings: &str) -> Result<(), NamedError> {
+    change(discipline, settings)?;
+    fits(settings, discipline)
+}
+
 /// The error that no algorithm in `names` has this name.
 pub fn unknown(noun: &str, name: &str, names: impl Iterator<Item = &'static str>) -> NamedError {
     let names: Vec<&str> = names.collect();
@@ -69,6 +89,17 @@ pub fn alone(text: &str) -> Result<(), NamedError> {
             Err(NamedError(unknown_setting(text, word, &word.text, &words[0].text, (&[], []))))
         }
     }
+}
+
+fn fits(text: &str, discipline: &Discipline) -> Result<(), NamedError> {
+    sched::check(discipline).map_err(|misfit| {
+        NamedError(Box::new(Diagnostic::new(
+            Code::Contradiction,
+            text,
+            0..text.len(),
+            misfit.to_string(),
+        )))
+    })
 }
 
 /// Applies the settings of a text, from word number `at` on.
@@ -133,6 +164,9 @@ fn is_gap(c: char) -> bool {
 fn line(diagnostic: &Diagnostic) -> String {
     let label = Some(&diagnostic.label).filter(|label| !label.is_empty());
     let rest: Vec<&str> = label.into_iter().chain(&diagnostic.help).map(String::as_str).collect();
+    if rest.is_empty() {
+        return diagnostic.message.clone();
+    }
     format!("{}: {}", diagnostic.message, rest.join("; "))
 }
 
@@ -142,7 +176,6 @@ const FORM: &str = "write NAME=VALUE or NAME VALUE behind the algorithm";
 mod tests {
     use super::*;
     use weir_core::aqm::{self, Policy};
-    use weir_core::sched;
 
     fn codel(text: &str) -> Result<Policy, String> {
         read::<aqm::Kind>(text).map_err(|error| error.to_string())
@@ -211,6 +244,47 @@ mod tests {
         assert!(alone("none").is_ok());
         assert!(
             alone("none m").unwrap_err().to_string().starts_with("`m` is no setting of `none`")
+        );
+    }
+
+    #[test]
+    fn settings_that_contradict_each_other_are_refused() {
+        let refused = |text: &str| read_scheduler(text).unwrap_err().to_string();
+        assert_eq!(
+            refused("dcf standard=g phy=11"),
+            "802.11g has no data rate of 11 Mbit/s; it has 6, 9, 12, 18, 24, 36, 48, 54"
+        );
+        assert_eq!(
+            refused("dcf:preamble=short:standard=n"),
+            "only 802.11b has a short preamble; 802.11n has none"
+        );
+        let mut dcf = read_scheduler("dcf phy 5.5 preamble short").unwrap();
+        let error = change_scheduler(&mut dcf, "standard a").unwrap_err().to_string();
+        assert!(error.starts_with("802.11a has no data rate of 5.5 Mbit/s"), "{error}");
+    }
+
+    #[test]
+    fn hostile_settings_of_the_medium_are_refused() {
+        for text in [
+            "dcf aifsn 0",
+            "dcf aifsn 2,2,3",
+            "dcf aifsn 2,2,3,7,9",
+            "dcf cwmin 0",
+            "dcf cwmax 32768",
+            "dcf txop 65535",
+            "dcf txop -1",
+            "dcf errors 1.1",
+            "dcf errors nan",
+            "dcf rts 65536",
+            "dcf edca on",
+            "dcf standard ac",
+            "dcf phy 7",
+            "dcf cwmin 31,",
+        ] {
+            assert!(read_scheduler(text).is_err(), "{text}");
+        }
+        assert!(
+            read_scheduler("dcf aifsn 2,2,3,7 cwmin 15 txop standard errors 1/3 rts 1").is_ok()
         );
     }
 }

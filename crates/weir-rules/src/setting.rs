@@ -191,7 +191,10 @@ fn refused(
     };
     let choices = match setting.domain {
         Domain::Choice(words) => words,
-        Domain::Number { .. } | Domain::Time { .. } | Domain::Fraction { .. } => &[],
+        Domain::Number { .. }
+        | Domain::Time { .. }
+        | Domain::Fraction { .. }
+        | Domain::Four { .. } => &[],
     };
     let error = Diagnostic::new(code, text, value.span.clone(), message);
     let error = match closest(&value.text, choices.iter().copied()) {
@@ -204,6 +207,7 @@ fn refused(
         Domain::Time { .. } => {
             error.help("units of time are s, ms, us and ns; a number without one is in ms")
         }
+        Domain::Four { .. } => error.help("four numbers are written with commas: 2,2,3,7"),
         Domain::Number { .. } | Domain::Choice(_) | Domain::Fraction { .. } => error,
     };
     Box::new(error.help(example))
@@ -216,6 +220,9 @@ fn is_out_of_range(setting: &Parameter, value: &str) -> bool {
         Domain::Time { .. } => Domain::Time { least: 0, most: u64::MAX }.parse(value).is_some(),
         Domain::Fraction { .. } => {
             Domain::Fraction { least: 0, most: u64::MAX }.parse(value).is_some()
+        }
+        Domain::Four { .. } => {
+            Domain::Four { least: 0, most: u16::MAX, unit: "" }.parse(value).is_some()
         }
         Domain::Choice(_) => false,
     }

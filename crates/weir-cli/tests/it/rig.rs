@@ -97,6 +97,23 @@ fn aqms_are_measured_beside_none_and_have_their_names() {
     }
 }
 
+/// A medium runs in the rig with its settings, also when most frames are lost, and settings that
+/// do not fit together are refused.
+#[test]
+fn a_medium_runs_with_its_settings_and_refuses_contradictions() {
+    for alg in ["dcf:edca=queue:rts=500:standard=g", "dcf:errors=0.9:retries=2", "dcf:errors=1"] {
+        let words = format!("rig --alg {alg} --flows 3 --pairs 500 --runs 1 --json -");
+        let output = weir(&words);
+        assert!(output.status.success(), "{alg}: {}", text(&output.stderr));
+    }
+    let output = weir("rig --alg dcf:standard=g:phy=11 --flows 3");
+    let message = text(&output.stderr);
+    assert!(
+        !output.status.success() && message.contains("802.11g has no data rate of 11 Mbit/s"),
+        "{message}"
+    );
+}
+
 #[test]
 fn a_failing_case_is_reported_by_exit_code_and_line() {
     let directory = scratch("case");

@@ -317,6 +317,25 @@ fn every_scenario_that_is_shipped_is_right() {
     assert!(seen >= 5, "only {seen} scenarios were found");
 }
 
+/// A slow station slows the others of its cell down to its own throughput. The exact shares vary
+/// with the seed; the intervals over seeds are judged in `weir-rig`.
+#[test]
+fn the_scenario_with_a_slow_station_shows_the_anomaly() {
+    let path = experiments().join("examples/wifi-anomaly.toml").display().to_string();
+    let goodput = |change: &[&str]| -> Vec<f64> {
+        let found = results(&[&[path.as_str(), "--set", "duration=12s"], change].concat());
+        let flows = found["flows"].as_array().expect("flows");
+        flows.iter().map(|g| g["goodput_bps"].as_f64().expect("a rate")).collect()
+    };
+    let anomaly = goodput(&[]);
+    assert_eq!(anomaly.len(), 3);
+    let mean = anomaly.iter().sum::<f64>() / 3.0;
+    assert!(anomaly.iter().all(|bps| (bps / mean - 1.0).abs() < 0.1), "{anomaly:?}");
+    assert!((550e3..800e3).contains(&mean), "{anomaly:?}");
+    let all_fast = goodput(&["--set", "link.cell.queue[2].spec.rate=11Mbit/s"]);
+    assert!(all_fast.iter().all(|bps| *bps > 2.0 * mean), "{all_fast:?}");
+}
+
 #[test]
 fn the_schema_is_printed() {
     let output = weir(&["sim", "--schema"]);

@@ -25,6 +25,7 @@ mod bucket;
 mod cake;
 mod chains;
 mod dcf;
+mod dcf_settings;
 mod discipline;
 mod dualpi2;
 mod fair_queue;
@@ -65,9 +66,10 @@ mod waiting;
 mod wf2qp;
 mod wfq;
 mod wheel_slots;
+pub mod wifi;
 
 pub use crate::settings::{Domain, Parameter, SettingError};
-pub use dcf::{Phy, Preamble, Settings as DcfSettings};
+pub use dcf_settings::{Access, Edca, Misfit, Preamble, Settings as DcfSettings};
 pub use discipline::Discipline;
 pub use pifo_spec::{NodeId, NodeSpec, TreeSpec};
 pub use rank::Ranking;
@@ -276,7 +278,7 @@ crate::table! {
     Prio: prio::Prio,
     /// Hierarchical token buckets.
     Htb: htb::Htb,
-    /// The 802.11b medium.
+    /// The 802.11 medium.
     Dcf: dcf::Dcf,
     /// A queue sorted exactly by a rank.
     Pifo: pifo::Pifo,
@@ -323,6 +325,28 @@ impl Kind {
     /// A new scheduler of this kind, with its default settings.
     pub fn build(self) -> impl Scheduler + core::fmt::Debug {
         AnyScheduler::new(&Discipline::new(self))
+    }
+}
+
+/// Checks that the settings of a scheduler fit together, beyond the range of each.
+///
+/// # Errors
+/// Two settings contradict each other.
+pub fn check(discipline: &Discipline) -> Result<(), Misfit> {
+    match discipline.kind() {
+        Kind::Dcf => DcfSettings::of(discipline).check(),
+        _ => Ok(()),
+    }
+}
+
+/// Checks that a flow with a rate in bit/s, 0 for none, and a priority suits a scheduler.
+///
+/// # Errors
+/// The scheduler has no such rate or priority.
+pub fn check_flow(discipline: &Discipline, rate: u64, priority: u32) -> Result<(), Misfit> {
+    match discipline.kind() {
+        Kind::Dcf => DcfSettings::of(discipline).check_station(rate, priority),
+        _ => Ok(()),
     }
 }
 

@@ -55,7 +55,23 @@ pub enum Domain {
         /// Largest value in billionths.
         most: u64,
     },
+    /// Four numbers, such as `2,2,3,7`, or one number for all four. The word `standard` leaves a
+    /// number to the algorithm. A value has 16 bits for each number, the first in the lowest bits,
+    /// and [`STANDARD`] for the word.
+    Four {
+        /// Least number.
+        least: u16,
+        /// Largest number, below [`STANDARD`].
+        most: u16,
+        /// Unit; empty for numbers without one.
+        unit: &'static str,
+    },
 }
+
+/// The number of [`Domain::Four`] for the word `standard`.
+pub(super) const STANDARD: u16 = u16::MAX;
+/// The value of [`Domain::Four`] for `standard`, four times.
+pub(super) const ALL_STANDARD: u64 = u64::MAX;
 
 /// A switch that is off or on; its value is 0 or 1.
 pub const SWITCH: Domain = Domain::Choice(&["off", "on"]);
@@ -80,6 +96,9 @@ impl Domain {
             Self::Fraction { least, most } => {
                 quantity::exact_fraction(text, UNIT).filter(|value| (least..=most).contains(value))
             }
+            Self::Four { least, most, .. } => {
+                parse_four(text, |number| (least..=most).contains(&number))
+            }
         }
     }
 
@@ -90,6 +109,7 @@ impl Domain {
             Self::Choice(words) => words.get(value as usize).copied().unwrap_or_default().into(),
             Self::Time { .. } => write_time(value),
             Self::Fraction { .. } => decimal::write(value, UNIT),
+            Self::Four { .. } => write_four(value),
         }
     }
 }
@@ -108,6 +128,10 @@ impl fmt::Display for Domain {
             Self::Time { least, most } | Self::Fraction { least, most } => {
                 write!(f, "{}..{}", self.write(least), self.write(most))
             }
+            Self::Four { least, most, unit } => {
+                let gap = if unit.is_empty() { "" } else { " " };
+                write!(f, "{least}..{most}{gap}{unit} or {STANDARD_WORD}, once or four times")
+            }
         }
     }
 }
@@ -124,6 +148,41 @@ fn write_time(ns: u64) -> String {
     };
     decimal::write(ns, unit) + name
 }
+
+/// The value of four numbers that are all `allowed`, or of one number for all four.
+fn parse_four(text: &str, allowed: impl Fn(u16) -> bool) -> Option<u64> {
+    let number = |text: &str| {
+        if text.eq_ignore_ascii_case(STANDARD_WORD) {
+            return Some(STANDARD);
+        }
+        let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+        text.parse().ok().filter(|&number| digits && allowed(number))
+    };
+    if let Some(all) = number(text) {
+        return Some(u64::from(all) * 0x0001_0001_0001_0001);
+    }
+    let mut parts = text.split(',');
+    let mut value = 0;
+    for place in 0..4 {
+        value |= u64::from(number(parts.next()?)?) << (16 * place);
+    }
+    parts.next().is_none().then_some(value)
+}
+
+/// The four numbers of a value of [`Domain::Four`]; `None` for `standard`.
+pub(super) fn four(value: u64) -> [Option<u16>; 4] {
+    core::array::from_fn(|place| {
+        Some((value >> (16 * place)) as u16).filter(|&number| number != STANDARD)
+    })
+}
+
+fn write_four(value: u64) -> String {
+    let words = four(value)
+        .map(|number| number.map_or_else(|| STANDARD_WORD.into(), |number| number.to_string()));
+    if words.iter().all(|word| *word == words[0]) { words[0].clone() } else { words.join(",") }
+}
+
+const STANDARD_WORD: &str = "standard";
 
 #[cfg(test)]
 mod tests {
@@ -167,5 +226,27 @@ mod tests {
         for text in ["", ".", "0", "3", "1/0", "0.0000000001", "0,5", "half"] {
             assert_eq!(domain.parse(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn four_numbers_are_one_value() {
+        let domain = Domain::Four { least: 1, most: 15, unit: "slots" };
+        for (text, value, written) in [
+            ("standard", ALL_STANDARD, "standard"),
+            ("7", 0x0007_0007_0007_0007, "7"),
+            ("2,2,3,7", 0x0007_0003_0002_0002, "2,2,3,7"),
+            ("2,Standard,3,15", 0x000f_0003_ffff_0002, "2,standard,3,15"),
+            ("4,4,4,4", 0x0004_0004_0004_0004, "4"),
+        ] {
+            assert_eq!(domain.parse(text), Some(value), "{text}");
+            assert_eq!(domain.write(value), written);
+        }
+        assert_eq!(four(0x000f_0003_ffff_0002), [Some(2), None, Some(3), Some(15)]);
+        for text in
+            ["", "0", "16", "65535", "1,2,3", "1,2,3,4,5", "1,2,3,", "+1", "1,2,3,99", "1 2"]
+        {
+            assert_eq!(domain.parse(text), None, "{text}");
+        }
+        assert_eq!(domain.to_string(), "1..15 slots or standard, once or four times");
     }
 }

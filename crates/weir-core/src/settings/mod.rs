@@ -14,4 +14,4 @@ mod typed;
 pub use chosen::{Chosen, MOST, SettingError};
 pub use domain::{Domain, Parameter, SWITCH, UNIT};
 pub use table::{Entry, Row};
-pub use typed::{Count, Fraction, Number, Part, Setting, Switch, Time, Value};
+pub use typed::{Count, Four, Fraction, Number, Part, Setting, Switch, Time, Value};

@@ -2,7 +2,7 @@
 
 use core::marker::PhantomData;
 
-use super::domain::{Domain, Parameter, SWITCH};
+use super::domain::{ALL_STANDARD, Domain, Parameter, SWITCH, four};
 use crate::units::Nanos;
 
 /// A setting with a value of type `T`: the allowed values, the default, and the effect. Its name is
@@ -25,6 +25,9 @@ pub type Time = Setting<Nanos>;
 pub type Part = Setting<Fraction>;
 /// A switch, off or on.
 pub type Switch = Setting<bool>;
+
+/// Four numbers; `None` leaves a number to the algorithm.
+pub type Four = Setting<[Option<u16>; 4]>;
 
 /// A fraction or a factor in billionths: [`super::UNIT`] stands for 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -120,6 +123,19 @@ impl Switch {
     #[must_use]
     pub const fn or(&self, default: bool) -> Self {
         Self::new_in(self.domain, default as u64, self.summary)
+    }
+}
+
+impl Four {
+    /// Four numbers from `least` to `most`, all left to the algorithm by default.
+    pub const fn new(least: u16, most: u16, unit: &'static str, summary: &'static str) -> Self {
+        Self::new_in(Domain::Four { least, most, unit }, ALL_STANDARD, summary)
+    }
+}
+
+impl Value for [Option<u16>; 4] {
+    fn of(number: u64) -> Self {
+        four(number)
     }
 }
 

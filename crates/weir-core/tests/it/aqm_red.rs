@@ -476,6 +476,7 @@ proptest! {
             let (least, most) = match parameter.domain {
                 weir_core::settings::Domain::Number { least, most, .. } => (least, most),
                 weir_core::settings::Domain::Choice(words) => (0, words.len() as u64 - 1),
+                weir_core::settings::Domain::Four { .. } => unreachable!("no AQM has four numbers"),
                 weir_core::settings::Domain::Time { least, most } | weir_core::settings::Domain::Fraction { least, most } => (least, most),
             };
             let value = match choice.rotate_right(3 * n as u32) % 8 {

@@ -258,6 +258,7 @@ proptest! {
             let (least, most) = match parameter.domain {
                 Domain::Number { least, most, .. } | Domain::Time { least, most } | Domain::Fraction { least, most } => (least, most),
                 Domain::Choice(words) => (0, words.len() as u64 - 1),
+                Domain::Four { .. } => unreachable!("no AQM has four numbers"),
             };
             let value = match choice.rotate_right(3 * n as u32) % 8 {
                 0 | 1 => least,

@@ -1,11 +1,14 @@
-//! The 802.11b medium: exact times of a single station, fair turns, and the accounting of
-//! collisions.
+//! The 802.11 medium: exact times of single stations, of announced frames and of TXOPs, fair turns,
+//! the accounting of collisions and errors, and access categories.
 
 use crate::common;
 
 use common::Rig;
 use weir_core::Nanos;
-use weir_core::sched::{Dcf, Discipline, Kind, Scheduler};
+use weir_core::packet::{Header, Packet, Pool};
+use weir_core::sched::wifi::Category;
+use weir_core::sched::{Dcf, Discipline, FlowSpec, Kind, Misfit, Scheduler, check, check_flow};
+use weir_core::stats::DropReason;
 
 fn dcf(settings: &[(&str, &str)]) -> Discipline {
     let mut discipline = Discipline::new(Kind::Dcf);
@@ -126,4 +129,258 @@ fn a_station_may_be_removed_while_it_sends() {
     rig.remove(one);
     rig.send(other, 1000);
     assert_eq!(rig.take_in_time(), Some((other, 1000)));
+}
+
+fn station(rig: &mut Rig<Dcf>, rate: u64, priority: u32) -> u32 {
+    rig.add_spec(FlowSpec { rate, priority, ..FlowSpec::default() })
+}
+
+/// A frame of 1500 bytes takes 192 + 1091 us at 11 Mbit/s, and 192 + 12,000 us at 1 Mbit/s.
+#[test]
+fn stations_have_rates_of_their_own_and_equal_turns() {
+    let mut rig = medium(&[]);
+    let (fast, slow) = (station(&mut rig, 0, 0), station(&mut rig, 1_000_000, 0));
+    for (flow, us) in [(fast, 1541), (slow, 12_506)] {
+        rig.now = Nanos(rig.now.0 + 1_000_000_000);
+        let before = rig.now.0;
+        rig.send(flow, 1464);
+        assert_eq!(rig.take_in_time(), Some((flow, 1464)));
+        // A packet that finds the medium idle waits for the next slot at most.
+        let took = rig.now.0 - before;
+        assert!((us * 1000..us * 1000 + 20_000).contains(&took), "{took}");
+    }
+    [fast, fast, slow, slow].into_iter().for_each(|flow| rig.send(flow, 1464));
+    let mut packets = [0u32; 2];
+    for _ in 0..4000 {
+        let (flow, len) = rig.take_in_time().unwrap();
+        packets[flow as usize] += 1;
+        rig.send(flow, len);
+    }
+    assert!(packets[0].abs_diff(2000) < 150, "{packets:?}");
+}
+
+#[test]
+fn a_rate_changes_with_the_next_packet() {
+    let mut rig = medium(&[("cwmin", "1"), ("cwmax", "1")]);
+    let flow = station(&mut rig, 0, 0);
+    (0..3).for_each(|_| rig.send(flow, 1464));
+    rig.take_in_time();
+    let spec = FlowSpec { rate: 2_000_000, ..rig.flows[&flow].spec };
+    let slot = rig.flows[&flow].slot;
+    rig.scheduler.change_flow(rig.now, &mut rig.pool, slot, &spec);
+    let before = rig.now.0;
+    rig.take_in_time();
+    // DIFS, 0 or 1 slots, 192 + 6000 us, SIFS, 192 + 56 us.
+    assert!([6_500_000, 6_520_000].contains(&(rig.now.0 - before)), "{}", rig.now.0 - before);
+}
+
+#[test]
+fn an_announced_frame_takes_rts_and_cts_too() {
+    for (rts, us) in [("1499", 272 + 10 + 248 + 10 + 1541), ("1500", 1541)] {
+        let mut rig = medium(&[("rts", rts)]);
+        let flow = station(&mut rig, 0, 0);
+        rig.send(flow, 1464);
+        rig.take_in_time();
+        assert_eq!(rig.now, Nanos(us * 1000));
+    }
+}
+
+#[test]
+fn other_standards_have_their_own_times() {
+    for (standard, us) in [("g", 294), ("a", 20 + 224 + 16 + 28), ("n", 36 + 188 + 16 + 34)] {
+        let mut rig = medium(&[("standard", standard)]);
+        let flow = station(&mut rig, 0, 0);
+        rig.send(flow, 1464);
+        rig.take_in_time();
+        assert_eq!(rig.now, Nanos(us * 1000), "{standard}");
+    }
+}
+
+/// Every attempt fails, so each packet takes three attempts and is given up.
+#[test]
+fn a_packet_without_a_good_frame_is_given_up_after_its_retries() {
+    let mut pool = Pool::new(10);
+    let mut dcf = Dcf::new(&dcf(&[("errors", "1"), ("retries", "2")]));
+    let slot = dcf.add_flow(Nanos::ZERO, &FlowSpec::default());
+    for frame in 0..2 {
+        let packet = Packet { frame, len: 1464, segments: 1, ..Packet::default() };
+        let id = pool.insert(packet).unwrap();
+        assert!(dcf.enqueue(Nanos::ZERO, &mut pool, slot, id).is_none());
+    }
+    while let Some(now) = dcf.next_event() {
+        assert!(dcf.dequeue(now, &mut pool).is_none());
+    }
+    for frame in 0..2 {
+        let (id, reason) = dcf.pop_refused(&mut pool).unwrap();
+        assert_eq!((pool.remove(id).frame, reason), (frame, DropReason::RetryLimit));
+    }
+    assert_eq!((dcf.len(), dcf.backlog(), pool.len()), (0, 0, 0));
+    let figures = dcf.figures();
+    for (name, count) in [("errors", 6), ("retries", 4), ("given-up", 2), ("sent", 0)] {
+        assert!(figures.contains(&(name, count)), "{figures:?}");
+    }
+}
+
+/// A share of 0.3 of 20,000 attempts has a standard deviation of 65.
+#[test]
+fn frames_are_lost_with_their_probability() {
+    let mut rig = medium(&[("errors", "0.3"), ("retries", "255")]);
+    let flow = station(&mut rig, 0, 0);
+    rig.send(flow, 500);
+    rig.send(flow, 500);
+    while figure(&rig, "sent") + figure(&rig, "errors") < 20_000 {
+        rig.take_in_time();
+        rig.send(flow, 500);
+    }
+    assert!(figure(&rig, "errors").abs_diff(6000) < 300, "{}", figure(&rig, "errors"));
+    assert_eq!(figure(&rig, "retries"), figure(&rig, "errors"));
+}
+
+/// With a window of one slot, a station waits for SIFS, AIFSN slots, and one slot more or not.
+#[test]
+fn a_category_waits_for_its_own_gap() {
+    let settings = [("edca", "queue"), ("cwmin", "1"), ("cwmax", "1"), ("txop", "0")];
+    for (priority, aifsn) in [(0, 3), (1, 7), (2, 7), (3, 3), (4, 2), (5, 2), (6, 2), (7, 2)] {
+        let mut rig = medium(&settings);
+        let flow = station(&mut rig, 0, priority);
+        (0..2).for_each(|_| rig.send(flow, 1462));
+        rig.take_in_time();
+        let mut gaps = std::collections::BTreeSet::new();
+        for _ in 0..50 {
+            let before = rig.now.0;
+            rig.send(flow, 1462);
+            rig.take_in_time();
+            gaps.insert((rig.now.0 - before) / 1000 - 1541);
+        }
+        let expected = [10 + aifsn * 20, 10 + (aifsn + 1) * 20];
+        assert_eq!(gaps.into_iter().collect::<Vec<u64>>(), expected, "priority {priority}");
+    }
+}
+
+/// In 3264 us there is room for two packets of 1541 us with a SIFS between them.
+#[test]
+fn a_category_sends_until_its_limit() {
+    let mut rig = medium(&[("edca", "queue")]);
+    let flow = station(&mut rig, 0, 6);
+    (0..101).for_each(|_| rig.send(flow, 1462));
+    rig.take_in_time();
+    for n in 1..101 {
+        let before = rig.now.0;
+        rig.take_in_time();
+        let gap = (rig.now.0 - before) / 1000 - 1541;
+        if n % 2 == 1 {
+            assert_eq!(gap, 10, "packet {n}");
+        } else {
+            // AIFS, and up to 7 slots.
+            assert!((50..=190).contains(&gap) && (gap - 50) % 20 == 0, "packet {n}: {gap}");
+        }
+    }
+}
+
+/// One station with packets of all categories: each category keeps its order, and voice is served
+/// most.
+#[test]
+fn the_dscp_selects_the_category_within_a_station() {
+    let mut pool = Pool::new(1000);
+    let mut dcf = Dcf::new(&dcf(&[("edca", "dscp"), ("txop", "0")]));
+    let slot = dcf.add_flow(Nanos::ZERO, &FlowSpec::default());
+    let dscps = [46u8, 34, 0, 8];
+    let mut frames = 0;
+    let mut send = |dcf: &mut Dcf, pool: &mut Pool, now, dscp| {
+        let packet = Packet { frame: frames, len: 1000, segments: 1, ..Packet::default() };
+        let id = pool.insert(packet).unwrap();
+        pool.set_header(id, Header { dscp, ..Header::default() });
+        frames += 1;
+        assert!(dcf.enqueue(now, pool, slot, id).is_none());
+    };
+    dscps.into_iter().cycle().take(8).for_each(|d| send(&mut dcf, &mut pool, Nanos::ZERO, d));
+    let (mut served, mut last, mut total) = ([0; 4], [None; 4], 0);
+    while total < 4000 {
+        let now = dcf.next_event().unwrap();
+        let taken = dcf.dequeue(now, &mut pool);
+        total += u32::from(taken.is_some());
+        let refused = dcf.pop_refused(&mut pool).map(|refused| refused.0);
+        for (id, given_up) in
+            taken.into_iter().map(|id| (id, 0)).chain(refused.into_iter().map(|id| (id, 1)))
+        {
+            let dscp = weir_core::packet::Store::header(&pool, id).dscp;
+            let frame = pool.remove(id).frame;
+            let category = Category::of_dscp(dscp) as usize;
+            assert!(last[category] < Some(frame), "order of category {category}");
+            last[category] = Some(frame);
+            served[category] += 1 - given_up;
+            send(&mut dcf, &mut pool, now, dscp);
+        }
+    }
+    assert!(served[0] > 3 * served[1] / 2 && served[1] > 2 * served[2], "{served:?}");
+    assert!(served[2] > served[3], "{served:?}");
+    let figures = dcf.figures();
+    let count = |name| figures.iter().find(|f| f.0 == name).unwrap().1;
+    // The categories of a single station collide only inside it.
+    assert!(count("collisions") == 0 && count("internal-collisions") > 100, "{figures:?}");
+}
+
+/// Stations change their categories and rates and are removed while they contend and send.
+#[test]
+fn changes_lose_no_packet() {
+    for edca in ["off", "queue", "dscp"] {
+        let mut rig = medium(&[("edca", edca), ("errors", "0.1"), ("rts", "700")]);
+        let mut random = 1u64;
+        let mut below = move |n: u64| {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (random >> 33) % n
+        };
+        let mut flows: Vec<u32> = (0..8).map(|n| station(&mut rig, 0, n)).collect();
+        for _ in 0..20_000 {
+            let n = below(8) as usize;
+            match below(20) {
+                0 => {
+                    let state = rig.flows.get_mut(&flows[n]).unwrap();
+                    let rate = [0, 1_000_000, 5_500_000][below(3) as usize];
+                    state.spec = FlowSpec { priority: below(8) as u32, rate, ..state.spec };
+                    let (slot, spec) = (state.slot, state.spec);
+                    rig.scheduler.change_flow(rig.now, &mut rig.pool, slot, &spec);
+                }
+                1 if below(10) == 0 => {
+                    rig.remove(flows[n]);
+                    flows[n] = station(&mut rig, 0, n as u32);
+                }
+                2..12 => rig.send(flows[n], 100 + below(1300) as u32),
+                _ => {
+                    let took = below(3_000_000);
+                    let late = rig.now.saturating_add(Nanos(took));
+                    if rig.scheduler.next_event().is_some_and(|next| next <= late) {
+                        rig.take_in_time();
+                    } else {
+                        rig.now = late;
+                    }
+                }
+            }
+            assert_eq!(rig.scheduler.len(), rig.inside(), "{edca}");
+        }
+        while rig.take_in_time().is_some() {}
+        assert_eq!((rig.inside(), rig.pool.len(), rig.scheduler.backlog()), (0, 0, 0), "{edca}");
+    }
+}
+
+#[test]
+fn settings_that_do_not_fit_are_refused() {
+    for (settings, fits) in [
+        (&[("phy", "5.5")][..], true),
+        (&[("standard", "g"), ("phy", "54")], true),
+        (&[("standard", "g"), ("phy", "11")], false),
+        (&[("standard", "n"), ("phy", "54")], false),
+        (&[("standard", "a"), ("preamble", "short")], false),
+        (&[("preamble", "short")], true),
+    ] {
+        assert_eq!(check(&dcf(settings)).is_ok(), fits, "{settings:?}");
+    }
+    let b = dcf(&[]);
+    assert_eq!(check_flow(&b, 5_500_000, 63), Ok(()));
+    let error = check_flow(&b, 7_000_000, 0).unwrap_err();
+    assert_eq!(error.to_string(), "802.11b has no data rate of 7 Mbit/s; it has 1, 2, 5.5, 11");
+    let edca = dcf(&[("edca", "queue")]);
+    assert_eq!(check_flow(&edca, 0, 7), Ok(()));
+    assert_eq!(check_flow(&edca, 0, 8), Err(Misfit::Priority(8)));
+    assert_eq!(check_flow(&Kind::Htb.into(), 7_000_000, 63), Ok(()));
 }

@@ -191,6 +191,8 @@ reasons! {
         "A later acknowledgement makes it needless.";
     DeviceFull, "device_full", "no place in the device behind the scheduler",
         "A stage of the device behind the scheduler was full.";
+    RetryLimit, "retry_limit", "given up after the last retry",
+        "A station of a shared medium sent it as often as it may, without success.";
 }
 
 reasons! {

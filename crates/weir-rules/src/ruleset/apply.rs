@@ -80,7 +80,7 @@ impl Ruleset {
         match command {
             Command::ConfigPipe(number, spec) => self.config_pipe(*number, spec),
             Command::ConfigSched(number, spec) => self.config_sched(*number, spec),
-            Command::ConfigQueue(number, spec) => Ok(self.config_queue(*number, spec)),
+            Command::ConfigQueue(number, spec) => self.config_queue(*number, spec),
             Command::DeleteObjects(kind, which) => self.delete_objects(*kind, which),
             Command::FlushObjects(_) => Ok(self.flush_objects()),
             Command::ShowObjects(kind, which) => Ok(Query::Objects(*kind, which.clone()).into()),

@@ -40,6 +40,16 @@ pub enum ApplyError {
         /// The scheduler.
         number: u16,
     },
+    /// A queue or an inner scheduler has a setting that the scheduler above does not have.
+    #[error("{} {number}: {misfit}", kind.word())]
+    Misfit {
+        /// The kind of object: a queue or a scheduler.
+        kind: ObjectKind,
+        /// The number of the object.
+        number: u16,
+        /// The reason.
+        misfit: weir_core::sched::Misfit,
+    },
     /// The number is reserved for pipes of `netconfig`.
     #[error("pipe {number} is reserved for `netconfig`; other numbers are free")]
     Reserved {

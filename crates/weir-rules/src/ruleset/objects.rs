@@ -8,6 +8,8 @@ use std::sync::Arc;
 
 use weir_core::config::FlowsetConfig;
 use weir_core::key::FlowMask;
+use weir_core::sched::{self, Discipline};
+use weir_core::units::Rate;
 
 use super::apply::put;
 use super::netconfig::is_netconfig_pipe;
@@ -49,7 +51,12 @@ impl Ruleset {
         let mut sched = spec.clone();
         if let Some(parent) = sched.scheduler.parent {
             self.check_parent(number, parent)?;
+            if let Some(above) = self.scheds.get(&parent) {
+                let own = &sched.link.pipe.queue;
+                fits((ObjectKind::Sched, number), own, &above.scheduler.discipline)?;
+            }
         }
+        self.flows_fit(number, &sched.scheduler.discipline)?;
         let before = self
             .scheds
             .get(&number)
@@ -78,6 +85,19 @@ impl Ruleset {
         let missing = spec.scheduler.parent.filter(|&parent| !self.has_link(parent));
         let missing = missing.map(|parent| Warning::NoParent { sched: number, parent });
         Ok(outcome.warn(missing).warn(warnings))
+    }
+
+    /// Checks that the flows of scheduler `number` suit a discipline.
+    fn flows_fit(&self, number: u16, discipline: &Discipline) -> Result<(), ApplyError> {
+        for (&queue, spec) in self.queues.iter().filter(|(_, spec)| spec.scheduler == number) {
+            fits((ObjectKind::Queue, queue), &spec.flowset, discipline)?;
+        }
+        for child in self.children_of(number) {
+            if let Some(spec) = self.scheds.get(&child) {
+                fits((ObjectKind::Sched, child), &spec.link.pipe.queue, discipline)?;
+            }
+        }
+        Ok(())
     }
 
     /// Checks whether scheduler `number` can be a flow of `parent`.
@@ -116,14 +136,21 @@ impl Ruleset {
             .map(|(&child, _)| child)
     }
 
-    pub(super) fn config_queue(&mut self, number: u16, spec: &QueueSpec) -> Outcome {
+    pub(super) fn config_queue(
+        &mut self,
+        number: u16,
+        spec: &QueueSpec,
+    ) -> Result<Outcome, ApplyError> {
+        if let Some(sched) = self.scheds.get(&spec.scheduler) {
+            fits((ObjectKind::Queue, number), &spec.flowset, &sched.scheduler.discipline)?;
+        }
         let outcome = Outcome::changed(put(&mut self.queues, number, spec.clone()));
         let scheduler = spec.scheduler;
         let missing = !self.has_link(scheduler);
         let unused = self.unused_settings(number);
-        outcome
+        Ok(outcome
             .warn(missing.then_some(Warning::NoScheduler { queue: number, scheduler }))
-            .warn(unused)
+            .warn(unused))
     }
 
     pub(super) fn delete_objects(
@@ -308,4 +335,18 @@ impl Ruleset {
             })
             .collect()
     }
+}
+
+/// Checks that a flow suits its scheduler.
+fn fits(
+    (kind, number): (ObjectKind, u16),
+    flow: &FlowsetConfig,
+    discipline: &Discipline,
+) -> Result<(), ApplyError> {
+    let rate = flow.rate.map_or(0, Rate::bps);
+    sched::check_flow(discipline, rate, flow.priority).map_err(|misfit| ApplyError::Misfit {
+        kind,
+        number,
+        misfit,
+    })
 }

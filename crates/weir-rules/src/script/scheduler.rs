@@ -34,6 +34,9 @@ pub(super) fn discipline(cursor: &Cursor<'_>, words: &mut Vec<Word>) -> Read<Dis
     }
     let mut discipline = Discipline::new(kind(cursor, &name)?);
     settings(cursor, words, at, &mut discipline)?;
+    sched::check(&discipline).map_err(|misfit| {
+        Box::new(cursor.error(Code::Contradiction, &name.span, misfit.to_string()))
+    })?;
     Ok(discipline)
 }
 

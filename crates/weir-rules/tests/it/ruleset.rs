@@ -161,3 +161,38 @@ proptest! {
         }
     }
 }
+
+/// A queue and its scheduler are checked against each other in whichever order they come.
+#[test]
+fn a_rate_that_the_medium_does_not_have_is_refused() {
+    let refused = |text: &str| {
+        let commands = script::parse(text, "", &NoFiles).commands;
+        let mut ruleset = Ruleset::default();
+        commands
+            .iter()
+            .find_map(|spanned| ruleset.apply(&spanned.command).err())
+            .map(|error| error.to_string())
+    };
+    let message = "queue 1: 802.11b has no data rate of 7 Mbit/s; it has 1, 2, 5.5, 11";
+    for text in [
+        "sched 1 config type dcf\nqueue 1 config sched 1 rate 7M\n",
+        "queue 1 config sched 1 rate 7M\nsched 1 config type dcf\n",
+    ] {
+        assert_eq!(refused(text).as_deref(), Some(message), "{text}");
+    }
+    let above = "sched 1 config type dcf edca queue\nsched 2 config type fifo parent 1 pri 9\n";
+    assert_eq!(
+        refused(above).as_deref(),
+        Some("sched 2: 9 is no user priority of 802.11; there are 0 to 7")
+    );
+    // A change of the medium may not leave a station with a rate that it no longer has.
+    let later = "sched 1 config type dcf\nqueue 1 config sched 1 rate 11M\n\
+                 sched 1 config type dcf standard g\n";
+    assert_eq!(
+        refused(later).as_deref(),
+        Some("queue 1: 802.11g has no data rate of 11 Mbit/s; it has 6, 9, 12, 18, 24, 36, 48, 54")
+    );
+    let fits = "sched 1 config type dcf standard g\nqueue 1 config sched 1 rate 6M\n\
+                sched 2 config type htb\nqueue 2 config sched 2 rate 7M\n";
+    assert_eq!(refused(fits), None);
+}

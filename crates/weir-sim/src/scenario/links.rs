@@ -3,6 +3,8 @@
 
 use toml::Spanned;
 use weir_core::config::{FlowsetConfig, SchedulerConfig};
+use weir_core::sched::check_flow;
+use weir_core::units::Rate;
 use weir_rules::command::{Command, QueueSpec, SchedSpec};
 use weir_rules::script::{self, Parsed};
 use weir_rules::{Code, Files, LinkSpec, canonical, check_spec};
@@ -70,7 +72,7 @@ pub(super) fn direction(
             &help,
         );
     }
-    let queues = by_class(queues, files, collector);
+    let queues = by_class(queues, scheduler.as_ref(), files, collector);
     Direction { name, spec, scheduler, queues }
 }
 
@@ -84,6 +86,7 @@ fn spec(text: &raw::Text, files: &dyn Files, collector: &mut Collector<'_>) -> O
 /// Parses the queues and sorts them by class.
 fn by_class(
     queues: &[Spanned<raw::Queue>],
+    scheduler: Option<&SchedulerConfig>,
     files: &dyn Files,
     collector: &mut Collector<'_>,
 ) -> Vec<FlowsetConfig> {
@@ -116,7 +119,7 @@ fn by_class(
         }
         let config = match &queue.get_ref().spec {
             None => FlowsetConfig::default(),
-            Some(text) => self::queue(text, files, collector).unwrap_or_default(),
+            Some(text) => self::queue(text, scheduler, files, collector).unwrap_or_default(),
         };
         *place = Some(config);
     }
@@ -165,14 +168,29 @@ fn scheduler(
     Some(sched.scheduler)
 }
 
-/// Parses a queue.
+/// Parses a queue of a scheduler.
 fn queue(
     text: &raw::Text,
+    scheduler: Option<&SchedulerConfig>,
     files: &dyn Files,
     collector: &mut Collector<'_>,
 ) -> Option<FlowsetConfig> {
     match command(QUEUE, text, files, collector)? {
-        Command::ConfigQueue(_, queue) => Some(queue.flowset),
+        Command::ConfigQueue(_, queue) => {
+            let (rate, priority) =
+                (queue.flowset.rate.map_or(0, Rate::bps), queue.flowset.priority);
+            let checked = scheduler.map(|s| check_flow(&s.discipline, rate, priority));
+            if let Some(Err(misfit)) = checked {
+                collector.error(
+                    Code::Contradiction,
+                    &text.span(),
+                    misfit.to_string(),
+                    "this queue does not suit the scheduler",
+                    "",
+                );
+            }
+            Some(queue.flowset)
+        }
         _ => {
             collector.error(
                 Code::BadValue,

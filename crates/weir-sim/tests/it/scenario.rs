@@ -393,6 +393,18 @@ fn a_list_of_measures_is_refused_in_clear_words() {
 }
 
 #[test]
+fn a_queue_that_does_not_suit_the_medium_is_refused_in_its_place() {
+    let text = TWO_HOSTS
+        .replace("scheduler = \"drr\"", "scheduler = \"dcf\"")
+        .replace("weight 3 queue 20", "rate 7Mbit/s queue 20");
+    let message = parse(&text, "t.toml", &NoFiles).diagnostics.to_string();
+    let expected = "802.11b has no data rate of 7 Mbit/s; it has 1, 2, 5.5, 11";
+    assert!(message.contains(expected) && message.contains("rate 7Mbit/s"), "{message}");
+    let fits = text.replace("rate 7Mbit/s", "rate 2Mbit/s");
+    assert!(!parse(&fits, "t.toml", &NoFiles).diagnostics.has_errors());
+}
+
+#[test]
 fn absurd_sizes_are_refused_before_anything_is_built() {
     let many: String = (0..60_001).map(|n| format!("[[node]]\nname = \"n{n}\"\n")).collect();
     let message =
