@@ -70,7 +70,9 @@ impl Stack {
 
 /// This build does not include the stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("this weir was built without the stack `{0}`: build it with `--features weir-sim/{0}`")]
+#[error(
+    "this weir was built without the stack `{0}`: build it with `cargo build --release -p weir-cli --features weir-sim/{0}`"
+)]
 pub struct NotBuilt(&'static str);
 
 /// Source and sink of a flow.
