@@ -21,6 +21,8 @@ mod additive;
 mod alpha;
 mod bbr;
 mod cubic;
+mod cubic_linux;
+mod curve;
 mod dctcp;
 mod hystart;
 mod ledbat;
