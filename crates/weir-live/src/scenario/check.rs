@@ -1,9 +1,12 @@
 //! Refuses the parts of a scenario that only the simulator supports.
 
+use std::collections::BTreeMap;
+
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 use weir_rules::{Code, Diagnostic, Diagnostics, Span};
 use weir_sim::scenario::{NodeKind, Scenario};
+use weir_sim::traffic::TRANSPORT;
 
 use super::kinds::{Carrier, Impossible, carrier_of, packet_sizes};
 
@@ -32,6 +35,7 @@ pub fn check(scenario: &Scenario, text: &str, file: &str, mtu: u32) -> Diagnosti
             );
         }
     }
+    let mut ecn = BTreeMap::new();
     for (number, traffic) in scenario.traffic.iter().enumerate() {
         match carrier_of(&traffic.spec) {
             Err(Impossible { what, setting, help }) => {
@@ -55,12 +59,38 @@ pub fn check(scenario: &Scenario, text: &str, file: &str, mtu: u32) -> Diagnosti
                     );
                 }
             }
-            Ok(_) => {}
+            Ok(Carrier::Tcp(transfer)) => {
+                let hosts = traffic.from.iter().copied();
+                if let Some((_, other)) = hosts
+                    .map(|host| *ecn.entry(host).or_insert((transfer.ecn, &traffic.name)))
+                    .find(|(ecn, _)| *ecn != transfer.ecn)
+                {
+                    let message =
+                        format!("`{}` and `{other}` differ in the use of ECN", traffic.name);
+                    say(
+                        places.key("traffic", number, "ecn"),
+                        message,
+                        "one setting for a host",
+                        "the kernel has one setting for all connections that a host opens: give \
+                         them the same `ecn`, or different hosts",
+                    );
+                }
+            }
+            Ok(Carrier::Program { .. }) => {}
         }
     }
     if let Some(axis) = scenario.sweep.first() {
         let help = format!("make one run for each value: `weir live {file} --set {}=…`", axis.key);
         say(places.table("sweep"), "a live run has no sweep".to_owned(), "several runs", &help);
+    }
+    for (number, traffic) in scenario.traffic.iter().enumerate() {
+        let own = TRANSPORT.iter().filter(|setting| !CHOSEN.contains(setting));
+        for setting in own.filter(|setting| places.has("traffic", number, setting)) {
+            let span = places.key("traffic", number, setting);
+            let message = format!("`{}`: the kernel's TCP has its own `{setting}`", traffic.name);
+            let note = Diagnostic::new(Code::Ignored, text, span, message).in_file(file);
+            diagnostics.push(note.label("has no effect in a live run"));
+        }
     }
     diagnostics
 }
@@ -88,6 +118,17 @@ impl<'a> Places<'a> {
         find(keys, key).map_or(table.span(), |(_, value)| value.span())
     }
 
+    /// Whether table `number` of those called `tables` has a key.
+    fn has(&self, tables: &str, number: usize, key: &str) -> bool {
+        let of = |root: &'_ Spanned<DeTable<'a>>| {
+            let (_, all) = find(root.get_ref(), tables)?;
+            let DeValue::Array(all) = all.get_ref() else { return None };
+            let DeValue::Table(keys) = all.get(number)?.get_ref() else { return None };
+            find(keys, key).map(|_| ())
+        };
+        self.root.as_ref().and_then(of).is_some()
+    }
+
     /// The place of a table with this name.
     fn table(&self, name: &str) -> Span {
         self.root.as_ref().and_then(|root| find(root.get_ref(), name)).map_or(0..0, |(key, _)| key)
@@ -98,5 +139,45 @@ fn find<'t, 'a>(table: &'t DeTable<'a>, key: &str) -> Option<(Span, &'t Spanned<
     table.iter().find(|(name, _)| name.get_ref() == key).map(|(name, value)| (name.span(), value))
 }
 
+/// The settings of TCP that a live run passes to the kernel.
+const CHOSEN: [&str; 2] = ["cc", "mss"];
 /// The smallest packet in bytes: IPv4 and UDP headers, a sequence number and a time stamp.
 const LEAST_PACKET: u64 = 40;
+
+#[cfg(test)]
+mod tests {
+    use weir_rules::NoFiles;
+
+    use super::*;
+
+    fn checked(first: &str, second: &str) -> String {
+        let text = format!(
+            r#"
+duration = "1s"
+node = [{{ name = "a" }}, {{ name = "b" }}]
+link = [{{ between = ["a", "b"], spec = "bw 1Mbit/s" }}]
+traffic = [
+    {{ name = "f", kind = "tcp", cc = "cubic", from = "a", to = "b"{first} }},
+    {{ name = "g", kind = "tcp", cc = "cubic", from = "a", to = "b"{second} }},
+]
+"#
+        );
+        let scenario = weir_sim::scenario::parse(&text, "test.toml", &NoFiles);
+        let scenario = scenario.scenario.unwrap_or_else(|| panic!("{}", scenario.diagnostics));
+        check(&scenario, &text, "test.toml", 1500).render(false)
+    }
+
+    #[test]
+    fn transfers_of_one_host_agree_on_ecn() {
+        assert_eq!(checked("", ", ecn = \"none\""), "");
+        assert_eq!(checked(", ecn = \"ect0\"", ", ecn = \"ect0\""), "");
+        let refused = checked(", ecn = \"ect0\"", ", mss = \"1000B\"");
+        assert!(refused.contains("`g` and `f` differ in the use of ECN"), "{refused}");
+    }
+
+    #[test]
+    fn a_setting_that_the_kernel_ignores_is_noted_with_its_line() {
+        let noted = checked(", initial_window = 4", "");
+        assert!(noted.contains("own `initial_window`") && noted.contains("test.toml:6"), "{noted}");
+    }
+}

@@ -3,7 +3,9 @@
 
 use serde_json::Value;
 use weir_rules::quantity;
+use weir_sim::traffic::Common;
 use weir_sim::traffic::Spec;
+use weir_sim::traffic::settings::Ecn;
 use weir_traffic::host::kinds::{DATAGRAMS, PING, is_datagrams};
 use weir_traffic::host::order::Transfer;
 
@@ -46,19 +48,15 @@ pub(super) fn carrier_of(spec: &Spec) -> Result<Carrier, Impossible> {
         return Err(Impossible { what: "real packets carry no label".to_owned(), setting, help });
     }
     if is_datagrams(spec) {
-        let ecn = match settings["ecn"].as_str() {
-            Some("ect0") => 2,
-            Some("ect1") => 1,
-            _ => 0,
+        let ecn = match common.ecn {
+            Some(Ecn::Ect0) => 2,
+            Some(Ecn::Ect1) => 1,
+            Some(Ecn::None) | None => 0,
         };
         return Ok(Carrier::Datagrams { tos: common.dscp << 2 | ecn, echo: spec.kind() == PING });
     }
     match spec.kind() {
-        "tcp" => Ok(Carrier::Tcp(transfer(
-            &settings,
-            common.start.0.0,
-            common.stop.map_or(u64::MAX, |stop| stop.0.0),
-        )?)),
+        "tcp" => Ok(Carrier::Tcp(transfer(&settings, &common)?)),
         "program" => {
             let command = settings["command"].as_str().unwrap_or_default().to_owned();
             Ok(Carrier::Program { command, start_ns: common.start.0.0 })
@@ -75,10 +73,17 @@ pub(super) fn carrier_of(spec: &Spec) -> Result<Carrier, Impossible> {
 }
 
 /// A TCP transfer with these settings.
-fn transfer(settings: &Value, start_ns: u64, stop_ns: u64) -> Result<Transfer, Impossible> {
+fn transfer(settings: &Value, common: &Common) -> Result<Transfer, Impossible> {
+    if common.ecn == Some(Ecn::Ect1) {
+        let what = "the kernel's TCP sends ECT(0) where it uses ECN".to_owned();
+        let help = "write `ecn = \"ect0\"`, or use `weir sim`".to_owned();
+        return Err(Impossible { what, setting: "ecn", help });
+    }
     let words = settings["cc"].as_str().unwrap_or("cubic").to_ascii_lowercase();
     let (wanted, own) = words.trim().split_once(char::is_whitespace).unwrap_or((words.trim(), ""));
-    if !own.is_empty() {
+    let own = own.trim();
+    // The simulator's `variant linux` is the kernel's own.
+    if !own.is_empty() && !(wanted == "cubic" && KERNEL.contains(&own)) {
         let what = format!("the kernel's `{wanted}` takes no settings");
         let help = format!("write `cc = \"{wanted}\"`, or use `weir sim`");
         return Err(Impossible { what, setting: "cc", help });
@@ -96,7 +101,15 @@ fn transfer(settings: &Value, start_ns: u64, stop_ns: u64) -> Result<Transfer, I
     }
     let segment =
         size(&settings["mss"]).and_then(|size| u32::try_from(size).ok()).unwrap_or(DEFAULT_SEGMENT);
-    Ok(Transfer { congestion, segment, start_ns, stop_ns, bytes: size(&settings["bytes"]) })
+    Ok(Transfer {
+        congestion,
+        segment,
+        ecn: common.ecn == Some(Ecn::Ect0),
+        tos: common.dscp << 2,
+        start_ns: common.start.0.0,
+        stop_ns: common.stop.map_or(u64::MAX, |stop| stop.0.0),
+        bytes: size(&settings["bytes"]),
+    })
 }
 
 /// The bytes of a size setting, which is a number or a text with a unit.
@@ -122,6 +135,8 @@ pub(super) fn protocol(spec: &Spec) -> u8 {
     if is_datagrams(spec) { UDP } else { TCP }
 }
 
+/// The settings of `cubic` with which the simulator's is that of the kernel.
+const KERNEL: [&str; 2] = ["variant linux", "variant=linux"];
 /// Payload bytes of a segment on Ethernet with timestamps, which Linux uses by default.
 const DEFAULT_SEGMENT: u32 = 1448;
 /// Bytes of the IP, UDP and RTP headers.
@@ -159,21 +174,31 @@ mod tests {
     #[test]
     fn transfers_take_a_congestion_control_of_the_kernel() {
         let own = weir_linux::tcp::congestion_controls().remove(0);
-        let made = transfer(&serde_json::json!({ "cc": own, "bytes": "1MB" }), 5, 9);
+        let tcp = |cc: &str, more: &str| {
+            carrier_of(&spec(&format!(r#"{{"kind":"tcp","cc":"{cc}","bytes":"1MB"{more}}}"#)))
+        };
+        let made = Transfer {
+            congestion: own.clone(),
+            segment: 1448,
+            ecn: false,
+            tos: 0,
+            start_ns: 5,
+            stop_ns: 9,
+            bytes: Some(1_000_000),
+        };
+        assert_eq!(tcp(&own, r#","start":"5ns","stop":"9ns""#), Ok(Carrier::Tcp(made.clone())));
         assert_eq!(
-            made,
-            Ok(Transfer {
-                congestion: own.clone(),
-                segment: 1448,
-                start_ns: 5,
-                stop_ns: 9,
-                bytes: Some(1_000_000)
-            })
+            tcp(&own, r#","start":"5ns","stop":"9ns","ecn":"ect0","dscp":46"#),
+            Ok(Carrier::Tcp(Transfer { ecn: true, tos: 46 << 2, ..made }))
         );
         for cc in ["no-such-control".to_owned(), format!("{own} beta 0.5")] {
-            let refused = transfer(&serde_json::json!({ "cc": cc }), 0, 1).unwrap_err();
+            let refused = tcp(&cc, "").unwrap_err();
             assert!(refused.setting == "cc" && refused.help.contains("weir sim"), "{refused:?}");
         }
+        if weir_linux::tcp::congestion_controls().iter().any(|name| name == "cubic") {
+            assert_eq!(tcp("cubic variant linux", ""), tcp("cubic", ""));
+        }
+        assert_eq!(tcp(&own, r#","ecn":"ect1""#).unwrap_err().setting, "ecn");
     }
 
     #[test]

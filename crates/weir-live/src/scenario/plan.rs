@@ -15,7 +15,7 @@ use weir_rules::ruleset::Ruleset;
 use weir_rules::script;
 use weir_sim::disk::Disk;
 use weir_sim::scenario::{Direction, Scenario};
-use weir_traffic::host::order::{Role, Task};
+use weir_traffic::host::order::{Role, Task, Transfer};
 
 use super::error::ScenarioError;
 use super::flows::{Flow, flows};
@@ -119,7 +119,12 @@ fn roles(scenario: &Scenario, flow: &Flow) -> Vec<(usize, Role)> {
         Carrier::Datagrams { tos, echo } => {
             vec![(flow.from, Role::Send { tos, echo }), (flow.to, Role::Receive { echo })]
         }
-        Carrier::Tcp(transfer) => vec![(flow.from, Role::Write(transfer)), (flow.to, Role::Read)],
+        Carrier::Tcp(transfer) => {
+            let plan = &scenario.traffic[flow.traffic].plan;
+            let start_ns = plan.begins(scenario.seed, flow.number.into()).0;
+            let transfer = Transfer { start_ns, ..transfer };
+            vec![(flow.from, Role::Write(transfer)), (flow.to, Role::Read)]
+        }
         Carrier::Program { .. } => Vec::new(),
     }
 }

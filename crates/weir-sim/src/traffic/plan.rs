@@ -93,15 +93,18 @@ impl Plan {
         Cow::Owned(Self { begin: Begin { label, ..self.begin }, ..self.clone() })
     }
 
+    /// When the flow or group of flows with this number begins in a run with this seed: `start` and
+    /// the random part of `start_jitter`. The number is that of [`Placement::number`].
+    pub fn begins(&self, seed: u64, number: u64) -> Nanos {
+        let random = 1.0 - Draws::new(seed, number, 0).unit();
+        self.begin.start.saturating_add(Nanos((self.begin.jitter.0 as f64 * random) as u64))
+    }
+
     /// Puts the traffic's endpoints into a world. Returns the flows that it has made: those that
     /// send, and the templates of those that are opened during the run. Random numbers depend only
     /// on the seed and the number of the traffic.
     pub fn install(&self, world: &mut World, at: &Placement<'_>) -> Vec<FlowId> {
-        let mut start = Draws::new(at.seed, at.number, 0);
-        let from = self
-            .begin
-            .start
-            .saturating_add(Nanos((self.begin.jitter.0 as f64 * (1.0 - start.unit())) as u64));
+        let from = self.begins(at.seed, at.number);
         let mut specs = at.flows.to_vec();
         specs.truncate(if self.joint() { usize::MAX } else { 1 });
         for spec in &mut specs {

@@ -77,6 +77,11 @@ pub struct Transfer {
     pub congestion: String,
     /// Largest segment, in bytes of payload.
     pub segment: u32,
+    /// Whether the connection negotiates ECN. All transfers that a host sends have the same value,
+    /// because the kernel has one setting for each network namespace.
+    pub ecn: bool,
+    /// The second byte of the IP header. The kernel adds the ECN field.
+    pub tos: u8,
     /// When the transfer begins, ns after the start of the run.
     pub start_ns: u64,
     /// When the transfer ends, ns after the start of the run.

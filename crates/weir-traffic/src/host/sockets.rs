@@ -63,6 +63,9 @@ impl Sockets {
                 },
             }
         }
+        if let Some((_, transfer)) = writers.first() {
+            transfer::negotiate_ecn(transfer.ecn).when("set whether TCP uses ECN")?;
+        }
         for (at, expected) in receiving {
             inlets.push((Inlet::bind(at.into())?, expected));
         }

@@ -33,6 +33,8 @@ pub(crate) fn write(task: &Task, transfer: &Transfer, span: &Span) -> io::Result
         match stream.write(&chunk[..most]) {
             Ok(count) => left -= count as u64,
             Err(error) if is_pause(&error) => {}
+            // The other end closes its socket at the end of the run, maybe before this one.
+            Err(error) if is_closed(&error) && now() >= until => break,
             Err(error) => return Err(error),
         }
     }
@@ -45,9 +47,16 @@ fn open(task: &Task, transfer: &Transfer) -> io::Result<TcpStream> {
     setsockopt(&socket, sockopt::TcpCongestion, &transfer.congestion.clone().into())?;
     setsockopt(&socket, sockopt::TcpMaxSeg, &transfer.segment)?;
     setsockopt(&socket, sockopt::ReuseAddr, &true)?;
+    setsockopt(&socket, sockopt::Ipv4Tos, &i32::from(transfer.tos))?;
     bind(socket.as_raw_fd(), &SockaddrIn::from(task.from))?;
     connect(socket.as_raw_fd(), &SockaddrIn::from(task.to))?;
     Ok(TcpStream::from(socket))
+}
+
+/// Chooses whether the connections that this host opens negotiate ECN (RFC 3168). The setting is
+/// that of the host's network namespace.
+pub(crate) fn negotiate_ecn(ecn: bool) -> io::Result<()> {
+    weir_linux::netns::write_setting("ipv4/tcp_ecn", if ecn { OFFERED } else { ACCEPTED })
 }
 
 /// Opens a listening socket for transfers.
@@ -118,6 +127,15 @@ fn is_pause(error: &io::Error) -> bool {
     )
 }
 
+/// Whether the other end has closed the connection.
+fn is_closed(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
+}
+
+/// Value of `tcp_ecn`: connections negotiate ECN when they are opened and when they are accepted.
+const OFFERED: &str = "1";
+/// Value of `tcp_ecn`: connections negotiate ECN only if the other end asks for it.
+const ACCEPTED: &str = "2";
 /// Bytes per call of `read` or `write`.
 const CHUNK: usize = 256 << 10;
 /// How often to check the clock while the socket is blocked.
