@@ -8,8 +8,11 @@ use std::process::ExitCode;
 use clap::Args;
 use weir_measure::document::{Document, Kind};
 use weir_report::format::{count, duration, percent, rate};
-use weir_report::sim::{Comparison, Difference, Significance, Summary, compare};
+use weir_report::sim::{
+    Comparison, Difference, Significance, Summary, Tolerance, Verdict, compare,
+};
 use weir_report::write_atomic;
+use weir_rules::quantity;
 
 use crate::output::{Failure, USAGE, print};
 use crate::table::Table;
@@ -27,6 +30,11 @@ pub(crate) struct CompareArgs {
     /// Show every metric, not only the main ones.
     #[arg(long)]
     pub(crate) all: bool,
+    /// Judge a metric: do the results agree within this part of the left mean, or within this
+    /// absolute value? `2%`, `0.5ms` or a number; of `10%/0.5ms` the larger counts. May be repeated.
+    /// Exit with 1 unless every judged metric agrees.
+    #[arg(long, value_name = "METRIC=TOLERANCE", value_parser = parse_tolerance)]
+    pub(crate) within: Vec<Tolerance>,
     /// Write every metric as JSON (`-` for standard output).
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
@@ -35,15 +43,53 @@ pub(crate) struct CompareArgs {
 /// `weir compare`.
 pub(crate) fn run(args: &CompareArgs) -> Result<ExitCode, Failure> {
     let read = |dir: &Path| Summary::read(dir).map_err(|error| Failure::new(USAGE, error));
-    let comparison = compare(&read(&args.left)?, &read(&args.right)?);
+    let mut comparison = compare(&read(&args.left)?, &read(&args.right)?);
+    if let Some(metric) = comparison.judge(&args.within).first() {
+        return Err(Failure::new(
+            USAGE,
+            format!("--within {metric}: the two results have no such metric; --all shows all"),
+        ));
+    }
+    let agree =
+        comparison.differences.iter().all(|d| d.verdict.is_none_or(|v| v == Verdict::Agrees));
     if let Some(path) = &args.json {
         let json = Document::new(Kind::Comparison, &comparison).to_json();
         if path.as_os_str() == "-" {
-            return print(&json);
+            return print(&json).map(|printed| code(agree, printed));
         }
         write_atomic(path, json.as_bytes()).map_err(Failure::own)?;
     }
-    print(&text(&comparison, args.all))
+    print(&text(&comparison, args.all)).map(|printed| code(agree, printed))
+}
+
+/// The exit code: 1 if a judged metric does not agree, otherwise that of printing.
+fn code(agree: bool, printed: ExitCode) -> ExitCode {
+    if agree { printed } else { ExitCode::from(DISAGREE) }
+}
+
+/// Parses a metric and its tolerance: a part, an absolute value, or both.
+fn parse_tolerance(text: &str) -> Result<Tolerance, String> {
+    const FORM: &str = "write METRIC=TOLERANCE, such as goodput_bps=2% or queue_p50_ns=10%/0.5ms";
+    let (metric, words) = text.split_once('=').ok_or(FORM)?;
+    let mut tolerance = Tolerance { metric: metric.trim().to_owned(), part: 0.0, absolute: 0.0 };
+    let mut given = [false; 2];
+    for word in words.split('/').map(str::trim) {
+        let number = |text: &str| {
+            text.trim().parse::<f64>().ok().filter(|n| n.is_finite() && *n >= 0.0).ok_or(FORM)
+        };
+        let (place, value) = match word.strip_suffix('%') {
+            Some(percent) => (0, number(percent)? / 100.0),
+            None if metric.ends_with("_ns") && word.ends_with('s') => {
+                (1, quantity::exact_time(word).ok_or(FORM)? as f64)
+            }
+            None => (1, number(word)?),
+        };
+        if std::mem::replace(&mut given[place], true) {
+            return Err(FORM.to_owned());
+        }
+        *[&mut tolerance.part, &mut tolerance.absolute][place] = value;
+    }
+    Ok(tolerance)
 }
 
 fn text(comparison: &Comparison, all: bool) -> String {
@@ -62,7 +108,7 @@ fn text(comparison: &Comparison, all: bool) -> String {
         let mut table = Table::new(["", "left", "right", "difference", "relative", ""]);
         block
             .iter()
-            .filter(|d| all || MAIN.contains(&d.figure.as_str()))
+            .filter(|d| all || d.verdict.is_some() || MAIN.contains(&d.figure.as_str()))
             .for_each(|d| table.row(row(d)));
         text += &table.text();
     }
@@ -87,7 +133,36 @@ fn row(d: &Difference) -> Vec<String> {
         Some(part) if part != 0.0 => format!("{sign}{}", percent(part.abs())),
         _ => String::new(),
     };
-    let worth = match d.significance {
+    let worth = d.verdict.map_or_else(|| significance(d), |verdict| agreement(d, verdict));
+    vec![
+        d.figure.trim_end_matches("_ns").trim_end_matches("_bps").replace('_', " "),
+        words(d.left),
+        words(d.right),
+        difference,
+        relative,
+        worth,
+    ]
+}
+
+/// Whether the results agree within a tolerance, with the interval of the difference.
+fn agreement(d: &Difference, verdict: Verdict) -> String {
+    let verdict = match verdict {
+        Verdict::Agrees => "agrees",
+        Verdict::Differs => "differs",
+        Verdict::Open => "open",
+    };
+    match (d.half_width, d.left) {
+        (None, _) => format!("{verdict}: single runs"),
+        (Some(half), left) if left != 0.0 => {
+            format!("{verdict}, ± {}", percent(half / left.abs()))
+        }
+        (Some(half), _) => format!("{verdict}, ± {}", in_words(&d.figure, half)),
+    }
+}
+
+/// The significance of a difference in words.
+fn significance(d: &Difference) -> String {
+    match d.significance {
         Significance::Equal => "equal".to_owned(),
         Significance::SingleRun => "single runs: not known".to_owned(),
         Significance::Runs { p } | Significance::Parts { p } => {
@@ -98,15 +173,7 @@ fn row(d: &Difference) -> Vec<String> {
                 format!("not significant, {p}")
             }
         }
-    };
-    vec![
-        d.figure.trim_end_matches("_ns").trim_end_matches("_bps").replace('_', " "),
-        words(d.left),
-        words(d.right),
-        difference,
-        relative,
-        worth,
-    ]
+    }
 }
 
 /// A value with the unit that the metric's name implies.
@@ -126,6 +193,11 @@ fn remark(comparison: &Comparison) -> String {
         comparison.differences.iter().any(|d| test(&d.significance))
     };
     let mut text = String::new();
+    if comparison.differences.iter().any(|d| d.verdict.is_some()) {
+        text += "agrees: the 95 % confidence interval of the difference (±) is within the \
+            tolerance; differs: outside; open: it includes the tolerance's bound, or there are too \
+            few runs.\n";
+    }
     if by(|s| matches!(s, Significance::Runs { .. })) {
         text += "p: the probability that chance alone makes the means differ by this much \
             (Welch's test); a difference is significant below 0.05.\n";
@@ -141,6 +213,8 @@ fn remark(comparison: &Comparison) -> String {
     text
 }
 
+/// The exit code if a judged metric does not agree.
+const DISAGREE: u8 = 1;
 /// The metrics that are shown without --all.
 const MAIN: [&str; 14] = [
     "goodput_bps",
@@ -162,4 +236,5 @@ const MAIN: [&str; 14] = [
 const EXAMPLES: &str = "Examples:
   weir compare before after
   weir compare simulated live --all
+  weir compare simulated live --within goodput_bps=2% --within queue_p50_ns=10%/0.5ms
   weir compare before after --json differences.json";

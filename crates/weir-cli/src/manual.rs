@@ -11,7 +11,11 @@ use clap_mangen::Man;
 /// The exit codes of all commands.
 pub(crate) const EXIT_CODES: [(&str, &str); 11] = [
     ("0", "The command succeeded."),
-    ("1", "`weir fmt --check`: a file is not formatted. `weir rig --case`: the case fails."),
+    (
+        "1",
+        "`weir fmt --check`: a file is not formatted. `weir rig --case`: the case fails. \
+         `weir compare --within`: a metric does not agree.",
+    ),
     ("2", "The command line, or a file that it names, is wrong."),
     ("64", "A command of ipfw and dnctl: its options are wrong."),
     ("65", "A command of ipfw and dnctl, or a line of its script, is wrong."),

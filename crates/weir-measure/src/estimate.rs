@@ -45,15 +45,29 @@ impl Estimate {
     /// Welch's test: the probability that the two means differ at least this much although the true
     /// means are equal. `None` if either estimate has fewer than two runs.
     pub fn welch(&self, other: &Self) -> Option<f64> {
-        let part = |e: &Self| e.deviation.map(|s| s * s / e.runs as f64);
-        let (a, b) = (part(self)?, part(other)?);
         let apart = (self.mean - other.mean).abs();
-        if a + b == 0.0 {
+        let (error, freedom) = self.error_of_difference(other)?;
+        if error == 0.0 {
             return Some(if apart == 0.0 { 1.0 } else { 0.0 });
         }
+        Some(2.0 * (1.0 - cumulative(apart / error, freedom)))
+    }
+
+    /// Half the width of the 95 % confidence interval of the difference between the two means, by
+    /// Welch's method: the true difference lies this close to the measured one. `None` if either
+    /// estimate has fewer than two runs.
+    pub fn difference_half_width(&self, other: &Self) -> Option<f64> {
+        let (error, freedom) = self.error_of_difference(other)?;
+        Some(if error == 0.0 { 0.0 } else { quantile(0.975, freedom) * error })
+    }
+
+    /// The standard error of the difference between the two means, and its degrees of freedom.
+    fn error_of_difference(&self, other: &Self) -> Option<(f64, f64)> {
+        let part = |e: &Self| e.deviation.map(|s| s * s / e.runs as f64);
+        let (a, b) = (part(self)?, part(other)?);
         let freedom = (a + b) * (a + b)
             / (a * a / (self.runs as f64 - 1.0) + b * b / (other.runs as f64 - 1.0));
-        Some(2.0 * (1.0 - cumulative(apart / libm::sqrt(a + b), freedom)))
+        Some((libm::sqrt(a + b), freedom))
     }
 }
 
@@ -184,5 +198,19 @@ mod tests {
             (Some(1.0), Some(0.25), None)
         );
         assert_eq!(fairness(&[1.0, 3.0]), Some(0.8));
+    }
+
+    #[test]
+    fn an_interval_of_a_difference_worked_by_hand() {
+        // Both have s² / n = 2.5 / 5, so the error is 1 with 8 degrees of freedom; t(8) = 2.3060.
+        let (a, b) =
+            (Estimate::of(&[3.0, 4.0, 5.0, 6.0, 7.0]), Estimate::of(&[5.0, 6.0, 7.0, 8.0, 9.0]));
+        let half = a.difference_half_width(&b).unwrap();
+        assert!((half - 2.306).abs() < 1e-4, "{half}");
+        assert_eq!(
+            Estimate::of(&[1.0, 1.0]).difference_half_width(&Estimate::of(&[2.0, 2.0])),
+            Some(0.0)
+        );
+        assert_eq!(a.difference_half_width(&Estimate::of(&[1.0])), None);
     }
 }

@@ -79,3 +79,31 @@ fn other_flows_are_named_and_what_is_no_result_is_refused() {
         std::fs::remove_dir_all(dir).expect("it is there");
     }
 }
+
+#[test]
+fn agreement_is_judged_by_the_interval_of_the_difference() {
+    let left = results("within-left", "f", &[(9e6, 1e6), (9.1e6, 1.1e6), (8.9e6, 0.9e6)]);
+    let right = results("within-right", "f", &[(9e6, 4e6), (9.1e6, 4.2e6), (8.9e6, 3.8e6)]);
+    let judged = |within: &[&str]| {
+        let mut args = vec!["compare", words(&left), words(&right)];
+        within.iter().for_each(|tolerance| args.extend(["--within", tolerance]));
+        let output = weir(&args);
+        let text = String::from_utf8(output.stdout).expect("tables are text")
+            + &String::from_utf8(output.stderr).expect("stderr is UTF-8");
+        (output.status.code(), text)
+    };
+    // The interval of the difference of goodput is 0 ± 0.227 Mbit/s.
+    let (code, text) = judged(&["goodput_bps=2.6%"]);
+    assert!(code == Some(0) && text.contains("agrees, ± 2.5"), "{text}");
+    let (code, text) = judged(&["goodput_bps=2%"]);
+    assert!(code == Some(1) && text.contains("open, ± 2.5"), "{text}");
+    let (code, text) = judged(&["goodput_bps=3%", "queue_mean_ns=10%/0.5ms"]);
+    assert!(code == Some(1) && text.contains("differs, ±"), "{text}");
+    assert_eq!(judged(&["queue_mean_ns=10%/5ms"]).0, Some(0));
+    for wrong in ["goodput_bps", "goodput_bps=-1%", "queue_mean_ns=1ms/2ms", "nothing=2%"] {
+        assert_eq!(judged(&[wrong]).0, Some(2), "{wrong}");
+    }
+    for dir in [left, right] {
+        std::fs::remove_dir_all(dir).expect("it is there");
+    }
+}

@@ -9,6 +9,12 @@
 //! on one side and one run on the other, there is no test. A difference counts as significant when
 //! the probability of a difference at least as large by chance is below 1/20. Among twenty metrics,
 //! one significant difference is therefore expected by chance.
+//!
+//! # Agreement
+//! That a difference is not significant does not show that two results agree: with few runs, no
+//! difference is. A [`Tolerance`] asks the other question. Results agree if the 95 % confidence
+//! interval of the difference lies within the tolerance, and differ if it lies outside. If it
+//! includes the tolerance's bound, more runs are needed.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -111,8 +117,66 @@ pub struct Difference {
     pub difference: f64,
     /// The difference as a fraction of the left mean; `None` when the left mean is 0.
     pub relative: Option<f64>,
+    /// Half the width of the difference's 95 % confidence interval; `None` with a single run on
+    /// either side.
+    pub half_width: Option<f64>,
     /// The significance of the difference.
     pub significance: Significance,
+    /// Whether the results agree within the tolerance that was given for this metric; `None` if
+    /// none was given.
+    pub verdict: Option<Verdict>,
+}
+
+/// The largest difference with which two results agree in a metric: the larger of a part of the
+/// left mean and of an absolute value.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tolerance {
+    /// The name of the metric.
+    pub metric: String,
+    /// Part of the left mean.
+    pub part: f64,
+    /// The absolute value, in the metric's unit.
+    pub absolute: f64,
+}
+
+/// The judgement of a metric by a tolerance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// The whole interval of the difference is within the tolerance.
+    Agrees,
+    /// The whole interval of the difference is outside the tolerance.
+    Differs,
+    /// The interval includes the tolerance's bound, or there are too few runs for an interval.
+    Open,
+}
+
+impl Difference {
+    fn verdict(&self, tolerance: &Tolerance) -> Verdict {
+        let most = (tolerance.part * self.left.abs()).max(tolerance.absolute);
+        let Some(half) = self.half_width else { return Verdict::Open };
+        let apart = self.difference.abs();
+        if apart + half <= most {
+            Verdict::Agrees
+        } else if apart - half > most {
+            Verdict::Differs
+        } else {
+            Verdict::Open
+        }
+    }
+}
+
+impl Comparison {
+    /// Judges every metric for which there is a tolerance. Returns the names of the tolerances'
+    /// metrics that the comparison does not have.
+    pub fn judge(&mut self, tolerances: &[Tolerance]) -> Vec<String> {
+        for difference in &mut self.differences {
+            let tolerance = tolerances.iter().find(|t| t.metric == difference.figure);
+            difference.verdict = tolerance.map(|tolerance| difference.verdict(tolerance));
+        }
+        let has = |t: &&Tolerance| self.differences.iter().any(|d| d.figure == t.metric);
+        tolerances.iter().filter(|t| !has(t)).map(|t| t.metric.clone()).collect()
+    }
 }
 
 /// The significance of a difference, and the test that gives it.
@@ -257,7 +321,9 @@ fn differences(object: &'static str, left: &Object, right: &Object) -> Vec<Diffe
             right: b.mean,
             difference,
             relative,
+            half_width: a.difference_half_width(&b),
             significance,
+            verdict: None,
         })
     };
     left.runs.iter().filter_map(one).collect()
@@ -320,6 +386,29 @@ mod tests {
         assert_eq!(only(&a, &a).significance, Significance::Equal);
         assert_eq!(only(&a, &summary(&[7.0], None)).significance, Significance::SingleRun);
         assert_eq!(only(&a, &summary(&[7.0, 8.0], None)).significance.significant(), None);
+    }
+
+    #[test]
+    fn results_agree_if_the_interval_of_the_difference_is_within_the_tolerance() {
+        // The interval of the difference is 2 ± 2.306, see `weir_measure::estimate`.
+        let (left, right) =
+            (summary(&[3.0, 4.0, 5.0, 6.0, 7.0], None), summary(&[5.0, 6.0, 7.0, 8.0, 9.0], None));
+        let judged = |left: &Summary, right: &Summary, part, absolute| {
+            let mut all = compare(left, right);
+            let tolerance = Tolerance { metric: "goodput_bps".to_owned(), part, absolute };
+            assert_eq!(all.judge(&[tolerance]), Vec::<String>::new());
+            all.differences[0].verdict.unwrap()
+        };
+        assert_eq!(judged(&left, &right, 0.0, 4.31), Verdict::Agrees);
+        assert_eq!(judged(&left, &right, 0.862, 0.0), Verdict::Agrees);
+        assert_eq!(judged(&left, &right, 0.0, 4.30), Verdict::Open);
+        let far = summary(&[55.0, 56.0, 57.0, 58.0, 59.0], None);
+        assert_eq!(judged(&left, &far, 0.0, 49.6), Verdict::Differs);
+        assert_eq!(judged(&left, &far, 0.0, 49.8), Verdict::Open);
+        // A single run has no interval, however close it is.
+        assert_eq!(judged(&summary(&[5.0], None), &right, 1.0, 0.0), Verdict::Open);
+        let unknown = Tolerance { metric: "nothing".to_owned(), part: 1.0, absolute: 0.0 };
+        assert_eq!(compare(&left, &right).judge(&[unknown]), ["nothing"]);
     }
 
     #[test]

@@ -14,7 +14,9 @@ pub(crate) mod parquet;
 mod tables;
 mod trace;
 
-pub use compare::{Comparison, Difference, Side, Significance, Summary, SummaryError, compare};
+pub use compare::{
+    Comparison, Difference, Side, Significance, Summary, SummaryError, Tolerance, Verdict, compare,
+};
 pub use directory::{Contents, DirectoryError, write};
 pub use json::{Scenario, Sweep, sweep_to_json, to_json, to_json_with};
 pub use parquet::{Column, Table, TableError, TableWriter};
