@@ -9,7 +9,7 @@ use clap::Args;
 use weir_measure::document::{Document, Kind};
 use weir_report::format::{count, duration, percent, rate};
 use weir_report::sim::{
-    Comparison, Difference, Significance, Summary, Tolerance, Verdict, compare,
+    Agreement, Comparison, Difference, Significance, Summary, Tolerance, compare,
 };
 use weir_report::write_atomic;
 use weir_rules::quantity;
@@ -51,7 +51,7 @@ pub(crate) fn run(args: &CompareArgs) -> Result<ExitCode, Failure> {
         ));
     }
     let agree =
-        comparison.differences.iter().all(|d| d.verdict.is_none_or(|v| v == Verdict::Agrees));
+        comparison.differences.iter().all(|d| d.verdict.is_none_or(|v| v == Agreement::Agrees));
     if let Some(path) = &args.json {
         let json = Document::new(Kind::Comparison, &comparison).to_json();
         if path.as_os_str() == "-" {
@@ -145,11 +145,11 @@ fn row(d: &Difference) -> Vec<String> {
 }
 
 /// Whether the results agree within a tolerance, with the interval of the difference.
-fn agreement(d: &Difference, verdict: Verdict) -> String {
+fn agreement(d: &Difference, verdict: Agreement) -> String {
     let verdict = match verdict {
-        Verdict::Agrees => "agrees",
-        Verdict::Differs => "differs",
-        Verdict::Open => "open",
+        Agreement::Agrees => "agrees",
+        Agreement::Differs => "differs",
+        Agreement::Open => "open",
     };
     match (d.half_width, d.left) {
         (None, _) => format!("{verdict}: single runs"),

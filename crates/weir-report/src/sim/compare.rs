@@ -124,7 +124,7 @@ pub struct Difference {
     pub significance: Significance,
     /// Whether the results agree within the tolerance that was given for this metric; `None` if
     /// none was given.
-    pub verdict: Option<Verdict>,
+    pub verdict: Option<Agreement>,
 }
 
 /// The largest difference with which two results agree in a metric: the larger of a part of the
@@ -142,7 +142,7 @@ pub struct Tolerance {
 /// The judgement of a metric by a tolerance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Verdict {
+pub enum Agreement {
     /// The whole interval of the difference is within the tolerance.
     Agrees,
     /// The whole interval of the difference is outside the tolerance.
@@ -152,16 +152,16 @@ pub enum Verdict {
 }
 
 impl Difference {
-    fn verdict(&self, tolerance: &Tolerance) -> Verdict {
+    fn verdict(&self, tolerance: &Tolerance) -> Agreement {
         let most = (tolerance.part * self.left.abs()).max(tolerance.absolute);
-        let Some(half) = self.half_width else { return Verdict::Open };
+        let Some(half) = self.half_width else { return Agreement::Open };
         let apart = self.difference.abs();
         if apart + half <= most {
-            Verdict::Agrees
+            Agreement::Agrees
         } else if apart - half > most {
-            Verdict::Differs
+            Agreement::Differs
         } else {
-            Verdict::Open
+            Agreement::Open
         }
     }
 }
@@ -399,14 +399,14 @@ mod tests {
             assert_eq!(all.judge(&[tolerance]), Vec::<String>::new());
             all.differences[0].verdict.unwrap()
         };
-        assert_eq!(judged(&left, &right, 0.0, 4.31), Verdict::Agrees);
-        assert_eq!(judged(&left, &right, 0.862, 0.0), Verdict::Agrees);
-        assert_eq!(judged(&left, &right, 0.0, 4.30), Verdict::Open);
+        assert_eq!(judged(&left, &right, 0.0, 4.31), Agreement::Agrees);
+        assert_eq!(judged(&left, &right, 0.862, 0.0), Agreement::Agrees);
+        assert_eq!(judged(&left, &right, 0.0, 4.30), Agreement::Open);
         let far = summary(&[55.0, 56.0, 57.0, 58.0, 59.0], None);
-        assert_eq!(judged(&left, &far, 0.0, 49.6), Verdict::Differs);
-        assert_eq!(judged(&left, &far, 0.0, 49.8), Verdict::Open);
+        assert_eq!(judged(&left, &far, 0.0, 49.6), Agreement::Differs);
+        assert_eq!(judged(&left, &far, 0.0, 49.8), Agreement::Open);
         // A single run has no interval, however close it is.
-        assert_eq!(judged(&summary(&[5.0], None), &right, 1.0, 0.0), Verdict::Open);
+        assert_eq!(judged(&summary(&[5.0], None), &right, 1.0, 0.0), Agreement::Open);
         let unknown = Tolerance { metric: "nothing".to_owned(), part: 1.0, absolute: 0.0 };
         assert_eq!(compare(&left, &right).judge(&[unknown]), ["nothing"]);
     }

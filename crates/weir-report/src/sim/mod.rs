@@ -15,7 +15,8 @@ mod tables;
 mod trace;
 
 pub use compare::{
-    Comparison, Difference, Side, Significance, Summary, SummaryError, Tolerance, Verdict, compare,
+    Agreement, Comparison, Difference, Side, Significance, Summary, SummaryError, Tolerance,
+    compare,
 };
 pub use directory::{Contents, DirectoryError, write};
 pub use json::{Scenario, Sweep, sweep_to_json, to_json, to_json_with};

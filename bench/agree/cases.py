@@ -1,0 +1,56 @@
+"""The cases of the comparison: changes of bottleneck.toml, and the quantities that are judged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+LINK = "bw 20Mbit/s delay 10ms queue 100"
+# The largest differences with which two results agree, in the form of `weir compare --within`.
+GOODPUT = {"goodput_bps": "2%"}
+QUEUE = {"queue_p50_ns": "10%/0.5ms"}
+# Packets in a ring have left the queue, so the time from arrival to departure is judged.
+TOTAL = {"total_p50_ns": "0.5ms"}
+DROPS = {"drop_share": "20%"}
+MARKS = {"marks": "20%"}
+
+
+@dataclass
+class Case:
+    """A scenario and what is judged."""
+
+    name: str
+    title: str
+    settings: list[str] = field(default_factory=list)
+    judged: dict[str, str] = field(default_factory=lambda: GOODPUT | QUEUE | DROPS)
+
+
+def link(words: str) -> str:
+    return f"link.link.forward={LINK} {words}".strip()
+
+
+FQ_CODEL = "link.link.scheduler=fq_codel"
+ECN = "traffic.bulk.ecn=ect0"
+
+
+def flows(count: int) -> list[Case]:
+    number = f"traffic.bulk.count={count}"
+    return [
+        Case(f"fifo-{count}", f"{count} flows, FIFO", [number]),
+        Case(f"codel-{count}", f"{count} flows, CoDel", [number, link("aqm codel")]),
+        Case(f"fq_codel-{count}", f"{count} flows, FQ-CoDel", [number, FQ_CODEL]),
+        Case(f"pie-{count}", f"{count} flows, PIE", [number, link("aqm pie")]),
+    ]
+
+
+CASES = flows(2) + flows(8) + [
+    # The kernel counts the bytes of frames.
+    Case("kernel", "2 flows, FIFO, Ethernet frames", [link("overhead layer2")]),
+    Case("loss", "2 flows, FIFO, 0.5 % of packets lost", [link("plr 0.5%")]),
+    Case("ring", "2 flows, FQ-CoDel, ring of 32 packets", [FQ_CODEL, link("ring 32")], GOODPUT | TOTAL | DROPS),
+    Case("dql", "the same with DQL", [FQ_CODEL, link("ring 32 dql")], GOODPUT | TOTAL | DROPS),
+    Case("steps", "2 flows, CoDel, rates of 20, 10, 5, 20 Mbit/s",
+         [link("schedule steps.csv aqm codel").replace("bw 20Mbit/s ", "")]),
+    Case("codel-ecn", "2 flows, CoDel with ECN", [ECN, link("aqm codel ecn")], GOODPUT | QUEUE | MARKS),
+    Case("fq_codel-ecn", "2 flows, FQ-CoDel with ECN", [ECN, f"{FQ_CODEL} ecn"], GOODPUT | QUEUE | MARKS),
+    Case("pie-ecn", "2 flows, PIE with ECN", [ECN, link("aqm pie ecn")], GOODPUT | QUEUE | MARKS),
+]
