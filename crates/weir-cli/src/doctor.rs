@@ -44,6 +44,7 @@ fn queue_programs() -> Check {
         rate: None,
         children: false,
         bands: false,
+        packets: false,
     };
     let (status, detail, remedy) = match weir_probe::open(&plan) {
         Ok(_) => (

@@ -12,9 +12,14 @@
  * attempts more dequeues than there are packets; attempts without a packet are not recorded. The
  * kernel reports neither a packet that bypasses an empty discipline nor a packet that is refused on
  * arrival; the counters include both.
+ *
+ * The programs `on_arrive`, `on_sent` and `on_free` are attached only when packets are recorded. They
+ * see every packet, also those that bypass the discipline or that it drops, and write records of
+ * single packets into the same regions. A dequeue then also has such a record for each packet.
  */
 #include "lengths.h"
 #include "events.h"
+#include "flow.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
@@ -127,6 +132,18 @@ static __always_inline void measure(struct record *r, struct processors *p, u64 
 	}
 }
 
+/* The next record of this processor's region; none if the region is full. */
+static __always_inline struct record *next_record(struct recorder *c, struct region *g, u32 cpu)
+{
+	u64 head = g->head;
+	u32 at;
+
+	if (head - *(volatile u64 *)&g->tail > c->mask)
+		return 0;
+	at = cpu * (u32)(c->mask + 1) + (u32)(head & c->mask);
+	return bpf_map_lookup_elem(&records, &at);
+}
+
 /*
  * Writes the record of an event on this processor. Returns false if the region is full. No other
  * program may write to the region meanwhile.
@@ -136,14 +153,8 @@ static __always_inline bool write_record(struct recorder *c, struct processors *
 {
 	struct Qdisc *qdisc = SEE(Qdisc, address);
 	struct net_device *device = qdisc->dev_queue->dev;
-	struct record *r;
-	u64 head = g->head;
-	u32 at;
+	struct record *r = next_record(c, g, cpu);
 
-	if (head - *(volatile u64 *)&g->tail > c->mask)
-		return false;
-	at = cpu * (u32)(c->mask + 1) + (u32)(head & c->mask);
-	r = bpf_map_lookup_elem(&records, &at);
 	if (!r)
 		return false;
 	r->time = bpf_ktime_get_ns();
@@ -191,6 +202,86 @@ static __always_inline int note(u64 address, u64 packet, u8 kind, int packets)
 	return 0;
 }
 
+/* Writes the record of a packet's event on this processor. Returns false if the region is full. */
+static __always_inline bool write_packet(struct recorder *c, struct region *g, u32 cpu, u64 packet,
+					 u64 device, u8 kind)
+{
+	struct packet_record *r = (struct packet_record *)next_record(c, g, cpu);
+	struct net_device *d = SEE(net_device, device);
+	u32 whole = SEE(sk_buff, packet)->len, extra;
+
+	if (!r)
+		return false;
+	r->time = bpf_ktime_get_ns();
+	r->packet = packet;
+	r->ifindex = d->ifindex;
+	r->netns = d->nd_net.net->ns.inum;
+	r->flow = flow_of(c->key, packet, &r->tos);
+	r->kind = kind;
+	r->bytes = whole;
+	r->segment = 0;
+	r->packets = whole > d->mtu ? segments_of(packet) : 1;
+	if (r->packets > 1) {
+		/* The device has added the headers of the further packets to this length. */
+		u64 cb = packet + bpf_core_field_offset(struct sk_buff, cb);
+		u64 shared = POINTER(sk_buff, packet, head) + SEE(sk_buff, packet)->end;
+
+		r->bytes = SEE(qdisc_skb_cb, cb)->pkt_len;
+		extra = r->bytes > whole ? (r->bytes - whole) / (r->packets - 1) : 0;
+		r->segment = SEE(skb_shared_info, shared)->gso_size + extra;
+	}
+	return __sync_fetch_and_add(&g->head, 1) != ~0ULL;
+}
+
+/* Records a packet and up to `count - 1` packets after it, as `note` does. */
+static __always_inline int note_packets(u64 packet, u64 device, u8 kind, int count)
+{
+	struct net_device *d = SEE(net_device, device);
+	struct recorder *c = the_recorder();
+	u32 cpu = bpf_get_smp_processor_id();
+	struct region *g;
+	int i;
+
+	if (!c || !device || !is_watched(c, d->nd_net.net->ns.inum, d->ifindex))
+		return 0;
+	g = bpf_map_lookup_elem(&regions, &cpu);
+	if (!g) {
+		__sync_fetch_and_add(&c->elsewhere, 1);
+		return 0;
+	}
+	bpf_for(i, 0, 256) {
+		if (i >= count || !packet)
+			break;
+		if (__sync_fetch_and_add(&g->busy, 1) || !write_packet(c, g, cpu, packet, device, kind))
+			__sync_fetch_and_add(&g->lost, 1);
+		__sync_fetch_and_add(&g->busy, -1);
+		if (count > 1)
+			packet = POINTER(sk_buff, packet, next);
+	}
+	return 0;
+}
+
+/* Argument: packet. */
+SEC("raw_tp/net_dev_queue")
+int on_arrive(const u64 *args)
+{
+	return note_packets(args[0], POINTER(sk_buff, args[0], dev), KIND_ARRIVE, 1);
+}
+
+/* Arguments: packet, device. */
+SEC("raw_tp/net_dev_start_xmit")
+int on_sent(const u64 *args)
+{
+	return note_packets(args[0], args[1], KIND_SENT, 1);
+}
+
+/* Argument: packet, of any kind and from anywhere. */
+SEC("raw_tp/kfree_skb")
+int on_free(const u64 *args)
+{
+	return note_packets(args[0], POINTER(sk_buff, args[0], dev), KIND_FREE, 1);
+}
+
 /* Arguments: discipline, transmission queue, packet. */
 SEC("raw_tp/qdisc_enqueue")
 int on_enqueue(const u64 *args)
@@ -205,8 +296,12 @@ int on_enqueue(const u64 *args)
 SEC("raw_tp/qdisc_dequeue")
 int on_dequeue(const u64 *args)
 {
+	struct recorder *c = the_recorder();
+
 	if (!args[3])
 		return 0;
+	if (c && c->with_packets)
+		note_packets(args[3], (u64)SEE(Qdisc, args[0])->dev_queue->dev, KIND_LEAVE, args[2]);
 	return note(args[0], args[3], KIND_DEQUEUE, args[2]);
 }
 

@@ -14,6 +14,11 @@ enum {
 	KIND_DEQUEUE = 1,
 	KIND_RESET = 2,   /* the discipline is about to discard its packets */
 	KIND_DESTROY = 3, /* the discipline ends */
+	/* Only when packets are recorded, each with a `struct packet_record`: */
+	KIND_ARRIVE = 4, /* the device is about to hand the packet to its discipline */
+	KIND_LEAVE = 5,  /* the discipline has released the packet */
+	KIND_SENT = 6,   /* the device hands the packet to its driver */
+	KIND_FREE = 7,   /* the packet is dropped, by the discipline or elsewhere */
 };
 
 /*
@@ -38,6 +43,22 @@ struct record {
 	u8 flags; /* SLOT_* */
 };
 
+/* An event of one packet, in place of a `struct record`, with `kind` and the device at its places. */
+struct packet_record {
+	u64 time;
+	u64 packet; /* address, which identifies the packet until it is freed */
+	u64 flow;   /* hash with the key of this recording */
+	u32 ifindex;
+	u32 netns;
+	u64 unused[2];
+	u32 unused_too;
+	u32 segment; /* of an offload train: bytes of each wire packet but the last */
+	u32 bytes;   /* of all wire packets, with their headers */
+	u16 packets; /* number of wire packets */
+	u8 kind;
+	u8 tos; /* traffic class */
+};
+
 /*
  * The position of one processor in its region of the records: the program moves the head, the
  * reader the tail.
@@ -59,7 +80,10 @@ struct recorder {
 	/* Written by the program. */
 	u8 kind[16];
 	u64 elsewhere; /* events on processors without a region */
-	/* Written by the reader: netns in the upper half, ifindex in the lower; 0 is free. */
+	/* Written by the reader. */
+	u64 with_packets; /* whether to record the packets of each dequeue */
+	u64 key[2];       /* of the hashes of flows */
+	/* netns in the upper half, ifindex in the lower; 0 is free. */
 	u64 watched[MAX_WATCHED];
 };
 

@@ -40,6 +40,7 @@ struct bpf_iter_num {
 
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
+#include <bpf/bpf_endian.h>
 #include <bpf/bpf_tracing.h>
 
 #define FROM_KERNEL __attribute__((preserve_access_index))
@@ -143,9 +144,41 @@ struct net_device {
 
 struct sk_buff {
 	struct sk_buff *next;
+	struct net_device *dev;
+	char cb[48];
 	u32 len;
+	__be16 protocol;
+	u16 network_header;
 	u32 end;
 	unsigned char *head;
+} FROM_KERNEL;
+
+/* In the control block of a packet that a device is about to queue. */
+struct qdisc_skb_cb {
+	unsigned int pkt_len;
+} FROM_KERNEL;
+
+struct iphdr {
+	u8 tos;
+	__be16 frag_off;
+	u8 protocol;
+	__be32 saddr;
+	__be32 daddr;
+} FROM_KERNEL;
+
+struct in6_addr {
+	u8 bytes[16];
+};
+
+struct ipv6hdr {
+	u8 nexthdr;
+	struct in6_addr saddr;
+	struct in6_addr daddr;
+} FROM_KERNEL;
+
+struct udphdr {
+	__be16 source;
+	__be16 dest;
 } FROM_KERNEL;
 
 struct skb_shared_info {

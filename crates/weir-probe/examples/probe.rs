@@ -54,8 +54,14 @@ fn watch(arguments: &[String]) -> Result<(), Box<dyn std::error::Error>> {
     let method = if method == "auto" { None } else { Some(method.parse()?) };
     let rate = if rate == "max" { None } else { Some(rate.parse()?) };
     let seconds = Duration::from_secs_f64(seconds.parse()?);
-    let mut opened =
-        weir_probe::open(&Plan { targets, method, rate, children: true, bands: true })?;
+    let mut opened = weir_probe::open(&Plan {
+        targets,
+        method,
+        rate,
+        children: true,
+        bands: true,
+        packets: false,
+    })?;
     opened.remarks.iter().for_each(|remark| eprintln!("{remark}"));
     let mut print = Print::default();
     opened.source.turn(&mut print)?;

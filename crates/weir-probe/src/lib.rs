@@ -12,6 +12,8 @@
 mod catalogue;
 #[cfg(target_os = "linux")]
 mod choose;
+#[cfg(target_os = "linux")]
+mod discipline;
 mod error;
 #[cfg(target_os = "linux")]
 #[doc(hidden)]
@@ -33,11 +35,13 @@ mod transmission;
 
 #[cfg(target_os = "linux")]
 pub use choose::open;
+#[cfg(target_os = "linux")]
+pub use discipline::discipline;
 pub use error::ProbeError;
 pub use source::{Opened, Plan, Source};
 pub use target::{Namespace, Target};
 pub use weir_measure::watch as measure;
 pub use weir_measure::watch::{
-    Counters, Event, EventKind, Gaps, Handle, Measured, Method, Pace, Queue, QueueId, Run, Sink,
-    Summary, Tally, Tee, Transmission,
+    Counters, Event, EventKind, Gaps, Handle, Measured, Method, Pace, PacketEvent, PacketEventKind,
+    Queue, QueueId, Run, Sink, Summary, Tally, Tee, Transmission,
 };

@@ -17,6 +17,8 @@ pub struct Plan {
     pub children: bool,
     /// Whether to read the bands of `pfifo_fast`.
     pub bands: bool,
+    /// Whether to report every packet too; only the method `events` can.
+    pub packets: bool,
 }
 
 impl Plan {
@@ -30,6 +32,11 @@ impl Plan {
     pub fn check(&self) -> Result<(), ProbeError> {
         if self.targets.is_empty() {
             return Err(ProbeError::Plan("no device to watch".into()));
+        }
+        if self.packets && self.method != Some(Method::Events) {
+            return Err(ProbeError::Plan(
+                "only the method events sees single packets: leave out --method and --rate".into(),
+            ));
         }
         match self.rate {
             Some(0) => Err(ProbeError::Plan(

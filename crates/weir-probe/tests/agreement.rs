@@ -223,7 +223,14 @@ fn netlink_needs_no_privileges_and_is_chosen_without_them() {
     };
     for method in [Some(Method::Netlink), None] {
         let target = Target { device: "lo".into(), namespace: Namespace::Own };
-        let plan = Plan { targets: vec![target], method, rate: None, children: true, bands: true };
+        let plan = Plan {
+            targets: vec![target],
+            method,
+            rate: None,
+            children: true,
+            bands: true,
+            packets: false,
+        };
         let seen = watch(&plan, |_, _| {});
         assert!(seen.is_some());
         // Privileges belong to threads, so dropping them affects only this thread, which ends with
@@ -274,6 +281,7 @@ fn transmission_queues_with_a_limit_are_reported() {
         rate: Some(100),
         children: true,
         bands: false,
+        packets: false,
     };
     let seen = watch(&plan, |source, seen| {
         (0..3).for_each(|_| source.turn(seen).expect("the source reads"))

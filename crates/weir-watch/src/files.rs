@@ -3,14 +3,17 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use weir_measure::packets::Head;
 use weir_report::watch::{Format, Recorder};
 
 use super::WatchError;
+use super::packets::PacketRecord;
 use super::reader::Observation;
 
 /// The files of readings.
 pub(crate) struct Files {
     files: Vec<File>,
+    packets: Option<PacketRecord>,
     flushed: Instant,
 }
 
@@ -21,12 +24,16 @@ struct File {
 }
 
 impl Files {
-    /// Creates a file at each path, in its format. The files contain the version of the program
-    /// that writes them.
+    /// Creates a file at each path, in its format, and the recording of packets, if there is one. The
+    /// files contain the version of the program that writes them.
     ///
     /// # Errors
     /// A file cannot be created.
-    pub(crate) fn create(outputs: &[(&Path, Format)], version: &str) -> Result<Self, WatchError> {
+    pub(crate) fn create(
+        outputs: &[(&Path, Format)],
+        packets: Option<(&Path, Head)>,
+        version: &str,
+    ) -> Result<Self, WatchError> {
         let mut files = Vec::new();
         for &(path, format) in outputs {
             files.push(File {
@@ -34,7 +41,8 @@ impl Files {
                 is_reported: false,
             });
         }
-        Ok(Self { files, flushed: Instant::now() })
+        let packets = packets.map(|(path, head)| PacketRecord::create(path, &head)).transpose()?;
+        Ok(Self { files, packets, flushed: Instant::now() })
     }
 
     /// Writes a batch to all files, and returns new failures. A file that cannot be written is
@@ -45,6 +53,10 @@ impl Files {
             self.flushed = Instant::now();
         }
         let mut failures = Vec::new();
+        if let Some(packets) = &mut self.packets {
+            seen.iter().for_each(|seen| seen.report_to(packets));
+            failures.extend(packets.take_error().map(|error| error.to_string()));
+        }
         for file in &mut self.files {
             seen.iter().for_each(|seen| seen.report_to(&mut file.recorder));
             if flush {
@@ -64,13 +76,16 @@ impl Files {
             let is_reported = file.is_reported;
             file.recorder.finish().err().filter(|_| !is_reported).map(|error| error.to_string())
         };
-        self.files.drain(..).filter_map(end).collect()
+        let mut failures: Vec<String> = self.files.drain(..).filter_map(end).collect();
+        let recorded = self.packets.take().map_or(Ok(()), PacketRecord::finish);
+        failures.extend(recorded.err().map(|error| error.to_string()));
+        failures
     }
 }
 
 impl Default for Files {
     fn default() -> Self {
-        Self { files: Vec::new(), flushed: Instant::now() }
+        Self { files: Vec::new(), packets: None, flushed: Instant::now() }
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod files;
 mod own;
+mod packets;
 mod reader;
 mod record;
 mod session;

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use weir_linux::process::Stopper;
 use weir_probe::{
-    Counters, Event, Method, Opened, Pace, ProbeError, Queue, QueueId, Run, Sink, Source,
-    Transmission,
+    Counters, Event, Method, Opened, Pace, PacketEvent, ProbeError, Queue, QueueId, Run, Sink,
+    Source, Transmission,
 };
 
 use super::WatchError;
@@ -25,6 +25,10 @@ pub(crate) enum Observation {
     Runs(Vec<Run>),
     /// Enqueues and dequeues of packets.
     Events(Vec<Event>),
+    /// Events of single packets.
+    Packets(Vec<PacketEvent>),
+    /// The number of events that were lost until this time, in ns.
+    Lost(u64, u64),
     /// A queue's counters at this time, in ns.
     Counters(u64, QueueId, Counters),
     /// The devices' transmission queues at this time, in ns.
@@ -213,6 +217,17 @@ impl Sink for Relay {
             Some(Observation::Events(before)) => before.extend_from_slice(events),
             _ => self.batch.push(Observation::Events(events.to_vec())),
         }
+    }
+
+    fn packets(&mut self, events: &[PacketEvent]) {
+        match self.batch.last_mut() {
+            Some(Observation::Packets(before)) => before.extend_from_slice(events),
+            _ => self.batch.push(Observation::Packets(events.to_vec())),
+        }
+    }
+
+    fn lost(&mut self, time: u64, events: u64) {
+        self.batch.push(Observation::Lost(time, events));
     }
 
     fn counters(&mut self, time: u64, id: QueueId, counters: &Counters) {

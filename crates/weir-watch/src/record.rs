@@ -125,6 +125,8 @@ impl Observation {
             Observation::Vanished(time, id) => sink.vanished(*time, *id),
             Observation::Runs(runs) => sink.runs(runs),
             Observation::Events(events) => sink.events(events),
+            Observation::Packets(events) => sink.packets(events),
+            Observation::Lost(time, events) => sink.lost(*time, *events),
             Observation::Counters(time, id, counters) => sink.counters(*time, *id, counters),
             Observation::Transmission(time, queues) => sink.transmission(*time, queues),
             Observation::Remark(time, text) => sink.remark(*time, text),

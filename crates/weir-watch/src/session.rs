@@ -6,8 +6,9 @@ use std::sync::mpsc::sync_channel;
 use std::time::Instant;
 
 use weir_linux::process::Stopper;
-use weir_probe::Plan;
+use weir_measure::packets::Head;
 use weir_probe::measure::{Above, Summary, Tally};
+use weir_probe::{Plan, ProbeError};
 use weir_report::watch::Format;
 
 use super::WatchError;
@@ -27,6 +28,9 @@ pub struct Sources {
     pub daemons: Vec<Option<PathBuf>>,
     /// Readings of the daemons' queues per second.
     pub daemon_rate: u64,
+    /// The file for a recording of the packets of the kernel's device, and when the watch began, in
+    /// UTC. The plan must name one device and report packets.
+    pub record: Option<(PathBuf, String)>,
 }
 
 /// A running watch.
@@ -48,7 +52,12 @@ impl Watch {
         version: &str,
         over: &Stopper,
     ) -> Result<Self, WatchError> {
-        let Sources { kernel, namespaces, daemons, daemon_rate } = sources;
+        let Sources { kernel, namespaces, daemons, daemon_rate, record } = sources;
+        let head = match (&record, &kernel) {
+            (Some((_, started)), Some(plan)) => Some(head(plan, started, version)?),
+            _ => None,
+        };
+        let packets = record.as_ref().and_then(|(path, _)| Some((path.as_path(), head?)));
         let (to, from) = sync_channel(BATCHES);
         let mut readers = Vec::new();
         if let Some(plan) = kernel {
@@ -61,7 +70,7 @@ impl Watch {
             readers.push(Reader::start((number, 1), to.clone(), over.clone(), open)?);
         }
         drop(to);
-        let recorder = Recorder::start(from, Files::create(files, version)?)?;
+        let recorder = Recorder::start(from, Files::create(files, packets, version)?)?;
         for remark in readers.iter().flat_map(|reader| reader.progress().remarks) {
             recorder.lock().tally.note(&remark);
         }
@@ -98,6 +107,17 @@ impl Watch {
             .collect();
         Ok(Watched { tally: record.tally, sources, failures, ended })
     }
+}
+
+/// The head of a recording of the packets of the plan's device.
+fn head(plan: &Plan, started: &str, version: &str) -> Result<Head, WatchError> {
+    let [target] = &plan.targets[..] else {
+        let reason = format!("a recording is of one device, not of {}", plan.targets.len());
+        return Err(ProbeError::Plan(reason).into());
+    };
+    let (device, discipline) = weir_probe::discipline(target)?;
+    let (version, started) = (version.to_owned(), started.to_owned());
+    Ok(Head { version, started, device, discipline, ..Head::default() })
 }
 
 /// The result of a watch.

@@ -82,6 +82,15 @@ pub(crate) struct WatchArgs {
     /// Write every reading as a row of a Parquet table.
     #[arg(long, value_name = "FILE", help_heading = "Results")]
     pub(super) parquet: Option<PathBuf>,
+    /// Record every packet of the one device (arrival, length, flow, departure or drop) for
+    /// `weir rig --replay`; implies --events.
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with_all = ["rate", "method"],
+        help_heading = "Results"
+    )]
+    pub(super) record: Option<PathBuf>,
     /// Write a report with plots as one HTML file.
     #[arg(long, value_name = "FILE", help_heading = "Results")]
     pub(super) report: Option<PathBuf>,
@@ -120,7 +129,11 @@ impl WatchArgs {
     pub(super) fn plan(&self) -> Result<Option<Plan>, String> {
         let targets: Vec<Target> =
             self.devices.iter().filter_map(|watched| self.target(watched)).collect();
-        let method = if self.events { Some(Method::Events) } else { self.method };
+        let packets = self.record.is_some();
+        if packets && !matches!(&self.devices[..], [Watched::Kernel(_)]) {
+            return Err("--record: a recording is of one device of the kernel; name one".to_owned());
+        }
+        let method = if self.events || packets { Some(Method::Events) } else { self.method };
         let rate = match (self.rate, method) {
             (Some(_), Some(Method::Events)) => {
                 return Err("events are recorded as they come: leave out --rate".to_owned());
@@ -141,7 +154,7 @@ impl WatchArgs {
             (None, _) => Some(DEFAULT_RATE),
         };
         let (children, bands) = (!self.root_only, !self.no_bands && !self.root_only);
-        let plan = Plan { targets, method, rate, children, bands };
+        let plan = Plan { targets, method, rate, children, bands, packets };
         if plan.targets.is_empty() {
             return Ok(None);
         }
@@ -176,9 +189,9 @@ impl WatchArgs {
     }
 
     /// The files to write, with the options that name them.
-    pub(super) fn files(&self) -> [(&'static str, Option<&Path>); 5] {
-        let files = [&self.json, &self.jsonl, &self.csv, &self.parquet, &self.report];
-        let names = ["--json", "--jsonl", "--csv", "--parquet", "--report"];
+    pub(super) fn files(&self) -> [(&'static str, Option<&Path>); 6] {
+        let files = [&self.json, &self.jsonl, &self.csv, &self.parquet, &self.record, &self.report];
+        let names = ["--json", "--jsonl", "--csv", "--parquet", "--record", "--report"];
         std::array::from_fn(|place| (names[place], files[place].as_deref()))
     }
 

@@ -24,6 +24,7 @@ pub(crate) use args::WatchArgs;
 use self::program::Program;
 use self::terminal::Screen;
 use self::view::{Picture, View};
+use crate::live::wall_time;
 use crate::output::{Failure, OWN, USAGE, check_files, colour, say};
 
 /// `weir watch`.
@@ -36,7 +37,9 @@ pub(crate) fn watch(args: &WatchArgs) -> Result<ExitCode, Failure> {
         Signals::take().map_err(|error| Failure::own(format!("cannot take signals: {error}")))?;
     let over = Stopper::new().map_err(|error| Failure::own(format!("cannot watch: {error}")))?;
     let (daemons, daemon_rate) = args.daemons();
-    let sources = Sources { kernel: plan, namespaces: args.namespaces(), daemons, daemon_rate };
+    let record = args.record.clone().map(|path| (path, wall_time(SystemTime::now())));
+    let sources =
+        Sources { kernel: plan, namespaces: args.namespaces(), daemons, daemon_rate, record };
     let watch = Watch::start(sources, &outputs::files(args), env!("CARGO_PKG_VERSION"), &over)
         .map_err(Failure::own)?;
     if !args.quiet {

@@ -83,6 +83,7 @@ pub(super) fn watch(method: Method, seconds: f64) -> Result<Watched, ProbeError>
         rate: None,
         children: true,
         bands: false,
+        packets: false,
     };
     let mut source = weir_probe::open(&plan)?.source;
     let (mut tally, mut stretch) = (Tally::new(), Stretch::default());

@@ -15,7 +15,10 @@ mod tee;
 
 pub use envelope::{QueuePeriod, Recent};
 pub use gaps::Gaps;
-pub use model::{Counters, Event, EventKind, Handle, Queue, QueueId, Run, Sink, Transmission};
+pub use model::{
+    Counters, Event, EventKind, Handle, PacketEvent, PacketEventKind, Queue, QueueId, Run, Sink,
+    Transmission,
+};
 pub use pace::{Method, Pace};
 pub use queue::{EventCounts, Measured};
 pub use summary::{

@@ -139,6 +139,40 @@ pub struct Event {
     pub after_gap: bool,
 }
 
+/// The kinds of event of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PacketEventKind {
+    /// The device is about to hand the packet to its discipline.
+    Arrive,
+    /// The discipline has released the packet.
+    Leave,
+    /// The device hands the packet to its driver.
+    Sent,
+    /// The packet is dropped, by the discipline or elsewhere.
+    Free,
+}
+
+/// An event of one packet of a device, which may be an offload train.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PacketEvent {
+    /// Time of the event, `CLOCK_MONOTONIC` in ns.
+    pub time: u64,
+    /// The kind of event.
+    pub kind: PacketEventKind,
+    /// A number that identifies the packet until it is freed.
+    pub packet: u64,
+    /// Hash of addresses, ports and protocol, with a secret key of the source.
+    pub flow: u64,
+    /// Bytes of all wire packets, with their headers.
+    pub bytes: u32,
+    /// Number of wire packets.
+    pub packets: u32,
+    /// Bytes of each wire packet but the last; 0 for a single packet.
+    pub segment: u32,
+    /// Traffic class.
+    pub tos: u8,
+}
+
 /// A queue's counters since its creation, as `tc -s` shows them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Counters {
@@ -180,6 +214,14 @@ pub trait Sink {
     /// Delivers events.
     fn events(&mut self, events: &[Event]) {
         let _ = events;
+    }
+    /// Delivers events of single packets, in the order of time.
+    fn packets(&mut self, events: &[PacketEvent]) {
+        let _ = events;
+    }
+    /// Reports that this many events have been lost since the beginning.
+    fn lost(&mut self, time: u64, events: u64) {
+        let _ = (time, events);
     }
     /// Delivers a queue's counters at a moment.
     fn counters(&mut self, time: u64, id: QueueId, counters: &Counters);

@@ -1,6 +1,6 @@
 //! A sink that passes everything on to several sinks.
 
-use super::model::{Counters, Event, Queue, QueueId, Run, Sink, Transmission};
+use super::model::{Counters, Event, PacketEvent, Queue, QueueId, Run, Sink, Transmission};
 use alloc::vec::Vec;
 
 /// Passes everything on to several sinks, in their order.
@@ -21,6 +21,14 @@ impl Sink for Tee<'_> {
 
     fn events(&mut self, events: &[Event]) {
         self.0.iter_mut().for_each(|sink| sink.events(events));
+    }
+
+    fn packets(&mut self, events: &[PacketEvent]) {
+        self.0.iter_mut().for_each(|sink| sink.packets(events));
+    }
+
+    fn lost(&mut self, time: u64, events: u64) {
+        self.0.iter_mut().for_each(|sink| sink.lost(time, events));
     }
 
     fn counters(&mut self, time: u64, id: QueueId, counters: &Counters) {

@@ -7,6 +7,7 @@
 //! at the same address.
 
 use std::collections::BTreeMap;
+use std::hash::{BuildHasher as _, RandomState};
 use std::sync::atomic::Ordering::Relaxed;
 
 use libbpf_rs::Link;
@@ -21,11 +22,13 @@ use crate::catalogue::Seen;
 use crate::error::ProbeError;
 use crate::pacer::{monotonic, sleep_until};
 use crate::source::{Plan, Source};
-use weir_measure::watch::{Event, EventKind, Handle, QueueId, Sink};
+use weir_measure::watch::{Event, EventKind, Handle, PacketEvent, QueueId, Sink};
 use weir_measure::watch::{Gaps, Method, Pace};
 
 /// The BPF programs that the kernel calls.
 const TRACEPOINT_PROGRAMS: [&str; 4] = ["on_enqueue", "on_dequeue", "on_reset", "on_destroy"];
+/// The programs for single packets.
+const PACKET_PROGRAMS: [&str; 3] = ["on_arrive", "on_sent", "on_free"];
 /// Time between two reads of the records, in ns. It is short enough that a region does not fill up.
 const POLL: u64 = 3_000_000;
 /// Time between two scans of disciplines and devices, in ns.
@@ -88,6 +91,8 @@ pub(crate) struct Recording {
     gaps: Gaps,
     ready: Vec<Record>,
     batch: Vec<Event>,
+    with_packets: bool,
+    packets: Vec<PacketEvent>,
 }
 
 impl Recording {
@@ -109,6 +114,12 @@ impl Recording {
         programs.prepare()?;
         let recorder = programs.map("recorder", records::RECORDER * 8, records::RECORDER)?;
         recorder[records::MASK].store(each as u64 - 1, Relaxed);
+        recorder[records::WITH_PACKETS].store(plan.packets.into(), Relaxed);
+        for place in 0..2 {
+            // Each value depends on random bytes of the system.
+            let word = RandomState::new().hash_one(place);
+            recorder[records::FLOW_KEY + place].store(word, Relaxed);
+        }
         let regions = programs.map("regions", records::REGION * 8, parts * records::REGION)?;
         let words = programs.map("records", records::RECORD * 8, parts * each * records::RECORD)?;
         Ok(Recording {
@@ -126,6 +137,8 @@ impl Recording {
             gaps: Gaps::default(),
             ready: Vec::new(),
             batch: Vec::new(),
+            with_packets: plan.packets,
+            packets: Vec::new(),
         })
     }
 
@@ -196,6 +209,7 @@ impl Recording {
             let Some(at) = (0..self.netns.len()).find(here) else { continue };
             match record.kind {
                 Kind::Enqueue | Kind::Dequeue => self.take_event(at, record, sink)?,
+                Kind::Packet(kind) => self.packets.push(record.packet(kind)),
                 Kind::Reset => {
                     self.flush(sink);
                     self.empty(at, record, sink);
@@ -294,6 +308,10 @@ impl Recording {
     }
 
     fn flush(&mut self, sink: &mut dyn Sink) {
+        if !self.packets.is_empty() {
+            sink.packets(&self.packets);
+            self.packets.clear();
+        }
         if !self.batch.is_empty() {
             sink.events(&self.batch);
             self.batch.clear();
@@ -329,6 +347,9 @@ impl Recording {
                 "events come faster than they can be collected: some are lost",
             );
         }
+        if lost > self.sums.lost {
+            sink.lost(monotonic(), lost);
+        }
         self.sums.lost = lost;
     }
 
@@ -348,6 +369,9 @@ impl Source for Recording {
         if self.scanned == 0 {
             self.scan(sink)?;
             self.links = self.programs.attach(&TRACEPOINT_PROGRAMS)?;
+            if self.with_packets {
+                self.links.extend(self.programs.attach(&PACKET_PROGRAMS)?);
+            }
             return Ok(());
         }
         sleep_until(monotonic() + POLL);
@@ -363,7 +387,7 @@ impl Source for Recording {
     fn finish(&mut self, sink: &mut dyn Sink) -> Result<(), ProbeError> {
         self.links.clear();
         self.scan(sink)?;
-        self.sums.lost = self.lost();
+        self.remark_losses(sink);
         let Sums { events, after_gap, lost, .. } = self.sums;
         let lost = if lost > 0 { format!("; {lost} could not be recorded") } else { String::new() };
         sink.remark(monotonic(), &format!("{after_gap} of {events} events after a gap{lost}"));

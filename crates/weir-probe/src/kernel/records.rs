@@ -5,6 +5,8 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use weir_linux::sys::shared::SharedWords;
 
+use weir_measure::watch::{PacketEvent, PacketEventKind};
+
 use super::layout::halves;
 
 /// Words of `struct record`.
@@ -23,7 +25,9 @@ pub(super) const OPS: usize = 1;
 const NEAR: usize = 2;
 pub(super) const KIND: usize = 3;
 pub(super) const ELSEWHERE: usize = 5;
-const WATCHED: usize = 6;
+pub(super) const WITH_PACKETS: usize = 6;
+pub(super) const FLOW_KEY: usize = 7;
+const WATCHED: usize = 9;
 pub(super) const RECORDER: usize = WATCHED + MAX_WATCHED;
 
 /// The kinds of record.
@@ -37,6 +41,8 @@ pub(super) enum Kind {
     Reset,
     /// The discipline is destroyed.
     Destroy,
+    /// An event of a packet, whose record has other fields.
+    Packet(PacketEventKind),
 }
 
 /// The identity of a discipline, distinct from all others at any time.
@@ -79,7 +85,11 @@ impl Record {
             0 => Kind::Enqueue,
             1 => Kind::Dequeue,
             2 => Kind::Reset,
-            _ => Kind::Destroy,
+            3 => Kind::Destroy,
+            4 => Kind::Packet(PacketEventKind::Arrive),
+            5 => Kind::Packet(PacketEventKind::Leave),
+            6 => Kind::Packet(PacketEventKind::Sent),
+            _ => Kind::Packet(PacketEventKind::Free),
         };
         let key = Key { address: at(1), ops: at(2), ifindex, netns, handle, parent };
         let packets = u16::from_ne_bytes([low, high]).into();
@@ -95,6 +105,22 @@ impl Record {
             requeues,
             flags: flags.into(),
             cpu,
+        }
+    }
+}
+
+impl Record {
+    /// The event of a packet, from the words that a record of a packet has at other places.
+    pub(super) fn packet(&self, kind: PacketEventKind) -> PacketEvent {
+        PacketEvent {
+            time: self.time,
+            kind,
+            packet: self.key.address,
+            flow: self.key.ops,
+            bytes: self.bytes,
+            packets: self.packets,
+            segment: self.requeues,
+            tos: self.flags as u8,
         }
     }
 }

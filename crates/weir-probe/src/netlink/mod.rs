@@ -11,6 +11,7 @@ mod wire;
 
 use std::io;
 
+use weir_measure::packets::Discipline;
 pub(crate) use wire::count_answers;
 use wire::{Answer, Outcome, QuerySocket};
 
@@ -21,6 +22,8 @@ use crate::pacer::{NAP, Pacer, monotonic, sleep_until};
 use crate::source::{Plan, Source};
 use weir_measure::watch::{Counters, Method, Pace, Run, Sink};
 
+/// Number of queries for a discipline while the disciplines change.
+const ATTEMPTS: u32 = 10;
 /// Duration of one turn, in ns. The source delivers its readings at the end of a turn.
 const TURN: u64 = 4_000_000;
 /// Time between two reads of the counters, in ns.
@@ -47,6 +50,48 @@ pub(crate) struct NetlinkSource {
     numbers: Numbers,
     ended: Vec<Run>,
     interrupted: bool,
+}
+
+/// The discipline of a device in the caller's namespace, with the rate and limits that it reports.
+///
+/// # Errors
+/// The kernel refuses the query.
+pub(crate) fn discipline_of(ifindex: u32) -> io::Result<Discipline> {
+    let mut socket = QuerySocket::open()?;
+    let mut answers: Vec<Answer> = Vec::new();
+    for _ in 0..ATTEMPTS {
+        answers.clear();
+        let outcome = socket.all(ifindex, |answer| {
+            if answer.ifindex == ifindex {
+                answers.push(answer);
+            }
+        })?;
+        if outcome == Outcome::Whole {
+            break;
+        }
+    }
+    let Some(root) = answers.iter().find(|answer| answer.is_root()) else {
+        return Ok(Discipline { kind: "noqueue".to_owned(), ..Discipline::default() });
+    };
+    let mut others = answers.iter().filter(|answer| !answer.is_root());
+    let inner = others.next().filter(|_| others.next().is_none());
+    let limits = inner.map_or(root.shaping, |inner| inner.shaping);
+    let known = |value: u64| Some(value).filter(|&value| value > 0);
+    // A discipline with a rate and a limit of its own may hold a queue without one.
+    let limit = |of: fn(&wire::Shaping) -> u32| {
+        [of(&limits), of(&root.shaping)].into_iter().find(|&limit| limit > 0)
+    };
+    let limit_packets = limit(|shaping| shaping.limit_packets);
+    Ok(Discipline {
+        kind: root.kind(),
+        inner: inner.map(Answer::kind),
+        rate_bps: known(root.shaping.rate_bps),
+        burst_bytes: known(root.shaping.burst_bytes),
+        limit_packets,
+        limit_bytes: limit(|shaping| shaping.limit_bytes)
+            .filter(|_| limit_packets.is_none())
+            .map(u64::from),
+    })
 }
 
 impl NetlinkSource {

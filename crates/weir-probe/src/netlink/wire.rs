@@ -22,6 +22,16 @@ pub(super) struct Answer {
     pub(super) overlimits: u32,
     pub(super) bytes: u64,
     pub(super) packets: u64,
+    pub(super) shaping: Shaping,
+}
+
+/// The rate and the limits of a discipline; 0 if it has none or does not report it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Shaping {
+    pub(super) rate_bps: u64,
+    pub(super) burst_bytes: u64,
+    pub(super) limit_packets: u32,
+    pub(super) limit_bytes: u32,
 }
 
 impl Answer {
@@ -33,8 +43,12 @@ impl Answer {
 
     /// The name of the discipline.
     pub(super) fn kind(&self) -> String {
+        String::from_utf8_lossy(self.kind_bytes()).into_owned()
+    }
+
+    fn kind_bytes(&self) -> &[u8] {
         let end = self.kind.iter().position(|&byte| byte == 0).unwrap_or(KIND);
-        String::from_utf8_lossy(&self.kind[..end]).into_owned()
+        &self.kind[..end]
     }
 
     /// Whether the device hands its packets to this discipline.
@@ -50,8 +64,10 @@ impl Answer {
             parent: u32_at(body, 12)?,
             ..Answer::default()
         };
+        let mut options: &[u8] = &[];
         for (kind, value) in attributes(body.get(TCMSG..)?) {
             match kind {
+                TCA_OPTIONS => options = value,
                 TCA_KIND => {
                     let length = value.len().min(KIND);
                     answer.kind[..length].copy_from_slice(&value[..length]);
@@ -60,6 +76,8 @@ impl Answer {
                 _ => {}
             }
         }
+        let kind = std::str::from_utf8(answer.kind_bytes()).unwrap_or_default();
+        answer.shaping = Shaping::read(kind, options);
         Some(answer)
     }
 
@@ -80,6 +98,63 @@ impl Answer {
                 _ => {}
             }
         }
+    }
+}
+
+impl Shaping {
+    /// Parses the options of a discipline of a kind (`linux/pkt_sched.h`).
+    fn read(kind: &str, options: &[u8]) -> Shaping {
+        let number = |value: &[u8]| u32_at(value, 0).unwrap_or(0);
+        let mut shaping = Shaping::default();
+        match kind {
+            "pfifo" | "pfifo_head_drop" => shaping.limit_packets = number(options),
+            "bfifo" => shaping.limit_bytes = number(options),
+            "tbf" => shaping.read_tbf(options),
+            "cake" => {
+                let rate = attributes(options).find(|(kind, _)| *kind == TCA_CAKE_BASE_RATE64);
+                // In bytes per second.
+                let rate = rate.and_then(|(_, value)| u64_at(value, 0)).unwrap_or(0);
+                shaping.rate_bps = rate.saturating_mul(8);
+            }
+            "codel" | "fq_codel" | "pie" | "fq" | "fq_pie" => {
+                // The number of the attribute with the limit.
+                let place = if matches!(kind, "fq" | "fq_pie") { 1 } else { 2 };
+                let limit = attributes(options).find(|(kind, _)| *kind == place);
+                shaping.limit_packets = limit.map_or(0, |(_, value)| number(value));
+            }
+            _ => {}
+        }
+        shaping
+    }
+
+    /// The parameters are a `tc_tbf_qopt`: two `tc_ratespec` of 12 bytes with the rate in their last
+    /// four, the limit in bytes, and the time in which the rate fills the bucket.
+    fn read_tbf(&mut self, options: &[u8]) {
+        let (mut bytes_per_second, mut has_peak) = (0, false);
+        for (kind, value) in attributes(options) {
+            match kind {
+                TCA_TBF_PARMS => {
+                    let word = |at: usize| u32_at(value, at).unwrap_or(0);
+                    if bytes_per_second == 0 {
+                        bytes_per_second = word(8).into();
+                    }
+                    has_peak = word(20) != 0;
+                    self.limit_bytes = word(24);
+                    self.burst_bytes = u64::from(word(28)) * TICK_NS;
+                }
+                // Present if the rate does not fit 32 bits.
+                TCA_TBF_RATE64 => bytes_per_second = u64_at(value, 0).unwrap_or(bytes_per_second),
+                _ => {}
+            }
+        }
+        if has_peak {
+            // Two rates bound the queue, and one number would describe neither.
+            self.burst_bytes = 0;
+            return;
+        }
+        self.rate_bps = bytes_per_second.saturating_mul(8);
+        let burst = u128::from(self.burst_bytes) * u128::from(bytes_per_second) / 1_000_000_000;
+        self.burst_bytes = u64::try_from(burst).unwrap_or(u64::MAX);
     }
 }
 
@@ -312,11 +387,17 @@ const RTM_GETQDISC: u16 = 38;
 const NLA_TYPE_MASK: u16 = 0x3fff;
 const TC_H_ROOT: u32 = u32::MAX;
 const TCA_KIND: u16 = 1;
+const TCA_OPTIONS: u16 = 2;
 const TCA_STATS2: u16 = 7;
 const TCA_DUMP_INVISIBLE: u16 = 10;
 const TCA_STATS_BASIC: u16 = 1;
 const TCA_STATS_QUEUE: u16 = 3;
 const TCA_STATS_PKT64: u16 = 8;
+const TCA_TBF_PARMS: u16 = 1;
+const TCA_TBF_RATE64: u16 = 4;
+const TCA_CAKE_BASE_RATE64: u16 = 2;
+/// Nanoseconds of a tick in which traffic control counts times.
+const TICK_NS: u64 = 64;
 /// Makes the kernel report the full length of a datagram that did not fit.
 const MSG_TRUNC: i32 = 0x20;
 const ENOENT: i32 = 2;

@@ -151,7 +151,14 @@ impl Place {
         let target =
             Target { device: device.into(), namespace: Namespace::Name(self.name.clone()) };
         let rate = (method == Method::Timer).then_some(1000);
-        Plan { targets: vec![target], method: Some(method), rate, children: true, bands: true }
+        Plan {
+            targets: vec![target],
+            method: Some(method),
+            rate,
+            children: true,
+            bands: true,
+            packets: false,
+        }
     }
 
     /// The state according to a method after some turns; `None`, with the reason on standard

@@ -140,7 +140,14 @@ impl Place {
         let target =
             Target { device: device.into(), namespace: Namespace::Name(self.name.clone()) };
         let rate = (method == Method::Timer).then_some(1000);
-        Plan { targets: vec![target], method: Some(method), rate, children: true, bands: false }
+        Plan {
+            targets: vec![target],
+            method: Some(method),
+            rate,
+            children: true,
+            bands: false,
+            packets: false,
+        }
     }
 }
 

@@ -16,6 +16,7 @@
 //! watch continues, and [`Recorder::finish`] reports the error.
 
 mod entry;
+mod packets;
 mod parquet;
 mod text;
 
@@ -28,6 +29,7 @@ use weir_measure::watch::{Counters, Event, Queue, QueueId, Run, Sink, Transmissi
 
 pub use crate::html::watch::{About, html};
 use entry::{Entry, Merger};
+pub use packets::PacketFile;
 use parquet::ParquetRecord;
 use text::{Csv, JsonLines, Lines};
 

@@ -1,0 +1,370 @@
+//! The recording of packets: combines the events of each packet into one entry, in the order of
+//! arrival.
+//!
+//! An offload train is recorded as its wire packets. A discipline that cuts a train replaces it by
+//! new packets, which the kernel does not relate to it. They are then assigned to the train by their
+//! flow, in its order.
+
+use std::collections::{HashMap, VecDeque};
+use std::path::Path;
+
+use weir_measure::packets::{End, Entry, Fate, Head, Packet};
+use weir_probe::{Counters, Event, PacketEvent, PacketEventKind, Queue, QueueId, Run, Sink};
+use weir_report::watch::{PacketFile, RecordError};
+
+/// Combines the events of packets, and writes the entries to a file.
+pub(crate) struct PacketRecord {
+    file: Option<PacketFile>,
+    trail: Trail,
+    ready: Vec<Entry>,
+    /// The root queues, with the first and the latest value of their counters of drops.
+    roots: HashMap<QueueId, Option<(u64, u64)>>,
+    error: Option<RecordError>,
+}
+
+impl PacketRecord {
+    /// Begins a recording at `path`.
+    ///
+    /// # Errors
+    /// No file can be created there.
+    pub(crate) fn create(path: &Path, head: &Head) -> Result<Self, RecordError> {
+        Ok(Self {
+            file: Some(PacketFile::create(path, head)?),
+            trail: Trail::default(),
+            ready: Vec::new(),
+            roots: HashMap::new(),
+            error: None,
+        })
+    }
+
+    /// The error that ended the recording, if it was not taken yet.
+    pub(crate) fn take_error(&mut self) -> Option<RecordError> {
+        self.error.take()
+    }
+
+    /// Ends the recording.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub(crate) fn finish(mut self) -> Result<(), RecordError> {
+        let mut end = self.trail.finish(&mut self.ready);
+        self.write();
+        let drops = self.roots.values().flatten().map(|(first, last)| last.saturating_sub(*first));
+        end.kernel_drops = u32::try_from(drops.sum::<u64>()).unwrap_or(u32::MAX);
+        match (self.error, self.file) {
+            (Some(error), _) => Err(error),
+            (None, Some(file)) => file.finish(end),
+            // The error was reported when it occurred.
+            (None, None) => Ok(()),
+        }
+    }
+
+    fn write(&mut self) {
+        for entry in self.ready.drain(..) {
+            let Some(file) = &mut self.file else { continue };
+            if let Err(error) = file.put(&entry) {
+                self.error = Some(error);
+                self.file = None;
+            }
+        }
+    }
+}
+
+impl Sink for PacketRecord {
+    fn appeared(&mut self, time: u64, id: QueueId, queue: &Queue) {
+        if queue.root {
+            if !self.roots.is_empty() {
+                self.trail.changed(time, &mut self.ready);
+            }
+            self.roots.insert(id, None);
+        }
+    }
+
+    fn vanished(&mut self, _: u64, _: QueueId) {}
+    fn runs(&mut self, _: &[Run]) {}
+    fn events(&mut self, _: &[Event]) {}
+
+    fn packets(&mut self, events: &[PacketEvent]) {
+        events.iter().for_each(|event| self.trail.take(event, &mut self.ready));
+        self.write();
+    }
+
+    fn lost(&mut self, time: u64, events: u64) {
+        self.trail.lost(time, events, &mut self.ready);
+        self.write();
+    }
+
+    fn counters(&mut self, _: u64, id: QueueId, counters: &Counters) {
+        if let Some(root) = self.roots.get_mut(&id) {
+            root.get_or_insert((counters.drops, 0)).1 = counters.drops;
+        }
+    }
+
+    fn remark(&mut self, _: u64, _: &str) {}
+}
+
+/// The wire packets that arrived and are not written yet, in the order of arrival.
+#[derive(Default)]
+struct Trail {
+    waiting: VecDeque<Waiting>,
+    /// The number of the first of them, counted from the beginning.
+    first: u64,
+    /// The packets and whole trains that are queued, by the kernel's number.
+    queued: HashMap<u64, Train>,
+    /// The trains of each flow, in their order, that may have been cut.
+    trains: HashMap<u64, VecDeque<Train>>,
+    begin: Option<u64>,
+    last: u64,
+    lost: u64,
+    strays: u32,
+}
+
+/// An entry that waits for the outcome of its packet, or for that of an earlier one.
+enum Waiting {
+    Packet(Packet, State),
+    Other(Entry),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Open,
+    Known,
+}
+
+/// The numbers of the wire packets of a train that have no outcome yet.
+#[derive(Clone, Copy)]
+struct Train {
+    packet: u64,
+    flow: u64,
+    next: u64,
+    end: u64,
+    arrived: u64,
+}
+
+impl Trail {
+    /// Takes an event, and appends the entries that are complete.
+    fn take(&mut self, event: &PacketEvent, ready: &mut Vec<Entry>) {
+        let time = self.time(event.time);
+        match event.kind {
+            PacketEventKind::Arrive => self.arrive(event, time),
+            PacketEventKind::Leave => self.leave(event, time, Fate::Departed),
+            PacketEventKind::Free => self.leave(event, time, Fate::Dropped),
+            PacketEventKind::Sent => {
+                // A queued packet is released before it is sent, so this one was not queued.
+                if let Some(train) = self.whole(event) {
+                    self.settle(train, time, Fate::Bypassed, event.tos);
+                }
+            }
+        }
+        self.hand_over(ready);
+    }
+
+    fn arrive(&mut self, event: &PacketEvent, time: u64) {
+        if self.queued.len() >= 2 * MAX_WAITING {
+            self.prune();
+        }
+        let next = self.first + self.waiting.len() as u64;
+        let count = event.packets.clamp(1, MAX_TRAIN);
+        let &PacketEvent { packet, flow, .. } = event;
+        let end = next + u64::from(count);
+        let train = Train { packet, flow, next, end, arrived: time };
+        for (place, bytes) in lengths(event, count).enumerate() {
+            let packet = Packet {
+                time,
+                wait: None,
+                // A part of the hash is a hash.
+                flow: event.flow as u32,
+                bytes,
+                fate: Fate::Inside,
+                tos: event.tos,
+                in_train: place > 0,
+                marked: false,
+            };
+            self.waiting.push_back(Waiting::Packet(packet, State::Open));
+        }
+        if count > 1 {
+            self.trains.entry(event.flow).or_default().push_back(train);
+        }
+        if let Some(before) = self.queued.insert(event.packet, train)
+            && before.end == before.next + 1
+        {
+            // The kernel uses the number again, so the outcome of the earlier packet was lost.
+            self.give_up(before);
+        }
+    }
+
+    /// A packet departs or is dropped.
+    fn leave(&mut self, event: &PacketEvent, time: u64, fate: Fate) {
+        if let Some(train) = self.whole(event) {
+            return self.settle(train, time, fate, event.tos);
+        }
+        for _ in 0..event.packets.max(1) {
+            match self.part(event.flow, time, fate) {
+                Some(part) => self.settle(part, time, fate, event.tos),
+                // Drops elsewhere, such as those of received packets, are not of this queue.
+                None if fate == Fate::Dropped => return,
+                None => self.strays = self.strays.saturating_add(1),
+            }
+        }
+    }
+
+    /// The packet or the whole train of an event, if it is queued as such.
+    fn whole(&mut self, event: &PacketEvent) -> Option<Train> {
+        let train = self.queued.get(&event.packet)?;
+        // A part of a cut train may have got the number that the train had.
+        if train.flow != event.flow || train.end - train.next != u64::from(event.packets.max(1)) {
+            return None;
+        }
+        let train = self.queued.remove(&event.packet)?;
+        self.forget(train);
+        Some(train)
+    }
+
+    /// Removes a train from those of its flow.
+    fn forget(&mut self, train: Train) {
+        if let Some(trains) = self.trains.get_mut(&train.flow) {
+            trains.retain(|other| other.end != train.end);
+            if trains.is_empty() {
+                self.trains.remove(&train.flow);
+            }
+        }
+    }
+
+    /// The next wire packet of a cut train of a flow. A drop right after an arrival is of the end of
+    /// the train that arrived, any other of the oldest train.
+    fn part(&mut self, flow: u64, time: u64, fate: Fate) -> Option<Train> {
+        let trains = self.trains.get_mut(&flow)?;
+        let newest = trains.back_mut()?;
+        let part = if fate == Fate::Dropped && time - newest.arrived <= ON_ARRIVAL {
+            newest.end -= 1;
+            Train { next: newest.end, end: newest.end + 1, ..*newest }
+        } else {
+            let oldest = trains.front_mut()?;
+            oldest.next += 1;
+            Train { next: oldest.next - 1, end: oldest.next, ..*oldest }
+        };
+        // The kernel has freed the train, and may use its number again.
+        if self.queued.get(&part.packet).is_some_and(|train| train.arrived == part.arrived) {
+            self.queued.remove(&part.packet);
+        }
+        trains.retain(|train| train.next < train.end);
+        if trains.is_empty() {
+            self.trains.remove(&flow);
+        }
+        Some(part)
+    }
+
+    /// Sets the outcome of packets.
+    fn settle(&mut self, train: Train, time: u64, outcome: Fate, tos: u8) {
+        for number in train.next.max(self.first)..train.end {
+            let place = (number - self.first) as usize;
+            let Some(Waiting::Packet(packet, state)) = self.waiting.get_mut(place) else {
+                continue;
+            };
+            if *state == State::Open {
+                *state = State::Known;
+                packet.fate = outcome;
+                packet.wait = Some(time - packet.time);
+                packet.marked = outcome != Fate::Dropped && tos & 3 == 3 && packet.tos & 3 != 3;
+            }
+        }
+    }
+
+    fn give_up(&mut self, train: Train) {
+        for number in train.next.max(self.first)..train.end {
+            let place = (number - self.first) as usize;
+            if let Some(Waiting::Packet(packet, state @ State::Open)) = self.waiting.get_mut(place)
+            {
+                *state = State::Known;
+                packet.fate = Fate::Unknown;
+            }
+        }
+    }
+
+    /// The kernel has lost this many events since the beginning.
+    fn lost(&mut self, time: u64, events: u64, ready: &mut Vec<Entry>) {
+        let time = self.time(time);
+        let more = events.saturating_sub(self.lost);
+        self.lost = events;
+        self.other(Entry::Lost { time, events: more }, ready);
+    }
+
+    /// The discipline was replaced.
+    fn changed(&mut self, time: u64, ready: &mut Vec<Entry>) {
+        let time = self.time(time);
+        self.other(Entry::Changed(time), ready);
+    }
+
+    fn other(&mut self, entry: Entry, ready: &mut Vec<Entry>) {
+        self.waiting.push_back(Waiting::Other(entry));
+        self.hand_over(ready);
+    }
+
+    /// Time since the beginning. Events of different kinds are reported only nearly in order.
+    fn time(&mut self, time: u64) -> u64 {
+        let begin = *self.begin.get_or_insert(time);
+        self.last = self.last.max(time.saturating_sub(begin));
+        self.last
+    }
+
+    /// Forgets packets that are written. Most are forgotten with their outcome.
+    fn prune(&mut self) {
+        let first = self.first;
+        self.queued.retain(|_, train| train.end > first);
+        self.trains.retain(|_, trains| {
+            trains.retain(|train| train.end > first);
+            !trains.is_empty()
+        });
+    }
+
+    /// Appends the entries up to the first packet without an outcome. If too many wait behind it,
+    /// its outcome counts as unknown.
+    fn hand_over(&mut self, ready: &mut Vec<Entry>) {
+        loop {
+            let is_full = self.waiting.len() > MAX_WAITING;
+            let entry = match self.waiting.front_mut() {
+                Some(Waiting::Other(entry)) => *entry,
+                Some(Waiting::Packet(packet, State::Known)) => Entry::Packet(*packet),
+                Some(Waiting::Packet(packet, State::Open)) if is_full => {
+                    packet.fate = Fate::Unknown;
+                    Entry::Packet(*packet)
+                }
+                _ => return,
+            };
+            ready.push(entry);
+            self.waiting.pop_front();
+            self.first += 1;
+        }
+    }
+
+    /// Appends the remaining entries and returns the end. Packets without an outcome are inside.
+    fn finish(&mut self, ready: &mut Vec<Entry>) -> End {
+        for waiting in self.waiting.drain(..) {
+            ready.push(match waiting {
+                Waiting::Packet(packet, _) => Entry::Packet(packet),
+                Waiting::Other(entry) => entry,
+            });
+        }
+        End { time: self.last, strays: self.strays, ..End::default() }
+    }
+}
+
+/// The lengths of the wire packets of an event, which add up to its bytes.
+fn lengths(event: &PacketEvent, count: u32) -> impl Iterator<Item = u32> {
+    let (bytes, most) = (event.bytes.max(count), weir_measure::packets::MAX_BYTES);
+    let fits = u64::from(event.segment) * u64::from(count - 1) < u64::from(bytes);
+    let each = if fits && event.segment > 0 { event.segment } else { bytes / count };
+    let last = bytes - each * (count - 1);
+    (1..=count).map(move |place| if place < count { each } else { last }.clamp(1, most))
+}
+
+/// The most wire packets of a train.
+const MAX_TRAIN: u32 = u16::MAX as u32;
+/// The most entries that wait for the outcome of the oldest packet.
+const MAX_WAITING: usize = 1 << 18;
+/// A drop within this time after the arrival of its flow's last train, in ns, is of that train.
+const ON_ARRIVAL: u64 = 100_000;
+
+#[cfg(test)]
+#[path = "packets_tests.rs"]
+mod tests;
