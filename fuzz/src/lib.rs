@@ -6,3 +6,4 @@ pub mod capture;
 pub mod engine;
 pub mod helper;
 pub mod netlink;
+pub mod packets;

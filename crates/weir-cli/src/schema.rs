@@ -50,6 +50,7 @@ fn results() -> serde_json::Value {
         .with::<Comparison>(Kind::Comparison)
         .with::<weir_rig::report::Report>(Kind::Rig)
         .with::<weir_rig::conformance::Outcome>(Kind::Case)
+        .with::<weir_rig::replay::Replay>(Kind::Replay)
         .with::<ExperimentDocument<'_>>(Kind::Experiment)
         .with::<Finding>(Kind::Suite)
         .with::<DeviceSummary>(Kind::Watch)

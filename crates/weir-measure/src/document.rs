@@ -61,6 +61,8 @@ kinds! {
         "What schedulers and AQMs cost and guarantee.";
     Case, "case", "`weir rig --case --json`",
         "The expectations of a conformance case, and what was found.";
+    Replay, "replay", "`weir rig --replay --json`",
+        "What the kernel did with recorded packets, and what other disciplines would have done.";
     Experiment, "experiment", "`weir reproduce --out`",
         "A published experiment run again: tables, and its claims with verdicts.";
     Suite, "suite", "`weir sim --suite --json`",
@@ -112,6 +114,11 @@ impl Number {
         } else {
             Self(format!("{value:.8e}").parse().unwrap_or(value))
         }
+    }
+
+    /// The value.
+    pub fn value(self) -> f64 {
+        self.0
     }
 }
 

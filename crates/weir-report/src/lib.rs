@@ -20,7 +20,9 @@ mod summary;
 pub mod watch;
 
 pub use file::{WriteError, write_atomic};
-pub use html::{Chapter, chapters_to_html, finding_to_html, to_html};
+pub use html::{
+    Chapter, OPEN_LOOP, chapters_to_html, finding_to_html, replay_gaps, replay_to_html, to_html,
+};
 pub use json::{Run, to_json};
 pub use model::{
     LATE_NS, LATE_PACKETS_WARNING, LATE_WARNING, Late, LinkResult, PipeResult, RuleResult, RunInfo,

@@ -41,6 +41,28 @@ pub(crate) struct RigArgs {
         conflicts_with_all = ["aqm", "alg", "flows", "plot", "adversary"]
     )]
     pub(crate) case: Option<PathBuf>,
+    /// Replay a recording of `weir watch --record` with the disciplines of --alg and --aqm, and show
+    /// the kernel's own row first [default: fifo,fq_codel,cake].
+    #[arg(
+        long,
+        value_name = "FILE",
+        help_heading = "Replay",
+        conflicts_with_all = ["case", "flows", "adversary", "plot", "settings", "m", "step", "ecn"]
+    )]
+    pub(crate) replay: Option<PathBuf>,
+    /// Rate of the link that serves the disciplines [default: the recorded shaper's]
+    #[arg(long, value_name = "RATE", requires = "replay", help_heading = "Replay")]
+    pub(crate) rate: Option<String>,
+    /// The most that the link sends at once after an idle time [default: the recorded shaper's]
+    #[arg(long, value_name = "SIZE", requires = "replay", help_heading = "Replay")]
+    pub(crate) burst: Option<String>,
+    /// Limit of each queue, in packets or, with a unit, in bytes [default: the recorded one, else
+    /// 1000]
+    #[arg(long, value_name = "N", requires = "replay", help_heading = "Replay")]
+    pub(crate) limit: Option<String>,
+    /// Write one HTML page with the table and plots of queue and delay.
+    #[arg(long, value_name = "FILE", requires = "replay", help_heading = "Replay")]
+    pub(crate) html: Option<PathBuf>,
     /// A setting for the schedulers that have it, such as `m=8`; may be given several times.
     #[arg(long = "set", value_name = "NAME=VALUE", help_heading = "What is driven")]
     pub(crate) settings: Vec<String>,
@@ -241,6 +263,7 @@ const EXAMPLES: &str = "Examples:
   weir rig --aqm codel,pie,\"red ecn=on\" --flows 1 --flows 1k    cost of a decision
   weir rig --case cases/codel.toml                                a conformance case
   weir rig --adversary --alg drr,wf2q+ --flows 500:w1,250:w2,250:w4
+  weir rig --replay q.trace --alg fq_codel,cake --aqm codel       other disciplines, same packets
 
 Times are processor time of one thread and include that of the rig itself; `net` excludes it.
 Compare only results of one run of the command: disturbances of the machine then affect all

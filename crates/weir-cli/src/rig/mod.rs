@@ -8,6 +8,7 @@ mod config;
 mod json;
 mod measure;
 mod plot;
+mod replay;
 mod service;
 mod service_tables;
 mod show;
@@ -32,6 +33,9 @@ use crate::output::{Failure, print, say};
 pub(crate) fn rig(args: &RigArgs) -> Result<ExitCode, Failure> {
     if let Some(path) = &args.case {
         return case::case(path, args.json.as_deref());
+    }
+    if let Some(path) = &args.replay {
+        return replay::replay(args, path);
     }
     if args.aqm.is_some() {
         return if args.step { step::step(args) } else { aqm::aqm(args) };

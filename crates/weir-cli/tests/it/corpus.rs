@@ -19,6 +19,9 @@ mod helper;
 #[expect(unreachable_pub, reason = "the fuzz targets use it from another crate")]
 #[path = "../../../../fuzz/src/netlink.rs"]
 mod netlink;
+#[expect(unreachable_pub, reason = "the fuzz targets use it from another crate")]
+#[path = "../../../../fuzz/src/packets.rs"]
+mod packets;
 
 #[test]
 fn bodies_of_the_api_are_answered_and_change_nothing() {
@@ -43,6 +46,11 @@ fn messages_of_helpers_are_read_or_refused() {
 #[test]
 fn answers_of_the_kernel_are_read_or_refused() {
     replay("netlink", netlink::run);
+}
+
+#[test]
+fn recordings_of_packets_are_replayed_or_refused() {
+    replay("packets", packets::run);
 }
 
 /// Runs a target's body on each input of its corpus.

@@ -268,3 +268,61 @@ fn odd_words_are_refused_with_what_is_allowed() {
     let list = text(&weir("reproduce --list").stdout);
     assert!(list.contains("qfq-talk") && list.contains("qfq-plus"), "{list}");
 }
+
+#[test]
+fn a_recording_is_replayed_to_a_table_a_document_and_a_page() {
+    let trace = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/packets/whole");
+    let page = scratch("replay").join("q.html");
+    let shown = page.display();
+    let words = format!("rig --replay {trace} --alg fifo,rr --aqm codel,fifo_plus --html {shown}");
+    let wrong = weir(&words);
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(text(&wrong.stderr).contains("fifo_plus"), "{}", text(&wrong.stderr));
+    let words = words.replace(",fifo_plus", "");
+    let output = weir(&words);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let table = text(&output.stdout);
+    let place = |name: &str| table.find(name).unwrap_or_else(|| panic!("no {name}: {table}"));
+    assert!(place("kernel: tbf + bfifo") < place("\n  fifo"), "{table}");
+    assert!(place("  codel") < place("Open loop"), "{table}");
+    let warnings = text(&output.stderr);
+    for gap in ["4 events could not", "1 packets have an outcome", "2 departures", "1 times"] {
+        assert!(warnings.contains(gap), "{gap}: {warnings}");
+    }
+    assert!(std::fs::read_to_string(&page).expect("the page").contains("kernel: tbf + bfifo"));
+    let result = document(&weir(&format!("rig --replay {trace} --rate 2Mbit/s --json -")).stdout);
+    let names: Vec<&str> = result["rows"]
+        .as_array()
+        .expect("rows")
+        .iter()
+        .filter_map(|row| row["name"].as_str())
+        .collect();
+    assert_eq!(names, ["kernel: tbf + bfifo", "fifo", "fq_codel", "cake"]);
+    assert_eq!(
+        (&result["kind"], &result["link"]["rate_bps"]),
+        (&"replay".into(), &2_000_000.into())
+    );
+}
+
+#[test]
+fn replay_errors_say_what_to_do() {
+    let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/packets/");
+    for (words, expected) in [
+        ("--replay {}truncated", "copy it again"),
+        ("--replay {}zeros", "weir watch DEV --record FILE"),
+        ("--replay {}version", "weir.packets/2"),
+        ("--replay {}empty", "record while packets pass"),
+        ("--replay /dev/null", "not a regular file"),
+        ("--replay {}whole --rate fast", "20Mbit/s"),
+        ("--replay {}whole --rate 5", "at least 1kbit/s"),
+        ("--replay {}whole --limit many", "64KB"),
+        ("--replay {}whole --alg htb", "leave htb out"),
+        ("--replay {}whole --aqm nope", "--aqm"),
+        ("--rate 5M", "--replay"),
+    ] {
+        let output = weir(&format!("rig {}", words.replace("{}", corpus)));
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{words}: {message}");
+        assert!(message.contains(expected), "{words}: {message}");
+    }
+}

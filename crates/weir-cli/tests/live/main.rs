@@ -22,6 +22,7 @@ mod killed;
 mod links;
 mod outputs;
 mod programs;
+mod record;
 mod reproduce;
 mod rules;
 mod scenario;
@@ -93,6 +94,7 @@ fn shaped() -> Vec<Trial> {
         ecn::tests(),
         frames::tests(),
         programs::tests(),
+        record::tests(),
         talk::tests(),
     ];
     modules.into_iter().flatten().collect()

@@ -9,10 +9,12 @@ mod charts;
 mod collection;
 mod finding;
 mod page;
+mod replay;
 mod run;
 pub(crate) mod sim;
 pub(crate) mod watch;
 
 pub use collection::{Chapter, chapters_to_html};
 pub use finding::finding_to_html;
+pub use replay::{OPEN_LOOP, replay_gaps, replay_to_html};
 pub use run::to_html;

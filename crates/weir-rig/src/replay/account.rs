@@ -106,6 +106,7 @@ pub(super) fn survey(recording: &Recording) -> Result<Survey, RecordingError> {
     if survey.content.packets == 0 {
         return Err(RecordingError::Empty(recording.path()));
     }
+    survey.content.flows = survey.flows.len() as u64;
     inside.until(u64::MAX, &survey.flows, &mut survey.kernel);
     Ok(survey)
 }
