@@ -14,7 +14,7 @@ pub(crate) fn tests() -> Vec<Trial> {
     let needs: &[Need] = &[Need::Root, Need::Program("tc")];
     vec![
         trial("a_replayed_fifo_does_what_the_kernels_fifo_did", needs, fifo),
-        trial("every_packet_through_fq_codel_is_recorded_also_when_it_bypasses", needs, bypass),
+        trial("every_packet_through_a_pfifo_is_recorded_also_when_it_bypasses", needs, bypass),
         trial("a_recording_names_one_device_and_says_when_it_has_no_rate", needs, refused),
     ]
 }
@@ -136,10 +136,10 @@ fn fifo(lab: &Lab) {
 }
 
 fn bypass(lab: &Lab) {
-    let _cable = Cable::with("fq_codel");
+    let _cable = Cable::with("pfifo limit 100");
     let result = replayed(lab, &[(500, 300)], &["--rate", "100Mbit/s", "--alg", "fifo"]);
     let [packets, ..] = Cable::counters();
-    let (content, kernel) = (&result["content"], row(&result, "kernel: fq_codel"));
+    let (content, kernel) = (&result["content"], row(&result, "kernel: pfifo"));
     // A cable takes packets at once, so most find the queue empty and bypass it.
     assert_eq!(
         (number(content, "packets"), number(kernel, "delivered")),
