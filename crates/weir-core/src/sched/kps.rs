@@ -14,9 +14,10 @@
 //! # Reference
 //! Karsten, "Approximation of generalized processor sharing with interleaved stratified timer
 //! wheels", IEEE/ACM Transactions on Networking 18(3), 2010; first as "SI-WF2Q: WF2Q approximation
-//! with small constant execution overhead", IEEE INFOCOM 2006. This implementation follows the idea
-//! of both papers; the rounding of times, the breaking of ties and the layout of the wheels are our
-//! own, so its order may differ from that of the author's programs.
+//! with small constant execution overhead", IEEE INFOCOM 2006. Of both papers, only the abstracts
+//! were available: the wheels, constant and near-optimal delay and fairness, and O(1) complexity.
+//! The rounding of times, the breaking of ties, the layout of the wheels and the bounds below are
+//! our own, so the order may differ from that of the author's programs.
 //!
 //! # Symbols
 //! `w` weight of a flow, `W` sum of the weights of all active flows, `L` length of a packet in
@@ -50,7 +51,8 @@
 //!
 //! # Validation
 //! Property tests compare the order of packets with plain loops over all flows, and the bounds
-//! above with exact arithmetic.
+//! above with exact arithmetic. The rig checks that fairness does not depend on the number of
+//! flows. The paper's own figures are not compared.
 
 use alloc::boxed::Box;
 use core::num::NonZeroU32;

@@ -10,8 +10,8 @@
 //! # Reference
 //! Bennett and Zhang, "WF2Q: worst-case fair weighted fair queueing", IEEE INFOCOM 1996; Valente,
 //! "Exact GPS simulation and optimal fair scheduling with logarithmic complexity", IEEE/ACM
-//! Transactions on Networking 15(6), 2007. The data structures are our own, but compute the same
-//! result. The search for the least finish among the eligible packets on one path down a tree
+//! Transactions on Networking 15(6), 2007, of which only the abstract was available: O(log N), and
+//! the least deviation from the fluid, one packet. The data structures are our own. The search for the least finish among the eligible packets on one path down a tree
 //! sorted by start is due to Stoica and Abdel-Wahab, "Earliest eligible virtual deadline first",
 //! Old Dominion University, 1995.
 //!
@@ -40,7 +40,8 @@
 //! With `L_k` the flow's largest packet, `L` the largest of all and `φ` the flow's share: its bytes
 //! since it has had packets are at least `φ` of all bytes less `L_k + φ (L − L_k)`, and it is never
 //! ahead by more than `(1 − φ) L_k`. A packet leaves at most one `L` later than the fluid would
-//! have finished with it. This is the least possible.
+//! have finished with it. This is the least possible. It holds while the fluid also has bytes of
+//! the flow; `docs/guarantees.md` shows arrivals without a bound over a whole backlogged period.
 //!
 //! # Differences from Linux/FreeBSD
 //! Neither implements L-WF2Q.

@@ -10,7 +10,8 @@
 //!
 //! # Reference
 //! Alcoz, Dietmüller and Vanbever, "SP-PIFO: approximating push-in first-out behaviors using
-//! strict-priority queues", NSDI 2020.
+//! strict-priority queues", NSDI 2020. The adaptation of the bounds is the published one. Of the
+//! evaluation, only the abstract's statement was available: 8 queues come close to a PIFO.
 //!
 //! # Parameters
 //! `queues` 1..64, default 8, the number in most switches. More queues approximate a PIFO better.
@@ -39,7 +40,8 @@
 //!
 //! # Validation
 //! Tests check bounds and order in an example worked by hand, and compare inversions with a count
-//! over a plain list.
+//! over a plain list. With uniform ranks, 8 queues remove most of the errors of a FIFO, and more
+//! queues more of them.
 
 use alloc::vec::Vec;
 

@@ -27,6 +27,7 @@ mod sched_dualpi2;
 mod sched_htb;
 mod sched_pifo;
 mod sched_pifo_tree;
+mod sched_published;
 mod sched_qfq;
 mod sched_stamps;
 mod sched_tree;
