@@ -233,13 +233,13 @@ mod tests {
         assert!(message("").starts_with("`` is no scheduler: allowed: fifo, rr"));
         assert_eq!(
             message("qfq+ n=1"),
-            "`n` is no setting of `qfq+`: settings: m 1..16; write NAME=VALUE or NAME VALUE behind the algorithm"
+            "`n` is no setting of `qfq+`: settings: m 0..16; write NAME=VALUE or NAME VALUE behind the algorithm"
         );
         assert!(
             message("fq_codel limits=9").contains("of `fq_codel`: did you mean `limit`?; settings")
         );
         assert!(message("fifo m").contains("a setting of `qfq+`; `fifo` has no settings"));
-        assert!(message("qfq+ m 99").starts_with("`99` is out of range for `m`: allowed: 1..16"));
+        assert!(message("qfq+ m 99").starts_with("`99` is out of range for `m`: allowed: 0..16"));
         assert!(message("qfq+ m 1 m=2").starts_with("`m` is given twice"));
         assert!(alone("none").is_ok());
         assert!(

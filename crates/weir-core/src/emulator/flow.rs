@@ -236,6 +236,17 @@ pub(super) fn spec(number: u32, config: &FlowsetConfig) -> FlowSpec {
         ceil: bps(config.ceil),
         burst: u32::try_from(config.burst.0).unwrap_or(u32::MAX),
         deadline: config.deadline,
+        limit: config.limit.map_or(u32::MAX, |limit| packets(limit, config.max_packet)),
+    }
+}
+
+/// A limit as a number of packets; a limit in bytes counts as packets of the largest length.
+fn packets(limit: QueueLimit, max_packet: u32) -> u32 {
+    match limit {
+        QueueLimit::Packets(packets) => packets,
+        QueueLimit::Bytes(bytes) => {
+            u32::try_from(bytes / u64::from(max_packet.max(1))).unwrap_or(u32::MAX)
+        }
     }
 }
 
@@ -254,4 +265,18 @@ pub(super) fn flow_path(template: u16, link: &FlowKey, queue: u16, masked: &Flow
 #[inline]
 pub(super) fn flow_hash(lookup: &LookupKey, link: u32, masked: &FlowKey) -> u64 {
     lookup.owned(link, lookup.compact(masked))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scheduler_learns_the_limit_of_a_queue_in_packets() {
+        let of = |limit| spec(0, &FlowsetConfig { limit, ..FlowsetConfig::default() }).limit;
+        assert_eq!(of(Some(QueueLimit::Packets(3))), 3);
+        assert_eq!(of(Some(QueueLimit::Bytes(15_000))), 10);
+        assert_eq!(of(Some(QueueLimit::Bytes(1))), 0);
+        assert_eq!(of(None), u32::MAX);
+    }
 }

@@ -25,7 +25,7 @@ macro_rules! any {
 
         impl AnyScheduler {
             pub(crate) fn new(discipline: &Discipline) -> Self {
-                match discipline.kind() {
+                match implementation(discipline) {
                     Kind::Fifo => Self::Fifo(Fifo::default()),
                     $(Kind::$kind => Self::$kind(alloc::boxed::Box::new($type::new(discipline))),)+
                 }

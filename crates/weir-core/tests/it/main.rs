@@ -29,6 +29,7 @@ mod sched_pifo;
 mod sched_pifo_tree;
 mod sched_published;
 mod sched_qfq;
+mod sched_qfqp;
 mod sched_stamps;
 mod sched_tree;
 mod schedulers;

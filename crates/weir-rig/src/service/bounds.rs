@@ -9,6 +9,7 @@
 //! φ   w over the sum of the weights of all flows        L_k, ℓ_k   the flow's largest and shortest packet
 //! Q   w over the least weight, times L                  L, L_j     the largest packet of all, of another flow
 //! σ   least power of two with w σ ≥ L_k                 Σ          over all other flows
+//! n   the number of flows in the aggregate of QFQ+      B          the largest n L of all aggregates
 //! ```
 //! Packets are at most `lmax` long. A bound holds for a fixed flow set: flows and weights do not
 //! change.
@@ -73,8 +74,8 @@ const TABLE: &[Line] = &[
     },
     Line {
         name: "qfq+",
-        formula: "3 w σ + max((1 − φ) L_k − ℓ_k + φ L, 2 φ L − ℓ_k)",
-        bytes: quick,
+        formula: "3 w σ + (1 − n φ) L_k + 2 (1 − 1/n) L_k − ℓ_k / n + φ (B + L)",
+        bytes: aggregated,
     },
     Line { name: "scfq", formula: "φ Σ L_j", bytes: self_clocked },
     Line { name: "sfq", formula: START_TIME, bytes: start_time },
@@ -93,6 +94,8 @@ struct Terms<'a> {
     flows: &'a FlowSet,
     group: &'a Group,
     shortest: u32,
+    /// The largest number of flows in an aggregate.
+    most: u32,
 }
 
 impl Terms<'_> {
@@ -124,6 +127,12 @@ impl Terms<'_> {
     /// `L`.
     fn largest(&self) -> Exact {
         Exact::whole(self.flows.groups().iter().map(|group| group.lmax).max().unwrap_or(0))
+    }
+
+    /// The number of flows with the weight and the `lmax` of a group.
+    fn alike(&self, group: &Group) -> u32 {
+        let alike = |other: &&Group| (other.weight, other.lmax) == (group.weight, group.lmax);
+        self.flows.groups().iter().filter(alike).map(|group| group.count).sum()
     }
 
     /// The other flows, as pairs of a group and the number of other flows in it.
@@ -169,10 +178,16 @@ pub fn of(discipline: &Discipline, flows: &FlowSet) -> Vec<Bound> {
 
 /// The bounds as [`of`] returns them, but with the shortest packet of each group given in bytes.
 pub fn with_shortest(discipline: &Discipline, flows: &FlowSet, shortest: &[u32]) -> Vec<Bound> {
-    let line = TABLE.iter().find(|line| line.name == discipline.row().name && promises(discipline));
+    let (most, name) = match (discipline.number("m").unwrap_or(0) as u32, discipline.row().name) {
+        (1, "qfq+") => (1, "qfq"),
+        // The rig's queues have no limit, so that the automatic choice is 8.
+        (0, name) => (8, name),
+        named => named,
+    };
+    let line = TABLE.iter().find(|line| line.name == name && promises(discipline));
     let bound = |(group, &shortest): (&Group, &u32)| match line {
         Some(line) => Bound {
-            bytes: Some((line.bytes)(&Terms { flows, group, shortest })),
+            bytes: Some((line.bytes)(&Terms { flows, group, shortest, most })),
             status: if is_verified(discipline) { Status::Verified } else { Status::Unverified },
             formula: line.formula,
         },
@@ -207,6 +222,25 @@ fn quick(terms: &Terms<'_>) -> Exact {
     let after_own = terms.rest() * terms.own() + share_of_largest;
     let afresh = share_of_largest + share_of_largest;
     Exact::whole(3) * terms.slot() + after_own.max(afresh) - terms.shortest()
+}
+
+fn aggregated(terms: &Terms<'_>) -> Exact {
+    let budgets =
+        terms.flows.groups().iter().map(|group| {
+            Exact::whole(terms.most.min(terms.alike(group))) * Exact::whole(group.lmax)
+        });
+    let others = terms.share() * (budgets.fold(Exact::ZERO, Exact::max) + terms.largest());
+    // The last aggregate of a kind may have fewer flows than the others.
+    let alike = terms.alike(terms.group);
+    let own =
+        [terms.most.min(alike), alike % terms.most].into_iter().filter(|n| *n != 0).map(|n| {
+            let part = Exact::new(1, n.into());
+            (Exact::ONE - Exact::whole(n) * terms.share()) * terms.own()
+                + Exact::whole(2) * (Exact::ONE - part) * terms.own()
+                - part * terms.shortest()
+        });
+    let own = own.reduce(Exact::max).unwrap_or(Exact::ZERO);
+    Exact::whole(3) * terms.slot() + own + others
 }
 
 /// Whether the bound is derived for this scheduler. For schedulers with an exact fluid clock, the
@@ -271,6 +305,11 @@ mod tests {
         assert_eq!(packets("wf2q+", "1000:w1"), Some(1.0));
         assert_eq!(packets("wf2q+", "1:w1,1:w9"), Some(1.8));
         assert_eq!((packets("fifo", "3"), packets("prio", "3")), (None, None));
+        // Slots of a packet: 3, 7/8 of two packets, minus 1/8, and 1/8 of 9 packets of the others.
+        assert_eq!(packets("qfq+", "8:w1024:l1024"), Some(3.0 + 1.75 - 0.125 + 9.0 / 8.0));
+        // A heavy flow waits for the budget of eight light ones.
+        let heavy = packets("qfq+", "8:w1:l1024,1:w1024:l1024").unwrap();
+        assert!((heavy - (3.0 + 8.0 * 1024.0 / 1032.0)).abs() < 1e-9, "{heavy}");
     }
 
     #[test]
@@ -286,7 +325,7 @@ mod tests {
             (999, 64),
         ] {
             let flows: FlowSet = format!("1:w{weight}:l{lmax}").parse().unwrap();
-            let terms = Terms { flows: &flows, group: &flows.groups()[0], shortest: lmax };
+            let terms = Terms { flows: &flows, group: &flows.groups()[0], shortest: lmax, most: 8 };
             let slot = terms.slot();
             assert!(
                 slot >= Exact::whole(lmax) && slot <= Exact::whole(2 * lmax),

@@ -232,6 +232,27 @@ proptest! {
         }
     }
 
+    /// Aggregates of any size, partly idle, with random arrivals in bursts.
+    #[test]
+    fn qfqp_keeps_to_its_bound_with_aggregates_of_any_size(
+        m in 2u32..=16, light in 1u32..20, heavy in 1u32..4, weight in 2u32..300, short in any::<bool>(),
+        packets in proptest::collection::vec((0u64..4000, 0u32..24, prop_oneof![Just(64u32), Just(1500), 64u32..1501], 1usize..4), 1..300),
+    ) {
+        let lengths = if short { "l64-700" } else { "l64-1500" };
+        let flows: FlowSet = format!("{light}:w1:{lengths},{heavy}:w{weight}:l64-1500").parse().unwrap();
+        let (mut time, mut arrivals) = (0, Vec::new());
+        for (later, flow, len, burst) in packets {
+            time += later.saturating_sub(2500);
+            let flow = flow % (light + heavy);
+            let len = if short && flow < light { len.min(700) } else { len };
+            arrivals.extend(std::iter::repeat_n(Arrival { time, flow, len }, burst));
+        }
+        let trace = Trace::new(flows, arrivals).unwrap();
+        let mut discipline = Discipline::new(Kind::QfqPlus);
+        discipline.set("m", &m.to_string()).unwrap();
+        within_bounds(&measure(&discipline, trace.flows(), &Workload::Trace(&trace), 0), &format!("m {m} {}", trace.flows()))?;
+    }
+
     /// No scheduler exceeds its verified bound with random arrivals and few flows with large
     /// shares. Schedulers with an exact fluid clock keep their bounds packet by packet.
     #[test]
@@ -278,6 +299,52 @@ fn round_robin_of_equal_packets_owes_nothing_and_of_unequal_weights_a_round() {
 fn wf2qp_comes_near_its_packet_and_not_beyond() {
     let weighted = packets(Kind::Wf2qPlus, "500:w1,250:w2,250:w4", 20_000);
     assert!(weighted.iter().all(|&worst| worst <= 1.0) && weighted[2] > 0.1, "{weighted:?}");
+}
+
+/// The published unfairness of QFQ+: the heavy class waits for whole aggregates of light ones.
+#[test]
+fn qfqp_lets_a_heavy_class_wait_for_the_budgets_of_aggregates() {
+    let worst = |settings: &[(&str, &str)]| {
+        let mut discipline = Discipline::new(Kind::QfqPlus);
+        settings.iter().for_each(|(name, value)| discipline.set(name, value).unwrap());
+        let flows = "15:w1,1:w16".parse().unwrap();
+        let service = measure(&discipline, &flows, &Workload::Backlogged { packets: 20_000 }, 1);
+        let worst = service.classes.iter().map(|class| class.bwfi_packets()).fold(0.0, f64::max);
+        (worst * 100.0).round() / 100.0
+    };
+    let qfq = packets(Kind::Qfq, "15:w1,1:w16", 20_000).into_iter().fold(0.0, f64::max);
+    assert_eq!((qfq * 100.0).round(), 148.0);
+    assert_eq!(worst(&[("m", "1")]), 1.48);
+    let plus = worst(&[]);
+    assert!((4.5..5.5).contains(&plus), "{plus}");
+    assert_eq!(worst(&[("m", "8")]), plus);
+}
+
+/// The published bound of QFQ+, that of QFQ and three packets, does not hold for a heavy class among
+/// a full aggregate of light ones; the bound derived here does.
+#[test]
+fn qfqp_exceeds_its_published_bound_but_not_the_derived_one() {
+    let heavy = |kind: Kind| {
+        let flows = "8:w1:l1024,1:w1024:l1024".parse().unwrap();
+        let workload = Workload::Backlogged { packets: 20_000 };
+        let class = measure(&kind.into(), &flows, &workload, 1).classes.pop().unwrap();
+        (class.bwfi_packets(), class.bound_packets().unwrap())
+    };
+    let ((qfq, bound_of_qfq), (plus, bound)) = (heavy(Kind::Qfq), heavy(Kind::QfqPlus));
+    assert!(qfq <= bound_of_qfq && plus <= bound, "{qfq} {bound_of_qfq} {plus} {bound}");
+    assert!(plus > bound_of_qfq + 3.0, "{plus} {bound_of_qfq}");
+}
+
+/// The published properties of KPS and L-WF2Q: a deviation that does not grow with the number of
+/// flows, and the least deviation, one packet.
+#[test]
+fn kps_and_l_wf2q_are_as_fair_with_many_flows_as_with_few() {
+    for flows in ["4:w1,2:w2,1:w4", "64:w1,32:w2,16:w4", "1024:w1,512:w2,256:w4"] {
+        let kps = packets(Kind::Kps, flows, 20_000);
+        assert!(kps.iter().all(|&worst| worst <= 4.0), "{flows}: {kps:?}");
+        let exact = packets(Kind::LWf2q, flows, 20_000);
+        assert!(exact.iter().all(|&worst| worst <= 1.0), "{flows}: {exact:?}");
+    }
 }
 
 #[test]

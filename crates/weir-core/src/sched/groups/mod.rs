@@ -50,8 +50,8 @@ mod units;
 use alloc::boxed::Box;
 use core::num::NonZeroU32;
 
-use units::{GROUPS, LEAST_SHIFT, SLOTS, bits, charged, floor, shift, slot_of, width};
-pub(super) use units::{after, group_of, inverse};
+use units::{GROUPS, LEAST_SHIFT, SLOTS, after, bits, charged, floor, slot_of, width};
+pub(super) use units::{LARGEST, group_of, inverse};
 
 use crate::slab::Lines;
 
@@ -72,25 +72,15 @@ impl Stamps {
     /// that change.
     #[inline]
     pub(super) fn charge(&mut self, len: u32) -> u64 {
-        charge(&mut self.start, len, self.inverse)
+        let old = self.start;
+        self.start = old.wrapping_add(u64::from(charged(len)) * self.inverse);
+        old ^ self.start
     }
 
-    /// The number of slots from this member's start to `start`; negative if `start` is earlier.
+    /// Moves the start later by `time`, at most by `σ`.
     #[inline]
-    pub(super) fn slots_to(&self, start: u64) -> i64 {
-        start.wrapping_sub(self.slot_start()) as i64 >> shift(self.group)
-    }
-
-    /// The start, rounded down to a multiple of `σ`.
-    #[inline]
-    pub(super) fn slot_start(&self) -> u64 {
-        floor(self.start, self.group)
-    }
-
-    /// Moves the start later by `slots` slots.
-    #[inline]
-    pub(super) fn skip(&mut self, slots: u32) {
-        self.start = self.start.wrapping_add(u64::from(slots) << shift(self.group));
+    pub(super) fn advance(&mut self, time: u64) {
+        self.start = self.start.wrapping_add(time.min(width(self.group)));
     }
 
     /// The next member in its slot, if any.
@@ -103,15 +93,6 @@ impl Stamps {
     pub(super) fn new(inverse: u64, group: u8) -> Self {
         Self { inverse, group, ..Self::default() }
     }
-}
-
-/// Advances a start by a packet of `len` bytes with a weight of `1 / inverse`; returns the bits of
-/// the start that change.
-#[inline]
-pub(super) fn charge(start: &mut u64, len: u32, inverse: u64) -> u64 {
-    let old = *start;
-    *start = old.wrapping_add(u64::from(charged(len)) * inverse);
-    old ^ *start
 }
 
 /// The first member of a group, with its group and slot.
@@ -280,17 +261,10 @@ impl Groups {
     }
 
     /// Moves the first member of a group, when its start has left the slot, to the slot of its new
-    /// start, or removes the member if it has no `more` packets.
+    /// start.
     #[inline]
-    pub(super) fn relocate<T: Stamped>(
-        &mut self,
-        members: &mut Lines<T>,
-        place: Place,
-        more: bool,
-    ) {
-        if !more {
-            self.remove(members, place);
-        } else if !self.rotate(members.all_mut(), place) {
+    pub(super) fn relocate<T: Stamped>(&mut self, members: &mut Lines<T>, place: Place) {
+        if !self.rotate(members.all_mut(), place) {
             self.relocate_last(members, place);
         }
     }
@@ -368,16 +342,10 @@ impl Groups {
         self.groups.append(members.all_mut(), id, start, u32::from(i));
     }
 
-    /// Inserts a member that may start before virtual time.
-    pub(super) fn reinsert<T: Stamped>(&mut self, members: &mut Lines<T>, id: u32) {
-        self.insert(members, id);
-        self.classify_all();
-    }
-
     /// `start`, or the last start for which group `i` has a slot if that is earlier. It is earlier
     /// only if the group's first member waits for the transmission of much longer packets.
     #[inline]
-    pub(super) fn no_later(&self, start: u64, i: u8) -> u64 {
+    fn no_later(&self, start: u64, i: u8) -> u64 {
         let place = usize::from(i) % GROUPS;
         let most = self.groups.start[place].wrapping_add(width(i) * (SLOTS as u64 - 2));
         if self.groups.full[place] != 0 && after(floor(start, i), most) { most } else { start }
@@ -606,7 +574,7 @@ mod tests {
                     let changed = all.at_mut(place.id).0.charge(1500);
                     groups.transmit(1500);
                     if place.is_left(changed) {
-                        groups.relocate(&mut all, place, true);
+                        groups.relocate(&mut all, place);
                     }
                 }
             }

@@ -31,7 +31,7 @@ pub(super) fn charged(len: u32) -> u32 {
 
 /// Whether `a` is later than `b`.
 #[inline]
-pub(in super::super) fn after(a: u64, b: u64) -> bool {
+pub(super) fn after(a: u64, b: u64) -> bool {
     a.wrapping_sub(b) as i64 > 0
 }
 
@@ -82,7 +82,7 @@ pub(super) const GROUPS: usize = 32;
 /// The number of slots of a group. Three are enough if all flows have the same largest packet.
 pub(super) const SLOTS: usize = 32;
 /// A longer packet counts as this many bytes, so that 32 groups are enough.
-pub(super) const LARGEST: u32 = 1 << 21;
+pub(in super::super) const LARGEST: u32 = 1 << 21;
 /// An era is a quarter of the range of virtual time. Stamps of neighbouring eras can be compared.
 pub(super) const ERA_SHIFT: u32 = 62;
 
