@@ -8,7 +8,7 @@ TARGET_DIR   := $(or $(CARGO_TARGET_DIR),target)
 WEIR         := $(TARGET_DIR)/release/weir
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test bench soak billion lint docs figures fuzz nightly install uninstall clean
+.PHONY: help setup build demo test bench kernel soak billion lint docs figures fuzz nightly install uninstall clean
 
 help: ## list the targets
 	@echo "make TARGET:"
@@ -37,6 +37,10 @@ bench: ## criterion benches of the crates, then live measurements if the machine
 	@scripts/setup bench
 	@scripts/need-cargo
 	@scripts/bench
+
+kernel: ## record the cases of docs/kernel.md with Linux in a guest, where this machine can
+	@scripts/setup kernel
+	@kernel/record --guests $(OUT)/kernel
 
 soak: build ## run the daemon for SECONDS (120) under traffic, changes, flapping and kill -9
 	@scripts/setup test

@@ -66,9 +66,22 @@ impl<S: Scheduler, A: Aqm> Managed<S, A> {
         limit: QueueLimit,
         expected: usize,
     ) -> Self {
-        let queue = |(spec, aqm): (FlowSpec, A)| {
-            let slot = scheduler.add_flow(Nanos::ZERO, &spec);
-            Queue { aqm, gate: Gate::new(limit.into()), slot }
+        let added: Vec<_> =
+            flows.map(|(spec, aqm)| (scheduler.add_flow(Nanos::ZERO, &spec), aqm, limit)).collect();
+        Self::over(scheduler, added.into_iter(), expected)
+    }
+
+    /// Creates a queue for each slot of a scheduler whose flows exist already. The flow of queue n,
+    /// counted from 0, must have the number n.
+    pub(crate) fn over(
+        scheduler: S,
+        flows: impl Iterator<Item = (FlowSlot, A, QueueLimit)>,
+        expected: usize,
+    ) -> Self {
+        let queue = |(slot, aqm, limit): (FlowSlot, A, QueueLimit)| Queue {
+            aqm,
+            gate: Gate::new(limit.into()),
+            slot,
         };
         let queues = flows.map(queue).collect();
         Self { scheduler, store: StampedDescriptors::new(expected), queues }

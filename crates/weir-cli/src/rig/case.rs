@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use weir_measure::document::{Document, Kind};
 use weir_report::format::count;
 use weir_report::write_atomic;
-use weir_rig::conformance::{Case, Event, Outcome};
+use weir_rig::conformance::{Case, Event, Outcome, Subject};
 
 use crate::output::{Failure, USAGE, print, say};
 use crate::table::Table;
@@ -22,6 +22,9 @@ pub(super) fn case(path: &Path, json: Option<&Path>) -> Result<ExitCode, Failure
         let line = text.lines().nth(error.line - 1).unwrap_or_default();
         Failure::new(USAGE, format!("--case: {shown}, {error}\n  {} | {line}", error.line))
     })?;
+    if let Subject::Missing(cause) = &case.subject {
+        return Err(Failure::new(USAGE, format!("--case: {shown} cannot be played: {cause}")));
+    }
     let outcome = case.run();
     if json.is_none_or(|json| json.as_os_str() != "-") {
         print(&words(&outcome))?;
@@ -46,7 +49,11 @@ pub(super) fn case(path: &Path, json: Option<&Path>) -> Result<ExitCode, Failure
 }
 
 fn words(outcome: &Outcome) -> String {
-    let mut text = format!("{}\n{}\n\n", outcome.about, outcome.algorithm);
+    let mut text = format!("{}\n{}\n", outcome.about, outcome.algorithm);
+    if let Some(cause) = &outcome.differs {
+        let _ = writeln!(text, "known difference: {cause}");
+    }
+    text.push('\n');
     let mut events = Table::new(["time", "", "packet", "flow", "bytes", "waited", "reason"]);
     outcome.play.events.iter().for_each(|event| events.row(row(event)));
     text += &events.text();

@@ -1,10 +1,13 @@
 //! A conformance case: arrivals, service and expectations.
 
+use std::fmt;
 use std::ops::RangeInclusive;
 
 use weir_core::config::QueueLimit;
 use weir_core::packet::Header;
+use weir_core::sched::{Discipline, FlowSpec};
 use weir_rules::manager::Manager;
+use weir_rules::{LinkSpec, canonical};
 
 use super::expectation::Expectation;
 
@@ -15,8 +18,16 @@ pub struct Case {
     pub about: String,
     /// The source of the expected values.
     pub source: String,
-    /// The AQM, or the scheduler that contains one.
-    pub manager: Manager,
+    /// The cause for which Weir does not do what the case expects; `None` for a case that must hold.
+    pub differs: Option<String>,
+    /// The recording from which the expectations are, if they are from a kernel.
+    pub kernel: Option<Recording>,
+    /// What is played.
+    pub subject: Subject,
+    /// The schedulers below the root.
+    pub classes: Vec<Class>,
+    /// The flows of the scheduler. When empty, all packets are in one queue.
+    pub flows: Vec<Flow>,
     /// The queue's limit.
     pub limit: QueueLimit,
     /// The link's rate in bit/s, as the AQM knows it; 0 when the rate is unknown.
@@ -31,6 +42,54 @@ pub struct Case {
     pub within: u64,
     /// The expectations.
     pub expected: Vec<Expectation>,
+}
+
+/// What a case plays.
+#[derive(Clone, Debug)]
+pub enum Subject {
+    /// An AQM in front of a list, or a scheduler.
+    Manager(Manager),
+    /// A pipe of the engine: queue, link and impairments.
+    Pipe(Box<LinkSpec>),
+    /// A discipline that Weir does not have, and why; such a case cannot be played.
+    Missing(String),
+}
+
+/// A recording with kernels.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Recording {
+    /// The releases that did what the case expects.
+    pub releases: Vec<String>,
+    /// The commands that created the discipline.
+    pub setup: String,
+    /// How often each kernel played the case.
+    pub runs: u64,
+}
+
+/// A scheduler that is a flow of another scheduler.
+#[derive(Clone, Debug)]
+pub struct Class {
+    /// The name that flows and classes below it use.
+    pub name: String,
+    /// The scheduler.
+    pub scheduler: Discipline,
+    /// The index of the class above; `None` for the root.
+    pub parent: Option<usize>,
+    /// The class as a flow of the scheduler above.
+    pub spec: FlowSpec,
+}
+
+/// A flow of the scheduler.
+#[derive(Clone, Copy, Debug)]
+pub struct Flow {
+    /// The flow's number in arrivals.
+    pub number: u32,
+    /// The index of the flow's class; `None` for the root.
+    pub class: Option<usize>,
+    /// The flow as its scheduler knows it.
+    pub spec: FlowSpec,
+    /// The limit of the flow's queue.
+    pub limit: QueueLimit,
 }
 
 /// A packet that arrives.
@@ -62,4 +121,14 @@ pub enum Service {
         /// The time at which the link stops, in ns.
         until: u64,
     },
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Manager(manager) => manager.fmt(f),
+            Self::Pipe(spec) => write!(f, "pipe {}", canonical(spec)),
+            Self::Missing(cause) => write!(f, "missing: {cause}"),
+        }
+    }
 }

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::expectation::{Bound, Column, Counter, Expectation, Wanted};
-use super::play::{Counts, Event, Play, Snapshot};
+use super::record::{Counts, Event, Play, Snapshot};
 
 /// An expectation, and the value found.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -23,7 +23,36 @@ pub struct Finding {
     /// The value found with the first seed that differs; with the first seed when none differs.
     pub found: String,
     #[serde(skip)]
+    sample: Sample,
+}
+
+/// Values over the seeds.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Sample {
+    count: f64,
     sum: f64,
+    squares: f64,
+}
+
+impl Sample {
+    fn add(&mut self, value: f64) {
+        self.count += 1.0;
+        self.sum += value;
+        self.squares += value * value;
+    }
+
+    fn mean(&self) -> f64 {
+        self.sum / self.count.max(1.0)
+    }
+
+    /// The standard error of the mean; 0 for a single value.
+    fn error(&self) -> f64 {
+        if self.count < 2.0 {
+            return 0.0;
+        }
+        let variance = (self.squares - self.sum * self.mean()).max(0.0) / (self.count - 1.0);
+        (variance / self.count).sqrt()
+    }
 }
 
 impl Finding {
@@ -35,6 +64,8 @@ impl Finding {
             }
             Wanted::Times(_, times) => list(times.iter().map(|time| milliseconds(*time))),
             Wanted::Served(flows) => list(flows.iter()),
+            Wanted::Taken(taken) => format!("{} dequeues", taken.len()),
+            Wanted::Packets(_, packets) => format!("{} packets", packets.len()),
             Wanted::Total { bound, .. } => bound.to_string(),
         };
         Self {
@@ -43,7 +74,7 @@ impl Finding {
             passed: true,
             expected: words,
             found: String::new(),
-            sum: 0.0,
+            sample: Sample::default(),
         }
     }
 
@@ -105,16 +136,22 @@ impl Finding {
                 let found: Vec<u32> = served.take(flows.len()).collect();
                 (found == *flows, list(found.iter()))
             }
+            Wanted::Taken(taken) => taken_as(taken, play),
+            Wanted::Packets(column, packets) => packets_as(*column, packets, play),
             Wanted::Total { flow, counter, bound } => {
                 let none = Counts::default();
                 let counts =
                     flow.map_or(&play.counts, |flow| play.flows.get(&flow).unwrap_or(&none));
+                if *counter == Counter::MeanWait {
+                    self.sample.add(counts.mean_wait_us());
+                } else {
+                    self.sample.add(count_of(*counter, counts) as f64);
+                }
                 let found = count_of(*counter, counts);
-                self.sum += found as f64;
                 let holds = match *bound {
                     Bound::Exactly(value) => found == value,
                     Bound::Between(least, most) => (least..=most).contains(&found),
-                    Bound::Mean(..) => true,
+                    Bound::Mean(..) | Bound::Sample { .. } => true,
                 };
                 (holds, found.to_string())
             }
@@ -126,13 +163,68 @@ impl Finding {
     }
 
     /// Concludes after the plays with all seeds.
-    pub(super) fn conclude(&mut self, expected: &Expectation, plays: usize) {
-        if let Wanted::Total { bound: Bound::Mean(mean, within), .. } = expected.wanted {
-            let found = self.sum / plays.max(1) as f64;
-            self.passed = (found - mean).abs() <= within;
-            self.found = format!("{}", (found * 1000.0).round() / 1000.0);
+    pub(super) fn conclude(&mut self, expected: &Expectation) {
+        let Wanted::Total { bound, .. } = expected.wanted else { return };
+        let (found, own_error) = (self.sample.mean(), self.sample.error());
+        match bound {
+            Bound::Mean(mean, within) => {
+                self.passed = (found - mean).abs() <= within;
+                self.found = rounded(found);
+            }
+            Bound::Sample { mean, error } => {
+                let allowed = STANDARD_ERRORS * error.hypot(own_error) + ROUNDING;
+                self.passed = (found - mean).abs() <= allowed;
+                self.found =
+                    format!("{} with a standard error of {}", rounded(found), rounded(own_error));
+            }
+            Bound::Exactly(_) | Bound::Between(..) => {}
         }
     }
+}
+
+/// Compares the packet of each dequeue, and describes the first difference.
+fn taken_as(taken: &[Option<u32>], play: &Play) -> (bool, String) {
+    let dequeues = play.events.iter().filter(|event| event.what != "drop");
+    let found: Vec<(u64, Option<u32>)> = dequeues
+        .map(|event| (event.at_ns, (event.what == "dequeue").then_some(event.packet)))
+        .collect();
+    let word = |packet: Option<u32>| packet.map_or("none".to_owned(), |number| number.to_string());
+    let mut pairs = found.iter().zip(taken).zip(1..);
+    match pairs.find(|(((_, found), taken), _)| found != *taken) {
+        Some((((at, packet), taken), number)) => (
+            false,
+            format!(
+                "dequeue {number} at {}: packet {}, not {}",
+                milliseconds(*at),
+                word(*packet),
+                word(*taken)
+            ),
+        ),
+        None => (found.len() >= taken.len(), format!("{} dequeues", found.len().min(taken.len()))),
+    }
+}
+
+/// Compares the packets that were dropped or marked, and describes the first difference.
+fn packets_as(column: Column, packets: &[u32], play: &Play) -> (bool, String) {
+    let counts = |event: &&Event| match column {
+        Column::Drops => event.what == "drop",
+        _ => event.what == "dequeue" && event.reason.is_some(),
+    };
+    let mut found: Vec<(u64, u32)> =
+        play.events.iter().filter(counts).map(|event| (event.at_ns, event.packet)).collect();
+    found.sort_unstable();
+    let mut pairs = found.iter().zip(packets).zip(1..);
+    match pairs.find(|(((_, found), packet), _)| found != *packet) {
+        Some((((at, found), packet), number)) => (
+            false,
+            format!("number {number} at {}: packet {found}, not {packet}", milliseconds(*at)),
+        ),
+        None => (found.len() == packets.len(), format!("{} packets", found.len())),
+    }
+}
+
+fn rounded(value: f64) -> String {
+    format!("{}", (value * 1000.0).round() / 1000.0)
 }
 
 fn list<T: fmt::Display>(values: impl Iterator<Item = T>) -> String {
@@ -161,6 +253,10 @@ fn count_of(counter: Counter, counts: &Counts) -> u64 {
         Counter::Arrived => counts.arrived,
         Counter::Delivered => counts.delivered,
         Counter::DeliveredBytes => counts.delivered_bytes,
+        Counter::Duplicates => counts.duplicates,
+        Counter::Corrupted => counts.corrupted,
+        Counter::OutOfOrder => counts.out_of_order,
+        Counter::MeanWait => counts.mean_wait_us().round() as u64,
         Counter::Left => counts.left(),
         Counter::Drops(None) => counts.dropped(),
         Counter::Drops(Some(reason)) => counts.drops.get(reason),
@@ -175,3 +271,8 @@ pub(crate) fn milliseconds(ns: u64) -> String {
     let text = format!("{whole}.{rest:06}");
     format!("{}ms", text.trim_end_matches('0').trim_end_matches('.'))
 }
+
+/// The difference of two means that is allowed, in standard errors of the difference.
+const STANDARD_ERRORS: f64 = 3.0;
+/// Half of the last digit of a mean in a file.
+const ROUNDING: f64 = 0.0005;

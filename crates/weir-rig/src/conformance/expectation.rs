@@ -33,6 +33,10 @@ pub enum Wanted {
     Times(Column, Vec<u64>),
     /// The flows of the first packets that were delivered.
     Served(Vec<u32>),
+    /// For each dequeue the packet that was delivered; `None` for no packet.
+    Taken(Vec<Option<u32>>),
+    /// The packets that were dropped or marked, ordered by time and then by number.
+    Packets(Column, Vec<u32>),
     /// A total at the end.
     Total {
         /// The flow that is counted; `None` for all flows.
@@ -64,6 +68,14 @@ pub enum Counter {
     Delivered,
     /// Bytes of the packets that departed.
     DeliveredBytes,
+    /// Packets that departed a second time.
+    Duplicates,
+    /// Packets that departed with an inverted bit.
+    Corrupted,
+    /// Packets that departed directly after a packet that had arrived later.
+    OutOfOrder,
+    /// The mean sojourn time of the packets that departed, in us.
+    MeanWait,
     /// Packets that remain in the queue.
     Left,
     /// Dropped packets: all of them, or those with one drop reason.
@@ -84,6 +96,10 @@ impl Counter {
             Self::Arrived,
             Self::Delivered,
             Self::DeliveredBytes,
+            Self::Duplicates,
+            Self::Corrupted,
+            Self::OutOfOrder,
+            Self::MeanWait,
             Self::Left,
             Self::Drops(None),
             Self::Marks(None),
@@ -102,6 +118,10 @@ impl fmt::Display for Counter {
             Self::Arrived => f.write_str("arrived"),
             Self::Delivered => f.write_str("delivered"),
             Self::DeliveredBytes => f.write_str("delivered_bytes"),
+            Self::Duplicates => f.write_str("duplicates"),
+            Self::Corrupted => f.write_str("corrupted"),
+            Self::OutOfOrder => f.write_str("out_of_order"),
+            Self::MeanWait => f.write_str("mean_wait_us"),
             Self::Left => f.write_str("left"),
             Self::Drops(None) => f.write_str("drops"),
             Self::Drops(Some(reason)) => write!(f, "drops_{}", reason.name()),
@@ -120,6 +140,14 @@ pub enum Bound {
     Between(u64, u64),
     /// The mean over the seeds: its value and its tolerance.
     Mean(f64, f64),
+    /// The mean of another sample and its standard error. The mean over the seeds may differ from
+    /// it by three standard errors of the difference.
+    Sample {
+        /// The mean.
+        mean: f64,
+        /// Its standard error.
+        error: f64,
+    },
 }
 
 impl fmt::Display for Bound {
@@ -129,6 +157,9 @@ impl fmt::Display for Bound {
             Self::Between(least, u64::MAX) => write!(f, "at least {least}"),
             Self::Between(least, most) => write!(f, "{least} to {most}"),
             Self::Mean(mean, within) => write!(f, "{mean} ± {within} in the mean"),
+            Self::Sample { mean, error } => {
+                write!(f, "{mean} in the mean, with a standard error of {error}")
+            }
         }
     }
 }

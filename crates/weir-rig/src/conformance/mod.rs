@@ -7,14 +7,18 @@
 mod case;
 mod compare;
 mod expectation;
+mod flows;
+mod pipe;
 mod play;
 mod read;
+mod record;
 mod run;
 mod table;
+mod wanted;
 
-pub use case::{Arrival, Case, Service};
+pub use case::{Arrival, Case, Class, Flow, Recording, Service, Subject};
 pub use compare::Finding;
 pub use expectation::{Bound, Column, Counter, Expectation, Wanted};
-pub use play::{Counts, Event, Play, Snapshot};
+pub use record::{Counts, Event, Play, Snapshot};
 pub use run::Outcome;
 pub use table::CaseError;

@@ -5,13 +5,15 @@ use std::ops::RangeInclusive;
 use toml::de::DeTable;
 use weir_core::config::{MAX_QUEUE_PACKETS, QueueLimit};
 use weir_core::packet::{Ecn, Header};
-use weir_core::units::Rate;
 
-use super::case::{Arrival, Case, Service};
-use super::expectation::{Bound, Column, Counter, Expectation, Wanted};
+use super::case::{Arrival, Case, Flow, Recording, Service, Subject};
+use super::flows;
+use super::flows::{queue_limit, rate};
 use super::table::{CaseError, Table, Value};
+use super::wanted::expectations;
 use crate::managed::hash_of;
 use weir_rules::manager::Manager;
+use weir_rules::{NoFiles, parse_spec};
 
 impl Case {
     /// Reads a case.
@@ -24,11 +26,27 @@ impl Case {
             CaseError::new(text, offset, error.message().to_owned())
         })?;
         let top = Table::new(text, parsed.get_ref(), "a case", 0);
-        top.only(&["about", "source", "queue", "arrive", "dequeue", "link", "expect"])?;
+        top.only(&[
+            "about", "source", "differs", "kernel", "queue", "class", "flow", "arrive", "dequeue",
+            "link", "expect",
+        ])?;
         let queue = top.need("queue")?.table()?;
-        queue.only(&["aqm", "scheduler", "limit", "limit_bytes", "rate", "seed", "seeds"])?;
-        let manager = manager(&queue)?;
-        let arrivals = arrivals(&top)?;
+        queue.only(&[
+            "aqm",
+            "scheduler",
+            "pipe",
+            "missing",
+            "limit",
+            "limit_bytes",
+            "rate",
+            "seed",
+            "seeds",
+        ])?;
+        let subject = subject(&queue)?;
+        let limit = limit(&queue, &subject)?;
+        let is_pipe = matches!(subject, Subject::Pipe(_));
+        let (classes, flows) = flows::read(&top, &subject, limit)?;
+        let arrivals = arrivals(&top, &subject, &flows)?;
         let (within, expected) = match top.get("expect") {
             Some(value) => expectations(&value.table()?)?,
             None => (0, Vec::new()),
@@ -36,70 +54,87 @@ impl Case {
         Ok(Self {
             about: top.need("about")?.text()?.to_owned(),
             source: top.get("source").map_or(Ok(""), |value| value.text())?.to_owned(),
-            manager,
-            limit: limit(&queue, &manager)?,
+            differs: top.get("differs").map(|value| value.text().map(str::to_owned)).transpose()?,
+            kernel: recording(&top)?,
+            subject,
+            classes,
+            flows,
+            limit,
             rate: queue.get("rate").map_or(Ok(0), |value| rate(&value))?,
             seeds: seeds(&queue)?,
             arrivals,
-            service: service(&top)?,
+            service: service(&top, is_pipe)?,
             within,
             expected,
         })
     }
 }
 
-fn manager(queue: &Table<'_>) -> Result<Manager, CaseError> {
-    match (queue.get("aqm"), queue.get("scheduler")) {
-        (Some(value), None) => {
-            match Manager::parse(value.text()?).map_err(|error| value.error(error))? {
-                Manager::Scheduler(discipline) => Err(value.error(format!(
-                    "`{0}` is a scheduler: write scheduler = \"{0} …\"",
-                    discipline.row().name
-                ))),
-                manager => Ok(manager),
-            }
-        }
-        (None, Some(value)) => {
-            Manager::parse_scheduler(value.text()?).map_err(|error| value.error(error))
-        }
-        (Some(value), Some(_)) => Err(value.error("give an AQM or a scheduler, not both")),
-        (None, None) => Err(queue.error(
+/// The AQM, scheduler or pipe; `missing` when Weir has none.
+fn subject(queue: &Table<'_>) -> Result<Subject, CaseError> {
+    let names = ["aqm", "scheduler", "pipe", "missing"];
+    let mut given = names.iter().filter_map(|name| Some((*name, queue.get(name)?)));
+    let Some((name, value)) = given.next() else {
+        return Err(queue.error(
             "[queue] needs `aqm` or `scheduler`; aqm = \"none\" for the limit alone".to_owned(),
-        )),
+        ));
+    };
+    if let Some((_, second)) = given.next() {
+        return Err(second.error("give an AQM or a scheduler, not both"));
     }
-}
-
-fn limit(queue: &Table<'_>, manager: &Manager) -> Result<QueueLimit, CaseError> {
-    match (queue.get("limit"), queue.get("limit_bytes")) {
-        (Some(value), None) => {
-            Ok(QueueLimit::Packets(value.number(1, MAX_QUEUE_PACKETS.into())? as u32))
-        }
-        (None, Some(value)) => Ok(QueueLimit::Bytes(value.number(1, 1 << 40)?)),
-        (Some(value), Some(_)) => Err(value.error("give `limit` or `limit_bytes`, not both")),
-        (None, None) => Ok(QueueLimit::Packets(match manager {
-            Manager::Scheduler(_) => MAX_QUEUE_PACKETS,
-            _ => DEFAULT_LIMIT,
-        })),
-    }
-}
-
-/// A rate with its unit, such as `10Mbit/s`.
-fn rate(value: &Value<'_>) -> Result<u64, CaseError> {
     let text = value.text()?;
-    let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
-    let scale = match text[digits.len()..].trim() {
-        "bit/s" => Some(1),
-        "kbit/s" => Some(1_000),
-        "Mbit/s" => Some(1_000_000),
-        "Gbit/s" => Some(1_000_000_000),
-        _ => None,
-    };
-    let bps =
-        scale.zip(digits.parse::<u64>().ok()).and_then(|(scale, number)| number.checked_mul(scale));
-    let wrong = || {
-        value.error(format!("`{text}` is not a rate: write a whole number and bit/s, kbit/s, Mbit/s or Gbit/s, up to 400Gbit/s"))
-    };
-    bps.and_then(Rate::new).map(Rate::bps).ok_or_else(wrong)
+    match name {
+        "aqm" => match Manager::parse(text).map_err(|error| value.error(error))? {
+            Manager::Scheduler(discipline) => Err(value.error(format!(
+                "`{0}` is a scheduler: write scheduler = \"{0} …\"",
+                discipline.row().name
+            ))),
+            manager => Ok(Subject::Manager(manager)),
+        },
+        "scheduler" => {
+            Manager::parse_scheduler(text).map(Subject::Manager).map_err(|error| value.error(error))
+        }
+        "pipe" => match parse_spec(text, &NoFiles) {
+            Ok(spec) => Ok(Subject::Pipe(Box::new(spec))),
+            Err(diagnostics) => Err(value.error(
+                diagnostics.iter().next().map_or(String::new(), |first| first.message.clone()),
+            )),
+        },
+        _ => Ok(Subject::Missing(text.to_owned())),
+    }
+}
+
+/// The table `[kernel]`.
+fn recording(top: &Table<'_>) -> Result<Option<Recording>, CaseError> {
+    let Some(value) = top.get("kernel") else { return Ok(None) };
+    let table = value.table()?;
+    table.only(&["releases", "setup", "runs"])?;
+    let releases = table.need("releases")?;
+    Ok(Some(Recording {
+        releases: releases
+            .members()
+            .iter()
+            .map(|member| member.text().map(str::to_owned))
+            .collect::<Result<_, _>>()?,
+        setup: table.need("setup")?.text()?.to_owned(),
+        runs: table.get("runs").map_or(Ok(1), |value| value.number(1, MAX_SEEDS))?,
+    }))
+}
+
+pub(super) fn limit(queue: &Table<'_>, subject: &Subject) -> Result<QueueLimit, CaseError> {
+    let given = queue_limit(queue)?;
+    if let (Some((_, value)), Subject::Pipe(_)) = (&given, subject) {
+        return Err(value.error("a pipe states its limit itself: pipe = \"queue 50 …\""));
+    }
+    Ok(given.map_or_else(
+        || {
+            QueueLimit::Packets(match subject {
+                Subject::Manager(Manager::Scheduler(_)) => MAX_QUEUE_PACKETS,
+                _ => DEFAULT_LIMIT,
+            })
+        },
+        |(limit, _)| limit,
+    ))
 }
 
 fn seeds(queue: &Table<'_>) -> Result<RangeInclusive<u64>, CaseError> {
@@ -130,17 +165,27 @@ fn moments(entry: &Table<'_>) -> Result<Vec<u64>, CaseError> {
     Ok(begins.iter().flat_map(|begin| (0..count).map(move |n| begin + n * every)).collect())
 }
 
-fn arrivals(top: &Table<'_>) -> Result<Vec<Arrival>, CaseError> {
+fn arrivals(top: &Table<'_>, subject: &Subject, flows: &[Flow]) -> Result<Vec<Arrival>, CaseError> {
     let mut all = Vec::new();
     let entries = top.need("arrive")?;
     for entry in entries.members() {
         let entry = entry.table()?;
-        entry.only(&["at", "every", "count", "bytes", "ecn", "flow", "hash", "dscp"])?;
+        entry.only(&[
+            "at", "every", "count", "bytes", "ecn", "flow", "hash", "dscp", "host", "ack",
+        ])?;
+        if let Some(value) = entry.get("host").or_else(|| entry.get("ack"))
+            && !matches!(subject, Subject::Missing(_))
+        {
+            return Err(value.error("no algorithm of Weir reads it"));
+        }
         let number = |name, least, most, default| {
             entry.get(name).map_or(Ok(default), |value| value.number(least, most))
         };
         let len = entry.need("bytes")?.number(0, 4 << 20)? as u32;
         let flow = number("flow", 0, u32::MAX.into(), 0)? as u32;
+        if !flows.is_empty() && !flows.iter().any(|known| known.number == flow) {
+            return Err(entry.error(format!("no [[flow]] has the number {flow}")));
+        }
         let hash = number("hash", 0, u32::MAX.into(), hash_of(flow).into())? as u32;
         let dscp = number("dscp", 0, 63, 0)? as u8;
         let ecn = entry.get("ecn").map_or(Ok(Ecn::NotEct), |value| ecn(&value))?;
@@ -168,9 +213,10 @@ fn ecn(value: &Value<'_>) -> Result<Ecn, CaseError> {
     })
 }
 
-fn service(top: &Table<'_>) -> Result<Service, CaseError> {
+fn service(top: &Table<'_>, is_pipe: bool) -> Result<Service, CaseError> {
     match (top.get("dequeue"), top.get("link")) {
         (Some(value), Some(_)) => Err(value.error("give [[dequeue]] or [link], not both")),
+        (None, Some(value)) if is_pipe => Err(value.error("a pipe has a link of its own")),
         (None, Some(value)) => {
             let link = value.table()?;
             link.only(&["rate", "burst", "from", "until"])?;
@@ -195,123 +241,6 @@ fn service(top: &Table<'_>) -> Result<Service, CaseError> {
             Ok(Service::Times(times))
         }
     }
-}
-
-/// The tolerance of times, and the expectations ordered by line.
-fn expectations(expect: &Table<'_>) -> Result<(u64, Vec<Expectation>), CaseError> {
-    expect.only(&[
-        "within",
-        "backlog",
-        "drops",
-        "marks",
-        "drop_times",
-        "mark_times",
-        "served",
-        "figures",
-        "total",
-        "flow",
-    ])?;
-    let mut all = Vec::new();
-    let mut add = |value: &Value<'_>, name: String, wanted| {
-        all.push(Expectation { line: value.line(), name, wanted })
-    };
-    for (name, column) in
-        [("backlog", Column::Backlog), ("drops", Column::Drops), ("marks", Column::Marks)]
-    {
-        if let Some(value) = expect.get(name) {
-            add(
-                &value,
-                format!("{name} after each dequeue"),
-                Wanted::After(column, value.numbers()?),
-            );
-        }
-    }
-    for (name, words, column) in [
-        ("drop_times", "times of drops", Column::Drops),
-        ("mark_times", "times of marks", Column::Marks),
-    ] {
-        if let Some(value) = expect.get(name) {
-            add(&value, words.to_owned(), Wanted::Times(column, value.times()?));
-        }
-    }
-    if let Some(value) = expect.get("served") {
-        let flows = value
-            .members()
-            .iter()
-            .map(|member| Ok(member.number(0, u32::MAX.into())? as u32))
-            .collect::<Result<_, _>>()?;
-        add(&value, "flows served".to_owned(), Wanted::Served(flows));
-    }
-    if let Some(value) = expect.get("figures") {
-        for variable in value.table()?.values() {
-            add(
-                &variable,
-                format!("{} after each dequeue", variable.name()),
-                wanted_variable(&variable)?,
-            );
-        }
-    }
-    if let Some(value) = expect.get("total") {
-        totals(&value.table()?, None, &mut add)?;
-    }
-    for value in expect.get("flow").iter().flat_map(Value::members) {
-        let table = value.table()?;
-        let flow = table.need("flow")?.number(0, u32::MAX.into())? as u32;
-        totals(&table, Some(flow), &mut add)?;
-    }
-    all.sort_by_key(|expected| expected.line);
-    let within = expect.get("within").map_or(Ok(0), |value| value.time())?;
-    Ok((within, all))
-}
-
-/// The values of a state variable. Numbers are numbers, texts are times, and `""` expects nothing.
-fn wanted_variable(value: &Value<'_>) -> Result<Wanted, CaseError> {
-    let members = value.members();
-    let times = members.iter().any(Value::is_text);
-    let each = |member: &Value<'_>| match member.is_text() {
-        true if member.text()?.is_empty() => Ok(None),
-        true => member.time().map(Some),
-        false => member.number(0, u64::MAX).map(Some),
-    };
-    Ok(Wanted::Variable {
-        name: value.name().to_owned(),
-        values: members.iter().map(each).collect::<Result<_, _>>()?,
-        times,
-    })
-}
-
-fn totals(
-    table: &Table<'_>,
-    flow: Option<u32>,
-    add: &mut impl FnMut(&Value<'_>, String, Wanted),
-) -> Result<(), CaseError> {
-    for value in table.values().filter(|value| flow.is_none() || value.name() != "flow") {
-        let counter = Counter::from_name(value.name()).ok_or_else(|| {
-            let names: Vec<String> = Counter::all().map(|counter| counter.to_string()).collect();
-            value
-                .error(format!("nothing of this name is counted: allowed are {}", names.join(", ")))
-        })?;
-        let name =
-            flow.map_or_else(|| counter.to_string(), |flow| format!("{counter} of flow {flow}"));
-        add(&value, name, Wanted::Total { flow, counter, bound: bound(&value)? });
-    }
-    Ok(())
-}
-
-/// `105`, `{ least = 95, most = 100 }` or `{ mean = 25.1, within = 1.0 }`.
-fn bound(value: &Value<'_>) -> Result<Bound, CaseError> {
-    if !value.is_table() {
-        return value.number(0, u64::MAX).map(Bound::Exactly);
-    }
-    let table = value.table()?;
-    if let Some(mean) = table.get("mean") {
-        table.only(&["mean", "within"])?;
-        return Ok(Bound::Mean(mean.float()?, table.need("within")?.float()?));
-    }
-    table.only(&["least", "most"])?;
-    let number =
-        |name, default| table.get(name).map_or(Ok(default), |value| value.number(0, u64::MAX));
-    Ok(Bound::Between(number("least", 0)?, number("most", u64::MAX)?))
 }
 
 /// The queue's limit in packets when the case does not state one.

@@ -2,5 +2,6 @@
 
 mod adversary;
 mod conformance;
+mod kernel;
 mod replay;
 mod service;
