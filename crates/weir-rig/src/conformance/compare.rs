@@ -91,42 +91,9 @@ impl Finding {
                 (found == *values, list(found.iter()))
             }
             Wanted::Variable { name, values, times } => {
-                let of = |snapshot: &Snapshot| {
-                    snapshot
-                        .figures
-                        .iter()
-                        .find(|(known, _)| known == name)
-                        .map(|(_, value)| *value)
-                };
-                let found: Vec<Option<u64>> =
-                    play.after.iter().map(of).take(values.len()).collect();
-                let near = |value: Option<u64>, found: &Option<u64>| match (value, found) {
-                    (None, _) => true,
-                    (Some(value), Some(found)) => {
-                        value.abs_diff(*found) <= if *times { within } else { 0 }
-                    }
-                    (Some(_), None) => false,
-                };
-                let holds = found.len() == values.len()
-                    && values.iter().zip(&found).all(|(value, found)| near(*value, found));
-                (holds, list(found.iter().map(|value| variable_text(*value, *times))))
+                variable_as(name, values, *times, within, play)
             }
-            Wanted::Times(column, times) => {
-                let counts = |event: &&Event| match column {
-                    Column::Drops => event.what == "drop",
-                    _ => event.what == "dequeue" && event.reason.is_some(),
-                };
-                let found: Vec<u64> = play
-                    .events
-                    .iter()
-                    .filter(counts)
-                    .map(|event| event.at_ns)
-                    .take(times.len())
-                    .collect();
-                let holds = found.len() == times.len()
-                    && found.iter().zip(times).all(|(found, time)| found.abs_diff(*time) <= within);
-                (holds, list(found.iter().map(|time| milliseconds(*time))))
-            }
+            Wanted::Times(column, times) => times_as(*column, times, within, play),
             Wanted::Served(flows) => {
                 let served = play
                     .events
@@ -182,6 +149,50 @@ impl Finding {
     }
 }
 
+/// Compares the values of a state variable after each dequeue.
+fn variable_as(
+    name: &str,
+    values: &[Option<u64>],
+    times: bool,
+    within: u64,
+    play: &Play,
+) -> (bool, String) {
+    let of = |snapshot: &Snapshot| {
+        snapshot.figures.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
+    };
+    let found: Vec<Option<u64>> = play.after.iter().map(of).take(values.len()).collect();
+    let near = |value: Option<u64>, found: &Option<u64>| match (value, found) {
+        (None, _) => true,
+        (Some(value), Some(found)) => value.abs_diff(*found) <= if times { within } else { 0 },
+        (Some(_), None) => false,
+    };
+    let holds = found.len() == values.len()
+        && values.iter().zip(&found).all(|(value, found)| near(*value, found));
+    (holds, list(found.iter().map(|value| variable_text(*value, times))))
+}
+
+/// Compares the times of the first drops or marks.
+fn times_as(column: Column, times: &[u64], within: u64, play: &Play) -> (bool, String) {
+    let found: Vec<u64> = play
+        .events
+        .iter()
+        .filter(|event| is_counted(column, event))
+        .map(|event| event.at_ns)
+        .take(times.len())
+        .collect();
+    let holds = found.len() == times.len()
+        && found.iter().zip(times).all(|(found, time)| found.abs_diff(*time) <= within);
+    (holds, list(found.iter().map(|time| milliseconds(*time))))
+}
+
+/// Whether an event is a drop, or for another column a mark.
+fn is_counted(column: Column, event: &Event) -> bool {
+    match column {
+        Column::Drops => event.what == "drop",
+        _ => event.what == "dequeue" && event.reason.is_some(),
+    }
+}
+
 /// Compares the packet of each dequeue, and describes the first difference.
 fn taken_as(taken: &[Option<u32>], play: &Play) -> (bool, String) {
     let dequeues = play.events.iter().filter(|event| event.what != "drop");
@@ -206,12 +217,12 @@ fn taken_as(taken: &[Option<u32>], play: &Play) -> (bool, String) {
 
 /// Compares the packets that were dropped or marked, and describes the first difference.
 fn packets_as(column: Column, packets: &[u32], play: &Play) -> (bool, String) {
-    let counts = |event: &&Event| match column {
-        Column::Drops => event.what == "drop",
-        _ => event.what == "dequeue" && event.reason.is_some(),
-    };
-    let mut found: Vec<(u64, u32)> =
-        play.events.iter().filter(counts).map(|event| (event.at_ns, event.packet)).collect();
+    let mut found: Vec<(u64, u32)> = play
+        .events
+        .iter()
+        .filter(|event| is_counted(column, event))
+        .map(|event| (event.at_ns, event.packet))
+        .collect();
     found.sort_unstable();
     let mut pairs = found.iter().zip(packets).zip(1..);
     match pairs.find(|(((_, found), packet), _)| found != *packet) {
