@@ -22,8 +22,7 @@ use crate::agenda::Agenda;
 use crate::measure::Tally;
 use crate::notice::{EndpointId, Notice};
 use crate::packet::{Extra, Flags, FlowId, NONE, Packet, Packets};
-use hold::Held;
-use hop::{Hop, PORT, PORT_BITS, PlainPort};
+use hop::{Held, Hop, PORT, PORT_BITS, PlainPort};
 
 /// Number of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

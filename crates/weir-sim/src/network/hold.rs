@@ -9,25 +9,11 @@
 //! stopped. A packet behind a held one waits even if its own next port has room, because the gated
 //! port is one pipeline.
 
-use weir_core::key::FlowKey;
-use weir_core::{Action, Arrival, Nanos};
+use weir_core::Nanos;
 
+use super::hop::Held;
 use super::{Network, Port, PortId};
 use crate::packet::{Flags, Packet};
-
-/// A packet that waits for room.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Held {
-    /// The gated port that the packet has left.
-    pub(super) from: u32,
-    /// The port for which it waits.
-    pub(super) port: u32,
-    /// Index of its next hop.
-    pub(super) place: u32,
-    pub(super) arrival: Arrival,
-    pub(super) key: FlowKey,
-    pub(super) action: Action,
-}
 
 impl Network {
     /// Number of packets that wait between a gated port and the next one.

@@ -1,9 +1,10 @@
-//! Paths through the network as lists of hops, and plain ports.
+//! Paths through the network as lists of hops, plain ports, and packets between two ports.
 
 use std::collections::VecDeque;
 
-use weir_core::Nanos;
+use weir_core::key::FlowKey;
 use weir_core::plain::PlainPipe;
+use weir_core::{Action, Arrival, Nanos};
 
 /// A hop of a path.
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +24,20 @@ impl Hop {
     pub(super) fn is_end(self) -> bool {
         self.port == Self::END.port
     }
+}
+
+/// A packet between two ports, which waits until the next one has room.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Held {
+    /// The gated port that the packet has left.
+    pub(super) from: u32,
+    /// The port for which it waits.
+    pub(super) port: u32,
+    /// Index of its next hop.
+    pub(super) place: u32,
+    pub(super) arrival: Arrival,
+    pub(super) key: FlowKey,
+    pub(super) action: Action,
 }
 
 /// A plain port.
