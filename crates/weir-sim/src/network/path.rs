@@ -30,8 +30,7 @@ use weir_core::packet::Ecn;
 use weir_core::stats::DropReason;
 use weir_core::{Action, Arrival, Departure, Fate, Nanos, Rejected};
 
-use super::hold::Held;
-use super::hop::{Exit, PORT, PORT_BITS};
+use super::hop::{Exit, Held, PORT, PORT_BITS};
 use super::{About, Network, Observer, Port, PortId};
 use crate::notice::EndpointId;
 use crate::packet::{Flags, FlowId, NONE, Packet};
