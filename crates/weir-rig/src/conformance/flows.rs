@@ -91,6 +91,10 @@ fn spec(table: &Table<'_>, flow: u32) -> Result<FlowSpec, CaseError> {
         ceil: rate("ceil")?,
         burst: number("burst", 0, u32::MAX, default.burst)?,
         deadline: Nanos(table.get("deadline").map_or(Ok(0), |value| value.time())?),
+        limit: match queue_limit(table)? {
+            Some((QueueLimit::Packets(packets), _)) => packets,
+            _ => default.limit,
+        },
     })
 }
 
