@@ -32,9 +32,11 @@ fn run_without_descriptors(lab: &Lab) {
     for limit in [8, 12, 14, 16, 18] {
         let script = format!("ulimit -n {limit}; exec '{}' run --link 1M/1ms -- true", weir());
         let done = lab.launch(Command::new("sh").args(["-c", &script])).finish();
-        // Either the run fails, or it does without what needs one descriptor more, and says so.
-        assert!(done.code == 125 || done.code == 0, "{limit} descriptors: {done:?}");
-        assert!(done.stderr.contains("Too many open files"), "{limit} descriptors: {done:?}");
+        // A run may get by with the last of these limits. It then ends as usual.
+        let complete = done.code == 0 && done.stderr.contains("exit 0");
+        let refused = done.code == 125 && done.stderr.contains("Too many open files");
+        assert!(complete || refused, "{limit} descriptors: {done:?}");
+        assert!(refused || limit > 14, "{limit} descriptors cannot be enough: {done:?}");
         until("the run's interfaces are gone", || interfaces() == before);
     }
 }

@@ -6,8 +6,6 @@ use std::path::{Path, PathBuf};
 
 use weir_measure::packets::{Decoder, ENTRY, Entry, FormatError, Head, MAX_HEAD};
 
-use super::{MAX_FLOWS, MAX_INSIDE};
-
 /// Where a recording is.
 #[derive(Clone, Debug)]
 pub enum Recording {
@@ -130,3 +128,8 @@ impl Pass<'_> {
 
 /// Bytes that are read at once.
 const BUFFER: usize = 1 << 16;
+
+/// The most flows of a recording.
+pub(super) const MAX_FLOWS: usize = 1 << 18;
+/// The most packets that are inside at a time.
+pub(super) const MAX_INSIDE: usize = 1 << 20;

@@ -13,8 +13,8 @@ use weir_measure::packets::{Entry, Packet};
 use weir_rules::manager::Manager;
 
 use super::account::{Account, Flows, Survey};
-use super::file::{Recording, RecordingError};
-use super::{Link, MAX_INSIDE, MAX_QUEUES, ReplayError, Row};
+use super::file::{MAX_INSIDE, Recording, RecordingError};
+use super::results::{Link, MAX_QUEUES, ReplayError, Row};
 use crate::managed::{Arriving, Managed, Open, Watch};
 
 /// Replays the recording with one discipline.
