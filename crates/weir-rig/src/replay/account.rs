@@ -313,18 +313,6 @@ mod tests {
     }
 
     #[test]
-    fn the_curve_keeps_maxima_in_bounded_memory() {
-        let mut curve = Curve::default();
-        for n in 0..10_000 {
-            curve.length(n * FINEST, n * FINEST + 1, if n == 7001 { 99 } else { n % 3 });
-        }
-        assert!(curve.points.len() <= MOST_POINTS);
-        assert_eq!(curve.points().map(|(_, point)| point.queued).max(), Some(99));
-        let (at, _) = curve.points().find(|(_, point)| point.queued == 99).unwrap();
-        assert!(at <= 7_001_000_000 && 7_001_000_000 < at + curve.period_ns());
-    }
-
-    #[test]
     fn queue_lengths_are_weighted_by_time() {
         let mut account = Account::default();
         account.arrive(0);
