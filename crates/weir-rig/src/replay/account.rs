@@ -1,7 +1,7 @@
 //! The metrics of a row, and the first pass over a recording: the kernel's own row.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::{BTreeMap, BinaryHeap};
 
 use weir_measure::document::Number;
 use weir_measure::exact::Exact;
@@ -39,7 +39,7 @@ impl Survey {
 /// The flows of a recording, numbered in the order in which they appear.
 #[derive(Debug, Default)]
 pub(super) struct Flows {
-    numbers: HashMap<u32, u32>,
+    numbers: BTreeMap<u32, u32>,
     /// Bytes that each flow sent.
     offered: Vec<u64>,
 }
