@@ -626,9 +626,11 @@ impl Daemon {
         &self.client
     }
 
-    /// Number of its open descriptors.
-    pub(crate) fn descriptors(&self) -> usize {
-        fs::read_dir(format!("/proc/{}/fd", self.pid())).expect("it is alive").count()
+    /// Number of its open descriptors below `limit`. It may have inherited others above.
+    pub(crate) fn descriptors_below(&self, limit: u32) -> usize {
+        let entries = fs::read_dir(format!("/proc/{}/fd", self.pid())).expect("it is alive");
+        let numbers = entries.flatten().filter_map(|e| e.file_name().to_str()?.parse::<u32>().ok());
+        numbers.filter(|&number| number < limit).count()
     }
 
     /// Its state, unless it does not answer.
