@@ -14,9 +14,17 @@ fn train(time: u64, kind: PacketEventKind, packet: u64) -> PacketEvent {
 
 /// Bytes, outcome and waiting time of each packet, in the order of arrival, and the strays.
 fn outcomes(events: &[PacketEvent]) -> (Vec<(u32, Fate, Option<u64>)>, u32) {
+    outcomes_when_empty(events, None)
+}
+
+/// The same if the queue was empty at some time after the beginning.
+fn outcomes_when_empty(
+    events: &[PacketEvent],
+    empty_since: Option<u64>,
+) -> (Vec<(u32, Fate, Option<u64>)>, u32) {
     let (mut trail, mut ready) = (Trail::default(), Vec::new());
     events.iter().for_each(|event| trail.take(event, &mut ready));
-    let end = trail.finish(&mut ready);
+    let end = trail.finish(empty_since, &mut ready);
     let packet = |entry: &Entry| match entry {
         Entry::Packet(packet) => (packet.bytes, packet.fate, packet.wait),
         other => panic!("{other:?}"),
@@ -85,6 +93,37 @@ fn a_number_in_use_means_that_the_outcome_was_lost() {
     let events = [event(0, Arrive, 1), event(5, Arrive, 1), event(9, Leave, 1)];
     let expected = vec![(1000, Fate::Unknown, None), (1000, Fate::Departed, Some(4))];
     assert_eq!(outcomes(&events), (expected, 0));
+}
+
+#[test]
+fn a_packet_is_not_inside_a_queue_that_was_empty_later() {
+    let events = [event(100, Arrive, 1), event(150, Arrive, 2), event(200, Arrive, 3)];
+    let fates = |empty_since| {
+        let (packets, _) = outcomes_when_empty(&events, empty_since);
+        packets.iter().map(|packet| packet.1).collect::<Vec<_>>()
+    };
+    assert_eq!(fates(Some(150)), [Fate::Unknown, Fate::Unknown, Fate::Inside]);
+    assert_eq!(fates(Some(99)), [Fate::Inside; 3]);
+    assert_eq!(fates(None), [Fate::Inside; 3]);
+}
+
+#[test]
+fn the_queue_is_empty_if_all_its_roots_were_read_as_empty() {
+    let mut record = PacketRecord {
+        file: None,
+        trail: Trail::default(),
+        ready: Vec::new(),
+        roots: HashMap::new(),
+        error: None,
+    };
+    let root = |time, qlen| Root { drops: None, length: Some((time, qlen)) };
+    assert_eq!(record.empty_since(), None);
+    record.roots = HashMap::from([(1, root(70, 0)), (2, root(60, 0))]);
+    assert_eq!(record.empty_since(), Some(60));
+    record.roots.insert(1, root(80, 1));
+    assert_eq!(record.empty_since(), None);
+    record.roots.insert(1, Root::default());
+    assert_eq!(record.empty_since(), None);
 }
 
 #[test]
