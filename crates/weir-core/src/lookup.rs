@@ -95,6 +95,15 @@ impl LookupKey {
             if self.is_secret { self.table(self.compact(&flow)) } else { stable_hash(&flow) };
         hash as u32
     }
+
+    /// The hashes by which schedulers tell source and destination addresses apart; 0 for none.
+    #[inline(never)]
+    pub(crate) fn hosts(&self, key: &FlowKey) -> [u32; 2] {
+        [key.src, key.dst].map(|address| match address {
+            0 => 0,
+            src => self.bucket(&FlowKey { src, ipv6: key.ipv6, ..FlowKey::default() }).max(1),
+        })
+    }
 }
 
 fn ports(key: &FlowKey) -> u64 {

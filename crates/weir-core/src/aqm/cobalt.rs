@@ -28,7 +28,8 @@
 //!
 //! # Parameters
 //! `target` 1us..10s, default 5ms, and `interval` 2us..4s, default 100ms, as for `CoDel`. `ecn`,
-//! default on. `mtu` 0..4194304 bytes, default 1500. `increment` 0..1, default 1/256, and
+//! default on. `mtu` 0..4194304 bytes, default 1500. `variant` `published` or `linux`, default
+//! `published`: see the differences below. `increment` 0..1, default 1/256, and
 //! `decrement` 0..1, default 1/4096: the steps of BLUE.
 //!
 //! # Complexity
@@ -44,9 +45,10 @@
 //!
 //! # Differences from Linux/FreeBSD
 //! Linux implements it only within `cake`. In Linux, a queue that was never congested begins with
-//! `1/√n` = 0, so that its second late packet gets a signal at once; here, as in ns-3, it begins
-//! with `1/√n` = 1. Linux polls an empty queue about every `target`; this implementation applies
-//! the same changes when the next packet arrives.
+//! `1/√n` = 0, so that its second late packet gets a signal at once; `variant linux` does so too.
+//! With `variant published`, as in ns-3, it begins with `1/√n` = 1 and the first signal comes after
+//! an interval. Linux polls an empty queue with the other queues of CAKE; this implementation
+//! applies the changes of polls about every `target` when the next packet arrives.
 //!
 //! # Validation
 //! Tests compare roots with exact values, check the steps of BLUE, and compare one long idle time
@@ -57,10 +59,10 @@ use alloc::vec::Vec;
 use super::codel::{ECN, INTERVAL, MTU, TARGET};
 use super::{Aqm, Policy, QueueState, Row, Seen, Setup, Traits, Verdict};
 use crate::rng::Stream;
-use crate::settings;
 use crate::settings::{Fraction, Part, UNIT};
 use crate::stats::{DropReason, MarkReason};
 use crate::units::{NANOS_PER_SEC, Nanos};
+use crate::{choice, settings};
 
 settings! {
     /// Settings of COBALT.
@@ -69,6 +71,7 @@ settings! {
         interval: Nanos = INTERVAL,
         ecn: bool = ECN.or(true),
         mtu: u64 = MTU,
+        variant: Variant = Variant::setting(Variant::Published, FIRST_SIGNAL),
         increment: Fraction = Part::new(
             0,
             UNIT,
@@ -84,6 +87,18 @@ settings! {
         ),
     }
 }
+
+choice! {
+    /// When the first signal of a queue comes.
+    pub(crate) enum Variant {
+        Published = "published",
+        Linux = "linux",
+    }
+}
+
+/// The description of `variant`.
+pub(crate) const FIRST_SIGNAL: &str =
+    "first signal: an interval after the first late packet, or with the second, as in Linux";
 
 /// COBALT for one queue.
 #[derive(Debug)]
@@ -105,8 +120,9 @@ impl Cobalt {
             setup.stream.clone(),
         );
         law.ecn = settings.ecn;
+        law.follow(settings.variant);
         (law.increment, law.decrement) = (part(settings.increment), part(settings.decrement));
-        Self { law, state: Control::default() }
+        Self { state: Control::new(&law), law }
     }
 }
 
@@ -151,6 +167,8 @@ pub(crate) struct Law {
     increment: u32,
     decrement: u32,
     ecn: bool,
+    /// `1 - 1/√n` of a queue that was never congested, in parts of 2^32.
+    below_one: u32,
     stream: Stream,
 }
 
@@ -167,8 +185,17 @@ impl Law {
             increment: 1 << 24,
             decrement: 1 << 20,
             ecn: true,
+            below_one: 0,
             stream,
         }
+    }
+
+    /// Makes queues begin as in this variant.
+    pub(crate) fn follow(&mut self, variant: Variant) {
+        self.below_one = match variant {
+            Variant::Published => 0,
+            Variant::Linux => u32::MAX,
+        };
     }
 }
 
@@ -194,6 +221,11 @@ pub(crate) struct Control {
 const _: () = assert!(size_of::<Control>() == 32, "the state and its queue fill one cache line");
 
 impl Control {
+    /// The state of a queue that was never congested.
+    pub(crate) fn new(law: &Law) -> Self {
+        Self { below_one: law.below_one, ..Self::default() }
+    }
+
     /// Ends the idle time if the queue was empty before this arrival.
     #[inline]
     pub(crate) fn arrive(&mut self, law: &Law, now: Nanos) {
@@ -307,12 +339,10 @@ impl Control {
         self.count_down(law, now);
     }
 
-    /// Whether the state of an empty queue has returned to its initial value, so that the caller
-    /// may discard it.
-    pub(crate) fn is_at_rest(&self, law: &Law, now: Nanos) -> bool {
-        let mut later = self.clone();
-        later.catch_up(law, now.0);
-        later.probability == 0 && later.count == 0 && now.0 >= later.drop_next
+    /// Whether nothing is left of an earlier congestion, and the queue was not in use for an
+    /// interval.
+    pub(crate) fn is_at_rest(&self, now: Nanos) -> bool {
+        self.probability == 0 && self.count == 0 && now.0 >= self.drop_next
     }
 
     /// Reduces the count by one for each signal that was due.
@@ -358,7 +388,7 @@ const ROOTS: [u32; 16] = {
     let (mut count, mut root) = (1, u32::MAX);
     while count < roots.len() {
         let mut step = 0;
-        while step < 4 {
+        while step < 8 {
             root = improved(root, count as u32);
             step += 1;
         }
@@ -393,6 +423,32 @@ mod tests {
 
     fn seen(arrived: u64, ecn: Ecn) -> Seen {
         Seen { len: 1500, arrived: Nanos(arrived), header: Header { ecn, ..Header::default() } }
+    }
+
+    /// A root must not depend on the count from which it was reached.
+    #[test]
+    fn roots_of_small_counts_are_exact() {
+        for (count, &root) in ROOTS.iter().enumerate().skip(1) {
+            let exact = libm::exp2(32.0) / libm::sqrt(count as f64);
+            assert!((f64::from(root) - exact).abs() < 1.5, "{count}: {root} {exact}");
+        }
+    }
+
+    #[test]
+    fn the_variants_differ_in_the_first_signal() {
+        for (variant, at) in [(Variant::Published, 107), (Variant::Linux, 8)] {
+            let mut law = law(0);
+            law.follow(variant);
+            let mut state = Control::new(&law);
+            let first = seen(MS, Ecn::NotEct);
+            assert_eq!(state.leave(&mut law, Nanos(MS), &first, false), Verdict::Pass);
+            // A packet that has waited for 6 ms leaves each ms from the seventh on.
+            let first = (7..200).find(|&time| {
+                let packet = seen((time - 6) * MS, Ecn::NotEct);
+                state.leave(&mut law, Nanos(time * MS), &packet, false) != Verdict::Pass
+            });
+            assert_eq!(first, Some(at), "{variant:?}");
+        }
     }
 
     #[test]

@@ -22,6 +22,7 @@ use super::traffic::Limits;
 use crate::config::{FlowsetConfig, LinkConfig, PipeConfig, SchedulerConfig};
 use crate::key::FlowMask;
 use crate::link::Impairments;
+use crate::sched::cake::needs_hosts;
 use crate::sched::{Kind, Scheduler};
 use crate::stats::{DropReason, LinkStats};
 use crate::units::Nanos;
@@ -307,16 +308,21 @@ impl Emulator {
     fn resolve_headers(&mut self) {
         let looks =
             |flowset: &Flowset| flowset.config.aqm.is_some_and(|aqm| aqm.row().traits.classifies);
-        let mut by_queues = Vec::new();
+        let (mut by_queues, mut by_hosts) = (Vec::new(), Vec::new());
         for queue in self.queues.iter().flatten() {
-            let on_the_way =
-                queue.chain.iter().filter_map(|&id| self.templates.get(usize::from(id))?.as_ref());
-            if looks(queue) || on_the_way.into_iter().any(|t| t.discipline.row().traits.classifies)
-            {
+            let on_the_way = || {
+                queue.chain.iter().filter_map(|&id| self.templates.get(usize::from(id))?.as_ref())
+            };
+            if looks(queue) || on_the_way().any(|t| t.discipline.row().traits.classifies) {
                 by_queues.extend(queue.root());
+            }
+            if on_the_way().any(|t| needs_hosts(&t.discipline)) {
+                by_hosts.extend(queue.root());
             }
         }
         for template in self.templates.iter_mut().flatten() {
+            template.isolates =
+                needs_hosts(&template.discipline) || by_hosts.contains(&template.id);
             template.classifies = template.discipline.row().traits.classifies
                 || looks(&template.flowset)
                 || by_queues.contains(&template.id);

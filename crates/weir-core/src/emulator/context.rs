@@ -61,6 +61,9 @@ impl Context<'_> {
                     label_then_start: LabelThenStart::waiting(label),
                 };
                 self.pool.fill(id, packet, header, mark);
+                if self.template.isolates {
+                    self.pool.set_hosts(id, self.lookup.hosts(key));
+                }
                 counters.backlog_packets += 1;
                 Ok(id)
             }

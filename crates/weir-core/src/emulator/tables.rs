@@ -9,6 +9,7 @@ use crate::config::{FlowsetConfig, LinkConfig, QueueLimit, SchedulerConfig, defa
 use crate::dist::NormalTables;
 use crate::key::FlowMask;
 use crate::link::Impairments;
+use crate::sched::cake::needs_hosts;
 use crate::sched::{Discipline, Kind};
 use crate::stats::LinkStats;
 
@@ -39,6 +40,8 @@ pub(super) struct Template {
     pub(super) peak: (u64, u64),
     /// Whether a queue or scheduler in front of the link classifies packets by their hash.
     pub(super) classifies: bool,
+    /// Whether a scheduler in front of the link distinguishes hosts.
+    pub(super) isolates: bool,
 }
 
 impl Template {
@@ -63,6 +66,7 @@ impl Template {
             queue_bytes: 0,
             peak: (0, 0),
             classifies: config.discipline.row().traits.classifies,
+            isolates: needs_hosts(&config.discipline),
         }
     }
 

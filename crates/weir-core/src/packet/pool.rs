@@ -19,8 +19,7 @@ use crate::units::Nanos;
 #[repr(C, align(64))]
 struct Slot {
     packet: Packet,
-    /// Time at which the packet arrives at the other end of the delay line.
-    due: Nanos,
+    hosts_then_due: HostsThenDue,
     hash_then_corruption: HashThenCorruption,
     /// The successor in the packet's list; for a free slot, the next free slot.
     next: u32,
@@ -39,7 +38,7 @@ impl Slot {
     #[inline]
     fn crossed(&self) -> Crossed {
         let corruption = self.hash_then_corruption.corruption();
-        Crossed { due: self.due, corruption, duplicate: self.duplicate }
+        Crossed { due: self.hosts_then_due.due(), corruption, duplicate: self.duplicate }
     }
 }
 
@@ -100,6 +99,33 @@ impl HashThenCorruption {
     }
 }
 
+/// The hashes of a packet's source and destination while it waits, and the time at which it arrives
+/// at the other end of the delay line while it is on the link.
+#[derive(Clone, Copy, Debug)]
+struct HostsThenDue(u64);
+
+impl HostsThenDue {
+    #[inline]
+    fn waiting([source, destination]: [u32; 2]) -> Self {
+        Self(u64::from(source) << 32 | u64::from(destination))
+    }
+
+    #[inline]
+    fn crossing(due: Nanos) -> Self {
+        Self(due.0)
+    }
+
+    #[inline]
+    fn hosts(self) -> [u32; 2] {
+        [(self.0 >> 32) as u32, self.0 as u32]
+    }
+
+    #[inline]
+    fn due(self) -> Nanos {
+        Nanos(self.0)
+    }
+}
+
 /// All packets inside one engine, up to a fixed number.
 #[derive(Debug)]
 pub struct Pool {
@@ -119,8 +145,9 @@ impl Pool {
     #[inline]
     pub fn insert(&mut self, packet: Packet) -> Result<PacketId, Packet> {
         let Some(id) = self.allocate() else { return Err(packet) };
-        *self.get_mut(id) = packet;
-        self.slots[id.0 as usize].mark = None;
+        let slot = &mut self.slots[id.0 as usize];
+        (slot.packet, slot.mark) = (packet, None);
+        slot.hosts_then_due = HostsThenDue::waiting([0; 2]);
         Ok(id)
     }
 
@@ -148,7 +175,7 @@ impl Pool {
         let packet = Packet::default();
         let slot = Slot {
             packet,
-            due: Nanos::ZERO,
+            hosts_then_due: HostsThenDue::waiting([0; 2]),
             hash_then_corruption: HashThenCorruption::waiting(0),
             next: NONE,
             next_len: 0,
@@ -221,7 +248,7 @@ impl Pool {
     pub(crate) fn set_crossed(&mut self, id: PacketId, crossed: Crossed) {
         let slot = &mut self.slots[id.0 as usize];
         let Crossed { due, corruption, duplicate } = crossed;
-        (slot.due, slot.duplicate) = (due, duplicate);
+        (slot.hosts_then_due, slot.duplicate) = (HostsThenDue::crossing(due), duplicate);
         slot.hash_then_corruption = HashThenCorruption::crossing(corruption);
     }
 
@@ -238,6 +265,13 @@ impl Pool {
         slot.packet = packet;
         (slot.dscp, slot.mark) = (header.dscp, mark);
         slot.hash_then_corruption = HashThenCorruption::waiting(header.hash);
+        slot.hosts_then_due = HostsThenDue::waiting([0; 2]);
+    }
+
+    /// Sets the hashes of a waiting packet's source and destination address, 0 for unknown.
+    #[inline]
+    pub fn set_hosts(&mut self, id: PacketId, hosts: [u32; 2]) {
+        self.slots[id.0 as usize].hosts_then_due = HostsThenDue::waiting(hosts);
     }
 
     /// Sets the header fields of a packet from [`Self::insert`].
@@ -274,6 +308,11 @@ impl Store for Pool {
     fn header(&self, id: PacketId) -> Header {
         let slot = &self.slots[id.0 as usize];
         Header { ecn: slot.packet.ecn, dscp: slot.dscp, hash: slot.hash_then_corruption.hash() }
+    }
+
+    #[inline]
+    fn hosts(&self, id: PacketId) -> [u32; 2] {
+        self.slots[id.0 as usize].hosts_then_due.hosts()
     }
 
     #[inline]

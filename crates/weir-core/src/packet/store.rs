@@ -20,6 +20,12 @@ pub trait Store {
     /// The header fields of the packet.
     fn header(&self, id: PacketId) -> Header;
 
+    /// The hashes of the packet's source and destination address; 0 for a host that is unknown or
+    /// that nothing on the packet's path distinguishes.
+    fn hosts(&self, _id: PacketId) -> [u32; 2] {
+        [0; 2]
+    }
+
     /// Time at which the packet arrived at its queue.
     fn arrived(&self, id: PacketId) -> Nanos;
 

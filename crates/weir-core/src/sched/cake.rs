@@ -8,9 +8,17 @@
 //! Queues are served in rounds as in `fq_codel`, new flows first. Each queue has its own COBALT.
 //! When there is no room, the packet at the head of the longest queue is dropped.
 //!
+//! *Host isolation* divides the link among hosts first and among the flows of a host second: the
+//! quantum of a queue is divided by the number of busy queues of its source, of its destination, or
+//! of the busier of both.
+//!
+//! If the rate of the link is known, each tin has a *threshold*, its share of the rate. Of the tins
+//! that are below their thresholds, the one with the highest number is served; it thus has priority
+//! over the others. If none is, the tin is served that will be first below its threshold.
+//!
 //! # Reference
 //! Hoeiland-Joergensen, Taht and Morton, "Piece of CAKE: a comprehensive queue management solution
-//! for home gateways", IEEE LANMAN 2018; `sch_cake` in Linux.
+//! for home gateways", IEEE LANMAN 2018; the manual page tc-cake(8); `sch_cake` in Linux.
 //!
 //! # Parameters
 //! `tins` `besteffort`, `precedence`, `diffserv3`, `diffserv4` or `diffserv8`, default `diffserv3`:
@@ -20,54 +28,92 @@
 //!   latency (CS6, CS7, EF, VA, TOS4) with 1/4 of it.
 //! * `diffserv4`: best effort; low priority with 1/16; streaming (AF2x, AF3x, AF4x, CS2, CS3, TOS4)
 //!   with 1/2; low latency (CS4 to CS7, EF, VA) with 1/4.
-//! * `diffserv8`: eight tins, from CS1 to network control, each with 7/8 of the share of the
+//! * `diffserv8`: eight tins, from LE to network control, each with 7/8 of the share of the
 //!   previous tin.
-//! * `precedence`: eight tins with the same shares, by the first three bits of the DSCP.
+//! * `precedence`: eight tins with such shares, by the first three bits of the DSCP.
+//!
+//! `isolation`, default `triple-isolate`:
+//!
+//! * `flowblind`: one queue for all flows of a tin.
+//! * `srchost`, `dsthost`, `hosts`: a queue for each source, each destination, or each pair of both.
+//! * `flows`: a queue for each flow, and hosts do not count.
+//! * `dual-srchost`, `dual-dsthost`: a queue for each flow, and sources, or destinations, share the
+//!   link equally.
+//! * `triple-isolate`: a queue for each flow, and both sources and destinations share.
 //!
 //! `target` default 5ms and `interval` default 100ms, as in `cobalt`. `bandwidth` 0..400000000
-//! kbit/s, default 0 for unknown: the rate of the link. It determines the targets of tins on slow
-//! links, the quantum of the queues and the default memory limit. `memory_limit` bytes, default 0,
-//! which means 15.7 MB or, on slow links, the bytes that the link transmits in four intervals, but
-//! at least 4 MiB.
+//! kbit/s, default 0 for unknown: the rate of the link. It determines thresholds and targets of
+//! tins, the quantum of the queues and the default memory limit. `quantum` 300..1048576 bytes,
+//! default 1500: the largest quantum of a queue, which it has on links above 49 Mbit/s. `memory_limit`
+//! bytes, default 0, which means 15.36 MB or, on slow links, the bytes that the link transmits in
+//! four intervals, but at least 4 MiB. `variant` `linux` or `published`, default `linux`: whether the
+//! first signal of a queue comes with the second late packet, as in Linux, or after an interval.
 //!
 //! # Complexity
-//! O(1) for each packet; the first packet of a flow inspects up to 16 queues. A drop for lack of
-//! room inspects some groups of queues in each tin.
+//! O(1) for each packet; the first packet of a flow inspects up to 16 queues, and with host isolation
+//! up to 32 hosts. A drop for lack of room inspects some groups of queues in each tin. Rounds in
+//! which no queue can be served are made in one step.
 //!
 //! # Guarantees
-//! Packets of a flow leave in order. In a tin, queues that always have packets send the same number
-//! of bytes, to within two quanta and a packet. Tins that always have packets send bytes in
-//! proportion to their shares. The last packet of a queue is not dropped unless there is no room.
+//! Packets of a flow leave in order. In a tin without host isolation, queues that always have packets
+//! send the same number of bytes, to within two quanta and a packet. Tins that always have packets
+//! send bytes in proportion to their shares. The last packet of a queue is not dropped unless there is
+//! no room.
 //!
 //! # Statistics
 //! `collisions`: packets of flows that share a queue with another flow. `tins`: the number of tins.
 //!
 //! # Differences from Linux/FreeBSD
-//! The link limits the rate, not CAKE. The next tin is therefore chosen by shares alone, as in
-//! Linux without a rate. With a rate, Linux gives a tin below its threshold priority over the
-//! others. Flows are isolated, hosts are not (`flows`, not `triple-isolate`), because the engine
-//! passes no addresses to schedulers. A flow that finds its set full shares a queue until that
-//! queue is free; in Linux it takes over the queue, and the packets of the flow that had the queue
-//! may leave out of order. There is no filter of acknowledgements, no washing of DSCPs, no split of
-//! offload trains (the engine splits them), and no mode for incoming traffic. Sizes count from the
-//! network layer on, and the memory limit counts bytes of packets. Credit is not dithered, since
-//! quanta are whole numbers.
+//! Decisions are those of Linux, with these exceptions:
+//!
+//! * The link limits the rate, not CAKE. `bandwidth` should be that of the link: thresholds follow
+//!   it even if the link is slower.
+//! * A flow that finds its set full shares a queue until that queue is free; in Linux it takes over
+//!   the queue, and the packets of the flow that had the queue may leave out of order.
+//! * Sizes count from the network layer on, so that `quantum 1500` corresponds to Linux's 1514 with
+//!   an Ethernet header; a device without a link header has `quantum 1514`. Linux lowers one quantum
+//!   in 43 by a byte.
+//! * The memory limit counts bytes of packets. Linux counts allocated memory, often 2304 bytes for a
+//!   packet of 1500 and 768 for an acknowledgement, so that its limit is reached with a third fewer
+//!   full packets, and with a tenth of the acknowledgements.
+//! * Among several longest queues, the first loses a packet; in Linux the order of a heap decides.
+//!
+//! Left out, with the consequence:
+//!
+//! * `ack-filter`: Linux drops an acknowledgement from a queue when later ones of the same connection
+//!   say the same. The engine passes no TCP headers to schedulers, so that all acknowledgements are
+//!   sent. This matters when they need more than the uplink has: with one acknowledgement of 52 bytes
+//!   for two packets of 1500, a download needs 1/58 of its rate on the uplink. Where the download is
+//!   more than about 50 times as fast as the uplink, a download is slower here than in Linux with
+//!   `ack-filter`, in the ratio of the two; with two acknowledgements out of three filtered, Linux
+//!   reaches up to three times the rate. At lower ratios, the acknowledgements delay other traffic of
+//!   the uplink only by their own queue.
+//! * `nat`: hosts behind an address translation count as one host, that of the translated address.
+//! * `wash`, `ingress`, `autorate-ingress`, `fwmark`, overheads and `atm`: DSCPs stay, dropped packets
+//!   are not charged, and the link has words for framing.
+//! * `split-gso`: the engine splits offload trains itself.
 //!
 //! # Validation
-//! Tests check the tins of all code points and the shares of tins, compare the choice of queues
-//! with a plain search, and use random traffic to check conservation and the order within each
-//! flow.
+//! Tests check the tins of all code points, the shares and thresholds of tins, and the shares of hosts
+//! and flows, compare the choice of queues with a plain search, and use random traffic to check
+//! conservation and the order within each flow.
 
 use alloc::vec::Vec;
 
-use super::flow_queues::{Context, FlowPolicy, FlowQueues, Refused};
-use super::{Discipline, FlowSlot, FlowSpec, Row, Scheduler, Traits};
-use crate::aqm::cobalt::{Control, Law};
+mod hosts;
+mod plan;
+mod tin;
+
+use self::hosts::Hosts;
+use self::plan::{Plan, Tins};
+use self::tin::{Config, Tin};
+use super::flow_queues::Refused;
+use super::{Discipline, FlowSlot, FlowSpec, Kind, Row, Scheduler, Traits};
+use crate::aqm::cobalt::{FIRST_SIGNAL, Law, Variant};
 use crate::aqm::codel::{INTERVAL, TARGET};
-use crate::aqm::{Seen, Verdict};
 use crate::packet::{PacketId, PacketList, Store};
 use crate::rng::{Purpose, Stream};
-use crate::settings::Number;
+use crate::settings::{Count, Number};
 use crate::stats::DropReason;
 use crate::units::{NANOS_PER_SEC, Nanos};
 use crate::{choice, settings};
@@ -78,6 +124,7 @@ pub struct Cake {
     tins: Vec<Tin>,
     /// The index of the tin of each code point.
     index: &'static [u8; 64],
+    isolation: Isolation,
     /// The index of the tin that is served.
     current: usize,
     refused: Refused,
@@ -88,70 +135,13 @@ pub struct Cake {
     collisions: u64,
 }
 
-/// The flow queues of one tin.
-#[derive(Debug)]
-struct Tin {
-    queues: FlowQueues<State>,
-    /// For each queue, the hash of the flow that has it or had it last.
-    tags: Vec<u32>,
-    /// For each queue, whether several flows have used it since it was last idle.
-    shared: Vec<bool>,
-    policy: Managed,
-    quantum: i64,
-    credit: i64,
-}
-
-/// The law of COBALT that the queues of a tin share.
-#[derive(Debug)]
-struct Managed(Law);
-
-/// The state of COBALT for one queue.
-#[derive(Debug, Default)]
-struct State(Control);
-
-impl FlowPolicy for Managed {
-    type State = State;
-
-    const NEW_GOES_THROUGH_OLD: bool = false;
-
-    #[inline]
-    fn arrive(
-        &mut self,
-        state: &mut State,
-        now: Nanos,
-        _packet: &Seen,
-        _context: &Context,
-    ) -> Verdict {
-        state.0.arrive(&self.0, now);
-        Verdict::Pass
-    }
-
-    #[inline]
-    fn leave(
-        &mut self,
-        state: &mut State,
-        now: Nanos,
-        packet: &Seen,
-        context: &Context,
-    ) -> Verdict {
-        state.0.leave(&mut self.0, now, packet, context.queue.packets == 0)
-    }
-
-    #[inline]
-    fn emptied(&mut self, state: &mut State, now: Nanos) {
-        state.0.emptied(&self.0, now);
-    }
-
-    fn overflowed(&mut self, state: &mut State, now: Nanos, _packets: u32) {
-        state.0.overflowed(&self.0, now);
-    }
-}
-
 settings! {
     /// Settings of CAKE.
     struct Settings {
         tins: Tins =
             Tins::setting(Tins::Diffserv3, "classes of service, by the packet's DSCP"),
+        isolation: Isolation =
+            Isolation::setting(Isolation::Triple, "what has a queue, and what shares the link"),
         target: Nanos = TARGET,
         interval: Nanos = INTERVAL,
         bandwidth: u64 = Number::new(
@@ -159,84 +149,117 @@ settings! {
             400_000_000,
             "kbit/s",
             0,
-            "rate of the link, for targets, quanta and memory; 0: unknown",
+            "rate of the link, for thresholds, targets, quanta and memory; 0: unknown",
         ),
+        quantum: u32 =
+            Count::new(300, 1 << 20, "bytes", 1500, "largest number of bytes in one turn"),
         memory_limit: u64 =
             Number::new(0, 1 << 40, "bytes", 0, "largest number of bytes inside; 0: by the rate"),
+        variant: Variant = Variant::setting(Variant::Linux, FIRST_SIGNAL),
     }
 }
 
 choice! {
-    /// The divisions of packets into tins.
-    enum Tins {
-        BestEffort = "besteffort",
-        Precedence = "precedence",
-        Diffserv3 = "diffserv3",
-        Diffserv4 = "diffserv4",
-        Diffserv8 = "diffserv8",
+    /// What has a queue of its own, and which hosts share the link.
+    enum Isolation {
+        FlowBlind = "flowblind",
+        Source = "srchost",
+        Destination = "dsthost",
+        Hosts = "hosts",
+        Flows = "flows",
+        DualSource = "dual-srchost",
+        DualDestination = "dual-dsthost",
+        Triple = "triple-isolate",
     }
+}
+
+impl Isolation {
+    /// Whether sources, and whether destinations, share the link.
+    fn shares(self) -> (bool, bool) {
+        match self {
+            Self::DualSource => (true, false),
+            Self::DualDestination => (false, true),
+            Self::Triple => (true, true),
+            _ => (false, false),
+        }
+    }
+
+    /// The hash of what has a queue.
+    #[inline]
+    fn hash(self, flow: u32, [source, destination]: [u32; 2]) -> u32 {
+        match self {
+            Self::FlowBlind => 0,
+            Self::Source => source,
+            Self::Destination => destination,
+            Self::Hosts => source ^ destination.rotate_left(16),
+            Self::Flows | Self::DualSource | Self::DualDestination | Self::Triple => flow,
+        }
+    }
+}
+
+/// Whether this discipline distinguishes hosts, so that the hashes of their addresses are needed.
+pub(crate) fn needs_hosts(discipline: &Discipline) -> bool {
+    discipline.kind() == Kind::Cake
+        && !matches!(Settings::of(discipline).isolation, Isolation::FlowBlind | Isolation::Flows)
 }
 
 impl Cake {
     /// An empty scheduler.
     pub fn new(discipline: &Discipline) -> Self {
         let settings = Settings::of(discipline);
-        let plan = &PLANS[settings.tins as usize];
-        let rate = settings.bandwidth * 1000;
-        let (target, interval) = (settings.target.0, settings.interval.0);
+        let plan = settings.tins.plan();
         let seed = discipline.seed();
-        let tin = |n: usize| {
-            let share = |whole: u64| {
-                u64::try_from(u128::from(whole) * u128::from(plan.shares[n]) / u128::from(WHOLE))
-                    .unwrap_or(whole)
-            };
-            let stream = Stream::new(seed, n as u64, Purpose::Aqm);
-            let rate = share(rate);
-            let quantum =
-                if rate == 0 { PACKET } else { (rate >> 15).clamp(LEAST_QUANTUM, PACKET) };
-            Tin {
-                queues: FlowQueues::new(QUEUES, quantum as u32),
-                tags: (0..QUEUES).map(|_| 0).collect(),
-                shared: (0..QUEUES).map(|_| false).collect(),
-                policy: Managed(Law::new(target, interval, PACKET, rate, stream)),
-                quantum: i64::from(plan.shares[n]),
-                credit: 0,
-            }
-        };
-        let most = MOST_PACKETS * PACKET;
-        let memory = match (settings.memory_limit, rate) {
-            (0, 0) => most,
-            (0, rate) => {
-                let bytes =
-                    u128::from(rate / 8) * u128::from(interval) * 4 / u128::from(NANOS_PER_SEC);
-                u64::try_from(bytes).unwrap_or(most).clamp(LEAST_MEMORY, most)
-            }
-            (limit, _) => limit,
-        };
         Self {
-            tins: (0..plan.shares.len()).map(tin).collect(),
+            tins: (0..plan.shares.len()).map(|n| tin(&settings, plan, n, seed)).collect(),
             index: &plan.index,
+            isolation: settings.isolation,
             current: 0,
             refused: Refused::new(),
             seed: (seed ^ seed >> 32) as u32,
-            memory,
+            memory: memory(&settings),
             packets: 0,
             bytes: 0,
             collisions: 0,
         }
     }
 
-    /// Chooses the tin to serve: the current tin while it has credit, then the tins that follow.
-    /// Each tin that is passed over gets its quantum of credit.
-    fn choose(&mut self) {
+    /// Chooses the tin to serve.
+    #[inline]
+    fn choose(&mut self, now: Nanos) {
+        if self.tins[0].turn().rate > 0 && now != Nanos::MAX {
+            self.choose_by_threshold(now);
+        } else {
+            self.choose_by_share();
+        }
+    }
+
+    /// Chooses the last tin that is below its threshold, or else the tin that will be first.
+    fn choose_by_threshold(&mut self, now: Nanos) {
+        let mut least = u64::MAX;
+        for (n, tin) in self.tins.iter_mut().enumerate() {
+            if !tin.is_active() {
+                continue;
+            }
+            let wait = tin.turn().due.saturating_sub(now.0);
+            if wait == 0 || wait <= least {
+                (least, self.current) = (wait, n);
+            }
+        }
+    }
+
+    /// Chooses the current tin while it has credit, then the tins that follow. Each tin that is
+    /// passed over gets its share of credit.
+    fn choose_by_share(&mut self) {
         loop {
             let count = self.tins.len();
             let tin = &mut self.tins[self.current];
-            if tin.credit >= 0 && tin.queues.packets() > 0 {
+            let active = tin.is_active();
+            let turn = tin.turn();
+            if turn.credit >= 0 && active {
                 return;
             }
-            if tin.credit <= 0 {
-                tin.credit += tin.quantum;
+            if turn.credit <= 0 {
+                turn.credit += turn.share;
             }
             self.current = if self.current + 1 == count { 0 } else { self.current + 1 };
             if self.current == 0 {
@@ -248,14 +271,17 @@ impl Cake {
     /// Adds the credit of all rounds in which no tin would be served in one step, since a packet
     /// may be as long as thousands of quanta.
     fn skip_rounds(&mut self) {
-        let rounds = |tin: &Tin| if tin.credit >= 0 { 0 } else { (-tin.credit - 1) / tin.quantum };
-        let waiting = self.tins.iter().filter(|tin| tin.queues.packets() > 0);
-        let skipped = waiting.map(rounds).min().unwrap_or(0);
+        let rounds = |tin: &mut Tin| {
+            let turn = tin.turn();
+            if turn.credit >= 0 { 0 } else { (-turn.credit - 1) / turn.share }
+        };
+        let active = self.tins.iter_mut().filter(|tin| tin.is_active());
+        let skipped = active.map(rounds).min().unwrap_or(0);
         if skipped > 0 {
-            for tin in self.tins.iter_mut().filter(|tin| tin.credit <= 0) {
+            for turn in self.tins.iter_mut().map(Tin::turn).filter(|turn| turn.credit <= 0) {
                 // The credit of a tin grows only while it is not positive.
-                let most = -tin.credit / tin.quantum + 1;
-                tin.credit += tin.quantum * skipped.min(most);
+                let most = -turn.credit / turn.share + 1;
+                turn.credit += turn.share * skipped.min(most);
             }
         }
     }
@@ -267,12 +293,10 @@ impl Cake {
         while self.bytes > self.memory && self.packets > 0 {
             let longest =
                 |best: (usize, u64), tin: (usize, u64)| if tin.1 > best.1 { tin } else { best };
-            let lengths =
-                self.tins.iter_mut().enumerate().filter(|(_, tin)| tin.queues.packets() > 0);
-            let lengths = lengths.map(|(n, tin)| (n, tin.queues.most_bytes()));
+            let lengths = self.tins.iter_mut().enumerate().filter(|(_, tin)| tin.packets() > 0);
+            let lengths = lengths.map(|(n, tin)| (n, tin.most_bytes()));
             let Some((n, _)) = lengths.reduce(longest) else { return };
-            let Tin { queues, policy, .. } = &mut self.tins[n];
-            queues.drop_from_longest(now, store, 1, policy, &mut self.refused);
+            self.tins[n].drop_from_longest(now, store, &mut self.refused);
             self.count();
         }
     }
@@ -282,42 +306,47 @@ impl Cake {
     fn count(&mut self) {
         (self.packets, self.bytes) = (0, 0);
         for tin in &self.tins {
-            self.packets += tin.queues.packets() as usize;
-            self.bytes += tin.queues.bytes();
+            self.packets += tin.packets() as usize;
+            self.bytes += tin.bytes();
         }
     }
 }
 
-impl Tin {
-    /// The queue for a hash, and whether another flow has it. A flow that finds no free queue uses
-    /// the first queue of its hash until that queue is idle, so that its packets are never in two
-    /// queues.
-    fn place(&mut self, now: Nanos, hash: u32, seed: u32) -> (u32, bool) {
-        let own = self.queues.place(hash, seed);
-        let idle = self.queues.is_idle(own);
-        if self.tags[own as usize] == hash && !idle {
-            return (own, false);
+/// Tin `n` of a plan.
+fn tin(settings: &Settings, plan: &Plan, n: usize, seed: u64) -> Tin {
+    let rate = plan.rate(n, settings.bandwidth * 1000);
+    let quantum = if rate == 0 {
+        settings.quantum
+    } else {
+        // The bytes of 1/4096 s.
+        (rate >> 15).clamp(LEAST_QUANTUM.into(), settings.quantum.into()) as u32
+    };
+    let stream = Stream::new(seed, n as u64, Purpose::Aqm);
+    let (target, interval) = (settings.target.0, settings.interval.0);
+    let mut law = Law::new(target, interval, PACKET, rate, stream);
+    law.follow(settings.variant);
+    let (sources, destinations) = settings.isolation.shares();
+    Tin::new(Config {
+        law,
+        hosts: Hosts::new(sources, destinations),
+        stream: Stream::new(seed, n as u64, Purpose::Scheduler),
+        quantum,
+        share: plan.shares[n],
+        rate,
+    })
+}
+
+/// The memory limit in bytes.
+fn memory(settings: &Settings) -> u64 {
+    let most = MOST_PACKETS * PACKET;
+    match (settings.memory_limit, settings.bandwidth * 1000) {
+        (0, 0) => most,
+        (0, rate) => {
+            let bytes = u128::from(rate / 8) * u128::from(settings.interval.0) * 4
+                / u128::from(NANOS_PER_SEC);
+            u64::try_from(bytes).unwrap_or(most).clamp(LEAST_MEMORY, most)
         }
-        let set = own & !(WAYS - 1);
-        let ways = || (0..WAYS).map(|n| set | own.wrapping_add(n) & (WAYS - 1));
-        if let Some(known) = ways().find(|&way| self.tags[way as usize] == hash) {
-            return (known, false);
-        }
-        self.shared[own as usize] &= !idle;
-        let rests = |&way: &u32| {
-            self.queues.is_idle(way) && self.queues.state(way).0.is_at_rest(&self.policy.0, now)
-        };
-        let free = if self.shared[own as usize] { None } else { ways().find(rests) };
-        match free {
-            Some(free) => {
-                self.tags[free as usize] = hash;
-                (free, false)
-            }
-            None => {
-                self.shared[own as usize] = true;
-                (own, true)
-            }
-        }
+        (limit, _) => limit,
     }
 }
 
@@ -344,7 +373,7 @@ impl Scheduler for Cake {
     ) -> PacketList {
         let mut taken = PacketList::default();
         for tin in &mut self.tins {
-            let mut own = tin.queues.take_flow(store, flow);
+            let mut own = tin.take_flow(store, flow);
             while let Some(packet) = own.pop_front(store) {
                 taken.push_back(store, packet);
             }
@@ -362,13 +391,15 @@ impl Scheduler for Cake {
         packet: PacketId,
     ) -> Option<PacketId> {
         let header = store.header(packet);
+        let hosts = store.hosts(packet);
         let tin = usize::from(self.index[usize::from(header.dscp & 63)]);
         let Some(tin) = self.tins.get_mut(tin) else { return Some(packet) };
-        let (place, collides) = tin.place(now, header.hash, self.seed);
+        let hash = self.isolation.hash(header.hash, hosts);
+        let (place, collides) = tin.place(hash, self.seed, hosts);
         self.collisions += u64::from(collides);
         self.packets += 1;
         self.bytes += u64::from(store.len(packet));
-        tin.queues.enqueue(now, store, place, packet, &mut tin.policy, &mut self.refused);
+        tin.enqueue(now, store, place, packet);
         if self.bytes > self.memory {
             self.make_room(now, store);
         }
@@ -377,15 +408,15 @@ impl Scheduler for Cake {
 
     #[inline]
     fn dequeue<P: Store>(&mut self, now: Nanos, store: &mut P) -> Option<PacketId> {
+        let mut first = true;
         while self.packets > 0 {
-            self.choose();
+            self.choose(now);
             let tin = &mut self.tins[self.current];
-            let (packets, bytes) = (tin.queues.packets(), tin.queues.bytes());
-            let taken = tin.queues.dequeue(now, store, &mut tin.policy, &mut self.refused);
-            self.packets -= (packets - tin.queues.packets()) as usize;
-            self.bytes -= bytes - tin.queues.bytes();
-            if let Some(packet) = taken {
-                tin.credit -= i64::from(store.len(packet));
+            let (packets, bytes) = (tin.packets(), tin.bytes());
+            let taken = tin.dequeue(now, store, &mut first, &mut self.refused);
+            self.packets -= (packets - tin.packets()) as usize;
+            self.bytes -= bytes - tin.bytes();
+            if taken.is_some() {
                 return taken;
             }
         }
@@ -415,98 +446,12 @@ impl Scheduler for Cake {
     }
 }
 
-/// A division into tins: the shares of the tins in parts of [`WHOLE`], and the tin of each code
-/// point.
-struct Plan {
-    shares: &'static [u32],
-    index: [u8; 64],
-}
-
-/// Returns `index` with `tin` at the code points `points`.
-const fn with(mut index: [u8; 64], tin: u8, points: &[usize]) -> [u8; 64] {
-    let mut n = 0;
-    while n < points.len() {
-        index[points[n]] = tin;
-        n += 1;
-    }
-    index
-}
-
-/// The index by the first three bits of the DSCP.
-const PRECEDENCES: [u8; 64] = {
-    let mut index = [0; 64];
-    let mut n = 0;
-    while n < 64 {
-        index[n] = (n >> 3) as u8;
-        n += 1;
-    }
-    index
-};
-
-/// The divisions in the order of [`Tins`]. Code points: LE 1, TOS2 2, TOS4 4, CS1 to CS7 8 to 56,
-/// AF1x to AF4x 10.. to 34.., VA 44, EF 46.
-static PLANS: [Plan; 5] = [
-    Plan { shares: &[WHOLE], index: [0; 64] },
-    Plan { shares: &EIGHTHS, index: PRECEDENCES },
-    Plan {
-        shares: &[WHOLE, WHOLE / 16, WHOLE / 4],
-        index: with(with([0; 64], 1, &[1, 8]), 2, &[4, 44, 46, 48, 56]),
-    },
-    Plan {
-        shares: &[WHOLE, WHOLE / 16, WHOLE / 2, WHOLE / 4],
-        index: with(
-            with(with([0; 64], 1, &[1, 8]), 2, &[4, 16, 18, 20, 22, 24, 26, 28, 30, 34, 36, 38]),
-            3,
-            &[32, 40, 44, 46, 48, 56],
-        ),
-    },
-    Plan {
-        shares: &EIGHTHS,
-        index: with(
-            with(
-                with(
-                    with(
-                        with(
-                            with(with([2; 64], 0, &[1]), 1, &[2, 8, 10, 12, 14]),
-                            3,
-                            &[24, 26, 28, 30, 34, 36, 38],
-                        ),
-                        4,
-                        &[4, 18, 20, 22],
-                    ),
-                    5,
-                    &[16],
-                ),
-                6,
-                &[32, 40, 44, 46],
-            ),
-            7,
-            &[48, 56],
-        ),
-    },
-];
-
-/// Shares of eight tins, each 7/8 of the previous share.
-const EIGHTHS: [u32; 8] = {
-    let mut shares = [WHOLE; 8];
-    let mut n = 1;
-    while n < 8 {
-        shares[n] = shares[n - 1] * 7 / 8;
-        n += 1;
-    }
-    shares
-};
-
-/// The share of the first tin, which is also the number of bytes that it sends in a round.
-const WHOLE: u32 = 1024;
-const QUEUES: u32 = 1024;
-const WAYS: u32 = 8;
 /// The length of a full-size packet in bytes.
 const PACKET: u64 = 1500;
-const LEAST_QUANTUM: u64 = 300;
+const LEAST_QUANTUM: u32 = 300;
 const LEAST_MEMORY: u64 = 4 << 20;
 /// The default memory limit, in full-size packets.
-const MOST_PACKETS: u64 = 10_485;
+const MOST_PACKETS: u64 = 10_240;
 
 pub(super) const ROW: Row = Row {
     name: "cake",
@@ -526,7 +471,7 @@ pub(super) const ROW: Row = Row {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sched::Kind;
+    use crate::packet::{Header, Packet, Pool};
 
     fn cake(settings: &[(&str, &str)]) -> Cake {
         let mut discipline = Discipline::new(Kind::Cake);
@@ -534,68 +479,217 @@ mod tests {
         Cake::new(&discipline)
     }
 
-    #[test]
-    fn code_points_have_their_classes() {
-        let class = |plan: &Plan, points: &[usize]| {
-            points.iter().map(|&point| plan.index[point]).collect::<Vec<_>>()
-        };
-        let some = [0, 1, 8, 10, 18, 26, 34, 40, 46, 48, 56];
-        assert_eq!(class(&PLANS[0], &some), [0; 11]);
-        assert_eq!(class(&PLANS[1], &some), [0, 0, 1, 1, 2, 3, 4, 5, 5, 6, 7]);
-        assert_eq!(class(&PLANS[2], &some), [0, 1, 1, 0, 0, 0, 0, 0, 2, 2, 2]);
-        assert_eq!(class(&PLANS[3], &some), [0, 1, 1, 0, 2, 2, 2, 3, 3, 3, 3]);
-        assert_eq!(class(&PLANS[4], &some), [2, 0, 1, 1, 4, 3, 3, 6, 6, 7, 7]);
-        for plan in &PLANS {
-            assert!(plan.index.iter().all(|&tin| usize::from(tin) < plan.shares.len()));
+    struct Rig {
+        cake: Cake,
+        pool: Pool,
+    }
+
+    impl Rig {
+        fn new(settings: &[(&str, &str)]) -> Self {
+            Self { cake: cake(settings), pool: Pool::new(100_000) }
+        }
+
+        /// Sends a packet of 1500 bytes of a flow, with hosts and a code point.
+        fn send(&mut self, at: Nanos, flow: u32, hosts: [u32; 2], dscp: u8) {
+            let packet = Packet { frame: flow, len: 1500, arrived: at, ..Packet::default() };
+            let id = self.pool.insert(packet).unwrap();
+            self.pool.set_header(id, Header { hash: flow, dscp, ..Header::default() });
+            self.pool.set_hosts(id, hosts);
+            assert_eq!(self.cake.enqueue(at, &mut self.pool, FlowSlot::default(), id), None);
+        }
+
+        /// Takes a packet and returns its flow.
+        fn take(&mut self, at: Nanos) -> Option<u32> {
+            let id = self.cake.dequeue(at, &mut self.pool)?;
+            Some(self.pool.remove(id).frame)
         }
     }
 
     #[test]
     fn flows_of_a_set_have_separate_queues_until_the_set_is_full() {
         let mut tin = cake(&[]).tins.swap_remove(0);
-        let own = tin.queues.place(77, 0);
-        let set = own / WAYS;
+        let own = super::super::flow_queues::spread(77, tin::QUEUES);
+        let set = own / tin::WAYS;
+        let spread = super::super::flow_queues::spread;
         let hashes: Vec<u32> =
-            (1..).filter(|&hash| tin.queues.place(hash, 0) / WAYS == set).take(9).collect();
-        let mut store = crate::packet::Pool::new(100);
+            (1..).filter(|&hash| spread(hash, tin::QUEUES) / tin::WAYS == set).take(9).collect();
+        let mut store = Pool::new(100);
         let mut refused = Refused::new();
         let mut places = Vec::new();
         for &hash in &hashes {
-            let (place, collides) = tin.place(Nanos::ZERO, hash, 0);
-            assert_eq!((place / WAYS, collides), (set, places.len() == 8));
+            let (place, collides) = tin.place(hash, 0, [0; 2]);
+            assert_eq!((place / tin::WAYS, collides), (set, places.len() == 8));
             places.push(place);
-            let packet =
-                store.insert(crate::packet::Packet { len: 100, ..Default::default() }).unwrap();
-            tin.queues.enqueue(
-                Nanos::ZERO,
-                &mut store,
-                place,
-                packet,
-                &mut tin.policy,
-                &mut refused,
-            );
+            let packet = store.insert(Packet { len: 100, ..Default::default() }).unwrap();
+            tin.enqueue(Nanos::ZERO, &mut store, place, packet);
         }
         let mut first = places[..8].to_vec();
         first.sort_unstable();
-        assert_eq!(first, (set * WAYS..set * WAYS + 8).collect::<Vec<_>>());
+        assert_eq!(first, (set * tin::WAYS..set * tin::WAYS + 8).collect::<Vec<_>>());
         // Each flow keeps its queue, and the ninth flow keeps the queue that it shares, even when
         // another queue is free.
         let again = |tin: &mut Tin| {
-            hashes.iter().map(|&hash| tin.place(Nanos::ZERO, hash, 0).0).collect::<Vec<_>>()
+            hashes.iter().map(|&hash| tin.place(hash, 0, [0; 2]).0).collect::<Vec<_>>()
         };
         assert_eq!(again(&mut tin), places);
-        let now = Nanos(1);
-        while tin.queues.dequeue(now, &mut store, &mut tin.policy, &mut refused).is_some() {}
-        let now = Nanos::from_secs(1);
-        assert!((0..QUEUES).all(|place| tin.queues.is_idle(place)));
-        assert!(!tin.place(now, hashes[8], 0).1, "all are free");
+        // Every queue is found empty, and at rest an interval later.
+        for now in [1, 1_000_000_000, 2_000_000_000].map(Nanos) {
+            for _ in 0..100 {
+                tin.dequeue(now, &mut store, &mut true, &mut refused);
+            }
+        }
+        assert!(!tin.place(hashes[8], 0, [0; 2]).1, "all are free");
     }
 
     #[test]
     fn memory_and_quanta_follow_the_rate() {
-        assert_eq!(cake(&[]).memory, 15_727_500);
+        assert_eq!(cake(&[]).memory, 15_360_000);
         assert_eq!(cake(&[("bandwidth", "1000")]).memory, 4 << 20);
         assert_eq!(cake(&[("bandwidth", "200000")]).memory, 10_000_000);
         assert_eq!(cake(&[("bandwidth", "200000"), ("memory_limit", "5000")]).memory, 5000);
+    }
+
+    /// The packets of each flow in 10,000, while eight packets of each flow wait. A flow is a number
+    /// and its hosts.
+    fn shares(isolation: &str, flows: &[(u32, [u32; 2])]) -> Vec<u32> {
+        let mut rig = Rig::new(&[("isolation", isolation), ("tins", "besteffort")]);
+        for &(flow, hosts) in flows {
+            (0..8).for_each(|_| rig.send(Nanos::ZERO, flow, hosts, 0));
+        }
+        let mut sent: Vec<u32> = flows.iter().map(|_| 0).collect();
+        for _ in 0..10_000 {
+            let taken = rig.take(Nanos::ZERO).unwrap();
+            let n = flows.iter().position(|&(flow, _)| flow == taken).unwrap();
+            sent[n] += 1;
+            rig.send(Nanos::ZERO, flows[n].0, flows[n].1, 0);
+        }
+        sent
+    }
+
+    /// Host 1 sends four flows to destinations 11 to 14; hosts 2 and 3 send one flow each to 14.
+    const FLOWS: [(u32, [u32; 2]); 6] = [
+        (101, [1, 11]),
+        (102, [1, 12]),
+        (103, [1, 13]),
+        (104, [1, 14]),
+        (105, [2, 14]),
+        (106, [3, 14]),
+    ];
+
+    #[test]
+    fn isolation_shares_the_link_among_hosts_and_then_among_their_flows() {
+        for (isolation, expected) in [
+            ("flows", [1667; 6]),
+            // Three sources.
+            ("dual-srchost", [833, 833, 833, 833, 3333, 3333]),
+            // Four destinations.
+            ("dual-dsthost", [2500, 2500, 2500, 833, 833, 833]),
+            // The loads are 4, 4, 4, 4, 3 and 3.
+            ("triple-isolate", [1500, 1500, 1500, 1500, 2000, 2000]),
+        ] {
+            let sent = shares(isolation, &FLOWS);
+            for (&got, expected) in sent.iter().zip(expected) {
+                assert!(got.abs_diff(expected) <= 60, "{isolation}: {sent:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn hosts_can_have_the_queues_in_place_of_flows() {
+        let by_host = |isolation, of: fn([u32; 2]) -> u32| {
+            let sent = shares(isolation, &FLOWS);
+            let mut hosts = alloc::collections::BTreeMap::new();
+            for (&(_, pair), packets) in FLOWS.iter().zip(sent) {
+                *hosts.entry(of(pair)).or_insert(0) += packets;
+            }
+            hosts.into_values().collect::<Vec<u32>>()
+        };
+        for (isolation, of, hosts) in [
+            ("srchost", (|pair| pair[0]) as fn([u32; 2]) -> u32, 3),
+            ("dsthost", |pair| pair[1], 4),
+            ("hosts", |pair| pair[0] * 100 + pair[1], 6),
+        ] {
+            let got = by_host(isolation, of);
+            assert_eq!(got.len(), hosts);
+            assert!(got.iter().all(|n| n.abs_diff(10_000 / hosts as u32) <= 60), "{got:?}");
+        }
+        // One queue for all is a FIFO, in which each flow has eight packets.
+        let sent = shares("flowblind", &FLOWS);
+        assert!(sent.iter().all(|n| n.abs_diff(1667) <= 8), "{sent:?}");
+    }
+
+    #[test]
+    fn many_flows_of_one_host_take_few_steps() {
+        let mut rig = Rig::new(&[("bandwidth", "1000"), ("tins", "besteffort")]);
+        for flow in 0..1000u32 {
+            (0..2).for_each(|_| rig.send(Nanos::ZERO, flow.wrapping_mul(0x9e37_79b9), [1, 2], 0));
+        }
+        // With a quantum of 300 bytes, a thousand flows get a third of a byte in a round each.
+        assert_eq!((0..2000).filter_map(|_| rig.take(Nanos(1))).count(), 2000);
+    }
+
+    /// Best effort keeps the link busy. A call in the low-latency tin has priority while it is below
+    /// its threshold, a quarter of the rate, and only its share beyond.
+    #[test]
+    fn a_tin_below_its_threshold_has_priority() {
+        let (call, bulk) = (46, 0);
+        // 12 Mbit/s are one packet each ms.
+        for (every, first) in [(10, 100), (5, 100), (2, 0)] {
+            let mut rig = Rig::new(&[("bandwidth", "12000")]);
+            let ms = Nanos::from_millis;
+            (0..50).for_each(|_| rig.send(ms(0), 1, [0; 2], bulk));
+            let (mut calls, mut at_once) = (0, 0);
+            for time in 1..2000 {
+                rig.send(ms(time), 1, [0; 2], bulk);
+                if time % every == 0 {
+                    rig.send(ms(time), 2, [0; 2], call);
+                    calls += 1;
+                }
+                at_once += u32::from(rig.take(ms(time)) == Some(2) && time % every == 0);
+            }
+            if first == 100 {
+                assert_eq!(at_once, calls, "{every}");
+            } else {
+                assert!(at_once * 10 < calls * 8, "{every}: {at_once} of {calls}");
+            }
+        }
+    }
+
+    /// A flow that has used its credit and returns when nothing waits continues behind the others.
+    #[test]
+    fn an_emptied_flow_keeps_its_place_and_credit_while_nothing_waits() {
+        let mut rig = Rig::new(&[("quantum", "1514"), ("tins", "besteffort")]);
+        rig.send(Nanos(0), 1, [0; 2], 0);
+        rig.send(Nanos(0), 1, [0; 2], 0);
+        // The credit is 14 bytes after the first packet, and -1486 after the second.
+        assert_eq!(
+            [rig.take(Nanos(1)), rig.take(Nanos(2)), rig.take(Nanos(3))],
+            [Some(1), Some(1), None]
+        );
+        // Flow 1 is still first in the fresh list but owes bytes, so that flow 2 is served.
+        rig.send(Nanos(4), 1, [0; 2], 0);
+        rig.send(Nanos(4), 2, [0; 2], 0);
+        assert_eq!([rig.take(Nanos(5)), rig.take(Nanos(6))], [Some(2), Some(1)]);
+    }
+
+    /// In Linux the second late packet of a queue is dropped, and only an interval later otherwise.
+    #[test]
+    fn the_first_signal_comes_at_once_in_linux() {
+        let first_drop = |variant| {
+            let mut rig = Rig::new(&[("variant", variant), ("tins", "besteffort")]);
+            let mut time = 0;
+            while rig.cake.refused.is_empty() {
+                // A packet arrives each ms and one leaves each 1.2 ms.
+                time += 1;
+                rig.send(Nanos(time * 1_000_000), 1, [0; 2], 0);
+                if time % 6 != 0 {
+                    rig.take(Nanos(time * 1_000_000));
+                }
+            }
+            time
+        };
+        let (linux, published) = (first_drop("linux"), first_drop("published"));
+        assert!(linux < 50, "{linux}");
+        assert!((95..105).contains(&(published - linux)), "{linux} {published}");
     }
 }

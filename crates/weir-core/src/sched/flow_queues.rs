@@ -1,4 +1,4 @@
-//! Queues of hashed flows, each with its own AQM: the basis of `fq_codel`, `fq_pie` and `cake`.
+//! Queues of hashed flows, each with its own AQM: the basis of `fq_codel` and `fq_pie`.
 //!
 //! # Service
 //! Queues with packets are in two lists, new and old. The scheduler serves the first queue of the
@@ -31,9 +31,6 @@ use crate::units::Nanos;
 pub trait FlowPolicy {
     /// The AQM's state for one queue.
     type State: Default + core::fmt::Debug;
-
-    /// Whether an empty queue of the new list passes through the old list.
-    const NEW_GOES_THROUGH_OLD: bool = true;
 
     /// Decides about an arriving packet.
     #[inline]
@@ -151,8 +148,7 @@ impl<S> FlowQueues<S> {
     /// The queue for a hash. `seed` determines which hashes share a queue.
     #[inline]
     pub(super) fn place(&self, hash: u32, seed: u32) -> u32 {
-        let mixed = (hash ^ seed).wrapping_mul(GOLDEN);
-        ((u64::from(mixed) * self.queues.len() as u64) >> 32) as u32
+        spread(hash ^ seed, self.queues.len() as u32)
     }
 
     /// The number of waiting packets.
@@ -165,22 +161,6 @@ impl<S> FlowQueues<S> {
     #[inline]
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
-    }
-
-    /// Whether a queue is in neither list.
-    #[inline]
-    pub(super) fn is_idle(&self, place: u32) -> bool {
-        self.queues[place as usize].next == IDLE
-    }
-
-    /// The state of a queue's AQM.
-    pub(super) fn state(&self, place: u32) -> &S {
-        &self.queues[place as usize].state
-    }
-
-    /// The bytes in the longest queue.
-    pub(super) fn most_bytes(&mut self) -> u64 {
-        self.longest().map_or(0, |place| self.queues[place as usize].bytes)
     }
 
     /// Adds a packet to a queue, or drops it if the queue's AQM decides so.
@@ -273,7 +253,7 @@ impl<S> FlowQueues<S> {
             }
             policy.emptied(&mut self.queues[place as usize].state, now);
             self.advance(is_fresh);
-            if A::NEW_GOES_THROUGH_OLD && is_fresh && self.old.head != END {
+            if is_fresh && self.old.head != END {
                 self.append(false, place);
             } else {
                 self.queues[place as usize].next = IDLE;
@@ -449,23 +429,29 @@ impl Ring {
     const EMPTY: Self = Self { head: END, tail: END };
 }
 
+/// The place of a hash among `places` places.
+#[inline]
+pub(super) fn spread(hash: u32, places: u32) -> u32 {
+    ((u64::from(hash.wrapping_mul(GOLDEN)) * u64::from(places)) >> 32) as u32
+}
+
 /// Upper bounds of the bytes in the queues of each group.
 #[derive(Debug)]
-struct Peaks {
+pub(super) struct Peaks {
     bounds: Vec<u64>,
     /// A group has `2^shift` queues.
     shift: u32,
 }
 
 impl Peaks {
-    fn new(queues: u32) -> Self {
+    pub(super) fn new(queues: u32) -> Self {
         let shift = queues.ilog2().div_ceil(2);
         let groups = queues.div_ceil(1 << shift);
         Self { bounds: (0..groups).map(|_| 0).collect(), shift }
     }
 
     #[inline]
-    fn grow(&mut self, place: u32, bytes: u64) {
+    pub(super) fn grow(&mut self, place: u32, bytes: u64) {
         let bound = &mut self.bounds[(place >> self.shift) as usize];
         if bytes > *bound {
             *bound = bytes;
@@ -474,7 +460,7 @@ impl Peaks {
 
     /// The first of the queues with the most bytes. `bytes` returns the bytes of a queue, or `None`
     /// beyond the last queue.
-    fn largest(&mut self, bytes: impl Fn(u32) -> Option<u64>) -> u32 {
+    pub(super) fn largest(&mut self, bytes: impl Fn(u32) -> Option<u64>) -> u32 {
         loop {
             let first_largest = |best: usize, group: usize| {
                 if self.bounds[group] > self.bounds[best] { group } else { best }

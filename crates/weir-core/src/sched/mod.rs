@@ -22,7 +22,7 @@ mod aggregate;
 mod aifo;
 mod batch;
 mod bucket;
-mod cake;
+pub(crate) mod cake;
 mod chains;
 mod dcf;
 mod dcf_settings;

@@ -617,6 +617,10 @@ impl Store for Level<'_> {
         self.store.header(id)
     }
 
+    fn hosts(&self, id: PacketId) -> [u32; 2] {
+        self.store.hosts(id)
+    }
+
     fn arrived(&self, id: PacketId) -> Nanos {
         self.store.arrived(id)
     }
@@ -656,6 +660,10 @@ impl Store for Plain<'_> {
 
     fn header(&self, id: PacketId) -> Header {
         self.0.header(id)
+    }
+
+    fn hosts(&self, id: PacketId) -> [u32; 2] {
+        self.0.hosts(id)
     }
 
     fn arrived(&self, id: PacketId) -> Nanos {

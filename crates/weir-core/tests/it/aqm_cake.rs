@@ -3,10 +3,12 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use proptest::prelude::*;
-use weir_core::Nanos;
+use weir_core::config::{Capacity, FlowsetConfig, LinkConfig, SchedulerConfig};
+use weir_core::key::FlowKey;
 use weir_core::packet::{Ecn, Header, Packet, Pool, Store as _};
 use weir_core::sched::{Discipline, FlowSlot, Kind, Scheduler, Visitor};
 use weir_core::stats::DropReason;
+use weir_core::{Action, Arrival, Emulator, Fate, Limits, Nanos, Rate};
 
 const MS: u64 = 1_000_000;
 
@@ -202,5 +204,70 @@ proptest! {
         let settings = [("tins", tins), ("memory_limit", &*memory.to_string()), ("bandwidth", &*bandwidth.to_string())];
         let first = play(&settings, Random(&steps));
         prop_assert_eq!(first, play(&settings, Random(&steps)));
+    }
+}
+
+/// The packets that leave a link of 12 Mbit/s in 5 s for each of two sources, of which the first has
+/// eight flows and the second one. All send too much, each to a destination of its own.
+fn sent_by_source(isolation: &str) -> [u32; 2] {
+    let mut discipline = Discipline::new(Kind::Cake);
+    discipline.set("isolation", isolation).unwrap();
+    discipline.set("target", "1s").unwrap();
+    let link = LinkConfig {
+        capacity: Capacity::Constant(Rate::new(12_000_000).unwrap()),
+        ..LinkConfig::default()
+    };
+    let mut emulator = Emulator::new(1, Limits::default());
+    let scheduler = SchedulerConfig { discipline, ..SchedulerConfig::default() };
+    emulator.set_scheduler(Nanos::ZERO, 1, &scheduler, &link);
+    emulator.set_queue(Nanos::ZERO, 1, 1, &FlowsetConfig::default());
+    let (mut sent, mut out) = ([0; 2], Vec::new());
+    for time in 0..5000 {
+        for flow in 0..9u16 {
+            let source = u32::from(flow == 8);
+            let key = FlowKey {
+                src: (0x0a00_0001 + source).into(),
+                dst: (0xc000_0200 + u32::from(flow)).into(),
+                src_port: 1000 + flow,
+                proto: 17,
+                ..FlowKey::default()
+            };
+            let arrival = Arrival {
+                frame: source,
+                len: 1500,
+                link_header: 14,
+                segments: 1,
+                ecn: Ecn::NotEct,
+                label: 0,
+            };
+            // Each flow sends a quarter of the link's rate.
+            if time % 4 == 0 {
+                emulator.submit(Nanos(time * MS), arrival, &key, Action::Queue(1)).unwrap();
+            }
+        }
+        emulator.poll(Nanos(time * MS), &mut out);
+        for departure in out.drain(..) {
+            if matches!(departure.fate, Fate::Deliver { .. }) {
+                sent[departure.frame as usize] += 1;
+            }
+        }
+    }
+    sent
+}
+
+#[test]
+fn the_engine_tells_hosts_apart() {
+    for (isolation, share) in [
+        ("flows", 1.0 / 9.0),
+        ("dual-dsthost", 1.0 / 9.0),
+        ("dual-srchost", 0.25),
+        ("triple-isolate", 0.25),
+    ] {
+        let sent = sent_by_source(isolation);
+        let all: u32 = sent.iter().sum();
+        assert!(all > 4900, "{sent:?}");
+        // Half of the link would be free for the second source, but it sends only a quarter.
+        let got = f64::from(sent[1]) / f64::from(all);
+        assert!((got - share).abs() < 0.02, "{isolation}: {sent:?}");
     }
 }
