@@ -57,6 +57,7 @@ mod self_clocked;
 mod sfq;
 mod sp_pifo;
 mod stamp;
+mod stfq;
 mod strict_n;
 mod sums;
 mod tournament;
@@ -298,7 +299,7 @@ crate::table! {
     /// Quick fair queueing of aggregates.
     QfqPlus: qfqp::QfqPlus,
     /// Start-time fair queueing.
-    StartTime: sfq::StartTime,
+    StartTime: stfq::StartTime,
     /// Self-clocked fair queueing.
     SelfClocked: scfq::FinishTime,
     /// Weighted fair queueing with an exact fluid.
@@ -315,6 +316,8 @@ crate::table! {
     DualPi2: dualpi2::DualPi2,
     /// Fair queueing of hashed flows, each with PIE.
     FqPie: fq_pie::FqPie,
+    /// Stochastic fairness queueing.
+    Stochastic: sfq::Stochastic,
 }
 
 #[expect(clippy::derivable_impls, reason = "the macro writes the enum")]

@@ -78,7 +78,7 @@ const TABLE: &[Line] = &[
         bytes: aggregated,
     },
     Line { name: "scfq", formula: "φ Σ L_j", bytes: self_clocked },
-    Line { name: "sfq", formula: START_TIME, bytes: start_time },
+    Line { name: "stfq", formula: START_TIME, bytes: start_time },
     Line { name: "pifo", formula: START_TIME, bytes: start_time },
     Line {
         name: "wfq",
