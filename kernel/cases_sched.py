@@ -5,7 +5,6 @@ from loads import MS, US, burst, drain, poisson, steady, times, uneven
 
 NO_ACKS = "Weir's cake has no ACK filter: the engine does not pass TCP headers to schedulers"
 NO_HOSTS = "Weir's cake does not isolate hosts: the engine does not pass addresses to schedulers"
-NO_SFQ = "Weir has no stochastic fairness queueing; its sfq is start-time fair queueing"
 
 MIXED = (64, 576, 1500)
 SEEDS = 40
@@ -33,7 +32,8 @@ def backlogged(count, packets, sizes=(1500,), flows=None):
 
 def cake():
     def case(name, about, tc="", ours="", traffic=None, missing=None, **more):
-        queue = dict(missing=missing) if missing else dict(scheduler=f"cake {ours}".strip())
+        # The quantum of a device without a link header.
+        queue = dict(missing=missing) if missing else dict(scheduler=f"cake {ours} isolation=flows quantum=1514")
         return Case(f"cake-{name}", about, f"tc qdisc add root cake {tc}", queue, **(traffic or {}), **more)
 
     heavy = dict(arrive=[steady(1200, 800 * US, flow=0), steady(150, 6400 * US, flow=1, size=200)],
@@ -68,15 +68,14 @@ def cake():
 
 
 def sfq():
-    def case(name, about, tc="", **traffic):
-        return Case(f"sfq-{name}", about, f"tc qdisc add root sfq {tc}",
-                    dict(missing=NO_SFQ), **traffic)
+    def case(name, about, tc="", ours="", **traffic):
+        return Case(f"sfq-{name}", about, f"tc qdisc add root sfq {tc}", dict(scheduler=f"sfq {ours}".strip()), **traffic)
 
     yield case("base", "SFQ with three flows", arrive=mixed_flows(51, 3, gap=1500 * US),
                dequeue=uneven(52, 1200 * MS, 1 * MS))
-    yield case("quantum", "SFQ with a quantum of 3000 bytes", "quantum 3000",
+    yield case("quantum", "SFQ with a quantum of 3000 bytes", "quantum 3000", "quantum=3000",
                arrive=backlogged(3, 20, sizes=(1500, 600, 200)), dequeue=drain(70, 1 * MS))
-    yield case("limit", "SFQ that is full", "limit 30",
+    yield case("limit", "SFQ that is full", "limit 30", "limit=30",
                arrive=[steady(200, 500 * US, flow=0), steady(60, 1500 * US, flow=1)], dequeue=drain(200, 1 * MS))
 
 

@@ -82,12 +82,12 @@
 //!
 //! * `ack-filter`: Linux drops an acknowledgement from a queue when later ones of the same connection
 //!   say the same. The engine passes no TCP headers to schedulers, so that all acknowledgements are
-//!   sent. This matters when they need more than the uplink has: with one acknowledgement of 52 bytes
-//!   for two packets of 1500, a download needs 1/58 of its rate on the uplink. Where the download is
-//!   more than about 50 times as fast as the uplink, a download is slower here than in Linux with
-//!   `ack-filter`, in the ratio of the two; with two acknowledgements out of three filtered, Linux
-//!   reaches up to three times the rate. At lower ratios, the acknowledgements delay other traffic of
-//!   the uplink only by their own queue.
+//!   sent. What this costs is inferred from lengths, not measured. With one acknowledgement of 52
+//!   bytes for two packets of 1500, a download needs 1/58 of its rate on the uplink. A download is
+//!   thus slower here than in Linux with `ack-filter` where the download is more than about 58 times
+//!   as fast as the uplink: if the filter drops two of three acknowledgements, Linux reaches up to
+//!   three times the rate. At lower ratios, the acknowledgements delay other traffic of the uplink
+//!   only by their own queue.
 //! * `nat`: hosts behind an address translation count as one host, that of the translated address.
 //! * `wash`, `ingress`, `autorate-ingress`, `fwmark`, overheads and `atm`: DSCPs stay, dropped packets
 //!   are not charged, and the link has words for framing.
