@@ -138,7 +138,7 @@ mod tests {
             let order = Order::from_name(name).unwrap();
             for algorithm in Algorithm::all() {
                 for batch in [1, 7] {
-                    let plan = plan("20:w1:imix,3:w9:l64-1500", order.clone(), batch, 5000);
+                    let plan = plan("20:w1:imix,3:w9:l64-1500", order.clone(), batch, 2000);
                     let (hash, counts) = order_hash(&algorithm, &plan);
                     assert_eq!(
                         counts.enqueued,

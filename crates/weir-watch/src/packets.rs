@@ -17,17 +17,11 @@ pub(crate) struct PacketRecord {
     file: Option<PacketFile>,
     trail: Trail,
     ready: Vec<Entry>,
-    roots: HashMap<QueueId, Root>,
+    /// The root queues, with the first and the latest value of their counters of drops.
+    roots: HashMap<QueueId, Option<(u64, u64)>>,
+    /// The last time at which the queues were read and no packet was found.
+    empty_at: Option<u64>,
     error: Option<RecordError>,
-}
-
-/// What was last read of a root queue.
-#[derive(Default)]
-struct Root {
-    /// The first and the latest value of the counter of drops.
-    drops: Option<(u64, u64)>,
-    /// The time of the latest reading, and the number of packets that it found.
-    length: Option<(u64, u32)>,
 }
 
 impl PacketRecord {
@@ -41,6 +35,7 @@ impl PacketRecord {
             trail: Trail::default(),
             ready: Vec::new(),
             roots: HashMap::new(),
+            empty_at: None,
             error: None,
         })
     }
@@ -55,10 +50,9 @@ impl PacketRecord {
     /// # Errors
     /// The file cannot be written.
     pub(crate) fn finish(mut self) -> Result<(), RecordError> {
-        let mut end = self.trail.finish(self.empty_since(), &mut self.ready);
+        let mut end = self.trail.finish(self.empty_at, &mut self.ready);
         self.write();
-        let drops = self.roots.values().filter_map(|root| root.drops);
-        let drops = drops.map(|(first, last)| last.saturating_sub(first));
+        let drops = self.roots.values().flatten().map(|(first, last)| last.saturating_sub(*first));
         end.kernel_drops = u32::try_from(drops.sum::<u64>()).unwrap_or(u32::MAX);
         match (self.error, self.file) {
             (Some(error), _) => Err(error),
@@ -66,13 +60,6 @@ impl PacketRecord {
             // The error was reported when it occurred.
             (None, None) => Ok(()),
         }
-    }
-
-    /// The time at which all root queues were read, if all were empty then.
-    fn empty_since(&self) -> Option<u64> {
-        let readings = self.roots.values().map(|root| root.length);
-        let empty = readings.map(|reading| reading.filter(|(_, length)| *length == 0));
-        empty.map(|reading| reading.map(|(time, _)| time)).min().flatten()
     }
 
     fn write(&mut self) {
@@ -92,24 +79,12 @@ impl Sink for PacketRecord {
             if !self.roots.is_empty() {
                 self.trail.changed(time, &mut self.ready);
             }
-            self.roots.insert(id, Root::default());
+            self.roots.insert(id, None);
         }
     }
 
-    fn vanished(&mut self, time: u64, id: QueueId) {
-        if let Some(root) = self.roots.get_mut(&id) {
-            root.length = Some((time, 0));
-        }
-    }
-
-    fn runs(&mut self, runs: &[Run]) {
-        for run in runs {
-            if let Some(root) = self.roots.get_mut(&run.queue) {
-                root.length = Some((run.last, run.qlen));
-            }
-        }
-    }
-
+    fn vanished(&mut self, _: u64, _: QueueId) {}
+    fn runs(&mut self, _: &[Run]) {}
     fn events(&mut self, _: &[Event]) {}
 
     fn packets(&mut self, events: &[PacketEvent]) {
@@ -122,9 +97,13 @@ impl Sink for PacketRecord {
         self.write();
     }
 
+    fn empty(&mut self, time: u64) {
+        self.empty_at = Some(time);
+    }
+
     fn counters(&mut self, _: u64, id: QueueId, counters: &Counters) {
         if let Some(root) = self.roots.get_mut(&id) {
-            root.drops.get_or_insert((counters.drops, 0)).1 = counters.drops;
+            root.get_or_insert((counters.drops, 0)).1 = counters.drops;
         }
     }
 
@@ -367,13 +346,13 @@ impl Trail {
 
     /// Appends the remaining entries and returns the end. Packets without an outcome are inside,
     /// unless the queue was empty at a later time: then the kernel did not report their outcome.
-    fn finish(&mut self, empty_since: Option<u64>, ready: &mut Vec<Entry>) -> End {
+    fn finish(&mut self, empty_at: Option<u64>, ready: &mut Vec<Entry>) -> End {
         let begin = self.begin.unwrap_or(0);
-        let empty_since = empty_since.and_then(|time| time.checked_sub(begin));
+        let empty_at = empty_at.and_then(|time| time.checked_sub(begin));
         for waiting in self.waiting.drain(..) {
             ready.push(match waiting {
                 Waiting::Packet(mut packet, state) => {
-                    if state == State::Open && empty_since.is_some_and(|time| packet.time <= time) {
+                    if state == State::Open && empty_at.is_some_and(|time| packet.time <= time) {
                         packet.fate = Fate::Unknown;
                     }
                     Entry::Packet(packet)

@@ -17,14 +17,14 @@ fn outcomes(events: &[PacketEvent]) -> (Vec<(u32, Fate, Option<u64>)>, u32) {
     outcomes_when_empty(events, None)
 }
 
-/// The same if the queue was empty at some time after the beginning.
+/// The same if the queue was found empty at this time.
 fn outcomes_when_empty(
     events: &[PacketEvent],
-    empty_since: Option<u64>,
+    empty_at: Option<u64>,
 ) -> (Vec<(u32, Fate, Option<u64>)>, u32) {
     let (mut trail, mut ready) = (Trail::default(), Vec::new());
     events.iter().for_each(|event| trail.take(event, &mut ready));
-    let end = trail.finish(empty_since, &mut ready);
+    let end = trail.finish(empty_at, &mut ready);
     let packet = |entry: &Entry| match entry {
         Entry::Packet(packet) => (packet.bytes, packet.fate, packet.wait),
         other => panic!("{other:?}"),
@@ -98,32 +98,13 @@ fn a_number_in_use_means_that_the_outcome_was_lost() {
 #[test]
 fn a_packet_is_not_inside_a_queue_that_was_empty_later() {
     let events = [event(100, Arrive, 1), event(150, Arrive, 2), event(200, Arrive, 3)];
-    let fates = |empty_since| {
-        let (packets, _) = outcomes_when_empty(&events, empty_since);
+    let fates = |empty_at| {
+        let (packets, _) = outcomes_when_empty(&events, empty_at);
         packets.iter().map(|packet| packet.1).collect::<Vec<_>>()
     };
     assert_eq!(fates(Some(150)), [Fate::Unknown, Fate::Unknown, Fate::Inside]);
     assert_eq!(fates(Some(99)), [Fate::Inside; 3]);
     assert_eq!(fates(None), [Fate::Inside; 3]);
-}
-
-#[test]
-fn the_queue_is_empty_if_all_its_roots_were_read_as_empty() {
-    let mut record = PacketRecord {
-        file: None,
-        trail: Trail::default(),
-        ready: Vec::new(),
-        roots: HashMap::new(),
-        error: None,
-    };
-    let root = |time, qlen| Root { drops: None, length: Some((time, qlen)) };
-    assert_eq!(record.empty_since(), None);
-    record.roots = HashMap::from([(1, root(70, 0)), (2, root(60, 0))]);
-    assert_eq!(record.empty_since(), Some(60));
-    record.roots.insert(1, root(80, 1));
-    assert_eq!(record.empty_since(), None);
-    record.roots.insert(1, Root::default());
-    assert_eq!(record.empty_since(), None);
 }
 
 #[test]

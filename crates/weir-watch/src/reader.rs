@@ -34,6 +34,7 @@ pub(crate) enum Observation {
     /// The devices' transmission queues at this time, in ns.
     Transmission(u64, Vec<Transmission>),
     /// A remark for the user, with its time in ns.
+    Empty(u64),
     Remark(u64, String),
 }
 
@@ -228,6 +229,10 @@ impl Sink for Relay {
 
     fn lost(&mut self, time: u64, events: u64) {
         self.batch.push(Observation::Lost(time, events));
+    }
+
+    fn empty(&mut self, time: u64) {
+        self.batch.push(Observation::Empty(time));
     }
 
     fn counters(&mut self, time: u64, id: QueueId, counters: &Counters) {

@@ -129,6 +129,7 @@ impl Observation {
             Observation::Lost(time, events) => sink.lost(*time, *events),
             Observation::Counters(time, id, counters) => sink.counters(*time, *id, counters),
             Observation::Transmission(time, queues) => sink.transmission(*time, queues),
+            Observation::Empty(time) => sink.empty(*time),
             Observation::Remark(time, text) => sink.remark(*time, text),
         }
     }

@@ -1,8 +1,9 @@
 //! Live acceptance tests: the real command, real programs and real packets, in network namespaces.
 //!
-//! Tests that measure times run one after another. Tests that measure shares and rates under small
-//! loads run three at a time. Tests that mostly wait, for processes to end and files to appear, run
-//! four at a time. Tests that run at the same time do so in several processes. As root, each
+//! Tests that measure the times of packets run one after another. Tests of whole scenarios run two
+//! at a time. Tests that measure shares and rates under small loads run four at a time. Tests that
+//! mostly wait, for processes to end and files to appear, run six at a time. Tests that run at the
+//! same time do so in several processes. As root, each
 //! process first moves into its own network and mount namespaces, so that a fault cannot affect the
 //! machine. As an ordinary user, the tests rely on user namespaces, as `weir` itself does. A test
 //! that cannot run is reported as ignored, with `SKIPPED: REASON` on stderr and in the file that
@@ -51,10 +52,11 @@ struct Group {
     tests: fn() -> Vec<Trial>,
 }
 
-const GROUPS: [Group; 3] = [
+const GROUPS: [Group; 4] = [
     Group { name: "timed", processes: 1, tests: timed },
-    Group { name: "shaped", processes: 3, tests: shaped },
-    Group { name: "waiting", processes: 4, tests: waiting },
+    Group { name: "compared", processes: 2, tests: compared },
+    Group { name: "shaped", processes: 4, tests: shaped },
+    Group { name: "waiting", processes: 6, tests: waiting },
 ];
 
 fn main() -> ExitCode {
@@ -81,8 +83,13 @@ fn main() -> ExitCode {
 
 /// Tests of delays and of the times of single packets. They need the whole machine.
 fn timed() -> Vec<Trial> {
-    let modules = [links::tests(), rules::tests(), scenario::tests(), aqm::tests()];
+    let modules = [links::tests(), rules::tests(), aqm::tests()];
     modules.into_iter().flatten().collect()
+}
+
+/// Tests that compare repeated runs with simulated ones, by their intervals.
+fn compared() -> Vec<Trial> {
+    scenario::tests()
 }
 
 /// Tests of rates, shares and counts. Their loads are small for the machine.
@@ -90,6 +97,7 @@ fn shaped() -> Vec<Trial> {
     let modules = [
         shaping::tests(),
         links::counts(),
+        rules::counts(),
         sched::tests(),
         ecn::tests(),
         frames::tests(),

@@ -123,17 +123,24 @@ fn fifo(lab: &Lab) {
     // The replay against the recording.
     let ours = row(&result, "fifo");
     near("drops", number(ours, "dropped"), drops, 0.05, 3);
-    for quantile in ["p50", "p99", "max"] {
-        let of = |row: &Value| number(&row["delay_ns"], quantile);
-        near(quantile, of(ours), of(kernel), 0.10, 1_000_000);
+    let delay = |row: &Value, quantile: &str| number(&row["delay_ns"], quantile);
+    near("p50", delay(ours, "p50"), delay(kernel, "p50"), 0.10, 1_000_000);
+    // A full queue of 40,000 bytes takes 40 ms. A busy processor delays the departures of the
+    // kernel further, but not those of the replay.
+    for quantile in ["p99", "max"] {
+        let (ours, theirs) = (delay(ours, quantile), delay(kernel, quantile));
+        assert!((36_000_000..=41_500_000).contains(&ours), "{quantile}: {ours} in the replay");
+        assert!(
+            theirs + theirs / 10 >= ours,
+            "{quantile}: {ours} in the replay, {theirs} recorded"
+        );
     }
     let queue = |row: &Value| number(&row["queue_packets"], "max");
     near("longest queue", queue(ours), queue(kernel), 0.0, 2);
     // The small flow waits behind the large one only in the FIFO.
     let median = |row: &Value| number(&row["fairness"], "flow_delay_p50_ns");
     assert!(median(row(&result, "fq_codel")) < median(ours) / 4, "{result}");
-    let delay = |row: &Value| number(&row["delay_ns"], "p50");
-    assert!(delay(row(&result, "codel")) < delay(ours), "{result}");
+    assert!(delay(row(&result, "codel"), "p50") < delay(ours, "p50"), "{result}");
 }
 
 fn bypass(lab: &Lab) {

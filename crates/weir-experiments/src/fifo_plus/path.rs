@@ -78,6 +78,9 @@ pub(super) fn fair(options: &Options, progress: &Progress<'_>) -> Finding {
     let manager = |words: String| {
         let mut bed = cross(switch(true, SLOTS / 8, BATCH), "constant", options);
         (bed.switch.manager, bed.warmup) = (words, 60);
+        if options.quick {
+            bed.seconds = 140;
+        }
         bed
     };
     let beds = [

@@ -223,6 +223,10 @@ pub trait Sink {
     fn lost(&mut self, time: u64, events: u64) {
         let _ = (time, events);
     }
+    /// Reports that no packet waited in any queue at this time.
+    fn empty(&mut self, time: u64) {
+        let _ = time;
+    }
     /// Delivers a queue's counters at a moment.
     fn counters(&mut self, time: u64, id: QueueId, counters: &Counters);
     /// Delivers the state of transmission queues at a moment.

@@ -87,6 +87,8 @@ pub(crate) struct Recording {
     tracked: BTreeMap<Key, Tracked>,
     kinds: BTreeMap<u64, String>,
     scanned: u64,
+    /// The number of packets that the last scan found in all queues.
+    waiting: u64,
     sums: Sums,
     gaps: Gaps,
     ready: Vec<Record>,
@@ -133,6 +135,7 @@ impl Recording {
             tracked: BTreeMap::new(),
             kinds: BTreeMap::new(),
             scanned: 0,
+            waiting: 0,
             sums: Sums::default(),
             gaps: Gaps::default(),
             ready: Vec::new(),
@@ -146,6 +149,7 @@ impl Recording {
     /// reported.
     fn scan(&mut self, sink: &mut dyn Sink) -> Result<(), ProbeError> {
         let mut dropping = Vec::new();
+        self.waiting = 0;
         for at in 0..self.sampling.groups.len() {
             let time = monotonic();
             let slots = self.sampling.call(at, time, true, sink)?;
@@ -158,6 +162,7 @@ impl Recording {
             roots.retain(|slot| {
                 !ended.iter().any(|(end, seen)| *end >= time && *seen == slot.seen())
             });
+            self.waiting += roots.iter().map(|root| u64::from(root.qlen)).sum::<u64>();
             self.sampling.observe(at, time, &roots, sink);
             self.sampling.hand_over_counters(at, time, &roots, sink);
             self.sampling.remark_cuts(time, sink);
@@ -386,7 +391,11 @@ impl Source for Recording {
 
     fn finish(&mut self, sink: &mut dyn Sink) -> Result<(), ProbeError> {
         self.links.clear();
+        let time = monotonic();
         self.scan(sink)?;
+        if self.waiting == 0 {
+            sink.empty(time);
+        }
         self.remark_losses(sink);
         let Sums { events, after_gap, lost, .. } = self.sums;
         let lost = if lost > 0 { format!("; {lost} could not be recorded") } else { String::new() };

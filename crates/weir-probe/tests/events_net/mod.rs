@@ -223,6 +223,8 @@ pub(crate) struct Log {
     pub(crate) most: (u32, u32),
     /// The last counters.
     pub(crate) counters: BTreeMap<QueueId, Counters>,
+    /// The last time at which no packet waited.
+    pub(crate) empty_at: Option<u64>,
     /// All remarks.
     pub(crate) remarks: Vec<String>,
 }
@@ -282,6 +284,9 @@ impl Sink for Log {
             self.reaches(event.queue, (event.qlen, event.backlog));
             self.events.push(*event);
         }
+    }
+    fn empty(&mut self, time: u64) {
+        self.empty_at = Some(time);
     }
     fn counters(&mut self, _: u64, id: QueueId, counters: &Counters) {
         self.counters.insert(id, *counters);
