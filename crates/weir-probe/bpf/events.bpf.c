@@ -5,12 +5,11 @@
  *
  * The kernel calls these programs after the enqueue or dequeue. Except for lock-free disciplines,
  * it still holds the discipline's lock, so the length read here is the length right after the event.
- * Each processor has its own region of the records, so no lock is needed. An interrupt may run these
- * programs while one of them writes a record on the same processor: its event is then lost and
- * counted, since it would overwrite that record. If a region is full, events are lost and counted
- * too. The device
- * attempts more dequeues than there are packets; attempts without a packet are not recorded. The
- * kernel reports neither a packet that bypasses an empty discipline nor a packet that is refused on
+ * Each processor has its own regions of the records, so no lock is needed. An interrupt may run these
+ * programs while one of them writes a record on the same processor. It would overwrite that record,
+ * so interrupts have a region of their own. If an interrupt is interrupted in turn, or if a region is
+ * full, events are lost and counted. The device attempts more dequeues than there are packets;
+ * attempts without a packet are not recorded. The kernel reports neither a packet that bypasses an empty discipline nor a packet that is refused on
  * arrival; the counters include both.
  *
  * The programs `on_arrive`, `on_sent` and `on_free` are attached only when packets are recorded. They
@@ -31,7 +30,7 @@ struct {
 	__type(value, struct recorder);
 } recorder SEC(".maps");
 
-/* Sized by the reader: one for each processor. */
+/* Sized by the reader: one for each processor, and then one for the interrupts of each. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -40,7 +39,7 @@ struct {
 	__type(value, struct region);
 } regions SEC(".maps");
 
-/* Sized by the reader: the first processor's records, then the second's. */
+/* Sized by the reader: the records of the first region, then those of the second. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -132,28 +131,68 @@ static __always_inline void measure(struct record *r, struct processors *p, u64 
 	}
 }
 
-/* The next record of this processor's region; none if the region is full. */
-static __always_inline struct record *next_record(struct recorder *c, struct region *g, u32 cpu)
+/* Where a program writes. */
+struct writer {
+	struct region *own;    /* the region of the processor, which counts the programs that write */
+	struct region *region; /* the region to write to; none if an interrupt was interrupted */
+	u32 place;             /* the number of that region */
+};
+
+/* Takes a region in which no other program writes. Returns false on an unknown processor. */
+static __always_inline bool begin_write(struct recorder *c, struct writer *w)
 {
-	u64 head = g->head;
+	u64 before;
+
+	w->place = bpf_get_smp_processor_id();
+	w->own = w->region = w->place < c->cpus ? bpf_map_lookup_elem(&regions, &w->place) : 0;
+	if (!w->own) {
+		__sync_fetch_and_add(&c->elsewhere, 1);
+		return false;
+	}
+	/* What interrupts ends before what it interrupts goes on. */
+	before = __sync_fetch_and_add(&w->own->busy, 1);
+	if (before) {
+		w->place += c->cpus;
+		w->region = before == 1 ? bpf_map_lookup_elem(&regions, &w->place) : 0;
+	}
+	return true;
+}
+
+static __always_inline void end_write(struct writer *w, bool is_written)
+{
+	if (!is_written)
+		__sync_fetch_and_add(&w->own->lost, 1);
+	__sync_fetch_and_add(&w->own->busy, -1);
+}
+
+/* The next record to write; none if there is no region, or if it is full. */
+static __always_inline struct record *next_record(struct recorder *c, struct writer *w)
+{
+	struct region *g = w->region;
 	u32 at;
 
-	if (head - *(volatile u64 *)&g->tail > c->mask)
+	if (!g || g->head - *(volatile u64 *)&g->tail > c->mask)
 		return 0;
-	at = cpu * (u32)(c->mask + 1) + (u32)(head & c->mask);
+	at = w->place * (u32)(c->mask + 1) + (u32)(g->head & c->mask);
 	return bpf_map_lookup_elem(&records, &at);
 }
 
 /*
- * Writes the record of an event on this processor. Returns false if the region is full. No other
- * program may write to the region meanwhile.
+ * Adds the record that was written. An atomic addition is ordered after the preceding writes if its
+ * result is used. A reader that sees the new head therefore also sees the record.
  */
-static __always_inline bool write_record(struct recorder *c, struct processors *p, struct region *g,
-					 u32 cpu, u64 address, u64 packet, u8 kind, int packets)
+static __always_inline bool add_record(struct writer *w)
+{
+	return w->region && __sync_fetch_and_add(&w->region->head, 1) != ~0ULL;
+}
+
+/* Writes the record of an event on this processor. Returns false if it is lost. */
+static __always_inline bool write_record(struct recorder *c, struct processors *p, struct writer *w,
+					 u64 address, u64 packet, u8 kind, int packets)
 {
 	struct Qdisc *qdisc = SEE(Qdisc, address);
 	struct net_device *device = qdisc->dev_queue->dev;
-	struct record *r = next_record(c, g, cpu);
+	struct record *r = next_record(c, w);
 
 	if (!r)
 		return false;
@@ -170,43 +209,29 @@ static __always_inline bool write_record(struct recorder *c, struct processors *
 	r->bytes = packet ? bytes_of(packet, packets) : 0;
 	if (kind == KIND_ENQUEUE && r->bytes > device->mtu)
 		r->packets = segments_of(packet);
-	/*
-	 * An atomic addition is ordered after the preceding writes if its result is used. A reader that
-	 * sees the new head therefore also sees the record.
-	 */
-	return __sync_fetch_and_add(&g->head, 1) != ~0ULL;
+	return add_record(w);
 }
 
 static __always_inline int note(u64 address, u64 packet, u8 kind, int packets)
 {
 	struct Qdisc *qdisc = SEE(Qdisc, address);
 	struct net_device *device = qdisc->dev_queue->dev;
-	u32 netns = device->nd_net.net->ns.inum, ifindex = device->ifindex, cpu;
+	u32 netns = device->nd_net.net->ns.inum, ifindex = device->ifindex;
 	struct recorder *c = the_recorder();
-	struct processors *p;
-	struct region *g;
+	struct processors *p = the_processors();
+	struct writer w;
 
-	if (!c || !is_watched(c, netns, ifindex))
+	if (!c || !p || !is_watched(c, netns, ifindex) || !begin_write(c, &w))
 		return 0;
-	cpu = bpf_get_smp_processor_id();
-	p = the_processors();
-	g = bpf_map_lookup_elem(&regions, &cpu);
-	if (!p || !g) {
-		__sync_fetch_and_add(&c->elsewhere, 1);
-		return 0;
-	}
-	/* What interrupts ends before what it interrupts goes on, so the first one finds 0. */
-	if (__sync_fetch_and_add(&g->busy, 1) || !write_record(c, p, g, cpu, address, packet, kind, packets))
-		__sync_fetch_and_add(&g->lost, 1);
-	__sync_fetch_and_add(&g->busy, -1);
+	end_write(&w, write_record(c, p, &w, address, packet, kind, packets));
 	return 0;
 }
 
-/* Writes the record of a packet's event on this processor. Returns false if the region is full. */
-static __always_inline bool write_packet(struct recorder *c, struct region *g, u32 cpu, u64 packet,
+/* Writes the record of a packet's event on this processor. Returns false if it is lost. */
+static __always_inline bool write_packet(struct recorder *c, struct writer *w, u64 packet,
 					 u64 device, u8 kind)
 {
-	struct packet_record *r = (struct packet_record *)next_record(c, g, cpu);
+	struct packet_record *r = (struct packet_record *)next_record(c, w);
 	struct net_device *d = SEE(net_device, device);
 	u32 whole = SEE(sk_buff, packet)->len, extra;
 
@@ -230,7 +255,7 @@ static __always_inline bool write_packet(struct recorder *c, struct region *g, u
 		extra = r->bytes > whole ? (r->bytes - whole) / (r->packets - 1) : 0;
 		r->segment = SEE(skb_shared_info, shared)->gso_size + extra;
 	}
-	return __sync_fetch_and_add(&g->head, 1) != ~0ULL;
+	return add_record(w);
 }
 
 /* Records a packet and up to `count - 1` packets after it, as `note` does. */
@@ -238,23 +263,15 @@ static __always_inline int note_packets(u64 packet, u64 device, u8 kind, int cou
 {
 	struct net_device *d = SEE(net_device, device);
 	struct recorder *c = the_recorder();
-	u32 cpu = bpf_get_smp_processor_id();
-	struct region *g;
+	struct writer w;
 	int i;
 
 	if (!c || !device || !is_watched(c, d->nd_net.net->ns.inum, d->ifindex))
 		return 0;
-	g = bpf_map_lookup_elem(&regions, &cpu);
-	if (!g) {
-		__sync_fetch_and_add(&c->elsewhere, 1);
-		return 0;
-	}
 	bpf_for(i, 0, 256) {
-		if (i >= count || !packet)
+		if (i >= count || !packet || !begin_write(c, &w))
 			break;
-		if (__sync_fetch_and_add(&g->busy, 1) || !write_packet(c, g, cpu, packet, device, kind))
-			__sync_fetch_and_add(&g->lost, 1);
-		__sync_fetch_and_add(&g->busy, -1);
+		end_write(&w, write_packet(c, &w, packet, device, kind));
 		if (count > 1)
 			packet = POINTER(sk_buff, packet, next);
 	}

@@ -60,12 +60,12 @@ struct packet_record {
 };
 
 /*
- * The position of one processor in its region of the records: the program moves the head, the
- * reader the tail.
+ * The position in a region of the records: the program moves the head, the reader the tail. Each
+ * processor has two regions, the second for interrupts that come while the first is written.
  */
 struct region {
 	u64 head;
-	u64 lost; /* events that found the region full, or in use by the program that they interrupt */
+	u64 lost; /* events of the processor that found no region, or a full one */
 	u64 busy; /* number of programs that are writing: more than one if an interrupt comes between */
 	u64 unused[5];
 	u64 tail;
@@ -74,7 +74,7 @@ struct region {
 
 struct recorder {
 	/* Written by the reader. */
-	u64 mask; /* records of a processor, minus one */
+	u64 mask; /* records of a region, minus one */
 	u64 ops;  /* input of `name_kind`: address of the operations */
 	u64 near; /* number of slots to search for a device, starting with its first slot */
 	/* Written by the program. */
@@ -83,6 +83,7 @@ struct recorder {
 	/* Written by the reader. */
 	u64 with_packets; /* whether to record the packets of each dequeue */
 	u64 key[2];       /* of the hashes of flows */
+	u64 cpus;         /* number of processors with a region */
 	/* netns in the upper half, ifindex in the lower; 0 is free. */
 	u64 watched[MAX_WATCHED];
 };

@@ -106,7 +106,8 @@ impl Recording {
         // Children are always scanned: they determine whether waiting packets may be dropped.
         let plan = Plan { rate: None, children: true, bands: false, ..plan.clone() };
         let sampling = Sampling::open(&plan, Method::Timer)?;
-        let parts = processors() as usize;
+        let cpus = processors() as usize;
+        let parts = cpus * records::LEVELS;
         let each = (RECORDS / parts.next_power_of_two()).clamp(FEWEST, MOST);
         let sizes = [("regions", parts as u32), ("records", (parts * each) as u32)];
         let mut programs = Programs::load_sized(
@@ -116,6 +117,7 @@ impl Recording {
         programs.prepare()?;
         let recorder = programs.map("recorder", records::RECORDER * 8, records::RECORDER)?;
         recorder[records::MASK].store(each as u64 - 1, Relaxed);
+        recorder[records::CPUS].store(cpus as u64, Relaxed);
         recorder[records::WITH_PACKETS].store(plan.packets.into(), Relaxed);
         for place in 0..2 {
             // Each value depends on random bytes of the system.

@@ -1,4 +1,4 @@
-//! The records of `bpf/events.h`, read from the region of each processor and sorted by time.
+//! The records of `bpf/events.h`, read from the regions of each processor and sorted by time.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -27,7 +27,8 @@ pub(super) const KIND: usize = 3;
 pub(super) const ELSEWHERE: usize = 5;
 pub(super) const WITH_PACKETS: usize = 6;
 pub(super) const FLOW_KEY: usize = 7;
-const WATCHED: usize = 9;
+pub(super) const CPUS: usize = 9;
+const WATCHED: usize = 10;
 pub(super) const RECORDER: usize = WATCHED + MAX_WATCHED;
 
 /// The kinds of record.
@@ -125,6 +126,9 @@ impl Record {
     }
 }
 
+/// The regions of a processor: one, and one for the interrupts that come while it is written.
+pub(super) const LEVELS: usize = 2;
+
 /// The records of all processors, including those that were read but are not yet sorted.
 pub(super) struct Records {
     regions: SharedWords,
@@ -134,13 +138,13 @@ pub(super) struct Records {
 }
 
 impl Records {
-    /// Creates the reader of regions with `each` records per processor, a power of two.
+    /// Creates the reader of regions with `each` records, a power of two.
     pub(super) fn new(regions: SharedWords, words: SharedWords, each: usize) -> Records {
         Records { regions, words, each, waiting: Vec::new() }
     }
 
-    /// Number of events that were lost because a region was full, or in use by an interrupted
-    /// program.
+    /// Number of events that were lost because a region was full, or because an interrupt was
+    /// interrupted in turn.
     pub(super) fn lost(&self) -> u64 {
         self.regions.chunks_exact(REGION).map(|region| region[LOST].load(Relaxed)).sum()
     }
@@ -149,11 +153,13 @@ impl Records {
     /// past: the kernel starts an event of a discipline only when the record of the previous one is
     /// complete, so all records up to that moment are already in their regions.
     pub(super) fn take(&mut self, until: u64, ready: &mut Vec<Record>) {
-        for (cpu, region) in (0u32..).zip(self.regions.chunks_exact(REGION)) {
+        let cpus = self.regions.len() / REGION / LEVELS;
+        for (place, region) in self.regions.chunks_exact(REGION).enumerate() {
+            let cpu = (place % cpus) as u32;
             let (tail, head) = (region[TAIL].load(Relaxed), region[0].load(Acquire));
             for count in tail..head {
-                let place = cpu as usize * self.each + count as usize % self.each;
-                self.waiting.push(Record::read(&self.words[place * RECORD..][..RECORD], cpu));
+                let at = place * self.each + count as usize % self.each;
+                self.waiting.push(Record::read(&self.words[at * RECORD..][..RECORD], cpu));
             }
             region[TAIL].store(head, Release);
         }
