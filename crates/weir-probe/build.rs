@@ -27,8 +27,8 @@ mod programs {
                 .build();
             if let Err(error) = built {
                 panic!(
-                    "{}: {error:#}\nclang, libelf-dev and zlib1g-dev are needed (`make setup` installs them); \
-                     without BPF: cargo build --no-default-features",
+                    "{}: {error:#}\nclang, libelf-dev and zlib1g-dev are needed (`make setup` \
+                     installs them); without BPF: cargo build --no-default-features",
                     source.display()
                 );
             }

@@ -40,7 +40,8 @@ pub(crate) fn grouped(command: Command) -> Command {
     let mut built = command.clone();
     built.build();
     let template = format!(
-        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n{}\nOptions:\n{{options}}{{after-help}}",
+        "{{about-with-newline}}\n{{usage-heading}} \
+         {{usage}}\n{}\nOptions:\n{{options}}{{after-help}}",
         list(&built)
     );
     command.help_template(template)

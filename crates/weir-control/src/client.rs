@@ -25,7 +25,10 @@ use crate::api::{
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// No daemon listens on the socket.
-    #[error("no daemon listens on {}; 'weir serve' starts one, --socket names another socket", path.display())]
+    #[error(
+        "no daemon listens on {}; 'weir serve' starts one, --socket names another socket",
+        path.display()
+    )]
     NoDaemon {
         /// The socket.
         path: PathBuf,
@@ -45,7 +48,12 @@ pub enum ClientError {
         message: String,
     },
     /// The daemon did not answer in time.
-    #[error("the daemon at {} did not answer within {} s{}; the daemon's log and /v1/health tell more", path.display(), .within.as_secs(), if *.change { ", so that the change may or may not be in force" } else { "" })]
+    #[error(
+        "the daemon at {} did not answer within {} s{}; the daemon's log and /v1/health tell more",
+        path.display(),
+        .within.as_secs(),
+        if *.change { ", so that the change may or may not be in force" } else { "" }
+    )]
     NoAnswer {
         /// The socket.
         path: PathBuf,

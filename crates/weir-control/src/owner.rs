@@ -97,7 +97,7 @@ impl Resumed {
         Self { store, current, saved, notice }
     }
 
-    /// What the user must know about the configuration: that it is not the one that was saved last.
+    /// A remark for the user if the configuration is not the one that was saved last.
     #[must_use]
     pub fn notice(&self) -> Option<&str> {
         self.notice.as_deref()

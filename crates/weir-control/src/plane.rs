@@ -18,7 +18,11 @@ use crate::api::{BridgeView, InstancePage, LaneView, Lengths, Snapshot};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoAnswer {
     /// It did not answer in time.
-    #[error("the loop that forwards packets did not answer within {} s; /v1/health says whether it is still stalled, and a restart of the daemon ends a lasting stall", .within.as_secs())]
+    #[error(
+        "the loop that forwards packets did not answer within {} s; /v1/health says whether it is \
+         still stalled, and a restart of the daemon ends a lasting stall",
+        .within.as_secs()
+    )]
     Late {
         /// The time that it was given.
         within: Duration,
@@ -71,12 +75,12 @@ pub trait Plane: Send + Sync + 'static {
     /// The current dynamic rules.
     fn dynamic(&self) -> Result<Vec<DynamicView>, NoAnswer>;
 
-    /// The lanes of all bridges, two for each bridge. The health resource asks for them, so the call
+    /// The lanes of all bridges, two for each bridge. The health resource needs them, so the call
     /// gives up after a second.
     fn lanes(&self) -> Result<Vec<LaneView>, NoAnswer>;
 
-    /// The bridges between whose interfaces the plane forwards, without their lanes. The call never
-    /// waits for the thread that moves packets.
+    /// The bridges, without their lanes. The plane forwards between the two interfaces of each
+    /// bridge. The call never waits for the thread that moves packets.
     fn bridges(&self) -> Vec<BridgeView>;
 }
 

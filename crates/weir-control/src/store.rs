@@ -48,7 +48,10 @@ use files::{FILES, names_in};
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The directory cannot be created or opened.
-    #[error("the state directory {} cannot be used: {source}; name another one with --state", path.display())]
+    #[error(
+        "the state directory {} cannot be used: {source}; name another one with --state",
+        path.display()
+    )]
     Open {
         /// The directory or a file in it.
         path: PathBuf,
@@ -56,7 +59,8 @@ pub enum StoreError {
         source: io::Error,
     },
     /// Another daemon uses the directory.
-    #[error("another daemon uses the state directory {}; stop it, or name another directory with --state", path.display())]
+    #[error("another daemon uses the state directory {}; stop it, or name another directory with \
+             --state", path.display())]
     InUse {
         /// The directory.
         path: PathBuf,
@@ -74,11 +78,14 @@ pub enum StoreError {
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault.
         source: Unsound,
     },
     /// The configuration could not be saved.
-    #[error("the configuration cannot be saved in {}: {source}; nothing was changed", path.display())]
+    #[error(
+        "the configuration cannot be saved in {}: {source}; nothing was changed",
+        path.display()
+    )]
     Write {
         /// The file.
         path: PathBuf,
@@ -110,7 +117,7 @@ impl StoreError {
     }
 }
 
-/// What is known about a configuration that was saved and is in force.
+/// A configuration that was saved and is in force.
 #[derive(Debug)]
 pub enum Durability {
     /// It survives a crash.
@@ -166,7 +173,7 @@ impl Store {
         Self::open_on(directory, Arc::new(RealDisk))
     }
 
-    /// Opens a directory whose changes go through `disk`.
+    /// Opens a directory and makes all changes to it through `disk`.
     ///
     /// # Errors
     /// Those of [`Self::open`].
@@ -471,7 +478,7 @@ fn is_unsupported(error: &io::Error) -> bool {
     error.raw_os_error().is_some_and(|code| none.iter().any(|e| e.raw_os_error() == code))
 }
 
-/// What a state directory contains, so that a save need not read it.
+/// The content of a state directory, kept so that a save need not read the directory.
 #[derive(Debug, Default)]
 struct Ledger {
     /// The revision of `config.weir`, if that is sound.

@@ -77,7 +77,7 @@ pub struct LinkConfig {
 /// A flowset: how traffic is split into queues, and the properties of these queues.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FlowsetConfig {
-    /// The header bits that tell flows apart. An empty mask makes one queue for all packets.
+    /// The header bits that distinguish flows. An empty mask makes one queue for all packets.
     pub mask: FlowMask,
     /// Share of the link relative to other flows; used by weighted schedulers.
     pub weight: u32,
@@ -131,7 +131,7 @@ impl Default for FlowsetConfig {
 pub struct SchedulerConfig {
     /// The algorithm with its settings. The default is WF2Q+, as in dummynet.
     pub discipline: crate::sched::Discipline,
-    /// The header bits that tell instances apart. Each instance has its own scheduler and link.
+    /// The header bits that distinguish instances. Each instance has its own scheduler and link.
     pub mask: FlowMask,
     /// Maximum number of instances that the mask makes at one time. With `None`, only
     /// [`crate::Limits::instances`] applies.

@@ -38,7 +38,7 @@ impl FlowKey {
     }
 }
 
-/// The bits of a [`FlowKey`] that tell flows apart. The default mask is empty: all packets belong
+/// The bits of a [`FlowKey`] that distinguish flows. The default mask is empty: all packets belong
 /// to one flow.
 ///
 /// The address masks of the two IP versions are separate, because `dst-ip` and `dst-ip6` are

@@ -1,10 +1,10 @@
 //! Look-ups of instances, queues and buckets by the keys of packets.
 //!
-//! Senders of packets choose their keys. With a public hash, a sender could choose thousands of keys
-//! with equal hashes, and each of these packets would be compared with the instances of all others.
-//! Therefore look-ups use SipHash-1-3 with a key of 128 bits that live drivers draw anew for
-//! each process. The hash decides only where an instance is found; all random draws are seeded from
-//! [`stable_hash`](crate::key::stable_hash) and do not depend on it.
+//! Senders of packets choose their keys. With a public hash, a sender could choose thousands of
+//! keys with equal hashes, and each of these packets would be compared with the instances of all
+//! others. Therefore look-ups use SipHash-1-3 with a key of 128 bits that live drivers draw anew
+//! for each process. The hash decides only where an instance is found; all random draws are seeded
+//! from [`stable_hash`](crate::key::stable_hash) and do not depend on it.
 
 use siphasher::sip::SipHasher13;
 
@@ -12,9 +12,9 @@ use crate::key::{FlowKey, stable_hash};
 
 /// The key of look-ups.
 ///
-/// The default key is public and gives the same hashes on every machine. Simulations use it, because
-/// their packets are trusted. Schedulers and AQMs that divide flows among buckets then use the stable hash,
-/// so that a simulation gives the same bytes everywhere.
+/// The default key is public and gives the same hashes on every machine. Simulations use it,
+/// because their packets are trusted. Schedulers and AQMs that divide flows among buckets then use
+/// the stable hash, so that a simulation gives the same bytes everywhere.
 #[derive(Clone, Copy, Default)]
 pub struct LookupKey {
     words: [u64; 2],

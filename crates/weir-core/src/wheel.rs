@@ -357,7 +357,12 @@ mod tests {
                 let expected = model.iter().map(|(&l, &t)| (t, l)).min();
                 prop_assert_eq!(queue.first(), expected);
                 if let Some((first, link)) = expected {
-                    let second = model.iter().filter(|&(&l, _)| l != link).map(|(_, &t)| t).min().unwrap_or(Nanos::MAX);
+                    let second = model
+                        .iter()
+                        .filter(|&(&l, _)| l != link)
+                        .map(|(_, &t)| t)
+                        .min()
+                        .unwrap_or(Nanos::MAX);
                     prop_assert!((first..=second).contains(&queue.others_from()));
                     prop_assert!(second != Nanos::MAX || queue.others_from() == Nanos::MAX);
                 }

@@ -17,7 +17,8 @@ fn main() {
     let m = s10::measure(&control, &manager, false, device, 1, seconds);
     let spent = on_processor() - start;
     println!(
-        "{control}, {queue}: {} packets, {} events, {spent:.3} s: {:.2} million packets and {:.2} million events a processor-second; {m:?}",
+        "{control}, {queue}: {} packets, {} events, {spent:.3} s: {:.2} million packets and {:.2} \
+         million events a processor-second; {m:?}",
         m.packets,
         m.events,
         m.packets as f64 / spent / 1e6,

@@ -16,8 +16,8 @@
 //! # Reference
 //! P. Imputato, S. Avallone, "An analysis of the impact of network device buffers on packet
 //! schedulers through experiments and simulations", Simulation Modelling Practice and Theory 80,
-//! 2018: six effects, each with a separate claim. The publication has no values for this network. The
-//! first table compares with our own measurements of the same network in ns-3.
+//! 2018: six effects, each with a separate claim. The publication has no values for this network.
+//! The first table compares with our own measurements of the same network in ns-3.
 
 use std::sync::Arc;
 
@@ -47,8 +47,10 @@ use super::sources::{NS3, RINGS as DOCUMENT, published};
 /// The experiment's entry in the list.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "dql-ring",
-    summary: "latency and throughput against the size of the transmission ring, with and without dynamic queue limits",
-    source: "effects: Imputato and Avallone, Simulation Modelling Practice and Theory 80 (2018); values: measured by us with ns-3",
+    summary: "latency and throughput against the size of the transmission ring, with and without \
+              dynamic queue limits",
+    source: "effects: Imputato and Avallone, Simulation Modelling Practice and Theory 80 (2018); \
+             values: measured by us with ns-3",
     run,
 };
 
@@ -462,7 +464,7 @@ const IN_NS3: [InNs3; 3] = [
     (256, true, 144.0, Some(150.0), Some(979.3), Some(4455.0)),
     (64, false, 877.0, None, Some(979.3), None),
 ];
-/// The effects, which the publication states for a network of its own.
+/// The effects, which the publication states for the network of its authors.
 const EFFECTS: Provenance = published(DOCUMENT, "its conclusions, stated without these values");
 /// Queues and their loads. A queue that treats all packets alike is measured below its capacity.
 const LOADS: [(Queue, LoadKind); 4] = [

@@ -44,7 +44,8 @@ pub struct Experiment {
     pub run: fn(&Options, &Progress<'_>) -> Finding,
 }
 
-/// The least number with which a 95 % interval is about as wide as with many: 2.3 standard errors.
+/// The least number of seeds with which a 95 % interval is about as wide as with many: 2.3 standard
+/// errors.
 const SEEDS: u64 = 10;
-/// The least number whose interval is not several times wider than that of many.
+/// The least number of seeds with which the interval is not several times as wide as with many.
 const QUICK_SEEDS: u64 = 3;

@@ -10,7 +10,7 @@
 //! An experiment is a file with an [`Experiment`] (or a [`Measured`]) and a row in [`EXPERIMENTS`]
 //! (or [`MEASURED`]). Its [`Finding`](weir_report::finding::Finding) follows these rules:
 //!
-//! - **Provenance.** Every value of somebody else's is a
+//! - **Provenance.** Every value that we did not measure is a
 //!   [`Cell::reference`](weir_report::finding::Cell::reference) or
 //!   [`Cell::quoted`](weir_report::finding::Cell::quoted), and every curve of such values a
 //!   [`Series`](weir_report::finding::Series) with a
@@ -28,8 +28,8 @@
 //!   follows from the intervals: *holds* if each is inside its range, *differs* if one is outside,
 //!   *cannot be judged* otherwise. A published claim is stated as published. A weaker claim that
 //!   holds may be added, but does not replace it.
-//! - **Notes.** `Finding::notes` has what a reader must know to judge the finding, for example which
-//!   conditions the document does not state.
+//! - **Notes.** `Finding::notes` has what a reader must know to judge the finding, for example
+//!   which conditions the document does not state.
 
 pub mod dql_ring;
 mod experiment;

@@ -15,8 +15,8 @@ pub(crate) const QFQ_PLUS: &str = "P. Valente, patch that turns QFQ into QFQ+, O
 pub(crate) const SP_PIFO: &str = "A. Alcoz, A. Dietmüller and L. Vanbever, SP-PIFO: Approximating \
     Push-In First-Out Behaviors using Strict-Priority Queues, NSDI 2020";
 /// The Fast Queue Sampler.
-pub(crate) const SAMPLER: &str = "M. Sanalla, Z. Jahshan and R. Mitrany, Sampling Linux packet transmission queues with Fast \
-     Queue Sampler";
+pub(crate) const SAMPLER: &str = "M. Sanalla, Z. Jahshan and R. Mitrany, Sampling Linux packet \
+                                  transmission queues with Fast Queue Sampler";
 
 /// Our own measurements with ns-3.
 pub(crate) const NS3: Provenance = Provenance::Measured {

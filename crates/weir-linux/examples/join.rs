@@ -178,7 +178,8 @@ fn open(word: &str, netns: Option<&str>) -> Result<AnyPort, Box<dyn Error>> {
 fn print(lane: &LaneReport) {
     let c = &lane.counters;
     println!(
-        "{} {} -> {}: in {} out {} bytes_out {} drops {:?} backlog {} dup {} balanced {} kernel_drops {} unreadable {}",
+        "{} {} -> {}: in {} out {} bytes_out {} drops {:?} backlog {} dup {} balanced {} \
+         kernel_drops {} unreadable {}",
         lane.name,
         lane.from,
         lane.to,
@@ -194,7 +195,8 @@ fn print(lane: &LaneReport) {
     );
     let us = |q| lane.lateness.quantile(q) as f64 / 1000.0;
     println!(
-        "  lateness us p50 {:.1} p99 {:.1} p99.9 {:.1} max {:.1}; later than 1 ms: {}; total us p50 {:.1} p99 {:.1}",
+        "  lateness us p50 {:.1} p99 {:.1} p99.9 {:.1} max {:.1}; later than 1 ms: {}; total us \
+         p50 {:.1} p99 {:.1}",
         us(0.5),
         us(0.99),
         us(0.999),

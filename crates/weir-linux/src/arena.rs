@@ -164,7 +164,7 @@ struct Slot {
 }
 
 impl Arena {
-    /// An empty arena whose frames and free buffers take at most `budget` bytes.
+    /// An empty arena. Its frames and free buffers take at most `budget` bytes.
     pub fn new(budget: usize) -> Self {
         let pool = BufferPool { limit: budget, ..BufferPool::default() };
         Self { slots: Vec::new(), free: Vec::new(), held: 0, budget, pool }
@@ -288,8 +288,8 @@ pub fn unpack(handle: u32) -> (u32, u16) {
 /// Bytes of a packet's records: its journey among the rules, and its descriptor in the engine with
 /// its places in queues and in the queue of the port.
 const PACKET: usize = size_of::<Journey>() + DESCRIPTORS;
-/// Bytes of the descriptors of a packet, which are in only one place at a time. The vectors that hold
-/// them may be half empty.
+/// Bytes of the descriptors of a packet, which are in only one place at a time. The vectors that
+/// hold them may be half empty.
 const DESCRIPTORS: usize = 160;
 const SEGMENT_BITS: u32 = 12;
 const MAX_SLOTS: usize = 1 << (32 - SEGMENT_BITS);

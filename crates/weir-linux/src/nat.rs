@@ -57,7 +57,7 @@ impl Translation {
     ) -> Result<Translation, NatError> {
         let program = find_tool("nft").ok_or(NatError::NoNft)?;
         let mut command = Command::new(&program);
-        // A process group of its own, because ^C is meant for the user's program.
+        // A separate process group, because ^C is meant for the user's program.
         command
             .arg("-i")
             .stdin(Stdio::piped())
@@ -285,7 +285,8 @@ fn rules(table: &str, interface: &str, ipv4: Ipv4Addr, ipv6: Option<Ipv6Addr>) -
         rules.push_str(&format!("ip6 saddr {ipv6} oifname != \"{interface}\" masquerade; "));
     }
     format!(
-        "table inet {table} {{ flags owner; chain out {{ type nat hook postrouting priority srcnat; {rules}}}; }}\n"
+        "table inet {table} {{ flags owner; chain out {{ type nat hook postrouting priority \
+         srcnat; {rules}}}; }}\n"
     )
 }
 

@@ -1,4 +1,4 @@
-//! What Weir can use on this machine, for `weir doctor`.
+//! Finds out which features of this machine Weir can use, for `weir doctor`.
 
 use std::fs::{self, File};
 use std::io;
@@ -91,7 +91,8 @@ fn kernel(release: &str) -> Check {
     }
     if (major, minor) < LEAST_KERNEL_FOR_BPF {
         let detail = format!(
-            "{release}; below {}, 'weir watch' reads the kernel's queues over netlink, which is slower",
+            "{release}; below {}, 'weir watch' reads the kernel's queues over netlink, which is \
+             slower",
             version(LEAST_KERNEL_FOR_BPF)
         );
         return Check::new(name, Status::Limited, detail);

@@ -2,7 +2,7 @@
 //! and files before and after a session. The sessions end in every possible manner, including
 //! SIGKILL at any moment.
 //!
-//! Each test has a machine of its own, see [`topology_net`]. The tests need root.
+//! Each test has its own machine, see [`topology_net`]. The tests need root.
 
 mod topology_net;
 
@@ -138,8 +138,8 @@ fn an_ordinary_user_gets_a_session_and_keeps_the_user_id() {
 fn daemons_end_with_their_session_and_are_counted() {
     let Some(machine) = Machine::new("daemons") else { return };
     let before = machine.snapshot();
-    let script = "(setsid sleep 300 </dev/null >/dev/null 2>&1 &); (setsid sh -c 'trap \"\" TERM; while :; do sleep 1; done' \
-        </dev/null >/dev/null 2>&1 &); sleep 0.3; exit 4";
+    let script = "(setsid sleep 300 </dev/null >/dev/null 2>&1 &); (setsid sh -c 'trap \"\" TERM; \
+                  while :; do sleep 1; done' </dev/null >/dev/null 2>&1 &); sleep 0.3; exit 4";
     let output = machine.surround(&["run", "--", "sh", "-c", script]);
     assert_eq!(output.status.code(), Some(4));
     let words = String::from_utf8_lossy(&output.stderr);

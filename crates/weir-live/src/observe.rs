@@ -77,7 +77,7 @@ impl Recording {
     }
 }
 
-/// The observer of a session. It runs on a thread of its own, so it may wait for the disk.
+/// The observer of a session. It runs on its own thread, so it may wait for the disk.
 #[derive(Debug)]
 struct Watcher {
     recording: Recording,

@@ -142,7 +142,7 @@ pub(crate) fn results(
         let counters = counted(id);
         RuleResult { number, text, packets: counters.packets, bytes: counters.bytes }
     };
-    // The text is that of `list` without the number, which is a field of its own.
+    // The text is that of `list` without the number, which is a separate field.
     let text = |rule: &weir_rules::rule::Rule| {
         let command = script::print(&Command::Add(Box::new(rule.clone())));
         let body = command.strip_prefix(&format!("add {} ", rule.number)).map(str::to_owned);

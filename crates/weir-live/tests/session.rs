@@ -321,8 +321,8 @@ fn a_burst_is_in_the_series() {
 }
 
 /// A packet counts as sent if it leaves before the end of the run. The flow therefore stops half a
-/// second before the end: a sender that a loaded machine delays still sends its last packet in time,
-/// and exactly 200 packets, one each 10 ms, are counted.
+/// second before the end: a sender that a loaded machine delays still sends its last packet in
+/// time, and exactly 200 packets, one each 10 ms, are counted.
 fn a_scenarios_links_change() {
     let text = r#"
         name = "two"

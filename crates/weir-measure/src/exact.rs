@@ -211,19 +211,30 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(40))]
         #[test]
-        fn many_values_are_rounded_a_little_and_memory_is_bounded(start in 0u64..1 << 31, step in 1u64..200_000, n in 1u64..20_000) {
+        fn many_values_are_rounded_a_little_and_memory_is_bounded(
+            start in 0u64..1 << 31,
+            step in 1u64..200_000,
+            n in 1u64..20_000,
+        ) {
             let mut all = Exact::default();
             (0..n).for_each(|i| all.record(start + i * step, 1));
             prop_assert!(all.large.len() <= MOST && all.total() == n);
             prop_assert_eq!((all.min(), all.max()), (start, start + (n - 1) * step));
             for q in [0.1, 0.5, 0.99] {
                 let exact = start + ((q * n as f64) as u64).min(n - 1) * step;
-                prop_assert!(all.quantile(q).abs_diff(exact) <= exact / 128, "{} for {exact}", all.quantile(q));
+                prop_assert!(
+                    all.quantile(q).abs_diff(exact) <= exact / 128,
+                    "{} for {exact}",
+                    all.quantile(q)
+                );
             }
         }
 
         #[test]
-        fn merging_is_recording_both(a in prop::collection::vec(0u64..5000, 0..50), b in prop::collection::vec(0u64..5000, 0..50)) {
+        fn merging_is_recording_both(
+            a in prop::collection::vec(0u64..5000, 0..50),
+            b in prop::collection::vec(0u64..5000, 0..50),
+        ) {
             let of = |values: &[u64]| {
                 let mut all = Exact::default();
                 values.iter().for_each(|&v| all.record(v, v % 3));
@@ -231,7 +242,9 @@ mod tests {
             };
             let (mut left, both) = (of(&a), of(&[a.clone(), b.clone()].concat()));
             left.merge(&of(&b));
-            prop_assert!(left.iter().eq(both.iter()) && left.range == both.range && left.sum == both.sum);
+            prop_assert!(
+                left.iter().eq(both.iter()) && left.range == both.range && left.sum == both.sum
+            );
         }
     }
 }

@@ -151,7 +151,11 @@ mod tests {
             };
             for &value in &left {
                 let one = tally(&[value]);
-                prop_assert!(one.bins[0].low <= value && value <= one.bins[0].high, "{value}: {:?}", one.bins);
+                prop_assert!(
+                    one.bins[0].low <= value && value <= one.bins[0].high,
+                    "{value}: {:?}",
+                    one.bins
+                );
                 prop_assert!(one.bins[0].high - one.bins[0].low <= value / 512);
             }
             let mut merged = tally(&left);

@@ -51,7 +51,8 @@ fn open_one(plan: &Plan, method: Method) -> Result<Box<dyn Source>, ProbeError> 
         Method::Events => Ok(Box::new(crate::kernel::Recording::open(plan)?)),
         #[cfg(not(feature = "bpf"))]
         Method::Loop | Method::Timer | Method::Events => Err(ProbeError::Unavailable(format!(
-            "this weir was built without BPF, which the method {} needs: build it with clang, libelf-dev and zlib1g-dev installed",
+            "this weir was built without BPF, which the method {} needs: build it with clang, \
+             libelf-dev and zlib1g-dev installed",
             method.name()
         ))),
         Method::Netlink => Ok(Box::new(crate::netlink::NetlinkSource::open(plan)?)),

@@ -121,7 +121,8 @@ impl FromStr for Target {
             || device.contains(|c: char| c == '/' || c.is_whitespace())
         {
             return Err(format!(
-                "'{device}' is no name of a device: 1 to 15 letters, digits and signs; `*` and `?` stand for others"
+                "'{device}' is no name of a device: 1 to 15 letters, digits and signs; `*` and \
+                 `?` stand for others"
             ));
         }
         let namespace = match (place, place.parse()) {

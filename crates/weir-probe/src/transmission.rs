@@ -68,7 +68,10 @@ impl WithTransmission {
                 }
                 Err(error) => {
                     let place = group.netns().unwrap_or_else(|| "this namespace".into());
-                    remarks.push(format!("the transmission queues of devices in {place} are not seen: sysfs does not show them ({error})"));
+                    remarks.push(format!(
+                        "the transmission queues of devices in {place} are not \
+                                          seen: sysfs does not show them ({error})"
+                    ));
                 }
             }
         }

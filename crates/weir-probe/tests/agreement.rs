@@ -61,7 +61,8 @@ fn a_hundred_leaves_of_htb_agree_including_hidden_ones() {
     for class in 1..=100 {
         let _ = writeln!(
             lines,
-            "class add dev x0 parent 1: classid 1:{class:x} htb rate 8bit ceil 8bit burst 1 cburst 1 quantum 1514"
+            "class add dev x0 parent 1: classid 1:{class:x} htb rate 8bit ceil 8bit burst 1 \
+             cburst 1 quantum 1514"
         );
         // A third have a queue limited in packets, a third a queue limited in bytes, and the rest
         // the kernel's hidden default.
@@ -101,7 +102,9 @@ fn a_hundred_leaves_of_htb_agree_including_hidden_ones() {
 #[test]
 fn bands_of_pfifo_fast_hold_the_packets_of_their_priority() {
     let Some(place) = Place::new() else { return };
-    place.tc("qdisc add dev x0 root handle 1: tbf rate 8bit burst 2000 limit 60000\nqdisc add dev x0 parent 1:1 handle 2: pfifo_fast\n");
+    place
+        .tc("qdisc add dev x0 root handle 1: tbf rate 8bit burst 2000 limit 60000\nqdisc add dev \
+              x0 parent 1:1 handle 2: pfifo_fast\n");
     // Best effort goes into band 1 and uses up the burst; interactive into 0, bulk into 2.
     place.send(40, 0);
     place.send(3, 6);

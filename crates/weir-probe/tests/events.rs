@@ -79,7 +79,8 @@ fn every_packet_through_a_token_bucket_is_recorded_or_its_loss_reported() {
     assert!(log.empty_at.is_some(), "the last scan finds the queue empty");
     let gaps = log.events.iter().filter(|event| event.after_gap).count();
     println!(
-        "{sent} sent, {enqueued} in, {dequeued} out, {} dropped, {gaps} gaps with {missing} packets",
+        "{sent} sent, {enqueued} in, {dequeued} out, {} dropped, {gaps} gaps with {missing} \
+         packets",
         truth.drops
     );
     assert!(

@@ -126,7 +126,8 @@ fn refuse_strangers_link(path: &Path) -> io::Result<()> {
     if link.is_symlink() && is_public && !is_own && link.uid() != directory.uid() {
         return Err(io::Error::new(
             io::ErrorKind::PermissionDenied,
-            "it is a symbolic link of another user in a directory that everybody may write to; remove it, or name another file",
+            "it is a symbolic link of another user in a directory that everybody may write to; \
+             remove it, or name another file",
         ));
     }
     Ok(())

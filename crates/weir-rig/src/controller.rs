@@ -257,8 +257,8 @@ impl<S: Scheduler> Machine<S> {
         true
     }
 
-    /// Dequeues from a scheduler that has packets but none for now, at the time of the next event at
-    /// which it releases one. A medium has events without a release, such as the beginning of a
+    /// Dequeues from a scheduler that has packets but none for now, at the time of the next event
+    /// at which it releases one. A medium has events without a release, such as the beginning of a
     /// transmission.
     #[cold]
     fn dequeue_later<K: Sink>(&mut self, sink: &mut K) -> bool {

@@ -218,12 +218,14 @@ pub enum FlowSetError {
     Empty,
     /// The word at the start of a group is not a number of flows.
     #[error(
-        "`{0}` is not a number of flows: allowed is 1..{MAX_FLOWS}, with k for 1024; for example {EXAMPLE}"
+        "`{0}` is not a number of flows: allowed is 1..{MAX_FLOWS}, with k for 1024; for example \
+         {EXAMPLE}"
     )]
     Count(String),
     /// The word after a colon is not an option.
     #[error(
-        "`{0}` is not an option of a group: allowed are wWEIGHT, lBYTES, lLEAST-MOST, bimodal, imix, maxBYTES and pPRIORITY; for example 100:w2:l64-1500"
+        "`{0}` is not an option of a group: allowed are wWEIGHT, lBYTES, lLEAST-MOST, bimodal, \
+         imix, maxBYTES and pPRIORITY; for example 100:w2:l64-1500"
     )]
     Option(String),
     /// An option was given twice.
@@ -241,12 +243,14 @@ pub enum FlowSetError {
     },
     /// There are too many flows.
     #[error(
-        "the groups have {0} flows together, and at most {MAX_FLOWS} are allowed; for example {EXAMPLE}"
+        "the groups have {0} flows together, and at most {MAX_FLOWS} are allowed; for example \
+         {EXAMPLE}"
     )]
     Flows(u64),
     /// The sum of the weights is too large.
     #[error(
-        "the weights add up to {0}, and at most {MAX_TOTAL_WEIGHT} is allowed; for example {EXAMPLE}"
+        "the weights add up to {0}, and at most {MAX_TOTAL_WEIGHT} is allowed; for example \
+         {EXAMPLE}"
     )]
     Weights(u64),
     /// A range is combined with other groups.
@@ -418,15 +422,16 @@ mod tests {
         fn what_is_written_is_read_back(
             groups in proptest::collection::vec((1u32..1000, 1u32..=65_536, 0u32..64, 1u32..1500, 0u32..9, 1500u32..65_537), 1..6),
         ) {
-            let groups = groups.into_iter().map(|(count, weight, priority, length, which, lmax)| {
-                let lengths = match which {
-                    0 => Lengths::Bimodal,
-                    1 => Lengths::Imix,
-                    2..5 => Lengths::Uniform(length, 1500),
-                    _ => Lengths::Fixed(length),
-                };
-                Group { count, weight, priority, lengths, lmax }
-            });
+            let groups =
+                groups.into_iter().map(|(count, weight, priority, length, which, lmax)| {
+                    let lengths = match which {
+                        0 => Lengths::Bimodal,
+                        1 => Lengths::Imix,
+                        2..5 => Lengths::Uniform(length, 1500),
+                        _ => Lengths::Fixed(length),
+                    };
+                    Group { count, weight, priority, lengths, lmax }
+                });
             let set = FlowSet::new(groups.collect()).unwrap();
             prop_assert_eq!(set.flows().count(), set.len() as usize);
             prop_assert_eq!(set.to_string().parse::<FlowSet>(), Ok(set));

@@ -133,7 +133,8 @@ pub struct PerPair {
 pub enum CountError {
     /// Cachegrind cannot simulate a cache of this size.
     #[error(
-        "a second-level cache of {0} bytes cannot be simulated: its size is 512 bytes times a power of two; for example 2MiB"
+        "a second-level cache of {0} bytes cannot be simulated: its size is 512 bytes times a \
+         power of two; for example 2MiB"
     )]
     Cache(u64),
     /// The file does not come from cachegrind.
@@ -147,7 +148,8 @@ mod tests {
 
     #[test]
     fn totals_are_found_by_their_names() {
-        let text = "desc: x\nevents: Ir I1mr ILmr Dr D1mr DLmr Dw D1mw DLmw \nfn=x\n1 2\nsummary: 1000 1 2 300 40 5 60 7 8 \n";
+        let text = "desc: x\nevents: Ir I1mr ILmr Dr D1mr DLmr Dw D1mw DLmw \nfn=x\n1 2\nsummary: \
+                    1000 1 2 300 40 5 60 7 8 \n";
         let events = Events::read(text).unwrap();
         assert_eq!(events, Events { instructions: 1000, first_misses: 47, second_misses: 13 });
         let per_pair =

@@ -221,7 +221,8 @@ impl Plan {
 pub enum PlanError {
     /// The text is not a pair of thresholds.
     #[error(
-        "`{0}` is not a backlog: write LOW:HIGH in packets, with n for packets per flow; for example 0:20n"
+        "`{0}` is not a backlog: write LOW:HIGH in packets, with n for packets per flow; for \
+         example 0:20n"
     )]
     Backlog(String),
     /// The low threshold is above the high one.
@@ -229,7 +230,8 @@ pub enum PlanError {
     Crossed(Backlog),
     /// The high threshold exceeds [`MAX_BACKLOG`].
     #[error(
-        "a backlog of {0} packets for {1} flows: at most {MAX_BACKLOG} packets are held; for example --backlog 0:4n"
+        "a backlog of {0} packets for {1} flows: at most {MAX_BACKLOG} packets are held; for \
+         example --backlog 0:4n"
     )]
     TooMuch(u64, u32),
     /// The batch is empty or too large.

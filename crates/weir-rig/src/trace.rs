@@ -225,19 +225,23 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_back(arrivals in proptest::collection::vec((0u64..5000, 0u32..750, 1u32..1501), 0..50)) {
+        fn what_is_written_is_read_back(
+            arrivals in proptest::collection::vec((0u64..5000, 0u32..750, 1u32..1501), 0..50),
+        ) {
             let mut time = 0;
             let arrivals = arrivals.into_iter().map(|(later, flow, len)| {
                 time += later;
                 Arrival { time, flow, len }
             });
-            let mut trace = Trace::new("500:w1,250:w4:imix".parse().unwrap(), arrivals.collect()).unwrap();
+            let mut trace =
+                Trace::new("500:w1,250:w4:imix".parse().unwrap(), arrivals.collect()).unwrap();
             trace.notes.push("found by a search".into());
             prop_assert_eq!(Trace::read(&trace.to_string()), Ok(trace));
         }
 
         #[test]
-        fn any_text_is_read_or_refused(text in "(weir trace 1\nflows [0-9:w,]{0,6}\n)?[0-9 #\n]{0,60}") {
+        fn any_text_is_read_or_refused(text in "(weir trace 1\nflows [0-9:w,]{0,6}\n)?[0-9 \
+                                                #\n]{0,60}") {
             let _ = Trace::read(&text);
         }
     }

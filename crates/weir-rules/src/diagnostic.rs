@@ -1,5 +1,5 @@
-//! Diagnostics: each states what is wrong with a text, where, what is allowed, and what was
-//! probably meant.
+//! Diagnostics: each names a fault in a text and its place, the allowed alternatives, and the text
+//! that was probably meant.
 
 use annotate_snippets::renderer::DecorStyle;
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet, normalize_untrusted_str};
@@ -184,7 +184,7 @@ pub struct Diagnostic {
     pub label: String,
     /// An earlier range of the line that is related, with its label.
     pub other: Option<(Span, String)>,
-    /// What is allowed, and what to do.
+    /// The allowed alternatives, and advice.
     pub help: Vec<String>,
 }
 
@@ -417,7 +417,8 @@ fn floor_boundary(text: &str, at: usize) -> usize {
 
 /// The start of labels that say what belongs at a place, and nothing about what is there.
 const EXPECTED: &str = "expected ";
-const NOT_SHOWN: &str = "the line is not shown, since the file is not below the directory of the text that names it, or only root may read it";
+const NOT_SHOWN: &str = "the line is not shown, since the file is not below the directory of the \
+                         text that names it, or only root may read it";
 /// Maximum number of diagnostics of one severity that are kept.
 const MAX_KEPT: usize = 100;
 /// Maximum number of bytes of a line that are kept before and after the marked range.

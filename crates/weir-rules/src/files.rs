@@ -12,7 +12,7 @@ pub trait Files {
     fn read(&self, path: &str) -> io::Result<String>;
 
     /// The text of the file at `path`, and whether messages may quote it. By default they may not:
-    /// a text that somebody else wrote may name any file that the reader's user can read.
+    /// a text from another author may name any file that the reader's user can read.
     ///
     /// # Errors
     /// As [`Self::read`].

@@ -1,4 +1,4 @@
-//! Reads and writes flow masks: the header bits that tell flows apart.
+//! Reads and writes flow masks: the header bits that distinguish flows.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 

@@ -233,7 +233,8 @@ mod tests {
         assert!(message("").starts_with("`` is no scheduler: allowed: fifo, rr"));
         assert_eq!(
             message("qfq+ n=1"),
-            "`n` is no setting of `qfq+`: settings: m 0..16; write NAME=VALUE or NAME VALUE behind the algorithm"
+            "`n` is no setting of `qfq+`: settings: m 0..16; write NAME=VALUE or NAME VALUE \
+             behind the algorithm"
         );
         assert!(
             message("fq_codel limits=9").contains("of `fq_codel`: did you mean `limit`?; settings")

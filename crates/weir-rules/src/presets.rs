@@ -24,7 +24,10 @@ pub struct Preset {
 
 /// A name that no preset has.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no preset `{name}`{}", .meant.map(|m| format!("; did you mean `{m}`?")).unwrap_or_default())]
+#[error(
+    "no preset `{name}`{}",
+    .meant.map(|m| format!("; did you mean `{m}`?")).unwrap_or_default()
+)]
 pub struct UnknownPreset {
     /// The name.
     pub name: String,
@@ -54,14 +57,16 @@ pub const PRESETS: &[Preset] = &[
         name: "dsl",
         aliases: &["adsl"],
         summary: "ADSL line, 8 Mbit/s down, 1 Mbit/s up, in ATM cells",
-        source: "Rates after ITU-T G.992.1 (1999), framing after RFC 2684 and RFC 2516; delay and queue are typical values of our choice",
+        source: "Rates after ITU-T G.992.1 (1999), framing after RFC 2684 and RFC 2516; delay and \
+                 queue are typical values of our choice",
         up: "bw 1Mbit/s overhead atm delay 12ms queue 64KB",
         down: "bw 8Mbit/s overhead atm delay 12ms queue 256KB",
     },
     Preset {
         name: "vdsl",
         summary: "VDSL2 line, 50 Mbit/s down, 10 Mbit/s up",
-        source: "Packet transfer mode after ITU-T G.993.2 (2006); rates, delay and queue are typical values of our choice",
+        source: "Packet transfer mode after ITU-T G.993.2 (2006); rates, delay and queue are \
+                 typical values of our choice",
         up: "bw 10Mbit/s overhead 26 delay 8ms queue 128KB",
         down: "bw 50Mbit/s overhead 26 delay 8ms queue 512KB",
         ..EMPTY
@@ -69,7 +74,8 @@ pub const PRESETS: &[Preset] = &[
     Preset {
         name: "cable",
         summary: "Cable modem, 100 Mbit/s down, 10 Mbit/s up",
-        source: "Accounting after CableLabs DOCSIS 3.1 MULPI; rates, delay, jitter and queue are typical values of our choice",
+        source: "Accounting after CableLabs DOCSIS 3.1 MULPI; rates, delay, jitter and queue are \
+                 typical values of our choice",
         up: "bw 10Mbit/s overhead docsis delay 7ms jitter 2ms queue 256KB",
         down: "bw 100Mbit/s overhead docsis delay 5ms queue 1MB",
         ..EMPTY
@@ -86,7 +92,8 @@ pub const PRESETS: &[Preset] = &[
         name: "gigabit",
         aliases: &["lan"],
         summary: "Gigabit Ethernet in one building",
-        source: "Rate and framing after IEEE 802.3 (1000BASE-T); delay and queue are typical values of our choice",
+        source: "Rate and framing after IEEE 802.3 (1000BASE-T); delay and queue are typical \
+                 values of our choice",
         up: "bw 1Gbit/s overhead ethernet delay 100us queue 512KB",
         down: "bw 1Gbit/s overhead ethernet delay 100us queue 512KB",
     },
@@ -94,7 +101,8 @@ pub const PRESETS: &[Preset] = &[
         name: "lte",
         aliases: &["4g"],
         summary: "LTE, 12 Mbit/s in both directions, 70 ms round trip",
-        source: "Rates and round trip as in WebPageTest's connectivity profile \"LTE\"; jitter and queue are typical values of our choice",
+        source: "Rates and round trip as in WebPageTest's connectivity profile \"LTE\"; jitter \
+                 and queue are typical values of our choice",
         up: "bw 12Mbit/s delay 35ms jitter 5ms normal correlation 50% queue 1MB",
         down: "bw 12Mbit/s delay 35ms jitter 5ms normal correlation 50% queue 2MB",
     },
@@ -102,7 +110,8 @@ pub const PRESETS: &[Preset] = &[
         name: "3g",
         aliases: &["umts"],
         summary: "3G, 1.6 Mbit/s down, 768 kbit/s up, 300 ms round trip",
-        source: "Rates and round trip as in WebPageTest's connectivity profile \"3G\"; jitter and queue are typical values of our choice",
+        source: "Rates and round trip as in WebPageTest's connectivity profile \"3G\"; jitter and \
+                 queue are typical values of our choice",
         up: "bw 768Kbit/s delay 150ms jitter 15ms normal correlation 50% queue 256KB",
         down: "bw 1.6Mbit/s delay 150ms jitter 15ms normal correlation 50% queue 512KB",
     },
@@ -110,7 +119,8 @@ pub const PRESETS: &[Preset] = &[
         name: "edge",
         aliases: &["2g"],
         summary: "EDGE, 240 kbit/s down, 200 kbit/s up, 840 ms round trip",
-        source: "Rates and round trip as in WebPageTest's connectivity profile \"Edge\"; jitter and queue are typical values of our choice",
+        source: "Rates and round trip as in WebPageTest's connectivity profile \"Edge\"; jitter \
+                 and queue are typical values of our choice",
         up: "bw 200Kbit/s delay 420ms jitter 40ms normal correlation 50% queue 64KB",
         down: "bw 240Kbit/s delay 420ms jitter 40ms normal correlation 50% queue 128KB",
     },
@@ -126,7 +136,8 @@ pub const PRESETS: &[Preset] = &[
         name: "satellite",
         aliases: &["geo"],
         summary: "Geostationary satellite, 25 Mbit/s down, 3 Mbit/s up, 600 ms round trip",
-        source: "Delay follows from the orbit's 35786 km, twice in each direction, plus access time; rates, loss and queue are typical values of our choice",
+        source: "Delay follows from the orbit's 35786 km, twice in each direction, plus access \
+                 time; rates, loss and queue are typical values of our choice",
         up: "bw 3Mbit/s delay 300ms jitter 10ms queue 512KB loss 0.001",
         down: "bw 25Mbit/s delay 300ms jitter 5ms queue 4MB loss 0.001",
     },
@@ -134,8 +145,10 @@ pub const PRESETS: &[Preset] = &[
         name: "leo",
         summary: "Low-orbit satellite, 100 Mbit/s down, 15 Mbit/s up, 45 ms round trip",
         source: "Typical values of our choice",
-        up: "bw 15Mbit/s delay 22ms jitter 6ms normal correlation 70% queue 1MB loss 0,0.0005,0.3,0.1",
-        down: "bw 100Mbit/s delay 22ms jitter 6ms normal correlation 70% queue 4MB loss 0,0.0005,0.3,0.1",
+        up: "bw 15Mbit/s delay 22ms jitter 6ms normal correlation 70% queue 1MB loss \
+             0,0.0005,0.3,0.1",
+        down: "bw 100Mbit/s delay 22ms jitter 6ms normal correlation 70% queue 4MB loss \
+               0,0.0005,0.3,0.1",
         ..EMPTY
     },
     Preset {
@@ -158,14 +171,16 @@ pub const PRESETS: &[Preset] = &[
         name: "dialup",
         aliases: &["modem"],
         summary: "Telephone modem, 49 kbit/s down, 30 kbit/s up, 120 ms round trip",
-        source: "Rates and round trip as in WebPageTest's connectivity profile \"56K Dial-Up\"; framing after RFC 1662; queue chosen by us",
+        source: "Rates and round trip as in WebPageTest's connectivity profile \"56K Dial-Up\"; \
+                 framing after RFC 1662; queue chosen by us",
         up: "bw 30Kbit/s overhead ppp delay 60ms queue 16KB",
         down: "bw 49Kbit/s overhead ppp delay 60ms queue 32KB",
     },
     Preset {
         name: "transatlantic",
         summary: "A gigabit path between Europe and North America, 80 ms round trip",
-        source: "Delay follows from about 8000 km of fibre at 5 us a kilometre; the rest are typical values of our choice",
+        source: "Delay follows from about 8000 km of fibre at 5 us a kilometre; the rest are \
+                 typical values of our choice",
         up: "bw 1Gbit/s delay 40ms queue 10MB loss 0.00001",
         down: "bw 1Gbit/s delay 40ms queue 10MB loss 0.00001",
         ..EMPTY
@@ -173,7 +188,8 @@ pub const PRESETS: &[Preset] = &[
     Preset {
         name: "datacenter",
         summary: "Two machines in a data centre, 25 Gbit/s",
-        source: "Rate and framing after IEEE 802.3by (2016); delay and queue are typical values of our choice",
+        source: "Rate and framing after IEEE 802.3by (2016); delay and queue are typical values \
+                 of our choice",
         up: "bw 25Gbit/s overhead ethernet delay 20us queue 1MB",
         down: "bw 25Gbit/s overhead ethernet delay 20us queue 1MB",
         ..EMPTY

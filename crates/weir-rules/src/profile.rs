@@ -159,7 +159,8 @@ mod tests {
 
     #[test]
     fn a_profile_with_comments_and_either_header() {
-        let text = "# from a paper\nNAME wlan\nbw 20Mbit/s\nSamples 4\nloss-level 0.86\nprob delay\n0 0.5 # first\n1.0\t1.5\n";
+        let text = "# from a paper\nNAME wlan\nbw 20Mbit/s\nSamples 4\nloss-level 0.86\nprob \
+                    delay\n0 0.5 # first\n1.0\t1.5\n";
         let file = parse(text, "p").map_err(|e| e.message).unwrap();
         assert_eq!(file.rate, Rate::new(20_000_000));
         assert_eq!(file.profile.name(), "wlan");

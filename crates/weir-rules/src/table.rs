@@ -27,7 +27,7 @@ pub enum TableKind {
     Interface,
     /// Numbers.
     Number,
-    /// Flows, told apart by these fields.
+    /// Flows, distinguished by these fields.
     Flow(FlowFields),
 }
 

@@ -5,8 +5,8 @@
 //! Without one, times are in seconds, delays in milliseconds and rates in bit/s, unless a value has
 //! its own unit. An empty cell keeps the previous value. A rate of 0 is an outage and becomes 1
 //! bit/s, because a packet on the wire continues at the next rate. Rows are at least 1 us apart. If
-//! a table repeats, its last row lasts as long as the row before it. A last row that contains only a
-//! time just ends the period.
+//! a table repeats, its last row lasts as long as the row before it. A last row that contains only
+//! a time just ends the period.
 
 use weir_core::config::Capacity;
 use weir_core::link::{LEAST_STEP, Schedule, ScheduleError, Step, Trace, TraceError};
@@ -325,7 +325,8 @@ fn shorten(text: &str) -> String {
 /// The columns that a table may have.
 const COLUMNS: [&str; 4] = ["time", "rate", "delay", "loss"];
 /// A help text with the expected form of a table.
-const HELP: &str = "a table begins with a header such as `time,rate` or `time_ms,rate_mbit,delay_ms,loss`, and has a row for each change";
+const HELP: &str = "a table begins with a header such as `time,rate` or \
+                    `time_ms,rate_mbit,delay_ms,loss`, and has a row for each change";
 /// The rate during an outage. No packet departs at this rate, whereas 0 would mean unlimited.
 const OUTAGE: Rate = match Rate::new(1) {
     Some(rate) => rate,

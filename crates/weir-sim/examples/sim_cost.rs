@@ -55,7 +55,8 @@ fn main() {
     let stats = world.network().stats(bottleneck).unwrap();
     let out = stats.counters.packets_out;
     println!(
-        "{out} packets through the bottleneck, {} dropped, {} events, {:.3} s: {:.1} ns a packet, {:.2} million/s",
+        "{out} packets through the bottleneck, {} dropped, {} events, {:.3} s: {:.1} ns a packet, \
+         {:.2} million/s",
         stats.counters.total_drops(),
         world.events(),
         spent,

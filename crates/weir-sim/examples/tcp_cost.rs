@@ -69,7 +69,8 @@ fn main() {
     let out = world.network().stats(bottleneck).map_or(0, |stats| stats.counters.packets_out);
     let million = out as f64 / spent / 1e6;
     println!(
-        "{} events in {spent:.3} s of processor: {:.1} ns a bottleneck packet, {million:.2} million/s",
+        "{} events in {spent:.3} s of processor: {:.1} ns a bottleneck packet, {million:.2} \
+         million/s",
         world.events() - events,
         spent * 1e9 / out as f64
     );

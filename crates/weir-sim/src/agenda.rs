@@ -201,7 +201,8 @@ mod tests {
                 let time = if time == 19 { u64::MAX } else { time << shift };
                 agenda.set(number, Nanos(time));
                 model.insert(number, time);
-                let earliest = model.iter().map(|(&n, &t)| (t, n)).min().filter(|&(t, _)| t != u64::MAX);
+                let earliest =
+                    model.iter().map(|(&n, &t)| (t, n)).min().filter(|&(t, _)| t != u64::MAX);
                 prop_assert_eq!(agenda.earliest(), Nanos(earliest.map_or(u64::MAX, |(t, _)| t)));
                 if let Some((_, number)) = earliest {
                     prop_assert_eq!(agenda.next(), number);

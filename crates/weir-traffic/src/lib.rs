@@ -40,7 +40,8 @@ pub enum TrafficError {
     },
     /// The packet size is out of range.
     #[error(
-        "packet size {given} is out of range: with IP and UDP headers, {least} to {most} bytes are possible"
+        "packet size {given} is out of range: with IP and UDP headers, {least} to {most} bytes \
+         are possible"
     )]
     Size {
         /// The requested size.

@@ -91,7 +91,7 @@ pub struct Reception {
     pub arrivals: Vec<(u32, u64)>,
 }
 
-/// What [`reception`] is given in addition to the packets.
+/// The input of [`reception`] in addition to the packets.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Known {
     /// The number of packets that were sent, if known. Packets that were lost after the last one

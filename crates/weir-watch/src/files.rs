@@ -24,8 +24,8 @@ struct File {
 }
 
 impl Files {
-    /// Creates a file at each path, in its format, and the recording of packets, if there is one. The
-    /// files contain the version of the program that writes them.
+    /// Creates a file at each path, in its format, and the recording of packets, if there is one.
+    /// The files contain the version of the program that writes them.
     ///
     /// # Errors
     /// A file cannot be created.

@@ -1,7 +1,7 @@
 //! The thread that checks the workers and tells the service manager that the daemon is alive.
 //!
-//! The thread takes no lock and asks no other thread, so it also reports when all of them wait for a
-//! worker that hangs.
+//! The thread takes no lock and asks no other thread, so it also reports when all of them wait for
+//! a worker that hangs.
 
 use std::io;
 use std::sync::Arc;

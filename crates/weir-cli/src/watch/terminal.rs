@@ -29,7 +29,8 @@ pub(super) struct Screen {
     keys: bool,
 }
 
-/// What must be restored. It is not a part of [`Screen`], because the panic hook needs it.
+/// The state of the terminal to restore. It is not a part of [`Screen`], because the panic hook
+/// needs it.
 static CHANGED: Mutex<Option<Changed>> = Mutex::new(None);
 
 #[derive(Debug)]

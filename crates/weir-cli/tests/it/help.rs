@@ -1,4 +1,4 @@
-//! What a newcomer sees of the command line: help, suggestions, exit codes, completions.
+//! The command line as a newcomer sees it: help, suggestions, exit codes, completions.
 
 use std::process::{Command, Output};
 

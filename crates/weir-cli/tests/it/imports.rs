@@ -146,7 +146,7 @@ struct Reader {
     tokens: Vec<String>,
     at: usize,
     file: String,
-    /// The modules that the file declares and that have files of their own.
+    /// The modules that the file declares and that have their own files.
     children: Vec<Vec<String>>,
 }
 

@@ -6,7 +6,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What `weir` says, with its working directory.
+/// The messages of `weir`, and its working directory.
 fn weir(directory: &Path, args: &[&str]) -> String {
     let done = Command::new(env!("CARGO_BIN_EXE_weir"))
         .args(args)

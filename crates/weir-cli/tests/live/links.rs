@@ -8,7 +8,7 @@ use weir_traffic::stats::Reception;
 
 use crate::common::{Lab, Need, Stream, check_count, drops, link_from, load, number, trial};
 
-/// The tests that count packets, whose arrival times do not matter.
+/// The tests that count packets. Arrival times do not matter to them.
 pub(crate) fn counts() -> Vec<Trial> {
     vec![
         trial("loss_takes_its_share_and_the_same_seed_takes_the_same_packets", &[], loss),

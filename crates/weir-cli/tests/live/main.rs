@@ -167,7 +167,8 @@ fn withdraw() {
     if nix::sched::unshare(CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWNS).is_ok() {
         common::must("ip link set lo up && mount --make-rprivate /");
         common::must(
-            "for d in /run/netns /run/weir /run/weir-sessions; do mkdir -p $d && mount -t tmpfs weir-live $d; done",
+            "for d in /run/netns /run/weir /run/weir-sessions; do mkdir -p $d && mount -t tmpfs \
+             weir-live $d; done",
         );
     }
 }

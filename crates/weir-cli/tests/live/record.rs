@@ -47,7 +47,7 @@ impl Drop for Cable {
     }
 }
 
-/// Shell words that send packets of 1000 bytes of payload, to a port of its own for each flow.
+/// Shell words that send packets of 1000 bytes of payload, to a separate port for each flow.
 fn send(flows: &[(u32, u32)]) -> String {
     let one = |(port, (pps, count)): (u32, &(u32, u32))| {
         format!(

@@ -40,7 +40,7 @@ fn give(lab: &Lab, line: &str) -> Done {
     lab.weir(line.split(' ').chain(["--socket", &socket]))
 }
 
-// The rules name protocols that do not occur here, because the kernel sends packets of its own as
+// The rules name protocols that do not occur here, because the kernel sends its own packets as
 // soon as an interface is up.
 fn round(lab: &Lab) {
     let _wire = Wire::new();

@@ -17,21 +17,26 @@ pub enum ResumeError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// No saved configuration is valid.
-    #[error("the saved configuration {} is damaged:\n{problem}\nrepair it, or choose an earlier one: 'weir serve --recover' lists them, and '--recover empty' starts with none", path.display())]
+    #[error(
+        "the saved configuration {} is damaged:\n{problem}\nrepair it, or choose an earlier one: \
+         'weir serve --recover' lists them, and '--recover empty' starts with none",
+        path.display()
+    )]
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault.
         problem: String,
     },
     /// The chosen revision cannot be used.
     #[error(
-        "revision {revision} cannot be used: {problem}; 'weir serve --recover' lists the revisions that can"
+        "revision {revision} cannot be used: {problem}; 'weir serve --recover' lists the \
+         revisions that can"
     )]
     NotUsable {
         /// The chosen revision.
         revision: u64,
-        /// What is wrong with it.
+        /// The fault.
         problem: String,
     },
     /// The system cannot start a thread.
@@ -68,7 +73,7 @@ pub(super) struct Loaded {
     pub(super) saved: bool,
     /// Whether a save was confirmed by the disk.
     pub(super) durable: bool,
-    /// What the user must know about the choice.
+    /// A remark for the user about the choice.
     pub(super) notice: Option<String>,
 }
 
@@ -159,7 +164,7 @@ fn adopt(store: &Store, ruleset: Ruleset) -> Result<Loaded, ResumeError> {
     Ok(Loaded { revision, ruleset, saved: true, durable, notice: None })
 }
 
-/// Executes saved commands. Returns the configuration and the number of commands, or what is wrong.
+/// Executes saved commands. Returns the configuration and the number of commands, or the fault.
 fn execute(saved: &Saved, files: &dyn Files) -> Result<(Ruleset, usize), String> {
     let mut ruleset = Ruleset::default();
     let request = CommandRequest {

@@ -34,8 +34,8 @@ pub struct Access {
 }
 
 impl Access {
-    /// Checks whether the peer of a connection may use the daemon, and returns its user and rank. The
-    /// error states the reason of a refusal.
+    /// Checks whether the peer of a connection may use the daemon, and returns its user and rank.
+    /// The error states the reason of a refusal.
     pub(super) fn admit(&self, stream: &UnixStream) -> Result<(u32, Rank), String> {
         let peer = stream
             .peer_cred()
@@ -91,7 +91,8 @@ pub enum TokenError {
         path: PathBuf,
     },
     /// The content is not a valid token.
-    #[error("the token in {} must be one line of {MIN_TOKEN} to {MAX_TOKEN} printable characters without spaces; 'openssl rand -hex 32' makes one", path.display())]
+    #[error("the token in {} must be one line of {MIN_TOKEN} to {MAX_TOKEN} printable characters \
+             without spaces; 'openssl rand -hex 32' makes one", path.display())]
     Form {
         /// The file.
         path: PathBuf,

@@ -62,6 +62,6 @@ impl Upload {
 
 /// Maximum length of a request body, in bytes: a script of some hundred thousand lines.
 pub(super) const MOST_BODY: usize = 32 << 20;
-/// Bytes of all bodies together that are arriving or wait to be parsed: two of the longest. Root and
-/// the daemon's own user have one such budget, all other clients together have another one.
+/// Bytes of all bodies together that are arriving or wait to be parsed: two of the longest. Root
+/// and the daemon's own user have one such budget, all other clients together have another one.
 const BUDGET: usize = 2 * MOST_BODY;

@@ -25,7 +25,7 @@ pub(super) struct Guarded<S> {
     activity: Arc<Activity>,
 }
 
-/// What a connection is doing, as the end of the server needs to know it.
+/// The activity of a connection, which the server checks when it ends.
 #[derive(Debug, Default)]
 pub(super) struct Activity {
     handling: AtomicBool,

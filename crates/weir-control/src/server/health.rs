@@ -1,4 +1,4 @@
-//! The state of the daemon in one word, and what is wrong with it.
+//! The state of the daemon in one word, and its problems.
 
 use crate::api::{BridgeView, HealthStatus, LaneView};
 use crate::plane::NoAnswer;
@@ -25,7 +25,8 @@ pub(super) fn judge(bridges: &[BridgeView], lanes: &Lanes) -> (HealthStatus, Vec
         (false, true) => HealthStatus::Ok,
     };
     if stalled {
-        let stall = "the loop that forwards packets does not answer; a restart of the daemon ends a lasting stall";
+        let stall = "the loop that forwards packets does not answer; a restart of the daemon ends \
+                     a lasting stall";
         problems.insert(0, stall.to_owned());
     }
     (status, problems)
@@ -34,11 +35,14 @@ pub(super) fn judge(bridges: &[BridgeView], lanes: &Lanes) -> (HealthStatus, Vec
 fn of_bridge(bridge: &BridgeView) -> impl Iterator<Item = String> + '_ {
     bridge.interfaces.iter().enumerate().filter_map(|(side, name)| {
         if !bridge.attached[side] {
-            return Some(format!("interface {name} is missing; the daemon uses it when it appears"));
+            return Some(format!(
+                "interface {name} is missing; the daemon uses it when it appears"
+            ));
         }
         if let Some(error) = &bridge.failed[side] {
             return Some(format!(
-                "interface {name} has failed ({error}); restart the daemon, or delete the interface and create it again"
+                "interface {name} has failed ({error}); restart the daemon, or delete the \
+                 interface and create it again"
             ));
         }
         (!bridge.up[side]).then(|| {

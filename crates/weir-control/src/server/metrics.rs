@@ -395,8 +395,8 @@ struct Buckets {
 }
 
 impl Distribution {
-    /// Sets the distribution, once. A bin of the histogram, which is 3 % wide, belongs to the bucket
-    /// that has its greatest value.
+    /// Sets the distribution, once. A bin of the histogram, which is 3 % wide, belongs to the
+    /// bucket that has its greatest value.
     fn set(&self, histogram: &Histogram) {
         let bounds = BOUNDS_NS.iter().map(|&bound| bound as f64 / 1e9);
         let mut counts: Vec<(f64, u64)> =

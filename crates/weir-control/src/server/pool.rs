@@ -1,11 +1,12 @@
-//! Pools of connections. A pool bounds the number of connections of all clients, and of each client,
-//! and keeps some for privileged clients.
+//! Pools of connections. A pool limits the connections of all clients together and of each client,
+//! and reserves some for privileged clients.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Whose connection it is. A privileged client has no quota of its own, and may use the reserve.
+/// The kind of client that a connection belongs to. A privileged client has no individual limit and
+/// may use the reserve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rank {
     /// Root, and the daemon's own user; on TCP, clients on the same machine.
@@ -19,13 +20,13 @@ pub(super) enum Rank {
 pub(super) struct Bounds {
     /// Connections of all clients.
     pub(super) all: usize,
-    /// How many of these only privileged clients get.
+    /// The part of these that only privileged clients get.
     pub(super) reserve: usize,
     /// Connections of one client that is not privileged.
     pub(super) each: usize,
 }
 
-/// A pool for clients that are told apart by `K`.
+/// A pool for clients that `K` identifies.
 #[derive(Debug)]
 pub(super) struct Pool<K> {
     bounds: Bounds,

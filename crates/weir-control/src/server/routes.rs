@@ -33,7 +33,8 @@ type Answer<T> = Result<Json<T>, Reject>;
 #[openapi(
     info(
         title = "Weir",
-        description = "Control of a running Weir. On TCP every request needs `Authorization: Bearer TOKEN`."
+        description = "Control of a running Weir. On TCP every request needs `Authorization: \
+                       Bearer TOKEN`."
     ),
     components(schemas(EventSample, Problem))
 )]
@@ -116,13 +117,21 @@ async fn health(Shared(state): Server) -> Answer<Health> {
 }
 
 /// This document.
-#[utoipa::path(get, path = "/v1/openapi.json", responses((status = 200, description = "The API's description", body = serde_json::Value)))]
+#[utoipa::path(
+    get,
+    path = "/v1/openapi.json",
+    responses((status = 200, description = "The API's description", body = serde_json::Value))
+)]
 async fn openapi_json() -> Json<utoipa::openapi::OpenApi> {
     Json(openapi())
 }
 
 /// The whole configuration.
-#[utoipa::path(get, path = "/v1/configuration", responses((status = 200, body = ConfigurationView)))]
+#[utoipa::path(
+    get,
+    path = "/v1/configuration",
+    responses((status = 200, body = ConfigurationView))
+)]
 async fn configuration(Shared(state): Server) -> Answer<ConfigurationView> {
     let view = state.blocking(|state| {
         let current = state.owner.current();
@@ -143,8 +152,17 @@ async fn configuration(Shared(state): Server) -> Answer<ConfigurationView> {
         (status = 408, description = "The request took too long to arrive", body = Problem),
         (status = 413, description = "Too long", body = Problem),
         (status = 415, description = "Not JSON", body = Problem),
-        (status = 422, description = "Refused: the diagnostics say why, and nothing was changed", body = CommandReply),
-        (status = 503, description = "Too much waits already, the loop that forwards packets does not answer, or the daemon is ending", body = Problem),
+        (
+            status = 422,
+            description = "Refused: the diagnostics say why, and nothing was changed",
+            body = CommandReply
+        ),
+        (
+            status = 503,
+            description = "Too much waits already, the loop that forwards packets does not \
+                           answer, or the daemon is ending",
+            body = Problem
+        ),
         (status = 507, description = "The disk is full; nothing was changed", body = Problem)
     )
 )]
@@ -208,7 +226,10 @@ async fn queues(Shared(state): Server) -> Answer<Vec<QueueView>> {
 #[utoipa::path(
     get,
     path = "/v1/queues/{number}/instances",
-    params(("number" = u16, Path, description = "The queue", minimum = 0, maximum = 65_535), Cursor),
+    params(
+        ("number" = u16, Path, description = "The queue", minimum = 0, maximum = 65_535),
+        Cursor
+    ),
     responses(
         (status = 200, body = InstancePage),
         (status = 400, description = "Not a number, or not a page", body = Problem),
@@ -239,7 +260,10 @@ async fn scheds(Shared(state): Server) -> Answer<Vec<SchedView>> {
 #[utoipa::path(
     get,
     path = "/v1/scheds/{number}/instances",
-    params(("number" = u16, Path, description = "The scheduler", minimum = 0, maximum = 65_535), Cursor),
+    params(
+        ("number" = u16, Path, description = "The scheduler", minimum = 0, maximum = 65_535),
+        Cursor
+    ),
     responses(
         (status = 200, body = InstancePage),
         (status = 400, description = "Not a number, or not a page", body = Problem),
@@ -323,7 +347,12 @@ async fn lengths(Shared(state): Server) -> Answer<Document<LengthsView>> {
     path = "/v1/events",
     params(api::EventQuery),
     responses(
-        (status = 200, description = "A stream of `EventSample`s", body = String, content_type = "text/event-stream"),
+        (
+            status = 200,
+            description = "A stream of `EventSample`s",
+            body = String,
+            content_type = "text/event-stream"
+        ),
         (status = 400, description = "Not a period", body = Problem)
     )
 )]
@@ -340,7 +369,12 @@ async fn events_stream(
 #[utoipa::path(
     get,
     path = "/metrics",
-    responses((status = 200, description = "OpenMetrics", body = String, content_type = "application/openmetrics-text"))
+    responses((
+        status = 200,
+        description = "OpenMetrics",
+        body = String,
+        content_type = "application/openmetrics-text"
+    ))
 )]
 async fn metrics_text(Shared(state): Server, headers: HeaderMap) -> Result<Response, Reject> {
     let format = metrics::Format::of(&headers);

@@ -14,13 +14,19 @@ use rustix::fs::{FlockOperation, flock};
 #[derive(Debug, thiserror::Error)]
 pub enum SocketError {
     /// Another daemon answers on the socket.
-    #[error("another daemon listens on {}; stop it, or name another socket with --socket", path.display())]
+    #[error(
+        "another daemon listens on {}; stop it, or name another socket with --socket",
+        path.display()
+    )]
     InUse {
         /// The socket.
         path: PathBuf,
     },
     /// The path names a file that is not a socket.
-    #[error("{} exists and is no socket; remove it, or name another socket with --socket", path.display())]
+    #[error(
+        "{} exists and is no socket; remove it, or name another socket with --socket",
+        path.display()
+    )]
     NotASocket {
         /// The path.
         path: PathBuf,

@@ -73,8 +73,8 @@ impl State {
         self.started.elapsed()
     }
 
-    /// The counters, at most [`SAMPLE_AGE`] old. Clients that wait for the same counters share them,
-    /// or the failure to get them.
+    /// The counters, at most [`SAMPLE_AGE`] old. Clients that wait for the same counters share
+    /// them, or the failure to get them.
     pub(crate) fn sample(&self) -> Sample {
         let mut sample = self.sample.lock().unwrap_or_else(PoisonError::into_inner);
         match &*sample {
@@ -147,8 +147,8 @@ pub const SAMPLE_AGE: Duration = Duration::from_millis(20);
 const ASK_WITHIN: Duration = Duration::from_secs(6);
 /// The longest wait of the health resource for the plane, which itself gives up a little earlier.
 const HEALTH_WITHIN: Duration = Duration::from_millis(1500);
-/// Number of threads that ask the plane at once. The rest of the server's threads parse scripts, and
-/// answer the health resource.
+/// Number of threads that ask the plane at once. The rest of the server's threads parse scripts,
+/// and answer the health resource.
 const ASKERS: usize = 10;
 /// Number of scripts that are parsed at once; each may take several times its length in memory.
 const READERS: usize = 2;

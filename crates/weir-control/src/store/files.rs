@@ -72,7 +72,8 @@ impl Files for StoredFiles {
                 if Self::name_of(&name, &content) != name {
                     return Err(io::Error::new(
                         io::ErrorKind::InvalidData,
-                        "the stored file is damaged: its content does not match the hash in its name",
+                        "the stored file is damaged: its content does not match the hash in its \
+                         name",
                     ));
                 }
                 Ok(content)
@@ -119,7 +120,8 @@ mod tests {
     fn names_are_found_in_commands_of_this_version_and_of_earlier_ones() {
         let (a, b) = ("a".repeat(32), "b".repeat(32));
         let script = format!(
-            "pipe 1 config trace files/{a}-up.csv delay 5ms\npipe 2 config profile \"/old/place/files/{b}-p\"\npipe 3 config trace files/other\n"
+            "pipe 1 config trace files/{a}-up.csv delay 5ms\npipe 2 config profile \
+             \"/old/place/files/{b}-p\"\npipe 3 config trace files/other\n"
         );
         assert_eq!(
             names_in(&script).into_iter().collect::<Vec<_>>(),

@@ -99,7 +99,11 @@ fn the_end_does_not_wait_for_event_streams() {
 #[test]
 fn the_end_does_not_wait_for_half_sent_bodies() {
     ends_promptly(|lab| {
-        hold(lab, b"POST /v1/commands HTTP/1.1\r\nHost: weir\r\nContent-Type: application/json\r\nContent-Length: 9999\r\n\r\n{")
+        hold(
+            lab,
+            b"POST /v1/commands HTTP/1.1\r\nHost: weir\r\nContent-Type: \
+                    application/json\r\nContent-Length: 9999\r\n\r\n{",
+        )
     });
 }
 

@@ -259,7 +259,8 @@ fn an_invalid_request_is_refused_with_a_message() {
     let lab = Lab::new();
     let post = |kind: &str, body: &str| {
         let head = format!(
-            "POST /v1/commands HTTP/1.1\r\nHost: weir\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n",
+            "POST /v1/commands HTTP/1.1\r\nHost: weir\r\nContent-Type: {kind}\r\nContent-Length: \
+             {}\r\n",
             body.len()
         );
         lab.raw(&format!("{head}Connection: close\r\n\r\n{body}"))
@@ -284,7 +285,8 @@ fn an_invalid_request_is_refused_with_a_message() {
         assert!(answer.starts_with(&format!("HTTP/1.1 {status}")) || status == "POST", "{answer}");
         assert!(answer.contains(word), "{answer}");
     }
-    let huge = "POST /v1/commands HTTP/1.1\r\nHost: weir\r\nContent-Type: application/json\r\nContent-Length: 99999999999\r\n\r\n";
+    let huge = "POST /v1/commands HTTP/1.1\r\nHost: weir\r\nContent-Type: \
+                application/json\r\nContent-Length: 99999999999\r\n\r\n";
     assert!(lab.raw_head(huge).starts_with("HTTP/1.1 413"));
     assert_eq!(lab.client().health().unwrap().status, HealthStatus::Ok);
 }

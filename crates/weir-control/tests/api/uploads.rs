@@ -38,7 +38,8 @@ fn begin(lab: &Lab, length: usize, sent: usize) -> UnixStream {
     let mut stream = UnixStream::connect(lab.socket()).unwrap();
     write!(
         stream,
-        "POST /v1/commands HTTP/1.1\r\nHost: weir\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n"
+        "POST /v1/commands HTTP/1.1\r\nHost: weir\r\nContent-Type: \
+         application/json\r\nContent-Length: {length}\r\n\r\n"
     )
     .unwrap();
     stream.set_write_timeout(Some(PATIENCE)).unwrap();

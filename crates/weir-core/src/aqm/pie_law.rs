@@ -596,8 +596,14 @@ mod tests {
     proptest! {
         #[test]
         fn many_updates_in_one_step_equal_single_updates(
-            variant in 0usize..3, measure in 1u32..3, p in prop_oneof![0..=ONE, 0..=ONE / 100_000], delay in prop_oneof![Just(0u64), 0u64..400_000_000],
-            old in 0u64..400_000_000, pace in 0u64..50_000_000, bytes in prop_oneof![Just(0u64), 1u64..200_000], updates in 1u64..5000,
+            variant in 0usize..3,
+            measure in 1u32..3,
+            p in prop_oneof![0..=ONE, 0..=ONE / 100_000],
+            delay in prop_oneof![Just(0u64), 0u64..400_000_000],
+            old in 0u64..400_000_000,
+            pace in 0u64..50_000_000,
+            bytes in prop_oneof![Just(0u64), 1u64..200_000],
+            updates in 1u64..5000,
             alpha in prop_oneof![Just("0.125"), Just("0"), Just("0.000001"), Just("3")],
         ) {
             let measure = if measure == 1 { "ts" } else { "dre" };
@@ -611,12 +617,18 @@ mod tests {
 
         #[test]
         fn a_long_idle_time_takes_few_steps(
-            variant in 0usize..3, p in 0..=ONE, delay in prop_oneof![Just(0), any::<u64>()], old in any::<u64>(), bytes in 0u64..1 << 45, pace in any::<u64>(),
+            variant in 0usize..3,
+            p in 0..=ONE,
+            delay in prop_oneof![Just(0), any::<u64>()],
+            old in any::<u64>(),
+            bytes in 0u64..1 << 45,
+            pace in any::<u64>(),
             alpha in 0u64..32_000_000_000,
         ) {
             let alpha = Domain::Fraction { least: 0, most: 32 * UNIT }.write(alpha);
             for measure in ["ts", "dre"] {
-                let law = law(&[("variant", VARIANTS[variant]), ("qdelay", measure), ("alpha", &alpha)]);
+                let law =
+                    law(&[("variant", VARIANTS[variant]), ("qdelay", measure), ("alpha", &alpha)]);
                 let mut state = State { p, delay, old, pace: Pace::of(pace), ..law.state() };
                 law.update(&mut state, u64::MAX / 2, bytes);
                 prop_assert!(state.p <= law.most());

@@ -210,18 +210,28 @@ mod tests {
             let mut after = c;
             after.update(Nanos(delay));
             let hertz = |gain: Gain| gain.0 as f64 / (1u128 << 80) as f64 * 1e9;
-            let errors = [(c.alpha, i128::from(delay) - c.target), (c.beta, i128::from(delay) - c.old)];
-            let change: f64 = errors.iter().map(|&(gain, error)| hertz(gain) * error as f64 / 1e9).sum();
+            let errors =
+                [(c.alpha, i128::from(delay) - c.target), (c.beta, i128::from(delay) - c.old)];
+            let change: f64 =
+                errors.iter().map(|&(gain, error)| hertz(gain) * error as f64 / 1e9).sum();
             let expected = (c.p as f64 / ONE as f64 + change).clamp(0.0, 1.0);
             prop_assert!((after.p as f64 / ONE as f64 - expected).abs() < 1e-12);
         }
 
         #[test]
         fn many_periods_in_one_step_equal_single_periods(
-            c in controllers(), delay in 0u64..500_000_000, period in 1_000u64..50_000_000, periods in 0u64..300, waits in any::<bool>(),
+            c in controllers(),
+            delay in 0u64..500_000_000,
+            period in 1_000u64..50_000_000,
+            periods in 0u64..300,
+            waits in any::<bool>(),
         ) {
             let (mut at_once, mut stepped) = (c, c);
-            if waits { at_once.wait(Nanos(delay), period, periods) } else { at_once.hold(Nanos(delay), periods) }
+            if waits {
+                at_once.wait(Nanos(delay), period, periods)
+            } else {
+                at_once.hold(Nanos(delay), periods)
+            }
             for nth in 0..periods {
                 stepped.update(Nanos(if waits { delay + nth * period } else { delay }));
             }
@@ -231,7 +241,12 @@ mod tests {
         }
 
         #[test]
-        fn nothing_overflows(c in controllers(), delay in any::<u64>(), period in 1u64..=u64::MAX / 2, periods in any::<u64>()) {
+        fn nothing_overflows(
+            c in controllers(),
+            delay in any::<u64>(),
+            period in 1u64..=u64::MAX / 2,
+            periods in any::<u64>(),
+        ) {
             let (mut a, mut b) = (c, c);
             a.hold(Nanos(delay), periods);
             b.wait(Nanos(delay), period, periods);

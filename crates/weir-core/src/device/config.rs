@@ -1,4 +1,4 @@
-//! The configuration of a device.
+//! The configuration of a device: its transmission ring and the stages before the ring.
 
 use alloc::vec::Vec;
 
@@ -16,31 +16,31 @@ pub struct DeviceConfig {
     pub ring: StageConfig,
     /// When places in the ring become free again.
     pub completion: Completion,
-    /// Dynamic queue limits, which derive the number of bytes in the ring from the completions.
-    /// With `None`, only the ring's size limits its contents.
+    /// Dynamic queue limits: a limit on the bytes in the ring that adapts to the completions. With
+    /// `None`, only the ring's size limits its contents.
     pub dql: Option<DqlConfig>,
-    /// Whether the wire takes a packet from the ring only with a permit of the driver: one packet
+    /// Whether the wire takes a packet from the ring only with the driver's permission: one packet
     /// at the start, and one more after each call of [`crate::Emulator::permit`]. The driver can
-    /// then hold back the device, and all queues before it, while there is no room for the packet
-    /// that it has received last.
+    /// then hold back the device, and all queues before it, until there is room for the last packet
+    /// that it received from the device.
     pub gated: bool,
 }
 
 /// The configuration of a stage: a first-in first-out queue with its feeder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StageConfig {
-    /// Number of places, at least one packet or one byte. A packet that stands for several wire
-    /// packets occupies a place for each.
+    /// Size of the queue, at least one packet or one byte. An offload train occupies one place for
+    /// each of its wire packets.
     pub limit: QueueLimit,
-    /// Time that the feeder takes for each packet, one packet after the other; for the ring, the
-    /// processor's time for a packet.
+    /// Time for which the feeder holds each packet, one packet after the other. For the ring, this
+    /// is the processor time that a packet takes.
     pub service: Nanos,
-    /// Whether a packet waits if it finds the stage full, and thereby delays the packets behind it;
-    /// otherwise it is dropped.
+    /// Whether a packet that finds the stage full waits, and thereby delays the packets behind it.
+    /// Otherwise the packet is dropped.
     ///
-    /// A blocking stage accepts any packet while it is not full, so a packet of several places or
-    /// of more bytes than are free may exceed the limit. A dropping stage accepts only packets that
-    /// fit, unless it is empty.
+    /// A blocking stage accepts any packet while it is not full, so a large packet or a train may
+    /// exceed the limit. A dropping stage accepts only packets that fit, but an empty one accepts
+    /// any packet.
     pub blocking: bool,
 }
 
@@ -56,10 +56,11 @@ impl Default for StageConfig {
 pub struct Completion {
     /// The moment at which a packet is complete.
     pub when: Done,
-    /// The device reports after this many complete packets; with 0 or 1, after each packet.
+    /// The device reports completions after this many complete packets; with 0 or 1, after each
+    /// packet.
     pub frames: u32,
-    /// The device reports no later than this after the first unreported packet. With zero it
-    /// reports at once, regardless of `frames`.
+    /// The longest time from the completion of a packet until the device reports it. With zero, the
+    /// device reports at once, regardless of `frames`.
     pub time: Nanos,
 }
 

@@ -1,5 +1,5 @@
-//! Devices: stages between a scheduler and the wire, whose packets the scheduler no longer
-//! controls.
+//! Devices: stages between a scheduler and the wire. The scheduler no longer controls the packets
+//! in them.
 //!
 //! # Model
 //! A device is a chain of *stages*, each a first-in first-out queue with a *feeder*:
@@ -8,10 +8,10 @@
 //! scheduler ──► (service) ─► [stage 0] ──► (service) ─► [stage 1] ─ … ─► (service) ─► [ring] ──► wire
 //!      ◄── stopped while full ──┘  ◄────── or drops ──────┘        ◄─ DQL, completions ──┘
 //! ```
-//! A feeder takes a packet from the previous stage, holds it for the service time of its own stage,
-//! and adds it to its stage. It handles one packet at a time. A blocking stage stops its feeder
-//! while it is full, so the previous stages fill up, back to the scheduler. The feeder of a
-//! dropping stage takes every packet, and drops those that do not fit.
+//! A feeder takes a packet from the previous stage, holds it for the service time of its
+//! own stage, and adds it to that stage. It handles one packet at a time. A blocking stage stops
+//! its feeder while it is full, so the previous stages fill up, back to the scheduler. The feeder
+//! of a dropping stage takes every packet, and drops those that do not fit.
 //!
 //! The last stage is the transmission *ring*. Its feeder is the processor, and its service time is
 //! the driver's time for a packet. A place in the ring does not become free when a packet leaves,
@@ -23,9 +23,9 @@
 //! A software switch has a traffic manager (the scheduler), an egress queue (a stage), and an
 //! interface queue (the ring).
 //!
-//! A *gated* device passes each packet to the wire only when the driver permits it. Packets then wait
-//! in the ring, in the stages and in the scheduler: a driver that has no room for a packet holds the
-//! whole chain back without a loss.
+//! A *gated* device passes each packet to the wire only when the driver permits it. Packets then
+//! wait in the ring, in the stages and in the scheduler: a driver that has no room for a packet
+//! holds the whole chain back without a loss.
 //!
 //! # Order
 //! All events at one time happen in the following order, which restarts after each step until no

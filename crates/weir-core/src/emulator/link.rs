@@ -225,9 +225,9 @@ impl Link {
         }
     }
 
-    /// Applies the steps of the schedule that are due. When the budget of steps is used up, the link
-    /// skips to the values in force at the time of the driver's call; they apply from the first
-    /// skipped step on.
+    /// Applies the steps of the schedule that are due. When the budget of steps is used up, the
+    /// link skips to the values in force at the time of the driver's call; they apply from the
+    /// first skipped step on.
     #[cold]
     #[inline(never)]
     pub(super) fn run_schedule(&mut self, now: Nanos, context: &mut Context<'_>) {

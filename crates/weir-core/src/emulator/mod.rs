@@ -12,9 +12,9 @@
 //! late `poll` does not delay a later release. Events at the same time happen in the order of link
 //! numbers, and on one link in the order schedule, wire, device, delay line.
 //!
-//! **Bounded work.** A poll handles at most [`EVENTS_PER_POLL`] events, and the schedules of all links
-//! together apply at most [`STEPS_PER_POLL`] steps one by one from one poll to the next. Links whose
-//! schedules are further behind skip to the values in force now.
+//! **Bounded work.** A poll handles at most [`EVENTS_PER_POLL`] events. Between two polls, the
+//! schedules of all links together apply at most [`STEPS_PER_POLL`] steps one by one; schedules
+//! that are further behind skip to the values in force now.
 //!
 //! # Inlining
 //! Functions that every packet calls are `inline(always)`, here and in the link, the pool and the

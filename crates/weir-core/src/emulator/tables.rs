@@ -115,8 +115,8 @@ pub(super) struct Flowset {
     /// The queue's scheduler, the parent of that scheduler, and so on up to the scheduler with the
     /// link. Empty if there is no link.
     pub(super) chain: Vec<u16>,
-    /// The bits of the key that tell the flows apart: those of the flowset's own mask, and those of
-    /// the nested schedulers in the chain.
+    /// The bits of the key that distinguish the flows: those of the flowset's own mask, and those
+    /// of the nested schedulers in the chain.
     pub(super) mask: FlowMask,
     pub(super) limit: QueueLimit,
     /// The link's rate in bit/s, for AQMs.

@@ -141,8 +141,8 @@ impl Schedule {
 }
 
 /// The least time between two steps, also between the last step and the end of the period. Each
-/// step costs the engine some tens of nanoseconds, so a link whose schedule has closer steps could
-/// fall behind the clock and never catch up.
+/// step costs the engine some tens of nanoseconds, so a link with closer steps in its schedule
+/// could fall behind the clock and never catch up.
 pub const LEAST_STEP: Nanos = Nanos::from_micros(1);
 
 #[cfg(test)]

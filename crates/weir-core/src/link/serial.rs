@@ -37,8 +37,8 @@ pub(crate) struct Serializer {
 #[derive(Clone, Copy, Debug, Default)]
 struct Current {
     start: Nanos,
-    /// The packet with the carried remainder, in nanoseconds times rate. In this unit a change of the
-    /// rate loses nothing, however often it happens.
+    /// The packet with the carried remainder, in nanoseconds times rate. In this unit a change of
+    /// the rate loses nothing, however often it happens.
     work: u64,
     extra: Nanos,
 }
@@ -283,7 +283,10 @@ mod tests {
     proptest! {
         /// A busy link sends exactly rate × time for any packet lengths, to within a nanosecond.
         #[test]
-        fn no_drift(rate in 1u64..400_000_000_000, sizes in proptest::collection::vec(1u64..70_000, 1..200)) {
+        fn no_drift(
+            rate in 1u64..400_000_000_000,
+            sizes in proptest::collection::vec(1u64..70_000, 1..200),
+        ) {
             let mut s = Serializer::new(Nanos::ZERO, constant(rate), Bytes(0));
             let mut now = Nanos::ZERO;
             for &size in &sizes {
@@ -305,16 +308,28 @@ mod tests {
             let mut now = Nanos::ZERO;
             for (gap, bytes) in packets {
                 now += Nanos(gap);
-                prop_assert_eq!(like.start_like(now, Bytes(bytes), &mut last), plain.start(now, Bytes(bytes), Nanos::ZERO));
+                prop_assert_eq!(
+                    like.start_like(now, Bytes(bytes), &mut last),
+                    plain.start(now, Bytes(bytes), Nanos::ZERO)
+                );
                 prop_assert_eq!(like.remainder, plain.remainder);
             }
         }
 
         /// No interval carries more than the trace offers.
         #[test]
-        fn a_trace_is_never_exceeded(gaps in proptest::collection::vec(0u64..20, 2..30), sizes in proptest::collection::vec(40u64..4000, 1..100)) {
+        fn a_trace_is_never_exceeded(
+            gaps in proptest::collection::vec(0u64..20, 2..30),
+            sizes in proptest::collection::vec(40u64..4000, 1..100),
+        ) {
             let mut t = 1;
-            let times: vec::Vec<Nanos> = gaps.iter().map(|g| { t += g; Nanos::from_millis(t) }).collect();
+            let times: vec::Vec<Nanos> = gaps
+                .iter()
+                .map(|g| {
+                    t += g;
+                    Nanos::from_millis(t)
+                })
+                .collect();
             let trace = Arc::new(Trace::new(times).unwrap());
             let mut s = Serializer::new(Nanos::ZERO, Capacity::Trace(trace.clone()), Bytes(0));
             let (mut now, mut sent) = (Nanos::ZERO, 0);

@@ -81,7 +81,7 @@ impl LabelThenStart {
         Self(label)
     }
 
-    /// The value for a packet whose transmission begins at `start`.
+    /// The value for a packet with its start of transmission at `start`.
     #[inline]
     pub const fn started(start: Nanos) -> Self {
         Self(start.0)

@@ -2,7 +2,7 @@
 //!
 //! # Memory
 //! A packet inside takes one slot of 64 bytes, one cache line, wherever it is: the list of its
-//! queue and the delay line are threaded through the slots and have no memory of their own. Only a
+//! queue and the delay line are linked through the slots and take no further memory. Only a
 //! packet that overtakes others in the delay line takes 24 bytes more. The pool grows by doubling
 //! and keeps its memory: with a peak of `n` packets it holds at most `128 × n` bytes.
 
@@ -42,7 +42,8 @@ impl Slot {
     }
 }
 
-/// What happens to a packet at the end of its delay.
+/// The arrival of a packet at the far end of the link: when, and whether with a wrong bit or as a
+/// copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Crossed {
     pub(crate) due: Nanos,

@@ -30,7 +30,8 @@ pub trait Store {
     fn arrived(&self, id: PacketId) -> Nanos;
 
     /// Marks the packet with congestion experienced at its departure. If it is marked several
-    /// times, the first reason counts. Only for packets whose [`Header::ecn`] allows it.
+    /// times, the first reason counts. Only for packets with an ECN field ([`Header::ecn`]) that
+    /// allows it.
     fn mark(&mut self, id: PacketId, reason: MarkReason);
 
     /// The packet's successor in its list, and the successor's length; undefined for the last

@@ -95,8 +95,8 @@ pub fn time(text: &str, most: Nanos) -> Result<Nanos, QuantityError> {
     number.scaled(unit).map(Nanos).filter(|&t| t <= most).ok_or(QuantityError::OutOfRange)
 }
 
-/// A time as in [`time`], but a bare number other than 0 is refused: it may be meant in milliseconds
-/// or in seconds.
+/// A time as in [`time`], but a bare number other than 0 is refused: it may be meant in
+/// milliseconds or in seconds.
 ///
 /// # Errors
 /// Not a time with a unit, or above `most`.
@@ -195,8 +195,8 @@ pub fn probability(text: &str) -> Result<Probability, QuantityError> {
     Probability::new(number.as_f64()).ok_or(QuantityError::OutOfRange)
 }
 
-/// A probability as in [`probability`], but certainty is written in percent (`100%`): a bare `1` may
-/// be meant as 1 %.
+/// A probability as in [`probability`], but certainty is written in percent (`100%`): a bare `1`
+/// may be meant as 1 %.
 ///
 /// # Errors
 /// Not a probability, a bare 1, or outside 0 to 1.

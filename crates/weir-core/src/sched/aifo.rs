@@ -210,13 +210,17 @@ mod tests {
     proptest! {
         #[test]
         fn admission_follows_the_formula(
-            limit in 1u64..40, headroom in 0u64..100, window in 1usize..12, packets in proptest::collection::vec((0u64..30, 0usize..45), 1..60),
+            limit in 1u64..40,
+            headroom in 0u64..100,
+            window in 1usize..12,
+            packets in proptest::collection::vec((0u64..30, 0usize..45), 1..60),
         ) {
             let mut a = admission(limit, headroom, window);
             for n in 0..packets.len() {
                 let (rank, len) = packets[n];
                 let recent = &packets[(n + 1).saturating_sub(window)..=n];
-                let lower = recent.iter().filter(|p| p.0 < rank).count() as f64 / recent.len() as f64;
+                let lower =
+                    recent.iter().filter(|p| p.0 < rank).count() as f64 / recent.len() as f64;
                 let free = limit as f64 - len as f64;
                 let bound = free / limit as f64 / (1.0 - headroom as f64 / 100.0);
                 let answer = a.choose(rank, len).is_some();

@@ -106,7 +106,9 @@ mod tests {
         /// packet may pass exactly from the time that `allows_at` returns.
         #[test]
         fn nothing_drifts_and_times_are_exact(
-            rate in prop_oneof![1u64..1000, 1u64..400_000_000_000], depth in 64u64..1_000_000, len in 40u32..70_000,
+            rate in prop_oneof![1u64..1000, 1u64..400_000_000_000],
+            depth in 64u64..1_000_000,
+            len in 40u32..70_000,
             looks in proptest::collection::vec(1u64..5_000_000_000, 1..40),
         ) {
             let mut often = Bucket::new(Nanos::ZERO, rate, depth);

@@ -356,7 +356,10 @@ mod tests {
                         (start, finish) = (start + a, (finish + b).max(start));
                         // Some flows start slightly before the latest, so that one chain may refuse
                         // them and another accept them.
-                        let entry = (start.saturating_sub(3 * b), ((finish.saturating_sub(3 * a)) << 20) | number as u64);
+                        let entry = (
+                            start.saturating_sub(3 * b),
+                            ((finish.saturating_sub(3 * a)) << 20) | number as u64,
+                        );
                         if chains.fits(chain, entry.0, entry.1) {
                             chains.push(chain, entry.0, entry.1);
                             model.insert(entry.1, entry.0);
@@ -364,10 +367,16 @@ mod tests {
                     }
                 }
                 for now in [start.saturating_sub(9), start, start + 99] {
-                    let expected = model.iter().find(|&(_, &start)| start <= now).map_or(NONE, |(&key, _)| key);
+                    let expected = model
+                        .iter()
+                        .find(|&(_, &start)| start <= now)
+                        .map_or(NONE, |(&key, _)| key);
                     prop_assert_eq!(chains.first(now).0, expected);
                 }
-                prop_assert_eq!(chains.least_start(), model.values().copied().min().unwrap_or(NONE));
+                prop_assert_eq!(
+                    chains.least_start(),
+                    model.values().copied().min().unwrap_or(NONE)
+                );
             }
         }
     }

@@ -54,7 +54,8 @@ settings! {
         limit: u32 = LIMIT,
         flows: u32 = FLOWS,
         quantum: u32 = QUANTUM,
-        memory_limit: u64 = Number::new(1, 1 << 40, "bytes", 32 << 20, "largest number of bytes inside"),
+        memory_limit: u64 =
+            Number::new(1, 1 << 40, "bytes", 32 << 20, "largest number of bytes inside"),
         drop_batch: u32 = Count::new(
             1,
             65_536,
@@ -69,7 +70,8 @@ settings! {
         ce_threshold: Nanos = codel::CE_THRESHOLD,
         ce_selector: CeSelector = codel::CE_SELECTOR,
         arith: Arith = codel::ARITH,
-        count: Counted = Counted::setting(Counted::Flow, "the queues that count for mtu: that of the flow, or all"),
+        count: Counted = Counted::setting(Counted::Flow, "the queues that count for mtu: that of \
+                                                          the flow, or all"),
     }
 }
 

@@ -463,7 +463,8 @@ pub(super) fn longest<P: Store>(list: &PacketList, store: &P) -> u32 {
 pub(super) const ROW: Row = Row {
     name: "qfq",
     aliases: &[],
-    summary: "quick fair queueing: shares within a few packets, at a cost that does not grow with the number of flows",
+    summary: "quick fair queueing: shares within a few packets, at a cost that does not grow with \
+              the number of flows",
     source: "Checconi, Rizzo and Valente 2013",
     parameters: &[],
     traits: Traits {

@@ -121,7 +121,8 @@ settings! {
             MOST,
             "",
             0,
-            "largest number of flows that are scheduled as one; 0 is min(queue limit + 1, 8), 1 is QFQ",
+            "largest number of flows that are scheduled as one; 0 is min(queue limit + 1, 8), 1 \
+             is QFQ",
         ),
     }
 }
@@ -618,7 +619,8 @@ const AUTOMATIC: u32 = 8;
 pub(super) const ROW: Row = Row {
     name: "qfq+",
     aliases: &["qfqp"],
-    summary: "quick fair queueing of aggregates of up to m flows: nearly the cost of round robin, for a few packets of fairness",
+    summary: "quick fair queueing of aggregates of up to m flows: nearly the cost of round robin, \
+              for a few packets of fairness",
     source: "Valente 2014",
     parameters: Settings::PARAMETERS,
     traits: Traits {

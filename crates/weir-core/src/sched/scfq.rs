@@ -44,7 +44,8 @@ pub type FinishTime = SelfClocked<true>;
 pub(super) const ROW: Row = Row {
     name: "scfq",
     aliases: &[],
-    summary: "self-clocked fair queueing: least virtual finish first, by the clock of the packet in service",
+    summary: "self-clocked fair queueing: least virtual finish first, by the clock of the packet \
+              in service",
     source: "Golestani 1994",
     parameters: &[],
     traits: Traits {

@@ -121,7 +121,8 @@ pub(super) const DEPTH: Number = Number::new(
 pub(super) const ROW: Row = Row {
     name: "sp-pifo",
     aliases: &["sppifo"],
-    summary: "a PIFO approximated by strict-priority queues with bounds that adapt to the ranks of arrivals",
+    summary: "a PIFO approximated by strict-priority queues with bounds that adapt to the ranks \
+              of arrivals",
     source: "Alcoz, Dietmüller and Vanbever 2020",
     parameters: Settings::PARAMETERS,
     traits: Traits {

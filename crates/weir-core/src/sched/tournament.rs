@@ -187,7 +187,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn agrees_with_a_sorted_map(operations in proptest::collection::vec((0u32..300, 0u64..60), 1..400)) {
+        fn agrees_with_a_sorted_map(
+            operations in proptest::collection::vec((0u32..300, 0u64..60), 1..400),
+        ) {
             let (mut tournament, mut model) = (Tournament::default(), BTreeMap::new());
             for (slot, time) in operations {
                 tournament.make_room(slot);
@@ -205,7 +207,10 @@ mod tests {
                     prop_assert!(met.iter().eq(model.keys()));
                     model.values_mut().for_each(|time| *time = time.saturating_sub(3 * TIME));
                 }
-                prop_assert_eq!(tournament.first(), model.iter().map(|(&slot, &time)| (time, slot)).min());
+                prop_assert_eq!(
+                    tournament.first(),
+                    model.iter().map(|(&slot, &time)| (time, slot)).min()
+                );
                 prop_assert_eq!(tournament.top() == ABSENT, model.is_empty());
             }
         }

@@ -89,7 +89,8 @@ const STEP: u64 = LIMIT / 2;
 pub(super) const ROW: Row = Row {
     name: "wfq",
     aliases: &["pgps"],
-    summary: "weighted fair queueing: packets leave in the order in which a fluid would finish them",
+    summary: "weighted fair queueing: packets leave in the order in which a fluid would finish \
+              them",
     source: "Demers, Keshav and Shenker 1989; Parekh and Gallager 1993",
     parameters: &[],
     traits: Traits {

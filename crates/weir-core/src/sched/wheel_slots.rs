@@ -106,7 +106,9 @@ mod tests {
     proptest! {
         #[test]
         fn gives_the_earliest_slot(
-            operations in proptest::collection::vec((any::<bool>(), 0i64..30), 1..200), width in 1u32..=58, start in any::<u64>(),
+            operations in proptest::collection::vec((any::<bool>(), 0i64..30), 1..200),
+            width in 1u32..=58,
+            start in any::<u64>(),
         ) {
             let (mut ring, mut model) = (Ring::new(width), BTreeSet::new());
             let origin = begin(start, width);
@@ -123,7 +125,12 @@ mod tests {
         }
 
         #[test]
-        fn slots_of_two_widths_never_begin_together(time in any::<u64>(), other in any::<u64>(), width in 1u32..58, wider in 1u32..58) {
+        fn slots_of_two_widths_never_begin_together(
+            time in any::<u64>(),
+            other in any::<u64>(),
+            width in 1u32..58,
+            wider in 1u32..58,
+        ) {
             let wider = (width + wider).min(58);
             prop_assume!(wider > width);
             prop_assert_ne!(begin(time, width), begin(other, wider));

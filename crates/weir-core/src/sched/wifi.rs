@@ -36,13 +36,13 @@ pub struct Timing {
 
 /// The physical layers.
 ///
-/// The numbers are those of IEEE Std 802.11-2012. `b` is the HR/DSSS PHY of clause 17, with the long
-/// PLCP of 144 + 48 us at 1 Mbit/s. `g` is the ERP-OFDM PHY of clause 19, with the short slot of a
-/// cell without 802.11b stations and the signal extension of 6 us. `a` is the OFDM PHY of clause 18,
-/// with a preamble of 16 us and a SIGNAL field of 4 us. `n` is the HT PHY of clause 20 at 2.4 GHz in
-/// 20 MHz: the mixed format with one stream (8 + 8 + 4 + 8 + 4 + 4 us), the MCS 0 to 7 with the long
-/// guard interval, control frames in the format of `g`. The TXOP limits, AIFSN and windows of
-/// categories are those of table 8-105.
+/// The numbers are those of IEEE Std 802.11-2012. `b` is the HR/DSSS PHY of clause 17, with the
+/// long PLCP of 144 + 48 us at 1 Mbit/s. `g` is the ERP-OFDM PHY of clause 19, with the short slot
+/// of a cell without 802.11b stations and the signal extension of 6 us. `a` is the OFDM PHY of
+/// clause 18, with a preamble of 16 us and a SIGNAL field of 4 us. `n` is the HT PHY of clause 20
+/// at 2.4 GHz in 20 MHz: the mixed format with one stream (8 + 8 + 4 + 8 + 4 + 4 us), the MCS 0 to
+/// 7 with the long guard interval, control frames in the format of `g`. The TXOP limits, AIFSN and
+/// windows of categories are those of table 8-105.
 pub const TIMINGS: [Timing; 4] = [
     Timing {
         name: "b",
@@ -205,7 +205,7 @@ impl Air {
         air
     }
 
-    /// The data rate of a station whose flow has this rate in bit/s; 0 stands for the rate of the
+    /// The data rate of a station for this rate of its flow in bit/s; 0 means the rate of the
     /// medium.
     pub fn rate_of(&self, bps: u64) -> u32 {
         match bps {

@@ -32,7 +32,7 @@ pub trait Entry: Copy + Eq + 'static {
     /// The type of [`Row::traits`].
     type Traits: 'static;
 
-    /// What the entries of the table are, such as `AQM`.
+    /// The noun for an entry in messages, such as `AQM`.
     const NOUN: &'static str;
 
     /// All entries, in the order of the table.

@@ -106,7 +106,8 @@ fn head_drop(packets: &[(u32, u64)], limit: QueueLimit) -> Vec<(u32, Nanos)> {
 proptest! {
     #[test]
     fn tail_drop_equals_a_queue_without_an_aqm(packets in packets(), limit in limits()) {
-        let with = play(&mut pipe(Some(Policy::new(aqm::Kind::DropTail)), limit), &packets, Ecn::NotEct);
+        let with =
+            play(&mut pipe(Some(Policy::new(aqm::Kind::DropTail)), limit), &packets, Ecn::NotEct);
         prop_assert_eq!(with, play(&mut pipe(None, limit), &packets, Ecn::NotEct));
     }
 
@@ -116,12 +117,17 @@ proptest! {
         let departures = play(&mut emulator, &packets, Ecn::NotEct);
         prop_assert_eq!(delivered(&departures), head_drop(&packets, limit));
         let lost = departures.len() - delivered(&departures).len();
-        prop_assert_eq!(emulator.stats(1).unwrap().counters.drops(DropReason::QueueFull), lost as u64);
+        prop_assert_eq!(
+            emulator.stats(1).unwrap().counters.drops(DropReason::QueueFull),
+            lost as u64
+        );
     }
 
     #[test]
     fn every_aqm_accounts_for_every_packet_and_marks_only_ecn_capable_ones(
-        packets in packets(), limit in limits(), ecn in prop_oneof![Just(Ecn::NotEct), Just(Ecn::Ect0), Just(Ecn::Ect1), Just(Ecn::Ce)],
+        packets in packets(),
+        limit in limits(),
+        ecn in prop_oneof![Just(Ecn::NotEct), Just(Ecn::Ect0), Just(Ecn::Ect1), Just(Ecn::Ce)],
     ) {
         for kind in aqm::Kind::ALL {
             let mut emulator = pipe(Some(Policy::new(kind)), limit);
@@ -133,8 +139,15 @@ proptest! {
             prop_assert!(order.is_sorted_by_key(|d| d.0), "{:?} changes the order", kind);
             let counters = &emulator.stats(1).unwrap().counters;
             prop_assert!(counters.balanced() && counters.backlog_packets == 0, "{:?}", kind);
-            let marked = departures.iter().filter(|d| matches!(d.fate, Fate::Deliver { mark: Some(_), .. })).count();
-            prop_assert!(marked == 0 || ecn != Ecn::NotEct && kind.row().traits.marks, "{:?}", kind);
+            let marked = departures
+                .iter()
+                .filter(|d| matches!(d.fate, Fate::Deliver { mark: Some(_), .. }))
+                .count();
+            prop_assert!(
+                marked == 0 || ecn != Ecn::NotEct && kind.row().traits.marks,
+                "{:?}",
+                kind
+            );
         }
     }
 }

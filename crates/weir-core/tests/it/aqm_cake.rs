@@ -198,17 +198,23 @@ proptest! {
     #[test]
     fn random_traffic_is_accounted_for(
         steps in proptest::collection::vec((0u32..40, 0u8..64, prop_oneof![40u32..1501, Just(0), Just(4 << 20)], 0u8..4, 0u64..20_000_000), 1..500),
-        tins in 0usize..5, memory in prop_oneof![Just(0u64), 2000u64..100_000], bandwidth in prop_oneof![Just(0u64), 100u64..100_000],
+        tins in 0usize..5,
+        memory in prop_oneof![Just(0u64), 2000u64..100_000],
+        bandwidth in prop_oneof![Just(0u64), 100u64..100_000],
     ) {
         let tins = ["besteffort", "precedence", "diffserv3", "diffserv4", "diffserv8"][tins];
-        let settings = [("tins", tins), ("memory_limit", &*memory.to_string()), ("bandwidth", &*bandwidth.to_string())];
+        let settings = [
+            ("tins", tins),
+            ("memory_limit", &*memory.to_string()),
+            ("bandwidth", &*bandwidth.to_string()),
+        ];
         let first = play(&settings, Random(&steps));
         prop_assert_eq!(first, play(&settings, Random(&steps)));
     }
 }
 
-/// The packets that leave a link of 12 Mbit/s in 5 s for each of two sources, of which the first has
-/// eight flows and the second one. All send too much, each to a destination of its own.
+/// The packets that leave a link of 12 Mbit/s in 5 s for each of two sources, of which the first
+/// has eight flows and the second one. All send too much, each to a destination of its own.
 fn sent_by_source(isolation: &str) -> [u32; 2] {
     let mut discipline = Discipline::new(Kind::Cake);
     discipline.set("isolation", isolation).unwrap();

@@ -122,13 +122,28 @@ proptest! {
         finish(&mut emulator, &mut out);
         assert_balanced(&emulator);
         let mut expected = model.finish();
-        let mut found: Vec<Event> = out.iter().map(|d| match d.fate {
-            Fate::Deliver { .. } => Event { time: d.due.0, started: d.started.0, left_scheduler: d.dequeued.0, frame: d.frame, lost: false },
-            Fate::Drop(reason) => {
-                assert_eq!(reason, DropReason::DeviceFull);
-                Event { time: d.due.0, started: d.due.0, left_scheduler: d.dequeued.0, frame: d.frame, lost: true }
-            }
-        }).collect();
+        let mut found: Vec<Event> = out
+            .iter()
+            .map(|d| match d.fate {
+                Fate::Deliver { .. } => Event {
+                    time: d.due.0,
+                    started: d.started.0,
+                    left_scheduler: d.dequeued.0,
+                    frame: d.frame,
+                    lost: false,
+                },
+                Fate::Drop(reason) => {
+                    assert_eq!(reason, DropReason::DeviceFull);
+                    Event {
+                        time: d.due.0,
+                        started: d.due.0,
+                        left_scheduler: d.dequeued.0,
+                        frame: d.frame,
+                        lost: true,
+                    }
+                }
+            })
+            .collect();
         // Events at the same time may be in any order.
         expected.sort_unstable();
         found.sort_unstable();
@@ -141,7 +156,11 @@ proptest! {
     /// Behind a FIFO, a ring that reports at once does not change the departure times, whatever its
     /// size.
     #[test]
-    fn behind_a_fifo_the_size_of_the_ring_does_not_matter(packets in 1u32..50, dql in proptest::option::of(0u32..5000), arrivals in arrivals()) {
+    fn behind_a_fifo_the_size_of_the_ring_does_not_matter(
+        packets in 1u32..50,
+        dql in proptest::option::of(0u32..5000),
+        arrivals in arrivals(),
+    ) {
         let dql = dql.map(|most| DqlConfig { most, ..DqlConfig::default() });
         let departures = |device: Option<&DeviceConfig>| {
             let mut emulator = Emulator::new(1, Limits::default());
@@ -181,26 +200,50 @@ proptest! {
         finish(&mut emulator, &mut out);
         assert_balanced(&emulator);
         prop_assert_eq!(out.len(), arrivals.len());
-        let delivered: Vec<u32> = out.iter().filter(|d| matches!(d.fate, Fate::Deliver { .. })).map(|d| d.frame).collect();
+        let delivered: Vec<u32> = out
+            .iter()
+            .filter(|d| matches!(d.fate, Fate::Deliver { .. }))
+            .map(|d| d.frame)
+            .collect();
         prop_assert!(delivered.is_sorted(), "{:?}", delivered);
-        prop_assert!(stats(&emulator).device.as_ref().is_none_or(|device| (device.packets, device.bytes) == (0, 0)));
+        prop_assert!(
+            stats(&emulator)
+                .device
+                .as_ref()
+                .is_none_or(|device| (device.packets, device.bytes) == (0, 0))
+        );
     }
 
     /// Packets start on the wire in the order in which they left the scheduler. A ring that does
     /// not run dry costs no throughput: the last packet leaves at the same time as without a
     /// device.
     #[test]
-    fn packets_keep_the_order_of_the_scheduler(kind in 0..Kind::ALL.len(), packets in 1u32..40, dql: bool, flows in proptest::collection::vec(0u16..5, 50..200)) {
+    fn packets_keep_the_order_of_the_scheduler(
+        kind in 0..Kind::ALL.len(),
+        packets in 1u32..40,
+        dql: bool,
+        flows in proptest::collection::vec(0u16..5, 50..200),
+    ) {
         let device = DeviceConfig { dql: dql.then(DqlConfig::default), ..ring(packets) };
         let last_due = |device: Option<&DeviceConfig>| {
             let mut emulator = Emulator::new(1, Limits::default());
-            let scheduler = SchedulerConfig { discipline: Kind::ALL[kind].into(), ..SchedulerConfig::default() };
+            let scheduler = SchedulerConfig {
+                discipline: Kind::ALL[kind].into(),
+                ..SchedulerConfig::default()
+            };
             emulator.set_scheduler(Nanos::ZERO, PIPE, &scheduler, &link(device));
             let mask = FlowMask { src_port: u16::MAX, ..FlowMask::default() };
             emulator.set_queue(Nanos::ZERO, 1, PIPE, &FlowsetConfig { mask, ..queue() });
             for (frame, &flow) in flows.iter().enumerate() {
                 let key = FlowKey { src_port: flow, ..FlowKey::default() };
-                let arrival = Arrival { frame: frame as u32, len: 1000, link_header: 14, segments: 1, ecn: Ecn::NotEct, label: 0 };
+                let arrival = Arrival {
+                    frame: frame as u32,
+                    len: 1000,
+                    link_header: 14,
+                    segments: 1,
+                    ecn: Ecn::NotEct,
+                    label: 0,
+                };
                 emulator.submit(Nanos::ZERO, arrival, &key, Action::Queue(1)).unwrap();
             }
             let mut out = Vec::new();
@@ -215,7 +258,13 @@ proptest! {
         // If the scheduler has bounds, its drops depend on how early the ring takes packets. Only
         // runs with equal numbers of drops are compared.
         let (plain_delivered, plain_due) = last_due(None);
-        prop_assert!(delivered != plain_delivered || due == plain_due, "{} {:?} after {:?}", Kind::ALL[kind].row().name, due, plain_due);
+        prop_assert!(
+            delivered != plain_delivered || due == plain_due,
+            "{} {:?} after {:?}",
+            Kind::ALL[kind].row().name,
+            due,
+            plain_due
+        );
     }
 }
 

@@ -98,7 +98,10 @@ fn traffic() -> impl Strategy<Value = Vec<(u64, u32)>> {
 proptest! {
     #[test]
     fn rate_and_delay_give_exactly_the_computed_times(
-        packets in traffic(), bps in 1_000u64..100_000_000, delay in 0u64..50_000_000, limit in 1u32..20,
+        packets in traffic(),
+        bps in 1_000u64..100_000_000,
+        delay in 0u64..50_000_000,
+        limit in 1u32..20,
     ) {
         let link = LinkConfig { capacity: rate(bps), delay: Nanos(delay), ..LinkConfig::default() };
         let (out, _) = play(&pipe(link, QueueLimit::Packets(limit)), &packets, &[]);
@@ -108,7 +111,11 @@ proptest! {
 
     /// The times of the driver's polls do not change the departures.
     #[test]
-    fn polling_does_not_change_the_outcome(packets in traffic(), config in configs(), polls in proptest::collection::vec(0u64..200_000_000, 0..50)) {
+    fn polling_does_not_change_the_outcome(
+        packets in traffic(),
+        config in configs(),
+        polls in proptest::collection::vec(0u64..200_000_000, 0..50),
+    ) {
         let (plain, _) = play(&config, &packets, &[]);
         let (polled, _) = play(&config, &packets, &polls);
         prop_assert_eq!(plain, polled);
@@ -121,7 +128,16 @@ proptest! {
         let (mut out, mut refused) = (Vec::new(), 0);
         for (frame, &(t, len)) in packets.iter().enumerate() {
             emulator.poll(Nanos(t), &mut out);
-            refused += u64::from(emulator.submit(Nanos(t), arrival(frame as u32, len), &FlowKey::default(), Action::Pipe(1)).is_err());
+            refused += u64::from(
+                emulator
+                    .submit(
+                        Nanos(t),
+                        arrival(frame as u32, len),
+                        &FlowKey::default(),
+                        Action::Pipe(1),
+                    )
+                    .is_err(),
+            );
             let counters = &emulator.stats(1).unwrap().counters;
             prop_assert!(counters.balanced(), "{:?}", counters);
         }
@@ -132,20 +148,28 @@ proptest! {
         prop_assert!(counters.balanced());
         prop_assert_eq!(counters.backlog_packets, 0);
         prop_assert_eq!(counters.packets_in, packets.len() as u64);
-        let delivered = out.iter().filter(|d| matches!(d.fate, Fate::Deliver { .. })).count() as u64;
+        let delivered =
+            out.iter().filter(|d| matches!(d.fate, Fate::Deliver { .. })).count() as u64;
         prop_assert_eq!(delivered, counters.packets_out);
         prop_assert_eq!(out.len() as u64 - delivered + refused, counters.total_drops());
         prop_assert_eq!(emulator.queue_length(1), (0, 0));
         for departure in &out {
-            prop_assert!(departure.arrived <= departure.dequeued && departure.dequeued <= departure.due);
+            prop_assert!(
+                departure.arrived <= departure.dequeued && departure.dequeued <= departure.due
+            );
         }
     }
 
     #[test]
     fn a_link_that_keeps_order_keeps_it(packets in traffic(), config in configs()) {
-        let keeps = config.link.reorder.is_none() && config.link.jitter.as_ref().is_none_or(|j| !j.may_reorder);
+        let keeps = config.link.reorder.is_none()
+            && config.link.jitter.as_ref().is_none_or(|j| !j.may_reorder);
         let (out, _) = play(&config, &packets, &[]);
-        let frames: Vec<u32> = out.iter().filter(|d| matches!(d.fate, Fate::Deliver { .. })).map(|d| d.frame).collect();
+        let frames: Vec<u32> = out
+            .iter()
+            .filter(|d| matches!(d.fate, Fate::Deliver { .. }))
+            .map(|d| d.frame)
+            .collect();
         prop_assert!(out.windows(2).all(|w| w[0].due <= w[1].due));
         if keeps {
             prop_assert!(frames.is_sorted(), "{:?}", frames);
@@ -154,8 +178,17 @@ proptest! {
 
     /// A configuration change loses no packet and keeps the order.
     #[test]
-    fn reconfiguration_keeps_the_packets_inside(packets in traffic(), first in 1_000u64..10_000_000, second in 1_000u64..10_000_000, at in 0usize..100) {
-        let link = |bps| LinkConfig { capacity: rate(bps), delay: Nanos::from_millis(5), ..LinkConfig::default() };
+    fn reconfiguration_keeps_the_packets_inside(
+        packets in traffic(),
+        first in 1_000u64..10_000_000,
+        second in 1_000u64..10_000_000,
+        at in 0usize..100,
+    ) {
+        let link = |bps| LinkConfig {
+            capacity: rate(bps),
+            delay: Nanos::from_millis(5),
+            ..LinkConfig::default()
+        };
         let mut emulator = Emulator::new(1, Limits::default());
         emulator.set_pipe(Nanos::ZERO, 1, &pipe(link(first), QueueLimit::Packets(1000)));
         let mut out = Vec::new();
@@ -163,7 +196,9 @@ proptest! {
             if frame == at {
                 emulator.set_pipe(Nanos(t), 1, &pipe(link(second), QueueLimit::Packets(500)));
             }
-            emulator.submit(Nanos(t), arrival(frame as u32, len), &FlowKey::default(), Action::Pipe(1)).unwrap();
+            emulator
+                .submit(Nanos(t), arrival(frame as u32, len), &FlowKey::default(), Action::Pipe(1))
+                .unwrap();
         }
         while let Some(t) = emulator.next_event() {
             emulator.poll(t, &mut out);

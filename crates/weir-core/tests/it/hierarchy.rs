@@ -190,8 +190,11 @@ proptest! {
     /// Kinds, parents, weights and masks change while packets are queued. Each packet departs once,
     /// and the packets of a flow depart in order.
     #[test]
-    fn changes_of_a_hierarchy_lose_no_packet_and_keep_the_order_of_each_flow(operations in operations()) {
-        let mut emulator = Emulator::new(1, Limits { idle: Nanos::from_millis(5), ..Limits::default() });
+    fn changes_of_a_hierarchy_lose_no_packet_and_keep_the_order_of_each_flow(
+        operations in operations(),
+    ) {
+        let mut emulator =
+            Emulator::new(1, Limits { idle: Nanos::from_millis(5), ..Limits::default() });
         let (mut now, mut out, mut sent) = (Nanos::ZERO, Vec::new(), Vec::new());
         root(&mut emulator, now, Kind::RoundRobin);
         for id in 1..5 {
@@ -240,7 +243,13 @@ proptest! {
             prop_assert!(!departed_before, "a packet departed twice");
             if let Fate::Deliver { .. } = departure.fate {
                 let before = latest.insert(sent[frame as usize], frame);
-                prop_assert!(before.is_none_or(|before| before < frame), "{:?}: {:?} before {}", sent[frame as usize], before, frame);
+                prop_assert!(
+                    before.is_none_or(|before| before < frame),
+                    "{:?}: {:?} before {}",
+                    sent[frame as usize],
+                    before,
+                    frame
+                );
             }
         }
         prop_assert!(seen.iter().all(|&seen| seen), "a packet stayed inside");

@@ -1,5 +1,5 @@
-//! Keys that a hostile sender of packets chooses: flows with equal public hashes are found as fast as
-//! any others.
+//! Keys that a hostile sender of packets chooses: flows with equal public hashes are found as fast
+//! as any others.
 
 use std::time::{Duration, Instant};
 
@@ -11,8 +11,8 @@ use weir_core::{Action, Arrival, Emulator, Limits, LookupKey, Nanos};
 
 /// Flows of each run.
 const FLOWS: u32 = 100_000;
-/// The factor by which crafted flows may take longer. Flows with equal hashes took thousands of times
-/// as long as others.
+/// The factor by which crafted flows may take longer. Flows with equal hashes took thousands of
+/// times as long as others.
 const FACTOR: u32 = 20;
 
 /// Words that the public hash combines with the words of a key before it multiplies them in pairs.
@@ -33,7 +33,8 @@ fn crafted_v4(n: u32) -> FlowKey {
     }
 }
 
-/// IPv6 flows with low halves of the addresses that cancel, so that the high halves no longer count.
+/// IPv6 flows with low halves of the addresses that cancel, so that the high halves no longer
+/// count.
 fn crafted_v6(n: u32) -> FlowKey {
     FlowKey {
         src: u128::from(0x2001_0db8_0000_0000 + u64::from(n)) << 64 | u128::from(SOURCE_WORD),

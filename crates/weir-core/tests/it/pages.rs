@@ -12,7 +12,8 @@ use weir_core::{aqm, sched};
 fn the_pages_of_the_schedulers_are_up_to_date() {
     let sources = sources("sched");
     let mut index = format!(
-        "# Schedulers, one page each\n\n{}\n\nHow to choose a scheduler: [schedulers.md](../schedulers.md).\n\n",
+        "# Schedulers, one page each\n\n{}\n\nHow to choose a scheduler: \
+         [schedulers.md](../schedulers.md).\n\n",
         origin("scheduler")
     );
     index.push_str("| name | what it does | cost of a packet | from |\n|---|---|---|---|\n");
@@ -36,8 +37,10 @@ fn the_pages_of_the_schedulers_are_up_to_date() {
 fn the_pages_of_the_aqms_are_up_to_date() {
     let sources = sources("aqm");
     let mut index = format!(
-        "# AQMs, one page each\n\n{}\n\nAn AQM drops or marks packets so that a queue stays short; every queue can have one, before any scheduler. \
-         The AQMs of the second table have their own queues and take the place of a scheduler. `weir rig --aqm all` measures the cost of a decision.\n\n",
+        "# AQMs, one page each\n\n{}\n\nAn AQM drops or marks packets so that a queue stays \
+         short; every queue can have one, before any scheduler. The AQMs of the second table have \
+         their own queues and take the place of a scheduler. `weir rig --aqm all` measures the \
+         cost of a decision.\n\n",
         origin("AQM")
     );
     index.push_str("| name | what it does | marks | from |\n|---|---|---|---|\n");
@@ -156,7 +159,8 @@ fn picture(name: &str) -> String {
     if root.join(format!("../../docs/images/aqm/{name}.svg")).exists() {
         write!(
             text,
-            "\n## Under a step of load\n\n![delay of the queue with {name}, and its drops and marks](../images/aqm/{name}.svg)\n\n{STEP}\n"
+            "\n## Under a step of load\n\n![delay of the queue with {name}, and its drops and \
+             marks](../images/aqm/{name}.svg)\n\n{STEP}\n"
         )
         .unwrap();
     }
@@ -179,7 +183,8 @@ fn picture(name: &str) -> String {
             .collect();
         write!(
             text,
-            "\n## Conformance cases\n\n{}. `weir rig --case FILE` runs a case: [conformance.md](../conformance.md).\n",
+            "\n## Conformance cases\n\n{}. `weir rig --case FILE` runs a case: \
+             [conformance.md](../conformance.md).\n",
             links.join(", ")
         )
         .unwrap();
@@ -223,18 +228,21 @@ fn compare(folder: &str, file: &str, expected: &str) {
     let found = std::fs::read_to_string(&path).unwrap_or_default();
     assert!(
         found == expected,
-        "{} is not up to date; WEIR_UPDATE_DOCS=1 cargo test -p weir-core --test it pages writes it",
+        "{} is not up to date; WEIR_UPDATE_DOCS=1 cargo test -p weir-core --test it pages writes \
+         it",
         path.display()
     );
 }
 
 fn origin(kind: &str) -> String {
     format!(
-        "<!-- Made from the {kind}'s module and its row; `WEIR_UPDATE_DOCS=1 cargo test -p weir-core --test it pages` writes it anew. -->"
+        "<!-- Made from the {kind}'s module and its row; `WEIR_UPDATE_DOCS=1 cargo test -p \
+         weir-core --test it pages` writes it anew. -->"
     )
 }
 
 /// The description of the pictures.
-const STEP: &str = "Eight responsive senders share a link of 10 Mbit/s. From 4 to 8 s, an unresponsive sender adds half of the link's \
-rate. Dropped and marked packets are at the top. `weir rig --aqm NAME --step --plot FILE` draws the picture; [rig.md](../rig.md) describes \
-the model.";
+const STEP: &str = "Eight responsive senders share a link of 10 Mbit/s. From 4 to 8 s, an \
+                    unresponsive sender adds half of the link's rate. Dropped and marked packets \
+                    are at the top. `weir rig --aqm NAME --step --plot FILE` draws the picture; \
+                    [rig.md](../rig.md) describes the model.";

@@ -1,5 +1,5 @@
-//! What a driver needs to hold packets back instead of losing them: whether a packet would be
-//! accepted, and devices that pass packets by permit.
+//! Functions for drivers that hold packets back instead of losing them: they ask whether a packet
+//! would be accepted, and permit devices to pass packets.
 
 use std::sync::Arc;
 
@@ -73,8 +73,8 @@ fn disciplines() -> Vec<Discipline> {
 }
 
 proptest! {
-    /// A packet for which there is room is accepted, and nothing else is dropped for it. A packet
-    /// for which there is none causes a drop. The question changes nothing.
+    /// A packet for which there is room is accepted, and no other packet is dropped for it. A
+    /// packet for which there is none causes a drop. The question changes nothing.
     #[test]
     fn room_is_what_a_submission_finds(
         number in 0..disciplines().len(),

@@ -229,8 +229,13 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 192, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_tree_of_one_node_is_a_pifo(ranking in 0usize..Ranking::ALL.len(), specs in specs(), steps in steps(5)) {
-        let mut flat = Rig::new(Pifo::new(&discipline(Kind::Pifo, &[("rank", Ranking::NAMES[ranking])])));
+    fn a_tree_of_one_node_is_a_pifo(
+        ranking in 0usize..Ranking::ALL.len(),
+        specs in specs(),
+        steps in steps(5),
+    ) {
+        let mut flat =
+            Rig::new(Pifo::new(&discipline(Kind::Pifo, &[("rank", Ranking::NAMES[ranking])])));
         let mut one = Rig::new(PifoTree::with_tree(TreeSpec::new(Ranking::ALL[ranking])));
         for spec in specs {
             flat.add_spec(spec);
@@ -239,7 +244,10 @@ proptest! {
         for step in steps {
             match step {
                 Step::Send { flow, len, label } => {
-                    prop_assert_eq!((flat.send_labelled(flow, len, label), one.send_labelled(flow, len, label)), (None, None));
+                    prop_assert_eq!(
+                        (flat.send_labelled(flow, len, label), one.send_labelled(flow, len, label)),
+                        (None, None)
+                    );
                 }
                 Step::Take => prop_assert_eq!(flat.take(), one.take()),
                 Step::Wait(ns) => {
@@ -277,7 +285,9 @@ proptest! {
     /// A class has the sum of its flows' weights, so backlogged flows share by weight, regardless
     /// of their classes.
     #[test]
-    fn flows_share_by_weight_through_classes(flows in proptest::collection::vec((1u32..9, 0u32..4), 2..10)) {
+    fn flows_share_by_weight_through_classes(
+        flows in proptest::collection::vec((1u32..9, 0u32..4), 2..10),
+    ) {
         let mut rig = tree(&[]);
         for &(weight, priority) in &flows {
             rig.add(weight, 1000, priority);
@@ -302,12 +312,20 @@ proptest! {
     /// For any operations no packet is lost, flows keep their order (which the rig asserts), and a
     /// tree that holds packets back announces the time of the next one.
     #[test]
-    fn trees_with_limits_lose_no_packet_and_announce_the_next(nested in any::<bool>(), events in events()) {
-        let scheduler = if nested { PifoTree::with_tree(deep()) } else { PifoTree::new(&Discipline::new(Kind::PifoTree)) };
+    fn trees_with_limits_lose_no_packet_and_announce_the_next(
+        nested in any::<bool>(),
+        events in events(),
+    ) {
+        let scheduler = if nested {
+            PifoTree::with_tree(deep())
+        } else {
+            PifoTree::new(&Discipline::new(Kind::PifoTree))
+        };
         let mut rig = Rig::new(scheduler);
         rig.add(1, 1500, 0);
         for event in events {
-            let nth = |rig: &Rig<_>, n: usize| rig.flows.keys().copied().nth(n % rig.flows.len().max(1));
+            let nth =
+                |rig: &Rig<_>, n: usize| rig.flows.keys().copied().nth(n % rig.flows.len().max(1));
             match event {
                 Event::Add(spec) => {
                     rig.add_spec(spec);
@@ -358,15 +376,21 @@ proptest! {
     /// In every window, a limit passes at most its rate and its burst, for any times of the calls.
     #[test]
     fn limits_hold_in_every_window(
-        packets in proptest::collection::vec((0u32..3, 40u32..1501, 0u64..2_000_000), 1..120), late in prop_oneof![Just(0u64), 1u64..300_000],
+        packets in proptest::collection::vec((0u32..3, 40u32..1501, 0u64..2_000_000), 1..120),
+        late in prop_oneof![Just(0u64), 1u64..300_000],
     ) {
         check_limits(&packets, late)?;
     }
 
     #[test]
-    fn the_order_does_not_depend_on_the_origin_of_virtual_time(before in 0u64..1 << 40, specs in specs(), steps in steps(5)) {
+    fn the_order_does_not_depend_on_the_origin_of_virtual_time(
+        before in 0u64..1 << 40,
+        specs in specs(),
+        steps in steps(5),
+    ) {
         let play = |epoch: u64| {
-            let mut rig = Rig::new(PifoTree::new(&Discipline::new(Kind::PifoTree).starting_at(epoch)));
+            let mut rig =
+                Rig::new(PifoTree::new(&Discipline::new(Kind::PifoTree).starting_at(epoch)));
             for &spec in &specs {
                 rig.add_spec(spec);
             }

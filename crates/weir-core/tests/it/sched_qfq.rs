@@ -439,9 +439,12 @@ proptest! {
     /// Many flows of a few kinds, as in practice: long queues and few changes.
     #[test]
     fn qfq_serves_in_the_order_of_the_model_when_flows_are_alike(
-        epoch in epoch(), weights in proptest::collection::vec(1u32..5, 2..60), sends in proptest::collection::vec((0usize..60, 40u32..1501), 1..400),
+        epoch in epoch(),
+        weights in proptest::collection::vec(1u32..5, 2..60),
+        sends in proptest::collection::vec((0usize..60, 40u32..1501), 1..400),
     ) {
-        let mut operations: Vec<Operation> = weights.iter().map(|&weight| Operation::Add(weight, 1500)).collect();
+        let mut operations: Vec<Operation> =
+            weights.iter().map(|&weight| Operation::Add(weight, 1500)).collect();
         for (n, &(flow, len)) in sends.iter().enumerate() {
             operations.push(Operation::Put(flow, len));
             if n % 3 != 0 {
@@ -462,21 +465,37 @@ proptest! {
     /// Batches and single calls agree for all three schedulers with batch functions.
     #[test]
     fn batches_keep_the_order_of_single_calls(operations in operations(), m in 0u32..=16) {
-        let mut some = vec![Discipline::new(Kind::RoundRobin), Discipline::new(Kind::Qfq), Discipline::new(Kind::QfqPlus)];
+        let mut some = vec![
+            Discipline::new(Kind::RoundRobin),
+            Discipline::new(Kind::Qfq),
+            Discipline::new(Kind::QfqPlus),
+        ];
         some[2].set("m", &m.to_string()).unwrap();
         for discipline in some {
-            prop_assert_eq!(discipline.visit(InBatches(&operations)), discipline.visit(Order(&operations)), "{:?}", discipline);
+            prop_assert_eq!(
+                discipline.visit(InBatches(&operations)),
+                discipline.visit(Order(&operations)),
+                "{:?}",
+                discipline
+            );
         }
     }
 
     /// The origin and the wrap of virtual time do not matter, if the origin is a multiple of all
     /// units.
     #[test]
-    fn the_order_does_not_depend_on_the_origin_of_virtual_time(operations in operations(), multiple in 0u64..1024, m in 0u32..=16) {
+    fn the_order_does_not_depend_on_the_origin_of_virtual_time(
+        operations in operations(),
+        multiple in 0u64..1024,
+        m in 0u32..=16,
+    ) {
         let mut some = [Discipline::new(Kind::Qfq), Discipline::new(Kind::QfqPlus)];
         some[1].set("m", &m.to_string()).unwrap();
         for discipline in some {
-            prop_assert_eq!(discipline.starting_at(multiple << 54).visit(Order(&operations)), discipline.visit(Order(&operations)));
+            prop_assert_eq!(
+                discipline.starting_at(multiple << 54).visit(Order(&operations)),
+                discipline.visit(Order(&operations))
+            );
         }
     }
 }

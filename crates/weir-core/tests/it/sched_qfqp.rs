@@ -348,20 +348,34 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
 
     #[test]
-    fn qfqp_serves_in_the_order_of_the_model(epoch in epoch(), m in 2u32..=16, operations in operations()) {
-        qfqp(m).starting_at(epoch).visit(Compare { model: Model::new(epoch, m), operations: &operations })?;
+    fn qfqp_serves_in_the_order_of_the_model(
+        epoch in epoch(),
+        m in 2u32..=16,
+        operations in operations(),
+    ) {
+        qfqp(m)
+            .starting_at(epoch)
+            .visit(Compare { model: Model::new(epoch, m), operations: &operations })?;
     }
 
     /// Many classes of a few kinds, so that aggregates are full, of which some wait for much longer
     /// packets of others.
     #[test]
     fn qfqp_serves_in_the_order_of_the_model_when_classes_are_alike(
-        epoch in epoch(), m in 2u32..=16, kinds in proptest::collection::vec((weight(), any::<bool>()), 1..4),
-        classes in proptest::collection::vec(0usize..4, 2..50), sends in proptest::collection::vec((0usize..60, 40u32..1501, 0u32..9), 1..500),
+        epoch in epoch(),
+        m in 2u32..=16,
+        kinds in proptest::collection::vec((weight(), any::<bool>()), 1..4),
+        classes in proptest::collection::vec(0usize..4, 2..50),
+        sends in proptest::collection::vec((0usize..60, 40u32..1501, 0u32..9), 1..500),
     ) {
         let lmax = |short: bool| if short { 64 } else { 1500 };
-        let all: Vec<(u32, u32)> = classes.iter().map(|kind| kinds[kind % kinds.len()]).map(|(weight, short)| (weight, lmax(short))).collect();
-        let mut operations: Vec<Operation> = all.iter().map(|&(weight, lmax)| Operation::Add(weight, lmax)).collect();
+        let all: Vec<(u32, u32)> = classes
+            .iter()
+            .map(|kind| kinds[kind % kinds.len()])
+            .map(|(weight, short)| (weight, lmax(short)))
+            .collect();
+        let mut operations: Vec<Operation> =
+            all.iter().map(|&(weight, lmax)| Operation::Add(weight, lmax)).collect();
         for &(class, len, then) in &sends {
             operations.push(Operation::Put(class, len.min(all[class % all.len()].1)));
             match then {
@@ -373,7 +387,9 @@ proptest! {
                 _ => operations.push(Operation::Take),
             }
         }
-        qfqp(m).starting_at(epoch).visit(Compare { model: Model::new(epoch, m), operations: &operations })?;
+        qfqp(m)
+            .starting_at(epoch)
+            .visit(Compare { model: Model::new(epoch, m), operations: &operations })?;
     }
 }
 
@@ -506,8 +522,8 @@ fn growing_packets_do_not_gain_service() {
     assert!(bytes(0) <= bytes(1) + 8 * 1500, "{} against {}", bytes(0), bytes(1));
 }
 
-/// No weight remains, and nothing else: after any changes, the same classes are served as in a new
-/// scheduler.
+/// After any changes, no weight and no other state remains: an idle scheduler serves the same
+/// classes as a new one.
 #[test]
 fn a_busy_period_leaves_no_trace() {
     let busy: Vec<Operation> = (0..200)

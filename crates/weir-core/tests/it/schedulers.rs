@@ -95,12 +95,16 @@ proptest! {
     /// Backlogged flows get bytes by weight, regardless of the sizes of their packets.
     #[test]
     fn shares_are_bytes_by_weight_within_the_bounds(
-        flows in proptest::collection::vec((1u32..=8, 64u32..1501), 2..12), scale in prop_oneof![Just(1u32), Just(100), Just(8192)], seed in any::<u64>(),
+        flows in proptest::collection::vec((1u32..=8, 64u32..1501), 2..12),
+        scale in prop_oneof![Just(1u32), Just(100), Just(8192)],
+        seed in any::<u64>(),
     ) {
         // Packets have at least half of the size of the flow's largest packet.
         let mut random = seed | 1;
         let mut size = move |most: u32| {
-            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            random = random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             most - (random >> 33) as u32 % (most / 2)
         };
         for kind in [Kind::RoundRobin, Kind::Wf2qPlus] {
@@ -128,12 +132,20 @@ proptest! {
                     } else {
                         // Every other flow may be two quanta and a packet ahead or behind. A
                         // quantum is proportional to the weight over the lowest weight.
-                        let apart = (2 * largest * weights / least + largest * flows.len() as i128) * weights;
+                        let apart = (2 * largest * weights / least + largest * flows.len() as i128)
+                            * weights;
                         (apart, -apart)
                     };
                     // One byte is for the rounding of virtual times.
-                    prop_assert!((least_behind - weights..=most + weights).contains(&behind),
-                        "{:?}: flow {} of {:?} is {} behind at {} bytes", kind, k, flows, behind as f64 / weights as f64, all);
+                    prop_assert!(
+                        (least_behind - weights..=most + weights).contains(&behind),
+                        "{:?}: flow {} of {:?} is {} behind at {} bytes",
+                        kind,
+                        k,
+                        flows,
+                        behind as f64 / weights as f64,
+                        all
+                    );
                 }
             }
         }
@@ -170,14 +182,20 @@ proptest! {
             let behind = i128::from(weight) * all - weights * got;
             let bound = weights * i128::from(own) + i128::from(weight) * largest;
             // One byte is for the rounding of virtual times.
-            prop_assert!(behind <= bound + weights, "{} bytes behind", behind as f64 / weights as f64);
+            prop_assert!(
+                behind <= bound + weights,
+                "{} bytes behind",
+                behind as f64 / weights as f64
+            );
         }
     }
 
     /// Compares priority scheduling with a search for the first packet of the lowest priority
     /// number.
     #[test]
-    fn prio_serves_the_first_packet_of_the_lowest_number(operations in proptest::collection::vec((any::<bool>(), 0u32..8, 40u32..1501), 1..300)) {
+    fn prio_serves_the_first_packet_of_the_lowest_number(
+        operations in proptest::collection::vec((any::<bool>(), 0u32..8, 40u32..1501), 1..300),
+    ) {
         let mut rig = Rig::new(Kind::Prio.build());
         for priority in 0..8 {
             rig.add(100 - priority, 1500, priority * 9);

@@ -93,7 +93,8 @@ proptest! {
     #[test]
     fn a_train_is_served_like_its_packets(link in links(), limit in 1u32..30, trains in trains()) {
         for kind in Kind::ALL {
-            let (together, alone) = (play(kind, &link, limit, &trains, true), play(kind, &link, limit, &trains, false));
+            let (together, alone) =
+                (play(kind, &link, limit, &trains, true), play(kind, &link, limit, &trains, false));
             prop_assert_eq!(format!("{:?}", together.0), format!("{:?}", alone.0), "{:?}", kind);
             prop_assert_eq!((together.1, together.2), (alone.1, alone.2), "{:?}", kind);
         }

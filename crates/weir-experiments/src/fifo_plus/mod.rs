@@ -16,7 +16,8 @@ use super::experiment::Experiment;
 
 pub(super) const TABLE: Experiment = Experiment {
     name: "fifo-plus-table",
-    summary: "FIFO+ and FIFO with traffic that joins at three switches: mean and 99th percentile for each host",
+    summary: "FIFO+ and FIFO with traffic that joins at three switches: mean and 99th percentile \
+              for each host",
     source: "PIFO on a P4 software switch by eight strict-priority queues, table 4.2; calibrated",
     run: table::table,
 };

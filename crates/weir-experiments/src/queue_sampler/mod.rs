@@ -21,9 +21,11 @@ use testbed::Testbed;
 /// The experiment's name.
 pub const NAME: &str = "queue-sampler";
 /// One line that says what the experiment shows.
-pub const SUMMARY: &str = "how often a router's pfifo_fast is read by tc, over netlink and inside the kernel, and what of its changes is seen; needs root";
+pub const SUMMARY: &str = "how often a router's pfifo_fast is read by tc, over netlink and inside \
+                           the kernel, and what of its changes is seen; needs root";
 /// The publication.
-pub const SOURCE: &str = "M. Sanalla, Z. Jahshan, R. Mitrany, Sampling Linux packet transmission queues with Fast Queue Sampler";
+pub const SOURCE: &str = "M. Sanalla, Z. Jahshan, R. Mitrany, Sampling Linux packet transmission \
+                          queues with Fast Queue Sampler";
 
 /// The options of the experiment.
 #[derive(Clone, Debug, Default)]

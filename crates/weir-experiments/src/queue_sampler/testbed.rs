@@ -62,13 +62,16 @@ impl Testbed {
         join(&router, (DEVICE, OUT, SMALL_MTU), &weir, "in")?;
         join(&switch, ("p0", 11, MTU), &weir, "on")?;
         join(&switch, ("p1", 12, MTU), &server, "eth0")?;
-        let lines = "link add sw0 type bridge stp_state 0\nlink set sw0 up\nlink set p0 master sw0 up\nlink set p1 master sw0 up\n";
+        let lines = "link add sw0 type bridge stp_state 0\nlink set sw0 up\nlink set p0 master \
+                     sw0 up\nlink set p1 master sw0 up\n";
         switch.enter(|| batch("ip", lines))?;
         let server_mac = server.enter(|| address("eth0", SERVER, Some(ROUTER)))?;
         router.enter(|| {
             address(DEVICE, ROUTER, None)?;
             write_setting("ipv4/ip_forward", "1")?;
-            Netlink::open().and_then(|mut net| net.add_neighbour(OUT, IpAddr::V4(SERVER), server_mac)).map_err(io::Error::other)?;
+            Netlink::open()
+                .and_then(|mut net| net.add_neighbour(OUT, IpAddr::V4(SERVER), server_mac))
+                .map_err(io::Error::other)?;
             batch(
                 "tc",
                 &format!(

@@ -15,7 +15,7 @@ pub struct Scenario {
     pub section: &'static str,
     /// Name in results.
     pub name: &'static str,
-    /// What the scenario shows.
+    /// The purpose of the scenario.
     pub summary: &'static str,
     /// Makes the network and the flows, and assigns each flow to a class of results.
     pub(super) make: fn(&mut Bench),
@@ -56,7 +56,8 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario {
         section: "5.3",
         name: "unresponsive",
-        summary: "a NewReno transfer; from a third of the time on, UDP at 12 Mbit/s for another third",
+        summary: "a NewReno transfer; from a third of the time on, UDP at 12 Mbit/s for another \
+                  third",
         make: unresponsive,
     },
     Scenario {

@@ -1,13 +1,13 @@
 //! The machine's settings that a session changes, and the process that restores them after the
 //! session, even if the session was killed.
 //!
-//! The janitor of a session is a process in a terminal session of its own that ignores signals and
+//! The janitor of a session is a process in a separate terminal session that ignores signals and
 //! waits until the main process has ended. It receives the list of changes before the first change
-//! and keeps it in memory, so it needs no file. Each session with such changes also has a state file
-//! in `/run/weir-sessions`, which shows them to other sessions: if main process and janitor are both
-//! killed, the next session that starts does the janitor's work. A setting that several sessions
-//! need is restored after the last of them: each state holds the value from before the first
-//! session.
+//! and keeps it in memory, so it needs no file. Each session with such changes also has a state
+//! file in `/run/weir-sessions`, which shows them to other sessions: if main process and janitor
+//! are both killed, the next session that starts does the janitor's work. A setting that several
+//! sessions need is restored after the last of them: each state holds the value from before the
+//! first session.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
@@ -32,7 +32,7 @@ pub(crate) struct Undo {
     pub(crate) during: String,
 }
 
-/// What a session changed on the machine.
+/// The changes that a session made to the machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct State {
     pub(crate) pid: u32,
@@ -67,8 +67,8 @@ impl State {
         directory.join(format!("{}-{}.json", self.pid, self.interface))
     }
 
-    /// Writes the state file that other sessions read. The caller holds the lock and has not changed
-    /// a setting yet.
+    /// Writes the state file that other sessions read. The caller holds the lock and has not
+    /// changed a setting yet.
     pub(crate) fn save(&self, directory: &Path) -> io::Result<()> {
         let path = self.path(directory);
         let draft = path.with_extension(DRAFT);
@@ -150,7 +150,7 @@ impl Drop for Janitor {
 /// Runs as the janitor: waits until the main process has ended, then undoes its changes.
 pub(super) fn run(socket: OwnedFd) -> ExitCode {
     ignore_signals();
-    // The two calls are optional. A session of its own protects the janitor from signals to the
+    // The two calls are optional. A separate session protects the janitor from signals to the
     // group, and a name shows it in process lists.
     let _ = rustix::process::setsid();
     let _ = rustix::thread::set_name(c"weir-janitor");

@@ -193,7 +193,8 @@ pub enum ConfigError {
     },
     /// Two lanes take frames from the same port.
     #[error(
-        "lane {lane} takes frames from port {port}, which already feeds another lane; a port feeds one"
+        "lane {lane} takes frames from port {port}, which already feeds another lane; a port \
+         feeds one"
     )]
     PortTaken {
         /// The lane.
@@ -240,7 +241,7 @@ pub enum LiveError {
     /// A system call failed that does not fail on a working system.
     #[error("{what} failed ({errno})")]
     System {
-        /// What was attempted.
+        /// The attempted operation.
         what: &'static str,
         /// The error.
         errno: rustix::io::Errno,

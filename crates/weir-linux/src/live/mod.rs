@@ -15,7 +15,7 @@
 //! The files import one another in one direction: `packets` (the frames inside and the accounting
 //! of their `lane`s), `ports`, `entry` (the emulator, behind the rings of `exchange`), `passes`
 //! (the rules), `emulation` (one step of these together), `worker` (the loop), `team` (several
-//! workers). An observer receives packets through `tap` and `monitor`, on a thread of its own.
+//! workers). An observer receives packets through `tap` and `monitor`, on its own thread.
 //!
 //! Every frame on a lane is a packet like all others, as on a real link: ARP, neighbour discovery
 //! and multicast wait in the queue, occupy the link and may be lost. A frame that no header parser

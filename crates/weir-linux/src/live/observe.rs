@@ -1,6 +1,6 @@
 //! The interface of an observer: captures, plots, and any other code that reads packets.
 //!
-//! An observer runs on a thread of its own. Each worker writes its events into its own bounded
+//! An observer runs on its own thread. Each worker writes its events into its own bounded
 //! rings, without waiting, locking or allocating. The observer's thread merges the rings by time
 //! and calls the observer. An event that does not fit into a ring is counted and discarded, so a
 //! slow observer costs records but delays no packet. Without an observer there is no cost.
@@ -10,7 +10,7 @@ use weir_core::stats::{DropReason, LinkCounters};
 
 use super::report::LiveEvent;
 
-/// Receives the events of a link, shortly after they happen, on a thread of its own.
+/// Receives the events of a link, shortly after they happen, on its own thread.
 ///
 /// The records of one worker arrive in the order in which they were written; the records of several
 /// workers are merged by time.

@@ -150,7 +150,7 @@ impl Packets {
         Some(slot)
     }
 
-    /// Moves a packet out of a shared frame into a frame of its own, which takes over the packet's
+    /// Moves a packet out of a shared frame into a separate frame, which takes over the packet's
     /// reference. Returns the new slot, or `None` if there is no memory.
     pub(super) fn move_out(&mut self, slot: u32, segment: u16) -> Option<u32> {
         let copy = self.copy_out(slot, segment)?;
@@ -158,7 +158,7 @@ impl Packets {
         Some(copy)
     }
 
-    /// Copies a packet into a frame of its own. Returns the new slot, or `None` if there is no
+    /// Copies a packet into a separate frame. Returns the new slot, or `None` if there is no
     /// memory.
     pub(super) fn copy_out(&mut self, slot: u32, segment: u16) -> Option<u32> {
         let frame = self.arena.get(slot)?;

@@ -191,7 +191,7 @@ pub(super) fn is_examined_again(packets: &Packets, departure: &Departure) -> boo
         .is_some_and(|journey| journey.hops > 0)
 }
 
-/// Moves an additional copy that the rules examine again into a frame of its own, since its path
+/// Moves an additional copy that the rules examine again into a separate frame, since its path
 /// may differ from the original's; `None` without memory.
 pub(super) fn separate_copy(packets: &mut Packets, departure: &Departure) -> Option<u32> {
     let (slot, segment) = unpack(departure.frame);
@@ -213,7 +213,7 @@ fn next_pass(packets: &Packets, group: &Group) -> Option<Pass> {
     lane.config().passes.get(usize::from(group.journey.pass)).copied()
 }
 
-/// Writes a DSCP into packets, which move to a frame of their own if they share theirs. Returns
+/// Writes a DSCP into packets, which move to a separate frame if they share theirs. Returns
 /// `false` without memory.
 fn rewrite(packets: &mut Packets, group: &mut Group, dscp: u8) -> bool {
     if packets.references(group.slot) != group.segments.len() as u32 {

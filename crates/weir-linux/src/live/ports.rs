@@ -19,7 +19,7 @@ pub(super) struct Ports {
     poll: PollSet,
 }
 
-/// What ended a sleep.
+/// The event that ended a sleep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Woken {
     /// The timeout.

@@ -50,7 +50,8 @@ impl Record {
     }
 }
 
-/// A lane's counters, the packets and bytes in its queue, and their peaks since the previous sample.
+/// A lane's counters, the packets and bytes in its queue, and their peaks since the previous
+/// sample.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LaneSample {
     pub(super) counters: LinkCounters,
@@ -148,7 +149,8 @@ impl Tap {
     }
 
     /// Writes a sample of all lanes; returns whether there was room. If there was none, the next
-    /// sample includes the changes: the counters are cumulative, and the caller continues its peaks.
+    /// sample includes the changes: the counters are cumulative, and the caller continues its
+    /// peaks.
     pub(super) fn sample(
         &mut self,
         at: Nanos,

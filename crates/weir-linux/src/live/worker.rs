@@ -435,7 +435,7 @@ impl Worker {
     }
 }
 
-/// What a command asks of the loop.
+/// The effect of a command on the loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Obeyed {
     /// The loop goes on.

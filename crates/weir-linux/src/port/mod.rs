@@ -214,7 +214,8 @@ pub enum OpenError {
     },
     /// The interface cannot be shared among several workers.
     #[error(
-        "{name} is a TAP device, which one thread serves; take packet sockets for several workers (--backend packet)"
+        "{name} is a TAP device, which one thread serves; take packet sockets for several workers \
+         (--backend packet)"
     )]
     NotShared {
         /// The interface.

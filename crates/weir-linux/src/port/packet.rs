@@ -87,7 +87,7 @@ impl PacketPort {
 
     /// Opens another port on the same interface. From now on the kernel distributes the frames
     /// among the ports: all frames of a flow, in both directions, arrive at the same port. The
-    /// later fragments of a packet are a flow of their own.
+    /// later fragments of a packet form a separate flow.
     ///
     /// # Errors
     /// The kernel refuses, or the interface is gone.

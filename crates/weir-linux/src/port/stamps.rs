@@ -1,9 +1,9 @@
 //! The kernel's timestamps of frames, which are wall-clock times, as monotonic times.
 //!
-//! The wall clock may be set or slewed at any time, and a delay that starts at a wrong arrival time is
-//! shortened or lengthened. The offset between the clocks is therefore checked for every batch of
-//! frames. After a step it is unknown whether a frame was stamped before or after the step; frames
-//! then count as arriving when they are read.
+//! The wall clock may be set or slewed at any time, and a delay that starts at a wrong arrival time
+//! is shortened or lengthened. The offset between the clocks is therefore checked for every batch
+//! of frames. After a step it is unknown whether a frame was stamped before or after the step;
+//! frames then count as arriving when they are read.
 
 use weir_core::Nanos;
 
@@ -82,8 +82,8 @@ const READINGS: usize = 3;
 /// The difference from the known offset from which a check measures again: a preempted thread, or a
 /// slewed clock. Far below the lateness of a normal machine.
 const TOLERANCE: Nanos = Nanos::from_micros(20);
-/// The least change of the offset that counts as a step. Slewing by 500 ppm takes two seconds for as
-/// much.
+/// The least change of the offset that counts as a step. Slewing by 500 ppm takes two seconds for
+/// as much.
 const LEAST_STEP: Nanos = Nanos::from_millis(1);
 /// The longest time for which a frame waits in a socket's buffer. Older timestamps are not trusted
 /// in any case.

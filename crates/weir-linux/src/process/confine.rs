@@ -40,7 +40,8 @@ pub enum ConfineError {
     Filter(#[from] seccompiler::BackendError),
     /// The kernel refused the filter.
     #[error(
-        "the kernel does not take the filter of system calls: {0}; it needs CONFIG_SECCOMP_FILTER, or --no-seccomp goes without"
+        "the kernel does not take the filter of system calls: {0}; it needs \
+         CONFIG_SECCOMP_FILTER, or --no-seccomp goes without"
     )]
     Install(#[from] seccompiler::Error),
 }
@@ -54,7 +55,7 @@ pub struct User {
     pub gid: u32,
 }
 
-/// What a thread keeps besides its capabilities. The default keeps the user, and no file.
+/// The user and the access to files that a thread keeps. The default keeps the user, and no file.
 #[derive(Clone, Debug, Default)]
 pub struct Confinement {
     user: Option<User>,
@@ -92,8 +93,8 @@ impl Confinement {
     }
 
     /// Confines the calling thread: it keeps the capabilities in `keep`, and the user and the files
-    /// of this confinement. Open files stay open. TCP sockets can be bound or connected no more. All
-    /// of this is permanent, and no program that the thread starts can regain anything. Returns
+    /// of this confinement. Open files stay open. TCP sockets can be bound or connected no more.
+    /// All of this is permanent, and no program that the thread starts can regain anything. Returns
     /// whether the files are restricted, which needs a kernel with Landlock (5.13 or newer).
     ///
     /// # Errors

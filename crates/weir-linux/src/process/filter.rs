@@ -17,7 +17,7 @@ use super::confine::ConfineError;
 /// daemon needs.
 ///
 /// # Errors
-/// The kernel has no such filters, or a thread already has a filter of its own.
+/// The kernel has no such filters, or a thread already has its own filter.
 pub fn filter_system_calls() -> Result<(), ConfineError> {
     let arch = std::env::consts::ARCH.try_into()?;
     let allowed: BpfProgram = SeccompFilter::new(
@@ -104,7 +104,8 @@ const PRCTLS: &[u64] = &[
     libc::PR_SET_VMA as u64,
 ];
 
-/// The other system calls of the daemon, and those that the C library and the Rust runtime make for it.
+/// The other system calls of the daemon, and those that the C library and the Rust runtime make for
+/// it.
 const ALLOWED: &[i64] = &[
     // Descriptors and files: the state directory, rules to reload, the token.
     libc::SYS_read,

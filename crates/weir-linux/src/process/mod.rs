@@ -1,4 +1,4 @@
-//! Programs in PID namespaces of their own, the signals of this process, and waiting for both at
+//! Programs in their own PID namespaces, the signals of this process, and waiting for both at
 //! once.
 //!
 //! A program is started through an init process: this executable again, as process 1 of a new PID

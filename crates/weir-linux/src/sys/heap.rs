@@ -2,7 +2,7 @@
 
 /// Keeps the memory of a long-running process in a few regions. Call this before threads start.
 ///
-/// glibc gives threads regions of their own, up to eight for each processor, and keeps what a
+/// glibc gives threads their own regions, up to eight for each processor, and keeps what a
 /// region once used. In a daemon, each burst of clients then leaves another region behind. glibc
 /// also raises the size from which it returns memory at once; here the size stays where it starts.
 ///
@@ -55,7 +55,8 @@ mod tests {
                 .collect();
             threads.into_iter().map(|thread| thread.join().expect("no panic")).max()
         });
-        // A region reserves 64 MiB of addresses. Without the setting there are 16 on two processors.
+        // A region reserves 64 MiB of addresses. Without the setting there are 16 on two
+        // processors.
         let grown = after.expect("threads").saturating_sub(before);
         assert!(grown < 512 << 20, "{} MiB of addresses", grown >> 20);
     }

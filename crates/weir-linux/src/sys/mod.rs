@@ -5,7 +5,8 @@
 //! raw pointer leaves this folder.
 #![expect(
     unsafe_code,
-    reason = "the one place for system calls that no safe library wraps; each block says why it holds"
+    reason = "the one place for system calls that no safe library wraps; each block says why it \
+              holds"
 )]
 
 pub mod heap;

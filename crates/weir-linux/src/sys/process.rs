@@ -17,7 +17,7 @@ pub fn unshare(flags: UnshareFlags) -> io::Result<()> {
     if flags.contains(UnshareFlags::FILES) {
         return Err(io::Error::from_raw_os_error(libc::EINVAL));
     }
-    // SAFETY: the only hazard of unshare is a thread with a descriptor table of its own, excluded
+    // SAFETY: the only hazard of unshare is a thread with its own descriptor table, excluded
     // above.
     Ok(unsafe { rustix::thread::unshare_unsafe(flags) }?)
 }

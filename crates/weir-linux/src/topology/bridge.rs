@@ -41,7 +41,11 @@ pub fn bridge(setup: &BridgeSetup) -> Result<Session, SetupError> {
     let (left, right) = (mtu(&setup.left), mtu(&setup.right));
     if left != right {
         notes.push(Note::with_remedy(
-            format!("{} has an MTU of {left} bytes and {} of {right}: larger frames are dropped and counted", setup.left, setup.right),
+            format!(
+                "{} has an MTU of {left} bytes and {} of {right}: larger frames are dropped \
+                     and counted",
+                setup.left, setup.right
+            ),
             format!("ip link set {} mtu {right}", setup.left),
         ));
     }
@@ -87,7 +91,8 @@ fn remarks(link: &Link, addresses: &[String]) -> Vec<Note> {
     if !addresses.is_empty() {
         notes.push(Note::with_remedy(
             format!(
-                "the machine itself has {} on {}: it answers what it receives there, and what it sends there does not pass the bridge",
+                "the machine itself has {} on {}: it answers what it receives there, and what it \
+                 sends there does not pass the bridge",
                 addresses.join(" and "),
                 link.name
             ),

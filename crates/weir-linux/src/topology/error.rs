@@ -12,8 +12,8 @@ pub enum SetupError {
     /// The kernel refuses user namespaces to this user.
     #[error(
         "the kernel gives this user no user namespace ({source}): run as root, or allow them with \
-         'sysctl -w user.max_user_namespaces=10000' (also 'kernel.unprivileged_userns_clone=1' on older Debian and \
-         'kernel.apparmor_restrict_unprivileged_userns=0' on Ubuntu)"
+         'sysctl -w user.max_user_namespaces=10000' (also 'kernel.unprivileged_userns_clone=1' on \
+         older Debian and 'kernel.apparmor_restrict_unprivileged_userns=0' on Ubuntu)"
     )]
     UserNamespace {
         /// The kernel's error.
@@ -61,7 +61,8 @@ pub enum SetupError {
     },
     /// All address ranges are in use.
     #[error(
-        "no free address range for the link: every candidate of {ranges} is routed on this machine or used by another session"
+        "no free address range for the link: every candidate of {ranges} is routed on this \
+         machine or used by another session"
     )]
     NoAddresses {
         /// The ranges that were tried.
@@ -83,7 +84,8 @@ pub enum SetupError {
     },
     /// An interface already belongs to a bridge, a bond or the like.
     #[error(
-        "{name} belongs to another device (bridge, bond or team): release it with 'ip link set {name} nomaster' first"
+        "{name} belongs to another device (bridge, bond or team): release it with 'ip link set \
+         {name} nomaster' first"
     )]
     Enslaved {
         /// The interface.

@@ -185,7 +185,7 @@ impl Network {
         self.stopper.clone()
     }
 
-    /// Starts a program on the host with this number, in namespaces of its own, as a child in this
+    /// Starts a program on the host with this number, in its own namespaces, as a child in this
     /// process's group.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! A session of two programs with one emulated link between them. Each has namespaces of its own
+//! A session of two programs with one emulated link between them. Each has its own namespaces
 //! and no access to other networks.
 
 use super::address::{Range, mac};

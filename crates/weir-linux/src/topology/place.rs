@@ -125,7 +125,7 @@ fn configure(attachment: &Attachment<'_>) -> Result<(), SetupError> {
     Ok(())
 }
 
-/// Keeps the kernel from sending packets of its own on an interface (`default` means all future
+/// Keeps the kernel from sending its own packets on an interface (`default` means all future
 /// interfaces). Such packets would use random draws of the link, and the same seed would then lose
 /// different packets in every run.
 fn silence_kernel(interface: &str) {

@@ -121,7 +121,8 @@ fn rules(interface: &str, range: Range, host: &[IpAddr], ports: &[u16]) -> Strin
     let answers = if host.iter().any(IpAddr::is_ipv6) {
         let (asked, asker) = (uplink.ipv6(1).0, uplink.ipv6(0).0);
         format!(
-            "iifname \"{UPLINK}\" ip6 saddr fe80::/10 meta l4proto udp ip6 saddr set {asked} ip6 daddr set {asker}\n"
+            "iifname \"{UPLINK}\" ip6 saddr fe80::/10 meta l4proto udp ip6 saddr set {asked} ip6 \
+             daddr set {asker}\n"
         )
     } else {
         String::new()

@@ -18,7 +18,8 @@ use crate::{Watcher, client, receive, settle, transfer, verified, wait_for};
 #[test]
 fn unmatched_packets_pass_at_once_and_denied_ones_are_counted() {
     let Some(mut net) = Net::new(Kind::Packet) else { return };
-    let script = "add 100 deny udp from any to any dst-port 4000 out\nadd 200 count udp from any to any dst-port 4001 out";
+    let script = "add 100 deny udp from any to any dst-port 4000 out\nadd 200 count udp from any \
+                  to any dst-port 4001 out";
     let running = net.start_ruled(script, |_| {});
     let sink = net.within("b", || client("10.77.0.2:4001"));
     net.within("a", || {
@@ -48,7 +49,8 @@ fn without_one_pass_delays_add_exactly_and_with_it_only_the_first_pipe_counts() 
     {
         let Some(mut net) = Net::new(Kind::Packet) else { return };
         let script = format!(
-            "{one_pass} one_pass\n{pipes}\nadd 100 pipe 1 udp from any to any out\nadd 200 pipe 2 udp from any to any out"
+            "{one_pass} one_pass\n{pipes}\nadd 100 pipe 1 udp from any to any out\nadd 200 pipe 2 \
+             udp from any to any out"
         );
         let (sender, spans) = channel();
         let running =
@@ -123,7 +125,7 @@ fn the_queue_of_a_pipe_that_rules_select_is_in_the_report_of_that_pipe() {
     assert_eq!((pipe(7).packets_in, pipe(1).packets_in), (12, 4));
     assert!((6..=12).contains(&pipe(7).peak_queue_packets), "{:?}", pipe(7));
     assert!((1..=4).contains(&pipe(1).peak_queue_packets), "{:?}", pipe(1));
-    // A lane with rules has no pipe of its own. That of pipe 1 or 2 would be a wrong result.
+    // A lane with rules has no fixed pipe, so the counters of pipe 1 or 2 would be wrong.
     let lanes = report.lanes.iter().map(|lane| lane.counters.peak_queue_packets);
     assert_eq!(lanes.collect::<Vec<_>>(), [0, 0]);
 }
@@ -249,7 +251,8 @@ fn rules_are_replaced_while_packets_are_inside_and_keep_their_counters() {
         let Some(mut net) = Net::new(Kind::Packet) else { return };
         (1..workers).for_each(|_| net.add_worker());
         let before = read(
-            "disable one_pass\npipe 1 config delay 300ms\nadd 100 count udp from any to any out\nadd 200 pipe 1 udp from any to any out",
+            "disable one_pass\npipe 1 config delay 300ms\nadd 100 count udp from any to any \
+             out\nadd 200 pipe 1 udp from any to any out",
         );
         let running = net.start_ruled("", |_| {});
         change(&running, &Ruleset::default(), &before);

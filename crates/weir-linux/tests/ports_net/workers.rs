@@ -48,7 +48,8 @@ fn flows_stay_in_order_and_each_instance_lives_on_one_worker() {
         let least = Duration::from_secs_f64(bits as f64 / RATE as f64 * 0.98);
         assert!(
             took >= least,
-            "an instance is one link, not one for each worker: {took:?} instead of at least {least:?}"
+            "an instance is one link, not one for each worker: {took:?} instead of at least \
+             {least:?}"
         );
     }
     assert_eq!(flows.len(), usize::from(FLOWS));

@@ -133,7 +133,8 @@ impl Machine {
         if !open {
             skip(
                 test,
-                "an ordinary user's TAP device and pasta need /dev/net/tun, which only root may open here (chmod 0666 /dev/net/tun)",
+                "an ordinary user's TAP device and pasta need /dev/net/tun, which only root may \
+                 open here (chmod 0666 /dev/net/tun)",
             );
         }
         open
@@ -143,8 +144,8 @@ impl Machine {
     pub(crate) fn snapshot(&self) -> Vec<String> {
         let text =
             |words: &[&str]| String::from_utf8_lossy(&self.output(words).stdout).into_owned();
-        let settings = "cd /proc/sys/net; grep -H . ipv4/ip_forward ipv4/conf/*/forwarding ipv6/conf/*/forwarding \
-            ipv6/conf/*/force_forwarding 2>/dev/null";
+        let settings = "cd /proc/sys/net; grep -H . ipv4/ip_forward ipv4/conf/*/forwarding \
+                        ipv6/conf/*/forwarding ipv6/conf/*/force_forwarding 2>/dev/null";
         vec![
             text(&["ip", "-o", "-brief", "link"]),
             text(&["ip", "address"]).replace("valid_lft forever", ""),

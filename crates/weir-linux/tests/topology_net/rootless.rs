@@ -237,7 +237,8 @@ fn without_its_tools_a_session_is_limited_and_notes_it() {
     }
     let port = serve(&machine, "127.0.0.1:0", echo);
     let program = format!(
-        "import socket; c = socket.create_connection(('host', {port}), 10); c.sendall(b'question'); print(c.recv(99).decode())"
+        "import socket; c = socket.create_connection(('host', {port}), 10); \
+         c.sendall(b'question'); print(c.recv(99).decode())"
     );
     let hidden = |tools: &[&str], options: &[&str], command: &[&str]| {
         let mounts: String = tools

@@ -20,8 +20,8 @@ pub struct BridgesSetup {
     pub netns: Option<String>,
     /// Number of workers that share the load. Each interface is opened once for each worker.
     pub workers: usize,
-    /// What the thread that reopens interfaces keeps besides the capabilities that it needs; `None`
-    /// for everything.
+    /// The user and the access to files that the thread that reopens interfaces keeps; `None` for
+    /// all access.
     pub confinement: Option<Confinement>,
     /// Whether the workers may keep processors awake.
     pub keep_awake: bool,

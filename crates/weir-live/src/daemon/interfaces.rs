@@ -117,7 +117,7 @@ impl Interfaces {
     }
 }
 
-/// What to do about a port that failed.
+/// The reaction to a failed port.
 const REPAIR: &str = "restart the daemon, or delete the interface and create it again";
 
 #[cfg(test)]

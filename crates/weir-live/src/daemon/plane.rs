@@ -46,8 +46,8 @@ pub enum PlaneError {
 
 /// The packet plane of a daemon: one session for all bridges.
 ///
-/// No lock is held while the loop is asked, so that the state of the interfaces can be read, and the
-/// daemon can be ended, while the loop does not answer.
+/// No lock is held while the loop is asked, so that the state of the interfaces can be read, and
+/// the daemon can be ended, while the loop does not answer.
 pub struct LivePlane {
     bridges: Bridges,
     rules: Mutex<Rules>,
@@ -226,7 +226,8 @@ impl Plane for LivePlane {
             Ok(false) => return Vec::new(),
             Ok(true) => None,
             Err(ChangeError::NoAnswer(NoAnswer::Late)) => Some(format!(
-                "it is saved and not in force yet: the loop that forwards packets did not answer within {} s, and takes it when it works again",
+                "it is saved and not in force yet: the loop that forwards packets did not answer \
+                 within {} s, and takes it when it works again",
                 ANSWER_WITHIN.as_secs()
             )),
             Err(_) => Some("it is saved, but nothing is forwarded: the loop has ended".to_owned()),

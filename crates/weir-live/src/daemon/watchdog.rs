@@ -15,12 +15,12 @@ struct Worker {
 }
 
 impl Watchdog {
-    /// Compares the numbers of turns with those of the last check. Returns the workers, counted from
-    /// 0, that hang: they completed no turn between [`CHECKS`] checks in a row.
+    /// Compares the numbers of turns with those of the last check. Returns the workers, counted
+    /// from 0, that hang: they completed no turn between [`CHECKS`] checks in a row.
     ///
     /// Let at least 200 ms pass between two checks, because an idle worker completes a turn in
-    /// 100 ms. Checks are counted and no time is measured, so a process that was stopped for a while
-    /// has no hanging worker when it continues.
+    /// 100 ms. Checks are counted and no time is measured, so a process that was stopped for a
+    /// while has no hanging worker when it continues.
     pub fn check(&mut self, turns: &[u64]) -> Vec<usize> {
         self.workers.resize(turns.len(), Worker::default());
         let mut hanging = Vec::new();

@@ -49,7 +49,8 @@ pub fn check(scenario: &Scenario, text: &str, file: &str, mtu: u32) -> Diagnosti
                 {
                     let message = format!("`{}` has packets of {size} bytes", traffic.name);
                     let help = format!(
-                        "allowed are {LEAST_PACKET} bytes, which hold headers and a time stamp, to --mtu, which is {mtu}"
+                        "allowed are {LEAST_PACKET} bytes, which hold headers and a time stamp, \
+                         to --mtu, which is {mtu}"
                     );
                     say(
                         places.key("traffic", number, "size"),

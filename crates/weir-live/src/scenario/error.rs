@@ -94,7 +94,7 @@ pub enum TrafficError {
     Silent(Duration),
 }
 
-/// What ended before the end of the run.
+/// The part of the run that ended too early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Gone {
     /// The live loop.

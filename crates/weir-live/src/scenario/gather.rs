@@ -106,8 +106,8 @@ fn nothing(name: &FlowName) -> FlowOutcome {
 /// neither arrived nor been dropped by then, is inside.
 ///
 /// `all_drops` has the drops until all packets had left, or `None` if some were still inside then.
-/// A packet that never arrived and that the loop did not drop was lost outside the loop, for example
-/// at a full socket buffer.
+/// A packet that never arrived and that the loop did not drop was lost outside the loop, for
+/// example at a full socket buffer.
 fn by_ends(
     [sender, receiver]: &[EndReport; 2],
     count: &Count,
@@ -241,8 +241,8 @@ mod tests {
     fn every_packet_of_a_flow_of_datagrams_is_accounted_for() {
         let sender = EndReport { sent: 100, early: 10, ..EndReport::default() };
         // Before the end of the warm-up, seven packets arrived and one was dropped, so two were
-        // inside. At the end of the run, 95 had arrived, one of them a copy, and three were dropped,
-        // so five are inside. Three of these arrive later, and one is dropped.
+        // inside. At the end of the run, 95 had arrived, one of them a copy, and three were
+        // dropped, so five are inside. Three of these arrive later, and one is dropped.
         let receiver =
             EndReport { received: 95, early: 7, late: 3, duplicated: 1, ..EndReport::default() };
         let mut reasons = weir_core::stats::Reasons::default();

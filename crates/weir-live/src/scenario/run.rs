@@ -86,8 +86,8 @@ impl LiveScenario {
         let plan = plan(scenario, setup.mtu)?;
         let names = build(scenario, scenario.seed)?.names;
         let (watched, signs) = watched(scenario, &plan);
-        // Observing frames costs time. The generators count the arrivals of datagrams, so only their
-        // drops need to be observed.
+        // Observing frames costs time. The generators count the arrivals of datagrams, so only
+        // their drops need to be observed.
         let drops_only = plan.flows.iter().all(|flow| flow.is_of_datagrams(scenario));
         let (watch, counts) = Watch::new(&signs, drops_only);
         let observation =

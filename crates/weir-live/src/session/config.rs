@@ -63,8 +63,8 @@ impl<S> SessionConfig<S> {
         Self { sample_period, ..self }
     }
 
-    /// Gives the workers requests that are already open, because the process no longer has the right
-    /// to open them.
+    /// Gives the workers requests that are already open, because the process no longer has the
+    /// right to open them.
     #[must_use]
     pub fn latency_requests(self, latency_requests: LatencyRequests) -> Self {
         Self { latency_requests, ..self }
@@ -150,7 +150,7 @@ pub struct NamedLink {
     pub scheduler: Option<Arc<SchedulerConfig>>,
 }
 
-/// What a session records.
+/// The records that a session keeps.
 pub enum Observation {
     /// Nothing is recorded, so no observer costs time.
     Nothing,

@@ -74,7 +74,8 @@ pub enum StopError {
     #[error(transparent)]
     Live(#[from] LiveError),
     /// The thread of the live loop did not end in time. It was left behind with the results.
-    #[error("the loop that forwards packets did not end within {} s; its results are lost, please report this as a bug", .within.as_secs())]
+    #[error("the loop that forwards packets did not end within {} s; its results are lost, please \
+             report this as a bug", .within.as_secs())]
     Stuck {
         /// The time that the thread was given.
         within: Duration,

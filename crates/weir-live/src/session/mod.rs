@@ -97,7 +97,7 @@ impl LiveSession {
         Ok(Prepared { place, config })
     }
 
-    /// Starts a program on one side, in namespaces of its own, as a child in this process's group.
+    /// Starts a program on one side, in its own namespaces, as a child in this process's group.
     /// Of two programs only the right one reads standard input.
     ///
     /// # Errors

@@ -12,7 +12,7 @@ use weir_linux::resident::Resident;
 
 use super::error::StopError;
 
-/// A live loop on a thread of its own. Dropping it ends the loop. A loop that does not end within
+/// A live loop on its own thread. Dropping it ends the loop. A loop that does not end within
 /// [`END_WITHIN`] is left behind, so that a stuck loop does not keep the process from ending.
 #[derive(Debug)]
 pub(super) struct Running {

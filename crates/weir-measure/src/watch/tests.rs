@@ -171,7 +171,9 @@ fn counters_that_wrap_or_are_reset_lose_nothing() {
 
 proptest! {
     #[test]
-    fn statistics_equal_those_of_the_single_readings(lengths in prop::collection::vec(0u32..6, 1..300)) {
+    fn statistics_equal_those_of_the_single_readings(
+        lengths in prop::collection::vec(0u32..6, 1..300),
+    ) {
         let mut runs: Vec<Run> = Vec::new();
         for (time, &qlen) in (0u64..).zip(&lengths) {
             match runs.last_mut().filter(|last| last.qlen == qlen && time % 17 != 0) {
@@ -184,9 +186,13 @@ proptest! {
         runs.chunks(3).for_each(|runs| tally.runs(runs));
         let measured = &tally.queues()[0];
         prop_assert_eq!(measured.packets().total(), lengths.len() as u64);
-        prop_assert_eq!(measured.packets().mean(), lengths.iter().map(|&n| u64::from(n)).sum::<u64>() as f64 / lengths.len() as f64);
+        prop_assert_eq!(
+            measured.packets().mean(),
+            lengths.iter().map(|&n| u64::from(n)).sum::<u64>() as f64 / lengths.len() as f64
+        );
         for step in 0..6 {
-            let expected = lengths.windows(2).filter(|pair| pair[0].abs_diff(pair[1]) == step).count();
+            let expected =
+                lengths.windows(2).filter(|pair| pair[0].abs_diff(pair[1]) == step).count();
             prop_assert_eq!(measured.steps().weight_at(step.into()), expected as u64);
         }
         prop_assert_eq!(measured.current().map(|level| level.0), lengths.last().copied());

@@ -160,7 +160,10 @@ mod tests {
         /// Any complete sequence of events has no gap. If one event with an effect on the length is
         /// left out, and no later event undoes that effect, the sequence has exactly one gap.
         #[test]
-        fn omitted_events_are_found_exactly(steps in prop::collection::vec((any::<bool>(), 1u32..5, 0u32..3), 3..60), out in 1usize..58) {
+        fn omitted_events_are_found_exactly(
+            steps in prop::collection::vec((any::<bool>(), 1u32..5, 0u32..3), 3..60),
+            out in 1usize..58,
+        ) {
             let (mut qlen, mut drops, mut events) = (10u32, 0u32, Vec::new());
             for (is_enqueue, packets, refused) in steps {
                 let packets = if is_enqueue { 1 } else { packets.min(qlen) };
@@ -169,12 +172,21 @@ mod tests {
                 }
                 qlen = if is_enqueue { qlen + 1 } else { qlen - packets };
                 drops += refused;
-                events.push(record(if is_enqueue { Kind::Enqueue } else { Kind::Dequeue }, packets, qlen, drops, 0));
+                events.push(record(
+                    if is_enqueue { Kind::Enqueue } else { Kind::Dequeue },
+                    packets,
+                    qlen,
+                    drops,
+                    0,
+                ));
             }
             prop_assert!(follow(Rule::Strict, &events).iter().all(|(_, gap)| !gap));
             if out + 1 < events.len() {
                 events.remove(out);
-                prop_assert_eq!(follow(Rule::Strict, &events).iter().filter(|(_, gap)| *gap).count(), 1);
+                prop_assert_eq!(
+                    follow(Rule::Strict, &events).iter().filter(|(_, gap)| *gap).count(),
+                    1
+                );
             }
         }
     }

@@ -42,7 +42,7 @@ pub(super) enum Kind {
     Reset,
     /// The discipline is destroyed.
     Destroy,
-    /// An event of a packet, whose record has other fields.
+    /// An event of a packet. Its record has other fields.
     Packet(PacketEventKind),
 }
 

@@ -127,8 +127,8 @@ impl Shaping {
         shaping
     }
 
-    /// The parameters are a `tc_tbf_qopt`: two `tc_ratespec` of 12 bytes with the rate in their last
-    /// four, the limit in bytes, and the time in which the rate fills the bucket.
+    /// The parameters are a `tc_tbf_qopt`: two `tc_ratespec` of 12 bytes with the rate in their
+    /// last four, the limit in bytes, and the time in which the rate fills the bucket.
     fn read_tbf(&mut self, options: &[u8]) {
         let (mut bytes_per_second, mut has_peak) = (0, false);
         for (kind, value) in attributes(options) {
@@ -493,7 +493,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn parsing_arbitrary_bytes_terminates_without_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        fn parsing_arbitrary_bytes_terminates_without_a_panic(
+            bytes in proptest::collection::vec(any::<u8>(), 0..200),
+        ) {
             let answers = count_answers(&bytes);
             prop_assert!(answers <= bytes.len() / 16);
             prop_assert!(attributes(&bytes).count() <= bytes.len() / 4);

@@ -1,10 +1,10 @@
 //! The parts that all pages share: the document, tables, lists of values, and plots.
 //!
-//! `maud` writes the elements and escapes all text. Three things pass unescaped: the style sheets and
-//! the script, which are constants and files of their own; the pictures of [`Plot::svg`], which
+//! `maud` writes the elements and escapes all text. Three things pass unescaped: the style sheets
+//! and the script, which are constants and separate files; the pictures of [`Plot::svg`], which
 //! escapes for XML itself because it also writes files; and JSON inside a script element, where `<`
-//! becomes `\u003c`, so that no text ends the element.
-//! Characters that HTML does not allow become U+FFFD.
+//! becomes `\u003c`, so that no text ends the element. Characters that HTML does not allow become
+//! U+FFFD.
 
 use maud::{DOCTYPE, Markup, PreEscaped, Render, html};
 

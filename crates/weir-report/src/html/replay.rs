@@ -1,5 +1,5 @@
-//! The page of a replay: the kernel's row and those of the replayed disciplines, and their queue and
-//! delay over time.
+//! The page of a replay: the kernel's row and those of the replayed disciplines, and their queue
+//! and delay over time.
 
 use maud::{Markup, html};
 use weir_measure::document::{Document, Kind};
@@ -71,7 +71,7 @@ fn kernel(discipline: &Discipline) -> String {
     format!("{}{inner}", discipline.kind)
 }
 
-/// What a recording lacks, a sentence for each kind of gap.
+/// The gaps of a recording, with a sentence for each kind.
 #[must_use]
 pub fn replay_gaps(content: &Content) -> Vec<String> {
     let mut gaps = Vec::new();
@@ -183,9 +183,9 @@ fn over_time(
 }
 
 /// The limit of what a replay can tell.
-pub const OPEN_LOOP: &str = "Open loop: the arrivals are those that the kernel's discipline caused. \
-    Senders that respond to drops, marks and delays would have sent other packets to another \
-    discipline.";
+pub const OPEN_LOOP: &str = "Open loop: the arrivals are those that the kernel's discipline \
+                             caused. Senders that respond to drops, marks and delays would have \
+                             sent other packets to another discipline.";
 const NOTES: [&str; 3] = [
     "The first row is the kernel's queue as it was recorded. For the other rows, the recorded \
      packets arrive at their recorded times at the discipline, and a token bucket of the link's \

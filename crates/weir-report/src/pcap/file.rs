@@ -60,10 +60,9 @@ pub struct CaptureFile {
 }
 
 impl CaptureFile {
-    /// Starts a capture at `path`: a file, which is replaced when the capture ends, or a pipe such as
-    /// `/dev/stdout`. The file names
-    /// `application` as the capturing program. At most `snaplen` bytes of each packet are stored; 0
-    /// stores all bytes.
+    /// Starts a capture at `path`: a file, which is replaced when the capture ends, or a pipe such
+    /// as `/dev/stdout`. The file names `application` as the capturing program. At most `snaplen`
+    /// bytes of each packet are stored; 0 stores all bytes.
     ///
     /// # Errors
     /// [`CaptureError::Create`] with the system's reason.
@@ -128,8 +127,8 @@ impl CaptureFile {
         self.buffered = 0;
     }
 
-    /// Writes the buffered packets, ends the capture and gives the file its name. `missed` is the number of packets that
-    /// should have been captured and did not reach this file.
+    /// Writes the buffered packets, ends the capture and gives the file its name. `missed` is the
+    /// number of packets that should have been captured and did not reach this file.
     pub fn finish(mut self, missed: u64) -> CaptureReport {
         self.close();
         self.report.dropped += missed;

@@ -102,7 +102,8 @@ impl Plot {
         legend.draw(&mut out, &frame);
         let _ = write!(
             out,
-            "<clipPath id=\"{id}-c\"><rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"/></clipPath><g clip-path=\"url(#{id}-c)\"><g class=\"data\">",
+            "<clipPath id=\"{id}-c\"><rect x=\"{}\" y=\"{}\" width=\"{}\" \
+             height=\"{}\"/></clipPath><g clip-path=\"url(#{id}-c)\"><g class=\"data\">",
             Px(frame.left),
             Px(frame.top - 1.0),
             Px(frame.right - frame.left),
@@ -130,8 +131,9 @@ impl Plot {
         let log = if x.scale == Scale::Log { 1 } else { 0 };
         let _ = write!(
             out,
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"weir-plot\" viewBox=\"0 0 {} {}\" role=\"img\" aria-labelledby=\"{id}-t {id}-d\" \
-             data-frame=\"{},{},{},{}\" data-x=\"{},{},{log},{}\" data-y=\"{},{}\">",
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"weir-plot\" viewBox=\"0 0 {} {}\" \
+             role=\"img\" aria-labelledby=\"{id}-t {id}-d\" data-frame=\"{},{},{},{}\" \
+             data-x=\"{},{},{log},{}\" data-y=\"{},{}\">",
             size.width,
             size.height,
             Px(frame.left),
@@ -350,7 +352,8 @@ fn grid(out: &mut String, frame: &Frame, x: &Fitted, y: &Fitted) {
     }
     let _ = write!(
         out,
-        "</g><path class=\"axis\" d=\"M{} {}H{}\"/><text class=\"label\" x=\"4\" y=\"13\">{}</text><text class=\"label\" x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>",
+        "</g><path class=\"axis\" d=\"M{} {}H{}\"/><text class=\"label\" x=\"4\" \
+         y=\"13\">{}</text><text class=\"label\" x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>",
         Px(frame.left),
         Px(frame.bottom),
         Px(frame.right),

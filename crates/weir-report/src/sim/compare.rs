@@ -28,7 +28,8 @@ use weir_measure::estimate::Estimate;
 #[derive(Debug, thiserror::Error)]
 pub enum SummaryError {
     /// The summary is missing or unreadable.
-    #[error("cannot read {}: {source}; a directory that `weir sim --out` or `weir live --out` wrote is expected", path.display())]
+    #[error("cannot read {}: {source}; a directory that `weir sim --out` or `weir live --out` \
+             wrote is expected", path.display())]
     Read {
         /// The path of the summary.
         path: PathBuf,
@@ -44,7 +45,10 @@ pub enum SummaryError {
         source: serde_json::Error,
     },
     /// The file is JSON, but not the summary of a scenario.
-    #[error("{} is not a summary of a scenario: it has no runs with flows and links", path.display())]
+    #[error(
+        "{} is not a summary of a scenario: it has no runs with flows and links",
+        path.display()
+    )]
     Shape {
         /// The path of the summary.
         path: PathBuf,

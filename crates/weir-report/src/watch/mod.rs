@@ -131,8 +131,8 @@ enum RecordFile {
 }
 
 impl Recorder {
-    /// Starts a record at `path`: a file, which is replaced when the record ends, or a pipe such as `/dev/stdout`. The
-    /// record contains `version`, the version of the program.
+    /// Starts a record at `path`: a file, which is replaced when the record ends, or a pipe such as
+    /// `/dev/stdout`. The record contains `version`, the version of the program.
     ///
     /// # Errors
     /// [`RecordError::Create`] if the file cannot be created.
@@ -162,9 +162,8 @@ impl Recorder {
         self.error.as_ref()
     }
 
-    /// Writes buffered entries, so that a reader of the pipe, or of the growing temporary file, sees
-    /// them. Parquet is buffered
-    /// until the end.
+    /// Writes buffered entries, so that a reader of the pipe, or of the growing temporary file,
+    /// sees them. Parquet is buffered until the end.
     pub fn flush(&mut self) {
         let flushed = match &mut self.file {
             _ if self.error.is_some() => Ok(()),

@@ -43,7 +43,8 @@ pub enum StateError {
         source: std::io::Error,
     },
     /// The file is not the state of a search.
-    #[error("{}: this is not the state of a search ({reason}); give another file, or remove this one to begin anew", path.display())]
+    #[error("{}: this is not the state of a search ({reason}); give another file, or remove this \
+             one to begin anew", path.display())]
     Text {
         /// The file.
         path: PathBuf,
@@ -51,7 +52,8 @@ pub enum StateError {
         reason: serde_json::Error,
     },
     /// The file is the state of another search.
-    #[error("{}: this is the state of a search for {found}, not for {wanted}; give the same options, or another file", path.display())]
+    #[error("{}: this is the state of a search for {found}, not for {wanted}; give the same \
+             options, or another file", path.display())]
     Other {
         /// The file.
         path: PathBuf,

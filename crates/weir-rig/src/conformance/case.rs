@@ -14,15 +14,16 @@ use super::expectation::Expectation;
 /// A validated case.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// What the case shows, in one line.
+    /// The purpose of the case, in one line.
     pub about: String,
     /// The source of the expected values.
     pub source: String,
-    /// The cause for which Weir does not do what the case expects; `None` for a case that must hold.
+    /// The cause for which Weir does not do what the case expects; `None` for a case that must
+    /// hold.
     pub differs: Option<String>,
     /// The recording from which the expectations are, if they are from a kernel.
     pub kernel: Option<Recording>,
-    /// What is played.
+    /// The subject of the case.
     pub subject: Subject,
     /// The schedulers below the root.
     pub classes: Vec<Class>,
@@ -44,7 +45,7 @@ pub struct Case {
     pub expected: Vec<Expectation>,
 }
 
-/// What a case plays.
+/// The subject of a case.
 #[derive(Clone, Debug)]
 pub enum Subject {
     /// An AQM in front of a list, or a scheduler.

@@ -127,7 +127,10 @@ pub(super) fn rate(value: &Value<'_>) -> Result<u64, CaseError> {
     let bps =
         scale.zip(digits.parse::<u64>().ok()).and_then(|(scale, number)| number.checked_mul(scale));
     let wrong = || {
-        value.error(format!("`{text}` is not a rate: write a whole number and bit/s, kbit/s, Mbit/s or Gbit/s, up to 400Gbit/s"))
+        value.error(format!(
+            "`{text}` is not a rate: write a whole number and bit/s, kbit/s, \
+                             Mbit/s or Gbit/s, up to 400Gbit/s"
+        ))
     };
     bps.and_then(Rate::new).map(Rate::bps).ok_or_else(wrong)
 }

@@ -142,7 +142,10 @@ fn seeds(queue: &Table<'_>) -> Result<RangeInclusive<u64>, CaseError> {
         (Some(value), None) => value.number(0, u64::MAX).map(|seed| seed..=seed),
         (None, Some(value)) => match value.numbers()?[..] {
             [first, last] if first <= last && last - first < MAX_SEEDS => Ok(first..=last),
-            _ => Err(value.error(format!("the first and the last seed are needed, as in [1, 200]; at most {MAX_SEEDS} of them"))),
+            _ => Err(value.error(format!(
+                "the first and the last seed are needed, as in [1, 200]; \
+                                          at most {MAX_SEEDS} of them"
+            ))),
         },
         (Some(value), Some(_)) => Err(value.error("give `seed` or `seeds`, not both")),
         (None, None) => Ok(1..=1),

@@ -8,8 +8,8 @@
 //! Without a bound on retries this is Bianchi's formula.
 //!
 //! Access categories differ in their gaps. The slots after a transmission are numbered from the
-//! shortest gap on. A category whose gap is `d` slots longer sends only in the slots from `d` on:
-//! these are Robinson and Randhawa's contention zones. The medium reaches slot `i` if all slots
+//! shortest gap on. A category with a gap that is `d` slots longer sends only in the slots from `d`
+//! on: these are Robinson and Randhawa's contention zones. The medium reaches slot `i` if all slots
 //! before it are idle. A category fails with the mean probability that another one sends, over the
 //! slots in which it may send itself. Bisection does not apply to several categories, so that the
 //! probabilities are found by damped iteration.
@@ -196,8 +196,8 @@ fn periods(classes: &[Class], sends: &[f64], gap: f64, slot_us: f64) -> Computed
 /// The frames of all stations take `(N − 1) T_f + T_s` in a round, collisions `P_c N t_jam`. A
 /// frame takes `T = t_frame + DIFS + t_cont` with `t_cont = slot (1 + P_c) / 2N · CWmin / 2` and
 /// `P_c = 1 − (1 − 1/CWmin)^(N − 1)`, where `CWmin` is the number of slots in the first window. A
-/// collision takes as long as a slow frame if the slow station takes part, which it does in `2/N` of
-/// all collisions.
+/// collision takes as long as a slow frame if the slow station takes part, which it does in `2/N`
+/// of all collisions.
 pub fn heusse(settings: &DcfSettings, stations: u32, slow: u64, len: u32) -> f64 {
     let (air, n) = (settings.air(), f64::from(stations));
     let access = settings.access(Category::BestEffort);

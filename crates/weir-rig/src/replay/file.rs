@@ -27,7 +27,8 @@ pub enum RecordingError {
         source: io::Error,
     },
     /// The path does not name a file.
-    #[error("{} is not a regular file, and a replay reads it several times: store the recording in a file", .0.display())]
+    #[error("{} is not a regular file, and a replay reads it several times: store the recording \
+             in a file", .0.display())]
     NotAFile(PathBuf),
     /// The content is not a recording.
     #[error("{}: {error}", path.display())]
@@ -48,7 +49,8 @@ pub enum RecordingError {
     Flows,
     /// More packets are inside at a time than a replay follows.
     #[error(
-        "more than {MAX_INSIDE} packets are in the kernel's queue at a time: the recording is damaged, or record a shorter time"
+        "more than {MAX_INSIDE} packets are in the kernel's queue at a time: the recording is \
+         damaged, or record a shorter time"
     )]
     Inside,
 }

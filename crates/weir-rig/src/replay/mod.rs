@@ -2,10 +2,10 @@
 //! their recorded times at a discipline of Weir, in simulated time, and a link of the recorded rate
 //! serves it.
 //!
-//! The first row of a [`Replay`] is the kernel's own queue as it was recorded; all rows are computed
-//! in the same manner. A replay is *open loop*: the arrivals are those that the kernel's discipline
-//! caused. Senders that respond to drops, marks and delays would have sent other packets to another
-//! discipline.
+//! The first row of a [`Replay`] is the kernel's own queue as it was recorded; all rows are
+//! computed in the same manner. A replay is *open loop*: the arrivals are those that the kernel's
+//! discipline caused. Senders that respond to drops, marks and delays would have sent other packets
+//! to another discipline.
 //!
 //! # Link
 //! The link is a token bucket, like the kernel's `tbf`: a packet departs as soon as the bucket

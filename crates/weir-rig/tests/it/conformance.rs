@@ -100,7 +100,8 @@ fn an_expectation_that_does_not_hold_is_found_with_its_line() {
             .collect();
         assert_eq!((outcome.passed, failed), (false, vec![line]));
     }
-    let more = "drops = [1]\nbacklog = [1, 0]\ndrop_times = \"0ms 1ms\"\nserved = [0, 0]\nfigures.count = [1]";
+    let more = "drops = [1]\nbacklog = [1, 0]\ndrop_times = \"0ms 1ms\"\nserved = [0, \
+                0]\nfigures.count = [1]";
     let outcome = Case::read(&WHOLE.replace("drops = [1]", more)).unwrap().run();
     assert_eq!(
         outcome.expectations.iter().filter(|finding| !finding.passed).count(),
@@ -264,7 +265,7 @@ fn a_pipe_is_a_token_bucket_with_requests() {
     );
     let pipe = pipe.replace("[expect", "[expect]\ntaken = \"0-1 - 2 -*2 3\"\n[expect");
     let outcome = Case::read(&pipe).unwrap().run();
-    // All requests but the first are at times of their own, so the two packets of the burst leave
+    // All requests but the first are at separate times, so the two packets of the burst leave
     // one request apart.
     assert!(outcome.passed, "{}", failures(&outcome));
     let no_requests = pipe.split("[[dequeue]]").next().unwrap();

@@ -117,14 +117,19 @@ fn table(played: &[Played]) -> String {
         writeln!(text, "| {discipline} | {} | {} |", cases.len(), columns.join(" | ")).unwrap();
     }
     for (discipline, cases) in &disciplines {
-        write!(text, "\n### {discipline}\n\n| case | what | kernels | result | detail |\n|---|---|---|---|---|\n")
-            .unwrap();
+        write!(
+            text,
+            "\n### {discipline}\n\n| case | what | kernels | result | detail \
+                      |\n|---|---|---|---|---|\n"
+        )
+        .unwrap();
         for case in cases {
             let releases: Vec<&str> =
                 case.case.kernel.iter().flat_map(|k| &k.releases).map(|r| short(r)).collect();
             writeln!(
                 text,
-                "| [{name}](../crates/weir-core/tests/conformance/kernel/{name}.toml) | {} | {} | {} | {} |",
+                "| [{name}](../crates/weir-core/tests/conformance/kernel/{name}.toml) | {} | {} | \
+                 {} | {} |",
                 case.case.about,
                 releases.join(", "),
                 case.verdict(),

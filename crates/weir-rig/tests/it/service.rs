@@ -189,8 +189,20 @@ proptest! {
             let total = i128::from(trace.flows().total_weight());
             for (flow, class) in (0..).zip(&service.classes) {
                 let naive = naive_bwfi(&sent, flow, class.group.weight.into(), total);
-                prop_assert_eq!(class.bwfi, Exact::new(naive, total), "{:?} flow {}: {:?}", kind, flow, sent);
-                let delay = sent.iter().filter(|s| s.flow == flow).map(|s| s.end - s.arrived).max().unwrap_or(0);
+                prop_assert_eq!(
+                    class.bwfi,
+                    Exact::new(naive, total),
+                    "{:?} flow {}: {:?}",
+                    kind,
+                    flow,
+                    sent
+                );
+                let delay = sent
+                    .iter()
+                    .filter(|s| s.flow == flow)
+                    .map(|s| s.end - s.arrived)
+                    .max()
+                    .unwrap_or(0);
                 prop_assert_eq!(class.delay_max, delay);
             }
         }
@@ -204,42 +216,68 @@ proptest! {
         let service = measure(&discipline, trace.flows(), &Workload::Trace(&trace), 0);
         let (finish, _) = naive_fluid(&trace, sent.last().unwrap().end + 1000);
         for (flow, class) in (0..).zip(&service.classes) {
-            let (mut own, mut lag, mut lead, mut late) = (Exact::ZERO, Exact::ZERO, Exact::ZERO, Exact::ZERO);
-            let finishes = trace.arrivals().iter().zip(&finish).filter(|(a, _)| a.flow == flow).map(|(_, &finish)| finish);
+            let (mut own, mut lag, mut lead, mut late) =
+                (Exact::ZERO, Exact::ZERO, Exact::ZERO, Exact::ZERO);
+            let finishes = trace
+                .arrivals()
+                .iter()
+                .zip(&finish)
+                .filter(|(a, _)| a.flow == flow)
+                .map(|(_, &finish)| finish);
             for (packet, finish) in sent.iter().filter(|s| s.flow == flow).zip(finishes) {
                 lag = lag.max(naive_fluid(&trace, packet.start).1[flow as usize] - own);
                 own = own + Exact::whole(packet.end - packet.start);
                 lead = lead.max(own - naive_fluid(&trace, packet.end).1[flow as usize]);
                 late = late.max(Exact::whole(packet.end) - finish);
             }
-            prop_assert!(close(class.lag, lag) && close(class.lead, lead) && close(class.late, late), "{:?}", class);
+            prop_assert!(
+                close(class.lag, lag) && close(class.lead, lead) && close(class.late, late),
+                "{:?}",
+                class
+            );
         }
     }
 
     /// No scheduler exceeds its verified bound, for any flows and packets.
     #[test]
     fn every_scheduler_keeps_to_its_bound(
-        groups in proptest::collection::vec((1u32..12, prop_oneof![1u32..10, 1u32..1000], 0usize..6), 1..5), which in 0usize..3,
+        groups in proptest::collection::vec((1u32..12, prop_oneof![1u32..10, 1u32..1000], 0usize..6), 1..5),
+        which in 0usize..3,
         seed in any::<u64>(),
     ) {
         let lengths = ["l1500", "l64", "l64-1500", "bimodal", "imix", "l1000:max1500"];
-        let groups: Vec<String> = groups.iter().map(|(count, weight, n)| format!("{count}:w{weight}:{}", lengths[*n])).collect();
+        let groups: Vec<String> = groups
+            .iter()
+            .map(|(count, weight, n)| format!("{count}:w{weight}:{}", lengths[*n]))
+            .collect();
         let flows: FlowSet = groups.join(",").parse().unwrap();
         let packets = 3000;
-        let workload = [Workload::Backlogged { packets }, Workload::OnOff { packets }, Workload::Ramp { packets }][which];
+        let workload = [
+            Workload::Backlogged { packets },
+            Workload::OnOff { packets },
+            Workload::Ramp { packets },
+        ][which];
         for kind in Kind::ALL {
-            within_bounds(&measure(&kind.into(), &flows, &workload, seed), &format!("{kind:?} {flows} {workload:?}"))?;
+            within_bounds(
+                &measure(&kind.into(), &flows, &workload, seed),
+                &format!("{kind:?} {flows} {workload:?}"),
+            )?;
         }
     }
 
     /// Aggregates of any size, partly idle, with random arrivals in bursts.
     #[test]
     fn qfqp_keeps_to_its_bound_with_aggregates_of_any_size(
-        m in 2u32..=16, light in 1u32..20, heavy in 1u32..4, weight in 2u32..300, short in any::<bool>(),
+        m in 2u32..=16,
+        light in 1u32..20,
+        heavy in 1u32..4,
+        weight in 2u32..300,
+        short in any::<bool>(),
         packets in proptest::collection::vec((0u64..4000, 0u32..24, prop_oneof![Just(64u32), Just(1500), 64u32..1501], 1usize..4), 1..300),
     ) {
         let lengths = if short { "l64-700" } else { "l64-1500" };
-        let flows: FlowSet = format!("{light}:w1:{lengths},{heavy}:w{weight}:l64-1500").parse().unwrap();
+        let flows: FlowSet =
+            format!("{light}:w1:{lengths},{heavy}:w{weight}:l64-1500").parse().unwrap();
         let (mut time, mut arrivals) = (0, Vec::new());
         for (later, flow, len, burst) in packets {
             time += later.saturating_sub(2500);
@@ -250,7 +288,10 @@ proptest! {
         let trace = Trace::new(flows, arrivals).unwrap();
         let mut discipline = Discipline::new(Kind::QfqPlus);
         discipline.set("m", &m.to_string()).unwrap();
-        within_bounds(&measure(&discipline, trace.flows(), &Workload::Trace(&trace), 0), &format!("m {m} {}", trace.flows()))?;
+        within_bounds(
+            &measure(&discipline, trace.flows(), &Workload::Trace(&trace), 0),
+            &format!("m {m} {}", trace.flows()),
+        )?;
     }
 
     /// No scheduler exceeds its verified bound with random arrivals and few flows with large
@@ -260,11 +301,15 @@ proptest! {
         weights in proptest::collection::vec(prop_oneof![1u32..5, 1u32..200], 2..7),
         packets in proptest::collection::vec((0u64..2200, 0u32..7, prop_oneof![Just(64u32), Just(1500), 64u32..1501], 1usize..6), 1..200),
     ) {
-        let flows: Vec<String> = weights.iter().map(|weight| format!("1:w{weight}:l64-1500")).collect();
+        let flows: Vec<String> =
+            weights.iter().map(|weight| format!("1:w{weight}:l64-1500")).collect();
         let (mut time, mut arrivals) = (0, Vec::new());
         for (later, flow, len, burst) in packets {
             time += later.saturating_sub(1000);
-            arrivals.extend(std::iter::repeat_n(Arrival { time, flow: flow % weights.len() as u32, len }, burst));
+            arrivals.extend(std::iter::repeat_n(
+                Arrival { time, flow: flow % weights.len() as u32, len },
+                burst,
+            ));
         }
         let trace = Trace::new(flows.join(",").parse().unwrap(), arrivals).unwrap();
         for kind in Kind::ALL {
@@ -272,7 +317,8 @@ proptest! {
             within_bounds(&service, &format!("{kind:?}"))?;
             if ["wfq", "l-wf2q"].contains(&kind.row().name) {
                 for class in &service.classes {
-                    let share = Exact::new(class.group.weight.into(), trace.flows().total_weight().into());
+                    let share =
+                        Exact::new(class.group.weight.into(), trace.flows().total_weight().into());
                     let bound = class.bound.bytes.unwrap() + bounds::ROUNDING;
                     prop_assert!(class.delay_excess * share <= bound, "{:?}: {:?}", kind, class);
                 }
@@ -320,8 +366,8 @@ fn qfqp_lets_a_heavy_class_wait_for_the_budgets_of_aggregates() {
     assert_eq!(worst(&[("m", "8")]), plus);
 }
 
-/// The published bound of QFQ+, that of QFQ and three packets, does not hold for a heavy class among
-/// a full aggregate of light ones; the bound derived here does.
+/// The published bound of QFQ+, that of QFQ and three packets, does not hold for a heavy class
+/// among a full aggregate of light ones; the bound derived here does.
 #[test]
 fn qfqp_exceeds_its_published_bound_but_not_the_derived_one() {
     let heavy = |kind: Kind| {

@@ -95,7 +95,7 @@ impl Classifier {
         new
     }
 
-    /// Returns the classifier after a change of some entries of one table; nothing else may have
+    /// Returns the classifier after a change of some entries of one table; no other part may have
     /// changed. `keys` are the entries that were added, removed or changed, and `ruleset` contains
     /// the current table. The cost depends on the number of `keys`, not on the size of the table.
     pub fn update_table(&self, ruleset: &Ruleset, table: &Name, keys: &[TableKey]) -> Self {

@@ -81,13 +81,13 @@ pub type Tags = Vec<u16>;
 /// The classifier's decision about a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// What to do with the packet.
+    /// The action for the packet.
     pub fate: Fate,
     /// The DSCP to write into the packet first, if any.
     pub dscp: Option<u8>,
 }
 
-/// What to do with a packet.
+/// The action for a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// The packet passes.

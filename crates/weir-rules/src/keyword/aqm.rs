@@ -23,10 +23,12 @@ pub(crate) static RED: Keyword = Keyword {
     value: Value::Aqm(
         "W_Q and MAX_P above 0 up to 1; thresholds in packets, or in bytes if `queue` is in bytes",
     ),
-    meaning: "Random early detection as dummynet configures it: weight of the average, the two thresholds, and the probability at \
-              the upper one. The same as `aqm red` with these settings.",
+    meaning: "Random early detection as dummynet configures it: weight of the average, the two \
+              thresholds, and the probability at the upper one. The same as `aqm red` with these \
+              settings.",
     example: "bw 10Mbit/s queue 100 red 0.002/30/80/0.1 ecn",
-    dummynet: "With `ecn`, every packet above MIN_TH is marked, or dropped if it cannot be marked; here only with the probability that follows from MAX_P.",
+    dummynet: "With `ecn`, every packet above MIN_TH is marked, or dropped if it cannot be \
+               marked; here only with the probability that follows from MAX_P.",
     ..AQMS
 };
 
@@ -46,7 +48,8 @@ pub(crate) static CODEL: Keyword = Keyword {
     name: "codel",
     argument: "[target TIME] [interval TIME] [ecn|noecn] [SETTING …]",
     value: Value::Aqm("a bare number is in ms"),
-    meaning: "CoDel: drops according to the sojourn time of packets. The same as `aqm codel`; its other settings may follow.",
+    meaning: "CoDel: drops according to the sojourn time of packets. The same as `aqm codel`; its \
+              other settings may follow.",
     example: "bw 10Mbit/s codel target 5ms interval 100ms ecn",
     dummynet: "At most 5 s; must be the last word.",
     ..AQMS
@@ -55,10 +58,12 @@ pub(crate) static CODEL: Keyword = Keyword {
 /// PIE.
 pub(crate) static PIE: Keyword = Keyword {
     name: "pie",
-    argument: "[target TIME] [tupdate TIME] [alpha N] [beta N] [max_burst TIME] [max_ecnth P] [SETTING …]",
+    argument: "[target TIME] [tupdate TIME] [alpha N] [beta N] [max_burst TIME] [max_ecnth P] \
+               [SETTING …]",
     value: Value::Aqm("a bare number is in ms"),
-    meaning: "dummynet's PIE. The same as `aqm pie variant dummynet`; its other settings may follow: \
-              `ecn`, `noecn`, `capdrop`, `nocapdrop`, `drand`, `nodrand`, `onoff`, `dre`, `ts`.",
+    meaning: "dummynet's PIE. The same as `aqm pie variant dummynet`; its other settings may \
+              follow: `ecn`, `noecn`, `capdrop`, `nocapdrop`, `drand`, `nodrand`, `onoff`, `dre`, \
+              `ts`.",
     example: "bw 10Mbit/s pie target 15ms tupdate 15ms alpha 0.125 beta 1.25 noecn",
     dummynet: "The manual says `drand`, the program accepts only `derand`. Here both are accepted.",
     ..AQMS
@@ -69,9 +74,10 @@ pub(crate) static AQM: Keyword = Keyword {
     name: "aqm",
     argument: "NAME [SETTING VALUE …]",
     value: Value::Aqm("the names and settings that `weir algorithms` lists"),
-    meaning: "The algorithm that drops or marks packets before the queue reaches its limit. A setting is written `target 5ms` or `target=5ms`; \
-              a switch also `ecn` and `noecn`. Settings follow the name directly; among them, a word means the setting even \
-              if it is also a keyword. Each flow of the queue has its own AQM.",
+    meaning: "The algorithm that drops or marks packets before the queue reaches its limit. A \
+              setting is written `target 5ms` or `target=5ms`; a switch also `ecn` and `noecn`. \
+              Settings follow the name directly; among them, a word means the setting even if it \
+              is also a keyword. Each flow of the queue has its own AQM.",
     example: "bw 10Mbit/s aqm codel target=5ms ecn",
     dummynet: "`red`, `gred`, `codel`, `pie`, and schedulers `fq_codel` and `fq_pie`.",
     ..AQMS

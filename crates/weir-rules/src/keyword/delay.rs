@@ -29,7 +29,8 @@ pub(crate) static DELAY: Keyword = Keyword {
     argument: "TIME",
     value: Value::Time(MAX_DELAY, place!(pipe.link.delay)),
     default: "0",
-    meaning: "Propagation delay, after transmission. A bare number is in ms; units are `s`, `ms`, `us`, `ns`; fractions are exact to 1 ns.",
+    meaning: "Propagation delay, after transmission. A bare number is in ms; units are `s`, `ms`, \
+              `us`, `ns`; fractions are exact to 1 ns.",
     example: "delay 0.25ms",
     dummynet: "Whole milliseconds up to 10000, rounded to the clock's tick.",
     ..LINK
@@ -55,8 +56,10 @@ pub(crate) static JITTER: Keyword = Keyword {
         print: print_jitter,
     },
     default: "none; uniform, correlation 0, ordered",
-    meaning: "Random deviation from the delay; the sum is never below zero. Without a `delay`, deviations below zero have no effect, so \
-              that about half of the packets are not delayed; a warning says so. `reorder` followed by a number is the keyword of that name.",
+    meaning: "Random deviation from the delay; the sum is never below zero. Without a `delay`, \
+              deviations below zero have no effect, so that about half of the packets are not \
+              delayed; a warning says so. `reorder` followed by a number is the keyword of that \
+              name.",
     example: "delay 40ms jitter 5ms normal correlation 25%",
     dummynet: "Does not exist.",
     ..LINK

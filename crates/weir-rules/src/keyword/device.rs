@@ -31,7 +31,8 @@ pub(crate) static RING: Keyword = Keyword {
     argument: "N or SIZE [sent]",
     choices: &[choice(
         "sent",
-        "a place becomes free when its packet has been transmitted; otherwise when transmission starts",
+        "a place becomes free when its packet has been transmitted; otherwise when transmission \
+         starts",
     )],
     value: Value::Custom {
         range: || range_of_limit(MAX_RING),
@@ -49,8 +50,9 @@ pub(crate) static RING: Keyword = Keyword {
         },
     },
     default: "none; 256 with any other keyword of the network card",
-    meaning: "A network card's transmission ring between the queue and the wire. Packets in it have left the queue; schedulers and AQMs \
-              no longer affect them. The queue fills the ring while it has room.",
+    meaning: "A network card's transmission ring between the queue and the wire. Packets in it \
+              have left the queue; schedulers and AQMs no longer affect them. The queue fills the \
+              ring while it has room.",
     example: "bw 1Gbit/s ring 64",
     dummynet: "Does not exist.",
     ..DEVICE
@@ -72,7 +74,8 @@ pub(crate) static DQL: Keyword = Keyword {
         print: |spec, _| print_dql(spec),
     },
     default: "off; min 0, max 1879048192 B, hold 1s",
-    meaning: "Dynamic queue limits, as in Linux: the ring holds no more bytes than were found necessary to keep the wire busy.",
+    meaning: "Dynamic queue limits, as in Linux: the ring holds no more bytes than were found \
+              necessary to keep the wire busy.",
     example: "bw 1Gbit/s ring 256 dql",
     dummynet: "Does not exist.",
     ..DEVICE
@@ -97,8 +100,8 @@ pub(crate) static COALESCE: Keyword = Keyword {
         },
     },
     default: "off: each packet separately",
-    meaning: "The card reports transmitted packets, and so frees their places, once per N packets, but no later than TIME after the first \
-              of them. A bare TIME is in ms.",
+    meaning: "The card reports transmitted packets, and so frees their places, once per N \
+              packets, but no later than TIME after the first of them. A bare TIME is in ms.",
     example: "bw 1Gbit/s ring 64 coalesce 16/50us",
     dummynet: "Does not exist.",
     ..DEVICE
@@ -116,8 +119,9 @@ pub(crate) static CPU: Keyword = Keyword {
         },
     ),
     default: "0",
-    meaning: "Processor time to put a packet into the ring, one packet at a time; the card's reports wait until the processor has \
-              finished a packet. A ring that is too small for it runs empty.",
+    meaning: "Processor time to put a packet into the ring, one packet at a time; the card's \
+              reports wait until the processor has finished a packet. A ring that is too small \
+              for it runs empty.",
     example: "bw 1Gbit/s ring 64 cpu 2us",
     dummynet: "Does not exist.",
     ..DEVICE

@@ -22,7 +22,8 @@ pub(crate) static RATE: Keyword = Keyword {
     value: Value::Rate(place!(pipe.queue.rate)),
     note: "; `0` for none",
     default: "none",
-    meaning: "Guaranteed rate of a flow, for schedulers with such a guarantee. Only for a `queue N`; a link's rate is `bw`.",
+    meaning: "Guaranteed rate of a flow, for schedulers with such a guarantee. Only for a `queue \
+              N`; a link's rate is `bw`.",
     example: "rate 2Mbit/s ceil 10Mbit/s",
     dummynet: "Does not exist.",
     ..FLOW
@@ -47,8 +48,8 @@ pub(crate) static BURST: Keyword = Keyword {
     argument: "SIZE",
     value: Value::Size(place!(pipe.queue.burst)),
     default: "0",
-    meaning: "Bytes of each flow that may depart at once after an idle period, for schedulers that shape. \
-              More than 4 GB counts as 4 GB.",
+    meaning: "Bytes of each flow that may depart at once after an idle period, for schedulers \
+              that shape. More than 4 GB counts as 4 GB.",
     example: "rate 2Mbit/s ceil 10Mbit/s burst 15KB",
     dummynet: "Does not exist.",
     ..FLOW

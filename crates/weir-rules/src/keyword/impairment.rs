@@ -21,10 +21,11 @@ pub(crate) static LOSS: Keyword = Keyword {
     argument: "P or K,p,H,r",
     value: Value::Loss(place!(pipe.link.loss), quantity::loss),
     default: "0",
-    meaning: "Loss on the link: a lost packet has waited in the queue and used the link's time. One number is an independent \
-              probability for each packet. Four numbers are a Gilbert-Elliott model: K is the loss in the good state, p the transition \
-              from good to bad, H the loss in the bad state, r the transition from bad to good. Loss of every packet is `100%`: a bare `1` \
-              may be meant as 1 % and is refused.",
+    meaning: "Loss on the link: a lost packet has waited in the queue and used the link's time. \
+              One number is an independent probability for each packet. Four numbers are a \
+              Gilbert-Elliott model: K is the loss in the good state, p the transition from good \
+              to bad, H the loss in the bad state, r the transition from bad to good. Loss of \
+              every packet is `100%`: a bare `1` may be meant as 1 % and is refused.",
     example: "loss 0,0.01,1,0.25",
     dummynet: "Does not exist; `plr` is loss before the queue.",
     ..LINK
@@ -38,7 +39,8 @@ pub(crate) static PLR: Keyword = Keyword {
     argument: "P or K,p,H,r",
     value: Value::Loss(place!(pipe.queue.loss), quantity::loss_fraction),
     default: "0",
-    meaning: "Loss before the queue: a lost packet uses neither queue nor link. Numbers as for `loss`.",
+    meaning: "Loss before the queue: a lost packet uses neither queue nor link. Numbers as for \
+              `loss`.",
     example: "plr 0.01",
     dummynet: "The same, without percent. `plr 1` is the loss of every packet in both.",
     ..LINK

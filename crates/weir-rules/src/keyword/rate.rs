@@ -33,10 +33,13 @@ pub(crate) static BW: Keyword = Keyword {
     }),
     note: "; `0` or `unlimited` for no limit",
     default: "unlimited",
-    meaning: "Rate at which packets are transmitted. A bare number is in bit/s; `K M G T` are powers of 1000, `Ki Mi Gi Ti` of 1024; \
-              units are `bit/s`, `b/s`, `bps`, `Byte/s`, `B/s`, `Bps`. The rate counts bytes from the IP header on, unless `overhead` says otherwise.",
+    meaning: "Rate at which packets are transmitted. A bare number is in bit/s; `K M G T` are \
+              powers of 1000, `Ki Mi Gi Ti` of 1024; units are `bit/s`, `b/s`, `bps`, `Byte/s`, \
+              `B/s`, `Bps`. The rate counts bytes from the IP header on, unless `overhead` says \
+              otherwise.",
     example: "bw 1.5Mbit/s",
-    dummynet: "Whole numbers up to 2.1 or 4.3 Gbit/s. Neither accepts an interface's name as the clock.",
+    dummynet: "Whole numbers up to 2.1 or 4.3 Gbit/s. Neither accepts an interface's name as the \
+               clock.",
     ..LINK
 };
 
@@ -49,8 +52,9 @@ pub(crate) static TRACE: Keyword = Keyword {
         Place { get: |spec| spec.files.trace.clone(), set: |spec, name| spec.files.trace = name },
     ),
     default: "none",
-    meaning: "Rate over time from a file, which repeats at its end. Each line of a Mahimahi trace is a time in ms at which 1504 bytes may depart. \
-              A `.csv` table has a header with `time` and any of `rate`, `delay`, `loss`; its rows are at least 1 us apart.",
+    meaning: "Rate over time from a file, which repeats at its end. Each line of a Mahimahi trace \
+              is a time in ms at which 1504 bytes may depart. A `.csv` table has a header with \
+              `time` and any of `rate`, `delay`, `loss`; its rows are at least 1 us apart.",
     example: "trace lte.up",
     dummynet: "Does not exist.",
     ..LINK
@@ -76,7 +80,8 @@ pub(crate) static SCHEDULE: Keyword = Keyword {
         },
     },
     default: "none",
-    meaning: "Changes of rate, delay and loss at given times, at least 1 us apart. The last values stay, unless `loop` is given.",
+    meaning: "Changes of rate, delay and loss at given times, at least 1 us apart. The last \
+              values stay, unless `loop` is given.",
     example: "schedule outage.csv",
     dummynet: "Does not exist.",
     ..LINK
@@ -112,8 +117,9 @@ pub(crate) static OVERHEAD: Keyword = Keyword {
         print: |spec, _| print_overhead(spec),
     },
     default: "none",
-    meaning: "Bytes that framing adds to each packet before it is charged to the rate: a kind, or a number of bytes. \
-              `mpu` is the minimum size after that; `atm` then divides the result into cells.",
+    meaning: "Bytes that framing adds to each packet before it is charged to the rate: a kind, or \
+              a number of bytes. `mpu` is the minimum size after that; `atm` then divides the \
+              result into cells.",
     example: "bw 8Mbit/s overhead 44 atm",
     dummynet: "Does not exist; `profile` comes closest.",
     ..LINK
@@ -131,8 +137,8 @@ pub(crate) static PROFILE: Keyword = Keyword {
         },
     ),
     default: "none",
-    meaning: "A distribution of extra time during which each packet occupies the link: framing, contention, retransmission. \
-              The file's rate applies if `bw` gives none.",
+    meaning: "A distribution of extra time during which each packet occupies the link: framing, \
+              contention, retransmission. The file's rate applies if `bw` gives none.",
     example: "bw 20Mbit/s profile wlan.prof",
     dummynet: "Whole milliseconds, at most 1024 samples, and nothing without a rate.",
     ..LINK

@@ -15,8 +15,8 @@ use crate::quantity::{
 
 /// The value of a keyword.
 ///
-/// A value of a common kind needs only its bounds and a [`Place`]; [`Value::Custom`] has functions
-/// of its own. A value is printed if it differs from the default link's value.
+/// A value of a common kind needs only its bounds and a [`Place`]; [`Value::Custom`] brings its
+/// functions. A value is printed if it differs from the default link's value.
 #[derive(Clone, Debug)]
 pub(crate) enum Value {
     /// A rate up to the engine's maximum; 0 means unlimited.

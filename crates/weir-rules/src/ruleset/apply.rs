@@ -133,8 +133,8 @@ impl Outcome {
         }
     }
 
-    /// Removes warnings about missing objects that exist in `ruleset`: later commands have configured
-    /// them.
+    /// Removes warnings about missing objects that exist in `ruleset`: later commands have
+    /// configured them.
     pub fn settle(&mut self, ruleset: &Ruleset) {
         self.warnings.retain(|warning| ruleset.is_loose(warning));
     }

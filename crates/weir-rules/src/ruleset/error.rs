@@ -35,7 +35,8 @@ pub enum ApplyError {
         parent: u16,
     },
     /// Too many levels of schedulers.
-    #[error("sched {number} would make more than {LEVELS} schedulers within each other; at most {LEVELS} are allowed", LEVELS = super::MOST_LEVELS)]
+    #[error("sched {number} would make more than {LEVELS} schedulers within each other; at most \
+             {LEVELS} are allowed", LEVELS = super::MOST_LEVELS)]
     TooDeep {
         /// The scheduler.
         number: u16,
@@ -184,7 +185,7 @@ pub enum Warning {
         /// The missing parent.
         parent: u16,
     },
-    /// A rule sends packets to a scheduler that has no link of its own: the packets are dropped.
+    /// A rule sends packets to a scheduler that has no link: the packets are dropped.
     Inner {
         /// The rule.
         rule: u16,
@@ -239,14 +240,16 @@ impl fmt::Display for Warning {
             Self::NoScheduler { queue, scheduler } => {
                 write!(
                     f,
-                    "queue {queue} feeds pipe or sched {scheduler}, which is not configured: its packets are dropped"
+                    "queue {queue} feeds pipe or sched {scheduler}, which is not configured: its \
+                     packets are dropped"
                 )
             }
             Self::NoTarget { rule, kind, number } => {
                 let kind = kind.word();
                 write!(
                     f,
-                    "rule {rule} sends packets to {kind} {number}, which is not configured: they are dropped (no_such_pipe)"
+                    "rule {rule} sends packets to {kind} {number}, which is not configured: they \
+                     are dropped (no_such_pipe)"
                 )
             }
             Self::NoTable { rule, name } => write!(
@@ -256,13 +259,15 @@ impl fmt::Display for Warning {
             Self::NoParent { sched, parent } => {
                 write!(
                     f,
-                    "sched {sched} is a flow of pipe or sched {parent}, which is not configured: its packets are dropped"
+                    "sched {sched} is a flow of pipe or sched {parent}, which is not configured: \
+                     its packets are dropped"
                 )
             }
             Self::Inner { rule, sched } => {
                 write!(
                     f,
-                    "rule {rule} sends packets to sched {sched}, which has a parent and takes them from queues only: they are dropped"
+                    "rule {rule} sends packets to sched {sched}, which has a parent and takes \
+                     them from queues only: they are dropped"
                 )
             }
             Self::Unused { kind, number, setting, scheduler, instead } => {

@@ -442,7 +442,11 @@ fn schedulers_within_each_other_are_no_circle_not_too_deep_and_not_deleted_from_
     assert!(run("sched 9 config parent 8").unwrap_err().contains("at most 8"));
     assert_eq!(
         run("sched 9 config parent 10"),
-        Ok(vec!["sched 9 is a flow of pipe or sched 10, which is not configured: its packets are dropped".to_owned()])
+        Ok(vec![
+            "sched 9 is a flow of pipe or sched 10, which is not configured: its packets are \
+                 dropped"
+                .to_owned()
+        ])
     );
     assert!(run("sched 10 config parent 7").unwrap_err().contains("at most 8"));
     assert_eq!(run("sched delete 1-8"), Ok(vec![]));

@@ -172,7 +172,8 @@ impl<'a> Checker<'a> {
         );
         if by_table && tests().flat_map(tables).next().is_none() {
             let place = self.place(spanned, &[&["tablearg"]]);
-            let message = "`tablearg` is the value that the rule's table finds, and this rule looks nothing up";
+            let message = "`tablearg` is the value that the rule's table finds, and this rule \
+                           looks nothing up";
             self.say(
                 Code::NoEffect,
                 spanned,
@@ -225,7 +226,8 @@ impl<'a> Checker<'a> {
                 let first = order.partition_point(|(number, ..)| *number < to);
                 if ended[at] == ended[first.min(at)] {
                     let message = format!("rule {number} calls itself");
-                    let help = "let a `return` end what is called; a packet that goes round too often is dropped";
+                    let help = "let a `return` end what is called; a packet that goes round too \
+                                often is dropped";
                     self.say(
                         Code::CallLoop,
                         spanned,

@@ -115,10 +115,12 @@ mod tests {
 
     #[test]
     fn commands_become_canonical_and_comments_stay() {
-        let text = "\n\n# links\n  pipe 1  config bw 4M # up\n\n\nadd accept all from any to any // all\n-a list // counters\n\n";
+        let text = "\n\n# links\n  pipe 1  config bw 4M # up\n\n\nadd accept all from any to any \
+                    // all\n-a list // counters\n\n";
         assert_eq!(
             formatted(text),
-            "# links\npipe 1 config bw 4Mbit/s # up\n\nadd allow ip from any to any // all\n-a show // counters\n"
+            "# links\npipe 1 config bw 4Mbit/s # up\n\nadd allow ip from any to any // all\n-a \
+             show // counters\n"
         );
     }
 

@@ -310,7 +310,8 @@ impl<'a> Lexer<'a, '_> {
         let end = (self.at + 1).min(self.text.len());
         let error =
             Diagnostic::new(Code::Shell, self.text, start..end, "only a shell can carry this out");
-        let help = "of a shell's language there are `name=\"value\"`, `$name` and `${name}`; write the result here, or `\\$` for the sign";
+        let help = "of a shell's language there are `name=\"value\"`, `$name` and `${name}`; \
+                    write the result here, or `\\$` for the sign";
         Box::new(error.label("a substitution").help(help))
     }
 
@@ -339,8 +340,8 @@ fn name_len(text: &str) -> usize {
 
 /// Maximum length of a word in bytes.
 const LONGEST_WORD: usize = 1_000_000;
-/// Words of a line after variables are replaced. A word takes some dozens of bytes in memory, also if
-/// it is a single letter.
+/// Words of a line after variables are replaced. A word takes some dozens of bytes in memory, also
+/// if it is a single letter.
 const MOST_WORDS: usize = 65_536;
 
 #[cfg(test)]

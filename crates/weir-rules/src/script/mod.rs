@@ -279,7 +279,8 @@ mod tests {
 
     #[test]
     fn a_script_for_a_shell_can_be_read() {
-        let text = "#!/bin/sh\nfwcmd=\"/sbin/ipfw -q\"\nnet='10.0.0.0/8'\n${fwcmd} add pipe 1 ip from $net to any \\\n  out # up\nsudo ipfw -f flush\n";
+        let text = "#!/bin/sh\nfwcmd=\"/sbin/ipfw -q\"\nnet='10.0.0.0/8'\n${fwcmd} add pipe 1 ip \
+                    from $net to any \\\n  out # up\nsudo ipfw -f flush\n";
         assert_eq!(canonical(text), "add pipe 1 ip from 10.0.0.0/8 to any out\nflush");
     }
 }

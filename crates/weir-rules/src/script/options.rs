@@ -225,7 +225,8 @@ pub(crate) const OPTIONS: &[Row<Take>] = &[
         "via",
         &[],
         "IF",
-        "The interface on which the packet arrived if it comes in (`recv`), or through which it departs if it goes out (`xmit`).",
+        "The interface on which the packet arrived if it comes in (`recv`), or through which it \
+         departs if it goes out (`xmit`).",
         "add pipe 1 out via eth*",
         |c| c.interface("add pipe 1 out via eth0").map(Test::Via),
     ),
@@ -293,7 +294,8 @@ pub(crate) const OPTIONS: &[Row<Take>] = &[
         "layer2",
         &[],
         "",
-        "The packet has a link-layer header, as all packets do here. The rule also matches frames that are not IP.",
+        "The packet has a link-layer header, as all packets do here. The rule also matches frames \
+         that are not IP.",
         "add pipe 1 ip from any to any layer2",
         |_| Ok(Test::Layer2),
     ),
@@ -350,7 +352,8 @@ pub(crate) const OPTIONS: &[Row<Take>] = &[
         "iptos",
         &[],
         "FLAGS",
-        "Bits of the IPv4 TOS byte: `lowdelay`, `throughput`, `reliability`, `mincost`, `congestion` or a number; `!` before one that must be clear.",
+        "Bits of the IPv4 TOS byte: `lowdelay`, `throughput`, `reliability`, `mincost`, \
+         `congestion` or a number; `!` before one that must be clear.",
         "add queue 1 iptos lowdelay,!throughput",
         |c| {
             c.named_flags("TOS flag", &TOS_FLAGS, "add queue 1 iptos lowdelay")
@@ -370,7 +373,8 @@ pub(crate) const OPTIONS: &[Row<Take>] = &[
         "frag",
         &[],
         "[FLAGS]",
-        "A fragment other than the first; or fragment flags of `df`, `mf`, `rf`, `offset`, with `!` before those that must be clear.",
+        "A fragment other than the first; or fragment flags of `df`, `mf`, `rf`, `offset`, with \
+         `!` before those that must be clear.",
         "add pipe 1 frag !df,offset",
         frag,
     ),
@@ -405,7 +409,8 @@ pub(crate) const OPTIONS: &[Row<Take>] = &[
         "ext6hdr",
         &[],
         "HEADERS",
-        "One of these IPv6 extension headers: `frag`, `hopopt`, `route`, `dstopt`, `ah`, `esp`, `rthdr0`.",
+        "One of these IPv6 extension headers: `frag`, `hopopt`, `route`, `dstopt`, `ah`, `esp`, \
+         `rthdr0`.",
         "add count ext6hdr frag,route",
         |c| {
             let (set, clear) =
@@ -426,7 +431,8 @@ pub(crate) const OPTIONS: &[Row<Take>] = &[
         "tcpflags",
         &["tcpflgs"],
         "FLAGS",
-        "TCP flags of `fin`, `syn`, `rst`, `psh`, `ack`, `urg`; `!` before those that must be clear.",
+        "TCP flags of `fin`, `syn`, `rst`, `psh`, `ack`, `urg`; `!` before those that must be \
+         clear.",
         "add count tcp from any to any tcpflags syn,!ack",
         |c| {
             c.named_flags("TCP flag", &TCP_FLAGS, "add count tcpflags syn,!ack")
@@ -515,7 +521,8 @@ pub(crate) const OPTIONS: &[Row<Take>] = &[
         "lookup",
         &[],
         "FIELD TABLE",
-        "The field `src-ip`, `dst-ip`, `src-port`, `dst-port` or `dscp` is in a table; the entry's value is `tablearg`.",
+        "The field `src-ip`, `dst-ip`, `src-port`, `dst-port` or `dscp` is in a table; the \
+         entry's value is `tablearg`.",
         "add pipe tablearg lookup dst-ip customers",
         lookup,
     ),
@@ -531,7 +538,8 @@ pub(crate) const OPTIONS: &[Row<Take>] = &[
         "keep-state",
         &[],
         "[:NAME]",
-        "A match creates a dynamic rule for the flow in both directions; it matches the flow's next packets.",
+        "A match creates a dynamic rule for the flow in both directions; it matches the flow's \
+         next packets.",
         "add allow tcp from me to any setup keep-state",
         |c| c.state_name().map(Test::KeepState),
     ),
@@ -539,7 +547,8 @@ pub(crate) const OPTIONS: &[Row<Take>] = &[
         "limit",
         &[],
         "FIELD… N|tablearg [:NAME]",
-        "As `keep-state`, for up to N flows that share the given fields: `src-addr`, `src-port`, `dst-addr`, `dst-port`.",
+        "As `keep-state`, for up to N flows that share the given fields: `src-addr`, `src-port`, \
+         `dst-addr`, `dst-port`.",
         "add allow tcp from any to me 80 limit src-addr 4",
         limit,
     ),

@@ -131,7 +131,8 @@ fn unknown(cursor: &Cursor<'_>, word: &crate::lex::Word) -> Box<crate::diagnosti
             &word.span,
             format!("`{}` is a shell's, and a script is not run by one", shorten(text)),
         );
-        let help = "of a shell's language there are `name=\"value\"`, `$name`, quotes, comments and lines that end with `\\`";
+        let help = "of a shell's language there are `name=\"value\"`, `$name`, quotes, comments \
+                    and lines that end with `\\`";
         return Box::new(error.label("only a shell can carry this out").help(help));
     }
     if text.contains('/') {

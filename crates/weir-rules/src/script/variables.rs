@@ -36,7 +36,7 @@ pub(crate) enum TooMuch {
 }
 
 impl TooMuch {
-    /// What to do about it.
+    /// The remedy.
     pub(crate) fn help(self) -> &'static str {
         match self {
             Self::Variables => "assign a name again instead of a new one, or divide the script",

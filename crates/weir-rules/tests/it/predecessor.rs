@@ -227,7 +227,8 @@ fn shares_follow_the_weights_of_those_who_are_there() {
 #[test]
 fn priorities_are_given_by_their_own_word() {
     let mut bench = Bench::new(
-        "sched 5 config type prio bw 8Mbit/s\nqueue 1 config sched 5 pri 3\nqueue 2 config sched 5 pri 0",
+        "sched 5 config type prio bw 8Mbit/s\nqueue 1 config sched 5 pri 3\nqueue 2 config sched \
+         5 pri 0",
     );
     bench.packet(Nanos(0), Action::Queue(1), 1000, customer(1)).unwrap();
     for queue in [1, 1, 2, 2] {
@@ -242,7 +243,8 @@ fn priorities_are_given_by_their_own_word() {
 #[test]
 fn round_robin_shares_bytes_whatever_the_packets_are() {
     let mut bench = Bench::new(
-        "sched 5 config type rr bw 8Mbit/s\nqueue 1 config sched 5 lmax 100 queue 100000\nqueue 2 config sched 5 lmax 1500 queue 10000",
+        "sched 5 config type rr bw 8Mbit/s\nqueue 1 config sched 5 lmax 100 queue 100000\nqueue 2 \
+         config sched 5 lmax 1500 queue 10000",
     );
     for n in 0..15_000 {
         bench.packet(Nanos(0), Action::Queue(1), 100, customer(1)).unwrap();
@@ -262,7 +264,8 @@ fn round_robin_shares_bytes_whatever_the_packets_are() {
 #[test]
 fn masks_know_ipv6_and_the_link_layer() {
     let mut bench = Bench::new(
-        "pipe 1 config bw 8Mbit/s mask dst-ip6 /128\npipe 2 config bw 8Mbit/s mask vlan 0xfff dscp 0x3f src-mac 0xffffffffffff",
+        "pipe 1 config bw 8Mbit/s mask dst-ip6 /128\npipe 2 config bw 8Mbit/s mask vlan 0xfff \
+         dscp 0x3f src-mac 0xffffffffffff",
     );
     let link_local = FlowKey { dst: 0xfe80 << 112 | 1, ipv6: true, ..FlowKey::default() };
     for key in [link_local, FlowKey { dst: link_local.dst + 1, ..link_local }] {
@@ -275,7 +278,7 @@ fn masks_know_ipv6_and_the_link_layer() {
     ] {
         bench.packet(Nanos(0), Action::Pipe(2), 1000, key).unwrap();
     }
-    // Each packet had a link of its own, so all depart at the same time.
+    // Each packet had its own link, so all depart at the same time.
     assert!(bench.departures(Nanos::from_secs(1)).iter().all(|d| d.due == Nanos::from_millis(1)));
 }
 

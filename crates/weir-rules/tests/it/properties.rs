@@ -223,7 +223,8 @@ proptest! {
     #[test]
     fn what_is_printed_reads_back(spec in spec()) {
         let text = canonical(&spec);
-        let again = parse_spec(&text, &NoFiles).map_err(|e| TestCaseError::fail(format!("{text}\n{e}")))?;
+        let again =
+            parse_spec(&text, &NoFiles).map_err(|e| TestCaseError::fail(format!("{text}\n{e}")))?;
         prop_assert_eq!(&again, &spec, "{}", text);
         prop_assert_eq!(canonical(&again), text);
     }
@@ -239,8 +240,14 @@ proptest! {
     }
 
     #[test]
-    fn no_file_panics(text in "((time|rate|delay|prob|loss|samples|name|bw|[0-9eE.%-]{0,6}|\\PC{0,3})[ ,\n\t#]{1,2}){0,20}") {
-        let _ = (dist::parse(&text, "f"), profile::parse(&text, "f"), trace::parse_mahimahi(&text, "f"));
+    fn no_file_panics(
+        text in "((time|rate|delay|prob|loss|samples|name|bw|[0-9eE.%-]{0,6}|\\PC{0,3})[ ,\n\t#]{1,2}){0,20}",
+    ) {
+        let _ = (
+            dist::parse(&text, "f"),
+            profile::parse(&text, "f"),
+            trace::parse_mahimahi(&text, "f"),
+        );
         for repeats in [false, true] {
             if let Err(error) = trace::parse_csv(&text, "f", repeats) {
                 prop_assert!(error.text.is_char_boundary(error.span.start));

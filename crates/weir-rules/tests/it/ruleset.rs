@@ -121,13 +121,17 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn what_a_configuration_writes_makes_it_again(lines in proptest::collection::vec(line(), 0..40)) {
+    fn what_a_configuration_writes_makes_it_again(
+        lines in proptest::collection::vec(line(), 0..40),
+    ) {
         let ruleset = build(&lines);
         let text = ruleset.script();
         let parsed = script::parse(&text, "script", &NoFiles);
         prop_assert!(!parsed.diagnostics.has_errors(), "{text}\n{}", parsed.diagnostics);
         let mut again = Ruleset::default();
-        again.apply_all(&parsed.commands).map_err(|e| TestCaseError::fail(format!("{e}\n{text}")))?;
+        again
+            .apply_all(&parsed.commands)
+            .map_err(|e| TestCaseError::fail(format!("{e}\n{text}")))?;
         prop_assert_eq!(kept(&again), kept(&ruleset), "{}", text);
         prop_assert_eq!(again.script(), text);
     }
@@ -145,7 +149,10 @@ proptest! {
             now = Nanos(now.0 + 1_000);
             changes.engine.iter().for_each(|change| change.apply(now, &mut emulator));
             let links: BTreeSet<u16> = emulator.schedulers().collect();
-            prop_assert_eq!(links, new.pipes.keys().chain(new.scheds.keys()).copied().collect::<BTreeSet<_>>());
+            prop_assert_eq!(
+                links,
+                new.pipes.keys().chain(new.scheds.keys()).copied().collect::<BTreeSet<_>>()
+            );
             let queues: BTreeSet<u16> = emulator.queues().collect();
             prop_assert_eq!(queues, new.queues.keys().copied().collect::<BTreeSet<_>>());
             for (&id, spec) in new.queues.iter() {

@@ -190,7 +190,10 @@ proptest! {
         let before = before.trim_end_matches('\\');
         let both = parse(&format!("{before}\n{text}"), "both", &NoFiles);
         let alone = parse(&text, "alone", &NoFiles);
-        prop_assert_eq!(both.commands.last().map(|c| &c.command), alone.commands.last().map(|c| &c.command));
+        prop_assert_eq!(
+            both.commands.last().map(|c| &c.command),
+            alone.commands.last().map(|c| &c.command)
+        );
     }
 }
 

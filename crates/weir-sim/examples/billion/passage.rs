@@ -30,8 +30,8 @@ pub(crate) struct Accounts {
 }
 
 impl Accounts {
-    /// Whether every packet is accounted for, by the link, and by the flow in the same way. The flow
-    /// counts a copy when it leaves the link.
+    /// Whether every packet is accounted for, by the link, and by the flow in the same way. The
+    /// flow counts a copy when it leaves the link.
     fn balanced(&self) -> bool {
         self.entered + self.copied == self.departed + self.dropped + self.backlog
             && (self.entered, self.departed, self.dropped) == (self.sent, self.received, self.lost)

@@ -4,10 +4,10 @@
 //! # Back-pressure
 //! A *gated* port releases a packet only with a permit. The network gives the next permit when the
 //! packet before it has entered the next port. If that port has no room for a packet, the packet is
-//! *held*: the gated port stops, so that its stages and input buffers fill, and no packet is lost in
-//! between. Held packets try again after each event of the engine, in the order in which they were
-//! stopped. A packet behind a held one waits even if its own next port has room, because the gated
-//! port is one pipeline.
+//! *held*: the gated port stops, so that its stages and input buffers fill, and no packet is lost
+//! in between. Held packets try again after each event of the engine, in the order in which they
+//! were stopped. A packet behind a held one waits even if its own next port has room, because the
+//! gated port is one pipeline.
 
 use weir_core::Nanos;
 
@@ -79,7 +79,8 @@ impl Network {
         !self.waited.is_empty()
     }
 
-    /// Counts the time that a packet with this number, which has arrived, spent in traffic managers.
+    /// Counts the time that a packet with this number, which has arrived, spent in traffic
+    /// managers.
     #[cold]
     pub(crate) fn count_wait(&mut self, number: u32, packet: &Packet) {
         let time = self.forget_wait(number);

@@ -32,7 +32,8 @@ pub enum EditError {
     Text,
     /// The key is malformed.
     #[error(
-        "`{0}` is no key: write names with dots between them, such as `traffic.f1.rate` or `link[0].spec.delay`"
+        "`{0}` is no key: write names with dots between them, such as `traffic.f1.rate` or \
+         `link[0].spec.delay`"
     )]
     Form(String),
     /// The key addresses a part that does not exist.

@@ -29,7 +29,7 @@ pub struct Scenario {
     pub routes: Vec<Route>,
     /// Traffic, in the order of the file.
     pub traffic: Vec<Traffic>,
-    /// What is measured in addition to totals.
+    /// Measurements in addition to totals.
     pub measure: Measure,
     /// Keys with the values that the sweep sets. Each point of a sweep is a separate scenario.
     pub sweep: Vec<Axis>,
@@ -98,7 +98,7 @@ pub struct Route {
     pub nodes: Vec<usize>,
 }
 
-/// What is measured in addition to totals.
+/// Measurements in addition to totals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Measure {
     /// Length of the interval that each point of a time series covers.

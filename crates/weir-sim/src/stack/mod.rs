@@ -71,7 +71,8 @@ impl Stack {
 /// This build does not include the stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "this weir was built without the stack `{0}`: build it with `cargo build --release -p weir-cli --features weir-sim/{0}`"
+    "this weir was built without the stack `{0}`: build it with `cargo build --release -p \
+     weir-cli --features weir-sim/{0}`"
 )]
 pub struct NotBuilt(&'static str);
 

@@ -121,10 +121,14 @@ mod tests {
                 let new = (start..start + len).filter(|&byte| bytes.insert(byte)).count() as u64;
                 prop_assert_eq!(set.insert(start, start + len), new);
                 prop_assert!(set.contains(start, start + len));
-                prop_assert!(set.latest().next().is_some_and(|(s, e)| s <= start && start + len <= e));
+                prop_assert!(
+                    set.latest().next().is_some_and(|(s, e)| s <= start && start + len <= e)
+                );
                 let total: u64 = set.ranges.iter().map(|range| range.1 - range.0).sum();
                 prop_assert_eq!(total, bytes.len() as u64);
-                prop_assert!(set.ranges.iter().zip(set.ranges.iter().skip(1)).all(|(a, b)| a.1 < b.0));
+                prop_assert!(
+                    set.ranges.iter().zip(set.ranges.iter().skip(1)).all(|(a, b)| a.1 < b.0)
+                );
             }
             let first = *bytes.first().unwrap();
             let end = (first..).find(|byte| !bytes.contains(byte)).unwrap();

@@ -14,7 +14,7 @@ pub(super) struct Begin {
     pub(super) ecn: Ecn,
     pub(super) dscp: u8,
     pub(super) label: u64,
-    /// What each switch on the path adds to the label.
+    /// The amount that each switch on the path adds to the label.
     pub(super) per_switch: u64,
 }
 

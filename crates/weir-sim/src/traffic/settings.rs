@@ -210,7 +210,11 @@ impl<'de> Deserialize<'de> for Sizes {
                     "web-search" => Ok(Sizes::Named(Published::WebSearch)),
                     "data-mining" => Ok(Sizes::Named(Published::DataMining)),
                     _ => Size::read(text).map(Sizes::Fixed).map_err(|_| {
-                        E::custom(format!("`{text}` is no size and no distribution; allowed: `web-search`, `data-mining`, a size such as `10KB`, or a table with `kind`"))
+                        E::custom(format!(
+                            "`{text}` is no size and no distribution; allowed: \
+                                           `web-search`, `data-mining`, a size such as `10KB`, or \
+                                           a table with `kind`"
+                        ))
                     }),
                 }
             }
@@ -239,7 +243,8 @@ impl JsonSchema for Sizes {
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let table = generator.subschema_for::<Distribution>();
         json_schema!({ "anyOf": [
-            { "type": "string", "description": "`web-search`, `data-mining`, or a size such as `10KB`" },
+            { "type": "string", "description": "`web-search`, `data-mining`, or a size such as \
+                                                `10KB`" },
             { "type": "integer", "minimum": 1 },
             table,
         ] })

@@ -1,4 +1,4 @@
-//! A source of packets without a transport protocol, and the sink that counts them.
+//! A source that sends packets without a transport protocol, and the sink that counts them.
 
 use std::fmt::Debug;
 
@@ -8,10 +8,10 @@ use crate::endpoint::{Context, Endpoint};
 use crate::packet::{FlowId, Packet};
 use crate::random::Draws;
 
-/// Determines the times and lengths of packets.
+/// A process, usually random, that determines the times and lengths of packets.
 pub trait Process: Clone + Debug + Send + 'static {
-    /// The time from the last packet, or from the start, to the next packet, and the network-layer
-    /// bytes of that packet; `None` if there are no more packets.
+    /// The time from the previous packet, or from the start, to the next packet, and the length of
+    /// the next packet in network-layer bytes. `None` after the last packet.
     fn next(&mut self, draws: &mut Draws) -> Option<(Nanos, u32)>;
 }
 
@@ -20,16 +20,17 @@ pub trait Process: Clone + Debug + Send + 'static {
 pub struct Source<P> {
     process: P,
     draws: Draws,
-    /// The next packet to send.
+    /// The next packet to send, and when to send it.
     packet: Packet,
     next: Nanos,
+    /// The source sends no packet at this time or later.
     until: Nanos,
 }
 
 /// The common properties of a source's packets, and its start and end.
 #[derive(Clone, Copy, Debug)]
 pub struct Sending {
-    /// A model of the packets: flow, headers, ECN field and label.
+    /// A template for the packets, with flow, headers, ECN field and label.
     pub packet: Packet,
     /// Start of the process.
     pub from: Nanos,
@@ -63,7 +64,7 @@ impl<P: Process> Endpoint for Source<P> {
     }
 }
 
-/// Counts arrivals.
+/// Counts the payload bytes of arriving packets.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sink;
 
@@ -74,8 +75,8 @@ impl Endpoint for Sink {
 }
 
 impl Sending {
-    /// Settings for a flow from the start to the end of the world; `header` bytes of each packet
-    /// are headers.
+    /// A flow that sends from the start to the end of the run; each packet has `header` bytes of
+    /// headers.
     pub fn of(flow: FlowId, header: u8) -> Self {
         Self {
             packet: Packet { flow, header, ..Packet::default() },

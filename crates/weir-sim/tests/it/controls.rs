@@ -96,7 +96,8 @@ fn run(
 impl Outcome {
     fn show(&self, what: &str) {
         println!(
-            "{what}: shares {:.3?}, queue {:.2?} ms (mean, p99, max), delay {:.2?} ms, {} drops, {} marks",
+            "{what}: shares {:.3?}, queue {:.2?} ms (mean, p99, max), delay {:.2?} ms, {} drops, \
+             {} marks",
             self.shares, self.queue_ms, self.delay_ms, self.drops, self.marks
         );
     }

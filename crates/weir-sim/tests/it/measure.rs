@@ -92,7 +92,11 @@ proptest! {
         let measure = Settings { interval: Nanos(interval), looks };
         let plan = Plan { seed: 3, warmup: Nanos(warmup), end: Nanos(end), measure };
         let outcome = plan.run(&mut world(percent, engine), &names(), &mut |_| {});
-        let whole = (Plan { warmup: Nanos(0), ..plan }).run(&mut world(percent, engine), &names(), &mut |_| {});
+        let whole = (Plan { warmup: Nanos(0), ..plan }).run(
+            &mut world(percent, engine),
+            &names(),
+            &mut |_| {},
+        );
         prop_assert_eq!(&outcome.series, &whole.series);
         for (n, flow) in outcome.flows.iter().enumerate() {
             prop_assert!(flow.balanced(), "{flow:?}");
@@ -101,16 +105,31 @@ proptest! {
             prop_assert_eq!(total.carried, 0);
             let samples = &outcome.series.flows[n];
             prop_assert_eq!(samples.len(), outcome.series.len());
-            prop_assert_eq!(samples.iter().map(|s| s.received_bytes).sum::<u64>(), total.received_bytes);
+            prop_assert_eq!(
+                samples.iter().map(|s| s.received_bytes).sum::<u64>(),
+                total.received_bytes
+            );
             prop_assert_eq!(samples.iter().map(|s| s.lost).sum::<u64>(), total.lost);
-            prop_assert_eq!(samples.iter().map(|s| u128::from(s.delay_sum_ns)).sum::<u128>(), total.delay_ns.sum);
+            prop_assert_eq!(
+                samples.iter().map(|s| u128::from(s.delay_sum_ns)).sum::<u128>(),
+                total.delay_ns.sum
+            );
         }
         for (n, link) in outcome.links.iter().enumerate() {
             prop_assert!(link.counters.balanced(), "{link:?}");
             let samples = &outcome.series.links[n];
-            prop_assert_eq!(samples.iter().map(|s| s.bytes_out).sum::<u64>(), whole.links[n].counters.bytes_out);
-            prop_assert_eq!(samples.iter().map(|s| s.drops()).sum::<u64>(), whole.links[n].counters.total_drops());
-            prop_assert_eq!(samples.iter().map(|s| s.queue_packets.max()).max(), Some(whole.links[n].counters.peak_queue_packets));
+            prop_assert_eq!(
+                samples.iter().map(|s| s.bytes_out).sum::<u64>(),
+                whole.links[n].counters.bytes_out
+            );
+            prop_assert_eq!(
+                samples.iter().map(|s| s.drops()).sum::<u64>(),
+                whole.links[n].counters.total_drops()
+            );
+            prop_assert_eq!(
+                samples.iter().map(|s| s.queue_packets.max()).max(),
+                Some(whole.links[n].counters.peak_queue_packets)
+            );
             prop_assert!(samples.iter().all(|s| s.queue_packets.min() <= s.queue_packets.max()));
         }
         let lost: u64 = whole.flows.iter().map(|f| f.lost).sum();

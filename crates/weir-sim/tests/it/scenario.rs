@@ -142,7 +142,9 @@ fn results_match_the_configuration() {
 #[test]
 fn a_sweep_is_the_product_of_its_keys_in_their_order() {
     let text = TWO_HOSTS.to_owned()
-        + "[[sweep]]\nkey = \"traffic.f1.rate\"\nvalues = [\"1Mbit/s\", \"2Mbit/s\"]\n[[sweep]]\nkey = \"link.bottleneck.spec.delay\"\nvalues = [\"5ms\", \"20ms\", \"50ms\"]\n";
+        + "[[sweep]]\nkey = \"traffic.f1.rate\"\nvalues = [\"1Mbit/s\", \
+           \"2Mbit/s\"]\n[[sweep]]\nkey = \"link.bottleneck.spec.delay\"\nvalues = [\"5ms\", \
+           \"20ms\", \"50ms\"]\n";
     let points = ran(&text, 2);
     let delays: Vec<_> =
         points.iter().map(|ran| ran.outcomes[0].links[2].delay_ns / 1_000_000).collect();
@@ -334,9 +336,19 @@ kind = "probe"
 #[test]
 fn a_switch_has_queues_of_its_own_and_a_pipeline() {
     let text = TWO_HOSTS
-        .replacen("kind = \"router\"", "kind = \"switch\"\nmanager = \"strict-n queues 8 depth 64\"", 1)
+        .replacen(
+            "kind = \"router\"",
+            "kind = \"switch\"\nmanager = \"strict-n queues 8 depth \
+                                        64\"",
+            1,
+        )
         .replacen("scheduler = \"drr\"", "", 1)
-        .replacen("[[link.queue]]\nclass = 0\nspec = \"weight 3 queue 20\"\n[[link.queue]]\nclass = 1\nspec = \"queue 10\"\n", "", 1);
+        .replacen(
+            "[[link.queue]]\nclass = 0\nspec = \"weight 3 queue 20\"\n[[link.queue]]\nclass \
+                   = 1\nspec = \"queue 10\"\n",
+            "",
+            1,
+        );
     let outcome = outcomes(&text).remove(0);
     let links: Vec<_> = outcome
         .links
@@ -432,7 +444,8 @@ fn the_schema_is_the_one_in_the_documentation() {
     let written = std::fs::read_to_string(path).unwrap_or_default();
     assert!(
         written == scenario::schema(),
-        "docs/scenario.schema.json is not up to date; WEIR_UPDATE_DOCS=1 cargo test -p weir-sim writes it"
+        "docs/scenario.schema.json is not up to date; WEIR_UPDATE_DOCS=1 cargo test -p weir-sim \
+         writes it"
     );
     let schema: serde_json::Value = serde_json::from_str(&written).unwrap();
     assert_eq!(schema["required"], serde_json::json!(["duration", "node", "link"]));
@@ -479,9 +492,11 @@ proptest::proptest! {
     ) {
         let mut text = TWO_HOSTS.to_owned();
         for (at, len, piece) in cuts {
-            let start = (0..=at.min(text.len())).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
+            let start =
+                (0..=at.min(text.len())).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
             let end = (start + len).min(text.len());
-            let end = (end..=text.len()).find(|&at| text.is_char_boundary(at)).unwrap_or(text.len());
+            let end =
+                (end..=text.len()).find(|&at| text.is_char_boundary(at)).unwrap_or(text.len());
             text.replace_range(start..end, PIECES[piece]);
         }
         for text in [text.as_str(), TWO_HOSTS] {

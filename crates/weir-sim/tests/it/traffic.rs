@@ -58,7 +58,8 @@ fn open_loop_traffic_has_its_mean_rate() {
         ("kind = 'pareto'\nrate = '2Mbit/s'\nshape = 2.5", 2e6, 0.02),
         ("kind = 'on-off'\nrate = '4Mbit/s'\non = '100ms'\noff = '300ms'", 1e6, 0.06),
         (
-            "kind = 'on-off'\nrate = '4Mbit/s'\non = '100ms'\noff = '300ms'\nperiods = 'pareto'\nshape = 1.9",
+            "kind = 'on-off'\nrate = '4Mbit/s'\non = '100ms'\noff = '300ms'\nperiods = \
+             'pareto'\nshape = 1.9",
             1e6,
             0.2,
         ),
@@ -73,7 +74,8 @@ fn open_loop_traffic_has_its_mean_rate() {
             0.05,
         ),
         (
-            "kind = 'markov'\ngaps = 'exponential'\nstates = [{ rate = '3Mbit/s', leave = [0, 20] }, { leave = [10, 0] }]",
+            "kind = 'markov'\ngaps = 'exponential'\nstates = [{ rate = '3Mbit/s', leave = [0, 20] \
+             }, { leave = [10, 0] }]",
             1e6,
             0.05,
         ),

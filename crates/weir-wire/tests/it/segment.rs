@@ -201,7 +201,10 @@ proptest! {
             let parsed = parse(&made).unwrap();
             prop_assert_eq!(checksum::verify_transport(&made, &parsed), Some(true));
             prop_assert_ne!(checksum::verify_ipv4_header(&made, &parsed), Some(false));
-            prop_assert_eq!((parsed.network_len, parsed.network_end()), (train.segment_len(i), made.len()));
+            prop_assert_eq!(
+                (parsed.network_len, parsed.network_end()),
+                (train.segment_len(i), made.len())
+            );
             prop_assert!(run.payload.len() <= usize::from(size));
             carried.extend_from_slice(&frame[run.payload]);
             let (mut vnet, mut partial) = packet_of(&train, &frame, i);
@@ -212,7 +215,10 @@ proptest! {
     }
 
     #[test]
-    fn a_run_is_a_train_of_the_same_packets((packet, size) in any_train(), cuts in prop::collection::vec(1u16..9, 1..200)) {
+    fn a_run_is_a_train_of_the_same_packets(
+        (packet, size) in any_train(),
+        cuts in prop::collection::vec(1u16..9, 1..200),
+    ) {
         let (vnet, frame) = packet.train(size);
         let train = Train::plan(&frame, &vnet, &parse(&frame).unwrap()).unwrap();
         let (mut first, mut cuts, mut carried) = (0, cuts.into_iter().cycle(), 0);
@@ -227,7 +233,10 @@ proptest! {
                 let again = Train::plan(&joined, &run.vnet, &parsed).unwrap();
                 prop_assert_eq!(again.segments(), last - first);
                 for i in first..last {
-                    prop_assert_eq!(packet_of(&again, &joined, i - first), packet_of(&train, &frame, i));
+                    prop_assert_eq!(
+                        packet_of(&again, &joined, i - first),
+                        packet_of(&train, &frame, i)
+                    );
                 }
             } else {
                 prop_assert_eq!((run.vnet, joined), packet_of(&train, &frame, first));

@@ -242,7 +242,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn many_ticks_in_one_step_equal_single_ticks(ended in 0u64..3000, start in 0u64..1000, fall in 1u64..400, p in 1u64..ONE) {
+        fn many_ticks_in_one_step_equal_single_ticks(
+            ended in 0u64..3000,
+            start in 0u64..1000,
+            fall in 1u64..400,
+            p in 1u64..ONE,
+        ) {
             let aims = Aims { low: 200, high: 400 };
             let at = |n: u64| u128::from((start * 10).saturating_sub(n * fall / 10) / 10);
             let (mut together, mut single) = (p, p);

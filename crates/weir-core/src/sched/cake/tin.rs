@@ -47,7 +47,7 @@ pub(super) struct Tin {
     turn: Turn,
 }
 
-/// What decides between tins.
+/// The rule that chooses the next tin.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Turn {
     /// The bytes that the tin receives in each round.
@@ -99,7 +99,7 @@ struct Place {
     shared: bool,
 }
 
-/// What a queue counts as.
+/// The kind of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Set {
     /// In no list.
@@ -233,8 +233,8 @@ impl Tin {
     }
 
     /// Removes and returns the next packet. `None` means that no queue could be served and the
-    /// caller must choose a tin again. `first` tells whether a decaying queue may still be looked at
-    /// in this dequeue.
+    /// caller must choose a tin again. `first` tells whether a decaying queue may still be looked
+    /// at in this dequeue.
     pub(super) fn dequeue<P: Store>(
         &mut self,
         now: Nanos,

@@ -80,7 +80,7 @@ impl Proxy {
         for &fd in order.listeners.iter().chain([&order.watch, &order.inject]) {
             keep_open(&mut command, fd);
         }
-        // A process group of its own, because ^C is meant for the user's program.
+        // A separate process group, because ^C is meant for the user's program.
         command
             .stdin(Stdio::null())
             .stdout(Stdio::null())

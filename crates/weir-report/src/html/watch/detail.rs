@@ -131,7 +131,11 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
-        fn one_reading_among_ten_million_is_seen_however_coarse(at in 0u64..10_000_000, gap in 40u64..100_000, most in 1usize..2000) {
+        fn one_reading_among_ten_million_is_seen_however_coarse(
+            at in 0u64..10_000_000,
+            gap in 40u64..100_000,
+            most in 1usize..2000,
+        ) {
             let mut periods = Periods::<QueuePeriod>::new(0, 1024, 1 << 12);
             let mut read = |from: u64, to: u64, qlen: u32| {
                 if to > from {
@@ -146,7 +150,10 @@ mod tests {
             prop_assert!(found.len() <= most);
             let peak = found.iter().find(|item| item.high == 997).expect("the peak is there");
             let width = periods.width_ns() * group as u64;
-            prop_assert!(peak.from as u64 * width <= at * gap && at * gap < peak.to as u64 * width, "where it was");
+            prop_assert!(
+                peak.from as u64 * width <= at * gap && at * gap < peak.to as u64 * width,
+                "where it was"
+            );
             prop_assert_eq!(found.iter().filter(|item| item.high == 997).count(), 1);
         }
     }

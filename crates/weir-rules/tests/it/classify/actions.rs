@@ -106,7 +106,8 @@ fn interfaces_are_looked_up_by_name() {
 
 #[test]
 fn a_value_that_no_action_can_have_is_no_match() {
-    let table = "table t create type number\ntable t add 53 0\ntable t add 54 65536\ntable t add 55 65535\n";
+    let table = "table t create type number\ntable t add 53 0\ntable t add 54 65536\ntable t add \
+                 55 65535\n";
     let text = |action: &str| {
         script(&format!(
             "{table}add 10 {action} tablearg lookup dst-port t\nadd 20 deny ip from any to any"

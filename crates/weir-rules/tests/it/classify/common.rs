@@ -92,7 +92,7 @@ pub(crate) fn edit_table(ruleset: &mut Ruleset, name: &str, change: impl FnOnce(
     change(Arc::make_mut(tables.get_mut(name).expect("the table is there")));
 }
 
-/// Two interfaces with addresses of their own.
+/// Two interfaces with their own addresses.
 pub(crate) fn place() -> Place {
     let interface = |number: u16, name: &str| PlaceInterface {
         number,

@@ -280,17 +280,26 @@ fn agree(
 
 proptest! {
     #[test]
-    fn short_rulesets_decide_as_they_read(rules in rules(12), packets in prop::collection::vec(packet(), 1..8)) {
+    fn short_rulesets_decide_as_they_read(
+        rules in rules(12),
+        packets in prop::collection::vec(packet(), 1..8),
+    ) {
         agree(&rules, &place(), &packets, &PASSES)?;
     }
 
     #[test]
-    fn long_rulesets_decide_as_they_read(rules in rules(150), packets in prop::collection::vec(packet(), 1..20)) {
+    fn long_rulesets_decide_as_they_read(
+        rules in rules(150),
+        packets in prop::collection::vec(packet(), 1..20),
+    ) {
         agree(&rules, &place(), &packets, &PASSES)?;
     }
 
     #[test]
-    fn passes_that_were_not_announced_are_judged_alike(rules in rules(60), packets in prop::collection::vec(packet(), 1..8)) {
+    fn passes_that_were_not_announced_are_judged_alike(
+        rules in rules(60),
+        packets in prop::collection::vec(packet(), 1..8),
+    ) {
         let unprepared = Place { passes: Vec::new(), ..place() };
         agree(&rules, &unprepared, &packets, &PASSES)?;
     }
@@ -306,14 +315,21 @@ proptest! {
         for (address, len, value) in changes {
             let key = TableKey::V4 { address: address & u32::MAX << (32 - len), len };
             edit_table(&mut rules, "a", |table| match value {
-                Some(value) => { table.entries.insert(key.clone(), value); }
-                None => { table.entries.remove(&key); }
+                Some(value) => {
+                    table.entries.insert(key.clone(), value);
+                }
+                None => {
+                    table.entries.remove(&key);
+                }
             });
             bench.classifier = bench.classifier.update_table(&rules, &"a".into(), &[key]);
         }
         let mut fresh = Bench::new(&rules);
         for packet in &packets {
-            prop_assert_eq!(bench.verdict(packet, PASSES[0], None), fresh.verdict(packet, PASSES[0], None));
+            prop_assert_eq!(
+                bench.verdict(packet, PASSES[0], None),
+                fresh.verdict(packet, PASSES[0], None)
+            );
         }
     }
 }

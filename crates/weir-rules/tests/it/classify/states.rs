@@ -90,7 +90,8 @@ fn a_flow_ends_when_nothing_has_come_for_its_lifetime() {
 #[test]
 fn a_connection_that_both_ends_have_closed_is_soon_over() {
     let mut bench = Bench::new(&script(
-        "add 10 check-state\nadd 20 allow tcp from 10.0.0.0/8 to any setup keep-state\nadd 30 deny tcp from any to any",
+        "add 10 check-state\nadd 20 allow tcp from 10.0.0.0/8 to any setup keep-state\nadd 30 \
+         deny tcp from any to any",
     ));
     assert_eq!(
         bench.at_ms(0, &tcp(16), UP),
@@ -147,7 +148,8 @@ fn names_keep_states_apart() {
 fn any_is_every_name() {
     for name in ["", " :dns"] {
         let text = format!(
-            "add 10 check-state :any\nadd 20 pipe 2 udp from any to any out record-state{name}\nadd 30 deny ip from any to any"
+            "add 10 check-state :any\nadd 20 pipe 2 udp from any to any out \
+             record-state{name}\nadd 30 deny ip from any to any"
         );
         let mut bench = Bench::new(&script(&text));
         assert_eq!(bench.fate(&udp(1)), Fate::Pipe(2, None));
@@ -246,7 +248,8 @@ fn a_flow_of_a_rule_that_goes_on_goes_on_behind_that_rule() {
 #[test]
 fn states_go_with_their_rule_and_rest_with_its_set() {
     let mut rules = script(
-        "add 10 check-state\nadd 20 set 3 pipe 3 udp from 10.0.0.0/8 to any out keep-state\nadd 30 deny ip from any to any",
+        "add 10 check-state\nadd 20 set 3 pipe 3 udp from 10.0.0.0/8 to any out keep-state\nadd \
+         30 deny ip from any to any",
     );
     let mut bench = Bench::new(&rules);
     assert_eq!(bench.fate(&udp(1)), Fate::Pipe(3, None));
@@ -287,7 +290,8 @@ fn workers_share_the_states_and_count_apart() {
 #[test]
 fn over_a_bridge_states_are_found_coming_in_and_the_packet_leaves_by_them() {
     let mut bench = Bench::new(&script(
-        "add 10 check-state\nadd 20 pipe 3 udp from 10.0.0.0/8 to any keep-state\nadd 30 deny ip from any to any",
+        "add 10 check-state\nadd 20 pipe 3 udp from 10.0.0.0/8 to any keep-state\nadd 30 deny ip \
+         from any to any",
     ));
     assert_eq!(bench.fate_from(&udp(1), BRIDGE_IN, None), Fate::Pipe(3, None));
     assert_eq!(bench.fate_from(&udp(1), BRIDGE_OUT, None), Fate::Allow);

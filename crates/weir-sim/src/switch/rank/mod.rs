@@ -106,7 +106,7 @@ mod tests {
             }
             let choice: Choice = read(row.name).unwrap();
             assert_eq!(choice.kind(), program);
-            // A program whose rank the traffic manager computes needs no labels, and vice versa.
+            // A program needs no labels if the traffic manager computes its rank, and vice versa.
             assert!(
                 !(row.traits.knows_flows && labeller(&choice, Draws::new(1, 1, 0)).is_some()),
                 "{}",

@@ -80,14 +80,14 @@ impl Growth {
         self.epoch = self.epoch.map(|epoch| epoch + idle.0 / TICK);
     }
 
-    /// The window after an acknowledgement of `acked` bytes. `window` and `w_max`, the window of the
-    /// last congestion, are in bytes.
+    /// The window after an acknowledgement of `acked` bytes. `window` and `w_max`, the window of
+    /// the last congestion, are in bytes.
     pub(super) fn acked(&mut self, path: &Path, acked: u64, window: u64, w_max: u64) -> u64 {
         let mss = u64::from(path.mss);
         self.update(path, acked, window / mss, w_max / mss);
         let need = self.count * mss;
         let mut grown = 0;
-        // What an earlier, larger count has left over gives one segment at most.
+        // The remainder of an earlier, larger count adds one segment at most.
         if self.credit >= need {
             self.credit = 0;
             grown = 1;

@@ -78,7 +78,8 @@ settings! {
         ),
         history: u32 =
             Count::new(1, 60, "minutes", 10, "for how long the smallest delay is remembered"),
-        filter: u32 = Count::new(1, 16, "samples", 4, "latest delays of which the smallest is used"),
+        filter: u32 = Count::new(1, 16, "samples", 4, "latest delays of which the smallest is \
+                                                       used"),
     }
 }
 

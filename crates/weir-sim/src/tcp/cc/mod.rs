@@ -60,7 +60,7 @@ pub struct Path {
     pub next: u64,
 }
 
-/// What one acknowledgement reports.
+/// The contents of one acknowledgement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sample {
     /// Payload bytes that the acknowledgement newly reports as arrived, cumulatively or
