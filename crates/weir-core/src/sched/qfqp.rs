@@ -52,14 +52,15 @@
 //! class with wide integers, over random operations, with changes of flows. Others check the
 //! budgets of services, the bound under an adversary, shares with weights at their limits, and the
 //! published unfairness: a class of weight 16 among 15 of weight 1 is 5.10 packets behind, and 1.48
-//! with `m` 1. With `m` 1, the order of packets is that of `qfq` over random operations.
+//! with `m` 1, exactly as in a model with integers. `docs/guarantees.md` says why exact times give
+//! 4.87. With `m` 1, the order of packets is that of `qfq` over random operations.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use super::aggregate::{Aggregate, Kind, MOST, NONE};
 use super::batch::{self, Batched, Foresight};
-use super::groups::{self, Groups, Place};
+use super::groups::{self, Groups, Place, Stamps};
 use super::qfq::{limits, longest};
 use super::{Discipline, FlowSlot, FlowSpec, LMAX, Row, Scheduler, Traits, WEIGHT};
 use crate::packet::{PacketId, PacketList, Store};

@@ -347,23 +347,85 @@ fn wf2qp_comes_near_its_packet_and_not_beyond() {
     assert!(weighted.iter().all(|&worst| worst <= 1.0) && weighted[2] > 0.1, "{weighted:?}");
 }
 
-/// The published unfairness of QFQ+: the heavy class waits for whole aggregates of light ones.
+/// The unfairness of the published QFQ+: the heavy class waits for whole aggregates of light ones. It
+/// is exactly that of a model of the published algorithm, in 31sts of a packet, if the model also
+/// rounds virtual time down. With exact times it is a little less: see `docs/guarantees.md`.
 #[test]
 fn qfqp_lets_a_heavy_class_wait_for_the_budgets_of_aggregates() {
-    let worst = |settings: &[(&str, &str)]| {
-        let mut discipline = Discipline::new(Kind::QfqPlus);
+    let worst = |kind: Kind, settings: &[(&str, &str)]| {
+        let mut discipline = Discipline::new(kind);
         settings.iter().for_each(|(name, value)| discipline.set(name, value).unwrap());
         let flows = "15:w1,1:w16".parse().unwrap();
         let service = measure(&discipline, &flows, &Workload::Backlogged { packets: 20_000 }, 1);
         let worst = service.classes.iter().map(|class| class.bwfi_packets()).fold(0.0, f64::max);
-        (worst * 100.0).round() / 100.0
+        assert!((worst * 31.0 - (worst * 31.0).round()).abs() < 1e-6, "{worst}");
+        (worst * 31.0).round() as i64
     };
-    let qfq = packets(Kind::Qfq, "15:w1,1:w16", 20_000).into_iter().fold(0.0, f64::max);
-    assert_eq!((qfq * 100.0).round(), 148.0);
-    assert_eq!(worst(&[("m", "1")]), 1.48);
-    let plus = worst(&[]);
-    assert!((4.5..5.5).contains(&plus), "{plus}");
-    assert_eq!(worst(&[("m", "8")]), plus);
+    let model = |most, rounded| heavy_among_light(most, rounded, false);
+    assert_eq!((model(1, true), model(8, true)), (46, 158));
+    assert_eq!((model(1, false), model(8, false)), (45, 151));
+    assert_eq!(heavy_among_light(8, false, true), 157);
+    assert_eq!(worst(Kind::Qfq, &[]), 46);
+    assert_eq!(worst(Kind::QfqPlus, &[("m", "1")]), 46);
+    assert_eq!(worst(Kind::QfqPlus, &[]), 158);
+    assert_eq!(worst(Kind::QfqPlus, &[("m", "8")]), 158);
+}
+
+/// The B-WFI of a class of weight 16 among 15 of weight 1 in 31sts of a packet, when all classes
+/// always have packets of 1500 bytes and at most `most` classes form an aggregate. Times are
+/// integers, without rounding; `rounded` lets virtual time fall behind a little with each service.
+/// Aggregates with equal rounded starts are served in the order of their insertion, or with
+/// `newest_first` in the opposite order, each after its latest service.
+fn heavy_among_light(most: i64, rounded: bool, newest_first: bool) -> i64 {
+    struct Aggregate {
+        classes: i64,
+        weight: i64,
+        /// The unit to which starts are rounded.
+        unit: i64,
+        start: i64,
+        /// The number of the insertion into the current slot.
+        turn: i64,
+    }
+    // The least unit of time in which the times of a packet at the weights 1, 16 and 31 are whole,
+    // and a small fraction for the rounding.
+    let byte = 16 * 31 * 1024;
+    let slot = |aggregate: &Aggregate| aggregate.start / aggregate.unit * aggregate.unit;
+    let sizes = (0..15).step_by(most as usize).map(|before| (most.min(15 - before), 1));
+    let mut all: Vec<Aggregate> = (0..)
+        .zip(sizes.chain([(1, 16)]))
+        .map(|(turn, (classes, weight))| {
+            let unit = if weight == 1 { 2048 } else { 128 } * byte;
+            Aggregate { classes, weight, unit, start: 0, turn }
+        })
+        .collect();
+    let (mut now, mut turns, mut sent) = (0, all.len() as i64, 0);
+    let (mut behind, mut least, mut worst) = (0, 0, 0);
+    while sent < 20_000 {
+        now = now.max(all.iter().map(slot).min().unwrap());
+        let next = all.iter_mut().filter(|aggregate| slot(aggregate) <= now);
+        let next = next
+            .min_by_key(|aggregate| {
+                let turn = if newest_first { -aggregate.turn } else { aggregate.turn };
+                (slot(aggregate) + 2 * aggregate.unit, aggregate.unit, turn)
+            })
+            .unwrap();
+        for _ in 0..next.classes {
+            behind += 16;
+            if next.weight == 16 {
+                behind -= 31;
+                worst = worst.max(behind - least);
+            }
+            least = least.min(behind);
+        }
+        let before = slot(next);
+        next.start += 1500 * byte / next.weight;
+        if newest_first || slot(next) != before {
+            (next.turn, turns) = (turns, turns + 1);
+        }
+        now += 1500 * next.classes * byte / 31 - i64::from(rounded);
+        sent += next.classes;
+    }
+    worst
 }
 
 /// The published bound of QFQ+, that of QFQ and three packets, does not hold for a heavy class
