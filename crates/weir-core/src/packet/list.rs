@@ -91,6 +91,18 @@ impl PacketList {
         self.chain.head == self.chain.tail
     }
 
+    /// Appends a packet with a known length to a list that is not empty.
+    #[inline]
+    pub(crate) fn push_behind<P: Store>(&mut self, store: &mut P, id: PacketId, len: u32) {
+        self.chain.push_behind(store, id, len);
+    }
+
+    /// Removes and returns the packet of a list with one packet.
+    #[inline]
+    pub(crate) fn take_only(&mut self) -> PacketId {
+        PacketId(core::mem::replace(&mut self.chain.head, NONE))
+    }
+
     /// Removes and returns the first packet of a list with several packets.
     ///
     /// # Panics
@@ -152,10 +164,16 @@ impl Chain {
     #[inline]
     pub(crate) fn push_back<P: Store>(&mut self, store: &mut P, id: PacketId, len: u32) {
         if self.head == NONE {
-            self.head = id.0;
+            (self.head, self.tail) = (id.0, id.0);
         } else {
-            store.set_next(PacketId(self.tail), id.0, len);
+            self.push_behind(store, id, len);
         }
+    }
+
+    /// Appends a packet to a chain that is not empty.
+    #[inline]
+    fn push_behind<P: Store>(&mut self, store: &mut P, id: PacketId, len: u32) {
+        store.set_next(PacketId(self.tail), id.0, len);
         self.tail = id.0;
     }
 

@@ -107,6 +107,8 @@ pub(super) struct Class {
     list: PacketList,
     /// `lmax`.
     quantum: u32,
+    /// A packet shorter than this is only appended: `lmax` and one byte, or 0 without packets.
+    appended: u32,
     /// The next class in the ring of the aggregate's classes with packets.
     next: u32,
     aggregate: u32,
@@ -264,26 +266,26 @@ impl QfqPlus {
     fn activate(&mut self, slot: u32) {
         let class = self.classes.at_mut(slot);
         class.deficit = class.quantum.into();
+        class.appended = class.quantum.saturating_add(1);
         let number = class.aggregate;
-        let aggregate = self.aggregates.at_mut(number);
         let served = self.serving.id == number;
-        let end = if served { &mut self.last } else { &mut aggregate.last };
+        let end = if served { &mut self.last } else { &mut self.aggregates.at_mut(number).last };
         let last = core::mem::replace(end, slot);
-        if last == NONE {
-            class.next = slot;
-            if served {
-                self.front = slot;
-            } else {
-                self.schedule(number);
-            }
-        } else {
+        if last != NONE {
             let next = core::mem::replace(&mut self.classes.at_mut(last).next, slot);
             self.classes.at_mut(slot).next = next;
+            return;
+        }
+        class.next = slot;
+        if served {
+            self.front = slot;
+        } else {
+            self.schedule(number);
         }
     }
 
     /// Adds an aggregate that has packets again to the schedule.
-    #[inline]
+    #[inline(never)]
     fn schedule(&mut self, number: u32) {
         self.advance();
         let aggregate = self.aggregates.at_mut(number);
@@ -328,6 +330,7 @@ impl Scheduler for QfqPlus {
             deficit: 0,
             list: PacketList::default(),
             quantum: 0,
+            appended: 0,
             next: NONE,
             aggregate: NONE,
             ahead: 0,
@@ -395,10 +398,10 @@ impl Scheduler for QfqPlus {
         self.len += 1;
         self.arrived += u64::from(len);
         let class = self.classes.at_mut(slot.0);
-        if class.list.is_empty() || len > class.quantum {
-            self.enqueue_first(store, slot.0, packet, len);
+        if len < class.appended {
+            class.list.push_behind(store, packet, len);
         } else {
-            class.list.push_back_of(store, packet, len);
+            self.enqueue_first(store, slot.0, packet, len);
         }
         None
     }
@@ -474,6 +477,18 @@ impl QfqPlus {
     #[inline(never)]
     fn enqueue_first<P: Store>(&mut self, store: &mut P, slot: u32, packet: PacketId, len: u32) {
         let class = self.classes.at_mut(slot);
+        if len > class.quantum || !class.list.is_empty() {
+            return self.enqueue_long(store, slot, packet, len);
+        }
+        class.list.push_back_of(store, packet, len);
+        self.activate(slot);
+    }
+
+    /// Enqueues a packet longer than `lmax`, which is raised, or than any on a link.
+    #[cold]
+    #[inline(never)]
+    fn enqueue_long<P: Store>(&mut self, store: &mut P, slot: u32, packet: PacketId, len: u32) {
+        let class = self.classes.at(slot);
         if len > class.quantum {
             let kind = self.aggregates.at(class.aggregate).kind;
             self.set(slot, Kind { lmax: len, ..kind });
@@ -496,46 +511,57 @@ impl QfqPlus {
         give: impl Fn(u32, PacketId) -> R,
     ) -> Option<R> {
         let slot = self.front;
-        let Some(class) = self.classes.get_mut(slot) else { return self.serve_next(store, give) };
-        let len = u64::from(class.list.front_len());
-        if self.sent + len > self.until {
+        let Some(class) = self.classes.get(slot) else { return self.serve_next(store, give) };
+        if self.sent + u64::from(class.list.front_len()) > self.until {
             return self.serve_next(store, give);
         }
+        self.serve_class(store, slot, give)
+    }
+
+    /// Serves the class in front, `slot`. Its packet is within the budget.
+    #[inline(always)] // A part of `serve_front`.
+    fn serve_class<P: Store, R>(
+        &mut self,
+        store: &mut P,
+        slot: u32,
+        give: impl Fn(u32, PacketId) -> R,
+    ) -> Option<R> {
+        let class = self.classes.at_mut(slot);
         if class.list.is_single() {
-            return self.serve_last(store, give);
+            return self.serve_last(give);
         }
+        let len = u64::from(class.list.front_len());
         let packet = class.list.take_one(store);
         self.sent += len;
         self.len -= 1;
-        class.deficit -= len;
-        if u64::from(class.list.front_len()) > class.deficit {
-            class.deficit += u64::from(class.quantum);
+        let rest = class.deficit - len;
+        if u64::from(class.list.front_len()) > rest {
+            class.deficit = rest + u64::from(class.quantum);
             (self.front, self.last) = (class.next, slot);
+        } else {
+            class.deficit = rest;
         }
         Some(give(slot, packet))
     }
 
     /// Serves the last packet of the class in front.
     #[inline(never)]
-    fn serve_last<P: Store, R>(
-        &mut self,
-        store: &mut P,
-        give: impl Fn(u32, PacketId) -> R,
-    ) -> Option<R> {
+    fn serve_last<R>(&mut self, give: impl Fn(u32, PacketId) -> R) -> Option<R> {
         let slot = self.front;
         let class = self.classes.at_mut(slot);
         self.sent += u64::from(class.list.front_len());
         self.len -= 1;
-        let (packet, _) = class.list.take_first(store);
+        let packet = class.list.take_only();
+        class.appended = 0;
         let next = class.next;
-        if next == slot {
-            (self.front, self.last) = (NONE, NONE);
-            if self.len == 0 {
-                self.rest();
-            }
-        } else {
+        if next != slot {
             self.front = next;
             self.classes.at_mut(self.last).next = next;
+            return Some(give(slot, packet));
+        }
+        (self.front, self.last) = (NONE, NONE);
+        if self.len == 0 {
+            self.rest();
         }
         Some(give(slot, packet))
     }
@@ -547,34 +573,44 @@ impl QfqPlus {
         store: &mut P,
         give: impl Fn(u32, PacketId) -> R,
     ) -> Option<R> {
-        self.end_service();
-        let place = self.groups.first()?;
+        if self.serving.id != NONE {
+            self.close_service();
+        }
+        let Some(place) = self.groups.first() else {
+            self.serving = Place::NONE;
+            return None;
+        };
         let aggregate = self.aggregates.at(place.id);
+        let last = aggregate.last;
         (self.serving, self.begun) = (place, self.sent);
         self.until = self.sent + aggregate.budget();
-        self.last = aggregate.last;
-        self.front = self.classes.at(self.last).next;
-        self.serve_front(store, give)
+        let front = self.classes.at(last).next;
+        (self.front, self.last) = (front, last);
+        self.serve_class(store, front, give)
     }
 
-    /// Charges the served aggregate, if any, with the bytes that it has sent, and moves it in the
-    /// schedule.
-    #[inline]
+    /// Ends the service of an aggregate, if one is served.
+    #[inline(never)]
     fn end_service(&mut self) {
-        let place = self.serving;
-        if place.id == NONE {
-            return;
+        if self.serving.id != NONE {
+            self.close_service();
+            self.serving = Place::NONE;
+            (self.front, self.last) = (NONE, NONE);
         }
+    }
+
+    /// Charges the served aggregate with the bytes that it has sent, and moves it in the schedule.
+    #[inline(always)] // It has two callers, one of them for most packets.
+    fn close_service(&mut self) {
         self.advance();
-        self.serving = Place::NONE;
+        let place = self.serving;
         let aggregate = self.aggregates.at_mut(place.id);
-        let changed = aggregate.charge(self.sent - self.begun);
         aggregate.last = self.last;
-        (self.front, self.last) = (NONE, NONE);
+        let changed = aggregate.charge(self.sent - self.begun);
         if aggregate.is_idle() {
-            let start = aggregate.stamps.start;
+            let Stamps { start, group, .. } = aggregate.stamps;
+            aggregate.era = self.groups.leave(start, aggregate.weight(), group);
             self.groups.remove(&mut self.aggregates, place);
-            self.leave(place.id, start);
         } else if place.is_left(changed) {
             self.groups.relocate(&mut self.aggregates, place);
         }

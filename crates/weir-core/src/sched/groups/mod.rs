@@ -265,8 +265,14 @@ impl Groups {
     #[inline]
     pub(super) fn relocate<T: Stamped>(&mut self, members: &mut Lines<T>, place: Place) {
         if !self.rotate(members.all_mut(), place) {
-            self.relocate_last(members, place);
+            self.relocate_alone(members, place);
         }
+    }
+
+    /// Like [`Self::relocate_last`], apart from the code of its callers.
+    #[inline(never)]
+    fn relocate_alone<T: Stamped>(&mut self, members: &mut Lines<T>, place: Place) {
+        self.relocate_last(members, place);
     }
 
     /// Removes the first member of a group, which has no more packets, from its slot.
@@ -320,7 +326,8 @@ impl Groups {
     /// Inserts a member that has packets again. Its start must not be before virtual time.
     #[inline]
     pub(super) fn insert<T: Stamped>(&mut self, members: &mut Lines<T>, id: u32) {
-        let stamps = members.at_mut(id).stamps_mut();
+        let members = members.all_mut();
+        let stamps = members[id as usize].stamps_mut();
         let i = stamps.group;
         let place = usize::from(i) % GROUPS;
         let (start, first) = (floor(stamps.start, i), self.groups.start[place]);
@@ -333,13 +340,13 @@ impl Groups {
             }
             (self.groups.start[place], self.groups.first[place]) =
                 (start, slot_of(start, u32::from(i)) as u32);
-            self.groups.append(members.all_mut(), id, start, u32::from(i));
+            self.groups.append(members, id, start, u32::from(i));
             self.classify(u32::from(i));
             return;
         }
         stamps.start = self.no_later(stamps.start, i);
         let start = stamps.start;
-        self.groups.append(members.all_mut(), id, start, u32::from(i));
+        self.groups.append(members, id, start, u32::from(i));
     }
 
     /// `start`, or the last start for which group `i` has a slot if that is earlier. It is earlier
