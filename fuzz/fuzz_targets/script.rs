@@ -2,40 +2,4 @@
 //! changes no meaning.
 #![no_main]
 
-use std::collections::BTreeMap;
-
-use libfuzzer_sys::fuzz_target;
-use weir_rules::command::Command;
-use weir_rules::script::{Parsed, check, format, parse, parse_command, print};
-
-fuzz_target!(|data: (&str, &str)| {
-    let (text, content) = data;
-    let files: BTreeMap<String, String> = ["f", "f.csv", "f.dist"]
-        .iter()
-        .map(|name| ((*name).to_owned(), content.to_owned()))
-        .collect();
-    let parsed = parse(text, "script", &files);
-    let _ = parsed.diagnostics.render(false);
-    let _ = check(&parsed.commands, text, "script").render(false);
-    let printed: Vec<String> = parsed.commands.iter().map(|c| print(&c.command)).collect();
-    let again = parse(&printed.join("\n"), "printed", &files);
-    assert_eq!(commands(&again), commands(&parsed), "{printed:?}\n{}", again.diagnostics);
-    if let Ok(formatted) = format(text, "script", &files) {
-        let same = parse(&formatted, "formatted", &files);
-        assert_eq!(commands(&same), commands(&parsed), "{formatted:?}\n{}", same.diagnostics);
-        assert_eq!(format(&formatted, "formatted", &files).as_ref(), Ok(&formatted));
-    }
-    // The same text as words that a shell has split.
-    let argv: Vec<String> = text.split(' ').map(str::to_owned).collect();
-    let one = parse_command(&argv, &files);
-    let _ = one.diagnostics.render(false);
-    for command in &one.commands {
-        let printed = print(&command.command);
-        let again = parse(&printed, "printed", &files);
-        assert_eq!(commands(&again), [&command.command], "{printed:?}\n{}", again.diagnostics);
-    }
-});
-
-fn commands(parsed: &Parsed) -> Vec<&Command> {
-    parsed.commands.iter().map(|c| &c.command).collect()
-}
+libfuzzer_sys::fuzz_target!(|data: &[u8]| weir_fuzz::script::run(data));

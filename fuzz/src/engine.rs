@@ -1,21 +1,18 @@
 //! Links with schedules, traces and profiles in the engine: any accepted link passes any arrivals
 //! at any times, in finite work, and accounts for every packet.
 
-use std::collections::BTreeMap;
-
 use weir_core::key::FlowKey;
 use weir_core::packet::Ecn;
 use weir_core::{Action, Arrival, Departure, Emulator, Limits, Nanos};
 use weir_rules::check_spec;
 
+use super::parts;
+
 /// The bytes are the specifications of a link before and after a change, the content of the files
-/// `f` and `f.csv`, each ended by a zero, and operations of two bytes.
+/// `f`, `f.csv` and `f.dist`, each ended by a zero, and operations of two bytes.
 pub fn run(data: &[u8]) {
-    let mut parts = data.splitn(4, |&byte| byte == 0);
-    let mut text = || std::str::from_utf8(parts.next()?).ok();
-    let (Some(first), Some(second), Some(content)) = (text(), text(), text()) else { return };
-    let operations = parts.next().unwrap_or_default();
-    let files = BTreeMap::from(["f", "f.csv"].map(|name| (name.to_owned(), content.to_owned())));
+    let Some(([first, second, content], operations)) = parts::split(data) else { return };
+    let files = parts::files(content);
     let Some(spec) = check_spec(first, &files).spec else { return };
     let other = check_spec(second, &files).spec;
     let mut engine = Emulator::new(1, LIMITS);

@@ -1,9 +1,16 @@
-//! The bodies of those fuzz targets that a plain test also runs over their corpora
-//! (`crates/weir-cli/tests/it/corpus`), without a nightly toolchain.
+//! The bodies of the fuzz targets. A plain test runs them over their corpora too
+//! (`crates/weir-cli/tests/it/corpus.rs`), without a nightly toolchain.
 
 pub mod api;
 pub mod capture;
 pub mod engine;
+pub mod frame;
 pub mod helper;
 pub mod netlink;
 pub mod packets;
+mod parts;
+pub mod rig;
+pub mod scenario;
+pub mod script;
+pub mod spec;
+pub mod train;

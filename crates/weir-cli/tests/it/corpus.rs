@@ -5,23 +5,12 @@ use std::panic::catch_unwind;
 use std::path::Path;
 
 #[expect(unreachable_pub, reason = "the fuzz targets use it from another crate")]
-#[path = "../../../../fuzz/src/api.rs"]
-mod api;
-#[expect(unreachable_pub, reason = "the fuzz targets use it from another crate")]
-#[path = "../../../../fuzz/src/capture.rs"]
-mod capture;
-#[expect(unreachable_pub, reason = "the fuzz targets use it from another crate")]
-#[path = "../../../../fuzz/src/engine.rs"]
-mod engine;
-#[expect(unreachable_pub, reason = "the fuzz targets use it from another crate")]
-#[path = "../../../../fuzz/src/helper.rs"]
-mod helper;
-#[expect(unreachable_pub, reason = "the fuzz targets use it from another crate")]
-#[path = "../../../../fuzz/src/netlink.rs"]
-mod netlink;
-#[expect(unreachable_pub, reason = "the fuzz targets use it from another crate")]
-#[path = "../../../../fuzz/src/packets.rs"]
-mod packets;
+#[path = "../../../../fuzz/src/lib.rs"]
+mod bodies;
+
+use bodies::{
+    api, capture, engine, frame, helper, netlink, packets, rig, scenario, script, spec, train,
+};
 
 #[test]
 fn bodies_of_the_api_are_answered_and_change_nothing() {
@@ -51,6 +40,36 @@ fn answers_of_the_kernel_are_read_or_refused() {
 #[test]
 fn recordings_of_packets_are_replayed_or_refused() {
     replay("packets", packets::run);
+}
+
+#[test]
+fn frames_are_read_and_marked_inside_their_bounds() {
+    replay("frame", frame::run);
+}
+
+#[test]
+fn trains_are_cut_into_valid_packets_or_refused() {
+    replay("train", train::run);
+}
+
+#[test]
+fn specifications_are_printed_as_they_are_read() {
+    replay("spec", spec::run);
+}
+
+#[test]
+fn scripts_are_printed_and_formatted_as_they_are_read() {
+    replay("script", script::run);
+}
+
+#[test]
+fn scenarios_are_built_or_refused() {
+    replay("scenario", scenario::run);
+}
+
+#[test]
+fn plans_of_the_rig_run_to_their_end_or_are_refused() {
+    replay("rig", rig::run);
 }
 
 /// Runs a target's body on each input of its corpus.
