@@ -128,11 +128,12 @@ def plot(rows: list[dict], path: Path) -> None:
         points = " ".join(
             f"{x(t):.1f},{base - v / top * (HEIGHT - 20):.1f}" for t, v in series[name]
         )
+        label = f"{top:,.0f}" if top >= 1000 else f"{top:.4g}"
         out += [
             f'<polyline fill="none" stroke="#06c" points="{points}"/>',
             f'<line x1="{LEFT}" x2="{WIDTH - 20}" y1="{base}" y2="{base}" stroke="black"/>',
             f'<text x="{LEFT}" y="{base - HEIGHT + 8}">{title}</text>',
-            f'<text x="{LEFT - 6}" y="{base - HEIGHT + 24}" text-anchor="end">{top:.4g}</text>',
+            f'<text x="{LEFT - 6}" y="{base - HEIGHT + 24}" text-anchor="end">{label}</text>',
             f'<text x="{LEFT - 6}" y="{base}" text-anchor="end">0</text>',
         ]
     out.append("</svg>")
