@@ -9,6 +9,10 @@
 //! has passed.
 //!
 //! All times are computed from previous ideal times, so a late driver does not slow the link.
+//!
+//! The link's clock is ahead of the driver's by a constant, [`LEAD`], so that it has times before
+//! the driver's time 0. A new link, which counts as idle forever, thus has its full credit at time
+//! 0 too.
 
 use alloc::boxed::Box;
 
@@ -21,9 +25,10 @@ use crate::units::{Bytes, NANOS_PER_SEC, Nanos, Rate};
 #[repr(C)]
 pub(crate) struct Serializer {
     capacity: Capacity,
-    /// The time of `burst` bytes at a constant capacity.
-    credit: Nanos,
-    /// Time at which the link becomes free.
+    /// [`LEAD`] less the time of `burst` bytes. A packet on an idle link starts at the driver's
+    /// time plus this.
+    after: Nanos,
+    /// Time at which the link becomes free, by the link's clock.
     free_at: Nanos,
     /// The remainder of the last division, in nanoseconds times rate.
     remainder: u64,
@@ -36,6 +41,7 @@ pub(crate) struct Serializer {
 /// The packet that was started last, for a change of the rate during its transmission.
 #[derive(Clone, Copy, Debug, Default)]
 struct Current {
+    /// By the link's clock.
     start: Nanos,
     /// The packet with the carried remainder, in nanoseconds times rate. In this unit a change of
     /// the rate loses nothing, however often it happens.
@@ -58,10 +64,10 @@ impl Serializer {
     pub(crate) fn new(now: Nanos, capacity: Capacity, burst: Bytes) -> Self {
         // A new link counts as idle forever, so it starts with full credit.
         let cursor = cursor(&capacity, now);
-        let credit = credit(&capacity, burst);
+        let after = after(&capacity, burst);
         Self {
             capacity,
-            credit,
+            after,
             free_at: Nanos::ZERO,
             remainder: 0,
             current: Current::default(),
@@ -82,7 +88,7 @@ impl Serializer {
         self.remainder = remainder;
         self.current = Current { start, work, extra };
         self.free_at = start.saturating_add(time).saturating_add(extra);
-        self.free_at.max(now)
+        self.free_at.saturating_sub(LEAD).max(now)
     }
 
     /// Like [`Self::start`], for a link with constant capacity. `last` caches the time for the
@@ -102,13 +108,13 @@ impl Serializer {
         let full = carried >= rate.bps();
         self.remainder = if full { carried - rate.bps() } else { carried };
         self.free_at = start.saturating_add(last.time).saturating_add(Nanos(full.into()));
-        self.free_at.max(now)
+        self.free_at.saturating_sub(LEAD).max(now)
     }
 
     /// The link's clock for a packet that starts at `now`. A pause clears the remainder.
     #[inline(always)] // Measured: see the emulator's module.
     fn begin(&mut self, now: Nanos) -> Nanos {
-        let start = self.free_at.max(now.saturating_sub(self.credit));
+        let start = self.free_at.max(now.saturating_add(self.after));
         if start > self.free_at {
             self.remainder = 0;
         }
@@ -118,23 +124,25 @@ impl Serializer {
     /// [`Self::start`] on a link without a constant rate.
     #[inline(never)]
     fn start_uneven(&mut self, now: Nanos, bytes: Bytes, extra: Nanos) -> Nanos {
-        let start = self.free_at.max(now);
-        match &self.capacity {
+        let start = self.free_at.saturating_sub(LEAD).max(now);
+        let end = match &self.capacity {
             Capacity::Trace(trace) => {
                 let cursor = self.cursor.get_or_insert_with(|| Box::new(TraceCursor::new(now)));
-                self.free_at = cursor.take(trace, start, bytes.0).saturating_add(extra);
+                cursor.take(trace, start, bytes.0).saturating_add(extra)
             }
             _ if extra == Nanos::ZERO => return start,
-            _ => self.free_at = start.saturating_add(extra),
-        }
-        self.current = Current { start, work: bytes.0.saturating_mul(BYTE), extra };
-        self.free_at.max(now)
+            _ => start.saturating_add(extra),
+        };
+        self.free_at = end.saturating_add(LEAD);
+        let work = bytes.0.saturating_mul(BYTE);
+        self.current = Current { start: start.saturating_add(LEAD), work, extra };
+        end.max(now)
     }
 
     /// Changes the burst from the next packet on.
     pub(crate) fn set_burst(&mut self, burst: Bytes) {
         self.burst = burst;
-        self.credit = credit(&self.capacity, burst);
+        self.after = after(&self.capacity, burst);
     }
 
     /// Changes the capacity at `now`. If a packet is on the wire (`busy`), its rest continues at
@@ -146,18 +154,19 @@ impl Serializer {
         busy: bool,
     ) -> Option<Nanos> {
         if *capacity == self.capacity {
-            return busy.then_some(self.free_at);
+            return busy.then_some(self.free_at.saturating_sub(LEAD));
         }
         let left = self.work_left(now);
         self.cursor = cursor(capacity, now);
         self.capacity = capacity.clone();
         self.remainder = 0;
-        // The rest of a packet receives no credit.
-        self.credit = Nanos::ZERO;
-        let done = busy.then(|| {
+        self.after = after(capacity, self.burst);
+        busy.then(|| {
             let extra = self.current.extra;
-            let extra_left = if left == 0 { self.free_at.since(now).min(extra) } else { extra };
-            self.free_at = now;
+            // The rest of a packet receives no credit.
+            let start = now.saturating_add(LEAD);
+            let extra_left = if left == 0 { self.free_at.since(start).min(extra) } else { extra };
+            self.free_at = start;
             let bytes = match capacity {
                 Capacity::Constant(_) => {
                     self.remainder = left % BYTE;
@@ -166,9 +175,7 @@ impl Serializer {
                 _ => left.div_ceil(BYTE),
             };
             self.start(now, Bytes(bytes), extra_left)
-        });
-        self.credit = credit(capacity, self.burst);
-        done
+        })
     }
 
     /// The part of the current packet that is not yet on the wire, in nanoseconds times rate.
@@ -178,6 +185,7 @@ impl Serializer {
             Capacity::Unlimited => 0,
             Capacity::Trace(_) => work,
             Capacity::Constant(rate) => {
+                let now = now.saturating_add(LEAD);
                 let sent = u128::from(now.since(start).0) * u128::from(rate.bps());
                 work.saturating_sub(u64::try_from(sent).unwrap_or(u64::MAX))
             }
@@ -191,6 +199,9 @@ fn cursor(capacity: &Capacity, now: Nanos) -> Option<Box<TraceCursor>> {
 }
 
 const _: () = assert!(core::mem::offset_of!(Serializer, burst) == 64);
+
+/// The link's clock less the driver's, 146 years: the longest credit of a burst.
+const LEAD: Nanos = Nanos(1 << 62);
 
 /// A byte in nanoseconds times rate.
 const BYTE: u64 = 8 * NANOS_PER_SEC;
@@ -213,11 +224,12 @@ fn serialisation(bytes: Bytes, rate: Rate, remainder: u64) -> (Nanos, u64, u64) 
     )
 }
 
-/// The length of a pause in which `burst` bytes of credit accrue; used only with a constant rate.
-fn credit(capacity: &Capacity, burst: Bytes) -> Nanos {
+/// [`LEAD`] less the length of a pause in which `burst` bytes of credit accrue; used only with a
+/// constant rate.
+fn after(capacity: &Capacity, burst: Bytes) -> Nanos {
     match capacity {
-        Capacity::Constant(rate) => serialisation(burst, *rate, 0).0,
-        _ => Nanos::ZERO,
+        Capacity::Constant(rate) => LEAD.saturating_sub(serialisation(burst, *rate, 0).0),
+        _ => LEAD,
     }
 }
 
@@ -255,6 +267,15 @@ mod tests {
         assert_eq!(s.start(now, Bytes(1500), Nanos::ZERO), now);
         assert_eq!(s.start(now, Bytes(1500), Nanos::ZERO), now);
         assert_eq!(s.start(now, Bytes(1000), Nanos::ZERO), now + Nanos::from_millis(1));
+    }
+
+    #[test]
+    fn a_new_link_has_its_full_burst_at_time_zero() {
+        let mut s = Serializer::new(Nanos::ZERO, constant(8_000_000), Bytes(3000));
+        for len in [1500, 1000, 500] {
+            assert_eq!(s.start(Nanos::ZERO, Bytes(len), Nanos::ZERO), Nanos::ZERO);
+        }
+        assert_eq!(s.start(Nanos::ZERO, Bytes(1), Nanos::ZERO), Nanos::from_micros(1));
     }
 
     #[test]
@@ -313,6 +334,35 @@ mod tests {
                     plain.start(now, Bytes(bytes), Nanos::ZERO)
                 );
                 prop_assert_eq!(like.remainder, plain.remainder);
+            }
+        }
+
+        /// Times do not depend on the driver's time 0, for any packets, rates and bursts.
+        #[test]
+        fn a_link_behaves_at_time_zero_as_an_hour_later(
+            rate in 1_000u64..1_000_000_000,
+            burst in 0u64..5_000,
+            steps in proptest::collection::vec((0u64..3_000_000, 0u8..8, 1u64..5_000), 1..60),
+        ) {
+            let later = Nanos::from_secs(3600);
+            let mut links = [Nanos::ZERO, later].map(|now| Serializer::new(now, constant(rate), Bytes(burst)));
+            let mut now = Nanos::ZERO;
+            let mut busy_until = Nanos::ZERO;
+            for (gap, kind, value) in steps {
+                now += Nanos(gap);
+                let busy = now < busy_until;
+                let mut ends = [Nanos::ZERO, later].into_iter().zip(&mut links).map(|(zero, link)| {
+                    let end = match kind {
+                        0 => link.set_capacity(now + zero, &constant(value * 1_000), busy),
+                        1 => { link.set_burst(Bytes(value)); None }
+                        _ if busy => None,
+                        _ => Some(link.start(now + zero, Bytes(value), Nanos::ZERO)),
+                    };
+                    end.map(|end| end.since(zero))
+                });
+                let (early, late) = (ends.next().unwrap(), ends.next().unwrap());
+                prop_assert_eq!(early, late);
+                busy_until = early.unwrap_or(busy_until);
             }
         }
 

@@ -18,7 +18,7 @@ use super::record::{Play, Record};
 /// Plays a case with one seed.
 pub(super) fn play(case: &Case, spec: &LinkSpec, seed: u64) -> Play {
     let mut emulator = Emulator::new(seed, Limits::default());
-    emulator.set_pipe(Nanos(START), PIPE, &spec.pipe);
+    emulator.set_pipe(Nanos::ZERO, PIPE, &spec.pipe);
     let mut player = Player {
         emulator,
         record: Record::new(&case.arrivals, seed),
@@ -74,12 +74,8 @@ impl Player<'_> {
             self.next += 1;
             let packet =
                 Submitted { frame, len, link_header: 0, segments: 1, ecn: header.ecn, label: 0 };
-            let submitted = self.emulator.submit(
-                engine_time(at),
-                packet,
-                &FlowKey::default(),
-                Action::Pipe(PIPE),
-            );
+            let submitted =
+                self.emulator.submit(Nanos(at), packet, &FlowKey::default(), Action::Pipe(PIPE));
             if let Err(rejected) = submitted {
                 self.record.drop(at, frame, rejected.reason);
             }
@@ -88,17 +84,17 @@ impl Player<'_> {
 
     /// Collects the departures until `at`.
     fn poll(&mut self, at: u64) {
-        let until = engine_time(at);
+        let until = Nanos(at);
         while self.emulator.next_event().is_some_and(|next| next <= until) {
             self.emulator.poll(until, &mut self.departures);
         }
         for departure in self.departures.drain(..) {
             match departure.fate {
                 Fate::Drop(reason) => {
-                    self.record.drop(case_time(departure.started), departure.frame, reason);
+                    self.record.drop(departure.started.0, departure.frame, reason);
                 }
                 Fate::Deliver { mark, corrupt, .. } => self.left.push_back(Left {
-                    due: case_time(departure.due),
+                    due: departure.due.0,
                     number: departure.frame,
                     mark,
                     corrupted: corrupt.is_some(),
@@ -121,7 +117,7 @@ impl Player<'_> {
     fn run(&mut self) {
         loop {
             let arrival = self.record.arrivals.get(self.next).map(|arrival| arrival.at);
-            let event = self.emulator.next_event().map(case_time);
+            let event = self.emulator.next_event().map(|time| time.0);
             match (arrival, event) {
                 (Some(arrival), event) if event.is_none_or(|event| arrival < event) => {
                     self.arrivals_until(arrival);
@@ -147,16 +143,5 @@ impl Player<'_> {
     }
 }
 
-fn engine_time(at: u64) -> Nanos {
-    Nanos(at.saturating_add(START))
-}
-
-fn case_time(time: Nanos) -> u64 {
-    time.0 - START
-}
-
-/// The engine's time when the case begins. A link that has been idle since the engine's time 0 has
-/// credit for no more than the time since then, and this time is enough for any burst.
-const START: u64 = 3_600_000_000_000;
 /// The number of the pipe.
 const PIPE: u16 = 1;
