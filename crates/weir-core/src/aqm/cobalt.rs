@@ -96,6 +96,24 @@ choice! {
     }
 }
 
+impl Variant {
+    /// The time of `bytes` on a link of `rate` bit/s, in ns; 0 for a rate of 0.
+    pub(crate) fn packet_time(self, bytes: u64, rate: u64) -> u64 {
+        if rate == 0 {
+            return 0;
+        }
+        match self {
+            Self::Published => bytes * 8 * NANOS_PER_SEC / rate,
+            Self::Linux => {
+                // Linux multiplies by the time of a byte, a number of 34 significant bits.
+                let byte = (NANOS_PER_SEC << 34) / (rate / 8).max(64);
+                let excess = (64 - byte.leading_zeros()).saturating_sub(34);
+                bytes * (byte >> excess) >> (34 - excess)
+            }
+        }
+    }
+}
+
 /// The description of `variant`.
 pub(crate) const FIRST_SIGNAL: &str =
     "first signal: an interval after the first late packet, or with the second, as in Linux";
@@ -115,8 +133,7 @@ impl Cobalt {
         let mut law = Law::new(
             settings.target.0,
             settings.interval.0,
-            settings.mtu,
-            setup.rate,
+            settings.variant.packet_time(settings.mtu, setup.rate),
             setup.stream.clone(),
         );
         law.ecn = settings.ecn;
@@ -173,10 +190,9 @@ pub(crate) struct Law {
 }
 
 impl Law {
-    /// The law for packets of `mtu` bytes on a link of `rate` bit/s; a rate of 0 means that the
-    /// link has none.
-    pub(crate) fn new(target: u64, interval: u64, mtu: u64, rate: u64, stream: Stream) -> Self {
-        let packet = (mtu * 8 * NANOS_PER_SEC).checked_div(rate).unwrap_or(0);
+    /// The law for packets of which the longest takes the time `packet` on the link, 0 if the link
+    /// has no rate.
+    pub(crate) fn new(target: u64, interval: u64, packet: u64, stream: Stream) -> Self {
         let longer = target.max(packet.saturating_mul(3) / 2);
         Self {
             target: longer,
@@ -418,7 +434,8 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     fn law(rate: u64) -> Law {
-        Law::new(5 * MS, 100 * MS, 1500, rate, Stream::new(1, 1, Purpose::Aqm))
+        let packet = Variant::Published.packet_time(1500, rate);
+        Law::new(5 * MS, 100 * MS, packet, Stream::new(1, 1, Purpose::Aqm))
     }
 
     fn seen(arrived: u64, ecn: Ecn) -> Seen {
@@ -461,6 +478,19 @@ mod tests {
             let one = root * root * u128::from(count);
             assert!(one.abs_diff(1 << 64) < 1 << 57, "{count}: {root}");
         }
+    }
+
+    #[test]
+    fn the_time_of_a_packet_is_rounded_as_in_linux() {
+        // 1500 bytes at 3 Mbit/s take 4 ms; the time of a byte, 2666.6… ns, is rounded down.
+        assert_eq!(Variant::Published.packet_time(1500, 3_000_000), 4_000_000);
+        assert_eq!(Variant::Linux.packet_time(1500, 3_000_000), 3_999_999);
+        assert_eq!(Variant::Linux.packet_time(1500, 8_000_000), 1_500_000);
+        assert_eq!(Variant::Linux.packet_time(1500, 0), 0);
+        // Rates below 64 byte/s count as 64 byte/s, and the largest product fits.
+        assert_eq!(Variant::Linux.packet_time(64, 1), NANOS_PER_SEC);
+        assert_eq!(Variant::Linux.packet_time(1 << 22, 1), NANOS_PER_SEC << 16);
+        assert_eq!(Variant::Linux.packet_time(1 << 22, 400_000_000_000), 83_886);
     }
 
     #[test]

@@ -323,7 +323,8 @@ fn tin(settings: &Settings, plan: &Plan, n: usize, seed: u64) -> Tin {
     };
     let stream = Stream::new(seed, n as u64, Purpose::Aqm);
     let (target, interval) = (settings.target.0, settings.interval.0);
-    let mut law = Law::new(target, interval, PACKET, rate, stream);
+    let packet = settings.variant.packet_time(PACKET, rate);
+    let mut law = Law::new(target, interval, packet, stream);
     law.follow(settings.variant);
     let (sources, destinations) = settings.isolation.shares();
     Tin::new(Config {
