@@ -28,6 +28,7 @@ mod dcf;
 mod dcf_settings;
 mod discipline;
 mod dualpi2;
+mod ets;
 mod fair_queue;
 mod fifo;
 mod flow_queues;
@@ -318,6 +319,8 @@ crate::table! {
     FqPie: fq_pie::FqPie,
     /// Stochastic fairness queueing.
     Stochastic: sfq::Stochastic,
+    /// Strict priorities before deficit round robin.
+    Ets: ets::Ets,
 }
 
 #[expect(clippy::derivable_impls, reason = "the macro writes the enum")]

@@ -13,7 +13,10 @@
 //! `weight` 1..65536, default 1. `lmax` in bytes, default 1500: the flow's largest packet. The
 //! largest `lmax` of all flows is the quantum of the flow with the least weight. A smaller quantum
 //! would need several rounds to send one packet; a larger one would let each flow delay the others
-//! for longer.
+//! for longer. `variant` `published` or `linux`, default `published`: when a flow that may send no
+//! more moves to the end of the ring. With `published` it moves at once, so that a flow that
+//! becomes busy before the next packet leaves is behind it. With `linux` it gets its quantum and
+//! moves when the next packet leaves, so that this flow is before it.
 //!
 //! # Complexity
 //! O(1) for each packet up to `lmax`, and one more round for each further `lmax` bytes of a larger
@@ -30,7 +33,9 @@
 //! dummynet's quantum is the weight times the flow's own `lmax`, so that a flow with a small `lmax`
 //! sends fewer bytes than other flows of the same weight. Here the same `lmax` applies to all flows
 //! of an instance. Credit counts in bytes times the least weight, so that quanta need no rounding
-//! and weights of 100 and 200 give the same turns as weights of 1 and 2.
+//! and weights of 100 and 200 give the same turns as weights of 1 and 2. With `variant linux`,
+//! decisions are those of Linux's `drr` for the same quanta. In Linux the user sets each class's
+//! quantum; quanta of 1500 and 4500 bytes are weights of 1 and 3 here.
 //!
 //! # Validation
 //! The property tests over the table compare shares with exact proportions, and check the bound
@@ -45,13 +50,35 @@ use super::{Discipline, FlowSlot, FlowSpec, LMAX, Row, Scheduler, Traits, WEIGHT
 use crate::packet::{PacketId, PacketList, Store};
 use crate::slab::Lines;
 use crate::units::Nanos;
+use crate::{choice, settings};
+
+choice! {
+    /// When a flow that may send no more moves to the end of the ring.
+    enum Variant {
+        Published = "published",
+        Linux = "linux",
+    }
+}
+
+settings! {
+    /// Settings of deficit round robin.
+    struct Settings {
+        variant: Variant = Variant::setting(
+            Variant::Published,
+            "a flow that has used its credit moves to the end at once, or with the next packet",
+        ),
+    }
+}
 
 /// The deficit round robin scheduler.
 #[derive(Debug)]
 pub struct RoundRobin {
     flows: Lines<Flow>,
-    /// The flow in front, which has received its quantum, or [`NONE`].
+    /// The flow in front, or [`NONE`].
     front: u32,
+    /// Whether a flow has its quantum from the time when it enters the ring, and its next quantum
+    /// when it leaves the front; otherwise it gets its quantum when it comes to the front.
+    credits_ahead: bool,
     foresight: Foresight,
     len: u32,
     backlog: u64,
@@ -80,10 +107,20 @@ pub(super) struct Flow {
 
 impl RoundRobin {
     /// An empty scheduler.
-    pub fn new(_discipline: &Discipline) -> Self {
+    pub fn new(discipline: &Discipline) -> Self {
+        Self { credits_ahead: Settings::of(discipline).variant == Variant::Linux, ..Self::empty() }
+    }
+
+    /// An empty scheduler of the variant of Linux.
+    pub(super) fn of_linux() -> Self {
+        Self { credits_ahead: true, ..Self::empty() }
+    }
+
+    fn empty() -> Self {
         Self {
             flows: Lines::default(),
             front: NONE,
+            credits_ahead: false,
             foresight: Foresight::default(),
             len: 0,
             backlog: 0,
@@ -108,6 +145,9 @@ impl RoundRobin {
         self.flows.at_mut(last).next = slot;
         let flow = self.flows.at_mut(slot);
         (flow.next, flow.previous) = (front, last);
+        if self.credits_ahead {
+            flow.credit = self.base * u64::from(flow.weight);
+        }
     }
 
     /// Removes a flow from the ring, and its credit.
@@ -122,7 +162,9 @@ impl RoundRobin {
         }
         self.flows.at_mut(previous).next = next;
         self.flows.at_mut(next).previous = previous;
-        if self.front == slot {
+        if self.front == slot && self.credits_ahead {
+            self.front = next;
+        } else if self.front == slot {
             self.begin_turn(next);
         }
     }
@@ -131,6 +173,11 @@ impl RoundRobin {
     #[inline]
     fn begin_turn(&mut self, slot: u32) {
         self.front = slot;
+        self.add_quantum(slot);
+    }
+
+    #[inline]
+    fn add_quantum(&mut self, slot: u32) {
         let flow = self.flows.at_mut(slot);
         flow.credit += self.base * u64::from(flow.weight);
     }
@@ -312,7 +359,9 @@ impl Batched for RoundRobin {
         self.backlog -= u64::from(len);
         if !more {
             self.unlink(slot);
-        } else if u64::from(flow.list.front_len()) * self.least_weight > flow.credit {
+        } else if u64::from(flow.list.front_len()) * self.least_weight > flow.credit
+            && !self.credits_ahead
+        {
             let next = flow.next;
             self.begin_turn(next);
         }
@@ -321,8 +370,9 @@ impl Batched for RoundRobin {
 }
 
 impl RoundRobin {
-    /// Advances the ring until the flow in front has credit for its packet. This is necessary if a
-    /// packet is longer than the largest `lmax`, or a quantum has become smaller.
+    /// Advances the ring until the flow in front has credit for its packet. This is necessary with
+    /// `variant linux`, if a packet is longer than the largest `lmax`, or if a quantum has become
+    /// smaller.
     #[cold]
     #[inline(never)]
     fn serve_long<P: Store>(&mut self, store: &mut P) -> Option<(u32, PacketId)> {
@@ -332,7 +382,12 @@ impl RoundRobin {
                 return self.serve(store);
             }
             let next = flow.next;
-            self.begin_turn(next);
+            if self.credits_ahead {
+                self.add_quantum(self.front);
+                self.front = next;
+            } else {
+                self.begin_turn(next);
+            }
         }
     }
 }
@@ -355,7 +410,7 @@ pub(super) const ROW: Row = Row {
     aliases: &["drr"],
     summary: "deficit round robin: flows take turns, each sends bytes by its weight",
     source: "Shreedhar and Varghese 1996",
-    parameters: &[],
+    parameters: Settings::PARAMETERS,
     traits: Traits {
         complexity: "O(1)",
         weighted: true,

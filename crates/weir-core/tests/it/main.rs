@@ -30,6 +30,7 @@ mod sched_pifo_tree;
 mod sched_published;
 mod sched_qfq;
 mod sched_qfqp;
+mod sched_rr;
 mod sched_stamps;
 mod sched_tree;
 mod schedulers;
