@@ -24,29 +24,37 @@
 //! both buckets, at least `lmax`. The default depth is the bytes of 10 ms at the bucket's rate plus
 //! two packets of `lmax`, so that a class does not lose tokens while it waits for the packet of
 //! another class. `weight` 1..65536, default 1. `pri` 0..63, default 0, which is served first.
-//! `lmax` in bytes, default 1500: the flow's largest packet.
+//! `lmax` in bytes, default 1500: the flow's largest packet. `variant` `exact` or `linux`, default
+//! `exact`. With `linux`, a bucket with a number of tokens that is not negative lets any packet
+//! pass, and classes of equal `pri` take turns by deficit round robin, in the order in which they
+//! were added. Their quantum is that of Linux's default `r2q`: `rate / 80` bytes, at least 1000 and
+//! at most 200000. `weight` has no effect then.
 //!
 //! # Complexity
 //! O(log N) for each packet, with N classes that have packets.
 //!
 //! # Guarantees
-//! In any time `t` a class sends at most `ceil · t` plus the depth of its bucket. A packet longer
-//! than the depth leaves when the bucket is full, and the number of tokens is negative afterwards.
-//! A class that always has packets gets its `rate`, if the link can carry the rates of all classes
-//! and the bucket is deep enough for the longest wait. There is no rounding: rates hold exactly
-//! over any time.
+//! In any time `t` a class sends at most `ceil · t` plus the depth of its bucket; with `variant
+//! linux`, up to one packet more. A packet longer than the depth leaves when the bucket is full,
+//! and the number of tokens is negative afterwards. A class that always has packets gets its
+//! `rate`, if the link can carry the rates of all classes and the bucket is deep enough for the
+//! longest wait. There is no rounding: rates hold exactly over any time.
 //!
 //! # Differences from Linux/FreeBSD
 //! Linux lets a class send until its number of tokens is negative, so that it may send up to one
-//! packet early; here the buckets must hold the tokens of the whole packet. Linux shares by deficit
-//! round robin with quanta in bytes; here virtual starts share in smaller steps, in proportion to
-//! `weight`. For nested classes, a scheduler can be a flow of another scheduler. Time is exact, so
-//! that no timer resolution requires a minimum burst. dummynet has no comparable scheduler.
+//! packet early; with `variant exact` the buckets must hold the tokens of the whole packet. Linux
+//! shares by deficit round robin with quanta in bytes; `variant exact` shares in smaller steps, by
+//! virtual starts. With `variant linux`, decisions are those of Linux for classes without a parent,
+//! except that these may borrow from the link. In Linux, classes borrow from a parent, which has
+//! buckets too. Here, a scheduler can be a flow of another scheduler, but this flow offers two
+//! packets ahead. Time is exact, so that no timer resolution requires a minimum burst. dummynet has
+//! no comparable scheduler.
 //!
 //! # Validation
 //! Tests compare rates with exact arithmetic over hours of simulated time, and check the bound of a
 //! class in every window, the shares of borrowed capacity, priorities, and changes of rates while
-//! packets wait.
+//! packets wait. With `variant linux`, the order and the times of packets are compared with those
+//! of Linux, see `docs/kernel.md`.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
@@ -61,10 +69,30 @@ use super::{
 use crate::packet::{PacketId, PacketList, Store};
 use crate::slab::Slab;
 use crate::units::{Nanos, Rate};
+use crate::{choice, settings};
+
+choice! {
+    /// When a packet may leave, and how classes share.
+    enum Variant {
+        Exact = "exact",
+        Linux = "linux",
+    }
+}
+
+settings! {
+    /// Settings of HTB.
+    struct Settings {
+        variant: Variant = Variant::setting(
+            Variant::Exact,
+            "tokens for the whole packet and exact shares, or packets until tokens are negative and round robin",
+        ),
+    }
+}
 
 /// The HTB scheduler.
 #[derive(Debug)]
 pub struct Htb {
+    variant: Variant,
     classes: Slab<Class>,
     /// Classes that may send within their own rate, and classes that may borrow.
     own: Order,
@@ -81,12 +109,15 @@ pub struct Htb {
     counts: [u64; 3],
 }
 
-/// Classes in the order of their priorities and virtual starts.
+/// Classes in the order of their priorities and virtual starts. All starts are 0 with round robin.
 #[derive(Debug)]
 struct Order {
     ready: BTreeSet<(u8, u128, u32)>,
     /// The virtual time of each priority: the start of the packet served last.
     clock: Box<[u128; LEVELS]>,
+    /// With round robin, for each priority: the next class is the first with this number or a
+    /// higher one.
+    turns: Box<[u32; LEVELS]>,
 }
 
 #[derive(Debug)]
@@ -100,6 +131,9 @@ struct Class {
     own_start: u128,
     pace: u128,
     start: u128,
+    /// With round robin, the bytes that the class may send in its turn, in both orders.
+    deficits: [i64; 2],
+    quantum: i64,
     priority: u8,
     state: State,
     /// The time of the class in [`Htb::wakes`]; [`Nanos::MAX`] if it is not there.
@@ -118,14 +152,16 @@ enum State {
 
 impl Default for Order {
     fn default() -> Self {
-        Self { ready: BTreeSet::new(), clock: Box::new([0; LEVELS]) }
+        let (clock, turns) = (Box::new([0; LEVELS]), Box::new([0; LEVELS]));
+        Self { ready: BTreeSet::new(), clock, turns }
     }
 }
 
 impl Htb {
     /// An empty scheduler.
-    pub fn new(_discipline: &Discipline) -> Self {
+    pub fn new(discipline: &Discipline) -> Self {
         Self {
+            variant: Settings::of(discipline).variant,
             classes: Slab::default(),
             own: Order::default(),
             borrowed: Order::default(),
@@ -134,6 +170,34 @@ impl Htb {
             len: 0,
             backlog: 0,
             counts: [0; 3],
+        }
+    }
+
+    /// Determines the state of a class anew.
+    fn refresh(&mut self, slot: u32) {
+        let class = self.classes.at(slot);
+        let (before, priority) = (class.state, class.priority);
+        self.lift(slot);
+        self.place(self.now, slot);
+        if self.classes.at(slot).state != before {
+            self.has_left(before, priority, slot);
+        }
+    }
+
+    /// Passes the turn of a class that has left the order of its state `before` to the next class.
+    /// While classes borrow in turns, the turn stays at the number of the class, as in Linux.
+    fn has_left(&mut self, before: State, priority: u8, slot: u32) {
+        let takes_turns = self.variant == Variant::Linux && before == State::Sends;
+        if takes_turns && self.own.turns[usize::from(priority)] == slot {
+            self.own.pass_turn(priority, slot);
+        }
+    }
+
+    /// The length that counts against the tokens when the state of a class is determined.
+    fn counted(&self, len: u32) -> u32 {
+        match self.variant {
+            Variant::Exact => len,
+            Variant::Linux => 0,
         }
     }
 
@@ -155,11 +219,11 @@ impl Htb {
     /// Determines the state of a class at `now`, and adds it to the order of that state. The class
     /// must be in no order.
     fn place(&mut self, now: Nanos, slot: u32) {
+        let len = self.counted(self.classes.at(slot).list.front_len());
         let class = self.classes.at_mut(slot);
         if class.list.is_empty() {
             return;
         }
-        let len = class.list.front_len();
         for bucket in [&mut class.own, &mut class.ceil].into_iter().flatten() {
             bucket.fill(now);
         }
@@ -185,8 +249,7 @@ impl Htb {
             if time > now {
                 return;
             }
-            self.lift(slot);
-            self.place(now, slot);
+            self.refresh(slot);
         }
     }
 
@@ -226,6 +289,22 @@ impl Order {
         Some(slot)
     }
 
+    /// The class whose turn it is.
+    fn next(&mut self) -> Option<u32> {
+        let &(priority, _, first) = self.ready.first()?;
+        let turn = &mut self.turns[usize::from(priority)];
+        let found = self.ready.range((priority, 0, *turn)..=(priority, 0, u32::MAX)).next();
+        *turn = found.map_or(first, |class| class.2);
+        Some(*turn)
+    }
+
+    /// Gives the turn of a class to the next class.
+    fn pass_turn(&mut self, priority: u8, slot: u32) {
+        let after = (priority, 0, slot.saturating_add(1))..=(priority, 0, u32::MAX);
+        let next = self.ready.range(after).next().map_or(0, |class| class.2);
+        self.turns[usize::from(priority)] = next;
+    }
+
     /// The virtual time of a priority.
     fn clock(&self, priority: u8) -> u128 {
         self.clock[usize::from(priority)]
@@ -243,12 +322,14 @@ impl Scheduler for Htb {
             own_start: 0,
             pace: 0,
             start: 0,
+            deficits: [0; 2],
+            quantum: 0,
             priority: 0,
             state: State::Idle,
             wake: Nanos::MAX,
         };
         let slot = self.classes.insert(class);
-        self.classes.at_mut(slot).configure(self.now, spec);
+        self.classes.at_mut(slot).configure(self.variant, self.now, spec);
         FlowSlot(slot)
     }
 
@@ -260,16 +341,20 @@ impl Scheduler for Htb {
         spec: &FlowSpec,
     ) {
         self.now = self.now.max(now);
+        let before = self.classes.at(slot.0).state;
         self.lift(slot.0);
         let class = self.classes.at_mut(slot.0);
         let old = class.priority;
-        class.configure(self.now, spec);
+        class.configure(self.variant, self.now, spec);
         let new = class.priority;
         // The class stays ahead of the virtual time of its priority by the same amount.
         class.own_start = class.own_start.saturating_sub(self.own.clock(old)) + self.own.clock(new);
         class.start =
             class.start.saturating_sub(self.borrowed.clock(old)) + self.borrowed.clock(new);
         self.place(self.now, slot.0);
+        if self.classes.at(slot.0).state != before || new != old {
+            self.has_left(before, old, slot.0);
+        }
     }
 
     fn remove_flow<P: Store>(
@@ -279,10 +364,10 @@ impl Scheduler for Htb {
         slot: FlowSlot,
         _flow: u32,
     ) -> PacketList {
-        if self.classes.get(slot.0).is_none() {
-            return PacketList::default();
-        }
+        let Some(class) = self.classes.get(slot.0) else { return PacketList::default() };
+        let (before, priority) = (class.state, class.priority);
         self.lift(slot.0);
+        self.has_left(before, priority, slot.0);
         let list = self.classes.remove(slot.0).map(|class| class.list).unwrap_or_default();
         let (packets, bytes) = list.measure(store);
         self.len -= packets;
@@ -318,11 +403,20 @@ impl Scheduler for Htb {
         }
         self.now = self.now.max(now);
         self.wake(self.now);
-        let in_own_right = self.own.first();
-        let slot = in_own_right.or_else(|| self.borrowed.first())?;
+        let exact = self.variant == Variant::Exact;
+        let first = |order: &mut Order| if exact { order.first() } else { order.next() };
+        let in_own_right = first(&mut self.own);
+        let slot = in_own_right.or_else(|| first(&mut self.borrowed))?;
+        let class = self.classes.at_mut(slot);
+        let (before, priority) = (class.state, class.priority);
+        let len = class.list.front_len();
+        let borrows = before == State::Borrows;
+        if !exact && class.uses_up_turn(borrows, len) {
+            let order = if borrows { &mut self.borrowed } else { &mut self.own };
+            order.pass_turn(priority, slot);
+        }
         self.lift(slot);
         let class = self.classes.at_mut(slot);
-        let len = class.list.front_len();
         if let Some(ceil) = &mut class.ceil {
             ceil.fill(self.now);
             ceil.take(len);
@@ -341,6 +435,9 @@ impl Scheduler for Htb {
         }
         let packet = self.pop(store, slot);
         self.place(self.now, slot);
+        if self.classes.at(slot).state != before {
+            self.has_left(before, priority, slot);
+        }
         packet
     }
 
@@ -366,8 +463,20 @@ impl Scheduler for Htb {
 }
 
 impl Class {
+    /// Charges the class's turn, in the order of borrowing classes or in the other, with a packet;
+    /// returns whether the turn ends.
+    fn uses_up_turn(&mut self, borrows: bool, len: u32) -> bool {
+        let deficit = &mut self.deficits[usize::from(borrows)];
+        *deficit -= i64::from(len);
+        let ends = *deficit < 0;
+        if ends {
+            *deficit += self.quantum;
+        }
+        ends
+    }
+
     /// Applies a flow's settings. Existing buckets keep their tokens; new ones are full.
-    fn configure(&mut self, now: Nanos, spec: &FlowSpec) {
+    fn configure(&mut self, variant: Variant, now: Nanos, spec: &FlowSpec) {
         let lmax = spec.max_packet.clamp(MIN_PACKET, MAX_PACKET);
         let depth = |rate: u64| match spec.burst {
             0 => 2 * u64::from(lmax) + rate / 800,
@@ -382,8 +491,11 @@ impl Class {
                 None => *bucket = Some(Bucket::new(now, rate, depth(rate))),
             }
         }
-        self.own_pace = UNIT / u128::from(rate.max(1));
-        self.pace = UNIT / u128::from(spec.weight.clamp(1, MAX_WEIGHT));
+        if variant == Variant::Exact {
+            self.own_pace = UNIT / u128::from(rate.max(1));
+            self.pace = UNIT / u128::from(spec.weight.clamp(1, MAX_WEIGHT));
+        }
+        self.quantum = (rate / RATE_TO_QUANTUM).clamp(1000, 200_000) as i64;
         self.priority = spec.priority.min(MAX_PRIORITY) as u8;
     }
 }
@@ -392,6 +504,8 @@ impl Class {
 /// 86 of the 128 bits.
 const UNIT: u128 = 1 << 64;
 const LEVELS: usize = MAX_PRIORITY as usize + 1;
+/// Linux's default `r2q`, 10, for a rate in bit/s.
+const RATE_TO_QUANTUM: u64 = 80;
 /// The largest rate, in bit/s.
 const MAX_RATE: u64 = Rate::MAX.bps();
 
@@ -417,7 +531,7 @@ pub(super) const ROW: Row = Row {
     aliases: &[],
     summary: "token buckets: each flow has a guaranteed rate and a bound, and borrows between them by priority and weight",
     source: "Devera 2002",
-    parameters: &[],
+    parameters: Settings::PARAMETERS,
     traits: Traits {
         complexity: "O(log N)",
         weighted: true,

@@ -5,7 +5,7 @@ use crate::common;
 use common::Rig;
 use proptest::prelude::*;
 use weir_core::Nanos;
-use weir_core::sched::{FlowSpec, Kind, Scheduler};
+use weir_core::sched::{Discipline, FlowSpec, Kind, Scheduler, Visitor};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -180,40 +180,110 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
     proptest::collection::vec(operation, 1..300)
 }
 
-proptest! {
-    /// For any operations no packet is lost, a packet can be taken at the announced time, and all
-    /// packets leave at the end of time.
-    #[test]
-    fn classes_keep_their_packets_and_times_under_any_sequence(operations in operations()) {
-        let mut rig = Rig::new(Kind::Htb.build());
+/// Performs operations. No packet is lost, a packet can be taken at the announced time, and all
+/// packets leave at the end of time.
+struct Operate<'a>(&'a [Operation]);
+
+impl Visitor for Operate<'_> {
+    type Output = ();
+
+    fn visit<S: Scheduler + std::fmt::Debug>(self, scheduler: S) {
+        let mut rig = Rig::new(scheduler);
         rig.add_spec(class(1_000_000, 2_000_000));
-        for operation in operations {
-            let nth = |rig: &Rig<_>, n: usize| rig.flows.keys().copied().nth(n % rig.flows.len().max(1));
+        for &operation in self.0 {
+            let nth =
+                |rig: &Rig<_>, n: usize| rig.flows.keys().copied().nth(n % rig.flows.len().max(1));
             match operation {
-                Operation::Add(spec) => { rig.add_spec(spec); }
-                Operation::Send(n, len) => if let Some(flow) = nth(&rig, n) { rig.send(flow, len) },
-                Operation::Take => if rig.take().is_none() && rig.inside() > 0 {
-                    let next = rig.scheduler.next_event();
-                    prop_assert!(next.is_none_or(|next| next > rig.now));
-                    if let Some(next) = next {
-                        rig.now = next;
-                        prop_assert!(rig.take().is_some(), "no packet at the announced time");
+                Operation::Add(spec) => {
+                    rig.add_spec(spec);
+                }
+                Operation::Send(n, len) => {
+                    if let Some(flow) = nth(&rig, n) {
+                        rig.send(flow, len);
                     }
-                },
-                Operation::Wait(span) => rig.now = Nanos(rig.now.0.saturating_add(span)).min(Nanos(u64::MAX / 2)),
-                Operation::Change(n, spec) => if let Some(flow) = nth(&rig, n) {
-                    let state = rig.flows.get_mut(&flow).unwrap();
-                    state.spec = FlowSpec { flow, ..spec };
-                    let (slot, spec) = (state.slot, state.spec);
-                    rig.scheduler.change_flow(rig.now, &mut rig.pool, slot, &spec);
-                },
-                Operation::Remove(n) => if let Some(flow) = nth(&rig, n) { rig.remove(flow) },
+                }
+                Operation::Take => {
+                    if rig.take().is_none() && rig.inside() > 0 {
+                        let next = rig.scheduler.next_event();
+                        assert!(next.is_none_or(|next| next > rig.now));
+                        if let Some(next) = next {
+                            rig.now = next;
+                            assert!(rig.take().is_some(), "no packet at the announced time");
+                        }
+                    }
+                }
+                Operation::Wait(span) => {
+                    rig.now = Nanos(rig.now.0.saturating_add(span)).min(Nanos(u64::MAX / 2));
+                }
+                Operation::Change(n, spec) => {
+                    if let Some(flow) = nth(&rig, n) {
+                        let state = rig.flows.get_mut(&flow).unwrap();
+                        state.spec = FlowSpec { flow, ..spec };
+                        let (slot, spec) = (state.slot, state.spec);
+                        rig.scheduler.change_flow(rig.now, &mut rig.pool, slot, &spec);
+                    }
+                }
+                Operation::Remove(n) => {
+                    if let Some(flow) = nth(&rig, n) {
+                        rig.remove(flow);
+                    }
+                }
             }
-            prop_assert_eq!(rig.scheduler.len(), rig.inside());
+            assert_eq!(rig.scheduler.len(), rig.inside());
         }
         rig.now = Nanos::MAX;
         while rig.take().is_some() {}
-        prop_assert_eq!((rig.inside(), rig.scheduler.len(), rig.scheduler.backlog()), (0, 0, 0));
+        assert_eq!((rig.inside(), rig.scheduler.len(), rig.scheduler.backlog()), (0, 0, 0));
+    }
+}
+
+/// The order of the packets of two classes, and the time of each in ms.
+struct Turns;
+
+impl Visitor for Turns {
+    type Output = Vec<(u32, u64)>;
+
+    fn visit<S: Scheduler + std::fmt::Debug>(self, scheduler: S) -> Self::Output {
+        let mut rig = Rig::new(scheduler);
+        for rate in [4_000_000, 2_000_000] {
+            let flow = rig.add_spec(FlowSpec { burst: 3000, ..class(rate, rate) });
+            (0..6).for_each(|_| rig.send(flow, 1500));
+        }
+        let mut taken = Vec::new();
+        while rig.inside() > 0 {
+            let (flow, _) = rig.take_in_time().unwrap();
+            taken.push((flow, rig.now.0 / 1_000_000));
+        }
+        taken
+    }
+}
+
+#[test]
+fn the_variant_of_linux_sends_until_tokens_are_negative_and_takes_turns() {
+    // A packet takes 3 and 6 ms of the classes' rates. Three packets of each class leave at once:
+    // the buckets hold two, and lend one. The first packet of a class uses up its first turn.
+    let linux = htb("linux").visit(Turns);
+    let start = [(0, 0), (1, 0), (0, 0), (0, 0), (1, 0), (1, 0)];
+    assert_eq!(linux, [&start[..], &[(0, 3), (0, 6), (1, 6), (0, 9), (1, 12), (1, 18)]].concat());
+    // Otherwise, two leave at once, and the next ones when their tokens have arrived.
+    let exact = htb("exact").visit(Turns);
+    let start = [(0, 0), (1, 0), (0, 0), (1, 0)];
+    let rest = [(0, 3), (0, 6), (1, 6), (0, 9), (0, 12), (1, 12), (1, 18), (1, 24)];
+    assert_eq!(exact, [&start[..], &rest].concat());
+}
+
+fn htb(variant: &str) -> Discipline {
+    let mut discipline = Discipline::new(Kind::Htb);
+    discipline.set("variant", variant).unwrap();
+    discipline
+}
+
+proptest! {
+    #[test]
+    fn classes_keep_their_packets_and_times_under_any_sequence(operations in operations()) {
+        for variant in ["exact", "linux"] {
+            htb(variant).visit(Operate(&operations));
+        }
     }
 
     /// For any arrivals, a class sends at most its limit plus the depth of its bucket within any
