@@ -89,8 +89,8 @@ def classful(kind, name, about, classes, ours, flows, root="", **traffic):
 
 
 def drr():
-    def case(name, about, quanta, weights, **traffic):
-        return classful("drr", name, about, [f"quantum {quantum}" for quantum in quanta], "rr",
+    def case(name, about, quanta, weights, ours="rr", **traffic):
+        return classful("drr", name, about, [f"quantum {quantum}" for quantum in quanta], ours,
                         [dict(weight=weight) for weight in weights], **traffic)
 
     yield case("equal", "DRR with three equal classes", (1500,) * 3, (1,) * 3, arrive=backlogged(3, 30),
@@ -99,7 +99,7 @@ def drr():
                arrive=backlogged(3, 40), dequeue=drain(130, 1 * MS))
     yield case("sizes", "DRR with packets of 1500, 700 and 200 bytes", (1500,) * 3, (1,) * 3,
                arrive=backlogged(3, 40, sizes=(1500, 700, 200)), dequeue=drain(130, 1 * MS))
-    yield case("waves", "DRR with weights and random arrivals", (1500, 3000, 4500), (1, 2, 3),
+    yield case("waves", "DRR with weights and random arrivals", (1500, 3000, 4500), (1, 2, 3), "rr variant=linux",
                arrive=mixed_flows(61, 3, gap=2 * MS, sizes=MIXED), dequeue=uneven(62, 1400 * MS, 800 * US))
 
 
@@ -129,25 +129,23 @@ def prio():
 
 
 def ets():
-    def case(name, about, tc, classes, flows, **traffic):
-        root = "prio" if classes else "rr"
-        return Case(f"ets-{name}", about, f"tc qdisc add root handle 1: ets {tc}", dict(scheduler=root), classes=classes,
+    def case(name, about, tc, strict, weights, **traffic):
+        flows = [dict(flow=n, priority=n) for n in range(strict)]
+        flows += [dict(flow=n, priority=n, weight=weight) for n, weight in enumerate(weights, strict)]
+        return Case(f"ets-{name}", about, f"tc qdisc add root handle 1: ets {tc}", dict(scheduler=f"ets strict={strict}"),
                     flows=flows, minor={n: n + 1 for n in range(len(flows))}, **traffic)
 
-    bands = [dict(name="bands", scheduler="rr", priority=1)]
-    flows = [dict(flow=0, priority=0), *(dict(flow=n, weight=weight, **{"class": "bands"}) for n, weight in ((1, 3), (2, 2), (3, 1)))]
-    yield case("quanta", "Three bands with quanta", "bands 3 quanta 4500 3000 1500", [],
-               [dict(flow=n, weight=weight) for n, weight in enumerate((3, 2, 1))],
+    yield case("quanta", "Three bands with quanta", "bands 3 quanta 4500 3000 1500", 0, (3, 2, 1),
                arrive=backlogged(3, 40), dequeue=drain(130, 1 * MS))
-    yield case("strict", "A strict band before three bands with quanta", "bands 4 strict 1 quanta 4500 3000 1500", bands, flows,
+    yield case("strict", "A strict band before three bands with quanta", "bands 4 strict 1 quanta 4500 3000 1500", 1, (3, 2, 1),
                arrive=[steady(60, 2 * MS, flow=0), *backlogged(3, 40, flows=(1, 2, 3))], dequeue=drain(200, 1 * MS))
-    yield case("waves", "A strict band and two bands with random arrivals", "bands 4 strict 1 quanta 4500 3000 1500", bands, flows,
+    yield case("waves", "A strict band and two bands with random arrivals", "bands 4 strict 1 quanta 4500 3000 1500", 1, (3, 2, 1),
                arrive=mixed_flows(73, 4, gap=3 * MS, sizes=MIXED), dequeue=uneven(74, 1500 * MS, 700 * US))
 
 
 def htb():
     def case(name, about, commands, flows, minors, classes=(), **traffic):
-        return Case(f"htb-{name}", about, "tc qdisc add root handle 1: htb\n" + "\n".join(commands), dict(scheduler="htb"),
+        return Case(f"htb-{name}", about, "tc qdisc add root handle 1: htb\n" + "\n".join(commands), dict(scheduler="htb variant=linux"),
                     flows=flows, classes=list(classes), minor=dict(enumerate(minors)), **traffic)
 
     def add(minor, words, parent="1:"):
@@ -167,7 +165,7 @@ def htb():
                 add(2, "rate 2Mbit ceil 6Mbit burst 3000 cburst 3000 quantum 3000", "1:9")],
                [dict(flow=0, rate="1Mbit/s", ceil="6Mbit/s", burst=3000, weight=1, **{"class": "parent"}),
                 dict(flow=1, rate="2Mbit/s", ceil="6Mbit/s", burst=3000, weight=2, **{"class": "parent"})],
-               [1, 2], classes=[dict(name="parent", scheduler="htb", rate="6Mbit/s", ceil="6Mbit/s", burst=3000)],
+               [1, 2], classes=[dict(name="parent", scheduler="htb variant=linux", rate="6Mbit/s", ceil="6Mbit/s", burst=3000)],
                arrive=backlogged(2, 300), dequeue=grid)
     yield case("priorities", "A class of priority 0 borrows first",
                [add(9, "rate 6Mbit ceil 6Mbit burst 3000 cburst 3000"),
@@ -175,7 +173,7 @@ def htb():
                 add(2, "rate 1Mbit ceil 6Mbit burst 3000 cburst 3000 prio 1 quantum 1500", "1:9")],
                [dict(flow=0, rate="1Mbit/s", ceil="6Mbit/s", burst=3000, priority=0, **{"class": "parent"}),
                 dict(flow=1, rate="1Mbit/s", ceil="6Mbit/s", burst=3000, priority=1, **{"class": "parent"})],
-               [1, 2], classes=[dict(name="parent", scheduler="htb", rate="6Mbit/s", ceil="6Mbit/s", burst=3000)],
+               [1, 2], classes=[dict(name="parent", scheduler="htb variant=linux", rate="6Mbit/s", ceil="6Mbit/s", burst=3000)],
                arrive=backlogged(2, 300), dequeue=grid)
 
 

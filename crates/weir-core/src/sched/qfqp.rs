@@ -43,9 +43,11 @@
 //! # Differences from Linux/FreeBSD
 //! With `m` 1, Linux still computes times from the budget, and serves several short packets of a
 //! class in succession. The sum of weights counts the aggregates with packets, and those that the
-//! fluid still serves, as in `qfq`; Linux counts all classes. Aggregates with equal rounded starts
-//! are served first-in first-out, not last-in first-out. `m` can be set, and up to 16. A class that
-//! changes or leaves ends the current service. When no packet waits, all times restart.
+//! fluid still serves, as in `qfq`; Linux counts all classes. In Linux the aggregate that becomes
+//! busy first is in service at once; here the first dequeue chooses among all that are busy then.
+//! Aggregates with equal rounded starts are served first-in first-out, not last-in first-out. `m`
+//! can be set, and up to 16. A class that changes or leaves ends the current service. When no
+//! packet waits, all times restart; in Linux they continue.
 //!
 //! # Validation
 //! Tests check that packets leave in the same order as in a model that inspects every aggregate and
