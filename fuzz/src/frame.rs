@@ -32,9 +32,9 @@ pub fn run(data: &[u8]) {
 }
 
 fn stays_inside(frame: &[u8], parsed: &Parsed) {
-    assert!(parsed.network() <= frame.len() && parsed.network_end() <= frame.len());
+    assert!(parsed.network_offset() <= frame.len() && parsed.network_end() <= frame.len());
     if let Some(transport) = parsed.transport() {
-        assert!(parsed.network() < transport && transport <= parsed.network_end());
+        assert!(parsed.network_offset() < transport && transport <= parsed.network_end());
     }
     if let Some(payload) = parsed.payload() {
         assert!(parsed.transport().is_some_and(|t| t < payload) && payload <= parsed.network_end());
@@ -65,7 +65,7 @@ fn inverts(frame: &[u8], parsed: &Parsed, bit: u32) {
     let mut copy = frame.to_vec();
     match invert_bit(&mut copy, parsed, bit) {
         Some(at) => {
-            assert!((parsed.network()..parsed.network_end()).contains(&at));
+            assert!((parsed.network_offset()..parsed.network_end()).contains(&at));
             assert_eq!((copy[at] ^ frame[at]).count_ones(), 1);
             assert_eq!(invert_bit(&mut copy, parsed, bit), Some(at));
         }

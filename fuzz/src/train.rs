@@ -42,7 +42,7 @@ pub fn run(data: &[u8]) {
 }
 
 fn lengths_add_up(train: &Train, parsed: &Parsed) {
-    let network_header = (train.header_len() - parsed.network()) as u32;
+    let network_header = (train.header_len() - parsed.network_offset()) as u32;
     let total: u32 = (0..train.segments()).map(|i| train.segment_len(i)).sum();
     assert_eq!(total, train.payload_len() + u32::from(train.segments()) * network_header);
     assert_eq!(train.run_len(0..train.segments()), parsed.network_len);

@@ -102,7 +102,7 @@ fn sched_page(row: &sched::Row) -> String {
     let mut text = page("scheduler", row.name, row.aliases, row.summary);
     let also = |holds: bool, words| if holds { words } else { "" };
     let weighted = also(row.traits.weighted, "; shares by weight");
-    let classifies = also(row.traits.classifies, "; tells flows apart by itself");
+    let classifies = also(row.traits.classifies, "; classifies packets into flows itself");
     let idles = also(!row.traits.work_conserving, "; may wait although it has packets");
     let _ = writeln!(text, "  {}{weighted}{classifies}{idles}", row.traits.complexity);
     let _ = writeln!(text, "  Source: {}", row.source);
@@ -118,7 +118,8 @@ fn aqm_page(row: &aqm::Row) -> String {
     } else {
         "drops, and never marks"
     };
-    let classifies = if row.traits.classifies { "; tells flows apart by itself" } else { "" };
+    let classifies =
+        if row.traits.classifies { "; classifies packets into flows itself" } else { "" };
     let _ = writeln!(text, "  It {marks}{classifies}.");
     let _ = writeln!(text, "  Source: {}", row.source);
     let setting = row
@@ -211,7 +212,7 @@ fn check_medium(json: bool) -> Result<ExitCode, Failure> {
         let mut discipline = Discipline::from(Kind::Dcf);
         for (name, value) in settings {
             let set = discipline.set(name, value);
-            set.map_err(|error| Failure::own(format!("{name} {value}: {error}")))?;
+            set.map_err(|error| Failure::of_weir(format!("{name} {value}: {error}")))?;
         }
         Ok::<_, Failure>(discipline)
     };

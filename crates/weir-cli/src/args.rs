@@ -207,8 +207,9 @@ pub(crate) struct ServeArgs {
     /// Do not ask for real-time priority.
     #[arg(long, help_heading = "Tuning")]
     pub(crate) no_realtime: bool,
-    /// Maximum memory for frames inside and for free buffers, for example `512MB`. The process takes
-    /// more: up to about as much again after frames of mixed lengths, and memory for rules and pipes.
+    /// Maximum memory for frames inside and for free buffers, for example `512MB`. The process
+    /// takes more: up to about as much again after frames of mixed lengths, and memory for rules
+    /// and pipes.
     #[arg(
         long,
         value_name = "SIZE",
@@ -230,7 +231,9 @@ fn parse_choice(text: &str) -> Result<weir_control::owner::Choice, String> {
     match text.parse() {
         Ok(revision) => Ok(Choice::Revision(revision)),
         Err(_) if text == "empty" => Ok(Choice::Empty),
-        Err(_) => Err("it is no revision; '--recover' without a value lists them, and 'empty' is the empty configuration".to_owned()),
+        Err(_) => Err("it is no revision; '--recover' without a value lists them, and 'empty' is \
+                       the empty configuration"
+            .to_owned()),
     }
 }
 
@@ -360,8 +363,9 @@ pub(crate) struct CommonArgs {
         help_heading = "Tuning"
     )]
     pub(crate) workers: u8,
-    /// Maximum memory for frames inside and for free buffers, for example `512MB`. The process takes
-    /// more: up to about as much again after frames of mixed lengths, and memory for rules and pipes.
+    /// Maximum memory for frames inside and for free buffers, for example `512MB`. The process
+    /// takes more: up to about as much again after frames of mixed lengths, and memory for rules
+    /// and pipes.
     #[arg(
         long,
         value_name = "SIZE",
@@ -514,7 +518,7 @@ pub(crate) fn parse_spin(text: &str) -> Result<weir_linux::live::Spin, String> {
     }
 }
 
-/// What a number without a unit may mean: milliseconds as in the language of links, or `unit`.
+/// The meaning of a number without a unit: milliseconds as in the language of links, or `unit`.
 fn both_readings(text: &str, unit: &str) -> String {
     format!("a time needs its unit: {text} ms is `{text}ms`, {text} {unit} is `{text}{unit}`")
 }

@@ -31,8 +31,8 @@ pub(crate) struct CompareArgs {
     #[arg(long)]
     pub(crate) all: bool,
     /// Judge a metric: do the results agree within this part of the left mean, or within this
-    /// absolute value? `2%`, `0.5ms` or a number; of `10%/0.5ms` the larger counts. May be repeated.
-    /// Exit with 1 unless every judged metric agrees.
+    /// absolute value? `2%`, `0.5ms` or a number; of `10%/0.5ms` the larger counts. May be
+    /// repeated. Exit with 1 unless every judged metric agrees.
     #[arg(long, value_name = "METRIC=TOLERANCE", value_parser = parse_tolerance)]
     pub(crate) within: Vec<Tolerance>,
     /// Write every metric as JSON (`-` for standard output).
@@ -57,7 +57,7 @@ pub(crate) fn run(args: &CompareArgs) -> Result<ExitCode, Failure> {
         if path.as_os_str() == "-" {
             return print(&json).map(|printed| code(agree, printed));
         }
-        write_atomic(path, json.as_bytes()).map_err(Failure::own)?;
+        write_atomic(path, json.as_bytes()).map_err(Failure::of_weir)?;
     }
     print(&text(&comparison, args.all)).map(|printed| code(agree, printed))
 }
@@ -109,7 +109,7 @@ fn text(comparison: &Comparison, all: bool) -> String {
         block
             .iter()
             .filter(|d| all || d.verdict.is_some() || MAIN.contains(&d.figure.as_str()))
-            .for_each(|d| table.row(row(d)));
+            .for_each(|d| table.add_row(row(d)));
         text += &table.text();
     }
     for (side, names) in [("left", &comparison.only_left), ("right", &comparison.only_right)] {

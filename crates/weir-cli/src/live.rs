@@ -20,7 +20,7 @@ use weir_report::{CaptureReport, RunInfo};
 use weir_rules::ruleset::Ruleset;
 
 use crate::args::{BackendArg, BridgeArgs, CommonArgs, PairArgs, RunArgs, TwoWayArgs};
-use crate::output::{Failure, OWN, USAGE, check_destinations, say, write_results};
+use crate::output::{Failure, USAGE, WEIR_FAILED, check_destinations, say, write_results};
 use crate::progress::{Progress, progress};
 use crate::rules::read;
 use crate::spec::{Directions, Wanted, directions};
@@ -112,11 +112,13 @@ fn drive<S: Surroundings<Place = Session>>(
         say(format_args!("weir: note: {}{remedy}\n", note.what));
     }
     let noted = prepared.notes().len();
-    let signals =
-        Signals::take().map_err(|error| Failure::own(format!("cannot take signals: {error}")))?;
+    let signals = Signals::take()
+        .map_err(|error| Failure::of_weir(format!("cannot take signals: {error}")))?;
     let mut session = prepared.start().map_err(|error| match error {
-        StartError::Share(error) => Failure::own(format!("--workers {}: {error}", args.workers)),
-        error => Failure::own(error),
+        StartError::Share(error) => {
+            Failure::of_weir(format!("--workers {}: {error}", args.workers))
+        }
+        error => Failure::of_weir(error),
     })?;
     for (side, command) in programs {
         session.spawn(*side, command).map_err(|error| Failure::new(error.exit_code(), error))?;
@@ -130,8 +132,8 @@ fn drive<S: Surroundings<Place = Session>>(
     drop(progress);
     let finished = session.stop();
     let Ended { outcome, lasted } =
-        ended.map_err(|error| Failure::own(format!("cannot wait for the program: {error}")))?;
-    let finished = finished.map_err(Failure::own)?;
+        ended.map_err(|error| Failure::of_weir(format!("cannot wait for the program: {error}")))?;
+    let finished = finished.map_err(Failure::of_weir)?;
     let code = exit_code(&outcome, &finished);
     let mut info = RunInfo {
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -149,7 +151,7 @@ fn drive<S: Surroundings<Place = Session>>(
         finished.capture().and_then(|capture| capture.error.as_ref()).map(ToString::to_string);
     write_results(args, &finished.into_result(info))?;
     match capture_error {
-        Some(error) => Err(Failure::own(error)),
+        Some(error) => Err(Failure::of_weir(error)),
         None => Ok(ExitCode::from(code)),
     }
 }
@@ -171,7 +173,7 @@ pub(crate) fn not_built(error: &BuildError) -> Failure {
             Failure::new(USAGE, format!("--cpu {number}: {error}"))
         }
         BuildError::Setup(SetupError::SameInterface { .. }) => Failure::new(USAGE, error),
-        error => Failure::own(error),
+        error => Failure::of_weir(error),
     }
 }
 
@@ -212,7 +214,7 @@ pub(crate) fn wall_time(time: SystemTime) -> String {
 /// The command's exit code: that of the program, or 125 if the link failed while the program ran.
 fn exit_code(outcome: &Outcome, finished: &Finished) -> u8 {
     if finished.port_vanished() {
-        OWN
+        WEIR_FAILED
     } else if outcome.programs.is_empty() && matches!(outcome.ended_by, EndedBy::Signal(_)) {
         0
     } else {

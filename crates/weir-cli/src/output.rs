@@ -27,7 +27,7 @@ impl fmt::Display for Failure {
 /// An invalid command line.
 pub(crate) const USAGE: u8 = 2;
 /// Weir itself failed. Programs rarely exit with this code.
-pub(crate) const OWN: u8 = 125;
+pub(crate) const WEIR_FAILED: u8 = 125;
 
 impl Failure {
     pub(crate) fn new(code: u8, message: impl fmt::Display) -> Self {
@@ -40,9 +40,9 @@ impl Failure {
         self
     }
 
-    /// A failure of Weir itself, with exit code [`OWN`].
-    pub(crate) fn own(message: impl fmt::Display) -> Self {
-        Self::new(OWN, message)
+    /// A failure of Weir itself, with exit code [`WEIR_FAILED`].
+    pub(crate) fn of_weir(message: impl fmt::Display) -> Self {
+        Self::new(WEIR_FAILED, message)
     }
 
     /// Prints the message and returns the exit code.
@@ -64,7 +64,7 @@ pub(crate) fn print(text: &str) -> Result<ExitCode, Failure> {
     let text = if shown { printable_lines(text, colours_allowed()) } else { text.into() };
     match std::io::stdout().write_all(text.as_bytes()).and_then(|()| std::io::stdout().flush()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(Failure::own(format!("cannot write to standard output: {error}")))
+            Err(Failure::of_weir(format!("cannot write to standard output: {error}")))
         }
         _ => Ok(ExitCode::SUCCESS),
     }
@@ -150,7 +150,7 @@ pub(crate) fn check_files(
             return Err(Failure::new(USAGE, message));
         }
         try_to_create_in(parent).map_err(|error| {
-            Failure::own(format!(
+            Failure::of_weir(format!(
                 "{}: nothing can be written in {}: {error}",
                 path.display(),
                 parent.display()
@@ -190,5 +190,5 @@ pub(crate) fn write_results(args: &CommonArgs, result: &RunResult) -> Result<(),
             Err(error) => failures.push(error.to_string()),
         }
     }
-    if failures.is_empty() { Ok(()) } else { Err(Failure::own(failures.join("\nweir: "))) }
+    if failures.is_empty() { Ok(()) } else { Err(Failure::of_weir(failures.join("\nweir: "))) }
 }

@@ -4,16 +4,16 @@ use std::path::Path;
 
 use weir_rules::ruleset::Ruleset;
 use weir_rules::script;
-use weir_sim::disk::{Disk, OfScript};
+use weir_sim::disk::{Disk, ScriptFiles};
 
 use crate::output::{Failure, USAGE, colour, say};
 
-/// Reads rules; warnings go to stderr.
+/// Reads the rules in a file. Prints warnings to stderr.
 pub(crate) fn read(path: &Path) -> Result<Ruleset, Failure> {
     let name = path.display().to_string();
     let text = weir_rules::Files::read(&Disk, &name)
         .map_err(|error| Failure::new(USAGE, format!("--rules {name}: {error}")))?;
-    let script::Parsed { commands, diagnostics } = script::parse(&text, &name, &OfScript(path));
+    let script::Parsed { commands, diagnostics } = script::parse(&text, &name, &ScriptFiles(path));
     if diagnostics.has_errors() {
         return Err(Failure::new(
             USAGE,
@@ -30,7 +30,7 @@ pub(crate) fn read(path: &Path) -> Result<Ruleset, Failure> {
     ruleset
         .apply_all(&commands)
         .map_err(|error| Failure::new(USAGE, format!("--rules {name}: {error}")))?;
-    for warning in ruleset.loose_ends() {
+    for warning in ruleset.configuration_warnings() {
         say(format_args!("weir: warning: {name}: {warning}\n"));
     }
     Ok(ruleset)

@@ -8,7 +8,7 @@ use serde_json::json;
 use weir_report::write_atomic;
 use weir_rules::script::{check as check_whole, format, parse, print as print_command};
 use weir_rules::{Diagnostic, Diagnostics, Severity};
-use weir_sim::disk::OfScript;
+use weir_sim::disk::ScriptFiles;
 
 use crate::args::FmtArgs;
 use crate::output::{Failure, USAGE, colour, print, say};
@@ -23,7 +23,7 @@ pub(crate) fn named(words: &[String]) -> Option<&str> {
 
 /// `weir check FILE`.
 pub(crate) fn check(name: &str, json: bool) -> Result<ExitCode, Failure> {
-    let files = OfScript(Path::new(name));
+    let files = ScriptFiles(Path::new(name));
     let (name, text) = read(name)?;
     let parsed = parse(&text, &name, &files);
     let mut diagnostics = parsed.diagnostics;
@@ -58,7 +58,7 @@ pub(crate) fn check(name: &str, json: bool) -> Result<ExitCode, Failure> {
 /// `weir fmt`.
 pub(crate) fn fmt(args: &FmtArgs) -> Result<ExitCode, Failure> {
     let (name, text) = read(&args.file)?;
-    let formatted = format(&text, &name, &OfScript(Path::new(&args.file)))
+    let formatted = format(&text, &name, &ScriptFiles(Path::new(&args.file)))
         .map_err(|diagnostics| refused(&diagnostics))?;
     if args.check {
         if formatted == text {
@@ -79,7 +79,7 @@ pub(crate) fn fmt(args: &FmtArgs) -> Result<ExitCode, Failure> {
         return Err(Failure::new(USAGE, "standard input cannot be written to; leave --write out"));
     }
     if formatted != text {
-        write_atomic(Path::new(&args.file), formatted.as_bytes()).map_err(Failure::own)?;
+        write_atomic(Path::new(&args.file), formatted.as_bytes()).map_err(Failure::of_weir)?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -45,37 +45,41 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<ExitCode, Failure> {
     keep_compact();
     // Signals are blocked before any thread starts, because threads inherit the set of blocked
     // signals.
-    let signals =
-        Signals::take().map_err(|error| Failure::own(format!("cannot take signals: {error}")))?;
+    let signals = Signals::take()
+        .map_err(|error| Failure::of_weir(format!("cannot take signals: {error}")))?;
     let start = Start::new(args)?;
     let (vanished, events) = channel();
     let plane = Arc::new(LivePlane::new(start.bridges, vanished));
     // A thread inherits the capabilities of the thread that starts it. The loop's thread may take
     // real-time priority; the other threads get no capability.
     let starter = Resident::start(None)
-        .map_err(|error| Failure::own(format!("cannot start a thread: {error}")))?;
+        .map_err(|error| Failure::of_weir(format!("cannot start a thread: {error}")))?;
     if let Some(confinement) = start.confinement {
         let own = confinement.clone();
-        starter.run(move || own.apply(Capabilities::SYS_NICE)).transpose().map_err(Failure::own)?;
-        if !confinement.apply(Capabilities::empty()).map_err(Failure::own)? && !args.quiet {
+        starter
+            .run(move || own.apply(Capabilities::SYS_NICE))
+            .transpose()
+            .map_err(Failure::of_weir)?;
+        if !confinement.apply(Capabilities::empty()).map_err(Failure::of_weir)? && !args.quiet {
             say("weir: note: this kernel has no Landlock, so the daemon keeps its user's files\n");
         }
         privileges::check_state(&start.state)?;
     }
-    let owner = start.resumed.start(Arc::clone(&plane) as Arc<dyn Plane>).map_err(Failure::own)?;
+    let owner =
+        start.resumed.start(Arc::clone(&plane) as Arc<dyn Plane>).map_err(Failure::of_weir)?;
     if let Some(first) = start.first {
         configure(&owner, &first, Onto::Current)?;
     }
-    plane.run(args.seed, tuning(args), &starter).map_err(Failure::own)?;
+    plane.run(args.seed, tuning(args), &starter).map_err(Failure::of_weir)?;
     drop(starter);
     let server =
         Server::start(start.endpoints, owner.clone(), Arc::clone(&plane) as Arc<dyn Plane>)
-            .map_err(|error| Failure::own(format!("cannot start the API: {error}")))?;
+            .map_err(|error| Failure::of_weir(format!("cannot start the API: {error}")))?;
     if !args.no_seccomp {
-        filter_system_calls().map_err(Failure::own)?;
+        filter_system_calls().map_err(Failure::of_weir)?;
     }
     let checks = watchdog::start(plane.engine())
-        .map_err(|error| Failure::own(format!("cannot start a thread: {error}")))?;
+        .map_err(|error| Failure::of_weir(format!("cannot start a thread: {error}")))?;
     // Without a supervisor there is nothing to notify.
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
     announce(args, &start.socket, &server, &plane);
@@ -84,11 +88,11 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<ExitCode, Failure> {
     drop(checks);
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
     server.stop();
-    let stopped = plane.stop().map_err(Failure::own);
+    let stopped = plane.stop().map_err(Failure::of_weir);
     outcome.and_then(|code| stopped.map(|()| code))
 }
 
-/// Follows the interfaces until the daemon ends. This has a thread of its own, because it asks the
+/// Follows the interfaces until the daemon ends. This runs on its own thread, because it asks the
 /// loop and waits for the answer.
 fn watch_interfaces(
     events: Receiver<LiveEvent>,
@@ -114,7 +118,7 @@ fn watch_interfaces(
         }
     };
     let thread = std::thread::Builder::new().name("weir-ports".to_owned()).spawn(watch);
-    thread.map_err(|error| Failure::own(format!("cannot start a thread: {error}")))
+    thread.map_err(|error| Failure::of_weir(format!("cannot start a thread: {error}")))
 }
 
 fn tuning(args: &ServeArgs) -> Tuning {
@@ -131,7 +135,7 @@ fn tuning(args: &ServeArgs) -> Tuning {
 struct Start {
     resumed: Resumed,
     state: PathBuf,
-    /// What the daemon's threads keep; `None` for everything.
+    /// The access that the daemon's threads keep; `None` for all access.
     confinement: Option<Confinement>,
     /// The rules with which to start if no configuration is saved.
     first: Option<CommandRequest>,
@@ -146,7 +150,7 @@ impl Start {
             (Some(address), Some(file)) => {
                 let token = Token::read(file).map_err(|error| Failure::new(USAGE, error))?;
                 let listener = TcpListener::bind(address).map_err(|error| {
-                    Failure::own(format!("cannot listen on {address}: {error}"))
+                    Failure::of_weir(format!("cannot listen on {address}: {error}"))
                 })?;
                 Some((listener, token))
             }
@@ -155,11 +159,11 @@ impl Start {
         let gid = args.group.as_deref().map(group).transpose()?;
         let state = state_directory(args);
         let socket = args.socket.clone().unwrap_or_else(default_socket);
-        let store = Store::open(&state).map_err(Failure::own)?;
+        let store = Store::open(&state).map_err(Failure::of_weir)?;
         let state = store.directory().to_owned();
         let user = privileges::user(args)?;
         if let Some(user) = user {
-            store.give_to(user.uid, user.gid).map_err(Failure::own)?;
+            store.give_to(user.uid, user.gid).map_err(Failure::of_weir)?;
         }
         let confinement =
             (!args.keep_privileges).then(|| privileges::confinement(args, user, &state, &socket));
@@ -167,7 +171,7 @@ impl Start {
             Some(choice) => Resumed::recover(store, choice),
             None => Resumed::new(store),
         };
-        let resumed = resumed.map_err(Failure::own)?;
+        let resumed = resumed.map_err(Failure::of_weir)?;
         if let Some(notice) = resumed.notice() {
             say(format_args!("weir: {notice}\n"));
         }
@@ -193,7 +197,7 @@ impl Start {
         };
         let bridges = Bridges::open(&setup).map_err(|error| match error {
             BridgesError::NamedTwice { .. } => Failure::new(USAGE, error),
-            _ => Failure::own(error),
+            _ => Failure::of_weir(error),
         })?;
         let access = Access {
             uid: rustix::process::geteuid().as_raw(),
@@ -201,7 +205,7 @@ impl Start {
             groups_of: weir_linux::sys::process::peer_groups,
         };
         let endpoints = Endpoints {
-            socket: (ControlSocket::bind(&socket, gid).map_err(Failure::own)?, access),
+            socket: (ControlSocket::bind(&socket, gid).map_err(Failure::of_weir)?, access),
             http,
         };
         Ok(Self { resumed, state, confinement, first, socket, endpoints, bridges })
@@ -214,7 +218,7 @@ fn state_directory(args: &ServeArgs) -> PathBuf {
 
 /// `weir serve --recover`: the configurations of a state directory, to choose from.
 fn list_revisions(state: &Path) -> Result<ExitCode, Failure> {
-    let found = candidates(state).map_err(Failure::own)?;
+    let found = candidates(state).map_err(Failure::of_weir)?;
     if found.is_empty() {
         say(format_args!("weir: {} holds no configuration\n", state.display()));
     }
@@ -253,7 +257,7 @@ fn run_until_end(
             if let Err(error) = ended {
                 say(format_args!("weir: {error}\n"));
             }
-            return Err(Failure::own("the loop that forwards packets has ended by itself"));
+            return Err(Failure::of_weir("the loop that forwards packets has ended by itself"));
         }
         let threads = [
             ("configuration", owner.has_panicked()),
@@ -261,12 +265,13 @@ fn run_until_end(
             ("interfaces", plane.has_panicked() || ports.is_finished()),
         ];
         if let Some((name, _)) = threads.iter().find(|(_, has_panicked)| *has_panicked) {
-            return Err(Failure::own(format!(
+            return Err(Failure::of_weir(format!(
                 "the thread of the {name} has panicked; please report this as a bug"
             )));
         }
-        while let Some(signal) =
-            signals.next().map_err(|error| Failure::own(format!("cannot read signals: {error}")))?
+        while let Some(signal) = signals
+            .next()
+            .map_err(|error| Failure::of_weir(format!("cannot read signals: {error}")))?
         {
             match signal.number {
                 HANGUP => start_reload(args, owner),
@@ -277,7 +282,7 @@ fn run_until_end(
     }
 }
 
-/// Starts [`reload`] on a thread of its own.
+/// Starts [`reload`] on its own thread.
 fn start_reload(args: &ServeArgs, owner: &Owner) {
     let (rules, owner) = (args.rules.clone(), owner.clone());
     let work = move || reload(rules.as_deref(), &owner);
@@ -306,7 +311,7 @@ fn reload(rules: Option<&Path>, owner: &Owner) {
 fn configure(owner: &Owner, request: &CommandRequest, onto: Onto) -> Result<(), Failure> {
     let answer =
         owner.submit(owner.prepare(request), onto).and_then(weir_control::owner::Answer::wait);
-    let reply = answer.map_err(Failure::own)?;
+    let reply = answer.map_err(Failure::of_weir)?;
     for diagnostic in
         reply.diagnostics.iter().filter(|diagnostic| diagnostic.severity != SeverityView::Error)
     {
@@ -411,7 +416,8 @@ fn announce(args: &ServeArgs, socket: &Path, server: &Server, plane: &LivePlane)
 const HANGUP: i32 = 1;
 const USER_1: i32 = 10;
 const USER_2: i32 = 12;
-/// Maximum time until the daemon notices that an interface has returned, or that its loop has ended.
+/// Maximum time until the daemon notices that an interface has returned, or that its loop has
+/// ended.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
 /// Interval at which the kernel is asked whether the interfaces are up.
 const LOOK_AT_STATES: Duration = Duration::from_secs(1);

@@ -22,7 +22,10 @@ pub(crate) fn man(args: &ManArgs) -> Result<ExitCode, Failure> {
     root.build();
     if let Some(directory) = &args.out {
         return manual::write_all(&root, directory).map(|()| ExitCode::SUCCESS).map_err(|error| {
-            Failure::own(format!("cannot write manual pages to {}: {error}", directory.display()))
+            Failure::of_weir(format!(
+                "cannot write manual pages to {}: {error}",
+                directory.display()
+            ))
         });
     }
     let page = match &args.command {
@@ -39,6 +42,6 @@ pub(crate) fn man(args: &ManArgs) -> Result<ExitCode, Failure> {
         }
     };
     let text = manual::page(&page)
-        .map_err(|error| Failure::own(format!("cannot make the page: {error}")))?;
+        .map_err(|error| Failure::of_weir(format!("cannot make the page: {error}")))?;
     print(&text)
 }

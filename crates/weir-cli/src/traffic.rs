@@ -10,6 +10,6 @@ use crate::output::Failure;
 /// `weir traffic`.
 pub(crate) fn traffic() -> Result<ExitCode, Failure> {
     weir_traffic::host::run(&mut io::stdin().lock(), &mut io::stdout())
-        .map_err(|error| Failure::own(format!("weir traffic: {error}")))?;
+        .map_err(|error| Failure::of_weir(format!("weir traffic: {error}")))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -551,7 +551,7 @@ impl Ledger {
                 let named: BTreeSet<&String> =
                     self.kept.values().flat_map(|listed| &*listed.files).collect();
                 let size = |name: &&String| self.sizes.get(*name).copied().unwrap_or(0);
-                scripts + named.difference(&needed).map(|name| size(name)).sum::<u64>() > KEPT_BYTES
+                scripts + named.difference(&needed).map(size).sum::<u64>() > KEPT_BYTES
             })
     }
 

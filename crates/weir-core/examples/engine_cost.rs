@@ -51,16 +51,17 @@ fn main() -> ExitCode {
     let start = Instant::now();
     for part in 1..=PARTS {
         let start = Instant::now();
-        let to = (u64::from(options.packets) * u64::from(part) / u64::from(PARTS)) as u32;
-        driver.pass(first, to);
-        fastest = fastest.min(start.elapsed().as_nanos() as f64 / f64::from(to - first));
-        first = to;
+        let end = (u64::from(options.packets) * u64::from(part) / u64::from(PARTS)) as u32;
+        driver.pass(first, end);
+        fastest = fastest.min(start.elapsed().as_nanos() as f64 / f64::from(end - first));
+        first = end;
     }
     let mean = start.elapsed().as_nanos() as f64 / f64::from(options.packets);
     println!(
-        "{} packets left, {mean:.1} ns each, {fastest:.1} ns in the fastest part, {:.0} links made a second",
-        driver.left,
-        made(&options)
+        "{} packets departed, {mean:.1} ns each, {fastest:.1} ns in the fastest part, {:.0} links \
+         created per second",
+        driver.departed,
+        links_per_second(&options)
     );
     ExitCode::SUCCESS
 }
@@ -99,7 +100,8 @@ struct Driver {
     same: bool,
     train: bool,
     now: u64,
-    left: usize,
+    /// Number of packets that departed.
+    departed: usize,
     out: Vec<Departure>,
 }
 
@@ -126,7 +128,7 @@ impl Driver {
             same: options.same,
             train: options.train,
             now: 0,
-            left: 0,
+            departed: 0,
             out: Vec::new(),
         }
     }
@@ -171,16 +173,15 @@ impl Driver {
                     );
                 }
             }
-            self.left += self.out.len();
+            self.departed += self.out.len();
             self.out.clear();
             next = until;
         }
     }
 }
 
-/// The number of links that an engine creates per second, one for the first packet of each
-/// customer.
-fn made(options: &Options) -> f64 {
+/// The number of links that an engine creates per second, if each packet goes to a new link.
+fn links_per_second(options: &Options) -> f64 {
     let mut driver = Driver::new(options);
     driver.links = u32::MAX;
     let start = Instant::now();
@@ -188,7 +189,7 @@ fn made(options: &Options) -> f64 {
     f64::from(options.links.max(10_000)) / start.elapsed().as_secs_f64()
 }
 
-/// One of the links, which share 1 Gbit/s and have a delay of 10 ms.
+/// The configuration of each link. All links together have 1 Gbit/s; each has a delay of 10 ms.
 fn link(options: &Options) -> LinkConfig {
     let capacity = Rate::new(1_000_000_000 / u64::from(options.links))
         .map_or(Capacity::Unlimited, Capacity::Constant);

@@ -15,7 +15,7 @@ pub struct Measured {
     pub summary: &'static str,
     /// The publication.
     pub source: &'static str,
-    /// What to measure.
+    /// The measured cases.
     pub measurements: &'static [Measurement],
     /// Makes the finding from the rows of all measurements.
     pub finding: fn(&[Row]) -> Finding,
@@ -93,7 +93,7 @@ pub(crate) fn times<'a>(rows: &'a [Row], name: &str, flows: &str) -> &'a [f64] {
 
 /// The mean time of a pair over the runs, ns.
 pub(crate) fn time(rows: &[Row], name: &str, flows: &str) -> Quantity {
-    Quantity::over(times(rows, name, flows))
+    Quantity::of_runs(times(rows, name, flows))
 }
 
 /// The quotient of the times of two algorithms with sets of flows, over the runs.

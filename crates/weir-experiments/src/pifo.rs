@@ -1,7 +1,9 @@
 //! The FIFO+ experiment with an exact PIFO in place of strict-priority queues: how much of the
 //! published gain is due to FIFO+, and how much to the division of the buffer.
 
-use super::fifo_plus::bed::{BATCH, Run, SLOTS, Summary, cross, over, run_all, switch, values};
+use super::fifo_plus::bed::{
+    BATCH, Run, SLOTS, Summary, cross, quantity_of, run_all, switch, values,
+};
 use super::testbed::Testbed;
 use weir_report::finding::{Cell, Claim, Finding, Provenance, Quantity, Range, Table};
 
@@ -9,7 +11,8 @@ use super::experiment::{Experiment, Options, Progress};
 
 pub(super) const EXACT: Experiment = Experiment {
     name: "pifo-exact",
-    summary: "FIFO+ with an exact PIFO of FIFO's buffer: below capacity the mean stays and the tail is cut",
+    summary: "FIFO+ with an exact PIFO of FIFO's buffer: below capacity the mean stays and the \
+              tail is cut",
     source: "Clark, Shenker and Zhang 1992; after table 4.2 of the PIFO on a P4 software switch",
     run: exact,
 };
@@ -68,18 +71,21 @@ fn exact(options: &Options, progress: &Progress<'_>) -> Finding {
                 format!("{distribution}{}", if *below { "; load 0.95" } else { "" }).into(),
                 (*name).into(),
             ];
-            row.extend((0..=ALL).map(|host| Cell::quantity(&over(runs, host, |w| w.mean), 0)));
+            row.extend(
+                (0..=ALL).map(|host| Cell::quantity(&quantity_of(runs, host, |w| w.mean), 0)),
+            );
             for tail in [
-                over(runs, ALL, |w| w.p99),
-                over(runs, ALL, |w| w.p999),
-                over(runs, ALL, |w| w.most),
+                quantity_of(runs, ALL, |w| w.p99),
+                quantity_of(runs, ALL, |w| w.p999),
+                quantity_of(runs, ALL, |w| w.most),
             ] {
                 row.push(Cell::quantity(&tail, 0));
             }
             table.row(row);
         }
     }
-    let title = "The traffic of table 4.2 through a FIFO, an exact PIFO and eight strict queues of the same buffer of 120 packets";
+    let title = "The traffic of table 4.2 through a FIFO, an exact PIFO and eight strict queues \
+                 of the same buffer of 120 packets";
     Finding {
         title: title.into(),
         tables: vec![table],
@@ -109,7 +115,8 @@ fn claims(cases: &[(&str, bool)], runs: &[Vec<Run>]) -> Vec<Claim> {
         "under overload, packets that have waited long are always before those that have not",
     );
     let mut sliced = claim(
-        "the smaller mean comes from slicing the buffer: of the exact PIFO's the strict queues have less than half",
+        "the smaller mean comes from slicing the buffer: of the exact PIFO's the strict queues \
+         have less than half",
         "packets that are sorted last find 15 places taken, not 120",
     );
     let ratio = |over: &[Run], under: &[Run], value: fn(&Summary) -> f64| {

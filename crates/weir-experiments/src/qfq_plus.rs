@@ -136,7 +136,7 @@ fn table(
 
 /// The mean time of a pair over the runs, ns.
 fn mean_time(row: &Row) -> Option<f64> {
-    Quantity::over(&row.times).mean()
+    Quantity::of_runs(&row.times).mean()
 }
 
 /// The delays that the bounds guarantee to a packet that finds its class empty, for each class.

@@ -47,7 +47,7 @@ const PUBLISHED: [(&str, Option<&str>); 6] = [
 const COST: Provenance = published(QFQ_TALK, "results: time of enqueue and dequeue");
 /// The guarantees of the talk.
 const GUARANTEE: Provenance = published(QFQ_TALK, "service guarantees");
-/// What follows from the algorithms.
+/// Quantities that follow from the algorithms.
 const CACHES: Provenance = published(QFQ_TALK, "results: flat to 256 or 1k flows, then caches");
 /// Flow sets for the measurement of fairness.
 const FAIRNESS: [&str; 2] = ["1024:w1", "500:w1,250:w2,250:w4"];
@@ -58,7 +58,8 @@ fn finding(rows: &[Row]) -> Finding {
     let columns: Vec<&str> =
         ["scheduler", "reference"].into_iter().chain(heads.iter().map(String::as_str)).collect();
     let mut times = Table::new(
-        "ns of a pair of enqueue and dequeue, the rig included, backlog from nothing to 20 packets a flow and back",
+        "ns of a pair of enqueue and dequeue, the rig included, backlog from nothing to 20 \
+         packets a flow and back",
         &columns,
     );
     for (name, published) in PUBLISHED {
@@ -112,7 +113,7 @@ fn claims(rows: &[Row]) -> Vec<Claim> {
     };
     claim(
         "a FIFO costs little more than the rig alone",
-        Provenance::Inferred { from: "a FIFO has a list and nothing else" },
+        Provenance::Inferred { from: "a FIFO has only a list" },
         "FIFO over none",
         at(("fifo", 1024), ("none", 1024)),
         Range::below(2.0),

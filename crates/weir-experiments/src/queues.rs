@@ -63,7 +63,7 @@ struct Watch {
 }
 
 impl Observer for Watch {
-    fn left(&mut self, _now: Nanos, port: PortId, packet: &Packet, dequeued: Option<Nanos>) {
+    fn departed(&mut self, _now: Nanos, port: PortId, packet: &Packet, dequeued: Option<Nanos>) {
         let (true, Some(dequeued)) = (port == self.port, dequeued) else { return };
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let newest = ((dequeued.0 / self.step.0) as usize).min(FLOWS - 1);
@@ -196,7 +196,9 @@ fn run(options: &Options, progress: &Progress<'_>) -> Finding {
             .expect("longest wait, ms", Quantity::exact(longest), Range::within(140.0, 172.0)),
     ];
     Finding {
-        title: "Flows of 5.5 Mbit/s in packets of 1512 bytes on a link of 5 Mbit/s, eight strict queues of 64".into(),
+        title: "Flows of 5.5 Mbit/s in packets of 1512 bytes on a link of 5 Mbit/s, eight strict \
+                queues of 64"
+            .into(),
         tables: vec![table],
         claims,
         plots: plots(seen),
@@ -208,7 +210,9 @@ fn plots(seen: Seen) -> Vec<Plot> {
     let depth = Plot {
         name: "depth".into(),
         title: "Packets in the traffic manager".into(),
-        description: "The number of packets that wait in the eight strict queues over time, one flow more at each step.".into(),
+        description: "The number of packets that wait in the eight strict queues over time, one \
+                      flow more at each step."
+            .into(),
         x: Axis::new("time", Unit::Seconds),
         y: Axis::new("packets", Unit::Count),
         series: vec![Series {

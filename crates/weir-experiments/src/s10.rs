@@ -9,14 +9,14 @@
 //! at least 200 ms, and buffers of 4 MiB; flow *i* starts at 0.1·*i* s. UDP of 1 Mbit/s in payloads
 //! of 1000 bytes starts at 0.05 s. A run takes 60 s and is measured from 5 s on.
 //!
-//! Every start is later by a random time of up to [`LATER`], which differs from seed to seed: without
-//! it, the runs of queues that draw no random numbers would all be equal.
+//! Every start is later by a random time of up to [`LATER`], which differs from seed to seed:
+//! without it, the runs of queues that draw no random numbers would all be equal.
 //!
-//! The rows are our measurements with ns-3, one run each. Where ns-3 differs from Linux and the simulator has a
-//! setting for the difference, the experiment follows ns-3: CoDel's arithmetic (`arith ns3`, which
-//! also drops from a queue of one packet), a congestion window counted in acknowledgements in
-//! NewReno (`count=acks`), and the thresholds of 5 and 15 packets that are the defaults of its
-//! ARED.
+//! The rows are our measurements with ns-3, one run each. Where ns-3 differs from Linux and the
+//! simulator has a setting for the difference, the experiment follows ns-3: CoDel's arithmetic
+//! (`arith ns3`, which also drops from a queue of one packet), a congestion window counted in
+//! acknowledgements in NewReno (`count=acks`), and the thresholds of 5 and 15 packets that are the
+//! defaults of its ARED.
 //!
 //! # What is compared
 //! Two simulators with different implementations of TCP never give the same values. The claims
@@ -246,20 +246,20 @@ fn run(options: &Options, progress: &Progress<'_>) -> Finding {
     );
     let mut means = Vec::new();
     for ((row, _), runs) in rows.iter().zip(&measured) {
-        let over = |value: &dyn Fn(&Measured) -> f64| {
-            Quantity::over(&runs.iter().map(value).collect::<Vec<_>>())
+        let quantity_of = |value: &dyn Fn(&Measured) -> f64| {
+            Quantity::of_runs(&runs.iter().map(value).collect::<Vec<_>>())
         };
-        let (goodput, delay) = (over(&|m| m.goodput), over(&|m| m.delay[0]));
+        let (goodput, delay) = (quantity_of(&|m| m.goodput), quantity_of(&|m| m.delay[0]));
         let mut cells = vec![Cell::from(row.name)];
         cells.extend(Cell::compared(row.goodput, NS3, &goodput, 2));
         cells.extend(Cell::compared(row.delay[0], NS3, &delay, 1));
         for i in [1, 2] {
             cells.push(Cell::reference(row.delay[i], 1, NS3));
-            cells.push(Cell::quantity(&over(&|m| m.delay[i]), 1));
+            cells.push(Cell::quantity(&quantity_of(&|m| m.delay[i]), 1));
         }
         cells.push(Cell::reference(row.jain, 3, NS3));
-        cells.push(Cell::quantity(&over(&|m| m.jain), 3));
-        let (drops, marks) = (over(&|m| m.drops as f64), over(&|m| m.marks as f64));
+        cells.push(Cell::quantity(&quantity_of(&|m| m.jain), 3));
+        let (drops, marks) = (quantity_of(&|m| m.drops as f64), quantity_of(&|m| m.marks as f64));
         cells.push(Cell::quoted(counts(row.drops, row.marks), NS3));
         cells.push(Cell::from(counts(
             drops.mean().unwrap_or(f64::NAN),

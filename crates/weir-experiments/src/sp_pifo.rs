@@ -22,7 +22,8 @@ use super::sources;
 
 pub(super) const SP_PIFO: Experiment = Experiment {
     name: "sp-pifo",
-    summary: "packets served out of order by SP-PIFO and by fixed bounds, beside a FIFO, under uniform ranks",
+    summary: "packets served out of order by SP-PIFO and by fixed bounds, beside a FIFO, under \
+              uniform ranks",
     source: "Alcoz, Dietmüller and Vanbever, NSDI 2020; calibrated",
     run,
 };
@@ -102,7 +103,7 @@ impl Visitor for Drive {
                 pool.remove(out);
             }
         }
-        for (name, value) in inversions.figures() {
+        for (name, value) in inversions.variables() {
             match name {
                 "inverted" => count.inverted = value,
                 "inversions" => count.inversions = value,
@@ -171,7 +172,8 @@ fn run(options: &Options, progress: &Progress<'_>) -> Finding {
 fn compared(runs: &Runs) -> Table {
     let mut table = Table::new(
         format!(
-            "packets that are served while one of lower rank is inside, over those of a FIFO; load {LOADED}, chosen for the reference"
+            "packets that are served while one of lower rank is inside, over those of a FIFO; \
+             load {LOADED}, chosen for the reference"
         ),
         &[
             "queue",
@@ -186,7 +188,7 @@ fn compared(runs: &Runs) -> Table {
     for (system, (name, _, theirs)) in SYSTEMS.iter().enumerate() {
         let ours = runs.ratio(system, LOADED);
         let mean = |what, decimals| {
-            Cell::quantity(&Quantity::over(&runs.of(system, LOADED, what)), decimals)
+            Cell::quantity(&Quantity::of_runs(&runs.of(system, LOADED, what)), decimals)
         };
         let mut row = vec![Cell::from(*name), mean(|count| count.inverted, 3)];
         row.extend(match theirs {
@@ -266,7 +268,9 @@ fn plot(runs: &Runs) -> Plot {
     Plot {
         name: "inversions".into(),
         title: "Inverted packets over those of a FIFO".into(),
-        description: "Packets that each scheduler serves out of order, divided by those of a FIFO of the same size, over the load.".into(),
+        description: "Packets that each scheduler serves out of order, divided by those of a FIFO \
+                      of the same size, over the load."
+            .into(),
         x: Axis::new("load", Unit::Fraction),
         y: Axis::new("inverted packets over a FIFO's", Unit::Count),
         series: series.collect(),

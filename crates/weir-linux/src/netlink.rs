@@ -151,7 +151,7 @@ impl Netlink {
             &RouteNetlinkMessage::GetAddress(AddressMessage::default()),
             "list the addresses",
         )?;
-        let own = |message: &AddressMessage| {
+        let address_of = |message: &AddressMessage| {
             let found = message.attributes.iter().find_map(|attribute| match attribute {
                 AddressAttribute::Local(ip) | AddressAttribute::Address(ip) => Some(*ip),
                 _ => None,
@@ -161,7 +161,7 @@ impl Netlink {
         Ok(answers
             .iter()
             .filter_map(|answer| match answer {
-                RouteNetlinkMessage::NewAddress(message) => own(message),
+                RouteNetlinkMessage::NewAddress(message) => address_of(message),
                 _ => None,
             })
             .collect())

@@ -60,7 +60,7 @@ impl Distribution {
         for bin in all {
             match self.bins.last_mut() {
                 Some(last) if (last.low, last.high) == (bin.low, bin.high) => {
-                    last.count += bin.count
+                    last.count += bin.count;
                 }
                 _ => self.bins.push(bin),
             }

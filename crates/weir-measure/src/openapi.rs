@@ -40,8 +40,8 @@ fn with_reasons(object: ObjectBuilder) -> ObjectBuilder {
         .property("marks", numbers(marks).description(Some("Marked packets by reason.")))
 }
 
-/// An object whose keys are the given names and whose values are non-negative integers; each name
-/// comes with its meaning.
+/// An object with the given names as keys and non-negative integers as values. Each name comes with
+/// its meaning.
 fn numbers(rows: impl Iterator<Item = (&'static str, &'static str)>) -> ObjectBuilder {
     rows.fold(ObjectBuilder::new(), |object, (name, meaning)| {
         let number = ObjectBuilder::new()

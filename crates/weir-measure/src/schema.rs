@@ -1,4 +1,4 @@
-//! JSON Schemas of the types whose rows are tables: counters, reasons, latencies.
+//! JSON Schemas of the types that are defined by tables: counters, reasons, latencies.
 
 use alloc::borrow::Cow;
 use alloc::string::{String, ToString as _};

@@ -7,7 +7,7 @@ use weir_measure::watch::{Handle, Queue, QueueId, Sink};
 
 /// A queue as the kernel reports it. Two reports that agree in all fields are of the same queue.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Seen {
+pub(crate) struct Identity {
     /// Interface index of the queue's device.
     pub(crate) ifindex: u32,
     pub(crate) handle: u32,
@@ -26,7 +26,7 @@ pub(crate) struct Numbers(QueueId);
 /// The queues of one namespace, in the order in which they were last reported.
 #[derive(Debug, Default)]
 pub(crate) struct Catalogue {
-    seen: Vec<Seen>,
+    seen: Vec<Identity>,
     ids: Vec<QueueId>,
 }
 
@@ -36,7 +36,7 @@ impl Catalogue {
     pub(crate) fn observe(
         &mut self,
         time: u64,
-        seen: Vec<Seen>,
+        seen: Vec<Identity>,
         numbers: &mut Numbers,
         (netns, names): (Option<&str>, &BTreeMap<u32, String>),
         sink: &mut dyn Sink,
@@ -44,7 +44,7 @@ impl Catalogue {
         if seen == self.seen {
             return;
         }
-        let mut previous: BTreeMap<Seen, QueueId> =
+        let mut previous: BTreeMap<Identity, QueueId> =
             std::mem::take(&mut self.seen).into_iter().zip(self.ids.drain(..)).collect();
         let known: Vec<Option<QueueId>> = seen.iter().map(|queue| previous.remove(queue)).collect();
         for id in previous.into_values() {
@@ -63,7 +63,7 @@ impl Catalogue {
     pub(crate) fn adopt(
         &mut self,
         time: u64,
-        queue: Seen,
+        queue: Identity,
         numbers: &mut Numbers,
         (netns, names): (Option<&str>, &BTreeMap<u32, String>),
         sink: &mut dyn Sink,
@@ -80,7 +80,7 @@ impl Catalogue {
     /// Removes a queue, if it is in the catalogue. A later queue with the same fields gets a new
     /// number.
     #[cfg(any(feature = "bpf", test))]
-    pub(crate) fn release(&mut self, time: u64, queue: &Seen, sink: &mut dyn Sink) {
+    pub(crate) fn release(&mut self, time: u64, queue: &Identity, sink: &mut dyn Sink) {
         if let Some(at) = self.seen.iter().position(|seen| seen == queue) {
             self.seen.remove(at);
             sink.vanished(time, self.ids.remove(at));
@@ -102,7 +102,7 @@ impl Catalogue {
 /// Assigns a number to a new queue and tells the sink about it.
 fn introduce(
     time: u64,
-    queue: &Seen,
+    queue: &Identity,
     numbers: &mut Numbers,
     (netns, names): (Option<&str>, &BTreeMap<u32, String>),
     sink: &mut dyn Sink,
@@ -125,7 +125,7 @@ fn introduce(
 mod tests {
     use std::collections::BTreeMap;
 
-    use super::{Catalogue, Numbers, Seen};
+    use super::{Catalogue, Identity, Numbers};
     use weir_measure::watch::{Counters, Queue, QueueId, Run, Sink};
 
     #[derive(Default)]
@@ -143,8 +143,8 @@ mod tests {
         fn remark(&mut self, _: u64, _: &str) {}
     }
 
-    fn seen(handle: u32, address: u64) -> Seen {
-        Seen {
+    fn seen(handle: u32, address: u64) -> Identity {
+        Identity {
             ifindex: 3,
             handle: handle << 16,
             parent: u32::MAX,

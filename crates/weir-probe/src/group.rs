@@ -160,7 +160,7 @@ impl Group {
             match self.devices.get(index) {
                 None => sink.remark(time, &format!("{name} is gone")),
                 Some(now) if now != name => {
-                    sink.remark(time, &format!("{name} is called {now} now"))
+                    sink.remark(time, &format!("{name} is called {now} now"));
                 }
                 Some(_) => {}
             }

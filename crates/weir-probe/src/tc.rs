@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 
 use serde::Deserialize;
 
-use crate::catalogue::{Numbers, Seen};
+use crate::catalogue::{Identity, Numbers};
 use crate::error::ProbeError;
 use crate::group::Group;
 use crate::pacer::{NAP, Pacer, monotonic, sleep_until};
@@ -65,7 +65,8 @@ impl TcSource {
             Command::new(program).arg("-V").output().is_ok_and(|output| output.status.success())
         };
         let Some(program) = PLACES.into_iter().find(is_there) else {
-            let words = "the method tc needs the program of that name: install iproute2, or use `--method netlink`";
+            let words = "the method tc needs the program of that name: install iproute2, or use \
+                         `--method netlink`";
             return Err(ProbeError::Unavailable(words.into()));
         };
         Ok(TcSource {
@@ -128,7 +129,7 @@ impl TcSource {
 
     fn take(&mut self, at: usize, time: u64, shown: &[(u32, Shown)], sink: &mut dyn Sink) {
         let group = &mut self.groups[at];
-        let seen = shown.iter().map(|(ifindex, shown)| Seen {
+        let seen = shown.iter().map(|(ifindex, shown)| Identity {
             ifindex: *ifindex,
             handle: handle(&shown.handle),
             parent: if shown.root {

@@ -287,7 +287,7 @@ fn transmission_queues_with_a_limit_are_reported() {
         packets: false,
     };
     let seen = watch(&plan, |source, seen| {
-        (0..3).for_each(|_| source.turn(seen).expect("the source reads"))
+        (0..3).for_each(|_| source.turn(seen).expect("the source reads"));
     })
     .expect("the method is available");
     assert!(

@@ -145,7 +145,7 @@ fn create_beside(target: &Path) -> io::Result<(PathBuf, File)> {
         match OpenOptions::new().write(true).create_new(true).open(&path) {
             Ok(file) => return Ok((path, file)),
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists && attempt < MAX_ATTEMPTS => {
-                attempt += 1
+                attempt += 1;
             }
             Err(e) => return Err(e),
         }

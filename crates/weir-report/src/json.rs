@@ -101,7 +101,8 @@ struct Link<'a> {
     loss: Option<f64>,
     /// Mean rate of departures while the link was busy, bit/s.
     mean_out_bps: u64,
-    /// Highest rate of departures over any full second, bit/s; null when no full second was recorded.
+    /// Highest rate of departures over any full second, bit/s; null when no full second was
+    /// recorded.
     peak_out_bps: Option<u64>,
     /// Fraction of packets that departed more than 1 ms late; null where lateness was not measured.
     late_fraction: Option<f64>,

@@ -192,8 +192,9 @@ impl RunResult {
                 continue;
             }
             info.warnings.push(format!(
-                "link {}: the counters do not add up: {arrived} packets came in or were copied, {accounted} left, were dropped or are \
-                 still inside; do not trust this link's statistics, and please report this as a bug",
+                "link {}: the counters do not add up: {arrived} packets arrived or were copied, \
+                 {accounted} departed, were dropped or are still inside; do not trust this link's \
+                 statistics, and please report this as a bug",
                 link.name
             ));
         }
@@ -275,7 +276,7 @@ mod tests {
         let run = RunResult::new(RunInfo::default(), vec![link(10, 9)]);
         assert_eq!(run.info().warnings.len(), 1);
         assert!(
-            run.info().warnings[0].contains("10 packets came in or were copied, 9 left"),
+            run.info().warnings[0].contains("10 packets arrived or were copied, 9 departed"),
             "{:?}",
             run.info().warnings
         );

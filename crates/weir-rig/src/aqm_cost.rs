@@ -23,7 +23,7 @@ use weir_core::units::Rate;
 
 use crate::flows::FlowSet;
 use crate::generator::{Made, arrivals};
-use crate::managed::{Arriving, Managed, Open, Unwatched, hash_of};
+use crate::managed::{Arriving, Managed, NoAqm, Unwatched, hash_of};
 use crate::plan::Order;
 use weir_rules::manager::Manager;
 
@@ -65,7 +65,7 @@ impl Load {
 
 /// The packets that passed through the queues in one run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Passed {
+pub struct PacketCounts {
     /// Packets that arrived.
     pub offered: u64,
     /// Packets that departed.
@@ -108,13 +108,13 @@ pub fn time(manager: &Manager, plan: &AqmPlan, clock: &dyn Fn() -> u64) -> f64 {
 
 /// Drives the plan once, for tools that count from outside the process. Returns the counts of the
 /// measured packets.
-pub fn drive(manager: &Manager, plan: &AqmPlan) -> Passed {
+pub fn drive(manager: &Manager, plan: &AqmPlan) -> PacketCounts {
     run(manager, plan, &|| 0).0
 }
 
-fn run(manager: &Manager, plan: &AqmPlan, clock: &dyn Fn() -> u64) -> (Passed, u64) {
+fn run(manager: &Manager, plan: &AqmPlan, clock: &dyn Fn() -> u64) -> (PacketCounts, u64) {
     match manager {
-        Manager::None => with_aqms(plan, clock, |_| Open),
+        Manager::None => with_aqms(plan, clock, |_| NoAqm),
         Manager::Aqm(policy) => policy.make_with(Driven { plan, clock }),
         Manager::Scheduler(discipline) => {
             discipline.seeded(plan.seed).visit(Driven { plan, clock })
@@ -128,7 +128,7 @@ struct Driven<'a> {
 }
 
 impl Maker for Driven<'_> {
-    type Output = (Passed, u64);
+    type Output = (PacketCounts, u64);
 
     fn with<A: Aqm + std::fmt::Debug>(self, make: impl Fn(&Setup) -> A) -> Self::Output {
         let Bounds { packets: limit_packets, bytes: limit_bytes } =
@@ -146,7 +146,7 @@ fn with_aqms<A: Aqm>(
     plan: &AqmPlan,
     clock: &dyn Fn() -> u64,
     make: impl Fn(u32) -> A,
-) -> (Passed, u64) {
+) -> (PacketCounts, u64) {
     let flows = plan.flows.flows().map(|flow| (flow.spec(), make(flow.number)));
     let queues = Managed::new(
         Fifo::default(),
@@ -158,10 +158,10 @@ fn with_aqms<A: Aqm>(
 }
 
 impl Visitor for Driven<'_> {
-    type Output = (Passed, u64);
+    type Output = (PacketCounts, u64);
 
     fn visit<S: Scheduler + std::fmt::Debug>(self, scheduler: S) -> Self::Output {
-        let flows = self.plan.flows.flows().map(|flow| (flow.spec(), Open));
+        let flows = self.plan.flows.flows().map(|flow| (flow.spec(), NoAqm));
         let queues =
             Managed::new(scheduler, flows, QueueLimit::Packets(u32::MAX), self.plan.most_inside());
         Driver::new(queues, self.plan).run(self.plan, self.clock)
@@ -202,7 +202,7 @@ struct Driver<S, A> {
     /// The time of a byte between arrivals, and on the link, in units of 2^-16 ns.
     gap: u64,
     byte_time: u64,
-    passed: Passed,
+    counts: PacketCounts,
 }
 
 impl<S: Scheduler, A: Aqm> Driver<S, A> {
@@ -218,22 +218,22 @@ impl<S: Scheduler, A: Aqm> Driver<S, A> {
             free: Moment::default(),
             gap: plan.link.byte_time(plan.link.offered),
             byte_time: plan.link.byte_time(1.0),
-            passed: Passed::default(),
+            counts: PacketCounts::default(),
         }
     }
 
     /// Drives the warm-up, then the measured packets between two readings of the clock.
-    fn run(mut self, plan: &AqmPlan, clock: &dyn Fn() -> u64) -> (Passed, u64) {
+    fn run(mut self, plan: &AqmPlan, clock: &dyn Fn() -> u64) -> (PacketCounts, u64) {
         self.pairs(WARM_UP + u64::from(plan.flows.len()) * WARM_UP_OF_FLOW);
         let before = self.queues.packets() as u64;
-        self.passed = Passed::default();
+        self.counts = PacketCounts::default();
         let begin = clock();
         self.pairs(plan.pairs);
         let end = clock();
         let left = self.queues.packets() as u64;
-        let mut passed = std::hint::black_box(self.passed);
-        passed.dropped = (before + passed.offered).saturating_sub(passed.delivered + left);
-        (passed, end.saturating_sub(begin))
+        let mut counts = std::hint::black_box(self.counts);
+        counts.dropped = (before + counts.offered).saturating_sub(counts.delivered + left);
+        (counts, end.saturating_sub(begin))
     }
 
     #[inline(never)]
@@ -253,7 +253,7 @@ impl<S: Scheduler, A: Aqm> Driver<S, A> {
                 &mut Unwatched,
             );
         }
-        self.passed.offered += pairs;
+        self.counts.offered += pairs;
     }
 
     /// The link sends packets until the time of the next arrival.
@@ -265,8 +265,8 @@ impl<S: Scheduler, A: Aqm> Driver<S, A> {
                 return;
             };
             self.free = self.free.after(packet.len, self.byte_time);
-            self.passed.delivered += 1;
-            self.passed.marked += u64::from(packet.mark.is_some());
+            self.counts.delivered += 1;
+            self.counts.marked += u64::from(packet.mark.is_some());
         }
     }
 }
@@ -291,21 +291,21 @@ mod tests {
     fn every_algorithm_delivers_packets_and_the_same_ones_each_time() {
         for manager in Manager::all().chain([Manager::None]) {
             for plan in [plan("1:w1", 1.25, Ecn::NotEct), plan("30:w1:imix", 1.25, Ecn::Ect0)] {
-                let passed = drive(&manager, &plan);
-                assert_eq!(passed.offered, 20_000);
+                let counts = drive(&manager, &plan);
+                assert_eq!(counts.offered, 20_000);
                 // The load exceeds the link's rate by a quarter, so a fifth of the packets is lost.
-                assert!(passed.delivered > 0 && passed.delivered < 18_000, "{manager}: {passed:?}");
-                assert_eq!(drive(&manager, &plan), passed, "{manager}");
+                assert!(counts.delivered > 0 && counts.delivered < 18_000, "{manager}: {counts:?}");
+                assert_eq!(drive(&manager, &plan), counts, "{manager}");
             }
         }
     }
 
     #[test]
     fn half_a_load_drops_nothing_and_five_quarters_drop_a_fifth() {
-        let passed = drive(&Manager::None, &plan("1:w1", 0.5, Ecn::NotEct));
-        assert_eq!((passed.delivered, passed.dropped, passed.marked), (20_000, 0, 0));
-        let passed = drive(&Manager::None, &plan("1:w1", 1.25, Ecn::NotEct));
-        assert!(passed.dropped.abs_diff(4000) <= 1, "{passed:?}");
+        let counts = drive(&Manager::None, &plan("1:w1", 0.5, Ecn::NotEct));
+        assert_eq!((counts.delivered, counts.dropped, counts.marked), (20_000, 0, 0));
+        let counts = drive(&Manager::None, &plan("1:w1", 1.25, Ecn::NotEct));
+        assert!(counts.dropped.abs_diff(4000) <= 1, "{counts:?}");
     }
 
     #[test]

@@ -142,7 +142,7 @@ impl<S: Scheduler> Driver<S> {
     fn up(&mut self, packets: u64, batch: usize) {
         if batch == 1 {
             self.pieces(packets, usize::MAX, |machine, piece| {
-                piece.iter().for_each(|made| machine.enqueue(made))
+                piece.iter().for_each(|made| machine.enqueue(made));
             });
         } else {
             self.pieces(packets, batch, |machine, piece| machine.enqueue_batch(piece));

@@ -59,24 +59,24 @@ pub(crate) struct Managed<S, A> {
 
 impl<S: Scheduler, A: Aqm> Managed<S, A> {
     /// Creates a queue for each flow, all with the same limit. Flows are numbered from 0 in the
-    /// order of the iterator. `expected` is the number of packets to allocate memory for.
+    /// order of the iterator. `expected_packets` is the number of packets to allocate memory for.
     pub(crate) fn new(
         mut scheduler: S,
         flows: impl Iterator<Item = (FlowSpec, A)>,
         limit: QueueLimit,
-        expected: usize,
+        expected_packets: usize,
     ) -> Self {
         let added: Vec<_> =
             flows.map(|(spec, aqm)| (scheduler.add_flow(Nanos::ZERO, &spec), aqm, limit)).collect();
-        Self::over(scheduler, added.into_iter(), expected)
+        Self::with_slots(scheduler, added.into_iter(), expected_packets)
     }
 
-    /// Creates a queue for each slot of a scheduler whose flows exist already. The flow of queue n,
-    /// counted from 0, must have the number n.
-    pub(crate) fn over(
+    /// Creates a queue for each slot of a scheduler that has its flows already. The flow of queue
+    /// n, counted from 0, must have the number n.
+    pub(crate) fn with_slots(
         scheduler: S,
         flows: impl Iterator<Item = (FlowSlot, A, QueueLimit)>,
-        expected: usize,
+        expected_packets: usize,
     ) -> Self {
         let queue = |(slot, aqm, limit): (FlowSlot, A, QueueLimit)| Queue {
             aqm,
@@ -84,7 +84,7 @@ impl<S: Scheduler, A: Aqm> Managed<S, A> {
             slot,
         };
         let queues = flows.map(queue).collect();
-        Self { scheduler, store: StampedDescriptors::new(expected), queues }
+        Self { scheduler, store: StampedDescriptors::new(expected_packets), queues }
     }
 
     /// A packet arrives. Returns the drop reason if the packet is not admitted.
@@ -158,8 +158,9 @@ impl<S: Scheduler, A: Aqm> Managed<S, A> {
 
     /// The state variables of the first queue's AQM and of the scheduler, by name.
     pub(crate) fn variables(&self) -> Vec<(&'static str, u64)> {
-        let mut variables = self.queues.first().map_or_else(Vec::new, |queue| queue.aqm.figures());
-        variables.extend(self.scheduler.figures());
+        let mut variables =
+            self.queues.first().map_or_else(Vec::new, |queue| queue.aqm.variables());
+        variables.extend(self.scheduler.variables());
         variables
     }
 
@@ -182,9 +183,9 @@ impl<S: Scheduler, A: Aqm> Managed<S, A> {
 
 /// No AQM, for the cost of the loop alone.
 #[derive(Debug)]
-pub(crate) struct Open;
+pub(crate) struct NoAqm;
 
-impl Aqm for Open {
+impl Aqm for NoAqm {
     #[inline(always)] // Measured: see the module `aqm_cost`.
     fn arrive(&mut self, _now: Nanos, _packet: &Seen, _queue: &QueueState) -> Verdict {
         Verdict::Pass

@@ -26,7 +26,7 @@ use weir_core::sched::{Fifo, FlowSpec, Scheduler, Visitor};
 use weir_core::stamped::Released;
 use weir_core::stats::DropReason;
 
-use crate::managed::{Arriving, Managed, Open, Watch, hash_of};
+use crate::managed::{Arriving, Managed, NoAqm, Watch, hash_of};
 use weir_rules::manager::Manager;
 
 /// The departures and drops at the queue.
@@ -54,7 +54,7 @@ pub struct Sent {
 /// Runs the model with an algorithm, from 0 to [`END`].
 pub fn step(manager: &Manager, seed: u64) -> Seen {
     match manager {
-        Manager::None => play(Fifo::default(), Open, QueueLimit::Packets(LIMIT)),
+        Manager::None => play(Fifo::default(), NoAqm, QueueLimit::Packets(LIMIT)),
         Manager::Aqm(policy) => policy.make_with(Player { seed }),
         Manager::Scheduler(discipline) => discipline.seeded(seed).visit(Player { seed }),
     }
@@ -78,7 +78,7 @@ impl Visitor for Player {
     type Output = Seen;
 
     fn visit<S: Scheduler + std::fmt::Debug>(self, scheduler: S) -> Seen {
-        play(scheduler, Open, QueueLimit::Packets(u32::MAX))
+        play(scheduler, NoAqm, QueueLimit::Packets(u32::MAX))
     }
 }
 

@@ -88,7 +88,7 @@ fn changes(c: &mut Criterion) {
     let rules =
         ruleset((0..10_000).map(|n| rule(n + 1, pipe(n % 500 + 1), vec![hosts(n)])).collect());
     c.bench_function("compile/10000-rules", |b| {
-        b.iter(|| Classifier::compile(black_box(&rules), &place()))
+        b.iter(|| Classifier::compile(black_box(&rules), &place()));
     });
     let mut table = ruleset(vec![rule(
         100,
@@ -97,7 +97,7 @@ fn changes(c: &mut Criterion) {
     )]);
     set_table(&mut table, 100_000);
     c.bench_function("compile/table-of-100000", |b| {
-        b.iter(|| Classifier::compile(black_box(&table), &place()))
+        b.iter(|| Classifier::compile(black_box(&table), &place()));
     });
     let mut classifier = Classifier::compile(&table, &place());
     let name = "customers".into();

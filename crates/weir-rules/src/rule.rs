@@ -351,4 +351,4 @@ pub const DEFAULT_RULE: u16 = 65_535;
 /// Number of sets of rules.
 pub const SETS: u8 = 32;
 /// The set that `flush` does not delete.
-pub const KEPT_SET: u8 = 31;
+pub const RESERVED_SET: u8 = 31;

@@ -1,7 +1,7 @@
 //! Access to the files on disk that specifications and scenarios name.
 //!
 //! An error in such a file quotes the wrong line. A specification, script or scenario may be from
-//! somebody else, and may name any file of the user who reads it. Therefore only a file that the
+//! another author, and may name any file of the user who reads it. Therefore only a file that the
 //! user named on the command line, or one below the directory of the naming text, is quoted; and
 //! never one of root that others must not read.
 
@@ -52,9 +52,9 @@ impl Files for Beside<'_> {
 /// Opens files that a script names: relative to the current directory, or, if no such file is
 /// there, beside the script.
 #[derive(Clone, Copy, Debug)]
-pub struct OfScript<'a>(pub &'a Path);
+pub struct ScriptFiles<'a>(pub &'a Path);
 
-impl OfScript<'_> {
+impl ScriptFiles<'_> {
     /// The directory of the script; none for standard input, `-`.
     fn directory(&self) -> Option<&Path> {
         let parent = self.0.parent().filter(|_| self.0.as_os_str() != "-")?;
@@ -71,7 +71,7 @@ impl OfScript<'_> {
     }
 }
 
-impl Files for OfScript<'_> {
+impl Files for ScriptFiles<'_> {
     fn read(&self, path: &str) -> io::Result<String> {
         text(self.read_bytes(path)?)
     }

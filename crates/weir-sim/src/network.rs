@@ -119,7 +119,7 @@ pub struct ClassCount {
     pub queue_ns: Tally,
 }
 
-/// What observers learn about a packet in addition to the packet itself.
+/// Information about a packet for observers, in addition to the packet itself.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct About {
     /// The group of the packet's flow.
@@ -138,7 +138,8 @@ pub trait Observer: std::fmt::Debug + Send {
     fn entered(&mut self, _now: Nanos, _port: PortId, _packet: &Packet) {}
     /// Called when a packet leaves a port. `dequeued` is the time at which it left the queue, if
     /// known.
-    fn left(&mut self, _now: Nanos, _port: PortId, _packet: &Packet, _dequeued: Option<Nanos>) {}
+    fn departed(&mut self, _now: Nanos, _port: PortId, _packet: &Packet, _dequeued: Option<Nanos>) {
+    }
     /// Called when a packet is lost in a port.
     fn dropped(&mut self, _now: Nanos, _port: PortId, _packet: &Packet, _reason: DropReason) {}
     /// Called when a packet arrives at its endpoint.
@@ -350,8 +351,9 @@ impl Network {
     }
 
     /// Makes packets that leave a port of the engine wait until the next port has room for them
-    /// (see [`hold`]). The port's device must be gated ([`weir_core::device::DeviceConfig::gated`]),
-    /// and the next ports must know their room ([`weir_core::sched::Discipline::knows_room`]).
+    /// (see [`hold`]). The port's device must be gated
+    /// ([`weir_core::device::DeviceConfig::gated`]), and the next ports must know their room
+    /// ([`weir_core::sched::Discipline::knows_room`]).
     pub fn gate(&mut self, port: PortId) {
         if let Port::Engine(port) = &mut self.ports[port.0 as usize] {
             port.gated = true;

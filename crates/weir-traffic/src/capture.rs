@@ -8,6 +8,7 @@
 
 use std::os::fd::{AsRawFd, OwnedFd};
 
+use nix::errno::Errno;
 use nix::sys::socket::{
     AddressFamily, LinkAddr, SockFlag, SockProtocol, SockType, recvfrom, setsockopt, socket,
     sockopt,
@@ -94,10 +95,7 @@ fn next<'a>(
 ) -> Result<Option<&'a [u8]>, TrafficError> {
     match recvfrom::<LinkAddr>(socket.as_raw_fd(), buffer) {
         Ok((len, Some(from))) if from.ifindex() == index => Ok(Some(&buffer[..len])),
-        Ok(_)
-        | Err(nix::errno::Errno::EAGAIN | nix::errno::Errno::EINTR | nix::errno::Errno::ENETDOWN) => {
-            Ok(None)
-        }
+        Ok(_) | Err(Errno::EAGAIN | Errno::EINTR | Errno::ENETDOWN) => Ok(None),
         Err(e) => Err(e).when("receive frames"),
     }
 }

@@ -1,8 +1,8 @@
 //! Watches queues. One thread for each source reads the queues of the kernel or of Weir; a further
 //! thread records the readings in files and in statistics. A [`Watch`] runs all of these threads.
 
+mod daemon;
 mod files;
-mod own;
 mod packets;
 mod reader;
 mod record;

@@ -12,8 +12,8 @@ use weir_probe::{Plan, ProbeError};
 use weir_report::watch::Format;
 
 use super::WatchError;
+use super::daemon::DaemonQueues;
 use super::files::Files;
-use super::own::Own;
 use super::reader::{Progress, Reader};
 use super::record::{Record, Recorder};
 
@@ -66,7 +66,7 @@ impl Watch {
         }
         for socket in daemons {
             let number = readers.len();
-            let open = move || Own::open(socket, daemon_rate);
+            let open = move || DaemonQueues::open(socket, daemon_rate);
             readers.push(Reader::start((number, 1), to.clone(), over.clone(), open)?);
         }
         drop(to);

@@ -21,7 +21,7 @@ fn headers(c: &mut Criterion) {
         let parsed = parse(&frame).expect("a built frame parses");
         c.bench_function(&format!("parse/{name}"), |b| b.iter(|| parse(black_box(&frame))));
         c.bench_function(&format!("flow_key/{name}"), |b| {
-            b.iter(|| flow_key(black_box(&frame), black_box(&parsed)))
+            b.iter(|| flow_key(black_box(&frame), black_box(&parsed)));
         });
         let fresh = frame.clone();
         c.bench_function(&format!("set_ce/{name}"), |b| {
@@ -41,7 +41,7 @@ fn trains(c: &mut Criterion) {
     let train = Train::plan(&frame, &vnet, &parsed).expect("a built train is a train");
     let mut out = [0; MAX_HEADER_LEN];
     c.bench_function("train/plan", |b| {
-        b.iter(|| Train::plan(black_box(&frame), black_box(&vnet), black_box(&parsed)))
+        b.iter(|| Train::plan(black_box(&frame), black_box(&vnet), black_box(&parsed)));
     });
     for (name, run, mode) in [
         ("train/headers-one-partial", 3..4, ChecksumMode::Partial),
@@ -49,14 +49,14 @@ fn trains(c: &mut Criterion) {
         ("train/headers-run", 3..20, ChecksumMode::Partial),
     ] {
         c.bench_function(name, |b| {
-            b.iter(|| train.headers(black_box(run.clone()), black_box(&frame), mode, &mut out))
+            b.iter(|| train.headers(black_box(run.clone()), black_box(&frame), mode, &mut out));
         });
     }
     let mut sums = c.benchmark_group("sum");
     for len in [64, 1448, 64_000] {
         sums.throughput(Throughput::Bytes(len as u64));
         sums.bench_function(len.to_string(), |b| {
-            b.iter(|| checksum::sum(black_box(&frame[54..54 + len])))
+            b.iter(|| checksum::sum(black_box(&frame[54..54 + len])));
         });
     }
 }

@@ -81,7 +81,7 @@ pub fn pseudo_v6(src: [u8; 16], dst: [u8; 16], protocol: u8, len: u32) -> u16 {
 /// IPv4 source routing, the sender's checksum covers another destination address.
 #[inline]
 pub fn pseudo(frame: &[u8], parsed: &Parsed, len: u32) -> Option<u16> {
-    let network = parsed.network();
+    let network = parsed.network_offset();
     match parsed.ip {
         IpVersion::V4 => Some(pseudo_v4(
             bytes(frame, network + 12)?,
@@ -101,7 +101,7 @@ pub fn pseudo(frame: &[u8], parsed: &Parsed, len: u32) -> Option<u16> {
 
 /// Whether the header checksum of an IPv4 frame is correct. `None` for other protocols.
 pub fn verify_ipv4_header(frame: &[u8], parsed: &Parsed) -> Option<bool> {
-    let network = parsed.network();
+    let network = parsed.network_offset();
     if parsed.ip != IpVersion::V4 {
         return None;
     }
@@ -234,7 +234,10 @@ mod tests {
     proptest! {
         #[test]
         fn the_sum_follows_the_definition(data: Vec<u8>) {
-            let mut total: u64 = data.chunks(2).map(|c| u64::from(c[0]) << 8 | u64::from(c.get(1).copied().unwrap_or(0))).sum();
+            let mut total: u64 = data
+                .chunks(2)
+                .map(|c| u64::from(c[0]) << 8 | u64::from(c.get(1).copied().unwrap_or(0)))
+                .sum();
             while total > 0xffff {
                 total = (total >> 16) + (total & 0xffff);
             }
@@ -242,11 +245,17 @@ mod tests {
         }
 
         #[test]
-        fn an_update_equals_a_new_computation(mut words in prop::collection::vec(any::<u16>(), 2..30), at: prop::sample::Index, new: u16) {
+        fn an_update_equals_a_new_computation(
+            mut words in prop::collection::vec(any::<u16>(), 2..30),
+            at: prop::sample::Index,
+            new: u16,
+        ) {
             // The first word is not zero, because the checksum of only zeros has a special form.
             words[0] = 0x4500;
             let at = 1 + at.index(words.len() - 1);
-            let all = |words: &[u16]| checksum(&words.iter().flat_map(|w| w.to_be_bytes()).collect::<Vec<_>>());
+            let all = |words: &[u16]| {
+                checksum(&words.iter().flat_map(|w| w.to_be_bytes()).collect::<Vec<_>>())
+            };
             let (before, old) = (all(&words), words[at]);
             words[at] = new;
             prop_assert_eq!(update(before, old, new), all(&words));

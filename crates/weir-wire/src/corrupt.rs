@@ -10,10 +10,10 @@ use crate::header::Parsed;
 /// the inverted bit, so the receiver would not detect the error.
 pub fn invert_bit(frame: &mut [u8], parsed: &Parsed, bit: u32) -> Option<usize> {
     let end = frame.len().min(parsed.network_end());
-    let network = frame.get_mut(parsed.network()..end)?;
+    let network = frame.get_mut(parsed.network_offset()..end)?;
     let bits = network.len() as u64 * 8;
     let bit = u64::from(bit).checked_rem(bits)?;
     let at = (bit / 8) as usize;
     *network.get_mut(at)? ^= 0x80 >> (bit % 8);
-    Some(parsed.network() + at)
+    Some(parsed.network_offset() + at)
 }

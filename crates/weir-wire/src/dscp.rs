@@ -9,7 +9,7 @@ use crate::view::{put, u16_at};
 /// afterwards, which is false for protocols other than IP.
 #[inline]
 pub fn set_dscp(frame: &mut [u8], parsed: &mut Parsed, dscp: u8) -> bool {
-    let at = parsed.network();
+    let at = parsed.network_offset();
     let Some(old) = u16_at(frame, at) else { return false };
     let dscp = dscp & 0x3f;
     let written = match parsed.ip {

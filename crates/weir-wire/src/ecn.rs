@@ -9,7 +9,7 @@ use crate::view::{bytes, put, u16_at};
 /// The current ECN field of `frame` ([`Parsed::ecn`] is its value at the time of parsing).
 #[inline]
 pub fn ecn(frame: &[u8], parsed: &Parsed) -> Ecn {
-    let Some([first, second]) = bytes(frame, parsed.network()) else { return Ecn::NotEct };
+    let Some([first, second]) = bytes(frame, parsed.network_offset()) else { return Ecn::NotEct };
     match parsed.ip {
         IpVersion::V4 => ecn_of(second),
         // The traffic class spans the first two bytes.
@@ -28,7 +28,7 @@ pub fn set_ce(frame: &mut [u8], parsed: &Parsed) -> bool {
         Ecn::Ce => return true,
         Ecn::Ect0 | Ecn::Ect1 => {}
     }
-    let at = parsed.network();
+    let at = parsed.network_offset();
     let Some(old) = u16_at(frame, at) else { return false };
     match parsed.ip {
         IpVersion::V4 => {

@@ -22,7 +22,7 @@ pub fn ports_present(parsed: &Parsed) -> bool {
 /// IPv4 identification.
 #[inline]
 pub fn ip_id(frame: &[u8], parsed: &Parsed) -> Option<u16> {
-    (parsed.ip == IpVersion::V4).then(|| u16_at(frame, parsed.network() + 4)).flatten()
+    (parsed.ip == IpVersion::V4).then(|| u16_at(frame, parsed.network_offset() + 4)).flatten()
 }
 
 /// TTL or hop limit.
@@ -33,13 +33,13 @@ pub fn ttl(frame: &[u8], parsed: &Parsed) -> Option<u8> {
         IpVersion::V6 => 7,
         IpVersion::None => return None,
     };
-    frame.get(parsed.network() + at).copied()
+    frame.get(parsed.network_offset() + at).copied()
 }
 
 /// IPv4 TOS or IPv6 traffic class: DSCP and ECN.
 #[inline]
 pub fn traffic_class(frame: &[u8], parsed: &Parsed) -> Option<u8> {
-    let word = u16_at(frame, parsed.network())?;
+    let word = u16_at(frame, parsed.network_offset())?;
     match parsed.ip {
         IpVersion::V4 => Some(word as u8),
         // The word consists of the version (4 bits), the traffic class (8) and the start of the
@@ -53,7 +53,7 @@ pub fn traffic_class(frame: &[u8], parsed: &Parsed) -> Option<u8> {
 /// bits of offset.
 #[inline]
 pub fn fragment_field(frame: &[u8], parsed: &Parsed) -> Option<u16> {
-    (parsed.ip == IpVersion::V4).then(|| u16_at(frame, parsed.network() + 6)).flatten()
+    (parsed.ip == IpVersion::V4).then(|| u16_at(frame, parsed.network_offset() + 6)).flatten()
 }
 
 /// Type of an ICMP message over IPv4.
@@ -104,7 +104,7 @@ pub fn tcp(frame: &[u8], parsed: &Parsed) -> Option<Tcp> {
 
 /// The options of the IPv4 header; empty if the packet has no IPv4 header.
 pub fn ipv4_options<'a>(frame: &'a [u8], parsed: &Parsed) -> Options<'a> {
-    let at = parsed.network();
+    let at = parsed.network_offset();
     let len = match frame.get(at) {
         Some(first) if parsed.ip == IpVersion::V4 => usize::from(first & 15) * 4,
         _ => 0,
@@ -153,13 +153,13 @@ impl<'a> Iterator for Options<'a> {
 /// follows.
 pub fn extensions<'a>(frame: &'a [u8], parsed: &Parsed) -> Extensions<'a> {
     let first = match parsed.ip {
-        IpVersion::V6 => frame.get(parsed.network() + 6).copied(),
+        IpVersion::V6 => frame.get(parsed.network_offset() + 6).copied(),
         _ => None,
     };
     Extensions {
         frame,
         end: parsed.network_end(),
-        at: parsed.network() + IPV6_HEADER,
+        at: parsed.network_offset() + IPV6_HEADER,
         next: first,
         remaining: MAX_EXTENSIONS,
     }

@@ -46,7 +46,7 @@ pub struct Parsed {
 impl Parsed {
     /// Offset of the network-layer header.
     #[inline]
-    pub fn network(&self) -> usize {
+    pub fn network_offset(&self) -> usize {
         self.link_header.into()
     }
 

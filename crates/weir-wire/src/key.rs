@@ -19,7 +19,7 @@ pub fn flow_key(frame: &[u8], parsed: &Parsed) -> FlowKey {
         flow_id: parsed.flow_label,
         ..FlowKey::default()
     };
-    let network = parsed.network();
+    let network = parsed.network_offset();
     if network != 0
         && let Some([d0, d1, d2, d3, d4, d5, s0, s1, s2, s3, s4, s5]) = bytes::<12>(frame, 0)
     {

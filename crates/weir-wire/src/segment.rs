@@ -55,7 +55,7 @@ enum Seed {
     Unchecked,
 }
 
-/// What [`Train::headers`] writes into the transport checksum.
+/// The content that [`Train::headers`] gives the transport checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChecksumMode {
     /// The seed. The virtio-net header asks the receiver of the frame to complete the checksum.
@@ -236,7 +236,7 @@ impl Train {
     /// Writes the fields of the IP header that differ. `None` if `headers` is shorter than
     /// expected.
     fn write_network(&self, headers: &mut [u8], first: u16, payload: u32) -> Option<()> {
-        let network = self.parsed.network();
+        let network = self.parsed.network_offset();
         // A run is at most as long as the train, and the train's length fits.
         let len = self.network_header_len() + payload;
         if self.parsed.ip == IpVersion::V6 {
@@ -334,7 +334,8 @@ pub enum SegmentError {
     NotATrain,
     /// The train is a UDP datagram that is to be divided into IP fragments.
     #[error(
-        "UDP fragmentation offload is not supported; switch it off where the frame comes from (ethtool -K DEV ufo off)"
+        "UDP fragmentation offload is not supported; switch it off where the frame comes from \
+         (ethtool -K DEV ufo off)"
     )]
     UdpFragments,
     /// The protocol of the headers differs from the protocol that the virtio-net header declares.
@@ -348,7 +349,8 @@ pub enum SegmentError {
     NoTransport,
     /// The train is longer than an IP length field can express.
     #[error(
-        "the train has {0} network-layer bytes; at most {MAX_NETWORK_LEN} are supported (ip link set DEV gso_max_size 65536)"
+        "the train has {0} network-layer bytes; at most {MAX_NETWORK_LEN} are supported (ip link \
+         set DEV gso_max_size 65536)"
     )]
     TooLong(u32),
     /// The headers of the train are longer than [`MAX_HEADER_LEN`].
@@ -356,7 +358,8 @@ pub enum SegmentError {
     HeaderTooLong(usize),
     /// The checksum is not where the protocol has it.
     #[error(
-        "the header places the train's checksum at {csum_start}+{csum_offset}, where its protocol has none"
+        "the header places the train's checksum at {csum_start}+{csum_offset}, where its protocol \
+         has none"
     )]
     ChecksumPlace {
         /// Offset at which the sum starts.

@@ -1,4 +1,4 @@
-//! Options of `weir live`.
+//! The command line of `weir live`.
 
 use std::path::PathBuf;
 
@@ -73,7 +73,7 @@ pub(crate) struct LiveArgs {
     pub(crate) cpu: Option<usize>,
 }
 
-/// The most runs: a day of runs of a minute each, with an hour to spare.
+/// Maximum number of runs. 1380 runs of a minute take 23 hours.
 const MOST_RUNS: i64 = 1_380;
 const EXAMPLES: &str = "Examples:
   weir live two-hosts.toml

@@ -62,8 +62,8 @@ fn once(setup: ScenarioSetup, is_first: bool) -> Result<Ran, Failure> {
     for note in run.notes().iter().filter(|_| is_first) {
         say(format_args!("weir: note: {}\n", note.what));
     }
-    let signals =
-        Signals::take().map_err(|error| Failure::own(format!("cannot take signals: {error}")))?;
+    let signals = Signals::take()
+        .map_err(|error| Failure::of_weir(format!("cannot take signals: {error}")))?;
     run.run(&signals, |_| ()).map_err(failure)
 }
 
@@ -71,6 +71,6 @@ fn failure(error: ScenarioError) -> Failure {
     match error {
         ScenarioError::Program(error) => Failure::new(error.exit_code(), error),
         ScenarioError::Build(error) => crate::live::not_built(&error),
-        error => Failure::own(error),
+        error => Failure::of_weir(error),
     }
 }

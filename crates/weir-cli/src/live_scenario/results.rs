@@ -62,7 +62,7 @@ pub(super) fn write(
     }
     match args.json.as_deref() {
         Some(path) if path.as_os_str() == "-" => return print(&to_json(&results)),
-        Some(path) => write_atomic(path, to_json(&results).as_bytes()).map_err(Failure::own)?,
+        Some(path) => write_atomic(path, to_json(&results).as_bytes()).map_err(Failure::of_weir)?,
         None => {}
     }
     if args.quiet {
@@ -84,11 +84,12 @@ fn directory(
     name.push(path.file_name().unwrap_or_default());
     name.push(format!(".{}.tmp", std::process::id()));
     let beside = parent(path).join(name);
-    let failed =
-        |error: std::io::Error| Failure::own(format!("cannot write {}: {error}", path.display()));
+    let failed = |error: std::io::Error| {
+        Failure::of_weir(format!("cannot write {}: {error}", path.display()))
+    };
     let fill = || {
         fs::create_dir(&beside).map_err(failed)?;
-        weir_report::sim::write(&beside, results, Contents::default()).map_err(Failure::own)?;
+        weir_report::sim::write(&beside, results, Contents::default()).map_err(Failure::of_weir)?;
         for (name, text) in printed {
             fs::write(beside.join(format!("{name}.txt")), text).map_err(failed)?;
         }

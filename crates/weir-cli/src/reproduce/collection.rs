@@ -12,7 +12,7 @@ use crate::output::Failure;
 /// The chapters of a directory, stored one by one as they are done.
 pub(super) struct Collection {
     directory: PathBuf,
-    /// What must be equal for a stored chapter to be kept: the program and the options.
+    /// The program and the options. A stored chapter is kept only if they are unchanged.
     key: String,
     chapters: Vec<Chapter>,
 }
@@ -48,11 +48,11 @@ impl Collection {
         if chapter.is_done() {
             let file = self.file(chapter.name());
             let stored = Stored { key: self.key.clone(), chapter: chapter.clone() };
-            let text = serde_json::to_vec(&stored).map_err(Failure::own)?;
+            let text = serde_json::to_vec(&stored).map_err(Failure::of_weir)?;
             if let Some(directory) = file.parent() {
-                std::fs::create_dir_all(directory).map_err(Failure::own)?;
+                std::fs::create_dir_all(directory).map_err(Failure::of_weir)?;
             }
-            write_atomic(&file, &text).map_err(Failure::own)?;
+            write_atomic(&file, &text).map_err(Failure::of_weir)?;
         }
         self.chapters.push(chapter);
         Ok(())
@@ -67,7 +67,7 @@ impl Collection {
             ("Intervals", "95 %, Student".to_owned()),
         ];
         let page = chapters_to_html(&entries, &self.chapters);
-        write_atomic(&path, page.as_bytes()).map_err(Failure::own)?;
+        write_atomic(&path, page.as_bytes()).map_err(Failure::of_weir)?;
         Ok(path)
     }
 

@@ -10,7 +10,7 @@ use weir_rig::report::Run;
 pub(crate) struct ExperimentDocument<'a> {
     /// A description of the experiment in one sentence.
     pub(super) title: &'a str,
-    /// What a reader must know to judge the results.
+    /// Remarks that a reader needs to judge the results.
     pub(super) notes: &'a [String],
     /// Measurements of the rig; empty if the experiment does not use the rig.
     pub(super) runs: Vec<Run>,

@@ -3,8 +3,8 @@
 //!
 //! Published times depend on the machine, so verdicts on them are about shape: the order of
 //! algorithms, growth, ratios. Simulated results are compared as numbers. Each claim is judged
-//! separately, by the interval of its measured quantities over the seeds, and every value of
-//! somebody else's has its provenance.
+//! separately, by the interval of its measured quantities over the seeds, and every value
+//! from elsewhere has its provenance.
 
 mod collection;
 pub(crate) mod document;
@@ -90,7 +90,7 @@ pub(crate) fn reproduce(args: &ReproduceArgs) -> Result<ExitCode, Failure> {
     let chosen = chosen(args, &experiments)?;
     if let Some(directory) = &args.out {
         std::fs::create_dir_all(directory).map_err(|error| {
-            Failure::own(format!("cannot make the directory {}: {error}", directory.display()))
+            Failure::of_weir(format!("cannot make the directory {}: {error}", directory.display()))
         })?;
     }
     let show_progress = !args.quiet && std::io::stderr().is_terminal();
@@ -188,9 +188,9 @@ fn say_unless(quiet: bool, words: std::fmt::Arguments<'_>) {
 }
 
 fn list() -> String {
-    let mut table = Table::new(["experiment", "what it shows"]).left();
+    let mut table = Table::new(["experiment", "what it shows"]).left_aligned();
     for experiment in experiments() {
-        table.row(vec![
+        table.add_row(vec![
             experiment.name.to_owned(),
             format!("{} ({})", experiment.summary, experiment.source),
         ]);
@@ -232,11 +232,11 @@ impl Outcome {
             tables: &self.finding.tables,
         };
         let report = Document::new(Kind::Experiment, body).to_json();
-        write_atomic(&path, report.as_bytes()).map_err(Failure::own)?;
+        write_atomic(&path, report.as_bytes()).map_err(Failure::of_weir)?;
         written.push(path);
         let path = directory.join(format!("{}.html", experiment.name));
         let page = finding_to_html(&self.finding);
-        write_atomic(&path, page.as_bytes()).map_err(Failure::own)?;
+        write_atomic(&path, page.as_bytes()).map_err(Failure::of_weir)?;
         written.push(path);
         Ok(written)
     }
@@ -252,4 +252,4 @@ const EXAMPLES: &str = "Examples:
 
 Published times depend on the machine, so claims about them are about shape (order, growth, ratios).
 A claim holds if the 95 % intervals of its quantities are inside the claimed ranges, differs if one
-is outside, and cannot be judged otherwise. Each value of somebody else's has its provenance.";
+is outside, and cannot be judged otherwise. Each value from elsewhere has its provenance.";

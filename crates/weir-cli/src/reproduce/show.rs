@@ -17,7 +17,7 @@ pub(super) fn text(finding: &Finding) -> String {
     for table in &finding.tables {
         let mut shown = Table::new(&table.columns);
         for row in &table.rows {
-            shown.row(row.iter().map(|cell| cell.marked(&provenances)).collect());
+            shown.add_row(row.iter().map(|cell| cell.marked(&provenances)).collect());
         }
         let _ = write!(text, "\n{}\n{}", table.title, shown.text());
     }
@@ -34,14 +34,14 @@ pub(super) fn text(finding: &Finding) -> String {
 }
 
 fn claims(finding: &Finding, provenances: &[&Provenance]) -> String {
-    let mut table =
-        Table::new(["claim", "verdict", "seeds", "from", "measured (95 % interval)"]).left();
+    let mut table = Table::new(["claim", "verdict", "seeds", "from", "measured (95 % interval)"])
+        .left_aligned();
     for claim in &finding.claims {
         let verdict = match claim.verdict() {
             Verdict::Differs => "DIFFERS",
             verdict => verdict.words(),
         };
-        table.row(vec![
+        table.add_row(vec![
             claim.words().to_owned(),
             verdict.to_owned(),
             claim.seeds(),
@@ -54,10 +54,10 @@ fn claims(finding: &Finding, provenances: &[&Provenance]) -> String {
 
 /// The verdict on all claims together.
 fn verdict(finding: &Finding) -> String {
-    let [holds, differs, open] =
+    let [holds, differs, undecided] =
         [Verdict::Holds, Verdict::Differs, Verdict::CannotBeJudged].map(|v| finding.count(v));
     let all = finding.claims.len();
-    format!("{holds} of {all} claims hold, {differs} differ, {open} cannot be judged")
+    format!("{holds} of {all} claims hold, {differs} differ, {undecided} cannot be judged")
 }
 
 #[cfg(test)]
@@ -74,12 +74,12 @@ mod tests {
         table.row(vec![
             "FIFO".into(),
             Cell::reference(2.0, 1, PAPER),
-            Cell::quantity(&Quantity::over(&[2.4, 2.5, 2.6]), 1),
+            Cell::quantity(&Quantity::of_runs(&[2.4, 2.5, 2.6]), 1),
         ]);
         let waits = |limit| {
             Claim::new("it waits", PAPER).expect(
                 "mean, ms",
-                Quantity::over(&[2.4, 2.5, 2.6]),
+                Quantity::of_runs(&[2.4, 2.5, 2.6]),
                 Range::below(limit),
             )
         };
@@ -94,7 +94,8 @@ mod tests {
         for expected in [
             "A queue\nNote: mind this\n\nwaits, ms\n  system  reference   measured\n",
             "  FIFO      2.0 [1]  2.5 ± 0.2\n",
-            "it waits  holds             3      [1]   mean, ms: 2.50 (2.25 to 2.75); claimed below 3.00",
+            "it waits  holds             3      [1]   mean, ms: 2.50 (2.25 to 2.75); claimed \
+             below 3.00",
             "DIFFERS",
             "  [1] published: A paper, table 1\n",
             "Verdict: 1 of 3 claims hold, 1 differ, 1 cannot be judged.",

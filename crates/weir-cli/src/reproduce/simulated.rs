@@ -40,7 +40,7 @@ fn sampler(settings: &Settings) -> Result<Outcome, Failure> {
             ));
         }
     };
-    Ok(queue_sampler::run(&own, &begins).map_err(Failure::own)?.into())
+    Ok(queue_sampler::run(&own, &begins).map_err(Failure::of_weir)?.into())
 }
 
 /// Runs an experiment of the simulator, with a progress bar.

@@ -46,7 +46,7 @@ pub(crate) fn adversary(args: &RigArgs, config: &Config) -> Result<ExitCode, Fai
     }
     let weights = weights(&args.weights)?;
     std::fs::create_dir_all(&args.out).map_err(|error| {
-        Failure::own(format!("cannot make the directory {}: {error}", args.out.display()))
+        Failure::of_weir(format!("cannot make the directory {}: {error}", args.out.display()))
     })?;
     let mut table = Table::new([
         "scheduler",
@@ -70,8 +70,8 @@ pub(crate) fn adversary(args: &RigArgs, config: &Config) -> Result<ExitCode, Fai
         let file = |kind: &str| args.out.join(format!("{}.{kind}", file_name(algorithm)));
         let found = hunted(&hunt, algorithm, &file("search"), args)?;
         let path = file("trace");
-        write_atomic(&path, found.trace.to_string().as_bytes()).map_err(Failure::own)?;
-        table.row(row(algorithm, &found, &path));
+        write_atomic(&path, found.trace.to_string().as_bytes()).map_err(Failure::of_weir)?;
+        table.add_row(row(algorithm, &found, &path));
         let mut run = Run::new(
             algorithm.to_string(),
             found.trace.flows(),
@@ -153,7 +153,7 @@ fn hunted(
     });
     bar.finish_and_clear();
     let found = found.map_err(|error| {
-        Failure::own(format!("{}: {error}; another --out begins anew", state.display()))
+        Failure::of_weir(format!("{}: {error}; another --out begins anew", state.display()))
     })?;
     if found.evaluations < hunt.evaluations && !args.quiet {
         say(format_args!(

@@ -8,14 +8,14 @@ use std::process::ExitCode;
 use weir_core::packet::Ecn;
 use weir_core::units::Rate;
 use weir_report::format::count;
-use weir_rig::aqm_cost::{AqmPlan, Load, Passed, drive, time};
+use weir_rig::aqm_cost::{AqmPlan, Load, PacketCounts, drive, time};
 use weir_rig::cost::Spread;
 use weir_rig::flows::FlowSet;
 use weir_rig::instructions::{Cache, PerPair};
 use weir_rig::report::Run;
 use weir_rig::{Manager, Order};
 
-use super::args::{Metric, Only, RigArgs};
+use super::args::{InternalTask, Metric, RigArgs};
 use super::config::{self, PAIRS, QUICK_PAIRS, QUICK_RUNS, RUNS, usage};
 use super::json::write_json;
 use super::measure::{COUNTED, bar_of, cachegrind, thread_time};
@@ -44,14 +44,14 @@ struct Measured {
     set: FlowSet,
     run: Run,
     spread: Option<Spread>,
-    passed: Passed,
+    counts: PacketCounts,
     events: Option<PerPair>,
 }
 
 /// Takes the measurements and writes the requested results.
 pub(super) fn aqm(args: &RigArgs) -> Result<ExitCode, Failure> {
     let config = Config::new(args)?;
-    if args.only == Some(Only::Drive) {
+    if args.only == Some(InternalTask::Drive) {
         for plan in &config.plans {
             for manager in &config.managers {
                 drive(manager, plan);
@@ -223,7 +223,7 @@ impl Measured {
             set: plan.flows().clone(),
             run,
             spread: None,
-            passed: drive(manager, plan),
+            counts: drive(manager, plan),
             events: None,
         }
     }
@@ -295,7 +295,7 @@ fn table<'a>(config: &Config, rows: impl Iterator<Item = &'a Measured>) -> Strin
     };
     for row in rows {
         let share = |packets: u64| {
-            format!("{:.2} %", packets as f64 * 100.0 / row.passed.offered.max(1) as f64)
+            format!("{:.2} %", packets as f64 * 100.0 / row.counts.offered.max(1) as f64)
         };
         let mut words = vec![row.manager.to_string()];
         if config.time {
@@ -312,8 +312,8 @@ fn table<'a>(config: &Config, rows: impl Iterator<Item = &'a Measured>) -> Strin
                 misses,
             ]);
         }
-        words.extend([share(row.passed.dropped), share(row.passed.marked)]);
-        table.row(words);
+        words.extend([share(row.counts.dropped), share(row.counts.marked)]);
+        table.add_row(words);
     }
     table.text()
 }

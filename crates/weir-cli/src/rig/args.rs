@@ -41,8 +41,8 @@ pub(crate) struct RigArgs {
         conflicts_with_all = ["aqm", "alg", "flows", "plot", "adversary"]
     )]
     pub(crate) case: Option<PathBuf>,
-    /// Replay a recording of `weir watch --record` with the disciplines of --alg and --aqm, and show
-    /// the kernel's own row first [default: fifo,fq_codel,cake].
+    /// Replay a recording of `weir watch --record` with the disciplines of --alg and --aqm, and
+    /// show the kernel's own row first [default: fifo,fq_codel,cake].
     #[arg(
         long,
         value_name = "FILE",
@@ -66,7 +66,7 @@ pub(crate) struct RigArgs {
     /// A setting for the schedulers that have it, such as `m=8`; may be given several times.
     #[arg(long = "set", value_name = "NAME=VALUE", help_heading = "What is driven")]
     pub(crate) settings: Vec<String>,
-    /// The same as --set m=N: classes of an aggregate in QFQ+.
+    /// The same as --set m=N: maximum number of classes in an aggregate of QFQ+.
     #[arg(long, value_name = "N", help_heading = "What is driven")]
     pub(crate) m: Option<u64>,
     /// Flows as COUNT:OPTIONS, groups separated by commas, such as `500:w1,250:w2,250:w4:imix`; or
@@ -184,8 +184,8 @@ pub(crate) struct RigArgs {
     /// Write the results as JSON (`-` for standard output, in place of the tables).
     #[arg(long, value_name = "FILE", help_heading = "Results")]
     pub(crate) json: Option<PathBuf>,
-    /// Draw the first metric against the number of flows, B-WFI against weight, into a .svg or .png
-    /// file; may be given several times.
+    /// Plot the first metric against the number of flows (B-WFI: against the weight) into a .svg or
+    /// .png file; may be given several times.
     #[arg(long, value_name = "FILE", help_heading = "Results")]
     pub(crate) plot: Vec<PathBuf>,
     /// Do not show progress.
@@ -193,7 +193,7 @@ pub(crate) struct RigArgs {
     pub(crate) quiet: bool,
     /// Run one internal task. The rig starts itself with this option.
     #[arg(long, value_enum, hide = true)]
-    pub(crate) only: Option<Only>,
+    pub(crate) only: Option<InternalTask>,
 }
 
 /// A metric.
@@ -245,9 +245,9 @@ pub(crate) enum Aim {
     Delay,
 }
 
-/// A task that the rig performs in a process of its own.
+/// A task that the rig performs in a separate process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Only {
+pub(crate) enum InternalTask {
     /// Drives packets while an external program counts events.
     Drive,
     /// Prints the memory that flows and packets take.

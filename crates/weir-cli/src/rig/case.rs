@@ -34,7 +34,7 @@ pub(super) fn case(path: &Path, json: Option<&Path>) -> Result<ExitCode, Failure
         if json.as_os_str() == "-" {
             print(&text)?;
         } else {
-            write_atomic(json, text.as_bytes()).map_err(Failure::own)?;
+            write_atomic(json, text.as_bytes()).map_err(Failure::of_weir)?;
         }
     }
     if !outcome.passed {
@@ -55,7 +55,7 @@ fn words(outcome: &Outcome) -> String {
     }
     text.push('\n');
     let mut events = Table::new(["time", "", "packet", "flow", "bytes", "waited", "reason"]);
-    outcome.play.events.iter().for_each(|event| events.row(row(event)));
+    outcome.play.events.iter().for_each(|event| events.add_row(row(event)));
     text += &events.text();
     let counts = &outcome.play.counts;
     // Writing to a String cannot fail.
@@ -66,7 +66,7 @@ fn words(outcome: &Outcome) -> String {
         count(counts.delivered),
         count(counts.marked()),
         count(counts.dropped()),
-        count(counts.left())
+        count(counts.remaining())
     );
     text += &if outcome.counts.len() > 1 {
         format!("; seed {}, the first of {}\n", outcome.play.seed, outcome.counts.len())

@@ -169,7 +169,8 @@ pub(super) fn flow_sets(words: &[String]) -> Result<Vec<FlowSet>, Failure> {
     Ok(sets)
 }
 
-/// The schedulers of a list that are called by another name than that of the table, with the latter.
+/// The schedulers of a list that are called by another name than that of the table, with the
+/// latter.
 fn other_names(list: &str) -> Vec<(&str, &'static str)> {
     list.split(',')
         .map(|word| weir_rules::named::name(word.trim()))

@@ -13,6 +13,6 @@ pub(super) fn write_json(path: &Path, runs: Vec<Run>) -> Result<(), Failure> {
     if path.as_os_str() == "-" {
         print(&text).map(|_| ())
     } else {
-        write_atomic(path, text.as_bytes()).map_err(Failure::own)
+        write_atomic(path, text.as_bytes()).map_err(Failure::of_weir)
     }
 }

@@ -37,7 +37,7 @@ pub(crate) fn measure(config: &Config, show_progress: bool) -> Result<Vec<Measur
     let bar = progress(config, show_progress);
     let mut all = Vec::new();
     for set in &config.sets {
-        let plan = config.plan(set).map_err(Failure::own)?;
+        let plan = config.plan(set).map_err(Failure::of_weir)?;
         let mut measured: Vec<Measured> = config
             .algorithms
             .iter()
@@ -186,8 +186,8 @@ pub(super) fn cachegrind(cache: &Cache, own: Vec<OsString>) -> Result<Events, Fa
     arguments.extend(own);
     let output = Command::new("valgrind").args(&arguments).stdin(Stdio::null()).output();
     let output = output.map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => Failure::own(NO_VALGRIND),
-        _ => Failure::own(format!("cannot start valgrind: {error}")),
+        std::io::ErrorKind::NotFound => Failure::of_weir(NO_VALGRIND),
+        _ => Failure::of_weir(format!("cannot start valgrind: {error}")),
     })?;
     if !output.status.success() {
         let words = String::from_utf8_lossy(&output.stderr);
@@ -197,11 +197,11 @@ pub(super) fn cachegrind(cache: &Cache, own: Vec<OsString>) -> Result<Events, Fa
             .find(|line| !line.trim().is_empty())
             .unwrap_or("it printed no message")
             .to_owned();
-        return Err(Failure::own(format!("valgrind failed ({}): {last}", output.status)));
+        return Err(Failure::of_weir(format!("valgrind failed ({}): {last}", output.status)));
     }
     let text = std::fs::read_to_string(&file.0)
-        .map_err(|error| Failure::own(format!("valgrind left no file: {error}")))?;
-    Events::read(&text).map_err(Failure::own)
+        .map_err(|error| Failure::of_weir(format!("valgrind left no file: {error}")))?;
+    Events::read(&text).map_err(Failure::of_weir)
 }
 
 /// Measures memory in a separate process, which reports it.
@@ -212,7 +212,7 @@ fn memory(algorithm: &Algorithm, set: &FlowSet) -> Result<Option<Memory>, Failur
         .stdin(Stdio::null())
         .output();
     let output =
-        output.map_err(|error| Failure::own(format!("cannot start weir itself: {error}")))?;
+        output.map_err(|error| Failure::of_weir(format!("cannot start weir itself: {error}")))?;
     let text = String::from_utf8_lossy(&output.stdout);
     let mut numbers = text.split_whitespace().map_while(|word| word.parse().ok());
     Ok(numbers.next().zip(numbers.next()).map(|(flows, packets)| Memory { flows, packets }))
@@ -220,7 +220,7 @@ fn memory(algorithm: &Algorithm, set: &FlowSet) -> Result<Option<Memory>, Failur
 
 fn own_path() -> Result<PathBuf, Failure> {
     std::env::current_exe()
-        .map_err(|error| Failure::own(format!("weir does not find itself: {error}")))
+        .map_err(|error| Failure::of_weir(format!("weir does not find itself: {error}")))
 }
 
 /// The arguments with which the rig starts itself.

@@ -19,7 +19,7 @@ use std::process::ExitCode;
 
 use weir_rig::memory;
 
-use args::Only;
+use args::InternalTask;
 pub(crate) use args::{Metric, RigArgs};
 pub(crate) use config::Config;
 use config::MEMORY_PACKETS;
@@ -41,8 +41,8 @@ pub(crate) fn rig(args: &RigArgs) -> Result<ExitCode, Failure> {
         return if args.step { step::step(args) } else { aqm::aqm(args) };
     }
     let config = Config::new(args)?;
-    if let Some(only) = args.only {
-        return one_thing(only, &config);
+    if let Some(task) = args.only {
+        return run_task(task, &config);
     }
     if args.adversary {
         return adversary::adversary(args, &config);
@@ -65,15 +65,15 @@ pub(crate) fn rig(args: &RigArgs) -> Result<ExitCode, Failure> {
 }
 
 /// Performs the task for which the rig has started itself.
-fn one_thing(only: Only, config: &Config) -> Result<ExitCode, Failure> {
+fn run_task(task: InternalTask, config: &Config) -> Result<ExitCode, Failure> {
     for set in &config.sets {
-        let plan = config.plan(set).map_err(Failure::own)?;
+        let plan = config.plan(set).map_err(Failure::of_weir)?;
         for algorithm in &config.algorithms {
-            match only {
-                Only::Drive => {
+            match task {
+                InternalTask::Drive => {
                     weir_rig::cost::drive(algorithm, &plan);
                 }
-                Only::Memory => {
+                InternalTask::Memory => {
                     let memory = memory::measure(algorithm, set, MEMORY_PACKETS, &memory::resident);
                     if let Some(memory) = memory {
                         print(&format!("{} {}\n", memory.flows, memory.packets))?;

@@ -122,10 +122,10 @@ fn curves(
 /// Writes a picture in the format that the file name implies.
 pub(crate) fn write(path: &Path, plot: &Plot) -> Result<(), Failure> {
     let bytes = match picture(path) {
-        Some(Picture::Png) => plot.png(SIZE).map_err(Failure::own)?,
+        Some(Picture::Png) => plot.png(SIZE).map_err(Failure::of_weir)?,
         _ => plot.standalone(SIZE).into_bytes(),
     };
-    write_atomic(path, &bytes).map_err(Failure::own)
+    write_atomic(path, &bytes).map_err(Failure::of_weir)
 }
 
 const SIZE: Size = Size { width: 720, height: 420 };

@@ -42,12 +42,12 @@ pub(super) fn replay(args: &RigArgs, path: &Path) -> Result<ExitCode, Failure> {
         if json.as_os_str() == "-" {
             print(&text)?;
         } else {
-            write_atomic(json, text.as_bytes()).map_err(Failure::own)?;
+            write_atomic(json, text.as_bytes()).map_err(Failure::of_weir)?;
         }
     }
     if let Some(html) = &args.html {
         let page = replay_to_html(&result, env!("CARGO_PKG_VERSION"));
-        write_atomic(html, page.as_bytes()).map_err(Failure::own)?;
+        write_atomic(html, page.as_bytes()).map_err(Failure::of_weir)?;
         if !args.quiet {
             say(format_args!("page: {}\n", html.display()));
         }
@@ -169,7 +169,7 @@ fn words(result: &Replay) -> String {
         "least",
         "flow p50",
     ]);
-    result.rows.iter().for_each(|row| table.row(cells(row)));
+    result.rows.iter().for_each(|row| table.add_row(cells(row)));
     format!(
         "{}: {}, {} packets of {} flows; link {}, burst {}, limit {limit}\n\n{}\n{OPEN_LOOP}\n",
         recording.device,

@@ -61,7 +61,7 @@ fn wfi(measured: &[&Measured]) -> String {
             Some(false) => "EXCEEDED".to_owned(),
             _ => class.bound.status.to_string(),
         };
-        table.row(vec![
+        table.add_row(vec![
             alg.to_owned(),
             name(class),
             format!("{:.2}", class.bwfi_packets()),
@@ -78,7 +78,7 @@ fn delay(measured: &[&Measured]) -> String {
     let mut table = Table::new(["scheduler", "class", "delay", "allowed", "late", "lag", "lead"]);
     for (alg, _, class) in classes(measured) {
         let bytes = |bytes: f64| count(bytes.max(0.0).round() as u64);
-        table.row(vec![
+        table.add_row(vec![
             alg.to_owned(),
             name(class),
             count(class.delay_max),

@@ -57,7 +57,7 @@ fn one_set(config: &Config, measured: &[Measured]) -> String {
     let mut table =
         Table::new(std::iter::once("scheduler").chain(columns.iter().map(|column| column.head)));
     for row in measured {
-        table.row(
+        table.add_row(
             std::iter::once(row.run.alg.clone())
                 .chain(columns.iter().map(|column| (column.word)(row)))
                 .collect(),
@@ -79,7 +79,7 @@ fn several_sets(config: &Config, measured: &[Measured]) -> String {
         );
         for rows in measured.chunks(config.algorithms.len().max(1)) {
             let set = rows.first().map_or(String::new(), |row| row.set.to_string());
-            table.row(
+            table.add_row(
                 std::iter::once(set).chain(rows.iter().map(|row| (column.word)(row))).collect(),
             );
         }
@@ -196,8 +196,8 @@ mod tests {
     #[test]
     fn columns_are_aligned_to_the_right_but_for_the_first() {
         let mut table = Table::new(["scheduler", "ns/pair"]);
-        table.row(vec!["wf2q+".into(), "12.5".into()]);
-        table.row(vec!["fifo".into(), "123456.7".into()]);
+        table.add_row(vec!["wf2q+".into(), "12.5".into()]);
+        table.add_row(vec!["fifo".into(), "123456.7".into()]);
         assert_eq!(
             table.text(),
             "  scheduler   ns/pair\n  wf2q+          12.5\n  fifo       123456.7\n"

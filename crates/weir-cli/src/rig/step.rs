@@ -60,7 +60,7 @@ fn table(played: &[(Manager, Seen)]) -> String {
             seen.drops.len().to_string(),
             marked.to_string(),
         ]);
-        table.row(words);
+        table.add_row(words);
     }
     text += &table.text();
     text
@@ -121,8 +121,8 @@ fn picture(played: &[(Manager, Seen)]) -> Plot {
             "Delay of the queue over time with {named}; from 4 to 8 s a stream that answers \
              nothing takes half of the link"
         ),
-        x: Axis::linear("time", Unit::Seconds).over(0.0, END as f64 / 1e9),
-        y: Axis::linear("queue delay", Unit::Nanoseconds).over(0.0, most * 1.2),
+        x: Axis::linear("time", Unit::Seconds).with_range(0.0, END as f64 / 1e9),
+        y: Axis::linear("queue delay", Unit::Nanoseconds).with_range(0.0, most * 1.2),
         curves,
     }
 }

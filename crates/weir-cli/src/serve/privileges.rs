@@ -1,4 +1,5 @@
-//! The user and the files that the daemon keeps after its start.
+//! The daemon's privileges after its start: the user that it becomes, and the files that it may
+//! still use.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +9,7 @@ use weir_linux::process::{Confinement, User};
 use crate::args::ServeArgs;
 use crate::output::{Failure, USAGE, say};
 
-/// The user that the daemon becomes; `None` if it stays the one that started it.
+/// The user that the daemon becomes; `None` if it keeps the user that started it.
 pub(super) fn user(args: &ServeArgs) -> Result<Option<User>, Failure> {
     let is_root = rustix::process::geteuid().is_root();
     match &args.user {
@@ -17,20 +18,22 @@ pub(super) fn user(args: &ServeArgs) -> Result<Option<User>, Failure> {
             USAGE,
             format!("--user {name}: only root can become another user; start the daemon as {name}"),
         )),
-        Some(name) => named(name)?.map(Some).ok_or_else(|| {
+        Some(name) => look_up(name)?.map(Some).ok_or_else(|| {
             Failure::new(
                 USAGE,
                 format!(
-                    "--user {name}: there is no such user; 'useradd --system {name}' makes it, or give a number"
+                    "--user {name}: there is no such user; 'useradd --system {name}' makes it, or \
+                     give a number"
                 ),
             )
         }),
         None if !is_root => Ok(None),
         None => {
-            let user = named(USUAL)?;
+            let user = look_up(DEFAULT_USER)?;
             if user.is_none() && !args.quiet {
                 say(format_args!(
-                    "weir: note: the daemon stays root, because there is no user {USUAL}; 'useradd --system {USUAL}' makes it, --user names another\n"
+                    "weir: note: the daemon stays root, because there is no user {DEFAULT_USER}; \
+                     'useradd --system {DEFAULT_USER}' makes it, --user names another\n"
                 ));
             }
             Ok(user)
@@ -38,24 +41,25 @@ pub(super) fn user(args: &ServeArgs) -> Result<Option<User>, Failure> {
     }
 }
 
-fn named(name: &str) -> Result<Option<User>, Failure> {
-    let failed = |error| Failure::own(format!("cannot look up the user {name}: {error}"));
+/// Looks up a user by name or number. A number need not have an entry among the users.
+fn look_up(name: &str) -> Result<Option<User>, Failure> {
+    let failed = |error| Failure::of_weir(format!("cannot look up the user {name}: {error}"));
     let found = match name.parse::<u32>() {
         Ok(uid) => {
             let known = nix::unistd::User::from_uid(uid.into()).map_err(failed)?;
-            return Ok(Some(known.map_or(User { uid, gid: uid }, |known| numbers(&known))));
+            return Ok(Some(known.map_or(User { uid, gid: uid }, |known| ids(&known))));
         }
         Err(_) => nix::unistd::User::from_name(name).map_err(failed)?,
     };
-    Ok(found.map(|known| numbers(&known)))
+    Ok(found.map(|known| ids(&known)))
 }
 
-fn numbers(user: &nix::unistd::User) -> User {
+fn ids(user: &nix::unistd::User) -> User {
     User { uid: user.uid.as_raw(), gid: user.gid.as_raw() }
 }
 
-/// What the daemon's threads keep: the state, the removal of the socket, the rules to read again,
-/// and the kernel's information about processors.
+/// The access that the daemon's threads keep: to write the state, to remove the socket, to read the
+/// rules again, and to read the kernel's information about processors.
 pub(super) fn confinement(
     args: &ServeArgs,
     user: Option<User>,
@@ -69,7 +73,8 @@ pub(super) fn confinement(
         .read("/sys/devices/system/cpu")
         .read("/sys/fs/cgroup");
     if let Some(rules) = &args.rules {
-        // The directory, because an editor replaces the file, and because rules name files there.
+        // The whole directory, because an editor may replace the file, and because rules may name
+        // other files in it.
         confinement = confinement.read(parent(rules));
         if let Ok(target) = std::fs::canonicalize(rules) {
             confinement = confinement.read(parent(&target));
@@ -86,17 +91,18 @@ fn parent(path: &Path) -> PathBuf {
     parent.unwrap_or(Path::new(".")).to_owned()
 }
 
-/// Checks that the daemon's user reaches the state directory. Without this check, the first change
-/// would fail.
+/// Checks that the daemon's user can use the state directory, so that the daemon fails now and not
+/// at the first change of the configuration.
 pub(super) fn check_state(state: &Path) -> Result<(), Failure> {
     access(state, Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK).map_err(|errno| {
         let uid = rustix::process::getuid().as_raw();
-        Failure::own(format!(
-            "user {uid} cannot use the state directory {}: {errno}; this user must be able to enter every directory above it (chmod o+x), or name another with --state",
+        Failure::of_weir(format!(
+            "user {uid} cannot use the state directory {}: {errno}; this user must be able to \
+             enter every directory above it (chmod o+x), or name another with --state",
             state.display()
         ))
     })
 }
 
 /// The user that the daemon becomes if root starts it and the user exists.
-const USUAL: &str = "weir";
+const DEFAULT_USER: &str = "weir";

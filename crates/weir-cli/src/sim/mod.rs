@@ -198,7 +198,7 @@ fn run(
     if let Some(bar) = bar {
         bar.finish_and_clear();
     }
-    result.map_err(Failure::own)?.ok_or_else(|| Failure::own("the runs were stopped"))
+    result.map_err(Failure::of_weir)?.ok_or_else(|| Failure::of_weir("the runs were stopped"))
 }
 
 fn total_ns(scenario: &Scenario) -> u64 {

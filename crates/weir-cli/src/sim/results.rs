@@ -76,11 +76,11 @@ pub(crate) fn write_files(args: &SimArgs, all: &[Ran], cpu_s: f64) -> Result<(),
         if path.as_os_str() == "-" {
             print(&text)?;
         } else {
-            write_atomic(path, text.as_bytes()).map_err(Failure::own)?;
+            write_atomic(path, text.as_bytes()).map_err(Failure::of_weir)?;
         }
     }
     if let (Some(path), [only]) = (&args.report, all) {
-        write_atomic(path, to_html(&results(only)).as_bytes()).map_err(Failure::own)?;
+        write_atomic(path, to_html(&results(only)).as_bytes()).map_err(Failure::of_weir)?;
         if !args.quiet {
             say(format_args!("report: {}\n", path.display()));
         }
@@ -125,7 +125,10 @@ impl Directory {
             .map_or_else(|| "results".to_owned(), |name| name.to_string_lossy().into_owned());
         let building = parent(path).join(format!(".{name}.{}.tmp", std::process::id()));
         fs::create_dir(&building).map_err(|error| {
-            Failure::own(format!("nothing can be written in {}: {error}", parent(path).display()))
+            Failure::of_weir(format!(
+                "nothing can be written in {}: {error}",
+                parent(path).display()
+            ))
         })?;
         Ok(Self { path: path.to_owned(), building, failed: Arc::default() })
     }
@@ -173,19 +176,19 @@ impl Directory {
         for (number, ran) in all.iter().enumerate() {
             let directory = self.point(number, all.len());
             fs::create_dir_all(&directory)
-                .map_err(|error| Failure::own(format!("{}: {error}", directory.display())))?;
-            write(&directory, &results(ran), Contents::default()).map_err(Failure::own)?;
+                .map_err(|error| Failure::of_weir(format!("{}: {error}", directory.display())))?;
+            write(&directory, &results(ran), Contents::default()).map_err(Failure::of_weir)?;
         }
         if all.len() > 1 {
             let path = self.building.join("sweep.json");
             fs::write(&path, json(all, None))
-                .map_err(|error| Failure::own(format!("{}: {error}", path.display())))?;
+                .map_err(|error| Failure::of_weir(format!("{}: {error}", path.display())))?;
         }
         if let Some(error) = self.failed.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            return Err(Failure::own(format!("the trace cannot be written: {error}")));
+            return Err(Failure::of_weir(format!("the trace cannot be written: {error}")));
         }
         let moved =
-            |error: std::io::Error| Failure::own(format!("{}: {error}", self.path.display()));
+            |error: std::io::Error| Failure::of_weir(format!("{}: {error}", self.path.display()));
         if force && fs::symlink_metadata(&self.path).is_ok() {
             // The old directory is renamed first, so that a complete directory has this name at all
             // times except between the two renames.

@@ -42,7 +42,7 @@ fn switches(outcomes: &[Outcome]) -> String {
     for runs in all.iter().take(MOST_ROWS) {
         let time = merged(runs, |flow: &FlowOutcome| &flow.switches_ns);
         let at = |q: f64| duration(time.quantile(q) as f64);
-        table.row(vec![
+        table.add_row(vec![
             runs[0].1.name.clone(),
             with_confidence(runs, |_, flow| flow.switches_ns.mean(), duration),
             at(0.5),
@@ -108,7 +108,7 @@ fn flows(outcomes: &[Outcome]) -> String {
             format!(" ({})", percent(lost as f64 / sent.max(1) as f64))
         };
         let mean = with_confidence(runs, |_, flow| flow.delay_ns.mean(), duration);
-        table.row(vec![
+        table.add_row(vec![
             runs[0].1.name.clone(),
             runs[0].1.kind.clone(),
             with_confidence(runs, |outcome, flow| outcome.bps(flow.goodput_bytes), rate),
@@ -140,7 +140,7 @@ fn links(outcomes: &[Outcome]) -> String {
                 .collect::<Vec<_>>(),
         );
         let link = runs[0].1;
-        table.row(vec![
+        table.add_row(vec![
             link.name.clone(),
             link.rate_bps.map_or_else(|| "unlimited".to_owned(), |bps| rate(bps as f64)),
             if used.runs == 0 { "-".to_owned() } else { percent(used.mean) },

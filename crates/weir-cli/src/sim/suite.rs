@@ -67,7 +67,7 @@ fn tables(finding: &Finding) -> String {
     for found in &finding.tables {
         let mut table = Table::new(found.columns.iter().map(String::as_str));
         for row in &found.rows {
-            table.row(row.iter().map(|cell| cell.text()).collect());
+            table.add_row(row.iter().map(|cell| cell.text()).collect());
         }
         text += &format!("\n{}\n{}", found.title, table.text_within(WIDTH));
     }
@@ -75,7 +75,7 @@ fn tables(finding: &Finding) -> String {
 }
 
 fn written(path: &Path, bytes: &[u8], quiet: bool) -> Result<(), Failure> {
-    write_atomic(path, bytes).map_err(Failure::own)?;
+    write_atomic(path, bytes).map_err(Failure::of_weir)?;
     if !quiet {
         say(format_args!("written: {}\n", path.display()));
     }

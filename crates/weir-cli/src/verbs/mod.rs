@@ -15,7 +15,7 @@ use std::process::ExitCode;
 use weir_rules::Files;
 use weir_rules::command::{Command, Spanned, TableCommand};
 use weir_rules::script::{self, Parsed};
-use weir_sim::disk::{Disk, OfScript};
+use weir_sim::disk::{Disk, ScriptFiles};
 
 use crate::output::{Failure, colour, say};
 pub(crate) use args::{Verb, VerbArgs, is_verb, normalise};
@@ -77,7 +77,7 @@ fn command(args: &VerbArgs, words: &[String]) -> Result<ExitCode, Failure> {
 fn script(args: &VerbArgs, name: &str) -> Result<ExitCode, Failure> {
     let text = read_script(name)
         .map_err(|error| Failure::new(EX_NOINPUT, format!("cannot read {name}: {error}")))?;
-    let files = Recorded::new(OfScript(Path::new(name)));
+    let files = Recorded::new(ScriptFiles(Path::new(name)));
     let parsed = script::parse(&text, name, &files);
     accept(
         &parsed,

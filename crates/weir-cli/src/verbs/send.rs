@@ -13,7 +13,7 @@ use super::args::VerbArgs;
 use super::exit::{EX_DATAERR, EX_NOPERM, EX_UNAVAILABLE};
 use crate::output::{Failure, print, say};
 
-/// A request to the daemon.
+/// Commands for the daemon.
 #[derive(Debug)]
 pub(super) struct Script {
     /// The commands.
@@ -47,7 +47,7 @@ pub(super) fn send(
     print_outcomes(args, &reply)
 }
 
-/// Only the answers if all commands were queries, otherwise the complete reply.
+/// The answers alone if all commands were queries, otherwise the complete reply.
 fn as_json(reply: &CommandReply) -> serde_json::Value {
     let answers: Vec<&Answer> =
         reply.outcomes.iter().filter_map(|outcome| outcome.answer.as_ref()).collect();
@@ -58,7 +58,7 @@ fn as_json(reply: &CommandReply) -> serde_json::Value {
     }
 }
 
-/// Prints a refusal. With `-q`, a table entry that is already gone is not an error.
+/// Handles a refusal. With `-q`, deleting a table entry that does not exist is not an error.
 fn refused(
     args: &VerbArgs,
     commands: &[Command],
@@ -73,14 +73,14 @@ fn refused(
     if args.json {
         print(&format!("{:#}\n", json!(reply)))?;
     }
-    let script = errors.iter().any(|d| d.file.is_some());
+    let from_file = errors.iter().any(|d| d.file.is_some());
     let line = |d: &&weir_control::api::DiagnosticView| match &d.file {
         Some(file) => format!("{file}:{}: {}", d.line, d.message),
         None => d.message.clone(),
     };
     let text = errors.iter().map(line).collect::<Vec<_>>().join("\nweir: ");
-    let end = if script { "\nweir: none of the script's commands was executed" } else { "" };
-    let code = if errors.iter().any(|d| d.code != APPLY) { EX_DATAERR } else { EX_UNAVAILABLE };
+    let end = if from_file { "\nweir: none of the script's commands was executed" } else { "" };
+    let code = if errors.iter().any(|d| d.code != REFUSED) { EX_DATAERR } else { EX_UNAVAILABLE };
     Err(Failure::new(code, format!("{text}{end}")))
 }
 
@@ -131,5 +131,5 @@ fn failure(error: &ClientError) -> Failure {
     Failure::new(code, error)
 }
 
-/// The code of a diagnostic for a command that does not fit the configuration.
-const APPLY: &str = "refused";
+/// The diagnostic code of a valid command that the daemon's configuration does not allow.
+const REFUSED: &str = "refused";

@@ -25,7 +25,7 @@ use self::program::Program;
 use self::terminal::Screen;
 use self::view::{Picture, View};
 use crate::live::wall_time;
-use crate::output::{Failure, OWN, USAGE, check_files, colour, say};
+use crate::output::{Failure, USAGE, WEIR_FAILED, check_files, colour, say};
 
 /// `weir watch`.
 pub(crate) fn watch(args: &WatchArgs) -> Result<ExitCode, Failure> {
@@ -33,15 +33,16 @@ pub(crate) fn watch(args: &WatchArgs) -> Result<ExitCode, Failure> {
     check_files(&args.files(), &["--json", "--jsonl", "--csv"])?;
     // Signals are blocked before any thread starts, because threads inherit the set of blocked
     // signals.
-    let signals =
-        Signals::take().map_err(|error| Failure::own(format!("cannot take signals: {error}")))?;
-    let over = Stopper::new().map_err(|error| Failure::own(format!("cannot watch: {error}")))?;
+    let signals = Signals::take()
+        .map_err(|error| Failure::of_weir(format!("cannot take signals: {error}")))?;
+    let over =
+        Stopper::new().map_err(|error| Failure::of_weir(format!("cannot watch: {error}")))?;
     let (daemons, daemon_rate) = args.daemons();
     let record = args.record.clone().map(|path| (path, wall_time(SystemTime::now())));
     let sources =
         Sources { kernel: plan, namespaces: args.namespaces(), daemons, daemon_rate, record };
     let watch = Watch::start(sources, &outputs::files(args), env!("CARGO_PKG_VERSION"), &over)
-        .map_err(Failure::own)?;
+        .map_err(Failure::of_weir)?;
     if !args.quiet {
         for remark in watch.progress().into_iter().flat_map(|source| source.remarks) {
             say(format_args!("weir: note: {remark}\n"));
@@ -116,7 +117,7 @@ impl RunningWatch<'_> {
                 while let Some(signal) = self
                     .signals
                     .next()
-                    .map_err(|error| Failure::own(format!("cannot read signals: {error}")))?
+                    .map_err(|error| Failure::of_weir(format!("cannot read signals: {error}")))?
                 {
                     match &mut self.program {
                         Some(program) => program.forward(signal),
@@ -148,7 +149,7 @@ impl RunningWatch<'_> {
             Timespec { tv_sec: most.as_secs().cast_signed(), tv_nsec: most.subsec_nanos().into() };
         match poll(&mut fds, Some(&most)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(errno) => return Err(Failure::own(format!("cannot wait: {errno}"))),
+            Err(errno) => return Err(Failure::of_weir(format!("cannot wait: {errno}"))),
         }
         let ready = |place: usize| fds.get(place).is_some_and(|fd| !fd.revents().is_empty());
         Ok(Wake { signal: ready(0), readers_over: !readers_over && ready(1) })
@@ -212,7 +213,7 @@ impl RunningWatch<'_> {
     fn conclude(self, code: u8) -> Result<ExitCode, Failure> {
         let Self { args, signals, watch, began: (began, started), mut failures, .. } = self;
         end_on_signals(signals);
-        let watched = watch.finish().map_err(Failure::own)?;
+        let watched = watch.finish().map_err(Failure::of_weir)?;
         let seconds = watched.ended.duration_since(began).as_secs_f64();
         let unreported = |text| Incident { text, reported: false };
         failures.extend(watched.failures.iter().cloned().map(unreported));
@@ -231,9 +232,9 @@ impl RunningWatch<'_> {
             .map(|incident| incident.text)
             .collect();
         if texts.is_empty() {
-            Ok(ExitCode::from(OWN))
+            Ok(ExitCode::from(WEIR_FAILED))
         } else {
-            Err(Failure::new(OWN, texts.join("\nweir: ")))
+            Err(Failure::new(WEIR_FAILED, texts.join("\nweir: ")))
         }
     }
 }

@@ -56,7 +56,7 @@ impl Program {
             Err(errno) => {
                 // The program has just started; its result is not needed.
                 let _ = child.kill().and_then(|()| child.wait());
-                Err(Failure::own(format!("cannot wait for {name}: {errno}")))
+                Err(Failure::of_weir(format!("cannot wait for {name}: {errno}")))
             }
         }
     }

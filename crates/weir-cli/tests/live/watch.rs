@@ -28,7 +28,7 @@ pub(crate) fn tests() -> Vec<Trial> {
         trial("a_record_that_cannot_be_written_is_named_and_the_rest_kept", needs, full_disk),
         trial("a_disk_that_fills_up_keeps_whole_lines", needs, filling_disk),
         trial("what_cannot_be_watched_is_said_plainly", needs, refused),
-        trial("weirs_own_queue_stands_beside_the_kernels", needs, own),
+        trial("a_queue_of_the_daemon_is_read_like_a_queue_of_the_kernel", needs, daemon_queues),
         trial("the_view_gives_the_terminal_back", terminal, view),
     ]
 }
@@ -347,7 +347,7 @@ fn refused(lab: &Lab) {
     assert!(message(&["weir:/nowhere/weir.sock"]).contains("/nowhere/weir.sock"));
 }
 
-fn own(lab: &Lab) {
+fn daemon_queues(lab: &Lab) {
     let _wire = Wire::new();
     let daemon = Daemon::start(lab, &[]);
     daemon.send("pipe 1 config bw 8kbit/s queue 100\nadd 100 pipe 1 udp from any to any 9000");

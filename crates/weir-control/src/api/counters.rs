@@ -96,7 +96,7 @@ pub struct InstanceView {
     pub queue_bytes: u64,
 }
 
-/// The header fields by which a mask tells instances apart. Fields that the mask omits are 0 or
+/// The header fields by which a mask distinguishes instances. Fields that the mask omits are 0 or
 /// absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct KeyView {

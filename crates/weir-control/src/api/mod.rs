@@ -121,7 +121,7 @@ pub struct DiagnosticView {
     pub end: usize,
     /// A label for the marked part: what it is, or what is expected there.
     pub label: String,
-    /// What is allowed, and what to do.
+    /// The allowed alternatives, and advice.
     pub help: Vec<String>,
 }
 
@@ -169,10 +169,10 @@ pub struct Problem {
 /// The state of the daemon.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Health {
-    /// `ok`, `degraded` when an interface of a bridge does not work, or `stalled` when the loop that
-    /// forwards packets does not answer.
+    /// `ok`, `degraded` when an interface of a bridge does not work, or `stalled` when the loop
+    /// that forwards packets does not answer.
     pub status: HealthStatus,
-    /// What is wrong, and what to do, in a sentence each; empty if everything works.
+    /// A sentence for each problem, with its remedy; empty if everything works.
     #[serde(default)]
     pub problems: Vec<String>,
     /// Version of the daemon.

@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 use weir_core::aqm::Policy;
 use weir_core::config::Capacity;
 use weir_rules::command::{Command, NetConfigCommand};
-use weir_rules::rule::{DEFAULT_RULE, KEPT_SET, RuleAction};
+use weir_rules::rule::{DEFAULT_RULE, RESERVED_SET, RuleAction};
 use weir_rules::ruleset::{DEFAULT_RULE_ID, Ruleset};
 use weir_rules::table::{Table, TableKind};
 use weir_rules::{LinkSpec, script};
@@ -274,10 +274,10 @@ pub(crate) fn queues(rules: &Ruleset, snapshot: &Snapshot) -> Vec<QueueView> {
     views
 }
 
-pub(crate) fn lengths(rules: &Ruleset, now: Lengths) -> LengthsView {
+pub(crate) fn lengths(rules: &Ruleset, lengths: Lengths) -> LengthsView {
     let (scheds, pipes) =
-        now.links.into_iter().partition(|(number, _)| rules.scheds.contains_key(number));
-    LengthsView { at_ns: now.at_ns, pipes, scheds, queues: now.queues }
+        lengths.links.into_iter().partition(|(number, _)| rules.scheds.contains_key(number));
+    LengthsView { at_ns: lengths.at_ns, pipes, scheds, queues: lengths.queues }
 }
 
 pub(crate) fn rules(rules: &Ruleset, snapshot: &Snapshot) -> Vec<RuleView> {
@@ -297,10 +297,10 @@ pub(crate) fn rules(rules: &Ruleset, snapshot: &Snapshot) -> Vec<RuleView> {
     views.push(RuleView {
         id: DEFAULT_RULE_ID,
         number: DEFAULT_RULE,
-        set: KEPT_SET,
+        set: RESERVED_SET,
         enabled: true,
         action: "allow".to_owned(),
-        command: format!("add {DEFAULT_RULE} set {KEPT_SET} allow ip from any to any"),
+        command: format!("add {DEFAULT_RULE} set {RESERVED_SET} allow ip from any to any"),
         counters: snapshot.rules.get(&DEFAULT_RULE_ID).copied().unwrap_or_default(),
     });
     views

@@ -19,12 +19,14 @@ pub enum Unsound {
     Cut,
     /// The content does not match the checksum.
     #[error(
-        "it does not match its checksum: the disk damaged it, or somebody edited it (without its first line, an edited file is accepted)"
+        "it does not match its checksum: the disk damaged it, or it was edited (without its first \
+         line, an edited file is accepted)"
     )]
     Changed,
     /// A later version wrote the file.
     #[error(
-        "it is in format {0}, which a newer version of Weir wrote; this one reads formats up to {FORMAT}"
+        "it is in format {0}, which a newer version of Weir wrote; this one reads formats up to \
+         {FORMAT}"
     )]
     Newer(u32),
 }

@@ -212,8 +212,9 @@ impl Afcd {
     /// The target of a place that sends at `rate`.
     fn target_of(&self, rate: u64) -> u64 {
         let (least, most) = (self.target / 8, self.target * 2);
-        let own = u128::from(rate) * u128::from(self.last_senders);
-        let fair = (u128::from(self.target) * u128::from(self.all.before)).checked_div(own);
+        let if_all_sent_alike = u128::from(rate) * u128::from(self.last_senders);
+        let fair =
+            (u128::from(self.target) * u128::from(self.all.before)).checked_div(if_all_sent_alike);
         let fair = fair.and_then(|fair| u64::try_from(fair).ok()).unwrap_or(most);
         fair.clamp(least, most).max(1)
     }
@@ -240,7 +241,7 @@ impl Aqm for Afcd {
         control.leave(&mut self.law, now, packet, queue.bytes)
     }
 
-    fn figures(&self) -> Vec<(&'static str, u64)> {
+    fn variables(&self) -> Vec<(&'static str, u64)> {
         let fair = self.all.before / u64::from(self.last_senders.max(1));
         [
             ("flows", self.last_senders.into()),

@@ -46,7 +46,7 @@
 
 use alloc::vec::Vec;
 
-use super::power::{PacketRate, number, parts};
+use super::power::{PacketRate, as_f64, q32};
 use super::red::adapt::{Adapt, Steps, least};
 use super::red::average::FRACTION;
 use super::red::core::{Lengths, Plan, Variant};
@@ -66,7 +66,8 @@ settings! {
     struct Settings {
         target: Nanos = p::TARGET,
         min: u32 = p::MIN.or(0).described(
-            "lower threshold of the average length, in packets or bytes as `unit` says; 0: from `target`",
+            "lower threshold of the average length, in packets or bytes as `unit` says; 0: from \
+             `target`",
         ),
         max: u32 =
             p::MAX.or(0).described("upper threshold of the average length; 0: three times `min`"),
@@ -115,10 +116,10 @@ fn plan(settings: &Settings, setup: &Setup) -> Plan {
         min,
         max,
         weight: match settings.w {
-            Fraction(0) => -libm::expm1(-1.0 / pace.a_second()),
-            given => number(given),
+            Fraction(0) => -libm::expm1(-1.0 / pace.per_second()),
+            given => as_f64(given),
         },
-        max_p: parts(settings.max_p),
+        max_p: q32(settings.max_p),
         gentle: settings.gentle,
         wait: true,
         ecn: settings.ecn,
@@ -135,13 +136,13 @@ fn plan(settings: &Settings, setup: &Setup) -> Plan {
 fn steps(settings: &Settings, pace: PacketRate) -> Steps {
     Steps {
         interval: settings.interval.0,
-        alpha: parts(settings.alpha),
-        beta: parts(settings.beta),
+        alpha: q32(settings.alpha),
+        beta: q32(settings.beta),
         bottom: match settings.bottom {
             Fraction(0) => least(pace),
-            given => parts(given),
+            given => q32(given),
         },
-        top: parts(settings.top),
+        top: q32(settings.top),
     }
 }
 

@@ -1,29 +1,30 @@
-//! AVQ: a virtual queue beside the real queue. The rate of the virtual queue adapts so that traffic
-//! uses a given part of the link.
+//! AVQ: a virtual queue beside the real queue. The service rate of the virtual queue adapts so that
+//! traffic uses a given part of the link.
 //!
 //! # Model
-//! A virtual queue with the buffer of the real queue receives the same packets, and is served at a
-//! rate C̃ of at most the link's rate C. A packet that overflows the virtual queue is marked or
-//! dropped, so that the real queue stays short. C̃ falls with each arrival and rises with time, so
-//! that the arrival rate settles at `gamma`·C.
+//! The virtual queue has the buffer size of the real queue and receives the same packets. It is
+//! served at a rate C̃, which is at most the link's rate C. A packet that overflows the virtual
+//! queue is marked or dropped, so that the real queue stays short. C̃ falls with each arrival and
+//! rises with time, so that the arrival rate settles at `gamma`·C.
 //!
 //! # Equations
-//! For `b` bytes that arrive at `t`, with the previous arrival at `s`:
+//! For a packet of `b` bytes that arrives at `t`, with the previous arrival at `s`:
 //! ```text
 //! VQ <- max(VQ - C̃·(t-s), 0)
 //! VQ + b > B:  mark or drop;  else VQ <- VQ + b
-//! C̃  <- clamp(C̃ + alpha·gamma·C·(t-s) - alpha·b, 0, C)      a packet that was dropped here is not in b
+//! C̃  <- clamp(C̃ + alpha·gamma·C·(t-s) - alpha·b, 0, C)      with b = 0 if the packet was dropped
 //! ```
-//! VQ is in parts of 10^-9 bytes, C̃ in parts of 2^-24 bytes per second.
+//! `VQ` is the backlog of the virtual queue and `B` its buffer size. VQ is in units of 10^-9 bytes,
+//! C̃ in units of 2^-24 bytes per second.
 //!
 //! # Reference
 //! Kunniyur and Srikant, "Analysis and design of an adaptive virtual queue (AVQ) algorithm for
 //! active queue management", ACM SIGCOMM 2001.
 //!
 //! # Parameters
-//! The defaults are those of ns-2. `alpha` is the speed at which C̃ adapts, in 1/s: a large value
-//! is unstable with long round-trip times. `avpkt` converts a limit in packets to bytes; with
-//! `unit packets`, every packet counts as `avpkt` bytes long.
+//! The defaults are those of ns-2. `alpha` is the speed at which C̃ adapts, in 1/s; with long
+//! round-trip times, a large value makes the control unstable. `avpkt` converts a limit in packets
+//! to bytes; with `unit packets`, every packet counts as `avpkt` bytes long.
 //!
 //! # Complexity
 //! O(1), without division.
@@ -42,7 +43,7 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::power::{Factor, number};
+use super::power::{Factor, as_f64};
 use super::red::core::Lengths;
 use super::red::parameters::{AVPKT, ECN};
 use super::{Aqm, Policy, QueueState, Row, Seen, Setup, Traits, Verdict};
@@ -54,19 +55,19 @@ use crate::units::{NANOS_PER_SEC, Nanos};
 /// Adaptive virtual queue.
 #[derive(Debug)]
 pub struct Avq {
-    /// The backlog of the virtual queue, and its buffer size, in parts of 10^-9 bytes.
-    level: u128,
+    /// VQ and B, in units of 10^-9 bytes.
+    backlog: u128,
     buffer: u128,
-    /// C̃ and C, in parts of 2^-[`FRACTION`] bytes per second.
-    served: u64,
+    /// C̃ and C, in units of 2^-[`FRACTION`] bytes per second.
+    virtual_rate: u64,
     capacity: u64,
     /// alpha·gamma·C per ns.
     rise: Factor,
     /// alpha per byte.
     fall: Factor,
-    seen: Option<Nanos>,
+    last_arrival: Option<Nanos>,
     /// The length in bytes that every packet counts as; 0: each packet counts with its own length.
-    each: u32,
+    fixed_len: u32,
     ecn: bool,
 }
 
@@ -108,21 +109,21 @@ impl Avq {
         } else {
             u64::from(setup.limit_packets) * u64::from(mean)
         };
-        let alpha = number(settings.alpha);
+        let alpha = as_f64(settings.alpha);
         let capacity = (setup.rate << FRACTION) / 8;
         let scale = libm::exp2(f64::from(FRACTION));
         let bytes_a_ns = setup.rate as f64 / 8.0 / NANOS_PER_SEC as f64;
         Self {
-            level: 0,
-            // The setting is in billionths: the product is in parts of 10^-9 bytes.
+            backlog: 0,
+            // The setting is in billionths, so the product is in units of 10^-9 bytes.
             buffer: u128::from(limit) * u128::from(settings.buffer.0),
-            served: (u128::from(capacity) * u128::from(settings.initial.0) / u128::from(UNIT))
+            virtual_rate: (u128::from(capacity) * u128::from(settings.initial.0) / u128::from(UNIT))
                 as u64,
             capacity,
-            rise: Factor::of(alpha * number(settings.gamma) * bytes_a_ns * scale),
+            rise: Factor::of(alpha * as_f64(settings.gamma) * bytes_a_ns * scale),
             fall: Factor::of(alpha * scale),
-            seen: None,
-            each: if settings.unit == Lengths::Bytes { 0 } else { mean },
+            last_arrival: None,
+            fixed_len: if settings.unit == Lengths::Bytes { 0 } else { mean },
             ecn: settings.ecn,
         }
     }
@@ -134,21 +135,22 @@ impl Aqm for Avq {
         if self.capacity == 0 {
             return Verdict::Pass;
         }
-        let elapsed = now.since(self.seen.unwrap_or(now)).0;
-        self.seen = Some(now);
-        let len = if self.each == 0 { packet.len } else { self.each };
-        let left = (u128::from(self.served) * u128::from(elapsed)) >> FRACTION;
-        self.level = self.level.saturating_sub(left);
-        let with = self.level + u128::from(len) * u128::from(NANOS_PER_SEC);
-        let risen = self.served.saturating_add(self.rise.times(elapsed));
-        let fits = with <= self.buffer;
+        let elapsed = now.since(self.last_arrival.unwrap_or(now)).0;
+        self.last_arrival = Some(now);
+        let len = if self.fixed_len == 0 { packet.len } else { self.fixed_len };
+        let served = (u128::from(self.virtual_rate) * u128::from(elapsed)) >> FRACTION;
+        self.backlog = self.backlog.saturating_sub(served);
+        let with_packet = self.backlog + u128::from(len) * u128::from(NANOS_PER_SEC);
+        let risen = self.virtual_rate.saturating_add(self.rise.times(elapsed));
+        let fits = with_packet <= self.buffer;
         if fits {
-            self.level = with;
+            self.backlog = with_packet;
         } else if !(self.ecn && packet.header.ecn.is_capable()) {
-            self.served = risen.min(self.capacity);
+            self.virtual_rate = risen.min(self.capacity);
             return Verdict::Drop(DropReason::Forced);
         }
-        self.served = risen.saturating_sub(self.fall.times(u64::from(len))).min(self.capacity);
+        let fallen = risen.saturating_sub(self.fall.times(u64::from(len)));
+        self.virtual_rate = fallen.min(self.capacity);
         if fits { Verdict::Pass } else { Verdict::Mark(MarkReason::Forced) }
     }
 
@@ -157,17 +159,17 @@ impl Aqm for Avq {
         Verdict::Pass
     }
 
-    fn figures(&self) -> Vec<(&'static str, u64)> {
+    fn variables(&self) -> Vec<(&'static str, u64)> {
         let virtual_bytes =
-            u64::try_from(self.level / u128::from(NANOS_PER_SEC)).unwrap_or(u64::MAX);
+            u64::try_from(self.backlog / u128::from(NANOS_PER_SEC)).unwrap_or(u64::MAX);
         vec![
             ("virtual_bytes", virtual_bytes),
-            ("virtual_rate", ((u128::from(self.served) * 8) >> FRACTION) as u64),
+            ("virtual_rate", ((u128::from(self.virtual_rate) * 8) >> FRACTION) as u64),
         ]
     }
 }
 
-/// Fraction bits of a rate: 400 Gbit/s take 60 bits.
+/// Fraction bits of a rate. A rate of 400 Gbit/s takes 60 bits.
 const FRACTION: u32 = 24;
 
 pub(super) const ROW: Row = Row {

@@ -41,7 +41,7 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::power::parts;
+use super::power::q32;
 use super::red::core::{Lengths, ONE};
 use super::red::parameters::{ECN, UNIT_OF_LENGTH};
 use super::{Aqm, Policy, QueueState, Row, Seen, Setup, Traits, Verdict};
@@ -63,7 +63,8 @@ settings! {
             u32::MAX,
             "",
             0,
-            "length of the queue above which the probability also rises; 0: only when the queue is full",
+            "length of the queue above which the probability also rises; 0: only when the queue \
+             is full",
         ),
         unit: Lengths = UNIT_OF_LENGTH,
         ecn: bool = ECN,
@@ -91,8 +92,8 @@ impl Blue {
         let settings = Settings::of(policy);
         Self {
             p: 0,
-            d1: parts(settings.d1),
-            d2: parts(settings.d2),
+            d1: q32(settings.d1),
+            d2: q32(settings.d2),
             freeze: settings.freeze.0,
             last: None,
             limit: match settings.limit {
@@ -166,7 +167,7 @@ impl Aqm for Blue {
         Verdict::Pass
     }
 
-    fn figures(&self) -> Vec<(&'static str, u64)> {
+    fn variables(&self) -> Vec<(&'static str, u64)> {
         vec![("probability", self.p), ("changed", self.last.map_or(0, |last| last.0))]
     }
 }

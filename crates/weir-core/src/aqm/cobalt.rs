@@ -162,7 +162,7 @@ impl Aqm for Cobalt {
         verdict
     }
 
-    fn figures(&self) -> Vec<(&'static str, u64)> {
+    fn variables(&self) -> Vec<(&'static str, u64)> {
         let Control { count, dropping, drop_next, probability, .. } = self.state;
         [
             ("count", count.into()),
@@ -347,9 +347,9 @@ impl Control {
     fn catch_up(&mut self, law: &Law, now: u64) {
         if self.probability > 0 {
             let times = now.saturating_sub(self.changed) / law.target;
-            let less = u64::from(law.decrement).saturating_mul(times);
+            let decrease = u64::from(law.decrement).saturating_mul(times);
             self.probability =
-                self.probability.saturating_sub(u32::try_from(less).unwrap_or(u32::MAX));
+                self.probability.saturating_sub(u32::try_from(decrease).unwrap_or(u32::MAX));
             self.changed = self.changed.saturating_add(times.saturating_mul(law.target));
         }
         self.count_down(law, now);
@@ -417,7 +417,8 @@ const ROOTS: [u32; 16] = {
 pub(super) const ROW: Row = Row {
     name: "cobalt",
     aliases: &[],
-    summary: "CoDel that reduces its drop rate gradually, with BLUE for senders that do not respond",
+    summary: "CoDel that reduces its drop rate gradually, with BLUE for senders that do not \
+              respond",
     source: "Palmei et al. 2019; CAKE in Linux",
     traits: Traits { marks: true, classifies: false },
     parameters: Settings::PARAMETERS,
@@ -570,8 +571,8 @@ mod tests {
     }
 
     /// A queue becomes empty after `count` signals and stays empty for `gap` ms; the next signal is
-    /// due after `first` ms. Returns the state of the queue at the next arrival, and its state after
-    /// polls every `target`.
+    /// due after `first` ms. Returns the state of the queue at the next arrival, and its state
+    /// after polls every `target`.
     fn idle_states(count: u32, probability: u32, gap: u64, first: u64) -> (Control, Control) {
         let law = law(0);
         let mut state = Control {

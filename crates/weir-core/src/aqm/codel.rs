@@ -54,9 +54,9 @@
 //! `arith linux` makes the same decisions as Linux, packet by packet, but time does not wrap after
 //! 73 minutes. In the first 16 intervals after Linux's time 0 or after a wrap, a queue that
 //! overflowed before it ever dropped resumes a drop rate with a root of 0 and loses all its packets
-//! but the last; here this does not happen. `mtu` counts from the network layer, so 1500 corresponds to 1514 in Linux. ns-3
-//! drops as Linux does and marks less often (see above). ns-3 drops no packet below `mtu`, but at
-//! exactly `mtu` it does.
+//! but the last; here this does not happen. `mtu` counts from the network layer, so 1500
+//! corresponds to 1514 in Linux. ns-3 drops as Linux does and marks less often (see above). ns-3
+//! drops no packet below `mtu`, but at exactly `mtu` it does.
 //!
 //! # Validation
 //! Tests compare drops, times and states with ns-3 and Linux in three cases, check as a property
@@ -127,7 +127,7 @@ impl Aqm for Codel {
         self.state.leave(&mut self.law, now, packet, queue.bytes)
     }
 
-    fn figures(&self) -> Vec<(&'static str, u64)> {
+    fn variables(&self) -> Vec<(&'static str, u64)> {
         let Control { count, dropping, drop_next, .. } = self.state;
         [
             ("count", count.into()),
@@ -393,7 +393,8 @@ pub(crate) const ARITH: Setting<Arith> = Arith::setting(
 pub(super) const ROW: Row = Row {
     name: "codel",
     aliases: &[],
-    summary: "drops at a growing rate once packets have waited longer than a target for an interval",
+    summary: "drops at a growing rate once packets have waited longer than a target for an \
+              interval",
     source: "RFC 8289",
     traits: Traits { marks: true, classifies: false },
     parameters: Settings::PARAMETERS,

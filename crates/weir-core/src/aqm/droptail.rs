@@ -8,7 +8,7 @@
 //! Common practice in routers; RFC 7567 describes its cost in delay.
 //!
 //! # Parameters
-//! None of its own; `queue` sets the limit.
+//! None; `queue` sets the limit.
 //!
 //! # Complexity
 //! O(1).

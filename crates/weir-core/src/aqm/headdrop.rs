@@ -14,7 +14,7 @@
 //! on Communications 41(6), 1993.
 //!
 //! # Parameters
-//! None of its own; `queue` sets the limit.
+//! None; `queue` sets the limit.
 //!
 //! # Complexity
 //! O(1) for each packet, and O(1) for each additional packet that a longer one displaces. Each

@@ -6,7 +6,7 @@
 //! its own AQM. One algorithm is one file and one row of [`TABLE`]. The row drives the command
 //! language, `weir algorithms`, the documentation, the rig and the tests.
 //!
-//! Algorithms with many queues of their own, such as `fq_codel`, are schedulers (see
+//! Algorithms that contain many queues, such as `fq_codel`, are schedulers (see
 //! [`crate::sched`]).
 //!
 //! # Time
@@ -105,7 +105,7 @@ pub trait Aqm {
 
     /// Internal state by name: a probability in parts of 2^32 (`probability`), a count, a time in
     /// ns.
-    fn figures(&self) -> Vec<(&'static str, u64)> {
+    fn variables(&self) -> Vec<(&'static str, u64)> {
         Vec::new()
     }
 }
@@ -192,9 +192,9 @@ macro_rules! types {
                 }
             }
 
-            fn figures(&self) -> Vec<(&'static str, u64)> {
+            fn variables(&self) -> Vec<(&'static str, u64)> {
                 match self {
-                    $(Self::$kind(a) => a.figures(),)+
+                    $(Self::$kind(a) => a.variables(),)+
                 }
             }
         }

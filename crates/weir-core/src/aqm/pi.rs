@@ -150,7 +150,7 @@ impl Aqm for Pi {
         Verdict::Pass
     }
 
-    fn figures(&self) -> Vec<(&'static str, u64)> {
+    fn variables(&self) -> Vec<(&'static str, u64)> {
         Vec::from([("probability", coarse(self.p))])
     }
 }
@@ -187,7 +187,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn samples_follow_the_equation(queues in proptest::collection::vec((0u32..100_000, 1u64..2000), 1..200)) {
+        fn samples_follow_the_equation(
+            queues in proptest::collection::vec((0u32..100_000, 1u64..2000), 1..200),
+        ) {
             let mut pi = pi(&[]);
             let (mut now, mut p, mut old) = (Nanos(77), 0f64, -50f64);
             let mut waiting = 0;
@@ -199,8 +201,17 @@ mod tests {
                     p = (p + 1.822e-5 * error - 1.816e-5 * old).clamp(0.0, 1.0);
                     old = error;
                 }
-                pi.arrive(now, &seen(1000, Ecn::NotEct), &QueueState { packets: waiting, ..QueueState::default() });
-                prop_assert!((pi.p as f64 / ONE as f64 - p).abs() < 1e-9, "{} {}", pi.p as f64 / ONE as f64, p);
+                pi.arrive(
+                    now,
+                    &seen(1000, Ecn::NotEct),
+                    &QueueState { packets: waiting, ..QueueState::default() },
+                );
+                prop_assert!(
+                    (pi.p as f64 / ONE as f64 - p).abs() < 1e-9,
+                    "{} {}",
+                    pi.p as f64 / ONE as f64,
+                    p
+                );
                 waiting = packets;
             }
         }

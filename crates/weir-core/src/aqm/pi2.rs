@@ -69,7 +69,8 @@ settings! {
         beta: Fraction = BETA,
         coupling_factor: u64 = COUPLING_FACTOR,
         ecn: bool = Switch::new(true, "marks ECN-capable packets instead of dropping them"),
-        scalable: bool = Switch::new(true, "treats L4S packets as scalable; off: all packets are classic"),
+        scalable: bool = Switch::new(true, "treats L4S packets as scalable; off: all packets are \
+                                            classic"),
     }
 }
 
@@ -141,7 +142,7 @@ impl Aqm for Pi2 {
         Verdict::Pass
     }
 
-    fn figures(&self) -> Vec<(&'static str, u64)> {
+    fn variables(&self) -> Vec<(&'static str, u64)> {
         let p = self.controller.p;
         let of = |p| coarse(p);
         Vec::from([
@@ -192,7 +193,8 @@ pub(crate) const COUPLING_FACTOR: Number = Number::new(
 pub(super) const ROW: Row = Row {
     name: "pi2",
     aliases: &[],
-    summary: "a proportional-integral controller of the delay, squared for classic senders, linear for scalable ones",
+    summary: "a proportional-integral controller of the delay, squared for classic senders, \
+              linear for scalable ones",
     source: "De Schepper, Bondarenko, Tsang and Briscoe 2016",
     traits: Traits { marks: true, classifies: false },
     parameters: Settings::PARAMETERS,

@@ -30,17 +30,17 @@
 //!
 //! # Parameters
 //! `variant` rfc|linux|dummynet, default rfc: the implementation that this one follows; see the
-//! differences below. `target` and `tupdate`, 1us to 10s, default 15 ms both. `hz`, 100 to 1000, default 250: Linux's
-//! ticks per second, for `variant linux`. `alpha` and `beta`, 0
-//! to 32 in 1/s, default 0.125 and 1.25. `max_burst`, 0 to 10s, default 150 ms. `max_ecnth`, 0 to
-//! 1, default 0.1: from this probability on, ECN-capable packets are dropped too. `ecn` off|on,
-//! default off. `capdrop` off|on, default on. `derand` auto|off|on: auto is off for rfc and on for
-//! the others. `qdelay` auto|ts|dre: the delay is that of the packet that left last (`ts`), or the
-//! queue's length over the rate at which it was served while it had 16 KiB or more (`dre`); auto is
-//! dre for dummynet and ts for the others. `onoff` off|on, default off: PIE is inactive until the
-//! queue is a third full, and again after it has been idle. `bytemode` off|on, default off: `p` is
-//! scaled by a packet's length over `mean_pkt`. `mean_pkt`, 0 to 65536 bytes: two packets of this
-//! size never cause a drop; 0, the default, selects the value of the variant.
+//! differences below. `target` and `tupdate`, 1us to 10s, default 15 ms both. `hz`, 100 to 1000,
+//! default 250: Linux's ticks per second, for `variant linux`. `alpha` and `beta`, 0 to 32 in 1/s,
+//! default 0.125 and 1.25. `max_burst`, 0 to 10s, default 150 ms. `max_ecnth`, 0 to 1, default 0.1:
+//! from this probability on, ECN-capable packets are dropped too. `ecn` off|on, default off.
+//! `capdrop` off|on, default on. `derand` auto|off|on: auto is off for rfc and on for the others.
+//! `qdelay` auto|ts|dre: the delay is that of the packet that left last (`ts`), or the queue's
+//! length over the rate at which it was served while it had 16 KiB or more (`dre`); auto is dre for
+//! dummynet and ts for the others. `onoff` off|on, default off: PIE is inactive until the queue is
+//! a third full, and again after it has been idle. `bytemode` off|on, default off: `p` is scaled by
+//! a packet's length over `mean_pkt`. `mean_pkt`, 0 to 65536 bytes: two packets of this size never
+//! cause a drop; 0, the default, selects the value of the variant.
 //!
 //! # Complexity
 //! O(1). The updates since the last packet are computed when a packet arrives or leaves, in a
@@ -51,8 +51,8 @@
 //! settles near the target, unless the target is shorter than the transmission of two packets.
 //!
 //! # Statistics
-//! `probability`: `p` in parts of 2^32, with `variant linux` up to 2^40. `delay`: the delay in ns. `burst_left`: the rest of the
-//! burst allowance in ns.
+//! `probability`: `p` in parts of 2^32, with `variant linux` up to 2^40. `delay`: the delay in ns.
+//! `burst_left`: the rest of the burst allowance in ns.
 //!
 //! # Differences from Linux/FreeBSD
 //! The variants differ only in these points:
@@ -123,7 +123,7 @@ impl Aqm for Pie {
         Verdict::Pass
     }
 
-    fn figures(&self) -> Vec<(&'static str, u64)> {
+    fn variables(&self) -> Vec<(&'static str, u64)> {
         Vec::from([
             ("probability", coarse(self.state.p)),
             ("delay", self.state.delay().0),
@@ -135,7 +135,8 @@ impl Aqm for Pie {
 pub(super) const ROW: Row = Row {
     name: "pie",
     aliases: &[],
-    summary: "a proportional-integral controller of the delay, by the RFC, as in Linux or as in dummynet",
+    summary: "a proportional-integral controller of the delay, by the RFC, as in Linux or as in \
+              dummynet",
     source: "RFC 8033",
     traits: Traits { marks: true, classifies: false },
     parameters: Settings::PARAMETERS,

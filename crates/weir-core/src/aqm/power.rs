@@ -1,15 +1,16 @@
 //! Powers and factors in fixed point, for the equations of AQMs: the decay of an average while no
-//! packet arrives, and a probability that follows a price.
+//! packet arrives, and a drop probability as a power of a price.
 //!
 //! A [`Factor`] or a [`Slope`] is computed once, when the AQM is created. Only this computation
-//! uses floating point, with functions that give the same result on every machine. To apply a
+//! uses floating point, with functions that give the same result on every machine. Applying a
 //! factor takes one multiplication and one shift.
 
 use super::Setup;
 use crate::settings::{Fraction, UNIT};
 use crate::units::{NANOS_PER_SEC, Nanos};
 
-/// A nonnegative factor for a `u64`: `mantissa / 2^shift`, with at least 53 significant bits.
+/// A nonnegative factor, `mantissa / 2^shift`, that is applied to a `u64`. It has at least 53
+/// significant bits.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Factor {
     mantissa: u64,
@@ -17,22 +18,21 @@ pub(super) struct Factor {
 }
 
 impl Factor {
-    /// `above / below`, rounded up in the 63rd significant bit. `below` must be at least 1 and less
-    /// than 2^63.
-    pub(super) fn ratio(above: u64, below: u64) -> Self {
-        if above == 0 {
+    /// `numerator / denominator`, rounded up in the 63rd significant bit. The denominator must be
+    /// at least 1 and less than 2^63.
+    pub(super) fn ratio(numerator: u64, denominator: u64) -> Self {
+        if numerator == 0 {
             return Self { mantissa: 0, shift: 0 };
         }
-        let up = u128::from(above).leading_zeros() - 1;
-        let wide = u128::from(above) << up;
-        let below = u128::from(below.max(1));
-        let quotient = wide.div_ceil(below);
+        let up = u128::from(numerator).leading_zeros() - 1;
+        let wide = u128::from(numerator) << up;
+        let quotient = wide.div_ceil(u128::from(denominator.max(1)));
         let down = 65 - quotient.leading_zeros();
         let mantissa = (quotient >> down) as u64 + u64::from(quotient & ((1 << down) - 1) != 0);
         Self { mantissa, shift: up - down }
     }
 
-    /// `x`, which must be less than 2^62; 0 for an `x` that is not positive.
+    /// The factor `x`, which must be less than 2^62. The factor is 0 unless `x` is positive.
     pub(super) fn of(x: f64) -> Self {
         if x.is_nan() || x <= 0.0 {
             return Self { mantissa: 0, shift: 0 };
@@ -53,7 +53,8 @@ impl Factor {
     }
 }
 
-/// A factor of at most 1, with 32 significant bits, for wide numbers of either sign.
+/// A factor from 0 to 1 that is applied to signed numbers of up to 95 bits. It has 32 significant
+/// bits.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slope {
     mantissa: u32,
@@ -61,14 +62,14 @@ pub(super) struct Slope {
 }
 
 impl Slope {
-    /// `x` within 0 and 1.
+    /// The factor `x`, limited to the range from 0 to 1.
     pub(super) fn of(x: f64) -> Self {
         let (fraction, exponent) = libm::frexp(x.clamp(0.0, 1.0));
         let mantissa = libm::round(libm::ldexp(fraction, 32)).min(f64::from(u32::MAX)) as u32;
         Self { mantissa, shift: (32 - exponent).clamp(0, 127) as u32 }
     }
 
-    /// The product, rounded down; `x` must be within 95 bits.
+    /// The product, rounded down. `x` must fit in 95 bits.
     #[inline]
     pub(super) fn times(self, x: i128) -> i128 {
         // `x` nearly always fits in 64 bits, so that one multiplication is enough.
@@ -81,24 +82,27 @@ impl Slope {
     }
 }
 
-/// `2^-x`, for `x` in parts of 2^32, in parts of 2^32. The error is below 2^-31.
+/// `2^-x`; `x` and the result are in parts of 2^32. The error is below 2^-31.
 #[inline]
 pub(super) fn exp2_neg(x: u64) -> u64 {
     let whole = x >> 32;
-    if whole > 32 { 0 } else { fraction(x as u32) >> (28 + whole) }
+    if whole > 32 { 0 } else { exp2_neg_fraction(x as u32) >> (28 + whole) }
 }
 
 /// `value × 2^-x`, for `x` in parts of 2^32; `value` must be below 2^95. The relative error is
 /// below 2^-31, apart from the rounding of the result.
 #[inline]
-pub(super) fn scaled(value: u128, x: u64) -> u128 {
+pub(super) fn times_exp2_neg(value: u128, x: u64) -> u128 {
     let whole = x >> 32;
-    if whole > 95 { 0 } else { ((value * u128::from(fraction(x as u32) >> 28)) >> 32) >> whole }
+    if whole > 95 {
+        return 0;
+    }
+    ((value * u128::from(exp2_neg_fraction(x as u32) >> 28)) >> 32) >> whole
 }
 
 /// `2^-(x / 2^32)` in parts of 2^60: a table covers the upper four bits of `x`, and the series of
-/// the exponential function the others.
-fn fraction(x: u32) -> u64 {
+/// the exponential function covers the lower bits.
+fn exp2_neg_fraction(x: u32) -> u64 {
     let rest = u64::from(x & 0x0fff_ffff);
     let t = ((u128::from(rest) * u128::from(LN_2)) >> 32) as u64;
     let mut sum = ONE;
@@ -114,17 +118,17 @@ fn product(a: u64, b: u64) -> u64 {
     ((u128::from(a) * u128::from(b)) >> 60) as u64
 }
 
-/// A fraction in parts of 2^32.
-pub(super) fn parts(fraction: Fraction) -> u64 {
+/// A fraction in Q32 format: in parts of 2^32.
+pub(super) fn q32(fraction: Fraction) -> u64 {
     ((u128::from(fraction.0) << 32) / u128::from(UNIT)) as u64
 }
 
 /// A fraction as a floating-point number.
-pub(super) fn number(fraction: Fraction) -> f64 {
+pub(super) fn as_f64(fraction: Fraction) -> f64 {
     fraction.0 as f64 / UNIT as f64
 }
 
-/// A link's rate, and the mean length in which packets are counted.
+/// A link's rate, for conversion to packets of the mean length.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PacketRate {
     /// The rate in bit/s.
@@ -140,12 +144,12 @@ impl PacketRate {
     }
 
     /// Packets per second.
-    pub(super) fn a_second(self) -> f64 {
+    pub(super) fn per_second(self) -> f64 {
         self.rate as f64 / (8.0 * f64::from(self.mean))
     }
 
     /// Packets per ns.
-    pub(super) fn a_ns(self) -> Factor {
+    pub(super) fn per_ns(self) -> Factor {
         Factor::ratio(self.rate, 8 * NANOS_PER_SEC * u64::from(self.mean))
     }
 }
@@ -161,8 +165,9 @@ pub(super) fn periods(now: Nanos, since: Nanos, period: u64) -> (u64, Nanos) {
     (ended, Nanos(since.0 + ended * period))
 }
 
-/// 10 Mbit/s.
+/// The rate in bit/s that equations use for a link without a rate: 10 Mbit/s.
 const ASSUMED_RATE: u64 = 10_000_000;
+/// 1 in parts of 2^60.
 const ONE: u64 = 1 << 60;
 /// The natural logarithm of 2, in parts of 2^60.
 const LN_2: u64 = 799_144_290_325_165_979;
@@ -192,32 +197,44 @@ mod tests {
 
     use super::*;
 
+    /// The documented precision, 2^-31.
+    const ERROR: f64 = 1.0 / 2_147_483_648.0;
+
     proptest! {
         #[test]
-        fn powers_of_two_have_the_documented_precision(x in prop_oneof![0u64..40 << 32, any::<u64>()], value in 0u128..1 << 95) {
+        fn powers_of_two_have_the_documented_precision(
+            x in prop_oneof![0u64..40 << 32, any::<u64>()],
+            value in 0u128..1 << 95,
+        ) {
             let parts = 4_294_967_296.0;
             let exact = libm::exp2(-(x as f64 / parts));
-            prop_assert!((exp2_neg(x) as f64 / parts - exact).abs() < 1.0 / 2_147_483_648.0, "{x}");
-            let (got, expected) = (scaled(value, x) as f64, value as f64 * exact);
-            prop_assert!((got - expected).abs() <= 1.0 + expected / 2_147_483_648.0, "{value} {x}: {got} {expected}");
+            prop_assert!((exp2_neg(x) as f64 / parts - exact).abs() < ERROR, "{x}");
+            let (got, expected) = (times_exp2_neg(value, x) as f64, value as f64 * exact);
+            prop_assert!((got - expected).abs() <= 1.0 + expected * ERROR, "{value} {x}: {got}");
         }
 
         #[test]
-        fn a_ratio_is_a_division(x in 0u64..1 << 40, above in 0u64..1 << 40, below in 1u64..1 << 56) {
-            let exact = u64::try_from(u128::from(x) * u128::from(above) / u128::from(below)).unwrap_or(u64::MAX);
-            let got = Factor::ratio(above, below).times(x);
+        fn applying_a_ratio_multiplies_and_divides(
+            x in 0u64..1 << 40,
+            numerator in 0u64..1 << 40,
+            denominator in 1u64..1 << 56,
+        ) {
+            let quotient = u128::from(x) * u128::from(numerator) / u128::from(denominator);
+            let exact = u64::try_from(quotient).unwrap_or(u64::MAX);
+            let got = Factor::ratio(numerator, denominator).times(x);
             prop_assert!(got == exact || got == exact + 1 && exact > 1 << 30, "{got} {exact}");
         }
 
         #[test]
-        fn a_slope_is_a_product(x in -(1i128 << 90)..1i128 << 90, slope in 1e-12f64..1.0) {
+        fn applying_a_slope_multiplies(x in -(1i128 << 90)..1i128 << 90, slope in 1e-12f64..1.0) {
             let exact = x as f64 * slope;
-            prop_assert!((Slope::of(slope).times(x) as f64 - exact).abs() <= 1.0 + exact.abs() / 2_147_483_648.0);
+            let got = Slope::of(slope).times(x) as f64;
+            prop_assert!((got - exact).abs() <= 1.0 + exact.abs() * ERROR, "{got} {exact}");
         }
     }
 
     #[test]
-    fn the_ends_of_the_ranges_are_exact() {
+    fn results_at_the_limits_of_the_ranges_are_exact() {
         assert_eq!((exp2_neg(0), exp2_neg(1 << 32), exp2_neg(u64::MAX)), (1 << 32, 1 << 31, 0));
         assert_eq!(
             (Slope::of(1.0).times(77), Slope::of(0.5).times(-8), Slope::of(0.0).times(77)),
@@ -231,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn periods_end_at_their_times() {
+    fn only_periods_that_have_ended_are_counted() {
         assert_eq!(periods(Nanos(99), Nanos(0), 100), (0, Nanos(0)));
         assert_eq!(periods(Nanos(100), Nanos(0), 100), (1, Nanos(100)));
         assert_eq!(periods(Nanos(399), Nanos(50), 100), (3, Nanos(350)));

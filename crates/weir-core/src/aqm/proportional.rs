@@ -228,9 +228,9 @@ mod tests {
         ) {
             let (mut at_once, mut stepped) = (c, c);
             if waits {
-                at_once.wait(Nanos(delay), period, periods)
+                at_once.wait(Nanos(delay), period, periods);
             } else {
-                at_once.hold(Nanos(delay), periods)
+                at_once.hold(Nanos(delay), periods);
             }
             for nth in 0..periods {
                 stepped.update(Nanos(if waits { delay + nth * period } else { delay }));

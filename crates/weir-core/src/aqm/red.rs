@@ -55,8 +55,8 @@
 //! | `w` | as given | the nearest power of 1/2 | as given |
 //! | decay while idle | the power above | halvings by a table of 256 cells | 256 steps over 3/w packets, then 0 |
 //!
-//! `adapt linux` changes `max_p` by a timer, of 500 ms in whole ticks. Linux's timer wheel makes the
-//! period a multiple of 8 ticks: 512 ms at 250 ticks per second, 504 ms at 1000.
+//! `adapt linux` changes `max_p` by a timer, of 500 ms in whole ticks. Linux's timer wheel makes
+//! the period a multiple of 8 ticks: 512 ms at 250 ticks per second, 504 ms at 1000.
 //!
 //! An idle time begins when the last packet leaves the queue; in ns-3 and Linux it begins when that
 //! packet's transmission has ended. Linux only counts lengths in bytes. The dummynet variant
@@ -147,8 +147,8 @@ impl Aqm for Red {
         Verdict::Pass
     }
 
-    fn figures(&self) -> Vec<(&'static str, u64)> {
-        self.core.figures()
+    fn variables(&self) -> Vec<(&'static str, u64)> {
+        self.core.variables()
     }
 }
 
@@ -160,8 +160,8 @@ macro_rules! plan {
             bytes: $settings.unit == $crate::aqm::red::core::Lengths::Bytes,
             min: u128::from($settings.min) << $crate::aqm::red::average::FRACTION,
             max: u128::from($settings.max) << $crate::aqm::red::average::FRACTION,
-            weight: $crate::aqm::power::number($settings.w),
-            max_p: $crate::aqm::power::parts($settings.max_p),
+            weight: $crate::aqm::power::as_f64($settings.w),
+            max_p: $crate::aqm::power::q32($settings.max_p),
             gentle: $settings.gentle,
             wait: $settings.wait,
             ecn: $settings.ecn,
@@ -199,8 +199,8 @@ macro_rules! of_family {
                 self.0.leave(now, packet, queue)
             }
 
-            fn figures(&self) -> Vec<(&'static str, u64)> {
-                self.0.figures()
+            fn variables(&self) -> Vec<(&'static str, u64)> {
+                self.0.variables()
             }
         }
     };

@@ -42,7 +42,7 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::power::{Factor, PacketRate, exp2_neg, number, parts};
+use super::power::{Factor, PacketRate, as_f64, exp2_neg, q32};
 use super::red::core::Lengths;
 use super::red::core::ONE;
 use super::red::parameters::{AVPKT, ECN, UNIT_OF_LENGTH};
@@ -119,16 +119,16 @@ impl Rem {
     pub fn new(policy: &Policy, setup: &Setup) -> Self {
         let settings = Settings::of(policy);
         let (mean, interval) = (settings.avpkt, settings.interval.0);
-        let logarithm = libm::log2(number(settings.phi));
-        let carried = PacketRate::of(setup, mean).a_second() * interval as f64 / 1e9
+        let logarithm = libm::log2(as_f64(settings.phi));
+        let carried = PacketRate::of(setup, mean).per_second() * interval as f64 / 1e9
             * libm::exp2(f64::from(FRACTION));
         Self {
             price: 0,
             most: libm::ceil(33.0 / logarithm * 4_294_967_296.0) as i128,
             p: 0,
-            gamma: i128::from(parts(settings.gamma)),
-            alpha: i128::from(parts(settings.alpha)),
-            weight: i128::from(parts(settings.weight)),
+            gamma: i128::from(q32(settings.gamma)),
+            alpha: i128::from(q32(settings.alpha)),
+            weight: i128::from(q32(settings.weight)),
             rate: 0,
             carried: libm::round(carried) as i128,
             target: i128::from(settings.target) << FRACTION,
@@ -215,7 +215,7 @@ impl Aqm for Rem {
         Verdict::Pass
     }
 
-    fn figures(&self) -> Vec<(&'static str, u64)> {
+    fn variables(&self) -> Vec<(&'static str, u64)> {
         vec![
             ("probability", self.p),
             ("price_millionths", u64::try_from((self.price * 1_000_000) >> 32).unwrap_or(u64::MAX)),
@@ -230,7 +230,8 @@ const FRACTION: u32 = 20;
 pub(super) const ROW: Row = Row {
     name: "rem",
     aliases: &[],
-    summary: "a price for the excess of load and backlog, and a probability exponential in the price",
+    summary: "a price for the excess of load and backlog, and a probability exponential in the \
+              price",
     source: "Athuraliya, Low, Li and Yin, IEEE Network 15(3), 2001",
     traits: Traits { marks: true, classifies: false },
     parameters: Settings::PARAMETERS,

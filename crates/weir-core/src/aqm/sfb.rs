@@ -130,7 +130,8 @@ settings! {
         ),
         increment: Fraction =
             Part::new(0, UNIT, UNIT / 2000, "step by which the probability of a bin rises"),
-        decrement: Fraction = Part::new(0, UNIT, UNIT / 6000, "step by which the probability of a bin falls"),
+        decrement: Fraction =
+            Part::new(0, UNIT, UNIT / 6000, "step by which the probability of a bin falls"),
         penalty_rate: u64 = Number::new(
             0,
             1_000_000,
@@ -139,7 +140,8 @@ settings! {
             "rate at which flows that do not respond may send",
         ),
         penalty_burst: u64 =
-            Number::new(0, 1 << 24, "packets", 20, "packets of flows that do not respond that may pass at once"),
+            Number::new(0, 1 << 24, "packets", 20, "packets of flows that do not respond that may \
+                                                    pass at once"),
         ecn: bool = ECN.or(true),
     }
 }
@@ -329,7 +331,7 @@ impl Aqm for Sfb {
         Verdict::Pass
     }
 
-    fn figures(&self) -> Vec<(&'static str, u64)> {
+    fn variables(&self) -> Vec<(&'static str, u64)> {
         let bins = || self.sets[self.active].bins.as_flattened().iter();
         let most = bins().map(|bin| bin.p).max().unwrap_or(0);
         let sum: u64 = bins().map(|bin| u64::from(bin.p)).sum();

@@ -46,7 +46,7 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::power::{PacketRate, number, parts};
+use super::power::{PacketRate, as_f64, q32};
 use super::red::adapt::Adapt;
 use super::red::average::FRACTION;
 use super::red::core::{Core, Lengths, Plan, Variant};
@@ -99,7 +99,8 @@ settings! {
         by: By = By::setting(By::Precedence, "part of the DSCP that selects the virtual queue"),
         mode: Mode = Mode::setting(
             Mode::Own,
-            "average that a virtual queue uses: its own, that with those of higher precedence, or that of the whole queue",
+            "average that a virtual queue uses: its own, that with those of higher precedence, or \
+             that of the whole queue",
         ),
         min: u32 = p::MIN.or(30).described("lower threshold of the first virtual queue"),
         max: u32 = p::MAX.or(60).described("upper threshold of the first virtual queue"),
@@ -199,13 +200,13 @@ impl Aqm for VqRed {
         Verdict::Pass
     }
 
-    fn figures(&self) -> Vec<(&'static str, u64)> {
-        let mut figures = vec![("queues", self.queues.len() as u64)];
+    fn variables(&self) -> Vec<(&'static str, u64)> {
+        let mut variables = vec![("queues", self.queues.len() as u64)];
         let names = AVERAGES.iter().zip(&self.queues);
-        figures.extend(names.map(|(&name, queue)| {
+        variables.extend(names.map(|(&name, queue)| {
             (name, u64::try_from(queue.red.average() >> FRACTION).unwrap_or(u64::MAX))
         }));
-        figures
+        variables
     }
 }
 
@@ -222,8 +223,8 @@ fn plan(settings: &Settings, setup: &Setup, n: u32) -> Plan {
         bytes: settings.unit == Lengths::Bytes,
         min: between(min.into(), min_last.into()) << FRACTION,
         max: between(max.into(), max_last.into()) << FRACTION,
-        weight: number(settings.w),
-        max_p: parts(Fraction(between(settings.max_p.0, settings.max_p_last.0) as u64)),
+        weight: as_f64(settings.w),
+        max_p: q32(Fraction(between(settings.max_p.0, settings.max_p_last.0) as u64)),
         gentle: false,
         wait: false,
         ecn: settings.ecn,

@@ -25,8 +25,8 @@
 //! `lib/dynamic_queue_limits.c` since 3.4.
 //!
 //! # Parameters
-//! [`DqlConfig`]: `least` (0), `most` (1,879,048,192) and `hold` (1 s), as in Linux. Equal bounds fix
-//! the limit.
+//! [`DqlConfig`]: `least` (0), `most` (1,879,048,192) and `hold` (1 s), as in Linux. Equal bounds
+//! fix the limit.
 //!
 //! # Differences from Linux
 //! Time is in nanoseconds instead of ticks. There is no other difference.
@@ -109,13 +109,13 @@ impl Dql {
     pub fn completed(&mut self, now: Nanos, bytes: u32) {
         debug_assert!(bytes <= self.in_flight(), "{bytes} bytes done of {}", self.in_flight());
         let completed = self.num_completed.wrapping_add(bytes);
-        let over = excess(self.in_flight(), self.limit);
+        let over_limit = excess(self.in_flight(), self.limit);
         let incomplete = self.num_queued != completed;
         let incomplete_before = self.prev_num_queued != self.num_completed;
         // Whether all bytes that were in the ring at the previous completion are now complete.
         let turned_over = completed.wrapping_sub(self.prev_num_queued) as i32 >= 0;
         let mut limit = self.limit;
-        if over > 0 && !incomplete || self.prev_ovlimit > 0 && turned_over {
+        if over_limit > 0 && !incomplete || self.prev_ovlimit > 0 && turned_over {
             limit = limit
                 .wrapping_add(excess(completed, self.prev_num_queued))
                 .wrapping_add(self.prev_ovlimit);
@@ -129,7 +129,7 @@ impl Dql {
         }
         let limit = limit.min(self.config.most).max(self.config.least.min(self.config.most));
         // The excess over a limit that has just changed says nothing about the new one.
-        self.prev_ovlimit = if limit == self.limit { over } else { 0 };
+        self.prev_ovlimit = if limit == self.limit { over_limit } else { 0 };
         self.limit = limit;
         self.adj_limit = limit.wrapping_add(completed);
         self.num_completed = completed;
@@ -342,10 +342,18 @@ mod tests {
         /// The wrapping of the counters has no effect, and the ring never holds more than the limit
         /// and one object.
         #[test]
-        fn only_differences_count(start: u32, steps in proptest::collection::vec((1u32..65_000, 0u32..100, 0u64..400_000_000), 1..200)) {
+        fn only_differences_count(
+            start: u32,
+            steps in proptest::collection::vec((1u32..65_000, 0u32..100, 0u64..400_000_000), 1..200),
+        ) {
             let mut plain = with(0, DQL_MOST);
             let mut moved = with(0, DQL_MOST);
-            for count in [&mut moved.num_queued, &mut moved.num_completed, &mut moved.adj_limit, &mut moved.prev_num_queued] {
+            for count in [
+                &mut moved.num_queued,
+                &mut moved.num_completed,
+                &mut moved.adj_limit,
+                &mut moved.prev_num_queued,
+            ] {
                 *count = count.wrapping_add(start);
             }
             let mut now = Nanos::ZERO;

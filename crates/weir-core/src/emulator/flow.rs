@@ -145,11 +145,11 @@ impl Flow {
     }
 
     /// State variables of the AQM, by name.
-    pub(super) fn figures(&self) -> Vec<(&'static str, u64)> {
+    pub(super) fn variables(&self) -> Vec<(&'static str, u64)> {
         self.policies
             .as_ref()
             .and_then(|policies| policies.aqm.as_ref())
-            .map(|managed| managed.aqm.figures())
+            .map(|managed| managed.aqm.variables())
             .unwrap_or_default()
     }
 

@@ -26,7 +26,7 @@ impl Link {
     /// accepts every packet.
     #[inline]
     pub(super) fn only_queues(&self) -> bool {
-        self.wire.is_some() && self.scheduler.takes_all() && self.effects != Effects::Device
+        self.wire.is_some() && self.scheduler.accepts_all() && self.effects != Effects::Device
     }
 
     /// Accepts an admitted packet.

@@ -89,7 +89,7 @@ impl Emulator {
 
     /// State variables of the AQM of flow `number`, by name; empty without an AQM.
     pub fn aqm_figures(&self, number: u32) -> Vec<(&'static str, u64)> {
-        self.flows.get(number).map(Flow::figures).unwrap_or_default()
+        self.flows.get(number).map(Flow::variables).unwrap_or_default()
     }
 
     /// Number of instances of pipe or scheduler `id`, without those of a previous mask.
@@ -118,8 +118,8 @@ impl Emulator {
         self.instances_between(id, from..self.instance_bound()).take(max)
     }
 
-    /// The instances of pipe or scheduler `id` with these numbers. The call takes time in proportion
-    /// to the range, whichever pipes its instances belong to.
+    /// The instances of pipe or scheduler `id` with these numbers. The call takes time in
+    /// proportion to the range, whichever pipes its instances belong to.
     pub fn instances_between(
         &self,
         id: u16,

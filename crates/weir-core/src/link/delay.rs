@@ -1,9 +1,9 @@
 //! The delay line: packets in transit, ordered by the time at which they arrive at the other end.
 //!
-//! Nearly every packet arrives after those before it. These packets form a list through the pool,
-//! which needs no memory of its own and touches only the packets themselves. The few packets that
-//! overtake others (jitter, reordering) are in a separate heap, so that the common case needs no
-//! heap.
+//! Nearly all packets arrive in the order in which they were transmitted. They form a list that is
+//! linked inside the pool, so the list takes no further memory and touches only the packets
+//! themselves. The few packets that overtake others (jitter, reordering) are in a separate heap, so
+//! that the common case needs no heap.
 
 use alloc::boxed::Box;
 use alloc::collections::BinaryHeap;
@@ -21,21 +21,26 @@ pub(crate) struct DelayLine {
     /// Due time of the last packet in the list.
     last_due: Nanos,
     /// Allocated when the first packet overtakes another.
-    early: Option<Box<Overtaking>>,
+    overtaking: Option<Box<Overtaking>>,
 }
 
 impl Default for DelayLine {
     fn default() -> Self {
-        Self { next_due: Nanos::MAX, list: Chain::default(), last_due: Nanos::ZERO, early: None }
+        Self {
+            next_due: Nanos::MAX,
+            list: Chain::default(),
+            last_due: Nanos::ZERO,
+            overtaking: None,
+        }
     }
 }
 
 /// Packets that overtake others, and the number of such packets so far.
 #[derive(Debug, Default)]
 struct Overtaking {
-    /// Due time, order of entry, packet; the least on top.
+    /// Due time, serial number, packet; the earliest packet is on top.
     heap: BinaryHeap<Reverse<(Nanos, u64, PacketId)>>,
-    entered: u64,
+    count: u64,
 }
 
 impl DelayLine {
@@ -47,7 +52,7 @@ impl DelayLine {
         if self.list.is_empty() {
             self.next_due = self.next_due.min(due);
         } else if due < self.last_due {
-            return self.push_early(packet, due);
+            return self.push_overtaking(packet, due);
         }
         self.last_due = due;
         self.list.push_back(pool, packet, 0);
@@ -59,11 +64,11 @@ impl DelayLine {
         self.next_due
     }
 
-    /// The packet that arrives next.
+    /// Removes and returns the packet that arrives next.
     #[inline]
     pub(crate) fn pop(&mut self, pool: &Pool) -> Option<PacketId> {
-        if self.early.is_some() {
-            return self.pop_either(pool);
+        if self.overtaking.is_some() {
+            return self.pop_earliest(pool);
         }
         let packet = self.list.pop_front(pool).map(|(packet, _)| packet);
         self.next_due = self.list_due(pool);
@@ -73,44 +78,46 @@ impl DelayLine {
     // The rare cases are separate functions, so that the common ones need few registers.
     #[cold]
     #[inline(never)]
-    fn push_early(&mut self, packet: PacketId, due: Nanos) {
-        let early = self.early.get_or_insert_default();
-        early.entered += 1;
-        early.heap.push(Reverse((due, early.entered, packet)));
+    fn push_overtaking(&mut self, packet: PacketId, due: Nanos) {
+        let overtaking = self.overtaking.get_or_insert_default();
+        overtaking.count += 1;
+        overtaking.heap.push(Reverse((due, overtaking.count, packet)));
         self.next_due = self.next_due.min(due);
     }
 
     #[cold]
     #[inline(never)]
-    fn pop_either(&mut self, pool: &Pool) -> Option<PacketId> {
-        let overtaken = self.early_due() < self.list_due(pool);
-        let packet = if overtaken {
-            self.early.as_mut()?.heap.pop().map(|Reverse((_, _, packet))| packet)
+    fn pop_earliest(&mut self, pool: &Pool) -> Option<PacketId> {
+        let from_heap = self.heap_due() < self.list_due(pool);
+        let packet = if from_heap {
+            self.overtaking.as_mut()?.heap.pop().map(|Reverse((_, _, packet))| packet)
         } else {
             self.list.pop_front(pool).map(|(packet, _)| packet)
         };
-        self.next_due = self.list_due(pool).min(self.early_due());
+        self.next_due = self.list_due(pool).min(self.heap_due());
         packet
     }
 
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.list.is_empty() && self.early.as_ref().is_none_or(|early| early.heap.is_empty())
+        self.list.is_empty()
+            && self.overtaking.as_ref().is_none_or(|overtaking| overtaking.heap.is_empty())
     }
 
-    /// Moves the packet that was added last to `due`, if it is still the last in the list, but not
-    /// before the packets ahead of it. Visits every packet of the list.
+    /// Changes the due time of the last packet in the list to `due`, or to the due time of the
+    /// packet before it if that is later. Returns the new due time, or `None` if the list is empty.
+    /// Visits every packet of the list.
     pub(crate) fn retime_last(&mut self, pool: &mut Pool, due: Nanos) -> Option<Nanos> {
         let last = self.list.back()?;
-        // Packets that have already left were due before now, and `due` is not before now.
-        let (mut rest, mut ahead) = (self.list, Nanos::ZERO);
+        // Packets that have departed need no check: they were due before now, and `due` is not.
+        let (mut rest, mut previous_due) = (self.list, Nanos::ZERO);
         while let Some((packet, _)) = rest.pop_front(pool).filter(|&(packet, _)| packet != last) {
-            ahead = pool.crossed(packet).due;
+            previous_due = pool.crossed(packet).due;
         }
-        let due = due.max(ahead);
+        let due = due.max(previous_due);
         pool.set_crossed(last, Crossed { due, ..pool.crossed(last) });
         self.last_due = due;
-        self.next_due = self.list_due(pool).min(self.early_due());
+        self.next_due = self.list_due(pool).min(self.heap_due());
         Some(due)
     }
 
@@ -119,10 +126,10 @@ impl DelayLine {
         self.list.front().map_or(Nanos::MAX, |first| pool.crossed(first).due)
     }
 
-    fn early_due(&self) -> Nanos {
-        self.early
+    fn heap_due(&self) -> Nanos {
+        self.overtaking
             .as_ref()
-            .and_then(|early| early.heap.peek())
+            .and_then(|overtaking| overtaking.heap.peek())
             .map_or(Nanos::MAX, |Reverse(first)| first.0)
     }
 }
@@ -136,12 +143,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn packets_leave_in_order_of_due_time(times in proptest::collection::vec(0u64..50, 1..200)) {
+        fn packets_leave_in_order_of_due_time(
+            times in proptest::collection::vec(0u64..50, 1..200),
+        ) {
             let mut pool = Pool::new(1000);
             let mut line = DelayLine::default();
             for &t in &times {
                 let packet = pool.insert(Packet::default()).unwrap();
-                line.push(&mut pool, packet, Crossed { due: Nanos(t), corruption: Corruption::NONE, duplicate: false });
+                let (due, corruption) = (Nanos(t), Corruption::NONE);
+                line.push(&mut pool, packet, Crossed { due, corruption, duplicate: false });
             }
             let mut out = Vec::new();
             while !line.is_empty() {

@@ -42,7 +42,13 @@ macro_rules! any {
                 }
             }
 
-            fn change_flow<P: Store>(&mut self, now: Nanos, store: &mut P, slot: FlowSlot, spec: &FlowSpec) {
+            fn change_flow<P: Store>(
+                &mut self,
+                now: Nanos,
+                store: &mut P,
+                slot: FlowSlot,
+                spec: &FlowSpec,
+            ) {
                 match self {
                     Self::Fifo(s) => s.change_flow(now, store, slot, spec),
                     $(Self::$kind(s) => s.change_flow(now, store, slot, spec),)+
@@ -51,7 +57,13 @@ macro_rules! any {
                 }
             }
 
-            fn remove_flow<P: Store>(&mut self, now: Nanos, store: &mut P, slot: FlowSlot, flow: u32) -> PacketList {
+            fn remove_flow<P: Store>(
+                &mut self,
+                now: Nanos,
+                store: &mut P,
+                slot: FlowSlot,
+                flow: u32,
+            ) -> PacketList {
                 match self {
                     Self::Fifo(s) => s.remove_flow(now, store, slot, flow),
                     $(Self::$kind(s) => s.remove_flow(now, store, slot, flow),)+
@@ -61,7 +73,13 @@ macro_rules! any {
             }
 
             #[inline]
-            fn enqueue<P: Store>(&mut self, now: Nanos, store: &mut P, slot: FlowSlot, packet: PacketId) -> Option<PacketId> {
+            fn enqueue<P: Store>(
+                &mut self,
+                now: Nanos,
+                store: &mut P,
+                slot: FlowSlot,
+                packet: PacketId,
+            ) -> Option<PacketId> {
                 match self {
                     Self::Fifo(s) => s.enqueue(now, store, slot, packet),
                     other => other.enqueue_other(now, store, slot, packet),
@@ -77,7 +95,11 @@ macro_rules! any {
             }
 
             fn enqueue_batch<P: Store>(
-                &mut self, now: Nanos, store: &mut P, packets: &[(FlowSlot, PacketId)], refused: &mut Vec<PacketId>,
+                &mut self,
+                now: Nanos,
+                store: &mut P,
+                packets: &[(FlowSlot, PacketId)],
+                refused: &mut Vec<PacketId>,
             ) {
                 match self {
                     Self::Fifo(s) => s.enqueue_batch(now, store, packets, refused),
@@ -111,12 +133,12 @@ macro_rules! any {
                 }
             }
 
-            fn takes_all(&self) -> bool {
+            fn accepts_all(&self) -> bool {
                 match self {
-                    Self::Fifo(s) => s.takes_all(),
-                    $(Self::$kind(s) => s.takes_all(),)+
-                    Self::Tree(s) => s.takes_all(),
-                    Self::Behind(s) => s.takes_all(),
+                    Self::Fifo(s) => s.accepts_all(),
+                    $(Self::$kind(s) => s.accepts_all(),)+
+                    Self::Tree(s) => s.accepts_all(),
+                    Self::Behind(s) => s.accepts_all(),
                 }
             }
 
@@ -146,12 +168,12 @@ macro_rules! any {
                 }
             }
 
-            fn figures(&self) -> Vec<(&'static str, u64)> {
+            fn variables(&self) -> Vec<(&'static str, u64)> {
                 match self {
-                    Self::Fifo(s) => s.figures(),
-                    $(Self::$kind(s) => s.figures(),)+
-                    Self::Behind(s) => s.figures(),
-                    Self::Tree(s) => s.figures(),
+                    Self::Fifo(s) => s.variables(),
+                    $(Self::$kind(s) => s.variables(),)+
+                    Self::Behind(s) => s.variables(),
+                    Self::Tree(s) => s.variables(),
                 }
             }
         }
@@ -160,7 +182,13 @@ macro_rules! any {
         // functions for the FIFO stay small.
         impl AnyScheduler {
             #[inline(never)]
-            fn enqueue_other<P: Store>(&mut self, now: Nanos, store: &mut P, slot: FlowSlot, packet: PacketId) -> Option<PacketId> {
+            fn enqueue_other<P: Store>(
+                &mut self,
+                now: Nanos,
+                store: &mut P,
+                slot: FlowSlot,
+                packet: PacketId,
+            ) -> Option<PacketId> {
                 match self {
                     Self::Fifo(s) => s.enqueue(now, store, slot, packet),
                     $(Self::$kind(s) => s.enqueue(now, store, slot, packet),)+
@@ -181,7 +209,10 @@ macro_rules! any {
             }
 
             #[inline(never)]
-            fn pop_refused_of_other<P: Store>(&mut self, store: &mut P) -> Option<(PacketId, DropReason)> {
+            fn pop_refused_of_other<P: Store>(
+                &mut self,
+                store: &mut P,
+            ) -> Option<(PacketId, DropReason)> {
                 match self {
                     Self::Fifo(_) => None,
                     $(Self::$kind(s) => s.pop_refused(store),)+
@@ -345,8 +376,8 @@ impl Scheduler for Behind {
         if self.first.is_empty() { self.then.next_event() } else { None }
     }
 
-    fn takes_all(&self) -> bool {
-        self.then.takes_all()
+    fn accepts_all(&self) -> bool {
+        self.then.accepts_all()
     }
 
     fn has_room(&self, now: Nanos, slot: FlowSlot, len: u32, label: u64) -> bool {
@@ -361,7 +392,7 @@ impl Scheduler for Behind {
         self.first.backlog() + self.then.backlog()
     }
 
-    fn figures(&self) -> Vec<(&'static str, u64)> {
-        self.then.figures()
+    fn variables(&self) -> Vec<(&'static str, u64)> {
+        self.then.variables()
     }
 }

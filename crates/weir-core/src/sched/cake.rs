@@ -35,7 +35,8 @@
 //! `isolation`, default `triple-isolate`:
 //!
 //! * `flowblind`: one queue for all flows of a tin.
-//! * `srchost`, `dsthost`, `hosts`: a queue for each source, each destination, or each pair of both.
+//! * `srchost`, `dsthost`, `hosts`: a queue for each source, each destination, or each pair of
+//!   both.
 //! * `flows`: a queue for each flow, and hosts do not count.
 //! * `dual-srchost`, `dual-dsthost`: a queue for each flow, and sources, or destinations, share the
 //!   link equally.
@@ -44,21 +45,22 @@
 //! `target` default 5ms and `interval` default 100ms, as in `cobalt`. `bandwidth` 0..400000000
 //! kbit/s, default 0 for unknown: the rate of the link. It determines thresholds and targets of
 //! tins, the quantum of the queues and the default memory limit. `quantum` 300..1048576 bytes,
-//! default 1500: the largest quantum of a queue, which it has on links above 49 Mbit/s. `memory_limit`
-//! bytes, default 0, which means 15.36 MB or, on slow links, the bytes that the link transmits in
-//! four intervals, but at least 4 MiB. `variant` `linux` or `published`, default `linux`: whether the
-//! first signal of a queue comes with the second late packet, as in Linux, or after an interval.
+//! default 1500: the largest quantum of a queue, which it has on links above 49 Mbit/s.
+//! `memory_limit` bytes, default 0, which means 15.36 MB or, on slow links, the bytes that the link
+//! transmits in four intervals, but at least 4 MiB. `variant` `linux` or `published`, default
+//! `linux`: whether the first signal of a queue comes with the second late packet, as in Linux, or
+//! after an interval.
 //!
 //! # Complexity
-//! O(1) for each packet; the first packet of a flow inspects up to 16 queues, and with host isolation
-//! up to 32 hosts. A drop for lack of room inspects some groups of queues in each tin. Rounds in
-//! which no queue can be served are made in one step.
+//! O(1) for each packet; the first packet of a flow inspects up to 16 queues, and with host
+//! isolation up to 32 hosts. A drop for lack of room inspects some groups of queues in each tin.
+//! Rounds in which no queue can be served are made in one step.
 //!
 //! # Guarantees
-//! Packets of a flow leave in order. In a tin without host isolation, queues that always have packets
-//! send the same number of bytes, to within two quanta and a packet. Tins that always have packets
-//! send bytes in proportion to their shares. The last packet of a queue is not dropped unless there is
-//! no room.
+//! Packets of a flow leave in order. In a tin without host isolation, queues that always have
+//! packets send the same number of bytes, to within two quanta and a packet. Tins that always have
+//! packets send bytes in proportion to their shares. The last packet of a queue is not dropped
+//! unless there is no room.
 //!
 //! # Statistics
 //! `collisions`: packets of flows that share a queue with another flow. `tins`: the number of tins.
@@ -71,32 +73,32 @@
 //! * A flow that finds its set full shares a queue until that queue is free; in Linux it takes over
 //!   the queue, and the packets of the flow that had the queue may leave out of order.
 //! * Sizes count from the network layer on, so that `quantum 1500` corresponds to Linux's 1514 with
-//!   an Ethernet header; a device without a link header has `quantum 1514`. Linux lowers one quantum
-//!   in 43 by a byte.
-//! * The memory limit counts bytes of packets. Linux counts allocated memory, often 2304 bytes for a
-//!   packet of 1500 and 768 for an acknowledgement, so that its limit is reached with a third fewer
-//!   full packets, and with a tenth of the acknowledgements.
+//!   an Ethernet header; a device without a link header has `quantum 1514`. Linux lowers one
+//!   quantum in 43 by a byte.
+//! * The memory limit counts bytes of packets. Linux counts allocated memory, often 2304 bytes for
+//!   a packet of 1500 and 768 for an acknowledgement, so that its limit is reached with a third
+//!   fewer full packets, and with a tenth of the acknowledgements.
 //! * Among several longest queues, the first loses a packet; in Linux the order of a heap decides.
 //!
 //! Left out, with the consequence:
 //!
-//! * `ack-filter`: Linux drops an acknowledgement from a queue when later ones of the same connection
-//!   say the same. The engine passes no TCP headers to schedulers, so that all acknowledgements are
-//!   sent. What this costs is inferred from lengths, not measured. With one acknowledgement of 52
-//!   bytes for two packets of 1500, a download needs 1/58 of its rate on the uplink. A download is
-//!   thus slower here than in Linux with `ack-filter` where the download is more than about 58 times
-//!   as fast as the uplink: if the filter drops two of three acknowledgements, Linux reaches up to
-//!   three times the rate. At lower ratios, the acknowledgements delay other traffic of the uplink
-//!   only by their own queue.
+//! * `ack-filter`: Linux drops an acknowledgement from a queue when later ones of the same
+//!   connection say the same. The engine passes no TCP headers to schedulers, so that all
+//!   acknowledgements are sent. What this costs is inferred from lengths, not measured. With one
+//!   acknowledgement of 52 bytes for two packets of 1500, a download needs 1/58 of its rate on the
+//!   uplink. A download is thus slower here than in Linux with `ack-filter` where the download is
+//!   more than about 58 times as fast as the uplink: if the filter drops two of three
+//!   acknowledgements, Linux reaches up to three times the rate. At lower ratios, the
+//!   acknowledgements delay other traffic of the uplink only by their own queue.
 //! * `nat`: hosts behind an address translation count as one host, that of the translated address.
-//! * `wash`, `ingress`, `autorate-ingress`, `fwmark`, overheads and `atm`: DSCPs stay, dropped packets
-//!   are not charged, and the link has words for framing.
+//! * `wash`, `ingress`, `autorate-ingress`, `fwmark`, overheads and `atm`: DSCPs stay, dropped
+//!   packets are not charged, and the link has words for framing.
 //! * `split-gso`: the engine splits offload trains itself.
 //!
 //! # Validation
-//! Tests check the tins of all code points, the shares and thresholds of tins, and the shares of hosts
-//! and flows, compare the choice of queues with a plain search, and use random traffic to check
-//! conservation and the order within each flow.
+//! Tests check the tins of all code points, the shares and thresholds of tins, and the shares of
+//! hosts and flows, compare the choice of queues with a plain search, and use random traffic to
+//! check conservation and the order within each flow.
 
 use alloc::vec::Vec;
 
@@ -429,7 +431,7 @@ impl Scheduler for Cake {
         self.refused.pop_front()
     }
 
-    fn takes_all(&self) -> bool {
+    fn accepts_all(&self) -> bool {
         false
     }
 
@@ -442,7 +444,7 @@ impl Scheduler for Cake {
         self.bytes
     }
 
-    fn figures(&self) -> Vec<(&'static str, u64)> {
+    fn variables(&self) -> Vec<(&'static str, u64)> {
         [("collisions", self.collisions), ("tins", self.tins.len() as u64)].into()
     }
 }
@@ -550,8 +552,8 @@ mod tests {
         assert_eq!(cake(&[("bandwidth", "200000"), ("memory_limit", "5000")]).memory, 5000);
     }
 
-    /// The packets of each flow in 10,000, while eight packets of each flow wait. A flow is a number
-    /// and its hosts.
+    /// The packets of each flow in 10,000, while eight packets of each flow wait. A flow is a
+    /// number and its hosts.
     fn shares(isolation: &str, flows: &[(u32, [u32; 2])]) -> Vec<u32> {
         let mut rig = Rig::new(&[("isolation", isolation), ("tins", "besteffort")]);
         for &(flow, hosts) in flows {
@@ -629,8 +631,8 @@ mod tests {
         assert_eq!((0..2000).filter_map(|_| rig.take(Nanos(1))).count(), 2000);
     }
 
-    /// Best effort keeps the link busy. A call in the low-latency tin has priority while it is below
-    /// its threshold, a quarter of the rate, and only its share beyond.
+    /// Best effort keeps the link busy. A call in the low-latency tin has priority while it is
+    /// below its threshold, a quarter of the rate, and only its share beyond.
     #[test]
     fn a_tin_below_its_threshold_has_priority() {
         let (call, bulk) = (46, 0);

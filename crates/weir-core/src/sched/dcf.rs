@@ -18,7 +18,7 @@
 //!  the same, announced:  RTS  SIFS  CTS  SIFS  PLCP, header, packet, FCS  SIFS  ACK
 //! ```
 //!
-//! *Rates.* Each station has a data rate of its own: the `rate` of its queue. Stations take turns
+//! *Rates.* Each station has its own data rate: the `rate` of its queue. Stations take turns
 //! by packets and not by time. A single slow station therefore slows all others down to about its
 //! own throughput, the performance anomaly of 802.11.
 //!
@@ -29,7 +29,7 @@
 //! which takes less time.
 //!
 //! *EDCA.* Each packet has one of four access categories: voice, video, best effort, background. A
-//! category waits for SIFS and AIFSN slots in place of a DIFS, has windows of its own, and may send
+//! category waits for SIFS and AIFSN slots in place of a DIFS, has its own windows, and may send
 //! several packets in a row, SIFS apart, up to its TXOP limit. With `edca queue`, a flow is a
 //! station of one category, by the `pri` of its queue, which is a user priority of 802.1D: 1 and 2
 //! are background, 0 and 3 best effort, 4 and 5 video, 6 and 7 voice. With `edca dscp`, a flow is a
@@ -94,26 +94,26 @@
 //! over short times. With `edca dscp` packets of a flow keep their order within a category only.
 //!
 //! # Differences from Linux/FreeBSD
-//! Neither implements it; dummynet's profiles add random air-time, but have no stations. Differences
-//! from the standard: slots start at the same moments for all stations, even for a packet that finds
-//! the medium idle. All stations receive each other; there are no hidden stations and no capture.
-//! Errors affect data frames only. After a failure every station waits for the time of the missing
-//! answer, which approximates EIFS. One limit of retries applies to frames with and without RTS. A
-//! failed frame ends its TXOP. Only the first frame of a TXOP is announced by an RTS. There is no
-//! aggregation (A-MPDU) and no block acknowledgement, so that `n` shows what a station without them
-//! gets. 802.11b and OFDM stations do not share a cell. Stations keep their rates: there is no rate
-//! control.
+//! Neither implements it; dummynet's profiles add random air-time, but have no stations.
+//! Differences from the standard: slots start at the same moments for all stations, even for a
+//! packet that finds the medium idle. All stations receive each other; there are no hidden stations
+//! and no capture. Errors affect data frames only. After a failure every station waits for the time
+//! of the missing answer, which approximates EIFS. One limit of retries applies to frames with and
+//! without RTS. A failed frame ends its TXOP. Only the first frame of a TXOP is announced by an
+//! RTS. There is no aggregation (A-MPDU) and no block acknowledgement, so that `n` shows what a
+//! station without them gets. 802.11b and OFDM stations do not share a cell. Stations keep their
+//! rates: there is no rate control.
 //!
 //! # Validation
 //! `weir algorithms --check dcf` compares simulation and models. Tests judge the same by 95 %
 //! confidence intervals over ten seeds, which lie entirely within these distances from the model:
 //! the saturation throughput of 1 to 50 stations within 4 % of Bianchi's, with and without RTS, for
-//! `b`, `g` and `n`; with a fifth of the frames lost within 3 % of the same model with errors; cells
-//! of 2 to 10 stations with one slow station within 6 % of Heusse's formula and 5 % of Bianchi's
-//! model; the shares of categories of `b` within 1.5 percentage points of a model of contention
-//! zones after Robinson and Randhawa, whose background stations get up to twice what they get here.
-//! Other tests check the exact times of each physical layer, of gaps and of TXOPs, equal shares, and
-//! that every failure leads to a retry or a drop.
+//! `b`, `g` and `n`; with a fifth of the frames lost within 3 % of the same model with errors;
+//! cells of 2 to 10 stations with one slow station within 6 % of Heusse's formula and 5 % of
+//! Bianchi's model; the shares of categories of `b` within 1.5 percentage points of a model of
+//! contention zones after Robinson and Randhawa, except that the model gives background stations up
+//! to twice the share that they have here. Other tests check the exact times of each physical
+//! layer, of gaps and of TXOPs, equal shares, and that every failure leads to a retry or a drop.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -144,7 +144,7 @@ pub struct Dcf {
     given_up: PacketList,
     len: usize,
     backlog: u64,
-    figures: Figures,
+    counters: Counters,
 }
 
 /// The contention of one category, with its own count of idle slots.
@@ -197,7 +197,7 @@ struct Exchange {
 }
 
 #[derive(Debug, Default)]
-struct Figures {
+struct Counters {
     sent: u64,
     collisions: u64,
     internal: u64,
@@ -239,7 +239,7 @@ impl Dcf {
             given_up: PacketList::default(),
             len: 0,
             backlog: 0,
-            figures: Figures::default(),
+            counters: Counters::default(),
         }
     }
 
@@ -323,12 +323,12 @@ impl Dcf {
             }
             alone
         });
-        self.figures.internal += losers.len() as u64;
+        self.counters.internal += losers.len() as u64;
         if let [sender] = senders[..] {
             let (len, rate) = self.first_frame(sender);
             self.transmit(sender, start, start, self.air.success(len, rate), store);
         } else {
-            self.figures.collisions += 1;
+            self.counters.collisions += 1;
             let longest = senders.iter().map(|&sender| {
                 let (len, rate) = self.first_frame(sender);
                 self.air.collision(len, rate)
@@ -383,7 +383,7 @@ impl Dcf {
         let lost = !self.errors.is_zero() && self.losses.happens(self.errors);
         self.occupy(won, start, us, (!lost).then_some(sender));
         if lost {
-            self.figures.errors += 1;
+            self.counters.errors += 1;
             self.failed(sender, store);
         }
     }
@@ -404,9 +404,9 @@ impl Dcf {
         if queue.retries < most {
             queue.retries += 1;
             queue.window = (2 * queue.window + 1).min(largest);
-            self.figures.retries += 1;
+            self.counters.retries += 1;
         } else {
-            self.figures.given_up += 1;
+            self.counters.given_up += 1;
             if let Some(packet) = self.pop(sender, store) {
                 self.given_up.push_back(store, packet);
             }
@@ -451,7 +451,7 @@ impl Dcf {
         let sender = sending.or_else(|| self.lanes.iter().enumerate().find_map(first))?;
         self.withdraw(sender);
         let packet = self.pop(sender, store);
-        self.figures.sent += 1;
+        self.counters.sent += 1;
         self.draw(sender);
         self.contend(sender);
         packet
@@ -586,7 +586,7 @@ impl Scheduler for Dcf {
         }
         let (sender, exchange) = self.run(now, store)?;
         let packet = self.pop(sender, store);
-        self.figures.sent += 1;
+        self.counters.sent += 1;
         if !self.goes_on(sender, exchange, store) {
             self.draw(sender);
             self.contend(sender);
@@ -610,8 +610,8 @@ impl Scheduler for Dcf {
         self.backlog
     }
 
-    fn figures(&self) -> Vec<(&'static str, u64)> {
-        let Figures { sent, collisions, internal, errors, retries, given_up } = self.figures;
+    fn variables(&self) -> Vec<(&'static str, u64)> {
+        let Counters { sent, collisions, internal, errors, retries, given_up } = self.counters;
         Vec::from([
             ("sent", sent),
             ("collisions", collisions),

@@ -54,7 +54,7 @@ choice! {
 }
 
 choice! {
-    /// What decides the access category of a packet.
+    /// The source of a packet's access category.
     pub enum Edca {
         /// Nothing: there are no categories.
         Off = "off",
@@ -69,7 +69,10 @@ choice! {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Misfit {
     /// The standard does not have the data rate.
-    #[error("802.11{} has no data rate of {rate} Mbit/s; it has {}", .standard.name, .standard.rates_in_words())]
+    #[error(
+        "802.11{} has no data rate of {rate} Mbit/s; it has {}",
+        .standard.name, .standard.rates_in_words()
+    )]
     Rate {
         /// The standard.
         standard: &'static Timing,
@@ -118,13 +121,13 @@ impl Settings {
         let defaults = self.timing().windows;
         let defaults = if edca { category.windows(defaults) } else { defaults };
         let txop = *self.timing().txop.get(place).unwrap_or(&0);
-        let own = |given: [Option<u16>; 4], standard: u16| given[place].unwrap_or(standard);
-        let first = own(self.cwmin, defaults[0]);
+        let setting_or = |given: [Option<u16>; 4], standard: u16| given[place].unwrap_or(standard);
+        let first = setting_or(self.cwmin, defaults[0]);
         Access {
-            aifsn: if edca { own(self.aifsn, category.aifsn()).into() } else { DIFS_SLOTS },
+            aifsn: if edca { setting_or(self.aifsn, category.aifsn()).into() } else { DIFS_SLOTS },
             first_window: first.into(),
-            last_window: own(self.cwmax, defaults[1]).max(first).into(),
-            txop: if edca { own(self.txop, txop).into() } else { 0 },
+            last_window: setting_or(self.cwmax, defaults[1]).max(first).into(),
+            txop: if edca { setting_or(self.txop, txop).into() } else { 0 },
         }
     }
 
@@ -196,7 +199,8 @@ pub(super) const STATION_RATE: Parameter = Parameter {
 
 pub(super) const USER_PRIORITY: Parameter = Parameter {
     domain: Domain::Number { least: 0, most: MAX_USER_PRIORITY as u64, unit: "" },
-    summary: "user priority, with `edca queue`: 1, 2 background; 0, 3 best effort; 4, 5 video; 6, 7 voice",
+    summary: "user priority, with `edca queue`: 1, 2 background; 0, 3 best effort; 4, 5 video; 6, \
+              7 voice",
     ..PRIORITY
 };
 

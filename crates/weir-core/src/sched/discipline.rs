@@ -13,7 +13,7 @@ impl Discipline {
     /// alone.
     pub fn knows_room(&self) -> bool {
         matches!(self.kind(), Kind::Pifo | Kind::SpPifo | Kind::StrictSlices)
-            || AnyScheduler::new(self).takes_all()
+            || AnyScheduler::new(self).accepts_all()
     }
 }
 

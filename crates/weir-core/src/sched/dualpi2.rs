@@ -109,7 +109,8 @@ settings! {
         step_thresh: Nanos =
             span(1_000_000, "waiting time above which low-latency packets are marked"),
         step_packets: u32 = packets(0, 0, "step as a number of packets; 0: as a time"),
-        min_qlen_step: u32 = packets(0, 0, "length of the queue below which the step does not apply"),
+        min_qlen_step: u32 = packets(0, 0, "length of the queue below which the step does not \
+                                            apply"),
         drop_on_overload: bool =
             Switch::new(true, "drops packets of both queues on overload"),
         drop_dequeue: bool =
@@ -457,7 +458,7 @@ impl Scheduler for DualPi2 {
         self.refused.pop_front()
     }
 
-    fn takes_all(&self) -> bool {
+    fn accepts_all(&self) -> bool {
         false
     }
 
@@ -471,7 +472,7 @@ impl Scheduler for DualPi2 {
         self.low.bytes + self.classic.bytes
     }
 
-    fn figures(&self) -> Vec<(&'static str, u64)> {
+    fn variables(&self) -> Vec<(&'static str, u64)> {
         let p = self.controller.p;
         Vec::from([
             ("base", coarse(p)),

@@ -112,7 +112,7 @@ impl<A: FlowPolicy> Scheduler for FairQueue<A> {
         self.refused.pop_front()
     }
 
-    fn takes_all(&self) -> bool {
+    fn accepts_all(&self) -> bool {
         false
     }
 
@@ -125,8 +125,8 @@ impl<A: FlowPolicy> Scheduler for FairQueue<A> {
         self.queues.bytes()
     }
 
-    fn figures(&self) -> Vec<(&'static str, u64)> {
-        self.policy.figures()
+    fn variables(&self) -> Vec<(&'static str, u64)> {
+        self.policy.variables()
     }
 }
 

@@ -246,7 +246,7 @@ impl<H: Heads> Scheduler for FluidClocked<H> {
         self.backlog
     }
 
-    fn figures(&self) -> Vec<(&'static str, u64)> {
+    fn variables(&self) -> Vec<(&'static str, u64)> {
         [
             ("depth of the fluid's tree", self.fluid.depth()),
             ("depth of the heads", self.heads.depth()),

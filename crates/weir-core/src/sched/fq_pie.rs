@@ -13,10 +13,10 @@
 //!
 //! # Parameters
 //! `limit` 1..10000000 packets, default 10240. `flows` 1..65536, default 1024: the number of
-//! queues. `quantum` 64..1048576 bytes, default 1500. `variant`, `target`, `tupdate`, `hz`, `alpha`,
-//! `beta`, `max_burst`, `max_ecnth`, `capdrop`, `derand`, `onoff` and `bytemode` as in the AQM
-//! `pie`. `ecn`, default on. `qdelay` is always ts. For `onoff`, a queue's limit is `limit` divided
-//! by `flows`.
+//! queues. `quantum` 64..1048576 bytes, default 1500. `variant`, `target`, `tupdate`, `hz`,
+//! `alpha`, `beta`, `max_burst`, `max_ecnth`, `capdrop`, `derand`, `onoff` and `bytemode` as in the
+//! AQM `pie`. `ecn`, default on. `qdelay` is always ts. For `onoff`, a queue's limit is `limit`
+//! divided by `flows`.
 //!
 //! # Complexity
 //! O(1) for each packet, and one more round for each further quantum of a longer packet. Idle
@@ -36,10 +36,11 @@
 //! packets, not bytes, with a third of the limit. Linux's `ecn_prob`, in percent, corresponds to
 //! `max_ecnth`. In Linux and dummynet, `ecn` is off by default. Linux updates 2048 queues at a
 //! time, so that each further 2048 queues make the period a tick longer; `variant linux` does so
-//! too, but here each queue has its own update times. With `variant linux`, `p` may rise above 1 and
-//! drops everything until it has fallen again, which determines what an unresponsive flow gets. Sizes count from the network layer on: a quantum
-//! of 1500 corresponds to 1514 elsewhere. dummynet drops from the queue with the most packets
-//! rather than bytes, and still serves a queue that has exactly used up its credit.
+//! too, but here each queue has its own update times. With `variant linux`, `p` may rise above 1
+//! and drops everything until it has fallen again, which determines what an unresponsive flow gets.
+//! Sizes count from the network layer on: a quantum of 1500 corresponds to 1514 elsewhere. dummynet
+//! drops from the queue with the most packets rather than bytes, and still serves a queue that has
+//! exactly used up its credit.
 //!
 //! # Validation
 //! Tests compare one flow with the AQM `pie` alone, packet by packet, check the overflow of each
@@ -187,7 +188,7 @@ impl FlowPolicy for Proportional {
         self.law.drops_tail()
     }
 
-    fn figures(&self) -> Vec<(&'static str, u64)> {
+    fn variables(&self) -> Vec<(&'static str, u64)> {
         Vec::from([("dropped", self.dropped), ("marked", self.marked)])
     }
 }

@@ -457,7 +457,7 @@ impl Scheduler for Htb {
         self.backlog
     }
 
-    fn figures(&self) -> Vec<(&'static str, u64)> {
+    fn variables(&self) -> Vec<(&'static str, u64)> {
         ["own", "borrowed", "waits"].into_iter().zip(self.counts).collect()
     }
 }
@@ -523,13 +523,15 @@ pub(super) const BURST: Parameter = Parameter {
     name: "burst",
     domain: Domain::Number { least: 0, most: u32::MAX as u64, unit: "bytes" },
     default: 0,
-    summary: "bytes that the flow may send at once after a pause; 0 for 10 ms at its rate and two packets",
+    summary: "bytes that the flow may send at once after a pause; 0 for 10 ms at its rate and two \
+              packets",
 };
 
 pub(super) const ROW: Row = Row {
     name: "htb",
     aliases: &[],
-    summary: "token buckets: each flow has a guaranteed rate and a bound, and borrows between them by priority and weight",
+    summary: "token buckets: each flow has a guaranteed rate and a bound, and borrows between \
+              them by priority and weight",
     source: "Devera 2002",
     parameters: Settings::PARAMETERS,
     traits: Traits {

@@ -47,7 +47,7 @@ impl Inversions {
     /// The counters by name. `inversions`: the pairs of packets. `inverted`: the services during
     /// which a packet of lower rank was inside. `unpifoness`: the sum of the differences of ranks
     /// over all pairs.
-    pub fn figures(&self) -> [(&'static str, u64); 3] {
+    pub fn variables(&self) -> [(&'static str, u64); 3] {
         [("inversions", self.pairs), ("inverted", self.services), ("unpifoness", self.unpifoness)]
     }
 }
@@ -253,12 +253,14 @@ mod tests {
         inversions.serve(5);
         inversions.serve(3);
         inversions.serve(3);
-        assert_eq!(inversions.figures().map(|f| f.1), [2, 1, 4]);
+        assert_eq!(inversions.variables().map(|f| f.1), [2, 1, 4]);
     }
 
     proptest! {
         #[test]
-        fn ranks_agree_with_a_sorted_list(operations in proptest::collection::vec((any::<bool>(), prop_oneof![0u64..20, any::<u64>()], 0usize..99), 1..400)) {
+        fn ranks_agree_with_a_sorted_list(
+            operations in proptest::collection::vec((any::<bool>(), prop_oneof![0u64..20, any::<u64>()], 0usize..99), 1..400),
+        ) {
             let (mut ranks, mut model) = (Ranks::default(), Vec::<u64>::new());
             for (n, (insert, rank, which)) in operations.into_iter().enumerate() {
                 if insert || model.is_empty() {
@@ -272,7 +274,10 @@ mod tests {
                     model.iter_mut().for_each(|r| *r = r.saturating_sub(7));
                 }
                 let below = model.iter().filter(|&&r| r < rank);
-                prop_assert_eq!(ranks.below(rank), (below.clone().count() as u64, below.map(|&r| u128::from(r)).sum()));
+                prop_assert_eq!(
+                    ranks.below(rank),
+                    (below.clone().count() as u64, below.map(|&r| u128::from(r)).sum())
+                );
             }
         }
 
@@ -283,7 +288,10 @@ mod tests {
                 ranks.insert(if ascending { n } else { 10_000 - n });
             }
             fn depth(ranks: &Ranks, at: u32) -> usize {
-                ranks.nodes.get(at as usize).map_or(0, |node| 1 + depth(ranks, node.left).max(depth(ranks, node.right)))
+                ranks
+                    .nodes
+                    .get(at as usize)
+                    .map_or(0, |node| 1 + depth(ranks, node.left).max(depth(ranks, node.right)))
             }
             // A search tree in random order has a depth of about twice the logarithm of its size.
             prop_assert!(depth(&ranks, ranks.root) < 50);

@@ -52,7 +52,7 @@
 //! # Validation
 //! Property tests compare the order of packets with plain loops over all flows, and the bounds
 //! above with exact arithmetic. The rig checks that fairness does not depend on the number of
-//! flows. The paper's own figures are not compared.
+//! flows. The measurements in the paper are not compared.
 
 use alloc::boxed::Box;
 use core::num::NonZeroU32;
@@ -392,8 +392,8 @@ impl Scheduler for Kps {
             let weight = u64::from(flow.weight.get());
             self.set_weight_sum(self.weight_sum + weight);
         } else {
-            let over = is_not_after(flow.finish, self.virtual_time);
-            flow.start = if over { self.virtual_time } else { flow.finish };
+            let is_served = is_not_after(flow.finish, self.virtual_time);
+            flow.start = if is_served { self.virtual_time } else { flow.finish };
             self.displace(slot.0);
         }
         self.flows.at_mut(slot.0).finish_head();

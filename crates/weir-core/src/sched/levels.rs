@@ -227,7 +227,7 @@ impl<M: Mapping> Scheduler for Approximation<M> {
         Some(packet)
     }
 
-    fn takes_all(&self) -> bool {
+    fn accepts_all(&self) -> bool {
         false
     }
 
@@ -252,10 +252,10 @@ impl<M: Mapping> Scheduler for Approximation<M> {
     /// The counters of [`Inversions`], and two more. `refused`: packets for which there was no
     /// room. `held`: packets in a later queue than the rule selected, behind older packets of their
     /// flow.
-    fn figures(&self) -> Vec<(&'static str, u64)> {
-        let mut figures = Vec::from(self.inversions.figures());
-        figures.extend([("refused", self.refused), ("held", self.held)]);
-        figures
+    fn variables(&self) -> Vec<(&'static str, u64)> {
+        let mut variables = Vec::from(self.inversions.variables());
+        variables.extend([("refused", self.refused), ("held", self.held)]);
+        variables
     }
 }
 

@@ -11,9 +11,10 @@
 //! Bennett and Zhang, "WF2Q: worst-case fair weighted fair queueing", IEEE INFOCOM 1996; Valente,
 //! "Exact GPS simulation and optimal fair scheduling with logarithmic complexity", IEEE/ACM
 //! Transactions on Networking 15(6), 2007, of which only the abstract was available: O(log N), and
-//! the least deviation from the fluid, one packet. The data structures are our own. The search for the least finish among the eligible packets on one path down a tree
-//! sorted by start is due to Stoica and Abdel-Wahab, "Earliest eligible virtual deadline first",
-//! Old Dominion University, 1995.
+//! the least deviation from the fluid, one packet. The data structures are our own. The search for
+//! the least finish among the eligible packets on one path down a tree sorted by start is due to
+//! Stoica and Abdel-Wahab, "Earliest eligible virtual deadline first", Old Dominion University,
+//! 1995.
 //!
 //! # Symbols
 //! When a packet of `L` bytes arrives, `S = max(V, F of the flow's previous packet)` and
@@ -129,7 +130,8 @@ const IGNORED: u32 = 20;
 pub(super) const ROW: Row = Row {
     name: "l-wf2q",
     aliases: &["lwf2q"],
-    summary: "worst-case fair weighted fair queueing with an exact fluid: each flow gets its share to within one packet",
+    summary: "worst-case fair weighted fair queueing with an exact fluid: each flow gets its \
+              share to within one packet",
     source: "Bennett and Zhang 1996; Valente 2004",
     parameters: &[],
     traits: Traits {

@@ -284,7 +284,7 @@ impl Scheduler for Pifo {
         Some(packet)
     }
 
-    fn takes_all(&self) -> bool {
+    fn accepts_all(&self) -> bool {
         self.limit == usize::MAX
     }
 
@@ -303,7 +303,7 @@ impl Scheduler for Pifo {
 
     /// `refused`: arrivals that were dropped because no packet inside had a worse rank.
     /// `pushed-out`: packets that were dropped in favour of better arrivals.
-    fn figures(&self) -> Vec<(&'static str, u64)> {
+    fn variables(&self) -> Vec<(&'static str, u64)> {
         alloc::vec![("refused", self.refused), ("pushed-out", self.pushed_out)]
     }
 }

@@ -158,12 +158,12 @@ impl PifoTree {
         number
     }
 
-    /// Adds `more` to a node's weight and subtracts `less`, if the weight is the sum over the
+    /// Adds `added` to a node's weight and subtracts `removed`, if the weight is the sum over the
     /// node's flows.
-    fn weigh(&mut self, node: u32, more: u64, less: u64) {
+    fn weigh(&mut self, node: u32, added: u64, removed: u64) {
         let node = self.nodes.at_mut(node);
         if matches!(node.content, Content::Inner { sums: true, .. }) {
-            node.standing.set_weight(node.standing.weight + more - less);
+            node.standing.set_weight(node.standing.weight + added - removed);
         }
     }
 
@@ -377,7 +377,10 @@ impl Scheduler for PifoTree {
     }
 
     fn next_event(&self) -> Option<Nanos> {
-        let ready = matches!(&self.nodes.at(ROOT).content, Content::Inner { children, .. } if children.first().is_some());
+        let ready = matches!(
+            &self.nodes.at(ROOT).content,
+            Content::Inner { children, .. } if children.first().is_some()
+        );
         if ready {
             Some(self.now)
         } else {
@@ -394,7 +397,7 @@ impl Scheduler for PifoTree {
     }
 
     /// `shaped`: the number of times that a packet had to wait for tokens.
-    fn figures(&self) -> Vec<(&'static str, u64)> {
+    fn variables(&self) -> Vec<(&'static str, u64)> {
         alloc::vec![("shaped", self.shaped)]
     }
 }
@@ -405,7 +408,8 @@ const ROOT: u32 = TreeSpec::ROOT.0;
 pub(super) const ROW: Row = Row {
     name: "pifo-tree",
     aliases: &[],
-    summary: "a tree of PIFOs: classes of flows by priority, a rank for classes, a rank for flows, and bounds on the rates of flows",
+    summary: "a tree of PIFOs: classes of flows by priority, a rank for classes, a rank for \
+              flows, and bounds on the rates of flows",
     source: "Sivaraman et al. 2016",
     parameters: Settings::PARAMETERS,
     traits: Traits {

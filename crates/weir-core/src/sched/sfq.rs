@@ -2,11 +2,11 @@
 //!
 //! # Model
 //! Packets are hashed by addresses, ports and protocol to one of many queues. The queues that have
-//! packets are served in rounds, each with `quantum` bytes in a round. Flows with the same hash share
-//! one queue, and therefore one share of the link. A new hash function after each `perturb` seconds
-//! prevents that the same flows share a queue for long. There is one limit for the packets of all
-//! queues: when it is exceeded, the longest queue loses a packet, so that a flow that sends too much
-//! cannot take the room of the others.
+//! packets are served in rounds, each with `quantum` bytes in a round. Flows with the same hash
+//! share one queue, and therefore one share of the link. A new hash function after each `perturb`
+//! seconds prevents that the same flows share a queue for long. There is one limit for the packets
+//! of all queues: when it is exceeded, the longest queue loses a packet, so that a flow that sends
+//! too much cannot take the room of the others.
 //!
 //! # Reference
 //! McKenney, "Stochastic Fairness Queueing", IEEE INFOCOM 1990; the manual page tc-sfq(8) of Linux;
@@ -23,8 +23,8 @@
 //! its newest.
 //!
 //! # Complexity
-//! O(1) for each packet. The oldest packet of the longest queue is found at once, the newest after a
-//! walk through at most `depth` packets. A new hash function visits all packets.
+//! O(1) for each packet. The oldest packet of the longest queue is found at once, the newest after
+//! a walk through at most `depth` packets. A new hash function visits all packets.
 //!
 //! # Guarantees
 //! Packets of a flow leave in order, across changes of the hash function too. Queues that always
@@ -37,18 +37,18 @@
 //!
 //! # Differences from Linux/FreeBSD
 //! Decisions are those of Linux with the same hash values: of several longest queues the one that
-//! most recently reached this length loses a packet; when each queue has one packet, the queue whose
-//! turn is next loses it. A packet of a new flow is dropped when `flows` queues have packets. With
-//! `headdrop`, a packet that finds `depth` packets in its queue replaces the oldest one. Linux
-//! wants a power of 2 for `divisor`, and reduces `limit` to `depth` times `flows`; here larger values
-//! have no effect. Before version 6.13, Linux rounds lengths up to a multiple of 8 bytes when it
-//! counts them against the quantum. Sizes count from the network layer on. Linux's optional RED for
-//! each queue (`redflowlimit`) is left out: `fq_codel` and `fq_pie` serve this purpose. FreeBSD has
-//! no such scheduler.
+//! most recently reached this length loses a packet; when each queue has one packet, the queue
+//! whose turn is next loses it. A packet of a new flow is dropped when `flows` queues have packets.
+//! With `headdrop`, a packet that finds `depth` packets in its queue replaces the oldest one. Linux
+//! wants a power of 2 for `divisor`, and reduces `limit` to `depth` times `flows`; here larger
+//! values have no effect. Before version 6.13, Linux rounds lengths up to a multiple of 8 bytes
+//! when it counts them against the quantum. Sizes count from the network layer on. Linux's optional
+//! RED for each queue (`redflowlimit`) is left out: `fq_codel` and `fq_pie` serve this purpose.
+//! FreeBSD has no such scheduler.
 //!
 //! # Validation
-//! Tests compare decisions with a plain model that searches all queues, for random traffic, and check
-//! shares, overflows, limits, and that a flow stays in order when the hash function changes.
+//! Tests compare decisions with a plain model that searches all queues, for random traffic, and
+//! check shares, overflows, limits, and that a flow stays in order when the hash function changes.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -435,7 +435,7 @@ impl Scheduler for Stochastic {
         self.refused.pop_front()
     }
 
-    fn takes_all(&self) -> bool {
+    fn accepts_all(&self) -> bool {
         false
     }
 
@@ -448,7 +448,7 @@ impl Scheduler for Stochastic {
         self.bytes
     }
 
-    fn figures(&self) -> Vec<(&'static str, u64)> {
+    fn variables(&self) -> Vec<(&'static str, u64)> {
         [("flows", u64::from(self.active)), ("perturbations", self.perturbations)].into()
     }
 }
@@ -544,7 +544,6 @@ mod tests {
         fn dropped(&mut self) -> Vec<(u32, DropReason)> {
             let Self { scheduler, pool } = self;
             core::iter::from_fn(|| scheduler.pop_refused(pool))
-                .map(|(id, reason)| (id, reason))
                 .collect::<Vec<_>>()
                 .into_iter()
                 .map(|(id, reason)| (pool.remove(id).frame, reason))
@@ -557,12 +556,14 @@ mod tests {
         }
     }
 
+    /// Hash value, credit, time of the last change, and packets (frame, length).
+    type ModelQueue = (u32, i64, u64, VecDeque<(u32, u32)>);
+
     /// Linux's rules with a search of all queues.
     struct Model {
         settings: Settings,
-        /// The round, the queue whose turn is next first. Each queue: hash value, credit, the time
-        /// of its last change, packets (frame, length).
-        round: VecDeque<(u32, i64, u64, VecDeque<(u32, u32)>)>,
+        /// The round, the queue whose turn is next first.
+        round: VecDeque<ModelQueue>,
         clock: u64,
     }
 
@@ -629,24 +630,43 @@ mod tests {
         #[test]
         fn decisions_are_those_of_a_search_of_all_queues(
             steps in proptest::collection::vec((0u32..12, 1u32..3000, prop::bool::weighted(0.6)), 1..400),
-            limit in 1u32..40, depth in 1u32..20, flows in 1u32..10, quantum in 64u32..3000, divisor in 1u32..20, headdrop in any::<bool>(),
+            limit in 1u32..40,
+            depth in 1u32..20,
+            flows in 1u32..10,
+            quantum in 64u32..3000,
+            divisor in 1u32..20,
+            headdrop in any::<bool>(),
         ) {
-            let text = [limit, depth, flows, quantum, divisor].map(|n| alloc::string::ToString::to_string(&n));
+            let text = [limit, depth, flows, quantum, divisor]
+                .map(|n| alloc::string::ToString::to_string(&n));
             let mut rig = Rig::new(&[
-                ("limit", &text[0]), ("depth", &text[1]), ("flows", &text[2]), ("quantum", &text[3]), ("divisor", &text[4]),
+                ("limit", &text[0]),
+                ("depth", &text[1]),
+                ("flows", &text[2]),
+                ("quantum", &text[3]),
+                ("divisor", &text[4]),
                 ("headdrop", if headdrop { "on" } else { "off" }),
             ]);
-            let mut model = Model { settings: rig.scheduler.settings, round: VecDeque::new(), clock: 0 };
+            let mut model =
+                Model { settings: rig.scheduler.settings, round: VecDeque::new(), clock: 0 };
             for (frame, (flow, len, arrives)) in steps.into_iter().enumerate() {
                 let frame = frame as u32;
                 if arrives {
                     let hash = rig.scheduler.hash(flow * 0x1357_9bdf);
-                    prop_assert_eq!(rig.send(0, frame, flow * 0x1357_9bdf, len), model.send(frame, hash, len));
+                    prop_assert_eq!(
+                        rig.send(0, frame, flow * 0x1357_9bdf, len),
+                        model.send(frame, hash, len)
+                    );
                 } else {
                     prop_assert_eq!(rig.take(0), model.take());
                 }
                 let inside: usize = model.round.iter().map(|queue| queue.3.len()).sum();
-                let bytes: u64 = model.round.iter().flat_map(|queue| &queue.3).map(|packet| u64::from(packet.1)).sum();
+                let bytes: u64 = model
+                    .round
+                    .iter()
+                    .flat_map(|queue| &queue.3)
+                    .map(|packet| u64::from(packet.1))
+                    .sum();
                 prop_assert_eq!((rig.scheduler.len(), rig.scheduler.backlog()), (inside, bytes));
                 let most = model.round.iter().map(|queue| queue.3.len()).max().unwrap_or(0);
                 prop_assert_eq!(rig.scheduler.lengths.most as usize, most);
@@ -657,10 +677,16 @@ mod tests {
         /// dropped.
         #[test]
         fn flows_stay_in_order_across_perturbations(
-            steps in proptest::collection::vec((0u32..30, 0u64..700_000_000, prop::bool::weighted(0.6)), 1..400), divisor in 1u32..40,
+            steps in proptest::collection::vec((0u32..30, 0u64..700_000_000, prop::bool::weighted(0.6)), 1..400),
+            divisor in 1u32..40,
         ) {
             let divisor = alloc::string::ToString::to_string(&divisor);
-            let mut rig = Rig::new(&[("perturb", "1"), ("divisor", &divisor), ("depth", "20"), ("flows", "20")]);
+            let mut rig = Rig::new(&[
+                ("perturb", "1"),
+                ("divisor", &divisor),
+                ("depth", "20"),
+                ("flows", "20"),
+            ]);
             let (mut now, mut next, mut gone) = (0, [0u32; 30], 0);
             for (n, (flow, gap, arrives)) in steps.into_iter().enumerate() {
                 now += gap;
@@ -680,7 +706,10 @@ mod tests {
                 rest += 1;
             }
             prop_assert!(gone + rest <= 400 && rig.pool.len() as usize == rig.scheduler.len());
-            prop_assert_eq!((rig.scheduler.len(), rig.scheduler.backlog(), rig.scheduler.active), (0, 0, 0));
+            prop_assert_eq!(
+                (rig.scheduler.len(), rig.scheduler.backlog(), rig.scheduler.active),
+                (0, 0, 0)
+            );
         }
     }
 

@@ -473,13 +473,13 @@ impl Scheduler for Tree {
         };
         let mut removed =
             if above > 0 { self.withdraw(now, store, at, flow) } else { PacketList::default() };
-        let mut own = self.schedulers[at as usize].remove_flow(
+        let mut of_leaf = self.schedulers[at as usize].remove_flow(
             now,
             &mut Level { store, places: &self.places, at },
             slot,
             flow,
         );
-        while let Some(packet) = own.pop_front(store) {
+        while let Some(packet) = of_leaf.pop_front(store) {
             removed.push_back(store, packet);
         }
         if let Ok(owner) =
@@ -538,7 +538,7 @@ impl Scheduler for Tree {
         self.shaped.iter().filter_map(|&node| self.next_of(node)).chain(root).min()
     }
 
-    fn takes_all(&self) -> bool {
+    fn accepts_all(&self) -> bool {
         false
     }
 
@@ -550,8 +550,8 @@ impl Scheduler for Tree {
         self.backlog
     }
 
-    fn figures(&self) -> Vec<(&'static str, u64)> {
-        self.schedulers[0].figures()
+    fn variables(&self) -> Vec<(&'static str, u64)> {
+        self.schedulers[0].variables()
     }
 }
 

@@ -49,7 +49,7 @@
 //! Let a flow have packets from some time on, let `L_k` be its largest packet and `L` the largest
 //! packet of all flows, and let `φ = w / W` with `W` the largest value of the sum of weights. The
 //! flow's bytes since then are at least the share `φ` of all bytes less `L_k + φ L`, even when
-//! other flows start and stop: one packet of its own, plus its share of the packet that was in
+//! other flows start and stop: one packet of the flow, plus its share of the packet that was in
 //! transmission. With a constant set of busy flows the bound is `L_k + φ (L − L_k)`, the least
 //! possible, and the flow is never ahead by more than `(1 − φ) L_k`.
 //!
@@ -524,7 +524,8 @@ const FAR: u32 = 1 << 12;
 pub(super) const ROW: Row = Row {
     name: "wf2q+",
     aliases: &["wf2qp", "wf2q"],
-    summary: "worst-case fair weighted fair queueing: each flow gets its share to within one packet",
+    summary: "worst-case fair weighted fair queueing: each flow gets its share to within one \
+              packet",
     source: "Bennett and Zhang 1997",
     parameters: &[],
     traits: Traits {

@@ -180,7 +180,7 @@ impl Run for Random<'_> {
             let ecn = [Ecn::NotEct, Ecn::Ect1, Ecn::Ect0, Ecn::Ce][usize::from(ecn % 4)];
             // Few hashes differ, and many of them fall into one set.
             (0..=ecn as u32).for_each(|_| {
-                link.send(now, len, Header { ecn, dscp, hash: hash.wrapping_mul(0x144c_bc89) })
+                link.send(now, len, Header { ecn, dscp, hash: hash.wrapping_mul(0x144c_bc89) });
             });
             now += gap;
             let waiting = link.scheduler.len();

@@ -53,8 +53,8 @@ impl<A: Aqm> Queue<A> {
         }
     }
 
-    fn figure(&self, name: &str) -> u64 {
-        self.aqm.figures().into_iter().find(|figure| figure.0 == name).unwrap().1
+    fn variable(&self, name: &str) -> u64 {
+        self.aqm.variables().into_iter().find(|variable| variable.0 == name).unwrap().1
     }
 }
 
@@ -78,10 +78,10 @@ fn with<R>(settings: &[(&str, &str)], run: impl FnOnce(&mut dyn Driven) -> R) ->
 trait Driven {
     fn send(&mut self, now: u64, len: u32, ecn: Ecn);
     fn take(&mut self, now: u64) -> Option<Seen>;
-    fn left(&self) -> usize;
+    fn waiting(&self) -> usize;
     fn drops(&self) -> &[u64];
     fn marks(&self) -> &[u64];
-    fn figure(&self, name: &str) -> u64;
+    fn variable(&self, name: &str) -> u64;
 }
 
 impl<A: Aqm> Driven for Queue<A> {
@@ -91,7 +91,7 @@ impl<A: Aqm> Driven for Queue<A> {
     fn take(&mut self, now: u64) -> Option<Seen> {
         self.take(now)
     }
-    fn left(&self) -> usize {
+    fn waiting(&self) -> usize {
         self.packets.len()
     }
     fn drops(&self) -> &[u64] {
@@ -100,8 +100,8 @@ impl<A: Aqm> Driven for Queue<A> {
     fn marks(&self) -> &[u64] {
         &self.marks
     }
-    fn figure(&self, name: &str) -> u64 {
-        self.figure(name)
+    fn variable(&self, name: &str) -> u64 {
+        self.variable(name)
     }
 }
 
@@ -113,10 +113,10 @@ fn twenty(ecn: Ecn, switch: &str) -> Vec<(usize, usize, usize, u64)> {
         let step = |ms: u64| {
             queue.take(ms * MS);
             (
-                queue.left(),
+                queue.waiting(),
                 queue.drops().len(),
                 queue.marks().len(),
-                queue.figure("drop_next") >> 10,
+                queue.variable("drop_next") >> 10,
             )
         };
         [10, 210, 210, 420].map(step).into()
@@ -154,7 +154,7 @@ fn overload(settings: &[(&str, &str)], ecn: Ecn) -> (Vec<u64>, Vec<u64>, usize) 
             }
             queue.take(now);
         }
-        (queue.drops().to_vec(), queue.marks().to_vec(), queue.left())
+        (queue.drops().to_vec(), queue.marks().to_vec(), queue.waiting())
     })
 }
 
@@ -256,21 +256,42 @@ proptest! {
     /// The AQM decides about one packet at a time, with the same results as the published loop.
     #[test]
     fn decisions_equal_those_of_the_published_loop(
-        steps in proptest::collection::vec((0u64..4, 40u32..1500, 0u64..30_000), 1..1500), target in 100u64..5000, interval in 2_000u64..40_000,
+        steps in proptest::collection::vec((0u64..4, 40u32..1500, 0u64..30_000), 1..1500),
+        target in 100u64..5000,
+        interval in 2_000u64..40_000,
         mtu in 1u64..3000,
     ) {
-        let settings = [("arith", "rfc".into()), ("target", format!("{target}us")), ("interval", format!("{interval}us")), ("mtu", mtu.to_string())];
-        let settings: Vec<(&str, &str)> = settings.iter().map(|(name, value): &(&str, String)| (*name, value.as_str())).collect();
+        let settings = [
+            ("arith", "rfc".into()),
+            ("target", format!("{target}us")),
+            ("interval", format!("{interval}us")),
+            ("mtu", mtu.to_string()),
+        ];
+        let settings: Vec<(&str, &str)> =
+            settings.iter().map(|(name, value): &(&str, String)| (*name, value.as_str())).collect();
         let mut published = Published {
-            packets: VecDeque::new(), bytes: 0, target: target * 1000, interval: interval * 1000, mtu, first_above: 0, drop_next: 0, count: 0,
-            last_count: 0, dropping: false, drops: Vec::new(),
+            packets: VecDeque::new(),
+            bytes: 0,
+            target: target * 1000,
+            interval: interval * 1000,
+            mtu,
+            first_above: 0,
+            drop_next: 0,
+            count: 0,
+            last_count: 0,
+            dropping: false,
+            drops: Vec::new(),
         };
         with(&settings, |queue| {
             let mut now = 1;
             for &(sends, len, gap) in &steps {
                 for _ in 0..sends {
                     queue.send(now, len, Ecn::NotEct);
-                    published.packets.push_back(Seen { len, arrived: Nanos(now), header: Header::default() });
+                    published.packets.push_back(Seen {
+                        len,
+                        arrived: Nanos(now),
+                        header: Header::default(),
+                    });
                     published.bytes += u64::from(len);
                 }
                 now += gap * 100;
@@ -284,7 +305,10 @@ proptest! {
     /// While a queue stays above its target, drop `k` follows the previous one after
     /// `interval / √k`, at most one packet's time late.
     #[test]
-    fn drops_of_a_standing_queue_follow_the_control_law(interval in 10u64..200, service in 10u64..200) {
+    fn drops_of_a_standing_queue_follow_the_control_law(
+        interval in 10u64..200,
+        service in 10u64..200,
+    ) {
         let (interval, service) = (interval * MS, service * 1000);
         let settings = [("arith", "rfc"), ("interval", &*format!("{interval}ns"))];
         let drops = with(&settings, |queue| {
@@ -292,7 +316,7 @@ proptest! {
             while queue.drops().len() < 60 {
                 now += service;
                 // Every packet has waited 10 ms, regardless of drops.
-                while queue.left() < 20 {
+                while queue.waiting() < 20 {
                     queue.send(now - 10 * MS, 1000, Ecn::NotEct);
                 }
                 queue.take(now);
@@ -302,13 +326,22 @@ proptest! {
         let mut due = drops[0];
         for (k, &drop) in (1u64..).zip(&drops[1..]) {
             due += (interval * interval / k).isqrt();
-            prop_assert!(drop >= due && drop - due <= service, "drop {} at {} and not {}", k + 1, drop, due);
+            prop_assert!(
+                drop >= due && drop - due <= service,
+                "drop {} at {} and not {}",
+                k + 1,
+                drop,
+                due
+            );
         }
     }
 
     /// Nothing is dropped from a queue with one packet left, for any times.
     #[test]
-    fn a_queue_of_one_packet_is_never_dropped(times in proptest::collection::vec(0u64..1_000_000_000, 1..200), arith in 0usize..2) {
+    fn a_queue_of_one_packet_is_never_dropped(
+        times in proptest::collection::vec(0u64..1_000_000_000, 1..200),
+        arith in 0usize..2,
+    ) {
         with(&[("arith", ["linux", "rfc"][arith])], |queue| {
             let mut now = 0;
             for gap in times {

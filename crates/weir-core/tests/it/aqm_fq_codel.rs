@@ -87,7 +87,7 @@ impl<S: Scheduler> Link<S> {
         self.out.iter().filter(|&&(_, hash, fate)| hash == flow && matches_fate(fate)).count()
     }
 
-    fn left(&self, flow: u32) -> usize {
+    fn waiting(&self, flow: u32) -> usize {
         self.inside.get(&flow).map_or(0, VecDeque::len)
     }
 }
@@ -112,7 +112,7 @@ trait Driven {
     fn take(&mut self, now: u64) -> Option<u32>;
     fn marks(&self, flow: u32) -> usize;
     fn drops(&self, flow: u32, reason: DropReason) -> usize;
-    fn left(&self, flow: u32) -> usize;
+    fn waiting(&self, flow: u32) -> usize;
     fn check(&self);
     fn out(&self) -> &[(u32, u32, Fate)];
 }
@@ -130,8 +130,8 @@ impl<S: Scheduler> Driven for Link<S> {
     fn drops(&self, flow: u32, reason: DropReason) -> usize {
         self.count(flow, |fate| fate == Fate::Dropped(reason))
     }
-    fn left(&self, flow: u32) -> usize {
-        self.left(flow)
+    fn waiting(&self, flow: u32) -> usize {
+        self.waiting(flow)
     }
     fn check(&self) {
         let inside: usize = self.inside.values().map(VecDeque::len).sum();
@@ -153,8 +153,8 @@ fn the_fattest_flow_loses_packets_from_its_head() {
     let (a, b) = (1, 2);
     with(Kind::FqCodel, &[("limit", "4")], |link| {
         [a, a, a, b, b].into_iter().for_each(|flow| link.send(0, 120, plain(flow)));
-        assert_eq!((link.drops(a, DropReason::Overlimit), link.left(a)), (2, 1));
-        assert_eq!((link.drops(b, DropReason::Overlimit), link.left(b)), (0, 2));
+        assert_eq!((link.drops(a, DropReason::Overlimit), link.waiting(a)), (2, 1));
+        assert_eq!((link.drops(b, DropReason::Overlimit), link.waiting(b)), (0, 2));
         let first: Vec<u32> = link.out().iter().map(|packet| packet.0).collect();
         assert_eq!(first, [0, 1]);
     });
@@ -243,7 +243,7 @@ fn bytes_are_limited_too() {
             link.send(0, 1000, plain(n % 3));
             link.check();
         }
-        assert_eq!((0..3).map(|flow| link.left(flow)).sum::<usize>(), 10);
+        assert_eq!((0..3).map(|flow| link.waiting(flow)).sum::<usize>(), 10);
     });
 }
 
@@ -262,26 +262,44 @@ proptest! {
     #[test]
     fn random_traffic_is_accounted_for(
         steps in proptest::collection::vec((0u32..12, 0u32..6, prop_oneof![40u32..1501, Just(0), Just(4 << 20)], 0u8..4, 0u64..20_000_000), 1..600),
-        limit in 1u32..60, flows in 1u32..40, quantum in 64u32..3000, arith in 0usize..3, count in 0usize..2, ce in 0u32..3,
+        limit in 1u32..60,
+        flows in 1u32..40,
+        quantum in 64u32..3000,
+        arith in 0usize..3,
+        count in 0usize..2,
+        ce in 0u32..3,
     ) {
-        let (limit, flows, quantum, ce) = (limit.to_string(), flows.to_string(), quantum.to_string(), ce.to_string());
+        let (limit, flows, quantum, ce) =
+            (limit.to_string(), flows.to_string(), quantum.to_string(), ce.to_string());
         let settings = [
-            ("limit", &*limit), ("flows", &flows), ("quantum", &quantum), ("arith", ["linux", "rfc", "ns3"][arith]), ("count", ["flow", "all"][count]),
+            ("limit", &*limit),
+            ("flows", &flows),
+            ("quantum", &quantum),
+            ("arith", ["linux", "rfc", "ns3"][arith]),
+            ("count", ["flow", "all"][count]),
             ("ce_threshold", &ce),
         ];
-        let run = || with(Kind::FqCodel, &settings, |link| {
-            let mut now = 0;
-            for &(hash, sends, len, ecn, gap) in &steps {
-                let ecn = [Ecn::NotEct, Ecn::Ect1, Ecn::Ect0, Ecn::Ce][usize::from(ecn)];
-                (0..sends).for_each(|_| link.send(now, len, Header { ecn, dscp: 0, hash: hash.wrapping_mul(0x0765_4321) }));
-                now += gap;
-                link.take(now);
+        let run = || {
+            with(Kind::FqCodel, &settings, |link| {
+                let mut now = 0;
+                for &(hash, sends, len, ecn, gap) in &steps {
+                    let ecn = [Ecn::NotEct, Ecn::Ect1, Ecn::Ect0, Ecn::Ce][usize::from(ecn)];
+                    (0..sends).for_each(|_| {
+                        link.send(
+                            now,
+                            len,
+                            Header { ecn, dscp: 0, hash: hash.wrapping_mul(0x0765_4321) },
+                        );
+                    });
+                    now += gap;
+                    link.take(now);
+                    link.check();
+                }
+                while link.take(u64::MAX).is_some() {}
                 link.check();
-            }
-            while link.take(u64::MAX).is_some() {}
-            link.check();
-            link.out().to_vec()
-        });
+                link.out().to_vec()
+            })
+        };
         prop_assert_eq!(run(), run());
     }
 }

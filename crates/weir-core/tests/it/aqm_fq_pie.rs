@@ -83,18 +83,32 @@ proptest! {
     /// With a single flow, FQ-PIE drops and marks the same packets as PIE at one queue.
     #[test]
     fn one_flow_is_treated_as_by_pie(
-        traffic in proptest::collection::vec((0u64..40_000, prop::bool::weighted(0.6), 40u32..1500), 1..800), linux in any::<bool>(),
-        derand in prop_oneof![Just("off"), Just("on")], measure in prop_oneof![Just("ts"), Just("dre")], ecn in prop_oneof![Just(Ecn::NotEct), Just(Ecn::Ect0)],
+        traffic in proptest::collection::vec((0u64..40_000, prop::bool::weighted(0.6), 40u32..1500), 1..800),
+        linux in any::<bool>(),
+        derand in prop_oneof![Just("off"), Just("on")],
+        measure in prop_oneof![Just("ts"), Just("dre")],
+        ecn in prop_oneof![Just(Ecn::NotEct), Just(Ecn::Ect0)],
     ) {
-        let settings = [("variant", if linux { "linux" } else { "rfc" }), ("derand", derand), ("qdelay", measure), ("max_burst", "20ms"), ("ecn", "on")];
+        let settings = [
+            ("variant", if linux { "linux" } else { "rfc" }),
+            ("derand", derand),
+            ("qdelay", measure),
+            ("max_burst", "20ms"),
+            ("ecn", "on"),
+        ];
         let mut link = Link::new(&settings);
         let mut policy = Policy::new(aqm::Kind::Pie);
         settings.iter().for_each(|(name, value)| policy.set(name, value).unwrap());
         let stream = Stream::new(5, 0, Purpose::Scheduler);
-        let mut pie = Pie::new(&policy, &Setup { rate: 0, limit_packets: u32::MAX, limit_bytes: u64::MAX, stream });
+        let mut pie = Pie::new(
+            &policy,
+            &Setup { rate: 0, limit_packets: u32::MAX, limit_bytes: u64::MAX, stream },
+        );
         let (mut waiting, mut now) = (VecDeque::<(Seen, bool)>::new(), Nanos::ZERO);
-        let state = |waiting: &VecDeque<(Seen, bool)>| {
-            QueueState { packets: waiting.len() as u32, bytes: waiting.iter().map(|w| u64::from(w.0.len)).sum(), full: false }
+        let state = |waiting: &VecDeque<(Seen, bool)>| QueueState {
+            packets: waiting.len() as u32,
+            bytes: waiting.iter().map(|w| u64::from(w.0.len)).sum(),
+            full: false,
         };
         for (gap, arrives, len) in traffic {
             now += Nanos::from_micros(gap);
@@ -121,14 +135,29 @@ proptest! {
     #[test]
     fn every_packet_leaves_or_is_dropped_and_in_order(
         traffic in proptest::collection::vec((prop_oneof![Just(0u64), 0u64..20_000_000, 0u64..u64::MAX >> 10], 0u32..8, prop_oneof![40u32..1501, 0u32..=4 << 20]), 1..400),
-        variant in prop_oneof![Just("rfc"), Just("linux"), Just("dummynet")], onoff in prop_oneof![Just("off"), Just("on")], bytemode in prop_oneof![Just("off"), Just("on")],
+        variant in prop_oneof![Just("rfc"), Just("linux"), Just("dummynet")],
+        onoff in prop_oneof![Just("off"), Just("on")],
+        bytemode in prop_oneof![Just("off"), Just("on")],
     ) {
-        let mut link = Link::new(&[("variant", variant), ("onoff", onoff), ("bytemode", bytemode), ("flows", "4"), ("limit", "30"), ("max_burst", "0"), ("tupdate", "1us")]);
+        let mut link = Link::new(&[
+            ("variant", variant),
+            ("onoff", onoff),
+            ("bytemode", bytemode),
+            ("flows", "4"),
+            ("limit", "30"),
+            ("max_burst", "0"),
+            ("tupdate", "1us"),
+        ]);
         let (mut now, mut sent) = (Nanos::ZERO, 0);
         for (gap, flow, len) in traffic {
             now = now.saturating_add(Nanos(gap));
             if flow < 5 {
-                link.send(now, len, flow * 0x1111_1111, if flow % 2 == 0 { Ecn::NotEct } else { Ecn::Ect1 });
+                link.send(
+                    now,
+                    len,
+                    flow * 0x1111_1111,
+                    if flow % 2 == 0 { Ecn::NotEct } else { Ecn::Ect1 },
+                );
             } else {
                 let backlogged = link.inside() > 0;
                 let taken = link.take(now);
@@ -136,7 +165,10 @@ proptest! {
                 sent += u32::from(taken.is_some());
             }
             prop_assert!(link.scheduler.len() == link.inside() && link.inside() <= 30);
-            prop_assert_eq!(sent as usize + link.dropped.len() + link.inside(), link.frames as usize);
+            prop_assert_eq!(
+                sent as usize + link.dropped.len() + link.inside(),
+                link.frames as usize
+            );
         }
         while link.take(Nanos::MAX).is_some() {}
         prop_assert_eq!((link.inside(), link.scheduler.len(), link.scheduler.backlog()), (0, 0, 0));

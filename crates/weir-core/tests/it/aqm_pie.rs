@@ -57,12 +57,12 @@ impl<A: Aqm> Queue<A> {
         Some(now.since(seen.arrived))
     }
 
-    fn figure(&self, name: &str) -> u64 {
-        self.aqm.figures().into_iter().find(|figure| figure.0 == name).unwrap().1
+    fn variable(&self, name: &str) -> u64 {
+        self.aqm.variables().into_iter().find(|variable| variable.0 == name).unwrap().1
     }
 
     fn probability(&self) -> f64 {
-        self.figure("probability") as f64 / (1u64 << 32) as f64
+        self.variable("probability") as f64 / (1u64 << 32) as f64
     }
 }
 
@@ -212,20 +212,29 @@ proptest! {
                 let waited = queue.take(now).unwrap();
                 model.delay = if queue.waiting.is_empty() { 0.0 } else { waited.0 as f64 / 1e9 };
             }
-            // If the probability arrives near a boundary of the scaling table, rounding of the float
-            // may select another row. Such cases are skipped.
+            // If the probability arrives near a boundary of the scaling table, rounding of the
+            // float may select another row. Such cases are skipped.
             for edge in [1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1] {
                 least = least.min((model.p / edge - 1.0).abs());
             }
             prop_assume!(least > 1e-6);
-            prop_assert!((queue.probability() - model.p).abs() < 1e-7, "{} {}", queue.probability(), model.p);
+            prop_assert!(
+                (queue.probability() - model.p).abs() < 1e-7,
+                "{} {}",
+                queue.probability(),
+                model.p
+            );
         }
     }
 
     /// For any traffic, PIE passes packets that find at most two packets in the queue, and packets
     /// that arrive within the burst allowance.
     #[test]
-    fn pie_passes_short_queues_and_bursts(traffic in traffic(), seed in any::<u64>(), variant in prop_oneof![Just("rfc"), Just("linux"), Just("dummynet")]) {
+    fn pie_passes_short_queues_and_bursts(
+        traffic in traffic(),
+        seed in any::<u64>(),
+        variant in prop_oneof![Just("rfc"), Just("linux"), Just("dummynet")],
+    ) {
         let mut queue = pie(&[("variant", variant), ("ecn", "on")], seed);
         let mut now = Nanos::ZERO;
         for (gap, arrives, len) in traffic {
@@ -234,11 +243,21 @@ proptest! {
                 queue.take(now);
                 continue;
             }
-            let (bytes, first) = (queue.bytes, queue.figure("burst_left"));
+            let (bytes, first) = (queue.bytes, queue.variable("burst_left"));
             let verdict = queue.send(now, len, Ecn::Ect1);
-            let floor = match variant { "rfc" => 2000, "linux" => 2999, _ => 1600 };
+            let floor = match variant {
+                "rfc" => 2000,
+                "linux" => 2999,
+                _ => 1600,
+            };
             // The arrival itself may reduce the allowance, by 15 ms for each update that is due.
-            prop_assert!(verdict == Verdict::Pass || bytes > floor && first <= 15_000_000 * (gap / 15_000 + 1), "{} {}", bytes, first);
+            prop_assert!(
+                verdict == Verdict::Pass
+                    || bytes > floor && first <= 15_000_000 * (gap / 15_000 + 1),
+                "{} {}",
+                bytes,
+                first
+            );
         }
     }
 
@@ -263,7 +282,7 @@ proptest! {
                 let waited = queue.take(now).unwrap();
                 delay = if queue.waiting.is_empty() { 0.0 } else { waited.0 as f64 / 1e9 };
             }
-            let base = queue.figure("base") as f64 / (1u64 << 32) as f64;
+            let base = queue.variable("base") as f64 / (1u64 << 32) as f64;
             prop_assert!((base - p).abs() < 1e-9, "{} {}", base, p);
             prop_assert!((queue.probability() - p * p).abs() < 1e-8);
         }
@@ -272,7 +291,9 @@ proptest! {
     #[test]
     fn extreme_traffic_keeps_the_probability_within_its_bound(
         traffic in proptest::collection::vec((prop_oneof![0u64..1 << 20, 0u64..u64::MAX >> 10], any::<bool>(), 0u32..4 << 20), 1..300),
-        variant in prop_oneof![Just("rfc"), Just("linux"), Just("dummynet")], measure in prop_oneof![Just("ts"), Just("dre")], onoff in prop_oneof![Just("off"), Just("on")],
+        variant in prop_oneof![Just("rfc"), Just("linux"), Just("dummynet")],
+        measure in prop_oneof![Just("ts"), Just("dre")],
+        onoff in prop_oneof![Just("off"), Just("on")],
     ) {
         fn play<A: Aqm>(mut queue: Queue<A>, most: u64, traffic: &[(u64, bool, u32)]) {
             let mut now = Nanos::ZERO;
@@ -283,14 +304,32 @@ proptest! {
                 } else {
                     queue.take(now);
                 }
-                assert!(queue.figure("probability") <= most);
+                assert!(queue.variable("probability") <= most);
             }
         }
-        let settings = [("variant", variant), ("qdelay", measure), ("onoff", onoff), ("bytemode", "on"), ("tupdate", "1us"), ("ecn", "on")];
+        let settings = [
+            ("variant", variant),
+            ("qdelay", measure),
+            ("onoff", onoff),
+            ("bytemode", "on"),
+            ("tupdate", "1us"),
+            ("ecn", "on"),
+        ];
         let one = 1 << 32;
         play(pie(&settings, 1), if variant == "linux" { 256 * one } else { one }, &traffic);
-        play(Queue::new(Pi2::new(&policy(Kind::Pi2, &[("tupdate", "1us")]), &setup(1))), one, &traffic);
-        play(Queue::new(Pi::new(&policy(Kind::Pi, &[("bytemode", "on"), ("mean_pkt", "1")]), &setup(1))), one, &traffic);
+        play(
+            Queue::new(Pi2::new(&policy(Kind::Pi2, &[("tupdate", "1us")]), &setup(1))),
+            one,
+            &traffic,
+        );
+        play(
+            Queue::new(Pi::new(
+                &policy(Kind::Pi, &[("bytemode", "on"), ("mean_pkt", "1")]),
+                &setup(1),
+            )),
+            one,
+            &traffic,
+        );
     }
 }
 
@@ -360,7 +399,7 @@ fn marks_stop_at_the_threshold() {
             }
         }
         let one = 1 << 32;
-        let p = queue.figure("probability");
+        let p = queue.variable("probability");
         assert!(if variant == "linux" { p > one } else { p == one }, "{variant}: {p}");
         let expected = Verdict::Drop(DropReason::Early);
         queue.limit = usize::MAX;
@@ -380,7 +419,7 @@ fn onoff_starts_at_a_third_of_the_limit_and_stops_when_idle() {
                 queue.take(ms(10 * time));
             }
         }
-        assert_eq!((queue.dropped, queue.figure("probability")), (0, 0), "{variant}");
+        assert_eq!((queue.dropped, queue.variable("probability")), (0, 0), "{variant}");
         for time in 199..600 {
             queue.send(ms(10 * time), 1000, Ecn::NotEct);
             if time % 2 == 0 {
@@ -393,7 +432,7 @@ fn onoff_starts_at_a_third_of_the_limit_and_stops_when_idle() {
         for time in 360_000..360_100 {
             queue.send(ms(10 * time), 1000, Ecn::NotEct);
         }
-        assert_eq!(queue.figure("probability"), 0, "{variant}");
+        assert_eq!(queue.variable("probability"), 0, "{variant}");
     }
 }
 
@@ -412,7 +451,7 @@ fn the_departure_rate_predicts_the_delay() {
         }
     }
     queue.send(ms(80), 1000, Ecn::NotEct);
-    let delay = queue.figure("delay");
+    let delay = queue.variable("delay");
     // A measurement covers 17 packets but counts 16384 bytes.
     assert!(delay.abs_diff(41_500_000) < 1_000_000, "{delay}");
 }
@@ -426,10 +465,10 @@ fn updates(settings: &[(&str, &str)]) -> Vec<u64> {
     }
     let mut times = Vec::new();
     for time in 1..4000 {
-        let before = queue.figure("probability");
+        let before = queue.variable("probability");
         queue.send(ms(time), 1000, Ecn::Ect0);
         queue.take(ms(time));
-        if queue.figure("probability") != before {
+        if queue.variable("probability") != before {
             times.push(time);
         }
     }
@@ -502,5 +541,5 @@ fn linux_measures_departure_rates_in_whole_units() {
         queue.take(now);
     }
     // The first measurement counts 11 packets over 10 gaps: 22.5 units. The later ones give 20.
-    assert_eq!(queue.figure("delay"), 60_000 * 256 / 22 * 64);
+    assert_eq!(queue.variable("delay"), 60_000 * 256 / 22 * 64);
 }

@@ -62,8 +62,8 @@ impl<A: Aqm> Queue<A> {
         Some(packet)
     }
 
-    fn figure(&self, name: &str) -> u64 {
-        self.aqm.figures().into_iter().find(|&(known, _)| known == name).unwrap().1
+    fn variable(&self, name: &str) -> u64 {
+        self.aqm.variables().into_iter().find(|&(known, _)| known == name).unwrap().1
     }
 }
 
@@ -216,11 +216,11 @@ fn adaptive_red_finds_its_parameters() {
     };
     // 10 Mbit/s are 2500 packets of 500 bytes per second; 5 ms of that are 12.5 packets.
     let queue = make(&[]);
-    assert_eq!((queue.figure("min"), queue.figure("max")), (6, 18));
+    assert_eq!((queue.variable("min"), queue.variable("max")), (6, 18));
     let queue = make(&[("unit", "bytes"), ("target", "100ms")]);
-    assert_eq!((queue.figure("min"), queue.figure("max")), (62_500, 187_500));
+    assert_eq!((queue.variable("min"), queue.variable("max")), (62_500, 187_500));
     let queue = make(&[("min", "10"), ("target", "100ms")]);
-    assert_eq!((queue.figure("min"), queue.figure("max")), (10, 30));
+    assert_eq!((queue.variable("min"), queue.variable("max")), (10, 30));
 }
 
 #[test]
@@ -267,7 +267,7 @@ fn max_p_follows_the_average() {
                         queue.arrive(seen(now, 100, Ecn::Ect0, 0));
                         queue.depart(now);
                     }
-                    found.push(queue.figure("max_p"));
+                    found.push(queue.variable("max_p"));
                 }
                 found
             }
@@ -291,10 +291,10 @@ impl Visitor for Changes {
         }
         let mut times = Vec::new();
         for time in 1..4000 {
-            let before = queue.figure("max_p");
+            let before = queue.variable("max_p");
             queue.arrive(seen(Nanos::from_millis(time), 100, Ecn::Ect0, 0));
             queue.depart(Nanos::from_millis(time));
-            if queue.figure("max_p") != before {
+            if queue.variable("max_p") != before {
                 times.push(time);
             }
         }
@@ -342,7 +342,7 @@ fn a_single_virtual_queue_is_red_as_in_linux() {
                 assert_eq!(one.depart(now), other.depart(now));
             }
         }
-        assert_eq!(one.figure("average"), other.figure("average_0"));
+        assert_eq!(one.variable("average"), other.variable("average_0"));
     }
 }
 
@@ -387,7 +387,14 @@ proptest! {
     /// The average and the probability follow the equations.
     #[test]
     fn red_follows_its_equations(
-        steps in steps(), bytes: bool, quadratic: bool, gentle: bool, w in 1u64..1000, min in 0u64..30, span in 1u64..60, max_p in 0u64..=100,
+        steps in steps(),
+        bytes: bool,
+        quadratic: bool,
+        gentle: bool,
+        w in 1u64..1000,
+        min in 0u64..30,
+        span in 1u64..60,
+        max_p in 0u64..=100,
     ) {
         let scale = if bytes { 500 } else { 1 };
         let settings = [
@@ -399,9 +406,15 @@ proptest! {
             ("max", ((min + span) * scale).to_string()),
             ("max_p", format!("{max_p}/100")),
         ];
-        let settings: Vec<(&str, &str)> = settings.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        let settings: Vec<(&str, &str)> =
+            settings.iter().map(|(name, value)| (*name, value.as_str())).collect();
         let mut queue = Queue::new(aqm::Red::new(&policy(Kind::Red, &settings), &setup(1)));
-        let (w, max_p, low, high) = (w as f64 / 1e3, max_p as f64 / 1e2, (min * scale) as f64, ((min + span) * scale) as f64);
+        let (w, max_p, low, high) = (
+            w as f64 / 1e3,
+            max_p as f64 / 1e2,
+            (min * scale) as f64,
+            ((min + span) * scale) as f64,
+        );
         let (mut average, mut now, mut empty_since) = (0f64, 0u64, 0u64);
         for (step, gap) in steps {
             now += gap;
@@ -413,7 +426,8 @@ proptest! {
                     }
                 }
                 Step::Arrive { len } => {
-                    let length = if bytes { queue.bytes } else { queue.waiting.len() as u64 } as f64;
+                    let length =
+                        if bytes { queue.bytes } else { queue.waiting.len() as u64 } as f64;
                     if queue.waiting.is_empty() {
                         average *= libm::pow(1.0 - w, ((now - empty_since) / 400_000) as f64 + 1.0);
                         empty_since = now;
@@ -421,7 +435,10 @@ proptest! {
                         average += w * (length - average);
                     }
                     let verdict = queue.arrive(seen(Nanos(now), len, Ecn::NotEct, 0));
-                    prop_assert!((queue.figure("average") as f64 - average.floor()).abs() <= 1.0, "{average}");
+                    prop_assert!(
+                        (queue.variable("average") as f64 - average.floor()).abs() <= 1.0,
+                        "{average}"
+                    );
                     let near = |bound: f64| (average - bound).abs() < 1e-3 * scale as f64;
                     if near(low) || near(high) || near(2.0 * high) {
                         continue;
@@ -432,13 +449,19 @@ proptest! {
                         a if a < low => 0.0,
                         a if a < high && quadratic => (1.5 * max_p * x * x).min(1.0),
                         a if a < high => max_p * x,
-                        a if gentle && a < 2.0 * high => at_max + (1.0 - at_max) * (a - high) / high,
+                        a if gentle && a < 2.0 * high => {
+                            at_max + (1.0 - at_max) * (a - high) / high
+                        }
                         _ => 1.0,
                     };
-                    prop_assert!((queue.figure("probability") as f64 / 4_294_967_296.0 - p).abs() < 1e-4, "{p}");
+                    prop_assert!(
+                        (queue.variable("probability") as f64 / 4_294_967_296.0 - p).abs() < 1e-4,
+                        "{p}"
+                    );
                     if average < low {
                         prop_assert_eq!(verdict, Verdict::Pass);
-                    } else if average >= high && (!gentle || average >= 2.0 * high) && length > 1.0 {
+                    } else if average >= high && (!gentle || average >= 2.0 * high) && length > 1.0
+                    {
                         prop_assert_eq!(verdict, Verdict::Drop(DropReason::Forced));
                     }
                 }
@@ -451,7 +474,8 @@ proptest! {
     #[test]
     fn the_family_withstands_extremes(
         kinds in prop_oneof![Just(Kind::Red), Just(Kind::Ared), Just(Kind::FengAred), Just(Kind::NlRed), Just(Kind::VqRed)],
-        choice in any::<u64>(), rate in prop_oneof![Just(0u64), Just(1), Just(400_000_000_000)],
+        choice in any::<u64>(),
+        rate in prop_oneof![Just(0u64), Just(1), Just(400_000_000_000)],
         packets in proptest::collection::vec((0u32..=1 << 22, any::<u64>(), any::<u64>(), any::<u8>(), any::<bool>()), 1..60),
     ) {
         struct Play(Vec<(u32, u64, u64, u8, bool)>);
@@ -462,11 +486,22 @@ proptest! {
                 for (len, gap, queued, dscp, arrive) in self.0 {
                     now = Nanos(now.0.saturating_add(gap >> (queued % 64)).min(u64::MAX / 2));
                     let packets = (queued >> (gap % 64)).min(10_000_000) as u32;
-                    let state = QueueState { packets, bytes: u64::from(packets) << 22, full: arrive && queued % 7 == 0 };
+                    let state = QueueState {
+                        packets,
+                        bytes: u64::from(packets) << 22,
+                        full: arrive && queued % 7 == 0,
+                    };
                     let packet = seen(now, len, Ecn::Ect0, dscp % 64);
-                    let _ = if arrive { aqm.arrive(now, &packet, &state) } else { aqm.leave(now, &packet, &state) };
-                    for (name, value) in aqm.figures() {
-                        assert!(!matches!(name, "probability" | "max_p") || value <= 1 << 32, "{name} {value}");
+                    let _ = if arrive {
+                        aqm.arrive(now, &packet, &state)
+                    } else {
+                        aqm.leave(now, &packet, &state)
+                    };
+                    for (name, value) in aqm.variables() {
+                        assert!(
+                            !matches!(name, "probability" | "max_p") || value <= 1 << 32,
+                            "{name} {value}"
+                        );
                     }
                 }
             }
@@ -477,7 +512,8 @@ proptest! {
                 weir_core::settings::Domain::Number { least, most, .. } => (least, most),
                 weir_core::settings::Domain::Choice(words) => (0, words.len() as u64 - 1),
                 weir_core::settings::Domain::Four { .. } => unreachable!("no AQM has four numbers"),
-                weir_core::settings::Domain::Time { least, most } | weir_core::settings::Domain::Fraction { least, most } => (least, most),
+                weir_core::settings::Domain::Time { least, most }
+                | weir_core::settings::Domain::Fraction { least, most } => (least, most),
             };
             let value = match choice.rotate_right(3 * n as u32) % 8 {
                 0 | 1 => least,

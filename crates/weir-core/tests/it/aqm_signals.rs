@@ -72,13 +72,13 @@ impl<A: Aqm> Queue<A> {
         Some(packet)
     }
 
-    fn figure(&self, name: &str) -> u64 {
-        self.aqm.figures().into_iter().find(|&(known, _)| known == name).unwrap().1
+    fn variable(&self, name: &str) -> u64 {
+        self.aqm.variables().into_iter().find(|&(known, _)| known == name).unwrap().1
     }
 
     /// A state variable in units of 2^-32, as a fraction.
     fn part(&self, name: &str) -> f64 {
-        self.figure(name) as f64 / 4_294_967_296.0
+        self.variable(name) as f64 / 4_294_967_296.0
     }
 }
 
@@ -91,9 +91,19 @@ fn steps() -> impl Strategy<Value = Vec<(bool, u32, u64)>> {
 
 proptest! {
     #[test]
-    fn blue_follows_its_equations(steps in steps(), limit in prop_oneof![Just(0u64), 1u64..40], freeze in 1u64..300) {
-        let settings = [("limit", limit.to_string()), ("freeze", format!("{freeze}ms")), ("d1", "0.125".into()), ("d2", "0.03125".into())];
-        let settings: Vec<(&str, &str)> = settings.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    fn blue_follows_its_equations(
+        steps in steps(),
+        limit in prop_oneof![Just(0u64), 1u64..40],
+        freeze in 1u64..300,
+    ) {
+        let settings = [
+            ("limit", limit.to_string()),
+            ("freeze", format!("{freeze}ms")),
+            ("d1", "0.125".into()),
+            ("d2", "0.03125".into()),
+        ];
+        let settings: Vec<(&str, &str)> =
+            settings.iter().map(|(name, value)| (*name, value.as_str())).collect();
         let mut queue = Queue::new(aqm::Blue::new(&policy(Kind::Blue, &settings), &setup(1)));
         let (freeze, limit) = (freeze * 1_000_000, if limit == 0 { u64::MAX } else { limit });
         let (mut p, mut last, mut now) = (0f64, None::<u64>, 0u64);
@@ -114,8 +124,13 @@ proptest! {
                 }
                 let verdict = queue.arrive(seen(Nanos(now), len, Ecn::NotEct, 0));
                 prop_assert!(p > 0.0 || verdict == Verdict::Pass);
-                prop_assert!(p < 1.0 || length >= 50 || verdict == Verdict::Drop(DropReason::Early));
-            } else if queue.depart(Nanos(now)).is_some() && queue.waiting.is_empty() && last.is_none_or(|at| now - at > freeze) {
+                prop_assert!(
+                    p < 1.0 || length >= 50 || verdict == Verdict::Drop(DropReason::Early)
+                );
+            } else if queue.depart(Nanos(now)).is_some()
+                && queue.waiting.is_empty()
+                && last.is_none_or(|at| now - at > freeze)
+            {
                 (p, last) = ((p - 0.03125).max(0.0), Some(now));
             }
             prop_assert_eq!(queue.part("probability"), p);
@@ -123,7 +138,13 @@ proptest! {
     }
 
     #[test]
-    fn avq_follows_its_equations(steps in steps(), ecn: bool, packets: bool, alpha in 1u64..2000, gamma in 500u64..=1000) {
+    fn avq_follows_its_equations(
+        steps in steps(),
+        ecn: bool,
+        packets: bool,
+        alpha in 1u64..2000,
+        gamma in 500u64..=1000,
+    ) {
         let settings = [
             ("alpha", format!("{alpha}/1000")),
             ("gamma", format!("{gamma}/1000")),
@@ -131,7 +152,8 @@ proptest! {
             ("ecn", String::from(if ecn { "on" } else { "off" })),
             ("buffer", String::from("0.1")),
         ];
-        let settings: Vec<(&str, &str)> = settings.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        let settings: Vec<(&str, &str)> =
+            settings.iter().map(|(name, value)| (*name, value.as_str())).collect();
         let mut queue = Queue::new(aqm::Avq::new(&policy(Kind::Avq, &settings), &setup(1)));
         let (alpha, gamma, link) = (alpha as f64 / 1e3, gamma as f64 / 1e3, 1e6);
         let (mut level, mut served, mut now, mut before) = (0f64, 0.8 * link, 0u64, None::<u64>);
@@ -157,14 +179,29 @@ proptest! {
                 (true, true) => Verdict::Mark(MarkReason::Forced),
                 (true, false) => Verdict::Drop(DropReason::Forced),
             };
-            prop_assert_eq!(queue.arrive(seen(Nanos(now), len, Ecn::Ect1, 0)), expected, "{} {}", level, served);
-            prop_assert!((queue.figure("virtual_rate") as f64 - served * 8.0).abs() < 2.0, "{served}");
-            prop_assert!((queue.figure("virtual_bytes") as f64 - level).abs() < 1.5, "{level}");
+            prop_assert_eq!(
+                queue.arrive(seen(Nanos(now), len, Ecn::Ect1, 0)),
+                expected,
+                "{} {}",
+                level,
+                served
+            );
+            prop_assert!(
+                (queue.variable("virtual_rate") as f64 - served * 8.0).abs() < 2.0,
+                "{served}"
+            );
+            prop_assert!((queue.variable("virtual_bytes") as f64 - level).abs() < 1.5, "{level}");
         }
     }
 
     #[test]
-    fn rem_follows_its_equations(steps in steps(), bytes: bool, weight in 10u64..=1000, gamma in 1u64..200, target in 0u64..40) {
+    fn rem_follows_its_equations(
+        steps in steps(),
+        bytes: bool,
+        weight in 10u64..=1000,
+        gamma in 1u64..200,
+        target in 0u64..40,
+    ) {
         let settings = [
             ("weight", format!("{weight}/1000")),
             ("gamma", format!("{gamma}/1000")),
@@ -173,20 +210,24 @@ proptest! {
             ("phi", String::from("1.1")),
             ("ecn", String::from("on")),
         ];
-        let settings: Vec<(&str, &str)> = settings.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        let settings: Vec<(&str, &str)> =
+            settings.iter().map(|(name, value)| (*name, value.as_str())).collect();
         let mut queue = Queue::new(aqm::Rem::new(&policy(Kind::Rem, &settings), &setup(1)));
         let (weight, gamma, target) = (weight as f64 / 1e3, gamma as f64 / 1e3, target as f64);
-        let (mut rate, mut price, mut p, mut arrived, mut now, mut ended) = (0f64, 0f64, 0f64, 0f64, 0u64, None::<u64>);
+        let (mut rate, mut price, mut p, mut arrived, mut now, mut ended) =
+            (0f64, 0f64, 0f64, 0f64, 0u64, None::<u64>);
         for (arrives, len, gap) in steps {
             now += gap;
             if !arrives && queue.waiting.is_empty() {
                 continue;
             }
-            let length = if bytes { queue.bytes as f64 / 1000.0 } else { queue.waiting.len() as f64 };
+            let length =
+                if bytes { queue.bytes as f64 / 1000.0 } else { queue.waiting.len() as f64 };
             let mut end = ended.unwrap_or(now);
             while now - end >= 2_000_000 {
                 rate += weight * (arrived - rate);
-                price = (price + gamma * (rate + 0.1 * (length - target) - 2.0)).clamp(0.0, 33.0 / libm::log2(1.1));
+                price = (price + gamma * (rate + 0.1 * (length - target) - 2.0))
+                    .clamp(0.0, 33.0 / libm::log2(1.1));
                 p = 1.0 - libm::pow(1.1, -price);
                 arrived = 0.0;
                 end += 2_000_000;
@@ -199,14 +240,25 @@ proptest! {
             } else {
                 queue.depart(Nanos(now));
             }
-            prop_assert!((queue.part("probability") - p).abs() < 1e-3, "{} {p}, price {price}", queue.part("probability"));
+            prop_assert!(
+                (queue.part("probability") - p).abs() < 1e-3,
+                "{} {p}, price {price}",
+                queue.part("probability")
+            );
         }
     }
 
     /// Compares the state of the bins with the packets that wait.
     #[test]
     fn the_bins_of_sfb_hold_the_waiting_packets(steps in steps(), flows in 1u32..40) {
-        let settings = [("increment", "0.1"), ("decrement", "0.05"), ("target", "3"), ("max", "6"), ("rehash", "500ms"), ("db", "200ms")];
+        let settings = [
+            ("increment", "0.1"),
+            ("decrement", "0.05"),
+            ("target", "3"),
+            ("max", "6"),
+            ("rehash", "500ms"),
+            ("db", "200ms"),
+        ];
         let mut queue = Queue::new(aqm::Sfb::new(&policy(Kind::Sfb, &settings), &setup(1)));
         let mut now = 0;
         for (arrives, len, gap) in steps {
@@ -217,13 +269,22 @@ proptest! {
                 let verdict = queue.arrive(seen(Nanos(now), len, Ecn::NotEct, flow));
                 // Until the first change of the hash, all packets of a flow are in the same bins,
                 // so six packets reach the maximum.
-                prop_assert!(now > 500_000_000 || mine < 6 || signalled(verdict) || queue.waiting.len() >= 50);
-                prop_assert!(mine > 0 || queue.waiting.len() > 1 || verdict != Verdict::Drop(DropReason::Forced));
+                prop_assert!(
+                    now > 500_000_000
+                        || mine < 6
+                        || signalled(verdict)
+                        || queue.waiting.len() >= 50
+                );
+                prop_assert!(
+                    mine > 0
+                        || queue.waiting.len() > 1
+                        || verdict != Verdict::Drop(DropReason::Forced)
+                );
             } else {
                 queue.depart(Nanos(now));
             }
             if queue.waiting.is_empty() {
-                prop_assert_eq!(queue.figure("fullest_bin"), 0);
+                prop_assert_eq!(queue.variable("fullest_bin"), 0);
             }
         }
     }
@@ -233,7 +294,8 @@ proptest! {
     #[test]
     fn the_aqms_withstand_extremes(
         kind in prop_oneof![Just(Kind::Blue), Just(Kind::Sfb), Just(Kind::Avq), Just(Kind::Rem)],
-        choice in any::<u64>(), rate in prop_oneof![Just(0u64), Just(1), Just(400_000_000_000)],
+        choice in any::<u64>(),
+        rate in prop_oneof![Just(0u64), Just(1), Just(400_000_000_000)],
         packets in proptest::collection::vec((0u32..=1 << 22, any::<u64>(), any::<u64>(), any::<u32>(), any::<bool>()), 1..60),
     ) {
         struct Play(Vec<(u32, u64, u64, u32, bool)>);
@@ -244,10 +306,18 @@ proptest! {
                 for (len, gap, queued, hash, arrive) in self.0 {
                     now = Nanos(now.0.saturating_add(gap >> (queued % 64)).min(u64::MAX / 2));
                     let packets = (queued >> (gap % 64)).min(10_000_000) as u32;
-                    let state = QueueState { packets, bytes: u64::from(packets) << 22, full: arrive && queued % 7 == 0 };
+                    let state = QueueState {
+                        packets,
+                        bytes: u64::from(packets) << 22,
+                        full: arrive && queued % 7 == 0,
+                    };
                     let packet = seen(now, len, Ecn::Ect0, hash);
-                    let _ = if arrive { aqm.arrive(now, &packet, &state) } else { aqm.leave(now, &packet, &state) };
-                    for (name, value) in aqm.figures() {
+                    let _ = if arrive {
+                        aqm.arrive(now, &packet, &state)
+                    } else {
+                        aqm.leave(now, &packet, &state)
+                    };
+                    for (name, value) in aqm.variables() {
                         assert!(name != "probability" || value <= 1 << 32, "{name} {value}");
                     }
                 }
@@ -256,7 +326,9 @@ proptest! {
         let mut policy = Policy::new(kind);
         for (n, parameter) in kind.row().parameters.iter().enumerate() {
             let (least, most) = match parameter.domain {
-                Domain::Number { least, most, .. } | Domain::Time { least, most } | Domain::Fraction { least, most } => (least, most),
+                Domain::Number { least, most, .. }
+                | Domain::Time { least, most }
+                | Domain::Fraction { least, most } => (least, most),
                 Domain::Choice(words) => (0, words.len() as u64 - 1),
                 Domain::Four { .. } => unreachable!("no AQM has four numbers"),
             };

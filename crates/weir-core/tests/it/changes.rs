@@ -90,9 +90,11 @@ proptest! {
     /// The algorithm, rate, weight, priority or queue mask changes while packets are queued.
     #[test]
     fn a_change_loses_no_packet_and_keeps_the_order_of_each_flow(operations in operations()) {
-        let mut emulator = Emulator::new(1, Limits { idle: Nanos::from_millis(5), ..Limits::default() });
+        let mut emulator =
+            Emulator::new(1, Limits { idle: Nanos::from_millis(5), ..Limits::default() });
         let (mut kind, mut link) = (Kind::default(), rate(8_000_000));
-        let mut queues: BTreeMap<u16, FlowsetConfig> = (1..4).map(|id| (id, queue(by_port(0xffff), u32::from(id)))).collect();
+        let mut queues: BTreeMap<u16, FlowsetConfig> =
+            (1..4).map(|id| (id, queue(by_port(0xffff), u32::from(id)))).collect();
         emulator.set_scheduler(Nanos::ZERO, SCHEDULER, &SchedulerConfig::default(), &link);
         for (&id, config) in &queues {
             emulator.set_queue(Nanos::ZERO, id, SCHEDULER, config);
@@ -101,7 +103,14 @@ proptest! {
         for operation in operations {
             match operation {
                 Operation::Submit { queue, port } => {
-                    submit(&mut emulator, now, sent.len() as u32, &key(1, port), Action::Queue(queue)).unwrap();
+                    submit(
+                        &mut emulator,
+                        now,
+                        sent.len() as u32,
+                        &key(1, port),
+                        Action::Queue(queue),
+                    )
+                    .unwrap();
                     sent.push((queue, port));
                 }
                 Operation::Wait(ns) => {
@@ -110,7 +119,9 @@ proptest! {
                 }
                 Operation::Kind(n) => kind = Kind::ALL[n],
                 Operation::Rate(bps) => link = rate(bps),
-                Operation::Mask { queue, bits } => queues.get_mut(&queue).unwrap().mask = by_port(bits),
+                Operation::Mask { queue, bits } => {
+                    queues.get_mut(&queue).unwrap().mask = by_port(bits);
+                }
                 Operation::Weight { queue, weight, priority } => {
                     let config = queues.get_mut(&queue).unwrap();
                     (config.weight, config.priority) = (weight, priority);
@@ -118,23 +129,37 @@ proptest! {
             }
             match operation {
                 Operation::Kind(_) | Operation::Rate(_) => {
-                    emulator.set_scheduler(now, SCHEDULER, &SchedulerConfig { discipline: kind.into(), ..SchedulerConfig::default() }, &link);
+                    emulator.set_scheduler(
+                        now,
+                        SCHEDULER,
+                        &SchedulerConfig { discipline: kind.into(), ..SchedulerConfig::default() },
+                        &link,
+                    );
                 }
-                Operation::Mask { queue, .. } | Operation::Weight { queue, .. } => emulator.set_queue(now, queue, SCHEDULER, &queues[&queue]),
+                Operation::Mask { queue, .. } | Operation::Weight { queue, .. } => {
+                    emulator.set_queue(now, queue, SCHEDULER, &queues[&queue]);
+                }
                 _ => {}
             }
-            let waiting: u64 = emulator.instances_of(SCHEDULER, None, 9).map(|i| i.totals.queued_packets).sum();
+            let waiting: u64 =
+                emulator.instances_of(SCHEDULER, None, 9).map(|i| i.totals.queued_packets).sum();
             prop_assert_eq!(waiting, emulator.queue_length(SCHEDULER).0);
         }
         finish(&mut emulator, &mut out);
         prop_assert_eq!(out.len(), sent.len());
         let mut last = BTreeMap::new();
-        // Only deliveries keep the order: a scheduler with bounds or an AQM of its own drops a
-        // packet at once, before older packets that wait or are on the wire.
+        // Only deliveries keep the order. A scheduler with limits or AQMs inside drops a packet at
+        // once, before older packets that wait or are on the wire.
         for departure in out.iter().filter(|d| matches!(d.fate, Fate::Deliver { .. })) {
             let flow = sent[departure.frame as usize];
             let before = last.insert(flow, departure.frame);
-            prop_assert!(before.is_none_or(|before| before < departure.frame), "{:?}: {:?} before {}", flow, before, departure.frame);
+            prop_assert!(
+                before.is_none_or(|before| before < departure.frame),
+                "{:?}: {:?} before {}",
+                flow,
+                before,
+                departure.frame
+            );
         }
         let counters = &emulator.stats(SCHEDULER).unwrap().counters;
         prop_assert!(counters.balanced() && counters.backlog_packets == 0);
@@ -145,24 +170,37 @@ proptest! {
     /// The packets of a deleted queue depart as drops, and the packets of other queues keep their
     /// order.
     #[test]
-    fn a_deleted_queue_returns_its_waiting_packets(kind in 0usize..Kind::ALL.len(), traffic in proptest::collection::vec((1u16..4, 0u16..3), 1..100), waited in 0u64..20_000_000) {
+    fn a_deleted_queue_returns_its_waiting_packets(
+        kind in 0usize..Kind::ALL.len(),
+        traffic in proptest::collection::vec((1u16..4, 0u16..3), 1..100),
+        waited in 0u64..20_000_000,
+    ) {
         let mut emulator = Emulator::new(1, Limits::default());
-        let scheduler = SchedulerConfig { discipline: Kind::ALL[kind].into(), ..SchedulerConfig::default() };
+        let scheduler =
+            SchedulerConfig { discipline: Kind::ALL[kind].into(), ..SchedulerConfig::default() };
         emulator.set_scheduler(Nanos::ZERO, SCHEDULER, &scheduler, &rate(8_000_000));
         for id in 1..4 {
             emulator.set_queue(Nanos::ZERO, id, SCHEDULER, &queue(by_port(1), u32::from(id)));
         }
         for (frame, &(queue, port)) in traffic.iter().enumerate() {
-            submit(&mut emulator, Nanos::ZERO, frame as u32, &key(1, port), Action::Queue(queue)).unwrap();
+            submit(&mut emulator, Nanos::ZERO, frame as u32, &key(1, port), Action::Queue(queue))
+                .unwrap();
         }
         let now = Nanos(waited);
         let mut out = Vec::new();
         emulator.poll(now, &mut out);
         let waiting: u64 = emulator.flows_of(2, None, 99).map(|f| f.totals.queued_packets).sum();
         prop_assert!(emulator.delete_queue(now, 2) && !emulator.delete_queue(now, 2));
-        prop_assert_eq!(submit(&mut emulator, now, 999, &key(1, 0), Action::Queue(2)).unwrap_err().reason, DropReason::NoSuchPipe);
+        prop_assert_eq!(
+            submit(&mut emulator, now, 999, &key(1, 0), Action::Queue(2)).unwrap_err().reason,
+            DropReason::NoSuchPipe
+        );
         finish(&mut emulator, &mut out);
-        let lost: Vec<_> = out.iter().filter(|d| d.fate == Fate::Drop(DropReason::NoSuchPipe)).map(|d| d.frame).collect();
+        let lost: Vec<_> = out
+            .iter()
+            .filter(|d| d.fate == Fate::Drop(DropReason::NoSuchPipe))
+            .map(|d| d.frame)
+            .collect();
         prop_assert_eq!(lost.len() as u64, waiting);
         prop_assert!(lost.iter().all(|&frame| traffic[frame as usize].0 == 2));
         let mut frames: Vec<u32> = out.iter().map(|d| d.frame).collect();

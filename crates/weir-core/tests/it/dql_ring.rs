@@ -60,7 +60,7 @@ fn ring(packets: u32, dql: bool) -> DeviceConfig {
 
 /// The two links. The scheduler of the second has queue 0 for bulk packets and queue 1 for probe
 /// packets.
-fn network(kind: Kind, device: DeviceConfig) -> Emulator {
+fn two_links(kind: Kind, device: DeviceConfig) -> Emulator {
     let mut emulator = Emulator::new(1, Limits::default());
     let mut access =
         PipeConfig { link: link(10, Nanos::from_micros(1), None), ..PipeConfig::default() };
@@ -90,7 +90,7 @@ fn network(kind: Kind, device: DeviceConfig) -> Emulator {
 }
 
 fn run(kind: Kind, device: DeviceConfig) -> Outcome {
-    let mut emulator = network(kind, device);
+    let mut emulator = two_links(kind, device);
     let mut outcome = Outcome { probe: Histogram::default(), bulk_bps: 0.0, device_bytes: 0.0 };
     let (mut bulk, mut probe, mut sent) = (Nanos::ZERO, Nanos::from_micros(10), Vec::new());
     let (mut out, mut bulk_bytes, mut zeroed): (Vec<Departure>, u64, bool) = (Vec::new(), 0, false);

@@ -119,7 +119,8 @@ proptest! {
         }
         for (link, own) in links {
             let of_link = |outcome: &&Outcome| {
-                let (Outcome::Refused(frame, _) | Outcome::Departed(Departure { frame, .. })) = outcome;
+                let (Outcome::Refused(frame, _) | Outcome::Departed(Departure { frame, .. })) =
+                    outcome;
                 setup.link_of(&traffic[*frame as usize]) == link
             };
             let expected: Vec<Outcome> = together.iter().filter(of_link).copied().collect();
@@ -128,7 +129,12 @@ proptest! {
             let sorted = |outcomes: Vec<Outcome>| -> (Vec<_>, Vec<_>) {
                 outcomes.into_iter().partition(|o| matches!(o, Outcome::Refused(..)))
             };
-            prop_assert_eq!(sorted(setup.play(Some(link.0), &own).0), sorted(expected), "{:?}", link);
+            prop_assert_eq!(
+                sorted(setup.play(Some(link.0), &own).0),
+                sorted(expected),
+                "{:?}",
+                link
+            );
         }
     }
 
@@ -140,7 +146,9 @@ proptest! {
         let mut merged = vec![LinkCounters::default(); counters.len()];
         let mut peaks = vec![Vec::new(); counters.len()];
         for engine in 0..ENGINES {
-            let is_mine = |sent: &&Sent| reference.instance_hash(&sent.key, sent.action).unwrap() % ENGINES == engine;
+            let is_mine = |sent: &&Sent| {
+                reference.instance_hash(&sent.key, sent.action).unwrap() % ENGINES == engine
+            };
             let own: Vec<Sent> = traffic.iter().filter(is_mine).copied().collect();
             let (outcomes, parts) = setup.play(None, &own);
             together.extend(outcomes);

@@ -64,8 +64,10 @@ proptest! {
         for (number, &(gap, len)) in arrivals.iter().enumerate() {
             now += Nanos(gap);
             let frame = number as u32;
-            let arrival = Arrival { frame, len, link_header: 0, segments: 1, ecn: Ecn::NotEct, label: 0 };
-            let engine_accepts = engine.submit(now, arrival, &FlowKey::default(), Action::Pipe(1)).is_ok();
+            let arrival =
+                Arrival { frame, len, link_header: 0, segments: 1, ecn: Ecn::NotEct, label: 0 };
+            let engine_accepts =
+                engine.submit(now, arrival, &FlowKey::default(), Action::Pipe(1)).is_ok();
             let taken = plain.submit(now, len, 1, now);
             prop_assert_eq!(taken.is_ok(), engine_accepts);
             ours.extend(taken.map(|due| (frame, due)));
@@ -74,7 +76,10 @@ proptest! {
         }
         engine.poll(Nanos(u64::MAX - 1), &mut out);
         for departure in out {
-            prop_assert_eq!(departure.fate, Fate::Deliver { mark: None, corrupt: None, duplicate: false });
+            prop_assert_eq!(
+                departure.fate,
+                Fate::Deliver { mark: None, corrupt: None, duplicate: false }
+            );
             theirs.push((departure.frame, departure.due));
         }
         prop_assert_eq!(&ours, &theirs);
@@ -82,7 +87,10 @@ proptest! {
         let stats = engine.stats(1).unwrap();
         prop_assert_eq!(&stats.counters, &plain.stats().counters);
         let peak = stats.counters.peak_queue_packets;
-        prop_assert_eq!((engine.queue_peak(1).0, plain.take_peak(Nanos(u64::MAX - 1))), (peak, peak));
+        prop_assert_eq!(
+            (engine.queue_peak(1).0, plain.take_peak(Nanos(u64::MAX - 1))),
+            (peak, peak)
+        );
         engine.restart_peak(1);
         prop_assert_eq!(engine.queue_peak(1), (0, 0));
         prop_assert_eq!(plain.take_peak(Nanos(u64::MAX - 1)), 0);
@@ -100,7 +108,8 @@ proptest! {
         arrivals in prop::collection::vec((0u64..1_000_000, len(), 0u64..3_000_000), 1..100),
         observations in prop::collection::vec((1u64..5_000_000, any::<bool>(), 0u8..4), 1..40),
     ) {
-        let (mut ahead, mut prompt) = (PlainPipe::new(&config).unwrap(), PlainPipe::new(&config).unwrap());
+        let (mut ahead, mut prompt) =
+            (PlainPipe::new(&config).unwrap(), PlainPipe::new(&config).unwrap());
         let mut arrival = Nanos::ZERO;
         // The time at which a packet arrives, and the time at which its arrival is known. Packets
         // become known in the order of their arrivals.
@@ -143,7 +152,10 @@ proptest! {
             let (ours, theirs) = (ahead.stats(), prompt.stats());
             prop_assert_eq!(&ours.counters, &theirs.counters);
             prop_assert!(ours.counters.balanced());
-            let summary = |stats: &LinkStats| [&stats.queue_ns, &stats.total_ns].map(|h| (h.count(), h.sum(), h.max(), h.quantile(0.5)));
+            let summary = |stats: &LinkStats| {
+                [&stats.queue_ns, &stats.total_ns]
+                    .map(|h| (h.count(), h.sum(), h.max(), h.quantile(0.5)))
+            };
             prop_assert_eq!(summary(ours), summary(theirs));
         }
     }

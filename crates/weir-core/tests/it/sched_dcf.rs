@@ -21,8 +21,8 @@ fn medium(settings: &[(&str, &str)]) -> Rig<Dcf> {
     Rig::new(Dcf::new(&dcf(settings)))
 }
 
-fn figure<S: Scheduler>(rig: &Rig<S>, name: &str) -> u64 {
-    rig.scheduler.figures().into_iter().find(|f| f.0 == name).unwrap().1
+fn variable<S: Scheduler>(rig: &Rig<S>, name: &str) -> u64 {
+    rig.scheduler.variables().into_iter().find(|f| f.0 == name).unwrap().1
 }
 
 /// A packet of 1464 bytes has 1500 bytes with its overhead, which take 192 + 1091 us at 11 Mbit/s.
@@ -48,7 +48,7 @@ fn a_single_station_waits_whole_slots_between_exchanges() {
     }
     // The mean backoff is 15.5 slots.
     assert!(slots.abs_diff(count * 31 / 2) < count / 2, "{slots}");
-    assert_eq!(figure(&rig, "collisions"), 0);
+    assert_eq!(variable(&rig, "collisions"), 0);
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn stations_send_equal_numbers_of_packets_of_any_size() {
     }
     assert!(packets.iter().all(|&n| n.abs_diff(10_000) < 500), "{packets:?}");
     let (collisions, retries, given_up) =
-        (figure(&rig, "collisions"), figure(&rig, "retries"), figure(&rig, "given-up"));
+        (variable(&rig, "collisions"), variable(&rig, "retries"), variable(&rig, "given-up"));
     assert!(
         collisions > 1000 && retries + given_up >= 2 * collisions,
         "{collisions} {retries} {given_up}"
@@ -100,9 +100,9 @@ fn a_packet_is_given_up_after_its_retries_and_the_next_is_sent() {
     while rig.take_in_time().is_some() {
         served += 1;
     }
-    let given_up = figure(&rig, "given-up");
+    let given_up = variable(&rig, "given-up");
     assert_eq!((served + given_up, rig.inside(), rig.pool.len()), (400, 0, 0));
-    assert!(given_up > 50 && given_up == 2 * figure(&rig, "collisions"), "{given_up}");
+    assert!(given_up > 50 && given_up == 2 * variable(&rig, "collisions"), "{given_up}");
 }
 
 #[test]
@@ -215,9 +215,9 @@ fn a_packet_without_a_good_frame_is_given_up_after_its_retries() {
         assert_eq!((pool.remove(id).frame, reason), (frame, DropReason::RetryLimit));
     }
     assert_eq!((dcf.len(), dcf.backlog(), pool.len()), (0, 0, 0));
-    let figures = dcf.figures();
+    let variables = dcf.variables();
     for (name, count) in [("errors", 6), ("retries", 4), ("given-up", 2), ("sent", 0)] {
-        assert!(figures.contains(&(name, count)), "{figures:?}");
+        assert!(variables.contains(&(name, count)), "{variables:?}");
     }
 }
 
@@ -228,12 +228,12 @@ fn frames_are_lost_with_their_probability() {
     let flow = station(&mut rig, 0, 0);
     rig.send(flow, 500);
     rig.send(flow, 500);
-    while figure(&rig, "sent") + figure(&rig, "errors") < 20_000 {
+    while variable(&rig, "sent") + variable(&rig, "errors") < 20_000 {
         rig.take_in_time();
         rig.send(flow, 500);
     }
-    assert!(figure(&rig, "errors").abs_diff(6000) < 300, "{}", figure(&rig, "errors"));
-    assert_eq!(figure(&rig, "retries"), figure(&rig, "errors"));
+    assert!(variable(&rig, "errors").abs_diff(6000) < 300, "{}", variable(&rig, "errors"));
+    assert_eq!(variable(&rig, "retries"), variable(&rig, "errors"));
 }
 
 /// With a window of one slot, a station waits for SIFS, AIFSN slots, and one slot more or not.
@@ -272,7 +272,10 @@ fn a_category_sends_until_its_limit() {
             assert_eq!(gap, 10, "packet {n}");
         } else {
             // AIFS, and up to 7 slots.
-            assert!((50..=190).contains(&gap) && (gap - 50) % 20 == 0, "packet {n}: {gap}");
+            assert!(
+                (50..=190).contains(&gap) && (gap - 50).is_multiple_of(20),
+                "packet {n}: {gap}"
+            );
         }
     }
 }
@@ -314,10 +317,10 @@ fn the_dscp_selects_the_category_within_a_station() {
     }
     assert!(served[0] > 3 * served[1] / 2 && served[1] > 2 * served[2], "{served:?}");
     assert!(served[2] > served[3], "{served:?}");
-    let figures = dcf.figures();
-    let count = |name| figures.iter().find(|f| f.0 == name).unwrap().1;
+    let variables = dcf.variables();
+    let count = |name| variables.iter().find(|f| f.0 == name).unwrap().1;
     // The categories of a single station collide only inside it.
-    assert!(count("collisions") == 0 && count("internal-collisions") > 100, "{figures:?}");
+    assert!(count("collisions") == 0 && count("internal-collisions") > 100, "{variables:?}");
 }
 
 /// Stations change their categories and rates and are removed while they contend and send.

@@ -50,8 +50,8 @@ impl Rig {
         Some((self.pool.remove(id).frame, reason))
     }
 
-    fn figure(&self, name: &str) -> u64 {
-        self.scheduler.figures().into_iter().find(|figure| figure.0 == name).unwrap().1
+    fn variable(&self, name: &str) -> u64 {
+        self.scheduler.variables().into_iter().find(|variable| variable.0 == name).unwrap().1
     }
 }
 
@@ -79,13 +79,23 @@ fn traffic() -> impl Strategy<Value = Vec<(u64, bool, u32, Ecn)>> {
 proptest! {
     /// Compares the order with two lists, the credit and the arrival times.
     #[test]
-    fn the_queues_take_turns_as_described(traffic in traffic(), share in 0u32..=100, by_age in any::<bool>(), any_ect in any::<bool>()) {
+    fn the_queues_take_turns_as_described(
+        traffic in traffic(),
+        share in 0u32..=100,
+        by_age in any::<bool>(),
+        any_ect in any::<bool>(),
+    ) {
         let percent = share.to_string();
-        let settings = [("c_protection", percent.as_str()), ("schedule", if by_age { "tshift" } else { "wrr" }), ("tshift", "5ms"),
-            ("ect", if any_ect { "any" } else { "l4s" })];
+        let settings = [
+            ("c_protection", percent.as_str()),
+            ("schedule", if by_age { "tshift" } else { "wrr" }),
+            ("tshift", "5ms"),
+            ("ect", if any_ect { "any" } else { "l4s" }),
+        ];
         let mut rig = Rig::new(&[&QUIET[..], &settings].concat());
         let share = i64::from(share);
-        let (mut low, mut classic, mut credit, mut now) = (VecDeque::new(), VecDeque::new(), 0i64, Nanos::ZERO);
+        let (mut low, mut classic, mut credit, mut now) =
+            (VecDeque::new(), VecDeque::new(), 0i64, Nanos::ZERO);
         for (gap, arrives, len, ecn) in traffic {
             now += Nanos::from_micros(gap);
             if low.is_empty() && classic.is_empty() {
@@ -94,7 +104,11 @@ proptest! {
             if arrives {
                 let frame = rig.send(now, len, ecn, 1);
                 let is_low = matches!(ecn, Ecn::Ect1 | Ecn::Ce) || any_ect && ecn == Ecn::Ect0;
-                if is_low { low.push_back((now, len, frame)) } else { classic.push_back((now, len, frame)) }
+                if is_low {
+                    low.push_back((now, len, frame));
+                } else {
+                    classic.push_back((now, len, frame));
+                }
                 continue;
             }
             let low_is_next = match (low.front(), classic.front()) {
@@ -127,7 +141,8 @@ proptest! {
             now += Nanos::from_micros(gap);
             let next = next.get_or_insert(now + Nanos::from_millis(16));
             while *next <= now {
-                let head = waiting.iter().filter_map(|queue| queue.front()).map(|head| head.1).min();
+                let head =
+                    waiting.iter().filter_map(|queue| queue.front()).map(|head| head.1).min();
                 let delay = head.map_or(0.0, |head| next.since(head).0 as f64 / 1e9);
                 p = (p + 0.16 * (delay - 0.015) + 3.2 * (delay - old)).clamp(0.0, 1.0);
                 old = delay;
@@ -138,17 +153,26 @@ proptest! {
                 waiting[usize::from(matches!(ecn, Ecn::Ect1 | Ecn::Ce))].push_back((frame, now));
             } else {
                 let taken = rig.take(now).map(|packet| packet.frame);
-                let departed: Vec<u32> = std::iter::from_fn(|| rig.refused()).map(|refused| refused.0).chain(taken).collect();
+                let departed: Vec<u32> = std::iter::from_fn(|| rig.refused())
+                    .map(|refused| refused.0)
+                    .chain(taken)
+                    .collect();
                 for queue in &mut waiting {
                     while queue.front().is_some_and(|head| departed.contains(&head.0)) {
                         queue.pop_front();
                     }
                 }
-                prop_assert_eq!(rig.scheduler.len(), waiting.iter().map(VecDeque::len).sum::<usize>());
+                prop_assert_eq!(
+                    rig.scheduler.len(),
+                    waiting.iter().map(VecDeque::len).sum::<usize>()
+                );
             }
-            let figure = |name| rig.figure(name) as f64 / (1u64 << 32) as f64;
-            prop_assert!((figure("base") - p).abs() < 1e-8, "{} {}", figure("base"), p);
-            prop_assert!((figure("probability") - p * p).abs() < 1e-8 && (figure("coupled") - (2.0 * p).min(1.0)).abs() < 1e-8);
+            let variable = |name| rig.variable(name) as f64 / (1u64 << 32) as f64;
+            prop_assert!((variable("base") - p).abs() < 1e-8, "{} {}", variable("base"), p);
+            prop_assert!(
+                (variable("probability") - p * p).abs() < 1e-8
+                    && (variable("coupled") - (2.0 * p).min(1.0)).abs() < 1e-8
+            );
         }
     }
 
@@ -157,9 +181,17 @@ proptest! {
     #[test]
     fn every_packet_leaves_or_is_refused(
         traffic in proptest::collection::vec((prop_oneof![0u64..1 << 22, 0u64..u64::MAX >> 9], any::<bool>(), 0u32..=4 << 20, ecns()), 1..300),
-        drop_dequeue in prop_oneof![Just("off"), Just("on")], overload in prop_oneof![Just("off"), Just("on")], share in prop_oneof![Just("0"), Just("100")],
+        drop_dequeue in prop_oneof![Just("off"), Just("on")],
+        overload in prop_oneof![Just("off"), Just("on")],
+        share in prop_oneof![Just("0"), Just("100")],
     ) {
-        let settings = [("drop_dequeue", drop_dequeue), ("drop_on_overload", overload), ("c_protection", share), ("tupdate", "1us"), ("limit", "50")];
+        let settings = [
+            ("drop_dequeue", drop_dequeue),
+            ("drop_on_overload", overload),
+            ("c_protection", share),
+            ("tupdate", "1us"),
+            ("limit", "50"),
+        ];
         let mut rig = Rig::new(&settings);
         let (mut now, mut departed) = (Nanos::ZERO, 0);
         for (gap, arrives, len, ecn) in traffic {
@@ -213,7 +245,7 @@ fn arrivals_at_a_full_scheduler_are_dropped() {
         [rig.refused(), rig.refused(), rig.refused()],
         [Some((3, DropReason::QueueFull)), Some((4, DropReason::QueueFull)), None]
     );
-    assert_eq!((rig.scheduler.len(), rig.scheduler.backlog(), rig.figure("low")), (3, 300, 2));
+    assert_eq!((rig.scheduler.len(), rig.scheduler.backlog(), rig.variable("low")), (3, 300, 2));
 }
 
 #[test]

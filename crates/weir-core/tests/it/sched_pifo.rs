@@ -28,8 +28,8 @@ fn order<S: Scheduler>(rig: &mut Rig<S>) -> Vec<u32> {
     std::iter::from_fn(|| rig.take()).map(|(flow, _)| flow).collect()
 }
 
-fn figure(scheduler: &impl Scheduler, name: &str) -> u64 {
-    scheduler.figures().into_iter().find(|f| f.0 == name).unwrap().1
+fn variable(scheduler: &impl Scheduler, name: &str) -> u64 {
+    scheduler.variables().into_iter().find(|f| f.0 == name).unwrap().1
 }
 
 /// A packet in the model.
@@ -164,14 +164,20 @@ proptest! {
 
     #[test]
     fn a_pifo_orders_like_a_sorted_list(
-        ranking in 0usize..Ranking::ALL.len(), limit in prop_oneof![Just(0usize), 1usize..12], specs in specs(), steps in steps(5),
+        ranking in 0usize..Ranking::ALL.len(),
+        limit in prop_oneof![Just(0usize), 1usize..12],
+        specs in specs(),
+        steps in steps(5),
     ) {
         let mut rig = pifo(&[("rank", Ranking::NAMES[ranking]), ("limit", &limit.to_string())]);
         let mut model = Model {
             ranking: Ranking::ALL[ranking],
             limit: if limit == 0 { usize::MAX } else { limit },
             flows: specs.iter().map(|&spec| FlowState { spec, ..FlowState::default() }).collect(),
-            list: Vec::new(), arrivals: 0, virtual_time: 0, latest: 0,
+            list: Vec::new(),
+            arrivals: 0,
+            virtual_time: 0,
+            latest: 0,
         };
         for spec in specs {
             rig.add_spec(spec);
@@ -189,7 +195,10 @@ proptest! {
                 Step::Wait(ns) => rig.now += Nanos(ns),
             }
         }
-        prop_assert_eq!(figure(&rig.scheduler, "refused") + figure(&rig.scheduler, "pushed-out"), lost);
+        prop_assert_eq!(
+            variable(&rig.scheduler, "refused") + variable(&rig.scheduler, "pushed-out"),
+            lost
+        );
         while let Some(taken) = model.take() {
             prop_assert_eq!(rig.take(), Some(taken));
         }
@@ -225,7 +234,8 @@ proptest! {
     /// one packet of each.
     #[test]
     fn stfq_shares_by_weight_within_a_packet_of_each_flow(
-        flows in proptest::collection::vec((prop_oneof![1u32..9, 1u32..=65_536], 64u32..1501), 2..10), seed in any::<u32>(),
+        flows in proptest::collection::vec((prop_oneof![1u32..9, 1u32..=65_536], 64u32..1501), 2..10),
+        seed in any::<u32>(),
     ) {
         let mut rig = pifo(&[]);
         let mut random = seed;
@@ -246,11 +256,18 @@ proptest! {
             for i in 0..flows.len() {
                 for j in 0..i {
                     let ((a, la), (b, lb)) = (flows[i], flows[j]);
-                    let (a, b, la, lb) = (u128::from(a), u128::from(b), u128::from(la), u128::from(lb));
+                    let (a, b, la, lb) =
+                        (u128::from(a), u128::from(b), u128::from(la), u128::from(lb));
                     let apart = (bytes[i] * b).abs_diff(bytes[j] * a);
                     // The last terms allow for the rounding of virtual times: a millionth of a byte
                     // for each unit of weight.
-                    prop_assert!(apart <= la * b + lb * a + a * b / 500_000 + 1, "{:?} {:?}: {}", flows[i], flows[j], apart);
+                    prop_assert!(
+                        apart <= la * b + lb * a + a * b / 500_000 + 1,
+                        "{:?} {:?}: {}",
+                        flows[i],
+                        flows[j],
+                        apart
+                    );
                 }
             }
         }
@@ -259,25 +276,46 @@ proptest! {
     /// The approximations count inversions like a list does, and keep the order within every flow
     /// (which the rig asserts).
     #[test]
-    fn inversions_are_counted_exactly(kind in 0usize..3, queues in 1u32..6, depth in 0u32..6, specs in specs(), steps in steps(5)) {
+    fn inversions_are_counted_exactly(
+        kind in 0usize..3,
+        queues in 1u32..6,
+        depth in 0u32..6,
+        specs in specs(),
+        steps in steps(5),
+    ) {
         let (queues, depth) = (queues.to_string(), depth.to_string());
         let (kind, settings) = [
             (Kind::SpPifo, vec![("rank", "lstf"), ("queues", &*queues), ("depth", &*depth)]),
-            (Kind::StrictSlices, vec![("rank", "fifo+"), ("queues", &*queues), ("depth", &*depth), ("width", "40")]),
+            (
+                Kind::StrictSlices,
+                vec![("rank", "fifo+"), ("queues", &*queues), ("depth", &*depth), ("width", "40")],
+            ),
             (Kind::Aifo, vec![("rank", "lstf"), ("limit", "9"), ("window", "5")]),
-        ][kind].clone();
-        discipline(kind, &settings).visit(Counted { specs, steps, with_now: kind != Kind::StrictSlices });
+        ][kind]
+            .clone();
+        discipline(kind, &settings).visit(Counted {
+            specs,
+            steps,
+            with_now: kind != Kind::StrictSlices,
+        });
     }
 
     /// The origin of virtual time does not matter, even if the virtual time is about to be set
     /// back.
     #[test]
-    fn the_order_does_not_depend_on_the_origin_of_virtual_time(kind in 0usize..3, before in 0u64..1 << 40, specs in specs(), steps in steps(5)) {
+    fn the_order_does_not_depend_on_the_origin_of_virtual_time(
+        kind in 0usize..3,
+        before in 0u64..1 << 40,
+        specs in specs(),
+        steps in steps(5),
+    ) {
         let kind = [Kind::Pifo, Kind::SpPifo, Kind::Aifo][kind];
         let limited = discipline(kind, if kind == Kind::Pifo { &[("limit", "20")] } else { &[] });
         let plain = limited.visit(Played { specs: specs.clone(), steps: steps.clone() });
         for epoch in [1, (1 << 63) - before, u64::MAX - before] {
-            let other = limited.starting_at(epoch).visit(Played { specs: specs.clone(), steps: steps.clone() });
+            let other = limited
+                .starting_at(epoch)
+                .visit(Played { specs: specs.clone(), steps: steps.clone() });
             prop_assert_eq!(&other, &plain);
         }
     }
@@ -325,9 +363,9 @@ impl weir_core::sched::Visitor for Counted {
                 Step::Wait(ns) => rig.now += Nanos(ns),
             }
         }
-        let figures = ["inversions", "inverted", "unpifoness", "refused"]
-            .map(|name| figure(&rig.scheduler, name));
-        assert_eq!(figures, [pairs, services, apart, refused]);
+        let variables = ["inversions", "inverted", "unpifoness", "refused"]
+            .map(|name| variable(&rig.scheduler, name));
+        assert_eq!(variables, [pairs, services, apart, refused]);
     }
 }
 
@@ -353,7 +391,7 @@ impl weir_core::sched::Visitor for Played {
                 Step::Wait(_) => {}
             }
         }
-        (seen, rig.scheduler.figures())
+        (seen, rig.scheduler.variables())
     }
 }
 
@@ -440,7 +478,10 @@ fn a_full_pifo_pushes_out_the_highest_rank_and_keeps_the_order_of_flows() {
     assert_eq!((rig.send_labelled(2, 100, 80), rig.send_labelled(2, 100, 70)), (Some(2), Some(2)));
     assert_eq!(rig.send_labelled(2, 100, 60), Some(0));
     assert_eq!(rig.send_labelled(1, 100, 10), Some(2));
-    assert_eq!((figure(&rig.scheduler, "refused"), figure(&rig.scheduler, "pushed-out")), (2, 2));
+    assert_eq!(
+        (variable(&rig.scheduler, "refused"), variable(&rig.scheduler, "pushed-out")),
+        (2, 2)
+    );
     assert_eq!(order(&mut rig), [1, 1, 0]);
 }
 
@@ -482,10 +523,10 @@ fn sp_pifo_orders_nearly_by_rank_and_counts_inversions() {
     // The first queue gets 2 4 1, the second 3 5 2. Rank 4 leaves before 1 3 2, rank 3 before 2,
     // and rank 5 before 2.
     assert_eq!(order(&mut rig), [1, 3, 4, 0, 2, 5]);
-    let figures = rig.scheduler.figures();
+    let variables = rig.scheduler.variables();
     // Rank 2 also leaves before 1.
     assert_eq!(
-        figures,
+        variables,
         [
             ("inversions", 6),
             ("inverted", 4),
@@ -508,14 +549,14 @@ fn sp_pifo_holds_a_packet_behind_older_ones_of_its_flow() {
     rig.send_labelled(0, 100, 9);
     rig.send_labelled(0, 100, 4);
     rig.send_labelled(1, 100, 5);
-    assert_eq!(figure(&rig.scheduler, "held"), 1);
+    assert_eq!(variable(&rig.scheduler, "held"), 1);
     rig.send_labelled(0, 100, 9);
     // The last queue is full.
     assert_eq!(rig.send_labelled(0, 100, 9), Some(0));
     assert_eq!(order(&mut rig), [1, 0, 0, 0]);
     // The flow has no packet inside, so the rank alone selects the queue.
     rig.send_labelled(0, 100, 6);
-    assert_eq!(figure(&rig.scheduler, "held"), 1);
+    assert_eq!(variable(&rig.scheduler, "held"), 1);
 }
 
 /// Flows of increasing priority fill one slice after the other. The newest flow waits only for its
@@ -535,10 +576,10 @@ fn eight_slices_of_64_hold_512_packets_and_the_highest_flow_waits_only_for_its_o
         let ahead = rig.flows[&flow].inside.len() - 1;
         assert_eq!(ahead, 63);
     }
-    assert_eq!(figure(&rig.scheduler, "refused"), 36 * 8);
+    assert_eq!(variable(&rig.scheduler, "refused"), 36 * 8);
     let expected: Vec<u32> = (0..8).rev().flat_map(|flow| std::iter::repeat_n(flow, 64)).collect();
     assert_eq!(order(&mut rig), expected);
-    assert_eq!(figure(&rig.scheduler, "inversions"), 0);
+    assert_eq!(variable(&rig.scheduler, "inversions"), 0);
 }
 
 #[test]
@@ -574,7 +615,7 @@ fn aifo_keeps_its_last_places_for_low_ranks() {
     // No place is free.
     assert!(!send(1));
     assert_eq!(order(&mut rig), [0, 1, 2, 4]);
-    assert_eq!(figure(&rig.scheduler, "refused"), 2);
+    assert_eq!(variable(&rig.scheduler, "refused"), 2);
 }
 
 /// With the extremes of all ranges and the maximum number of flows, nothing overflows and no packet

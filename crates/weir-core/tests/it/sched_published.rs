@@ -15,7 +15,7 @@ struct Uniform {
     departures: usize,
 }
 
-/// What a scheduler did with them.
+/// The order and the drops that a scheduler produced.
 struct Outcome {
     /// Ranks of the packets that left, in order.
     served: Vec<u64>,
@@ -43,8 +43,8 @@ impl Visitor for Uniform {
             (0..self.arrivals).for_each(|_| send(&mut rig));
             served.extend(rig.take().map(|(flow, _)| u64::from(flow) + 1));
         }
-        let figures = rig.scheduler.figures();
-        let unpifoness = figures.iter().find(|f| f.0 == "unpifoness").map_or(0, |f| f.1);
+        let variables = rig.scheduler.variables();
+        let unpifoness = variables.iter().find(|f| f.0 == "unpifoness").map_or(0, |f| f.1);
         Outcome { served, unpifoness }
     }
 }

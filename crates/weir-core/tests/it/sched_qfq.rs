@@ -305,7 +305,7 @@ pub(super) trait Reference {
             Operation::Put(n, len) => nth(n).into_iter().for_each(|flow| self.put(flow, len)),
             Operation::Take => served.extend(self.take()),
             Operation::Change(n, weight, lmax) => {
-                nth(n).into_iter().for_each(|flow| self.change(flow, weight, lmax))
+                nth(n).into_iter().for_each(|flow| self.change(flow, weight, lmax));
             }
             Operation::Remove(n) => nth(n).into_iter().for_each(|flow| self.remove(flow)),
         }

@@ -181,7 +181,10 @@ proptest! {
     /// The same with many packets that take equal virtual time, for which some schedulers have
     /// special code.
     #[test]
-    fn packets_of_a_few_lengths_leave_in_the_order_of_a_plain_model(operations in steady_operations(), epoch in epochs()) {
+    fn packets_of_a_few_lengths_leave_in_the_order_of_a_plain_model(
+        operations in steady_operations(),
+        epoch in epochs(),
+    ) {
         for &(kind, model) in ALL {
             if let Err(difference) = compare(kind, epoch, model(epoch), &operations) {
                 prop_assert!(false, "{kind:?} from {epoch}: {difference}");
@@ -316,14 +319,14 @@ fn sixty_five_thousand_flows_share_by_weight() {
                 packets[flow as usize % 2] += 1;
                 rig.send(flow, len);
             }
-            (packets, rig.scheduler.figures())
+            (packets, rig.scheduler.variables())
         }
     }
     for &(kind, _) in ALL {
-        let ([light, heavy], figures) = Discipline::new(kind).visit(Many);
+        let ([light, heavy], variables) = Discipline::new(kind).visit(Many);
         // The depth that a packet traverses: 1.44 log2 N nodes of a tree, or log4 N of a
         // tournament.
-        for (name, depth) in figures.iter().filter(|(name, _)| name.starts_with("depth")) {
+        for (name, depth) in variables.iter().filter(|(name, _)| name.starts_with("depth")) {
             assert!((1..=24).contains(depth), "{kind:?}: {name} is {depth}");
         }
         assert!(
@@ -357,7 +360,8 @@ proptest! {
     /// most one packet of each.
     #[test]
     fn self_clocked_schedulers_serve_any_two_flows_alike(
-        flows in proptest::collection::vec((weights(), 64u32..1501), 2..8), lens in proptest::collection::vec(1u32..=100, 200..600),
+        flows in proptest::collection::vec((weights(), 64u32..1501), 2..8),
+        lens in proptest::collection::vec(1u32..=100, 200..600),
     ) {
         for kind in [Kind::StartTime, Kind::SelfClocked] {
             let mut rig = Rig::new(kind.build());
@@ -381,8 +385,13 @@ proptest! {
                         let (least, most) = &mut extremes[a * flows.len() + b];
                         (*least, *most) = ((*least).min(apart), (*most).max(apart));
                         // One byte of each flow is for the rounding of virtual times.
-                        let bound = i128::from(largest_a + 1) * weight_b + i128::from(largest_b + 1) * weight_a;
-                        prop_assert!(*most - *least <= bound, "{kind:?}: flows {a} and {b} of {flows:?} are {} of {bound} apart", *most - *least);
+                        let bound = i128::from(largest_a + 1) * weight_b
+                            + i128::from(largest_b + 1) * weight_a;
+                        prop_assert!(
+                            *most - *least <= bound,
+                            "{kind:?}: flows {a} and {b} of {flows:?} are {} of {bound} apart",
+                            *most - *least
+                        );
                     }
                 }
             }
@@ -420,7 +429,8 @@ proptest! {
     /// bounds are multiples of the flow's slots.
     #[test]
     fn shares_are_kept_to_within_a_packet(
-        flows in proptest::collection::vec((1u32..=100, 64u32..1501), 1..10), lens in proptest::collection::vec(20u32..=100, 200..800),
+        flows in proptest::collection::vec((1u32..=100, 64u32..1501), 1..10),
+        lens in proptest::collection::vec(20u32..=100, 200..800),
     ) {
         for kind in [Kind::Wf2qPlus, Kind::LWf2q, Kind::Wfq, Kind::Kps] {
             let mut rig = Rig::new(kind.build());
@@ -450,8 +460,11 @@ proptest! {
                         Kind::Kps => (weights * 4 * own + weight * largest, -weights * 3 * own),
                         _ => (weights * own + weight * (largest - own), -(weights - weight) * own),
                     };
-                    prop_assert!((least - weights..=most + weights).contains(&behind),
-                        "{kind:?}: flow {k} of {flows:?} is {} behind at {all} bytes", behind as f64 / weights as f64);
+                    prop_assert!(
+                        (least - weights..=most + weights).contains(&behind),
+                        "{kind:?}: flow {k} of {flows:?} is {} behind at {all} bytes",
+                        behind as f64 / weights as f64
+                    );
                 }
             }
         }

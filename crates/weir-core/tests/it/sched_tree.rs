@@ -139,7 +139,7 @@ fn a_limit_in_the_middle_holds_for_all_flows_below() {
                 rig.now = Nanos(rig.now.0 + u64::from(len) * 80);
             }
             None => {
-                rig.now = rig.scheduler.next_event().expect("a shaper announces the next event")
+                rig.now = rig.scheduler.next_event().expect("a shaper announces the next event");
             }
         }
     }
@@ -209,14 +209,19 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
 
     #[test]
-    fn trees_of_any_types_keep_their_packets_and_their_order(root in 0..Kind::ALL.len(), operations in operations()) {
+    fn trees_of_any_types_keep_their_packets_and_their_order(
+        root in 0..Kind::ALL.len(),
+        operations in operations(),
+    ) {
         let mut rig = Rig::new(Tree::new(&Discipline::new(Kind::ALL[root])));
         // Each node has a flow that is never removed, so that the node stays.
         let mut nodes = vec![Tree::ROOT];
         let keep = flow(&mut rig, Tree::ROOT, share(1));
         let mut kept = vec![keep];
         for operation in operations {
-            let any = |rig: &Rig<Tree>, n: usize| rig.flows.keys().copied().nth(n % rig.flows.len()).unwrap();
+            let any = |rig: &Rig<Tree>, n: usize| {
+                rig.flows.keys().copied().nth(n % rig.flows.len()).unwrap()
+            };
             match operation {
                 Operation::Node(parent, kind, spec) if nodes.len() < 12 => {
                     let made = node(&mut rig, nodes[parent % nodes.len()], Kind::ALL[kind], &spec);
@@ -224,15 +229,24 @@ proptest! {
                     kept.push(flow(&mut rig, made, spec));
                 }
                 Operation::Node(..) => {}
-                Operation::Flow(place, spec) => { flow(&mut rig, nodes[place % nodes.len()], spec); }
-                Operation::Send(n, len) => { let flow = any(&rig, n); rig.send(flow, len); }
-                Operation::Take => if rig.take().is_none() && rig.inside() > 0 {
-                    settle(&mut rig);
-                    if rig.inside() > 0 && let Some(next) = rig.scheduler.next_event() {
-                        prop_assert!(next > rig.now, "no packet, and no later event");
-                        rig.now = next;
+                Operation::Flow(place, spec) => {
+                    flow(&mut rig, nodes[place % nodes.len()], spec);
+                }
+                Operation::Send(n, len) => {
+                    let flow = any(&rig, n);
+                    rig.send(flow, len);
+                }
+                Operation::Take => {
+                    if rig.take().is_none() && rig.inside() > 0 {
+                        settle(&mut rig);
+                        if rig.inside() > 0
+                            && let Some(next) = rig.scheduler.next_event()
+                        {
+                            prop_assert!(next > rig.now, "no packet, and no later event");
+                            rig.now = next;
+                        }
                     }
-                },
+                }
                 Operation::Wait(span) => rig.now = Nanos(rig.now.0 + span),
                 Operation::ChangeFlow(n, spec) => {
                     let number = any(&rig, n);
@@ -241,7 +255,9 @@ proptest! {
                     let (slot, spec) = (state.slot, state.spec);
                     rig.scheduler.change_flow(rig.now, &mut rig.pool, slot, &spec);
                 }
-                Operation::ChangeNode(n, spec) => rig.scheduler.change_node(rig.now, &mut rig.pool, nodes[n % nodes.len()], &spec),
+                Operation::ChangeNode(n, spec) => {
+                    rig.scheduler.change_node(rig.now, &mut rig.pool, nodes[n % nodes.len()], &spec);
+                }
                 Operation::Remove(n) => {
                     let number = any(&rig, n);
                     if !kept.contains(&number) {

@@ -71,7 +71,7 @@ fn play(kind: Kind, link: &LinkConfig, limit: u32, trains: &[Train], together: b
         let (key, action) = (FlowKey::default(), Action::Queue(*flow));
         if together {
             emulator.submit_train(now, arrivals, &key, action, |frame, rejected| {
-                refused.push((frame, rejected.reason))
+                refused.push((frame, rejected.reason));
             });
         } else {
             for arrival in arrivals {

@@ -98,8 +98,8 @@ pub(crate) fn run_all(
 }
 
 /// A statistic of one host over the seeds; host 3 of three is all hosts together.
-pub(crate) fn over(runs: &[Run], host: usize, value: fn(&Summary) -> f64) -> Quantity {
-    Quantity::over(&values(runs, host, value))
+pub(crate) fn quantity_of(runs: &[Run], host: usize, value: fn(&Summary) -> f64) -> Quantity {
+    Quantity::of_runs(&values(runs, host, value))
 }
 
 /// A statistic of one host, by seed.
@@ -113,7 +113,7 @@ pub(crate) fn spread(runs: &[Run], value: fn(&Summary) -> f64) -> Quantity {
         let hosts = || run[..run.len() - 1].iter().map(value);
         hosts().fold(f64::MIN, f64::max) / hosts().fold(f64::MAX, f64::min)
     };
-    Quantity::over(&runs.iter().map(of_run).collect::<Vec<_>>())
+    Quantity::of_runs(&runs.iter().map(of_run).collect::<Vec<_>>())
 }
 
 /// Capacity of the traffic manager in packets.

@@ -1,8 +1,8 @@
-//! What the results of the table depend on: single changes of the testbed.
+//! The causes of the results in the table: single changes of the testbed, and their effects.
 
 use weir_report::finding::{Cell, Claim, Provenance, Quantity, Range, Table};
 
-use super::bed::{BATCH, LATE, Run, cross, over, run_all, switch};
+use super::bed::{BATCH, LATE, Run, cross, quantity_of, run_all, switch};
 use super::published::{CALIBRATED, PUBLISHED};
 use crate::experiment::{Options, Progress};
 use crate::testbed::Testbed;
@@ -27,8 +27,8 @@ pub(super) fn causes(options: &Options, progress: &Progress<'_>) -> (Table, Vec<
     for ((name, _), systems) in variants.iter().zip(runs.chunks(2)) {
         let mut row = vec![Cell::from(*name)];
         for runs in systems {
-            row.push(Cell::quantity(&over(runs, ALL, |all| all.mean), 0));
-            row.push(Cell::quantity(&over(runs, ALL, |all| all.p99), 0));
+            row.push(Cell::quantity(&quantity_of(runs, ALL, |all| all.mean), 0));
+            row.push(Cell::quantity(&quantity_of(runs, ALL, |all| all.p99), 0));
         }
         table.row(row);
     }
@@ -36,7 +36,8 @@ pub(super) fn causes(options: &Options, progress: &Progress<'_>) -> (Table, Vec<
 }
 
 fn claims(theirs: f64, runs: &[Vec<Run>]) -> Vec<Claim> {
-    let mean = |variant: usize| -> Quantity { over(&runs[2 * variant + 1], ALL, |all| all.mean) };
+    let mean =
+        |variant: usize| -> Quantity { quantity_of(&runs[2 * variant + 1], ALL, |all| all.mean) };
     let ties = Claim::new(
         "where waits are read exactly, FIFO+'s mean is less than half of the reference: ties have \
          one strict queue of 15 places",

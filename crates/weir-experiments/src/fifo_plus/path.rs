@@ -4,7 +4,7 @@ use weir_report::finding::{Cell, Claim, Finding, Provenance, Quantity, Range, Ta
 use weir_sim::random::Variable;
 
 use super::bed::{
-    BATCH, GAP_NS, LATE, LEN, Run, SLOTS, cross, over, run_all, spread, switch, values,
+    BATCH, GAP_NS, LATE, LEN, Run, SLOTS, cross, quantity_of, run_all, spread, switch, values,
 };
 use crate::experiment::{Options, Progress};
 use crate::sources::{PIFO_SWITCH, published};
@@ -39,7 +39,7 @@ pub(super) fn path(options: &Options, progress: &Progress<'_>) -> Finding {
     );
     let mut all = Claim::new("all four values within 20 %", SINGLE);
     for ((name, mean, tail), runs) in SINGLE_PATH.into_iter().zip(&runs) {
-        let ours = [over(runs, ALL, |w| w.mean), over(runs, ALL, |w| w.p999)];
+        let ours = [quantity_of(runs, ALL, |w| w.mean), quantity_of(runs, ALL, |w| w.p999)];
         let mut row = vec![Cell::from(name)];
         for (theirs, ours, what) in [(mean, ours[0], "mean"), (tail, ours[1], "p99.9")] {
             row.extend(Cell::compared(theirs, SINGLE, &ours, 0));
@@ -96,7 +96,8 @@ pub(super) fn fair(options: &Options, progress: &Progress<'_>) -> Finding {
         .map(|(bed, runs)| {
             let mut aware = bed.clone();
             for (n, host) in aware.hosts.iter_mut().enumerate() {
-                host.ahead = (over(runs, n, |w| w.before).mean().unwrap_or(0.0) * 1e6) as u64;
+                host.ahead =
+                    (quantity_of(runs, n, |w| w.before).mean().unwrap_or(0.0) * 1e6) as u64;
             }
             aware
         })
@@ -109,12 +110,15 @@ pub(super) fn fair(options: &Options, progress: &Progress<'_>) -> Finding {
     for (n, name) in MANAGERS.into_iter().enumerate() {
         for (deadlines, runs) in [("equal", &equal[n]), ("by path", &aware[n])] {
             let mut row = vec![Cell::from(name), deadlines.into()];
-            row.extend((0..3).map(|host| Cell::quantity(&over(runs, host, |w| w.behind), 1)));
+            row.extend(
+                (0..3).map(|host| Cell::quantity(&quantity_of(runs, host, |w| w.behind), 1)),
+            );
             row.push(Cell::quantity(&spread(runs, |w| w.behind), 2));
             table.row(row);
         }
     }
-    let title = "FIFO+ with equal deadlines for all hosts, and with deadlines that allow for what packets wait before the common path";
+    let title = "FIFO+ with equal deadlines for all hosts, and with deadlines that allow for what \
+                 packets wait before the common path";
     Finding {
         title: title.into(),
         tables: vec![table],
@@ -139,7 +143,10 @@ fn fair_claims(equal: &[Vec<Run>], aware: &[Vec<Run>]) -> Vec<Claim> {
         };
         claims.push(
             Claim::new(
-                format!("{name}: with equal deadlines who comes from further away is preferred on the common path"),
+                format!(
+                    "{name}: with equal deadlines who comes from further away is preferred on \
+                         the common path"
+                ),
                 PATHS,
             )
             .expect("wait of h1 over h2", over_host(0, 1), Range::below(1.0))

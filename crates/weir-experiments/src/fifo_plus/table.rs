@@ -4,7 +4,9 @@ use weir_report::finding::{
     Axis, Cell, Claim, Finding, Plot, Quantity, Range, Series, Style, Table, Unit,
 };
 
-use super::bed::{BATCH, Run, SLOTS, Statistics, cross, over, run_all, spread, switch, values};
+use super::bed::{
+    BATCH, Run, SLOTS, Statistics, cross, quantity_of, run_all, spread, switch, values,
+};
 use super::causes::causes;
 use super::published::{CALIBRATED, HOSTS, PUBLISHED};
 use crate::experiment::{Options, Progress};
@@ -36,7 +38,8 @@ pub(super) fn table(options: &Options, progress: &Progress<'_>) -> Finding {
         for (name, published, runs) in [("FIFO+", plus, &runs[0]), ("FIFO", fifo, &runs[1])] {
             for (n, (host, theirs)) in HOSTS.iter().zip(&published).enumerate() {
                 let mut row: Vec<Cell> = vec![distribution.into(), name.into(), (*host).into()];
-                let [mean, tail] = [over(runs, n, |w| w.mean), over(runs, n, |w| w.p99)];
+                let [mean, tail] =
+                    [quantity_of(runs, n, |w| w.mean), quantity_of(runs, n, |w| w.p99)];
                 row.extend(Cell::compared(theirs.0, CALIBRATED, &mean, 0));
                 row.extend(Cell::compared(theirs.1, CALIBRATED, &tail, 0));
                 table.row(row);
@@ -47,7 +50,9 @@ pub(super) fn table(options: &Options, progress: &Progress<'_>) -> Finding {
     let mut claims = claims(&runs);
     claims.extend(reasons);
     Finding {
-        title: "Three hosts send 5 x 125 packets of 1000 bytes a second to the end of five links: FIFO of 120 packets against FIFO+ on 8 strict queues of 15".into(),
+        title: "Three hosts send 5 x 125 packets of 1000 bytes a second to the end of five links: \
+                FIFO of 120 packets against FIFO+ on 8 strict queues of 15"
+            .into(),
         tables: vec![table, dependence],
         claims,
         plots: vec![distributions(&runs)],
@@ -66,9 +71,10 @@ fn claims(runs: &[Vec<Run>]) -> Vec<Claim> {
     let claim = |words: &str| Claim::new(words, CALIBRATED);
     let mut ordered = claim("under FIFO who comes from further away waits longer");
     let mut alike = claim(
-        "FIFO+ makes the paths alike: means of the hosts within 20 % of each other (reference: within 13 %)",
+        "FIFO+ makes the paths alike: means of the hosts within 20 % of each other (reference: \
+         within 13 %)",
     );
-    let mut less = claim(
+    let mut lower = claim(
         "FIFO+ on strict queues has less than a third of FIFO's mean (reference: 0.19 to 0.22)",
     );
     let mut shorter = claim("and less than half of its 99th percentile (reference: 0.34 to 0.38)");
@@ -83,11 +89,11 @@ fn claims(runs: &[Vec<Run>]) -> Vec<Claim> {
         let what = format!("{law}: most to least mean");
         alike = alike.expect(what, spread(plus, |w| w.mean), Range::below(1.2));
         let means = Quantity::ratio(&values(plus, 3, |w| w.mean), &values(fifo, 3, |w| w.mean));
-        less = less.expect(format!("{law}: ratio of means"), means, Range::below(0.34));
+        lower = lower.expect(format!("{law}: ratio of means"), means, Range::below(0.34));
         let tails = Quantity::ratio(&values(plus, 3, |w| w.p99), &values(fifo, 3, |w| w.p99));
         shorter = shorter.expect(format!("{law}: ratio of p99"), tails, Range::below(0.5));
     }
-    let mut claims = vec![ordered, alike, less, shorter];
+    let mut claims = vec![ordered, alike, lower, shorter];
     for (name, system) in [("FIFO", 1), ("FIFO+", 0)] {
         for (what, is_mean) in [("mean", true), ("99th percentile", false)] {
             claims.push(within(name, system, what, is_mean, runs));
@@ -104,9 +110,9 @@ fn within(name: &str, system: usize, what: &str, is_mean: bool, runs: &[Vec<Run>
         let published: Statistics = if system == 0 { plus } else { fifo };
         for (n, (host, (mean, tail))) in HOSTS.iter().zip(published).enumerate() {
             let far = if is_mean {
-                over(&systems[system], n, |w| w.mean).difference(mean)
+                quantity_of(&systems[system], n, |w| w.mean).difference(mean)
             } else {
-                over(&systems[system], n, |w| w.p99).difference(tail)
+                quantity_of(&systems[system], n, |w| w.p99).difference(tail)
             };
             claim =
                 claim.expect(format!("{law}, {host}: difference in %"), far, Range::up_to(20.0));
@@ -135,7 +141,9 @@ fn distributions(runs: &[Vec<Run>]) -> Plot {
     Plot {
         name: "waits".into(),
         title: "Time in the traffic managers of a path".into(),
-        description: "The share of packets that waited no longer than a time, under FIFO and FIFO+, for three laws of arrivals.".into(),
+        description: "The share of packets that waited no longer than a time, under FIFO and \
+                      FIFO+, for three laws of arrivals."
+            .into(),
         x: Axis::new("waited", Unit::Nanoseconds),
         y: Axis::new("share of packets", Unit::Fraction),
         series,

@@ -113,8 +113,9 @@ fn samples(cases: &[Case]) -> Table {
     for case in cases {
         let theirs = published(case.clients).map(|published| published.samples);
         let ours = |method| {
-            case.by(method)
-                .map_or(Cell::Empty, |watched| Cell::quantity(&watched.over(Round::per_second), 0))
+            case.by(method).map_or(Cell::Empty, |watched| {
+                Cell::quantity(&watched.over_rounds(Round::per_second), 0)
+            })
         };
         let times = |over, under| Cell::quantity(&speed_ratio(case, over, under), 0);
         table.row(vec![
@@ -147,7 +148,8 @@ fn speed_ratio(case: &Case, over: Method, under: Method) -> Quantity {
 fn variance(cases: &[Case]) -> Table {
     let columns = ["clients", "FQS, published", "tc, published", "loop", "netlink", "tc"];
     let mut table = Table::new(
-        "0 / 1 / 0–1 variance: % of consecutive samples that differ by none, by one, by at most one packet",
+        "0 / 1 / 0–1 variance: % of consecutive samples that differ by none, by one, by at most \
+         one packet",
         &columns,
     );
     let shares = |[zero, one]: [f64; 2], decimals: usize| {
@@ -161,7 +163,7 @@ fn variance(cases: &[Case]) -> Table {
         };
         let ours = |method| {
             case.by(method).map_or(Cell::Empty, |watched| {
-                let mean = |value| 100.0 * watched.over(value).mean().unwrap_or(f64::NAN);
+                let mean = |value| 100.0 * watched.over_rounds(value).mean().unwrap_or(f64::NAN);
                 shares([mean(|round| round.zero), mean(|round| round.one)], 2)
             })
         };
@@ -186,7 +188,7 @@ fn queue(cases: &[Case]) -> Table {
     for case in cases {
         let ours = |method| {
             case.by(method).map_or(Cell::Empty, |watched| {
-                let mean = watched.over(|round| round.mean).mean().unwrap_or(f64::NAN);
+                let mean = watched.over_rounds(|round| round.mean).mean().unwrap_or(f64::NAN);
                 format!("{mean:.1} / {}", watched.most).into()
             })
         };
@@ -212,11 +214,11 @@ fn claims(cases: &[Case]) -> Vec<Claim> {
     let mut equal = Claim::new("more of its consecutive samples are equal than of tc's", VARIANCE);
     let mut near =
         Claim::new("more of its consecutive samples differ by one at most than of tc's", VARIANCE);
-    let less = |case: &Case, value: fn(&Round) -> f64| {
+    let more_than_tc = |case: &Case, value: fn(&Round) -> f64| {
         let [ours, tc] = [Method::Loop, Method::Tc].map(|method| values(case, method, value));
         let same = ours.len() == tc.len();
         let points = ours.iter().zip(&tc).map(|(ours, tc)| 100.0 * (ours - tc));
-        Quantity::over(&points.filter(|_| same).collect::<Vec<_>>())
+        Quantity::of_runs(&points.filter(|_| same).collect::<Vec<_>>())
     };
     for case in cases {
         let clients = |what: &str| format!("{} clients: {what}", case.clients);
@@ -227,12 +229,12 @@ fn claims(cases: &[Case]) -> Vec<Claim> {
         );
         equal = equal.expect(
             clients("percentage points more"),
-            less(case, |round| round.zero),
+            more_than_tc(case, |round| round.zero),
             Range::above(0.0),
         );
         near = near.expect(
             clients("percentage points more"),
-            less(case, |round| round.zero + round.one),
+            more_than_tc(case, |round| round.zero + round.one),
             Range::above(0.0),
         );
     }
@@ -316,7 +318,7 @@ fn over_clients(
     }
     for method in METHODS {
         let points = cases.iter().filter_map(|case| {
-            Some((f64::from(case.clients), case.by(method)?.over(ours).mean()?))
+            Some((f64::from(case.clients), case.by(method)?.over_rounds(ours).mean()?))
         });
         let series_of = curve(method.name(), Style::Line, points, None);
         if !series_of.points.is_empty() {
@@ -332,7 +334,9 @@ fn rates_plot(cases: &[Case]) -> Plot {
     Plot {
         name: "samples".into(),
         title: "How often the queue is read".into(),
-        description: "Samples per millisecond over the number of clients, published and measured, on logarithmic axes.".into(),
+        description: "Samples per millisecond over the number of clients, published and measured, \
+                      on logarithmic axes."
+            .into(),
         x: Axis { log: true, ..Axis::new("clients", Unit::Count) },
         y: Axis { log: true, ..Axis::new("samples per ms", Unit::Count) },
         series: over_clients(cases, theirs, |round| round.per_second() / 1e3, SPEED),
@@ -369,7 +373,9 @@ fn stretch_plot(case: &Case) -> Plot {
     Plot {
         name: "stretch".into(),
         title: format!("The first 20 ms of each method, {} clients", case.clients),
-        description: "Packets in the queue over time. Each method has a time of its own, so lengths differ; what counts is what is seen of the changes.".into(),
+        description: "Packets in the queue over time. Each method has a time of its own, so \
+                      lengths differ; what counts is what is seen of the changes."
+            .into(),
         x: Axis::new("time", Unit::Seconds),
         y: Axis::new("packets in the queue", Unit::Count),
         series: drawn.collect(),

@@ -1,4 +1,4 @@
-//! What one method of reading observes of the router's queue.
+//! The router's queue as one method of reading observes it.
 
 use std::time::Instant;
 
@@ -63,8 +63,8 @@ impl Watched {
     }
 
     /// A value over the rounds.
-    pub(super) fn over(&self, value: fn(&Round) -> f64) -> Quantity {
-        Quantity::over(&self.values(value))
+    pub(super) fn over_rounds(&self, value: fn(&Round) -> f64) -> Quantity {
+        Quantity::of_runs(&self.values(value))
     }
 }
 

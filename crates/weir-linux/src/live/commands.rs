@@ -225,8 +225,8 @@ impl LiveHandle {
     }
 
     /// The number of turns of each worker so far. A worker that runs completes at least ten turns a
-    /// second, so a number that stays the same shows a worker that hangs. This does not wait for the
-    /// workers, and works after the end of the loop, too.
+    /// second, so a number that stays the same shows a worker that hangs. This does not wait for
+    /// the workers, and works after the end of the loop, too.
     #[must_use]
     pub fn turns(&self) -> Vec<u64> {
         self.remotes.iter().map(|remote| remote.turns.0.load(Ordering::Relaxed)).collect()
@@ -340,8 +340,8 @@ impl Remote {
     }
 }
 
-/// The longest wait for an answer of the loop. The loop answers after one turn, which takes less than
-/// a millisecond, or some 100 ms for a change of a large configuration.
+/// The longest wait for an answer of the loop. The loop answers after one turn, which takes less
+/// than a millisecond, or some 100 ms for a change of a large configuration.
 pub const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 /// The step in which the wait for an answer is counted.
 const STEP: Duration = Duration::from_millis(100);
@@ -384,13 +384,13 @@ impl Inbox {
         let wake = Arc::new(wake);
         let (commands, inbox) = channel();
         let (turns, waiting) = (Arc::<Turns>::default(), Arc::<AtomicUsize>::default());
-        let own = Self {
+        let inbox_of_worker = Self {
             commands: inbox,
             wake: Arc::clone(&wake),
             turns: Arc::clone(&turns),
             waiting: Arc::clone(&waiting),
         };
-        Ok((own, Remote { commands, wake, turns, waiting }))
+        Ok((inbox_of_worker, Remote { commands, wake, turns, waiting }))
     }
 
     /// Counts a turn of the worker.

@@ -212,9 +212,10 @@ fn prepare(
         return None;
     };
     let (lane, weight, single) = (frame.lane, frame.weight, frame.train.is_none());
-    // A train kept whole is one frame to the kernel. The counters use the bytes of its wire packets.
+    // A train kept whole is one frame to the kernel. The counters use the bytes of its wire
+    // packets.
     let bytes = frame.packet_bytes(first);
-    let own = if single { network_bytes(frame) } else { bytes };
+    let frame_bytes = if single { network_bytes(frame) } else { bytes };
     let Departure { arrived, dequeued, due, .. } = *departure;
     let accounting = packets.lane_mut(lane);
     accounting.released(dequeued.since(arrived), due.since(arrived), 1);
@@ -241,7 +242,7 @@ fn prepare(
         dequeued,
         ready: now,
         mark,
-        corrupted: corrupt.map(|bit| bit % (own * 8).max(1)),
+        corrupted: corrupt.map(|bit| bit % (frame_bytes * 8).max(1)),
         duplicate,
     })
 }

@@ -105,17 +105,17 @@ impl Lane {
     /// The counters of the engine's pipe, in which the lane's own counters replace those that the
     /// lane counts itself.
     pub(super) fn with_counters_of(&self, engine: &LinkCounters) -> LinkCounters {
-        let own = &self.counters;
+        let lane = &self.counters;
         LinkCounters {
-            packets_in: own.packets_in,
-            bytes_in: own.bytes_in,
-            packets_out: own.packets_out,
-            bytes_out: own.bytes_out,
-            duplicated: own.duplicated,
-            corrupted: own.corrupted,
-            backlog_packets: own.backlog_packets,
-            carried: own.carried,
-            reasons: own.reasons,
+            packets_in: lane.packets_in,
+            bytes_in: lane.bytes_in,
+            packets_out: lane.packets_out,
+            bytes_out: lane.bytes_out,
+            duplicated: lane.duplicated,
+            corrupted: lane.corrupted,
+            backlog_packets: lane.backlog_packets,
+            carried: lane.carried,
+            reasons: lane.reasons,
             ..engine.clone()
         }
     }

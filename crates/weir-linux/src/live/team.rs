@@ -60,8 +60,8 @@ impl Live {
                 readers.push(reader);
                 tap
             });
-            let own = part_of(&mut config, number, count, ports);
-            Worker::new(own, number, Arc::clone(&shared), inbox, exchanges[number].take(), tap)
+            let part = part_of(&mut config, number, count, ports);
+            Worker::new(part, number, Arc::clone(&shared), inbox, exchanges[number].take(), tap)
         });
         let Some(first) = workers.next() else { return Err(ConfigError::NoLanes.into()) };
         let others = workers.collect();
@@ -134,7 +134,7 @@ impl Live {
             let _end = OnDrop(|| end_all(shared, remotes));
             worker.run(stop)
         };
-        let (own, reports) = std::thread::scope(|scope| {
+        let (first_report, reports) = std::thread::scope(|scope| {
             let mut threads = Vec::new();
             for (index, worker) in others.iter_mut().enumerate() {
                 let thread = std::thread::Builder::new()
@@ -148,14 +148,18 @@ impl Live {
                     }
                 }
             }
-            let own = work(first);
+            let first_report = work(first);
             // A panic of a worker is raised again in this thread.
             let join = |thread: std::thread::ScopedJoinHandle<'_, _>| {
                 thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
             };
-            (own, threads.into_iter().map(join).collect::<Vec<_>>())
+            (first_report, threads.into_iter().map(join).collect::<Vec<_>>())
         });
-        Ok(LiveReport::merge(own?, reports.into_iter().collect::<Result<Vec<_>, _>>()?, &[]))
+        Ok(LiveReport::merge(
+            first_report?,
+            reports.into_iter().collect::<Result<Vec<_>, _>>()?,
+            &[],
+        ))
     }
 }
 

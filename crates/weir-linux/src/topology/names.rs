@@ -19,13 +19,13 @@ pub(super) fn hosts(ends: &[&End]) -> String {
     text
 }
 
-/// The machine's resolver file, adapted for a program with its own loopback interface. `forwarder`
-/// is an address that forwards queries to the machine's resolver. `None` when the file needs no
-/// change.
+/// The machine's resolver file, adapted for a program with its own loopback interface.
+/// `forwarder` is an address that forwards queries to the machine's resolver. `None` when the file
+/// needs no change.
 pub(super) fn resolver(forwarder: Option<IpAddr>) -> (Option<String>, Option<Note>) {
-    let own = fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
+    let resolv = fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
     let upstream = fs::read_to_string("/run/systemd/resolve/resolv.conf").ok();
-    resolver_for(&own, upstream.as_deref(), forwarder)
+    resolver_for(&resolv, upstream.as_deref(), forwarder)
 }
 
 /// A resolver file for a link without access to other networks, so that look-ups fail at once
@@ -59,7 +59,8 @@ fn resolver_for(
         return (Some(without_unreachable(own, forwarder)), None);
     }
     let note = Note::with_remedy(
-        "names do not resolve inside: the machine's resolver listens on loopback only, which the program does not share",
+        "names do not resolve inside: the machine's resolver listens on loopback only, which the \
+         program does not share",
         "put a name server that the network can reach into /etc/resolv.conf",
     );
     (None, Some(note))

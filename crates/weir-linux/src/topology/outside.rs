@@ -190,8 +190,9 @@ pub(super) fn start_pasta(
     }
 }
 
-/// Waits for an interface and switches it on; `false` when `over` returns that it will not appear.
-fn wait_for(name: &str, mut over: impl FnMut() -> bool) -> Result<bool, SetupError> {
+/// Waits for an interface and switches it on; `false` when `failed` returns that it will not
+/// appear.
+fn wait_for(name: &str, mut failed: impl FnMut() -> bool) -> Result<bool, SetupError> {
     let mut netlink = Netlink::open()?;
     let deadline = Instant::now() + START_TIME;
     while Instant::now() < deadline {
@@ -199,7 +200,7 @@ fn wait_for(name: &str, mut over: impl FnMut() -> bool) -> Result<bool, SetupErr
             netlink.set_up(link.index)?;
             return Ok(true);
         }
-        if over() {
+        if failed() {
             return Ok(false);
         }
         thread::sleep(POLL);
@@ -209,8 +210,8 @@ fn wait_for(name: &str, mut over: impl FnMut() -> bool) -> Result<bool, SetupErr
 
 /// The longest time that pasta may take to start; it needs some twenty milliseconds.
 const START_TIME: Duration = Duration::from_secs(3);
-/// The longest wait for the removal of an interface. The kernel needs some ten milliseconds, and more
-/// while other interfaces are removed.
+/// The longest wait for the removal of an interface. The kernel needs some ten milliseconds, and
+/// more while other interfaces are removed.
 const REMOVAL_TIME: Duration = Duration::from_secs(3);
 /// Interval between two checks for an interface.
 const POLL: Duration = Duration::from_millis(5);

@@ -175,11 +175,11 @@ fn run_as_root(setup: &RunSetup, ipv6: bool) -> Result<Session, SetupError> {
             if setup.outside {
                 notes.extend(open_outside(&name, range, ipv6_out, &mut outside));
                 if outside.translation.is_some() {
-                    let mut own = State::of_this_process(&name)?;
+                    let mut state = State::of_this_process(&name)?;
                     for setting in &plan.changes {
-                        own.plan(setting, "1", &others)?;
+                        state.plan(setting, "1", &others)?;
                     }
-                    notes.extend(change_settings(&own, directory, &janitor)?);
+                    notes.extend(change_settings(&state, directory, &janitor)?);
                 }
                 let (resolv, note) = names::resolver(None);
                 inside.place.resolv = resolv;
@@ -187,7 +187,8 @@ fn run_as_root(setup: &RunSetup, ipv6: bool) -> Result<Session, SetupError> {
                 if ipv6 && plan.ipv6 == Ipv6Forwarding::Off {
                     notes.push(Note::with_remedy(
                         "IPv6 leads no further than this machine: it does not forward IPv6",
-                        "sysctl -w net.ipv6.conf.all.forwarding=1 (it then ignores router advertisements where accept_ra is not 2)",
+                        "sysctl -w net.ipv6.conf.all.forwarding=1 (it then ignores router \
+                         advertisements where accept_ra is not 2)",
                     ));
                 }
             } else {
@@ -196,7 +197,8 @@ fn run_as_root(setup: &RunSetup, ipv6: bool) -> Result<Session, SetupError> {
             notes.extend(strict_chains().into_iter().filter(|chain| setup.outside || !chain.forwards).map(|chain| {
                 let what = if chain.forwards { "to other networks" } else { "to this machine" };
                 Note::with_remedy(
-                    format!("the firewall chain '{}' drops packets {what} unless a rule lets them pass", chain.name),
+                    format!("the firewall chain '{}' drops packets {what} unless a rule lets them \
+                             pass", chain.name),
                     chain.remedy(&name),
                 )
             }));
@@ -244,12 +246,15 @@ fn change_settings(
     let refused = own.apply().into_iter();
     Ok(refused
         .map(|(setting, error)| {
-            Note::new(format!("the program may reach nothing beyond this machine: {setting} cannot be changed ({error})"))
+            Note::new(format!(
+                "the program may reach nothing beyond this machine: {setting} \
+                               cannot be changed ({error})"
+            ))
         })
         .collect())
 }
 
-/// A session of an ordinary user, with a router in a namespace of its own on the other side. Where
+/// A session of an ordinary user, with a router in its own namespace on the other side. Where
 /// that is impossible, the other side is pasta. Without pasta it is a namespace that only answers
 /// pings.
 fn run_for_user(
@@ -361,7 +366,8 @@ fn ping_note() -> Option<Note> {
         return None;
     }
     Some(Note::with_remedy(
-        "ping gets no answer from beyond the link: this user may not send echo requests here (TCP and UDP pass)",
+        "ping gets no answer from beyond the link: this user may not send echo requests here (TCP \
+         and UDP pass)",
         "sysctl -w net.ipv4.ping_group_range='0 2147483647'",
     ))
 }
@@ -376,7 +382,8 @@ fn without_pasta(what: &str, error: &PastaError) -> Note {
 
 fn without_router(error: &RouterError) -> Note {
     let what = format!(
-        "{error}; TCP downloads over a slow link are slower than it, for their sender, pasta, has no congestion control"
+        "{error}; TCP downloads over a slow link are slower than it, for their sender, pasta, has \
+         no congestion control"
     );
     match error {
         RouterError::Rules(NatError::NoNft) => Note::with_remedy(what, "apt-get install nftables"),

@@ -74,10 +74,11 @@ impl Outcome {
     /// Without programs, it is 128 + n after signal n, otherwise 0.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
-        let own = |side| self.programs.iter().find(|end| end.side == side && !end.ended_by_us);
+        let ended_on_its_own =
+            |side| self.programs.iter().find(|end| end.side == side && !end.ended_by_us);
         let any = |side| self.programs.iter().find(|end| end.side == side);
-        if let Some(end) = own(Side::Right)
-            .or_else(|| own(Side::Left))
+        if let Some(end) = ended_on_its_own(Side::Right)
+            .or_else(|| ended_on_its_own(Side::Left))
             .or_else(|| any(Side::Right))
             .or_else(|| any(Side::Left))
         {
@@ -121,7 +122,7 @@ impl Session {
         self.stopper.clone()
     }
 
-    /// Starts a program on one side, in namespaces of its own. It is a child in this process's
+    /// Starts a program on one side, in its own namespaces. It is a child in this process's
     /// group, so that the terminal's signals reach it. Of two programs only the right one reads
     /// standard input.
     ///

@@ -26,7 +26,7 @@ pub(super) fn page(
         packets_in: instance.totals.packets,
         bytes_in: instance.totals.bytes,
         reasons: instance.totals.reasons,
-        aqm: show::figures(instance.aqm),
+        aqm: show::variables(instance.aqm),
         queue_packets: instance.totals.queued_packets,
         queue_bytes: instance.totals.queued_bytes,
     };
@@ -47,7 +47,7 @@ pub(super) fn flows(
         packets: instance.totals.packets,
         bytes: instance.totals.bytes,
         reasons: instance.totals.reasons,
-        figures: instance.aqm.to_vec(),
+        variables: instance.aqm.to_vec(),
         queue_packets: instance.totals.queued_packets,
         queue_bytes: instance.totals.queued_bytes,
     };

@@ -83,7 +83,7 @@ fn transfer(settings: &Value, common: &Common) -> Result<Transfer, Impossible> {
     let (wanted, own) = words.trim().split_once(char::is_whitespace).unwrap_or((words.trim(), ""));
     let own = own.trim();
     // The simulator's `variant linux` is the kernel's own.
-    if !own.is_empty() && !(wanted == "cubic" && KERNEL.contains(&own)) {
+    if !(own.is_empty() || wanted == "cubic" && KERNEL.contains(&own)) {
         let what = format!("the kernel's `{wanted}` takes no settings");
         let help = format!("write `cc = \"{wanted}\"`, or use `weir sim`");
         return Err(Impossible { what, setting: "cc", help });

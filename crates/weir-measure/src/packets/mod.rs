@@ -1,5 +1,5 @@
-//! Recordings of packets: the arrival, length and flow of every packet at a queue of the kernel, and
-//! its departure or drop. `weir watch --record` writes them; `weir rig --replay` reads them.
+//! Recordings of packets: the arrival, length and flow of every packet at a queue of the kernel,
+//! and its departure or drop. `weir watch --record` writes them; `weir rig --replay` reads them.
 //!
 //! # Format
 //! A recording is a line of JSON, the [`Head`], and then entries of 32 bytes in the order of
@@ -22,8 +22,8 @@
 //! `tos` is the traffic class on arrival: DSCP and ECN field. The kinds of a packet are those of
 //! [`Fate`]; `bits` are 1 for a packet of the same offload train as the previous one, and 2 for a
 //! packet that departed with a congestion mark that it did not have on arrival. `check` is a hash
-//! (FNV-1a, 32 bits) of all bytes, with zeros in its own place. `stray` counts departures and drops without a
-//! recorded arrival, and `drops` is the increase of the kernel's own counter of drops.
+//! (FNV-1a, 32 bits) of all bytes, with zeros in its own place. `stray` counts departures and drops
+//! without a recorded arrival, and `drops` is the increase of the kernel's own counter of drops.
 
 mod read;
 
@@ -193,7 +193,7 @@ fn encoded(packet: &Packet) -> [u8; ENTRY] {
     bytes[16..20].copy_from_slice(&packet.flow.to_le_bytes());
     bytes[20..24].copy_from_slice(&packet.bytes.to_le_bytes());
     bytes[25] = packet.tos;
-    bytes[26] = u8::from(packet.in_train) * IN_TRAIN | u8::from(packet.marked) * MARKED;
+    bytes[26] = (u8::from(packet.in_train) * IN_TRAIN) | (u8::from(packet.marked) * MARKED);
     bytes
 }
 

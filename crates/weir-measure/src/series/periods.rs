@@ -255,7 +255,7 @@ mod tests {
         periods.at(1350).include(5, 100);
         let last = periods.as_slice()[3];
         assert_eq!((last.mean(), last.min(), last.max()), (4.0, 3, 5));
-        assert_eq!(periods.iter().map(|(time, _)| time).last(), Some(1300));
+        assert_eq!(periods.iter().map(|(time, _)| time).next_back(), Some(1300));
     }
 
     #[test]

@@ -18,7 +18,7 @@ use super::layout::{MAX_DEVICES, PER_CPU, ROOT, Slot};
 use super::records::{self, Key, Kind, Record, Records};
 use super::sampling::Sampling;
 use super::{Programs, processors};
-use crate::catalogue::Seen;
+use crate::catalogue::Identity;
 use crate::error::ProbeError;
 use crate::pacer::{monotonic, sleep_until};
 use crate::source::{Plan, Source};
@@ -162,7 +162,7 @@ impl Recording {
             // The program may still have found a discipline that has ended meanwhile, or its
             // successor. The next scan corrects this.
             roots.retain(|slot| {
-                !ended.iter().any(|(end, seen)| *end >= time && *seen == slot.seen())
+                !ended.iter().any(|(end, seen)| *end >= time && *seen == slot.identity())
             });
             self.waiting += roots.iter().map(|root| u64::from(root.qlen)).sum::<u64>();
             self.sampling.observe(at, time, &roots, sink);
@@ -201,7 +201,11 @@ impl Recording {
     }
 
     /// Delivers the records up to a moment, and returns the disciplines that ended.
-    fn take(&mut self, until: u64, sink: &mut dyn Sink) -> Result<Vec<(u64, Seen)>, ProbeError> {
+    fn take(
+        &mut self,
+        until: u64,
+        sink: &mut dyn Sink,
+    ) -> Result<Vec<(u64, Identity)>, ProbeError> {
         let mut ready = std::mem::take(&mut self.ready);
         self.records.take(until, &mut ready);
         let mut ended = Vec::new();
@@ -223,7 +227,7 @@ impl Recording {
                 }
                 Kind::Destroy => {
                     self.flush(sink);
-                    let seen = self.seen(&key)?;
+                    let seen = self.identity(&key)?;
                     self.tracked.remove(&key);
                     self.sampling.groups[at].catalogue.release(record.time, &seen, sink);
                     ended.push((record.time, seen));
@@ -244,7 +248,7 @@ impl Recording {
     ) -> Result<(), ProbeError> {
         if !self.tracked.contains_key(&record.key) {
             self.flush(sink);
-            let seen = self.seen(&record.key)?;
+            let seen = self.identity(&record.key)?;
             let group = &mut self.sampling.groups[at];
             let netns = group.netns();
             let place = (netns.as_deref(), &group.devices);
@@ -326,7 +330,7 @@ impl Recording {
     }
 
     /// The discipline of a record, in the form of the sampling program.
-    fn seen(&mut self, key: &Key) -> Result<Seen, ProbeError> {
+    fn identity(&mut self, key: &Key) -> Result<Identity, ProbeError> {
         if !self.kinds.contains_key(&key.ops) {
             self.recorder[records::OPS].store(key.ops, Relaxed);
             self.programs.run("name_kind")?;
@@ -334,7 +338,7 @@ impl Recording {
         }
         let &Key { address, ops, ifindex, handle, parent, .. } = key;
         let root = Handle(parent) == Handle::ROOT;
-        Ok(Seen {
+        Ok(Identity {
             ifindex,
             handle,
             parent,
@@ -363,7 +367,7 @@ impl Recording {
     fn lost(&self) -> u64 {
         self.records.lost()
             + self.recorder[records::ELSEWHERE].load(Relaxed)
-            + self.programs.calls_left_out()
+            + self.programs.skipped_calls()
     }
 }
 

@@ -1,64 +1,79 @@
-//! The layout of the structures in `bpf/watch.h` and `bpf/lengths.h`, in words: their sizes and the
-//! offsets of their fields.
+//! The layout of the structures in `bpf/watch.h` and `bpf/lengths.h`: their sizes and the offsets
+//! of their fields, in words of 8 bytes.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::catalogue::Seen;
+use crate::catalogue::Identity;
 
 /// Maximum number of devices in one namespace.
 pub(super) const MAX_DEVICES: usize = 64;
 /// Maximum number of queues in one namespace.
 pub(super) const MAX_QUEUES: usize = 4096;
-/// Maximum number of runs that one call writes.
+/// Maximum number of runs of readings that one call writes.
 pub(super) const MAX_RUNS: usize = 65536;
 /// Maximum number of processors.
 pub(super) const MAX_CPUS: usize = 512;
 
-/// Flags of a slot.
+/// Flags of a queue: it is the root of its device, it counts on each processor separately, it is a
+/// band of a `pfifo_fast`.
 pub(super) const ROOT: u32 = 1;
 pub(super) const PER_CPU: u32 = 2;
 pub(super) const BAND: u32 = 4;
 
-/// Flags of truncated results.
+/// Flags in `CUT_NETNS`, which say why results are incomplete: more than [`MAX_QUEUES`] queues,
+/// [`MAX_RUNS`] written runs, or a hash chain of devices that is longer than the search
+/// limit.
 pub(super) const CUT_QUEUES: u32 = 1;
 pub(super) const CUT_RUNS: u32 = 2;
 pub(super) const CUT_DEVICES: u32 = 4;
 
-/// Words of `struct control` and their offsets.
+/// Offsets of the words of `struct control`, which `bpf/watch.h` describes. A constant with two
+/// names is the offset of a word with two fields, the first one in the lower half.
 pub(super) mod control {
     use super::MAX_DEVICES;
 
+    /// Maximum duration of a call in ns.
     pub(crate) const SLICE: usize = 0;
+    /// Time between two readings in ns; 0: as short as possible.
     pub(crate) const INTERVAL: usize = 1;
-    pub(crate) const MOST: usize = 2;
+    /// Maximum number of readings in a call.
+    pub(crate) const MAX_READINGS: usize = 2;
     /// Number of devices in the lower half; whether to read children in the upper half.
     pub(crate) const DEVICES_CHILDREN: usize = 3;
     /// Whether to read bands in the lower half; whether to read counters in the upper half.
     pub(crate) const BANDS_COUNTERS: usize = 4;
+    /// Number of queues; number of runs written.
     pub(crate) const QUEUES_RUNS: usize = 5;
+    /// Flags of incomplete results; number of the network namespace.
     pub(crate) const CUT_NETNS: usize = 6;
+    /// Number of readings in all calls.
     pub(crate) const READINGS: usize = 7;
+    /// Number of scheduled moments without a reading, in all calls.
     pub(crate) const MISSED: usize = 8;
-    pub(crate) const LAST: usize = 9;
-    pub(crate) const NEXT: usize = 10;
-    pub(crate) const LONGEST: usize = 11;
+    /// Time of the last reading; 0 before the first.
+    pub(crate) const LAST_READING: usize = 9;
+    /// Next scheduled moment.
+    pub(crate) const NEXT_READING: usize = 10;
+    /// Longest time between two readings in ns.
+    pub(crate) const LONGEST_GAP: usize = 11;
     /// Two interface indices per word, followed by the number of disciplines of each device.
     pub(crate) const IFINDEX: usize = 13;
-    pub(crate) const FOUND: usize = IFINDEX + MAX_DEVICES / 2;
-    pub(crate) const WORDS: usize = FOUND + MAX_DEVICES / 2;
+    pub(crate) const DISCIPLINES: usize = IFINDEX + MAX_DEVICES / 2;
+    /// Number of words in the structure.
+    pub(crate) const WORDS: usize = DISCIPLINES + MAX_DEVICES / 2;
 }
 
-/// Words of `struct processors`: the count in the lower half of the first, then the program's own
-/// data.
+/// Number of words in `struct processors`. The lower half of the first word is the number of
+/// processors; the program writes the rest.
 pub(super) const PROCESSORS: usize = 2 + MAX_CPUS;
-/// Words of `struct slot`.
-pub(super) const SLOT: usize = 14;
-/// Words of `struct run`.
-pub(super) const RUN: usize = 4;
-/// Words of `struct gaps`.
+/// Number of words in `struct slot`.
+pub(super) const SLOT_WORDS: usize = 14;
+/// Number of words in `struct run`.
+pub(super) const RUN_WORDS: usize = 4;
+/// Number of words in `struct gaps`.
 pub(super) const GAP_WORDS: usize = weir_measure::watch::Gaps::LENGTH / 2;
 
-/// The lower and upper half of a word, in the memory order of 4-byte fields.
+/// The two 4-byte fields in a word, in the order of their addresses.
 pub(super) fn halves(word: u64) -> (u32, u32) {
     let bytes = word.to_ne_bytes();
     let half =
@@ -66,7 +81,7 @@ pub(super) fn halves(word: u64) -> (u32, u32) {
     (half(0), half(4))
 }
 
-/// The word that consists of two such fields.
+/// The word that consists of two 4-byte fields.
 pub(super) fn word(first: u32, second: u32) -> u64 {
     let mut bytes = [0; 8];
     bytes[..4].copy_from_slice(&first.to_ne_bytes());
@@ -74,7 +89,7 @@ pub(super) fn word(first: u32, second: u32) -> u64 {
     u64::from_ne_bytes(bytes)
 }
 
-/// One queue, as the program left it.
+/// A `struct slot`: one queue, its counters, and the run of equal readings that still continues.
 #[derive(Clone, Debug)]
 pub(super) struct Slot {
     pub(super) address: u64,
@@ -89,9 +104,11 @@ pub(super) struct Slot {
     pub(super) bytes: u64,
     pub(super) packets: u64,
     pub(super) kind: [u8; 16],
+    /// Times of the first and the last reading of the run, and their number.
     pub(super) first: u64,
     pub(super) last: u64,
     pub(super) count: u32,
+    /// The packets and bytes that these readings found.
     pub(super) qlen: u32,
     pub(super) backlog: u32,
 }
@@ -99,7 +116,7 @@ pub(super) struct Slot {
 impl Slot {
     /// Reads the slot at this index of the mapped array.
     pub(super) fn read(words: &[AtomicU64], index: usize) -> Slot {
-        let at = |i: usize| words[index * SLOT + i].load(Relaxed);
+        let at = |i: usize| words[index * SLOT_WORDS + i].load(Relaxed);
         let (ifindex, handle) = halves(at(2));
         let (parent, flags) = halves(at(3));
         let (band, drops) = halves(at(4));
@@ -132,12 +149,12 @@ impl Slot {
     }
 
     /// The identity of the queue.
-    pub(super) fn seen(&self) -> Seen {
+    pub(super) fn identity(&self) -> Identity {
         let band = (self.flags & BAND != 0).then_some(self.band as u8);
         let kind = if band.is_some() { "band".to_owned() } else { self.kind() };
         let root = self.flags & ROOT != 0;
         let &Slot { ifindex, handle, parent, address, .. } = self;
-        Seen { ifindex, handle, parent, kind, band, root, address }
+        Identity { ifindex, handle, parent, kind, band, root, address }
     }
 
     /// The name of the discipline.

@@ -1,4 +1,4 @@
-//! Loads the BPF programs and reads their results through shared memory.
+//! Loads the BPF programs into the kernel and reads their results through shared memory.
 
 mod chain;
 mod events;
@@ -18,7 +18,7 @@ use weir_linux::sys::shared::SharedWords;
 
 use crate::error::ProbeError;
 
-/// A loaded object file. Dropping it removes the object and its maps from the kernel.
+/// The programs and maps of a loaded object file. Dropping them removes them from the kernel.
 pub(crate) struct Programs {
     object: Object,
 }
@@ -27,20 +27,21 @@ impl Programs {
     /// Loads an embedded object file.
     ///
     /// # Errors
-    /// [`ProbeError::Rights`] without the privilege, [`ProbeError::Load`] if the kernel rejects the
-    /// programs.
+    /// [`ProbeError::Rights`] without the necessary capabilities, [`ProbeError::Load`] if the
+    /// kernel rejects the programs.
     pub(crate) fn load(bytes: &[u8]) -> Result<Programs, ProbeError> {
         Programs::load_sized(bytes, &[])
     }
 
-    /// Loads an embedded object file, with other numbers of map entries than those in the file.
+    /// Loads an embedded object file. `sizes` replaces the numbers of entries of the maps that it
+    /// names.
     ///
     /// # Errors
     /// The same as for [`Programs::load`].
     pub(crate) fn load_sized(bytes: &[u8], sizes: &[(&str, u32)]) -> Result<Programs, ProbeError> {
         static QUIET: Once = Once::new();
-        // libbpf would write its messages into the terminal view. The returned errors are
-        // sufficient.
+        // libbpf prints its messages, which would disturb the terminal view. The returned errors
+        // say enough.
         QUIET.call_once(|| {
             let _ = libbpf_rs::set_print(Some((PrintLevel::Debug, |_, _| {})));
         });
@@ -64,23 +65,23 @@ impl Programs {
     /// Locates each processor's counters. Call it once after loading.
     ///
     /// # Errors
-    /// The kernel has the counters at an unexpected place.
+    /// The program does not find the counters in the kernel's memory.
     pub(crate) fn prepare(&mut self) -> Result<(), ProbeError> {
         let shared = self.map("processors", layout::PROCESSORS * 8, 1)?;
         shared[0].store(layout::word(processors(), 0), Relaxed);
         match self.run("prepare")? {
             0 => Ok(()),
             code => Err(ProbeError::Load {
-                reason: format!("counters of processors cannot be found ({code})"),
+                reason: format!("the counters of the processors cannot be located ({code})"),
             }),
         }
     }
 
-    /// Maps the first `words` words of a map into memory. The size of its values must be the one
-    /// that the reader expects.
+    /// Maps the first `words` words of the BPF map `name` into memory. `value_size` is the size in
+    /// bytes that its values must have.
     ///
     /// # Errors
-    /// There is no such map, or its layout differs.
+    /// There is no such map, or its values have another size.
     pub(crate) fn map(
         &self,
         name: &str,
@@ -128,7 +129,7 @@ impl Programs {
 
     /// Number of calls that the kernel skipped because the same program was already running on that
     /// processor.
-    pub(crate) fn calls_left_out(&self) -> u64 {
+    pub(crate) fn skipped_calls(&self) -> u64 {
         let missed = self.object.progs().filter_map(|program| {
             let info = std::fs::read_to_string(format!(
                 "/proc/self/fdinfo/{}",
@@ -145,19 +146,20 @@ impl Programs {
     }
 }
 
-/// Refuses a machine with more processors than the programs read: their counters would be missing
-/// from every length.
+/// Refuses a machine with more processors than the programs read. Queue lengths would lack the
+/// counters of the other processors.
 fn check_processors(possible: u32) -> Result<(), ProbeError> {
-    let most = layout::MAX_CPUS;
-    if possible as usize <= most {
+    let max = layout::MAX_CPUS;
+    if possible as usize <= max {
         return Ok(());
     }
     Err(ProbeError::Unavailable(format!(
-        "this machine can have {possible} processors, and the queue-reading program reads the counters of {most}; use `--method netlink`, or boot with nr_cpus={most} or less"
+        "this machine can have {possible} processors, and the queue-reading program reads the \
+         counters of {max}; use `--method netlink`, or boot with nr_cpus={max} or less"
     )))
 }
 
-/// The number of possible processors: those that are offline have counters too.
+/// The number of possible processors. Processors that are offline have counters too.
 pub(crate) fn processors() -> u32 {
     let possible = std::fs::read_to_string("/sys/devices/system/cpu/possible").unwrap_or_default();
     let last = possible.trim().rsplit(['-', ',']).next().and_then(|last| last.parse::<u32>().ok());
@@ -167,7 +169,8 @@ pub(crate) fn processors() -> u32 {
 
 fn refused(error: &libbpf_rs::Error) -> ProbeError {
     if error.kind() == ErrorKind::PermissionDenied {
-        let hint = "it takes CAP_BPF, CAP_PERFMON and, for other namespaces, CAP_SYS_ADMIN: try with sudo, or `--method netlink`";
+        let hint = "it takes CAP_BPF, CAP_PERFMON and, for other namespaces, CAP_SYS_ADMIN: try \
+                    with sudo, or `--method netlink`";
         return ProbeError::Rights { reason: error.to_string(), hint };
     }
     ProbeError::Load { reason: format!("{error:#}") }

@@ -61,12 +61,17 @@ impl Sampling {
         let mut programs =
             Programs::load(include_bytes!(concat!(env!("OUT_DIR"), "/watch.bpf.o")))?;
         let control = programs.map("control", control::WORDS * 8, control::WORDS)?;
-        let slots = programs.map("slots", layout::SLOT * 8, layout::SLOT * layout::MAX_QUEUES)?;
-        let runs = programs.map("runs", layout::RUN * 8, layout::RUN * layout::MAX_RUNS)?;
+        let slots = programs.map(
+            "slots",
+            layout::SLOT_WORDS * 8,
+            layout::SLOT_WORDS * layout::MAX_QUEUES,
+        )?;
+        let runs =
+            programs.map("runs", layout::RUN_WORDS * 8, layout::RUN_WORDS * layout::MAX_RUNS)?;
         let gaps = programs.map("gaps", layout::GAP_WORDS * 8, layout::GAP_WORDS)?;
         let interval = if method == Method::Loop { plan.interval() } else { 0 };
         control[control::INTERVAL].store(interval, Relaxed);
-        control[control::MOST].store(u64::MAX, Relaxed);
+        control[control::MAX_READINGS].store(u64::MAX, Relaxed);
         control[control::DEVICES_CHILDREN].store(word(0, plan.children.into()), Relaxed);
         control[control::BANDS_COUNTERS].store(word(plan.bands.into(), 0), Relaxed);
         programs.prepare()?;
@@ -124,7 +129,7 @@ impl Sampling {
     /// Assigns numbers to the queues that the last call found.
     pub(super) fn observe(&mut self, at: usize, time: u64, slots: &[Slot], sink: &mut dyn Sink) {
         let group = &mut self.groups[at];
-        let (netns, seen) = (group.netns(), slots.iter().map(Slot::seen).collect());
+        let (netns, seen) = (group.netns(), slots.iter().map(Slot::identity).collect());
         group.catalogue.observe(
             time,
             seen,
@@ -171,7 +176,7 @@ impl Sampling {
         let (_, written) = halves(self.get(control::QUEUES_RUNS));
         let catalogue = &self.groups[at].catalogue;
         self.batch.clear();
-        for words in self.runs.chunks_exact(layout::RUN).take(written as usize) {
+        for words in self.runs.chunks_exact(layout::RUN_WORDS).take(written as usize) {
             let (slot, count) = halves(words[2].load(Relaxed));
             let (qlen, backlog) = halves(words[3].load(Relaxed));
             let (first, last) = (words[0].load(Relaxed), words[1].load(Relaxed));
@@ -281,15 +286,15 @@ impl Source for Sampling {
         self.turn += 1;
         let time = monotonic();
         let counts = time >= self.places[at].counted + COUNTER_INTERVAL;
-        self.set(control::LAST, self.places[at].last);
+        self.set(control::LAST_READING, self.places[at].last);
         if self.method == Method::Loop {
-            self.set(control::NEXT, self.places[at].next);
+            self.set(control::NEXT_READING, self.places[at].next);
             self.set(control::SLICE, SLICE);
         }
         let slots = self.call(at, time, counts, sink)?;
-        self.places[at].last = self.get(control::LAST);
+        self.places[at].last = self.get(control::LAST_READING);
         if self.method == Method::Loop {
-            self.places[at].next = self.get(control::NEXT);
+            self.places[at].next = self.get(control::NEXT_READING);
         }
         self.observe(at, time, &slots, sink);
         self.hand_over(at, &slots, sink);
@@ -311,7 +316,7 @@ impl Source for Sampling {
             .iter()
             .flat_map(|pair| <[u32; 2]>::from(halves(pair.load(Relaxed))))
             .map(u64::from);
-        let gaps = Gaps::from_counts(counts.collect(), self.get(control::LONGEST));
+        let gaps = Gaps::from_counts(counts.collect(), self.get(control::LONGEST_GAP));
         Pace {
             asked: self.asked,
             readings: self.get(control::READINGS),

@@ -15,7 +15,7 @@ use weir_measure::packets::Discipline;
 pub(crate) use wire::count_answers;
 use wire::{Answer, Outcome, QuerySocket};
 
-use crate::catalogue::{Numbers, Seen};
+use crate::catalogue::{Identity, Numbers};
 use crate::error::ProbeError;
 use crate::group::Group;
 use crate::pacer::{NAP, Pacer, monotonic, sleep_until};
@@ -77,7 +77,7 @@ pub(crate) fn discipline_of(ifindex: u32) -> io::Result<Discipline> {
     let inner = others.next().filter(|_| others.next().is_none());
     let limits = inner.map_or(root.shaping, |inner| inner.shaping);
     let known = |value: u64| Some(value).filter(|&value| value > 0);
-    // A discipline with a rate and a limit of its own may hold a queue without one.
+    // A discipline with its own rate and limit may hold a queue without one.
     let limit = |of: fn(&wire::Shaping) -> u32| {
         [of(&limits), of(&root.shaping)].into_iter().find(|&limit| limit > 0)
     };
@@ -142,7 +142,11 @@ impl NetlinkSource {
                 .map_err(ProbeError::system("ask the kernel for its queueing disciplines"))?
             {
                 if !std::mem::replace(&mut self.interrupted, true) {
-                    sink.remark(time, "disciplines changed while the kernel listed them: such readings are left out");
+                    sink.remark(
+                        time,
+                        "disciplines changed while the kernel listed them: such \
+                                       readings are left out",
+                    );
                 }
                 return Ok(false);
             }
@@ -160,7 +164,7 @@ impl NetlinkSource {
     fn begin(&mut self, at: usize, time: u64, sink: &mut dyn Sink) {
         self.hand_over(sink);
         let Place { group, now, before, open, counted, .. } = &mut self.places[at];
-        let seen = now.iter().map(|answer| Seen {
+        let seen = now.iter().map(|answer| Identity {
             ifindex: answer.ifindex,
             handle: answer.handle,
             parent: answer.parent,

@@ -47,7 +47,7 @@ impl Place {
             // Without IPv6 only the test itself sends packets.
             place.within(|| {
                 std::fs::write(format!("/proc/sys/net/ipv6/conf/{device}/disable_ipv6"), "1")
-                    .unwrap_or_default()
+                    .unwrap_or_default();
             });
             place.ip(&format!("link set {device} up"));
         }

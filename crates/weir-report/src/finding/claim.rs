@@ -1,10 +1,10 @@
 //! Claims, judged by the intervals of the measured quantities.
 //!
-//! A claim has conditions. A condition demands that a quantity is in a range, and compares the range
-//! with the quantity's interval: it holds if the whole interval is inside, differs if the whole
-//! interval is outside, and cannot be judged otherwise. A claim holds if all its conditions hold,
-//! and differs if one differs. Each interval has 95 %; there is no correction for the number of
-//! conditions.
+//! A claim has conditions. A condition demands that a quantity is in a range, and compares the
+//! range with the quantity's interval: it holds if the whole interval is inside, differs if the
+//! whole interval is outside, and cannot be judged otherwise. A claim holds if all its conditions
+//! hold, and differs if one differs. Each interval has 95 %; there is no correction for the number
+//! of conditions.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -267,7 +267,7 @@ mod tests {
     const PAPER: Provenance = Provenance::Published { document: "A", place: "table 1" };
 
     fn judged(values: &[f64], range: Range) -> Verdict {
-        Claim::new("c", PAPER).expect("q", Quantity::over(values), range).verdict()
+        Claim::new("c", PAPER).expect("q", Quantity::of_runs(values), range).verdict()
     }
 
     #[test]
@@ -296,7 +296,7 @@ mod tests {
             .expect("a", Quantity::exact(1.0), Range::below(2.0))
             .expect("b", Quantity::exact(None), Range::below(2.0));
         assert_eq!((claim.verdict(), claim.holds), (Verdict::CannotBeJudged, None));
-        let claim = claim.expect("d", Quantity::over(&[3.0, 3.1]), Range::below(2.0));
+        let claim = claim.expect("d", Quantity::of_runs(&[3.0, 3.1]), Range::below(2.0));
         assert_eq!((claim.verdict(), claim.holds), (Verdict::Differs, Some(false)));
         assert_eq!(claim.seeds(), "2");
         assert!(claim.detail().contains("a: 1.00; claimed below 2.00"), "{}", claim.detail());

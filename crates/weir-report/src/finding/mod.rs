@@ -26,7 +26,7 @@ pub struct Finding {
     pub claims: Vec<Claim>,
     /// Plots.
     pub plots: Vec<Plot>,
-    /// What a reader must know to judge the finding.
+    /// Remarks that a reader needs to judge the finding.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
@@ -113,7 +113,7 @@ pub enum Cell {
         /// The difference.
         percent: f64,
     },
-    /// A value of somebody else's, or of another program, that measured values are compared with.
+    /// A published value, or a value of another program, for comparison with measured values.
     Reference {
         /// The value as text.
         text: String,
@@ -330,7 +330,7 @@ mod tests {
         let texts: Vec<_> =
             Cell::compared(200.0, PAPER, &measured, 1).iter().map(Cell::text).collect();
         assert_eq!(texts, ["200.0", "190.0", "-5.0 %"]);
-        let several = Cell::quantity(&Quantity::over(&[3.0, 4.0, 5.0, 6.0, 7.0]), 1);
+        let several = Cell::quantity(&Quantity::of_runs(&[3.0, 4.0, 5.0, 6.0, 7.0]), 1);
         assert_eq!(several.text(), "5.0 ± 2.0");
     }
 

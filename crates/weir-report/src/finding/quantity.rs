@@ -12,7 +12,7 @@ pub struct Quantity {
     /// The 95 % interval of the mean, `[from, to]`; null for fewer than two runs. For an exact
     /// quantity both are the mean.
     interval: Option<[f64; 2]>,
-    /// Number of runs, each with a seed of its own or, for times, a repetition.
+    /// Number of runs, each with its own seed or, for times, a repetition.
     runs: u64,
     /// How the interval was computed.
     basis: Basis,
@@ -31,7 +31,7 @@ pub enum Basis {
 impl Quantity {
     /// A quantity with one value for each run. A value that is not finite makes the quantity
     /// unmeasured.
-    pub fn over(values: &[f64]) -> Self {
+    pub fn of_runs(values: &[f64]) -> Self {
         let runs = values.len() as u64;
         if values.is_empty() || values.iter().any(|value| !value.is_finite()) {
             return Self { mean: None, interval: None, runs, basis: Basis::Student };
@@ -54,9 +54,9 @@ impl Quantity {
     /// The quantity is unmeasured if the numbers of runs differ.
     pub fn ratio(over: &[f64], under: &[f64]) -> Self {
         if over.len() != under.len() {
-            return Self::over(&[]);
+            return Self::of_runs(&[]);
         }
-        Self::over(&over.iter().zip(under).map(|(over, under)| over / under).collect::<Vec<_>>())
+        Self::of_runs(&over.iter().zip(under).map(|(over, under)| over / under).collect::<Vec<_>>())
     }
 
     /// The mean over the runs.
@@ -128,7 +128,7 @@ mod tests {
     #[test]
     fn an_interval_is_students() {
         // As in the test of `Estimate`: 5 ± 1.9632.
-        let quantity = Quantity::over(&[3.0, 4.0, 5.0, 6.0, 7.0]);
+        let quantity = Quantity::of_runs(&[3.0, 4.0, 5.0, 6.0, 7.0]);
         let [from, to] = quantity.interval().unwrap();
         assert!((from - 3.0368).abs() < 1e-3 && (to - 6.9632).abs() < 1e-3);
         assert_eq!(quantity.text(), "5.00 (3.04 to 6.96)");
@@ -137,10 +137,10 @@ mod tests {
 
     #[test]
     fn one_run_has_no_interval_unless_it_is_exact() {
-        assert_eq!(Quantity::over(&[3.0]).interval(), None);
+        assert_eq!(Quantity::of_runs(&[3.0]).interval(), None);
         assert_eq!(Quantity::exact(3.0).interval(), Some([3.0, 3.0]));
         assert_eq!(Quantity::exact(None).text(), "not measured");
-        assert_eq!(Quantity::over(&[1.0, f64::NAN]).mean(), None);
+        assert_eq!(Quantity::of_runs(&[1.0, f64::NAN]).mean(), None);
     }
 
     #[test]
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn a_difference_is_in_percent_and_its_interval_ascends() {
-        let less = Quantity::over(&[8.0, 9.0, 10.0]).difference(-10.0);
+        let less = Quantity::of_runs(&[8.0, 9.0, 10.0]).difference(-10.0);
         let [from, to] = less.interval().unwrap();
         assert!(from < to && (less.mean().unwrap() + 190.0).abs() < 1e-9);
         assert_eq!(Quantity::exact(1.0).difference(0.0).mean(), None);

@@ -157,13 +157,14 @@ fn delay_cdf(l: &LinkResult, points: usize) -> Chart {
     let plot = Plot {
         title: "Delay, cumulative".to_owned(),
         description: format!(
-            "Share of packets of link {} delayed at most this long. Total: median {}, 99th percentile {}.",
+            "Share of packets of link {} delayed at most this long. Total: median {}, 99th \
+             percentile {}.",
             l.name,
             micro(&format::duration(l.total_ns.quantile(0.5) as f64)),
             micro(&format::duration(l.total_ns.quantile(0.99) as f64))
         ),
         x: axis,
-        y: Axis::linear("packets", Unit::Fraction).over(0.0, 1.0),
+        y: Axis::linear("packets", Unit::Fraction).with_range(0.0, 1.0),
         curves,
     };
     Chart { variants: vec![variant("", "latency", plot)], remark: String::new() }
@@ -241,13 +242,14 @@ fn lateness(l: &LinkResult, points: usize) -> Chart {
     let plot = Plot {
         title: "Lateness of the machine".to_owned(),
         description: format!(
-            "Share of packets of link {} released at most this long after their intended time. Median {}, 99th percentile {}.",
+            "Share of packets of link {} released at most this long after their intended time. \
+             Median {}, 99th percentile {}.",
             l.name,
             micro(&format::duration(l.lateness_ns.quantile(0.5) as f64)),
             micro(&format::duration(l.lateness_ns.quantile(0.99) as f64))
         ),
         x: axis,
-        y: Axis::linear("packets", Unit::Fraction).over(0.0, 1.0),
+        y: Axis::linear("packets", Unit::Fraction).with_range(0.0, 1.0),
         curves: vec![
             Curve::new("lateness", 2, cumulative(&l.lateness_ns, points)),
             Curve::new("1 ms", 1, Shape::Mark(LATE_NS as f64)),
@@ -267,7 +269,7 @@ fn over_time(
     s: &LinkSeries,
     curves: Vec<Curve>,
 ) -> Plot {
-    let x = Axis::linear("time", Unit::Seconds).over(0.0, seconds(s.end_ns.max(1)));
+    let x = Axis::linear("time", Unit::Seconds).with_range(0.0, seconds(s.end_ns.max(1)));
     Plot { title: title.to_owned(), description, x, y, curves }
 }
 
@@ -288,10 +290,10 @@ fn latency_axis(label: &str, h: &Histogram, least: u64, most: u64) -> Axis {
     let high = h.max().max(most) as f64;
     if high > bulk * 20.0 {
         Axis::log(label, Unit::Nanoseconds)
-            .over((low.min(bulk) * 0.9).max(bulk / MAX_LOG_SPAN).max(1.0), high * 1.1)
+            .with_range((low.min(bulk) * 0.9).max(bulk / MAX_LOG_SPAN).max(1.0), high * 1.1)
     } else {
         let room = (high - low).max(high * 0.02).max(1.0) * 0.06;
-        Axis::linear(label, Unit::Nanoseconds).over((low - room).max(0.0), high + room)
+        Axis::linear(label, Unit::Nanoseconds).with_range((low - room).max(0.0), high + room)
     }
 }
 

@@ -129,7 +129,8 @@ pub fn chapters_to_html(entries: &[(&str, String)], chapters: &[Chapter]) -> Str
             }
             p.note {
                 "A claim holds if the 95 % intervals of all its quantities are inside the claimed "
-                "ranges, and differs if one is outside. It cannot be judged if an interval contains "
+                "ranges, and differs if one is outside. It cannot be judged if an interval \
+                 contains "
                 "a limit or a quantity was not measured. A mark [n] beside a value names its "
                 "provenance, which is listed below each experiment."
             }
@@ -156,7 +157,7 @@ mod tests {
         let claim = Claim::new("it <is> so", Provenance::Inferred { from: "x" });
         Finding {
             title: "T & U".into(),
-            claims: vec![claim.expect("q", Quantity::over(&[1.0, 1.1]), Range::below(limit))],
+            claims: vec![claim.expect("q", Quantity::of_runs(&[1.0, 1.1]), Range::below(limit))],
             ..Finding::default()
         }
     }

@@ -51,7 +51,7 @@ impl Axis {
     }
 
     /// The same axis with a fixed range.
-    pub fn over(self, low: f64, high: f64) -> Self {
+    pub fn with_range(self, low: f64, high: f64) -> Self {
         Self { range: Some((low, high)), ..self }
     }
 }
@@ -251,7 +251,7 @@ mod tests {
         assert_eq!(texts(&axis, 0.0, 3_900_000.0, 300.0), ["0", "1", "2", "3", "4"]);
         assert_eq!(Fitted::new(&axis, 0.0, 3_900_000.0, (0.0, 300.0), 60.0).title, "rate (Mbit/s)");
         assert_eq!(
-            texts(&Axis::linear("t", Unit::Seconds).over(0.0, 600.0), 0.0, 0.0, 360.0),
+            texts(&Axis::linear("t", Unit::Seconds).with_range(0.0, 600.0), 0.0, 0.0, 360.0),
             ["0", "2", "4", "6", "8", "10"]
         );
         assert_eq!(texts(&Axis::linear("n", Unit::Count), 0.0, 0.0, 200.0), ["0", "1"]);

@@ -159,14 +159,26 @@ impl Plot {
         for curve in &self.curves {
             match &curve.shape {
                 Shape::Line(p) | Shape::Dashes(p) | Shape::Dots(p) | Shape::Steps(p) => {
-                    p.iter().for_each(|[x, y]| (take(0, *x), take(1, *y)).0);
+                    for [x, y] in p {
+                        take(0, *x);
+                        take(1, *y);
+                    }
                 }
-                Shape::Band(p) => p
-                    .iter()
-                    .for_each(|[x, low, high]| (take(0, *x), take(1, *low), take(1, *high)).0),
-                Shape::Bars(p) => p.iter().for_each(|[x0, x1, low, high]| {
-                    (take(0, *x0), take(0, *x1), take(1, *low), take(1, *high)).0
-                }),
+                Shape::Band(p) => {
+                    for [x, low, high] in p {
+                        take(0, *x);
+                        take(1, *low);
+                        take(1, *high);
+                    }
+                }
+                Shape::Bars(p) => {
+                    for [x0, x1, low, high] in p {
+                        take(0, *x0);
+                        take(0, *x1);
+                        take(1, *low);
+                        take(1, *high);
+                    }
+                }
                 Shape::Level(y) => take(1, *y),
                 Shape::Mark(x) => take(0, *x),
             }

@@ -187,11 +187,11 @@ impl Canvas<'_> {
             Shape::Band(_) => self.rectangle([x, x + 18.0], [y - 1.0, y + 8.0], colour, BAND),
             Shape::Bars(_) => self.rectangle([x, x + 18.0], [y - 1.0, y + 8.0], colour, 1.0),
             Shape::Level(_) | Shape::Mark(_) | Shape::Dashes(_) => {
-                self.dashes([x, y + 4.0], [x + 18.0, y + 4.0], LINE, colour)
+                self.dashes([x, y + 4.0], [x + 18.0, y + 4.0], LINE, colour);
             }
             Shape::Dots(_) => self.dot([x + 9.0, y + 4.0], colour),
             Shape::Line(_) | Shape::Steps(_) => {
-                self.stroke([x, y + 4.0], [x + 18.0, y + 4.0], LINE, colour)
+                self.stroke([x, y + 4.0], [x + 18.0, y + 4.0], LINE, colour);
             }
         }
     }
@@ -229,7 +229,7 @@ impl Canvas<'_> {
                 );
             }),
             Shape::Level(v) => {
-                self.dashes([x.from, y.place(*v)], [x.to, y.place(*v)], LINE, colour)
+                self.dashes([x.from, y.place(*v)], [x.to, y.place(*v)], LINE, colour);
             }
             Shape::Mark(v) => self.dashes([x.place(*v), y.from], [x.place(*v), y.to], LINE, colour),
         }

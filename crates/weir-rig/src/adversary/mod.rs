@@ -63,7 +63,7 @@ pub struct Hunt {
     pub flows: FlowSet,
     /// The quantity to maximise.
     pub objective: Objective,
-    /// The index of the group whose service is judged; `None` for the worst of all groups.
+    /// The index of the group to judge by its service; `None` for the worst of all groups.
     pub class: Option<usize>,
     /// The smallest and the largest weight that the search may give to a group; `None` keeps the
     /// weights of the set.
@@ -208,12 +208,12 @@ impl Search<'_> {
             self.space.neighbour(&at.here.pattern, at.here.worst, &mut random)
         };
         let there = self.scored(pattern);
-        let less = if begins {
+        let tolerance = if begins {
             0
         } else {
             at.here.score / ALLOWANCE * (CYCLE - step) as i64 / CYCLE as i64
         };
-        if there.score + less >= at.here.score {
+        if there.score + tolerance >= at.here.score {
             at.here = there;
         }
         if at.here.score > at.best.score {

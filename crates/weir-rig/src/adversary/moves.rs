@@ -98,7 +98,7 @@ impl Space {
             5 | 6 => self.change_flows(act, random),
             _ => {
                 act.gap =
-                    [0, 1, act.len / 2, act.len, random.below(4 * act.len)][Self::pick(random, 5)]
+                    [0, 1, act.len / 2, act.len, random.below(4 * act.len)][Self::pick(random, 5)];
             }
         }
     }

@@ -158,7 +158,7 @@ fn variable_as(
     play: &Play,
 ) -> (bool, String) {
     let of = |snapshot: &Snapshot| {
-        snapshot.figures.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
+        snapshot.variables.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
     };
     let found: Vec<Option<u64>> = play.after.iter().map(of).take(values.len()).collect();
     let near = |value: Option<u64>, found: &Option<u64>| match (value, found) {
@@ -268,7 +268,7 @@ fn count_of(counter: Counter, counts: &Counts) -> u64 {
         Counter::Corrupted => counts.corrupted,
         Counter::OutOfOrder => counts.out_of_order,
         Counter::MeanWait => counts.mean_wait_us().round() as u64,
-        Counter::Left => counts.left(),
+        Counter::Left => counts.remaining(),
         Counter::Drops(None) => counts.dropped(),
         Counter::Drops(Some(reason)) => counts.drops.get(reason),
         Counter::Marks(None) => counts.marked(),

@@ -1,9 +1,9 @@
 //! Plays a case with a pipe of the engine: a queue, a link and its impairments, as the command
 //! language describes them.
 //!
-//! The pipe decides by itself when a packet departs. A dequeue takes the packet that departed first
-//! and was not yet taken; without dequeues, packets are taken when they depart. What departs at a
-//! time departs before an arrival at the same time.
+//! The pipe decides when a packet departs. A dequeue takes the earliest departed packet that has
+//! not been taken yet; without dequeues, packets are taken when they depart. At one time,
+//! departures happen before arrivals.
 
 use std::collections::VecDeque;
 
@@ -22,7 +22,7 @@ pub(super) fn play(case: &Case, spec: &LinkSpec, seed: u64) -> Play {
     let mut player = Player {
         emulator,
         record: Record::new(&case.arrivals, seed),
-        left: VecDeque::new(),
+        departed: VecDeque::new(),
         departures: Vec::new(),
         taken: vec![false; case.arrivals.len()],
         next: 0,
@@ -46,7 +46,7 @@ struct Player<'a> {
     emulator: Emulator,
     record: Record<'a>,
     /// Packets that departed and were not yet taken.
-    left: VecDeque<Left>,
+    departed: VecDeque<Departed>,
     departures: Vec<Departure>,
     /// The packets that were taken before.
     taken: Vec<bool>,
@@ -55,7 +55,7 @@ struct Player<'a> {
 }
 
 /// A packet that departed.
-struct Left {
+struct Departed {
     due: u64,
     number: u32,
     mark: Option<MarkReason>,
@@ -93,7 +93,7 @@ impl Player<'_> {
                 Fate::Drop(reason) => {
                     self.record.drop(departure.started.0, departure.frame, reason);
                 }
-                Fate::Deliver { mark, corrupt, .. } => self.left.push_back(Left {
+                Fate::Deliver { mark, corrupt, .. } => self.departed.push_back(Departed {
                     due: departure.due.0,
                     number: departure.frame,
                     mark,
@@ -105,7 +105,7 @@ impl Player<'_> {
 
     /// Takes the packet that departed first.
     fn dequeue(&mut self, at: u64) {
-        match self.left.pop_front() {
+        match self.departed.pop_front() {
             Some(packet) => self.take(at, &packet),
             None => self.record.empty(at),
         }
@@ -125,13 +125,13 @@ impl Player<'_> {
                 (_, Some(event)) => self.poll(event),
                 (_, None) => return,
             }
-            while let Some(packet) = self.left.pop_front() {
+            while let Some(packet) = self.departed.pop_front() {
                 self.take(packet.due, &packet);
             }
         }
     }
 
-    fn take(&mut self, at: u64, packet: &Left) {
+    fn take(&mut self, at: u64, packet: &Departed) {
         let number = packet.number;
         self.record.departed(at, number, packet.mark);
         let again = std::mem::replace(&mut self.taken[number as usize], true);

@@ -14,7 +14,7 @@ use super::case::{Arrival, Case, Flow, Service, Subject};
 use super::expectation::Wanted;
 use super::pipe;
 use super::record::{Play, Record};
-use crate::managed::{Arriving, Managed, Open};
+use crate::managed::{Arriving, Managed, NoAqm};
 use weir_rules::manager::Manager;
 
 /// Plays a case with one seed.
@@ -25,7 +25,7 @@ pub(super) fn play(case: &Case, seed: u64) -> Play {
         Subject::Manager(manager) => manager,
     };
     match manager {
-        Manager::None => play_one(case, seed, Open),
+        Manager::None => play_one(case, seed, NoAqm),
         Manager::Aqm(policy) => policy.make_with(WithAqm { case, seed }),
         Manager::Scheduler(discipline) if case.classes.is_empty() => {
             discipline.seeded(seed).visit(WithScheduler { case, seed })
@@ -69,17 +69,17 @@ impl Visitor for WithScheduler<'_> {
         let Self { case, seed } = self;
         if case.flows.is_empty() {
             let slot = scheduler.add_flow(Nanos::ZERO, &FlowSpec::default());
-            return play_with(case, seed, scheduler, std::iter::once((slot, Open, case.limit)));
+            return play_with(case, seed, scheduler, std::iter::once((slot, NoAqm, case.limit)));
         }
         let slots: Vec<FlowSlot> =
             case.flows.iter().map(|flow| scheduler.add_flow(Nanos::ZERO, &flow.spec)).collect();
         let queues =
-            slots.into_iter().zip(&case.flows).map(|(slot, flow)| (slot, Open, flow.limit));
+            slots.into_iter().zip(&case.flows).map(|(slot, flow)| (slot, NoAqm, flow.limit));
         play_with(case, seed, scheduler, queues)
     }
 }
 
-/// Plays a case whose flows are in a tree of schedulers.
+/// Plays a case with its flows in a tree of schedulers.
 fn play_tree(case: &Case, seed: u64, root: &Discipline) -> Play {
     let mut tree = Tree::new(&root.seeded(seed));
     let mut nodes: Vec<TreeNode> = Vec::new();
@@ -90,7 +90,7 @@ fn play_tree(case: &Case, seed: u64, root: &Discipline) -> Play {
     }
     let slot = |flow: &Flow| {
         let node = flow.class.map_or(Tree::ROOT, |class| nodes[class]);
-        (tree.add_flow_in(Nanos::ZERO, node, &flow.spec), Open, flow.limit)
+        (tree.add_flow_in(Nanos::ZERO, node, &flow.spec), NoAqm, flow.limit)
     };
     let queues: Vec<_> = case.flows.iter().map(slot).collect();
     play_with(case, seed, tree, queues.into_iter())
@@ -106,7 +106,7 @@ fn play_with<S: Scheduler, A: Aqm>(
     let wants_variables =
         case.expected.iter().any(|expected| matches!(expected.wanted, Wanted::Variable { .. }));
     let mut player = Player {
-        queue: Managed::over(scheduler, queues, expected),
+        queue: Managed::with_slots(scheduler, queues, expected),
         numbers: case.flows.iter().zip(0..).map(|(flow, queue)| (flow.number, queue)).collect(),
         record: Record::new(&case.arrivals, seed),
         next: 0,
@@ -123,7 +123,7 @@ fn play_with<S: Scheduler, A: Aqm>(
     }
     player.arrivals_until(u64::MAX);
     let mut play = player.record.play;
-    play.figures = player.queue.variables().into_iter().collect();
+    play.variables = player.queue.variables().into_iter().collect();
     play
 }
 
@@ -176,8 +176,8 @@ impl<S: Scheduler, A: Aqm> Player<'_, S, A> {
         let time_of = |bits: u128| {
             i128::try_from(bits * 1_000_000_000 / u128::from(rate)).unwrap_or(i128::MAX)
         };
-        let saved = time_of(u128::from(burst) * 8);
-        let (mut begin, mut bits) = (i128::from(from) - saved, 0u128);
+        let credit = time_of(u128::from(burst) * 8);
+        let (mut begin, mut bits) = (i128::from(from) - credit, 0u128);
         let mut now = from;
         loop {
             let free = begin.saturating_add(time_of(bits));
@@ -195,8 +195,8 @@ impl<S: Scheduler, A: Aqm> Player<'_, S, A> {
             if self.queue.packets() == 0 {
                 continue;
             }
-            if i128::from(now) - saved > free {
-                (begin, bits) = (i128::from(now) - saved, 0);
+            if i128::from(now) - credit > free {
+                (begin, bits) = (i128::from(now) - credit, 0);
             }
             match self.dequeue(now) {
                 Some(len) => bits += u128::from(len) * 8,

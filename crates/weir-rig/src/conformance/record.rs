@@ -26,7 +26,8 @@ pub struct Play {
     /// The counters of each flow.
     pub flows: BTreeMap<u32, Counts>,
     /// The algorithm's state variables at the end.
-    pub figures: BTreeMap<&'static str, u64>,
+    #[serde(rename = "figures")]
+    pub variables: BTreeMap<&'static str, u64>,
     /// The state after each dequeue.
     #[serde(skip)]
     pub after: Vec<Snapshot>,
@@ -78,7 +79,7 @@ pub struct Counts {
 
 impl Counts {
     /// Packets that remain in the queue.
-    pub fn left(&self) -> u64 {
+    pub fn remaining(&self) -> u64 {
         self.arrived + self.duplicates - self.delivered - self.dropped()
     }
 
@@ -128,7 +129,7 @@ impl Serialize for Counts {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Self { arrived, delivered, delivered_bytes, drops, marks, .. } = *self;
         let Self { duplicates, corrupted, out_of_order, .. } = *self;
-        let (left, mean_wait_us) = (self.left(), self.mean_wait_us());
+        let (left, mean_wait_us) = (self.remaining(), self.mean_wait_us());
         CountsDocument {
             arrived,
             delivered,
@@ -165,7 +166,7 @@ pub struct Snapshot {
     /// Packets marked so far.
     pub marks: u64,
     /// The algorithm's state variables; empty when the case expects none.
-    pub figures: Vec<(&'static str, u64)>,
+    pub variables: Vec<(&'static str, u64)>,
 }
 
 /// Records the events and counts of a play.
@@ -210,10 +211,10 @@ impl<'a> Record<'a> {
     }
 
     /// Records the state after a dequeue.
-    pub(super) fn after(&mut self, backlog: u64, figures: Vec<(&'static str, u64)>) {
+    pub(super) fn after(&mut self, backlog: u64, variables: Vec<(&'static str, u64)>) {
         let counts = &self.play.counts;
         let (drops, marks) = (counts.dropped(), counts.marked());
-        self.play.after.push(Snapshot { backlog, drops, marks, figures });
+        self.play.after.push(Snapshot { backlog, drops, marks, variables });
     }
 
     fn event(

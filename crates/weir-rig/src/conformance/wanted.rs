@@ -22,7 +22,7 @@ pub(super) fn expectations(expect: &Table<'_>) -> Result<(u64, Vec<Expectation>)
     ])?;
     let mut all = Vec::new();
     let mut add = |value: &Value<'_>, name: String, wanted| {
-        all.push(Expectation { line: value.line(), name, wanted })
+        all.push(Expectation { line: value.line(), name, wanted });
     };
     for (name, column) in
         [("backlog", Column::Backlog), ("drops", Column::Drops), ("marks", Column::Marks)]

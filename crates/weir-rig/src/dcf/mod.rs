@@ -12,7 +12,7 @@ use weir_core::packet::PacketId;
 use weir_core::sched::{Dcf, DcfSettings, Discipline, FlowSlot, FlowSpec, Kind, Scheduler};
 use weir_core::units::{NANOS_PER_SEC, Nanos};
 
-/// What a simulation of groups measures.
+/// The measurements of a simulation of groups.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measured {
     /// The mean throughput of one station of each group, in bit/s.
@@ -179,7 +179,7 @@ pub fn simulate(discipline: &Discipline, groups: &[Group], packets: u32) -> Meas
         }
     }
     let count =
-        |name| medium.figures().into_iter().find(|f| f.0 == name).map_or(0.0, |f| f.1 as f64);
+        |name| medium.variables().into_iter().find(|f| f.0 == name).map_or(0.0, |f| f.1 as f64);
     let seconds = now.0 as f64 / NANOS_PER_SEC as f64;
     let failed = count("retries") + count("given-up");
     let station = |(bits, group): (f64, &Group)| bits / f64::from(group.stations) / seconds;
@@ -295,8 +295,8 @@ mod tests {
 
     /// With the standard's parameters and with others, the total is near the zone model's, and each
     /// category has its share of the total to within 1.5 percentage points. The model overestimates
-    /// background, which gets less than 1.5 % in most of these cells: the high categories hardly ever
-    /// leave the slots in which it may begin idle, because their backoffs are short and not
+    /// background, which gets less than 1.5 % in most of these cells: the high categories hardly
+    /// ever leave the slots in which it may begin idle, because their backoffs are short and not
     /// geometric.
     #[test]
     fn categories_get_the_shares_of_the_zone_model() {

@@ -319,8 +319,7 @@ mod tests {
         account.arrive(10);
         account.depart(20, 20, (0, 100), false);
         account.depart(40, 30, (0, 100), true);
-        let mut flows = Flows::default();
-        flows.offered = vec![200];
+        let flows = Flows { offered: vec![200], ..Flows::default() };
         let row = account.row("x".into(), &flows);
         // One packet for 10 ns, two for 10 ns, one for 20 ns.
         assert_eq!(row.queue_packets.mean, Number::new(1.25));

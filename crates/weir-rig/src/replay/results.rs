@@ -152,7 +152,7 @@ pub enum ReplayError {
     /// The recording cannot be read.
     #[error(transparent)]
     Recording(#[from] RecordingError),
-    /// The discipline shapes by itself.
+    /// The discipline is a shaper.
     #[error(
         "{0} holds packets back by rates of its own, and the link of a replay has the rate: leave \
          {0} out"
@@ -160,7 +160,8 @@ pub enum ReplayError {
     Shapes(&'static str),
     /// The discipline has a queue for each flow, and the recording has too many flows.
     #[error(
-        "{name} has a queue for each flow, up to {MAX_QUEUES}; the recording has {flows} flows: leave {name} out"
+        "{name} has a queue for each flow, up to {MAX_QUEUES}; the recording has {flows} flows: \
+         leave {name} out"
     )]
     Flows {
         /// The discipline.

@@ -15,7 +15,7 @@ use weir_rules::manager::Manager;
 use super::account::{Account, Flows, Survey};
 use super::file::{MAX_INSIDE, Recording, RecordingError};
 use super::results::{Link, MAX_QUEUES, ReplayError, Row};
-use crate::managed::{Arriving, Managed, Open, Watch};
+use crate::managed::{Arriving, Managed, NoAqm, Watch};
 
 /// Replays the recording with one discipline.
 pub(super) fn serve(
@@ -27,7 +27,7 @@ pub(super) fn serve(
 ) -> Result<Row, ReplayError> {
     let mut run = Run { recording, survey, link, seed, queues: 1, limit: link.limit() };
     let played = match manager {
-        Manager::None => run.play(Fifo::default(), std::iter::once((run.flow(0), Open))),
+        Manager::None => run.play(Fifo::default(), std::iter::once((run.flow(0), NoAqm))),
         Manager::Aqm(policy) => policy.make_with(&run),
         Manager::Scheduler(discipline) => {
             let traits = &discipline.row().traits;
@@ -36,7 +36,7 @@ pub(super) fn serve(
             }
             let flows = survey.flows.len();
             match (traits.classifies, discipline.kind() == Kind::Fifo) {
-                // These disciplines find the flow by its hash, and have limits of their own.
+                // These disciplines find the flow by its hash and have their own limits.
                 (true, _) => run.limit = QueueLimit::Packets(MAX_INSIDE as u32),
                 (false, true) => {}
                 (false, false) if flows > MAX_QUEUES => {
@@ -119,7 +119,7 @@ impl<'a> Visitor for &'a Run<'a> {
     type Output = Result<Log<'a>, RecordingError>;
 
     fn visit<S: Scheduler + std::fmt::Debug>(self, scheduler: S) -> Self::Output {
-        self.play(scheduler, (0..self.queues).map(|flow| (self.flow(flow), Open)))
+        self.play(scheduler, (0..self.queues).map(|flow| (self.flow(flow), NoAqm)))
     }
 }
 

@@ -115,17 +115,17 @@ impl Terms<'_> {
     }
 
     /// `L_k`.
-    fn own(&self) -> Exact {
+    fn flow_lmax(&self) -> Exact {
         Exact::whole(self.group.lmax)
     }
 
     /// `ℓ_k`.
-    fn shortest(&self) -> Exact {
+    fn flow_lmin(&self) -> Exact {
         Exact::whole(self.shortest.min(self.group.lmax))
     }
 
     /// `L`.
-    fn largest(&self) -> Exact {
+    fn lmax(&self) -> Exact {
         Exact::whole(self.flows.groups().iter().map(|group| group.lmax).max().unwrap_or(0))
     }
 
@@ -208,20 +208,20 @@ fn promises(discipline: &Discipline) -> bool {
 
 fn round_robin(terms: &Terms<'_>) -> Exact {
     let least = terms.flows.groups().iter().map(|group| group.weight).min().unwrap_or(1);
-    let quantum = terms.weight() / Exact::whole(least) * terms.largest();
+    let quantum = terms.weight() / Exact::whole(least) * terms.lmax();
     terms.rest() * quantum + terms.share() * (terms.sum_of_others() + terms.longest_of_others())
 }
 
 fn worst_case_fair(terms: &Terms<'_>) -> Exact {
-    let steady = terms.own() + terms.share() * (terms.largest() - terms.own());
-    steady.max(Exact::whole(2) * terms.share() * terms.largest())
+    let steady = terms.flow_lmax() + terms.share() * (terms.lmax() - terms.flow_lmax());
+    steady.max(Exact::whole(2) * terms.share() * terms.lmax())
 }
 
 fn quick(terms: &Terms<'_>) -> Exact {
-    let share_of_largest = terms.share() * terms.largest();
-    let after_own = terms.rest() * terms.own() + share_of_largest;
+    let share_of_largest = terms.share() * terms.lmax();
+    let after_own = terms.rest() * terms.flow_lmax() + share_of_largest;
     let afresh = share_of_largest + share_of_largest;
-    Exact::whole(3) * terms.slot() + after_own.max(afresh) - terms.shortest()
+    Exact::whole(3) * terms.slot() + after_own.max(afresh) - terms.flow_lmin()
 }
 
 fn aggregated(terms: &Terms<'_>) -> Exact {
@@ -229,15 +229,15 @@ fn aggregated(terms: &Terms<'_>) -> Exact {
         terms.flows.groups().iter().map(|group| {
             Exact::whole(terms.most.min(terms.alike(group))) * Exact::whole(group.lmax)
         });
-    let others = terms.share() * (budgets.fold(Exact::ZERO, Exact::max) + terms.largest());
+    let others = terms.share() * (budgets.fold(Exact::ZERO, Exact::max) + terms.lmax());
     // The last aggregate of a kind may have fewer flows than the others.
     let alike = terms.alike(terms.group);
     let own =
         [terms.most.min(alike), alike % terms.most].into_iter().filter(|n| *n != 0).map(|n| {
             let part = Exact::new(1, n.into());
-            (Exact::ONE - Exact::whole(n) * terms.share()) * terms.own()
-                + Exact::whole(2) * (Exact::ONE - part) * terms.own()
-                - part * terms.shortest()
+            (Exact::ONE - Exact::whole(n) * terms.share()) * terms.flow_lmax()
+                + Exact::whole(2) * (Exact::ONE - part) * terms.flow_lmax()
+                - part * terms.flow_lmin()
         });
     let own = own.reduce(Exact::max).unwrap_or(Exact::ZERO);
     Exact::whole(3) * terms.slot() + own + others
@@ -255,9 +255,9 @@ fn self_clocked(terms: &Terms<'_>) -> Exact {
 
 fn start_time(terms: &Terms<'_>) -> Exact {
     let others = terms.share() * terms.sum_of_others();
-    let after_own = terms.rest() * (terms.own() - terms.shortest()) + others;
+    let after_own = terms.rest() * (terms.flow_lmax() - terms.flow_lmin()) + others;
     let afresh =
-        others + terms.share() * terms.longest_of_others() - terms.rest() * terms.shortest();
+        others + terms.share() * terms.longest_of_others() - terms.rest() * terms.flow_lmin();
     after_own.max(afresh)
 }
 
@@ -274,7 +274,7 @@ fn weighted_fair(terms: &Terms<'_>) -> Exact {
         weights += count * i128::from(group.weight);
         ahead = ahead.max(Exact::new(bytes, weights));
     }
-    let share_of_largest = terms.share() * terms.largest();
+    let share_of_largest = terms.share() * terms.lmax();
     (terms.weight() * ahead + share_of_largest).max(share_of_largest + share_of_largest)
 }
 

@@ -113,7 +113,7 @@ fn outwards(rule: &Rule) -> bool {
 /// The result of evaluating a term at compile time, for the pass of the program.
 enum Folded {
     Known(bool),
-    Open(Check),
+    AtRunTime(Check),
 }
 
 /// Compiles the program for one pass, or the program for any pass.
@@ -176,7 +176,7 @@ impl<'a> Compiler<'a> {
                     }
                     return true;
                 }
-                Folded::Open(check) => {
+                Folded::AtRunTime(check) => {
                     self.program.ops.push(Op { check, not: term.not, last: false });
                 }
             }
@@ -192,7 +192,7 @@ impl<'a> Compiler<'a> {
 
     fn fold(&mut self, test: &Test) -> Folded {
         let pool = &mut self.program.pool;
-        Folded::Open(match test {
+        Folded::AtRunTime(match test {
             Test::In | Test::Out | Test::Bridged => match &self.pass {
                 Some(pass) => return Folded::Known(holds_in(test, pass)),
                 None => Check::Rare(put(&mut pool.rare, test.clone())),
@@ -225,13 +225,13 @@ impl<'a> Compiler<'a> {
 
     fn interface(&mut self, which: Which, wanted: &Interface) -> Folded {
         if let Interface::Table(table) = wanted {
-            return Folded::Open(Check::InterfaceTable(which, self.table(table)));
+            return Folded::AtRunTime(Check::InterfaceTable(which, self.table(table)));
         }
         match &self.pass {
             Some(pass) => {
                 Folded::Known(which.of(pass).is_some_and(|number| self.place.is(number, wanted)))
             }
-            None => Folded::Open(Check::Interface(
+            None => Folded::AtRunTime(Check::Interface(
                 which,
                 put(&mut self.program.pool.interfaces, wanted.clone()),
             )),
@@ -300,8 +300,8 @@ impl<'a> Compiler<'a> {
         }
         match checks.as_slice() {
             [] => Folded::Known(false),
-            [check] => Folded::Open(*check),
-            _ => Folded::Open(Check::Group(put(&mut self.program.pool.groups, checks))),
+            [check] => Folded::AtRunTime(*check),
+            _ => Folded::AtRunTime(Check::Group(put(&mut self.program.pool.groups, checks))),
         }
     }
 

@@ -353,7 +353,9 @@ mod tests {
             probes in prop::collection::vec(address(), 50),
         ) {
             let set = built(&entries);
-            let edges = entries.keys().flat_map(|&(a, len)| [a, a.last(len), a.wrapping_sub(1), a.last(len).wrapping_add(1)]);
+            let edges = entries.keys().flat_map(|&(a, len)| {
+                [a, a.last(len), a.wrapping_sub(1), a.last(len).wrapping_add(1)]
+            });
             for address in edges.chain(probes.iter().copied()) {
                 prop_assert_eq!(set.get(address), naive(&entries, address), "{:#x}", address);
             }
@@ -367,20 +369,35 @@ mod tests {
             // The 32 random bits are at one of two positions, after one of two long shared
             // prefixes.
             let widen = |address: u32, high: bool, low: bool| {
-                (if high { 0x2001_0db8u128 } else { 0xfd00_0000 }) << 96 | u128::from(address) << if low { 0 } else { 56 }
+                (if high { 0x2001_0db8u128 } else { 0xfd00_0000 }) << 96
+                    | u128::from(address) << if low { 0 } else { 56 }
             };
-            let entries: Map<u128> = entries.into_iter().map(|(((a, len), high, low), value)| {
-                let len = len + if low { 96 } else { 40 };
-                ((widen(a, high, low).first(len), len), value)
-            }).collect();
+            let entries: Map<u128> = entries
+                .into_iter()
+                .map(|(((a, len), high, low), value)| {
+                    let len = len + if low { 96 } else { 40 };
+                    ((widen(a, high, low).first(len), len), value)
+                })
+                .collect();
             let set = built(&entries);
             for address in probes {
-                for address in [widen(address, true, true), widen(address, false, true), widen(address, true, false), address.into()] {
+                for address in [
+                    widen(address, true, true),
+                    widen(address, false, true),
+                    widen(address, true, false),
+                    address.into(),
+                ] {
                     prop_assert_eq!(set.get(address), naive(&entries, address), "{:#x}", address);
                 }
             }
             for &(address, len) in entries.keys() {
-                prop_assert_eq!(set.get(address.last(len)), naive(&entries, address.last(len)), "{:#x}/{}", address, len);
+                prop_assert_eq!(
+                    set.get(address.last(len)),
+                    naive(&entries, address.last(len)),
+                    "{:#x}/{}",
+                    address,
+                    len
+                );
             }
         }
 
@@ -394,17 +411,29 @@ mod tests {
             let mut set = built(&map);
             for ((address, len), value) in changes {
                 // Half of the removals remove an existing entry.
-                let (address, len) = match (value, map.keys().nth(address as usize % (2 * map.len() + 1))) {
-                    (None, Some(&key)) => key,
-                    _ => (address, len),
-                };
+                let (address, len) =
+                    match (value, map.keys().nth(address as usize % (2 * map.len() + 1))) {
+                        (None, Some(&key)) => key,
+                        _ => (address, len),
+                    };
                 match value {
                     Some(value) => map.insert((address, len), value),
                     None => map.remove(&(address, len)),
                 };
                 set = set.update(address, len, &map);
-                for probe in probes.iter().copied().chain([address, address.last(len), address.wrapping_sub(1)]) {
-                    prop_assert_eq!(set.get(probe), naive(&map, probe), "{:#x} after {:#x}/{}", probe, address, len);
+                for probe in probes.iter().copied().chain([
+                    address,
+                    address.last(len),
+                    address.wrapping_sub(1),
+                ]) {
+                    prop_assert_eq!(
+                        set.get(probe),
+                        naive(&map, probe),
+                        "{:#x} after {:#x}/{}",
+                        probe,
+                        address,
+                        len
+                    );
                 }
             }
         }

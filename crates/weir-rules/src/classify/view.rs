@@ -161,7 +161,7 @@ fn tcp_holds(test: &Test, view: &View<'_>, parsed: &Parsed) -> bool {
         Test::TcpMss(spans) => mss(view.frame, parsed).is_some_and(|mss| within(spans, mss)),
         Test::TcpOptions { set, clear } => bits(tcp_options(view.frame, parsed), *set, *clear),
         Test::TcpDataLength(spans) => {
-            let headers = parsed.payload().unwrap_or(0).saturating_sub(parsed.network());
+            let headers = parsed.payload().unwrap_or(0).saturating_sub(parsed.network_offset());
             u16::try_from((view.len as usize).saturating_sub(headers))
                 .is_ok_and(|len| within(spans, len))
         }

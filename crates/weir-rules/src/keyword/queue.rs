@@ -39,8 +39,10 @@ pub(crate) static LIMIT: Keyword = Keyword {
         },
         print: |spec, _| spec.pipe.queue.limit.map(print_limit),
     },
-    default: "50 packets; more at high rates, for 100 ms or twice the delay at full rate; none in front of a scheduler with its own limit, such as `fq_codel`",
-    meaning: "Limit of the queue in packets, or in bytes with a unit (`B`, `KB`, `KByte`, `MB`, `KiB` …). Packets that arrive at a full queue are dropped.",
+    default: "50 packets; more at high rates, for 100 ms or twice the delay at full rate; none in \
+              front of a scheduler with its own limit, such as `fq_codel`",
+    meaning: "Limit of the queue in packets, or in bytes with a unit (`B`, `KB`, `KByte`, `MB`, \
+              `KiB` …). Packets that arrive at a full queue are dropped.",
     example: "bw 4Mbit/s queue 64KB",
     dummynet: "At most 100 packets or 1 MiB unless sysctls say otherwise; `K` is 1024 there.",
     ..QUEUE
@@ -57,7 +59,7 @@ pub(crate) static DROPTAIL: Keyword = Keyword {
     ..QUEUE
 };
 
-/// The bits that tell flows apart.
+/// The bits that distinguish flows.
 pub(crate) static MASK: Keyword = Keyword {
     name: "mask",
     aliases: &["flow_mask", "sched_mask"],
@@ -89,9 +91,11 @@ pub(crate) static MASK: Keyword = Keyword {
         },
     },
     default: "none: one queue and one link for all",
-    meaning: "The header bits that tell flows apart. Each combination of their values gets a queue and a link of its own.",
+    meaning: "The header bits that distinguish flows. Each combination of their values gets a \
+              queue and a link of its own.",
     example: "bw 1Mbit/s mask src-ip 0x000000ff",
-    dummynet: "No VLAN, DSCP and MAC. Outside IPv6 addresses, `/N` sets the last N bits in dummynet and the first N here. Here `queue` ends the mask.",
+    dummynet: "No VLAN, DSCP and MAC. Outside IPv6 addresses, `/N` sets the last N bits in \
+               dummynet and the first N here. Here `queue` ends the mask.",
     ..ALL
 };
 
@@ -108,7 +112,8 @@ pub(crate) static MAX_FLOWS: Keyword = Keyword {
         },
     ),
     default: "as many as memory allows",
-    meaning: "Maximum number of flows that the mask creates at once. Packets of further flows are dropped and counted until idle flows have expired.",
+    meaning: "Maximum number of flows that the mask creates at once. Packets of further flows are \
+              dropped and counted until idle flows have expired.",
     example: "bw 1Mbit/s mask src-ip 0xffffffff max_flows 10000",
     dummynet: "Does not exist.",
     ..QUEUE
@@ -183,7 +188,8 @@ pub(crate) static NOERROR: Keyword = Keyword {
         },
         print: |_, _| None,
     },
-    meaning: "Does not report drops to the sender. Accepted and ignored: packets come from a wire, and senders are not informed of drops.",
+    meaning: "Does not report drops to the sender. Accepted and ignored: packets come from a \
+              wire, and senders are not informed of drops.",
     example: "noerror",
     dummynet: "A local sender sees an error without it.",
     ..ALL
@@ -217,7 +223,8 @@ pub(crate) static GSO: Keyword = Keyword {
         print: |spec, _| (spec.gso == Gso::Whole).then(|| "whole".to_owned()),
     },
     default: "split",
-    meaning: "Treatment of segmentation-offload trains, large frames that become several packets on the wire.",
+    meaning: "Treatment of segmentation-offload trains, large frames that become several packets \
+              on the wire.",
     example: "gso whole",
     dummynet: "Always whole.",
     ..QUEUE

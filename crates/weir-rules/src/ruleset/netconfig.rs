@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::{ApplyError, MAX_NETCONFIGS, NetLink, Outcome, Ruleset};
 use crate::command::{NetConfig, NetConfigCommand, NetConfigMode};
-use crate::rule::{Clause, KEPT_SET, Rule, RuleAction, Target, Term, Test};
+use crate::rule::{Clause, RESERVED_SET, Rule, RuleAction, Target, Term, Test};
 
 impl Ruleset {
     pub(super) fn netconfig(&mut self, command: &NetConfigCommand) -> Result<Outcome, ApplyError> {
@@ -138,7 +138,7 @@ fn rules(config: &NetConfig, slot: u16) -> [Rule; 2] {
         };
         Rule {
             number: NETCONFIG_RULE,
-            set: KEPT_SET,
+            set: RESERVED_SET,
             probability: None,
             action: RuleAction::Pipe(Target::Number(if out { outwards } else { inwards })),
             tag: None,
@@ -165,7 +165,7 @@ pub(crate) fn is_netconfig_pipe(number: u16) -> bool {
 pub(crate) fn is_netconfig_rule(rule: &Rule) -> bool {
     let its_pipe =
         matches!(rule.action, RuleAction::Pipe(Target::Number(pipe)) if is_netconfig_pipe(pipe));
-    its_pipe && rule.number == NETCONFIG_RULE && rule.set == KEPT_SET
+    its_pipe && rule.number == NETCONFIG_RULE && rule.set == RESERVED_SET
 }
 
 /// The number of the rules that `netconfig` creates; they are in set 31.

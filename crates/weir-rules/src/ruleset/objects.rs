@@ -186,7 +186,7 @@ impl Ruleset {
             Arc::make_mut(&mut self.pipes).retain(|n, _| !found.contains(n));
             Arc::make_mut(&mut self.scheds).retain(|n, _| !found.contains(n));
         }
-        let warnings = self.loose_ends().into_iter().filter(|warning| match warning {
+        let warnings = self.configuration_warnings().into_iter().filter(|warning| match warning {
             Warning::NoScheduler { scheduler, .. } => {
                 kind != ObjectKind::Queue && found.contains(scheduler)
             }
@@ -213,7 +213,7 @@ impl Ruleset {
 
     /// The objects that rules and queues name but that do not exist, including tables that would be
     /// created only by `add`.
-    pub fn loose_ends(&self) -> Vec<Warning> {
+    pub fn configuration_warnings(&self) -> Vec<Warning> {
         let mut warnings = Vec::new();
         for (&queue, spec) in self.queues.iter().filter(|(_, spec)| !self.has_link(spec.scheduler))
         {
@@ -223,12 +223,12 @@ impl Ruleset {
             let missing = spec.scheduler.parent.filter(|&parent| !self.has_link(parent));
             warnings.extend(missing.map(|parent| Warning::NoParent { sched, parent }));
         }
-        warnings.extend(self.rules.iter().flat_map(|entry| self.loose_ends_of(&entry.rule)));
+        warnings.extend(self.rules.iter().flat_map(|entry| self.rule_warnings(&entry.rule)));
         warnings
     }
 
     /// Objects that a rule names and that do not exist.
-    pub(super) fn loose_ends_of(&self, rule: &Rule) -> Vec<Warning> {
+    pub(super) fn rule_warnings(&self, rule: &Rule) -> Vec<Warning> {
         let number = rule.number;
         let missing = |kind, target| Warning::NoTarget { rule: number, kind, number: target };
         let action = match rule.action {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::netconfig::is_netconfig_rule;
 use super::{ApplyError, Effect, Entry, Outcome, Ruleset};
 use crate::command::{Numbers, RuleSelection, SetCommand};
-use crate::rule::{DEFAULT_RULE, KEPT_SET, Rule, RuleAction, SETS, Target};
+use crate::rule::{DEFAULT_RULE, RESERVED_SET, Rule, RuleAction, SETS, Target};
 
 impl Ruleset {
     pub(super) fn add_rule(&mut self, rule: &Rule) -> Result<Outcome, ApplyError> {
@@ -19,7 +19,7 @@ impl Ruleset {
         }
         let number = if rule.number == 0 { self.next_number() } else { rule.number };
         let rule = Rule { number, ..rule.clone() };
-        let warnings = self.loose_ends_of(&rule);
+        let warnings = self.rule_warnings(&rule);
         let id = self.insert_rule(rule);
         Ok(Outcome { effect: Effect::Rule { number, id }, warnings })
     }
@@ -69,7 +69,7 @@ impl Ruleset {
     }
 
     pub(super) fn flush_rules(&mut self) -> Outcome {
-        self.retain(|rule| rule.set == KEPT_SET)
+        self.retain(|rule| rule.set == RESERVED_SET)
     }
 
     /// Requests to reset the counters of these rules; the default rule has the identity 0.
@@ -96,7 +96,7 @@ impl Ruleset {
     pub(super) fn set(&mut self, command: &SetCommand) -> Result<Outcome, ApplyError> {
         match *command {
             SetCommand::Switch { enable, disable } => {
-                if disable & 1 << KEPT_SET != 0 {
+                if disable & 1 << RESERVED_SET != 0 {
                     return Err(ApplyError::KeptSet);
                 }
                 let sets = (self.enabled_sets & !disable) | enable;

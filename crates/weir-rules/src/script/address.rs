@@ -85,7 +85,9 @@ impl Cursor<'_> {
             .or_else(|| text.parse::<Ipv4Addr>().ok().map(|a| Some(a.into())));
         match number {
             Some(Some(value)) => Ok(value),
-            Some(None) => Err(self.outside(&word.span, text, "a table's value", "0 to 4294967295")),
+            Some(None) => {
+                Err(self.out_of_range(&word.span, text, "a table's value", "0 to 4294967295"))
+            }
             None => Err(self.bad(
                 &word.span,
                 format!("`{}` is no value of a table", shorten(text)),
@@ -115,7 +117,12 @@ impl Cursor<'_> {
             _ if fits => Ok(Interface::Name(text.into())),
             _ => {
                 let message = format!("`{}` is no interface", shorten(text));
-                Err(self.bad(&word.span, message, "a name of up to 15 letters, with `*` and `?` for any; an address; or `table(NAME)`"))
+                Err(self.bad(
+                    &word.span,
+                    message,
+                    "a name of up to 15 letters, with `*` and `?` \
+                                                   for any; an address; or `table(NAME)`",
+                ))
             }
         }
     }
@@ -226,7 +233,8 @@ fn mac(text: &str) -> Option<u64> {
     u64::try_from(crate::mask::mac(text)?).ok()
 }
 
-const V4_FORMS: &str = "1.2.3.4, 1.2.3.0/24, 1.2.3.0:255.255.255.0 or 1.2.3.0/24{1,3-5} with last bytes inside the prefix";
+const V4_FORMS: &str = "1.2.3.4, 1.2.3.0/24, 1.2.3.0:255.255.255.0 or 1.2.3.0/24{1,3-5} with last \
+                        bytes inside the prefix";
 /// The mask of the addresses in a set of last bytes.
 const SET_MASK: u32 = 0xffff_ff00;
 /// All bits of a MAC address.

@@ -147,7 +147,7 @@ fn switch(cursor: &mut Cursor<'_>) -> Read<SetCommand> {
     }
     if disable >> (SETS - 1) != 0 {
         let span = cursor.words[cursor.at - 1].span.clone();
-        let error = cursor.outside(&span, "31", "a set to disable", "0 to 30");
+        let error = cursor.out_of_range(&span, "31", "a set to disable", "0 to 30");
         return Err(Box::new(error.help("set 31 is always on")));
     }
     Ok(SetCommand::Switch { enable, disable })
@@ -334,14 +334,16 @@ pub(crate) const COMMANDS: &[Row<Take>] = &[
         "sysctl",
         &[],
         "NAME=VALUE…",
-        "`net.inet.ip.fw.one_pass` is `enable` or `disable one_pass`; the kernel's other settings are accepted and ignored.",
+        "`net.inet.ip.fw.one_pass` is `enable` or `disable one_pass`; the kernel's other settings \
+         are accepted and ignored.",
         "sysctl net.inet.ip.fw.one_pass=0",
         sysctl,
     ),
     row(
         "netconfig",
         &[],
-        "config client|server|service PORTS [PEERS] IN SPEC OUT SPEC [expire T] | list | delete MODE PORTS | flush",
+        "config client|server|service PORTS [PEERS] IN SPEC OUT SPEC [expire T] | list | delete \
+         MODE PORTS | flush",
         "A link for one service, in both directions, with its rules.",
         "netconfig config client 80 IN delay 100ms OUT bw 1Mbit/s",
         netconfig,

@@ -191,7 +191,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// The diagnostic for a number outside its range.
-    pub(crate) fn outside(
+    pub(crate) fn out_of_range(
         &self,
         span: &Span,
         text: &str,

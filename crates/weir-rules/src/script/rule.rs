@@ -46,7 +46,7 @@ fn number(cursor: &mut Cursor<'_>) -> Read<u16> {
     let last = u64::from(DEFAULT_RULE) - 1;
     if cursor.take("65535") {
         let span = cursor.words[cursor.at - 1].span.clone();
-        let error = cursor.outside(&span, "65535", "a rule's number", &format!("1 to {last}"));
+        let error = cursor.out_of_range(&span, "65535", "a rule's number", &format!("1 to {last}"));
         return Err(Box::new(
             error.help(
                 "65535 is the default rule, which lets everything pass and cannot be changed",

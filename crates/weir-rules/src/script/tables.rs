@@ -214,9 +214,9 @@ fn key(cursor: &Cursor<'_>, word: &Word, table: &Name) -> Read<TableKey> {
         return flow(cursor, word, table);
     }
     if let Some(number) = integer(text) {
-        return u32::try_from(number)
-            .map(TableKey::Number)
-            .map_err(|_| cursor.outside(&word.span, text, "a table's key", "0 to 4294967295"));
+        return u32::try_from(number).map(TableKey::Number).map_err(|_| {
+            cursor.out_of_range(&word.span, text, "a table's key", "0 to 4294967295")
+        });
     }
     let (address, len) =
         text.split_once('/').map_or((text, None), |(address, len)| (address, Some(len)));

@@ -41,7 +41,7 @@ impl Cursor<'_> {
         if (least..=most).contains(&number) {
             Ok(number)
         } else {
-            Err(self.outside(&word.span, &word.text, what, &range))
+            Err(self.out_of_range(&word.span, &word.text, what, &range))
         }
     }
 
@@ -103,7 +103,7 @@ impl Cursor<'_> {
             };
             let highest = u64::from(most);
             if first > highest || last > highest {
-                return Err(self.outside(&place, item, what, &format!("0 to {most}")));
+                return Err(self.out_of_range(&place, item, what, &format!("0 to {most}")));
             }
             if first > last {
                 let message = format!("the range `{}` is empty", shorten(item));
@@ -121,7 +121,7 @@ impl Cursor<'_> {
             let word = Word { text: word.text.trim_end_matches(',').to_owned(), ..word };
             for span in self.spans_in(&word, what, most, |_| None)? {
                 if span.first < least {
-                    return Err(self.outside(
+                    return Err(self.out_of_range(
                         &word.span,
                         &word.text,
                         what,
@@ -194,7 +194,7 @@ impl Cursor<'_> {
         }
         match integer(text) {
             Some(number) if number <= u64::from(u16::MAX) => Ok(number.to_string().into()),
-            _ => Err(self.outside(&word.span, text, "a table's number", "0 to 65535")),
+            _ => Err(self.out_of_range(&word.span, text, "a table's number", "0 to 65535")),
         }
     }
 }

@@ -17,7 +17,7 @@ use crate::ruleset::{Query, Ruleset};
 
 pub use objects::{AqmView, FlowView, LinkView, ObjectView, ProfileView, QueueView, SchedulerView};
 pub use rules::RuleView;
-pub use source::{DynamicKind, DynamicView, FlowCount, NoCounters, RuleCount, Source, figures};
+pub use source::{DynamicKind, DynamicView, FlowCount, NoCounters, RuleCount, Source, variables};
 pub use tables::{EntryView, LookupView, TableView};
 pub use text::{Options, text};
 

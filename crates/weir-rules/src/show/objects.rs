@@ -75,7 +75,7 @@ pub struct SchedulerView {
     /// All settings of the type, as strings in the language.
     #[serde(default)]
     pub settings: BTreeMap<String, String>,
-    /// The header bits that tell instances apart; empty without a mask.
+    /// The header bits that distinguish instances; empty without a mask.
     pub mask: String,
     /// The current number of instances.
     pub active: u64,
@@ -123,7 +123,7 @@ pub struct QueueView {
     /// The longest sojourn time of a flow's packets, in ns; 0 without a deadline.
     #[serde(default)]
     pub deadline_ns: u64,
-    /// The header bits that tell flows apart; empty without a mask.
+    /// The header bits that distinguish flows; empty without a mask.
     pub mask: String,
     /// The current number of flows.
     pub active: u64,
@@ -364,7 +364,7 @@ fn flow(count: &FlowCount) -> FlowView {
         queue_packets: count.queue_packets,
         queue_bytes: count.queue_bytes,
         reasons: count.reasons,
-        aqm: super::figures(&count.figures),
+        aqm: super::variables(&count.variables),
     }
 }
 

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Source;
 use crate::command::{Command, Numbers};
-use crate::rule::{DEFAULT_RULE, KEPT_SET, Rule};
+use crate::rule::{DEFAULT_RULE, RESERVED_SET, Rule};
 use crate::ruleset::{DEFAULT_RULE_ID, Ruleset, wanted};
 use crate::script;
 
@@ -45,7 +45,7 @@ pub(super) fn views(ruleset: &Ruleset, which: &[Numbers], source: &dyn Source) -
             last_s: count.last_s,
         }
     };
-    let default = (DEFAULT_RULE_ID, DEFAULT_RULE, KEPT_SET, DEFAULT_WORDS.to_owned());
+    let default = (DEFAULT_RULE_ID, DEFAULT_RULE, RESERVED_SET, DEFAULT_WORDS.to_owned());
     let rules = ruleset
         .rules
         .iter()

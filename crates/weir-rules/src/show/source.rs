@@ -44,8 +44,8 @@ pub struct FlowCount {
     pub bytes: u64,
     /// Dropped and marked packets, by reason.
     pub reasons: Reasons,
-    /// The state of the flow's AQM, by name ([`weir_core::aqm::Aqm::figures`]).
-    pub figures: Vec<(&'static str, u64)>,
+    /// The state of the flow's AQM, by name ([`weir_core::aqm::Aqm::variables`]).
+    pub variables: Vec<(&'static str, u64)>,
     /// Packets in the queue now.
     pub queue_packets: u64,
     /// Network-layer bytes of the packets in the queue.
@@ -91,7 +91,7 @@ pub enum DynamicKind {
 
 /// The state of an AQM in the form that is shown: probabilities as numbers from 0 to 1, all other
 /// values unchanged.
-pub fn figures(figures: &[(&'static str, u64)]) -> BTreeMap<String, f64> {
+pub fn variables(variables: &[(&'static str, u64)]) -> BTreeMap<String, f64> {
     let shown = |name: &str, value: u64| {
         if name.ends_with("probability") {
             value as f64 / (1u64 << 32) as f64
@@ -99,7 +99,7 @@ pub fn figures(figures: &[(&'static str, u64)]) -> BTreeMap<String, f64> {
             value as f64
         }
     };
-    figures.iter().map(|&(name, value)| (name.to_owned(), shown(name, value))).collect()
+    variables.iter().map(|&(name, value)| (name.to_owned(), shown(name, value))).collect()
 }
 
 /// A source in which all counters are zero.

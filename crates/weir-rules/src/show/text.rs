@@ -162,7 +162,8 @@ fn queue(out: &mut String, queue: &QueueView) -> fmt::Result {
     let QueueView { active, scheduler, weight, max_packet, priority, .. } = queue;
     write!(
         out,
-        "{active} flows ({buckets} buckets) sched {scheduler} weight {weight} lmax {max_packet} pri {priority} "
+        "{active} flows ({buckets} buckets) sched {scheduler} weight {weight} lmax {max_packet} \
+         pri {priority} "
     )?;
     aqm(out, queue.aqm.as_ref())?;
     let rate = |bps: Option<u64>| bps.and_then(Rate::new).map(write_rate);
@@ -225,7 +226,7 @@ fn flowset(out: &mut String, queue: &QueueView) -> fmt::Result {
     Ok(())
 }
 
-/// Writes `mask:  proto src-ip/port -> dst-ip/port`. IPv6 has a line of its own, and other fields
+/// Writes `mask:  proto src-ip/port -> dst-ip/port`. IPv6 has its own line, and other fields
 /// follow in words.
 fn mask_line(out: &mut String, words: &str) -> fmt::Result {
     let Some(mask) = mask::read(words) else { return writeln!(out, "    mask: {words}") };
@@ -330,13 +331,13 @@ fn state(out: &mut String, flow: &FlowView) -> fmt::Result {
     }
     let drops = flow.reasons.drop_counts().iter().map(|(reason, n)| (reason.name(), n));
     let marks = flow.reasons.mark_counts().iter().map(|(reason, n)| (reason.name(), n));
-    let figures = flow
+    let variables = flow
         .aqm
         .iter()
         .map(|(name, value)| format!("{name} {value}"))
         .collect::<Vec<_>>()
         .join(" ");
-    let parts = [("drops", counts(drops)), ("marks", counts(marks)), ("state", figures)];
+    let parts = [("drops", counts(drops)), ("marks", counts(marks)), ("state", variables)];
     for (name, words) in parts.iter().filter(|(_, words)| !words.is_empty()) {
         writeln!(out, "      {name}: {words}")?;
     }

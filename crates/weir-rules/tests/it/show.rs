@@ -56,7 +56,7 @@ impl Source for Made {
         match (kind, number) {
             (_, 7) => {
                 let mut managed = FlowCount {
-                    figures: vec![("probability", 1 << 29), ("count", 4)],
+                    variables: vec![("probability", 1 << 29), ("count", 4)],
                     ..count(FlowKey::default(), 1)
                 };
                 managed.reasons.count_drop(DropReason::Early);
@@ -168,7 +168,7 @@ fn answers_are_printed_as_the_files_say() {
 }
 
 #[test]
-fn the_talks_configurations_are_accepted_and_leave_no_loose_ends() {
+fn the_talks_configurations_are_accepted_without_warnings() {
     let directory =
         std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/talk"));
     let mut files = BTreeMap::new();
@@ -185,7 +185,7 @@ fn the_talks_configurations_are_accepted_and_leave_no_loose_ends() {
             let mut ruleset = Ruleset::default();
             ruleset.apply_all(&parsed.commands).unwrap();
             assert!(!ruleset.rules.is_empty());
-            assert_eq!(ruleset.loose_ends(), []);
+            assert_eq!(ruleset.configuration_warnings(), []);
             seen += 1;
         }
     }

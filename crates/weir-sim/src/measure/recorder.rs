@@ -71,8 +71,8 @@ pub struct Recorder {
     sink: Option<Sink>,
     block: Vec<Record>,
     about: About,
-    /// Arrival time and rank of each packet inside a port. Copies of a packet have the same identity
-    /// and leave one after another.
+    /// Arrival time and rank of each packet inside a port. Copies of a packet have the same
+    /// identity and leave one after another.
     inside: BTreeMap<(PortId, Identity), VecDeque<(Nanos, u64)>>,
     orders: Option<Vec<Order>>,
 }
@@ -86,7 +86,7 @@ impl fmt::Debug for Recorder {
     }
 }
 
-/// What identifies a packet among those inside at the same time.
+/// The identity of a packet among those inside at the same time.
 type Identity = (u32, u64, u64, Nanos, bool);
 
 /// The inversions of one port.
@@ -157,7 +157,7 @@ impl Observer for Recorder {
         self.record(now, Event::Entered, Some(port), packet);
     }
 
-    fn left(&mut self, now: Nanos, port: PortId, packet: &Packet, dequeued: Option<Nanos>) {
+    fn departed(&mut self, now: Nanos, port: PortId, packet: &Packet, dequeued: Option<Nanos>) {
         // A copy that a link made has no arrival.
         let arrival = self.forget(port, packet);
         if let (Some((arrival, rank)), Some(order)) = (arrival, self.order(port)) {
@@ -183,7 +183,7 @@ impl Observer for Recorder {
 
     fn zero(&mut self) {
         for order in self.orders.iter_mut().flatten() {
-            order.before = order.inversions.figures().map(|(_, n)| n);
+            order.before = order.inversions.variables().map(|(_, n)| n);
         }
     }
 
@@ -199,7 +199,7 @@ impl Observer for Recorder {
     fn inversions(&self, port: PortId) -> Option<[u64; 3]> {
         let order = self.orders.as_ref()?.get(port.0 as usize);
         let counts = |order: &Order| {
-            let now = order.inversions.figures().map(|(_, n)| n);
+            let now = order.inversions.variables().map(|(_, n)| n);
             std::array::from_fn(|i| now[i] - order.before[i])
         };
         Some(order.map_or([0; 3], counts))
@@ -207,8 +207,8 @@ impl Observer for Recorder {
 }
 
 impl Order {
-    /// Counts the departure from the queue, at `dequeued`, of a packet that arrived at `arrival`. All
-    /// earlier arrivals were waiting at that time.
+    /// Counts the departure from the queue, at `dequeued`, of a packet that arrived at `arrival`.
+    /// All earlier arrivals were waiting at that time.
     fn count_departure(&mut self, arrival: Nanos, rank: u64, dequeued: Nanos) {
         while let Some(&(at, waiting)) = self.fresh.front()
             && at < dequeued
@@ -270,7 +270,7 @@ mod tests {
         order.count_departure(Nanos(2), 9, Nanos(5));
         order.count_departure(Nanos(1), 3, Nanos(9));
         order.count_departure(Nanos(8), 1, Nanos(12));
-        assert_eq!(order.inversions.figures().map(|f| f.1), [2, 2, 6 + 2]);
+        assert_eq!(order.inversions.variables().map(|f| f.1), [2, 2, 6 + 2]);
         assert!(order.fresh.is_empty());
     }
 
@@ -282,6 +282,6 @@ mod tests {
         }
         order.remove_lost(Nanos(1), 3);
         order.count_departure(Nanos(2), 9, Nanos(5));
-        assert_eq!(order.inversions.figures().map(|f| f.1), [1, 1, 4]);
+        assert_eq!(order.inversions.variables().map(|f| f.1), [1, 1, 4]);
     }
 }

@@ -35,7 +35,7 @@ use super::{About, Network, Observer, Port, PortId};
 use crate::notice::EndpointId;
 use crate::packet::{Flags, FlowId, NONE, Packet};
 
-/// What ports need to know of a packet.
+/// The part of a packet that ports need.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Mover {
     number: u32,
@@ -106,7 +106,8 @@ impl Network {
                 && plain(last);
             assert!(
                 joined || !hop.joined,
-                "a port that was joined to another is entered from elsewhere: flows come before the first run"
+                "a port that was joined to another is entered from elsewhere: flows come before \
+                 the first run"
             );
             hop.joined = joined;
             last = if hop.is_end() { SEVERAL } else { port };
@@ -186,7 +187,7 @@ impl Network {
     fn entered(&mut self, number: u32, port: u32) {
         let packet = *self.packets.get(number);
         self.observe(&packet, packet.label, |observer, now| {
-            observer.entered(now, PortId(port), &packet)
+            observer.entered(now, PortId(port), &packet);
         });
     }
 
@@ -249,7 +250,7 @@ impl Network {
             Ok(()) if self.observer.is_some() => {
                 let packet = *self.packets.get(number);
                 self.observe(&packet, rank, |observer, now| {
-                    observer.entered(now, PortId(port), &packet)
+                    observer.entered(now, PortId(port), &packet);
                 });
             }
             Ok(()) => {}
@@ -282,12 +283,12 @@ impl Network {
         if let Some(count) = self.class_count(port.0, class) {
             count.reasons.count_drop(reason);
         }
-        self.outside(packet.flow);
+        self.count_out(packet.flow);
     }
 
     /// Reduces the number of a flow's packets inside the network.
     #[inline]
-    pub(crate) fn outside(&mut self, flow: FlowId) {
+    pub(crate) fn count_out(&mut self, flow: FlowId) {
         let state = &mut self.flows[flow.0 as usize];
         state.inside -= 1;
         if state.retired && state.inside == 0 {
@@ -372,7 +373,7 @@ impl Network {
             lost: false,
         };
         if mover.tell || self.observer.is_some() {
-            self.left(mover, port, Some(dequeued));
+            self.handle_departure(mover, port, Some(dequeued));
         }
         if gated {
             return self.leave_gated(mover, port);
@@ -404,7 +405,7 @@ impl Network {
             self.handled += 1;
             let more = next <= self.now;
             if tell || lost || self.observer.is_some() {
-                self.left(mover, port, None);
+                self.handle_departure(mover, port, None);
             }
             if self.paths[place as usize].is_end() && !more && !self.unsettled {
                 return Some(number);
@@ -420,7 +421,7 @@ impl Network {
 
     /// Handles a packet that has left a port, for an observer or for the host that wants a notice.
     #[cold]
-    fn left(&mut self, mover: Mover, port: u32, dequeued: Option<Nanos>) {
+    fn handle_departure(&mut self, mover: Mover, port: u32, dequeued: Option<Nanos>) {
         let Mover { number, place, tell, lost, .. } = mover;
         if lost {
             let port = self.paths[place as usize].port & PORT;
@@ -431,7 +432,7 @@ impl Network {
             self.tell_host(&packet, place, 1);
         }
         self.observe(&packet, 0, |observer, now| {
-            observer.left(now, PortId(port), &packet, dequeued)
+            observer.departed(now, PortId(port), &packet, dequeued);
         });
     }
 
@@ -485,7 +486,7 @@ impl Network {
     #[inline]
     pub(crate) fn finish(&mut self, packet: &Packet) {
         self.packets.drop_extra(packet);
-        self.outside(packet.flow);
+        self.count_out(packet.flow);
     }
 }
 

@@ -9,8 +9,9 @@ use weir_core::Nanos;
 use weir_core::config::FlowsetConfig;
 use weir_rules::{Code, Files, Span, closest};
 
+use super::collector::Collector;
 use super::names::{check_name, node, unreachable};
-use super::read::{self, Collector, Document};
+use super::read::{self, Document};
 use super::{
     Axis, Edited, Link, MANY_PACKETS, MAX_FLOWS, MAX_NODES, MAX_POINTS, MAX_PORTS, MAX_RUNS,
     Measure, Node, NodeKind, Route, Scenario, Traffic, links, raw, traffic,
@@ -141,7 +142,7 @@ impl Names {
             let help = "for example `[[node]]` with `name = \"h1\"`";
             collector.error(Code::MissingValue, &(0..0), "the scenario has no nodes", "", help);
         }
-        for read::Entry { common: raw::Node { name, kind }, own } in raw {
+        for read::Entry { common: raw::Node { name, kind }, settings } in raw {
             if names.nodes.len() >= MAX_NODES {
                 collector.error(
                     Code::TooMuch,
@@ -166,17 +167,17 @@ impl Names {
                 continue;
             }
             names.numbers.insert(text.clone(), names.nodes.len());
-            let kind = node_kind(kind.as_ref(), own, collector).unwrap_or(NodeKind::Host);
+            let kind = node_kind(kind.as_ref(), settings, collector).unwrap_or(NodeKind::Host);
             names.nodes.push(Node { name: text, kind });
         }
         names
     }
 }
 
-/// Checks the kind of a node; `own` holds the keys of that kind.
+/// Checks the kind of a node; `settings` holds the keys of that kind.
 fn node_kind(
     kind: Option<&raw::Text>,
-    own: Spanned<DeValue<'_>>,
+    settings: Spanned<DeValue<'_>>,
     collector: &mut Collector<'_>,
 ) -> Option<NodeKind> {
     let name = kind.map_or("host", |kind| kind.get_ref().as_str());
@@ -184,8 +185,8 @@ fn node_kind(
         "host" => NodeKind::Host,
         "router" => NodeKind::Router,
         "switch" => {
-            let head = collector.first_line(own.span());
-            let config: SwitchConfig = read::item(collector, own)?;
+            let head = collector.first_line(settings.span());
+            let config: SwitchConfig = read::item(collector, settings)?;
             if let Err(error) = config.check() {
                 collector.error(Code::BadValue, &head, error.to_string(), "about this switch", "");
             }
@@ -194,7 +195,8 @@ fn node_kind(
         other => {
             let label = closest(other, KINDS)
                 .map_or("expected a kind".to_owned(), |meant| format!("did you mean `{meant}`?"));
-            let help = "allowed: host (sends and receives), router (forwards), switch (forwards through queues that are programmed)";
+            let help = "allowed: host (sends and receives), router (forwards), switch (forwards \
+                        through queues that are programmed)";
             collector.error(
                 Code::BadValue,
                 &kind?.span(),
@@ -205,7 +207,7 @@ fn node_kind(
             return None;
         }
     };
-    let stranger = own.get_ref().as_table().and_then(|table| table.keys().next());
+    let stranger = settings.get_ref().as_table().and_then(|table| table.keys().next());
     if let Some(key) = stranger {
         let name = key.get_ref();
         let label = closest(name, raw::NODE_KEYS)
@@ -306,8 +308,8 @@ fn check_switches(
         NodeKind::Switch(config) => config.queues(links),
         _ => 0,
     });
-    let own = links.iter().flat_map(|link| &link.directions).map(|side| side.queues.len());
-    if queues.chain(own).sum::<usize>() > MAX_PORTS
+    let of_links = links.iter().flat_map(|link| &link.directions).map(|side| side.queues.len());
+    if queues.chain(of_links).sum::<usize>() > MAX_PORTS
         && let Some(last) = raw.last()
     {
         collector.error(
@@ -505,9 +507,10 @@ fn warn_of_size(scenario: &Scenario, duration: &raw::Text, collector: &mut Colle
         .fold(0u64, u64::saturating_add);
     if packets > MANY_PACKETS {
         let message = format!("about {packets} packets are expected in each run");
-        let help = "a processor simulates some million packets a second: a shorter duration or lower rates take less";
+        let help = "a processor simulates some million packets a second: a shorter duration or \
+                    lower rates take less";
         let warning = collector
-            .about(Code::NoEffect, &duration.span(), message)
+            .diagnostic(Code::NoEffect, &duration.span(), message)
             .label("this takes hours")
             .help(help);
         collector.push(warning);

@@ -10,8 +10,8 @@ use weir_rules::script::{self, Parsed};
 use weir_rules::{Code, Files, LinkSpec, canonical, check_spec};
 
 use super::Direction;
+use super::collector::Collector;
 use super::raw;
-use super::read::Collector;
 
 impl Direction {
     /// The configuration in the command language.
@@ -45,14 +45,14 @@ pub(super) fn direction(
     files: &dyn Files,
     collector: &mut Collector<'_>,
 ) -> Direction {
-    let (own, words, queues) = if side == 0 {
+    let (direction_spec, words, queues) = if side == 0 {
         (&link.forward, &link.scheduler, &link.queue)
     } else {
         (&link.back, &link.scheduler_back, &link.queue_back)
     };
     // If one specification applies to both directions, it is checked once.
-    let judged = side == 1 && own.is_none() && link.forward.is_none();
-    let spec = match own.as_ref().or(link.spec.as_ref()) {
+    let judged = side == 1 && direction_spec.is_none() && link.forward.is_none();
+    let spec = match direction_spec.as_ref().or(link.spec.as_ref()) {
         Some(text) if judged => check_spec(text.get_ref(), files).spec,
         Some(text) => spec(text, files, collector),
         None => None,
@@ -79,7 +79,7 @@ pub(super) fn direction(
 /// Parses a link specification.
 fn spec(text: &raw::Text, files: &dyn Files, collector: &mut Collector<'_>) -> Option<LinkSpec> {
     let checked = check_spec(text.get_ref(), files);
-    collector.take(text, &checked.diagnostics, 0);
+    collector.add_nested(text, &checked.diagnostics, 0);
     checked.spec
 }
 
@@ -97,7 +97,8 @@ fn by_class(
         let Some(place) = usize::try_from(number).ok().and_then(|number| found.get_mut(number))
         else {
             let label = format!("0 to {}", queues.len().saturating_sub(1));
-            let help = "classes of a scheduler's queues are counted from 0 without gaps; the last takes all classes beyond it";
+            let help = "classes of a scheduler's queues are counted from 0 without gaps; the last \
+                        takes all classes beyond it";
             collector.error(
                 Code::OutOfRange,
                 &class.span(),
@@ -214,7 +215,7 @@ fn command(
     let line = prefix.to_owned() + &text.get_ref().replace(['\n', '\r'], " ");
     let Parsed { commands, diagnostics } = script::parse(&line, "", files);
     let failed = diagnostics.has_errors();
-    collector.take(text, &diagnostics.without_file(""), prefix.len());
+    collector.add_nested(text, &diagnostics.without_file(""), prefix.len());
     let mut commands = commands.into_iter().map(|spanned| spanned.command);
     match (commands.next(), commands.next()) {
         _ if failed => None,

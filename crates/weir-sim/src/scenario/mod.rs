@@ -7,6 +7,7 @@
 //! sweeps.
 
 mod check;
+mod collector;
 mod edit;
 
 mod links;
@@ -39,7 +40,7 @@ pub struct Checked {
 /// Parses a scenario. `name` is the name of its file, for diagnostics. `files` opens the files that
 /// link specifications and traffic name.
 pub fn parse(text: &str, name: &str, files: &dyn Files) -> Checked {
-    let mut collector = read::Collector::new(text, name);
+    let mut collector = collector::Collector::new(text, name);
     let scenario = read::document(&mut collector)
         .and_then(|document| check::check(document, files, &mut collector));
     let diagnostics = collector.into_diagnostics();

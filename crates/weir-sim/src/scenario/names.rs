@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use weir_rules::{Code, Span};
 
+use super::collector::Collector;
 use super::model::Node;
 use super::raw;
-use super::read::Collector;
 use crate::topology::PathError;
 
 /// Reports a name that cannot be used in keys or results.

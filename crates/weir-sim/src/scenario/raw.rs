@@ -173,7 +173,7 @@ impl OneOrMore {
     }
 }
 
-/// What is measured in addition to totals.
+/// Measurements in addition to totals.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Measure {
@@ -228,7 +228,7 @@ pub(super) struct File {
     route: Option<Vec<Route>>,
     /// Traffic.
     traffic: Option<Vec<TrafficEntry>>,
-    /// What is measured in addition to totals.
+    /// Measurements in addition to totals.
     measure: Option<Measure>,
     /// Keys and their values; every combination is run.
     sweep: Option<Sweep>,

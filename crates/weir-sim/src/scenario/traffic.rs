@@ -6,8 +6,9 @@ use toml::Spanned;
 use toml::de::{DeValue, ValueDeserializer};
 use weir_rules::{Code, Files, Span, closest};
 
+use super::collector::Collector;
 use super::names::{check_name, node, unreachable};
-use super::read::{self, Collector};
+use super::read;
 use super::{Node, NodeKind, Traffic, raw};
 use crate::topology::Topology;
 use crate::traffic::{KINDS, Plan, Spec};
@@ -23,8 +24,8 @@ pub(super) fn check(
 ) -> Vec<Traffic> {
     let mut taken = BTreeSet::new();
     let mut all = Vec::new();
-    for (number, read::Entry { common, own }) in raw.into_iter().enumerate() {
-        let spec = spec(own, files, collector);
+    for (number, read::Entry { common, settings }) in raw.into_iter().enumerate() {
+        let spec = spec(settings, files, collector);
         let name = match &common.name {
             Some(name) => {
                 check_name(name, "traffic", collector);
@@ -34,7 +35,8 @@ pub(super) fn check(
         };
         if !taken.insert(name.clone()) {
             let span = common.name.as_ref().map_or(0..0, Spanned::span);
-            let help = "each needs a name of its own; `count` makes several flows, and `group` combines their statistics";
+            let help = "each needs a name of its own; `count` makes several flows, and `group` \
+                        combines their statistics";
             collector.error(
                 Code::Repeated,
                 &span,
@@ -63,13 +65,13 @@ pub(super) fn check(
 
 /// Checks the settings of a kind. Returns them and the plan that follows from them.
 fn spec(
-    own: Spanned<DeValue<'_>>,
+    settings: Spanned<DeValue<'_>>,
     files: &dyn Files,
     collector: &mut Collector<'_>,
 ) -> Option<(Spec, Plan)> {
-    let head = collector.first_line(own.span());
-    let span = own.span();
-    let DeValue::Table(mut table) = own.into_inner() else { return None };
+    let head = collector.first_line(settings.span());
+    let span = settings.span();
+    let DeValue::Table(mut table) = settings.into_inner() else { return None };
     let allowed = || {
         format!("allowed: {}", KINDS.iter().map(|kind| kind.name).collect::<Vec<_>>().join(", "))
     };

@@ -6,9 +6,9 @@
 //! random draws of the stack come from one seed, including connection identifiers. The cryptography
 //! is [`super::quic_crypto`], with the flights and lengths of TLS but without secret keys.
 //!
-//! **Reference.** The crate `quinn-proto`; RFC 9000 and 9002. Relevant for comparisons: pacing, ECN
-//! with ECT(0), packets from 1200 bytes of UDP payload on until its path MTU discovery has found
-//! larger ones, one acknowledgement for two packets.
+//! **Reference.** The crate `quinn-proto`; RFC 9000 and 9002. Relevant for comparisons: pacing; ECN
+//! with ECT(0); packets of 1200 bytes of UDP payload until path MTU discovery finds that larger
+//! ones arrive; one acknowledgement for two packets.
 //!
 //! **Parameters.** [`super::Options`].
 //!
@@ -32,7 +32,7 @@ use weir_core::Nanos;
 use weir_core::rng::{Purpose, Stream};
 
 use super::application::{Life, Supply, check, ecn_bits, ecn_from_bits, send_bytes};
-use super::quic_crypto::Open;
+use super::quic_crypto::Unprotected;
 use super::{Control, Load, Options};
 use crate::endpoint::{Context, Endpoint, Notice};
 use crate::packet::{Flags, FlowId, Packet};
@@ -61,11 +61,11 @@ pub struct Receiver {
 /// The two ends of a connection that sends `load`.
 pub fn pair(flow: FlowId, load: Load, options: Options) -> (Sender, Receiver) {
     let life = Life::new(flow, &options);
-    let open = Arc::new(Open);
+    let unprotected = Arc::new(Unprotected);
     let transport = Arc::new(transport(&options));
-    let mut server = ServerConfig::new(open.clone(), open.clone());
+    let mut server = ServerConfig::new(unprotected.clone(), unprotected.clone());
     server.transport_config(transport.clone());
-    let mut client = ClientConfig::new(open);
+    let mut client = ClientConfig::new(unprotected);
     client.transport_config(transport);
     let seed = options.seed;
     client.initial_dst_cid_provider(Arc::new(move || Identifiers::new(seed, 2).generate_cid()));
@@ -83,11 +83,11 @@ pub fn pair(flow: FlowId, load: Load, options: Options) -> (Sender, Receiver) {
 }
 
 fn transport(options: &Options) -> TransportConfig {
-    let mut search = MtuDiscoveryConfig::default();
-    search.upper_bound(payload(options));
+    let mut discovery = MtuDiscoveryConfig::default();
+    discovery.upper_bound(max_payload(options));
     let mut config = TransportConfig::default();
     config
-        .mtu_discovery_config(Some(search))
+        .mtu_discovery_config(Some(discovery))
         .max_idle_timeout(None)
         .enable_segmentation_offload(false)
         .allow_spin(false)
@@ -103,7 +103,7 @@ fn transport(options: &Options) -> TransportConfig {
 }
 
 /// Largest UDP payload, in bytes.
-fn payload(options: &Options) -> u16 {
+fn max_payload(options: &Options) -> u16 {
     options.mtu.clamp(1280, 9000) - u16::from(HEADERS)
 }
 
@@ -120,7 +120,7 @@ impl Sender {
         }
     }
 
-    /// Runs the stack and writes as much as it accepts, until neither has more to do.
+    /// Writes as much as the stack accepts and runs the stack, until there is nothing left to do.
     fn work(&mut self, context: &mut Context<'_>) {
         loop {
             let wrote = self.write();
@@ -171,14 +171,14 @@ impl Endpoint for Sender {
     }
 
     fn receive(&mut self, packet: &Packet, context: &mut Context<'_>) {
-        if !self.host.is_silent(&self.life, context.now()) {
-            self.host.take(packet, context);
+        if !self.host.has_ended(&self.life, context.now()) {
+            self.host.receive(packet, context);
             self.work(context);
         }
     }
 
     fn wake(&mut self, context: &mut Context<'_>) {
-        if !self.host.is_silent(&self.life, context.now()) {
+        if !self.host.has_ended(&self.life, context.now()) {
             self.connect(context.now());
             self.host.time_out(context.now());
             self.work(context);
@@ -195,7 +195,7 @@ impl Endpoint for Sender {
             Notice::Close => self.supply.closed = true,
             Notice::Delivered(_) | Notice::Done => return,
         }
-        if context.now() >= self.life.start && !self.host.is_silent(&self.life, context.now()) {
+        if context.now() >= self.life.start && !self.host.has_ended(&self.life, context.now()) {
             self.connect(context.now());
             self.work(context);
         }
@@ -232,14 +232,14 @@ impl Receiver {
 
 impl Endpoint for Receiver {
     fn receive(&mut self, packet: &Packet, context: &mut Context<'_>) {
-        if !self.host.is_silent(&self.life, context.now()) {
-            self.host.take(packet, context);
+        if !self.host.has_ended(&self.life, context.now()) {
+            self.host.receive(packet, context);
             self.work(context);
         }
     }
 
     fn wake(&mut self, context: &mut Context<'_>) {
-        if !self.host.is_silent(&self.life, context.now()) {
+        if !self.host.has_ended(&self.life, context.now()) {
             self.host.time_out(context.now());
             self.work(context);
         }
@@ -255,12 +255,15 @@ struct Host {
     flow: FlowId,
     /// Whether packets go from the flow's sink to its source.
     back: bool,
-    /// The stack's time at time zero of the simulation.
-    zero: Instant,
+    /// The `Instant` that stands for time zero of the simulation.
+    origin: Instant,
     quinn: Quinn,
     connection: Option<(ConnectionHandle, Connection)>,
+    /// Room for one datagram.
     buffer: Vec<u8>,
+    /// The time at which the stack must be woken.
     deadline: Nanos,
+    /// The label of the packets.
     label: u64,
 }
 
@@ -282,18 +285,18 @@ impl Host {
         for chunk in rng_seed.chunks_exact_mut(8) {
             chunk.copy_from_slice(&stream.bits().to_le_bytes());
         }
-        let mut config = EndpointConfig::new(Arc::new(Open));
+        let mut config = EndpointConfig::new(Arc::new(Unprotected));
         config
             .rng_seed(Some(rng_seed))
             .cid_generator(move || Box::new(Identifiers::new(seed, 3 + u64::from(back))));
         config
-            .max_udp_payload_size(payload(options))
+            .max_udp_payload_size(max_payload(options))
             .expect("QUIC takes any size from 1200 bytes on");
         let quinn = Quinn::new(Arc::new(config), server, true, None);
         Self {
             flow,
             back,
-            zero: Instant::now(),
+            origin: Instant::now(),
             quinn,
             connection: None,
             buffer: Vec::new(),
@@ -302,8 +305,8 @@ impl Host {
         }
     }
 
-    /// Whether the connection is over. The stack is then never woken again.
-    fn is_silent(&mut self, life: &Life, now: Nanos) -> bool {
+    /// Whether the time of the connection is over. If so, also cancels the stack's timeout.
+    fn has_ended(&mut self, life: &Life, now: Nanos) -> bool {
         let is_over = life.is_over(now);
         if is_over {
             self.deadline = Nanos::MAX;
@@ -312,11 +315,11 @@ impl Host {
     }
 
     fn instant(&self, now: Nanos) -> Instant {
-        self.zero + Duration::from_nanos(now.0)
+        self.origin + Duration::from_nanos(now.0)
     }
 
     /// Passes an arriving packet to the stack.
-    fn take(&mut self, packet: &Packet, context: &mut Context<'_>) {
+    fn receive(&mut self, packet: &Packet, context: &mut Context<'_>) {
         let Some(extra) = context.extra(packet) else { return };
         let bytes = BytesMut::from(&extra.bytes[..]);
         let ecn = EcnCodepoint::from_bits(ecn_bits(packet.ecn));
@@ -354,20 +357,20 @@ impl Host {
             while let Some(event) = connection.poll() {
                 on_event(event);
             }
-            let mut quiet = true;
+            let mut idle = true;
             while let Some(event) = connection.poll_endpoint_events() {
-                quiet = false;
+                idle = false;
                 if let Some(answer) = self.quinn.handle_event(handle, event) {
                     connection.handle_event(answer);
                 }
             }
             self.buffer.clear();
             while let Some(transmit) = connection.poll_transmit(now, 1, &mut self.buffer) {
-                quiet = false;
+                idle = false;
                 self.send(&transmit, context);
                 self.buffer.clear();
             }
-            if quiet {
+            if idle {
                 break;
             }
         }
@@ -375,7 +378,7 @@ impl Host {
             None => Nanos::MAX,
             // If the platform's clock has steps larger than a nanosecond, the time would otherwise
             // not advance.
-            Some(at) => Nanos(u64::try_from((at - self.zero).as_nanos()).unwrap_or(u64::MAX))
+            Some(at) => Nanos(u64::try_from((at - self.origin).as_nanos()).unwrap_or(u64::MAX))
                 .max(context.now().saturating_add(Nanos(1))),
         };
         self.connection = Some((handle, connection));

@@ -26,9 +26,9 @@ use quinn_proto::{ConnectError, ConnectionId, Side, TransportError, TransportErr
 /// The cryptographic configuration of both sides, and the server's key for tokens and signatures.
 /// It is empty, since nothing is protected.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Open;
+pub(super) struct Unprotected;
 
-impl crypto::ClientConfig for Open {
+impl crypto::ClientConfig for Unprotected {
     fn start_session(
         self: Arc<Self>,
         _version: u32,
@@ -39,7 +39,7 @@ impl crypto::ClientConfig for Open {
     }
 }
 
-impl crypto::ServerConfig for Open {
+impl crypto::ServerConfig for Unprotected {
     fn initial_keys(&self, _version: u32, _id: &ConnectionId) -> Result<Keys, UnsupportedVersion> {
         Ok(keys(INITIAL, Side::Server))
     }
@@ -299,7 +299,7 @@ impl HeaderKey for Key {
     }
 }
 
-impl HmacKey for Open {
+impl HmacKey for Unprotected {
     fn sign(&self, data: &[u8], out: &mut [u8]) {
         // FNV-1a, continued for each 8 bytes of the output. It is not secure, but gives different
         // tokens for different connection identifiers, which is sufficient here.
@@ -323,13 +323,13 @@ impl HmacKey for Open {
     }
 }
 
-impl HandshakeTokenKey for Open {
+impl HandshakeTokenKey for Unprotected {
     fn aead_from_hkdf(&self, _random: &[u8]) -> Box<dyn AeadKey> {
         Box::new(Self)
     }
 }
 
-impl AeadKey for Open {
+impl AeadKey for Unprotected {
     fn seal(&self, data: &mut Vec<u8>, _additional: &[u8]) -> Result<(), CryptoError> {
         data.extend_from_slice(&[0; TAG]);
         Ok(())
@@ -396,11 +396,11 @@ mod tests {
     fn signatures_depend_on_the_signed_data() {
         let sign = |data: &[u8]| {
             let mut out = vec![0; 32];
-            Open.sign(data, &mut out);
+            Unprotected.sign(data, &mut out);
             out
         };
         assert_ne!(sign(b"one"), sign(b"two"));
-        assert!(Open.verify(b"one", &sign(b"one")).is_ok());
-        assert!(Open.verify(b"two", &sign(b"one")).is_err());
+        assert!(Unprotected.verify(b"one", &sign(b"one")).is_ok());
+        assert!(Unprotected.verify(b"two", &sign(b"one")).is_err());
     }
 }

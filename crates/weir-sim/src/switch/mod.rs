@@ -8,7 +8,7 @@
 //!  …                    ┘                           └─► …
 //! ```
 //! The ingress pipeline serves its input buffers in turn. The parser and each match-action stage
-//! hold one packet at a time, each for a service time of its own, and pass it on when the next
+//! hold one packet at a time, each for its own service time, and pass it on when the next
 //! stage is free. The slowest stage determines the rate of the pipeline, and the sum of the times
 //! is the delay of a packet that does not wait. A pipeline can also be given by its rate alone; it
 //! then has a single stage.
@@ -40,13 +40,13 @@
 //!
 //! # Differences
 //! That switch has one thread for the whole ingress pipeline, and its traffic manager drops.
-//! There is no multicast and no recirculation. All stages of a pipeline take the same time for every
-//! packet.
+//! There is no multicast and no recirculation. All stages of a pipeline take the same time for
+//! every packet.
 //!
 //! # Validation
 //! Each limit and each service time separately; conservation of packets through all stages;
-//! back-pressure against a run that drops; strict priority with and without blocking; each rank program by hand and
-//! through a switch.
+//! back-pressure against a run that drops; strict priority with and without blocking; each rank
+//! program by hand and through a switch.
 
 mod rank;
 
@@ -87,7 +87,7 @@ pub struct SwitchConfig {
     /// The rank program with its settings, such as `fifo+ deadline 1s`. If absent, the scheduler
     /// computes its own ranks.
     pub program: Option<String>,
-    /// For a scheduler without a limit of its own: queue size in packets for each flow, or for all
+    /// For a scheduler without a limit: queue size in packets for each flow, or for all
     /// flows together if the scheduler does not distinguish flows, such as `fifo`.
     pub queue: u32,
     /// Whether a packet that finds no room in the traffic manager waits in the pipeline, and stops
@@ -165,12 +165,15 @@ pub enum SwitchError {
     EgressTime,
     /// A packet cannot wait for the traffic manager, because there is no pipeline.
     #[error(
-        "`manager_blocks` needs a pipeline in which packets wait: `pipeline` above 0, `parser` or `stages`"
+        "`manager_blocks` needs a pipeline in which packets wait: `pipeline` above 0, `parser` or \
+         `stages`"
     )]
     NothingBlocks,
     /// A packet cannot wait for a traffic manager that drops packets for other reasons than room.
     #[error(
-        "`manager_blocks` needs a `manager` that drops a packet only if its queue is full; `{0}` drops by other rules: use strict-n, sp-pifo, pifo, or a scheduler with `queue`, such as fifo"
+        "`manager_blocks` needs a `manager` that drops a packet only if its queue is full; `{0}` \
+         drops by other rules: use strict-n, sp-pifo, pifo, or a scheduler with `queue`, such as \
+         fifo"
     )]
     DropsByRule(&'static str),
     /// The scheduler or one of its settings is unknown.

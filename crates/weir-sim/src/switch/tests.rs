@@ -272,7 +272,9 @@ fn without_flow_order_only_ranks_order_packets() {
 
 proptest! {
     #[test]
-    fn a_pifo_by_arrival_is_a_fifo(gaps in prop::collection::vec((0u64..3_000_000, 0u32..3), 1..200)) {
+    fn a_pifo_by_arrival_is_a_fifo(
+        gaps in prop::collection::vec((0u64..3_000_000, 0u32..3), 1..200),
+    ) {
         let mut scripts = vec![Vec::new(); 3];
         let mut time = 0;
         for &(gap, flow) in &gaps {
@@ -282,8 +284,11 @@ proptest! {
         let seen = |manager, program| play(&small(manager, program), 2, scripts.clone());
         prop_assert_eq!(seen("pifo", Some("arrival")), seen("fifo", None));
         // With equal slack at the source, exact least slack is a FIFO at the first switch.
-        let labels = |seen: Vec<(u32, u64, u64)>| seen.into_iter().map(|(flow, seq, _)| (flow, seq)).collect::<Vec<_>>();
-        let one = |manager, program| labels(play(&small(manager, Some(program)), 1, scripts.clone()));
+        let labels = |seen: Vec<(u32, u64, u64)>| {
+            seen.into_iter().map(|(flow, seq, _)| (flow, seq)).collect::<Vec<_>>()
+        };
+        let one =
+            |manager, program| labels(play(&small(manager, Some(program)), 1, scripts.clone()));
         prop_assert_eq!(one("pifo", "lstf slack 1s"), one("fifo", "lstf slack 1s"));
         prop_assert_eq!(one("pifo", "fifo+ deadline 1s"), one("fifo", "fifo+ deadline 1s"));
         // With a single rank, SP-PIFO uses only one queue.

@@ -10,13 +10,13 @@ use super::cbr::Constant;
 use super::closed;
 use super::modulated::{First, Modulated, State};
 use super::placement::Begin;
-use super::plan::{Open, Plan, Work};
+use super::plan::{OpenLoop, Plan, Work};
 use super::real;
 use super::refusal::{Checked, Reason, SpecError, length, positive, refuse};
 use super::renewal::{Mix, Renewal};
 use super::replay::{Replay, Trace};
 use super::settings::{Gaps, MarkovState, Periods, TraceFormat};
-use super::site::Over;
+use super::site::TransportTraffic;
 use super::spec::{self, Spec};
 
 impl Spec {
@@ -30,7 +30,7 @@ impl Spec {
             Self::Cbr(spec) => cbr(spec)?,
             Self::Poisson(spec) => {
                 let mean = gap("rate", spec.rate, spec.interval, spec.size)?;
-                Open::Renewal(Renewal::new(
+                OpenLoop::Renewal(Renewal::new(
                     length("size", spec.size)?,
                     Variable::Exponential { mean },
                 ))
@@ -43,35 +43,37 @@ impl Spec {
             Self::Trace(spec) => trace(spec, files)?,
             Self::Probe(spec) => {
                 let interval = positive("interval", spec.interval)?;
-                Open::Constant(Constant::every(length("size", spec.size)?, interval))
+                OpenLoop::Constant(Constant::every(length("size", spec.size)?, interval))
             }
-            Self::Ping(spec) => Open::Ping {
+            Self::Ping(spec) => OpenLoop::Ping {
                 len: length("size", spec.size)?,
                 interval: positive("interval", spec.interval)?,
             },
             Self::Program(spec) if spec.command.trim().is_empty() => {
                 return refuse("command", Reason::Missing("a program"));
             }
-            Self::Program(_) => Open::Nothing,
-            Self::Tcp(spec) => return self.over(begin, closed::tcp(spec)?),
+            Self::Program(_) => OpenLoop::Nothing,
+            Self::Tcp(spec) => return self.over_transport(begin, closed::tcp(spec)?),
             Self::RealStack(spec) => {
                 let (what, transport) = real::check(spec)?;
-                return Ok(Plan { begin, work: Work::Over(what, transport) });
+                return Ok(Plan { begin, work: Work::OverTransport(what, transport) });
             }
-            Self::Flows(spec) => return self.over(begin, closed::flows(spec, files)?),
-            Self::Requests(spec) => return self.over(begin, closed::requests(spec, files)?),
-            Self::Web(spec) => return self.over(begin, closed::web(spec, files)?),
-            Self::Incast(spec) => return self.over(begin, closed::incast(spec)?),
+            Self::Flows(spec) => return self.over_transport(begin, closed::flows(spec, files)?),
+            Self::Requests(spec) => {
+                return self.over_transport(begin, closed::requests(spec, files)?);
+            }
+            Self::Web(spec) => return self.over_transport(begin, closed::web(spec, files)?),
+            Self::Incast(spec) => return self.over_transport(begin, closed::incast(spec)?),
         };
-        Ok(Plan { begin, work: Work::Open(open) })
+        Ok(Plan { begin, work: Work::OpenLoop(open) })
     }
 
     /// Checks the transport's settings. Returns the plan of traffic over a transport.
-    fn over(&self, begin: Begin, what: Over) -> Checked<Plan> {
+    fn over_transport(&self, begin: Begin, what: TransportTraffic) -> Checked<Plan> {
         match self.transport() {
             Some(transport) => Ok(Plan {
                 begin,
-                work: Work::Over(what, closed::transport(&transport, self.common().ecn)?),
+                work: Work::OverTransport(what, closed::transport(&transport, self.common().ecn)?),
             }),
             None => refuse("kind", Reason::Missing("a kind that goes over TCP")),
         }
@@ -121,14 +123,14 @@ fn gap(
     }
 }
 
-fn cbr(spec: &spec::Cbr) -> Checked<Open> {
+fn cbr(spec: &spec::Cbr) -> Checked<OpenLoop> {
     let len = length("size", spec.size)?;
     gap("rate", spec.rate, spec.interval, spec.size)?;
     let constant = spec.rate.map_or_else(
         || Constant::every(len, spec.interval.unwrap_or_default().0),
         |rate| Constant::rate(len, rate.bps()),
     );
-    Ok(Open::Constant(constant))
+    Ok(OpenLoop::Constant(constant))
 }
 
 /// Checks that a Pareto shape gives a finite mean.
@@ -143,7 +145,7 @@ fn finite_shape(shape: f64) -> Checked<f64> {
     }
 }
 
-fn pareto(spec: &spec::Pareto) -> Checked<Open> {
+fn pareto(spec: &spec::Pareto) -> Checked<OpenLoop> {
     let len = length("size", spec.size)?;
     let shape = spec.shape;
     let gap = match spec.scale {
@@ -159,10 +161,10 @@ fn pareto(spec: &spec::Pareto) -> Checked<Open> {
             Variable::Pareto { shape: finite_shape(shape)?, scale: mean * (shape - 1.0) / shape }
         }
     };
-    Ok(Open::Renewal(Renewal::new(len, gap)))
+    Ok(OpenLoop::Renewal(Renewal::new(len, gap)))
 }
 
-fn on_off(spec: &spec::OnOff) -> Checked<Open> {
+fn on_off(spec: &spec::OnOff) -> Checked<OpenLoop> {
     let len = length("size", spec.size)?;
     let shape =
         if spec.periods == Periods::Pareto { finite_shape(spec.shape)? } else { spec.shape };
@@ -181,13 +183,13 @@ fn on_off(spec: &spec::OnOff) -> Checked<Open> {
             Reason::Range("a packet at `rate` takes more than 1000 times as long; make it longer"),
         );
     }
-    Ok(Open::Modulated {
+    Ok(OpenLoop::Modulated {
         modulated: Modulated::on_off(len, spec.rate.bps() as f64, on, off),
         header: 0,
     })
 }
 
-fn markov(spec: &spec::Markov) -> Checked<Open> {
+fn markov(spec: &spec::Markov) -> Checked<OpenLoop> {
     let len = length("size", spec.size)?;
     let needs = spec.states.len();
     if !(1..=MOST_STATES).contains(&needs) {
@@ -215,7 +217,7 @@ fn markov(spec: &spec::Markov) -> Checked<Open> {
         return refuse("states", Reason::Silent(silent + 1));
     }
     let exponential = spec.gaps == Gaps::Exponential;
-    Ok(Open::Modulated {
+    Ok(OpenLoop::Modulated {
         modulated: Modulated::new(states, len, exponential, First::Zero),
         header: 0,
     })
@@ -263,7 +265,7 @@ fn markov_state(state: &MarkovState, index: usize, needs: usize) -> Checked<Stat
     Ok(State { bps, hold: Variable::Exponential { mean: hold }, next })
 }
 
-fn voip(spec: &spec::Voip) -> Checked<Open> {
+fn voip(spec: &spec::Voip) -> Checked<OpenLoop> {
     let (interval, payload) = spec.codec.frame();
     let len = payload + u32::from(RTP_HEADER);
     let bps = f64::from(len) * 8e9 / interval.ns() as f64;
@@ -279,10 +281,10 @@ fn voip(spec: &spec::Voip) -> Checked<Open> {
     } else {
         Modulated::on_off(len, bps, talk, Variable::Exponential { mean: spec.silence.ns() as f64 })
     };
-    Ok(Open::Modulated { modulated, header: RTP_HEADER })
+    Ok(OpenLoop::Modulated { modulated, header: RTP_HEADER })
 }
 
-fn imix(spec: &spec::Imix) -> Checked<Open> {
+fn imix(spec: &spec::Imix) -> Checked<OpenLoop> {
     let mix = spec
         .mix
         .iter()
@@ -294,10 +296,10 @@ fn imix(spec: &spec::Imix) -> Checked<Open> {
     {
         return refuse("mix", Reason::Range("weights are 0 or more, and not all 0"));
     }
-    Ok(Open::Mix(Mix::new(&mix, spec.rate.bps(), spec.gaps == Gaps::Exponential)))
+    Ok(OpenLoop::Mix(Mix::new(&mix, spec.rate.bps(), spec.gaps == Gaps::Exponential)))
 }
 
-fn trace(spec: &spec::Trace, files: &dyn Files) -> Checked<Open> {
+fn trace(spec: &spec::Trace, files: &dyn Files) -> Checked<OpenLoop> {
     if !(spec.speed >= 1e-6 && spec.speed <= 1e6) {
         return refuse("speed", Reason::Range("it is from 0.000001 to 1000000"));
     }
@@ -324,7 +326,7 @@ fn trace(spec: &spec::Trace, files: &dyn Files) -> Checked<Open> {
         setting: "file",
         reason: Reason::Trace { path: path.clone(), error },
     })?;
-    Ok(Open::Replay(Replay::new(trace, spec.speed, spec.repeat)))
+    Ok(OpenLoop::Replay(Replay::new(trace, spec.speed, spec.repeat)))
 }
 
 /// Bytes of the IP, UDP and RTP headers.

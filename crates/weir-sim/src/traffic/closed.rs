@@ -12,7 +12,7 @@ use super::flows::{Arrivals, Workload};
 use super::refusal::{Checked, Reason, SpecError, length, positive, refuse};
 use super::request::Habits;
 use super::settings::{Distribution, Ecn, Published, Sizes};
-use super::site::Over;
+use super::site::TransportTraffic;
 use super::spec;
 use super::tcp::Tcp;
 use super::transport::Transport;
@@ -151,12 +151,14 @@ fn pareto(
     }
 }
 
-pub(super) fn tcp(spec: &spec::Tcp) -> Checked<Over> {
-    Ok(Over::Tcp { bytes: spec.bytes.map(|bytes| above_zero("bytes", bytes)).transpose()? })
+pub(super) fn tcp(spec: &spec::Tcp) -> Checked<TransportTraffic> {
+    Ok(TransportTraffic::Tcp {
+        bytes: spec.bytes.map(|bytes| above_zero("bytes", bytes)).transpose()?,
+    })
 }
 
 /// Checks when flows start and how large they are.
-pub(super) fn flows(spec: &spec::Flows, files: &dyn Files) -> Checked<Over> {
+pub(super) fn flows(spec: &spec::Flows, files: &dyn Files) -> Checked<TransportTraffic> {
     let sizes = sizes("sizes", &spec.sizes, files)?;
     let given =
         [spec.rate.is_some(), spec.load.is_some(), spec.per_second.is_some(), spec.users.is_some()];
@@ -200,13 +202,13 @@ pub(super) fn flows(spec: &spec::Flows, files: &dyn Files) -> Checked<Over> {
         }
         Arrivals::Open(Variable::Exponential { mean: 1e9 / per_second })
     };
-    Ok(Over::Flows(Workload { arrivals, sizes, most: spec.flows.unwrap_or(u64::MAX) }))
+    Ok(TransportTraffic::Flows(Workload { arrivals, sizes, most: spec.flows.unwrap_or(u64::MAX) }))
 }
 
-pub(super) fn requests(spec: &spec::Requests, files: &dyn Files) -> Checked<Over> {
+pub(super) fn requests(spec: &spec::Requests, files: &dyn Files) -> Checked<TransportTraffic> {
     let habits = Habits { sizes: sizes("sizes", &spec.sizes, files)?, think: thinking(spec.think) };
     let users = number("users", spec.users.into(), MOST_USERS)? as u32;
-    Ok(Over::Requests {
+    Ok(TransportTraffic::Requests {
         habits,
         users,
         request: length("request", spec.request)?,
@@ -214,7 +216,7 @@ pub(super) fn requests(spec: &spec::Requests, files: &dyn Files) -> Checked<Over
     })
 }
 
-pub(super) fn web(spec: &spec::Web, files: &dyn Files) -> Checked<Over> {
+pub(super) fn web(spec: &spec::Web, files: &dyn Files) -> Checked<TransportTraffic> {
     let within = |mu, sigma, least| {
         Variable::Within(Box::new(Variable::LogNormal { mu, sigma }), least, 2e6)
     };
@@ -238,10 +240,10 @@ pub(super) fn web(spec: &spec::Web, files: &dyn Files) -> Checked<Over> {
         read: thinking(spec.read),
     };
     let connections = number("connections", spec.connections.into(), 1000)? as u32;
-    Ok(Over::Web { pages, connections, request: length("request", spec.request)? })
+    Ok(TransportTraffic::Web { pages, connections, request: length("request", spec.request)? })
 }
 
-pub(super) fn incast(spec: &spec::Incast) -> Checked<Over> {
+pub(super) fn incast(spec: &spec::Incast) -> Checked<TransportTraffic> {
     let (size, shared) = match (spec.size, spec.total) {
         (Some(size), None) => (above_zero("size", size)?, false),
         (None, Some(total)) => (above_zero("total", total)?, true),
@@ -250,7 +252,7 @@ pub(super) fn incast(spec: &spec::Incast) -> Checked<Over> {
     };
     let queries = spec.queries.unwrap_or(u64::MAX);
     let request = length("request", spec.request)?;
-    Ok(Over::Incast {
+    Ok(TransportTraffic::Incast {
         size,
         shared,
         interval: spec.interval.0,

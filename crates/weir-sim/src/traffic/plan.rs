@@ -17,7 +17,7 @@ use super::ping::{Echo, Ping};
 use super::placement::{Begin, Placement};
 use super::renewal::{Mix, Renewal};
 use super::replay::Replay;
-use super::site::{Over, Site, uncount};
+use super::site::{Site, TransportTraffic, uncount};
 use super::source::{Process, Sending, Sink, Source};
 use super::transport::Transport;
 
@@ -32,14 +32,14 @@ pub struct Plan {
 #[derive(Clone, Debug)]
 pub(super) enum Work {
     /// Traffic without a transport.
-    Open(Open),
+    OpenLoop(OpenLoop),
     /// Traffic over a transport.
-    Over(Over, Arc<dyn Transport>),
+    OverTransport(TransportTraffic, Arc<dyn Transport>),
 }
 
 /// Traffic without feedback from the network.
 #[derive(Clone, Debug)]
-pub(super) enum Open {
+pub(super) enum OpenLoop {
     Constant(Constant),
     Renewal(Renewal),
     Mix(Mix),
@@ -60,24 +60,26 @@ pub(super) enum Open {
 impl Plan {
     /// Whether several sources send together to one destination and must be installed together.
     pub fn joint(&self) -> bool {
-        matches!(self.work, Work::Over(Over::Incast { .. }, _))
+        matches!(self.work, Work::OverTransport(TransportTraffic::Incast { .. }, _))
     }
 
     /// IP protocol of the packets.
     pub fn protocol(&self) -> u8 {
         match &self.work {
-            Work::Over(_, transport) => transport.protocol(),
-            Work::Open(Open::Ping { .. }) => 1,
-            Work::Open(_) => 17,
+            Work::OverTransport(_, transport) => transport.protocol(),
+            Work::OpenLoop(OpenLoop::Ping { .. }) => 1,
+            Work::OpenLoop(_) => 17,
         }
     }
 
     /// The same traffic over another transport. Traffic without a transport does not change.
     #[must_use]
-    pub fn over(self, transport: Arc<dyn Transport>) -> Self {
+    pub fn with_transport(self, transport: Arc<dyn Transport>) -> Self {
         match self.work {
-            Work::Over(what, _) => Self { work: Work::Over(what, transport), ..self },
-            Work::Open(_) => self,
+            Work::OverTransport(what, _) => {
+                Self { work: Work::OverTransport(what, transport), ..self }
+            }
+            Work::OpenLoop(_) => self,
         }
     }
 
@@ -112,11 +114,11 @@ impl Plan {
             spec.key.dscp = self.begin.dscp;
         }
         match &self.work {
-            Work::Over(what, transport) => {
+            Work::OverTransport(what, transport) => {
                 Site { begin: &self.begin, what, transport, world, specs: &specs, from, at }
                     .install()
             }
-            Work::Open(open) => {
+            Work::OpenLoop(open) => {
                 specs.iter().map(|spec| self.place(open, world, spec, from, at)).collect()
             }
         }
@@ -124,7 +126,7 @@ impl Plan {
 
     fn place(
         &self,
-        open: &Open,
+        open: &OpenLoop,
         world: &mut World,
         spec: &FlowSpec,
         from: Nanos,
@@ -140,22 +142,22 @@ impl Plan {
         };
         let draws = Draws::new(at.seed, at.number, 1);
         let (source, sink): (Box<dyn Endpoint>, Box<dyn Endpoint>) = match open {
-            Open::Constant(process) => (source(process, draws, sending), Box::new(Sink)),
-            Open::Renewal(process) => (source(process, draws, sending), Box::new(Sink)),
-            Open::Mix(process) => (source(process, draws, sending), Box::new(Sink)),
-            Open::Replay(process) => (source(process, draws, sending), Box::new(Sink)),
-            Open::Modulated { modulated, header } => {
+            OpenLoop::Constant(process) => (source(process, draws, sending), Box::new(Sink)),
+            OpenLoop::Renewal(process) => (source(process, draws, sending), Box::new(Sink)),
+            OpenLoop::Mix(process) => (source(process, draws, sending), Box::new(Sink)),
+            OpenLoop::Replay(process) => (source(process, draws, sending), Box::new(Sink)),
+            OpenLoop::Modulated { modulated, header } => {
                 let mut sending = sending;
                 sending.packet.header = sending.packet.header.max(*header);
                 (source(modulated, draws, sending), Box::new(Sink))
             }
-            Open::Ping { len, interval } => {
+            OpenLoop::Ping { len, interval } => {
                 (Box::new(Ping::new(*len, *interval, sending)), Box::new(Echo))
             }
-            Open::Nothing => (Box::new(Sink), Box::new(Sink)),
+            OpenLoop::Nothing => (Box::new(Sink), Box::new(Sink)),
         };
         let added = world.add_flow(spec, source, sink);
-        if let Open::Ping { .. } = open {
+        if let OpenLoop::Ping { .. } = open {
             uncount(world, added);
         }
         added

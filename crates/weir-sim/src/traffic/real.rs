@@ -8,7 +8,7 @@ use crate::stack::{self, Control, Load, Options, Stack};
 
 use super::refusal::{Checked, Reason, SpecError, refuse};
 use super::settings::StackControl;
-use super::site::Over;
+use super::site::TransportTraffic;
 use super::source::Sink;
 use super::spec;
 use super::transport::{Opening, Supply, Transport};
@@ -43,7 +43,7 @@ impl Transport for Real {
 }
 
 /// Checks the connection and its transport.
-pub(super) fn check(spec: &spec::RealStack) -> Checked<(Over, Arc<dyn Transport>)> {
+pub(super) fn check(spec: &spec::RealStack) -> Checked<(TransportTraffic, Arc<dyn Transport>)> {
     let words = |words| SpecError { setting: "stack", reason: Reason::Words(words) };
     let Some(stack) = Stack::from_name(&spec.stack) else {
         let names = Stack::ALL.map(Stack::name).join(", ");
@@ -86,5 +86,8 @@ pub(super) fn check(spec: &spec::RealStack) -> Checked<(Over, Arc<dyn Transport>
         mtu: spec.mtu.0 as u16,
         ..Options::default()
     };
-    Ok((Over::Tcp { bytes: spec.bytes.map(|bytes| bytes.0) }, Arc::new(Real { stack, options })))
+    Ok((
+        TransportTraffic::Tcp { bytes: spec.bytes.map(|bytes| bytes.0) },
+        Arc::new(Real { stack, options }),
+    ))
 }

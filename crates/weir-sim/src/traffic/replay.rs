@@ -151,7 +151,7 @@ fn pcapng(bytes: &[u8]) -> Result<Vec<(i128, u32)>, TraceError> {
         match block.map_err(bad)? {
             Block::SectionHeader(_) => interfaces.clear(),
             Block::InterfaceDescription(interface) => {
-                interfaces.push((link_header(interface.linktype)?, Ticks::of(&interface)))
+                interfaces.push((link_header(interface.linktype)?, Ticks::of(&interface)));
             }
             Block::EnhancedPacket(packet) => {
                 let interface = interfaces.get(packet.interface_id as usize);
@@ -185,10 +185,10 @@ impl Ticks {
                     ticks.per_second = 1 << (resolution & 0x7f).min(63);
                 }
                 InterfaceDescriptionOption::IfTsResol(resolution) => {
-                    ticks.per_second = 10u128.pow(u32::from(resolution.min(18)))
+                    ticks.per_second = 10u128.pow(u32::from(resolution.min(18)));
                 }
                 InterfaceDescriptionOption::IfTsOffset(offset) => {
-                    ticks.offset_s = offset.cast_signed()
+                    ticks.offset_s = offset.cast_signed();
                 }
                 _ => {}
             }

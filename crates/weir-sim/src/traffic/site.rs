@@ -20,7 +20,7 @@ use super::web::{Pages, Reader};
 
 /// Traffic over a transport.
 #[derive(Clone, Debug)]
-pub(super) enum Over {
+pub(super) enum TransportTraffic {
     /// One flow; without `bytes`, it does not end.
     Tcp { bytes: Option<u64> },
     /// Flows that start at random times.
@@ -44,7 +44,7 @@ pub(super) enum Over {
 /// Where traffic over a transport is installed.
 pub(super) struct Site<'a> {
     pub(super) begin: &'a Begin,
-    pub(super) what: &'a Over,
+    pub(super) what: &'a TransportTraffic,
     pub(super) transport: &'a Arc<dyn Transport>,
     pub(super) world: &'a mut World,
     pub(super) specs: &'a [FlowSpec],
@@ -71,7 +71,7 @@ impl Site<'_> {
         };
         let opener = Opener { transport: Arc::clone(self.transport), opening };
         match self.what {
-            &Over::Tcp { bytes } => {
+            &TransportTraffic::Tcp { bytes } => {
                 let opening = Opening {
                     supply: bytes.map_or(Supply::Unlimited, Supply::Bytes),
                     stop: until,
@@ -80,7 +80,7 @@ impl Site<'_> {
                 let (source, sink) = self.transport.ends(self.world.next_flow(), &opening);
                 vec![self.world.add_flow(spec, source, sink)]
             }
-            Over::Flows(workload) => {
+            TransportTraffic::Flows(workload) => {
                 let template = self.world.add_template(spec);
                 self.world.add_endpoint(Box::new(Flows::new(
                     opener,
@@ -91,16 +91,16 @@ impl Site<'_> {
                 )));
                 vec![template]
             }
-            Over::Requests { habits, users, request, persistent } => {
+            TransportTraffic::Requests { habits, users, request, persistent } => {
                 let ends = vec![spec; *users as usize];
-                self.own(&ends, *request, |links| {
+                self.add_owner(&ends, *request, |links| {
                     let connections = Connections::new(opener, links, *persistent);
                     Box::new(Users::new(connections, links, habits.clone(), span, draws()))
                 })
             }
-            Over::Web { pages, connections, request } => {
+            TransportTraffic::Web { pages, connections, request } => {
                 let ends = vec![spec; *connections as usize];
-                self.own(&ends, *request, |links| {
+                self.add_owner(&ends, *request, |links| {
                     Box::new(Reader::new(
                         Connections::new(opener, links, true),
                         links,
@@ -110,10 +110,10 @@ impl Site<'_> {
                     ))
                 })
             }
-            &Over::Incast { size, shared, interval, queries, request, persistent } => {
+            &TransportTraffic::Incast { size, shared, interval, queries, request, persistent } => {
                 let ends: Vec<&FlowSpec> = self.specs.iter().collect();
                 let size = if shared { size.div_ceil(ends.len() as u64) } else { size };
-                self.own(&ends, request, |links| {
+                self.add_owner(&ends, request, |links| {
                     Box::new(Incast::new(
                         Connections::new(opener, links, persistent),
                         links,
@@ -129,14 +129,14 @@ impl Site<'_> {
 
     /// Adds an owner of connections. Each connection gets a flow of requests and a template of
     /// responses.
-    fn own(
+    fn add_owner(
         &mut self,
         ends: &[&FlowSpec],
         request: u32,
         owner: impl FnOnce(&[Link]) -> Box<dyn Endpoint>,
     ) -> Vec<FlowId> {
         let id = self.world.reserve_endpoint();
-        let joint = matches!(self.what, Over::Incast { .. });
+        let joint = matches!(self.what, TransportTraffic::Incast { .. });
         let mut template = None;
         let mut links = Vec::with_capacity(ends.len());
         for (index, &spec) in ends.iter().enumerate() {

@@ -22,7 +22,7 @@ use weir_sim::world::World;
 const RATE: u64 = 10_000_000;
 
 /// Two directions of 10 Mbit/s and 10 ms each; the forward direction loses packets.
-fn network(loss: f64) -> (Network, [PortId; 2]) {
+fn lossy_network(loss: f64) -> (Network, [PortId; 2]) {
     let mut network = Network::new(5);
     let pipe = |loss: Loss| PipeConfig {
         link: LinkConfig {
@@ -51,7 +51,7 @@ struct Outcome {
 }
 
 fn run(loss: f64, ends: Ends, until: Nanos) -> Outcome {
-    let (network, [there, back]) = network(loss);
+    let (network, [there, back]) = lossy_network(loss);
     let mut world = World::new(network);
     let spec = FlowSpec { forward: vec![there], back: vec![back], ..FlowSpec::default() };
     world.add_flow(&spec, ends.0, ends.1);
@@ -156,7 +156,7 @@ impl Endpoint for Writer {
 #[test]
 fn an_application_writes_in_parts_and_is_notified_at_the_end() {
     for stack in built() {
-        let (network, [there, back]) = network(0.0);
+        let (network, [there, back]) = lossy_network(0.0);
         let mut world = World::new(network);
         let spec = FlowSpec { forward: vec![there], back: vec![back], ..FlowSpec::default() };
         let options = Options { owner: Some(EndpointId(2)), ..Options::default() };
@@ -189,7 +189,7 @@ fn an_application_writes_in_parts_and_is_notified_at_the_end() {
 #[test]
 fn both_ends_are_silent_after_the_end() {
     for stack in built() {
-        let (network, [there, back]) = network(0.05);
+        let (network, [there, back]) = lossy_network(0.05);
         let mut world = World::new(network);
         let spec = FlowSpec { forward: vec![there], back: vec![back], ..FlowSpec::default() };
         let done = Options { start: Nanos::from_secs(1), ..Options::default() };

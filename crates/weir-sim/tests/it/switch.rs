@@ -200,7 +200,8 @@ fn a_deadline_by_path_grows_with_each_switch_that_has_a_program() {
             text += &format!("[[link]]\nbetween = [\"{a}\", \"{b}\"]\n");
         }
         text + &format!(
-            "[[traffic]]\nfrom = \"h1\"\nto = \"h2\"\nkind = \"cbr\"\ninterval = \"100ms\"\n{traffic}\n"
+            "[[traffic]]\nfrom = \"h1\"\nto = \"h2\"\nkind = \"cbr\"\ninterval = \
+             \"100ms\"\n{traffic}\n"
         )
     };
     let label = |traffic: &str| {
@@ -303,18 +304,29 @@ proptest! {
     ) {
         prop_assume!(parser.is_some() || !stages.is_empty());
         let (input, egress, interface, depth) = sizes;
-        let manager = if manager.ends_with("queues 3") { format!("{manager} depth {depth}") } else { manager.to_owned() };
+        let manager = if manager.ends_with("queues 3") {
+            format!("{manager} depth {depth}")
+        } else {
+            manager.to_owned()
+        };
         let stages: Vec<String> = stages.iter().map(|us| format!("\"{us}us\"")).collect();
         let parser = parser.map_or(String::new(), |us| format!("parser = \"{us}us\", "));
         let switch = format!(
-            "{parser}stages = [{}], manager = \"{manager}\", queue = {depth}, program = \"lstf slack 100ms late 3us\", \
-             input_buffer = {input}, egress = {egress}, interface = {interface}, egress_time = \"{egress_us}us\", \
-             manager_blocks = {manager_blocks}, egress_blocks = {egress_blocks}, interface_blocks = {interface_blocks}",
+            "{parser}stages = [{}], manager = \"{manager}\", queue = {depth}, program = \"lstf \
+             slack 100ms late 3us\", input_buffer = {input}, egress = {egress}, interface = \
+             {interface}, egress_time = \"{egress_us}us\", manager_blocks = {manager_blocks}, \
+             egress_blocks = {egress_blocks}, interface_blocks = {interface_blocks}",
             stages.join(", ")
         );
         let ends = [("a", "c"), ("b", "c"), ("a", "d")];
-        let traffic: String = ends.iter().zip(&intervals).enumerate()
-            .map(|(n, ((from, to), us))| flow(&format!("f{n}"), from, to, &format!("{us}us")).replace("stop = \"1s\"", "stop = \"40ms\""))
+        let traffic: String = ends
+            .iter()
+            .zip(&intervals)
+            .enumerate()
+            .map(|(n, ((from, to), us))| {
+                flow(&format!("f{n}"), from, to, &format!("{us}us"))
+                    .replace("stop = \"1s\"", "stop = \"40ms\"")
+            })
             .collect();
         let checked = parse(&star(&switch, &traffic), "t.toml", &NoFiles);
         let scenario = checked.scenario.unwrap_or_else(|| panic!("{}", checked.diagnostics));

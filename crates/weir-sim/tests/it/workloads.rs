@@ -129,7 +129,7 @@ fn world(text: &str, window: Option<u64>, rate: u64, sources: usize) -> World {
     let files = BTreeMap::from([("own.csv".to_owned(), "1000,0.5\n2000,1".to_owned())]);
     let mut plan = spec.check(&files).unwrap_or_else(|error| panic!("{text}: {error}"));
     if let Some(window) = window {
-        plan = plan.over(Arc::new(Window(window)));
+        plan = plan.with_transport(Arc::new(Window(window)));
     }
     let flows: Vec<FlowSpec> = own
         .iter()
@@ -183,7 +183,7 @@ fn sizes_follow_their_distribution() {
         let list = written.0.clone();
         let spec: Spec = toml::from_str(&scenario).unwrap();
         let files = BTreeMap::from([("own.csv".to_owned(), text.to_owned())]);
-        let plan = spec.check(&files).unwrap().over(Arc::new(written));
+        let plan = spec.check(&files).unwrap().with_transport(Arc::new(written));
         let mut world = World::new(Network::new(1));
         plan.install(&mut world, &Placement { flows: &[FlowSpec::default()], seed: 3, number: 1 });
         world.run(Nanos::from_secs(10));
@@ -353,7 +353,8 @@ fn the_next_query_waits_for_the_last() {
 
 #[test]
 fn a_page_is_a_document_and_its_objects_over_a_few_connections() {
-    let text = "kind = 'web'\ndocument = '10KB'\nobject = '5KB'\nobjects = 12\nparse = '0s'\nread = '50ms'";
+    let text = "kind = 'web'\ndocument = '10KB'\nobject = '5KB'\nobjects = 12\nparse = '0s'\nread \
+                = '50ms'";
     let count = run(text, Some(1000), 100 * GIGABIT, 1, Nanos::from_secs(20));
     assert!(count.completed > 300 && count.opened - count.completed <= 1, "{count:?}");
     // Three rounds of request and response: one for the document, and two for six objects.

@@ -101,9 +101,17 @@ proptest! {
         // After the last packet is sent, the network becomes empty.
         world.run(Nanos::from_secs(100_000));
         prop_assert_eq!(world.network().packets().len(), 0);
-        let sum = |f: fn(&weir_sim::network::FlowCount) -> u64| world.network().counts().iter().map(f).sum::<u64>();
-        let copies: u64 = (0..world.network().ports()).filter_map(|p| world.network().stats(PortId(p))).map(|s| s.counters.duplicated).sum();
-        prop_assert_eq!(sum(|c| c.sent) + copies, sum(|c| c.received) + sum(|c| c.reasons.total_drops()));
+        let sum = |f: fn(&weir_sim::network::FlowCount) -> u64| {
+            world.network().counts().iter().map(f).sum::<u64>()
+        };
+        let copies: u64 = (0..world.network().ports())
+            .filter_map(|p| world.network().stats(PortId(p)))
+            .map(|s| s.counters.duplicated)
+            .sum();
+        prop_assert_eq!(
+            sum(|c| c.sent) + copies,
+            sum(|c| c.received) + sum(|c| c.reasons.total_drops())
+        );
     }
 
     #[test]
@@ -117,7 +125,10 @@ proptest! {
     }
 
     #[test]
-    fn a_run_in_pieces_is_the_run(plan in plan(true), pieces in prop::collection::vec(0u64..2_000_000_000, 0..5)) {
+    fn a_run_in_pieces_is_the_run(
+        plan in plan(true),
+        pieces in prop::collection::vec(0u64..2_000_000_000, 0..5),
+    ) {
         let mut whole = world(&plan, false);
         whole.run(Nanos::from_secs(2));
         let mut pieced = world(&plan, false);
@@ -143,9 +154,12 @@ proptest! {
                 world.observe(Box::new(Onlooker));
             }
             let measure = Settings { interval: Nanos(interval), looks: 3 };
-            let plan = MeasurePlan { seed: 7, warmup: Nanos(warmup), end: Nanos::from_secs(1), measure };
+            let plan =
+                MeasurePlan { seed: 7, warmup: Nanos(warmup), end: Nanos::from_secs(1), measure };
             let outcome = plan.run(&mut world, &Names::default(), &mut |_| {});
-            let rest: Vec<_> = (0..world.network().ports()).map(|port| world.network_mut().queue_length(PortId(port))).collect();
+            let rest: Vec<_> = (0..world.network().ports())
+                .map(|port| world.network_mut().queue_length(PortId(port)))
+                .collect();
             (Outcome { events: 0, ..outcome }, results(&world), rest)
         };
         prop_assert_eq!(run(false), run(true));
@@ -154,7 +168,10 @@ proptest! {
     #[test]
     fn one_port_gives_the_same_plain_or_in_the_engine(plan in plan(false)) {
         // With one port, the order of events of different ports at the same time does not matter.
-        let plan = Plan { ports: vec![plan.ports[0]], flows: plan.flows.into_iter().map(|f| (vec![0], f.1, f.2, f.3)).collect() };
+        let plan = Plan {
+            ports: vec![plan.ports[0]],
+            flows: plan.flows.into_iter().map(|f| (vec![0], f.1, f.2, f.3)).collect(),
+        };
         let run = |engine| {
             let mut world = world(&plan, engine);
             world.run(Nanos::from_secs(100_000));

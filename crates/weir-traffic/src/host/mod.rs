@@ -47,9 +47,9 @@ pub fn run(input: &mut impl BufRead, output: &mut impl Write) -> Result<(), Traf
         let Sockets { outlets, inlets, readers, writers, .. } = &mut sockets;
         let transfers: Vec<_> = writers
             .iter()
-            .map(|(task, transfer)| scope.spawn(|| (true, transfer::write(task, transfer, &span))))
+            .map(|(task, transfer)| scope.spawn(|| (true, transfer::send(task, transfer, &span))))
             .chain(readers.iter().map(|(listener, tasks)| {
-                scope.spawn(|| (false, transfer::read(listener, tasks, &span)))
+                scope.spawn(|| (false, transfer::receive_all(listener, tasks, &span)))
             }))
             .collect();
         let receiver = scope.spawn(|| inlets.receive(&span));

@@ -15,33 +15,36 @@ use super::order::{EndReport, Task, Transfer};
 use crate::clock::{now, sleep_until};
 use crate::span::Span;
 
-/// Sends the bytes of a transfer until all are sent or the transfer ends. Reports the
-/// retransmissions.
-pub(crate) fn write(task: &Task, transfer: &Transfer, span: &Span) -> io::Result<Vec<EndReport>> {
+/// Sends the bytes of a transfer until all are sent or the time of the transfer ends. Reports the
+/// number of retransmissions after the warm-up.
+pub(crate) fn send(task: &Task, transfer: &Transfer, span: &Span) -> io::Result<Vec<EndReport>> {
     sleep_until(span.start.saturating_add(transfer.start_ns));
     let until = span.start.saturating_add(transfer.stop_ns).min(span.end());
     let mut stream = open(task, transfer)?;
-    stream.set_write_timeout(Some(TICK))?;
+    stream.set_write_timeout(Some(TIMEOUT))?;
     let chunk = vec![0; CHUNK];
-    let mut left = transfer.bytes.unwrap_or(u64::MAX);
-    let mut before = None;
-    while left > 0 && now() < until {
-        if before.is_none() && now() >= span.start.saturating_add(span.warmup) {
-            before = Some(tcp::retransmitted(&stream)?);
+    let mut remaining = transfer.bytes.unwrap_or(u64::MAX);
+    let mut in_warmup = None;
+    while remaining > 0 && now() < until {
+        if in_warmup.is_none() && now() >= span.start.saturating_add(span.warmup) {
+            in_warmup = Some(tcp::retransmitted(&stream)?);
         }
-        let most = usize::try_from(left).unwrap_or(CHUNK).min(CHUNK);
-        match stream.write(&chunk[..most]) {
-            Ok(count) => left -= count as u64,
-            Err(error) if is_pause(&error) => {}
-            // The other end closes its socket at the end of the run, maybe before this one.
+        let len = usize::try_from(remaining).unwrap_or(CHUNK).min(CHUNK);
+        match stream.write(&chunk[..len]) {
+            Ok(count) => remaining -= count as u64,
+            Err(error) if must_retry(&error) => {}
+            // The receiver closes its socket at the end of the run, which may be before the sender
+            // notices that the run has ended.
             Err(error) if is_closed(&error) && now() >= until => break,
             Err(error) => return Err(error),
         }
     }
-    let retransmitted = u64::from(tcp::retransmitted(&stream)? - before.unwrap_or(0));
+    let retransmitted = u64::from(tcp::retransmitted(&stream)? - in_warmup.unwrap_or(0));
     Ok(vec![EndReport { flow: task.flow, retransmitted, ..EndReport::default() }])
 }
 
+/// Connects to the receiver, with the transfer's congestion control, segment size and traffic
+/// class.
 fn open(task: &Task, transfer: &Transfer) -> io::Result<TcpStream> {
     let socket = socket(AddressFamily::Inet, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)?;
     setsockopt(&socket, sockopt::TcpCongestion, &transfer.congestion.clone().into())?;
@@ -53,8 +56,8 @@ fn open(task: &Task, transfer: &Transfer) -> io::Result<TcpStream> {
     Ok(TcpStream::from(socket))
 }
 
-/// Chooses whether the connections that this host opens negotiate ECN (RFC 3168). The setting is
-/// that of the host's network namespace.
+/// Sets whether the connections that this host opens negotiate ECN (RFC 3168). The setting belongs
+/// to the host's network namespace.
 pub(crate) fn negotiate_ecn(ecn: bool) -> io::Result<()> {
     weir_linux::netns::write_setting("ipv4/tcp_ecn", if ecn { OFFERED } else { ACCEPTED })
 }
@@ -67,7 +70,7 @@ pub(crate) fn listen(at: SocketAddrV4) -> io::Result<TcpListener> {
 }
 
 /// Accepts the transfers of `tasks` and receives them until they are complete or the run ends.
-pub(crate) fn read(
+pub(crate) fn receive_all(
     listener: &TcpListener,
     tasks: &[Task],
     span: &Span,
@@ -82,7 +85,7 @@ pub(crate) fn read(
                     }
                 }
                 Ok(_) => {}
-                Err(error) if is_pause(&error) => thread::sleep(LOOK),
+                Err(error) if must_retry(&error) => thread::sleep(ACCEPT_INTERVAL),
                 Err(error) => return Err(error),
             }
         }
@@ -97,7 +100,7 @@ pub(crate) fn read(
 fn receive(mut stream: TcpStream, flow: u32, span: &Span) -> io::Result<EndReport> {
     let mut report = EndReport { flow, ..EndReport::default() };
     stream.set_nonblocking(false)?;
-    stream.set_read_timeout(Some(TICK))?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
     let mut buffer = vec![0; CHUNK];
     while now() < span.end() {
         match stream.read(&mut buffer) {
@@ -111,7 +114,7 @@ fn receive(mut stream: TcpStream, flow: u32, span: &Span) -> io::Result<EndRepor
                     span.point(&mut report.series, at).payload += count as u64;
                 }
             }
-            Err(error) if is_pause(&error) => {}
+            Err(error) if must_retry(&error) => {}
             Err(error) if error.kind() == io::ErrorKind::ConnectionReset => break,
             Err(error) => return Err(error),
         }
@@ -119,8 +122,8 @@ fn receive(mut stream: TcpStream, flow: u32, span: &Span) -> io::Result<EndRepor
     Ok(report)
 }
 
-/// Whether the call can be repeated later.
-fn is_pause(error: &io::Error) -> bool {
+/// Whether a call failed only for the moment and must be repeated.
+fn must_retry(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted
@@ -132,13 +135,14 @@ fn is_closed(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
 }
 
-/// Value of `tcp_ecn`: connections negotiate ECN when they are opened and when they are accepted.
+/// Value of `tcp_ecn`: the host requests ECN for the connections that it opens, and accepts
+/// requests for ECN.
 const OFFERED: &str = "1";
-/// Value of `tcp_ecn`: connections negotiate ECN only if the other end asks for it.
+/// Value of `tcp_ecn`: the host only accepts requests for ECN.
 const ACCEPTED: &str = "2";
 /// Bytes per call of `read` or `write`.
 const CHUNK: usize = 256 << 10;
-/// How often to check the clock while the socket is blocked.
-const TICK: Duration = Duration::from_millis(20);
-/// How often to check for a new connection.
-const LOOK: Duration = Duration::from_millis(1);
+/// Timeout of a read or write, after which the clock is checked.
+const TIMEOUT: Duration = Duration::from_millis(20);
+/// Time between two checks for a new connection.
+const ACCEPT_INTERVAL: Duration = Duration::from_millis(1);

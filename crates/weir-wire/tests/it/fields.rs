@@ -9,7 +9,13 @@ use weir_wire::{IpVersion, Parsed, fields, parse, parse_ip, protocol};
 
 proptest! {
     #[test]
-    fn ipv4_fields_are_those_that_etherparse_reads(packet in v4_packet(), class: u8, id: u16, flags: u16, behind in 0usize..3) {
+    fn ipv4_fields_are_those_that_etherparse_reads(
+        packet in v4_packet(),
+        class: u8,
+        id: u16,
+        flags: u16,
+        behind in 0usize..3,
+    ) {
         let mut frame = packet.frame();
         frame[15] = class;
         frame[18..20].copy_from_slice(&id.to_be_bytes());
@@ -22,18 +28,33 @@ proptest! {
         let header = ip.header();
         prop_assert_eq!(fields::ip_id(&frame, &parsed), Some(header.identification()));
         prop_assert_eq!(fields::ttl(&frame, &parsed), Some(header.ttl()));
-        prop_assert_eq!(fields::traffic_class(&frame, &parsed), Some(header.dcp().value() << 2 | header.ecn().value()));
+        prop_assert_eq!(
+            fields::traffic_class(&frame, &parsed),
+            Some(header.dcp().value() << 2 | header.ecn().value())
+        );
         prop_assert_eq!(parsed.network_len, u32::from(header.total_len()));
         let field = fields::fragment_field(&frame, &parsed).unwrap();
         prop_assert_eq!(field & 0x1fff, header.fragments_offset().value());
-        prop_assert_eq!((field & 0x4000 != 0, field & 0x2000 != 0), (header.dont_fragment(), header.more_fragments()));
+        prop_assert_eq!(
+            (field & 0x4000 != 0, field & 0x2000 != 0),
+            (header.dont_fragment(), header.more_fragments())
+        );
         prop_assert_eq!(field & 0x8000, flags & 0x8000);
         // Only the first fragment has a transport header, whatever bytes the others contain.
         let first = header.fragments_offset().value() == 0;
         let kind = &packet.transport;
-        prop_assert_eq!(fields::tcp(&frame, &parsed).is_some(), first && matches!(kind, Transport::Tcp { .. }));
-        prop_assert_eq!(fields::icmp_type(&frame, &parsed), (first && matches!(kind, Transport::Echo { .. })).then_some(8));
-        prop_assert_eq!(fields::ports_present(&parsed), first && matches!(kind, Transport::Tcp { .. } | Transport::Udp { .. }));
+        prop_assert_eq!(
+            fields::tcp(&frame, &parsed).is_some(),
+            first && matches!(kind, Transport::Tcp { .. })
+        );
+        prop_assert_eq!(
+            fields::icmp_type(&frame, &parsed),
+            (first && matches!(kind, Transport::Echo { .. })).then_some(8)
+        );
+        prop_assert_eq!(
+            fields::ports_present(&parsed),
+            first && matches!(kind, Transport::Tcp { .. } | Transport::Udp { .. })
+        );
         prop_assert_eq!(fields::icmp6_type(&frame, &parsed), None);
         prop_assert_eq!(fields::extensions(&frame, &parsed).count(), 0);
     }
@@ -59,8 +80,18 @@ proptest! {
                 bytes.extend(option);
             }
         }
-        let transport = Transport::Tcp { src_port: 1, dst_port: 2, sequence: numbers[0], flags, options: bytes };
-        let packet = if v6 { PacketBuilder::new(A6, B6, transport) } else { PacketBuilder::new(A4, B4, transport) };
+        let transport = Transport::Tcp {
+            src_port: 1,
+            dst_port: 2,
+            sequence: numbers[0],
+            flags,
+            options: bytes,
+        };
+        let packet = if v6 {
+            PacketBuilder::new(A6, B6, transport)
+        } else {
+            PacketBuilder::new(A4, B4, transport)
+        };
         let mut frame = packet.payload([7; 5]).frame();
         let parsed = parse(&frame).unwrap();
         let at = parsed.transport().unwrap();
@@ -68,7 +99,16 @@ proptest! {
         frame[at + 14..at + 16].copy_from_slice(&window.to_be_bytes());
         let oracle = SlicedPacket::from_ethernet(&frame).unwrap();
         let Some(TransportSlice::Tcp(tcp)) = oracle.transport else { panic!("not TCP") };
-        let bits = [tcp.fin(), tcp.syn(), tcp.rst(), tcp.psh(), tcp.ack(), tcp.urg(), tcp.ece(), tcp.cwr()];
+        let bits = [
+            tcp.fin(),
+            tcp.syn(),
+            tcp.rst(),
+            tcp.psh(),
+            tcp.ack(),
+            tcp.urg(),
+            tcp.ece(),
+            tcp.cwr(),
+        ];
         let expected = fields::Tcp {
             sequence: tcp.sequence_number(),
             acknowledgement: tcp.acknowledgment_number(),
@@ -76,13 +116,18 @@ proptest! {
             window: tcp.window_size(),
         };
         prop_assert_eq!(fields::tcp(&frame, &parsed), Some(expected));
-        let expected: Vec<_> = tcp.options_iterator().map(Result::unwrap).filter_map(|option| kind_and_data(&option)).collect();
+        let expected: Vec<_> = tcp
+            .options_iterator()
+            .map(Result::unwrap)
+            .filter_map(|option| kind_and_data(&option))
+            .collect();
         prop_assert_eq!(found(fields::tcp_options(&frame, &parsed)), expected);
     }
 
     #[test]
     fn icmp_types_are_those_that_etherparse_reads(kind: u8, v6: bool) {
-        let packet = if v6 { PacketBuilder::echo(A6, B6, 1, 2) } else { PacketBuilder::echo(A4, B4, 1, 2) };
+        let packet =
+            if v6 { PacketBuilder::echo(A6, B6, 1, 2) } else { PacketBuilder::echo(A4, B4, 1, 2) };
         // The payload has twelve bytes, because etherparse requires a complete timestamp message.
         let mut frame = packet.payload([0; 12]).frame();
         let parsed = parse(&frame).unwrap();
@@ -92,7 +137,10 @@ proptest! {
             Some(TransportSlice::Icmpv6(icmp)) => (None, Some(icmp.type_u8())),
             other => panic!("{other:?}"),
         };
-        prop_assert_eq!((fields::icmp_type(&frame, &parsed), fields::icmp6_type(&frame, &parsed)), oracle);
+        prop_assert_eq!(
+            (fields::icmp_type(&frame, &parsed), fields::icmp6_type(&frame, &parsed)),
+            oracle
+        );
     }
 
     #[test]
@@ -114,29 +162,46 @@ proptest! {
         prop_assert_eq!(fields::traffic_class(&frame, &parsed), Some(ip.header().traffic_class()));
         prop_assert_eq!(parsed.flow_label, ip.header().flow_label().value());
         let offset = |slice: &[u8]| slice.as_ptr() as usize - frame.as_ptr() as usize;
-        let expected: Vec<_> = ip.extensions().clone().into_iter().map(|header| match header {
-            Ipv6ExtensionSlice::HopByHop(h) => (protocol::HOP_BY_HOP, offset(h.slice())),
-            Ipv6ExtensionSlice::Routing(h) => (protocol::ROUTING, offset(h.slice())),
-            Ipv6ExtensionSlice::Fragment(h) => (protocol::FRAGMENT, offset(h.slice())),
-            Ipv6ExtensionSlice::DestinationOptions(h) => (protocol::DESTINATION, offset(h.slice())),
-            Ipv6ExtensionSlice::Authentication(h) => (protocol::AUTHENTICATION, offset(h.slice())),
-        }).collect();
+        let expected: Vec<_> = ip
+            .extensions()
+            .clone()
+            .into_iter()
+            .map(|header| match header {
+                Ipv6ExtensionSlice::HopByHop(h) => (protocol::HOP_BY_HOP, offset(h.slice())),
+                Ipv6ExtensionSlice::Routing(h) => (protocol::ROUTING, offset(h.slice())),
+                Ipv6ExtensionSlice::Fragment(h) => (protocol::FRAGMENT, offset(h.slice())),
+                Ipv6ExtensionSlice::DestinationOptions(h) => {
+                    (protocol::DESTINATION, offset(h.slice()))
+                }
+                Ipv6ExtensionSlice::Authentication(h) => {
+                    (protocol::AUTHENTICATION, offset(h.slice()))
+                }
+            })
+            .collect();
         let all: Vec<_> = fields::extensions(&frame, &parsed).collect();
         prop_assert_eq!(&all, &expected);
         prop_assert_eq!(all.len(), packet.extensions.len());
         for (_, at) in all.iter().filter(|(kind, _)| *kind == protocol::ROUTING) {
             prop_assert_eq!(fields::routing_type(&frame, *at), Some(routing));
         }
-        prop_assert_eq!((fields::ip_id(&frame, &parsed), fields::fragment_field(&frame, &parsed)), (None, None));
+        prop_assert_eq!(
+            (fields::ip_id(&frame, &parsed), fields::fragment_field(&frame, &parsed)),
+            (None, None)
+        );
         prop_assert_eq!(fields::ipv4_options(&frame, &parsed).count(), 0);
         prop_assert_eq!(fields::icmp_type(&frame, &parsed), None);
     }
 
     #[test]
-    fn random_bytes_are_read_without_panic(mut bytes in prop::collection::vec(any::<u8>(), 0..200), kind in 0u8..4, number: u8) {
+    fn random_bytes_are_read_without_panic(
+        mut bytes in prop::collection::vec(any::<u8>(), 0..200),
+        kind in 0u8..4,
+        number: u8,
+    ) {
         // Random bytes rarely form a packet. With a few correct bytes, many of them are nearly a
         // packet.
-        let ethertype: Option<[u8; 2]> = [None, Some([8, 0]), Some([0x86, 0xdd]), Some([0x81, 0])][usize::from(kind)];
+        let ethertype: Option<[u8; 2]> =
+            [None, Some([8, 0]), Some([0x86, 0xdd]), Some([0x81, 0])][usize::from(kind)];
         if let (Some(ethertype), 34..) = (ethertype, bytes.len()) {
             bytes[12..14].copy_from_slice(&ethertype);
             let len = (bytes.len() - 14) as u16;
@@ -144,7 +209,8 @@ proptest! {
                 1 => {
                     bytes[14] = 0x40 | bytes[14] & 15;
                     bytes[16..18].copy_from_slice(&(len - u16::from(number) % 16).to_be_bytes());
-                    (bytes[20], bytes[23]) = (bytes[20] & 0xe0, [6, 17, 1, number][usize::from(number % 4)]);
+                    (bytes[20], bytes[23]) =
+                        (bytes[20] & 0xe0, [6, 17, 1, number][usize::from(number % 4)]);
                 }
                 2 => {
                     bytes[14] = 0x60 | bytes[14] & 15;
@@ -160,7 +226,11 @@ proptest! {
     }
 
     #[test]
-    fn truncated_and_exchanged_frames_are_read_without_panic(packet in any_packet(), other in any_packet(), cut in 0usize..200) {
+    fn truncated_and_exchanged_frames_are_read_without_panic(
+        packet in any_packet(),
+        other in any_packet(),
+        cut in 0usize..200,
+    ) {
         let (frame, other) = (packet.frame(), other.frame());
         let parsed = parse(&frame).unwrap();
         // The headers were parsed from another frame, or from a longer version of this frame.
@@ -181,7 +251,9 @@ proptest! {
         let len = (whole.network_len as usize).saturating_sub(cut);
         match whole.ip {
             IpVersion::V4 => frame[16..18].copy_from_slice(&(len.max(1) as u16).to_be_bytes()),
-            _ => frame[18..20].copy_from_slice(&(len.saturating_sub(40).max(1) as u16).to_be_bytes()),
+            _ => {
+                frame[18..20].copy_from_slice(&(len.saturating_sub(40).max(1) as u16).to_be_bytes());
+            }
         }
         let Ok(parsed) = parse(&frame) else { return Ok(()) };
         prop_assert!(parsed.network_len < whole.network_len);
@@ -194,7 +266,10 @@ proptest! {
             prop_assert!(!fields::ports_present(&parsed));
         }
         if room == 0 {
-            prop_assert_eq!((fields::icmp_type(&frame, &parsed), fields::icmp6_type(&frame, &parsed)), (None, None));
+            prop_assert_eq!(
+                (fields::icmp_type(&frame, &parsed), fields::icmp6_type(&frame, &parsed)),
+                (None, None)
+            );
         }
         for (_, at) in fields::extensions(&frame, &parsed) {
             prop_assert!(at + 8 <= parsed.network_end());
@@ -279,7 +354,7 @@ fn read_all(frame: &[u8], parsed: &Parsed) -> Result<(), TestCaseError> {
         let all: Vec<_> = options.take(100).collect();
         prop_assert!(all.iter().map(|(_, data)| data.len() + 2).sum::<usize>() <= 40);
     }
-    let mut last = parsed.network();
+    let mut last = parsed.network_offset();
     for (at, (_, here)) in fields::extensions(frame, parsed).enumerate() {
         prop_assert!(at < 9 && here > last && here + 4 <= frame.len());
         fields::routing_type(frame, here);

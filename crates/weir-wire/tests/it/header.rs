@@ -205,7 +205,8 @@ proptest! {
         let parsed = parse(&frame).unwrap();
         let oracle = SlicedPacket::from_ethernet(&frame).unwrap();
         let payload = oracle.ip_payload().unwrap();
-        let end = payload.payload.as_ptr() as usize - frame.as_ptr() as usize + payload.payload.len();
+        let end =
+            payload.payload.as_ptr() as usize - frame.as_ptr() as usize + payload.payload.len();
         prop_assert_eq!(parsed.network_end(), end);
         prop_assert_eq!(parsed.protocol, payload.ip_number.0);
         prop_assert_eq!(parsed.transport(), Some(end - payload.payload.len()));
@@ -222,14 +223,20 @@ proptest! {
     }
 
     #[test]
-    fn agrees_with_etherparse_about_damaged_packets(packet in any_packet(), at in 14usize..70, value: u8) {
+    fn agrees_with_etherparse_about_damaged_packets(
+        packet in any_packet(),
+        at in 14usize..70,
+        value: u8,
+    ) {
         let mut frame = packet.frame();
         let at = at.min(frame.len() - 1);
         frame[at] = value;
         let lax = etherparse::LaxSlicedPacket::from_ethernet(&frame).unwrap();
         if let Ok(parsed) = parse(&frame) {
             let oracle = match lax.net {
-                Some(LaxNetSlice::Ipv4(ip)) => Some((IpVersion::V4, ip.header().ecn().value(), ip.header().dcp().value())),
+                Some(LaxNetSlice::Ipv4(ip)) => {
+                    Some((IpVersion::V4, ip.header().ecn().value(), ip.header().dcp().value()))
+                }
                 Some(LaxNetSlice::Ipv6(ip)) => {
                     let class = ip.header().traffic_class();
                     Some((IpVersion::V6, class & 3, class >> 2))

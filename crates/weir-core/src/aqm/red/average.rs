@@ -10,7 +10,7 @@
 
 use alloc::boxed::Box;
 
-use super::super::power::{Factor, PacketRate, Slope, scaled};
+use super::super::power::{Factor, PacketRate, Slope, times_exp2_neg};
 use crate::units::Nanos;
 
 /// An exponentially weighted average of the length of a queue.
@@ -46,7 +46,7 @@ impl Average {
     /// [`Decay::Packets`].
     pub(in super::super) fn new(weight: f64, pace: PacketRate) -> Self {
         let decay = Decay::Packets {
-            per_ns: pace.a_ns(),
+            per_ns: pace.per_ns(),
             logarithm: Factor::of(logarithm(weight) * PARTS),
         };
         Self { value: 0, weight: Slope::of(weight), decay, empty_since: Nanos::ZERO }
@@ -57,7 +57,7 @@ impl Average {
     pub(super) fn in_steps(weight: f64, pace: PacketRate) -> Self {
         let step = 3.0 / weight / STEPS as f64;
         let decay = Decay::Steps {
-            per_ns: Factor::of(pace.a_second() / 1e9 / step),
+            per_ns: Factor::of(pace.per_second() / 1e9 / step),
             first: Factor::of(logarithm(weight) * PARTS).times(1),
             each: Factor::of(logarithm(weight) * step * PARTS),
         };
@@ -99,10 +99,10 @@ impl Average {
         let idle = at.since(self.empty_since).0;
         match &self.decay {
             Decay::Packets { per_ns, logarithm } => {
-                scaled(self.value, logarithm.times(per_ns.times(idle).saturating_add(1)))
+                times_exp2_neg(self.value, logarithm.times(per_ns.times(idle).saturating_add(1)))
             }
             Decay::Steps { per_ns, first, each } => match per_ns.times(idle) {
-                steps @ 0..STEPS => scaled(self.value, first + each.times(steps)),
+                steps @ 0..STEPS => times_exp2_neg(self.value, first + each.times(steps)),
                 _ => 0,
             },
             Decay::Cells(cells) => cells.after(self.value, idle),
@@ -114,12 +114,12 @@ impl Cells {
     /// The table that Linux's `tc` computes: cell `i` holds the natural logarithm of the decay
     /// `(1-w)^m` over the time of the cell, rounded down.
     fn new(weight: f64, pace: PacketRate) -> Self {
-        let a_us = -libm::log1p(-weight) * pace.a_second() / 1e6;
+        let per_us = -libm::log1p(-weight) * pace.per_second() / 1e6;
         let bits =
-            (0..31).find(|&bits| 31.0 / a_us / f64::from(1u32 << bits) < 512.0).unwrap_or(31);
+            (0..31).find(|&bits| 31.0 / per_us / f64::from(1u32 << bits) < 512.0).unwrap_or(31);
         let mut shifts = [0; CELLS];
         for (cell, shift) in shifts.iter_mut().enumerate() {
-            *shift = (cell as f64 * f64::from(1u32 << bits) * a_us).min(31.0) as u8;
+            *shift = (cell as f64 * f64::from(1u32 << bits) * per_us).min(31.0) as u8;
         }
         shifts[CELLS - 1] = 31;
         Self { bits, shifts }
@@ -162,7 +162,8 @@ mod tests {
     proptest! {
         #[test]
         fn the_average_follows_the_equation(
-            weight in 1e-8f64..1.0, packets in proptest::collection::vec((0u64..10_000_000, 0u64..1_000_000_000), 1..200),
+            weight in 1e-8f64..1.0,
+            packets in proptest::collection::vec((0u64..10_000_000, 0u64..1_000_000_000), 1..200),
         ) {
             let pace = PacketRate { rate: 10_000_000, mean: 500 };
             let (mut average, mut exact, mut now) = (Average::new(weight, pace), 0.0, Nanos::ZERO);
@@ -170,7 +171,7 @@ mod tests {
             for (queued, gap) in packets {
                 now += Nanos(gap);
                 if queued % 3 == 0 {
-                    let m = libm::floor(gap as f64 * pace.a_second() / 1e9);
+                    let m = libm::floor(gap as f64 * pace.per_second() / 1e9);
                     average.emptied(Nanos(now.0 - gap));
                     average.arrive(now, 0, true);
                     exact *= libm::pow(1.0 - weight, m + 1.0);
@@ -178,16 +179,22 @@ mod tests {
                     average.arrive(now, queued, false);
                     exact += weight * (queued as f64 - exact);
                 }
-                prop_assert!((read(&average) - exact).abs() < 1e-6 + exact * 1e-6, "{} {exact}", read(&average));
+                prop_assert!(
+                    (read(&average) - exact).abs() < 1e-6 + exact * 1e-6,
+                    "{} {exact}",
+                    read(&average)
+                );
             }
         }
 
         #[test]
         fn the_average_stays_within_the_observed_lengths(
-            bits in 1u32..31, packets in proptest::collection::vec((0u64..1 << 46, any::<u32>()), 1..100),
+            bits in 1u32..31,
+            packets in proptest::collection::vec((0u64..1 << 46, any::<u32>()), 1..100),
         ) {
             let makers = [Average::new, Average::in_steps];
-            let mut averages: alloc::vec::Vec<Average> = makers.iter().map(|make| make(libm::exp2(-f64::from(bits)), PACE)).collect();
+            let mut averages: alloc::vec::Vec<Average> =
+                makers.iter().map(|make| make(libm::exp2(-f64::from(bits)), PACE)).collect();
             averages.push(Average::in_cells(bits, PACE));
             for mut average in averages {
                 let (mut most, mut now) = (0, Nanos::ZERO);

@@ -27,7 +27,7 @@ pub(super) fn opened_by(frame: &[u8]) -> Option<Flow> {
     if flags & (SYN | ACK) != SYN {
         return None;
     }
-    let (network, transport) = (parsed.network(), parsed.transport()?);
+    let (network, transport) = (parsed.network_offset(), parsed.transport()?);
     let ports = frame.get(transport..transport + 4)?;
     let (client, server): (IpAddr, IpAddr) = match parsed.ip {
         IpVersion::V4 => (v4(frame, network + 12)?.into(), v4(frame, network + 16)?.into()),

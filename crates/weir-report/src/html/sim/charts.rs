@@ -303,10 +303,10 @@ fn cumulative(
         filled().map(|d| d.quantile(0.005)).filter(|&ns| ns > 0).min().unwrap_or(1).max(1) as f64;
     let high = filled().map(|d| d.max).max().unwrap_or(1).max(configured.unwrap_or(0)) as f64;
     let x = if high > bulk * 20.0 {
-        Axis::log(label, Unit::Nanoseconds).over(bulk * 0.9, high * 1.25)
+        Axis::log(label, Unit::Nanoseconds).with_range(bulk * 0.9, high * 1.25)
     } else {
         let room = (high - low as f64).max(high * 0.02).max(1.0) * 0.06;
-        Axis::linear(label, Unit::Nanoseconds).over((low as f64 - room).max(0.0), high + room)
+        Axis::linear(label, Unit::Nanoseconds).with_range((low as f64 - room).max(0.0), high + room)
     };
     let medians: Vec<String> = curves
         .iter()
@@ -320,7 +320,7 @@ fn cumulative(
         .map(|(name, colour, d)| Curve::new(name, *colour, shares(d)))
         .collect();
     all.extend(configured.map(|ns| Curve::new("configured delay", 4, Shape::Mark(ns as f64))));
-    let y = Axis::linear("packets", Unit::Fraction).over(0.0, 1.0);
+    let y = Axis::linear("packets", Unit::Fraction).with_range(0.0, 1.0);
     let plot = Plot { title: title.to_owned(), description, x, y, curves: all };
     Chart { variants: vec![variant("", "latency", plot)], remark }
 }
@@ -441,7 +441,8 @@ impl<'a> Periods<'a> {
     }
 
     fn plot(&self, title: &str, description: String, y: Axis, curves: Vec<Curve>) -> Plot {
-        let x = Axis::linear("time", Unit::Seconds).over(0.0, seconds(self.series.end_ns.max(1)));
+        let x =
+            Axis::linear("time", Unit::Seconds).with_range(0.0, seconds(self.series.end_ns.max(1)));
         Plot { title: title.to_owned(), description, x, y, curves }
     }
 

@@ -38,7 +38,8 @@ pub(super) fn length(queue: &Measured, (start, end): Span, most: usize) -> Chart
         mean.extend(mean.last().map(|&[from, mean]| [last.max(from), mean]));
         let values = if unit == Unit::Count { queue.packets() } else { queue.bytes() };
         let description = format!(
-            "{name} waiting in {} over time, least to most and mean: median {}, 99th percentile {}, at most {}.",
+            "{name} waiting in {} over time, least to most and mean: median {}, 99th percentile \
+             {}, at most {}.",
             queue.queue.label(),
             format::count(values.quantile(0.5)),
             format::count(values.quantile(0.99)),
@@ -63,7 +64,8 @@ pub(super) fn length(queue: &Measured, (start, end): Span, most: usize) -> Chart
     }
     let finest = micro(&format::duration(queue.periods().width_ns() as f64));
     let remark = format!(
-        "The band spans the extremes, so that a single reading is visible. Zoom: drag, or + and −; finest period {finest}."
+        "The band spans the extremes, so that a single reading is visible. Zoom: drag, or + and \
+         −; finest period {finest}."
     );
     Chart { variants, remark }
 }
@@ -83,13 +85,14 @@ pub(super) fn histogram(queue: &Measured) -> Chart {
         }
     }
     let x = Axis::linear("packets waiting", Unit::Count)
-        .over(least as f64 - 0.5, (least + (most - least) / step * step + step) as f64 - 0.5);
+        .with_range(least as f64 - 0.5, (least + (most - least) / step * step + step) as f64 - 0.5);
     let description = format!(
         "Share of {share} for each length of {}, from {least} to {most} packets.",
         queue.queue.label()
     );
     let lowest = bars.iter().map(|bar| bar[3]).fold(1.0, f64::min);
-    let logarithmic = Axis::log(share, Unit::Fraction).over((lowest * 0.5).max(LEAST_SHARE), 1.0);
+    let logarithmic =
+        Axis::log(share, Unit::Fraction).with_range((lowest * 0.5).max(LEAST_SHARE), 1.0);
     let one = |name: &str, y: Axis| {
         let (title, curves) =
             ("Lengths".to_owned(), vec![Curve::new("", 0, Shape::Bars(bars.clone()))]);
@@ -112,15 +115,17 @@ pub(super) fn above(queue: &Measured) -> Chart {
     let lowest =
         points.iter().rev().map(|point| point[1]).find(|&share| share > 0.0).unwrap_or(1.0);
     let description = format!(
-        "Share of {share} with more packets than this waiting in {}; more than half the maximum: {}.",
+        "Share of {share} with more packets than this waiting in {}; more than half the maximum: \
+         {}.",
         queue.queue.label(),
         format::percent(packets.share_above(packets.max() / 2))
     );
     let plot = Plot {
         title: "Time above a threshold".to_owned(),
         description,
-        x: Axis::linear("more packets than", Unit::Count).over(0.0, packets.max().max(1) as f64),
-        y: Axis::log(share, Unit::Fraction).over((lowest * 0.7).max(LEAST_SHARE), 1.0),
+        x: Axis::linear("more packets than", Unit::Count)
+            .with_range(0.0, packets.max().max(1) as f64),
+        y: Axis::log(share, Unit::Fraction).with_range((lowest * 0.7).max(LEAST_SHARE), 1.0),
         curves: vec![Curve::new("", 0, Shape::Steps(points))],
     };
     Chart {
@@ -177,8 +182,8 @@ pub(super) fn variance(queue: &Measured) -> Chart {
             format::count(steps.total())
         ),
         x: Axis::linear("packets", Unit::Count)
-            .over(-0.5, (most + 1).max(4) as f64 + if more > 0.0 { 0.5 } else { -0.5 }),
-        y: Axis::log("readings", Unit::Fraction).over((lowest * 0.5).max(LEAST_SHARE), 1.0),
+            .with_range(-0.5, (most + 1).max(4) as f64 + if more > 0.0 { 0.5 } else { -0.5 }),
+        y: Axis::log("readings", Unit::Fraction).with_range((lowest * 0.5).max(LEAST_SHARE), 1.0),
         curves: vec![Curve::new("", 2, Shape::Bars(bars))],
     };
     let rest = if more > 0.0 {
@@ -234,8 +239,8 @@ fn over_time(
     (start, end): Span,
     curves: Vec<Curve>,
 ) -> Plot {
-    let x =
-        Axis::linear("time", Unit::Seconds).over(0.0, seconds(end.saturating_sub(start).max(1)));
+    let x = Axis::linear("time", Unit::Seconds)
+        .with_range(0.0, seconds(end.saturating_sub(start).max(1)));
     Plot { title: title.to_owned(), description, x, y, curves }
 }
 

@@ -1,4 +1,4 @@
-//! The moving average of the share of marked bytes, which DCTCP and Prague use.
+//! DCTCP's *alpha*: a moving average of the share of marked bytes. Prague uses it too.
 
 use weir_core::settings::UNIT;
 
@@ -7,18 +7,20 @@ use weir_core::settings::UNIT;
 pub(super) struct Alpha {
     /// The average, in billionths.
     value: u64,
+    /// The weight of a round in the average, in billionths.
     gain: u64,
+    /// Acknowledged bytes in this round, and how many of them were marked.
     acked: u64,
     marked: u64,
 }
 
 impl Alpha {
-    /// An average that starts at `value` and moves by `gain` of each difference; both in
-    /// billionths.
+    /// An average that starts at `value`, with `gain` as the weight of a round; both in billionths.
     pub(super) fn new(value: u64, gain: u64) -> Self {
         Self { value, gain, acked: 0, marked: 0 }
     }
 
+    /// Counts newly acknowledged bytes, of which `marked` bytes were marked.
     pub(super) fn count(&mut self, acked: u64, marked: u64) {
         self.acked += acked;
         self.marked += marked.min(acked);
@@ -32,9 +34,9 @@ impl Alpha {
             return;
         };
         // Both products are below 2^60.
-        let kept = self.value * (UNIT - self.gain);
+        let old = self.value * (UNIT - self.gain);
         let new = share as u64 * self.gain;
-        self.value = (kept + new) / UNIT;
+        self.value = (old + new) / UNIT;
         (self.acked, self.marked) = (0, 0);
     }
 
@@ -43,7 +45,7 @@ impl Alpha {
         (self.acked, self.marked) = (0, 0);
     }
 
-    /// The window after a reduction for marks: `1 - alpha / 2` of `window`.
+    /// The window after a reduction for marks: `window × (1 − alpha / 2)`.
     pub(super) fn reduced(&self, window: u64) -> u64 {
         window - (u128::from(window) * u128::from(self.value) / u128::from(2 * UNIT)) as u64
     }
@@ -59,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_average_follows_its_closed_form() {
+    fn the_average_agrees_with_its_closed_form() {
         let mut alpha = Alpha::new(UNIT, UNIT / 16);
         for round in 1..=200_i32 {
             alpha.count(1000, 250);

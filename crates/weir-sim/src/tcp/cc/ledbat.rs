@@ -288,7 +288,7 @@ mod tests {
         model.forget();
         let mut least = u64::MAX;
         model.run_with(Nanos::from_secs(130), |model| {
-            least = least.min(model.control.metrics()[0].1)
+            least = least.min(model.control.metrics()[0].1);
         });
         assert!(model.utilisation() > 0.999, "{}", model.utilisation());
         // 100 ms at 10 Mbit/s are 125 segments.

@@ -305,7 +305,7 @@ impl Endpoint for Sender {
     fn notice(&mut self, _from: FlowId, notice: Notice, context: &mut Context<'_>) {
         match notice {
             Notice::Write(bytes) if !self.closed => {
-                self.written = self.written.saturating_add(bytes)
+                self.written = self.written.saturating_add(bytes);
             }
             Notice::Close => {
                 self.closed = true;

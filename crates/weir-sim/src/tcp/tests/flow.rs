@@ -10,7 +10,7 @@ fn the_handshake_costs_a_round_trip_and_gives_the_first_sample() {
     wire.run(1000);
     wire.assert_done(10);
     assert!(wire.log[0].1.flags.has(Flags::SYN));
-    assert_eq!(wire.sent(false)[0], (0, 20));
+    assert_eq!(wire.segments()[0], (0, 20));
     // Ten segments are sent at 20 ms and acknowledged by 40 ms.
     assert_eq!(wire.network.count(FLOW).completion_ns.max(), 40_000_000);
 }
@@ -79,7 +79,7 @@ fn a_receiver_that_does_not_read_closes_its_window_and_opens_it_again() {
         assert!(packet.window <= 8000);
     }
     assert!(wire.log.iter().any(|(_, p)| p.flags.has(Flags::BACK) && p.window < 1000));
-    assert_eq!(wire.sent(true), []);
+    assert_eq!(wire.retransmissions(), []);
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn a_pause_shrinks_the_window_unless_configured_otherwise() {
         assert!(grown >= 40, "{grown}");
         wire.run(10_000);
         wire.with_sender(|sender, context| sender.notice(FLOW, Notice::Write(200_000), context));
-        let burst = wire.sent(false).iter().filter(|s| s.1 == 10_000).count() as u64;
+        let burst = wire.segments().iter().filter(|s| s.1 == 10_000).count() as u64;
         assert!(
             burst >= expected && (restart || burst == grown) && (!restart || burst == 10),
             "{burst} of {grown}"
@@ -177,7 +177,7 @@ fn trains_carry_several_segments_and_are_acknowledged_as_such() {
     assert_eq!((first.segments, first.len, first.payload()), (4, 4 * 1052, 4000));
     assert_eq!(wire.acks()[0], (4000, 10));
     // The window of 10 segments allows two trains of four and one of two.
-    assert_eq!(wire.sent(false).iter().filter(|s| s.1 == 0).count(), 3);
+    assert_eq!(wire.segments().iter().filter(|s| s.1 == 0).count(), 3);
 }
 
 #[test]
@@ -205,9 +205,10 @@ fn a_stopped_sender_repairs_what_it_has_sent_and_is_done() {
     wire.run(2000);
     assert!(wire.notices.contains(&Notice::Done));
     assert!(
-        wire.sent(false).iter().all(|s| s.1 < 100) || wire.sent(true).iter().any(|s| s.1 >= 100)
+        wire.segments().iter().all(|s| s.1 < 100)
+            || wire.retransmissions().iter().any(|s| s.1 >= 100)
     );
-    assert_eq!(wire.sent(true).len(), 1);
+    assert_eq!(wire.retransmissions().len(), 1);
     assert_eq!(wire.sender.next_event(), Nanos::MAX);
 }
 
@@ -225,8 +226,5 @@ fn data_is_sent_when_written_and_closing_ends_the_connection() {
     wire.with_sender(|sender, context| sender.notice(FLOW, Notice::Close, context));
     wire.run(1000);
     wire.assert_done(6);
-    assert_eq!(
-        wire.sent(false).iter().map(|s| s.1).collect::<Vec<_>>(),
-        [5, 5, 100, 100, 200, 200]
-    );
+    assert_eq!(wire.segments().iter().map(|s| s.1).collect::<Vec<_>>(), [5, 5, 100, 100, 200, 200]);
 }

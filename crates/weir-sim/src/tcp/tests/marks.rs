@@ -19,7 +19,7 @@ fn a_mark_halves_the_window_once_in_a_round_trip_and_nothing_is_sent_again() {
     assert!(threshold >= before * 500, "{threshold} of {before}");
     wire.run(5000);
     wire.assert_done(200);
-    assert_eq!(wire.sent(true), []);
+    assert_eq!(wire.retransmissions(), []);
     assert_eq!(
         wire.sender.control().threshold(),
         threshold,
@@ -65,5 +65,5 @@ fn a_loss_in_a_round_trip_that_was_marked_is_no_second_reduction() {
     wire.run(5000);
     wire.assert_done(200);
     assert_eq!(wire.sender.control().threshold(), threshold);
-    assert_eq!(wire.sent(true).len(), 1);
+    assert_eq!(wire.retransmissions().len(), 1);
 }

@@ -184,10 +184,20 @@ impl<F: FnMut(&Packet) -> Fate> Wire<F> {
         self.network.set_now(end);
     }
 
-    /// The index and the time in ms of each segment sent. `again`: retransmissions only.
-    pub(super) fn sent(&self, again: bool) -> Vec<(u64, u64)> {
+    /// The index of each segment sent, and the time in ms at which it was sent, with
+    /// retransmissions.
+    pub(super) fn segments(&self) -> Vec<(u64, u64)> {
+        self.sent(|_| true)
+    }
+
+    /// The index of each segment sent again, and the time in ms at which it was sent again.
+    pub(super) fn retransmissions(&self) -> Vec<(u64, u64)> {
+        self.sent(|packet| packet.flags.has(Flags::RETRANSMISSION))
+    }
+
+    fn sent(&self, wanted: fn(&Packet) -> bool) -> Vec<(u64, u64)> {
         let data = self.log.iter().filter(|(_, p)| !p.flags.has(Flags::BACK) && p.payload() > 0);
-        let wanted = data.filter(|(_, p)| !again || p.flags.has(Flags::RETRANSMISSION));
+        let wanted = data.filter(|(_, p)| wanted(p));
         wanted.map(|(at, p)| (p.seq / 1000, at.0 / 1_000_000)).collect()
     }
 

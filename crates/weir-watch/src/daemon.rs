@@ -12,7 +12,7 @@ use weir_probe::{
 };
 
 /// A source of a daemon's queues.
-pub(crate) struct Own {
+pub(crate) struct DaemonQueues {
     daemon: Connection,
     /// The daemon's socket, shown as the namespace of its queues; `None` for the default daemon.
     place: Option<String>,
@@ -34,7 +34,7 @@ enum Kind {
 
 type Readings = BTreeMap<(Kind, u16), LengthView>;
 
-impl Own {
+impl DaemonQueues {
     /// Opens a source of the queues of the daemon at `socket`, or of the daemon that this user's
     /// commands use by default. `rate` is in readings per second; the source limits it, to spare
     /// the daemon.
@@ -101,7 +101,7 @@ impl Own {
     }
 }
 
-impl Source for Own {
+impl Source for DaemonQueues {
     fn method(&self) -> Method {
         Method::Daemon
     }
@@ -147,8 +147,9 @@ impl Source for Own {
 }
 
 /// The readings of all kinds of objects.
-fn readings(now: LengthsView) -> Readings {
-    let all = [(Kind::Pipe, now.pipes), (Kind::Sched, now.scheds), (Kind::Queue, now.queues)];
+fn readings(lengths: LengthsView) -> Readings {
+    let all =
+        [(Kind::Pipe, lengths.pipes), (Kind::Sched, lengths.scheds), (Kind::Queue, lengths.queues)];
     all.into_iter()
         .flat_map(|(kind, lengths)| {
             lengths.into_iter().map(move |(number, length)| ((kind, number), length))
@@ -201,7 +202,7 @@ mod tests {
 
     #[test]
     fn pipes_and_queues_with_equal_numbers_are_distinguished() {
-        let mut own = Own {
+        let mut own = DaemonQueues {
             daemon: Client::new("/nowhere").keep().expect("nothing is connected yet"),
             place: None,
             interval: 1,
@@ -228,7 +229,7 @@ mod tests {
 
     #[test]
     fn the_error_names_a_missing_daemon() {
-        let failed = Own::open(Some("/nowhere/weir.sock".into()), 10)
+        let failed = DaemonQueues::open(Some("/nowhere/weir.sock".into()), 10)
             .map(|_| ())
             .expect_err("no daemon listens there");
         assert!(failed.to_string().contains("/nowhere/weir.sock"), "{failed}");
