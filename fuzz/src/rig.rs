@@ -8,11 +8,11 @@ use weir_rig::{Algorithm, Order, Plan, cost};
 
 use super::parts;
 
-/// The bytes are a flow set, an algorithm, a backlog, a trace, and a byte each for the batch, the
-/// number of pairs and the order.
+/// The bytes are a flow set, an algorithm, a backlog, a trace, and a byte each for the batch and the
+/// number of pairs.
 pub fn run(data: &[u8]) {
     let Some(([flows, algorithm, backlog, trace], numbers)) = parts::split(data) else { return };
-    let [batch, pairs, order] = [0, 1, 2].map(|at| numbers.get(at).copied().unwrap_or(1));
+    let [batch, pairs] = [0, 1].map(|at| numbers.get(at).copied().unwrap_or(1));
     let sets = sweep(flows).unwrap_or_default();
     for set in &sets {
         assert_eq!(set.to_string().parse::<FlowSet>().as_ref(), Ok(set));
@@ -29,11 +29,8 @@ pub fn run(data: &[u8]) {
         assert_eq!(Trace::read(&trace.to_string()).as_ref(), Ok(trace));
     }
     let (Some(set), Ok(algorithm)) = (sets.first(), &algorithm) else { return };
-    let orders: Vec<Order> = Order::names()
-        .filter_map(Order::from_name)
-        .chain(trace.ok().map(|trace| Order::Trace(Box::new(trace))))
-        .collect();
-    let order = orders[usize::from(order) % orders.len()].clone();
+    // The other orders draw a million packets first.
+    let order = trace.map_or(Order::Ramp, |trace| Order::Trace(Box::new(trace)));
     let batch = usize::from(batch % MOST_IN_BATCH);
     let Ok(plan) = Plan::new(set.clone(), order, Some(backlog), batch, pairs.into(), 1) else {
         return;
