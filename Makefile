@@ -8,7 +8,7 @@ TARGET_DIR   := $(or $(CARGO_TARGET_DIR),target)
 WEIR         := $(TARGET_DIR)/release/weir
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test bench kernel soak billion lint docs figures fuzz nightly install uninstall clean
+.PHONY: help setup build demo test bench kernel soak billion lint docs figures fuzz sanitize nightly install uninstall clean
 
 help: ## list the targets
 	@echo "make TARGET:"
@@ -65,6 +65,10 @@ figures: build ## draw the plots of docs/aqm, docs/images/aqm/NAME.svg
 fuzz: ## run every fuzz target for FUZZ_SECONDS (60); needs a nightly toolchain
 	@scripts/need-cargo
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) scripts/fuzz
+
+sanitize: ## tests under the address and thread sanitizers; needs a nightly toolchain
+	@scripts/need-cargo
+	@scripts/sanitize
 
 nightly: ## property tests with a random seed, fuzz targets, Miri and sanitizers, where installed
 	@scripts/need-cargo
