@@ -35,19 +35,23 @@
 //!
 //! # Parameters
 //! Names and defaults are those of Linux. `target` should be less than `max`. With `rehash 0ms` the
-//! hash does not change.
+//! hash does not change. `variant` steady|linux, default steady: how flows that do not respond get
+//! tokens, see the differences below. `hz`, 100 to 1000, default 250: Linux's ticks per second, for
+//! `variant linux`.
 //!
 //! # Complexity
 //! O(levels) for each packet. The state takes 2 KiB, and eight bytes for each packet that waits.
 //!
 //! # Guarantees
-//! Flows with a probability of 1 together pass at `penalty_rate`, with bursts of `penalty_burst`.
+//! Flows with a probability of 1 together pass at `penalty_rate`, with bursts of `penalty_burst`;
+//! with `variant linux` at no more than that.
 //!
 //! # Differences from Linux/FreeBSD
 //! FreeBSD does not implement it. Linux always marks; here `ecn` can be switched off. Linux counts
-//! the time for tokens from the last check, so that flows faster than `penalty_rate` get no tokens
-//! after the burst; here they get that rate. In Linux, SFB contains a queue or a scheduler; here it
-//! works in front of any scheduler.
+//! the time for tokens from the last check, in whole ticks, so that flows faster than
+//! `penalty_rate` get no tokens after the burst. `variant linux` does the same; `variant steady`
+//! gives them that rate. In Linux, SFB contains a queue or a scheduler; here it works in front of
+//! any scheduler.
 //!
 //! # Validation
 //! Tests compare the implementation with a model with lists, packet by packet, and check one flow
@@ -58,13 +62,14 @@ use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 
+use super::jiffies::HZ;
 use super::red::parameters::ECN;
 use super::{Aqm, Policy, QueueState, Row, Seen, Setup, Traits, Verdict};
 use crate::rng::Stream;
-use crate::settings;
 use crate::settings::{Count, Fraction, Number, Part, Time, UNIT};
 use crate::stats::{DropReason, MarkReason};
 use crate::units::{NANOS_PER_SEC, Nanos};
+use crate::{choice, settings};
 
 /// Stochastic fair BLUE.
 #[derive(Debug)]
@@ -94,6 +99,8 @@ struct Rules {
     penalty_rate: u64,
     penalty_burst: u64,
     ecn: bool,
+    variant: Variant,
+    hz: u32,
 }
 
 /// Bins, and the perturbation of the hash that selects them.
@@ -107,6 +114,16 @@ struct Set {
 struct Bin {
     packets: u32,
     p: u16,
+}
+
+choice! {
+    /// How flows that do not respond get tokens.
+    enum Variant {
+        /// At `penalty_rate`.
+        Steady = "steady",
+        /// For whole ticks since the last check.
+        Linux = "linux",
+    }
 }
 
 settings! {
@@ -143,6 +160,8 @@ settings! {
             Number::new(0, 1 << 24, "packets", 20, "packets of flows that do not respond that may \
                                                     pass at once"),
         ecn: bool = ECN.or(true),
+        variant: Variant = Variant::setting(Variant::Steady, "how flows that do not respond get tokens"),
+        hz: u32 = HZ,
     }
 }
 
@@ -165,6 +184,8 @@ impl Sfb {
             penalty_rate: settings.penalty_rate,
             penalty_burst: settings.penalty_burst,
             ecn: settings.ecn,
+            variant: settings.variant,
+            hz: settings.hz,
         };
         let mut sets = Box::new([Set::default(), Set::default()]);
         sets.iter_mut().for_each(|set| set.perturbation = stream.bits());
@@ -204,14 +225,14 @@ impl Sfb {
 
     /// Whether a packet of a flow that does not respond must be dropped, because there is no token.
     fn is_punished(&mut self, now: Nanos) -> bool {
-        let Rules { penalty_rate, penalty_burst, .. } = self.rules;
         if self.tokens == 0 {
-            let age = now.since(self.filled).0.min(10 * NANOS_PER_SEC);
-            self.tokens = (age * penalty_rate / NANOS_PER_SEC).min(penalty_burst);
+            self.tokens = self.rules.new_tokens(self.filled, now);
+            if self.tokens > 0 || self.rules.variant == Variant::Linux {
+                self.filled = now;
+            }
             if self.tokens == 0 {
                 return true;
             }
-            self.filled = now;
         }
         self.tokens -= 1;
         false
@@ -233,6 +254,23 @@ impl Sfb {
 }
 
 impl Rules {
+    /// The tokens for the time from `filled` until `now`, of which at most 10 s count.
+    fn new_tokens(&self, filled: Nanos, now: Nanos) -> u64 {
+        let tokens = match self.variant {
+            Variant::Steady => {
+                let age = now.since(filled).0.min(10 * NANOS_PER_SEC);
+                age * self.penalty_rate / NANOS_PER_SEC
+            }
+            Variant::Linux => {
+                let hz = u64::from(self.hz);
+                let tick = |time: Nanos| time.0 / (NANOS_PER_SEC / hz);
+                let age = tick(now).saturating_sub(tick(filled)).min(10 * hz);
+                age * self.penalty_rate / hz
+            }
+        };
+        tokens.min(self.penalty_burst)
+    }
+
     /// Updates the probabilities of a flow's bins; returns the lowest of them, and the fewest
     /// packets in any of the bins.
     fn update(&self, set: &mut Set, hash: u32) -> (u16, u32) {

@@ -394,6 +394,23 @@ fn sfb_penalises_a_flow_with_a_lasting_probability_of_1() {
 }
 
 #[test]
+fn sfb_gives_a_fast_flow_no_tokens_after_the_burst_as_in_linux() {
+    let settings = [
+        ("increment", "0.1"),
+        ("decrement", "0"),
+        ("penalty_rate", "50"),
+        ("penalty_burst", "30"),
+        ("variant", "linux"),
+    ];
+    let (sent, lost, penalty) = one_among_ten(20, &settings);
+    assert_eq!(lost[1..].iter().sum::<u32>(), 0, "{lost:?} of {sent:?}");
+    assert!(penalty > lost[0] * 9 / 10, "{penalty} of {}", lost[0]);
+    // The flow sends 20 packets in a millisecond, and the time between two packets gives no token.
+    let passed = sent[0] - lost[0];
+    assert!((30..=400).contains(&passed), "{passed}");
+}
+
+#[test]
 fn sfb_learns_before_it_changes_the_hash() {
     let probability_after_change = |db: &str| {
         let settings = [
