@@ -49,12 +49,14 @@ pub struct Released {
 pub struct StampedDescriptors {
     all: Vec<Stamp>,
     free: u32,
+    /// For each descriptor, the hashes of its packet's hosts; empty until a packet has any.
+    hosts: Vec<[u32; 2]>,
 }
 
 impl StampedDescriptors {
     /// An empty store with room for `expected` packets. It grows when needed.
     pub fn new(expected: usize) -> Self {
-        Self { all: Vec::with_capacity(expected), free: NONE }
+        Self { all: Vec::with_capacity(expected), free: NONE, hosts: Vec::new() }
     }
 
     /// Stores a packet of `len` bytes of flow `flow` that arrives at `arrived`.
@@ -88,6 +90,17 @@ impl StampedDescriptors {
         PacketId((self.all.len() - 1) as u32)
     }
 
+    /// Sets the hashes of the source and destination address of a packet from [`Self::allocate`], 0
+    /// for unknown.
+    #[inline]
+    pub fn set_hosts(&mut self, id: PacketId, hosts: [u32; 2]) {
+        if self.hosts.is_empty() && hosts == [0; 2] {
+            return;
+        }
+        self.hosts.resize(self.hosts.len().max(self.all.len()), [0; 2]);
+        self.hosts[id.0 as usize] = hosts;
+    }
+
     /// Frees a packet's place and returns its contents.
     #[inline]
     pub fn release(&mut self, id: PacketId) -> Released {
@@ -118,6 +131,11 @@ impl Store for StampedDescriptors {
     fn header(&self, id: PacketId) -> Header {
         let Stamp { ecn, dscp, hash, .. } = self.all[id.0 as usize];
         Header { ecn, dscp, hash }
+    }
+
+    #[inline]
+    fn hosts(&self, id: PacketId) -> [u32; 2] {
+        self.hosts.get(id.0 as usize).copied().unwrap_or_default()
     }
 
     #[inline]
@@ -173,5 +191,21 @@ mod tests {
         let again = store.allocate(40, 4, Nanos(6), header);
         assert_eq!(again, first);
         assert_eq!(store.release(again).mark, None);
+    }
+
+    #[test]
+    fn a_place_that_is_used_again_has_the_hosts_of_its_new_packet() {
+        let mut store = StampedDescriptors::new(0);
+        let header = Header { ecn: Ecn::NotEct, dscp: 0, hash: 7 };
+        let mut enter = |store: &mut StampedDescriptors, hosts| {
+            let id = store.allocate(100, 0, Nanos(5), header);
+            store.set_hosts(id, hosts);
+            id
+        };
+        let ids = [[0, 0], [1, 2], [0, 4]].map(|hosts| enter(&mut store, hosts));
+        assert_eq!(ids.map(|id| store.hosts(id)), [[0, 0], [1, 2], [0, 4]]);
+        store.release(ids[1]);
+        let again = enter(&mut store, [0, 0]);
+        assert_eq!((again, store.hosts(again)), (ids[1], [0, 0]));
     }
 }

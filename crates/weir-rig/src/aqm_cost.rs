@@ -249,7 +249,7 @@ impl<S: Scheduler, A: Aqm> Driver<S, A> {
             // remain.
             let _ = self.queues.offer(
                 Nanos(self.arrival.ns),
-                &Arriving { queue: flow, len, header },
+                &Arriving { queue: flow, len, header, hosts: [0; 2] },
                 &mut Unwatched,
             );
         }

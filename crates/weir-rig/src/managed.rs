@@ -22,6 +22,8 @@ pub(crate) struct Arriving {
     pub(crate) queue: u32,
     pub(crate) len: u32,
     pub(crate) header: Header,
+    /// The hashes of the source and destination address, 0 for unknown.
+    pub(crate) hosts: [u32; 2],
 }
 
 /// An observer of the outcome of packets.
@@ -95,13 +97,14 @@ impl<S: Scheduler, A: Aqm> Managed<S, A> {
         packet: &Arriving,
         watch: &mut W,
     ) -> Result<(), DropReason> {
-        let &Arriving { queue: number, len, header } = packet;
+        let &Arriving { queue: number, len, header, hosts } = packet;
         let queue = &mut self.queues[number as usize];
         let seen = Seen { len, arrived: now, header };
         let mark = queue.gate.admit_by(&mut queue.aqm, now, &seen)?;
         queue.gate.enter(len);
         let slot = queue.slot;
         let id = self.store.allocate(len, number, now, header);
+        self.store.set_hosts(id, hosts);
         if let Some(reason) = mark {
             self.store.mark(id, reason);
         }

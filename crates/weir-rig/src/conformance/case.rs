@@ -104,6 +104,8 @@ pub struct Arrival {
     pub flow: u32,
     /// The ECN field, the DSCP and the flow's hash.
     pub header: Header,
+    /// The hashes of the source and destination address; 0 when the case names no sender.
+    pub hosts: [u32; 2],
 }
 
 /// The times at which packets are dequeued.

@@ -143,13 +143,16 @@ impl<S: Scheduler, A: Aqm> Player<'_, S, A> {
         while let Some(arrival) =
             self.record.arrivals.get(self.next).filter(|arrival| arrival.at <= end)
         {
-            let &Arrival { at, len, header, flow, .. } = arrival;
+            let &Arrival { at, len, header, flow, hosts } = arrival;
             let queue = self.numbers.get(&flow).copied().unwrap_or(0);
             self.record.arriving = self.next as u32;
             self.record.count(flow, |counts| counts.arrived += 1);
             self.next += 1;
-            let offered =
-                self.queue.offer(Nanos(at), &Arriving { queue, len, header }, &mut self.record);
+            let offered = self.queue.offer(
+                Nanos(at),
+                &Arriving { queue, len, header, hosts },
+                &mut self.record,
+            );
             if let Err(reason) = offered {
                 self.record.drop(at, self.record.arriving, reason);
             }

@@ -176,9 +176,12 @@ fn arrivals(top: &Table<'_>, subject: &Subject, flows: &[Flow]) -> Result<Vec<Ar
         entry.only(&[
             "at", "every", "count", "bytes", "ecn", "flow", "hash", "dscp", "host", "ack",
         ])?;
-        if let Some(value) = entry.get("host").or_else(|| entry.get("ack"))
-            && !matches!(subject, Subject::Missing(_))
-        {
+        let unread = match subject {
+            Subject::Missing(_) => None,
+            Subject::Manager(Manager::Scheduler(_)) => entry.get("ack"),
+            _ => entry.get("host").or_else(|| entry.get("ack")),
+        };
+        if let Some(value) = unread {
             return Err(value.error("no algorithm of Weir reads it"));
         }
         let number = |name, least, most, default| {
@@ -191,12 +194,17 @@ fn arrivals(top: &Table<'_>, subject: &Subject, flows: &[Flow]) -> Result<Vec<Ar
         }
         let hash = number("hash", 0, u32::MAX.into(), hash_of(flow).into())? as u32;
         let dscp = number("dscp", 0, 63, 0)? as u8;
+        // All packets have one destination.
+        let host = |value: Value<'_>| value.number(0, u32::MAX.into());
+        let hosts = entry.get("host").map(host).transpose()?;
+        let hosts = hosts.map_or([0; 2], |host| [hash_of_host(host as u32), 1]);
         let ecn = entry.get("ecn").map_or(Ok(Ecn::NotEct), |value| ecn(&value))?;
         all.extend(moments(&entry)?.into_iter().map(|at| Arrival {
             at,
             len,
             flow,
             header: Header { ecn, dscp, hash },
+            hosts,
         }));
         if all.len() > MAX_PACKETS {
             return Err(entries.error(format!("more than {MAX_PACKETS} packets")));
@@ -204,6 +212,11 @@ fn arrivals(top: &Table<'_>, subject: &Subject, flows: &[Flow]) -> Result<Vec<Ar
     }
     all.sort_by_key(|arrival| arrival.at);
     Ok(all)
+}
+
+/// A hash that is not 0 for a sender. CAKE's places of senders with small numbers are far apart.
+fn hash_of_host(host: u32) -> u32 {
+    host.wrapping_add(1).wrapping_mul(0x85eb_ca6b).max(1)
 }
 
 fn ecn(value: &Value<'_>) -> Result<Ecn, CaseError> {
