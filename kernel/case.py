@@ -37,6 +37,9 @@ class Case:
         all_ = [(at, group) for group in self.arrive for at in times(group)]
         return sorted(all_, key=lambda packet: packet[0])
 
+    def requests(self):
+        return sorted(at for group in self.dequeue for at in times(group))
+
     def script(self):
         events = []
         for at, group in self.packets():
@@ -46,7 +49,7 @@ class Case:
             tos = group.get("dscp", 0) << 2 | ECN[group.get("ecn", "not-ect")]
             line = f"+ {at} {group['bytes']} {flow} {priority} {tos} {group.get('ack', 'u')} {group.get('host', 0)}"
             events.append((at, 0, len(events), line))
-        for at in sorted(at for group in self.dequeue for at in times(group)):
+        for at in self.requests():
             events.append((at, 1, len(events), f"- {at}"))
         head = [f"probe {self.probe}"] if self.probe else []
         head += [] if self.again else ["again 0"]

@@ -5,7 +5,7 @@ from loads import MS, S, US, burst, drain, poisson, steady, uneven
 
 MIXED = (64, 576, 1500)
 SEEDS = 40
-RUNS = 6
+RUNS = 20
 
 
 def overload():
@@ -111,7 +111,7 @@ def red():
 
     def case(name, about, tc="", ours="", numbers=base, kernel="probability 0.1", **traffic):
         return Case(f"red-{name}", about, f"tc qdisc add root red {numbers} {kernel} {tc}",
-                    dict(aqm=f"red variant=linux unit=bytes min=30000 max=90000 avpkt=1000 w=0.015625 {ours}".strip(),
+                    dict(aqm=f"red variant=linux unit=bytes min=30000 max=90000 avpkt=1000 w=0.03125 {ours}".strip(),
                          limit_bytes=300000, rate="12Mbit/s"), runs=RUNS, seeds=SEEDS, **traffic)
 
     load = dict(arrive=[steady(1400, 800 * US)], dequeue=drain(1200, 1 * MS))
@@ -125,7 +125,9 @@ def red():
                arrive=[steady(1400, 800 * US, ecn="ect0")], dequeue=drain(1200, 1 * MS))
     yield case("mixed", "RED with packets of 64, 576 and 1500 bytes", ours="max_p=0.1",
                arrive=poisson(32, [(1100 * MS, 480 * US)], sizes=MIXED), dequeue=drain(1200, 1 * MS))
-    yield case("adaptive", "RED that adapts its probability", "adaptive", "max_p=0.1 adapt=linux",
+    # tc since 5.7 sends the flag only as a bit of TCA_RED_FLAGS, and the kernel starts the timer only for a bit of the
+    # old field: the flag is shown, but the probability never changes.
+    yield case("adaptive", "RED with `adaptive`, for which tc since 5.7 starts no timer", "adaptive", "max_p=0.1",
                arrive=[steady(6000, 850 * US)], dequeue=drain(5500, 1 * MS))
 
 
@@ -148,7 +150,7 @@ def choke():
 def sfb():
     def case(name, about, tc="", ours="", **traffic):
         return Case(f"sfb-{name}", about, f"tc qdisc add root sfb {tc}",
-                    dict(aqm=f"sfb {ours}".strip(), limit=1000), runs=RUNS, seeds=SEEDS, by_flow=True, **traffic)
+                    dict(aqm=f"sfb variant=linux {ours}".strip(), limit=1000), runs=RUNS, seeds=SEEDS, by_flow=True, **traffic)
 
     three = [steady(1100, 1 * MS, flow=0), steady(550, 2 * MS, flow=1), steady(110, 10 * MS, flow=2)]
     marked = [dict(group, ecn="ect0") for group in three]

@@ -10,6 +10,7 @@ from case import ranges, time_text, wrapped
 class Run:
     """What one run of a case recorded. Packets are numbers in the order of arrival."""
 
+    requests: list = field(default_factory=list)  # times
     taken: list = field(default_factory=list)  # for each request: a packet or None
     drops: list = field(default_factory=list)  # pairs of time and packet
     marks: list = field(default_factory=list)
@@ -18,10 +19,11 @@ class Run:
     probes: list = field(default_factory=list)
     faults: list = field(default_factory=list)
     statistics: str = ""
+    ended: bool = False
 
 
 def read(path, case):
-    """The runs in a record."""
+    """The complete runs in a record. A guest that was ended leaves its last run incomplete."""
     arrived = [at for at, _ in case.packets()]
     runs, run = [], None
     for line in path.read_text().splitlines():
@@ -38,6 +40,7 @@ def read(path, case):
         kind, *words = line.split()
         if kind == "-":
             at, packet = int(words[0]), int(words[1])
+            run.requests.append(at)
             run.taken.append(packet)
             run.waits[packet] = at - arrived[packet]
             if words[2] == "m":
@@ -45,13 +48,17 @@ def read(path, case):
             if words[2] == "c":
                 run.changed.append((at, packet))
         elif kind == "0":
+            run.requests.append(int(words[0]))
             run.taken.append(None)
         elif kind == "x":
             run.drops.append((int(words[0]), int(words[1])))
         elif kind == "t":
             run.probes.append(int(words[0]))
+        elif kind == ".":
+            run.ended = True
         elif kind == "!":
             run.faults.append(line)
+    runs = [run for run in runs if run.ended or run.faults]
     for run in runs:
         # A discipline that takes a packet away from its socket looks like a drop until the packet leaves.
         delivered = set(run.taken)
