@@ -49,8 +49,10 @@ fn metrics(wanted: &[Metric]) -> Vec<rig::Metric> {
             Metric::Fairness => metrics.push(rig::Metric::Wfi),
             Metric::Instructions if has_valgrind() => metrics.push(rig::Metric::Instr),
             Metric::Instructions => {
-                say("weir: without valgrind, instructions and cache misses are left out (sudo apt \
-                 install valgrind)\n")
+                say(
+                    "weir: without valgrind, instructions and cache misses are left out (sudo apt \
+                     install valgrind)\n",
+                );
             }
         }
     }

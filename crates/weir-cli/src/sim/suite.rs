@@ -39,9 +39,9 @@ pub(super) fn suite(args: &SimArgs) -> Result<ExitCode, Failure> {
     if let Some(path) = &args.json {
         let json = Document::new(Kind::Suite, &finding).to_json();
         if to_stdout {
-            print(&json).map(|_| ())?
+            print(&json).map(|_| ())?;
         } else {
-            written(path, json.as_bytes(), args.quiet)?
+            written(path, json.as_bytes(), args.quiet)?;
         }
     }
     if let Some(path) = &args.report {

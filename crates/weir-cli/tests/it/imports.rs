@@ -185,12 +185,14 @@ impl Reader {
                 {
                     module.items.insert(self.peek(1).to_owned());
                 }
-                word if is_word(word) && self.peek(1) == "::" && before != "::" => {
-                    if before != "$" {
-                        let path = self.path();
-                        module.named.push(path);
-                        continue;
-                    }
+                word if is_word(word)
+                    && self.peek(1) == "::"
+                    && before != "::"
+                    && before != "$" =>
+                {
+                    let path = self.path();
+                    module.named.push(path);
+                    continue;
                 }
                 _ => {}
             }

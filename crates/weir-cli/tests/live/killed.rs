@@ -17,10 +17,10 @@ pub(crate) fn tests() -> Vec<Trial> {
         trial("kill_9_of_run_leaves_nothing", &[Need::Root], |lab| killed(lab, &[], &RUN)),
         trial("kill_9_of_pair_leaves_nothing", &[Need::Root], |lab| killed(lab, &[], &PAIR)),
         trial("kill_9_of_run_without_root_leaves_nothing", as_user, |lab| {
-            killed(lab, &NOBODY, &RUN)
+            killed(lab, &NOBODY, &RUN);
         }),
         trial("kill_9_of_pair_without_root_leaves_nothing", as_user, |lab| {
-            killed(lab, &NOBODY, &PAIR)
+            killed(lab, &NOBODY, &PAIR);
         }),
         trial("run_returns_after_its_interface_is_gone", &[Need::Root], interface_is_gone),
     ]

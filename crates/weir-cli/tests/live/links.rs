@@ -129,7 +129,7 @@ fn jitter(lab: &Lab) {
             r.delay_ns.min >= 10_000_000,
             "20 ms less 10 ms is the least, not {} ns",
             r.delay_ns.min
-        )
+        );
     };
     let (kept, _) = lab.stream("delay 20ms jitter 10ms uniform ordered", 7, &stream);
     assert_eq!((kept.lost, kept.reordered), (0, 0));

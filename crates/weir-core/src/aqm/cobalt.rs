@@ -108,7 +108,7 @@ impl Variant {
                 // Linux multiplies by the time of a byte, a number of 34 significant bits.
                 let byte = (NANOS_PER_SEC << 34) / (rate / 8).max(64);
                 let excess = (64 - byte.leading_zeros()).saturating_sub(34);
-                bytes * (byte >> excess) >> (34 - excess)
+                (bytes * (byte >> excess)) >> (34 - excess)
             }
         }
     }
