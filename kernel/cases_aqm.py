@@ -125,9 +125,9 @@ def red():
                arrive=[steady(1400, 800 * US, ecn="ect0")], dequeue=drain(1200, 1 * MS))
     yield case("mixed", "RED with packets of 64, 576 and 1500 bytes", ours="max_p=0.1",
                arrive=poisson(32, [(1100 * MS, 480 * US)], sizes=MIXED), dequeue=drain(1200, 1 * MS))
-    # tc since 5.7 sends the flag only as a bit of TCA_RED_FLAGS, and the kernel starts the timer only for a bit of the
+    # The tc of iproute2 6.1 sends the flag only as a bit of TCA_RED_FLAGS, and the kernel starts the timer only for a bit of the
     # old field: the flag is shown, but the probability never changes.
-    yield case("adaptive", "RED with `adaptive`, for which tc since 5.7 starts no timer", "adaptive", "max_p=0.1",
+    yield case("adaptive", "RED with `adaptive`, for which tc 6.1 starts no timer", "adaptive", "max_p=0.1",
                arrive=[steady(6000, 850 * US)], dequeue=drain(5500, 1 * MS))
 
 
