@@ -14,7 +14,6 @@ mod common;
 mod device;
 mod dql_ring;
 mod emulator;
-mod flood;
 mod hierarchy;
 mod hostile_keys;
 mod models;
