@@ -12,12 +12,21 @@ pub fn now() -> Nanos {
 /// The current difference between wall-clock time and monotonic time: added to a time of [`now`],
 /// it gives the time since 1970 (UTC).
 pub fn wall_offset() -> Nanos {
-    // The wall clock is read between two readings of the monotonic clock. The middle of these two
-    // is off by at most half their distance.
-    let before = now();
-    let wall = self::wall();
-    let after = now();
-    wall.since(Nanos(before.0 + after.since(before).0 / 2))
+    offset_by(now, wall)
+}
+
+/// The offset from the best of several readings. Each reads the wall clock between two readings of
+/// the monotonic clock, and the middle of these two is off by at most half their distance. An
+/// interruption makes the distance longer, so the reading with the least distance counts.
+fn offset_by(mut now: impl FnMut() -> Nanos, mut wall: impl FnMut() -> Nanos) -> Nanos {
+    let mut reading = || {
+        let before = now();
+        let wall = wall();
+        let distance = now().since(before);
+        (distance, wall.since(Nanos(before.0 + distance.0 / 2)))
+    };
+    let readings: [_; READINGS] = std::array::from_fn(|_| reading());
+    readings.into_iter().min().map_or(Nanos::ZERO, |(_, offset)| offset)
 }
 
 /// Reads the wall clock: the time since 1970 (UTC).
@@ -35,9 +44,31 @@ fn read(clock: ClockId) -> Nanos {
     Nanos(time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs())
 }
 
+/// Readings for one measurement of the offset.
+const READINGS: usize = 5;
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_interruption_does_not_change_the_offset() {
+        // The monotonic clock advances by 40 ns with each reading. In one of the measurements the
+        // thread is interrupted for 46 us after it has read the wall clock.
+        let interrupted_at = [1, 2, 5];
+        for place in interrupted_at {
+            let time = std::cell::Cell::new(1_000_000);
+            let step = |ns| Nanos(time.replace(time.get() + ns));
+            let mut readings = 0;
+            let wall = || {
+                readings += 1;
+                let wall = step(40).0 + 7_000_000_000;
+                time.set(time.get() + if readings == place { 46_000 } else { 0 });
+                Nanos(wall)
+            };
+            assert_eq!(offset_by(|| step(40), wall), Nanos(7_000_000_000), "{place}");
+        }
+    }
 
     #[test]
     fn the_clock_never_goes_back_and_wall_time_is_after_2020() {

@@ -173,6 +173,6 @@ const SECONDS: u32 = 12;
 const SETTLING: f64 = 4.0;
 /// Number of simultaneous runs of methods with tight and with loose bounds.
 const TIGHT_AT_ONCE: usize = 3;
-const LOOSE_AT_ONCE: usize = 12;
+const LOOSE_AT_ONCE: usize = 8;
 /// Maximum number of attempts.
 const ATTEMPTS: usize = 4;
