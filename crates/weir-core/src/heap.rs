@@ -163,7 +163,10 @@ mod tests {
     proptest! {
         #[test]
         fn agrees_with_a_sorted_map(
-            operations in proptest::collection::vec((0u32..40, proptest::option::of(0u64..90)), 1..300),
+            operations in proptest::collection::vec(
+                (0u32..40, proptest::option::of(0u64..90)),
+                1..300,
+            ),
         ) {
             let (mut heap, mut places, mut model) = (Heap::default(), Vec::new(), BTreeMap::new());
             for (owner, key) in operations {

@@ -160,7 +160,8 @@ settings! {
             Number::new(0, 1 << 24, "packets", 20, "packets of flows that do not respond that may \
                                                     pass at once"),
         ecn: bool = ECN.or(true),
-        variant: Variant = Variant::setting(Variant::Steady, "how flows that do not respond get tokens"),
+        variant: Variant =
+            Variant::setting(Variant::Steady, "how flows that do not respond get tokens"),
         hz: u32 = HZ,
     }
 }

@@ -344,7 +344,10 @@ mod tests {
         #[test]
         fn only_differences_count(
             start: u32,
-            steps in proptest::collection::vec((1u32..65_000, 0u32..100, 0u64..400_000_000), 1..200),
+            steps in proptest::collection::vec(
+                (1u32..65_000, 0u32..100, 0u64..400_000_000),
+                1..200,
+            ),
         ) {
             let mut plain = with(0, DQL_MOST);
             let mut moved = with(0, DQL_MOST);

@@ -322,7 +322,10 @@ mod tests {
         fn a_length_that_is_known_takes_as_long_as_one_that_is_not(
             rate in 1u64..400_000_000_000,
             burst in 0u64..5_000,
-            packets in proptest::collection::vec((0u64..3_000_000, proptest::sample::select(vec![0u64, 52, 1502, 70_000, 1 << 33])), 1..200),
+            packets in proptest::collection::vec(
+                (0u64..3_000_000, proptest::sample::select(vec![0u64, 52, 1502, 70_000, 1 << 33])),
+                1..200,
+            ),
         ) {
             let mut plain = Serializer::new(Nanos::ZERO, constant(rate), Bytes(burst));
             let (mut like, mut last) = (plain.clone(), Timed::default());
@@ -345,7 +348,8 @@ mod tests {
             steps in proptest::collection::vec((0u64..3_000_000, 0u8..8, 1u64..5_000), 1..60),
         ) {
             let later = Nanos::from_secs(3600);
-            let mut links = [Nanos::ZERO, later].map(|now| Serializer::new(now, constant(rate), Bytes(burst)));
+            let mut links = [Nanos::ZERO, later]
+                .map(|now| Serializer::new(now, constant(rate), Bytes(burst)));
             let mut now = Nanos::ZERO;
             let mut busy_until = Nanos::ZERO;
             for (gap, kind, value) in steps {

@@ -162,7 +162,7 @@ settings! {
 }
 
 choice! {
-    /// What has a queue of its own, and which hosts share the link.
+    /// The packets that share a queue, and the hosts among which the link is shared.
     enum Isolation {
         FlowBlind = "flowblind",
         Source = "srchost",

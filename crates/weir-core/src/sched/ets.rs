@@ -190,7 +190,8 @@ impl Scheduler for Ets {
 pub(super) const ROW: Row = Row {
     name: "ets",
     aliases: &[],
-    summary: "enhanced transmission selection: strict priorities, then deficit round robin (Linux's ets)",
+    summary: "enhanced transmission selection: strict priorities, then deficit round \
+              robin (Linux's ets)",
     source: "IEEE 802.1Q; Shreedhar and Varghese 1996",
     parameters: Settings::PARAMETERS,
     traits: Traits {

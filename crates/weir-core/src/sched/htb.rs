@@ -84,7 +84,8 @@ settings! {
     struct Settings {
         variant: Variant = Variant::setting(
             Variant::Exact,
-            "tokens for the whole packet and exact shares, or packets until tokens are negative and round robin",
+            "tokens for the whole packet and exact shares, or packets until tokens are \
+             negative and round robin",
         ),
     }
 }

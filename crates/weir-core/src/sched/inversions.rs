@@ -259,7 +259,10 @@ mod tests {
     proptest! {
         #[test]
         fn ranks_agree_with_a_sorted_list(
-            operations in proptest::collection::vec((any::<bool>(), prop_oneof![0u64..20, any::<u64>()], 0usize..99), 1..400),
+            operations in proptest::collection::vec(
+                (any::<bool>(), prop_oneof![0u64..20, any::<u64>()], 0usize..99),
+                1..400,
+            ),
         ) {
             let (mut ranks, mut model) = (Ranks::default(), Vec::<u64>::new());
             for (n, (insert, rank, which)) in operations.into_iter().enumerate() {

@@ -498,7 +498,8 @@ const STEP: u64 = 6_364_136_223_846_793_005;
 pub(super) const ROW: Row = Row {
     name: "sfq",
     aliases: &["stochastic"],
-    summary: "stochastic fairness queueing: hashed flows in rounds; the longest queue loses packets (Linux's sfq)",
+    summary: "stochastic fairness queueing: hashed flows in rounds; the longest queue loses \
+              packets (Linux's sfq)",
     source: "McKenney 1990",
     parameters: Settings::PARAMETERS,
     traits: Traits {
@@ -629,7 +630,10 @@ mod tests {
     proptest! {
         #[test]
         fn decisions_are_those_of_a_search_of_all_queues(
-            steps in proptest::collection::vec((0u32..12, 1u32..3000, prop::bool::weighted(0.6)), 1..400),
+            steps in proptest::collection::vec(
+                (0u32..12, 1u32..3000, prop::bool::weighted(0.6)),
+                1..400,
+            ),
             limit in 1u32..40,
             depth in 1u32..20,
             flows in 1u32..10,
@@ -677,7 +681,10 @@ mod tests {
         /// dropped.
         #[test]
         fn flows_stay_in_order_across_perturbations(
-            steps in proptest::collection::vec((0u32..30, 0u64..700_000_000, prop::bool::weighted(0.6)), 1..400),
+            steps in proptest::collection::vec(
+                (0u32..30, 0u64..700_000_000, prop::bool::weighted(0.6)),
+                1..400,
+            ),
             divisor in 1u32..40,
         ) {
             let divisor = alloc::string::ToString::to_string(&divisor);

@@ -26,8 +26,8 @@
 //! # Guarantees
 //! Over any time in which two flows always have packets, their bytes divided by their weights
 //! differ by at most `L_1 / w_1 + L_2 / w_2`, one largest packet of each flow. This holds even if
-//! the link's rate changes, which is the purpose of the algorithm. Compared with a link of its own
-//! at the flow's share, a packet leaves later by up to one packet of each other flow.
+//! the link's rate changes, which is the purpose of the algorithm. A packet leaves later than from
+//! a separate link at the flow's share, by up to one packet of each other flow.
 //!
 //! # Differences from Linux/FreeBSD
 //! Neither system implements it. Papers call it SFQ too, but Linux's `sfq` hashes flows into queues

@@ -213,8 +213,8 @@ proptest! {
     }
 }
 
-/// The packets that leave a link of 12 Mbit/s in 5 s for each of two sources, of which the first
-/// has eight flows and the second one. All send too much, each to a destination of its own.
+/// The packets that leave a link of 12 Mbit/s in 5 s for each of two sources. The first source has
+/// eight flows, the second has one. Each flow has a different destination and exceeds its share.
 fn sent_by_source(isolation: &str) -> [u32; 2] {
     let mut discipline = Discipline::new(Kind::Cake);
     discipline.set("isolation", isolation).unwrap();
