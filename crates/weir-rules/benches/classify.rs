@@ -148,7 +148,7 @@ fn in_table() -> Address {
     Address::Table(TableMatch { table: "customers".into(), value: None })
 }
 
-/// Addresses all over the IPv4 space, one per customer.
+/// The address of customer `n`. The addresses are spread over the IPv4 space.
 fn customer(n: u32) -> u32 {
     (n + 1).wrapping_mul(0x9e37_79b1)
 }

@@ -1,8 +1,8 @@
 //! Reads and writes the AQM of a queue: `aqm NAME` with the settings of that AQM in the table, and
 //! dummynet's words `red`, `gred`, `codel` and `pie`.
 //!
-//! An AQM's settings directly follow its name. In that place a word always means the setting, even
-//! if the word is a keyword elsewhere.
+//! An AQM's settings directly follow its name. Among them, a word that names a setting means the
+//! setting even if the word is also a keyword.
 
 use weir_core::aqm::{Kind, Policy, Row, TABLE};
 use weir_core::sched;

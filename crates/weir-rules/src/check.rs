@@ -73,7 +73,7 @@ impl Builder<'_> {
         self.diagnostics.push(diagnostic);
     }
 
-    /// Reads a file. Errors in it will quote it only if they may.
+    /// Reads a file, and records whether messages may quote it.
     fn read(&mut self, name: &str, span: &Span) -> Option<String> {
         if name.contains(char::is_control) {
             self.say(
@@ -236,7 +236,8 @@ impl Builder<'_> {
         }
     }
 
-    /// Warns of jitter without a delay, and reads its distribution if that is in a file.
+    /// Warns of jitter without a delay. If the distribution of the jitter is in a file, reads the
+    /// file.
     fn jitter(&mut self) {
         let alone = self.link().delay.0 == 0 && !self.schedules(|step| step.delay.is_some());
         if let (true, Some(span)) = (alone, self.place(&JITTER)) {
@@ -283,7 +284,7 @@ impl Builder<'_> {
         self.say(Code::ProfileRate, &span, message, "its rate differs", &format!("{given} wins"));
     }
 
-    /// Adds warnings about values that are accepted but have no effect, or a surprising one.
+    /// Adds warnings about values that are accepted but have no effect or an unexpected effect.
     fn hints(&mut self) {
         let scheduled = self.schedules(|step| step.capacity.is_some());
         let link = &self.draft.spec.pipe.link;

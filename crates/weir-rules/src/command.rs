@@ -1,4 +1,4 @@
-//! Commands: each is one line of a script, checked.
+//! Commands: a command is one checked line of a script.
 //!
 //! The parser creates commands, [`crate::ruleset`] applies them to a configuration, and the printer
 //! writes them.
@@ -91,7 +91,8 @@ pub struct Numbers {
 pub struct SchedSpec {
     /// The algorithm and the mask.
     pub scheduler: SchedulerConfig,
-    /// The link. Its own queue settings apply to packets that are sent to the scheduler's FIFO.
+    /// The link. The queue settings in `link` apply to packets that are sent to the scheduler's own
+    /// FIFO.
     pub link: LinkSpec,
 }
 
@@ -152,7 +153,7 @@ pub enum TableCommand {
         kind: TableKind,
         /// Maximum number of entries.
         limit: Option<u32>,
-        /// Whether `missing` is given: an existing table of the same type is then accepted.
+        /// Whether `missing` is given, so that an existing table of the same type is accepted.
         missing_only: bool,
     },
     /// Removes the table.
@@ -163,7 +164,7 @@ pub enum TableCommand {
         entries: Vec<(TableKey, u32)>,
         /// Whether to add either all entries or none.
         atomic: bool,
-        /// Whether `-q` is given: an existing entry then gets the new value without a message.
+        /// Whether `-q` is given, so that an existing entry gets the new value without a message.
         update: bool,
     },
     /// Removes entries.
@@ -228,9 +229,9 @@ pub struct NetConfig {
 /// The role of this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NetConfigMode {
-    /// This machine has the clients of a service elsewhere.
+    /// The clients run on this machine, and the service runs elsewhere.
     Client,
-    /// This machine provides the service.
+    /// The service runs on this machine.
     Server,
     /// Both roles: the ports are those of the service, on either machine.
     Service,

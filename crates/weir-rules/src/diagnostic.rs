@@ -254,8 +254,8 @@ impl Diagnostic {
         self
     }
 
-    /// The same diagnostic without anything from the file that it is about: kind, file, line and
-    /// what is expected stay.
+    /// The same diagnostic without any text of the file that it refers to. It keeps its kind, the
+    /// name of the file, the number of the line, and what is expected there.
     #[must_use]
     pub fn without_quotes(self) -> Self {
         let message = match self.code {
@@ -316,7 +316,7 @@ impl Diagnostics {
         }
     }
 
-    /// The same diagnostics, without the file name where it is `name`.
+    /// The same diagnostics. Those about the file `name` lose the name of the file.
     #[must_use]
     pub fn without_file(mut self, name: &str) -> Self {
         for diagnostic in self.items.iter_mut().filter(|d| d.file.as_deref() == Some(name)) {
@@ -415,7 +415,8 @@ fn floor_boundary(text: &str, at: usize) -> usize {
     (0..=at.min(text.len())).rev().find(|&i| text.is_char_boundary(i)).unwrap_or(0)
 }
 
-/// The start of labels that say what belongs at a place, and nothing about what is there.
+/// The first word of labels that describe what is expected at a place and repeat nothing of the
+/// text.
 const EXPECTED: &str = "expected ";
 const NOT_SHOWN: &str = "the line is not shown, since the file is not below the directory of the \
                          text that names it, or only root may read it";
@@ -438,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_diagnostics_some_are_kept_and_all_are_counted() {
+    fn many_diagnostics_are_all_counted_and_some_are_kept() {
         let mut all = Diagnostics::default();
         for _ in 0..3 {
             let mut some = Diagnostics::default();
@@ -451,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_long_line_what_surrounds_the_place_is_shown() {
+    fn only_the_part_of_a_long_line_near_the_place_is_shown() {
         let text = "é".repeat(100_000);
         let diagnostic = Diagnostic::new(Code::BadValue, &text, 150_000..150_002, "wrong");
         assert!(diagnostic.text.len() <= 2 * LONGEST_LINE);
@@ -476,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_in_a_later_line_is_shown_with_that_line() {
+    fn a_place_in_the_second_line_is_shown_with_that_line() {
         let diagnostic = Diagnostic::new(Code::BadValue, "one\ntwo three\nfour", 8..13, "wrong")
             .label("here")
             .in_file("f");

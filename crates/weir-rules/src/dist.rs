@@ -1,5 +1,6 @@
 //! Distribution tables in netem's `.dist` format: integers separated by white space, and comments
-//! that start with `#`. An entry is a deviation from the mean delay, in units of the jitter / 8192.
+//! that start with `#`. An entry is a deviation from the mean delay, in units of 1/8192 of the
+//! jitter.
 
 use weir_core::dist::Distribution;
 

@@ -12,10 +12,10 @@ pub trait Files {
     fn read(&self, path: &str) -> io::Result<String>;
 
     /// The text of the file at `path`, and whether messages may quote it. By default they may not:
-    /// a text from another author may name any file that the reader's user can read.
+    /// a text from another author may name any file that the user of the program can read.
     ///
     /// # Errors
-    /// As [`Self::read`].
+    /// As with [`Self::read`].
     fn read_quotable(&self, path: &str) -> io::Result<(String, bool)> {
         Ok((self.read(path)?, false))
     }

@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_choice_is_no_keyword_but_jitter_reorder() {
+    fn no_choice_is_a_keyword_except_reorder_of_jitter() {
         let both: Vec<_> = TABLE
             .iter()
             .flat_map(|row| row.choices)

@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_quote_is_said() {
+    fn a_missing_quote_is_reported() {
         let mut diagnostics = Diagnostics::default();
         lex("profile \"abc", &mut diagnostics);
         assert_eq!(diagnostics.iter().next().map(|d| d.code), Some(Code::UnclosedQuote));

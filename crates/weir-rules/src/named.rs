@@ -18,7 +18,7 @@ use crate::suggest::closest;
 #[error("{}", line(.0))]
 pub struct NamedError(Box<Diagnostic>);
 
-/// The first word of a text, which is the algorithm's name; empty if there is none.
+/// The first word of a text, which is the algorithm's name; empty if the text has no words.
 pub fn name(text: &str) -> &str {
     text.split(is_gap).find(|word| !word.is_empty()).unwrap_or_default()
 }
@@ -119,8 +119,9 @@ fn set<K: Entry>(chosen: &mut Chosen<K>, text: &str, mut at: usize) -> Result<()
     Ok(())
 }
 
-/// The error that a word is not a setting of the algorithm. The parameters are the algorithm's own,
-/// and those of every algorithm of the table with the algorithm's name.
+/// The error that a word is not a setting of the algorithm. `own` are the parameters of the
+/// algorithm. `others` are the parameters of every algorithm of the table, each with the
+/// algorithm's name.
 fn unknown_setting(
     text: &str,
     word: &Word,
@@ -209,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_says_what_a_script_says() {
+    fn a_text_gives_the_same_message_as_a_script() {
         for settings in ["target 5parsec", "target", "target 99s", "arith linus", "ecn ecn"] {
             let mut message = codel(&format!("codel {settings}")).unwrap_err();
             let script = crate::check_spec(&format!("aqm codel {settings}"), &crate::NoFiles)

@@ -86,7 +86,7 @@ impl<'a> Parser<'a> {
         Some(word)
     }
 
-    /// The keyword that `word` is here, if any.
+    /// The keyword that `word` means for this object, if any.
     fn lookup(&self, word: &Word) -> Option<&'static Keyword> {
         let object = self.draft.object;
         let rows =
@@ -134,7 +134,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Adds a warning about a rate without a unit below one kilobit per second in the short form:
+    /// Adds a warning if the short form gives a rate below one kilobit per second without a unit:
     /// the author of `4/20` means megabits.
     fn doubt_bare_rate(&mut self, span: &Span, text: &str) {
         let Capacity::Constant(rate) = self.draft.spec.pipe.link.capacity else { return };
@@ -274,7 +274,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// Adds the first place of a repeated word to its diagnostic, if both are in the same line.
+/// Adds the first place of a repeated word to its diagnostic, if both places are in the same line.
 fn with_first(error: Diagnostic, word: &Word, first: &Span, label: &str) -> Diagnostic {
     let offset = word.span.start - error.span.start.min(word.span.start);
     let shown = first.start >= offset && first.end >= offset;

@@ -203,7 +203,7 @@ mod tests {
     use crate::spec::check_spec;
 
     #[test]
-    fn every_preset_is_a_link_without_reproach() {
+    fn every_preset_is_a_link_without_diagnostics() {
         for p in PRESETS {
             for text in [p.up, p.down] {
                 let checked = check_spec(text, &NoFiles);
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_unique_and_slips_are_met() {
+    fn names_are_unique_and_typing_errors_are_recognised() {
         let all: Vec<_> = names().collect();
         assert_eq!(all.len(), all.iter().collect::<std::collections::BTreeSet<_>>().len());
         assert_eq!(preset("4g").map(|p| p.name), Ok("lte"));

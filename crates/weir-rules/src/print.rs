@@ -45,7 +45,7 @@ fn keyword(row: &Keyword, spec: &LinkSpec) -> Option<String> {
     Some(if argument.is_empty() { row.name.to_owned() } else { format!("{} {argument}", row.name) })
 }
 
-/// The name of a file, quoted if it would not be read as a name everywhere.
+/// The name of a file, quoted if some part of the language would not read it as a name.
 fn file(name: &str) -> String {
     // `IN`, `OUT` and `expire` end a specification within `netconfig`.
     let ends = |word: &str| {

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn more_samples_than_1024_are_fine() {
+    fn more_samples_than_1024_are_accepted() {
         let text = format!(
             "samples 5000\ndelay prob\n{}",
             (0..3000).map(|i| format!("{i} {}\n", f64::from(i) / 3000.0)).collect::<String>()

@@ -1,8 +1,8 @@
 //! A rule of the classifier in checked form: its tests on a packet, and its action.
 //!
 //! The parser, the printer and the classifier share this form. Each value in it is valid on its
-//! own: numbers are in range and masks fit. Whether the pipe, table or rule that it names exists is
-//! checked where all rules are known.
+//! own: numbers are in range and masks fit. The ruleset, which contains all rules, checks whether a
+//! named pipe, table or rule exists.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub struct Rule {
     pub number: u16,
     /// The set, 0 to 31.
     pub set: u8,
-    /// The probability with which a packet matches that passes all tests; `None` means always.
+    /// The probability that the rule matches a packet that passes all tests; `None` means always.
     pub probability: Option<Probability>,
     /// The action for a packet that matches.
     pub action: RuleAction,
@@ -197,8 +197,8 @@ pub enum Test {
     },
     /// The packet's flow is found in a table of type `flow`.
     Flow(TableMatch),
-    /// Dynamic rules are checked. If none is found and the rule matches, a dynamic rule is created
-    /// for the packet's flow, in both directions.
+    /// Dynamic rules are checked. If none of them matches and this rule does, a dynamic rule is
+    /// created for the packet's flow, in both directions.
     KeepState(Option<Name>),
     /// Like `KeepState`, but only for a limited number of flows that share these fields; further
     /// flows are denied.

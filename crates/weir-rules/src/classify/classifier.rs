@@ -39,7 +39,7 @@ struct Rules {
     one_pass: bool,
     place: Place,
     heads: Arc<[Head]>,
-    /// The programs by [`code`] of their pass, in ascending order.
+    /// The programs, in ascending order of the [`code`] of their pass.
     programs: Vec<(u64, Indexed)>,
     any: Indexed,
     each_segment: bool,
@@ -80,9 +80,9 @@ impl Classifier {
         Self { rules: Arc::new(rules), tables }
     }
 
-    /// The classifier for the current state of this ruleset, in the same place. It reuses the parts
-    /// that have not changed since: the programs if no rule or set has changed, and each unchanged
-    /// table.
+    /// Returns the classifier for the current state of `ruleset` in the same place. The new
+    /// classifier shares what has not changed with this one: the programs if the rules, sets and
+    /// `one_pass` are the same, and each unchanged table.
     pub fn recompile(&self, ruleset: &Ruleset) -> Self {
         let rules = &self.rules;
         let same_rules = Arc::ptr_eq(&rules.source, &ruleset.rules)

@@ -81,8 +81,8 @@ fn keep(test: &Test) -> Option<Keep> {
     }
 }
 
-/// Whether a rule matches frames of any kind. Only a rule about the link layer does, and only if it
-/// demands nothing of IP; `from any to any` demands nothing.
+/// Whether a rule matches frames of any kind. Such a rule tests the link layer and tests nothing of
+/// IP. `from any to any` tests nothing.
 fn takes_frames(rule: &Rule) -> bool {
     let about_link = |test: &Test| {
         matches!(test, Test::Layer2 | Test::Mac { .. } | Test::MacType(_) | Test::Vlan(_))
@@ -242,8 +242,8 @@ impl<'a> Compiler<'a> {
     fn addresses(&mut self, side: Side, list: &[Address]) -> Folded {
         let mut checks = Vec::new();
         let (mut v4, mut v6) = (Vec::new(), Vec::new());
-        // Which table matches first decides the rule's argument, so a list with tables keeps its
-        // order.
+        // The first table that matches determines the rule's argument, so a list with tables keeps
+        // its order.
         let gather = list.len() > FEW_ADDRESSES
             && !list.iter().any(|address| matches!(address, Address::Table(_)));
         for address in list {
@@ -341,5 +341,5 @@ pub(super) fn argument(target: Target, found: Option<u32>) -> Option<u32> {
     }
 }
 
-/// Lists with more addresses than this are compiled to one look-up.
+/// A list with more addresses than this, and without tables, is compiled to one look-up.
 const FEW_ADDRESSES: usize = 6;

@@ -1,5 +1,5 @@
 //! The demands of a step: the values of a field that the step's tests require. An
-//! [index](super::index) files a step under one of them.
+//! [index](super::index) files a step under one of its demands.
 
 use super::program::{Check, Op, Program, Step};
 use super::view::Side;
@@ -116,5 +116,5 @@ fn of_check(program: &Program, check: Check) -> Option<Demand> {
     }
 }
 
-/// Maximum number of prefixes under which a step is filed.
+/// Maximum number of prefixes that a demand for addresses combines.
 const MOST_VALUES: usize = 16;

@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn tcp_lives_by_what_both_ends_have_said() {
+    fn the_tcp_lifetime_depends_on_the_flags_of_both_ends() {
         let (mut table, forth) = (Dynamic::default(), key(1, 6));
         let back = back(&forth);
         let life = |table: &Dynamic, ms: u64| {
@@ -386,7 +386,8 @@ mod tests {
             assert!(table.find(None, seen(packet, flags, at)).is_some());
             assert_eq!(life(&table, at), seconds, "after {flags}");
         }
-        // The lifetime was shortened: the entry is gone although it was due later before.
+        // The last FIN shortened the lifetime, so the entry has expired although its first due time
+        // has not passed.
         assert_eq!(table.find(None, seen(&forth, 16, 1004)), None);
         assert!(table.install(PARENT, None, None, seen(&forth, SYN, 2000)));
         assert!(table.find(None, seen(&back, RST, 2001)).is_some());
@@ -394,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_counts_flows_with_the_same_fields_and_gives_them_back() {
+    fn a_limit_counts_flows_with_the_same_fields_until_they_end() {
         let mut table = Dynamic::default();
         let limit = Some((LimitMask { src_addr: true, ..LimitMask::default() }, 2));
         let add = |table: &mut Dynamic, port, ms| {
@@ -412,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_room_for_so_many_and_refusals_are_counted() {
+    fn flows_beyond_the_maximum_are_refused_and_counted() {
         let mut table = Dynamic::default();
         let flow = |n: usize| FlowKey { src: n as u128, ..key(1, 17) };
         for n in 0..MOST {

@@ -12,8 +12,9 @@
 //!
 //! # Complexity
 //! Building an index takes O(n log n) for n steps. A packet costs one look-up for each field in
-//! use, plus the candidates. A set of n rules that demand different hosts, networks or ports costs
-//! as much as one rule; nested prefixes cost one list for each prefix that contains the address.
+//! use, plus the tests of the steps in the selected lists. With n rules that demand different
+//! hosts, networks or ports, a packet costs as much as with one rule. Nested prefixes cost one list
+//! for each prefix that contains the address.
 
 use std::collections::HashMap;
 
@@ -375,7 +376,8 @@ impl<'a> Sizes<'a> {
                 let ranges = list.iter().map(|&(first, last)| {
                     starts.partition_point(|s| *s < first)..starts.partition_point(|s| *s <= last)
                 });
-                // A step that is in more lists than this takes more memory than it is worth.
+                // A step that would be in more than [`MOST_SPANS`] lists takes more memory than it
+                // is worth.
                 (ranges.clone().map(|range| range.len()).sum::<usize>() <= MOST_SPANS)
                     .then(|| ranges.filter_map(|range| counts[range].iter().max()).max().copied())
                     .flatten()

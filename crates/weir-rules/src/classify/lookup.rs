@@ -1,8 +1,8 @@
 //! Compiled tables, in the form in which packets look them up.
 //!
-//! Each table is compiled separately, and all classifiers that use it share it. Every kind of table
-//! can apply a changed entry without being rebuilt, because tables of customers change all the
-//! time.
+//! Each table is compiled separately, and all classifiers that use it share it. A changed entry
+//! does not rebuild a table of addresses, numbers or flows, because tables of customers change all
+//! the time. A changed entry rebuilds a table of interfaces, which is small.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hash, Hasher};

@@ -1,7 +1,8 @@
 //! The classifier: it decides the path of a packet through the engine.
 //!
 //! The caller requests a [`Verdict`] and acts on it. If packets return to the rules after a pipe
-//! (`one_pass` is off), the caller classifies them again from the place that the verdict names.
+//! (`one_pass` is off), the caller classifies them again from the [`Resume`] point that the verdict
+//! contains.
 //!
 //! # Model
 //! [`Classifier::compile`] turns a [`Ruleset`](crate::ruleset::Ruleset) into programs, one for each
@@ -13,10 +14,11 @@
 //! When the packet goes out, only rules with `out` or `xmit` are applied.
 //!
 //! # Differences from ipfw
-//! The random number for `prob` is drawn when all other tests hold. Each rule has its own stream,
-//! so that its draws do not depend on other rules. With `keep-state` and `limit` the number is
-//! drawn first, as in ipfw. A rule does not match if its `tablearg` has no value, or a value that
-//! is not valid for its purpose. After [`JUMPS`] jumps a packet is dropped and counted.
+//! The random number for `prob` is drawn when all other tests of the rule hold. If the rule has
+//! `keep-state` or `limit`, the number is drawn first, as in ipfw. Each rule draws from a random
+//! stream of its own, so that its draws do not depend on other rules. A rule does not match if its
+//! `tablearg` has no value, or a value that is not valid for its purpose. After [`JUMPS`] jumps a
+//! packet is dropped and counted.
 
 mod classifier;
 mod compile;
@@ -47,7 +49,7 @@ use weir_wire::Parsed;
 pub struct Packet<'a> {
     /// The frame from its link-layer header on.
     pub frame: &'a [u8],
-    /// The places of its headers; `None` for a frame with invalid headers, for which only
+    /// The offsets of its headers; `None` for a frame with invalid headers, for which only
     /// link-layer tests hold.
     pub parsed: Option<&'a Parsed>,
     /// Its flow key; empty if `parsed` is `None`.
@@ -94,14 +96,14 @@ pub enum Fate {
     Allow,
     /// The packet is dropped and counted.
     Deny,
-    /// The packet goes through this pipe. Then the rules continue at the given place, if any.
+    /// The packet goes through this pipe. With a [`Resume`], the search then continues there.
     Pipe(u16, Option<Resume>),
-    /// The packet goes into this queue. Then the rules continue at the given place, if any.
+    /// The packet goes into this queue. With a [`Resume`], the search then continues there.
     Queue(u16, Option<Resume>),
 }
 
-/// The place at which the search continues: after the rule with this identity or, if that rule was
-/// deleted, at the first rule with a larger number.
+/// The point from which the search continues: after the rule with this identity or, if that rule
+/// was deleted, at the first rule with a larger number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Resume {
     /// The rule's number.

@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wildcards_stand_for_any_text_or_one_character() {
+    fn wildcards_match_any_text_or_one_character() {
         for (pattern, name, fits) in [
             ("eth0", "eth0", true),
             ("eth0", "eth01", false),

@@ -16,7 +16,7 @@
 //! # Changes
 //! Nodes are shared and immutable. [`Prefixes::update`] copies the nodes on the path to the region
 //! of a changed prefix and rebuilds that region. This touches a few kilobytes, unless the prefix is
-//! much shorter than its neighbours.
+//! much shorter than the neighbouring prefixes.
 
 use std::sync::Arc;
 
@@ -166,7 +166,7 @@ pub(super) trait Source<A> {
     /// The prefixes with a first address from `first` to `last`, in ascending order of address,
     /// then of length.
     fn within(&self, first: A, last: A) -> Vec<Prefix<A>>;
-    /// The value of this prefix itself, without those that contain it.
+    /// The value of exactly this prefix, or `None`. Shorter prefixes that contain it do not count.
     fn exactly(&self, address: A, len: u8) -> Option<u32>;
 }
 
@@ -298,8 +298,8 @@ fn covers<A: Address>(prefixes: &[Prefix<A>], region: Region<A>) -> [Option<u32>
     covers
 }
 
-/// Maximum number of prefixes in a region that is searched; a region with more has one slot per
-/// byte.
+/// Maximum number of prefixes in a `Few` node. A region with more prefixes has one slot for each
+/// value of the next byte.
 const FEW: usize = 16;
 
 #[cfg(test)]
@@ -362,7 +362,7 @@ mod tests {
         }
 
         #[test]
-        fn ipv6_is_looked_up_alike(
+        fn an_ipv6_address_gets_the_value_of_its_longest_prefix(
             entries in prop::collection::btree_map((prefix(), any::<bool>(), any::<bool>()), 0u32..5, 0..200),
             probes in prop::collection::vec(address(), 50),
         ) {
@@ -402,7 +402,7 @@ mod tests {
         }
 
         #[test]
-        fn a_changed_set_is_the_same_as_one_built_anew(
+        fn a_changed_set_equals_one_built_from_scratch(
             start in prop::collection::btree_map(prefix(), 0u32..5, 0..200),
             changes in prop::collection::vec((prefix(), prop::option::of(5u32..9)), 1..40),
             probes in prop::collection::vec(address(), 20),

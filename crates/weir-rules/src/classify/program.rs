@@ -1,4 +1,4 @@
-//! Compiled rules. A head contains what a rule does; a program contains when rules match.
+//! Compiled rules. A head says what a rule does; a program says when rules match.
 //!
 //! Each rule has one head, and the default rule's head comes last. Each expected
 //! [`Pass`](super::Pass) has one program. The steps of a program are the rules that can match in
@@ -86,8 +86,7 @@ pub(super) struct Op {
     pub(super) last: bool,
 }
 
-/// A test in the form in which packets meet it. Frequent tests are stored in place, the others in
-/// the [`Pool`].
+/// A compiled test. Frequent tests are stored in the check itself, the others in the [`Pool`].
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Check {
     Always,

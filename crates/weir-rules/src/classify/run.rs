@@ -13,13 +13,13 @@ use super::view::View;
 use super::{Fate, Packet, Resume, Tags, Verdict};
 use crate::rule::{Name, RuleAction, Target};
 
-/// The number of jumps after which the search regards the rules as a loop. No script needs so many,
-/// and a loop reaches the number quickly.
+/// The number of jumps after which the search regards the rules as a loop. No useful script needs
+/// so many jumps, and a loop reaches the number quickly.
 pub const JUMPS: u32 = 1000;
 
 /// The effect of a rule on the search.
 enum Outcome {
-    /// The rule does not match after all.
+    /// The rule does not match.
     Unmatched,
     /// The search continues with the next rule.
     Next,
@@ -47,8 +47,8 @@ struct Run<'a> {
 }
 
 impl Classifier {
-    /// Decides about a packet, and counts it at the rules that match. `from` is the place at which
-    /// the search continues after an earlier verdict; `None` starts at the first rule.
+    /// Decides about a packet, and counts it at the rules that match. `from` is the point from
+    /// which the search continues after an earlier verdict; `None` starts at the first rule.
     #[inline]
     pub fn classify(
         &self,
@@ -98,7 +98,7 @@ fn run(
     let view = View::new(packet);
     let start = from.map_or(0, |resume| match find(classifier.heads(), resume.number, resume.id) {
         Ok(at) => program.after(at),
-        // The rule is gone: continue at the first rule with a larger number.
+        // The rule was deleted: continue at the first rule with a larger number.
         Err(at) => program.steps.partition_point(|step| step.rule < at),
     });
     state.calls.clear();
@@ -262,7 +262,7 @@ impl Run<'_> {
         }
     }
 
-    /// Handles a match: creates the dynamic rule of the rule, then performs the rule's action.
+    /// Handles a match: creates the rule's dynamic rule, if any, then performs the rule's action.
     fn matched(&mut self, rule: u32, head: &Head, found: Option<u32>) -> Outcome {
         if let Some(keep) = &head.keep
             && !self.install(head, keep, found)

@@ -70,7 +70,7 @@ impl Tables {
         self.numbers.get(name).copied()
     }
 
-    /// The same names with the current tables. A changed table is compiled completely.
+    /// Replaces each changed table by a newly compiled one. The names keep their numbers.
     pub(super) fn refresh(&mut self, ruleset: &Ruleset, place: &Place) {
         for (name, &number) in self.numbers.iter() {
             let (slot, table) = (&mut self.slots[number as usize], ruleset.tables.get(name));

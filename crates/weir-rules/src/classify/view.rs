@@ -110,7 +110,7 @@ pub(super) fn holds(test: &Test, view: &View<'_>) -> bool {
     }
 }
 
-/// Whether a test of the pass alone holds.
+/// Whether a test holds that depends only on the pass.
 pub(super) fn holds_in(test: &Test, pass: &Pass) -> bool {
     match test {
         Test::In => !pass.out,

@@ -1,5 +1,5 @@
 //! Rows: the device between the queue and the wire. Each of these keywords adds a device to the
-//! link.
+//! link, unless the link already has one.
 
 use std::sync::Arc;
 

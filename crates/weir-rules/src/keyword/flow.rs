@@ -55,7 +55,7 @@ pub(crate) static BURST: Keyword = Keyword {
     ..FLOW
 };
 
-/// Longest wait.
+/// Deadline of packets.
 pub(crate) static DEADLINE: Keyword = Keyword {
     name: "deadline",
     argument: "TIME",

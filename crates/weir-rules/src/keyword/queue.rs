@@ -21,7 +21,7 @@ const QUEUE: Keyword = Keyword {
 pub(super) const ROWS: &[&Keyword] =
     &[&LIMIT, &DROPTAIL, &MASK, &MAX_FLOWS, &WEIGHT, &LMAX, &PRI, &BUCKETS, &NOERROR, &GSO];
 
-/// The base of a setting that is also valid for a scheduler that is a flow of another scheduler.
+/// The base of rows that an inner scheduler, which is a flow of another scheduler, also accepts.
 const ALL: Keyword =
     Keyword { objects: &[Object::Link, Object::Queue, Object::InnerScheduler], ..QUEUE };
 

@@ -35,7 +35,7 @@ pub(crate) struct Reader<'a> {
     /// The words that are keywords here.
     pub(crate) keywords: &'a [&'static str],
     pub(crate) subject: Subject,
-    /// The place of the first value, once one has been read.
+    /// The place of the first value; `None` before a value has been read.
     pub(crate) value: Option<Span>,
     pub(crate) diagnostics: &'a mut Diagnostics,
 }
@@ -155,7 +155,7 @@ impl Reader<'_> {
         self.words.get(self.at)
     }
 
-    /// Takes the next word if it is `name`, and returns whether it was.
+    /// Takes the next word if it is `name`. Returns whether the word was taken.
     pub(crate) fn flag(&mut self, name: &str) -> bool {
         let found = self.peek().is_some_and(|w| !w.quoted && w.text == name);
         self.at += usize::from(found);

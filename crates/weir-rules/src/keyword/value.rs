@@ -15,8 +15,8 @@ use crate::quantity::{
 
 /// The value of a keyword.
 ///
-/// A value of a common kind needs only its bounds and a [`Place`]; [`Value::Custom`] brings its
-/// functions. A value is printed if it differs from the default link's value.
+/// A value of a common kind needs only its bounds and a [`Place`]; [`Value::Custom`] has functions
+/// of its own. A value is printed if it differs from the default link's value.
 #[derive(Clone, Debug)]
 pub(crate) enum Value {
     /// A rate up to the engine's maximum; 0 means unlimited.
@@ -34,7 +34,7 @@ pub(crate) enum Value {
     /// The name of a file, and a description of the file's content.
     File(&'static str, Place<Option<String>>),
     /// An AQM with its settings, and a description of the allowed values. The parser of AQMs reads
-    /// it.
+    /// the argument.
     Aqm(&'static str),
     /// No value: the queue has no AQM.
     DropTail,
@@ -49,7 +49,7 @@ pub(crate) enum Value {
     },
 }
 
-/// Prints an argument. The function that it receives writes the names of files.
+/// Prints an argument. The [`Quote`] function writes the names of files in it.
 pub(crate) type Print = fn(&LinkSpec, Quote) -> Option<String>;
 
 /// Writes a word so that it is read back as one word and not as a keyword.

@@ -133,10 +133,10 @@ impl Outcome {
         }
     }
 
-    /// Removes warnings about missing objects that exist in `ruleset`: later commands have
-    /// configured them.
+    /// Removes warnings about missing objects if a later command has configured these objects in
+    /// `ruleset`.
     pub fn settle(&mut self, ruleset: &Ruleset) {
-        self.warnings.retain(|warning| ruleset.is_loose(warning));
+        self.warnings.retain(|warning| ruleset.still_holds(warning));
     }
 
     pub(super) fn warn(mut self, warnings: impl IntoIterator<Item = Warning>) -> Self {

@@ -41,7 +41,7 @@ pub enum ApplyError {
         /// The scheduler.
         number: u16,
     },
-    /// A queue or an inner scheduler has a setting that the scheduler above does not have.
+    /// A queue or an inner scheduler has a setting that the scheduler above it does not support.
     #[error("{} {number}: {misfit}", kind.word())]
     Misfit {
         /// The kind of object: a queue or a scheduler.
@@ -220,14 +220,14 @@ pub enum Warning {
         /// The number of these entries.
         count: usize,
     },
-    /// A table remains when all others are deleted.
+    /// The command deletes all tables except this one.
     TableKept {
         /// The table.
         name: Name,
         /// The reason.
         reason: ApplyError,
     },
-    /// The first entry created the table.
+    /// The table did not exist, and its first entry created it.
     TableMade {
         /// The table.
         name: Name,

@@ -211,8 +211,9 @@ impl Ruleset {
         Outcome::changed(before > kept)
     }
 
-    /// The objects that rules and queues name but that do not exist, including tables that would be
-    /// created only by `add`.
+    /// Warnings about rules, queues and inner schedulers that refer to objects that do not exist,
+    /// and about rules that send packets to a scheduler without a link of its own. Tables that only
+    /// a later `add` creates count as missing.
     pub fn configuration_warnings(&self) -> Vec<Warning> {
         let mut warnings = Vec::new();
         for (&queue, spec) in self.queues.iter().filter(|(_, spec)| !self.has_link(spec.scheduler))
@@ -227,7 +228,7 @@ impl Ruleset {
         warnings
     }
 
-    /// Objects that a rule names and that do not exist.
+    /// Warnings about objects that a rule names but that do not exist or have no link.
     pub(super) fn rule_warnings(&self, rule: &Rule) -> Vec<Warning> {
         let number = rule.number;
         let missing = |kind, target| Warning::NoTarget { rule: number, kind, number: target };
@@ -250,7 +251,7 @@ impl Ruleset {
     }
 
     /// Whether a warning still holds in this configuration.
-    pub(super) fn is_loose(&self, warning: &Warning) -> bool {
+    pub(super) fn still_holds(&self, warning: &Warning) -> bool {
         match warning {
             Warning::NoTarget { kind: ObjectKind::Queue, number, .. } => {
                 !self.queues.contains_key(number)

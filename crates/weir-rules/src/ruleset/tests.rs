@@ -79,7 +79,7 @@ fn netconfig(spec_in: &str, expires_s: Option<u32>) -> Command {
 }
 
 #[test]
-fn numbers_are_given_out_in_steps_behind_the_last_rule() {
+fn numbers_are_assigned_in_steps_after_the_last_rule() {
     let mut r = Ruleset::default();
     done(
         &mut r,
@@ -108,7 +108,7 @@ fn numbers_are_given_out_in_steps_behind_the_last_rule() {
 }
 
 #[test]
-fn rules_go_by_number_range_and_set_and_flush_keeps_set_31() {
+fn rules_are_deleted_by_number_or_set_and_flush_keeps_set_31() {
     let mut r = Ruleset::default();
     let adds: Vec<Command> = [(100, 0), (100, 1), (200, 1), (300, 31)]
         .iter()
@@ -128,7 +128,7 @@ fn rules_go_by_number_range_and_set_and_flush_keeps_set_31() {
 }
 
 #[test]
-fn sets_move_swap_and_switch_but_31_stays_on() {
+fn sets_can_be_moved_swapped_and_switched_but_set_31_stays_on() {
     let mut r = Ruleset::default();
     done(&mut r, &[rule(100, 1, RuleAction::Allow), rule(200, 2, RuleAction::Allow)]);
     done(
@@ -161,7 +161,7 @@ fn a_pipe_and_a_scheduler_with_one_number_are_one_link() {
 }
 
 #[test]
-fn deleting_what_is_used_says_who_uses_it() {
+fn deleting_a_used_object_gives_warnings_that_name_its_users() {
     let mut r = Ruleset::default();
     done(
         &mut r,
@@ -178,7 +178,7 @@ fn deleting_what_is_used_says_who_uses_it() {
 }
 
 #[test]
-fn a_script_is_carried_out_as_a_whole_or_not_at_all() {
+fn a_script_is_applied_completely_or_not_at_all() {
     let mut r = Ruleset::default();
     done(&mut r, &[pipe(1, "1M")]);
     let before = r.clone();
@@ -199,7 +199,7 @@ fn a_script_is_carried_out_as_a_whole_or_not_at_all() {
 }
 
 #[test]
-fn numbered_tables_are_made_by_their_first_entry_and_named_ones_are_not() {
+fn the_first_entry_creates_a_numbered_table_but_no_named_table() {
     let mut r = Ruleset::default();
     let add = TableCommand::Add {
         entries: vec![(prefix(0x0a00_0000, 8), 7)],
@@ -279,7 +279,7 @@ fn locked_tables_do_not_change_and_used_ones_are_not_destroyed() {
 }
 
 #[test]
-fn netconfig_changes_only_its_pipes_when_given_again() {
+fn a_repeated_netconfig_changes_only_its_pipes() {
     let mut r = Ruleset::default();
     done(&mut r, &[rule(0, 0, RuleAction::Allow), netconfig("4M/20ms", None)]);
     assert_eq!(numbers(&r), [(1, 31), (1, 31), (100, 0)]);
@@ -317,7 +317,7 @@ fn netconfig_changes_only_its_pipes_when_given_again() {
 }
 
 #[test]
-fn netconfig_links_end_when_their_time_is_over() {
+fn netconfig_links_expire_after_their_lifetime() {
     let mut r = Ruleset::default();
     done(&mut r, &[netconfig("4M", Some(60))]);
     assert_eq!((r.expire(1000), r.next_expiry_s()), (0, Some(1060)));
@@ -333,7 +333,7 @@ fn netconfig_links_end_when_their_time_is_over() {
 }
 
 #[test]
-fn netconfigs_rules_do_not_count_when_numbers_are_given_out() {
+fn rules_of_netconfig_do_not_count_when_numbers_are_assigned() {
     let mut r = Ruleset::default();
     done(&mut r, &[netconfig("4M", None), rule(0, 0, RuleAction::Allow)]);
     assert_eq!(numbers(&r), [(1, 31), (1, 31), (100, 0)]);
@@ -377,7 +377,7 @@ fn changes_bring_an_engine_from_one_configuration_to_the_next() {
 }
 
 #[test]
-fn copies_share_what_they_do_not_change() {
+fn copies_share_their_unchanged_parts() {
     let mut r = Ruleset::default();
     done(&mut r, &[pipe(1, "1M"), pipe(2, "2M")]);
     let before = r.clone();
@@ -387,7 +387,7 @@ fn copies_share_what_they_do_not_change() {
 }
 
 #[test]
-fn a_setting_that_the_scheduler_does_not_look_at_is_said() {
+fn a_setting_that_the_scheduler_ignores_gives_a_warning() {
     let warnings = |text: &str| -> Vec<String> {
         let mut ruleset = Ruleset::default();
         let parsed = crate::script::parse(text, "rules", &NoFiles);
@@ -407,8 +407,7 @@ fn a_setting_that_the_scheduler_does_not_look_at_is_said() {
 }
 
 #[test]
-fn schedulers_within_each_other_are_no_circle_not_too_deep_and_not_deleted_from_under_one_another()
-{
+fn nested_schedulers_form_no_circle_and_a_used_parent_is_not_deleted() {
     let mut ruleset = Ruleset::default();
     let mut run = |line: &str| -> Result<Vec<String>, String> {
         let parsed = crate::script::parse(line, "rules", &NoFiles);
@@ -453,7 +452,7 @@ fn schedulers_within_each_other_are_no_circle_not_too_deep_and_not_deleted_from_
 }
 
 #[test]
-fn a_rule_for_a_missing_pipe_is_answered_with_a_warning() {
+fn a_rule_for_a_missing_pipe_gives_a_warning() {
     let mut r = Ruleset::default();
     let to_pipe = |number| rule(100, 0, RuleAction::Pipe(Target::Number(number)));
     let outcome = r.apply(&to_pipe(9)).unwrap();

@@ -1,8 +1,8 @@
 //! A rule's body: `PROTO from A PORTS to B PORTS OPTIONS`, or only options.
 //!
-//! A body with `from … to …` matches IP packets. A body without it matches every frame, including
-//! ARP, for which its options hold. `ip from any to any` with an option about the link layer also
-//! matches every such frame.
+//! A body with `from … to …` matches IP packets. A body of options matches other frames too, such
+//! as ARP, if it tests the link layer and tests nothing of IP. `ip from any to any` with an option
+//! about the link layer means the same as that option alone.
 
 use crate::diagnostic::Code;
 use crate::diagnostic::shorten;
@@ -300,7 +300,7 @@ fn is_ports(word: &Word, side: Side) -> bool {
         return false;
     }
     let known = ports_begin(&word.text) || word.text == "any";
-    // A word before `to` can only be ports.
+    // Before `to`, any other word can only be a list of ports.
     known || side == Side::Source && !["to", "{", "(", "not", "or"].contains(&word.text.as_str())
 }
 

@@ -189,7 +189,7 @@ impl<'a> Checker<'a> {
         let mut order = std::mem::take(&mut self.rules);
         order.sort_by_key(|(number, ..)| *number);
         let last = order.last().map_or(0, |(number, ..)| *number);
-        // For each rule, the number of preceding rules that end a round.
+        // For each rule, the number of preceding rules that can end a chain of calls.
         let mut ended = vec![0usize];
         ended.extend(order.iter().scan(0, |sum, (_, rule, _)| {
             *sum += usize::from(ends(rule));
@@ -269,7 +269,7 @@ impl<'a> Checker<'a> {
         self.diagnostics.push(diagnostic);
     }
 
-    /// The place within a command of the first of these sequences of words; the whole command if it
+    /// The place of the first of these sequences of words within a command; the whole command if it
     /// contains none of them.
     fn place(&self, spanned: &Spanned, sequences: &[&[&str]]) -> Span {
         let line = &self.text[spanned.span.clone()];
@@ -308,7 +308,8 @@ fn tables(test: &Test) -> impl Iterator<Item = &Name> {
     listed.chain(single)
 }
 
-/// Whether no packet continues after a rule, or every packet returns to the caller.
+/// Whether a rule can end a chain of calls: it returns to the caller, or it decides about every
+/// packet.
 fn ends(rule: &Rule) -> bool {
     let everything = rule.probability.is_none() && rule.body.iter().all(is_any);
     match rule.action {

@@ -100,14 +100,14 @@ impl<'a> Cursor<'a> {
         self.peek().filter(|w| !w.quoted).map(|w| w.text.as_str())
     }
 
-    /// Takes the next word if it is `word`, and returns whether it was.
+    /// Takes the next word if it is `word`. Returns whether the word was taken.
     pub(crate) fn take(&mut self, word: &str) -> bool {
         let found = self.plain() == Some(word);
         self.at += usize::from(found);
         found
     }
 
-    /// Takes the next word if it is one of `words`, and returns whether it was.
+    /// Takes the next word if it is one of `words`. Returns whether the word was taken.
     pub(crate) fn take_any(&mut self, words: &[&str]) -> bool {
         words.iter().any(|word| self.take(word))
     }
@@ -124,7 +124,8 @@ impl<'a> Cursor<'a> {
         self.at >= self.words.len()
     }
 
-    /// Takes the word that must follow: `what` is expected, as in `example`.
+    /// Takes the next word. If there is none, the error says that `what` is expected and shows
+    /// `example`.
     pub(crate) fn expect(&mut self, what: &str, example: &str) -> Read<Word> {
         match self.next() {
             Some(word) => Ok(word),

@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_shell_reads_stays_unchanged() {
+    fn a_line_that_a_shell_would_change_stays_unchanged() {
         for line in [
             "r=1M",
             "$(",

@@ -1,7 +1,7 @@
 //! Splits a script into lines and words, with quotes, variables, comments and continued lines.
 //!
 //! Words are as in a shell: white space separates them, `"…"` and `'…'` may contain white space,
-//! `\` takes the meaning from the next character, and `$name` and `${name}` are values of
+//! `\` removes the special meaning of the next character, and `$name` and `${name}` are values of
 //! variables. A `#` at the beginning of a word starts a comment, and `//` starts the comment of a
 //! rule. Both extend to the end of the line.
 
@@ -340,8 +340,8 @@ fn name_len(text: &str) -> usize {
 
 /// Maximum length of a word in bytes.
 const LONGEST_WORD: usize = 1_000_000;
-/// Words of a line after variables are replaced. A word takes some dozens of bytes in memory, also
-/// if it is a single letter.
+/// Maximum number of words of a line after variables are replaced. Even a word of a single letter
+/// takes some dozens of bytes in memory.
 const MOST_WORDS: usize = 65_536;
 
 #[cfg(test)]
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_cut_as_in_a_shell() {
+    fn words_are_split_as_in_a_shell() {
         assert_eq!(
             texts(r#"add "pipe 1" it\'s \{ a\b 'x $a'"#),
             ["add", "pipe 1", "it's", "{", r"a\b", "x $a"]
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_go_on_after_a_backslash() {
+    fn lines_continue_after_a_backslash() {
         let all: Vec<_> = lines("a \\\nb\r\n# c \\\nd # c \\\n\ne '#' \\\nf")
             .map(|l| (l.number, l.text))
             .collect();
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_a_shell_can_do_is_refused() {
+    fn constructs_that_only_a_shell_has_are_refused() {
         for (line, code) in [
             ("a $(b)", Code::Shell),
             ("a `b`", Code::Shell),

@@ -3,10 +3,10 @@
 //! A script contains the commands that a user would type: `pipe 1 config bw 1Mbit/s`,
 //! `add pipe 1 ip from any to any out`. Each line is read separately, so that an error does not
 //! hide the lines after it. Of a shell's language, scripts may use assignments
-//! (`net="10.0.0.0/8"`), `$net` and `${net}`, quotes, comments and continued lines. A message names
-//! any other construct and refuses it. Each line becomes a [`Command`], [`print`] writes the only
-//! canonical form of a command, and [`check`] finds objects that a script refers to but never
-//! configures.
+//! (`net="10.0.0.0/8"`), `$net` and `${net}`, quotes, comments and continued lines. Any other
+//! construct is refused with a message that names it. A line without errors becomes one or several
+//! [`Command`]s. [`print`] writes the only canonical form of a command. [`check`] finds objects
+//! that a script refers to but never configures.
 //!
 //! The tables of commands, actions and options ([`commands`], [`actions`], [`options`],
 //! [`REFUSED`]) drive the parser, the diagnostics, the reference in `docs/rules.md` and the tests.
@@ -76,7 +76,7 @@ pub struct Parsed {
 /// Reads a script. `name` is its name in diagnostics; `files` supplies the files that
 /// specifications name.
 ///
-/// Reading ends after [`MOST_ERRORS`] lines with errors.
+/// Reading ends after [`MOST_ERRORS`] errors.
 pub fn parse(text: &str, name: &str, files: &dyn Files) -> Parsed {
     let mut parsed = Parsed::default();
     let mut context = Context::default();
@@ -198,8 +198,8 @@ pub fn is_command(word: &str) -> bool {
     commands::COMMANDS.iter().any(|row| row.is(word))
 }
 
-/// Maximum number of errors; the rest of the script is not read. The diagnostics can still keep all
-/// errors of one more line.
+/// The number of errors after which the rest of the script is not read. The diagnostics still have
+/// room for all errors of one more line.
 pub const MOST_ERRORS: usize = 50;
 /// Maximum length in bytes of a line that is read.
 const LONGEST_LINE: usize = 1_000_000;
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_line_hides_none_behind_it() {
+    fn an_error_in_a_line_does_not_hide_later_lines() {
         let parsed = parse(
             "add allow ip from any\nadd deny out\nfoo\npipe 1 config bw x\nflush\n",
             "f",

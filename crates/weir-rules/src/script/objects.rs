@@ -168,7 +168,8 @@ fn inner(cursor: &mut Cursor<'_>, words: &[Word], parent: &str) -> Read<LinkSpec
     Ok(link)
 }
 
-/// Removes a word and the word after it from any place in the words. A repetition is an error.
+/// Removes a word that is in `names` and the word after it from `words`. A second word that is in
+/// `names` is an error.
 fn take_pair(
     cursor: &Cursor<'_>,
     words: &mut Vec<Word>,

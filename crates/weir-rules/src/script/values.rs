@@ -199,7 +199,8 @@ impl Cursor<'_> {
     }
 }
 
-/// Parses a word as a protocol: `None` if it is none, `Some(None)` for any protocol.
+/// Parses a word as a protocol: `None` if the word is no protocol, `Some(None)` if it means any
+/// protocol.
 pub(crate) fn protocol(text: &str) -> Option<Option<Test>> {
     Some(match text {
         "ip" | "all" => None,

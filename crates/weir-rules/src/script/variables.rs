@@ -1,8 +1,8 @@
 //! The variables of a script, and bounds on what they expand to.
 //!
-//! A variable may contain others several times, so a few short lines can stand for gigabytes of
-//! text. The bounds follow from the length of the script, so that a long script may use its
-//! variables in every line.
+//! A variable may contain other variables several times, so a few short lines can expand to
+//! gigabytes of text. The bounds follow from the length of the script, so that a long script may
+//! use its variables in every line.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ pub(crate) struct Variables {
     values: HashMap<String, String>,
     /// Bytes of all names and values.
     bytes: usize,
-    /// Bytes that variables were replaced by so far.
+    /// Bytes of all values that have replaced a variable so far.
     expanded: usize,
     /// Bytes of the lines read so far.
     read: usize,
@@ -89,13 +89,13 @@ impl Variables {
     }
 }
 
-/// Variables of a script. Scripts for a firewall have some dozens.
+/// Maximum number of variables of a script. Scripts for a firewall have some dozens.
 const MOST_VARIABLES: usize = 1000;
-/// Bytes of all variables with their names. Lists longer than that belong into tables.
+/// Maximum number of bytes of all variables with their names. Longer lists belong into tables.
 const MOST_BYTES: usize = 1 << 20;
-/// Bytes to which the variables of every script may expand.
+/// Bytes to which the variables of any script may expand.
 const BASE_EXPANSION: usize = 4 << 20;
-/// Bytes to which variables may expand in addition, for each byte of the script. In scripts for a
+/// Additional bytes to which variables may expand for each byte of the script. In scripts for a
 /// shell, the program's name and a network are variables in every line, which is a factor of about
 /// 2.
 const MOST_GROWTH: usize = 16;

@@ -120,7 +120,7 @@ pub struct QueueView {
     /// The bytes that a flow may send at once above its rates.
     #[serde(default)]
     pub burst_bytes: u64,
-    /// The longest sojourn time of a flow's packets, in ns; 0 without a deadline.
+    /// The time from a packet's arrival to its deadline, in ns; 0 without a deadline.
     #[serde(default)]
     pub deadline_ns: u64,
     /// The header bits that distinguish flows; empty without a mask.

@@ -1,9 +1,9 @@
 //! Defects of dummynet that Weir must not have. Each test configures an engine by a script and
 //! checks the fate of packets.
 //!
-//! The names state the behaviour of Weir. Two defects are tested elsewhere: those of locks, which
-//! workers do not share, in the live loop, and that of the air-time profile with many points in
-//! `profile`.
+//! The names state the behaviour of Weir. Two defects are tested elsewhere. The tests of the live
+//! loop cover the defects of locks, which Weir's workers do not share. The tests of `profile` cover
+//! the defect of an air-time profile with many points.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use weir_core::{Action, Arrival, Departure, Emulator, Fate, Limits, Nanos};
 use weir_rules::ruleset::{Changes, Ruleset};
 use weir_rules::{NoFiles, script};
 
-/// An engine that is configured by all commands so far.
+/// An engine with the configuration that all commands so far have created.
 struct Bench {
     ruleset: Ruleset,
     emulator: Emulator,
@@ -104,7 +104,7 @@ fn rates_beyond_32_bits_are_exact_and_absurd_ones_are_refused() {
 }
 
 #[test]
-fn time_is_not_cut_to_ticks() {
+fn times_are_not_rounded_to_ticks() {
     let mut bench = Bench::new("pipe 1 config delay 0.25ms\npipe 2 config delay 1us");
     bench.packet(Nanos(100), Action::Pipe(1), 100, FlowKey::default()).unwrap();
     bench.packet(Nanos(100), Action::Pipe(2), 100, FlowKey::default()).unwrap();
@@ -135,7 +135,7 @@ fn one_pipe_has_jitter_reordering_duplicates_and_bit_errors() {
 }
 
 #[test]
-fn loss_may_be_before_the_queue_or_on_the_link_and_each_is_counted_as_itself() {
+fn loss_before_the_queue_and_loss_on_the_link_have_separate_reasons() {
     let mut bench =
         Bench::new("pipe 1 config bw 1Mbit/s plr 1\npipe 2 config bw 1Mbit/s loss 100%");
     assert_eq!(
@@ -155,7 +155,7 @@ fn loss_may_be_before_the_queue_or_on_the_link_and_each_is_counted_as_itself() {
 }
 
 #[test]
-fn queues_are_as_large_as_asked_for() {
+fn queues_have_the_configured_size() {
     let mut bench =
         Bench::new("pipe 1 config bw 1Mbit/s queue 9000\npipe 2 config bw 1Mbit/s queue 50MB");
     // The queue holds 9000 packets, and one more is on the link.
@@ -195,7 +195,7 @@ fn reconfiguration_keeps_what_is_queued_in_order() {
 }
 
 #[test]
-fn shares_follow_the_weights_of_those_who_are_there() {
+fn shares_follow_the_weights_of_the_queues_with_packets() {
     let mut bench = Bench::new(
         "sched 5 config type wf2q+ bw 8Mbit/s\nqueue 1 config sched 5 weight 100\nqueue 2 config sched 5 weight 1 queue 1000\n\
          queue 3 config sched 5 weight 3 queue 1000",
@@ -225,7 +225,7 @@ fn shares_follow_the_weights_of_those_who_are_there() {
 }
 
 #[test]
-fn priorities_are_given_by_their_own_word() {
+fn a_keyword_of_its_own_sets_the_priority() {
     let mut bench = Bench::new(
         "sched 5 config type prio bw 8Mbit/s\nqueue 1 config sched 5 pri 3\nqueue 2 config sched \
          5 pri 0",
@@ -241,7 +241,7 @@ fn priorities_are_given_by_their_own_word() {
 }
 
 #[test]
-fn round_robin_shares_bytes_whatever_the_packets_are() {
+fn round_robin_shares_bytes_equally_for_all_packet_sizes() {
     let mut bench = Bench::new(
         "sched 5 config type rr bw 8Mbit/s\nqueue 1 config sched 5 lmax 100 queue 100000\nqueue 2 \
          config sched 5 lmax 1500 queue 10000",
@@ -262,7 +262,7 @@ fn round_robin_shares_bytes_whatever_the_packets_are() {
 }
 
 #[test]
-fn masks_know_ipv6_and_the_link_layer() {
+fn masks_include_ipv6_and_the_link_layer() {
     let mut bench = Bench::new(
         "pipe 1 config bw 8Mbit/s mask dst-ip6 /128\npipe 2 config bw 8Mbit/s mask vlan 0xfff \
          dscp 0x3f src-mac 0xffffffffffff",
@@ -283,7 +283,7 @@ fn masks_know_ipv6_and_the_link_layer() {
 }
 
 #[test]
-fn what_was_documented_and_rejected_says_why() {
+fn documented_words_are_accepted_or_refused_with_a_reason() {
     assert!(refused("pipe 1 config bw tun0").contains("tun0"));
     // dummynet's manual has one of these words, and its program the other.
     let derandomised = |word: &str| {

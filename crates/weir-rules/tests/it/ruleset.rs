@@ -121,7 +121,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn what_a_configuration_writes_makes_it_again(
+    fn the_script_of_a_configuration_creates_it_again(
         lines in proptest::collection::vec(line(), 0..40),
     ) {
         let ruleset = build(&lines);
@@ -169,7 +169,7 @@ proptest! {
     }
 }
 
-/// A queue and its scheduler are checked against each other in whichever order they come.
+/// A queue and its scheduler are checked against each other, whichever of them is configured first.
 #[test]
 fn a_rate_that_the_medium_does_not_have_is_refused() {
     let refused = |text: &str| {

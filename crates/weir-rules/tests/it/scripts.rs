@@ -185,7 +185,7 @@ proptest! {
     }
 
     #[test]
-    fn a_line_is_read_alike_whatever_stands_before_it(before in nearly(), text in rules()) {
+    fn a_line_is_read_alike_after_any_text(before in nearly(), text in rules()) {
         // With an open quote or a `\` at its end, this text would include the words after it.
         let before = before.trim_end_matches('\\');
         let both = parse(&format!("{before}\n{text}"), "both", &NoFiles);

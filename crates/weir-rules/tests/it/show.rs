@@ -129,7 +129,7 @@ fn outcome(input: &str, files: &dyn Files) -> String {
 }
 
 #[test]
-fn answers_are_printed_as_the_files_say() {
+fn every_case_is_printed_as_in_its_file() {
     let update = std::env::var_os("WEIR_UPDATE_SPEC").is_some();
     let (mut failures, mut cases) = (String::new(), 0);
     let mut files: BTreeMap<String, String> = BTreeMap::new();

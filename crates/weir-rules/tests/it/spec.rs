@@ -4,8 +4,8 @@
 //! and the expected outcome follow: the canonical form, with `= ` before each line, then the
 //! diagnostics. Blocks `file NAME` are files that specifications and scripts may name. A script
 //! with the first line `# checked` is also checked as a whole. The words `SCHEDULERS`, `AQMS`,
-//! `KEYWORDS` and `QUEUE-KEYWORDS` stand in place of the lists of all schedulers, AQMs, keywords of
-//! a link and keywords of a queue, so that a new entry of these lists changes no case.
+//! `KEYWORDS` and `QUEUE-KEYWORDS` replace the lists of all schedulers, AQMs, keywords of a link
+//! and keywords of a queue, so that a new entry in one of these lists changes no case.
 //!
 //! `WEIR_UPDATE_SPEC=1` rewrites the outcomes; read the difference before you commit it.
 
@@ -22,7 +22,7 @@ enum Part {
 }
 
 #[test]
-fn specifications_become_what_their_files_say() {
+fn every_case_has_the_outcome_in_its_file() {
     let update = std::env::var_os("WEIR_UPDATE_SPEC").is_some();
     let mut failures = String::new();
     let mut cases = 0;

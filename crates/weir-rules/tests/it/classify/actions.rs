@@ -105,7 +105,7 @@ fn interfaces_are_looked_up_by_name() {
 }
 
 #[test]
-fn a_value_that_no_action_can_have_is_no_match() {
+fn a_rule_does_not_match_if_its_action_cannot_use_the_table_value() {
     let table = "table t create type number\ntable t add 53 0\ntable t add 54 65536\ntable t add \
                  55 65535\n";
     let text = |action: &str| {
@@ -138,7 +138,7 @@ fn a_jump_by_table_goes_only_forwards() {
 }
 
 #[test]
-fn calls_nest_and_come_back_in_turn() {
+fn nested_calls_return_in_turn() {
     let text = "
         table subs create type number
         table subs add 53 1000
@@ -161,7 +161,7 @@ fn calls_nest_and_come_back_in_turn() {
 }
 
 #[test]
-fn sixteen_calls_may_be_open_and_one_more_is_passed_over() {
+fn sixteen_calls_may_nest_and_a_further_call_is_skipped() {
     // Each rule calls the next one; the last rule shows which of them a packet reached.
     for (calls, pipe) in [(16, 7), (17, 8)] {
         let chain: String = (1..=calls)
@@ -180,7 +180,7 @@ fn sixteen_calls_may_be_open_and_one_more_is_passed_over() {
 }
 
 #[test]
-fn a_rewritten_dscp_is_what_later_rules_see() {
+fn later_rules_test_the_rewritten_dscp() {
     let text = "
         table t create type number
         table t add 53 46
@@ -199,7 +199,7 @@ fn a_rewritten_dscp_is_what_later_rules_see() {
 }
 
 #[test]
-fn tags_outlast_a_pipe_and_spans_of_them_are_seen() {
+fn tags_outlast_a_pipe_and_are_tested_by_range() {
     let text = "
         disable one_pass
         add 10 pipe 1 tag 7 ip from any to any 53
@@ -219,7 +219,7 @@ fn tags_outlast_a_pipe_and_spans_of_them_are_seen() {
 }
 
 #[test]
-fn rules_that_part_the_packets_of_a_train_ask_for_each() {
+fn rules_that_can_separate_the_packets_of_a_train_need_each_segment() {
     for (body, each) in [
         ("iplen 100", true),
         ("ipid 1", true),

@@ -48,7 +48,7 @@ fn without_a_match_a_packet_passes_and_the_default_rule_counts_it() {
 }
 
 #[test]
-fn from_any_to_any_is_about_ip_and_layer2_is_about_frames() {
+fn from_any_to_any_matches_ip_and_layer2_matches_every_frame() {
     let arp = PacketBuilder::arp([10, 0, 0, 1], [10, 0, 0, 2]);
     let mut bench = Bench::new(&ruleset([add(1, pipe(1), any()), add(2, pipe(2), [])]));
     assert_eq!(bench.fate(&arp), Fate::Allow);
@@ -66,7 +66,7 @@ fn from_any_to_any_is_about_ip_and_layer2_is_about_frames() {
 }
 
 #[test]
-fn where_one_pass_is_off_the_search_goes_on_behind_the_rule_or_where_it_was() {
+fn without_one_pass_the_search_continues_after_the_rule_even_if_it_was_deleted() {
     let mut rules =
         ruleset([add(100, pipe(1), any()), add(100, pipe(2), any()), add(300, pipe(3), any())]);
     rules.one_pass = false;
@@ -87,7 +87,7 @@ fn where_one_pass_is_off_the_search_goes_on_behind_the_rule_or_where_it_was() {
 }
 
 #[test]
-fn jumps_calls_and_returns_find_their_way() {
+fn jumps_calls_and_returns_reach_their_targets() {
     let rules = ruleset([
         add(100, RuleAction::Call(Target::Number(500)), any()),
         add(200, RuleAction::SkipTo(Target::Number(350)), any()),
@@ -104,7 +104,7 @@ fn jumps_calls_and_returns_find_their_way() {
 }
 
 #[test]
-fn circles_end_and_are_counted() {
+fn endless_loops_are_ended_and_counted() {
     let rules = ruleset([
         add(100, RuleAction::Call(Target::Number(100)), any()),
         add(200, RuleAction::Call(Target::Number(100)), any()),
@@ -150,7 +150,7 @@ fn a_table_gives_its_value_to_the_action() {
 }
 
 #[test]
-fn probability_splits_packets_as_it_says() {
+fn a_rule_with_a_probability_matches_that_share_of_packets() {
     let mut rules = ruleset([add(100, pipe(1), any()), add(200, pipe(2), any())]);
     common::edit_rule(&mut rules, 0, |rule| rule.probability = Probability::new(0.3));
     let mut bench = Bench::new(&rules);
@@ -161,7 +161,7 @@ fn probability_splits_packets_as_it_says() {
 }
 
 #[test]
-fn tags_are_given_seen_and_taken() {
+fn tags_are_set_tested_and_removed() {
     let mut rules = ruleset([
         add(100, RuleAction::Count, [term(port(53))]),
         add(200, RuleAction::Count, [term(Test::Tagged(vec![Span16 { first: 7, last: 7 }]))]),
@@ -180,7 +180,7 @@ fn tags_are_given_seen_and_taken() {
 }
 
 #[test]
-fn a_set_that_is_off_is_passed_over() {
+fn the_rules_of_a_disabled_set_are_skipped() {
     let mut rules = ruleset([add(100, pipe(1), any()), add(200, pipe(2), any())]);
     common::edit_rule(&mut rules, 0, |rule| rule.set = 5);
     rules.enabled_sets = !(1 << 5);
@@ -188,7 +188,7 @@ fn a_set_that_is_off_is_passed_over() {
 }
 
 #[test]
-fn counters_and_luck_survive_a_new_rule() {
+fn counters_and_random_streams_survive_a_new_rule() {
     let mut rules = ruleset([add(100, RuleAction::Count, any()), add(200, pipe(2), any())]);
     common::edit_rule(&mut rules, 1, |rule| rule.probability = Probability::new(0.5));
     let mut alone = Bench::new(&rules);

@@ -280,7 +280,7 @@ fn agree(
 
 proptest! {
     #[test]
-    fn short_rulesets_decide_as_they_read(
+    fn short_rulesets_decide_as_the_interpreter_does(
         rules in rules(12),
         packets in prop::collection::vec(packet(), 1..8),
     ) {
@@ -288,7 +288,7 @@ proptest! {
     }
 
     #[test]
-    fn long_rulesets_decide_as_they_read(
+    fn long_rulesets_decide_as_the_interpreter_does(
         rules in rules(150),
         packets in prop::collection::vec(packet(), 1..20),
     ) {
@@ -296,7 +296,7 @@ proptest! {
     }
 
     #[test]
-    fn passes_that_were_not_announced_are_judged_alike(
+    fn unexpected_passes_get_the_same_verdicts(
         rules in rules(60),
         packets in prop::collection::vec(packet(), 1..8),
     ) {
@@ -305,7 +305,7 @@ proptest! {
     }
 
     #[test]
-    fn an_updated_table_is_one_compiled_anew(
+    fn an_updated_table_equals_one_compiled_anew(
         start in rules(30),
         changes in prop::collection::vec((v4(), 8..=32u8, prop::option::of(few(900))), 1..12),
         packets in prop::collection::vec(packet(), 1..8),

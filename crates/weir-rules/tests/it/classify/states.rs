@@ -32,7 +32,7 @@ fn back(packet: &PacketBuilder) -> PacketBuilder {
 }
 
 impl Bench {
-    /// The fate of a packet at a time.
+    /// The fate of a packet that arrives `ms` milliseconds after the start.
     fn at_ms(&mut self, ms: u64, packet: &PacketBuilder, pass: Pass) -> Fate {
         self.now = Nanos::from_millis(ms);
         self.fate_from(packet, pass, None)
@@ -50,7 +50,7 @@ const KEPT: &str = "
     add 30 deny ip from any to any";
 
 #[test]
-fn answers_to_a_flow_that_was_let_out_come_in_and_nothing_else_does() {
+fn only_replies_to_a_flow_that_went_out_come_in() {
     let mut bench = Bench::new(&script(KEPT));
     assert_eq!(bench.fate_from(&back(&udp(1)), DOWN, None), Fate::Deny);
     assert_eq!(bench.fate_from(&udp(1), UP, None), Fate::Pipe(3, None));
@@ -77,7 +77,7 @@ fn answers_to_a_flow_that_was_let_out_come_in_and_nothing_else_does() {
 }
 
 #[test]
-fn a_flow_ends_when_nothing_has_come_for_its_lifetime() {
+fn a_flow_ends_after_its_lifetime_without_packets() {
     let mut bench = Bench::new(&script(KEPT));
     assert_eq!(bench.at_ms(0, &udp(1), UP), Fate::Pipe(3, None));
     // Each packet restarts the lifetime of ten seconds.
@@ -88,7 +88,7 @@ fn a_flow_ends_when_nothing_has_come_for_its_lifetime() {
 }
 
 #[test]
-fn a_connection_that_both_ends_have_closed_is_soon_over() {
+fn a_connection_that_both_ends_have_closed_expires_soon() {
     let mut bench = Bench::new(&script(
         "add 10 check-state\nadd 20 allow tcp from 10.0.0.0/8 to any setup keep-state\nadd 30 \
          deny tcp from any to any",
@@ -116,7 +116,7 @@ fn a_connection_that_both_ends_have_closed_is_soon_over() {
 }
 
 #[test]
-fn names_keep_states_apart() {
+fn a_rule_finds_only_states_with_its_state_name() {
     let text = "
         add 10 check-state :web
         add 20 pipe 2 udp from any to any 53 out keep-state :dns
@@ -145,7 +145,7 @@ fn names_keep_states_apart() {
 }
 
 #[test]
-fn any_is_every_name() {
+fn the_name_any_selects_states_of_every_name() {
     for name in ["", " :dns"] {
         let text = format!(
             "add 10 check-state :any\nadd 20 pipe 2 udp from any to any out \
@@ -159,7 +159,7 @@ fn any_is_every_name() {
 }
 
 #[test]
-fn a_limit_denies_a_flow_too_many_and_takes_one_when_another_has_ended() {
+fn a_limit_denies_further_flows_until_one_has_ended() {
     let text =
         "add 10 allow udp from any to any out limit src-addr 2\nadd 20 deny ip from any to any";
     let mut bench = Bench::new(&script(text));
@@ -182,7 +182,7 @@ fn a_limit_denies_a_flow_too_many_and_takes_one_when_another_has_ended() {
 }
 
 #[test]
-fn a_table_says_how_many_flows_each_customer_may_have() {
+fn a_table_limits_the_flows_of_each_customer() {
     let text = "
         table most create type addr
         table most add 10.0.0.1 1
@@ -216,7 +216,7 @@ fn a_full_table_refuses_flows_and_counts_them() {
 }
 
 #[test]
-fn an_answer_gets_what_the_table_gave_the_flow() {
+fn a_reply_gets_the_table_value_of_its_flow() {
     let text = "
         table customers create type addr
         table customers add 10.0.0.0/24 7
@@ -227,7 +227,7 @@ fn an_answer_gets_what_the_table_gave_the_flow() {
 }
 
 #[test]
-fn a_flow_of_a_rule_that_goes_on_goes_on_behind_that_rule() {
+fn replies_continue_after_the_rule_that_created_the_state() {
     let text = "
         add 10 check-state
         add 20 deny udp from 192.0.2.0/24 to any
@@ -246,7 +246,7 @@ fn a_flow_of_a_rule_that_goes_on_goes_on_behind_that_rule() {
 }
 
 #[test]
-fn states_go_with_their_rule_and_rest_with_its_set() {
+fn states_end_with_their_rule_and_are_inactive_with_its_set() {
     let mut rules = script(
         "add 10 check-state\nadd 20 set 3 pipe 3 udp from 10.0.0.0/8 to any out keep-state\nadd \
          30 deny ip from any to any",
@@ -276,7 +276,7 @@ fn states_go_with_their_rule_and_rest_with_its_set() {
 }
 
 #[test]
-fn workers_share_the_states_and_count_apart() {
+fn workers_share_the_states_but_not_the_counters() {
     let rules = script(KEPT);
     let mut one = Bench::new(&rules);
     let mut two = Bench::new(&rules);
@@ -288,7 +288,7 @@ fn workers_share_the_states_and_count_apart() {
 }
 
 #[test]
-fn over_a_bridge_states_are_found_coming_in_and_the_packet_leaves_by_them() {
+fn over_a_bridge_states_are_checked_only_when_the_packet_comes_in() {
     let mut bench = Bench::new(&script(
         "add 10 check-state\nadd 20 pipe 3 udp from 10.0.0.0/8 to any keep-state\nadd 30 deny ip \
          from any to any",
@@ -300,7 +300,7 @@ fn over_a_bridge_states_are_found_coming_in_and_the_packet_leaves_by_them() {
 }
 
 #[test]
-fn a_rule_that_keeps_states_is_about_ip_alone() {
+fn a_rule_that_keeps_states_matches_only_ip() {
     let arp = PacketBuilder::arp([10, 0, 0, 1], [10, 0, 0, 2]);
     let mut bench = Bench::new(&script("add 10 pipe 1 layer2 keep-state"));
     assert_eq!((bench.fate(&arp), bench.fate(&udp(1))), (Fate::Allow, Fate::Pipe(1, None)));
