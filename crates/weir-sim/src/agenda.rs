@@ -3,8 +3,8 @@
 //! The agenda is a tournament tree. Waiters form groups of four. The earliest of each group moves
 //! up one level, where four winners form a group again, and so on up to the top, which is the next
 //! waiter. Of equal times the lower number wins, so the order is total. A change replays the
-//! matches from its place to the top. The places of the opponents are known in advance, so the
-//! processor fetches them early and mispredicts no branch. Far from the top, where a tree of
+//! matches from the changed waiter to the top. The positions of the opponents are known in advance,
+//! so the processor fetches them early and mispredicts no branch. Far from the top, where a tree of
 //! thousands of waiters no longer fits into the cache, a change stops at the first match with an
 //! unchanged winner.
 //!
@@ -29,8 +29,8 @@ use weir_core::Nanos;
 /// The time of each waiter, by number.
 #[derive(Debug)]
 pub(crate) struct Agenda {
-    /// Group 0 is the top. The winner of group `g > 0` has a place in group `(g − 1) / 4`, and the
-    /// places are in the order of the groups.
+    /// Group 0 is the top. The winner of group `g > 0` is a member of group `(g − 1) / 4`, at index
+    /// `(g − 1) mod 4`.
     groups: Vec<[u64; 4]>,
     /// The group of waiter 0. The groups of the other waiters follow in order.
     leaves: usize,
@@ -101,7 +101,7 @@ impl Agenda {
         self.top = self.play(0, place, winner);
     }
 
-    /// Puts a key into its place. Returns the winner of the group.
+    /// Stores a key at index `place` of a group. Returns the winner of the group.
     #[inline(always)] // Measured: see `network::path`.
     fn play(&mut self, group: usize, place: usize, key: u64) -> u64 {
         let group = &mut self.groups[group];
@@ -168,7 +168,7 @@ impl Agenda {
     }
 }
 
-/// The place of a group's winner: the group, and the index within it.
+/// Where a group's winner is stored one level up: the group, and the index within that group.
 #[inline]
 fn above(group: usize) -> (usize, usize) {
     ((group - 1) / 4, (group - 1) % 4)
@@ -178,7 +178,7 @@ fn winner(&[a, b, c, d]: &[u64; 4]) -> u64 {
     a.min(b).min(c).min(d)
 }
 
-/// Groups with this number or a higher one are far from the top: there are more than 256 waiters.
+/// Groups from this number on are far from the top. They exist only with more than 256 waiters.
 const NEAR: usize = 85;
 
 #[cfg(test)]
@@ -190,7 +190,7 @@ mod tests {
     proptest! {
         /// Times that are near and far, ascending and descending, and sometimes no waiter at all.
         #[test]
-        fn the_next_is_the_earliest_and_of_equals_the_lowest(
+        fn the_next_waiter_is_the_earliest_and_of_equal_times_the_lowest(
             most in prop::sample::select(vec![3u32, 70, 3000]),
             changes in prop::collection::vec((any::<u32>(), 0u64..20, prop::sample::select(vec![0u32, 0, 30, 58, 63])), 1..300),
         ) {

@@ -1,5 +1,5 @@
 //! Builds a world from a scenario: ports, flows with their paths and addresses, and the names of
-//! both.
+//! ports and flows.
 //!
 //! **Addresses.** Node number `n` of the file, counted from 1, has the address 10.0.0.0 + `n`: the
 //! third node has 10.0.0.3, node 300 has 10.0.1.44. Flow number `n` of all traffic, counted from 0,
@@ -142,8 +142,8 @@ impl<'a> Ports<'a> {
         Ok(all)
     }
 
-    /// The ports of a path. A switch adds its pipeline, entered at the input at which packets
-    /// arrive.
+    /// The ports of a path. A switch adds its pipeline; packets enter the pipeline at the input at
+    /// which they arrive.
     fn path(&self, directions: &[usize]) -> Vec<PortId> {
         let mut ports = Vec::with_capacity(directions.len());
         let mut before = None;
@@ -246,7 +246,8 @@ struct Maker<'a> {
     world: World,
     topology: Topology,
     groups: Groups,
-    /// Number of flows made and of traffic entries installed.
+    /// Number of flows made, and number of installations of traffic. A traffic entry is installed
+    /// once for each flow, or for each group of flows that are installed together.
     flows: u64,
     installed: u64,
 }
@@ -269,7 +270,8 @@ impl Maker<'_> {
             }
             let pieces = if traffic.plan.joint() { together.len().max(1) } else { 1 };
             for (flows, switches) in together.chunks(pieces).zip(switches.chunks(pieces)) {
-                // Joint traffic has one deadline, that of its longest path.
+                // Flows that are installed together have one deadline, that of the path with the
+                // most switches.
                 let most = switches.iter().copied().max().unwrap_or(0);
                 traffic.plan.through(most).install(
                     &mut self.world,
@@ -320,7 +322,7 @@ pub fn key(from: usize, to: usize, serial: u64, proto: u8) -> FlowKey {
     }
 }
 
-/// The value in results if the flows of a group differ.
+/// The value of a property in results if the flows of a group differ in this property.
 const SEVERAL: &str = "several";
 /// Number of source ports that are used.
 const PORTS: u64 = 64_000;

@@ -1,9 +1,10 @@
 //! Access to the files on disk that specifications and scenarios name.
 //!
-//! An error in such a file quotes the wrong line. A specification, script or scenario may be from
-//! another author, and may name any file of the user who reads it. Therefore only a file that the
-//! user named on the command line, or one below the directory of the naming text, is quoted; and
-//! never one of root that others must not read.
+//! The message about an error in such a file may quote the faulty line. A specification, script or
+//! scenario may be from another author, and may name any file of the user who reads it. Therefore a
+//! message quotes only a file that the user named on the command line, or a file below the
+//! directory of the text that names it. A file of the second kind is not quoted if it belongs to
+//! root and others must not read it.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -91,7 +92,8 @@ impl Files for ScriptFiles<'_> {
 
 /// The text of a file that a text in `directory` names, and whether messages may quote it.
 fn quotable(file: &File, directory: &Path) -> io::Result<(String, bool)> {
-    // The path of the descriptor: a name may lead elsewhere, also between two look-ups.
+    // The path of the open file, and not the name: a link may change between two look-ups of a
+    // name.
     let path = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()));
     let is_below = match (path, directory.canonicalize()) {
         (Ok(path), Ok(directory)) => path.starts_with(directory),

@@ -15,7 +15,8 @@ pub use crate::notice::{EndpointId, Notice};
 
 /// One end of a flow, or a generator of flows.
 pub trait Endpoint: Debug + Send {
-    /// Called at the start of the simulation, or when the endpoint is made later.
+    /// Called at the start of the simulation, or, for an endpoint that is made during the
+    /// simulation, as soon as it exists.
     fn start(&mut self, _context: &mut Context<'_>) {}
 
     /// Called when a packet has arrived.
@@ -100,8 +101,8 @@ impl Context<'_> {
     }
 
     /// Opens a flow like a template of [`crate::world::World::add_template`]. The flow's endpoints
-    /// start after this call. The calling endpoint counts the flow as opened and later as
-    /// completed.
+    /// start after this call. The flow counts as opened in its group. The calling endpoint must
+    /// count it as completed.
     pub fn open(
         &mut self,
         flow: FlowId,

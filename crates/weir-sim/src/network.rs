@@ -126,13 +126,13 @@ pub struct About {
     pub group: u32,
     /// The packet's addresses and ports, in its direction.
     pub key: FlowKey,
-    /// The label that the port's scheduler uses. Set when a port accepts the packet.
+    /// The label that the port's scheduler uses, if a port accepts the packet; 0 in other events.
     pub rank: u64,
 }
 
 /// Observes events; the default methods do nothing.
 pub trait Observer: std::fmt::Debug + Send {
-    /// Called before each of the next four methods, with more about the same packet.
+    /// Called before each of the next four methods, with more information about the same packet.
     fn about(&mut self, _about: &About) {}
     /// Called when a port accepts a packet.
     fn entered(&mut self, _now: Nanos, _port: PortId, _packet: &Packet) {}
@@ -188,7 +188,7 @@ struct EnginePort {
     id: u16,
     /// The queues by class; empty for a pipe.
     queues: Vec<u16>,
-    /// Counters of each of the queues.
+    /// Counters of each queue.
     classes: Vec<ClassCount>,
     labeller: Option<Box<dyn Labeller>>,
     /// The number of the next packet, if each packet is a separate flow to the scheduler; `None` if
@@ -220,7 +220,7 @@ struct Flow {
     back: u32,
     class: u16,
     group: u32,
-    /// Number of packets inside the port.
+    /// Number of packets of the flow inside the network.
     inside: u32,
     retired: bool,
 }
@@ -232,7 +232,7 @@ pub struct Network {
     now: Nanos,
     packets: Packets,
     paths: Vec<Hop>,
-    /// Whether paths were added after joined ports were last determined.
+    /// Whether paths were added since the network last determined which ports are joined.
     new_paths: bool,
     /// Nothing reads counters and queues before this time.
     horizon: Nanos,
@@ -524,7 +524,7 @@ impl Network {
         self.now = now;
     }
 
-    /// Number of packets inside the network.
+    /// The packets inside the network.
     #[inline]
     pub fn packets(&self) -> &Packets {
         &self.packets

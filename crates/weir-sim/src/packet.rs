@@ -117,8 +117,8 @@ impl Flags {
 /// Contents that few packets carry.
 #[derive(Clone, Debug, Default)]
 pub struct Extra {
-    /// Selective acknowledgements: the first byte and the byte after the last, the latest range
-    /// first.
+    /// The ranges of selective acknowledgements, the latest first. A range is its first byte and
+    /// the byte after its last.
     pub sack: [(u64, u64); 4],
     /// Number of ranges in `sack`.
     pub sacks: u8,

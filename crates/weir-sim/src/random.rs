@@ -105,8 +105,8 @@ pub enum Variable {
     },
     /// A distribution given by points.
     Empirical(Cdf),
-    /// Another variable, drawn again until the value is between two bounds. Bounds that reject a
-    /// large share of values are an error.
+    /// Another variable, redrawn until the value is between two bounds. Bounds that reject a large
+    /// share of values are an error.
     Within(Box<Variable>, f64, f64),
     /// Another variable, with the bound in place of larger values.
     AtMost(Box<Variable>, f64),
@@ -204,7 +204,7 @@ pub enum CdfError {
     /// A line is not two numbers.
     #[error("line {0}: not two numbers `value,probability`")]
     Line(usize),
-    /// A value or probability is below the one before.
+    /// A value or probability is below that of the line before, or out of range.
     #[error(
         "line {0}: values and probabilities must not fall, and lie between 0 and 1e15, and 0 and 1"
     )]
@@ -393,8 +393,9 @@ mod tests {
         let mut draws = Draws::new(1, 2, 3);
         let mut values: Vec<f64> = (0..100_000).map(|_| cdf.draw(&mut draws)).collect();
         values.sort_by(f64::total_cmp);
-        // Kolmogorov–Smirnov test: one of a thousand samples exceeds 1.95 / √n. The share jumps at
-        // a step, so only the share up to and including the value is compared.
+        // Kolmogorov–Smirnov test: the largest difference exceeds 1.95 / √n in one of a thousand
+        // sets of `n` values. The share jumps at a step, so only the share up to and including the
+        // value is compared.
         for (index, &value) in values.iter().enumerate() {
             if values.get(index + 1).is_none_or(|&next| next > value) {
                 let measured = (index + 1) as f64 / values.len() as f64;

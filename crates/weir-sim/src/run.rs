@@ -30,8 +30,8 @@ pub struct Ran {
     pub outcomes: Vec<Outcome>,
 }
 
-/// Returns the sink for the records of a run, if they are wanted. The arguments are the number of
-/// the point, the number of its run, and the names in the run's world.
+/// Returns the sink for the records of a run, or `None` if the records are not wanted. The
+/// arguments are the number of the point, the number of its run, and the names in the run's world.
 pub type Tap<'a> = dyn Fn(usize, u32, &Names) -> Option<Sink> + Sync + 'a;
 
 /// Carries out all runs of all points, on `threads` threads. Returns `None` if the runs were

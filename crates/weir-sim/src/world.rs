@@ -1,11 +1,11 @@
-//! The world: a network, its endpoints, and the event loop over both.
+//! The world: a network, its endpoints, and the event loop that runs them.
 //!
 //! **Order.** Events happen in order of time. At the same time, the engine's links come first, in
 //! the order of their numbers, then plain ports, then endpoints, each in the order of their
 //! numbers. The immediate consequences of an event (a packet that arrives, a notice, the start of a
-//! flow) happen before the next event, in the order in which they were caused. Of ports that are
-//! passed in one step ([`crate::network`]), only the last has an event. Nothing else affects the
-//! order: neither addresses in memory nor threads nor the machine.
+//! flow) happen before the next event, in the order in which they were caused. If a packet passes
+//! several ports in one step ([`crate::network`]), only the last of them has an event. Nothing else
+//! affects the order: neither addresses in memory nor threads nor the machine.
 
 use weir_core::Nanos;
 

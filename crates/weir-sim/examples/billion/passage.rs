@@ -22,7 +22,7 @@ pub(crate) struct Accounts {
     pub(crate) dropped: u64,
     /// Packets inside the link.
     pub(crate) backlog: u64,
-    /// The flow's packets: sent, received, lost, and copies that have left the link.
+    /// The flow's packets: sent, received, lost, and copies that have departed from the link.
     pub(crate) sent: u64,
     pub(crate) received: u64,
     pub(crate) lost: u64,
@@ -30,8 +30,8 @@ pub(crate) struct Accounts {
 }
 
 impl Accounts {
-    /// Whether every packet is accounted for, by the link, and by the flow in the same way. The
-    /// flow counts a copy when it leaves the link.
+    /// Whether the counters of the link account for every packet, and the counters of the flow
+    /// agree with them. The flow counts a copy when the copy departs from the link.
     fn balanced(&self) -> bool {
         self.entered + self.copied == self.departed + self.dropped + self.backlog
             && (self.entered, self.departed, self.dropped) == (self.sent, self.received, self.lost)
@@ -75,7 +75,8 @@ pub(crate) fn run(packets: u64, mut report: impl FnMut(u64, &Accounts)) -> Resul
     Ok(accounts(&world, port).sent)
 }
 
-/// 1 Gbit/s, which the source exceeds by a tenth; the queue, the loss and the copies are small.
+/// A link of 1 Gbit/s, which the source exceeds by a tenth. Its queue is short, and it loses and
+/// copies few packets.
 fn link() -> PipeConfig {
     let chance = |share| Probability::new(share).unwrap_or(Probability::ZERO);
     PipeConfig {

@@ -218,6 +218,6 @@ fn seen_flow(count: &FlowCount) -> FlowPeriod {
     }
 }
 
-/// Maximum number of samples of all ports and groups, about 60 MB. Beyond it, intervals become
-/// longer.
+/// Maximum number of intervals, summed over all ports and groups; they take about 60 MB. A run that
+/// would exceed it gets longer intervals.
 const MOST_SAMPLES: u64 = 500_000;

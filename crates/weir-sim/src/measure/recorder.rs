@@ -93,7 +93,8 @@ type Identity = (u32, u64, u64, Nanos, bool);
 #[derive(Debug, Default)]
 struct Order {
     inversions: Inversions,
-    /// Arrivals since the last departure from the queue, with their ranks.
+    /// Arrivals, with their ranks, at or after the latest departure from the queue that was
+    /// counted.
     fresh: VecDeque<(Nanos, u64)>,
     /// The counts before the last reset.
     before: [u64; 3],

@@ -60,14 +60,15 @@ impl Network {
         self.waited[number] += time.0;
     }
 
-    /// Gives a copy of a packet the time of its original.
+    /// Gives a copy of a packet the time that its original has spent in traffic managers.
     pub(super) fn copy_wait(&mut self, original: u32, copy: u32) {
         if let Some(&time) = self.waited.get(original as usize) {
             self.add_wait(copy, Nanos(time));
         }
     }
 
-    /// Sets the time of a packet that has left the network to zero, and returns the time before.
+    /// Returns the time that a packet, which has left the network, spent in traffic managers. Sets
+    /// the stored time to zero.
     pub(super) fn forget_wait(&mut self, number: u32) -> u64 {
         self.waited.get_mut(number as usize).map_or(0, std::mem::take)
     }

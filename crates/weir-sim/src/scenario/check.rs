@@ -96,7 +96,7 @@ pub(super) fn check(
     Some(scenario)
 }
 
-/// Reports keys of a sweep that do not exist.
+/// Reports keys that a sweep sets twice, and keys that cannot be set.
 fn check_sweep(sweep: &[(Axis, Span)], collector: &mut Collector<'_>) {
     let mut seen = BTreeSet::new();
     for (axis, span) in sweep {
@@ -487,7 +487,7 @@ fn along(
     Some(Route { nodes: path })
 }
 
-/// Warns if a run would take hours.
+/// Reports an error if there are too many flows, and warns if a run would take hours.
 fn warn_of_size(scenario: &Scenario, duration: &raw::Text, collector: &mut Collector<'_>) {
     let flows = scenario.traffic.iter().map(Traffic::flows).fold(0u64, u64::saturating_add);
     if flows > MAX_FLOWS {

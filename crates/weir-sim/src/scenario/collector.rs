@@ -119,7 +119,7 @@ impl<'a> Collector<'a> {
     }
 
     /// Adds an error of the TOML parser, or of a value that has the wrong type. `table` is the
-    /// place of an error that has no place itself.
+    /// place to report for an error without a place.
     pub(super) fn add_toml_error(&mut self, error: &Error, table: Option<&Span>) {
         let start_of_file = 0..self.text.len().min(1);
         let span = error.span().or_else(|| table.cloned()).unwrap_or(start_of_file);

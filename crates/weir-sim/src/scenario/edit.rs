@@ -77,7 +77,8 @@ impl Edited {
             let root = DeTable::parse(&self.text).map_err(|_| EditError::Text)?;
             find(&self.text, root.get_ref(), key, &path, value)?
         };
-        // Changes are made from the end, so that earlier positions remain valid.
+        // The last change in the text is made first, so that the positions of the other changes
+        // remain valid.
         changes.sort_by_key(|change| std::cmp::Reverse(change.place.start));
         changes.iter().for_each(|change| self.replace(change));
         Ok(())
@@ -106,8 +107,8 @@ impl Edited {
         self.text.replace_range(place.clone(), text);
     }
 
-    /// Moves a diagnostic about the changed text to the line before the changes. For an added line,
-    /// `origin` replaces the file's name.
+    /// Gives a diagnostic about the changed text the number that its line had before the changes.
+    /// For a line that the changes added, `origin` replaces the file's name.
     pub(super) fn restore(&self, diagnostic: &mut Diagnostic, name: &str, origin: &str) {
         if diagnostic.file.as_deref() != Some(name) {
             return;

@@ -1,5 +1,5 @@
-//! Links of a scenario: specifications, schedulers and queues in the command language, parsed so
-//! that diagnostics point into the file.
+//! The links of a scenario: their specifications, schedulers and queues are in the command
+//! language. The parser's diagnostics point into the scenario file.
 
 use toml::Spanned;
 use weir_core::config::{FlowsetConfig, SchedulerConfig};

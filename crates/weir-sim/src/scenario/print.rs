@@ -113,5 +113,5 @@ fn more(out: &mut String, lines: usize) {
 
 /// Maximum number of names in a line.
 const MOST_NAMES: usize = 12;
-/// Maximum number of links, and of kinds of traffic, in the summary.
+/// Maximum number of links, and of traffic entries, in the summary.
 const MOST_LINES: usize = 100;

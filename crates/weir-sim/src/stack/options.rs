@@ -24,8 +24,8 @@ pub struct Options {
     pub seed: u64,
     /// The endpoint that gets [`crate::endpoint::Notice::Delivered`] from the sink and
     /// [`crate::endpoint::Notice::Done`] from the source when everything is acknowledged, and that
-    /// counts the connection. Without an owner, the connection counts itself. Neither end sends
-    /// anything after the end.
+    /// counts the connection. Without an owner, the connection counts itself. After the connection
+    /// has ended, neither of its endpoints sends anything.
     pub owner: Option<EndpointId>,
 }
 

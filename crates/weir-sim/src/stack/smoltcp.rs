@@ -208,7 +208,8 @@ impl Host {
         interface.update_ip_addrs(|addresses| {
             addresses.push(IpCidr::new(own, 24)).expect("there is room for one address")
         });
-        // Only one side needs a large send buffer, and only the other a large receive buffer.
+        // Only the sender needs a large send buffer, and only the receiver needs a large receive
+        // buffer.
         let buffer = |large: bool| {
             SocketBuffer::new(vec![0; if large { options.window.max(1) as usize } else { 1 }])
         };
@@ -232,7 +233,7 @@ impl Host {
         }
     }
 
-    /// Whether the connection is over. The stack is then never woken again.
+    /// Whether the connection is over. If so, the stack is never woken again.
     fn is_silent(&mut self, life: &Life, now: Nanos) -> bool {
         let is_over = life.is_over(now);
         if is_over {
@@ -277,8 +278,8 @@ impl Host {
         }
         self.deadline = match self.interface.poll_at(instant(now), &self.sockets) {
             None => Nanos::MAX,
-            // The stack may not do all work that is due. The endpoint retries later, and not at the
-            // same time forever.
+            // The stack may leave work undone that is due. The endpoint retries at a later time,
+            // because it could otherwise retry forever at the same time.
             Some(at) => Nanos((at.total_micros().max(0) as u64).saturating_mul(1000))
                 .max(now.saturating_add(TICK)),
         };

@@ -8,20 +8,20 @@
 //!  …                    ┘                           └─► …
 //! ```
 //! The ingress pipeline serves its input buffers in turn. The parser and each match-action stage
-//! hold one packet at a time, each for its own service time, and pass it on when the next
-//! stage is free. The slowest stage determines the rate of the pipeline, and the sum of the times
-//! is the delay of a packet that does not wait. A pipeline can also be given by its rate alone; it
-//! then has a single stage.
+//! hold one packet at a time, each for its own service time, and pass it on when the next stage is
+//! free. The slowest stage determines the rate of the pipeline, and the sum of the times is the
+//! delay of a packet that does not wait. A pipeline can also be given by its rate alone; it then
+//! has a single stage.
 //!
-//! A packet that finds no room in the traffic manager is dropped there, or it pushes back
-//! (`manager_blocks`): it waits at the end of the pipeline, the stages behind it stop, and the
-//! input buffers fill and drop. Such a packet also stops packets for other outputs, because the
-//! switch has one pipeline.
+//! A packet that finds no room in the traffic manager is dropped there. With `manager_blocks`, it
+//! causes back-pressure instead: it waits at the end of the pipeline, the stages before it stop,
+//! and the input buffers fill and drop. Such a packet also stops packets for other outputs, because
+//! the switch has one pipeline.
 //!
-//! The *traffic manager* of an output is a
-//! scheduler of the engine: strict queues with slices of the ranks, an exact PIFO, SP-PIFO, AIFO, a
-//! tree of PIFOs, or any other of the table. A [program](rank) computes the rank of each packet at
-//! its arrival, and, at its departure, the label that the packet carries to the next switch.
+//! The *traffic manager* of an output is a scheduler of the engine: strict queues with slices of
+//! the ranks, an exact PIFO, SP-PIFO, AIFO, a tree of PIFOs, or any other of the table. A
+//! [program](rank) computes the rank of each packet at its arrival, and, at its departure, the
+//! label that the packet carries to the next switch.
 //!
 //! Two FIFO queues follow the traffic manager: those of the egress pipeline and of the interface.
 //! If they *block*, a full queue stops the one before it, so that packets wait where ranks still
@@ -31,7 +31,8 @@
 //! packet into its queue.
 //!
 //! The interface may accept packets in batches, like a sending process that sleeps until its socket
-//! has room: after it was full, it accepts the next packet when `batch` packets have left.
+//! has room. Once the interface's queue was full, it accepts the next packet when `batch` packets
+//! have left.
 //!
 //! # Reference
 //! The P4 software switch with which FIFO+ was tested on strict-priority queues: 64 ports, 1024
@@ -39,14 +40,14 @@
 //! the interface.
 //!
 //! # Differences
-//! That switch has one thread for the whole ingress pipeline, and its traffic manager drops.
-//! There is no multicast and no recirculation. All stages of a pipeline take the same time for
-//! every packet.
+//! That switch has one thread for the whole ingress pipeline, and its traffic manager drops. There
+//! is no multicast and no recirculation. All stages of a pipeline take the same time for every
+//! packet.
 //!
 //! # Validation
-//! Each limit and each service time separately; conservation of packets through all stages;
-//! back-pressure against a run that drops; strict priority with and without blocking; each rank
-//! program by hand and through a switch.
+//! Tests check each limit and each service time separately, the conservation of packets through all
+//! stages, back-pressure in comparison with a run that drops, strict priority with and without
+//! blocking, and each rank program alone and in a switch.
 
 mod rank;
 
@@ -169,7 +170,8 @@ pub enum SwitchError {
          `stages`"
     )]
     NothingBlocks,
-    /// A packet cannot wait for a traffic manager that drops packets for other reasons than room.
+    /// A packet cannot wait for a traffic manager that drops packets for other reasons than a full
+    /// queue.
     #[error(
         "`manager_blocks` needs a `manager` that drops a packet only if its queue is full; `{0}` \
          drops by other rules: use strict-n, sp-pifo, pifo, or a scheduler with `queue`, such as \
@@ -340,7 +342,7 @@ impl SwitchConfig {
 
     /// Adds the input buffers, which take turns, and the stages after them. Each stage holds one
     /// packet: it is free again when the next stage has taken the packet. The last stage is the
-    /// ring of the device; after it comes a wire that takes no time.
+    /// ring of the device. The wire after it takes no time.
     fn add_pipeline(
         &self,
         network: &mut Network,
@@ -467,14 +469,15 @@ const LONGEST_STAGE: Nanos = Nanos::from_secs(1);
 const READINGS: u8 = 1;
 /// Number of queues at each output, by the class of a flow; class 0 has priority.
 const CLASSES: u32 = 8;
-/// Number of packets in one output that can be separate flows at the same time. If the earlier
-/// packet with the same number is still inside, a later one stays behind it.
+/// Number of packets in one output that can be separate flows at the same time. The numbers of
+/// packets repeat after that many packets. If the earlier packet with the same number is still
+/// inside, the later packet stays behind it.
 const SEPARATE: u32 = 4096;
 /// Maximum number of ports, such that a port number and the number of its queue fit into one field.
 const MOST_PORTS: u16 = 1024;
 /// Maximum number of packets in a queue.
 const MOST_PACKETS: u32 = 1_000_000;
-/// The driver reports an incomplete batch after this time.
+/// The time after which the device reports an incomplete batch.
 const LONGEST_BATCH: Nanos = Nanos::from_secs(1);
 
 #[cfg(test)]

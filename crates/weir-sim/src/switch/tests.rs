@@ -191,8 +191,9 @@ fn a_batch_leaves_before_a_full_interface_takes_more() {
     let seen = play(&config, 1, vec![(0..21).map(|n| (n, 0, 1000)).collect()]);
     let waited: Vec<u64> =
         seen.iter().map(|&(.., label)| (1_000_000_000 - label) / 1_000_000).collect();
-    // Eight packets in the interface and one in the egress queue do not wait. Then batches of four
-    // pass, each four packets of 1 ms later.
+    // Eight packets in the interface and one in the egress queue do not wait. The other packets
+    // pass in batches of four. Each batch passes 4 ms after the previous one, the time of four
+    // packets.
     assert_eq!(waited, [0, 0, 0, 0, 0, 0, 0, 0, 0, 3, 3, 3, 3, 7, 7, 7, 7, 11, 11, 11, 11]);
 }
 
@@ -238,7 +239,8 @@ fn programs_without_labels_rank_by_flow_state() {
     assert_eq!(run("las", two(vec![(5, 0, 1000); 2], vec![(6, 0, 1000); 2])), [1, 2, 1, 2]);
     assert_eq!(run("prio", two(vec![(6, 0, 1000)], vec![(5, 0, 1000)])), [1, 2]);
     assert_eq!(run("arrival", two(vec![(6, 0, 1000)], vec![(5, 0, 1000)])), [2, 1]);
-    // The second flow has tokens for only one packet, the third for both.
+    // The second flow has tokens for two of its three packets, and the third flow has tokens for
+    // both of its packets.
     assert_eq!(
         run(
             "token-bucket rate 8000000 burst 2000",

@@ -38,8 +38,9 @@ pub struct Config {
     /// Segments that the sender gives to the device as one packet.
     pub train: u8,
     /// The largest number of bytes in the queue and device of the sending host, which is the first
-    /// port of the flow's path (TCP small queues); `None` for no limit. If the data of one
-    /// millisecond is less, it is the limit, but at least two packets are allowed.
+    /// port of the flow's path (TCP small queues); `None` for no limit. If the rate sends less than
+    /// that in a millisecond, the data of one millisecond is the limit. At least two packets are
+    /// always allowed.
     pub small_queue: Option<u32>,
     /// Receive buffer in bytes. The receiver advertises all of it.
     pub receive_buffer: u32,

@@ -47,8 +47,8 @@ impl Intervals {
         end - start - known
     }
 
-    /// Removes the range that begins at or before `next`, and returns the new `next`: the range's
-    /// end.
+    /// Removes the range that begins at or before `next`, and returns the end of this range.
+    /// Returns `next` if there is no such range.
     pub(super) fn take(&mut self, next: u64) -> u64 {
         let mut reached = next;
         while let Some(&(start, end)) = self.ranges.front().filter(|range| range.0 <= reached) {
@@ -114,7 +114,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_a_set_of_bytes(inserts in prop::collection::vec((1u64..200, 1u64..30), 1..60)) {
+        fn intervals_are_a_set_of_bytes(inserts in prop::collection::vec((1u64..200, 1u64..30), 1..60)) {
             let mut set = Intervals::default();
             let mut bytes = std::collections::BTreeSet::new();
             for (start, len) in inserts {

@@ -74,7 +74,7 @@ mod tests {
     const MSS: u64 = 1000;
 
     /// Loses the first `lost` of a hundred segments and lets the others arrive one by one. Returns
-    /// what was sent.
+    /// the number of segments sent and the number in flight at the end.
     fn reduce(lost: u64, threshold: u64) -> (u64, u64) {
         let (mut prr, mut pipe, mut sent) = (Prr::default(), (100 - lost) * MSS, 0);
         prr.begin(100 * MSS);
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn one_loss_ends_at_the_threshold_with_evenly_spread_sending() {
+    fn the_reduction_after_one_loss_ends_at_the_threshold_and_spreads_its_transmissions() {
         let (sent, pipe) = reduce(1, 70);
         assert_eq!(pipe, 70);
         assert_eq!(sent, 70);

@@ -122,8 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn duplicates_widen_it_once_in_a_round_trip_up_to_the_smoothed_time_and_sixteen_recoveries_narrow_it()
-     {
+    fn duplicates_widen_the_window_once_in_a_round_trip_and_sixteen_recoveries_narrow_it() {
         let mut rack = Rack::new(16);
         rack.saw_reordering();
         rack.saw_duplicate(0, 10);

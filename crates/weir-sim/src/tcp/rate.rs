@@ -139,7 +139,8 @@ mod tests {
         let rated =
             rate.acknowledge(Nanos::from_millis(10), 10 * MSS, newest, Nanos::from_millis(1));
         assert_eq!((rated.delivered, rated.interval), (10 * MSS, Nanos::from_millis(10)));
-        // Only the last one: it was sent 9 ms after the first.
+        // The interval of this sample is shorter than the smallest round-trip time of 20 ms, so the
+        // sample is invalid.
         let short = rate.acknowledge(Nanos::from_millis(10), MSS, newest, Nanos::from_millis(20));
         assert_eq!(short.interval, Nanos::ZERO);
     }

@@ -3,10 +3,10 @@
 //! # Acknowledgements
 //! The receiver sends one acknowledgement for every `ack_every` full segments, or after
 //! `ack_delay`. It immediately acknowledges a segment that is out of order, fills a gap, is a
-//! duplicate, or ends the data. If the sender counts marks, it also does so when the ECN mark
-//! differs from that of the previous segment. An acknowledgement contains up to three ranges, the
-//! latest first. A duplicate that has just arrived precedes them (RFC 2883). Timestamps leave room
-//! for three of TCP's four ranges.
+//! duplicate, or ends the data. If the sender counts marks, the receiver also acknowledges
+//! immediately when the ECN mark of a segment differs from that of the previous segment. An
+//! acknowledgement contains up to three ranges, the latest first. A duplicate that has just arrived
+//! precedes them (RFC 2883). Timestamps leave room for three of TCP's four ranges.
 //!
 //! # Timestamps
 //! As in RFC 7323, an acknowledgement carries the timestamp of the segment that last moved the left
@@ -33,7 +33,7 @@ pub struct Receiver {
     pending: u32,
     /// When the delayed acknowledgement is due; [`Nanos::MAX`] if there is none.
     ack_at: Nanos,
-    /// The next wake-up, never later than anything due.
+    /// The next wake-up, never later than the time of any action that is due.
     wake_at: Nanos,
     /// The timestamp to send back.
     stamp: Nanos,
@@ -231,7 +231,7 @@ impl Receiver {
                 false
             }
             Feedback::Exact => {
-                // Earlier packets are acknowledged with their own mark.
+                // The acknowledgement of the earlier packets reports the mark of these packets.
                 if changed && self.pending > 0 {
                     self.acknowledge(Flags::default(), context);
                 }

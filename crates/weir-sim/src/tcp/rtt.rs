@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_not_below_its_least_and_doubles_up_to_its_most() {
+    fn the_timeout_doubles_from_its_minimum_to_its_maximum() {
         let mut rtt = Rtt::new(ms(200), ms(1500));
         for _ in 0..100 {
             rtt.sample(ms(10), ms(10));

@@ -80,7 +80,7 @@ pub(super) struct Scoreboard {
     /// End of the highest segment that has arrived.
     highest: u64,
     /// Index of the segment after the one that was last selectively acknowledged. A search begins
-    /// here, because most ranges grow at this place.
+    /// at this index, because most ranges grow there.
     hint: u64,
 }
 
@@ -297,7 +297,7 @@ impl Scoreboard {
         number.saturating_sub(self.first) as usize
     }
 
-    /// Marks segments as lost that were transmitted before transmission `newest` and longer than
+    /// Marks a segment as lost if it was transmitted before transmission `newest` and at least
     /// `patience` ago. Returns the bytes found lost and the time at which the next segment can
     /// become lost.
     pub(super) fn find_lost(&mut self, now: Nanos, newest: u64, patience: Nanos) -> (u64, Nanos) {
@@ -365,7 +365,7 @@ impl Scoreboard {
         (found, Nanos::MAX)
     }
 
-    /// Marks all data that has not arrived as lost.
+    /// Marks as lost all data that has not arrived. Returns the bytes that were in flight.
     pub(super) fn lose_all(&mut self) -> u64 {
         let before = self.in_flight();
         for segment in self.ring.iter_mut().filter(|segment| !segment.sacked) {
@@ -382,7 +382,7 @@ impl Scoreboard {
         before
     }
 
-    /// Marks lost segments that were not retransmitted as in flight.
+    /// Marks as in flight the lost segments that were not retransmitted.
     pub(super) fn lose_none(&mut self) {
         for (number, segment) in (self.first..).zip(&mut self.ring) {
             if !segment.lost || segment.resent || segment.sacked {

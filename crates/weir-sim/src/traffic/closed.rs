@@ -262,7 +262,7 @@ pub(super) fn incast(spec: &spec::Incast) -> Checked<TransportTraffic> {
     })
 }
 
-/// An exponentially distributed time, or none at all.
+/// An exponentially distributed time; always zero if its mean is zero.
 fn thinking(mean: Time) -> Variable {
     if mean.ns() == 0 {
         Variable::Fixed(0.0)

@@ -22,7 +22,8 @@ use super::transport::{Opener, Supply};
 pub(super) enum Arrivals {
     /// At random intervals, ns.
     Open(Variable),
-    /// After a think time from the end of the user's last flow, ns; and the number of users.
+    /// After the think time that follows the user's previous flow, ns. The second field is the
+    /// number of users.
     Closed(Variable, u32),
 }
 
@@ -56,7 +57,8 @@ pub(super) struct Workload {
 }
 
 impl Flows {
-    /// `times` and `draws` are the random streams of times and of sizes.
+    /// `span` is the start and the end of the traffic. `draws` holds the random streams of times
+    /// and of sizes.
     pub(super) fn new(
         opener: Opener,
         template: FlowId,

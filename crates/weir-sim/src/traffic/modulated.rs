@@ -106,9 +106,9 @@ impl Process for Modulated {
     }
 }
 
-/// A silence of this length, which is longer than any scenario, ends the source, ns.
+/// The length of the silence that ends the source, ns. It is longer than any scenario.
 const LONGEST: f64 = 366.0 * 86_400e9;
-/// Number of state changes without enough credit for a packet that ends the source.
+/// The source ends after this number of state changes without enough credit for a packet.
 const MOST_CHANGES: u32 = 10_000_000;
 
 #[cfg(test)]
@@ -139,7 +139,8 @@ mod tests {
         // cycles.
         let (bits, silent) = measure(Modulated::on_off(1000, 1e6, on, off), 1_000_000, 8_000_001);
         assert!((bits / 250e3 - 1.0).abs() < 0.04, "{bits}");
-        // A gap with a silence also contains 8 ms of sending, of 500 ms in the mean.
+        // A gap that contains a silence also contains 8 ms of a sending period. The mean sending
+        // period is 500 ms long.
         assert!((silent - 0.75).abs() < 0.02, "{silent}");
     }
 
@@ -154,7 +155,8 @@ mod tests {
     #[test]
     fn constant_periods_are_exact() {
         let process = Modulated::on_off(1000, 1e6, Variable::Fixed(20e6), Variable::Fixed(30e6));
-        // The source sends in 20 of 50 ms. These contain 2.5 packets, so 100 ms contain five.
+        // The source sends during 20 ms of every 50 ms. These 20 ms suffice for 2.5 packets, so 100
+        // ms contain five packets.
         let (bits, _) = measure(process, 1_000_000, 0);
         assert!((bits / 400e3 - 1.0).abs() < 1e-5, "{bits}");
     }

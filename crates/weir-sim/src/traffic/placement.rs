@@ -22,8 +22,8 @@ pub(super) struct Begin {
 #[derive(Clone, Copy, Debug)]
 pub struct Placement<'a> {
     /// Source, destination, class and group of each flow. The traffic sets protocol and DSCP of the
-    /// keys. All kinds need one flow; joint traffic ([`Plan::joint`](super::Plan::joint)) takes one
-    /// for each source.
+    /// keys. Joint traffic ([`Plan::joint`](super::Plan::joint)) takes one flow for each source,
+    /// all other traffic takes a single flow.
     pub flows: &'a [FlowSpec],
     /// The seed of the run.
     pub seed: u64,

@@ -1,9 +1,9 @@
 //! Packets from a capture or a table.
 //!
-//! A table has lines `time_s,bytes`: seconds from the start, and network-layer bytes. Of a capture
-//! (pcap, pcapng), only the times and the lengths on the wire are used, without headers below the
-//! network layer, and the first packet is sent at the start. Addresses and responses in the capture
-//! are ignored: this is open-loop traffic with the same lengths at the same times.
+//! A table has lines `time_s,bytes`: seconds from the start, and network-layer bytes. From a
+//! capture (pcap, pcapng), the replay uses only the times, and the lengths on the wire without the
+//! headers below the network layer. It sends the first packet at the start. Addresses and responses
+//! in the capture are ignored: this is open-loop traffic with the same lengths at the same times.
 
 use std::io::Cursor;
 use std::sync::Arc;
@@ -115,7 +115,7 @@ impl Trace {
         &self.0
     }
 
-    /// The period of repetition: after the last packet, the first follows at the mean interval.
+    /// The period of repetition. The first packet follows the last one after the mean interval.
     fn period(&self) -> u64 {
         let first = self.0.first().map_or(0, |packet| packet.0.0);
         let last = self.0.last().map_or(0, |packet| packet.0.0);
@@ -169,7 +169,8 @@ fn pcapng(bytes: &[u8]) -> Result<Vec<(i128, u32)>, TraceError> {
     Ok(packets)
 }
 
-/// The unit of an interface's times, `nanos / per` nanoseconds, and an offset.
+/// The unit of an interface's times, as the number of units per second, and the offset of these
+/// times in seconds.
 #[derive(Clone, Copy)]
 struct Ticks {
     per_second: u128,
@@ -210,7 +211,7 @@ fn link_header(link: DataLink) -> Result<u32, TraceError> {
         DataLink::NULL | DataLink::LOOP => 4,
         DataLink::LINUX_SLL => 16,
         DataLink::LINUX_SLL2 => 20,
-        // Numbers of raw IP on some systems.
+        // Some systems use these numbers for raw IP.
         DataLink::Unknown(12 | 14) => 0,
         other => return Err(TraceError::Link(format!("{other:?}"))),
     })

@@ -25,7 +25,7 @@ use super::flows::{bytes, complete};
 pub(super) struct Pages {
     /// Bytes of a document.
     pub(super) document: Variable,
-    /// The number of objects in a document, plus `fewer`; rounded down.
+    /// The number of objects in a document is this number minus `fewer`, rounded down.
     pub(super) objects: Variable,
     /// The number to subtract from `objects`.
     pub(super) fewer: f64,

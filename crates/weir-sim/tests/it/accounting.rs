@@ -1,5 +1,5 @@
-//! Long runs in which every packet is accounted for. `make billion` makes one a hundred times as
-//! long.
+//! Long runs in which every packet is accounted for. `make billion` runs one that is a hundred
+//! times as long.
 
 #[path = "../../examples/billion/passage.rs"]
 mod passage;

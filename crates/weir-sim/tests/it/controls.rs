@@ -104,7 +104,7 @@ impl Outcome {
 }
 
 #[test]
-fn dctcp_fills_a_link_whose_queue_is_marked_above_a_step() {
+fn dctcp_fills_a_link_with_a_queue_that_marks_above_a_step() {
     // Packets that find more than 20 waiting packets are marked. At this rate, 20 packets take 2.4
     // ms.
     let mut red = Policy::new(aqm::Kind::Red);
@@ -160,7 +160,7 @@ fn prague_and_cubic_share_a_dual_queue() {
 }
 
 #[test]
-fn dctcp_is_not_for_queues_of_others() {
+fn dctcp_takes_too_large_a_share_of_a_classic_queue() {
     let scheduler = SchedulerConfig {
         discipline: Discipline::new(sched::Kind::DualPi2),
         ..SchedulerConfig::default()

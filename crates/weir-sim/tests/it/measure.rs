@@ -237,7 +237,7 @@ fn results_of_a_run_match_values_computed_by_hand() {
 }
 
 #[test]
-fn queues_of_classes_are_counted_each() {
+fn the_queue_of_each_class_is_counted_separately() {
     let mut network = Network::new(1);
     let row = weir_core::sched::Discipline::default();
     let link = LinkConfig {

@@ -80,7 +80,7 @@ fn the_sum_of_the_stages_is_the_delay_and_the_slowest_is_the_rate() {
     let both = flow("f", "a", "d", "2us") + &flow("g", "b", "d", "2us");
     let busy = outcome(&star(stages, &both));
     let received = busy.flows[0].received + busy.flows[1].received;
-    // The buffers hold 2 x 1024 packets at the end, which follow.
+    // At the end of the traffic, each of the two buffers holds 1024 packets, which arrive later.
     assert!((202_040..=202_060).contains(&received), "{received}");
     assert!(busy.flows[0].received.abs_diff(busy.flows[1].received) <= 2, "inputs take turns");
     assert_eq!(busy.flows.iter().map(|flow| flow.lost).sum::<u64>(), drops(&busy, "s"));
@@ -100,7 +100,8 @@ fn the_sum_of_the_stages_is_the_delay_and_the_slowest_is_the_rate() {
 fn the_egress_pipeline_limits_the_rate_of_an_output() {
     let slow = r#"pipeline = 0, egress_time = "100us", egress = 1, interface = 1"#;
     let outcome = outcome(&star(slow, &flow("f", "a", "d", "50us")));
-    // 20,000 packets arrive in a second and 10,000 pass; 64 wait in the strict queue at the end.
+    // 20,000 packets arrive in a second and 10,000 pass. The 64 packets that wait in the strict
+    // queue at the end of this second arrive later.
     assert!((10_060..=10_070).contains(&outcome.flows[0].received), "{:?}", outcome.flows[0]);
 }
 
@@ -119,12 +120,13 @@ fn a_full_traffic_manager_holds_the_pipeline_and_loses_nothing() {
     let held = outcome(&star(&holds, &traffic));
     assert_eq!(held.flows.iter().map(|flow| flow.lost).sum::<u64>(), 0);
     assert_eq!((held.flows[0].received, held.flows[0].inside), (1667, 0));
-    // The packets that were lost before now wait in the input buffer.
+    // The packets that were lost in the run without `manager_blocks` wait in the input buffer in
+    // this run.
     let link = held.links.iter().find(|link| link.name == "s").unwrap();
     assert!((650..=667).contains(&link.counters.peak_queue_packets), "{link:?}");
-    // The pipeline is one: packets for the idle output wait behind the held packet, the one in the
-    // stage and one more of the other input's turn, which has 1500 bytes; but not behind the whole
-    // buffer of that input.
+    // The two inputs share one pipeline. A packet for the idle output waits behind the held packet,
+    // behind the packet in the stage, and behind one more packet of the other input, which is
+    // served first. It does not wait behind the whole buffer of that input.
     let behind = held.flows[1].delay_ns.max;
     assert!((900_000..=3_010_000).contains(&behind), "{behind}");
 
@@ -172,7 +174,7 @@ fn hostile_values_of_stages_are_refused_with_what_is_allowed() {
         let refusal = refusal(settings);
         assert!(refusal.contains(expected), "{settings}: {refusal}");
     }
-    // The queues of switches count for the limit of the file.
+    // The queues of switches count towards the limit on ports and queues.
     let mut text = String::from("duration = \"1s\"\n");
     for n in 0..8 {
         text += &format!("[[node]]\nname = \"s{n}\"\nkind = \"switch\"\nports = 1024\n");

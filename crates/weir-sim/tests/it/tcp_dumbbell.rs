@@ -135,7 +135,7 @@ fn with_marks_nothing_is_lost_and_the_queue_stays_short() {
 }
 
 #[test]
-fn trains_pacing_and_small_queues_carry_as_much() {
+fn flows_with_trains_pacing_and_small_queues_carry_as_much_as_without() {
     let plain: Vec<Config> = (0..2).map(|n| bulk(Kind::Cubic, n)).collect();
     let with = |change: fn(&mut Config)| {
         let mut flows = plain.clone();
@@ -181,7 +181,7 @@ fn a_small_queue_in_the_host_keeps_the_wait_there_short() {
     let (much, long) = run(None);
     let (as_much, short) = run(Some(4500));
     assert!(as_much as f64 > 0.99 * much as f64, "{as_much} of {much}");
-    // Three packets take 1.2 ms each.
+    // The queue holds three packets, and each takes 1.2 ms.
     assert!(short < 3.7 && long > 200.0, "{short} and {long} ms");
 }
 

@@ -234,7 +234,7 @@ impl Transport for Written {
 }
 
 #[test]
-fn a_hundred_thousand_short_flows_take_the_place_of_a_few() {
+fn a_hundred_thousand_short_flows_reuse_the_numbers_of_a_few() {
     let mut world = world(
         "kind = 'flows'\nsizes = '2KB'\nper_second = 10000\nflows = 100000",
         Some(10),

@@ -166,7 +166,7 @@ proptest! {
     }
 
     #[test]
-    fn one_port_gives_the_same_plain_or_in_the_engine(plan in plan(false)) {
+    fn a_plain_port_and_a_port_of_the_engine_give_the_same_results(plan in plan(false)) {
         // With one port, the order of events of different ports at the same time does not matter.
         let plan = Plan {
             ports: vec![plan.ports[0]],

@@ -4,11 +4,13 @@
 //! # Model
 //! A bucket of `burst` bytes fills at `rate`; each packet takes its length from the bucket.
 //!
-//! `min-rate` has two ranks: packets with tokens go before all others, so that each flow gets its
-//! rate whatever the others send; packets without tokens consume none. `token-bucket` ranks a
-//! packet by the time at which a shaper with this bucket would release it: a flow that keeps to its
-//! rate is served on arrival, and a flow that exceeds it falls behind by the excess. Neither delays
-//! packets on an idle link; for that, the traffic manager `pifo-tree` has bounds.
+//! `min-rate` has two ranks. A packet for which the bucket holds enough tokens takes them and goes
+//! before all packets of the other rank, so that each flow gets its rate whatever other flows send.
+//! A packet for which there are too few tokens takes none. `token-bucket` ranks a packet by the
+//! time at which a shaper with this bucket would release it: a flow that keeps to its rate is
+//! served on arrival, and a flow that exceeds it falls behind by the excess. Neither program delays
+//! packets on an idle link. The traffic manager `pifo-tree` does so for flows with a bound on their
+//! rate.
 //!
 //! # Reference
 //! Sivaraman et al., "Programmable packet scheduling at line rate", SIGCOMM 2016 (minimum rates,
@@ -61,9 +63,9 @@ pub(super) const MIN_RATE: Row = Row {
 #[derive(Clone, Debug)]
 struct Buckets {
     bps: u64,
-    /// The time for which a full bucket lasts, ns.
+    /// The time for which a full bucket lasts at the rate, ns.
     depth: u64,
-    /// Whether to use only two ranks.
+    /// Whether the program is `min-rate`, which has only two ranks.
     promise: bool,
     /// The time at which each flow's bucket is full, by flow number.
     full: Vec<u64>,
@@ -104,7 +106,7 @@ fn span(bytes: u64, bps: u64) -> u64 {
     u64::try_from(u128::from(bytes) * 8_000_000_000 / u128::from(bps.max(1))).unwrap_or(u64::MAX)
 }
 
-/// The rank of packets with tokens, and the rank of others.
+/// The rank of packets with enough tokens in the bucket, and the rank of all other packets.
 const WITHIN: u64 = 1;
 const BEYOND: u64 = 2;
 

@@ -6,24 +6,25 @@
 //! label gets `deadline` or `slack` at the first switch. When it leaves, the time that it waited in
 //! the traffic manager is subtracted from the label, which does not go below 1.
 //!
-//! FIFO+ sorts by the remaining time and ignores the time of arrival: a packet that has already
-//! waited longer goes first. Least slack sorts by the time at which the slack would be used up at
-//! this switch, so the wait at this switch also counts.
+//! FIFO+ sorts by the remaining time and ignores the time of arrival: the packet that waited
+//! longest at earlier switches goes first. Least slack sorts by the time at which the slack would
+//! be used up at this switch, so the wait at this switch also counts.
 //!
 //! # Reading errors
 //! A software switch stamps a packet when it is queued, and again when a thread has woken up and
 //! taken the packet. Its clock has a resolution (`clock`), and the second stamp is too late by a
 //! varying time (`late`, the mean of an exponential distribution). Both have an effect: with exact
 //! readings all packets that pass an idle switch keep the same rank, and strict queues that sort by
-//! it have many ties.
+//! this rank have many ties.
 //!
 //! # Reference
 //! Clark, Shenker and Zhang, "Supporting real-time applications in an integrated services packet
 //! network", SIGCOMM 1992; Mittal et al., "Universal packet scheduling", NSDI 2016.
 //!
 //! # Guarantees
-//! In the first switch of a path all packets have the same label, so FIFO+ is a FIFO there. The
-//! total wait of a packet is its first label minus its last label, unless the label was used up.
+//! In the first switch of a path all packets have the same label, so FIFO+ is a FIFO there. With
+//! exact readings, the total wait of a packet is its first label minus its last label, unless the
+//! label was used up.
 
 use weir_core::sched::Ranking;
 use weir_core::settings::Time;

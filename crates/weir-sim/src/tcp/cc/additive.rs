@@ -44,8 +44,8 @@ impl Additive {
         self.threshold = self.window;
     }
 
-    /// Handles a timeout: the window becomes one segment, and slow start ends at half of the old
-    /// window.
+    /// Handles a timeout: the window becomes one segment. If `first`, slow start ends at half of
+    /// the old window.
     pub(super) fn collapse(&mut self, path: &Path, first: bool) {
         if first {
             self.shrink(self.window / 2, path);

@@ -6,8 +6,8 @@
 //! smallest round-trip time of the last seconds. Their product is the number of bytes that the path
 //! holds without a queue. No single moment shows both, so the sender probes for them in turn. It
 //! sends at 5/4 of the rate for a round trip, and then at 3/4 of the rate to drain the queue that
-//! this caused. Every ten seconds it keeps almost nothing in flight for 200 ms. Losses do not count
-//! as congestion.
+//! this caused. If ten seconds pass without a smaller round-trip time, it keeps only four segments
+//! in flight for 200 ms. Losses do not count as congestion.
 //!
 //! ```text
 //! STARTUP ── rate grows no more for 3 rounds ──► DRAIN ── in flight ≤ BDP ──► PROBE_BW
@@ -217,7 +217,7 @@ impl Bbr {
 
     fn enter_probe_bandwidth(&mut self, now: Nanos) {
         self.mode = Mode::ProbeBandwidth;
-        // Any phase except the one below the rate.
+        // Any phase except the one that sends below the measured rate.
         self.phase = CYCLE.len() - 1 - self.stream.below(CYCLE.len() as u32 - 1) as usize;
         self.next_phase(now);
     }

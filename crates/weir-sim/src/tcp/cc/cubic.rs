@@ -30,9 +30,9 @@
 //! arrived in a train (gaps up to 2 ms) for longer than half of the smallest round-trip time. It
 //! also ends when the smallest round-trip time of the first 8 samples of a round exceeds that of
 //! the connection by an eighth, limited to between 4 and 16 ms. Both conditions apply from 16
-//! segments on. `hystart plus` is RFC 9406: the delay is compared with that of the previous round;
-//! slow start then continues at a quarter of its speed for five rounds, and returns to full speed
-//! if the delay falls.
+//! segments on. `hystart plus` is RFC 9406: the delay is compared with that of the previous round.
+//! When it has risen, slow start continues at a quarter of its speed for five rounds and then ends.
+//! If the delay falls during these rounds, slow start returns to full speed.
 //!
 //! # Reference
 //! RFC 9438; Ha and Rhee, "Taming the elephants: new TCP slow start", Computer Networks 55, 2011;
@@ -42,8 +42,8 @@
 //! `beta` 0.1..0.95, default 0.7. `beta_ecn`, default 0.7; RFC 8511 proposes 0.85. `c` 0.001..10,
 //! default 0.4. `fast_convergence`, default on. `friendly`, default on: CUBIC is as fast as
 //! `NewReno` where `NewReno` is faster. `hystart` `off`, `on` or `plus`, default `on`. `variant`
-//! `rfc` or `linux`, default `rfc`: `cubic_linux.rs` describes the growth of Linux, which `weir
-//! live` uses.
+//! `rfc` or `linux`, default `rfc`: `cubic_linux.rs` describes the growth of Linux, which
+//! `weir live` uses.
 //!
 //! # Complexity
 //! O(1) for each acknowledgement: the target is computed at most once per 32nd of a round-trip

@@ -3,8 +3,8 @@
 //! # Model
 //! Linux computes how many segments must be acknowledged before the window grows by one. The number
 //! is computed when the window has changed, at most once per tick, and at the latest every eighth
-//! tick. Growth as `NewReno` is a smaller number, so that a segment that the estimate gains is
-//! added over the next round trip and not at once.
+//! tick. Where `NewReno` would be faster, the number is smaller. A segment that the estimate of
+//! `NewReno`'s window gains is therefore added over the next round trip and not at once.
 //!
 //! # Equations
 //! In whole segments, with times in ticks of 4 ms (`HZ` of 250):
@@ -17,12 +17,12 @@
 //! cwnd  += 1                                    for each max(count, 2) segments that are acknowledged
 //! ```
 //!
-//! W_est keeps this rate above the window before the reduction, as in RFC 8312; RFC 9438 then has
-//! one segment per window. A timeout forgets W_max.
+//! W_est keeps this rate when it exceeds the window before the reduction, as in RFC 8312. RFC 9438
+//! has one segment per window from there on. A timeout forgets W_max.
 //!
 //! # Reference
-//! The behaviour of Linux 6.18. The tests of `cubic.rs` try it, and `bench/agree` compares it with
-//! the kernel's.
+//! The behaviour of Linux 6.18. The tests of `cubic.rs` check it, and `bench/agree` compares it
+//! with the kernel's.
 
 use weir_core::Nanos;
 
@@ -143,7 +143,7 @@ impl Growth {
 
     fn estimate(&mut self, path: &Path, window: u64) {
         let share = (window * 15 / 8 * u64::from(path.mss)).max(1);
-        // Linux waits until more than this has been acknowledged.
+        // Linux waits until more than `share` bytes have been acknowledged.
         let grown = self.estimate_credit.saturating_sub(1) / share;
         self.estimate += grown;
         self.estimate_credit -= grown * share;

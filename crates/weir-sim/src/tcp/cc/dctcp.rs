@@ -7,7 +7,8 @@
 //! threshold: the window varies by a few segments instead of by half.
 //!
 //! # Equations
-//! With `F` the share of bytes acknowledged in a window of data that were marked, `w` the window:
+//! With `F` the share of marked bytes among those acknowledged in a window of data, and `w` the
+//! window:
 //!
 //! ```text
 //! each window:       alpha = (1 - g) · alpha + g · F
@@ -32,9 +33,9 @@
 //! bytes and not packets, which is the same for full segments.
 //!
 //! # Validation
-//! The average against its closed form, in `alpha.rs`. In this file's tests: the reduction, one for
-//! each window, and a flow at a step of marks. In `tests/it/controls.rs`: throughput and delay of a
-//! single flow at a marking queue.
+//! The average against its closed form, in `alpha.rs`. In this file's tests: the reduction, the
+//! limit of one reduction for each window of data, and a flow at a step of marks. In
+//! `tests/it/controls.rs`: throughput and delay of a single flow at a marking queue.
 
 use super::additive::{Additive, ONE};
 use super::alpha::Alpha;
@@ -179,7 +180,7 @@ mod tests {
     #[test]
     fn the_average_moves_once_for_a_window_of_data() {
         let mut control = fresh();
-        // The first acknowledgement ends the empty window. Ten segments are then outstanding.
+        // The first acknowledgement ends the empty window. After it, ten segments are outstanding.
         control.acked(&path(1000, 11_000), &Sample { acked: 1000, ..Sample::default() });
         let first = control.alpha.value();
         assert_eq!(first, UNIT / 16 * 15);
@@ -196,7 +197,7 @@ mod tests {
 
     #[test]
     fn a_step_of_marks_keeps_a_short_queue_and_a_full_link() {
-        // 100 Mbit/s and 10 ms give a window of 125 segments; marks above 20.
+        // 100 Mbit/s and 10 ms give a window of 125 segments. The queue marks above 20 segments.
         let mut model = Model::new(
             AnyControl::new(&Choice::new(Kind::Dctcp), &setup(MSS)),
             100_000_000,

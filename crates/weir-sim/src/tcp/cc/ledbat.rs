@@ -29,10 +29,10 @@
 //! O(history) for each acknowledgement.
 //!
 //! # Differences from Linux/FreeBSD
-//! Neither has LEDBAT; FreeBSD and others have LEDBAT++. There is no slow start, as in the RFC, and
-//! the initial window is two segments. A flow that begins while other flows have a standing queue
-//! takes their delay as its base until the queue has been empty once. This is the latecomer's
-//! advantage of the RFC's design.
+//! Neither Linux nor FreeBSD has LEDBAT; FreeBSD and other systems have LEDBAT++. There is no slow
+//! start, as in the RFC, and the initial window is two segments. A flow that begins while other
+//! flows have a standing queue takes their delay as its base until the queue has been empty once.
+//! This is the latecomer's advantage of the RFC's design.
 //!
 //! # Validation
 //! In this file's tests: growth and decline against the equations, the histories, and a flow that

@@ -130,8 +130,8 @@ pub trait Control {
     /// acknowledged.
     fn recovered(&mut self, _path: &Path) {}
 
-    /// Called when the retransmission timer has expired. `first`: this is the first timeout for
-    /// this data. All outstanding data counts as lost.
+    /// Called when the retransmission timer has expired. `first` says whether this is the first
+    /// timeout for this data. All outstanding data counts as lost.
     fn timeout(&mut self, path: &Path, first: bool);
 
     /// Called when the data that the last reduction or timeout counted as lost has arrived after

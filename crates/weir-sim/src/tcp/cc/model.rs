@@ -105,7 +105,7 @@ impl Model {
         }
     }
 
-    /// Restarts the measurement. Returns the longest queue until now, in bytes.
+    /// Restarts the measurement. Returns the longest queue since the last restart, in bytes.
     pub(super) fn forget(&mut self) -> u64 {
         self.since = (self.now, self.delivered);
         std::mem::take(&mut self.longest)

@@ -28,8 +28,9 @@
 //! O(1) for each acknowledgement, without a division.
 //!
 //! # Differences from Linux/FreeBSD
-//! As in Linux's `reno`, a loss halves the window and not the data in flight (RFC 5681, equation
-//! 4), and the window does not grow while the application leaves it unused. Windows are in bytes.
+//! A loss halves the window, as in Linux's `reno`; RFC 5681, equation 4, halves the data in flight.
+//! The window does not grow while the application leaves it unused, as in Linux. Windows are in
+//! bytes.
 //!
 //! # Validation
 //! In this file's tests: the saw-tooth against its closed form, and the equations one by one.
@@ -210,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn counting_acknowledgements_grows_half_as_fast_where_each_is_for_two_segments() {
+    fn the_window_grows_half_as_fast_if_an_acknowledgement_of_two_segments_counts_as_one() {
         let mut choice = Choice::new(super::super::Kind::NewReno);
         choice.set("count", "acks").unwrap();
         let setup = Setup {
@@ -237,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn above_the_threshold_it_grows_by_a_segment_in_a_round_trip() {
+    fn above_the_threshold_the_window_grows_by_a_segment_in_a_round_trip() {
         let mut control = fresh();
         control.reduce(&path(), Signal::Loss);
         assert_eq!((control.window(), control.threshold()), (5 * MSS, 5 * MSS));
@@ -257,7 +258,7 @@ mod tests {
         assert_eq!((control.window(), control.threshold()), (MSS, 5 * MSS));
         ack(&mut control, 3 * MSS);
         ack(&mut control, 6 * MSS);
-        // The first of the six ends slow start, and five are a window.
+        // The first of the six segments ends slow start. The other five are a whole window.
         assert_eq!(control.window(), 6 * MSS);
     }
 
@@ -272,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn it_never_shrinks_below_two_segments_by_losses() {
+    fn losses_never_shrink_the_window_below_two_segments() {
         let mut control = fresh();
         for _ in 0..10 {
             control.reduce(&path(), Signal::Loss);

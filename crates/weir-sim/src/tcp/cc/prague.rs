@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn before_the_transition_it_grows_by_a_segment_in_any_round_trip() {
+    fn before_the_transition_the_window_grows_by_a_segment_in_any_round_trip() {
         let mut control = settled();
         control.rounds = 0;
         control.end = 1;
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn it_paces_at_window_by_round_trip_and_doubly_in_slow_start() {
+    fn the_pacing_rate_is_a_window_per_round_trip_and_twice_that_in_slow_start() {
         let mut control = settled();
         control.acked(&path(25, 1), &Sample { acked: 1, ..Sample::default() });
         assert_eq!(control.pacing_rate(), Some(100_000 * 8 * 40));

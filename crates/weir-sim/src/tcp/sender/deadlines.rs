@@ -38,7 +38,8 @@ impl Deadlines {
         }
     }
 
-    /// Moves the wake-up to an earlier time if `rto`, `probe` or `pace` was set to one.
+    /// Moves the wake-up to the earliest of `rto`, `probe` and `pace`, if this is before the
+    /// present wake-up.
     #[inline]
     pub(super) fn hurry(&mut self) {
         let next = self.rto.min(self.probe).min(self.pace);

@@ -52,8 +52,8 @@ impl Sender {
         let una = self.board.una();
         let over = match self.state {
             State::Open => return,
-            // The segment with CWR, which is the first one sent after the reduction, must have
-            // arrived.
+            // The segment with CWR, which is the first one sent after the reduction began, must
+            // have arrived.
             State::Reducing => una > self.high || una == self.board.next(),
             State::Repairing | State::Lost => una >= self.high,
         };
@@ -71,8 +71,8 @@ impl Sender {
         self.control.recovered(&path);
     }
 
-    /// Undoes the repair if the segment that moved the left edge, with this timestamp, was an
-    /// original: then the retransmitted segments were not lost.
+    /// Undoes the repair if the segment that moved the left edge was an original, because the
+    /// retransmitted segments were not lost in that case. `stamp` is the timestamp of that segment.
     pub(super) fn undo_by_stamp(&mut self, now: Nanos, stamp: Nanos) {
         if matches!(self.state, State::Repairing | State::Lost) && self.undo.is_original(stamp) {
             // During a repair, other retransmitted segments may still be in flight. Their losses

@@ -20,7 +20,7 @@ impl Sender {
         }
         self.deadlines.reschedule();
         if self.phase == Phase::Connecting {
-            // The timer of the handshake ends when the connection is stopped.
+            // During the handshake, only the timer of the SYN has an effect.
             self.deadlines.wake_at = self.deadlines.rto;
         }
     }

@@ -83,7 +83,7 @@ fn a_receiver_that_does_not_read_closes_its_window_and_opens_it_again() {
 }
 
 #[test]
-fn a_window_whose_opening_was_lost_is_probed() {
+fn a_window_is_probed_if_the_acknowledgement_that_opens_it_was_lost() {
     let mut options = config(20);
     options.receive_buffer = 8000;
     options.read_rate = Some(800_000);

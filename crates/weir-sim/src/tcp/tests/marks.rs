@@ -28,7 +28,7 @@ fn a_mark_halves_the_window_once_in_a_round_trip_and_nothing_is_sent_again() {
 }
 
 #[test]
-fn the_echo_goes_on_until_the_sender_confirms() {
+fn the_echo_continues_until_the_sender_confirms() {
     let mut wire = Wire::new(&ecn(), once(Fate::Mark, |p| is(p, 15)));
     wire.run(5000);
     wire.assert_done(200);
@@ -42,7 +42,7 @@ fn the_echo_goes_on_until_the_sender_confirms() {
 }
 
 #[test]
-fn retransmissions_and_acknowledgements_do_not_ask_for_marks() {
+fn retransmissions_and_acknowledgements_are_not_ecn_capable() {
     let mut wire = Wire::new(&ecn(), once(Fate::Drop, |p| is(p, 15)));
     wire.run(5000);
     wire.assert_done(200);
@@ -53,7 +53,7 @@ fn retransmissions_and_acknowledgements_do_not_ask_for_marks() {
 }
 
 #[test]
-fn a_loss_in_a_round_trip_that_was_marked_is_no_second_reduction() {
+fn a_loss_in_a_round_trip_with_a_mark_causes_no_second_reduction() {
     let mut wire = Wire::new(&ecn(), |p| match () {
         () if is(p, 15) => Fate::Mark,
         () if is(p, 17) && !p.flags.has(Flags::RETRANSMISSION) => Fate::Drop,

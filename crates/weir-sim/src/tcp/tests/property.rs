@@ -27,7 +27,7 @@ fn script(habits: Habits) -> impl FnMut(&Packet) -> Fate {
         let amount = u64::from(stream.below(60));
         let Habits { drop, late, twice, mark, .. } = habits;
         match draw {
-            // The wire is without faults in the end.
+            // The wire has no faults after 200 s, so that every transfer ends.
             _ if packet.sent > Nanos::from_secs(200) => Fate::Pass,
             d if d < drop => Fate::Drop,
             d if d < drop + late => Fate::Late(amount),

@@ -66,7 +66,7 @@ fn the_window_follows_the_curve_through_its_plateau() {
 }
 
 #[test]
-fn it_grows_as_newreno_where_newreno_would_be_faster() {
+fn the_window_grows_as_newreno_where_newreno_would_be_faster() {
     let mut control = fresh(&[]);
     (control.window, control.threshold) = (20 * MSS, 20 * MSS);
     control.reduce(&path(Nanos::ZERO), Signal::Loss);
@@ -84,8 +84,8 @@ fn linux_keeps_the_slower_growth_above_the_last_window() {
     control.reduce(&path(Nanos::ZERO), Signal::Loss);
     // 17.5 segments, in whole segments.
     assert_eq!(control.window(), 17 * MSS);
-    // 8/15 segments per round trip, less the round trip in which each segment is added. RFC
-    // 9438 grows by a segment per round trip from 25 segments on, and reaches 40.
+    // The estimate grows by 8/15 of a segment per round trip, and the window follows it one round
+    // trip later. RFC 9438 grows by a segment per round trip from 25 segments on, and reaches 40.
     let windows = rounds(&mut control, Nanos::ZERO, 30);
     assert!((31.0..=33.0).contains(&windows[29]), "{}", windows[29]);
     assert!(rounds(&mut control, Nanos::from_secs(3), 1)[0] - windows[29] <= 1.0);
