@@ -2,14 +2,15 @@
 
 use std::borrow::Cow;
 
-/// The text without characters that control a terminal or change the order of what it shows: each
-/// becomes `·`. Names of interfaces, hosts, scenarios and links may contain any character.
+/// The text without characters that control a terminal or change the order of the displayed text:
+/// each of them becomes `·`. Names of interfaces, hosts, scenarios and links may contain any
+/// character.
 pub fn printable(text: &str) -> Cow<'_, str> {
     if text.contains(controls) { text.replace(controls, "·").into() } else { text.into() }
 }
 
-/// As [`printable`], for whole texts: line breaks and tabs stay, and, with `colour`, the sequences
-/// that set a colour or a weight.
+/// As [`printable`], for texts of several lines: line breaks and tabs stay. With `colour`, the
+/// sequences that set a colour or a font weight stay too.
 pub fn printable_lines(text: &str, colour: bool) -> Cow<'_, str> {
     let is_bad = |c: char| controls(c) && !matches!(c, '\n' | '\t');
     if !text.contains(is_bad) {
@@ -30,7 +31,8 @@ pub fn printable_lines(text: &str, colour: bool) -> Cow<'_, str> {
     out.into()
 }
 
-/// The length of the sequence for colour or weight at the start of a text, in bytes; 0 without one.
+/// The length of the sequence for colour or weight at the start of a text, in bytes; 0 if there is
+/// none.
 fn style_length(text: &str) -> usize {
     let Some(rest) = text.strip_prefix("\x1b[") else { return 0 };
     let digits = rest.bytes().take_while(|byte| byte.is_ascii_digit() || *byte == b';').count();
@@ -38,7 +40,7 @@ fn style_length(text: &str) -> usize {
 }
 
 fn controls(c: char) -> bool {
-    // The rest reverses or isolates the direction of the text after it.
+    // These ranges reverse or isolate the direction of the text after them.
     c.is_control() || matches!(c, '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
 }
 

@@ -1,8 +1,8 @@
 //! The results of a run: the common model of every output format.
 //!
 //! The driver fills these types; the formats only read them. [`RunResult::new`] checks that every
-//! packet of each link is accounted for ([`LinkCounters::accounts`]). For each link with a packet
-//! that is not, it adds a warning to the result.
+//! packet of each link is accounted for ([`LinkCounters::accounts`]). For each link that fails the
+//! check, it adds a warning to the result.
 
 use weir_measure::histogram::Histogram;
 use weir_measure::series::LinkSeries;
@@ -15,7 +15,7 @@ use crate::format;
 pub struct RunInfo {
     /// Version of the measuring program.
     pub version: String,
-    /// The command of the run, as words; empty without one.
+    /// The command of the run, as words; empty without a command.
     pub command: Vec<String>,
     /// The command's exit code; `None` when there was no command or a signal ended it.
     pub exit_code: Option<i32>,
@@ -243,8 +243,9 @@ pub const LATE_NS: u64 = 1_000_000;
 /// A run's timing is not reliable if at least this fraction of its packets is late: the 99th
 /// percentile of the lateness is then at least [`LATE_NS`].
 pub const LATE_WARNING: f64 = 0.01;
-/// The least number of late packets that makes a run's timing unreliable. Fewer may be a single
-/// pause of the machine, which exceeds [`LATE_WARNING`] if the run has only a few hundred packets.
+/// The least number of late packets that makes a run's timing unreliable. Fewer late packets may
+/// result from a single pause of the machine. In a run with only a few hundred packets, such a
+/// pause exceeds [`LATE_WARNING`].
 pub const LATE_PACKETS_WARNING: u64 = 5;
 /// The text that is shown in place of the configured rate and delay if rules select the path.
 const BY_RULES: &str = "by rules";
@@ -300,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn a_few_late_packets_of_a_small_sample_are_counted_but_no_warning() {
+    fn a_few_late_packets_of_a_small_sample_give_no_warning() {
         for (late, warns) in [(0, false), (1, false), (4, false), (5, true), (61, true)] {
             let mut l = link(61, 61);
             (0..61).for_each(|i| l.lateness_ns.record(if i < late { 5_000_000 } else { 20_000 }));

@@ -1,6 +1,6 @@
 //! An invented run: a download over a slow link with a small queue. The sender halves its window at
-//! every loss and receives acknowledgements. Deterministic; it imitates the engine and does not use
-//! it.
+//! every loss and receives acknowledgements. Equal arguments give an equal run. The code imitates
+//! the engine and does not use it.
 
 use std::collections::VecDeque;
 

@@ -4,7 +4,7 @@
 use weir_measure::watch::Summary;
 use weir_measure::watch::{Counters, Handle, Method, Pace, Queue, Run, Sink, Transmission};
 
-/// The length of the single highest reading.
+/// The queue length in the single highest reading, in packets.
 pub(crate) const PEAK: u32 = 187;
 
 /// Reports `seconds` of readings, 5 us apart, to a sink.

@@ -3,8 +3,8 @@
 //! A claim has conditions. A condition demands that a quantity is in a range, and compares the
 //! range with the quantity's interval: it holds if the whole interval is inside, differs if the
 //! whole interval is outside, and cannot be judged otherwise. A claim holds if all its conditions
-//! hold, and differs if one differs. Each interval has 95 %; there is no correction for the number
-//! of conditions.
+//! hold, and differs if one of them differs. Each interval is a 95 % interval, without a correction
+//! for the number of conditions.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -37,7 +37,7 @@ pub struct Claim {
 pub enum Verdict {
     /// The claim holds here.
     Holds,
-    /// It was not measured, or its interval contains a limit.
+    /// A quantity was not measured, or its interval contains a limit.
     CannotBeJudged,
     /// The claim does not hold here.
     Differs,
@@ -78,22 +78,22 @@ impl Range {
         Self { least: Some(limit), most: None, open: true }
     }
 
-    /// All values from `least` to `most`, with both.
+    /// All values from `least` to `most`, both included.
     pub const fn within(least: f64, most: f64) -> Self {
         Self { least: Some(least), most: Some(most), open: false }
     }
 
-    /// All values up to `limit`, with it.
+    /// All values up to and including `limit`.
     pub const fn at_most(limit: f64) -> Self {
         Self { least: None, most: Some(limit), open: false }
     }
 
-    /// All values from `limit` on, with it.
+    /// All values from `limit` up, including `limit`.
     pub const fn at_least(limit: f64) -> Self {
         Self { least: Some(limit), most: None, open: false }
     }
 
-    /// All values of an absolute value up to `limit`: for differences in percent.
+    /// All values from `-limit` to `limit`: for differences in percent.
     pub const fn up_to(limit: f64) -> Self {
         Self::within(-limit, limit)
     }
@@ -225,7 +225,7 @@ impl Claim {
         &self.conditions
     }
 
-    /// The number of runs behind the verdict in words.
+    /// The number of runs behind the verdict, as text.
     pub fn seeds(&self) -> String {
         let measured = self.conditions.iter().any(|condition| condition.quantity.mean().is_some());
         match self.seeds {
@@ -235,7 +235,7 @@ impl Claim {
         }
     }
 
-    /// The conditions in words. Of many, the one that decides.
+    /// The conditions in words. If there are more than [`SHOWN`], only the condition that decides.
     fn summary(&self) -> String {
         if self.conditions.len() <= SHOWN {
             return self.conditions.iter().map(Condition::text).collect::<Vec<_>>().join("; ");
@@ -257,7 +257,7 @@ impl Claim {
     }
 }
 
-/// Number of conditions that a claim shows all of.
+/// The largest number of conditions of which a claim shows all.
 const SHOWN: usize = 3;
 
 #[cfg(test)]

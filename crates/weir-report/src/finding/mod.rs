@@ -56,8 +56,8 @@ impl Finding {
     }
 }
 
-/// The mark of a provenance beside a value: its place in the list of
-/// [`Finding::provenances`], or nothing if it is not in the list.
+/// The mark of a provenance beside a value: its number in the list of [`Finding::provenances`], or
+/// nothing if the list does not contain the provenance.
 pub fn mark(provenances: &[&Provenance], provenance: &Provenance) -> String {
     let place = provenances.iter().position(|each| *each == provenance);
     place.map_or_else(String::new, |place| format!("[{}]", place + 1))

@@ -10,9 +10,9 @@ pub struct Quantity {
     /// The mean over the runs; null if it was not measured.
     mean: Option<f64>,
     /// The 95 % interval of the mean, `[from, to]`; null for fewer than two runs. For an exact
-    /// quantity both are the mean.
+    /// quantity, `from` and `to` are the mean.
     interval: Option<[f64; 2]>,
-    /// Number of runs, each with its own seed or, for times, a repetition.
+    /// Number of runs. Runs have different seeds; for measured times they are repetitions.
     runs: u64,
     /// How the interval was computed.
     basis: Basis,

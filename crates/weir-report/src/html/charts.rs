@@ -26,7 +26,7 @@ pub(super) struct Variant {
 /// The values of a plot, which the page shows under the pointer.
 #[derive(Serialize)]
 pub(super) struct Data {
-    /// All `time` plots of a page zoom together.
+    /// The kind of the plot. All `time` plots of a page zoom together.
     kind: &'static str,
     x: &'static str,
     y: &'static str,
@@ -282,8 +282,8 @@ fn steps(s: &LinkSeries, value: impl Fn(u64, &LinkPeriod) -> f64) -> Shape {
     Shape::Steps(points)
 }
 
-/// An axis for a latency that shows at least `least` to `most`: logarithmic when the bulk of the
-/// values and `most` span more than a factor of 20.
+/// An axis for a latency that shows at least `least` to `most`. The axis is logarithmic if the
+/// largest value on it is more than 20 times the 0.005 quantile.
 fn latency_axis(label: &str, h: &Histogram, least: u64, most: u64) -> Axis {
     let bulk = h.quantile(0.005).max(1).min(most.max(1)) as f64;
     let low = h.min().min(least) as f64;
@@ -352,7 +352,7 @@ fn binned(h: &Histogram, axis: &Axis) -> Vec<[f64; 4]> {
         .collect()
 }
 
-/// The bar that contains a value; values outside belong to the first or last.
+/// The bar that contains a value; values outside all bars belong to the first or the last bar.
 fn bar_of(value: f64, edge: &impl Fn(usize) -> f64) -> usize {
     (1..BARS).find(|&i| value < edge(i)).unwrap_or(BARS) - 1
 }
@@ -413,10 +413,10 @@ pub(super) fn micro(text: &str) -> String {
 
 /// Minimum period of the throughput plot.
 const MIN_RATE_PERIOD_NS: u64 = 100_000_000;
-/// A logarithmic axis begins at most this factor below the bulk of the values; smaller values are
-/// shown at its beginning.
+/// A logarithmic axis begins at most this factor below the 0.005 quantile; smaller values are shown
+/// at its beginning.
 const MAX_LOG_SPAN: f64 = 100.0;
 /// Number of bars of a distribution.
 const BARS: usize = 64;
-/// Palette of reasons: adjacent ones also differ in lightness.
+/// Palette of reasons: adjacent colours also differ in lightness.
 const REASON_COLOURS: [u8; 7] = [1, 6, 3, 5, 2, 4, 0];

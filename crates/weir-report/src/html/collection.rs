@@ -1,7 +1,7 @@
 //! Many findings as one HTML page: an index of verdicts, then a chapter for each experiment.
 //!
-//! A [`Chapter`] is plain data that can be stored and read again, so that a page can be completed
-//! by a later run without repeating the experiments that are done.
+//! A [`Chapter`] is plain data that can be stored and read again. A page can therefore be completed
+//! without repeating the experiments that have chapters already.
 
 use maud::{Markup, PreEscaped, html};
 use serde::{Deserialize, Serialize};

@@ -1,9 +1,9 @@
 //! Reports as HTML, each in one file: statistics, plots, and the result itself as embedded JSON.
 //!
 //! The plots are drawn here, so a page is complete without scripts and prints well. The page's
-//! script only adds reading of values and zooming. The page fetches nothing, and its own policy
-//! forbids it. The series are down-sampled (sums exact, extremes kept), so the size of the file
-//! does not grow with the length of the run.
+//! script only lets a reader read values and zoom. The page fetches nothing, and its content
+//! security policy forbids fetching. The series are down-sampled (sums exact, extremes kept), so
+//! the size of the file does not grow with the length of the run.
 
 mod charts;
 mod collection;

@@ -94,13 +94,13 @@ pub(super) fn row(heading: impl Render, cells: impl IntoIterator<Item = impl Ren
     }
 }
 
-/// A plot in two sizes, of which the style sheet shows the one that fits; alternatives (packets,
-/// bytes) have a switch. Its values go to `data`.
+/// A chart in two sizes, of which the style sheet shows the one that fits. A chart with
+/// alternatives, such as packets and bytes, has a switch. The values of the chart go to `data`.
 pub(super) fn figure(id: &str, chart: Chart, data: &mut Vec<Data>) -> Markup {
     figure_in(id, chart, data, ("half", SIZES))
 }
 
-/// The same with a CSS class and both sizes, wide and narrow.
+/// As [`figure`], with a CSS class and with both sizes, wide and narrow.
 pub(super) fn figure_in(
     id: &str,
     chart: Chart,

@@ -1,5 +1,5 @@
-//! The page of a replay: the kernel's row and those of the replayed disciplines, and their queue
-//! and delay over time.
+//! The page of a replay: a table with a row for the kernel's discipline and one for each replayed
+//! discipline, and plots of their queue and delay over time.
 
 use maud::{Markup, html};
 use weir_measure::document::{Document, Kind};
@@ -197,5 +197,5 @@ const NOTES: [&str; 3] = [
      of all departed bytes; the least share is that of the flow that got the smallest part; \
      `flow p50` is the median over the flows of their mean delay.",
 ];
-/// The most curves of a plot: the colours of the palette.
+/// Maximum number of curves of a plot, which is the number of colours of the palette.
 const MOST_CURVES: usize = 7;

@@ -95,7 +95,8 @@ fn overview(run: &RunResult) -> Markup {
     table("Summary", None, &columns, rows)
 }
 
-/// A link: its place among the links, and the maximum number of points of a curve.
+/// The section of a link. `place` is its index among the links, and `points` is the maximum number
+/// of points of a curve.
 fn section(
     l: &LinkResult,
     (place, points): (usize, usize),
@@ -214,7 +215,7 @@ fn verdict(l: &LinkResult) -> Markup {
     }
 }
 
-/// A quantile as text; a dash without values. The ends are exact.
+/// A quantile as text; a dash without values. The minimum and the maximum are exact.
 fn at(h: &Histogram, q: f64) -> String {
     let ns = match q {
         0.0 => h.min(),
@@ -224,7 +225,8 @@ fn at(h: &Histogram, q: f64) -> String {
     if h.count() == 0 { "–".to_owned() } else { micro(&duration(ns as f64)) }
 }
 
-/// Maximum number of points of one curve, and of all links together, to keep the file small.
+/// Maximum and minimum number of points of one curve, and number of points of all links together.
+/// They keep the file small.
 const MAX_POINTS: usize = 400;
 const MIN_POINTS: usize = 40;
 const TOTAL_POINTS: usize = 4000;

@@ -43,8 +43,8 @@ pub struct Interface {
     pub link_type: LinkType,
 }
 
-/// The event that a captured packet records. Its flags say inbound for arrivals and drops, and
-/// outbound for departures.
+/// The event that a captured packet records. The packet's flags are *inbound* for arrivals and
+/// drops, and *outbound* for departures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The packet arrived at the link.

@@ -135,7 +135,8 @@ impl Fitted {
         self.from + part * (self.to - self.from)
     }
 
-    /// Round numbers at least `least_step` apart; `widen` extends the range to whole steps.
+    /// Adds ticks at round numbers that are at least `least_step` apart; `widen` extends the range
+    /// to whole steps.
     fn linear_ticks(&mut self, wanted: f64, widen: bool, least_step: f64) {
         let step = nice_step((self.high - self.low) / self.unit_size / wanted).max(least_step);
         if widen {
@@ -152,7 +153,8 @@ impl Fitted {
         }
     }
 
-    /// Powers of ten, and 2 and 5 times them while there is room. Each tick label has its own unit.
+    /// Adds ticks at powers of ten and, if there is room, at 2 and 5 times these powers. Each tick
+    /// label has its own unit.
     fn log_ticks(&mut self, wanted: f64, unit: Unit) {
         let decades = (self.high / self.low).log10();
         let factors: &[f64] = if decades * 3.0 <= wanted { &[1.0, 2.0, 5.0] } else { &[1.0] };
@@ -234,7 +236,8 @@ fn power_of_ten(exponent: i32) -> f64 {
 
 /// The superscript digits 0 to 9.
 const SUPERSCRIPT: [char; 10] = ['⁰', '¹', '²', '³', '⁴', '⁵', '⁶', '⁷', '⁸', '⁹'];
-/// The maximum number of ticks, against a degenerate range. No axis has room for more.
+/// Maximum number of ticks, which bounds their number for a degenerate range. No axis has room for
+/// more.
 const MAX_TICKS: usize = 40;
 
 #[cfg(test)]
@@ -269,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn places_run_from_end_to_end_and_odd_ranges_do_not_panic() {
+    fn positions_cover_the_axis_and_odd_ranges_do_not_panic() {
         let f = Fitted::new(&Axis::log("d", Unit::Nanoseconds), 1e3, 1e9, (50.0, 350.0), 60.0);
         assert_eq!(
             (

@@ -524,7 +524,7 @@ mod tests {
     }
 
     #[test]
-    fn text_cannot_leave_its_place() {
+    fn text_cannot_end_its_element() {
         assert_eq!(escape("</script>\"'&\u{1b}"), "&lt;/script&gt;&quot;&#39;&amp;\u{FFFD}");
     }
 }

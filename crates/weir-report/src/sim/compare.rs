@@ -11,10 +11,10 @@
 //! one significant difference is therefore expected by chance.
 //!
 //! # Agreement
-//! That a difference is not significant does not show that two results agree: with few runs, no
-//! difference is. A [`Tolerance`] asks the other question. Results agree if the 95 % confidence
-//! interval of the difference lies within the tolerance, and differ if it lies outside. If it
-//! includes the tolerance's bound, more runs are needed.
+//! A difference that is not significant does not show that two results agree: with few runs, no
+//! difference is significant. A [`Tolerance`] tests agreement. Results agree if the 95 % confidence
+//! interval of the difference lies within the tolerance, and differ if it lies outside. If the
+//! interval includes the tolerance's bound, more runs are needed.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -137,9 +137,9 @@ pub struct Difference {
 pub struct Tolerance {
     /// The name of the metric.
     pub metric: String,
-    /// Part of the left mean.
+    /// The tolerance as a part of the left mean.
     pub part: f64,
-    /// The absolute value, in the metric's unit.
+    /// The tolerance as an absolute value, in the metric's unit.
     pub absolute: f64,
 }
 
@@ -171,8 +171,8 @@ impl Difference {
 }
 
 impl Comparison {
-    /// Judges every metric for which there is a tolerance. Returns the names of the tolerances'
-    /// metrics that the comparison does not have.
+    /// Judges every metric for which there is a tolerance. Returns the metrics of tolerances that
+    /// the comparison does not have.
     pub fn judge(&mut self, tolerances: &[Tolerance]) -> Vec<String> {
         for difference in &mut self.differences {
             let tolerance = tolerances.iter().find(|t| t.metric == difference.figure);
@@ -199,7 +199,8 @@ pub enum Significance {
         /// The probability of a difference at least as large by chance.
         p: f64,
     },
-    /// No test is possible: there is a single run, and no series of the metric to divide.
+    /// No test is possible: one of the results has a single run, and the parts of two single runs
+    /// cannot be compared.
     SingleRun,
 }
 
@@ -409,7 +410,7 @@ mod tests {
         let far = summary(&[55.0, 56.0, 57.0, 58.0, 59.0], None);
         assert_eq!(judged(&left, &far, 0.0, 49.6), Agreement::Differs);
         assert_eq!(judged(&left, &far, 0.0, 49.8), Agreement::Open);
-        // A single run has no interval, however close it is.
+        // A single run has no interval, however close its value is to the mean of the other result.
         assert_eq!(judged(&summary(&[5.0], None), &right, 1.0, 0.0), Agreement::Open);
         let unknown = Tolerance { metric: "nothing".to_owned(), part: 1.0, absolute: 0.0 };
         assert_eq!(compare(&left, &right).judge(&[unknown]), ["nothing"]);

@@ -1,5 +1,5 @@
-//! Metrics: the numbers of a flow or link that the results give for each run, with confidence
-//! intervals, and that comparisons use.
+//! Metrics: the numbers of a flow or link that the results give for each run and over all runs, and
+//! that comparisons use.
 //!
 //! One list of names serves the runs of the summary, its confidence intervals, the tables of the
 //! report and the comparisons.

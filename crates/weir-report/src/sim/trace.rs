@@ -1,8 +1,8 @@
 //! Traces as files: a table with a row for each event of a packet, or a packet capture.
 //!
-//! Both accept blocks of records during the run, so the memory does not grow with the run. The
-//! frames of a capture are synthetic: addresses, ports, sequence numbers and the ECN field are
-//! those of the simulated packet, and the payload is left out.
+//! Both kinds of file accept blocks of records during the run, so the memory does not grow with the
+//! length of the run. The frames of a capture are synthetic: addresses, ports, sequence numbers and
+//! the ECN field are those of the simulated packet, and the payload is left out.
 
 use std::io::{self, Write};
 

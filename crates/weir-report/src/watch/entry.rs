@@ -93,8 +93,8 @@ impl Entry<'static> {
     }
 }
 
-/// Merges runs of readings that differ only in time. A source ends each run at the end of its turn,
-/// even if the queue has not changed.
+/// Merges runs of readings that differ only in time. A source ends its runs whenever it delivers
+/// readings, even if a queue has not changed.
 #[derive(Debug, Default)]
 pub(super) struct Merger {
     open: std::collections::BTreeMap<QueueId, Readings>,
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_neighbours_become_one_and_no_reading_is_lost() {
+    fn equal_consecutive_readings_become_one_entry_and_none_is_lost() {
         let mut merger = Merger::default();
         let runs = [
             run(0, 0, 10, 3),

@@ -5,15 +5,15 @@
 //! |---|---|
 //! | JSON lines (`.jsonl`) | everything: new and vanished queues, readings, events, counters, transmission queues, remarks |
 //! | CSV (`.csv`) | readings and events |
-//! | Parquet (`.parquet`) | the same columns |
+//! | Parquet (`.parquet`) | the same columns as CSV |
 //!
 //! Consecutive equal readings are one entry, with the times of the first and the last reading and
 //! their number. The entries of each queue are in the order of time. Entries of different queues
 //! are in the order in which they ended.
 //!
-//! Text is written directly to the final file, so the data survives any end of the program. After
-//! an error, such as a full disk, the file ends at its last complete line or group of rows. The
-//! watch continues, and [`Recorder::finish`] reports the error.
+//! A record has a temporary name in the same directory until it is complete; a pipe or device is
+//! written directly. After an error, such as a full disk, the file ends at its last complete line
+//! or group of rows. The watch continues, and [`Recorder::finish`] reports the error.
 
 mod entry;
 mod packets;

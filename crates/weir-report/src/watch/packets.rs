@@ -37,7 +37,7 @@ impl PacketFile {
     /// Adds an entry.
     ///
     /// # Errors
-    /// The file cannot be written; nothing remains of it then.
+    /// The file cannot be written; it is removed.
     pub fn put(&mut self, entry: &Entry) -> Result<(), RecordError> {
         self.encoder.put(entry, &mut self.waiting);
         if self.waiting.len() >= BUFFER { self.write() } else { Ok(()) }

@@ -23,7 +23,7 @@ pub(super) struct Lines {
 
 impl Lines {
     /// Creates a file that replaces an existing one when it is complete. Pipes and devices are
-    /// written to.
+    /// written directly.
     pub(super) fn create(path: &Path) -> io::Result<Lines> {
         Ok(Lines {
             file: Some(Beside::create(path)?),
@@ -72,8 +72,8 @@ impl Lines {
         self.file.take().map_or(Ok(()), Beside::put_in_place)
     }
 
-    /// After an error: the file with its complete lines gets its name. Returns their number; `None`
-    /// without any, or if that fails too.
+    /// After an error, gives the file with its complete lines its name. Returns their number;
+    /// `None` if the file has none or the renaming fails.
     pub(super) fn salvage(&mut self) -> Option<u64> {
         let kept = self.kept()?;
         self.finish().ok().map(|()| kept)
@@ -160,7 +160,7 @@ impl Csv {
         self.lines.finish()
     }
 
-    /// As [`Lines::salvage`], with the number of rows; the head is none.
+    /// As [`Lines::salvage`], but returns the number of rows, without the head.
     pub(super) fn salvage(&mut self) -> Option<u64> {
         self.lines.kept().filter(|&lines| lines > 1)?;
         self.lines.salvage().map(|lines| lines - 1)

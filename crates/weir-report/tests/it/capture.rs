@@ -95,7 +95,7 @@ fn a_link_that_a_stranger_puts_into_a_public_directory_is_refused() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_full_disk_is_reported_and_traffic_goes_on() {
+fn a_full_disk_is_reported_and_traffic_continues() {
     let mut capture =
         CaptureFile::create(Path::new("/dev/full"), "weir test", &interfaces(), 0).unwrap();
     for i in 0..1000 {

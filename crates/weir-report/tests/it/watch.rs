@@ -86,7 +86,7 @@ fn of_parquet(path: &Path) -> Totals {
 }
 
 #[test]
-fn every_form_has_every_reading_and_equal_neighbours_are_one_row() {
+fn every_format_has_every_reading_and_equal_ones_are_one_row() {
     let scratch = Scratch::new("forms");
     let play = |sink: &mut dyn Sink| data::play(3, sink);
     let expected = 3 * 4000 * 50 * 6 + 1;
@@ -185,7 +185,7 @@ fn a_path_that_cannot_be_written_is_named() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_device_that_takes_nothing_is_an_error_and_the_watch_goes_on() {
+fn a_device_that_takes_nothing_is_an_error_and_the_watch_continues() {
     for format in [Format::JsonLines, Format::Csv] {
         let mut recorder = Recorder::create(Path::new("/dev/full"), format, "test").unwrap();
         data::play(1, &mut recorder);
@@ -228,7 +228,7 @@ impl Drop for SmallDisk {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_full_disk_leaves_whole_files_of_what_was_read() {
+fn a_full_disk_leaves_complete_files_of_the_written_entries() {
     let Some(disk) = SmallDisk::mount("full") else { return };
     for (format, totals) in [
         (Format::JsonLines, of_lines as fn(&Path) -> Totals),
@@ -267,7 +267,7 @@ fn page(seconds: u64) -> String {
 }
 
 #[test]
-fn the_report_is_whole_and_bounded() {
+fn the_report_is_complete_and_bounded_in_size() {
     let page = page(20);
     assert!(page.len() < 4_000_000, "{} bytes", page.len());
     let (_, result) = page.split_once("id=\"weir-result\">").unwrap();

@@ -10,7 +10,8 @@ use crate::format;
 use crate::plot::{Axis, Curve, Plot, Shape, Unit};
 use crate::sim::{Results, merged_delay, merged_queue};
 
-/// The links with plots, in the order of the scenario: those with the most queueing and drops.
+/// The links with plots, in the order of the scenario: those with the most queueing, drops and
+/// traffic.
 pub(super) fn busiest_links(results: &Results) -> Vec<usize> {
     let Some(first) = results.runs.first() else { return Vec::new() };
     let weight = |n: usize| -> u128 {
@@ -197,7 +198,8 @@ fn link_rate(results: &Results, first: &Outcome, n: usize) -> Chart {
     )
 }
 
-/// The queue's least, mean and greatest length; over several runs the extremes of all of them.
+/// The queue's least, mean and greatest length. With several runs, least and greatest are those of
+/// all runs.
 fn queue(results: &Results, first: &Outcome, n: usize) -> Chart {
     let period = Periods::new(&first.series, QUEUE_POINTS);
     let link = &first.links[n];
@@ -347,7 +349,7 @@ fn shares(d: &Distribution) -> Shape {
 struct Periods<'a> {
     series: &'a RunSeries,
     each: usize,
-    /// Leave out a last period that the end of the run cuts short: its rates would jump.
+    /// Whether to leave out a last period that the end of the run cuts short; its rates would jump.
     whole: bool,
 }
 
@@ -383,7 +385,7 @@ impl<'a> Periods<'a> {
         self.values(run.series.flows.get(n).map_or(&[][..], Vec::as_slice), value)
     }
 
-    /// A value for each period of a link, likewise.
+    /// A value for each period of a link, from its samples and their length in ns.
     fn link(&self, run: &Outcome, n: usize, value: impl Fn(&[LinkPeriod], f64) -> f64) -> Vec<f64> {
         self.values(run.series.links.get(n).map_or(&[][..], Vec::as_slice), value)
     }
@@ -467,7 +469,7 @@ fn fold(mut runs: impl Iterator<Item = Vec<f64>>, together: impl Fn(f64, f64) ->
     runs.fold(first, |all, run| all.into_iter().zip(run).map(|(a, b)| together(a, b)).collect())
 }
 
-/// Gives periods without a value that of the period before.
+/// Gives each period without a value the value of the period before it.
 fn held(values: Vec<f64>) -> Vec<f64> {
     let mut last = f64::NAN;
     let keep = |value: f64| {
@@ -481,9 +483,9 @@ fn held(values: Vec<f64>) -> Vec<f64> {
 pub(super) const MOST_LINKS: usize = 12;
 /// Maximum number of flows in one plot with bands: more would hide each other.
 const MOST_BANDS: usize = 3;
-/// Palette of flows, in an order that makes adjacent ones differ most.
+/// Palette of flows, in an order that makes adjacent colours differ most.
 const COLOURS: [u8; 6] = [0, 1, 2, 3, 5, 6];
-/// Maximum number of points of curves: rates, queues, bars of losses, shares.
+/// Maximum number of points of a curve: of rates, of queues, of bars of losses, and of shares.
 const RATE_POINTS: usize = 150;
 const QUEUE_POINTS: usize = 300;
 const LOSS_POINTS: usize = 100;

@@ -255,7 +255,7 @@ const BYTES: Part = |period| period.bytes;
 const COLUMNS: usize = 700;
 /// Number of bars of drops over time.
 const DROP_COLUMNS: usize = 120;
-/// Counters are read every 20 ms.
+/// Minimum width of a bar of drops: counters are read every 20 ms.
 const LEAST_DROP_PERIOD_NS: u64 = 20_000_000;
 /// Number of bars of lengths.
 const BARS: u64 = 100;

@@ -1,21 +1,22 @@
 //! A queue over time in the form in which the page stores it for zooming: every non-empty period of
 //! the envelope, in few bytes.
 //!
-//! Consecutive equal periods are one item. An item is the number of empty periods before it, its
-//! length in periods, the difference of its least length from that of the item before (zigzag), the
-//! difference of its greatest and least length and, if that is not 0, the position of the mean
-//! between the two in 255 parts. These are numbers of 7 bits per byte, the low bits first, the last
-//! byte of each below 128. The whole is base64.
+//! Consecutive periods with the same constant length are one item. Every other period is an item of
+//! its own. An item is the number of empty periods before it, its length in periods, the difference
+//! of its least length from that of the item before (zigzag), the difference of its greatest and
+//! least length and, if that is not 0, the position of the mean between the two in 255 parts. These
+//! are numbers of 7 bits per byte, the low bits first, the last byte of each below 128. The whole
+//! is base64.
 
 use weir_measure::series::{Envelope, Period as _, Periods};
 use weir_measure::watch::QueuePeriod;
 
-/// Consecutive equal periods: readings, or their absence, continue from one to the next.
+/// Consecutive periods with the same constant length, or one period with several lengths.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Item {
     /// First period.
     pub(super) from: usize,
-    /// The period after the last.
+    /// The period after the last one.
     pub(super) to: usize,
     /// Least length.
     pub(super) low: u64,
@@ -28,7 +29,7 @@ pub(super) struct Item {
 /// Selects the packets or the bytes of a period.
 pub(super) type Part = fn(&QueuePeriod) -> Envelope;
 
-/// The non-empty periods, in groups of `group`.
+/// The items of the non-empty periods, after each `group` periods have been merged into one.
 pub(super) fn items(periods: &Periods<QueuePeriod>, group: usize, part: Part) -> Vec<Item> {
     let mut items: Vec<Item> = Vec::new();
     for (place, group) in periods.as_slice().chunks(group.max(1)).enumerate() {
@@ -51,7 +52,8 @@ pub(super) fn items(periods: &Periods<QueuePeriod>, group: usize, part: Part) ->
     items
 }
 
-/// At most `most` items, with the finest periods that satisfy this limit.
+/// At most `most` items, with the finest periods that satisfy this limit, and the number of
+/// original periods in each of these periods.
 pub(super) fn at_most(
     periods: &Periods<QueuePeriod>,
     most: usize,

@@ -1,8 +1,8 @@
 //! The report of a watch of queues as one HTML file.
 //!
 //! The page has the style, script and policy of a run's report. The data of queues over time is
-//! finer than the picture, so that zooming shows more. With many queues the longest have plots, and
-//! the table has all.
+//! finer than the picture, so that zooming shows more. If there are many queues, only the longest
+//! queues have plots. The table contains all queues.
 
 mod charts;
 mod detail;
@@ -25,7 +25,7 @@ use charts::Span;
 pub struct About {
     /// Weir's version.
     pub version: String,
-    /// Its start time, as text.
+    /// The start time of the watch, as text.
     pub started: String,
     /// The command that ran during the watch, with its arguments; empty without one.
     pub command: Vec<String>,
@@ -38,7 +38,7 @@ pub fn html(tally: &Tally, summary: &Summary, about: &About) -> String {
     let names: Vec<String> = summary.devices.iter().map(device_name).collect();
     let title = if names.is_empty() { "Queues".to_owned() } else { names.join(", ") };
     let shown = most_interesting(tally);
-    // The plots of bytes get a quarter of the items of those of packets.
+    // A plot of bytes gets a quarter of the items of a plot of packets.
     let most = (ALL_ITEMS / shown.len().max(1)).min(MOST_ITEMS);
     let mut data = Vec::new();
     let content = html! {
@@ -170,7 +170,7 @@ fn queues(device: &DeviceSummary, name: &str) -> Markup {
     }
 }
 
-/// The name of a queue, its place and its life.
+/// The name of a queue, its place in the hierarchy, and the time for which it existed.
 fn heading(queue: &QueueSummary) -> Markup {
     let life = match (queue.since_s > 0.0005, queue.until_s) {
         (_, Some(until)) => Some(format!("{:.3} to {until:.3} s", queue.since_s)),
@@ -259,8 +259,9 @@ fn selection(shown: usize, all: usize) -> Markup {
     }
 }
 
-/// The queues with plots, in the order of their appearance: those that were ever non-empty, roots
-/// and the longest first; if all were empty, the roots.
+/// The queues with plots, in the order of their appearance. Only queues that were ever non-empty
+/// are chosen, roots before other queues and long queues before short ones. If all queues were
+/// empty, the roots are chosen.
 fn most_interesting(tally: &Tally) -> Vec<&Measured> {
     let all = || tally.queues().iter().enumerate().filter(|(_, queue)| queue.packets().total() > 0);
     let mut shown: Vec<(usize, &Measured)> =
@@ -348,7 +349,7 @@ fn tiles(queue: &Measured) -> Markup {
     }
 }
 
-/// The tiles of what was counted beside the lengths.
+/// The tiles of events, and of the counters of sent and dropped packets.
 fn counted(queue: &Measured) -> Markup {
     let (events, counted) = (queue.events, queue.counted());
     let share = percent(counted.drops as f64 / (counted.drops + counted.packets).max(1) as f64);
