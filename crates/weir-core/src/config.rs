@@ -34,7 +34,7 @@ pub struct Jitter {
 pub struct Reorder {
     /// Probability that a candidate skips the delay line.
     pub probability: Probability,
-    /// Every `gap`-th packet is a candidate; 1 makes every packet one.
+    /// Every `gap`-th packet is a candidate; with 1, every packet is a candidate.
     pub gap: u32,
     /// Correlation of consecutive draws.
     pub correlation: Probability,
@@ -89,10 +89,9 @@ pub struct FlowsetConfig {
     pub rate: Option<Rate>,
     /// Maximum rate of each flow; used by shaping schedulers.
     pub ceil: Option<Rate>,
-    /// Bytes that a flow may send at once above its rates. Values above 32 bits count as the
-    /// largest.
+    /// Bytes that a flow may send at once above its rates. Values above 2^32 − 1 count as 2^32 − 1.
     pub burst: Bytes,
-    /// Maximum waiting time of a flow's packets; used by deadline schedulers.
+    /// Maximum sojourn time of a flow's packets; used by deadline schedulers.
     pub deadline: Nanos,
     /// Capacity of each queue. `None` selects a capacity for the link and the scheduler (see
     /// [`default_limit`]).
@@ -137,8 +136,9 @@ pub struct SchedulerConfig {
     /// [`crate::Limits::instances`] applies.
     pub max_instances: Option<u32>,
     /// The parent scheduler, of which this scheduler is a flow. It then has no link and accepts
-    /// packets only through queues. The flow settings in its own queue apply to it as a flow of the
-    /// parent, and each value under its mask is a separate flow.
+    /// packets only through queues. The flow settings of the scheduler's own queue apply to the
+    /// scheduler as a flow of the parent, and each value of the scheduler's mask makes a separate
+    /// flow.
     pub parent: Option<u16>,
 }
 
@@ -177,5 +177,5 @@ pub fn default_limit(link: &LinkConfig, scheduler: Kind) -> QueueLimit {
 pub const DEFAULT_QUEUE_PACKETS: u32 = 50;
 /// Largest queue that the command language accepts, in packets.
 pub const MAX_QUEUE_PACKETS: u32 = 10_000_000;
-/// The time at full rate for which a queue of default size holds packets, at least.
+/// A queue of default size holds at least the packets that the link sends in this time.
 const DEFAULT_QUEUE_SPAN: Nanos = Nanos::from_millis(100);

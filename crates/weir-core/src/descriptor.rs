@@ -53,7 +53,7 @@ impl Descriptors {
         PacketId((self.all.len() - 1) as u32)
     }
 
-    /// Frees a packet's place and returns its length and its flow.
+    /// Frees a packet's descriptor and returns the packet's length and flow.
     #[inline]
     pub fn release(&mut self, id: PacketId) -> (u32, u32) {
         let descriptor = &mut self.all[id.0 as usize];

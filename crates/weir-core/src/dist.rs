@@ -1,8 +1,9 @@
 //! Distributions of delay as tables of quantiles, and correlated draws from them.
 //!
 //! # Model
-//! A distribution is a table of [`TABLE_SIZE`] or more quantiles, in units of the configured amount
-//! times [`SCALE`]. A uniform random number selects a quantile. The form is that of netem's `.dist`
+//! A distribution is a table of quantiles; the built-in distributions have [`TABLE_SIZE`] of them.
+//! A quantile is a multiple of the configured amount, and the table stores this multiple times
+//! [`SCALE`]. A uniform random number selects a quantile. The form is that of netem's `.dist`
 //! files, which can be used unchanged.
 //!
 //! Correlated draws use a Gaussian copula: an AR(1) process `z ← ρ z + √(1−ρ²) e` of normal
@@ -13,8 +14,8 @@
 //! netem averages the previous uniform number with a new one, which narrows the distribution as the
 //! correlation grows.
 //!
-//! All tables are computed with functions of `libm`, called by name, and draws use integer
-//! arithmetic. Tests compare both with fixed values.
+//! All tables are computed with functions of the crate `libm`, and draws use integer arithmetic, so
+//! that both are the same on every machine. Tests compare the tables with fixed values.
 
 use alloc::boxed::Box;
 use alloc::string::String;

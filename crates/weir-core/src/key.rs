@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hash_is_pinned_and_sees_every_field() {
+    fn the_hash_is_pinned_and_depends_on_every_field() {
         let key =
             FlowKey { src: 1, dst: 2, src_port: 3, dst_port: 4, proto: 6, ..FlowKey::default() };
         assert_eq!(stable_hash(&key), PINNED);

@@ -1,10 +1,10 @@
 //! Look-ups of instances, queues and buckets by the keys of packets.
 //!
 //! Senders of packets choose their keys. With a public hash, a sender could choose thousands of
-//! keys with equal hashes, and each of these packets would be compared with the instances of all
+//! keys with equal hashes, and a look-up for one of these keys would compare it with all the
 //! others. Therefore look-ups use SipHash-1-3 with a key of 128 bits that live drivers draw anew
 //! for each process. The hash decides only where an instance is found; all random draws are seeded
-//! from [`stable_hash`](crate::key::stable_hash) and do not depend on it.
+//! from [`stable_hash`](crate::key::stable_hash) and do not depend on this key.
 
 use siphasher::sip::SipHasher13;
 
@@ -62,10 +62,10 @@ impl LookupKey {
         let mut bytes = [0; 64];
         bytes[..16].copy_from_slice(&key.src.to_le_bytes());
         bytes[16..32].copy_from_slice(&key.dst.to_le_bytes());
-        for (place, word) in
+        for (chunk, word) in
             bytes[32..].chunks_exact_mut(8).zip([key.src_mac, key.dst_mac, ports, small])
         {
-            place.copy_from_slice(&word.to_le_bytes());
+            chunk.copy_from_slice(&word.to_le_bytes());
         }
         let hash = self.hash(&bytes);
         CompactKey(u128::from(hash) | u128::from(hash.rotate_left(32)) << 64 | WIDE)
@@ -110,15 +110,15 @@ fn ports(key: &FlowKey) -> u64 {
     u64::from(key.src_port) | u64::from(key.dst_port) << 16
 }
 
-/// A masked key in 16 bytes, so that a search reads only so much of each candidate.
+/// A masked key in 16 bytes, so that a search reads only 16 bytes of each candidate.
 ///
 /// ```text
 /// 127       126 .. 112   111 .. 104   103 .. 96   95 .. 80      79 .. 64      63 .. 32       31 .. 0
 /// 0         0            DSCP         protocol    destination   source port   destination    source     an IPv4 key
 /// 1         bits of the hash                                                                           any other
 /// ```
-/// Two keys of the first kind are equal if and only if their short forms are. For other keys, equal
-/// short forms leave the question open.
+/// Two keys of the first kind are equal if and only if their short forms are equal. For other keys,
+/// equal short forms leave the question open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CompactKey(u128);
 
@@ -141,7 +141,7 @@ mod tests {
     const LOOKUP: LookupKey = LookupKey::secret([1, 2]);
 
     #[test]
-    fn compact_keys_tell_apart_what_they_hold_and_say_when_they_do_not() {
+    fn compact_keys_are_distinct_unless_they_are_wide() {
         let key = FlowKey {
             src: 1,
             dst: 2,
@@ -186,7 +186,7 @@ mod tests {
 
     /// Keys that differ in one field have different hashes, and another secret gives other hashes.
     #[test]
-    fn hashes_see_every_field_and_the_secret() {
+    fn hashes_depend_on_every_field_and_on_the_secret() {
         let key = FlowKey { src: 1 << 40, dst_port: 80, ..FlowKey::default() };
         let keys = [
             key,
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_public_key_leaves_buckets_as_the_stable_hash_does() {
+    fn a_public_key_gives_the_buckets_of_the_stable_hash() {
         let key = FlowKey { src: 7, src_port: 9, vlan: 3, ..FlowKey::default() };
         assert_eq!(LookupKey::default().bucket(&key), stable_hash(&key.transport()) as u32);
         assert_ne!(LOOKUP.bucket(&key), stable_hash(&key.transport()) as u32);

@@ -46,11 +46,11 @@ pub struct PlainPipe {
     /// The serialisation time of the last packet. Nearly all packets have one of two lengths, and
     /// most paths carry only one of them.
     last: Timed,
-    /// Packets that waited at the last arrival, in order. Ahead of them are packets that had
-    /// already started, but still count for queries before the horizon.
+    /// Packets that waited at the last arrival, in order. In front of these packets are packets
+    /// that had already started, but that queries before their start must still count.
     queue: VecDeque<Waiting>,
-    /// Number of packets at the front of `queue` that have started. They were submitted ahead of
-    /// time and start after the horizon.
+    /// Number of packets at the front of `queue` that had started at the last arrival. Arrivals may
+    /// be submitted ahead of time, so these packets may start after the horizon.
     started: usize,
     /// Bytes of the packets that have not started.
     bytes: u64,
@@ -108,8 +108,8 @@ struct Passage {
 }
 
 impl PlainPipe {
-    /// A pipe with this configuration; `None` if a plain pipe does not support it: a rate that is
-    /// not constant, an AQM, a mask, loss, jitter or another impairment.
+    /// A pipe with this configuration; `None` if a plain pipe does not support it because of a
+    /// trace, a schedule, a profile, a device, an AQM, a mask, loss, jitter or another impairment.
     pub fn new(config: &PipeConfig) -> Option<Self> {
         let (link, queue) = (&config.link, &config.queue);
         let plain_link = crate::config::LinkConfig {

@@ -78,7 +78,7 @@ impl<T> Slab<T> {
         self.slots.len() - self.free.len()
     }
 
-    /// One more than the largest number in use.
+    /// A number above all numbers in use.
     pub(crate) fn bound(&self) -> u32 {
         self.slots.len() as u32
     }

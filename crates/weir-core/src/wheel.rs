@@ -48,7 +48,7 @@ pub(crate) struct EventQueue {
     heads: [u32; LEVELS * SLOTS],
 }
 
-/// A link's place in a slot's list.
+/// A link's node in a slot's list.
 #[derive(Clone, Copy, Debug)]
 struct Node {
     time: Nanos,
@@ -78,8 +78,7 @@ impl EventQueue {
         self.heap.first()
     }
 
-    /// A lower bound on the events of all links but the first. If the bound is in a later tick than
-    /// the first event, it is later than that event.
+    /// A lower bound on the times of the events of all links but the first.
     #[inline]
     pub(crate) fn others_from(&self) -> Nanos {
         let wheel =
@@ -112,8 +111,8 @@ impl EventQueue {
         }
     }
 
-    /// Whether an event belongs to the heap: it is in the current tick, it precedes all others, or
-    /// there is no other event.
+    /// Whether an event belongs to the heap: it is in the current tick, or it precedes the heap's
+    /// first event, or `time` is [`Nanos::MAX`], which removes the event.
     fn belongs_to_heap(&self, link: u32, time: Nanos) -> bool {
         time == Nanos::MAX
             || tick(time) <= self.position

@@ -16,7 +16,8 @@
 //! in bytes per period, is
 //!
 //! ```text
-//! r ← r / 2 + b / 2        at the end of each period in which it sent, and  r ← r / 2^k  after k without
+//! r ← r / 2 + b / 2     at the end of a period in which the place had packets
+//! r ← r / 2^k           after k periods in which the place had none
 //! ```
 //!
 //! With `R` the same estimate for the whole queue, and `N` the number of places that sent in the
@@ -26,9 +27,9 @@
 //! target · min(2, max(1/8, R / (N r)))
 //! ```
 //!
-//! A place without an estimate has twice the target. `CoDel` then drops packets, with the target of
-//! the place and with `interval`. A place that sends twice its share has half the target, so that
-//! it has drops while the other places have none.
+//! A place with `r` = 0 has twice the target. `CoDel` then drops packets, with the target of the
+//! place and with `interval`. A place that sends twice its share has half the target, so that it
+//! has drops while the other places have none.
 //!
 //! # Reference
 //! Xue, Kumar, Kondikoppa, Chiu and Park, "AFCD: an approximated-fair and controlled-delay queuing

@@ -1,20 +1,21 @@
 //! Adaptive RED: RED that computes its parameters from the link's rate and a target delay.
 //!
 //! # Model
-//! This is gentle `red` with `wait`. The algorithm adapts `max_p` so that the average stays in the
-//! middle fifth of the range between the thresholds: `max_p` rises by addition and falls by a
-//! factor, both slowly compared with round-trip times. The algorithm computes the settings that the
-//! user does not give: the thresholds from the target delay, the weight from the rate.
+//! This is gentle `red` with `wait`. The algorithm adapts `max_p` so that the average queue length
+//! stays in the middle fifth of the range between the thresholds: `max_p` rises by addition and
+//! falls by a factor, both slowly compared with round-trip times. The algorithm computes the
+//! settings that the user does not give: the thresholds from the target delay, the weight from the
+//! rate.
 //!
 //! # Equations
-//! With `C` mean packets per second over the link:
+//! With `C` the link's rate in packets of the mean length per second:
 //! ```text
 //! w   = 1 - e^(-1/C)
 //! min = max(5 packets, target·C/2),   max = 3·min
 //! each `interval`:  avg > max - 0.4·(max-min) and max_p < top:     max_p <- max_p + min(alpha, max_p/4)
 //!                   avg < min + 0.4·(max-min) and max_p > bottom:  max_p <- max_p·beta
 //! ```
-//! Each interval begins with the last change. `max_p` changes only when a packet arrives.
+//! An interval is measured from the last change. `max_p` changes only when a packet arrives.
 //!
 //! # Reference
 //! Floyd, Gummadi and Shenker, "Adaptive RED: an algorithm for increasing the robustness of RED's
@@ -22,8 +23,8 @@
 //!
 //! # Parameters
 //! `min`, `max` and `w` are automatic at 0. `max_p` is the initial value. `bottom 0` means 0.01 or,
-//! on faster links, one divided by the number of packets in a window of 100 ms. `hz`, 100 to 1000,
-//! default 250: Linux's ticks per second, for `adapt linux`.
+//! on faster links, one divided by the number of packets that the link carries in 100 ms. `hz`, 100
+//! to 1000, default 250: Linux's ticks per second, for `adapt linux`.
 //!
 //! # Complexity
 //! O(1); a division at each interval.
@@ -32,17 +33,18 @@
 //! As for `red`. `max_p` leaves the range from `bottom` to `top` by at most one step.
 //!
 //! # Differences from Linux/FreeBSD
-//! Linux's RED implements it as `adaptive`, with thresholds and weight from the user; `adapt linux`
-//! selects the same rule here. Linux adapts by a timer of 500 ms, which runs every 512 ms at 250
-//! ticks per second (see `red`), whether packets arrive or not, with an
-//! average that decays while the link is idle, and keeps `max_p` between 0.01 and 0.5. FreeBSD does
-//! not implement it. ns-3 computes the automatic `bottom` with the round-trip time on the wrong
-//! side of the division, 100 times lower than ns-2; this implementation follows ns-2. For a link
-//! without a configured rate the algorithm assumes 10 Mbit/s.
+//! Linux's RED implements adaptive RED as `adaptive`, with thresholds and weight from the user;
+//! `adapt linux` selects the same rule here. Linux adapts `max_p` by a timer, whether packets
+//! arrive or not. The timer of 500 ms runs every 512 ms at 250 ticks per second (see `red`).
+//! Linux's average decays while the link is idle, and Linux keeps `max_p` between 0.01 and 0.5.
+//! FreeBSD does not implement adaptive RED. ns-3 computes the automatic `bottom` with the
+//! round-trip time on the wrong side of the division, so that its `bottom` is 100 times lower than
+//! that of ns-2; this implementation follows ns-2. For a link without a configured rate the
+//! algorithm assumes 10 Mbit/s.
 //!
 //! # Validation
-//! Tests check changes of `max_p` step by step, several of Linux's periods in one step against
-//! single periods, and thresholds and weight against the equations.
+//! Tests check changes of `max_p` step by step, compare several of Linux's periods in one step with
+//! single periods, and compare thresholds and weight with the equations.
 
 use alloc::vec::Vec;
 
@@ -91,7 +93,7 @@ settings! {
 }
 
 choice! {
-    /// The rules by which `max_p` may move.
+    /// The rules by which `max_p` may change.
     enum Rule {
         Floyd = "floyd",
         Linux = "linux",

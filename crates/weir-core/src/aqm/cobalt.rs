@@ -3,9 +3,11 @@
 //! # Model
 //! `CoDel` increases its drop rate while packets wait too long. When packets no longer wait too
 //! long, it resets its drop rate at once, so that a sender that does not respond fills the queue
-//! before drops become frequent again. COBALT reduces its count as gradually as it raised it, and
-//! resumes from the current count when congestion returns. In addition, BLUE raises a drop
-//! probability each time the queue overflows, and lowers it while the queue is empty.
+//! before drops become frequent again. COBALT counts drops and marks, and its drop rate grows with
+//! this count. After congestion, COBALT reduces the count as gradually as it raised the count
+//! before, and resumes from the current count when congestion returns. In addition, BLUE raises a
+//! drop probability each time the queue overflows, and lowers that probability while the queue is
+//! empty.
 //!
 //! # Equations
 //! A *signal* is a drop or a mark. With `n` the count, the next signal is due `interval / √n` after
@@ -47,8 +49,9 @@
 //! Linux implements it only within `cake`. In Linux, a queue that was never congested begins with
 //! `1/√n` = 0, so that its second late packet gets a signal at once; `variant linux` does so too.
 //! With `variant published`, as in ns-3, it begins with `1/√n` = 1 and the first signal comes after
-//! an interval. Linux polls an empty queue with the other queues of CAKE; this implementation
-//! applies the changes of polls about every `target` when the next packet arrives.
+//! an interval. Linux polls an empty queue with the other queues of CAKE; when the next packet
+//! arrives, this implementation applies the changes that a poll about every `target` would have
+//! made.
 //!
 //! # Validation
 //! Tests compare roots with exact values, check the steps of BLUE, and compare one long idle time
@@ -97,7 +100,7 @@ choice! {
 }
 
 impl Variant {
-    /// The time of `bytes` on a link of `rate` bit/s, in ns; 0 for a rate of 0.
+    /// The transmission time of `bytes` bytes on a link of `rate` bit/s, in ns; 0 for a rate of 0.
     pub(crate) fn packet_time(self, bytes: u64, rate: u64) -> u64 {
         if rate == 0 {
             return 0;
@@ -105,7 +108,8 @@ impl Variant {
         match self {
             Self::Published => bytes * 8 * NANOS_PER_SEC / rate,
             Self::Linux => {
-                // Linux multiplies by the time of a byte, a number of 34 significant bits.
+                // Linux multiplies by the transmission time of a byte, a number of 34 significant
+                // bits.
                 let byte = (NANOS_PER_SEC << 34) / (rate / 8).max(64);
                 let excess = (64 - byte.leading_zeros()).saturating_sub(34);
                 (bytes * (byte >> excess)) >> (34 - excess)
@@ -190,8 +194,8 @@ pub(crate) struct Law {
 }
 
 impl Law {
-    /// The law for packets of which the longest takes the time `packet` on the link, 0 if the link
-    /// has no rate.
+    /// The law for a link that transmits the longest packet in `packet` ns; 0 if the link has no
+    /// rate.
     pub(crate) fn new(target: u64, interval: u64, packet: u64, stream: Stream) -> Self {
         let longer = target.max(packet.saturating_mul(3) / 2);
         Self {
@@ -206,7 +210,7 @@ impl Law {
         }
     }
 
-    /// Makes queues begin as in this variant.
+    /// Makes queues begin as `variant` specifies.
     pub(crate) fn follow(&mut self, variant: Variant) {
         self.below_one = match variant {
             Variant::Published => 0,
@@ -267,12 +271,12 @@ impl Control {
             self.drop_next = now.saturating_add(law.interval);
             return Verdict::Pass;
         }
-        self.is_in_use(law, now, delay > law.target && delay > law.few, packet, is_last)
+        self.leave_congested(law, now, delay > law.target && delay > law.few, packet, is_last)
     }
 
     /// Decides about the packet at the head of a queue that is or was congested.
     #[inline(never)]
-    fn is_in_use(
+    fn leave_congested(
         &mut self,
         law: &mut Law,
         now: u64,

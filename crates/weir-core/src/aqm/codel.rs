@@ -35,9 +35,9 @@
 //! default off: ECN-capable packets are marked instead of dropped. `mtu` 0..4194304 bytes, default
 //! 1500: no drop while at most this many bytes wait behind a packet; 0 means the length of the
 //! largest packet so far, as in RFC 8289. `ce_threshold`, default 0 for none: packets that waited
-//! longer are always marked. `ce_selector` `any` or `ect1`: whether this applies to all ECN-capable
-//! packets or only to ECT(1). `arith` `linux`, `rfc` or `ns3`, default `linux`: the arithmetic, as
-//! described above.
+//! longer than this time are always marked. `ce_selector` `any` or `ect1`: whether `ce_threshold`
+//! applies to all ECN-capable packets or only to ECT(1). `arith` `linux`, `rfc` or `ns3`, default
+//! `linux`: the arithmetic, as described above.
 //!
 //! # Complexity
 //! O(1) without a division. With `arith rfc`, each drop takes a division and a square root.
@@ -55,8 +55,8 @@
 //! 73 minutes. In the first 16 intervals after Linux's time 0 or after a wrap, a queue that
 //! overflowed before it ever dropped resumes a drop rate with a root of 0 and loses all its packets
 //! but the last; here this does not happen. `mtu` counts from the network layer, so 1500
-//! corresponds to 1514 in Linux. ns-3 drops as Linux does and marks less often (see above). ns-3
-//! drops no packet below `mtu`, but at exactly `mtu` it does.
+//! corresponds to 1514 in Linux. ns-3 drops as Linux does and marks less often (see above). Linux
+//! drops no packet while exactly `mtu` bytes wait; ns-3 may.
 //!
 //! # Validation
 //! Tests compare drops, times and states with ns-3 and Linux in three cases, check as a property
@@ -224,8 +224,8 @@ impl Law {
 /// State of one queue.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Control {
-    /// The time at which the delay will have been above the target for an interval; 0 while it is
-    /// below.
+    /// The time at which the delay will have been above the target for an interval; 0 while the
+    /// delay is below the target.
     first_above: u64,
     drop_next: u64,
     /// `n`, and its value when dropping began.
@@ -261,12 +261,12 @@ impl Control {
             (self.dropping, self.owes) = (false, false);
             return law.pass(delay, packet);
         }
-        self.is_above(law, now, delay, packet)
+        self.leave_late(law, now, delay, packet)
     }
 
-    /// Decides about a packet that waited longer than the target.
+    /// Decides about a packet that waited at least as long as the target.
     #[inline(never)]
-    fn is_above(&mut self, law: &Law, now: u64, delay: u64, packet: &Seen) -> Verdict {
+    fn leave_late(&mut self, law: &Law, now: u64, delay: u64, packet: &Seen) -> Verdict {
         let for_long = self.first_above != 0 && now + u64::from(law.exact) > self.first_above;
         if self.first_above == 0 {
             self.first_above = now.saturating_add(law.interval);
@@ -303,7 +303,7 @@ impl Control {
         self.dropping = true;
         let gained = self.count.wrapping_sub(self.last_count);
         // Before the first dropping state there is no drop rate that could be resumed. An overflow
-        // alone may have raised the count by then, without a root.
+        // may have raised the count before that state, but then no root belongs to the count.
         let lately =
             self.last_count > 0 && now < self.drop_next.saturating_add(LATELY * law.interval);
         if gained > 1 && lately {

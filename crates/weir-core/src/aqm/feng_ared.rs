@@ -1,5 +1,5 @@
-//! Feng's adaptive RED: `max_p` is divided or multiplied when the average leaves the range between
-//! the thresholds.
+//! Feng's adaptive RED: `max_p` is divided or multiplied when the average queue length leaves the
+//! range between the thresholds.
 //!
 //! # Model
 //! This is `red` with a variable `max_p`. When the average falls below the lower threshold, `red`
@@ -11,7 +11,8 @@
 //! Feng, Kandlur, Saha and Shin, "A self-configuring RED gateway", IEEE INFOCOM 1999.
 //!
 //! # Parameters
-//! As for `red`; the factors 3 and 2 are those of the paper. `max_p` is the initial value.
+//! As for `red`. The defaults of `decrease`, 3, and `increase`, 2, are those of the paper. `max_p`
+//! is the initial value.
 //!
 //! # Complexity
 //! O(1); a division when `max_p` changes.

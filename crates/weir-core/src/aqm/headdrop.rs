@@ -6,8 +6,8 @@
 //! delivered packets are younger.
 //!
 //! The dropped packet leaves the queue when it reaches the head, and its departure takes no
-//! transmission time; until then it does not count towards the limit. A queue that is not served
-//! keeps at most as many such packets as its limit; beyond that, arriving packets are dropped.
+//! transmission time; until then it does not count towards the limit. While the queue holds more
+//! such packets than other packets, and more than 64, it drops arriving packets that do not fit.
 //!
 //! # Reference
 //! Yin and Hluchyj, "Implication of dropping packets from the front of a queue", IEEE Transactions
@@ -17,11 +17,11 @@
 //! None; `queue` sets the limit.
 //!
 //! # Complexity
-//! O(1) for each packet, and O(1) for each additional packet that a longer one displaces. Each
+//! O(1) for each packet, and O(1) for each additional packet that a long packet displaces. Each
 //! packet that waits takes four bytes of memory.
 //!
 //! # Guarantees
-//! Each delivered packet is the oldest of the latest `limit` arrivals.
+//! Each delivered packet is among the latest `limit` packets that entered the queue.
 //!
 //! # Differences from Linux/FreeBSD
 //! The result is the same as with Linux's `pfifo_head_drop`, which removes the oldest packet at

@@ -4,7 +4,8 @@
 //! levels with 64 slots each. The slots of a level are 8 times as long as those of the level below.
 //! A timer goes to the lowest level that reaches its time, and runs at the first end of a slot that
 //! is later than its time. A timer that starts itself again after `n` ticks therefore has a period
-//! of `n + 1` ticks up to 63 ticks, and of the next longer multiple of the slot beyond.
+//! of `n + 1` ticks if `n` is at most 63. For a larger `n`, the period is the next larger multiple
+//! of the level's slot length.
 
 use crate::settings::Count;
 use crate::units::NANOS_PER_SEC;

@@ -131,7 +131,7 @@ pub trait Visitor {
     /// The result.
     type Output;
 
-    /// Runs the code with this AQM, or with AQMs that `make` creates.
+    /// Runs the code with this AQM.
     fn visit<A: Aqm + core::fmt::Debug>(self, aqm: A) -> Self::Output;
 }
 
@@ -141,7 +141,7 @@ pub trait Maker {
     /// The result.
     type Output;
 
-    /// Runs the code with this AQM, or with AQMs that `make` creates.
+    /// Runs the code with AQMs that `make` creates.
     fn with<A: Aqm + core::fmt::Debug>(self, make: impl Fn(&Setup) -> A) -> Self::Output;
 }
 

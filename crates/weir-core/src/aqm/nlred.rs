@@ -1,10 +1,10 @@
-//! Nonlinear RED: `red` with a probability that rises with the square of the average's distance
-//! from the lower threshold.
+//! Nonlinear RED: `red` with a probability that rises with the square of the distance of the
+//! average queue length from the lower threshold.
 //!
 //! # Model
-//! Compared with RED, a short average queue has fewer drops and a long one more, so the choice of
-//! `max_p` and of the thresholds matters less. With the factor 1.5, the mean probability over all
-//! averages between the thresholds equals that of RED.
+//! Compared with RED, fewer packets are dropped while the average is short and more while the
+//! average is long, so the choice of `max_p` and of the thresholds matters less. With the factor
+//! 1.5, the mean probability over all averages between the thresholds equals that of RED.
 //!
 //! # Equations
 //! ```text
@@ -18,7 +18,7 @@
 //!
 //! # Parameters
 //! As for `red`. `gentle` is off, as in the paper; when it is on, the probability rises from
-//! 1.5·`max_p` beyond `max`.
+//! 1.5·`max_p` at `max` to 1 at twice `max`.
 //!
 //! # Complexity
 //! O(1).

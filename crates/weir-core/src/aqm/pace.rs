@@ -106,8 +106,8 @@ mod tests {
 
     #[test]
     fn a_pace_is_measured_only_while_enough_bytes_wait() {
-        // The departure of 17000 bytes takes 17 us from the packet that began the measurement on.
-        // Linux counts that packet too, and 250 ticks of 64 ns.
+        // After the packet that begins the measurement, 17000 bytes leave in 17 us. Linux counts
+        // that packet too, so that 17000 bytes leave in 16 us, or 250 ticks of 64 ns.
         let linux = 17_000 * 256 / 250;
         for (method, counted, mean, delay) in [
             (Method::Rfc, 17_000, 17_000, 17_000),

@@ -33,8 +33,8 @@
 //! leaves.
 //!
 //! # Guarantees
-//! `p'` has the value of the equation at each update, to 13 digits. No packet is dropped while
-//! fewer than 3000 bytes wait.
+//! `p'` has the value of the equation at each update, to 13 digits. No packet is dropped or marked
+//! while fewer than 3000 bytes wait.
 //!
 //! # Statistics
 //! `base`: `p'`. `probability`: the probability of classic packets. `scalable`: the probability of
@@ -42,8 +42,8 @@
 //!
 //! # Differences from Linux/FreeBSD
 //! Neither implements PI2 separately; `dualpi2` is the same controller with a second queue for the
-//! L4S service. The delay is that of the packet that left last, or 0 if that packet left the queue
-//! empty. If all packets are ECN-capable, `p'` can reach 1.
+//! L4S service. The delay is that of the packet that left last, or 0 if the queue was empty after
+//! that departure. If all packets are ECN-capable, `p'` can reach 1.
 //!
 //! # Validation
 //! Tests compare `p'` with floating point over random traffic, and check the squared and the
@@ -172,7 +172,7 @@ pub(crate) fn coupled(p: u64, k: u64) -> u64 {
     p.saturating_mul(k).min(ONE)
 }
 
-/// While fewer bytes wait, which is two packets of 1500 bytes, no packet is dropped or marked.
+/// While fewer bytes than two packets of 1500 bytes wait, no packet is dropped or marked.
 pub(crate) const LEAST_BYTES: u64 = 3000;
 
 pub(crate) const TARGET: Time = Time::new(1_000, 10_000_000_000, 15_000_000, "delay to hold");

@@ -2,11 +2,11 @@
 //!
 //! # Model
 //! Every `tupdate` the delay of the queue is compared with its target and with its previous value.
-//! Arriving packets are dropped, or marked, with a probability that rises while the delay is above
-//! the target and while it grows, and falls otherwise. A small probability changes in small steps,
-//! so that a link with few flows has few drops. No packet is dropped while a burst allowance lasts,
-//! while the delay is below half the target and the probability below 20 %, or while no more than
-//! two packets wait.
+//! Arriving packets are dropped, or marked, with a probability. A delay above the target and a
+//! growing delay raise this probability; a delay below the target and a falling delay lower it. A
+//! small probability changes in small steps, so that a link with few flows has few drops. No packet
+//! is dropped while a burst allowance lasts, while the delay is below half the target and the
+//! probability below 20 %, or while no more than two packets wait.
 //!
 //! # Equations
 //! With the delay `d`, at each update:
@@ -20,9 +20,9 @@
 //! scale(p)   2048  512   128   32    8     2      1
 //! ```
 //!
-//! With `derand`, let the sum be that of `p` over the packets since the last drop. Below 0.85 no
-//! packet is dropped, from 8.5 on the packet is always dropped, and between these a packet is
-//! dropped with probability `p`.
+//! With `derand`, `p` is summed over the packets since the last drop. While this sum is below 0.85,
+//! no packet is dropped. From 0.85 on, each packet is dropped with probability `p`, and from 8.5
+//! on, the packet is always dropped.
 //!
 //! # Reference
 //! Pan, Natarajan, Baker and White, RFC 8033, 2017; Pan et al., "PIE: A lightweight control scheme
@@ -34,13 +34,14 @@
 //! default 250: Linux's ticks per second, for `variant linux`. `alpha` and `beta`, 0 to 32 in 1/s,
 //! default 0.125 and 1.25. `max_burst`, 0 to 10s, default 150 ms. `max_ecnth`, 0 to 1, default 0.1:
 //! from this probability on, ECN-capable packets are dropped too. `ecn` off|on, default off.
-//! `capdrop` off|on, default on. `derand` auto|off|on: auto is off for rfc and on for the others.
-//! `qdelay` auto|ts|dre: the delay is that of the packet that left last (`ts`), or the queue's
-//! length over the rate at which it was served while it had 16 KiB or more (`dre`); auto is dre for
-//! dummynet and ts for the others. `onoff` off|on, default off: PIE is inactive until the queue is
-//! a third full, and again after it has been idle. `bytemode` off|on, default off: `p` is scaled by
-//! a packet's length over `mean_pkt`. `mean_pkt`, 0 to 65536 bytes: two packets of this size never
-//! cause a drop; 0, the default, selects the value of the variant.
+//! `capdrop` off|on, default on. `derand` auto|off|on: auto is off for rfc and on for the other
+//! variants. `qdelay` auto|ts|dre: the delay is that of the packet that left last (`ts`), or the
+//! queue's length divided by the rate at which the queue was served while it held 16 KiB or more
+//! (`dre`); auto is dre for dummynet and ts for the other variants. `onoff` off|on, default off:
+//! PIE becomes active when the queue is a third full, and inactive when the queue is idle.
+//! `bytemode` off|on, default off: `p` is multiplied by the packet's length and divided by
+//! `mean_pkt`. `mean_pkt`, 0 to 65536 bytes: two packets of this size never cause a drop; 0, the
+//! default, selects the value of the variant.
 //!
 //! # Complexity
 //! O(1). The updates since the last packet are computed when a packet arrives or leaves, in a
@@ -75,8 +76,8 @@
 //! Linux's timer wheel adds the tick: at 250 ticks per second, a `tupdate` of 15 or 16 ms is 4
 //! ticks, and the timer runs every 20 ms. From 64 ticks on, periods are multiples of 8 ticks. Here
 //! the first period begins with the first packet, in Linux half a second after the discipline was
-//! created. Departure rates are whole units, and a mean of them only follows differences of 8 units
-//! or more: at 10 Mbit/s, a rate may be wrong by 10 %.
+//! created. Linux computes departure rates in whole units, and their mean only follows differences
+//! of 8 units or more: at 10 Mbit/s, a rate may be wrong by 10 %.
 //!
 //! Not implemented: dummynet measures every second departure rate over a single packet. Linux's
 //! lengths include the link-layer header; dummynet's gains have 13 bits of fraction.

@@ -440,8 +440,8 @@ fn band(p: u64) -> (u64, u64, u32) {
     (low, ONE, 0)
 }
 
-/// Upper ends of probability ranges, each with the number of bits by which the gain is reduced
-/// below it.
+/// Upper ends of probability ranges, each with the number of bits by which the gain is shifted down
+/// within the range.
 const BANDS: [(u64, u32); 6] = [
     (ONE / 1_000_000, 11),
     (ONE / 100_000, 9),
@@ -496,7 +496,7 @@ mod tests {
             (10_000_000, 2),
             (99_999_999, 2),
         ] {
-            // The result is one part more, since fractions of certainty are rounded down.
+            // The argument is one part larger, because `probability` rounds down.
             assert_eq!(
                 law.change(probability(Fraction(billionths)) + 1, 115_000_000, 15_000_000),
                 full / scale,

@@ -141,8 +141,8 @@ impl Controller {
 
     /// Computes `periods` periods during which one packet stays at the head: the delay is `first`
     /// at the end of the first period, and grows with time. The change of `p'` grows with each
-    /// period, so that it is negative first and then positive: two sums of an arithmetic series
-    /// give the result.
+    /// period, so that it may be negative at first and positive later. Two sums of an arithmetic
+    /// series give the result.
     pub(crate) fn wait(&mut self, first: Nanos, period: u64, periods: u64) {
         let Some(more) = periods.checked_sub(1) else { return };
         self.update(first);

@@ -9,8 +9,8 @@
 //! Selected packets are dropped, or marked if `ecn` is on and the packet is ECN-capable.
 //!
 //! Selections are spaced evenly: the probability of a packet grows with the packets since the last
-//! selection. With `wait`, no packet is selected in the first half of the interval that follows, so
-//! that two selections are never close together.
+//! selection. With `wait`, no packet is selected until `1/p_b` packets have arrived since the last
+//! selection, so that two selections are never close together.
 //!
 //! # Equations
 //! ```text
@@ -48,10 +48,11 @@
 //!
 //! | | `ns3` | `linux` | `dummynet` |
 //! |---|---|---|---|
-//! | selection | one draw for each packet | one draw for each interval: selects the packet at which `count·p_b` exceeds it | as `linux` |
-//! | first packet above `min`, or while one other packet waits | never selected | never selected | never selected |
+//! | selection | one draw for each packet | one draw after each selection: the next selection is the packet at which `count·p_b` exceeds the draw | as `linux` |
+//! | first packet above `min` | never selected | never selected | never selected |
+//! | packet that arrives while `q` ≤ 1 | never selected | as any other | as any other |
 //! | `wait`, `gentle` | both | neither | `gentle` |
-//! | lengths in bytes | `p_a` times length over mean | no effect of the length | `p_b` times length over 1500 |
+//! | lengths in bytes | `p_a` · length / `avpkt` | no effect of the length | `p_b` · length / 1500 |
 //! | `w` | as given | the nearest power of 1/2 | as given |
 //! | decay while idle | the power above | halvings by a table of 256 cells | 256 steps over 3/w packets, then 0 |
 //!

@@ -3,7 +3,7 @@
 //!
 //! # Model
 //! At fixed times the algorithm computes a price from two differences: the arrivals less the link's
-//! capacity, and the queue's length less a target. For any number of users, the price is stable
+//! capacity, and the queue's length less a target. For any number of flows, the price is stable
 //! only when both are 0: the rates match and the queue is at its target. Along a path the
 //! probabilities combine, so that the receiver can derive the sum of the prices.
 //!
@@ -64,9 +64,9 @@ pub struct Rem {
     gamma: i128,
     alpha: i128,
     weight: i128,
-    /// The filtered number of arrivals per interval, in parts of 2^-20 packets.
+    /// The filtered number of arrivals per interval, in units of 2^-20 packets.
     rate: i128,
-    /// The link's capacity per interval, and the target of the queue, in parts of 2^-20 packets.
+    /// The link's capacity per interval, and the target of the queue, in units of 2^-20 packets.
     carried: i128,
     target: i128,
     /// The logarithm of phi to the base 2.

@@ -25,7 +25,7 @@
 //! fewest packets >= max:   dropped
 //! p = 1:                   dropped, unless there is a token
 //! else                     with probability p marked, or dropped if the packet is not ECN-capable
-//! p > 1/2:                 the part (2p - 1)/p of these packets is always dropped
+//! p > 1/2:                 the part (2p - 1)/p of the packets so selected is always dropped
 //! ```
 //! Probabilities are in parts of 2^16 - 1, as in Linux.
 //!

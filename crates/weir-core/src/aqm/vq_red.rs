@@ -5,11 +5,12 @@
 //! Packets of all virtual queues wait together in one queue. Each virtual queue has its own RED.
 //! Packets of lower precedence are dropped earlier: their virtual queue has lower thresholds and a
 //! higher probability. Queue 0 has the highest precedence. The user gives settings for the first
-//! and the last queue; those of the queues between are evenly spaced.
+//! and the last queue; the settings of the queues between these two are evenly spaced.
 //!
 //! `mode` selects the average that the RED of a virtual queue uses:
 //! - `own`: the average of the virtual queue's own packets;
-//! - `rio`: that average plus the averages of all queues of higher precedence that have packets;
+//! - `rio`: the same average plus the averages of all queues of higher precedence that have
+//!   packets;
 //! - `wred`: the average of the whole queue.
 //!
 //! `by` selects a packet's virtual queue:
@@ -30,14 +31,15 @@
 //! O(1); with `rio`, O(queues).
 //!
 //! # Guarantees
-//! No packet is selected while the average for its queue is below that queue's lower threshold.
+//! No packet is selected while the average that its virtual queue uses is below the lower threshold
+//! of this queue.
 //!
 //! # Differences from Linux/FreeBSD
 //! Decisions are those of `red` with `variant linux`. Linux counts lengths in bytes, and has a
 //! limit, thresholds and a priority for each virtual queue. In Linux, two queues of equal priority
 //! turn `rio` into `wred`; here `wred` is a separate mode. Linux selects a packet's queue by a mark
-//! that a filter sets, and has no keyword for the DSCP. FreeBSD does not implement it; `gred` in
-//! dummynet's language is gentle `red`.
+//! that a filter sets, and has no keyword for the DSCP. FreeBSD does not implement generalized RED;
+//! `gred` in dummynet's language is gentle `red`.
 //!
 //! # Validation
 //! Tests compare a single virtual queue with `red`, packet by packet, check the order of precedence

@@ -39,8 +39,8 @@ pub struct StageConfig {
     /// Otherwise the packet is dropped.
     ///
     /// A blocking stage accepts any packet while it is not full, so a large packet or a train may
-    /// exceed the limit. A dropping stage accepts only packets that fit, but an empty one accepts
-    /// any packet.
+    /// exceed the limit. A dropping stage accepts only packets that fit, but accepts any packet
+    /// while it is empty.
     pub blocking: bool,
 }
 

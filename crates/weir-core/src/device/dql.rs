@@ -3,10 +3,10 @@
 //! # Model
 //! A ring should hold enough bytes to keep the wire busy until the processor can fill it again, and
 //! no more. That amount is not known in advance, but two observations show that the limit is wrong.
-//! If the ring ran *dry* although the limit had kept packets out, the limit is too small, and it
-//! grows by the bytes sent in that interval. If the ring was busy from one completion to the next
-//! and never needed some of its contents, the limit decreases by the least such *slack* within the
-//! hold time.
+//! An *interval* is the time between two completions. If the ring ran *dry* although the limit had
+//! kept packets out, the limit is too small, and it grows by the bytes sent in that interval. If
+//! the ring was busy for a whole interval and never needed some of its contents, the bytes that
+//! were not needed are *slack*, and the limit decreases by the least slack within the hold time.
 //!
 //! All counts are in bytes, 32 bits wide, and wrap; only differences matter:
 //! ```text
@@ -128,7 +128,7 @@ impl Dql {
             }
         }
         let limit = limit.min(self.config.most).max(self.config.least.min(self.config.most));
-        // The excess over a limit that has just changed says nothing about the new one.
+        // The excess over the old limit says nothing about a new limit.
         self.prev_ovlimit = if limit == self.limit { over_limit } else { 0 };
         self.limit = limit;
         self.adj_limit = limit.wrapping_add(completed);
@@ -137,7 +137,7 @@ impl Dql {
         self.prev_last_obj_cnt = self.last_obj_cnt;
     }
 
-    /// Applies new bounds. A limit outside them moves to the nearest bound.
+    /// Applies new bounds. A limit outside the new bounds moves to the nearest bound.
     pub fn configure(&mut self, config: DqlConfig) {
         self.config = config;
         self.limit = self.limit.min(config.most).max(config.least.min(config.most));
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_object_goes_over_a_limit_of_zero_and_its_completion_makes_one() {
+    fn the_first_object_exceeds_a_limit_of_zero_and_its_completion_raises_the_limit() {
         let mut dql = with(0, DQL_MOST);
         assert_eq!(fill(&mut dql, MTU), 1);
         assert_eq!((dql.avail(), dql.limit()), (-1500, 0));
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ring_that_ran_dry_below_its_limit_grows_by_nothing() {
+    fn a_limit_that_kept_no_packet_out_of_a_dry_ring_does_not_grow() {
         let mut dql = with(10_000, DQL_MOST);
         dql.queued(MTU);
         dql.completed(Nanos(1), MTU);
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ring_that_ran_dry_above_its_limit_grows_by_what_one_interval_sent() {
+    fn a_limit_that_kept_packets_out_of_a_dry_ring_grows_by_the_bytes_of_the_interval() {
         let mut dql = with(0, DQL_MOST);
         fill(&mut dql, MTU);
         dql.completed(Nanos(1), MTU);
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ring_that_may_have_run_dry_between_two_completions_grows_by_what_was_above_the_limit() {
+    fn a_limit_also_grows_by_the_excess_over_it_at_the_previous_completion() {
         let mut dql = with(3000, DQL_MOST);
         assert_eq!(fill(&mut dql, MTU), 3);
         dql.completed(Nanos(1), MTU);
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_slack_of_the_time_counts() {
+    fn the_least_slack_of_the_hold_time_counts() {
         let mut dql = with(0, DQL_MOST);
         fill(&mut dql, 60_000);
         dql.completed(Nanos(0), 60_000);

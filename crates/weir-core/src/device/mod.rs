@@ -35,9 +35,9 @@
 //!
 //! # Guarantees
 //! Packets leave in the order in which they left the scheduler. Every packet from the scheduler is
-//! either transmitted, or dropped at a stage and counted there, or inside ([`DeviceStats`]). A new
-//! configuration keeps packets and their order. A device is removed only after all its packets have
-//! been transmitted.
+//! either transmitted, or dropped at a stage and counted there ([`DeviceStats`]), or still inside
+//! the device. A new configuration keeps packets and their order. A device is removed only after
+//! all its packets have been transmitted.
 //!
 //! # Differences from Linux
 //! A place holds one wire packet: scatter-gather, which uses several descriptors for one packet, is
@@ -86,7 +86,8 @@ pub(crate) struct Device {
     /// Whether the device accepts no more packets.
     leaving: bool,
     starved_since: Option<Nanos>,
-    /// The end of the most recent starvation.
+    /// The end of the most recent starvation: a time in which the wire was idle although packets
+    /// for it existed.
     starved_until: Option<Nanos>,
     /// Dropped packets, each with the number of its stage.
     dropped: Vec<(PacketId, usize)>,
@@ -186,8 +187,8 @@ impl Device {
         {}
     }
 
-    /// Whether the device waits only for the wire or for packets; always true for a single ring
-    /// without service time.
+    /// Whether the device waits only for the wire or for packets. This is always true for a device
+    /// that has only a ring, no service time, and completions that are reported at once.
     #[inline]
     fn is_at_rest(&self) -> bool {
         self.done.packets == 0 && self.ring.hand.is_none() && self.stages.is_empty()

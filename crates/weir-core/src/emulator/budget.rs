@@ -61,6 +61,6 @@ pub const EVENTS_PER_POLL: usize = 131_072;
 
 /// Steps that the schedules of all links together apply one by one from one poll to the next. At
 /// some tens of nanoseconds each they take about a millisecond. A single link needs more only after
-/// a pause of [`STEPS_PER_POLL`] steps: 16 ms with the closest steps allowed, 16 s with steps of 1
-/// ms.
+/// the driver has paused for the time of [`STEPS_PER_POLL`] steps: 16 ms with the closest steps
+/// allowed, 16 s with steps of 1 ms.
 pub const STEPS_PER_POLL: u32 = 16_384;

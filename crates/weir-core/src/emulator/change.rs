@@ -57,9 +57,10 @@ impl Emulator {
         self.set_link(now, id, config, link, &FlowsetConfig::default());
     }
 
-    /// Creates or changes scheduler `id` with its link, the general form. `own` is the queue in
-    /// each instance for packets that are sent to the scheduler like to a pipe; the mask of `own`
-    /// is ignored. Packets inside stay, and each flow keeps its order.
+    /// The general form of [`Self::set_pipe`] and [`Self::set_scheduler`]: creates or changes
+    /// scheduler `id` with its link. `own` is the queue of each instance for packets that are sent
+    /// directly to the scheduler, as to a pipe; the mask of `own` is ignored. Packets inside stay,
+    /// and each flow keeps its order.
     ///
     /// If the algorithm changes, waiting packets move to the new one. If the mask changes, they
     /// keep their link until it is empty; later packets of the same flow use another link and may
@@ -306,17 +307,17 @@ impl Emulator {
 
     /// Determines for each link whether a queue or scheduler in front of it uses packet headers.
     fn resolve_headers(&mut self) {
-        let looks =
+        let uses_headers =
             |flowset: &Flowset| flowset.config.aqm.is_some_and(|aqm| aqm.row().traits.classifies);
         let (mut by_queues, mut by_hosts) = (Vec::new(), Vec::new());
         for queue in self.queues.iter().flatten() {
-            let on_the_way = || {
+            let in_chain = || {
                 queue.chain.iter().filter_map(|&id| self.templates.get(usize::from(id))?.as_ref())
             };
-            if looks(queue) || on_the_way().any(|t| t.discipline.row().traits.classifies) {
+            if uses_headers(queue) || in_chain().any(|t| t.discipline.row().traits.classifies) {
                 by_queues.extend(queue.root());
             }
-            if on_the_way().any(|t| needs_hosts(&t.discipline)) {
+            if in_chain().any(|t| needs_hosts(&t.discipline)) {
                 by_hosts.extend(queue.root());
             }
         }
@@ -324,12 +325,12 @@ impl Emulator {
             template.isolates =
                 needs_hosts(&template.discipline) || by_hosts.contains(&template.id);
             template.classifies = template.discipline.row().traits.classifies
-                || looks(&template.flowset)
+                || uses_headers(&template.flowset)
                 || by_queues.contains(&template.id);
         }
     }
 
-    /// Chooses the limit of a queue without a configured one, for its link and scheduler.
+    /// Chooses the limit of a queue without a configured limit, for its link and scheduler.
     fn resolve_queue_limit(&mut self, id: u16) {
         let Some(queue) = self.queues.get_mut(usize::from(id)).and_then(Option::as_mut) else {
             return;
@@ -350,7 +351,7 @@ impl Emulator {
         }
     }
 
-    /// Does the same for queue `number` alone.
+    /// Does the work of [`Self::find_chains`] for queue `number` alone.
     fn find_chain(&mut self, now: Nanos, number: u16, rebuilt: Option<u16>) {
         let Some(queue) = self.queues.get(usize::from(number)).and_then(Option::as_ref) else {
             return;
@@ -383,8 +384,8 @@ impl Emulator {
         self.retire_flows(now, number);
     }
 
-    /// The schedulers from the queue's own to the one with the link, and the key bits that tell the
-    /// queue's flows apart along the chain.
+    /// The chain from the queue's own scheduler to the scheduler with the link, and the key bits
+    /// that distinguish the queue's flows along the chain.
     fn chain_of(&self, queue: &Flowset) -> (Vec<u16>, FlowMask) {
         let (mut chain, mut mask) = (Vec::new(), queue.config.mask);
         let mut id = queue.scheduler;

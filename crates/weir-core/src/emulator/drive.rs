@@ -44,7 +44,7 @@ impl Emulator {
     /// Whether a packet that is submitted now would be accepted without the loss of any packet for
     /// lack of room. Packets that an AQM, random loss or a missing link would drop count as
     /// accepted, because no wait would help them. The schedulers for which this is known are those
-    /// with [`crate::sched::Discipline::knows_room`]; for others the answer is no.
+    /// with [`crate::sched::Discipline::knows_room`]; for other schedulers the answer is no.
     pub fn has_room(
         &mut self,
         now: Nanos,
@@ -83,7 +83,7 @@ impl Emulator {
         let Some(&Arrival { len, frame, .. }) = train.peek() else { return };
         let (link, flow) = match self.locate(now, key, action, len) {
             Ok(Some(place)) => place,
-            // The link does not exist, or there is no room for another one. Each packet is
+            // The link does not exist, or no further link or flow may be created. Each packet is
             // submitted, so that each refusal is counted.
             not_found => {
                 refused(frame, not_found.err().unwrap_or_else(|| self.count_unrouted()));

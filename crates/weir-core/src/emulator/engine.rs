@@ -83,7 +83,7 @@ impl Emulator {
 
     /// The engine with another key for look-ups. Live drivers use a secret key, so that senders of
     /// packets cannot choose flows that are expensive to find. Engines that divide instances among
-    /// them need the same key.
+    /// themselves need the same key.
     #[must_use]
     pub fn with_lookup_key(self, lookup: LookupKey) -> Self {
         debug_assert!(self.links.len() == 0, "instances are found by the key of their creation");
@@ -128,9 +128,9 @@ impl Emulator {
         self.unrouted
     }
 
-    /// Steps of schedules that were skipped because the driver, with all links, was more than
-    /// [`super::STEPS_PER_POLL`] steps behind. The links then had the values in force at the time
-    /// of the call, and not all values in between.
+    /// Steps of schedules that were skipped because the schedules of all links together were more
+    /// than [`super::STEPS_PER_POLL`] steps behind. The links then had the values in force at the
+    /// time of the call, and not all values in between.
     pub fn skipped_steps(&self) -> u64 {
         self.steps.skipped()
     }

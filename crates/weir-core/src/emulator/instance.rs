@@ -19,8 +19,7 @@ use crate::units::Nanos;
 impl Emulator {
     /// A number that all packets of an instance share. It is the same in every engine with the same
     /// configuration and key for look-ups, so that several engines can divide the instances among
-    /// them. `None` if the
-    /// action names an object that is not configured.
+    /// themselves. `None` if the action names an object that is not configured.
     #[inline]
     pub fn instance_hash(&self, key: &FlowKey, action: Action) -> Option<u64> {
         let id = match action {
@@ -309,8 +308,8 @@ impl Emulator {
     }
 }
 
-/// The node of the lowest scheduler in `chain`, which lists the nested schedulers from the link's
-/// own down to the flow. Creates missing nodes.
+/// The node of the lowest scheduler in `chain`, which lists the nested schedulers below the link's
+/// own scheduler, from the highest to the lowest. Creates missing nodes.
 fn make_nodes(
     now: Nanos,
     lookup: &LookupKey,

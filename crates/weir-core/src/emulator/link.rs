@@ -141,7 +141,7 @@ impl Link {
     #[inline(always)] // Measured: see the emulator's module.
     pub(super) fn next_event(&self) -> Nanos {
         if self.effects >= Effects::Scheduled {
-            return self.next_event_beside();
+            return self.next_event_general();
         }
         self.wire_event().min(self.line.next_due())
     }
@@ -159,7 +159,7 @@ impl Link {
 
     /// [`Self::next_event`] of a link with a schedule or a device.
     #[inline(never)]
-    fn next_event_beside(&self) -> Nanos {
+    fn next_event_general(&self) -> Nanos {
         let wire =
             if self.effects == Effects::Device { self.device_event() } else { self.wire_event() };
         // The steps of a schedule do not wake an idle link; they are applied when the next packet
@@ -210,7 +210,7 @@ impl Link {
     }
 
     fn set_capacity(&mut self, now: Nanos, capacity: &Capacity, pool: &mut Pool) {
-        // A transmission that ended before now no longer occupies the wire, even if its event has
+        // A transmission that has ended by now no longer occupies the wire, even if its event has
         // not been handled.
         if self.wire.is_some_and(|w| w.in_line && w.done <= now) {
             self.wire = None;

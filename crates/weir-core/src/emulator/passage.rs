@@ -111,7 +111,7 @@ impl Link {
     #[inline]
     pub(super) fn step(&mut self, at: Nanos, context: &mut Context<'_>) {
         if self.effects >= Effects::Scheduled {
-            self.advance_beside(at, context);
+            self.advance_general(at, context);
         } else {
             self.advance_wire(at, context);
         }
@@ -120,7 +120,7 @@ impl Link {
 
     /// Handles the events of schedule, wire and device at one time.
     #[inline(never)]
-    fn advance_beside(&mut self, at: Nanos, context: &mut Context<'_>) {
+    fn advance_general(&mut self, at: Nanos, context: &mut Context<'_>) {
         if self.schedule_due() <= at {
             self.run_schedule(at, context);
         }
@@ -136,7 +136,7 @@ impl Link {
     #[inline(always)] // Measured: see the emulator's module.
     pub(super) fn run_wire(&mut self, now: Nanos, context: &mut Context<'_>) {
         if self.effects >= Effects::Scheduled {
-            return self.run_wire_beside(now, context);
+            return self.run_wire_general(now, context);
         }
         loop {
             let at = self.wire_due();
@@ -161,7 +161,7 @@ impl Link {
 
     /// [`Self::run_wire`] of a link with a schedule or a device.
     #[inline(never)]
-    fn run_wire_beside(&mut self, now: Nanos, context: &mut Context<'_>) {
+    fn run_wire_general(&mut self, now: Nanos, context: &mut Context<'_>) {
         loop {
             let wire =
                 if self.effects == Effects::Device { self.device_event() } else { self.wire_due() };
@@ -169,7 +169,7 @@ impl Link {
             if at > now {
                 return;
             }
-            self.advance_beside(at, context);
+            self.advance_general(at, context);
         }
     }
 
@@ -438,7 +438,7 @@ impl Link {
             leaving |= flow.cold.orphan && flow.gate.packets() > 0;
             number = flow.cold.older;
         }
-        // Packets that arrived before anything classified by headers carry no flow hash.
+        // Packets that arrived while no scheduler or AQM classified packets have no flow hash.
         if leaving || discipline.row().traits.classifies {
             return self.scheduler.put_behind(&mut old, pool);
         }

@@ -20,7 +20,8 @@ pub(super) struct Template {
     pub(super) discipline: Discipline,
     pub(super) mask: FlowMask,
     pub(super) max_instances: u32,
-    /// The parent scheduler, which serves this one as a flow. With a parent there are no links.
+    /// The parent scheduler, which serves this scheduler as a flow. A template with a parent has no
+    /// links.
     pub(super) parent: Option<u16>,
     /// Whether its last configuration was that of a pipe.
     pub(super) pipe: bool,
@@ -83,8 +84,8 @@ impl Template {
         self.reached(self.queue_packets + 1, self.queue_bytes + u64::from(len));
     }
 
-    /// Records the peaks. The counter's peak is at least the peak since the last restart, so it is
-    /// compared only when the latter grows.
+    /// Records the peaks. The counter's peak is at least the peak since the last restart, so the
+    /// counter is compared only when the peak since the last restart grows.
     #[inline]
     fn reached(&mut self, packets: u64, bytes: u64) {
         if packets > self.peak.0 {

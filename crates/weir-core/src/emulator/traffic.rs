@@ -85,7 +85,7 @@ pub struct Limits {
     pub packets: u32,
     /// Maximum number of links that masks create, over all pipes, schedulers and queues. Masks
     /// create at most twice as many flows. A packet that needs another link or flow is refused with
-    /// [`DropReason::TooManyFlows`]; existing ones are not affected.
+    /// [`DropReason::TooManyFlows`]; existing links and flows are not affected.
     pub instances: u32,
     /// Time for which an idle link that a mask created is kept. An idle flow is kept for one to two
     /// times as long.

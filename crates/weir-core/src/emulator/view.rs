@@ -16,7 +16,7 @@ use crate::key::{FlowKey, stable_hash};
 /// One instance of a pipe or scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InstanceView {
-    /// The instance's number, which pages are based on. A later instance may reuse it.
+    /// The instance's number, by which pages are ordered. A later instance may reuse it.
     pub number: u32,
     /// The masked key.
     pub key: FlowKey,
@@ -35,7 +35,7 @@ pub struct InstanceView {
 /// One flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowView {
-    /// The flow's number, which pages are based on. A later flow may reuse it.
+    /// The flow's number, by which pages are ordered. A later flow may reuse it.
     pub number: u32,
     /// The queue to which the flow belongs; `None` for a pipe's own queue.
     pub queue: Option<u16>,

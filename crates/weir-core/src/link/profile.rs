@@ -3,8 +3,8 @@
 //!
 //! # Model
 //! A profile gives the time that framing, contention and retransmission add to a packet's
-//! serialisation. It reduces throughput and never reorders packets. If a draw is above the loss
-//! level, the packet is lost after its air-time.
+//! serialisation. A profile reduces throughput and never reorders packets. If a draw is above the
+//! loss level, the packet is lost after its air-time.
 //!
 //! # Reference
 //! dummynet's `profile` files. The points of the cumulative curve are sorted and interpolated into
@@ -25,7 +25,7 @@ use crate::units::{Nanos, Probability};
 pub struct Profile {
     name: String,
     samples: Vec<Nanos>,
-    /// A draw of a sample at this index or above it loses the packet.
+    /// A packet is lost if it draws a sample with this index or a higher index.
     loss_from: usize,
     loss_level: Probability,
 }
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn too_little_is_refused() {
+    fn too_few_points_and_too_few_samples_are_refused() {
         assert_eq!(
             Profile::new("t".into(), vec![(p(0.0), Nanos(0))], 10, p(1.0)),
             Err(ProfileError::TooFewPoints(1))

@@ -58,7 +58,7 @@ impl Schedule {
     ///
     /// # Errors
     /// No step, times that do not ascend, steps that are closer than [`LEAST_STEP`], or a period
-    /// that does not reach as far beyond the last step.
+    /// that ends less than [`LEAST_STEP`] after the last step.
     pub fn new(steps: Vec<(Nanos, Step)>, period: Option<Nanos>) -> Result<Self, ScheduleError> {
         let Some((last, _)) = steps.last() else {
             return Err(ScheduleError::Empty);
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn after_idle_rounds_one_round_is_played() {
+    fn after_idle_periods_only_the_last_period_is_applied() {
         let schedule = Schedule::new(vec![at(0), at(10)], Some(Nanos::from_millis(30))).unwrap();
         assert_eq!(schedule.step_to_resume_at(Nanos::from_millis(29)), 0);
         assert_eq!(schedule.step_to_resume_at(Nanos::from_millis(60)), 2);
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_period_it_ends() {
+    fn a_schedule_without_a_period_ends() {
         let schedule = Schedule::new(vec![at(5)], None).unwrap();
         assert!(schedule.step(0).is_some() && schedule.step(1).is_none());
     }

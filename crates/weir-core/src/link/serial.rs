@@ -5,8 +5,8 @@
 //! time, but no earlier than now less the burst (so that an idle link has credit for `burst`
 //! bytes), and takes `bits / rate`. The remainder of the division, a fraction of a nanosecond, is
 //! carried over to the next packet of the same busy period, so that a busy period of any length has
-//! no drift. A packet is released when the link's clock reaches its end, or at once if that time
-//! has passed.
+//! no drift. A packet is released when the link's clock reaches the packet's end, or at once if
+//! that time has passed.
 //!
 //! All times are computed from previous ideal times, so a late driver does not slow the link.
 //!
@@ -25,8 +25,8 @@ use crate::units::{Bytes, NANOS_PER_SEC, Nanos, Rate};
 #[repr(C)]
 pub(crate) struct Serializer {
     capacity: Capacity,
-    /// [`LEAD`] less the time of `burst` bytes. A packet on an idle link starts at the driver's
-    /// time plus this.
+    /// [`LEAD`] less the time of `burst` bytes. By the link's clock, a packet on an idle link
+    /// starts at the driver's time plus this value.
     after: Nanos,
     /// Time at which the link becomes free, by the link's clock.
     free_at: Nanos,
@@ -41,7 +41,7 @@ pub(crate) struct Serializer {
 /// The packet that was started last, for a change of the rate during its transmission.
 #[derive(Clone, Copy, Debug, Default)]
 struct Current {
-    /// By the link's clock.
+    /// The start time, by the link's clock.
     start: Nanos,
     /// The packet with the carried remainder, in nanoseconds times rate. In this unit a change of
     /// the rate loses nothing, however often it happens.
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_takes_its_bits_over_the_rate() {
+    fn a_packet_takes_its_bits_divided_by_the_rate() {
         let mut s = Serializer::new(Nanos::ZERO, constant(10_000_000), Bytes(0));
         assert_eq!(s.start(Nanos(5), Bytes(1500), Nanos::ZERO), Nanos(5 + 1_200_000));
         assert_eq!(s.start(Nanos(5 + 1_200_000), Bytes(1500), Nanos(7)), Nanos(5 + 2_400_007));
@@ -297,7 +297,7 @@ mod tests {
             let rate = if (now.0 / 1_000).is_multiple_of(2) { 3_000_000 } else { 7_000_000 };
             done = s.set_capacity(now, &constant(rate), true).unwrap();
         }
-        // 3 and 7 bits in turn: 8000 bits take 1600 us.
+        // The link sends 3 and 7 bits per us in turn: 8000 bits take 1600 us.
         assert_eq!(done, Nanos::from_micros(1_600));
     }
 
@@ -319,7 +319,7 @@ mod tests {
 
         /// For any pauses, bursts and lengths, the cached time makes no difference.
         #[test]
-        fn a_length_that_is_known_takes_as_long_as_one_that_is_not(
+        fn a_cached_length_takes_as_long_as_an_uncached_length(
             rate in 1u64..400_000_000_000,
             burst in 0u64..5_000,
             packets in proptest::collection::vec(

@@ -81,7 +81,7 @@ impl LabelThenStart {
         Self(label)
     }
 
-    /// The value for a packet with its start of transmission at `start`.
+    /// The value for a packet with a transmission that began at `start`.
     #[inline]
     pub const fn started(start: Nanos) -> Self {
         Self(start.0)
@@ -93,7 +93,8 @@ impl LabelThenStart {
         self.0
     }
 
-    /// The time at which the transmission of a packet began that has left scheduler and device.
+    /// The time at which the transmission began, for a packet that has left the scheduler and the
+    /// device.
     #[inline]
     pub const fn start(self) -> Nanos {
         Nanos(self.0)

@@ -73,8 +73,9 @@ impl Corruption {
     }
 }
 
-/// [`Header::hash`] while a packet waits, and its corruption while it is on the link: one word for
-/// two values, because no packet needs both at one time. A slot therefore fits into one cache line.
+/// [`Header::hash`] while a packet waits, and the packet's corruption while the packet is on the
+/// link: one word for two values, because no packet needs both at one time. A slot therefore fits
+/// into one cache line.
 #[derive(Clone, Copy, Debug)]
 struct HashThenCorruption(u32);
 

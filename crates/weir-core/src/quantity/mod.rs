@@ -43,8 +43,8 @@ impl From<DecimalError> for QuantityError {
 
 /// A rate such as `1.5Mbit/s`, `256K` or `125KByte/s`; `None` for `0` and `unlimited`.
 ///
-/// A bare number is in bit/s. `K`, `M`, `G`, `T` are powers of 1000 in either case, `Ki`, `Mi`,
-/// `Gi`, `Ti` of 1024. `b` is a bit, `B` a byte.
+/// A bare number is in bit/s. `K`, `M`, `G`, `T` are powers of 1000 in upper or lower case, `Ki`,
+/// `Mi`, `Gi`, `Ti` of 1024. `b` is a bit, `B` a byte.
 ///
 /// # Errors
 /// Not a rate, or above 400 Gbit/s, or above zero but below half a bit per second.

@@ -1,7 +1,8 @@
 //! An aggregate of QFQ+: classes of equal weight and equal `lmax` that are scheduled as one.
 //!
 //! The aggregate's times follow from its budget alone, never from a packet: it starts at `S`, and
-//! its service of `b` bytes moves `S` by `b / (n w)`, at most by `σ` of its group.
+//! its service of `b` bytes moves `S` by `b / (n w)`, at most by one slot of its group, `σ` (see
+//! [`groups`]).
 
 use super::groups::{self, Stamped, Stamps};
 

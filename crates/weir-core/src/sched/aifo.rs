@@ -6,7 +6,8 @@
 //! low among recent arrivals. The longer the queue, the lower the rank must be.
 //!
 //! Let `C` be the limit of the queue, `c` its length, `k` the headroom, and `q` the fraction of the
-//! last `window` packets with a lower rank. A packet is admitted when
+//! last `window` packets that have a lower rank than the arriving packet. The packet is admitted
+//! when
 //!
 //! ```text
 //! c < C   and   q ≤ (C − c) / (C (1 − k))
@@ -17,8 +18,8 @@
 //!
 //! # Reference
 //! Yu et al., "Programmable packet scheduling with a single queue", SIGCOMM 2021. The rule of
-//! admission is the published one. Of the analysis, only the abstract's statement was available: a
-//! bounded distance from a PIFO, without the bound.
+//! admission is the published one. The analysis was not available. The abstract states only that
+//! the distance from a PIFO is bounded, without the bound.
 //!
 //! # Parameters
 //! `limit` 1..1048576 packets, default 64: `C`. `k` 0..99 %, default 10: the headroom, for bursts.

@@ -2,9 +2,9 @@
 //! prefetched before the scheduler needs them.
 //!
 //! The arrivals of a batch are known in advance. The departures are not, but flows that were served
-//! one after the other are often served so again. Each flow therefore stores the flow that was
-//! served [`DISTANCE`] packets later, and a wrong guess costs only the prefetch. Packets leave in
-//! the same order as with single calls. With few flows all cache lines stay in the cache, and
+//! in some order are often served in the same order again. Each flow therefore stores the flow that
+//! was served [`DISTANCE`] packets later, and a wrong guess costs only the prefetch. Packets leave
+//! in the same order as with single calls. With few flows all cache lines stay in the cache, and
 //! nothing is prefetched.
 
 use alloc::vec::Vec;

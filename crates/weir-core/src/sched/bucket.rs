@@ -109,7 +109,7 @@ mod tests {
             rate in prop_oneof![1u64..1000, 1u64..400_000_000_000],
             depth in 64u64..1_000_000,
             len in 40u32..70_000,
-            looks in proptest::collection::vec(1u64..5_000_000_000, 1..40),
+            spans in proptest::collection::vec(1u64..5_000_000_000, 1..40),
         ) {
             let mut often = Bucket::new(Nanos::ZERO, rate, depth);
             often.take(len.max(1500));
@@ -117,8 +117,8 @@ mod tests {
             let mut once = often;
             let at = once.allows_at(len);
             let mut now = 0;
-            for look in looks {
-                now += look;
+            for span in spans {
+                now += span;
                 often.fill(Nanos(now));
                 prop_assert_eq!(often.allows(len), Nanos(now) >= at);
             }
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ends_of_the_range_hold() {
+    fn the_largest_values_do_not_overflow() {
         let mut bucket = Bucket::new(Nanos::ZERO, u64::MAX, u64::MAX);
         bucket.take(u32::MAX);
         bucket.fill(Nanos::MAX);

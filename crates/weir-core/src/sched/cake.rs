@@ -14,7 +14,8 @@
 //!
 //! If the rate of the link is known, each tin has a *threshold*, its share of the rate. Of the tins
 //! that are below their thresholds, the one with the highest number is served; it thus has priority
-//! over the others. If none is, the tin is served that will be first below its threshold.
+//! over the others. If no tin is below its threshold, CAKE serves the tin that will be below its
+//! threshold first.
 //!
 //! # Reference
 //! Hoeiland-Joergensen, Taht and Morton, "Piece of CAKE: a comprehensive queue management solution
@@ -25,7 +26,7 @@
 //!
 //! * `besteffort`: one tin for all packets.
 //! * `diffserv3`: best effort; low priority (CS1, LE) with 1/16 of the share of best effort; low
-//!   latency (CS6, CS7, EF, VA, TOS4) with 1/4 of it.
+//!   latency (CS6, CS7, EF, VA, TOS4) with 1/4 of the share of best effort.
 //! * `diffserv4`: best effort; low priority with 1/16; streaming (AF2x, AF3x, AF4x, CS2, CS3, TOS4)
 //!   with 1/2; low latency (CS4 to CS7, EF, VA) with 1/4.
 //! * `diffserv8`: eight tins, from LE to network control, each with 7/8 of the share of the
@@ -45,7 +46,7 @@
 //! `target` default 5ms and `interval` default 100ms, as in `cobalt`. `bandwidth` 0..400000000
 //! kbit/s, default 0 for unknown: the rate of the link. It determines thresholds and targets of
 //! tins, the quantum of the queues and the default memory limit. `quantum` 300..1048576 bytes,
-//! default 1500: the largest quantum of a queue, which it has on links above 49 Mbit/s.
+//! default 1500: the largest quantum of a queue, which applies on links above 49 Mbit/s.
 //! `memory_limit` bytes, default 0, which means 15.36 MB or, on slow links, the bytes that the link
 //! transmits in four intervals, but at least 4 MiB. `variant` `linux` or `published`, default
 //! `linux`: whether the first signal of a queue comes with the second late packet, as in Linux, or
@@ -68,13 +69,13 @@
 //! # Differences from Linux/FreeBSD
 //! Decisions are those of Linux, with these exceptions:
 //!
-//! * The link limits the rate, not CAKE. `bandwidth` should be that of the link: thresholds follow
-//!   it even if the link is slower.
+//! * The link limits the rate, not CAKE. `bandwidth` should be the rate of the link: thresholds
+//!   follow `bandwidth` even if the link is slower.
 //! * A flow that finds its set full shares a queue until that queue is free; in Linux it takes over
 //!   the queue, and the packets of the flow that had the queue may leave out of order.
 //! * Sizes count from the network layer on, so that `quantum 1500` corresponds to Linux's 1514 with
-//!   an Ethernet header; a device without a link header has `quantum 1514`. Linux lowers one
-//!   quantum in 43 by a byte.
+//!   an Ethernet header; for an interface without a link-layer header, use `quantum 1514`. Linux
+//!   lowers one quantum in 43 by a byte.
 //! * The memory limit counts bytes of packets. Linux counts allocated memory, often 2304 bytes for
 //!   a packet of 1500 and 768 for an acknowledgement, so that its limit is reached with a third
 //!   fewer full packets, and with a tenth of the acknowledgements.
@@ -84,7 +85,7 @@
 //!
 //! * `ack-filter`: Linux drops an acknowledgement from a queue when later ones of the same
 //!   connection say the same. The engine passes no TCP headers to schedulers, so that all
-//!   acknowledgements are sent. What this costs is inferred from lengths, not measured. With one
+//!   acknowledgements are sent. The cost is inferred from lengths, not measured. With one
 //!   acknowledgement of 52 bytes for two packets of 1500, a download needs 1/58 of its rate on the
 //!   uplink. A download is thus slower here than in Linux with `ack-filter` where the download is
 //!   more than about 58 times as fast as the uplink: if the filter drops two of three
@@ -92,7 +93,7 @@
 //!   acknowledgements delay other traffic of the uplink only by their own queue.
 //! * `nat`: hosts behind an address translation count as one host, that of the translated address.
 //! * `wash`, `ingress`, `autorate-ingress`, `fwmark`, overheads and `atm`: DSCPs stay, dropped
-//!   packets are not charged, and the link has words for framing.
+//!   packets are not charged, and the link has its own keywords for framing.
 //! * `split-gso`: the engine splits offload trains itself.
 //!
 //! # Validation
@@ -235,7 +236,8 @@ impl Cake {
         }
     }
 
-    /// Chooses the last tin that is below its threshold, or else the tin that will be first.
+    /// Chooses the last tin that is below its threshold, or else the tin that will be below its
+    /// threshold first.
     fn choose_by_threshold(&mut self, now: Nanos) {
         let mut least = u64::MAX;
         for (n, tin) in self.tins.iter_mut().enumerate() {
@@ -249,8 +251,8 @@ impl Cake {
         }
     }
 
-    /// Chooses the current tin while it has credit, then the tins that follow. Each tin that is
-    /// passed over gets its share of credit.
+    /// Chooses the current tin while it has credit, then the tins that follow. A tin that is passed
+    /// over and has no credit left receives its share.
     fn choose_by_share(&mut self) {
         loop {
             let count = self.tins.len();
@@ -270,7 +272,7 @@ impl Cake {
         }
     }
 
-    /// Adds the credit of all rounds in which no tin would be served in one step, since a packet
+    /// Adds, in one step, the credit of all rounds in which no tin would be served, since a packet
     /// may be as long as thousands of quanta.
     fn skip_rounds(&mut self) {
         let rounds = |tin: &mut Tin| {
@@ -288,7 +290,7 @@ impl Cake {
         }
     }
 
-    /// Drops packets from the longest queues until the others fit into the memory limit.
+    /// Drops packets from the longest queues until the remaining packets fit into the memory limit.
     #[cold]
     #[inline(never)]
     fn make_room<P: Store>(&mut self, now: Nanos, store: &mut P) {
@@ -675,7 +677,8 @@ mod tests {
         assert_eq!([rig.take(Nanos(5)), rig.take(Nanos(6))], [Some(2), Some(1)]);
     }
 
-    /// In Linux the second late packet of a queue is dropped, and only an interval later otherwise.
+    /// With `variant linux` the second late packet of a queue is dropped; with `published` the
+    /// first drop comes an interval later.
     #[test]
     fn the_first_signal_comes_at_once_in_linux() {
         let first_drop = |variant| {

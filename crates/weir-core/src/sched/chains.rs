@@ -6,14 +6,14 @@
 //! finish earlier. A search therefore inspects one entry of each chain, regardless of the number of
 //! flows in the chain.
 //!
-//! [`Classes`] assigns flows to chains. A class contains flows with heads that take the same
-//! virtual time, `L / w`, as the flow's previous packet did. The scheduler serves these flows in
-//! the order of their finishes, and a flow starts again at its finish. The order of service is
-//! therefore the order of the new starts, and each served flow can be appended to a chain. A flow
-//! that had no packets starts at the current virtual time, which never decreases; it can be
-//! appended to the second chain of its class. Some flows fit into no chain: flows with packets of
-//! varying length, and flows of further classes when all chains are in use. [`Classes::put`] then
-//! returns false, and its caller stores the flow elsewhere.
+//! [`Classes`] assigns flows to chains. All flows of a class have heads that take the same virtual
+//! time, `L / w`, and the previous packet of each of these flows took that time too. The scheduler
+//! serves these flows in the order of their finishes, and a flow starts again at its finish. The
+//! order of service is therefore the order of the new starts, and each served flow can be appended
+//! to a chain. A flow that had no packets starts at the current virtual time, which never
+//! decreases; it can be appended to the second chain of its class. Some flows fit into no chain:
+//! flows with packets of varying length, and flows of further classes when all chains are in use.
+//! [`Classes::put`] then returns false, and its caller stores the flow elsewhere.
 //!
 //! A flow that leaves from the middle of a chain is struck out: its entry stays until it reaches
 //! the front or the ring is full. A full ring first removes the entries that are struck out, and
@@ -309,7 +309,7 @@ impl Ring {
 pub(super) const CLASSES: usize = 8;
 /// The number of chains of all classes.
 pub(super) const HEADS: usize = 2 * CLASSES;
-/// The start and the key of an empty place.
+/// The start and the key of an entry without a flow.
 pub(super) const NONE: u64 = u64::MAX;
 /// The first entry of an empty chain.
 const EMPTY: Entry = Entry { start: NONE, key: NONE };

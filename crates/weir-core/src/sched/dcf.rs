@@ -7,9 +7,10 @@
 //! packet and gets an acknowledgement. When several stations start in the same slot, they collide:
 //! all their frames are lost, and each draws again from a window twice as large. A station drops a
 //! packet after too many retries, with the reason `retry_limit`. After each packet a station draws
-//! again, even if it has no other: a packet that arrives later waits for the rest of the backoff,
-//! or is sent in the next slot if the backoff is over and the medium is idle. A packet leaves the
-//! scheduler at the end of its exchange, so that the link needs no rate of its own: leave `bw` out.
+//! again, even if it has no other packet: a packet that arrives later waits for the rest of the
+//! backoff, or is sent in the next slot if the backoff is over and the medium is idle. A packet
+//! leaves the scheduler at the end of its exchange, so that the link needs no rate of its own:
+//! leave `bw` out.
 //!
 //! ```text
 //!  DIFS  slots   PLCP  header + packet + FCS   SIFS  PLCP  ACK
@@ -25,8 +26,8 @@
 //! *Errors.* A data frame is lost with the probability `errors`. Its station does what it does
 //! after a collision.
 //!
-//! *RTS and CTS.* An RTS precedes a frame above the threshold `rts`. Then only the RTS can collide,
-//! which takes less time.
+//! *RTS and CTS.* An RTS precedes a frame above the threshold `rts`. Only the RTS can then collide,
+//! and a collision of RTS frames takes less time.
 //!
 //! *EDCA.* Each packet has one of four access categories: voice, video, best effort, background. A
 //! category waits for SIFS and AIFSN slots in place of a DIFS, has its own windows, and may send
@@ -94,23 +95,23 @@
 //! over short times. With `edca dscp` packets of a flow keep their order within a category only.
 //!
 //! # Differences from Linux/FreeBSD
-//! Neither implements it; dummynet's profiles add random air-time, but have no stations.
+//! Neither implements this medium; dummynet's profiles add random air-time, but have no stations.
 //! Differences from the standard: slots start at the same moments for all stations, even for a
 //! packet that finds the medium idle. All stations receive each other; there are no hidden stations
 //! and no capture. Errors affect data frames only. After a failure every station waits for the time
 //! of the missing answer, which approximates EIFS. One limit of retries applies to frames with and
 //! without RTS. A failed frame ends its TXOP. Only the first frame of a TXOP is announced by an
-//! RTS. There is no aggregation (A-MPDU) and no block acknowledgement, so that `n` shows what a
-//! station without them gets. 802.11b and OFDM stations do not share a cell. Stations keep their
-//! rates: there is no rate control.
+//! RTS. There is no aggregation (A-MPDU) and no block acknowledgement, so that `n` shows the
+//! throughput of stations without aggregation. 802.11b and OFDM stations do not share a cell.
+//! Stations keep their rates: there is no rate control.
 //!
 //! # Validation
-//! `weir algorithms --check dcf` compares simulation and models. Tests judge the same by 95 %
-//! confidence intervals over ten seeds, which lie entirely within these distances from the model:
-//! the saturation throughput of 1 to 50 stations within 4 % of Bianchi's, with and without RTS, for
-//! `b`, `g` and `n`; with a fifth of the frames lost within 3 % of the same model with errors;
-//! cells of 2 to 10 stations with one slow station within 6 % of Heusse's formula and 5 % of
-//! Bianchi's model; the shares of categories of `b` within 1.5 percentage points of a model of
+//! `weir algorithms --check dcf` compares simulation and models. Tests compare them by 95 %
+//! confidence intervals over ten seeds. The intervals lie entirely within these distances from the
+//! model: the saturation throughput of 1 to 50 stations within 4 % of Bianchi's, with and without
+//! RTS, for `b`, `g` and `n`; with a fifth of the frames lost within 3 % of the same model with
+//! errors; cells of 2 to 10 stations with one slow station within 6 % of Heusse's formula and 5 %
+//! of Bianchi's model; the shares of categories of `b` within 1.5 percentage points of a model of
 //! contention zones after Robinson and Randhawa, except that the model gives background stations up
 //! to twice the share that they have here. Other tests check the exact times of each physical
 //! layer, of gaps and of TXOPs, equal shares, and that every failure leads to a retry or a drop.
@@ -224,7 +225,7 @@ impl Dcf {
             }
         };
         let seed = u64::from(settings.seed) ^ discipline.seed();
-        // A fraction has billionths, of which 2^63 / 10^9 make a probability.
+        // The setting is in billionths.
         let errors = settings.errors.0 as f64 / UNIT as f64;
         Self {
             stations: Slab::default(),
@@ -417,7 +418,7 @@ impl Dcf {
 
     /// Sends the next packet of a queue in the TXOP of the exchange that has just ended, if the
     /// packet fits.
-    fn goes_on<P: Store>(&mut self, sender: Sender, before: Exchange, store: &mut P) -> bool {
+    fn continue_txop<P: Store>(&mut self, sender: Sender, before: Exchange, store: &mut P) -> bool {
         if self.queue(sender).list.is_empty() {
             return false;
         }
@@ -432,7 +433,7 @@ impl Dcf {
         fits
     }
 
-    /// Takes a queue's first packet, and resets its window to the first one.
+    /// Removes a queue's first packet, and resets the queue's window to the first window.
     fn pop<P: Store>(&mut self, sender: Sender, store: &mut P) -> Option<PacketId> {
         let first_window = self.lanes[sender.1].first_window;
         let queue = self.queue(sender);
@@ -444,7 +445,7 @@ impl Dcf {
         Some(packet)
     }
 
-    /// Takes a packet regardless of the medium.
+    /// Removes a packet regardless of the medium.
     fn drain<P: Store>(&mut self, store: &mut P) -> Option<PacketId> {
         let sending = self.exchange.take().and_then(|exchange| exchange.winner);
         let first = |(category, lane): (usize, &Lane)| Some((lane.contenders.first()?.1, category));
@@ -587,7 +588,7 @@ impl Scheduler for Dcf {
         let (sender, exchange) = self.run(now, store)?;
         let packet = self.pop(sender, store);
         self.counters.sent += 1;
-        if !self.goes_on(sender, exchange, store) {
+        if !self.continue_txop(sender, exchange, store) {
             self.draw(sender);
             self.contend(sender);
         }

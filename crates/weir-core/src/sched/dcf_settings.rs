@@ -11,7 +11,7 @@ settings! {
     pub struct Settings {
         /// Timings: the index of the standard in [`TIMINGS`].
         standard: u32 = Setting::choice(&STANDARDS, 0, "timings: 802.11b, g, a or n"),
-        /// Data rate: the index in the list of words.
+        /// Data rate: the index in [`RATES`].
         phy: u32 = Setting::choice(&RATES, 0, "data rate in Mbit/s of stations without `rate`"),
         /// Preamble of a frame.
         preamble: Preamble = Preamble::setting(
@@ -108,7 +108,8 @@ impl Settings {
         Air::new(self.timing(), self.rate(), self.preamble == Preamble::Short, qos, rts)
     }
 
-    /// The data rate of stations without one in units of 100 kbit/s; `None` for the highest.
+    /// The data rate, in units of 100 kbit/s, of stations without a rate of their own; `None` for
+    /// the highest rate.
     fn rate(&self) -> Option<u32> {
         (self.phy as usize).checked_sub(1).map(|word| RATE_VALUES[word])
     }
@@ -117,11 +118,11 @@ impl Settings {
     /// EDCA, all categories are alike.
     pub fn access(&self, category: Category) -> Access {
         let edca = self.edca != Edca::Off;
-        let place = if edca { category as usize } else { Category::BestEffort as usize };
+        let index = if edca { category as usize } else { Category::BestEffort as usize };
         let defaults = self.timing().windows;
         let defaults = if edca { category.windows(defaults) } else { defaults };
-        let txop = *self.timing().txop.get(place).unwrap_or(&0);
-        let setting_or = |given: [Option<u16>; 4], standard: u16| given[place].unwrap_or(standard);
+        let txop = *self.timing().txop.get(index).unwrap_or(&0);
+        let setting_or = |given: [Option<u16>; 4], standard: u16| given[index].unwrap_or(standard);
         let first = setting_or(self.cwmin, defaults[0]);
         Access {
             aifsn: if edca { setting_or(self.aifsn, category.aifsn()).into() } else { DIFS_SLOTS },

@@ -61,8 +61,8 @@
 //! FreeBSD does not implement it. Linux has a limit on memory besides the limit on packets, splits
 //! offload trains on demand, and checks `min_qlen_step` when a packet arrives. Here trains are
 //! always split, and `min_qlen_step` is checked when a packet leaves. RFC 9332 uses the delay of
-//! the classic queue alone. Its first example has a time-shifted schedule, and it selects packets
-//! by sums: `schedule tshift`, `decide recur`.
+//! the classic queue alone. The first example of RFC 9332 has a time-shifted schedule and selects
+//! packets by sums: `schedule tshift`, `decide recur`.
 //!
 //! # Validation
 //! Tests compare `p'` with floating point and the order of packets with lists, and check the counts

@@ -2,9 +2,9 @@
 //!
 //! # Model
 //! Flows of the first `strict` priorities are served by priority: a packet leaves only when no
-//! packet of a lower number waits, and packets of one priority leave in the order of arrival. When
-//! no such packet waits, the other flows share the link in proportion to their weights, by deficit
-//! round robin.
+//! packet with a lower `pri` waits, and packets of one priority leave in the order of arrival. When
+//! no packet of a strict priority waits, the other flows share the link in proportion to their
+//! weights, by deficit round robin.
 //!
 //! # Reference
 //! IEEE 802.1Q, enhanced transmission selection; Shreedhar and Varghese, "Efficient Fair Queuing
@@ -27,8 +27,8 @@
 //!
 //! # Differences from Linux/FreeBSD
 //! Decisions are those of Linux for the same bands: a flow gets its quantum when it becomes busy,
-//! and its next one when a packet finds too little credit (`variant linux` of `rr`). Linux has up
-//! to 16 bands, each with its quantum in bytes; here quanta follow from weights and `lmax`, and
+//! and its next quantum when a packet finds too little credit (`variant linux` of `rr`). Linux has
+//! up to 16 bands, each with its quantum in bytes; here quanta follow from weights and `lmax`, and
 //! several flows may have one strict priority. FreeBSD has no such scheduler.
 //!
 //! # Validation

@@ -41,8 +41,8 @@ impl Fifo {
         Self::default()
     }
 
-    /// Takes the waiting packets of another scheduler, in the order in which it would have served
-    /// them.
+    /// Takes the waiting packets of another scheduler, in the order in which that scheduler would
+    /// have served them.
     pub(super) fn take_all<P: Store>(&mut self, from: &mut impl Scheduler, pool: &mut P) {
         while let Some(packet) = from.dequeue(Nanos::MAX, pool) {
             let refused = self.enqueue(Nanos::MAX, pool, FlowSlot::default(), packet);

@@ -13,10 +13,10 @@
 //!
 //! # Overflow
 //! When there is no room, packets of the queue with the most bytes are dropped; among equal queues,
-//! of the first. To find this queue, the table is divided into groups, with about the square root
-//! of its size in each. Each group has an upper bound of the bytes in a queue, which grows with
-//! arrivals and is corrected when the group is searched. Only the groups with the largest bounds
-//! are searched.
+//! packets of the first. To find this queue, the table of queues is divided into groups, each of
+//! about the square root of the number of queues. Each group has an upper bound of the bytes in a
+//! queue, which grows with arrivals and is corrected when the group is searched. Only the groups
+//! with the largest bounds are searched.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -180,7 +180,7 @@ impl<S> FlowQueues<S> {
         let seen = Seen { len: store.len(packet), arrived: now, header: store.header(packet) };
         let queue = &mut self.queues[place as usize];
         let state = QueueState { packets: queue.packets, bytes: queue.bytes, full: false };
-        // At the end of time, packets move here from another scheduler, where an AQM has already
+        // At [`Nanos::MAX`], packets move here from another scheduler, where an AQM has already
         // decided about them.
         if now != Nanos::MAX {
             match policy.arrive(
@@ -429,7 +429,7 @@ impl Ring {
     const EMPTY: Self = Self { head: END, tail: END };
 }
 
-/// The place of a hash among `places` places.
+/// The index to which a hash belongs, below `places`.
 #[inline]
 pub(super) fn spread(hash: u32, places: u32) -> u32 {
     ((u64::from(hash.wrapping_mul(GOLDEN)) * u64::from(places)) >> 32) as u32

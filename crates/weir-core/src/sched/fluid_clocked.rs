@@ -4,9 +4,9 @@
 //! A packet starts at the fluid's time of its arrival or at the finish of the flow's previous
 //! packet, whichever is later. While the flow has packets, this is the finish of the previous
 //! packet, with one exception. Packets can be slightly late, so that the fluid may have finished a
-//! flow that still has packets here. A packet that arrives then starts later than the previous
-//! packet finishes. Such a *gap* is recorded until the packet reaches the head of its queue. Only
-//! the start of the head therefore needs to be stored.
+//! flow that still has packets here. A packet that arrives at such a time has a start later than
+//! the finish of the previous packet. Such a *gap* is recorded until the packet reaches the head of
+//! its queue. Only the start of the head therefore needs to be stored.
 
 use alloc::vec::Vec;
 use core::fmt::Debug;
@@ -53,7 +53,7 @@ pub struct FluidClocked<H> {
 #[derive(Debug)]
 #[repr(align(64))]
 struct Flow {
-    /// The finish of the last packet, or of the last one that left if there is none.
+    /// The finish of the last waiting packet or, if no packet waits, of the last packet that left.
     end: u128,
     /// The lower half of the head's start. It determines the start, which is near the fluid's time.
     start: u64,

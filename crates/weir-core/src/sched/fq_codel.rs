@@ -22,7 +22,8 @@
 //!
 //! # Complexity
 //! O(1) for each packet, and one more round for each further quantum of a longer packet. A drop for
-//! lack of room inspects the queues of a few groups, each of about the square root of `flows`.
+//! lack of room inspects the queues of a few groups; a group has about the square root of `flows`
+//! queues.
 //!
 //! # Guarantees
 //! Packets of a flow leave in order. Queues that always have packets send the same number of bytes,

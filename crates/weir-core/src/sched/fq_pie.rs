@@ -36,11 +36,11 @@
 //! packets, not bytes, with a third of the limit. Linux's `ecn_prob`, in percent, corresponds to
 //! `max_ecnth`. In Linux and dummynet, `ecn` is off by default. Linux updates 2048 queues at a
 //! time, so that each further 2048 queues make the period a tick longer; `variant linux` does so
-//! too, but here each queue has its own update times. With `variant linux`, `p` may rise above 1
-//! and drops everything until it has fallen again, which determines what an unresponsive flow gets.
-//! Sizes count from the network layer on: a quantum of 1500 corresponds to 1514 elsewhere. dummynet
-//! drops from the queue with the most packets rather than bytes, and still serves a queue that has
-//! exactly used up its credit.
+//! too, but here each queue has its own update times. With `variant linux`, `p` may rise above 1.
+//! All packets of the queue are then dropped until `p` has fallen again, which determines the rate
+//! of an unresponsive flow. Sizes count from the network layer on: a quantum of 1500 corresponds to
+//! 1514 in Linux and dummynet. dummynet drops from the queue with the most packets rather than
+//! bytes, and still serves a queue that has exactly used up its credit.
 //!
 //! # Validation
 //! Tests compare one flow with the AQM `pie` alone, packet by packet, check the overflow of each

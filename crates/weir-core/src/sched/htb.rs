@@ -28,7 +28,7 @@
 //! `exact`. With `linux`, a bucket with a number of tokens that is not negative lets any packet
 //! pass, and classes of equal `pri` take turns by deficit round robin, in the order in which they
 //! were added. Their quantum is that of Linux's default `r2q`: `rate / 80` bytes, at least 1000 and
-//! at most 200000. `weight` has no effect then.
+//! at most 200000. With `linux`, `weight` has no effect.
 //!
 //! # Complexity
 //! O(log N) for each packet, with N classes that have packets.
@@ -46,9 +46,9 @@
 //! shares by deficit round robin with quanta in bytes; `variant exact` shares in smaller steps, by
 //! virtual starts. With `variant linux`, decisions are those of Linux for classes without a parent,
 //! except that these may borrow from the link. In Linux, classes borrow from a parent, which has
-//! buckets too. Here, a scheduler can be a flow of another scheduler, but this flow offers two
-//! packets ahead. Time is exact, so that no timer resolution requires a minimum burst. dummynet has
-//! no comparable scheduler.
+//! buckets too. Here, a scheduler can be a flow of another scheduler, but it offers up to two
+//! packets to its parent before their service. Time is exact, so that no timer resolution requires
+//! a minimum burst. dummynet has no comparable scheduler.
 //!
 //! # Validation
 //! Tests compare rates with exact arithmetic over hours of simulated time, and check the bound of a
@@ -464,8 +464,8 @@ impl Scheduler for Htb {
 }
 
 impl Class {
-    /// Charges the class's turn, in the order of borrowing classes or in the other, with a packet;
-    /// returns whether the turn ends.
+    /// Charges a packet to the class's turn in the order of borrowing classes if `borrows`, else in
+    /// the other order; returns whether the turn ends.
     fn uses_up_turn(&mut self, borrows: bool, len: u32) -> bool {
         let deficit = &mut self.deficits[usize::from(borrows)];
         *deficit -= i64::from(len);

@@ -14,10 +14,10 @@
 //! # Reference
 //! Karsten, "Approximation of generalized processor sharing with interleaved stratified timer
 //! wheels", IEEE/ACM Transactions on Networking 18(3), 2010; first as "SI-WF2Q: WF2Q approximation
-//! with small constant execution overhead", IEEE INFOCOM 2006. Of both papers, only the abstracts
-//! were available: the wheels, constant and near-optimal delay and fairness, and O(1) complexity.
-//! The rounding of times, the breaking of ties, the layout of the wheels and the bounds below are
-//! our own, so the order may differ from that of the author's programs.
+//! with small constant execution overhead", IEEE INFOCOM 2006. Only the abstracts of both papers
+//! were available. They describe the wheels, constant and near-optimal delay and fairness, and O(1)
+//! complexity. The rounding of times, the breaking of ties, the layout of the wheels and the bounds
+//! below are our own, so the order may differ from that of the author's programs.
 //!
 //! # Symbols
 //! `w` weight of a flow, `W` sum of the weights of all active flows, `L` length of a packet in
@@ -46,8 +46,8 @@
 //! of their slots.
 //!
 //! # Differences from Linux/FreeBSD
-//! Neither implements KPS. A version for dummynet was used to compare it with QFQ, but was not part
-//! of FreeBSD.
+//! Neither implements KPS. A version for dummynet was used to compare KPS with QFQ, but was not
+//! part of FreeBSD.
 //!
 //! # Validation
 //! Property tests compare the order of packets with plain loops over all flows, and the bounds
@@ -130,7 +130,8 @@ struct Flow {
 const _: () = assert!(size_of::<Option<Flow>>() == 64, "a flow fills one cache line");
 
 impl Flow {
-    /// Computes the finish of the head and the stratum of the flow.
+    /// Computes the finish of the head, and raises the flow's largest packet to the length of the
+    /// head.
     #[inline]
     fn finish_head(&mut self) {
         let len = self.list.front_len();
@@ -454,7 +455,7 @@ fn limits(spec: &FlowSpec) -> (NonZeroU32, u32) {
     )
 }
 
-/// Whether `a` is not after `b`, for two times that are near each other.
+/// Whether `time` is not after `other`, for two times that are near each other.
 #[inline]
 fn is_not_after(time: u64, other: u64) -> bool {
     time.wrapping_sub(other) as i64 <= 0

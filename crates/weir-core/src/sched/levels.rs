@@ -183,7 +183,7 @@ impl<M: Mapping> Scheduler for Approximation<M> {
         slot: FlowSlot,
         packet: PacketId,
     ) -> Option<PacketId> {
-        if self.ranker.is_late() {
+        if self.ranker.must_set_back() {
             self.set_back();
         }
         let standing = &self.flows.at(slot.0).standing;

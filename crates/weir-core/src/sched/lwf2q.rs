@@ -22,11 +22,11 @@
 //! it grows by one divided by the sum of the weights of all flows that still have bytes in the
 //! fluid. The fluid serves as many bytes as have left in packets, so that its rate is that of the
 //! link, and it stops when the link is idle. Times have 40 bits of fraction, of which 20 count in
-//! comparisons. Of equal finishes, that of the flow with the lower slot is served first. A new
-//! weight takes effect at once: the fluid serves the remaining bytes of the flow at the new rate,
-//! and waiting packets get new stamps that end with these bytes. When a flow with packets is
-//! removed or changed, the fluid may have fewer bytes than the waiting packets; if no packet is
-//! eligible then, `V` advances to the next start.
+//! comparisons. If finishes are equal, the flow with the lower slot is served first. A new weight
+//! takes effect at once: the fluid serves the remaining bytes of the flow at the new rate, and
+//! waiting packets get new stamps that end with these bytes. When a flow with packets is removed or
+//! changed, the fluid may have fewer bytes than the waiting packets; if no packet is eligible as a
+//! result, `V` advances to the next start.
 //!
 //! # Parameters
 //! `weight` 1..65536, default 1.
@@ -42,7 +42,8 @@
 //! since it has had packets are at least `φ` of all bytes less `L_k + φ (L − L_k)`, and it is never
 //! ahead by more than `(1 − φ) L_k`. A packet leaves at most one `L` later than the fluid would
 //! have finished with it. This is the least possible. It holds while the fluid also has bytes of
-//! the flow; `docs/guarantees.md` shows arrivals without a bound over a whole backlogged period.
+//! the flow; `docs/guarantees.md` shows arrivals for which no bound holds over a whole backlogged
+//! period.
 //!
 //! # Differences from Linux/FreeBSD
 //! Neither implements L-WF2Q.

@@ -13,8 +13,8 @@
 //! Small functions that a scheduler calls for each packet are `inline(always)`. All of them were
 //! measured together: with plain `inline`, a packet of 1,000 flows takes 98.8 instructions instead
 //! of 97.8 under `drr`, 316.8 instead of 307.8 under `wf2q+`, and 195.0 instead of 182.5 under
-//! `qfq` in batches of 32. `pifo`, `wfq`, `scfq` and `htb` take as many (the rig's loop under
-//! callgrind, with thin link-time optimisation).
+//! `qfq` in batches of 32. `pifo`, `wfq`, `scfq` and `htb` take the same number with both (the
+//! rig's loop under callgrind, with thin link-time optimisation).
 
 use alloc::vec::Vec;
 
@@ -83,8 +83,8 @@ use crate::packet::{PacketId, PacketList, Store};
 use crate::stats::DropReason;
 use crate::units::Nanos;
 
-/// The description of a flow for its scheduler. A value beyond a discipline's range counts as the
-/// nearest one within it.
+/// The description of a flow for its scheduler. A value outside a discipline's range counts as the
+/// nearest value within the range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowSpec {
     /// The flow's number, which its packets carry in [`crate::packet::Packet::flow`].
@@ -179,7 +179,7 @@ pub trait Scheduler {
         }
     }
 
-    /// Appends up to `max` packets to `out`, with the same result as single calls.
+    /// Removes up to `max` packets and appends them to `out`, with the same result as single calls.
     #[inline]
     fn dequeue_batch<P: Store>(
         &mut self,
@@ -218,8 +218,8 @@ pub trait Scheduler {
 
     /// Whether [`Self::enqueue`] would accept a packet of the flow at `slot`, with `len` bytes and
     /// this label, without dropping any packet. The state does not change. Schedulers that may
-    /// refuse packets for other reasons than their lengths always return `false`;
-    /// [`Discipline::knows_room`] says which schedulers these are.
+    /// refuse packets for reasons other than the lengths of their queues always return `false`;
+    /// [`Discipline::knows_room`] is `false` for these schedulers.
     fn has_room(&self, _now: Nanos, _slot: FlowSlot, _len: u32, _label: u64) -> bool {
         self.accepts_all()
     }
@@ -330,8 +330,8 @@ impl Default for Kind {
     }
 }
 
-/// The kind of the scheduler that implements a discipline: with some settings, a discipline is
-/// another one.
+/// The kind of the scheduler that implements a discipline: with some settings, the scheduler of
+/// another kind implements a discipline.
 fn implementation(discipline: &Discipline) -> Kind {
     if qfqp::is_single(discipline) { Kind::Qfq } else { discipline.kind() }
 }
@@ -393,7 +393,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_found_in_any_case_and_are_told_apart() {
+    fn names_are_found_in_any_case_and_are_distinct() {
         assert_eq!(Kind::from_name("WF2Q+"), Some(Kind::Wf2qPlus));
         assert_eq!(Kind::from_name("drr"), Some(Kind::RoundRobin));
         assert_eq!(Kind::from_name("fifo2"), None);

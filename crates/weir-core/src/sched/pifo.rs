@@ -14,8 +14,8 @@
 //! # Reference
 //! Sivaraman et al., "Programmable packet scheduling at line rate", SIGCOMM 2016. The order within
 //! a flow is that of Alizadeh et al., "pFabric: minimal near-optimal datacenter transport", SIGCOMM
-//! 2013. The reason to pass turns on: Lawler, "Optimal sequencing of a single machine subject to
-//!       precedence constraints", Management Science 19(5), 1973.
+//! 2013. The reason to pass turns on is in Lawler, "Optimal sequencing of a single machine subject
+//! to precedence constraints", Management Science 19(5), 1973.
 //!
 //! # Parameters
 //! `rank`, default `stfq`:
@@ -38,8 +38,8 @@
 //! without a label has the whole `deadline` of its flow at each hop.
 //!
 //! `limit` 0..16777216 packets, default 0, no limit: when `limit` packets are inside, the packet
-//! with the worst rank is dropped in favour of an arrival with a better rank. A flow's worst packet
-//! is always its newest, so this also keeps the order.
+//! with the worst rank is dropped in favour of an arrival with a better rank. A flow's worst turn
+//! is always that of its newest packet, so that this drop keeps the order within the flow.
 //!
 //! `weight` 1..65536, default 1. `pri` 0..63, default 0. `deadline` up to eleven days, default 0.
 //!
@@ -238,7 +238,7 @@ impl Scheduler for Pifo {
         slot: FlowSlot,
         packet: PacketId,
     ) -> Option<PacketId> {
-        if self.ranker.is_late() {
+        if self.ranker.must_set_back() {
             self.set_back();
         }
         let standing = &self.flows.at(slot.0).standing;

@@ -105,7 +105,7 @@ impl PifoTree {
     }
 
     /// Releases the packets that bounds have held back until `now`, each at its own time. Does
-    /// nothing at the end of time.
+    /// nothing at [`Nanos::MAX`].
     pub(super) fn advance<P: Store>(&mut self, store: &P, now: Nanos) {
         if now == Nanos::MAX {
             return;
@@ -128,8 +128,9 @@ impl PifoTree {
         }
     }
 
-    /// Withdraws the entry of a packet that has left the PIFO of `node`: from the bound that holds
-    /// the packet back, or else the worst turn of `node` and of each node above.
+    /// Withdraws the entry of a packet that has left the PIFO of `node`: removes the entry from the
+    /// bound that holds the packet back or, if there is none, removes the worst turn of `node` and
+    /// of each node above.
     fn withdraw<P: Store>(&mut self, store: &P, mut node: u32, packet: PacketId) {
         while self.nodes.at(node).parent != NONE {
             let below = self.nodes.at_mut(node);

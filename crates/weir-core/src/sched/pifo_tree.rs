@@ -3,7 +3,7 @@
 //!
 //! # Model
 //! Each node of the tree is a queue sorted by ranks. An arriving packet puts a turn of its flow
-//! into the node above the flow, a turn of that node into the one above it, and so on up to the
+//! into the node above the flow, a turn of that node into the next node above, and so on up to the
 //! root; each node computes the rank by its own rule. Service takes the best turn of the root, then
 //! the best turn of the child that owns it, and so on down to a flow; the flow's oldest packet is
 //! served. A turn of a class is not tied to the packet that created it: the class selects a packet
@@ -40,18 +40,18 @@
 //! packets.
 //!
 //! # Guarantees
-//! Packets of a flow leave in order. No node has inversions: no turn there is better than the turn
-//! that is served. With `stfq`, consider two flows of a class that always have packets: their
-//! bytes, each divided by the flow's weight, differ by at most one largest packet of each flow,
-//! divided by its weight. Between classes the same holds for turns, each with the length of the
-//! packet that created it. The packet that leaves in a turn may be another packet of the class.
+//! Packets of a flow leave in order. No node has inversions: no turn in a node is better than the
+//! turn that the node serves. With `stfq`, consider two flows of a class that always have packets:
+//! their bytes, each divided by the flow's weight, differ by at most one largest packet of each
+//! flow, divided by its weight. Between classes the same holds for turns, each with the length of
+//! the packet that created it. The packet that leaves in a turn may be another packet of the class.
 //! With mixed packet sizes, the bytes of two classes can therefore differ more for a moment, by the
 //! differences between the packets inside; this does not accumulate. In any time `t` a bound passes
 //! at most `ceil · t` plus the depth of its bucket, exactly. This holds at the bound: packets that
 //! have passed and then wait further up may leave closer together.
 //!
 //! # Differences from Linux/FreeBSD
-//! Neither implements one. Linux's `hfsc` and `htb` have hierarchies with other rules.
+//! Neither implements a tree of PIFOs. Linux's `hfsc` and `htb` have hierarchies with other rules.
 //!
 //! # Validation
 //! Tests compare one node with `pifo` and two levels with plain lists, and check the shares at each
@@ -194,7 +194,7 @@ impl PifoTree {
     /// above.
     pub(super) fn push_turn(&mut self, node: u32, facts: &Facts) -> u32 {
         let parent = self.nodes.at(node).parent;
-        if self.pifo(parent).is_some_and(|(ranker, _)| ranker.is_late()) {
+        if self.pifo(parent).is_some_and(|(ranker, _)| ranker.must_set_back()) {
             self.set_back(parent);
         }
         let Some(mut ranker) = self.pifo(parent).map(|(ranker, _)| *ranker) else { return NONE };
@@ -248,8 +248,8 @@ impl PifoTree {
         Some(packet)
     }
 
-    /// Writes the best turns from `at` down to [`Self::path`], and removes the packet at the end of
-    /// the path.
+    /// Follows the best turns from `at` downwards, records them in [`Self::path`], and removes the
+    /// packet at the end of the path.
     fn descend<P: Store>(&mut self, store: &P, mut at: u32) -> Option<PacketId> {
         self.path.clear();
         loop {
@@ -277,7 +277,7 @@ impl PifoTree {
 impl Scheduler for PifoTree {
     fn add_flow(&mut self, now: Nanos, spec: &FlowSpec) -> FlowSlot {
         let parent = self.parent_of(spec);
-        // A bucket cannot begin at the end of time.
+        // A bucket cannot begin at [`Nanos::MAX`].
         let began = if now == Nanos::MAX { self.now } else { self.now.max(now) };
         let node = Node::flow(began, parent, spec);
         self.weigh(parent, node.standing.weight, 0);

@@ -1,8 +1,9 @@
 //! Strict priority.
 //!
 //! # Model
-//! Each flow has a priority from 0 to 63. A packet leaves only when no packet of a lower number
-//! waits. Within one priority packets leave in the order of arrival, regardless of their flows.
+//! Each flow has a priority from 0 to 63. A packet leaves only when no packet with a lower priority
+//! number waits. Within one priority packets leave in the order of arrival, regardless of their
+//! flows.
 //!
 //! # Reference
 //! Common practice in routers; the scheduler of this name in FreeBSD's dummynet.

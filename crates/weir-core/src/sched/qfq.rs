@@ -2,11 +2,11 @@
 //!
 //! # Model
 //! A fluid server gives every flow with packets its share at every moment, and each packet has a
-//! start and a finish in the fluid. Of the packets that have started in the fluid, QFQ serves the
-//! one that finishes first, as WF2Q+ does. QFQ, however, compares rounded times. Flows with a
-//! similar time for their largest packet at their share form a group, and times within a group are
-//! rounded to multiples of about this time. So few different times remain that the bits of a word
-//! give their order, and no search is needed.
+//! start and a finish in the fluid. Like WF2Q+, QFQ considers the packets that have started in the
+//! fluid, and serves the one that the fluid finishes first. QFQ, however, compares rounded times.
+//! Flows with a similar time for their largest packet at their share form a group, and times within
+//! a group are rounded to multiples of about this time. So few different times remain that the bits
+//! of a word give their order, and no search is needed.
 //!
 //! # Reference
 //! Checconi, Rizzo and Valente, "QFQ: Efficient Packet Scheduling With Tight Guarantees", IEEE/ACM
@@ -15,8 +15,8 @@
 //!
 //! # Parameters
 //! `weight` 1..65536, default 1. `lmax` 64..65536 bytes, default 1500: the flow's largest packet. A
-//! longer packet raises `lmax`, up to 2 MiB. Before that, the flow's times are rounded more finely,
-//! so that the flow is served sooner.
+//! longer packet raises `lmax`, up to 2 MiB. Until such a packet arrives, the flow's times are
+//! rounded more finely, so that the flow is served sooner.
 //!
 //! # Complexity
 //! O(1) for each packet, regardless of the number of flows: a few operations on words. A packet
@@ -33,13 +33,13 @@
 //! for packets of one length; with mixed lengths some arrivals exceed it.
 //!
 //! # Differences from Linux/FreeBSD
-//! Here `W` is the sum over the flows that have packets or that the fluid still serves. In FreeBSD
-//! `W` is a constant; in Linux it counts all existing classes. In both, the capacity of idle flows
-//! is shared in the order of starts alone, and a heavy flow among many light flows gets its share
-//! in bursts. Here weights go up to 65536 (in Linux up to 1024, and 65536 in total), with twice the
-//! fraction bits. Times of flows that lag stay in order for any packet lengths. Flows with equal
-//! rounded starts are served first-in first-out, not last-in first-out. When no packet waits, all
-//! times restart.
+//! Here `W` is the sum of the weights of the flows that have packets or that the fluid still
+//! serves. In FreeBSD `W` is a constant; in Linux it counts all existing classes. In both systems,
+//! the capacity of idle flows is shared in the order of starts alone, and a heavy flow among many
+//! light flows gets its share in bursts. Here weights go up to 65536 (in Linux up to 1024, and
+//! 65536 in total), with twice the fraction bits. Times of flows that lag stay in order for any
+//! packet lengths. Flows with equal rounded starts are served first-in first-out, not last-in
+//! first-out. When no packet waits, all times restart.
 //!
 //! # Validation
 //! Tests check that packets leave in the same order as in a model that inspects every flow with

@@ -2,8 +2,8 @@
 //!
 //! # Model
 //! Classes (flows) of equal weight `w` and equal `lmax` form *aggregates* of at most `M` classes.
-//! QFQ (see there) schedules the aggregates, each as one flow with the weight `n w`, where `n` is
-//! the number of its classes, and with one pair of times. These follow from the aggregate's
+//! QFQ (see `qfq`) schedules the aggregates, each as one flow with the weight `n w`, where `n` is
+//! the number of its classes, and with one pair of times. The times follow from the aggregate's
 //! *budget*, `n` times `lmax`, and not from the packets at the heads of its queues: the finish is
 //! the start plus the time of the budget, which is `lmax / w`. When QFQ selects an aggregate, the
 //! aggregate sends until its next packet exceeds the rest of the budget, or no class has packets.
@@ -16,18 +16,18 @@
 //! # Reference
 //! Valente, "Reducing the Execution Time of Fair-Queueing Schedulers", Computer Communications 47,
 //! 2014, and the patch "QFQ Plus: fair-queueing service at DRR cost" of 2012; in Linux since 3.8 as
-//! `qfq`. The mechanism follows the patch's description and the behaviour of Linux. Of the paper,
-//! the abstract and the guarantee that the patch quotes were available.
+//! `qfq`. The mechanism follows the patch's description and the behaviour of Linux. The abstract of
+//! the paper, and the guarantee that the patch quotes, were available.
 //!
 //! # Parameters
-//! `m` 0..16, default 0: `M`, the largest number of classes in an aggregate. 0 chooses it as Linux
-//! does, `min(tx_queue_len + 1, 8)`. There, `tx_queue_len` is the queue length of the interface and
-//! also the limit of each class's queue. Here, it is the limit of the flow's queue in packets; a
-//! limit in bytes counts as that many packets of `lmax`. A queue of 7 packets or more, hence every
-//! queue without a configured limit, thus gives 8. Flows with different `M` do not share an
-//! aggregate. With `m` 1, each class is scheduled alone by QFQ itself, with times for each packet,
-//! so that the order of packets is exactly that of `qfq`. `weight` 1..65536, default 1. `lmax`
-//! 64..65536 bytes, default 1500: the flow's largest packet; a longer packet raises it.
+//! `m` 0..16, default 0: `M`, the largest number of classes in an aggregate. With 0, `M` is
+//! `min(tx_queue_len + 1, 8)`, as in Linux. In Linux, `tx_queue_len` is the queue length of the
+//! interface and also the limit of each class's queue. Here, it is the limit of the flow's queue in
+//! packets; a limit in bytes counts as that many packets of `lmax`. A queue of 7 packets or more,
+//! hence every queue without a configured limit, thus gives 8. Flows with different `M` do not
+//! share an aggregate. With `m` 1, each class is scheduled alone by QFQ itself, with times for each
+//! packet, so that the order of packets is exactly that of `qfq`. `weight` 1..65536, default 1.
+//! `lmax` 64..65536 bytes, default 1500: the flow's largest packet; a longer packet raises it.
 //!
 //! # Complexity
 //! O(1) for each packet. Adding, changing or removing a flow inspects 32 groups and takes a search
@@ -37,21 +37,21 @@
 //! With `φ = w / W` the share of a class in the sum of all weights, `σ` the unit of QFQ for the
 //! class, and `B` the largest budget of all aggregates, the bytes of a class with packets are never
 //! behind its share by more than `4 w σ + 2 (1 − 1/n) lmax + 2 φ B`. `docs/guarantees.md` derives
-//! this bound, and shows arrivals that exceed the published one: the completion under QFQ, plus the
-//! time of three packets of `lmax` at the class's share.
+//! this bound, and shows arrivals that exceed the published bound: the completion under QFQ, plus
+//! the time of three packets of `lmax` at the class's share.
 //!
 //! # Differences from Linux/FreeBSD
 //! With `m` 1, Linux still computes times from the budget, and serves several short packets of a
 //! class in succession. The sum of weights counts the aggregates with packets, and those that the
 //! fluid still serves, as in `qfq`; Linux counts all classes. In Linux the aggregate that becomes
-//! busy first is in service at once; here the first dequeue chooses among all that are busy then.
-//! Aggregates with equal rounded starts are served first-in first-out, not last-in first-out. `m`
-//! can be set, and up to 16. A class that changes or leaves ends the current service. When no
-//! packet waits, all times restart; in Linux they continue.
+//! busy first is in service at once; here the first dequeue chooses among all aggregates that are
+//! busy at its time. Aggregates with equal rounded starts are served first-in first-out, not
+//! last-in first-out. Here `m` can be set, up to 16. A class that changes or leaves ends the
+//! current service. When no packet waits, all times restart; in Linux they continue.
 //!
 //! # Validation
 //! Tests check that packets leave in the same order as in a model that inspects every aggregate and
-//! class with wide integers, over random operations, with changes of flows. Others check the
+//! class with wide integers, over random operations, with changes of flows. Other tests check the
 //! budgets of services, the bound under an adversary, shares with weights at their limits, and the
 //! published unfairness: a class of weight 16 among 15 of weight 1 is 5.10 packets behind, and 1.48
 //! with `m` 1, exactly as in a model with integers. `docs/guarantees.md` says why exact times give
@@ -109,7 +109,7 @@ pub(super) struct Class {
     list: PacketList,
     /// `lmax`.
     quantum: u32,
-    /// A packet shorter than this is only appended: `lmax` and one byte, or 0 without packets.
+    /// A packet shorter than this is only appended: `lmax` plus one byte, or 0 without packets.
     appended: u32,
     /// The next class in the ring of the aggregate's classes with packets.
     next: u32,
@@ -191,7 +191,7 @@ impl QfqPlus {
         }
     }
 
-    /// Removes a class without packets from its aggregate, of which other classes remain.
+    /// Removes a class without packets from its aggregate, which has other classes.
     fn detach(&mut self, number: u32) {
         let aggregate = self.aggregates.at(number);
         self.open.insert((aggregate.kind, number));
@@ -232,8 +232,8 @@ impl QfqPlus {
         aggregate.era = self.groups.leave(start, aggregate.weight(), aggregate.stamps.group);
     }
 
-    /// Moves a class to an aggregate of another kind. If that is a new aggregate, it starts when
-    /// the old one would have started, so that a class gains nothing by changes.
+    /// Moves a class to an aggregate of another kind. A new aggregate starts when the old aggregate
+    /// would have started, so that a class gains nothing by changes.
     #[cold]
     #[inline(never)]
     fn set(&mut self, slot: u32, kind: Kind) {
@@ -486,7 +486,8 @@ impl QfqPlus {
         self.activate(slot);
     }
 
-    /// Enqueues a packet longer than `lmax`, which is raised, or than any on a link.
+    /// Enqueues a packet longer than `lmax`, which is raised to the packet's length, or a packet of
+    /// the largest length, 2^32 − 1 bytes.
     #[cold]
     #[inline(never)]
     fn enqueue_long<P: Store>(&mut self, store: &mut P, slot: u32, packet: PacketId, len: u32) {
@@ -629,7 +630,8 @@ impl QfqPlus {
         self.groups.transmit(bytes as u32);
     }
 
-    /// Advances virtual time by a service of packets that are longer than any on a real link.
+    /// Advances virtual time by a service of more than [`groups::LARGEST`] bytes. Only packets that
+    /// are longer than any on a real link cause such a service.
     #[cold]
     #[inline(never)]
     fn advance_far(&mut self, bytes: u64) {

@@ -23,10 +23,10 @@
 //! nanoseconds, bytes.
 //!
 //! Slack and the deadline of `fifo+` shrink along the path. The driver that moves a packet to the
-//! next hop must subtract from its label the time that the packet waited at this one, down to 1,
-//! since 0 would mean no label. The source must set the label, since a packet without one gets the
-//! whole deadline of its flow again at each hop. With `edf` no driver changes labels: its deadline
-//! is a point in time, the same at every hop.
+//! next hop must subtract from its label the time that the packet waited at this hop, down to 1,
+//! since 0 would mean no label. The source must set the label, since a packet without a label gets
+//! the whole deadline of its flow again at each hop. With `edf` no driver changes labels: its
+//! deadline is a point in time, the same at every hop.
 //!
 //! # Virtual time
 //! ```text
@@ -269,7 +269,7 @@ impl Ranker {
     }
 
     /// Whether virtual time must be reduced before another packet gets a rank.
-    pub(super) fn is_late(&self) -> bool {
+    pub(super) fn must_set_back(&self) -> bool {
         self.virtual_time >= HALF
     }
 
@@ -303,7 +303,8 @@ fn edf(facts: &Facts) -> u64 {
 }
 
 /// Shortest remaining time: the label, or the flow's bytes inside including this packet. Ranks of
-/// waiting packets are not recomputed, so that the second is the amount at the packet's arrival.
+/// waiting packets are not recomputed, so that the rank stays the number of bytes at the packet's
+/// arrival.
 fn srpt(standing: &Standing, facts: &Facts) -> u64 {
     facts.label_or(standing.backlog + u64::from(facts.len))
 }

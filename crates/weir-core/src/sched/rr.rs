@@ -13,10 +13,10 @@
 //! `weight` 1..65536, default 1. `lmax` in bytes, default 1500: the flow's largest packet. The
 //! largest `lmax` of all flows is the quantum of the flow with the least weight. A smaller quantum
 //! would need several rounds to send one packet; a larger one would let each flow delay the others
-//! for longer. `variant` `published` or `linux`, default `published`: when a flow that may send no
-//! more moves to the end of the ring. With `published` it moves at once, so that a flow that
-//! becomes busy before the next packet leaves is behind it. With `linux` it gets its quantum and
-//! moves when the next packet leaves, so that this flow is before it.
+//! for longer. `variant` `published` or `linux`, default `published`: the time at which a flow
+//! without enough credit moves to the end of the ring. With `published` the flow moves at once, so
+//! that another flow that becomes busy before the next departure is behind it. With `linux` the
+//! flow gets its quantum and moves at the next departure, so that the other flow is in front of it.
 //!
 //! # Complexity
 //! O(1) for each packet up to `lmax`, and one more round for each further `lmax` bytes of a larger
@@ -53,7 +53,7 @@ use crate::units::Nanos;
 use crate::{choice, settings};
 
 choice! {
-    /// When a flow that may send no more moves to the end of the ring.
+    /// The time at which a flow without enough credit moves to the end of the ring.
     enum Variant {
         Published = "published",
         Linux = "linux",
@@ -150,7 +150,7 @@ impl RoundRobin {
         }
     }
 
-    /// Removes a flow from the ring, and its credit.
+    /// Removes a flow from the ring, and discards its credit.
     #[inline(never)]
     fn unlink(&mut self, slot: u32) {
         let flow = self.flows.at_mut(slot);

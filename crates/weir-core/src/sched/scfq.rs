@@ -12,8 +12,8 @@
 //! # Symbols
 //! `S = max(V, F of the flow's previous packet)`, `F = S + L / w`, with `L` the length of the
 //! packet in bytes and `w` the flow's weight. Times have 40 bits of fraction, of which 20 count in
-//! comparisons. Of equal finishes, that of the flow with the lower slot is served first. A new
-//! weight applies from the packet at the head on; `V` never decreases because of it.
+//! comparisons. If finishes are equal, the flow with the lower slot is served first. A new weight
+//! applies from the packet at the head on; `V` never decreases because of a new weight.
 //!
 //! # Parameters
 //! `weight` 1..65536, default 1.

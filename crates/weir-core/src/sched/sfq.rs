@@ -4,7 +4,7 @@
 //! Packets are hashed by addresses, ports and protocol to one of many queues. The queues that have
 //! packets are served in rounds, each with `quantum` bytes in a round. Flows with the same hash
 //! share one queue, and therefore one share of the link. A new hash function after each `perturb`
-//! seconds prevents that the same flows share a queue for long. There is one limit for the packets
+//! seconds keeps the same flows from sharing a queue for long. There is one limit for the packets
 //! of all queues: when it is exceeded, the longest queue loses a packet, so that a flow that sends
 //! too much cannot take the room of the others.
 //!
@@ -17,10 +17,10 @@
 //! `limit` 1..1000000 packets, default 127: the packets of all queues together. `depth` 1..127
 //! packets, default 127: the packets of one queue. `divisor` 1..65536, default 1024: the number of
 //! hash values. `flows` 1..65408, default 128: the number of queues that can have packets at the
-//! same time. `quantum` 64..1048576 bytes, default 1500; at least the length of a full-size packet
-//! for packets to leave in one round. `perturb` 0..86400 s, default 0 for never: how often the hash
-//! function changes. `headdrop`, default off: the longest queue loses its oldest packet instead of
-//! its newest.
+//! same time. `quantum` 64..1048576 bytes, default 1500; it should be at least the length of a
+//! full-size packet, so that such a packet leaves in one round. `perturb` 0..86400 s, default 0 for
+//! never: how often the hash function changes. `headdrop`, default off: the longest queue loses its
+//! oldest packet instead of its newest.
 //!
 //! # Complexity
 //! O(1) for each packet. The oldest packet of the longest queue is found at once, the newest after
@@ -40,7 +40,7 @@
 //! most recently reached this length loses a packet; when each queue has one packet, the queue
 //! whose turn is next loses it. A packet of a new flow is dropped when `flows` queues have packets.
 //! With `headdrop`, a packet that finds `depth` packets in its queue replaces the oldest one. Linux
-//! wants a power of 2 for `divisor`, and reduces `limit` to `depth` times `flows`; here larger
+//! requires a power of 2 for `divisor`, and reduces `limit` to `depth` times `flows`; here larger
 //! values have no effect. Before version 6.13, Linux rounds lengths up to a multiple of 8 bytes
 //! when it counts them against the quantum. Sizes count from the network layer on. Linux's optional
 //! RED for each queue (`redflowlimit`) is left out: `fq_codel` and `fq_pie` serve this purpose.
@@ -92,7 +92,8 @@ pub struct Stochastic {
     bytes: u64,
     refused: Refused,
     seed: u64,
-    /// The time at which the hash function changes, and how often it has.
+    /// The time at which the hash function changes next, and the number of changes that had packets
+    /// to move.
     perturbs: Option<Nanos>,
     perturbations: u64,
 }
@@ -108,13 +109,13 @@ struct Queue {
     hash: u32,
     /// The queue whose turn follows.
     next: u32,
-    /// The neighbours among the queues with as many packets.
+    /// The neighbours among the queues with the same number of packets.
     newer: u32,
     older: u32,
 }
 
-/// The queues by their number of packets: a list for each number, the queue that reached it last
-/// first.
+/// The queues by their number of packets: a list for each number, which begins with the queue that
+/// reached this number last.
 #[derive(Debug)]
 struct Lengths {
     newest: Vec<u32>,
@@ -243,7 +244,8 @@ impl Stochastic {
     #[inline(never)]
     fn make_room<P: Store>(&mut self, store: &mut P) {
         let place = if self.lengths.most == 1 {
-            // Every queue has one packet. The one whose turn is next loses it, and its turn.
+            // Every queue has one packet. The queue that is next in the round loses its packet and
+            // its turn.
             self.queues[self.tail as usize].next
         } else {
             self.lengths.newest[self.lengths.most as usize]
@@ -259,10 +261,17 @@ impl Stochastic {
         }
     }
 
-    /// A packet finds `depth` packets in its queue: with `headdrop` it replaces the oldest.
+    /// Handles a packet that finds `depth` packets in its queue: with `headdrop` the packet
+    /// replaces the oldest packet, otherwise it is dropped.
     #[cold]
     #[inline(never)]
-    fn is_too_deep<P: Store>(&mut self, store: &mut P, place: u32, packet: PacketId, len: u32) {
+    fn handle_full_queue<P: Store>(
+        &mut self,
+        store: &mut P,
+        place: u32,
+        packet: PacketId,
+        len: u32,
+    ) {
         if !self.settings.headdrop {
             return self.refused.push_back((packet, DropReason::QueueFull));
         }
@@ -389,7 +398,7 @@ impl Scheduler for Stochastic {
             self.refused.push_back((packet, DropReason::QueueFull));
             return None;
         };
-        // At the end of time, packets move here from another scheduler and are not dropped.
+        // At [`Nanos::MAX`], packets move here from another scheduler and are not dropped.
         let moves = now == Nanos::MAX;
         if moves || self.has_room(place) {
             self.append(store, place, packet, len);
@@ -397,7 +406,7 @@ impl Scheduler for Stochastic {
                 self.make_room(store);
             }
         } else {
-            self.is_too_deep(store, place, packet, len);
+            self.handle_full_queue(store, place, packet, len);
         }
         None
     }

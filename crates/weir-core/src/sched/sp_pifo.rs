@@ -10,8 +10,9 @@
 //!
 //! # Reference
 //! Alcoz, Dietmüller and Vanbever, "SP-PIFO: approximating push-in first-out behaviors using
-//! strict-priority queues", NSDI 2020. The adaptation of the bounds is the published one. Of the
-//! evaluation, only the abstract's statement was available: 8 queues come close to a PIFO.
+//! strict-priority queues", NSDI 2020. The adaptation of the bounds is the published one. The
+//! evaluation was not available, except for a statement in the abstract: 8 queues come close to a
+//! PIFO.
 //!
 //! # Parameters
 //! `queues` 1..64, default 8, the number in most switches. More queues approximate a PIFO better.
@@ -41,7 +42,7 @@
 //! # Validation
 //! Tests check bounds and order in an example worked by hand, and compare inversions with a count
 //! over a plain list. With uniform ranks, 8 queues remove most of the errors of a FIFO, and more
-//! queues more of them.
+//! queues remove more errors.
 
 use alloc::vec::Vec;
 

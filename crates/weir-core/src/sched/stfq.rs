@@ -14,7 +14,7 @@
 //! # Symbols
 //! `S = max(V, F of the flow's previous packet)`, `F = S + L / w`, with `L` the length of the
 //! packet in bytes and `w` the flow's weight. Times have 40 bits of fraction, of which 20 count in
-//! comparisons. Of equal starts, that of the flow with the lower slot is served first. A new weight
+//! comparisons. If starts are equal, the flow with the lower slot is served first. A new weight
 //! applies from the packet at the head on.
 //!
 //! # Parameters
@@ -26,12 +26,12 @@
 //! # Guarantees
 //! Over any time in which two flows always have packets, their bytes divided by their weights
 //! differ by at most `L_1 / w_1 + L_2 / w_2`, one largest packet of each flow. This holds even if
-//! the link's rate changes, which is the purpose of the algorithm. A packet leaves later than from
-//! a separate link at the flow's share, by up to one packet of each other flow.
+//! the link's rate changes, which is the purpose of the algorithm. Compared with a separate link at
+//! the flow's share, a packet leaves later by up to one packet of each other flow.
 //!
 //! # Differences from Linux/FreeBSD
-//! Neither system implements it. Papers call it SFQ too, but Linux's `sfq` hashes flows into queues
-//! and serves these in rounds, without weights and without virtual time.
+//! Neither implements start-time fair queueing. Papers also call it SFQ, but Linux's `sfq` hashes
+//! flows into queues and serves these in rounds, without weights and without virtual time.
 //!
 //! # Validation
 //! Property tests compare the order of packets with plain loops over all flows, and the bound above

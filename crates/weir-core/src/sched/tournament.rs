@@ -44,7 +44,7 @@ impl Tournament {
         // The children of the last inner node must include the last leaf.
         let base = (leaves + 2 * ARITY).div_ceil(ARITY - 1);
         let groups = vec![[ABSENT; ARITY]; (base + leaves).div_ceil(ARITY)];
-        Self { groups, base, leaves, mask: (leaves as u64 - 1).max((1 << PLACE_BITS) - 1) }
+        Self { groups, base, leaves, mask: (leaves as u64 - 1).max((1 << SLOT_BITS) - 1) }
     }
 
     /// Allocates a leaf for the flow at `slot`.
@@ -173,7 +173,7 @@ const ARITY: usize = 4;
 const TOP: usize = ARITY - 1;
 /// The least number of bits of an entry for the slot. The other bits distinguish times to 1/16 byte
 /// of the largest weight (see [`super::stamp`]).
-const PLACE_BITS: u32 = 20;
+const SLOT_BITS: u32 = 20;
 /// The entry of a flow without a time.
 const ABSENT: u64 = u64::MAX;
 
@@ -183,7 +183,7 @@ mod tests {
     use alloc::collections::BTreeMap;
     use proptest::prelude::*;
 
-    const TIME: u64 = 1 << PLACE_BITS;
+    const TIME: u64 = 1 << SLOT_BITS;
 
     proptest! {
         #[test]
@@ -233,7 +233,7 @@ mod tests {
     fn many_flows_take_more_low_bits() {
         let mut tournament = Tournament::default();
         tournament.set(1, 5 * TIME);
-        let many = 1 << (PLACE_BITS + 1);
+        let many = 1 << (SLOT_BITS + 1);
         tournament.make_room(many);
         tournament.set(many, 4 * TIME);
         assert_eq!(

@@ -373,7 +373,7 @@ impl Tree {
         self.refused.push_back((packet, reason));
     }
 
-    /// Refills the nodes that have held packets back which may leave by `now`.
+    /// Refills the nodes that hold back packets that may leave by `now`.
     fn wake(&mut self, now: Nanos, store: &mut dyn Store) {
         for n in 0..self.shaped.len() {
             let node = self.shaped[n];

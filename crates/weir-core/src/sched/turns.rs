@@ -26,9 +26,9 @@ pub(super) fn set_back(key: u128, by: u64) -> u128 {
 
 /// The turns of a flow's packets, the oldest first.
 ///
-/// A packet with a better rank than older ones of its flow passes its turn on to them, since they
-/// must leave before it. Ranks therefore never fall from one packet to the next, and packets with
-/// the same turn form a run.
+/// A packet with a better rank than older packets of its flow passes its turn on to them, since
+/// they must leave before it. Ranks therefore never fall from one packet to the next, and packets
+/// with the same turn form a run.
 #[derive(Debug, Default)]
 pub(super) struct Turns {
     runs: VecDeque<(u128, u32)>,

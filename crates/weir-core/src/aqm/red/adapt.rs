@@ -22,8 +22,8 @@ choice! {
 pub(in super::super) enum Adapt {
     /// `max_p` is constant.
     Off,
-    /// Floyd, Gummadi and Shenker: each `interval`, when a packet arrives; `max_p` rises by
-    /// addition and falls by a factor.
+    /// Floyd, Gummadi and Shenker: `max_p` rises by addition and falls by a factor. It changes when
+    /// a packet arrives, and at most once per `interval`.
     Floyd { aims: Aims, steps: Steps, changed: Option<Nanos> },
     /// The rule `Floyd` as Linux implements it: by a timer of about 500 ms, even while the link is
     /// idle. `period` is in ns.
@@ -118,7 +118,8 @@ impl Adapt {
         Self::Feng { min, max: max.max(min), down: down.0, up: up.0, place: Place::Below }
     }
 
-    /// Makes the changes that were due before this arrival, each with the average of its time.
+    /// Makes the changes that were due before this arrival, each with the average at the time at
+    /// which it was due.
     #[inline]
     pub(in super::super) fn catch_up(
         &mut self,
@@ -190,8 +191,8 @@ fn follow_floyd(aims: Aims, steps: Steps, average: u128, max_p: &mut u64) -> boo
 }
 
 /// Applies the `ended` periods of Linux's timer, numbered from 1. `at` gives the average at the end
-/// of each. These averages never grow, so that the first are above the range `aims` and the last
-/// below it.
+/// of each. These averages never grow, so that averages above the range `aims` come first and
+/// averages below it come last.
 fn tick(aims: Aims, ended: u64, at: impl Fn(u64) -> u128, max_p: &mut u64) {
     let above = leading(ended, |n| at(n) > aims.high);
     let below = ended - leading(ended, |n| at(n) >= aims.low);
@@ -210,8 +211,8 @@ fn tick(aims: Aims, ended: u64, at: impl Fn(u64) -> u128, max_p: &mut u64) {
     }
 }
 
-/// How many of the numbers from 1 to `most` satisfy `holds`. All that satisfy it must precede all
-/// that do not.
+/// The count of numbers from 1 to `most` that satisfy `holds`. The numbers that satisfy it must
+/// precede those that do not.
 fn leading(most: u64, holds: impl Fn(u64) -> bool) -> u64 {
     let (mut known, mut open) = (0, most);
     while known < open {
@@ -221,7 +222,8 @@ fn leading(most: u64, holds: impl Fn(u64) -> bool) -> u64 {
     known
 }
 
-/// `p · above / below`, at most 1 and at least the smallest value from which `p` can grow again.
+/// `p · above / below`, at most the probability 1 and at least one part of 2^32, from which `p` can
+/// grow again.
 fn scaled(p: u64, above: u64, below: u64) -> u64 {
     let product = u128::from(p) * u128::from(above) / u128::from(below.max(1));
     u64::try_from(product).unwrap_or(ONE).clamp(1, ONE)

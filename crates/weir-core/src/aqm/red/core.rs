@@ -97,13 +97,13 @@ enum Spacing {
     /// One draw per packet, with a probability that grows with the packets since the last
     /// selection.
     Growing {
-        /// Whether no packet is selected in the first half of the interval.
+        /// Whether no packet is selected while `count · p_b` is below 1.
         wait: bool,
         /// Whether the previous packet could have been selected.
         begun: bool,
     },
-    /// One draw per interval, the goal: the packet at which `count · p_b` exceeds the goal is
-    /// selected.
+    /// One draw after each selection, the goal: the packet at which `count · p_b` exceeds the goal
+    /// is selected.
     Drawn {
         goal: Option<u32>,
         /// The packet length in bytes to which `p_b` applies; 0: `p_b` applies to packets of any
@@ -170,7 +170,7 @@ impl Core {
         self.judge(self.average.value(), length, packet, stream)
     }
 
-    /// Counts a departure.
+    /// Notes a departure; `queue` does not count the packet that leaves.
     #[inline]
     pub(in super::super) fn leave(&mut self, now: Nanos, queue: &QueueState) {
         if queue.packets == 0 {

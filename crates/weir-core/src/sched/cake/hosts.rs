@@ -1,14 +1,15 @@
 //! Hosts of one CAKE tin: how many queues with a standing backlog each source and each destination
 //! has.
 //!
-//! As flows are among queues, hosts are spread among sets of eight places; a host whose place is
-//! taken uses another place of the set that counts no queue. If there is none, it shares a place.
+//! Hosts are spread among sets of eight places, as flows are spread among sets of eight queues. If
+//! another host has a host's place, the host uses another place of the set that counts no queue. If
+//! there is none, the host shares its place.
 
 use alloc::vec::Vec;
 
 use super::super::flow_queues::spread;
 
-/// The places of a queue's hosts. [`NOBODY`] stands for a host that is unknown or does not count.
+/// The places of a queue's hosts. [`NO_HOST`] stands for a host that is unknown or does not count.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pair {
     source: u16,
@@ -17,7 +18,7 @@ pub(super) struct Pair {
 
 impl Pair {
     /// No hosts.
-    pub(super) const NONE: Self = Self { source: NOBODY, destination: NOBODY };
+    pub(super) const NONE: Self = Self { source: NO_HOST, destination: NO_HOST };
 }
 
 /// The hosts of a tin.
@@ -38,7 +39,7 @@ impl Hosts {
     pub(super) fn find(&mut self, [source, destination]: [u32; 2]) -> Pair {
         let place = |table: &mut Option<Table>, hash| match table {
             Some(table) if hash != 0 => table.find(hash),
-            _ => NOBODY,
+            _ => NO_HOST,
         };
         Pair {
             source: place(&mut self.sources, source),
@@ -73,7 +74,7 @@ impl Hosts {
 struct Table {
     /// For each place, the hash of the host that has it or had it last.
     tags: Vec<u32>,
-    /// For each place, the queues of the host with a standing backlog.
+    /// For each place, the number of the host's queues that have a standing backlog.
     queues: Vec<u16>,
 }
 
@@ -94,7 +95,7 @@ impl Table {
     }
 }
 
-const NOBODY: u16 = u16::MAX;
+const NO_HOST: u16 = u16::MAX;
 const PLACES: u32 = 1024;
 const WAYS: u32 = 8;
 

@@ -22,8 +22,8 @@ impl Tins {
 
 /// A division into tins.
 pub(super) struct Plan {
-    /// The bytes that each tin may send in a round, which are its share; that of the first tin
-    /// stands for the rate of the link.
+    /// The bytes that each tin may send in a round, which are its share. The share of the first tin
+    /// corresponds to the rate of the link.
     pub(super) shares: &'static [u32],
     /// The tin of each code point.
     pub(super) index: [u8; 64],

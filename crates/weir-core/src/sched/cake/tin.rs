@@ -7,9 +7,9 @@
 //! quantum and goes to the end of the old list. A queue that is found empty goes to the *decaying*
 //! list until its COBALT is at rest. Each dequeue first looks at one decaying queue.
 //!
-//! A queue that has become empty stays in its list, with its credit, until it is found. Nothing
-//! looks for it while no packet waits in all of CAKE, so that a flow that returns after such a time
-//! continues where it was.
+//! A queue that has become empty stays in its list, with its credit, until a dequeue inspects it.
+//! No dequeue inspects queues while no packet waits in all of CAKE, so that a flow that returns
+//! after such a time has the same position and credit as before.
 //!
 //! # Hosts
 //! A queue in the old list with packets is *bulk*. Its quantum is divided by the number of bulk
@@ -86,7 +86,7 @@ struct Queue {
 
 const _: () = assert!(size_of::<Queue>() == 64, "a queue with its state fills one cache line");
 
-/// The place of a queue among the others.
+/// The position of a queue in its list, and the flow and hosts to which the queue belongs.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     /// The previous queue in the same list, or [`END`].
@@ -168,7 +168,7 @@ impl Tin {
         self.sparse + self.bulk > 0
     }
 
-    /// What decides between this tin and others.
+    /// The state that decides between this tin and other tins.
     #[inline]
     pub(super) fn turn(&mut self) -> &mut Turn {
         &mut self.turn
@@ -233,8 +233,8 @@ impl Tin {
     }
 
     /// Removes and returns the next packet. `None` means that no queue could be served and the
-    /// caller must choose a tin again. `first` tells whether a decaying queue may still be looked
-    /// at in this dequeue.
+    /// caller must choose a tin again. `first` tells whether this dequeue may still inspect a
+    /// decaying queue.
     pub(super) fn dequeue<P: Store>(
         &mut self,
         now: Nanos,
@@ -507,7 +507,7 @@ const DECAYING: usize = 2;
 const END: u32 = u32::MAX;
 /// The number of queues.
 pub(super) const QUEUES: u32 = 1024;
-/// The queues of a set.
+/// The number of queues in a set.
 pub(super) const WAYS: u32 = 8;
 /// The largest number of bytes that one packet costs its queue.
 const MOST_CHARGE: u32 = 1 << 23;

@@ -84,7 +84,7 @@ impl Rig {
 }
 
 #[test]
-fn credit_goes_as_published_for_a_quantum_less_than_a_packet() {
+fn credits_are_as_published_for_a_quantum_shorter_than_a_packet() {
     let mut rig = Rig::new(2, 90);
     rig.send(0, 120);
     assert_eq!((rig.credits().0, rig.places(rig.queues.fresh)), (90, [0].into()));

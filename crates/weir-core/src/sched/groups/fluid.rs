@@ -99,8 +99,9 @@ impl Groups {
         if counts & after(finish, self.virtual_time) { finish } else { self.virtual_time }
     }
 
-    /// Removes the weight of a flow that has no more packets at the time `finish`, when the fluid
-    /// finishes the flow. Returns the era for [`Self::join`].
+    /// Schedules the removal of the weight of a flow that has no more packets. The fluid finishes
+    /// the flow at the time `finish`, and the weight leaves at the next multiple of `σ_i`; it
+    /// leaves at once if `finish` has passed. Returns the era for [`Self::join`].
     #[inline]
     pub(in super::super) fn leave(&mut self, finish: u64, weight: u32, i: u8) -> u64 {
         if after(finish, self.virtual_time) {

@@ -8,7 +8,7 @@
 //! - `S` the virtual time at which a member's head starts. The next packet starts at the finish of
 //!   the head.
 //! - `i` a member's group: the least for which `σ_i = 2^(22+i)` is at least `lmax / w` in virtual
-//!   time. There are 32.
+//!   time. There are 32 groups.
 //! - `S_i` the group's start: the least start of its members, rounded down to a multiple of `σ_i`.
 //!   `F_i = S_i + 2 σ_i`.
 //! - A group is *eligible* (E) when `S_i ≤ V`, else ineligible (I). It is *blocked* (B) when an
@@ -34,8 +34,8 @@
 //!   highest changed bit of `V` shows the groups that `V` passes.
 //! - A group that becomes eligible, or is no longer empty, has a higher `F` than all groups below
 //!   it, so that it blocks none of them.
-//! - Otherwise a group's `F` can only rise. Groups below it become ready only at this time, so that
-//!   each blocked group below is tested then.
+//! - In all other cases a group's `F` can only rise. A blocked group below it can become ready only
+//!   when this `F` rises, so that the blocked groups below are tested at that time.
 //!
 //! # The sum of weights
 //! `W` is the sum of the weights of all members that the fluid still serves: members with packets,
@@ -349,8 +349,9 @@ impl Groups {
         self.groups.append(members, id, start, u32::from(i));
     }
 
-    /// `start`, or the last start for which group `i` has a slot if that is earlier. It is earlier
-    /// only if the group's first member waits for the transmission of much longer packets.
+    /// `start` or the last start for which group `i` has a slot, whichever is earlier. The last
+    /// start is earlier only if the group's first member waits for the transmission of much longer
+    /// packets.
     #[inline]
     fn no_later(&self, start: u64, i: u8) -> u64 {
         let place = usize::from(i) % GROUPS;

@@ -44,7 +44,7 @@ fn stfq_starts_at_the_last_finish_and_not_before_virtual_time() {
     ranker.accept(&mut busy, 1500 * ONE, 100);
     ranker.serve(&mut busy, 0, 1500);
     ranker.serve(&mut busy, 1500 * ONE, 100);
-    // The packet served last started at 1500, so that a flow that arrives now starts there.
+    // The packet served last started at 1500, so that a flow that arrives now also starts at 1500.
     assert_eq!(ranker.rank(&late, &packet(0, 40, 0, &late)), 1500 * ONE);
     // After a rest, every flow starts at the latest finish.
     ranker.rest();
@@ -150,12 +150,12 @@ fn setting_virtual_time_back_keeps_distances() {
     let (mut ranker, mut one) = (Ranker::new(Ranking::Stfq, HALF - 10), flow(1, 0, 0));
     let rank = ranker.rank(&one, &packet(0, 100, 0, &one));
     ranker.accept(&mut one, rank, 100);
-    assert!(!ranker.is_late());
+    assert!(!ranker.must_set_back());
     ranker.rest();
-    assert!(ranker.is_late());
+    assert!(ranker.must_set_back());
     let ahead = ranker.rank(&one, &packet(0, 1, 0, &one)) - rank;
     let by = ranker.set_back();
     one.set_back(by);
-    assert!(!ranker.is_late());
+    assert!(!ranker.must_set_back());
     assert_eq!(ranker.rank(&one, &packet(0, 1, 0, &one)) - (rank - by), ahead);
 }
