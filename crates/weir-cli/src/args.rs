@@ -1,5 +1,5 @@
-//! Options of commands, and groups of options that several commands share. This module only parses:
-//! the module of each command executes it.
+//! Options of commands, and groups of options that several commands share. This module only parses
+//! options; the module of each command executes the command.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -518,7 +518,8 @@ pub(crate) fn parse_spin(text: &str) -> Result<weir_linux::live::Spin, String> {
     }
 }
 
-/// The meaning of a number without a unit: milliseconds as in the language of links, or `unit`.
+/// The error for a time without a unit. It shows both possible meanings: milliseconds, as in the
+/// language of links, and `unit`.
 fn both_readings(text: &str, unit: &str) -> String {
     format!("a time needs its unit: {text} ms is `{text}ms`, {text} {unit} is `{text}{unit}`")
 }

@@ -84,7 +84,7 @@ fn wrapped(text: &str) -> Vec<String> {
     lines
 }
 
-/// Width of the column of names, with the gap behind it.
+/// Width of the column of names, with the gap after it.
 const NAME: usize = 13;
 /// Width of the descriptions: a line has 80 columns at most.
 const WIDTH: usize = 80 - 2 - NAME;

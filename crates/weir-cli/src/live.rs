@@ -177,7 +177,7 @@ pub(crate) fn not_built(error: &BuildError) -> Failure {
     }
 }
 
-/// Adds remarks to the results that a user should know about.
+/// Adds to the results what the user should know about the run.
 fn explain(info: &mut RunInfo, outcome: &Outcome, finished: &Finished, args: &CommonArgs) {
     for end in outcome.programs.iter().filter(|end| end.background > 0 && !end.ended_by_us) {
         let (count, verb) = if end.background == 1 {

@@ -58,7 +58,8 @@ impl Failure {
 }
 
 /// Prints data to standard output. It is not an error if the reader has closed the pipe. A terminal
-/// gets no control characters except colours: names in the data may be from anyone.
+/// gets no control characters except colours, because other people may have chosen the names in the
+/// data.
 pub(crate) fn print(text: &str) -> Result<ExitCode, Failure> {
     let shown = std::io::stdout().is_terminal();
     let text = if shown { printable_lines(text, colours_allowed()) } else { text.into() };
@@ -70,9 +71,9 @@ pub(crate) fn print(text: &str) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Prints messages for people to standard error. If that is closed (`2>&1 | head`), neither the
-/// results nor the exit code change. Control characters are replaced, also in a log, which is read
-/// in a terminal.
+/// Prints messages for people to standard error. If standard error is closed (`2>&1 | head`),
+/// neither the results nor the exit code change. Control characters are also replaced in a log
+/// file, because people read it in a terminal.
 pub(crate) fn say(text: impl fmt::Display) {
     let text = text.to_string();
     let _ = std::io::stderr().write_all(printable_lines(&text, colour()).as_bytes());

@@ -13,9 +13,9 @@ use weir_report::format::{count, printable, rate};
 
 use crate::args::CommonArgs;
 
-/// Creates the progress line; `None` if it is not shown. It is shown only on a terminal (standard
-/// error) and without `--quiet`, and by default only if no program writes to that terminal;
-/// `--progress` shows it even then.
+/// Creates the progress line; `None` if it is not shown. The line is shown only if standard error
+/// is a terminal, and not with `--quiet`. If a program writes to the same terminal, the line is
+/// shown only with `--progress`.
 pub(crate) fn progress(no_program: bool, args: &CommonArgs) -> Option<ProgressBar> {
     let terminal = std::io::stderr().is_terminal() && !args.quiet;
     let wanted = args.progress || no_program || !std::io::stdout().is_terminal();
@@ -29,7 +29,7 @@ pub(crate) fn progress(no_program: bool, args: &CommonArgs) -> Option<ProgressBa
     Some(bar)
 }
 
-/// The thread that updates the progress line. It ends when this is dropped.
+/// The thread that updates the progress line. It ends when this value is dropped.
 pub(crate) struct Progress {
     over: Arc<AtomicBool>,
     thread: Option<std::thread::JoinHandle<()>>,

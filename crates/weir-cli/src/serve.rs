@@ -41,7 +41,7 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<ExitCode, Failure> {
     if args.recover == Some(None) {
         return list_revisions(&state_directory(args));
     }
-    // Threads and what they leave behind must not add up over months.
+    // The memory that ended threads leave behind must not add up over months.
     keep_compact();
     // Signals are blocked before any thread starts, because threads inherit the set of blocked
     // signals.
@@ -92,8 +92,8 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<ExitCode, Failure> {
     outcome.and_then(|code| stopped.map(|()| code))
 }
 
-/// Follows the interfaces until the daemon ends. This runs on its own thread, because it asks the
-/// loop and waits for the answer.
+/// Watches the interfaces until the daemon ends. This runs on its own thread, because it queries
+/// the loop and waits for the answer.
 fn watch_interfaces(
     events: Receiver<LiveEvent>,
     plane: &Arc<LivePlane>,

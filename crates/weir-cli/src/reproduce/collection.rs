@@ -1,4 +1,4 @@
-//! The page of all experiments of a command, and what a later command may keep of it.
+//! The page of all experiments of a command, and the chapters that a later command may keep.
 
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;

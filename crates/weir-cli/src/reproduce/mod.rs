@@ -3,8 +3,8 @@
 //!
 //! Published times depend on the machine, so verdicts on them are about shape: the order of
 //! algorithms, growth, ratios. Simulated results are compared as numbers. Each claim is judged
-//! separately, by the interval of its measured quantities over the seeds, and every value
-//! from elsewhere has its provenance.
+//! separately, by the interval of its measured quantities over the seeds. Every value that was not
+//! measured here has its provenance.
 
 mod collection;
 pub(crate) mod document;

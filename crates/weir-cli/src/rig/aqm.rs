@@ -318,6 +318,6 @@ fn table<'a>(config: &Config, rows: impl Iterator<Item = &'a Measured>) -> Strin
     table.text()
 }
 
-/// At a lower rate, a run would exceed the range of the clock.
+/// Minimum rate of the link in bit/s. At a lower rate, a run would exceed the range of the clock.
 const LEAST_RATE: u64 = 1_000_000;
 const MAX_PAIRS: u64 = 10_000_000_000;

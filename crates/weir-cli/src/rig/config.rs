@@ -169,8 +169,7 @@ pub(super) fn flow_sets(words: &[String]) -> Result<Vec<FlowSet>, Failure> {
     Ok(sets)
 }
 
-/// The schedulers of a list that are called by another name than that of the table, with the
-/// latter.
+/// The schedulers of a list that are given by an alias: the alias, and the name in the table.
 fn other_names(list: &str) -> Vec<(&str, &'static str)> {
     list.split(',')
         .map(|word| weir_rules::named::name(word.trim()))
@@ -179,7 +178,8 @@ fn other_names(list: &str) -> Vec<(&str, &'static str)> {
         .collect()
 }
 
-/// The algorithms of --alg with the settings of --set, each applied where it exists.
+/// The algorithms of --alg with the settings of --set. Each setting is applied to the algorithms
+/// that have it.
 fn algorithms(args: &RigArgs) -> Result<Vec<Algorithm>, Failure> {
     let mut algorithms = Vec::new();
     for word in args.alg.split(',').map(str::trim) {

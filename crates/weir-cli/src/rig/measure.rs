@@ -94,7 +94,8 @@ impl Measured {
         }
     }
 
-    /// Bytes per flow. A few flows fit into memory that the process has allocated anyway.
+    /// Bytes per flow; `None` for a few flows, because they fit into memory that the process has
+    /// allocated already.
     pub(crate) fn memory_of_flow(&self) -> Option<f64> {
         let flows = self.set.len();
         self.memory.filter(|_| flows >= 4096).map(|memory| memory.flows as f64 / f64::from(flows))

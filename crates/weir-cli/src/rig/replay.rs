@@ -81,7 +81,7 @@ impl Options {
         Ok(Self { managers: managers(args)?, rate, burst, limit })
     }
 
-    /// The link: what the command line says, or else what the recording says.
+    /// The link: the settings of the command line, and those of the recording for all others.
     fn link(&self, head: &Head, path: &Path) -> Result<Link, Fault> {
         let kernel = &head.discipline;
         let rate = self.rate.or(kernel.rate_bps.filter(|rate| *rate >= LEAST_RATE));
@@ -135,7 +135,7 @@ fn parse_rate(text: &str) -> Result<u64, Failure> {
         .ok_or_else(|| wrong("at least 1kbit/s is needed".to_owned()))
 }
 
-/// Packets without a unit, bytes with one.
+/// Parses a limit: a number of packets, or a number of bytes if it has a unit.
 fn parse_limit(text: &str) -> Result<QueueLimit, Failure> {
     let wrong = |reason: String| {
         usage("--limit", format!("`{text}`: {reason}; such as 100 (packets) or 64KB"))
@@ -203,8 +203,8 @@ fn cells(row: &Row) -> Vec<String> {
 }
 
 const DEFAULT_SCHEDULERS: &str = "fifo,fq_codel,cake";
-/// The limit of a queue in packets if the recording has none: that of a device by default.
+/// The limit of a queue in packets if the recording has none: the default of the kernel's devices.
 const DEFAULT_LIMIT: u32 = 1000;
 const MOST_PACKETS: u32 = 1_000_000;
-/// In bit/s: at a lower rate, a packet takes longer than a recording.
+/// Minimum rate of the link in bit/s. At a lower rate, a packet takes longer than a recording.
 const LEAST_RATE: u64 = 1000;

@@ -73,8 +73,8 @@ pub(super) fn confinement(
         .read("/sys/devices/system/cpu")
         .read("/sys/fs/cgroup");
     if let Some(rules) = &args.rules {
-        // The whole directory, because an editor may replace the file, and because rules may name
-        // other files in it.
+        // The whole directory stays readable, because an editor may replace the file, and because
+        // rules may name other files in the directory.
         confinement = confinement.read(parent(rules));
         if let Ok(target) = std::fs::canonicalize(rules) {
             confinement = confinement.read(parent(&target));

@@ -69,7 +69,8 @@ impl Drop for Checks {
     }
 }
 
-/// The service manager's period, if it sets none. Then only the messages matter.
+/// The period of the checks if the service manager requests no reports. The checks then only print
+/// messages.
 const USUAL_PERIOD: Duration = Duration::from_secs(10);
 /// Number of pauses in a period. A worker that hangs is noticed after half a period.
 const PAUSES: u32 = 2 * CHECKS;

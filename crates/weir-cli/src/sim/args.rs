@@ -88,7 +88,7 @@ pub(crate) struct SimArgs {
 }
 
 impl SimArgs {
-    /// An option that only a suite has, if it is given without one. The parser of the command line
+    /// An option of a suite that is given without a suite, if any. The parser of the command line
     /// does not demand the suite where a scenario excludes it.
     pub(crate) fn suite_option(&self) -> Option<&'static str> {
         let without = |given: bool, option| (given && self.suite.is_none()).then_some(option);

@@ -109,7 +109,7 @@ fn json(all: &[Ran], cpu_s: Option<f64>) -> String {
 }
 
 /// A directory of results that is being written. It has a temporary name until it is complete. If
-/// this is dropped before then, the directory is removed.
+/// this value is dropped before that, the directory is removed.
 #[derive(Debug)]
 pub(crate) struct Directory {
     path: PathBuf,

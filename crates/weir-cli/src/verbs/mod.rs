@@ -172,7 +172,7 @@ impl<F: Files> Files for Recorded<F> {
 
     fn read_quotable(&self, path: &str) -> std::io::Result<(String, bool)> {
         let (content, quotable) = self.source.read_quotable(path)?;
-        // A file that changes meanwhile is sent as it was read first.
+        // If a file changes between two reads, the content of the first read is sent.
         let content = self.contents.borrow_mut().entry(path.to_owned()).or_insert(content).clone();
         Ok((content, quotable))
     }

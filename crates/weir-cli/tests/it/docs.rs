@@ -1,5 +1,5 @@
-//! Checks the documentation: the commands and options in it exist, its links can be parsed, and the
-//! files that it names exist.
+//! Checks the documentation: the commands and options in it exist, its link specifications can be
+//! parsed, and the files that it names exist.
 //!
 //! The checked documents are README.md and docs/*.md. Commands are taken from fenced `sh` blocks
 //! and from code spans that begin with `weir `.
@@ -10,8 +10,8 @@ use std::process::Command;
 
 use weir_rules::{Files, parse_spec, presets};
 
-/// Stands in for the traces and tables that examples name: one content per kind, selected by the
-/// name.
+/// Replaces the traces and tables that examples name. The extension of the name selects the
+/// content.
 struct ExampleFiles;
 
 impl Files for ExampleFiles {

@@ -238,12 +238,12 @@ fn an_experiment_that_was_run_again_has_a_document() {
     let page = || std::fs::read_to_string(directory.join("index.html")).expect("the page");
     let first = page();
     assert!(first.contains("id=\"sp-pifo\"") && first.contains("calibrated"), "{first}");
-    // A second command keeps the result, and leaves out what it has not been asked for.
+    // With `--resume`, a second command keeps the stored result and does not repeat the experiment.
     let again = weir(&format!("reproduce sp-pifo --quick --resume --out {}", directory.display()));
     assert!(text(&again.stderr).contains("kept: sp-pifo"), "{}", text(&again.stderr));
     assert!(again.stdout.is_empty(), "{}", text(&again.stdout));
     assert_eq!(page(), first);
-    // A file that cannot be read is made again.
+    // A stored chapter that cannot be parsed is made again.
     std::fs::write(directory.join("chapters/sp-pifo.json"), "{").expect("a damaged file");
     let again =
         weir(&format!("reproduce sp-pifo --quick --resume -q --out {}", directory.display()));

@@ -1,5 +1,5 @@
-//! Texts from other people: they cannot make Weir show the content of files of the user who reads
-//! them.
+//! Texts from other people cannot make Weir show the content of files that belong to the user who
+//! reads the texts.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};

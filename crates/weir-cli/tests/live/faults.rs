@@ -28,11 +28,12 @@ pub(crate) fn tests() -> Vec<Trial> {
 fn run_without_descriptors(lab: &Lab) {
     let interfaces = || output_of("ip -o link | cut -d: -f2");
     let before = interfaces();
-    // From the first step of the set-up to the last.
+    // With these limits, descriptors run out at different steps of the set-up, from the first to
+    // the last.
     for limit in [8, 12, 14, 16, 18] {
         let script = format!("ulimit -n {limit}; exec '{}' run --link 1M/1ms -- true", weir());
         let done = lab.launch(Command::new("sh").args(["-c", &script])).finish();
-        // A run may get by with the last of these limits. It then ends as usual.
+        // The last of these limits may suffice for a run, which then ends as usual.
         let complete = done.code == 0 && done.stderr.contains("exit 0");
         let refused = done.code == 125 && done.stderr.contains("Too many open files");
         assert!(complete || refused, "{limit} descriptors: {done:?}");
@@ -50,7 +51,7 @@ fn without_descriptors(lab: &Lab) {
         (0..64).map(|_| UnixStream::connect(lab.path("weir.sock")).expect("a backlog")).collect();
     until("the daemon has used all its descriptors", || daemon.descriptors_below(32) == 32);
     wire.ping(true);
-    // The interface cannot be opened now, or only after other descriptors are free.
+    // The daemon may have no descriptor to open the interface until other descriptors are free.
     must("ip link del sl");
     Wire::left_side();
     std::thread::sleep(Duration::from_millis(500));
@@ -62,7 +63,8 @@ fn without_descriptors(lab: &Lab) {
     daemon.check_accounting();
 }
 
-/// A stop is a very late loop: everything that the kernel's buffer holds arrives afterwards.
+/// A stopped daemon is a very late loop: everything that the kernel's buffer holds arrives
+/// afterwards.
 fn stopped(lab: &Lab) {
     let wire = Wire::new();
     let daemon = Daemon::start(lab, &[]);
@@ -159,7 +161,7 @@ impl MemoryGroup {
 
 impl Drop for MemoryGroup {
     fn drop(&mut self) {
-        // A process of the group that is still ending keeps it for a moment.
+        // The kernel keeps the group for a moment, until its last process has ended.
         for _ in 0..100 {
             if fs::remove_dir(&self.path).is_ok() {
                 return;

@@ -252,8 +252,8 @@ fn profile(lab: &Lab) {
     check_count("lost above the loss level", r.lost, stream.count, 0.2);
     assert!(drops(link, "profile") >= r.lost, "{link}");
     assert_eq!(r.reordered, 0, "air-time never reorders");
-    // Lost packets also use air-time: between the first and the last received packet, each number
-    // takes at least 4 ms.
+    // Lost packets also use air-time. Between the first and the last received packet, each sent
+    // packet therefore takes at least 4 ms.
     let numbers = stream.count - r.lost - 1;
     assert!(r.span_ns >= numbers * 4_000_000, "{numbers} packets in {} ns", r.span_ns);
     assert!(r.span_ns < 20 * SECOND);

@@ -3,11 +3,11 @@
 //! Tests that measure the times of packets run one after another. Tests of whole scenarios run two
 //! at a time. Tests that measure shares and rates under small loads run four at a time. Tests that
 //! mostly wait, for processes to end and files to appear, run six at a time. Tests that run at the
-//! same time do so in several processes. As root, each
-//! process first moves into its own network and mount namespaces, so that a fault cannot affect the
-//! machine. As an ordinary user, the tests rely on user namespaces, as `weir` itself does. A test
-//! that cannot run is reported as ignored, with `SKIPPED: REASON` on stderr and in the file that
-//! `WEIR_SKIP_LOG` names. If a filter is given, all matching tests run one after another.
+//! same time do so in several processes. As root, each process first moves into its own network and
+//! mount namespaces, so that a fault cannot affect the machine. As an ordinary user, the tests rely
+//! on user namespaces, as `weir` itself does. A test that cannot run is reported as ignored, with
+//! `SKIPPED: REASON` on stderr and in the file that `WEIR_SKIP_LOG` names. If a filter is given,
+//! all matching tests run one after another.
 //!
 //! This program is also the traffic tool inside the namespaces: `live load …` is `weir-load …`.
 

@@ -19,7 +19,7 @@ pub(crate) fn tests() -> Vec<Trial> {
     ]
 }
 
-/// A cable with a discipline at one end. It is deleted when this is dropped.
+/// A veth pair with a discipline at one end. It is deleted when this is dropped.
 struct Cable;
 
 impl Cable {
@@ -80,7 +80,7 @@ fn row<'a>(result: &'a Value, name: &str) -> &'a Value {
         .unwrap_or_else(|| panic!("no {name} in {result}"))
 }
 
-/// Fails when two values differ by more than a share of the second, and by more than `least`.
+/// Fails when two values differ by more than `share` of the second value and by more than `least`.
 fn near(what: &str, ours: u64, theirs: u64, share: f64, least: u64) {
     let bound = (theirs as f64 * share).max(least as f64);
     assert!(
@@ -108,8 +108,8 @@ fn fifo(lab: &Lab) {
     for gap in ["lost_events", "strays", "changes", "bypassed"] {
         assert_eq!(number(content, gap), 0, "{gap}: {content}");
     }
-    // The kernel does not run the programs for a few dequeues of a busy processor, which its own
-    // traces show. No packet is missing.
+    // On a busy processor, the kernel does not run the programs for a few dequeues, although its
+    // own traces show these dequeues. No packet is missing.
     let unknown = number(content, "unknown");
     assert!(unknown <= packets / 50, "{content}");
     assert_eq!(
@@ -148,7 +148,7 @@ fn bypass(lab: &Lab) {
     let result = replayed(lab, &[(500, 300)], &["--rate", "100Mbit/s", "--alg", "fifo"]);
     let [packets, ..] = Cable::counters();
     let (content, kernel) = (&result["content"], row(&result, "kernel: pfifo"));
-    // A cable takes packets at once, so most find the queue empty and bypass it.
+    // A veth pair takes packets at once, so most find the queue empty and bypass it.
     assert_eq!(
         (number(content, "packets"), number(kernel, "delivered")),
         (300, packets),

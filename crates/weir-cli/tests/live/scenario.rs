@@ -167,8 +167,8 @@ fn agreement(lab: &Lab) {
 }
 
 /// Two transfers through a full queue: the machine's TCP and the simulator's keep the same queue.
-/// Stops of a busy machine take from the goodput and add losses, so these need not agree in a few
-/// short runs, but must not differ.
+/// Pauses of a busy machine reduce the goodput and add losses. In a few short runs, goodput and
+/// losses therefore need not agree, but must not differ.
 fn congestion(lab: &Lab) {
     if !weir_linux::tcp::congestion_controls().iter().any(|control| control == "cubic") {
         eprintln!("this kernel has no CUBIC to compare with");
@@ -423,8 +423,8 @@ fn refused(lab: &Lab) {
     }
 }
 
-/// The tolerances of a stream and a ping that do not fill their link. Absolute rates are those of a
-/// packet of the ping more or less.
+/// The tolerances of a stream and a ping that do not fill their link. The absolute tolerance of a
+/// rate is the rate of one packet of the ping.
 const AGREEMENT: [&str; 5] = [
     "goodput_bps=1%/10000",
     "throughput_bps=1%/10000",

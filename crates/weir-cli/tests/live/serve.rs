@@ -355,7 +355,7 @@ fn privileges(lab: &Lab) {
     );
 }
 
-/// `make soak` runs longer and also judges how memory and descriptors grow.
+/// A short soak. `make soak` runs longer and also judges how memory and descriptors grow.
 fn soak(lab: &Lab) {
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/soak/run");
     let mut command = Command::new(program);
@@ -492,8 +492,8 @@ fn stuck(lab: &Lab) {
     reaper.join().expect("the thread has ended");
 }
 
-/// Two namespaces, each connected by a cable: `sl` leads to 10.77.0.1 in `wl`, `sr` to 10.77.0.2 in
-/// `wr`.
+/// Two namespaces, each connected by a veth pair: `sl` leads to 10.77.0.1 in `wl`, `sr` to
+/// 10.77.0.2 in `wr`.
 pub(crate) struct Wire;
 
 impl Wire {
@@ -519,8 +519,8 @@ impl Wire {
             "ip link set s{side} up && ip -n w{side} addr add 10.77.0.{number}/24 dev e && ip -n \
              w{side} link set e up"
         ));
-        // The interfaces of a recreated cable have new addresses, which differ from those that the
-        // other side has cached.
+        // The interfaces of a recreated veth pair have new addresses, which differ from those that
+        // the other side has cached.
         let _ = output_of("ip -n wl neigh flush dev e; ip -n wr neigh flush dev e");
     }
 
@@ -575,7 +575,7 @@ impl Wire {
 
 impl Drop for Wire {
     fn drop(&mut self) {
-        // Deleting them also deletes their interfaces and the other ends of the cables.
+        // Deleting a namespace also deletes its interfaces and the other ends of its veth pairs.
         for name in ["wl", "wr", "wm"] {
             let _ = output_of(&format!("ip netns del {name}"));
         }

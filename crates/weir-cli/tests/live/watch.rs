@@ -1,5 +1,5 @@
-//! Tests `weir watch`: its report of a queue that does not change equals that of `tc`, whatever
-//! ends the watch, and its outputs agree with each other.
+//! Tests `weir watch`: it reports a queue that does not change as `tc` does, it writes its results
+//! whatever ends the watch, and its outputs agree with each other.
 
 use std::fs;
 use std::process::Command;
@@ -33,7 +33,7 @@ pub(crate) fn tests() -> Vec<Trial> {
     ]
 }
 
-/// A cable with a queue at one end that releases almost nothing. It is deleted when this is
+/// A veth pair with a queue at one end that releases almost nothing. It is deleted when this is
 /// dropped.
 struct Jam;
 
@@ -64,7 +64,7 @@ impl Jam {
 
 impl Drop for Jam {
     fn drop(&mut self) {
-        // A test may have deleted the cable.
+        // A test may have deleted the veth pair.
         let _ = output_of("ip link del qa");
     }
 }
