@@ -2,10 +2,10 @@
 //! through a queue, with the AQM and without it.
 //!
 //! Packets arrive and depart at computed times, on a clock that is a number advanced by the loop.
-//! The sojourn times are therefore as long as on a real link, and periodic computations run as
-//! often. Each flow has its own queue and AQM in front of one shared list. A scheduler that
-//! contains an AQM is measured without another AQM. A pair is one packet: its arrival, and its
-//! departure or drop.
+//! The sojourn times are therefore as long, and periodic computations as frequent, as on a real
+//! link. Each flow has its own queue and AQM in front of one shared list. A scheduler that contains
+//! an AQM is measured without another AQM. A pair is one packet: its arrival, and its departure or
+//! drop.
 //!
 //! The functions of the loop are `inline(always)`, here, in `controller` and in `managed`. All of
 //! them were measured together: with plain `inline`, a pair takes 170.5 instructions instead of
@@ -77,8 +77,8 @@ pub struct PacketCounts {
 }
 
 impl AqmPlan {
-    /// A plan that drives `pairs` packets with this ECN field. Of a trace, only the flows, their
-    /// order and the lengths are used, not the times.
+    /// A plan that drives `pairs` packets with this ECN field. From a trace, the plan uses the
+    /// flows, their order and the lengths, but not the times.
     pub fn new(flows: FlowSet, order: Order, link: Load, ecn: Ecn, pairs: u64, seed: u64) -> Self {
         let flows = if let Order::Trace(trace) = &order { trace.flows().clone() } else { flows };
         Self { flows, order, link, pairs: pairs.max(1), seed, ecn }

@@ -16,7 +16,7 @@ pub fn time(algorithm: &Algorithm, plan: &Plan, clock: &dyn Fn() -> u64) -> f64 
     algorithm.visit(Timed { plan, clock }) as f64 / plan.pairs() as f64
 }
 
-/// Only drives the plan once, for tools that count from outside the process.
+/// Drives the plan once without a clock, for tools that count from outside the process.
 pub fn drive(algorithm: &Algorithm, plan: &Plan) -> Counts {
     algorithm.visit(Driven { plan })
 }

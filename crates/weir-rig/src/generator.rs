@@ -95,9 +95,9 @@ impl Choice {
 
 /// The minimum length of a random ring: a thousand arrivals for each of a thousand flows.
 const RING: usize = 1 << 20;
-/// The minimum length of a ring whose order is not random.
+/// The minimum length of a ring with an order that is not random.
 const RING_IN_TURN: usize = 1 << 16;
-/// The minimum number of arrivals per flow in the ring; a mean, when the order is random.
+/// The minimum number of arrivals per flow in the ring; a mean number when the order is random.
 const ROUNDS: usize = 4;
 /// The maximum number of packets in a burst; the mean is 16.
 const LONGEST_BURST: u32 = 31;
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn zipf_gives_the_first_rank_the_most_and_bursts_come_in_a_row() {
+    fn zipf_gives_the_first_rank_most_arrivals_and_bursts_are_consecutive() {
         let mut counts = [0u32; 100];
         flows_of(&Order::Zipf, "100:w1", 1).iter().for_each(|flow| counts[*flow as usize] += 1);
         counts.sort_unstable();

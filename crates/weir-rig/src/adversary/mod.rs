@@ -288,11 +288,11 @@ impl Search<'_> {
 const WEIGHTS: (u32, u32) = (1, 100);
 /// The number of tries in a cycle.
 const CYCLE: u64 = 400;
-/// In a cycle that starts from new patterns, this many tries draw a new pattern. The remaining
-/// tries change the worst of them.
+/// In a cycle that starts from new patterns, each of the first `BEGINNINGS` tries draws a new
+/// pattern. The other tries of the cycle change the worst of these patterns.
 const BEGINNINGS: u64 = 40;
-/// The divisor of the initial tolerance: a cycle begins by accepting patterns whose score is lower
-/// by up to 1/20.
+/// The divisor of the initial tolerance: at the start of a cycle, the search accepts a pattern with
+/// a score that is lower than the previous one by up to 1/20.
 const ALLOWANCE: i64 = 20;
 /// The number of tries between two saves of the state, each followed by a call of `watch`.
 const STEPS: u64 = 32;

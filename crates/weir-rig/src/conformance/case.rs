@@ -18,10 +18,9 @@ pub struct Case {
     pub about: String,
     /// The source of the expected values.
     pub source: String,
-    /// The cause for which Weir does not do what the case expects; `None` for a case that must
-    /// hold.
+    /// The reason why Weir does not do what the case expects; `None` for a case that must hold.
     pub differs: Option<String>,
-    /// The recording from which the expectations are, if they are from a kernel.
+    /// The recording of a kernel that gave the expectations; `None` if they have another source.
     pub kernel: Option<Recording>,
     /// The subject of the case.
     pub subject: Subject,
@@ -70,7 +69,7 @@ pub struct Recording {
 /// A scheduler that is a flow of another scheduler.
 #[derive(Clone, Debug)]
 pub struct Class {
-    /// The name that flows and classes below it use.
+    /// The name by which flows and classes below this class refer to it.
     pub name: String,
     /// The scheduler.
     pub scheduler: Discipline,

@@ -55,7 +55,7 @@ pub(super) fn read(
         flows.push(Flow {
             number: flow,
             class: class_of(&table, &classes)?,
-            // A scheduler numbers its flows as the queues are numbered.
+            // The number of a flow at its scheduler is the number of the flow's queue.
             spec: spec(&table, flows.len() as u32)?,
             limit: queue_limit(&table)?.map_or(limit, |(limit, _)| limit),
         });

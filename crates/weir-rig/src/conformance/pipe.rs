@@ -2,7 +2,7 @@
 //! language describes them.
 //!
 //! The pipe decides when a packet departs. A dequeue takes the earliest departed packet that has
-//! not been taken yet; without dequeues, packets are taken when they depart. At one time,
+//! not been taken yet; without dequeues, packets are taken when they depart. At equal times,
 //! departures happen before arrivals.
 
 use std::collections::VecDeque;

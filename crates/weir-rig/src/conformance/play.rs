@@ -129,7 +129,7 @@ fn play_with<S: Scheduler, A: Aqm>(
 
 struct Player<'a, S, A> {
     queue: Managed<S, A>,
-    /// The queue of each flow; empty when there is only one queue.
+    /// The number of each flow's queue; empty when there is only one queue.
     numbers: BTreeMap<u32, u32>,
     record: Record<'a>,
     /// The index of the next arrival.
@@ -173,8 +173,9 @@ impl<S: Scheduler, A: Aqm> Player<'_, S, A> {
 
     /// Serves the queue as a link that sends whenever it is free. The moment at which the link
     /// becomes free is computed from all bits sent since the last idle period, so rounding errors
-    /// do not add up. It is before now by the credit of the link, which is at most the time of
-    /// `burst` bytes; a link that has not sent yet has all of it.
+    /// do not add up. If that moment is in the past, the time since then is the credit of the link.
+    /// The credit is at most the time of `burst` bytes, and a link that has not sent yet has this
+    /// maximum.
     fn serve(&mut self, rate: u64, burst: u64, from: u64, until: u64) {
         let time_of = |bits: u128| {
             i128::try_from(bits * 1_000_000_000 / u128::from(rate)).unwrap_or(i128::MAX)

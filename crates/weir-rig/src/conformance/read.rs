@@ -70,7 +70,8 @@ impl Case {
     }
 }
 
-/// The AQM, scheduler or pipe; `missing` when Weir has none.
+/// The subject of the case: an AQM, a scheduler or a pipe. The key `missing` names a discipline
+/// that Weir does not have.
 fn subject(queue: &Table<'_>) -> Result<Subject, CaseError> {
     let names = ["aqm", "scheduler", "pipe", "missing"];
     let mut given = names.iter().filter_map(|name| Some((*name, queue.get(name)?)));
@@ -214,7 +215,7 @@ fn arrivals(top: &Table<'_>, subject: &Subject, flows: &[Flow]) -> Result<Vec<Ar
     Ok(all)
 }
 
-/// A hash that is not 0 for a sender. CAKE's places of senders with small numbers are far apart.
+/// The hash of a sender's number; never 0. CAKE stores senders with small numbers far apart.
 fn hash_of_host(host: u32) -> u32 {
     host.wrapping_add(1).wrapping_mul(0x85eb_ca6b).max(1)
 }

@@ -197,7 +197,7 @@ impl<'a> Record<'a> {
         change(self.play.flows.entry(flow).or_default());
     }
 
-    /// A dequeue found no packet.
+    /// Records that a dequeue found no packet.
     pub(super) fn empty(&mut self, at: u64) {
         self.play.events.push(Event {
             at_ns: at,
@@ -234,13 +234,13 @@ impl<'a> Record<'a> {
         self.play.events.push(event);
     }
 
-    /// A packet that [`Watch::entered`] announced departs.
+    /// Records the departure of a packet that [`Watch::entered`] announced.
     pub(super) fn delivered(&mut self, at: u64, id: PacketId, packet: &Released) {
         let number = self.numbers.remove(&id).unwrap_or(self.arriving);
         self.departed(at, number, packet.mark);
     }
 
-    /// Packet `number` departs.
+    /// Records the departure of packet `number`.
     pub(super) fn departed(&mut self, at: u64, number: u32, mark: Option<MarkReason>) {
         let event = self.event(at, number, "dequeue", mark.map(MarkReason::name));
         let late = self.last.is_some_and(|last| number < last);

@@ -1,5 +1,5 @@
-//! The 802.11 medium against its models: simulated cells of stations that always have packets, and
-//! what [Bianchi's, Heusse's and a zone model](model) compute.
+//! The 802.11 medium compared with its models: simulations of cells of stations that always have
+//! packets, and the [models](model) of Bianchi, of Heusse and of contention zones.
 
 mod group;
 pub mod model;
@@ -261,7 +261,7 @@ mod tests {
         }
     }
 
-    /// With errors, the model has the same error in each attempt.
+    /// The model applies the same probability of an error to each attempt.
     #[test]
     fn errors_cost_what_the_model_says() {
         let discipline = dcf(&[("errors", "0.2"), ("retries", "20")]);
@@ -287,7 +287,7 @@ mod tests {
             near(&format!("slow of {stations}, zones"), slow, runs[0].model_bps, 0.05);
             // The intervals of the fast stations and of the slow one overlap.
             assert!(fast[1] < slow[2] && slow[1] < fast[2], "{stations}: {fast:?} {slow:?}");
-            // Without the slow station each has several times as much.
+            // Without the slow station, each station has at least 1.5 times as much.
             let alone = of(|a| a.all_fast_bps);
             assert!(alone[1] > 1.5 * fast[2], "{stations}: {alone:?} {fast:?}");
         }

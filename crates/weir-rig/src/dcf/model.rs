@@ -4,15 +4,15 @@
 //! In Bianchi's model a station sends in each slot with a probability `τ`, independently of the
 //! others, and each attempt fails with the same probability `p`. With a first window of `CW` slots
 //! that doubles up to `CWmax`, and at most `R` retries, a packet has `Σ p^j` attempts, and its
-//! backoffs and attempts take `Σ p^j (CW_j / 2 + 1)` slots, `j` from 0 to `R`. `τ` is the ratio.
-//! Without a bound on retries this is Bianchi's formula.
+//! backoffs and attempts take `Σ p^j (CW_j / 2 + 1)` slots, `j` from 0 to `R`. `τ` is the number of
+//! attempts divided by this number of slots. Without a bound on retries, this is Bianchi's formula.
 //!
 //! Access categories differ in their gaps. The slots after a transmission are numbered from the
-//! shortest gap on. A category with a gap that is `d` slots longer sends only in the slots from `d`
-//! on: these are Robinson and Randhawa's contention zones. The medium reaches slot `i` if all slots
-//! before it are idle. A category fails with the mean probability that another one sends, over the
-//! slots in which it may send itself. Bisection does not apply to several categories, so that the
-//! probabilities are found by damped iteration.
+//! shortest gap on. A category with a gap that is `d` slots longer than the shortest gap sends only
+//! in the slots from `d` on. These ranges of slots are Robinson and Randhawa's contention zones.
+//! The medium reaches slot `i` if all slots before it are idle. A category fails with the mean
+//! probability that another one sends, over the slots in which it may send itself. Bisection does
+//! not apply to several categories, so the model finds the probabilities by damped iteration.
 //!
 //! A period from one transmission to the end of the next consists of the shortest gap, idle slots,
 //! and a success or a collision. Its mean length, and the mean bits that it delivers, give the
@@ -47,7 +47,7 @@ impl Computed {
 /// A group of equal stations in the model.
 struct Class {
     stations: u32,
-    /// Slots after the shortest gap in which it does not send.
+    /// Number of slots after the shortest gap in which the class does not send.
     offset: usize,
     /// Windows of the attempts.
     windows: Vec<f64>,
@@ -58,8 +58,8 @@ struct Class {
     errors: f64,
 }
 
-/// The throughput of groups of stations that always have packets. With `retries`, the windows of
-/// that many retries count; without, retries have no bound.
+/// The throughput of groups of stations that always have packets. With `retries`, a packet has at
+/// most that many retries. Without it, the number of retries has no bound.
 pub fn saturation(settings: &DcfSettings, groups: &[Group], retries: Option<u32>) -> Computed {
     let air = settings.air();
     let access: Vec<_> = groups.iter().map(|g| settings.access(category(settings, g))).collect();
@@ -219,8 +219,8 @@ fn power(base: f64, exponent: u32) -> f64 {
 
 const ITERATIONS: u32 = 400;
 const DAMPING: f64 = 0.2;
-/// The largest number of slots after a transmission, and the probability of reaching a slot below
-/// which the model leaves it out.
+/// The largest number of slots after a transmission. The model leaves out slots that are reached
+/// with a probability below `NEGLIGIBLE`.
 const MOST_SLOTS: usize = 100_000;
 const NEGLIGIBLE: f64 = 1e-12;
 /// Retries that count as unbounded.
@@ -278,7 +278,7 @@ mod tests {
     }
 
     /// Two stations at 11 Mbit/s with T_f = 1568 + 50 + 20·(33/32)/4·16 us, and one at 1 Mbit/s,
-    /// worked by hand.
+    /// computed by hand.
     #[test]
     fn heusses_formula_is_that_of_the_paper() {
         let bps = heusse(&settings(&[]), 2, 1_000_000, 1500);

@@ -69,7 +69,7 @@ impl Flows {
     }
 }
 
-/// Reads the whole recording, checks it, and takes the kernel's row from it.
+/// Reads the whole recording, checks it, and computes the kernel's row.
 pub(super) fn survey(recording: &Recording) -> Result<Survey, RecordingError> {
     let mut pass = recording.pass()?;
     let mut survey = Survey {
@@ -119,7 +119,7 @@ struct Inside {
     count: u64,
 }
 
-/// Flow, bytes, arrival, and whether the packet is dropped or departs with a new mark.
+/// Flow, bytes, arrival, whether the packet is dropped, and whether it departs with a new mark.
 type Leaving = (u32, u32, u64, bool, bool);
 
 impl Inside {
@@ -305,7 +305,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_fair_level_leaves_nobody_with_more_than_its_need() {
+    fn the_fair_level_gives_no_flow_more_than_it_needs() {
         // Of 100 bytes the small flow gets its 10, and the two large ones 45 each.
         assert_eq!(level(&[10, 80, 90], 100), 45.0);
         assert_eq!(level(&[10, 20], 30), 20.0);

@@ -1,7 +1,7 @@
 //! Queue length and delay over time, in bounded memory.
 
-/// Maxima of queue length and delay over time, in periods of equal length. When there are too many,
-/// adjacent periods are merged in pairs, so maxima are never lost.
+/// Maxima of queue length and delay over time, in periods of equal length. When there are too many
+/// periods, adjacent periods are merged in pairs, so maxima are never lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Curve {
     period: u64,

@@ -103,7 +103,7 @@ pub(super) struct Pass<'a> {
 }
 
 impl Pass<'_> {
-    /// The next entry; `None` after the last one. The last one is the end.
+    /// The next entry; `None` after the last one. The last entry is the end of the recording.
     pub(super) fn next(&mut self) -> Result<Option<Entry>, RecordingError> {
         let path = || self.recording.path();
         let format = |error| RecordingError::Format { path: path(), error };

@@ -115,7 +115,7 @@ pub struct Row {
     pub queue_packets: QueueLength,
     /// How the departed bytes were shared by the flows.
     pub fairness: Fairness,
-    /// The course of queue and delay over time.
+    /// Queue length and delay over time.
     #[serde(skip)]
     pub curve: Curve,
 }

@@ -66,7 +66,7 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Performs all arrivals, and serves what is then still inside.
+    /// Performs all arrivals, and then serves the packets that are still inside.
     fn play<S: Scheduler, A: Aqm>(
         &self,
         scheduler: S,
@@ -192,7 +192,7 @@ impl Bucket {
         Self { rate: link.rate_bps.max(1).into(), size, tokens: size, at: 0 }
     }
 
-    /// Takes tokens for a packet, and returns when they are there.
+    /// Takes tokens for a packet. Returns the time at which the bucket holds these tokens.
     fn ready(&mut self, now: u64, len: u32) -> u64 {
         let passed = u128::from(now.saturating_sub(self.at));
         self.tokens = self.size.min(self.tokens + passed * self.rate);
@@ -234,7 +234,7 @@ impl Watch for Log<'_> {
 const PER_BYTE: u128 = 8 * 1_000_000_000;
 /// The number of packets to allocate memory for.
 const EXPECTED: usize = 1024;
-/// The end of simulated time, ns: what is still inside then is left.
+/// The end of simulated time, ns. Packets that are still inside at this time count as left.
 const END: u64 = 1 << 60;
 
 #[cfg(test)]

@@ -6,8 +6,8 @@
 //! explains where the literature states another form.
 //!
 //! ```text
-//! φ   w over the sum of the weights of all flows        L_k, ℓ_k   the flow's largest and shortest packet
-//! Q   w over the least weight, times L                  L, L_j     the largest packet of all, of another flow
+//! φ   w / (sum of the weights of all flows)             L_k, ℓ_k   the flow's largest and shortest packet
+//! Q   L · w / (least weight)                            L, L_j     the largest packet of all, of another flow
 //! σ   least power of two with w σ ≥ L_k                 Σ          over all other flows
 //! n   the number of flows in the aggregate of QFQ+      B          the largest n L of all aggregates
 //! ```
@@ -262,8 +262,9 @@ fn start_time(terms: &Terms<'_>) -> Exact {
 }
 
 fn weighted_fair(terms: &Terms<'_>) -> Exact {
-    // `x` is the largest quotient of the packets of a subset of flows over their weights plus the
-    // own weight. The flows with the largest `L_j / w_j` form that subset.
+    // For a subset of the other flows, divide the sum of their largest packets by the sum of their
+    // weights and this flow's weight. `x` is the largest of these quotients. The flows with the
+    // largest `L_j / w_j` form that subset.
     let mut others: Vec<(i128, &Group)> = terms.others().collect();
     others.sort_by_key(|(_, group)| {
         std::cmp::Reverse(Exact::new(group.lmax.into(), group.weight.into()))
@@ -296,8 +297,8 @@ mod tests {
 
     #[test]
     fn bounds_of_known_sets_are_what_the_formulas_give() {
-        // Four quanta of a packet minus 1/500, and 1/500 of one packet of each other flow and one
-        // more.
+        // 1 − 1/500 times four quanta of one packet, and 1/500 of 1000 packets: one packet of each
+        // other flow and one more.
         assert_eq!(
             packets("rr", "500:w1,250:w2,250:w4"),
             Some(4.0 * (1.0 - 0.002) + 0.002 * 1000.0)

@@ -73,8 +73,8 @@ impl Fluid {
         })
     }
 
-    /// Jain's index of each flow's service over its service in the fluid, at the end of the
-    /// arrivals.
+    /// Jain's index of the flows, at the end of the arrivals: each flow's service is divided by its
+    /// service in the fluid.
     pub(super) fn fairness(&self) -> f64 {
         self.fairness
     }

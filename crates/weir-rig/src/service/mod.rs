@@ -4,16 +4,16 @@
 //!
 //! - **B-WFI**, the bit worst-case fair index: the most bytes by which a flow fell behind its share
 //!   of the bytes that the link sent, over any interval within a backlogged period of the flow that
-//!   ends with a departure of the flow. The share is the flow's weight over the weights of *all*
-//!   flows of the set. No scheduler can guarantee much less than one packet to flows of
-//!   all weights.
+//!   ends with a departure of the flow. The share is the flow's weight divided by the sum of the
+//!   weights of *all* flows of the set. No scheduler can guarantee much less than one packet to
+//!   flows of all weights.
 //! - **bound**: the theoretical bound of the B-WFI, if there is one; see [`bounds`].
 //! - **delay** of a packet from its arrival to the end of its transmission, and the delay that
 //!   follows from the bound for a flow with as many bytes.
 //! - **lag**, **lead** and **lateness** against the *fluid*, which serves the same arrivals all at
 //!   once, by weight.
-//! - **Jain's index** of each flow's service over its service in the fluid, at the end of the
-//!   arrivals.
+//! - **Jain's index** at the end of the arrivals, with each flow's service divided by its service
+//!   in the fluid.
 //!
 //! All quantities are in bytes: bytes of the flow for B-WFI, lag and lead, bytes of the link for
 //! times.
@@ -42,8 +42,9 @@ use workload::Source;
 pub struct Service {
     /// The service of each group, in the set's order.
     pub classes: Vec<Class>,
-    /// Jain's index of each flow's service over its service in the fluid. 1 means that all flows
-    /// have equal ratios; 1 over the number of flows means that one flow had all the service.
+    /// Jain's index of the flows' ratios: a flow's ratio is its service divided by its service in
+    /// the fluid. 1 means that all flows have equal ratios; 1 divided by the number of flows means
+    /// that one flow had all the service.
     pub jain: f64,
     /// The number of packets that the link sent.
     pub packets: u64,
@@ -153,7 +154,7 @@ fn shortest(flows: &FlowSet, workload: &Workload<'_>) -> Vec<u32> {
     shortest
 }
 
-/// The worst lag of a group, without the other quantities of a measurement.
+/// The B-WFI and the delay excess of a group, without the other quantities of a measurement.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Owed {
     pub(crate) lmax: u32,

@@ -249,7 +249,7 @@ fn a_link_starts_with_its_burst_and_time_never_runs_backwards() {
     let play = Case::read(LINK).unwrap().run().play;
     let left: Vec<(u64, u64)> =
         play.events.iter().map(|event| (event.at_ns / 1000, event.waited_ns / 1000)).collect();
-    // Two packets use the burst, the third occupies the link.
+    // Two packets use the credit of the burst, and the third occupies the link.
     let waits = [0, 0, 0, 1500, 3000, 4500];
     let expected: Vec<(u64, u64)> =
         [0, 150_000].iter().flat_map(|at| waits.map(|wait| (at + wait, wait))).collect();

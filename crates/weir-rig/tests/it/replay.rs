@@ -40,8 +40,8 @@ fn packet(time: u64, flow: u32, bytes: u32) -> Packet {
     }
 }
 
-/// Packets through a queue of `limit` packets in front of a link that sends each after the other,
-/// the first at once: the outcomes are computed here, without the code under test.
+/// The outcomes of `packets` at a queue of `limit` packets, computed without the code under test.
+/// The link behind the queue sends one packet after the other, the first at once.
 fn through_a_fifo(mut packets: Vec<Packet>, limit: usize) -> Vec<Packet> {
     let mut departures: Vec<u64> = Vec::new();
     let mut free = 0;
@@ -60,7 +60,7 @@ fn through_a_fifo(mut packets: Vec<Packet>, limit: usize) -> Vec<Packet> {
     packets
 }
 
-/// One flow sends twice the rate, nine others little.
+/// One flow sends at twice the link's rate, and nine flows send little.
 fn load() -> Vec<Packet> {
     let mut packets: Vec<Packet> = (0..4000).map(|n| packet(n * 500_000, 7, 1250)).collect();
     for flow in 0..9u32 {
@@ -105,7 +105,7 @@ fn a_fifo_with_the_same_limit_gives_the_kernels_row_to_the_nanosecond() {
 }
 
 #[test]
-fn disciplines_act_on_the_recorded_traffic_as_they_are_known_to() {
+fn replayed_disciplines_have_their_known_effects() {
     let result = played(&through_a_fifo(load(), 40), &["none", "codel ecn=on", "fq_codel", "rr"]);
     let [_, fifo, codel, fair, turns] = &result.rows[..] else { panic!("five rows") };
     let all = result.content.packets;
@@ -194,7 +194,7 @@ fn a_file_that_is_not_regular_is_refused() {
 }
 
 #[test]
-fn a_discipline_that_shapes_by_itself_is_refused() {
+fn a_discipline_with_a_rate_of_its_own_is_refused() {
     let recording = Recording::Bytes(bytes(&load()));
     let htb = [Manager::parse_scheduler("htb").unwrap()];
     let link = |_: &Head| Ok::<_, ReplayError>(Link::new(RATE, 0, QueueLimit::Packets(9)));

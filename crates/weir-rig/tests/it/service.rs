@@ -208,7 +208,7 @@ proptest! {
         }
     }
 
-    /// Lag, lead and lateness equal those against a fluid in exact fractions.
+    /// Lag, lead and lateness equal those that are computed with a fluid in exact fractions.
     #[test]
     fn the_fluid_agrees_with_exact_fractions(trace in small_trace()) {
         let discipline = Discipline::new(Kind::RoundRobin);
@@ -334,7 +334,7 @@ fn packets(kind: Kind, flows: &str, packets: u64) -> Vec<f64> {
 }
 
 #[test]
-fn round_robin_of_equal_packets_owes_nothing_and_of_unequal_weights_a_round() {
+fn round_robin_owes_nothing_to_equal_flows_and_a_round_to_unequal_weights() {
     assert_eq!(packets(Kind::RoundRobin, "1000:w1", 20_000), [0.0]);
     // The heaviest flows send four packets and wait for 1996 packets of the others.
     let weighted = packets(Kind::RoundRobin, "500:w1,250:w2,250:w4", 20_000);
@@ -342,7 +342,7 @@ fn round_robin_of_equal_packets_owes_nothing_and_of_unequal_weights_a_round() {
 }
 
 #[test]
-fn wf2qp_comes_near_its_packet_and_not_beyond() {
+fn wf2qp_comes_near_its_bound_of_a_packet_and_does_not_exceed_it() {
     let weighted = packets(Kind::Wf2qPlus, "500:w1,250:w2,250:w4", 20_000);
     assert!(weighted.iter().all(|&worst| worst <= 1.0) && weighted[2] > 0.1, "{weighted:?}");
 }
