@@ -10,14 +10,15 @@
 //! - *transfer*: one TCP transfer with a window that keeps the queue below its capacity, and the
 //!   same probe.
 //!
-//! A ring reduces throughput only if it can become empty. For this, the driver needs processor time
-//! for each packet, and the device reports sent packets late and in batches, as network cards do.
+//! A ring reduces throughput only if it can become empty. So that it can, the driver in this model
+//! needs processor time for each packet, and the device reports sent packets late and in batches,
+//! as network cards do.
 //!
 //! # Reference
 //! P. Imputato, S. Avallone, "An analysis of the impact of network device buffers on packet
 //! schedulers through experiments and simulations", Simulation Modelling Practice and Theory 80,
 //! 2018: six effects, each with a separate claim. The publication has no values for this network.
-//! The first table compares with our own measurements of the same network in ns-3.
+//! The first table compares the results with our own measurements of the same network in ns-3.
 
 use std::sync::Arc;
 

@@ -27,7 +27,7 @@ impl Default for Options {
     }
 }
 
-/// Is called after every run with the number of finished runs and the number of all runs. An
+/// Called after every run with the number of finished runs and the number of all runs. An
 /// experiment of several parts counts each part from 0.
 pub type Progress<'a> = dyn Fn(usize, usize) + Sync + 'a;
 

@@ -5,8 +5,9 @@ use std::sync::{Mutex, PoisonError};
 
 use super::experiment::{Options, Progress};
 
-/// Calls `run` for each of `items` with each seed of the options, on their threads. Returns for
-/// each item the results by seed. Equal places in two lists are runs with the same seed.
+/// Calls `run` for each of `items` with each seed of the options, on the threads of the options.
+/// Returns for each item the results by seed. Results at the same index in two lists have the same
+/// seed.
 pub(crate) fn over_seeds<T: Sync, R: Send>(
     options: &Options,
     progress: &Progress<'_>,
@@ -23,7 +24,7 @@ pub(crate) fn over_seeds<T: Sync, R: Send>(
     items.iter().map(|_| results.by_ref().take(seeds as usize).collect()).collect()
 }
 
-/// As [`parallel`], with the threads of the options, and reports the progress.
+/// Does the same as [`parallel`], with the threads of the options, and reports the progress.
 pub(crate) fn counted<T: Sync, R: Send>(
     options: &Options,
     progress: &Progress<'_>,

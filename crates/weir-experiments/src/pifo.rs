@@ -139,5 +139,5 @@ fn claims(cases: &[(&str, bool)], runs: &[Vec<Run>]) -> Vec<Claim> {
     vec![kept, cut, starved, sliced]
 }
 
-/// The place of all hosts together after three hosts.
+/// The index of all hosts together, which follows those of the three hosts.
 const ALL: usize = 3;

@@ -155,8 +155,8 @@ fn delays(rows: &[Row]) -> Table {
     table
 }
 
-/// The weight of each class of a set, and the time within which a packet of it that finds the class
-/// empty has departed, in ms at 1 Gbit/s: `(L_k + B-WFI) / φ`.
+/// The weight of each class of a set, and the time within which a packet departs if it finds its
+/// class empty, in ms at 1 Gbit/s: `(L_k + B-WFI) / φ`.
 fn guarantees(rows: &[Row], name: &str, set: &str) -> Vec<(u32, Option<f64>)> {
     let Some(run) = row(rows, name, set).map(|row| &row.run) else { return Vec::new() };
     let sum: f64 =
@@ -243,7 +243,7 @@ fn costs(rows: &[Row], title: &str, set: &str, theirs: [f64; 4]) -> Vec<Claim> {
     claims
 }
 
-/// The claim about completion: the B-WFI of a class is at most QFQ's bound and three packets.
+/// The claim about completion: the B-WFI of a class is at most QFQ's bound plus three packets.
 fn completion(rows: &[Row], set: &str) -> Claim {
     let classes = |name| row(rows, name, set).and_then(|row| row.run.wfi.as_ref());
     let over = classes("qfq+:m=8").zip(classes("qfq")).and_then(|(plus, plain)| {

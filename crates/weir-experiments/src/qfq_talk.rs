@@ -47,7 +47,7 @@ const PUBLISHED: [(&str, Option<&str>); 6] = [
 const COST: Provenance = published(QFQ_TALK, "results: time of enqueue and dequeue");
 /// The guarantees of the talk.
 const GUARANTEE: Provenance = published(QFQ_TALK, "service guarantees");
-/// Quantities that follow from the algorithms.
+/// Results of the talk on constant costs and on the effect of caches.
 const CACHES: Provenance = published(QFQ_TALK, "results: flat to 256 or 1k flows, then caches");
 /// Flow sets for the measurement of fairness.
 const FAIRNESS: [&str; 2] = ["1024:w1", "500:w1,250:w2,250:w4"];

@@ -20,8 +20,8 @@
 //!
 //! # What is compared
 //! Two simulators with different implementations of TCP never give the same values. The claims
-//! therefore allow a band: goodput within 3 %, mean delay in the queue within 25 %. Since the rows
-//! of ns-3 are single runs, the claims have no allowance for their spread.
+//! therefore allow a band: goodput within 3 %, mean delay in the queue within 25 %. The rows of
+//! ns-3 are single runs, so the claims have no allowance for the spread of ns-3's results.
 
 use weir_core::Nanos;
 use weir_core::config::QueueLimit;
@@ -310,5 +310,5 @@ fn counts(drops: f64, marks: f64) -> String {
 const TRANSFERS: u32 = 4;
 /// The random stream of the flows' starts.
 const STARTS: u64 = 1 << 32;
-/// By how much a flow starts later than in ns-3 at most: a quarter of the round trip.
+/// The longest time by which a flow starts later than in ns-3: a quarter of the round trip.
 const LATER: Nanos = Nanos::from_millis(10);

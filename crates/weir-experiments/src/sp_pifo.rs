@@ -143,7 +143,7 @@ impl Runs {
         counts.iter().map(|count| what(count) as f64 / count.served as f64).collect()
     }
 
-    /// Inverted packets over those of the FIFO.
+    /// The share of inverted packets divided by that of the FIFO.
     fn ratio(&self, system: usize, load: f64) -> Quantity {
         let inverted = |system| self.of(system, load, |count| count.inverted);
         Quantity::ratio(&inverted(system), &inverted(0))
@@ -287,7 +287,7 @@ const CALIBRATED: Provenance = Provenance::Calibrated {
 const BY_DESIGN: Provenance =
     Provenance::Inferred { from: "the purpose of SP-PIFO: strict queues approximate a PIFO" };
 const RANKS: u32 = 100;
-/// So many flows that a flow's packet has left before the flow gets the next one.
+/// The number of flows: so many that a flow's packet has left before the flow gets its next packet.
 const FLOWS: u64 = 1 << 16;
 /// Ratios of the arrival rate to the service rate.
 const LOADS: [f64; 6] = [0.8, 0.9, 0.95, 1.0, 1.1, 1.25];

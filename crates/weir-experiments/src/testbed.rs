@@ -114,7 +114,7 @@ impl Testbed {
     /// Runs the testbed. Returns the waits of each host's packets.
     pub(super) fn run(&self, seed: u64) -> Vec<Waits> {
         let mut network = Network::new(seed);
-        let (chain, host_ways) = self.build(&mut network, seed);
+        let (chain, host_paths) = self.build(&mut network, seed);
         let middle = chain
             .get(self.middle)
             .and_then(|path| path.first())
@@ -122,7 +122,7 @@ impl Testbed {
         let mut world = World::new(network);
         let mut hosts = Vec::new();
         for (number, host) in (0u32..).zip(&self.hosts) {
-            let mut forward = host_ways[host.joins].clone();
+            let mut forward = host_paths[host.joins].clone();
             forward.extend(chain[host.joins + 1..].iter().flatten());
             for flow in 0..host.flows {
                 let id = hosts.len() as u32;

@@ -2,10 +2,11 @@
 //! the difference between two means.
 //!
 //! Runs with different seeds are independent, and a run's result is nearly normal if it is a mean
-//! over many packets. The mean of n runs then lies within t(n − 1) · s / √n of the true mean, where
-//! t is a quantile of Student's distribution. The distribution is computed here from the incomplete
-//! beta function, with functions of `libm` called by name, so that results have the same bytes on
-//! every machine.
+//! over many packets. With 95 % probability, the mean of n runs then lies within t(n − 1) · s / √n
+//! of the true mean, where s is the standard deviation over the runs and t the 97.5th percentile of
+//! Student's distribution. This module computes Student's distribution from the incomplete beta
+//! function, with functions of `libm` called by name, so that results have the same bytes on every
+//! machine.
 
 use serde::Serialize;
 

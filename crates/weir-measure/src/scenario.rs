@@ -190,8 +190,9 @@ pub struct LinkOutcome {
     pub total_ns: Distribution,
     /// The queues, if the port has one per class.
     pub classes: Vec<ClassOutcome>,
-    /// Pairs of a served packet and a waiting one of lower label, the services with any, and the
-    /// sum of the differences of labels; `None` unless requested.
+    /// Three numbers: pairs of a served packet and a waiting packet of lower label, served packets
+    /// in at least one such pair, and the sum of the differences of the labels. `None` unless
+    /// requested.
     pub inversions: Option<[u64; 3]>,
 }
 

@@ -20,7 +20,7 @@ pub(crate) struct Summary {
     pub(crate) p99: f64,
     pub(crate) p999: f64,
     pub(crate) most: f64,
-    /// Mean wait before and from the middle switch on, ms.
+    /// Mean wait before the middle switch, and mean wait from that switch on, ms.
     pub(crate) before: f64,
     pub(crate) behind: f64,
     /// The wait that each percent of the packets does not exceed, ms.
@@ -70,7 +70,8 @@ pub(crate) fn switch(plus: bool, depth: u32, batch: u32) -> SwitchConfig {
 pub(crate) fn cross(switch: SwitchConfig, distribution: &str, options: &Options) -> Testbed {
     let host = |joins| Host { joins, flows: 5, len: LEN, gap: gap(distribution), ahead: 0 };
     // The whole run counts, as in the publication, including the time in which the queues after the
-    // traffic managers fill up. In a shorter run that time has more weight, so its means are lower.
+    // traffic managers fill up. That time has more weight in a shorter run, which therefore has
+    // lower means.
     let seconds = if options.quick { 200 } else { 300 };
     Testbed {
         rates: RATES.to_vec(),
@@ -97,7 +98,8 @@ pub(crate) fn run_all(
     })
 }
 
-/// A statistic of one host over the seeds; host 3 of three is all hosts together.
+/// A statistic of one host over the seeds. The index after the last host selects all hosts
+/// together.
 pub(crate) fn quantity_of(runs: &[Run], host: usize, value: fn(&Summary) -> f64) -> Quantity {
     Quantity::of_runs(&values(runs, host, value))
 }
@@ -122,7 +124,8 @@ pub(crate) const SLOTS: u32 = 120;
 /// joined, 5 Mbit/s from each host; the last two are slower.
 pub(super) const RATES: [u64; 5] = [5_000, 10_000, 15_000, 14_000, 13_000];
 /// Number of packets that must leave a full interface before it accepts more. Linux's default send
-/// buffer holds 93 packets and wakes a waiting sender when this many have left.
+/// buffer holds 93 packets, and the kernel wakes a waiting sender when this number of packets has
+/// left.
 pub(crate) const BATCH: u32 = 47;
 /// Mean overestimate of a wait by a switch, ns: the time that a thread takes to wake up.
 pub(super) const LATE: u64 = 10_000;

@@ -59,8 +59,8 @@ fn claims(theirs: f64, runs: &[Vec<Run>]) -> Vec<Claim> {
     vec![ties, size]
 }
 
-/// The testbed with one change each, as FIFO and FIFO+. The first variant is unchanged; the next
-/// two read waits differently ([`EXACTLY`] and [`MUCH_LATER`]).
+/// Testbeds with one change each, as FIFO and FIFO+. The first variant is unchanged; the next two
+/// read waits differently ([`EXACTLY`] and [`MUCH_LATER`]).
 fn variants(options: &Options) -> Vec<(&'static str, [Testbed; 2])> {
     let both = |depth: u32, batch: u32, change: fn(&mut Testbed)| {
         [false, true].map(|plus| {
@@ -98,7 +98,7 @@ fn variants(options: &Options) -> Vec<(&'static str, [Testbed; 2])> {
     ]
 }
 
-/// The place of all hosts together after three hosts.
+/// The index of all hosts together, which follows those of the three hosts.
 const ALL: usize = 3;
 /// Indices of changes in [`variants`].
 const EXACTLY: usize = 1;

@@ -88,8 +88,8 @@ pub(super) fn fair(options: &Options, progress: &Progress<'_>) -> Finding {
         manager(format!("pifo limit {SLOTS}")),
     ];
     let equal = run_all(&beds, options, progress);
-    // The additional time that a packet may wait: as long as it waits before it meets packets of
-    // the third host, on average over the seeds.
+    // The additional time that a packet of a host may wait is the mean wait of the host's packets
+    // before they meet packets of the third host, over all seeds.
     let aware: Vec<Testbed> = beds
         .iter()
         .zip(&equal)
@@ -175,7 +175,7 @@ fn fair_claims(equal: &[Vec<Run>], aware: &[Vec<Run>]) -> Vec<Claim> {
     claims
 }
 
-/// The spread of the hosts in `runs` over that in `others`, by seed.
+/// The spread of the hosts in `runs` divided by the spread in `others`, by seed.
 fn spread_ratio(runs: &[Run], others: &[Run]) -> Quantity {
     let of = |runs: &[Run]| -> Vec<f64> {
         runs.iter()
@@ -191,7 +191,7 @@ const SINGLE_PATH: [(&str, f64, f64); 2] =
 const SINGLE: Provenance = published(PIFO_SWITCH, "section 4.4.1.2");
 const PATHS: Provenance = published(PIFO_SWITCH, "section 4.4.1.3, stated without values");
 const MANAGERS: [&str; 2] = ["8 strict queues", "exact PIFO"];
-/// The place of all hosts together after one host.
+/// The index of all hosts together, which follows that of the only host.
 const ALL: usize = 1;
 
 #[cfg(test)]

@@ -51,13 +51,13 @@ impl Case {
 }
 
 impl Watched {
-    /// Adds what the same method read later.
+    /// Adds later readings by the same method.
     pub(super) fn append(&mut self, later: Self) {
         self.rounds.extend(later.rounds);
         self.most = self.most.max(later.most);
     }
 
-    /// A value by round.
+    /// The value for each round.
     pub(super) fn values(&self, value: fn(&Round) -> f64) -> Vec<f64> {
         self.rounds.iter().map(value).collect()
     }

@@ -302,8 +302,8 @@ const PORT: u16 = 5001;
 /// The device's index. The ends of the veth pair have different indices, so that the pair is ready
 /// at once.
 const OUT: u32 = 10;
-/// Bytes that an idle link transmits at once. The token bucket must hold the largest packet, so
-/// that size is chosen small.
+/// Bytes that an idle link transmits at once. The token bucket must hold the largest packet, so the
+/// maximum packet size of this link is chosen small.
 const BURST: u32 = SMALL_MTU + 20;
 const SMALL_MTU: u32 = 200;
 const MTU: u32 = 1500;

@@ -179,8 +179,8 @@ impl Bench {
     }
 
     /// The number of transfers that together fill the link if each loses a fraction `loss` of its
-    /// packets: each then sends sqrt(3/2) / sqrt(loss) segments per round trip (Mathis et al.
-    /// 1997).
+    /// packets. With this loss, a transfer sends sqrt(3/2) / sqrt(loss) segments per round trip
+    /// (Mathis et al. 1997).
     fn load(&self, loss: f64) -> u32 {
         let window = libm::sqrt(1.5 / loss);
         let full = self.network.rate.bps() as f64 * (ROUND_TRIP.0 as f64 / 1e9) / (8.0 * 1500.0);
@@ -323,7 +323,7 @@ fn asymmetric(bench: &mut Bench) {
 }
 
 fn ecn(bench: &mut Bench) {
-    // Marking is enabled if it is not the default. Algorithms that cannot mark drop.
+    // Enables marking where it is not the default. Algorithms that cannot mark packets drop them.
     let _ = match &mut bench.network.manager {
         Manager::Aqm(policy) => policy.set("ecn", "on"),
         Manager::Scheduler(discipline) => discipline.set("ecn", "on"),

@@ -13,7 +13,7 @@ fn every_queue_of_the_dumbbell_is_inside_the_published_band() {
 }
 
 #[test]
-fn experiments_have_names_of_their_own() {
+fn experiments_have_unique_names() {
     let mut names: Vec<&str> = EXPERIMENTS.iter().map(|experiment| experiment.name).collect();
     names.sort_unstable();
     names.dedup();

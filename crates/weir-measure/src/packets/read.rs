@@ -49,7 +49,7 @@ impl core::fmt::Display for FormatError {
 impl core::error::Error for FormatError {}
 
 /// Reads the head and the entries of a recording, which the caller splits into a line and parts of
-/// [`ENTRY`] bytes. Needs no memory for them.
+/// [`ENTRY`] bytes. The decoder stores no entries.
 #[derive(Clone, Debug)]
 pub struct Decoder {
     check: u32,

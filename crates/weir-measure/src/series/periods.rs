@@ -134,7 +134,7 @@ impl<P: Period> Periods<P> {
         self.width_ns
     }
 
-    /// All periods with their times.
+    /// All periods, without their times, as a slice.
     #[must_use]
     pub fn as_slice(&self) -> &[P] {
         &self.periods

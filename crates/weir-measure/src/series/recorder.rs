@@ -35,7 +35,6 @@ pub struct LinkRecorder {
     seen: LinkPeriod,
     /// Length of the queue at the last observation: packets, bytes.
     level: (u64, u64),
-    /// The counter of the peak at the last observation.
     /// The current base period.
     open: LinkPeriod,
     /// Number of finished base periods since the start.
@@ -89,8 +88,9 @@ impl LinkRecorder {
     pub fn observe(&mut self, now_ns: u64, counters: &LinkCounters, queue: QueueState) {
         let now = now_ns.saturating_sub(self.start_ns).max(self.last);
         let totals = LinkPeriod::totals(counters);
-        // The peak occurred at an unknown time since the previous call, so it belongs to the period
-        // of that call: with calls at the pace of the periods, most of the time is in that period.
+        // The peak occurred at an unknown time since the previous call, so it is counted in the
+        // period of the previous call. If there is about one call in each period, most of the time
+        // since that call is in that period.
         self.open.queue_packets.peak(queue.peak_packets);
         self.open.queue_bytes.peak(queue.peak_bytes);
         self.spread(&totals.since(&self.seen), now);

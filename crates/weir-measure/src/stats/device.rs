@@ -113,7 +113,7 @@ impl DeviceStats {
         self.leave(bytes, inside_ns);
     }
 
-    /// Removes a packet that is dropped because its link is deleted.
+    /// Removes a packet that leaves the device, or is dropped because its link is deleted.
     #[inline]
     pub fn leave(&mut self, bytes: u64, inside_ns: u64) {
         self.packets -= 1;

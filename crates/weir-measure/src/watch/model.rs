@@ -203,7 +203,7 @@ pub struct Transmission {
     pub inflight: u64,
 }
 
-/// Receives the readings of a [`Source`](crate::Source), in the order of time for each queue.
+/// Receives the readings of a source, in the order of time for each queue.
 pub trait Sink {
     /// A queue appeared: it existed at the start, or was created at `time`.
     fn appeared(&mut self, time: u64, id: QueueId, queue: &Queue);
