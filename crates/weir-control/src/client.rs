@@ -216,10 +216,8 @@ impl Client {
         String::from_utf8(bytes.into()).map_err(|error| ClientError::Answer(error.to_string()))
     }
 
-    /// The current length of each queue, over a new connection; [`Connection`] reuses one.
-    ///
-    /// # Errors
-    /// As with [`Client::health`].
+    /// The current length of each queue, over a new connection. A [`Connection`] keeps its
+    /// connection for further requests.
     pub fn lengths(&self) -> Result<LengthsView, ClientError> {
         self.get("/v1/lengths")
     }
@@ -305,7 +303,7 @@ impl Client {
         builder.enable_io().enable_time().build().map_err(|error| self.failed(error))
     }
 
-    /// The result of `work`, which must finish in the time for an answer to `method`, and `more`.
+    /// The result of `work`. It must finish within the time for an answer to `method` plus `more`.
     async fn in_time<T>(
         &self,
         method: &Method,

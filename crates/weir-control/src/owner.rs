@@ -85,7 +85,7 @@ impl Resumed {
     /// Takes the configuration that the user chose, and saves it as the newest one.
     ///
     /// # Errors
-    /// It cannot be read or saved.
+    /// The configuration cannot be read or saved.
     pub fn recover(store: Store, choice: Choice) -> Result<Self, ResumeError> {
         let loaded = saved::recover(&store, choice)?;
         Ok(Self::from_loaded(store, loaded))
@@ -379,7 +379,7 @@ impl Work {
 struct Counters<'a> {
     plane: &'a dyn Plane,
     snapshot: &'a Snapshot,
-    /// The first question that was not answered. `show` cannot return it.
+    /// The error of the first query that was not answered. `show` cannot return it.
     failed: Cell<Option<NoAnswer>>,
 }
 

@@ -1,9 +1,9 @@
 //! The interface between the daemon and the code that moves packets.
 //!
-//! Calls come from several threads. They may take as long as a batch of packets but not longer,
-//! because a reader of counters waits for the answer. A call that needs an answer of the thread
-//! that moves packets gives up after a while, so that the daemon can be asked, changed and ended
-//! even if that thread is stuck.
+//! Calls come from several threads. A call may take as long as the processing of a batch of
+//! packets, but not longer, because a reader of counters waits for the answer. A call that needs an
+//! answer of the thread that moves packets gives up after a while, so that the daemon can be
+//! queried, changed and ended even if that thread is stuck.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,17 +17,17 @@ use crate::api::{BridgeView, InstancePage, LaneView, Lengths, Snapshot};
 /// Why the code that moves packets gave no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoAnswer {
-    /// It did not answer in time.
+    /// The code did not answer in time.
     #[error(
         "the loop that forwards packets did not answer within {} s; /v1/health says whether it is \
          still stalled, and a restart of the daemon ends a lasting stall",
         .within.as_secs()
     )]
     Late {
-        /// The time that it was given.
+        /// The time that the code had for the answer.
         within: Duration,
     },
-    /// It has ended.
+    /// The code has ended.
     #[error("the loop that forwards packets has ended; the daemon ends too")]
     Ended,
 }
@@ -44,7 +44,7 @@ pub trait Plane: Send + Sync + 'static {
     /// Resets the counters of these rules; without a list, those of all rules.
     ///
     /// # Errors
-    /// See [`NoAnswer`], as of all questions below.
+    /// See [`NoAnswer`]. All calls below fail for the same reasons.
     fn zero(&self, rules: Option<&[u32]>) -> Result<(), NoAnswer>;
 
     /// The current value of every counter.

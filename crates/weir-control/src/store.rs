@@ -102,8 +102,9 @@ impl StoreError {
         matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
     }
 
-    /// Whether the file itself is bad, so that another one may serve in its place. Otherwise
-    /// the environment is: missing rights or descriptors, or a file of a newer version.
+    /// Whether the file itself is bad, so that another configuration may replace it. All other
+    /// errors come from the environment: missing rights or descriptors, or a file of a newer
+    /// version.
     #[must_use]
     pub fn is_damage(&self) -> bool {
         match self {
@@ -122,8 +123,8 @@ impl StoreError {
 pub enum Durability {
     /// It survives a crash.
     OnDisk,
-    /// The system reported an error when it was asked to confirm. After a crash, this configuration
-    /// or the one before is found.
+    /// The system reported an error when it was asked to confirm. After a crash, the daemon finds
+    /// this configuration or the previous one.
     Unknown(io::Error),
 }
 
@@ -157,7 +158,8 @@ pub struct Store {
     directory: PathBuf,
     files: StoredFiles,
     disk: Arc<dyn Disk>,
-    // Held open: when the process has no descriptor left, a save fails before its rename.
+    // The handles stay open, so that a save opens no file after its rename. A process without free
+    // descriptors therefore fails before the rename.
     root_handle: File,
     files_handle: File,
     ledger: Mutex<Ledger>,
@@ -276,7 +278,7 @@ impl Store {
     }
 
     /// Saves a configuration, with those of the files in `sent` (name, content) that it names. The
-    /// configuration before it becomes a kept revision.
+    /// previous configuration becomes a kept revision.
     ///
     /// # Errors
     /// The configuration is not saved, and the previous one is unchanged.
@@ -347,7 +349,7 @@ impl Store {
         Ok(())
     }
 
-    /// Gives the configuration file a second name, in place of a file that has it.
+    /// Gives the configuration file a second name. An existing file of that name is replaced.
     fn duplicate(&self, name: &str) -> Result<(), StoreError> {
         let (from, path) = (self.configuration(), self.directory.join(name));
         let link = || {
@@ -388,8 +390,8 @@ impl Store {
         })
     }
 
-    /// Removes revisions beyond the limits, and files that no configuration names. What cannot be
-    /// removed only takes space; the next call tries again.
+    /// Removes revisions beyond the limits, and files that no configuration names. A file that
+    /// cannot be removed only takes space; the next call tries again.
     fn tidy(&self, ledger: &mut Ledger) {
         while ledger.has_too_much() {
             let Some((oldest, _)) = ledger.kept.pop_first() else { break };
@@ -490,7 +492,7 @@ struct Ledger {
     /// Bytes of each stored file.
     sizes: BTreeMap<String, u64>,
     /// Whether the entries of `files/` are known to be on disk. A killed predecessor may have left
-    /// files that are not.
+    /// files that are not on disk.
     files_synced: bool,
 }
 
@@ -531,7 +533,7 @@ impl Ledger {
     /// Makes the current configuration a kept one, and another one current.
     fn advance(&mut self, revision: u64, mut next: Listed) {
         if let Some((before, listed)) = self.current.take() {
-            // Most changes name the same files; the sets are then one.
+            // Most changes name the same files. Both configurations then share one set.
             if listed.files == next.files {
                 next.files = Arc::clone(&listed.files);
             }

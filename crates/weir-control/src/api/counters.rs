@@ -75,7 +75,7 @@ pub struct RuleCounters {
 /// An instance that the mask of a pipe, queue or scheduler created, with its counters.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct InstanceView {
-    /// The header fields that tell this instance from the others.
+    /// The header fields that distinguish this instance from other instances.
     pub key: KeyView,
     /// A hash of the key. Modulo the number of buckets it is the first column of dummynet's output.
     pub hash: u64,
@@ -150,7 +150,7 @@ impl From<FlowKey> for KeyView {
 }
 
 /// A page of a list of instances. An instance that exists during all requests for a list appears on
-/// exactly one page; one that is created or removed in the meantime may be missing.
+/// exactly one page. An instance that is created or removed in the meantime may be missing.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct InstancePage {
     /// The number of instances in the whole list.

@@ -26,9 +26,9 @@ pub struct Snapshot {
 /// Distributions of times in a pipe, in a scheduler or on a lane, in ns.
 #[derive(Clone, Debug, Default)]
 pub struct Times {
-    /// Time in the queue.
+    /// Queueing delay.
     pub queue_ns: Histogram,
-    /// Time from arrival to release.
+    /// Time from arrival to due time.
     pub total_ns: Histogram,
 }
 
@@ -37,7 +37,7 @@ pub struct Times {
 pub struct LaneTimes {
     /// Times of the packets.
     pub times: Times,
-    /// How much later than intended packets left.
+    /// Lateness: how much later than their due times packets departed.
     pub lateness_ns: Histogram,
 }
 

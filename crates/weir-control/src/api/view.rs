@@ -21,8 +21,8 @@ use super::snapshot::{Lengths, Snapshot};
 pub struct ConfigurationView {
     /// The revision of the configuration.
     pub revision: u64,
-    /// Whether the disk has confirmed that this revision survives a crash; if not, a crash may
-    /// bring back the revision before.
+    /// Whether the disk has confirmed that this revision survives a crash. Otherwise, a crash may
+    /// bring back the previous revision.
     pub durable: bool,
     /// The commands that create the configuration, in canonical form.
     pub script: String,

@@ -1,5 +1,5 @@
-//! Reads a configuration back from the state directory: the last saved one, or the last good one
-//! where that is damaged.
+//! Reads a configuration back from the state directory: the last saved configuration or, if that is
+//! damaged, the last good one.
 
 use std::path::{Path, PathBuf};
 
@@ -53,7 +53,7 @@ pub enum Choice {
     Empty,
 }
 
-/// A configuration in a state directory, for a list to choose from.
+/// A configuration in a state directory, among which the user can choose.
 #[derive(Debug)]
 pub struct Candidate {
     /// The file.
@@ -95,8 +95,8 @@ pub fn candidates(directory: &Path) -> Result<Vec<Candidate>, StoreError> {
     Ok(entries(directory)?.into_iter().map(candidate).collect())
 }
 
-/// Reads the configuration that was saved last, or, if it is damaged, the last good one. Without
-/// any it is the empty one.
+/// Reads the configuration that was saved last or, if that is damaged, the last good one. If none
+/// was saved, the configuration is empty.
 pub(super) fn resume(store: &Store) -> Result<Loaded, ResumeError> {
     let problem = match store.load() {
         Ok(None) if store.kept().is_empty() => {
@@ -150,7 +150,7 @@ pub(super) fn recover(store: &Store, choice: Choice) -> Result<Loaded, ResumeErr
     Ok(loaded)
 }
 
-/// Saves a configuration under a new revision. A configuration that is not sound is set aside.
+/// Saves a configuration under a new revision. If the current file is not sound, it is set aside.
 fn adopt(store: &Store, ruleset: Ruleset) -> Result<Loaded, ResumeError> {
     let current = store.load();
     if current.is_err() {

@@ -8,7 +8,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::pool::Rank;
 use super::reject::Reject;
 
-/// The memory for bodies. It is divided, so that members of the group cannot take that of root.
+/// The memory for bodies. It is divided, so that members of the group cannot use the part for root.
 #[derive(Debug)]
 pub(super) struct Uploads {
     privileged: Arc<Semaphore>,
@@ -62,6 +62,7 @@ impl Upload {
 
 /// Maximum length of a request body, in bytes: a script of some hundred thousand lines.
 pub(super) const MOST_BODY: usize = 32 << 20;
-/// Bytes of all bodies together that are arriving or wait to be parsed: two of the longest. Root
-/// and the daemon's own user have one such budget, all other clients together have another one.
+/// Maximum number of bytes of all bodies together that are arriving or wait to be parsed: two
+/// bodies of the maximum length. Root and the daemon's own user have one such budget, all other
+/// clients together have another one.
 const BUDGET: usize = 2 * MOST_BODY;

@@ -52,7 +52,7 @@ async fn feed(state: Arc<State>, period: Duration, count: Option<u32>, mut sende
             _ = stopped.changed() => return,
         }
         let taken = state.blocking(move |state| sample(state, skipped)).await;
-        // A loop that does not answer costs the reader a sample and not the stream.
+        // If the loop does not answer, the reader misses a sample, and the stream continues.
         let (bytes, samples) = match taken {
             Ok(Ok(bytes)) => (bytes, 1),
             Ok(Err(_)) | Err(_) => (Bytes::from_static(NO_SAMPLE), 0),
@@ -76,7 +76,7 @@ async fn feed(state: Arc<State>, period: Duration, count: Option<u32>, mut sende
     }
 }
 
-/// Marks the answer that has no end, so that the end of the server does not wait for it.
+/// Marks an answer without an end, so that the end of the server does not wait for it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Endless;
 
@@ -100,5 +100,5 @@ fn sample(state: &State, skipped: u64) -> Result<Bytes, NoAnswer> {
 const DEFAULT_PERIOD: u32 = 1000;
 const MIN_PERIOD: u32 = 50;
 const MAX_PERIOD: u32 = 60_000;
-/// A comment, which readers skip. It stands for a sample that the loop did not answer.
+/// A comment, which readers skip. It replaces a sample for which the loop gave no answer.
 const NO_SAMPLE: &[u8] = b": the loop that forwards packets does not answer\n\n";

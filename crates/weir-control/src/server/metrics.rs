@@ -71,8 +71,8 @@ impl Format {
     }
 }
 
-/// The classic text format of a text in OpenMetrics. It has the same samples; a counter's name has
-/// its suffix in the comments too, and there are no units and no end mark.
+/// The classic text format of a text in OpenMetrics. It has the same samples, but no units and no
+/// end mark. The name of a counter has its suffix in the comments too.
 fn classic(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     // The comment with the help comes before the one with the type.

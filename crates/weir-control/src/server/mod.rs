@@ -7,7 +7,8 @@
 //!
 //! No client keeps another one out: the socket and TCP have a pool of connections each, a user or
 //! address has a quota, and some connections are for root. Heads and bodies have deadlines. The end
-//! of the server waits for answers in progress, and not for what clients merely hold open.
+//! of the server waits for answers in progress, but not for connections that clients only hold
+//! open.
 
 mod access;
 mod budget;
@@ -146,7 +147,7 @@ struct Serving {
     remote: Router,
     users: Arc<Pool<u32>>,
     addresses: Arc<Pool<IpAddr>>,
-    /// Connections of clients that are only told why they are refused.
+    /// Connections of refused clients, which receive only the reason.
     refusals: Arc<Semaphore>,
     connections: Connections,
 }
@@ -256,7 +257,8 @@ impl Serving {
         self.refuse(stream, status, &why);
     }
 
-    /// Tells a client why it is refused, unless many are being told; then its connection is closed.
+    /// Sends a client the reason for its refusal. If too many refused clients are connected, closes
+    /// the connection at once.
     fn refuse<S: Stream>(&self, stream: S, status: StatusCode, why: &str) {
         if let Ok(permit) = Arc::clone(&self.refusals).try_acquire_owned() {
             self.connections.refuse(stream, access::refusing(status, why), permit);
@@ -306,7 +308,7 @@ impl Connections {
         });
     }
 
-    /// Answers every request of a connection with a refusal, for a moment.
+    /// Answers every request of a connection with a refusal, for at most [`REFUSAL`].
     fn refuse(&self, stream: impl Stream, router: Router, permit: OwnedSemaphorePermit) {
         let (mut stopped, open) = (self.stopped.clone(), self.open.clone());
         tokio::spawn(async move {
@@ -369,17 +371,17 @@ async fn accept(listener: Option<&TcpListener>) -> io::Result<(TcpStream, Socket
 pub const STALLED: Duration = Duration::from_secs(10);
 /// Time for pending requests to finish when the daemon ends.
 pub const GRACE: Duration = Duration::from_secs(2);
-/// Time for what is already answered to be written when the daemon ends, and for connections on
-/// which no answer is in progress.
+/// Time for writing finished answers, and for closing connections without an answer in progress,
+/// when the daemon ends.
 const FLUSH: Duration = Duration::from_millis(100);
 /// Connections on the Unix socket. A watch or dashboard has one or two.
 const USERS: Bounds = Bounds { all: 256, reserve: 32, each: 64 };
-/// Connections on TCP. Those of strangers without a token count too; the reserve is for this
-/// machine, where a proxy may be.
+/// Connections on TCP. Connections without a valid token count too. The reserve is for clients on
+/// this machine, where a proxy may be.
 const ADDRESSES: Bounds = Bounds { all: 128, reserve: 32, each: 32 };
-/// Connections on which clients are told why they are refused.
+/// Maximum number of connections of refused clients.
 const REFUSALS: usize = 16;
-/// Time for telling a client why it is refused.
+/// Time for a refused client to receive the reason.
 const REFUSAL: Duration = Duration::from_secs(1);
 /// Number of threads for work that would block other connections.
 const BLOCKING_THREADS: usize = 16;

@@ -42,13 +42,13 @@ struct Taken<K> {
 /// Why a client gets no connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Full {
-    /// The client has as many connections as it may have.
+    /// The client has its maximum number of connections.
     Quota(usize),
     /// All connections are taken.
     All(usize),
 }
 
-/// A connection of a pool. Dropping it returns it.
+/// A connection of a pool. Dropping this value returns the connection to the pool.
 #[derive(Debug)]
 pub(super) struct Place<K: Ord> {
     pool: Arc<Pool<K>>,

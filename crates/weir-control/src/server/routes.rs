@@ -102,7 +102,7 @@ async fn tally(Shared(state): Server, request: Request, next: Next) -> Response 
 /// The state of the daemon.
 #[utoipa::path(get, path = "/v1/health", responses((status = 200, body = Health)))]
 async fn health(Shared(state): Server) -> Answer<Health> {
-    // The answer does not depend on the loop: the lanes are missing if it does not answer.
+    // The answer does not depend on the loop. If the loop does not answer, the lanes are missing.
     let lanes = state.quickly(|state| state.plane.lanes()).await;
     let bridges = health::with_lanes(state.plane.bridges(), &lanes);
     let (status, problems) = health::judge(&bridges, &lanes);

@@ -137,7 +137,7 @@ impl State {
 
 /// Waits until the server stops.
 pub(super) async fn stop(stopped: &mut watch::Receiver<bool>) {
-    // The error means that the server is gone, which has the same meaning.
+    // An error means that the server is gone, so it has stopped too.
     let _ = stopped.wait_for(|stopped| *stopped).await;
 }
 

@@ -33,7 +33,7 @@ pub trait Disk: Debug + Send + Sync {
         file.sync_all()
     }
 
-    /// Gives a file another name, in place of a file that has it.
+    /// Gives a file another name. An existing file of that name is replaced.
     ///
     /// # Errors
     /// Those of `rename`; nothing is renamed.

@@ -13,8 +13,8 @@ use weir_rules::Files;
 
 use super::form::digits;
 
-/// The stored files of a state directory. It reads no other file, so a configuration cannot make
-/// the daemon read one.
+/// The stored files of a state directory. This source reads no other file, so a configuration
+/// cannot make the daemon read one.
 #[derive(Clone, Debug)]
 pub struct StoredFiles {
     state: PathBuf,
@@ -42,9 +42,9 @@ impl StoredFiles {
         format!("{FILES}/{hash}-{last}")
     }
 
-    /// The name of the stored file to which a path leads: the path relative to the state directory,
-    /// or an absolute path as earlier versions saved it, also of a state directory that has been
-    /// moved since.
+    /// The name of the stored file that a path means. The path is relative to the state directory,
+    /// or absolute as earlier versions saved it. An absolute path is valid even if the state
+    /// directory has been moved since.
     #[must_use]
     pub fn stored_name(path: &str) -> Option<String> {
         let mut parts = Path::new(path).components().rev();

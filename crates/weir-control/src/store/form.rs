@@ -44,7 +44,7 @@ pub(super) fn unseal(text: &str) -> Result<u64, Unsound> {
         return rest.parse().map_err(|_| Unsound::Cut);
     }
     let Some(rest) = first.strip_prefix(HEAD) else {
-        // A file that ends inside its head, or before it, is not one that was written by hand.
+        // An empty file, or a file that ends inside its head, was not written by hand.
         let cut = script.is_empty() && HEAD.starts_with(first);
         return if cut { Err(Unsound::Cut) } else { Ok(0) };
     };
@@ -91,7 +91,8 @@ mod tests {
             let mut bytes = text.clone().into_bytes();
             bytes[at] ^= 1;
             let changed = String::from_utf8(bytes).unwrap();
-            // A changed first word makes a comment like any other, and the file one of a user's.
+            // If the first words change, the head is an ordinary comment, as in a file that a user
+            // wrote.
             if changed.starts_with(HEAD) {
                 assert!(unseal(&changed).is_err(), "changed at {at}");
             }

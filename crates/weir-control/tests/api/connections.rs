@@ -107,12 +107,13 @@ fn the_end_does_not_wait_for_half_sent_bodies() {
     });
 }
 
-/// Checks that a server with these connections ends before requests in progress would have to.
+/// Checks that a server with these connections ends without waiting for them: in less than the time
+/// that requests in progress have.
 fn ends_promptly(hold: impl FnOnce(&Lab) -> Vec<UnixStream>) {
     let _alone = alone();
     let mut lab = Lab::new();
     let held = hold(&lab);
-    // Until the server has read what was sent.
+    // By then the server has read what was sent.
     std::thread::sleep(Duration::from_millis(300));
     let server = lab.server.take().unwrap();
     let (ended, end) = channel();
@@ -162,9 +163,9 @@ fn member(_socket: BorrowedFd<'_>) -> std::io::Result<Vec<u32>> {
 
 const HALF_A_HEAD: &[u8] = b"GET /v1/health HTTP/1.1\r\nHost: we";
 const HEALTH: &[u8] = b"GET /v1/health HTTP/1.1\r\nHost: weir\r\nConnection: close\r\n\r\n";
-/// The most connections of the Unix socket.
+/// Maximum number of connections on the Unix socket.
 const MOST: usize = 256;
-/// The most connections of one user.
+/// Maximum number of connections of one user.
 const QUOTA: usize = 64;
 /// More connections than the server serves.
 const MANY: usize = 300;

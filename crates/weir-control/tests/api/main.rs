@@ -477,7 +477,7 @@ struct Memory {
     links: AtomicUsize,
     /// Makes the next change panic.
     panics: AtomicBool,
-    /// Whether its questions are not answered until this is false again.
+    /// While this is true, the plane does not answer queries.
     stuck: AtomicBool,
     bridges: Mutex<Vec<BridgeView>>,
 }

@@ -1,4 +1,4 @@
-//! A daemon of which the loop does not answer, and a client of a daemon that does not answer.
+//! A daemon with a loop that does not answer, and a client of a daemon that does not answer.
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -17,7 +17,7 @@ fn questions_time_out_and_health_answers_while_the_loop_does_not() {
     let mut lab = Lab::new();
     send(&lab.client(), "pipe 1 config bw 1Mbit/s");
     lab.plane.stuck.store(true, Ordering::Relaxed);
-    // More questions than the server has threads.
+    // More queries than the server has threads.
     let questions: Vec<_> =
         (0..20).flat_map(|_| ["/v1/pipes", "/v1/lengths"]).map(|path| ask(&lab, path)).collect();
     for _ in 0..3 {
@@ -112,7 +112,7 @@ fn ask(lab: &Lab, path: &str) -> UnixStream {
 fn answer(mut stream: &UnixStream) -> String {
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     let mut text = String::new();
-    // The time-out leaves what has arrived.
+    // After a time-out, `text` contains what has arrived.
     let _ = stream.read_to_string(&mut text);
     text
 }

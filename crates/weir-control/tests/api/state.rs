@@ -79,7 +79,7 @@ fn a_failure_after_the_rename_leaves_the_change_in_force_and_says_that_durabilit
     assert_eq!((current.revision, current.durable), (2, false));
     let both = names_in(&scratch.0, "files");
     assert!(both.len() == 2 && both.contains(&first[0]), "both file sets are there: {both:?}");
-    // Without a crash the new one is found, after a crash perhaps the old one.
+    // Without a crash, the daemon finds the new configuration; after a crash, perhaps the old one.
     drop(owner);
     let owner = start(&scratch.0, &faults);
     assert_eq!(owner.current().ruleset.script(), current.ruleset.script());

@@ -57,6 +57,6 @@ fn answer(mut stream: &UnixStream) -> String {
 }
 
 const MIB: usize = 1 << 20;
-/// Unfinished bodies: together far more than the budget.
+/// Number of unfinished bodies. Together they are far larger than the budget.
 const BODIES: usize = 8;
 const PATIENCE: Duration = Duration::from_secs(2);
