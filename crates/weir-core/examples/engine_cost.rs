@@ -7,9 +7,9 @@
 //! other programs), and the number of links that a second engine creates per second.
 //!
 //! Options: `impaired` gives each link loss and jitter. `ring` gives each link a network card with
-//! 256 places and dynamic queue limits. `batch=N` submits N packets at one time, like a driver that
-//! receives batches. With `same` the packets of a batch are of one flow; with `train` they are
-//! submitted together, like an offload train that was cut.
+//! a ring of 256 packets and dynamic queue limits. `batch=N` submits N packets at one time, like a
+//! driver that receives batches. With `same` the packets of a batch are of one flow; with `train`
+//! they are submitted together, like an offload train that was split.
 
 use std::process::ExitCode;
 use std::sync::Arc;

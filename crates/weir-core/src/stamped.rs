@@ -101,7 +101,7 @@ impl StampedDescriptors {
         self.hosts[id.0 as usize] = hosts;
     }
 
-    /// Frees a packet's place and returns its contents.
+    /// Frees a packet's descriptor and returns its contents.
     #[inline]
     pub fn release(&mut self, id: PacketId) -> Released {
         let stamp = &mut self.all[id.0 as usize];
@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_that_is_used_again_has_no_mark_of_the_packet_before() {
+    fn a_reused_descriptor_has_no_mark_of_the_previous_packet() {
         let mut store = StampedDescriptors::new(0);
         let header = Header { ecn: Ecn::Ect0, dscp: 1, hash: 7 };
         let first = store.allocate(100, 3, Nanos(5), header);
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_that_is_used_again_has_the_hosts_of_its_new_packet() {
+    fn a_reused_descriptor_has_the_hosts_of_its_new_packet() {
         let mut store = StampedDescriptors::new(0);
         let header = Header { ecn: Ecn::NotEct, dscp: 0, hash: 7 };
         let mut enter = |store: &mut StampedDescriptors, hosts| {

@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn probability_refuses_what_is_no_probability() {
+    fn probabilities_outside_zero_to_one_are_refused() {
         assert_eq!(Probability::new(1.0), Some(Probability::ONE));
         assert_eq!(Probability::new(0.0), Some(Probability::ZERO));
         for p in [-0.1, 1.000_001, f64::NAN, f64::INFINITY] {

@@ -1,9 +1,9 @@
 //! The event queue: the next event of every link, in the order of time, for any number of links.
 //!
-//! It is a hierarchical timing wheel with a small heap in front. The heap holds the events of the
-//! current tick, or all events while there are few, in their exact order: time, then link number.
-//! All other events are in lists, one for each slot of the wheel, where adding, moving and removing
-//! an event takes constant time. An idle link has no entry and costs nothing.
+//! The queue is a hierarchical timing wheel with a small heap in front. The heap holds the events
+//! of the current tick, or all events while there are few, in their exact order: by time, then by
+//! link number. All other events are in lists, one for each slot of the wheel, where adding, moving
+//! and removing an event takes constant time. An idle link has no entry and costs nothing.
 //!
 //! ```text
 //! tick of an event   … | 8 bits, level 2 | 8 bits, level 1 | 8 bits, level 0 |  2^12 ns below: order within the heap
@@ -15,7 +15,7 @@
 //! lower level or to the heap.
 //!
 //! **Invariant:** the heap's first event precedes every event of the wheel, and the heap is empty
-//! only if the wheel is.
+//! only if the wheel is empty.
 //!
 //! # Why not only a heap
 //! With only a heap, a packet through one of 1,000 links takes 2,052 instructions instead of 1,944,
@@ -202,8 +202,8 @@ impl EventQueue {
 #[derive(Debug, Default)]
 struct Front {
     heap: Heap<Event>,
-    /// The place of each link in the heap.
-    places: Vec<u32>,
+    /// The index of each link's event in the heap.
+    indices: Vec<u32>,
 }
 
 /// An event: the time in the upper half and the link in the lower half, so that one integer
@@ -262,7 +262,7 @@ impl Front {
     #[inline(never)]
     fn set_among_others(&mut self, link: u32, time: Nanos) {
         let event = (time != Nanos::MAX).then(|| Event::new(time, link));
-        self.heap.set(&mut self.places, link, event);
+        self.heap.set(&mut self.indices, link, event);
     }
 }
 
@@ -294,7 +294,7 @@ const WORD: usize = u64::BITS as usize;
 const WORDS: usize = SLOTS / WORD;
 /// Number of levels, enough for every bit of a tick.
 const LEVELS: usize = (u64::BITS - TICK_BITS).div_ceil(DIGIT_BITS) as usize;
-/// Up to this number, all events stay in the heap, which sorts so few faster than the wheel.
+/// Up to this number, all events stay in the heap, which sorts so few events faster than the wheel.
 const FEW: usize = 8;
 /// The number that stands for no link.
 const NONE: u32 = u32::MAX;
@@ -321,7 +321,8 @@ mod tests {
     }
 
     fn operations() -> impl Strategy<Value = Vec<Operation>> {
-        // All scales from the same nanosecond to years. Small numbers produce equal times.
+        // The time ahead of the first event has any scale from 0 ns to years. Small numbers produce
+        // equal times.
         let ahead = (0u32..58, any::<u64>()).prop_map(|(bits, x)| x & ((1 << bits) - 1));
         let operation = prop_oneof![
             4 => (0u32..60, ahead).prop_map(|(link, ahead)| Operation::Set(link, ahead)),

@@ -264,7 +264,7 @@ impl Kps {
 
     fn admit_slot(&mut self, stratum: usize) {
         let Some(rings) = &self.strata[stratum] else { return };
-        let place = rings.waiting.front_place();
+        let place = rings.waiting.front_index();
         let mut slot = rings.waiting.ends[usize::from(place)].first;
         while let Some(flow) = self.flows.get(slot) {
             let following = flow.next;
@@ -289,7 +289,7 @@ impl Kps {
     fn rest(&mut self) {
         while let Some((_, stratum)) = self.earliest(List::Waiting, self.waiting, 0) {
             let Some(rings) = &self.strata[stratum] else { break };
-            let slot = rings.waiting.ends[usize::from(rings.waiting.front_place())].first;
+            let slot = rings.waiting.ends[usize::from(rings.waiting.front_index())].first;
             self.displace(slot);
         }
         self.weight_sum = 0;
@@ -409,7 +409,7 @@ impl Scheduler for Kps {
         }
         let (_, stratum) = self.earliest(List::Eligible, self.eligible, 2)?;
         let ring = &self.strata[stratum].as_ref()?.eligible;
-        let slot = ring.ends[usize::from(ring.front_place())].first;
+        let slot = ring.ends[usize::from(ring.front_index())].first;
         self.displace(slot);
         let flow = self.flows.at_mut(slot);
         let len = flow.list.front_len();

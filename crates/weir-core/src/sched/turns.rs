@@ -105,9 +105,9 @@ impl TurnHeap {
         self.0.first()
     }
 
-    /// Sets the turn of `owner`; `None` removes the owner. [`Heap`] describes `places`.
-    pub(super) fn set(&mut self, places: &mut Vec<u32>, owner: u32, turn: Option<u128>) {
-        self.0.set(places, owner, turn.map(|turn| (turn, owner)));
+    /// Sets the turn of `owner`; `None` removes the owner. [`Heap`] describes `indices`.
+    pub(super) fn set(&mut self, indices: &mut Vec<u32>, owner: u32, turn: Option<u128>) {
+        self.0.set(indices, owner, turn.map(|turn| (turn, owner)));
     }
 }
 

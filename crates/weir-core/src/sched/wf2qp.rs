@@ -27,10 +27,10 @@
 //! ```
 //! `1 / w` has 40 bits of fraction and a relative error below `w / 2^40`, which is 6 parts in 10^8
 //! for the largest weight. Times are compared without their last 20 bits, 1/16 byte for the largest
-//! weight and less for all others. Of equal finishes, that of the flow with the lower slot is
-//! served first. In a busy period that never ends, all times are set back together before `V` nears
-//! the end of its range. This visits each active flow once in 7 MB times the sum of their weights,
-//! so that its cost is negligible.
+//! weight and less for all others. If finishes are equal, the flow with the lower slot is served
+//! first. In a busy period that never ends, all times are set back together before `V` nears the
+//! end of its range. This visits each active flow once in 7 MB times the sum of their weights, so
+//! that its cost is negligible.
 //!
 //! # Parameters
 //! `weight` 1..65536, default 1.
@@ -42,8 +42,9 @@
 //! of flows. All other flows, such as flows with packets of many lengths, cost O(log N) for each
 //! packet and N flows, by two tournaments: one of eligible flows by `F`, and one of other active
 //! flows by `S` of their head or, without packets, by the earliest `S` of their next packet. This
-//! bound holds for every pattern, on average over the packets of a busy period, since many flows
-//! that the fluid finishes at one time are removed together. A single flow needs no comparison.
+//! cost holds for every pattern of arrivals, on average over the packets of a busy period, since
+//! many flows that the fluid finishes at one time are removed together. A single flow needs no
+//! comparison.
 //!
 //! # Guarantees
 //! Let a flow have packets from some time on, let `L_k` be its largest packet and `L` the largest
@@ -168,7 +169,7 @@ impl Wf2qPlus {
     }
 
     /// Adds the only active flow to the chains or tournaments, because it is no longer the only
-    /// one.
+    /// active flow.
     #[inline(never)]
     fn join(&mut self) {
         let slot = core::mem::replace(&mut self.lone, NO_FLOW);
@@ -519,7 +520,7 @@ impl Scheduler for Wf2qPlus {
 
 /// No flow.
 const NO_FLOW: u32 = u32::MAX;
-/// The number of flows from which they do not fit into a cache.
+/// More flows than this do not fit into a cache.
 const FAR: u32 = 1 << 12;
 pub(super) const ROW: Row = Row {
     name: "wf2q+",

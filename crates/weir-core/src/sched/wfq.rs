@@ -17,9 +17,9 @@
 //! it grows by one divided by the sum of the weights of all flows that still have bytes in the
 //! fluid. The fluid serves as many bytes as have left in packets, so that its rate is that of the
 //! link, and it stops when the link is idle. Times have 40 bits of fraction, of which 20 count in
-//! comparisons. Of equal finishes, that of the flow with the lower slot is served first. A new
-//! weight takes effect at once: the fluid serves the remaining bytes of the flow at the new rate,
-//! and waiting packets get new stamps that end with these bytes.
+//! comparisons. If finishes are equal, the flow with the lower slot is served first. A new weight
+//! takes effect at once: the fluid serves the remaining bytes of the flow at the new rate, and
+//! waiting packets get new stamps that end with these bytes.
 //!
 //! # Parameters
 //! `weight` 1..65536, default 1.

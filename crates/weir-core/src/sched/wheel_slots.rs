@@ -10,7 +10,7 @@
 pub(super) struct Ring {
     /// The slots in use: bit `n % 64` for slot `n`.
     full: u64,
-    /// The beginning of the earliest slot in use; without meaning if there is none.
+    /// The beginning of the earliest slot in use; without meaning if no slot is in use.
     front: u64,
     /// The binary logarithm of the length of a slot.
     width: u32,
@@ -36,14 +36,14 @@ impl Ring {
         (self.full != 0).then_some(self.front)
     }
 
-    /// The place of the earliest slot in use; without meaning if there is none.
+    /// The index of the earliest slot in use; without meaning if no slot is in use.
     #[inline]
-    pub(super) fn front_place(&self) -> u8 {
-        place(self.front, self.width)
+    pub(super) fn front_index(&self) -> u8 {
+        index(self.front, self.width)
     }
 
-    /// Marks the slot that begins at `begin` as used, and returns its place. A slot too far from
-    /// the others gets the last place.
+    /// Marks the slot that begins at `begin` as used, and returns its index. A slot too far from
+    /// the other slots gets the last index.
     #[inline]
     pub(super) fn fill(&mut self, begin: u64) -> u8 {
         if self.full == 0 {
@@ -57,15 +57,15 @@ impl Ring {
             steps = 0;
         }
         let steps = steps.min(i64::from(SLOTS) - 1) as u64;
-        let place = place(self.front.wrapping_add(steps << self.width), self.width);
-        self.full |= 1 << place;
-        place
+        let index = index(self.front.wrapping_add(steps << self.width), self.width);
+        self.full |= 1 << index;
+        index
     }
 
-    /// Marks the slot at `place` as unused.
+    /// Marks the slot with this index as unused.
     #[inline]
-    pub(super) fn empty(&mut self, place: u8) {
-        self.full &= !(1 << place);
+    pub(super) fn empty(&mut self, index: u8) {
+        self.full &= !(1 << index);
         if self.full != 0 {
             let steps = u64::from(self.in_order().trailing_zeros());
             self.front = self.front.wrapping_add(steps << self.width);
@@ -75,7 +75,7 @@ impl Ring {
     /// The bits of the slots in use, with the earliest slot in the lowest bit.
     #[inline]
     fn in_order(&self) -> u64 {
-        self.full.rotate_right(u32::from(self.front_place()))
+        self.full.rotate_right(u32::from(self.front_index()))
     }
 }
 
@@ -88,7 +88,7 @@ pub(super) fn begin(time: u64, width: u32) -> u64 {
 }
 
 #[inline]
-fn place(begin: u64, width: u32) -> u8 {
+fn index(begin: u64, width: u32) -> u8 {
     (begin.wrapping_add(1 << (width - 1)) >> width) as u8 % SLOTS
 }
 
@@ -115,10 +115,10 @@ mod tests {
             let at = |steps: i64| origin.wrapping_add((steps << width) as u64);
             for (fill, steps) in operations {
                 if fill {
-                    prop_assert_eq!(ring.fill(at(steps)), place(at(steps), width));
+                    prop_assert_eq!(ring.fill(at(steps)), index(at(steps), width));
                     model.insert(steps);
                 } else if let Some(first) = model.pop_first() {
-                    ring.empty(place(at(first), width));
+                    ring.empty(index(at(first), width));
                 }
                 prop_assert_eq!(ring.front(), model.first().map(|&steps| at(steps)));
             }

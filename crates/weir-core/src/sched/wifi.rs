@@ -18,9 +18,9 @@ pub struct Timing {
     pub sifs: u64,
     /// The preamble and the PLCP header of a data frame.
     pub preamble: u64,
-    /// The same of an RTS, a CTS or an acknowledgement.
+    /// The preamble and the PLCP header of an RTS, a CTS or an acknowledgement.
     pub control_preamble: u64,
-    /// The silence after each frame that counts as part of it.
+    /// The silence after each frame that counts as part of the frame.
     pub extension: u64,
     /// Whether a frame consists of OFDM symbols of 4 us.
     pub ofdm: bool,
@@ -103,8 +103,8 @@ const OFDM_RATES: &[u32] = &[60, 90, 120, 180, 240, 360, 480, 540];
 /// The short preamble and PLCP header of 802.11b: 72 + 24 us.
 pub const SHORT_PREAMBLE: u64 = 96;
 
-/// An access category of EDCA. Of two categories of a station that begin in the same slot, the
-/// first one sends.
+/// An access category of EDCA. If two categories of a station begin in the same slot, the category
+/// that comes first in this enum sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Category {
     /// Voice, AC_VO.
@@ -176,7 +176,7 @@ impl Category {
 pub struct Air {
     timing: &'static Timing,
     preambles: [u64; 2],
-    /// The rate of stations without one.
+    /// The rate of stations without a rate of their own.
     rate: u32,
     /// The bytes of a data frame besides the packet.
     overhead: u64,
@@ -185,8 +185,9 @@ pub struct Air {
 }
 
 impl Air {
-    /// The medium of a physical layer. `rate` is the rate of stations that name none, `qos` whether
-    /// frames have the two bytes of QoS control. Frames above `rts` bytes are announced by an RTS.
+    /// The medium of a physical layer. `rate` is the rate of stations without a rate of their own;
+    /// `qos` says whether frames have the two bytes of QoS control. Frames above `rts` bytes are
+    /// announced by an RTS.
     pub fn new(
         timing: &'static Timing,
         rate: Option<u32>,
@@ -229,12 +230,13 @@ impl Air {
         len as u64 + self.overhead > self.rts
     }
 
-    /// The RTS, its gap, the CTS and the gap before the data, of a station at `rate`.
+    /// The duration of the RTS, its gap, the CTS and the gap before the data, for a station at
+    /// `rate`.
     pub fn announcement(&self, rate: u32) -> u64 {
         self.control(RTS, rate) + self.sifs() + self.control(CTS, rate) + self.sifs()
     }
 
-    /// A data frame, its gap and the acknowledgement.
+    /// The duration of a data frame, its gap and the acknowledgement.
     pub fn exchange(&self, len: u32, rate: u32) -> u64 {
         let data = self.preambles[0] + self.time(u64::from(len) + self.overhead, rate);
         data + self.timing.extension + self.sifs() + self.control(ACK, rate)
@@ -256,8 +258,8 @@ impl Air {
         }
     }
 
-    /// An RTS, a CTS or an acknowledgement that belongs to data of this rate: it has the highest
-    /// basic rate that is not above.
+    /// The duration of an RTS, a CTS or an acknowledgement that belongs to data of rate `rate`. The
+    /// frame is sent at the highest basic rate that is not above `rate`.
     fn control(&self, bytes: u64, rate: u32) -> u64 {
         let basic = self.timing.basic;
         let rate = basic.iter().copied().filter(|&basic| basic <= rate).max().unwrap_or(basic[0]);

@@ -61,8 +61,8 @@ impl<K: Entry> Chosen<K> {
             .iter()
             .enumerate()
             .find(|(_, parameter)| parameter.name.eq_ignore_ascii_case(name));
-        let (place, parameter) = found.ok_or(SettingError::Unknown)?;
-        self.values[place] = parameter.domain.parse(text).ok_or(SettingError::Value(parameter))?;
+        let (index, parameter) = found.ok_or(SettingError::Unknown)?;
+        self.values[index] = parameter.domain.parse(text).ok_or(SettingError::Value(parameter))?;
         Ok(())
     }
 

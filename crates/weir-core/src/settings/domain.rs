@@ -89,7 +89,7 @@ impl Domain {
             Self::Choice(words) => words
                 .iter()
                 .position(|word| word.eq_ignore_ascii_case(text))
-                .map(|place| place as u64),
+                .map(|index| index as u64),
             Self::Time { least, most } => {
                 quantity::exact_time(text).filter(|value| (least..=most).contains(value))
             }
@@ -136,8 +136,8 @@ impl fmt::Display for Domain {
     }
 }
 
-/// The text of a time: in seconds only if it is a whole number of them (`1500ms`, not `1.5s`),
-/// otherwise in the largest smaller unit that is not longer than the time.
+/// The text of a time: in seconds only if it is a whole number of seconds (`1500ms`, not `1.5s`),
+/// otherwise in the largest unit below a second that is not longer than the time.
 fn write_time(ns: u64) -> String {
     let (unit, name) = match ns {
         0 => (1_000_000, "ms"),
@@ -163,16 +163,16 @@ fn parse_four(text: &str, allowed: impl Fn(u16) -> bool) -> Option<u64> {
     }
     let mut parts = text.split(',');
     let mut value = 0;
-    for place in 0..4 {
-        value |= u64::from(number(parts.next()?)?) << (16 * place);
+    for index in 0..4 {
+        value |= u64::from(number(parts.next()?)?) << (16 * index);
     }
     parts.next().is_none().then_some(value)
 }
 
 /// The four numbers of a value of [`Domain::Four`]; `None` for `standard`.
 pub(super) fn four(value: u64) -> [Option<u16>; 4] {
-    core::array::from_fn(|place| {
-        Some((value >> (16 * place)) as u16).filter(|&number| number != STANDARD)
+    core::array::from_fn(|index| {
+        Some((value >> (16 * index)) as u16).filter(|&number| number != STANDARD)
     })
 }
 

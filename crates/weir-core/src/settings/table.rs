@@ -111,7 +111,7 @@ macro_rules! table {
             use super::{Kind, TABLE};
 
             #[test]
-            fn names_are_told_apart_and_defaults_are_within_their_ranges() {
+            fn names_are_distinct_and_defaults_are_within_their_ranges() {
                 let names = |n: usize| core::iter::once(&TABLE[n].name).chain(TABLE[n].aliases);
                 for (n, kind) in Kind::ALL.into_iter().enumerate() {
                     assert!(names(n).all(|name| Kind::from_name(name) == Some(kind)));

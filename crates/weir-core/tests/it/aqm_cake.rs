@@ -178,7 +178,7 @@ impl Run for Random<'_> {
         let mut now = 0;
         for &(hash, dscp, len, ecn, gap) in self.0 {
             let ecn = [Ecn::NotEct, Ecn::Ect1, Ecn::Ect0, Ecn::Ce][usize::from(ecn % 4)];
-            // Few hashes differ, and many of them fall into one set.
+            // There are only a few different hashes, and many of them select the same set.
             (0..=ecn as u32).for_each(|_| {
                 link.send(now, len, Header { ecn, dscp, hash: hash.wrapping_mul(0x144c_bc89) });
             });
@@ -262,7 +262,7 @@ fn sent_by_source(isolation: &str) -> [u32; 2] {
 }
 
 #[test]
-fn the_engine_tells_hosts_apart() {
+fn the_engine_distinguishes_hosts() {
     for (isolation, share) in [
         ("flows", 1.0 / 9.0),
         ("dual-dsthost", 1.0 / 9.0),

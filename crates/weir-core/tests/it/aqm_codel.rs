@@ -105,8 +105,9 @@ impl<A: Aqm> Driven for Queue<A> {
     }
 }
 
-/// Sends twenty packets at once and takes one at each of four times. Returns after each time:
-/// packets left, drops, marks, and the time of the next drop in ticks of 1.024 us.
+/// Sends twenty packets at once and takes one at each of four times. Returns for each of these
+/// times: the packets left, the drops, the marks, and the time of the next drop in ticks of 1.024
+/// us.
 fn twenty(ecn: Ecn, switch: &str) -> Vec<(usize, usize, usize, u64)> {
     with(&[("ecn", switch)], |queue| {
         (0..20).for_each(|_| queue.send(0, 1000, ecn));
@@ -302,7 +303,7 @@ proptest! {
         })?;
     }
 
-    /// While a queue stays above its target, drop `k` follows the previous one after
+    /// While a queue stays above its target, drop `k` follows the previous drop after
     /// `interval / √k`, at most one packet's time late.
     #[test]
     fn drops_of_a_standing_queue_follow_the_control_law(

@@ -149,7 +149,7 @@ fn plain(hash: u32) -> Header {
 }
 
 #[test]
-fn the_fattest_flow_loses_packets_from_its_head() {
+fn the_longest_queue_loses_packets_from_its_head() {
     let (a, b) = (1, 2);
     with(Kind::FqCodel, &[("limit", "4")], |link| {
         [a, a, a, b, b].into_iter().for_each(|flow| link.send(0, 120, plain(flow)));
@@ -160,7 +160,7 @@ fn the_fattest_flow_loses_packets_from_its_head() {
     });
 }
 
-/// Linux knows no time 0: the first second of a link is like any other.
+/// Linux has no time 0: the first second of a link is like any other second.
 #[test]
 fn an_overflow_at_the_start_of_time_is_like_any_later_one() {
     let played = |begin: u64| {
@@ -191,8 +191,8 @@ fn standing_flows_are_marked_independently() {
         })
     };
     assert_eq!(marks(&[]), [6; 5]);
-    // With `count all`, CoDel compares the bytes of all flows with the MTU, so marking a flow
-    // continues although the flow has little left.
+    // With `count all`, CoDel compares the bytes of all flows with the MTU, so that CoDel continues
+    // to mark a flow that has few packets left.
     assert_eq!(marks(&[("count", "all")]), [12, 12, 12, 12, 7]);
 }
 
@@ -248,7 +248,7 @@ fn bytes_are_limited_too() {
 }
 
 #[test]
-fn all_waiting_packets_leave_at_the_end_of_time() {
+fn all_waiting_packets_leave_at_the_largest_time() {
     with(Kind::FqCodel, &[], |link| {
         (0..50).for_each(|n| link.send(0, 1000, plain(n % 3)));
         (0..50).for_each(|_| assert!(link.take(u64::MAX).is_some()));

@@ -177,7 +177,7 @@ proptest! {
 
 /// Three packets of flow 1 and two of flow 2 arrive at a scheduler with room for four.
 #[test]
-fn without_room_the_fattest_queue_or_the_arriving_packet_is_dropped() {
+fn without_room_the_longest_queue_or_the_arrival_loses_a_packet() {
     for (variant, expected) in [
         ("rfc", (0, DropReason::Overlimit)),
         ("dummynet", (0, DropReason::Overlimit)),
@@ -217,7 +217,7 @@ fn only_the_flow_that_sends_too_much_loses_packets() {
     );
 }
 
-/// After a queue becomes empty, PIE's drop probability decays slowly, but dummynet's is reset.
+/// After a queue becomes empty, PIE's drop probability decays slowly, but dummynet resets it.
 #[test]
 fn dummynet_resets_the_probability_of_an_empty_queue() {
     let drops_after_a_pause = |variant| {

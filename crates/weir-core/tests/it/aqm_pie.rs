@@ -92,7 +92,7 @@ const fn ms(ms: u64) -> Nanos {
 }
 
 /// Sends 400 packets of 1000 bytes, one every 10 ms starting at 10 ms, and takes one every 14 ms.
-/// At equal times the arrival arrives first.
+/// If both happen at the same time, the arrival precedes the departure.
 fn ns3_case(queue: &mut Queue<Pie>, ecn: Ecn) {
     for time in 0..=5600 {
         if time % 10 == 0 && (1..=400).contains(&(time / 10)) {
@@ -105,8 +105,8 @@ fn ns3_case(queue: &mut Queue<Pie>, ecn: Ecn) {
 }
 
 /// The drops are random, but their number is not: the target is shorter than the transmission of
-/// three packets, so the probability rises until every packet that finds more than two is dropped.
-/// By 4 s the link, which was never idle, has sent 285 packets, and 3 wait.
+/// three packets, so the probability rises until every packet that finds more than two packets is
+/// dropped. By 4 s the link, which was never idle, has sent 285 packets, and 3 wait.
 #[test]
 fn pie_drops_as_many_as_ns3_for_any_draws() {
     for seed in 0..1000 {
@@ -212,8 +212,8 @@ proptest! {
                 let waited = queue.take(now).unwrap();
                 model.delay = if queue.waiting.is_empty() { 0.0 } else { waited.0 as f64 / 1e9 };
             }
-            // If the probability arrives near a boundary of the scaling table, rounding of the
-            // float may select another row. Such cases are skipped.
+            // If the probability is near a boundary of the scaling table, rounding of the float may
+            // select another row. Such cases are skipped.
             for edge in [1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1] {
                 least = least.min((model.p / edge - 1.0).abs());
             }
@@ -333,11 +333,11 @@ proptest! {
     }
 }
 
-/// The numbers of packets between consecutive drops at a constant probability p, in hundredths of 1
-/// / p.
+/// The numbers of packets between consecutive drops at a constant probability p, in hundredths of
+/// `1/p`.
 fn gaps(derand: &str) -> Vec<u32> {
-    // The probability is updated while time advances. Afterwards time does not advance, so it stays
-    // constant.
+    // The probability is updated while time advances. After that, time no longer advances, so that
+    // the probability stays constant.
     let mut queue = pie(
         &[
             ("derand", derand),
@@ -370,7 +370,7 @@ fn gaps(derand: &str) -> Vec<u32> {
     gaps.split_off(1)
 }
 
-/// Gaps are in hundredths of 1 / p.
+/// Gaps are in hundredths of `1/p`.
 #[test]
 fn derandomised_drops_are_neither_close_together_nor_far_apart() {
     let (random, even) = (gaps("off"), gaps("on"));
@@ -540,6 +540,7 @@ fn linux_measures_departure_rates_in_whole_units() {
         }
         queue.take(now);
     }
-    // The first measurement counts 11 packets over 10 gaps: 22.5 units. The later ones give 20.
+    // The first measurement counts 11 packets over 10 gaps: 22.5 units. The later measurements give
+    // 20 units.
     assert_eq!(queue.variable("delay"), 60_000 * 256 / 22 * 64);
 }

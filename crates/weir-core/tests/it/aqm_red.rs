@@ -68,7 +68,7 @@ impl<A: Aqm> Queue<A> {
 }
 
 /// Sends 300 packets at once. Returns how many got an early drop or mark, and how many a forced
-/// one.
+/// drop or mark.
 fn three_hundred(settings: &[(&str, &str)], seed: u64) -> (u32, u32) {
     let mut queue = Queue::new(aqm::Red::new(&policy(Kind::Red, settings), &setup(seed)));
     let bytes = settings.contains(&("unit", "bytes"));
@@ -173,7 +173,7 @@ fn marks_of_every_variant_have_the_probability_of_the_average() {
     // In the middle between the thresholds, p_b is max_p / 2 = 0.05.
     for (variant, wait, expected) in
         // The distance between marks is uniform over 1..=1/p. In ns-3, which counts the packet
-        // itself, the range is one shorter, and with `wait` it is from 1/p to 2/p − 1.
+        // itself, the range is one packet shorter; with `wait` the range is from 1/p to 2/p − 1.
         [
             ("ns3", "off", 1.0 / 10.0),
             ("ns3", "on", 1.0 / 29.5),

@@ -40,7 +40,7 @@ fn a_schedule_of_nanoseconds_is_refused() {
 }
 
 #[test]
-fn a_poll_with_much_to_do_returns_in_between() {
+fn a_poll_returns_before_all_due_events_are_handled() {
     let mut emulator = Emulator::new(1, Limits::default());
     let queue =
         FlowsetConfig { limit: Some(QueueLimit::Packets(1_000_000)), ..FlowsetConfig::default() };
@@ -59,8 +59,8 @@ fn a_poll_with_much_to_do_returns_in_between() {
     assert!(polls < 10 && out.iter().map(|departure| departure.frame).eq(0..300_000));
 }
 
-/// Ten seconds of 1,000 links with steps of 1 us would be 10^10 steps: minutes, in which the driver
-/// would only fall further behind.
+/// Ten seconds of 1,000 links with steps of 1 us would be 10^10 steps. They would take minutes, in
+/// which the driver would only fall further behind.
 #[test]
 fn schedules_that_are_far_behind_skip_to_the_values_in_force() {
     let mut emulator =

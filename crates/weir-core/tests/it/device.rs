@@ -338,7 +338,7 @@ fn a_train_takes_a_place_for_each_packet_on_the_wire() {
 }
 
 #[test]
-fn the_queues_of_a_switch_push_back_or_drop() {
+fn the_queues_of_a_switch_hold_packets_back_or_drop_them() {
     // Traffic manager → egress queue of 128 → interface queue of 1000 → wire. The egress pipeline
     // is faster than the wire.
     let stage = |packets, service, blocking| StageConfig {

@@ -3,8 +3,9 @@
 //! us.
 //!
 //! In the publication, the delay of the probe packets is 119.883 us + 12.016 us × (bulk packets in
-//! the ring − 1): each waits for the packets ahead of it in the ring, regardless of the scheduler.
-//! Framing adds 2 bytes on the wire, and the ring does not count the packet on the wire.
+//! the ring − 1): each probe packet waits for the packets ahead of it in the ring, regardless of
+//! the scheduler. Framing adds 2 bytes on the wire, and the ring does not count the packet on the
+//! wire.
 
 use std::sync::Arc;
 

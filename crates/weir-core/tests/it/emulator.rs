@@ -161,7 +161,7 @@ proptest! {
     }
 
     #[test]
-    fn a_link_that_keeps_order_keeps_it(packets in traffic(), config in configs()) {
+    fn a_link_without_reordering_keeps_the_order(packets in traffic(), config in configs()) {
         let keeps = config.link.reorder.is_none()
             && config.link.jitter.as_ref().is_none_or(|j| !j.may_reorder);
         let (out, _) = play(&config, &packets, &[]);

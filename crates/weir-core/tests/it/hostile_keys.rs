@@ -1,5 +1,5 @@
 //! Keys that a hostile sender of packets chooses: flows with equal public hashes are found as fast
-//! as any others.
+//! as any other flows.
 
 use std::time::{Duration, Instant};
 
@@ -11,8 +11,8 @@ use weir_core::{Action, Arrival, Emulator, Limits, LookupKey, Nanos};
 
 /// Flows of each run.
 const FLOWS: u32 = 100_000;
-/// The factor by which crafted flows may take longer. Flows with equal hashes took thousands of
-/// times as long as others.
+/// The factor by which crafted flows may take longer than other flows. With a public hash, crafted
+/// flows took thousands of times as long as other flows.
 const FACTOR: u32 = 20;
 
 /// Words that the public hash combines with the words of a key before it multiplies them in pairs.
@@ -112,7 +112,7 @@ fn time(queues: bool, key: impl Fn(u32) -> FlowKey) -> Duration {
     start.elapsed()
 }
 
-fn is_as_fast(queues: bool, crafted: fn(u32) -> FlowKey) {
+fn assert_as_fast(queues: bool, crafted: fn(u32) -> FlowKey) {
     let like = crafted(0);
     let best = |key: &dyn Fn(u32) -> FlowKey| (0..2).map(|_| time(queues, key)).min().unwrap();
     let (hostile, usual) = (best(&crafted), best(&|n| random(n, &like)));
@@ -121,24 +121,24 @@ fn is_as_fast(queues: bool, crafted: fn(u32) -> FlowKey) {
 
 #[test]
 fn instances_of_crafted_ipv4_flows_are_found_fast() {
-    is_as_fast(false, crafted_v4);
+    assert_as_fast(false, crafted_v4);
 }
 
 #[test]
 fn instances_of_crafted_ipv6_flows_are_found_fast() {
     let public = stable_hash(&crafted_v6(0));
     assert!((1..FLOWS).all(|n| stable_hash(&crafted_v6(n)) == public), "the flows are crafted");
-    is_as_fast(false, crafted_v6);
+    assert_as_fast(false, crafted_v6);
 }
 
 #[test]
 fn queues_of_crafted_ipv6_flows_are_found_fast() {
-    is_as_fast(true, crafted_v6);
+    assert_as_fast(true, crafted_v6);
 }
 
-/// Workers divide the instances among them by this hash, and a sender cannot predict it.
+/// Workers divide the instances among themselves by this hash, and a sender cannot predict it.
 #[test]
-fn engines_with_one_secret_agree_and_others_do_not() {
+fn only_engines_with_the_same_secret_agree() {
     let hashes = |lookup: LookupKey| {
         let (emulator, action) = engine(false);
         let emulator = emulator.with_lookup_key(lookup);

@@ -1,5 +1,5 @@
-//! Functions for drivers that hold packets back instead of losing them: they ask whether a packet
-//! would be accepted, and permit devices to pass packets.
+//! Functions for drivers that hold packets back instead of losing them: queries whether a packet
+//! would be accepted, and permits for devices to pass packets.
 
 use std::sync::Arc;
 
@@ -74,9 +74,9 @@ fn disciplines() -> Vec<Discipline> {
 
 proptest! {
     /// A packet for which there is room is accepted, and no other packet is dropped for it. A
-    /// packet for which there is none causes a drop. The question changes nothing.
+    /// packet for which there is no room causes a drop. The query changes no state.
     #[test]
-    fn room_is_what_a_submission_finds(
+    fn has_room_predicts_the_outcome_of_a_submission(
         number in 0..disciplines().len(),
         steps in prop::collection::vec((0u64..1_500_000, 0u16..3, 1u64..60), 1..120),
     ) {
@@ -122,7 +122,8 @@ fn a_gated_device_passes_one_packet_for_each_permit() {
     assert_eq!(engine.next_event(), None, "no event can change anything before the permit");
     engine.permit(ms(10), LINK);
     assert_eq!(run(&mut engine, ms(20)).0, [(ms(11).0, 1)]);
-    // The first permit is used at once. The others count as one, because none was used in between.
+    // The first permit is used at once. The other two permits count as one, because no packet used
+    // a permit between them.
     for _ in 0..3 {
         engine.permit(ms(20), LINK);
     }

@@ -90,7 +90,7 @@ fn stations_send_equal_numbers_of_packets_of_any_size() {
 }
 
 #[test]
-fn a_packet_is_given_up_after_its_retries_and_the_next_is_sent() {
+fn a_packet_is_dropped_after_its_retries_and_the_next_is_sent() {
     let mut rig = medium(&[("retries", "0"), ("cwmin", "1"), ("cwmax", "1")]);
     let stations = [rig.add(1, 1500, 0), rig.add(1, 1500, 0)];
     for _ in 0..200 {
@@ -106,7 +106,7 @@ fn a_packet_is_given_up_after_its_retries_and_the_next_is_sent() {
 }
 
 #[test]
-fn equal_seeds_give_equal_orders_and_others_do_not() {
+fn only_equal_seeds_give_equal_orders() {
     let order = |seed: &str| {
         let mut rig = medium(&[("seed", seed)]);
         for _ in 0..5 {
@@ -196,9 +196,9 @@ fn other_standards_have_their_own_times() {
     }
 }
 
-/// Every attempt fails, so each packet takes three attempts and is given up.
+/// Every attempt fails, so each packet takes three attempts and is dropped.
 #[test]
-fn a_packet_without_a_good_frame_is_given_up_after_its_retries() {
+fn a_packet_without_a_good_frame_is_dropped_after_its_retries() {
     let mut pool = Pool::new(10);
     let mut dcf = Dcf::new(&dcf(&[("errors", "1"), ("retries", "2")]));
     let slot = dcf.add_flow(Nanos::ZERO, &FlowSpec::default());
@@ -236,7 +236,7 @@ fn frames_are_lost_with_their_probability() {
     assert_eq!(variable(&rig, "retries"), variable(&rig, "errors"));
 }
 
-/// With a window of one slot, a station waits for SIFS, AIFSN slots, and one slot more or not.
+/// With a window of one slot, a station waits for SIFS, AIFSN slots, and at most one further slot.
 #[test]
 fn a_category_waits_for_its_own_gap() {
     let settings = [("edca", "queue"), ("cwmin", "1"), ("cwmax", "1"), ("txop", "0")];
@@ -280,8 +280,8 @@ fn a_category_sends_until_its_limit() {
     }
 }
 
-/// One station with packets of all categories: each category keeps its order, and voice is served
-/// most.
+/// One station with packets of all categories: each category keeps its order, and voice sends the
+/// most packets.
 #[test]
 fn the_dscp_selects_the_category_within_a_station() {
     let mut pool = Pool::new(1000);
@@ -319,7 +319,7 @@ fn the_dscp_selects_the_category_within_a_station() {
     assert!(served[2] > served[3], "{served:?}");
     let variables = dcf.variables();
     let count = |name| variables.iter().find(|f| f.0 == name).unwrap().1;
-    // The categories of a single station collide only inside it.
+    // The categories of a single station collide only inside the station.
     assert!(count("collisions") == 0 && count("internal-collisions") > 100, "{variables:?}");
 }
 

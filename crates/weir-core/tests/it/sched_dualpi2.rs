@@ -77,7 +77,7 @@ fn traffic() -> impl Strategy<Value = Vec<(u64, bool, u32, Ecn)>> {
 }
 
 proptest! {
-    /// Compares the order with two lists, the credit and the arrival times.
+    /// Compares the order with that of a model: two lists, the credit and the arrival times.
     #[test]
     fn the_queues_take_turns_as_described(
         traffic in traffic(),
@@ -176,8 +176,8 @@ proptest! {
         }
     }
 
-    /// For any traffic, no packet is lost, nothing overflows, and all packets leave at the end of
-    /// time.
+    /// For any traffic, no packet is lost, nothing overflows, and all packets leave at
+    /// [`Nanos::MAX`].
     #[test]
     fn every_packet_leaves_or_is_refused(
         traffic in proptest::collection::vec((prop_oneof![0u64..1 << 22, 0u64..u64::MAX >> 9], any::<bool>(), 0u32..=4 << 20, ecns()), 1..300),

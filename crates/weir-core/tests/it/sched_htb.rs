@@ -131,7 +131,7 @@ fn a_raised_limit_releases_waiting_packets_earlier() {
 }
 
 #[test]
-fn a_packet_longer_than_the_bucket_leaves_and_leaves_a_debt() {
+fn a_packet_longer_than_the_bucket_passes_and_makes_the_tokens_negative() {
     let mut rig = Rig::new(Kind::Htb.build());
     let flow = rig.add_spec(FlowSpec { burst: 1500, ..class(0, 8_000_000) });
     rig.send(flow, 61_500);
@@ -181,7 +181,7 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
 }
 
 /// Performs operations. No packet is lost, a packet can be taken at the announced time, and all
-/// packets leave at the end of time.
+/// packets leave at [`Nanos::MAX`].
 struct Operate<'a>(&'a [Operation]);
 
 impl Visitor for Operate<'_> {
@@ -260,12 +260,14 @@ impl Visitor for Turns {
 
 #[test]
 fn the_variant_of_linux_sends_until_tokens_are_negative_and_takes_turns() {
-    // A packet takes 3 and 6 ms of the classes' rates. Three packets of each class leave at once:
-    // the buckets hold two, and lend one. The first packet of a class uses up its first turn.
+    // At the classes' rates, a packet takes 3 ms and 6 ms. Three packets of each class leave at
+    // once: the buckets have tokens for two packets and let one more pass. The first packet of a
+    // class uses up the class's first turn.
     let linux = htb("linux").visit(Turns);
     let start = [(0, 0), (1, 0), (0, 0), (0, 0), (1, 0), (1, 0)];
     assert_eq!(linux, [&start[..], &[(0, 3), (0, 6), (1, 6), (0, 9), (1, 12), (1, 18)]].concat());
-    // Otherwise, two leave at once, and the next ones when their tokens have arrived.
+    // With `exact`, two packets of each class leave at once, and each later packet leaves when
+    // there are tokens for it.
     let exact = htb("exact").visit(Turns);
     let start = [(0, 0), (1, 0), (0, 0), (1, 0)];
     let rest = [(0, 3), (0, 6), (1, 6), (0, 9), (0, 12), (1, 12), (1, 18), (1, 24)];

@@ -487,8 +487,8 @@ fn a_full_pifo_pushes_out_the_highest_rank_and_keeps_the_order_of_flows() {
 
 #[test]
 fn fifo_plus_prefers_longer_paths_and_slack_restores_the_order_of_sources() {
-    // The packet of flow 0 has waited for 40 of its deadline of 100 at an earlier hop. The packet
-    // of flow 1 starts at this hop, and arrived 20 earlier.
+    // The packet of flow 0 has waited for 40 ns of its deadline of 100 ns at an earlier hop. The
+    // packet of flow 1 starts at this hop, and arrived 20 ns before the packet of flow 0.
     for (rank, expected) in [("fifo+", [0, 1]), ("lstf", [0, 1])] {
         let mut rig = pifo(&[("rank", rank)]);
         rig.add(1, 1500, 0);
@@ -498,8 +498,8 @@ fn fifo_plus_prefers_longer_paths_and_slack_restores_the_order_of_sources() {
         rig.send_labelled(0, 100, 60);
         assert_eq!(order(&mut rig), expected, "{rank}");
     }
-    // With an arrival 50 later, flow 1 has waited longer in total. LSTF takes this into account;
-    // FIFO+ compares only the remaining deadlines.
+    // If the packet of flow 0 arrives 50 ns after that of flow 1, flow 1 has waited longer in
+    // total. LSTF takes this into account; FIFO+ compares only the remaining deadlines.
     for (rank, expected) in [("fifo+", [0, 1]), ("lstf", [1, 0])] {
         let mut rig = pifo(&[("rank", rank)]);
         rig.add(1, 1500, 0);
@@ -562,7 +562,7 @@ fn sp_pifo_holds_a_packet_behind_older_ones_of_its_flow() {
 /// Flows of increasing priority fill one slice after the other. The newest flow waits only for its
 /// own slice.
 #[test]
-fn eight_slices_of_64_hold_512_packets_and_the_highest_flow_waits_only_for_its_own() {
+fn eight_slices_of_64_hold_512_packets_and_the_newest_flow_waits_only_for_its_slice() {
     let mut rig = Rig::new(StrictSlices::new(&Discipline::new(Kind::StrictSlices)));
     for step in 0..8u32 {
         let flow = rig.add(1, 1512, 7 - step);

@@ -154,7 +154,7 @@ fn deep() -> TreeSpec {
 }
 
 /// Sends packets (flow, length, time until the next packet) through nested limits, under a driver
-/// that is `late` by some ns after each event. Checks every time window.
+/// that calls `late` ns after each event. Checks every time window.
 fn check_limits(packets: &[(u32, u32, u64)], late: u64) -> Result<(), TestCaseError> {
     let mut spec = TreeSpec::new(Ranking::Arrival);
     let class = spec.add(
@@ -310,7 +310,7 @@ proptest! {
     }
 
     /// For any operations no packet is lost, flows keep their order (which the rig asserts), and a
-    /// tree that holds packets back announces the time of the next one.
+    /// tree that holds packets back announces the time of the next packet.
     #[test]
     fn trees_with_limits_lose_no_packet_and_announce_the_next(
         nested in any::<bool>(),
@@ -357,8 +357,8 @@ proptest! {
             }
             prop_assert_eq!(rig.scheduler.len(), rig.inside());
         }
-        // Half of the remaining packets leave at the announced times, the others at the end of
-        // time.
+        // Half of the remaining packets leave at the announced times, the other packets at
+        // [`Nanos::MAX`].
         for _ in 0..rig.inside() / 2 {
             for _ in 0..4 {
                 let Some(next) = rig.scheduler.next_event() else { break };
@@ -445,7 +445,7 @@ fn classes_share_first_and_flows_within_them() {
     // Flow 1 ends. Its share goes to flow 0, not to the other class.
     let two = serve(&mut rig, &[0, 2]);
     assert!(near(two, [298, 2, 900]), "{two:?}");
-    // The class ends. Its share goes to the other class.
+    // Flow 0 ends too, and with it the class. The share of the class goes to the other class.
     let one = serve(&mut rig, &[2]);
     assert!(near(one, [2, 0, 1198]), "{one:?}");
 }

@@ -72,8 +72,8 @@ fn sp_pifo_comes_closer_to_a_pifo_with_more_queues() {
     assert!(4 * errors[2] < errors[0], "8 queues remove most of the errors of a FIFO: {errors:?}");
 }
 
-/// At twice the capacity a PIFO serves the lower half of the ranks, and drop-tail serves all alike.
-/// AIFO admits nearly the packets that the PIFO serves, in the order of their arrival.
+/// At twice the capacity a PIFO serves the lower half of the ranks, and tail drop serves all ranks
+/// alike. AIFO admits nearly the packets that the PIFO serves, in the order of their arrival.
 #[test]
 fn aifo_admits_nearly_the_packets_that_a_pifo_serves() {
     let load = Uniform { before: 0, arrivals: 2, departures: 20_000 };

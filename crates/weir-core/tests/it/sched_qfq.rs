@@ -36,7 +36,7 @@ impl ModelFlow {
         (1u128 << 32).div_ceil(u128::from(self.weight))
     }
 
-    /// Times of the flow are compared in multiples of this.
+    /// The unit in which the times of the flow are compared.
     fn unit(&self) -> u128 {
         (u128::from(self.lmax.min(1 << 21)) * self.inverse()).next_power_of_two().max(1 << 22)
     }
@@ -421,8 +421,8 @@ pub(super) fn operations() -> impl Strategy<Value = Vec<Operation>> {
     proptest::collection::vec(operation, 1..600)
 }
 
-/// Origins of virtual time: 0, and shortly before a half, three quarters and the whole of its
-/// range.
+/// Origins of virtual time: 0, and shortly before 2^53 and before a half, three quarters and the
+/// whole of its range.
 pub(super) fn epoch() -> impl Strategy<Value = u64> {
     let near = |end: u64| (20u32..56).prop_map(move |bits| end.wrapping_sub(1 << bits));
     prop_oneof![Just(0u64), near(0), near(1 << 63), near(3 << 62), near(1 << 53)]
@@ -578,8 +578,8 @@ fn the_maximum_number_of_flows_is_served_in_turn() {
     }
 }
 
-/// Flows without packets, now and recently, do not affect the others. (In QFQ+, they affect the
-/// flows of their aggregates.)
+/// Flows that never had packets do not affect other flows. (In QFQ+, they affect the flows of their
+/// aggregates.)
 #[test]
 fn idle_flows_do_not_affect_the_order() {
     let busy = [Operation::Add(100, 1500), Operation::Add(1, 1500), Operation::Add(3, 500)];

@@ -56,7 +56,7 @@ impl Aggregate {
         u64::from(self.kind.1) * u64::from(self.classes)
     }
 
-    /// Times of the aggregate are compared in multiples of this.
+    /// The unit in which the times of the aggregate are compared.
     fn unit(&self) -> u128 {
         let inverse = (1u128 << 32).div_ceil(self.kind.0.into());
         (u128::from(self.kind.1.min(LARGEST)) * inverse).next_power_of_two().max(1 << 22)
@@ -66,7 +66,7 @@ impl Aggregate {
         self.start / self.unit() * self.unit()
     }
 
-    /// The start with new packets at the virtual time `now`.
+    /// The start of the aggregate if packets arrive at the virtual time `now`.
     fn restart(&self, now: u128) -> u128 {
         if self.counts_until > now { self.start.max(now) } else { now }
     }
@@ -358,8 +358,8 @@ proptest! {
             .visit(Compare { model: Model::new(epoch, m), operations: &operations })?;
     }
 
-    /// Many classes of a few kinds, so that aggregates are full, of which some wait for much longer
-    /// packets of others.
+    /// Many classes of a few kinds, so that aggregates are full. Some aggregates wait for much
+    /// longer packets of other aggregates.
     #[test]
     fn qfqp_serves_in_the_order_of_the_model_when_classes_are_alike(
         epoch in epoch(),
@@ -435,7 +435,7 @@ fn runs(served: &[(u32, u32)]) -> Vec<usize> {
 /// Each service of a full aggregate sends the whole budget: 8 packets of `lmax`, one of each class.
 /// At most two services of an aggregate follow one another, while its rounded start is the same.
 #[test]
-fn an_aggregate_sends_its_budget_at_a_stretch() {
+fn an_aggregate_sends_its_whole_budget_in_one_service() {
     let classes = classes(16, 1);
     let order = qfqp(8).visit(Backlogged { classes: &classes, len: |_, _| 1500, packets: 160 });
     let stretches = runs(&order);
@@ -468,15 +468,16 @@ fn no_service_exceeds_the_budget() {
     let order = qfqp(8).visit(Backlogged { classes: &classes, len, packets: 5000 });
     for service in order.chunk_by(|a, b| a.0 / 8 == b.0 / 8) {
         let bytes: u32 = service.iter().map(|served| served.1).sum();
-        // Two services in succession, if the aggregate is still first after the first.
+        // An aggregate has two services in succession if it is still first after the first service.
         assert!(bytes <= 2 * 8 * 1500, "{bytes}");
     }
     let mean = 5000 / order.chunk_by(|a, b| a.0 / 8 == b.0 / 8).count();
     assert!((8..=24).contains(&mean), "{mean} packets of about 750 bytes in a service");
 }
 
-/// As published, idle classes count in the weight of their aggregate: a class gets the shares of
-/// the seven idle ones, half of the link against an aggregate of eight. QFQ gives it a ninth.
+/// As published, idle classes count in the weight of their aggregate: a class also gets the shares
+/// of the seven idle classes, and thus half of the link against an aggregate of eight busy classes.
+/// QFQ gives it a ninth.
 #[test]
 fn a_class_gets_the_shares_of_the_idle_classes_in_its_aggregate() {
     let add = [Operation::Add(1, 1500); 16];
@@ -493,7 +494,7 @@ fn a_class_gets_the_shares_of_the_idle_classes_in_its_aggregate() {
     assert!((352..=368).contains(&plus) && qfq == 80, "{plus} and {qfq}");
 }
 
-/// Without `m`, the limits of the queues choose it: min(limit + 1, 8).
+/// Without `m`, the limits of the queues determine the size of aggregates: min(limit + 1, 8).
 #[test]
 fn the_queue_limits_choose_the_size_of_aggregates() {
     for (limit, expected) in [(1, 2), (2, 3), (6, 7), (7, 8), (50, 8), (u32::MAX, 8)] {

@@ -1,5 +1,6 @@
-//! Deficit round robin in its two variants, and `ets`, which serves strict priorities before it:
-//! comparisons with a plain model of bands, and the place of a flow that becomes busy.
+//! Deficit round robin in its two variants, and `ets`, which serves strict priorities before
+//! deficit round robin: comparisons with a plain model of bands, and the position of a flow that
+//! becomes busy.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -139,7 +139,7 @@ impl Visitor for Comparison<'_> {
 }
 
 impl Comparison<'_> {
-    /// Takes a packet from both. Returns whether there was one.
+    /// Takes a packet from the scheduler and from the model. Returns whether there was one.
     fn take<S: Scheduler>(&mut self, rig: &mut Rig<S>, served: &mut u32) -> Result<bool, String> {
         let expected = self.model.take();
         let taken = rig.take().map(|(flow, _)| rig.flows[&flow].slot.0);
@@ -164,7 +164,7 @@ fn compare(
 proptest! {
     #![proptest_config(ProptestConfig { cases: 192, ..ProptestConfig::default() })]
 
-    /// For any operations and any origin of virtual time.
+    /// The order is that of the model for any operations and any origin of virtual time.
     #[test]
     fn packets_leave_in_the_order_of_a_plain_model(operations in operations(), epoch in epochs()) {
         for &(kind, model) in ALL {
@@ -193,8 +193,8 @@ proptest! {
     }
 }
 
-/// Kinds of flows with equal virtual time for each packet, fewer and more than a scheduler has
-/// queues for, near the end of the range of virtual time.
+/// Fewer and more kinds of flows than a scheduler has queues for, near the end of the range of
+/// virtual time. All packets of one kind of flow take equal virtual time.
 #[test]
 fn order_is_kept_among_few_and_many_kinds_of_flows() {
     for kinds in [1, 2, 3, 8, 9, 20] {
@@ -356,8 +356,8 @@ fn a_single_flow_sends_with_any_weight() {
 }
 
 proptest! {
-    /// While two flows are backlogged, their service in proportion to their weights differs by at
-    /// most one packet of each.
+    /// While two flows are backlogged, their bytes divided by their weights differ by at most one
+    /// packet of each flow.
     #[test]
     fn self_clocked_schedulers_serve_any_two_flows_alike(
         flows in proptest::collection::vec((weights(), 64u32..1501), 2..8),
@@ -366,7 +366,8 @@ proptest! {
         for kind in [Kind::StartTime, Kind::SelfClocked] {
             let mut rig = Rig::new(kind.build());
             // The extremes of each pair: the minimum and maximum so far of the difference in
-            // weighted service. It is multiplied by both weights, so that it is an integer.
+            // weighted service. The difference is multiplied by both weights, so that it is an
+            // integer.
             for &(weight, largest) in &flows {
                 let flow = rig.add(weight, largest, 0);
                 rig.send(flow, largest);
@@ -399,7 +400,7 @@ proptest! {
     }
 }
 
-/// The example with which the inventors of WF2Q motivate it.
+/// The example with which the inventors of WF2Q motivate the algorithm.
 #[test]
 fn wfq_lets_a_heavy_flow_get_ahead_and_wf2q_does_not() {
     let order = |kind: Kind| {
@@ -424,9 +425,9 @@ fn wfq_lets_a_heavy_flow_get_ahead_and_wf2q_does_not() {
 
 proptest! {
     /// For backlogged flows under WF2Q and WF2Q+, no flow is behind its share by more than its own
-    /// packet and its part of another packet, and no flow is ahead by more than the others' part of
-    /// its packet. Under WFQ no flow is behind by more than the largest packet. Under KPS the
-    /// bounds are multiples of the flow's slots.
+    /// packet and its part of another packet, and no flow is ahead by more than `1 − φ` of its
+    /// packet, where `φ` is its share. Under WFQ no flow is behind by more than the largest packet.
+    /// Under KPS the bounds are multiples of the flow's slots.
     #[test]
     fn shares_are_kept_to_within_a_packet(
         flows in proptest::collection::vec((1u32..=100, 64u32..1501), 1..10),

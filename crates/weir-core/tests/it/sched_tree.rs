@@ -31,8 +31,8 @@ fn settle(rig: &mut Rig<Tree>) {
     }
 }
 
-/// Every weighted scheduler in every other one: 1:3 at the root, 1:2 and 1:1:2 below, and packets
-/// of different sizes.
+/// Every weighted scheduler in every weighted scheduler: 1:3 at the root, 1:2 and 1:1:2 below, and
+/// packets of different sizes.
 #[test]
 fn shares_hold_on_each_level() {
     for outer in weighted() {
@@ -64,7 +64,7 @@ fn shares_hold_on_each_level() {
             let all = bytes.iter().sum::<u64>() as f64;
             for (&(exact, flow), got) in flows.iter().zip(bytes) {
                 let off = (got as f64 - exact * all).abs();
-                // A node announces at most two packets to its parent, so a parent with a fluid may
+                // A node offers at most two packets to its parent, so a parent with a fluid may
                 // consider the node idle too early. Such a parent shares only approximately.
                 let most = if matches!(outer, Kind::Wfq | Kind::LWf2q) {
                     0.03 * all
@@ -99,7 +99,7 @@ fn many_flows_in_one_node_get_no_more_than_a_few_in_another() {
     assert!(of_few.abs_diff(5000) <= 3, "{of_few}");
 }
 
-/// A node has handed up two packets. Only these two leave before a more urgent packet.
+/// A node has offered two packets to its parent. Only these two leave before a more urgent packet.
 #[test]
 fn an_urgent_packet_waits_for_two_packets_of_its_node() {
     let mut rig = Rig::new(Tree::new(&Kind::Wf2qPlus.into()));
@@ -149,7 +149,7 @@ fn a_limit_in_the_middle_holds_for_all_flows_below() {
 }
 
 #[test]
-fn a_node_is_freed_with_its_last_flow_and_its_place_is_reused() {
+fn a_node_is_freed_with_its_last_flow_and_its_number_is_reused() {
     let mut rig = Rig::new(Tree::new(&Kind::RoundRobin.into()));
     for _ in 0..100 {
         let outer = node(&mut rig, Tree::ROOT, Kind::RoundRobin, &share(1));

@@ -50,7 +50,7 @@ fn play(kind: Kind, operations: &[Operation]) -> Vec<(u32, u32)> {
                 let expected = rig.inside() > 0;
                 let taken =
                     if kind.row().traits.work_conserving { rig.take() } else { rig.take_in_time() };
-                // A medium may give up the last packet.
+                // A medium may drop the last packet.
                 let emptied = !kind.row().traits.work_conserving && rig.inside() == 0;
                 assert!(
                     taken.is_some() == expected || emptied,
@@ -131,7 +131,7 @@ proptest! {
                         (weights * own + weight * (largest - own), -(weights - weight) * own)
                     } else {
                         // Every other flow may be two quanta and a packet ahead or behind. A
-                        // quantum is proportional to the weight over the lowest weight.
+                        // quantum is proportional to the weight divided by the lowest weight.
                         let apart = (2 * largest * weights / least + largest * flows.len() as i128)
                             * weights;
                         (apart, -apart)

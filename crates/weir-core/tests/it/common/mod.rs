@@ -86,7 +86,7 @@ impl<S: Scheduler> Rig<S> {
         Some(self.refuse(refused?))
     }
 
-    /// Removes the packets that the scheduler has given up.
+    /// Removes the packets that the scheduler has dropped.
     pub(crate) fn refuse_others(&mut self) {
         while let Some((refused, _)) = self.scheduler.pop_refused(&mut self.pool) {
             self.refuse(refused);
@@ -140,7 +140,7 @@ impl<S: Scheduler> Rig<S> {
     }
 
     /// Removes a flow. The scheduler must return all packets of the flow in order, except those
-    /// that it has given up.
+    /// that it has dropped.
     pub(crate) fn remove(&mut self, flow: u32) {
         let slot = self.flows[&flow].slot;
         let mut list = self.scheduler.remove_flow(self.now, &mut self.pool, slot, flow);
