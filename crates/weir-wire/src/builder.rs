@@ -88,7 +88,7 @@ pub enum Transport {
         /// Sequence number.
         sequence: u16,
     },
-    /// ARP request for the destination address instead of IP.
+    /// An ARP request for the destination address, in place of an IP packet.
     Arp,
     /// No transport header: only the payload, with this IP protocol number.
     Raw(u8),
@@ -153,13 +153,13 @@ impl PacketBuilder {
         arp
     }
 
-    /// Adds an 802.1Q tag inside the existing ones.
+    /// Adds an 802.1Q tag inside the existing tags.
     pub fn vlan(mut self, id: u16) -> Self {
         self.tags.push((ethertype::VLAN, id));
         self
     }
 
-    /// Adds an 802.1ad service tag inside the existing ones.
+    /// Adds an 802.1ad service tag inside the existing tags.
     pub fn service_vlan(mut self, id: u16) -> Self {
         self.tags.push((ethertype::SERVICE_VLAN, id));
         self
@@ -267,7 +267,8 @@ impl PacketBuilder {
         (vnet, frame)
     }
 
-    /// Replaces the checksum of the transport layer, which begins at `start`, by its seed.
+    /// Replaces the checksum of the transport layer by its seed. The transport layer begins at
+    /// `start`.
     fn leave_partial(&self, frame: &mut [u8], start: usize) -> VnetHeader {
         let (number, offset, header) = match &self.transport {
             Transport::Udp { .. } => (protocol::UDP, 6, 8),
@@ -276,7 +277,7 @@ impl PacketBuilder {
         };
         let len = frame.len() - self.padding - start;
         // This does not use the crate's own functions, because the tests compare those functions
-        // with it.
+        // with this code.
         let mut total = len as u64 + u64::from(number);
         let addresses = match (self.src, self.dst) {
             (IpAddr::V4(src), IpAddr::V4(dst)) => [src.octets(), dst.octets()].concat(),

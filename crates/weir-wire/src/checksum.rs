@@ -77,8 +77,8 @@ pub fn pseudo_v6(src: [u8; 16], dst: [u8; 16], protocol: u8, len: u32) -> u16 {
 /// The sum of the pseudo header of `frame` for a transport layer of `len` bytes; `None` for
 /// protocols other than IP.
 ///
-/// The sum uses the addresses of the IP header. If an IPv6 routing header still names hops, or with
-/// IPv4 source routing, the sender's checksum covers another destination address.
+/// The sum uses the addresses of the IP header. The sender's checksum covers another destination
+/// address if an IPv6 routing header still names hops, or if the packet uses IPv4 source routing.
 #[inline]
 pub fn pseudo(frame: &[u8], parsed: &Parsed, len: u32) -> Option<u16> {
     let network = parsed.network_offset();
@@ -144,7 +144,7 @@ pub fn verify_transport(frame: &[u8], parsed: &Parsed) -> Option<bool> {
 /// the field at `csum_start + csum_offset`, and writes the checksum into that field.
 ///
 /// `frame` must end where the network layer ends ([`Parsed::network_end`]), because the sum would
-/// include padding.
+/// otherwise include padding.
 #[inline]
 pub fn complete_partial(
     frame: &mut [u8],
@@ -182,7 +182,7 @@ pub(crate) fn nonzero(check: u16) -> u16 {
 
 #[inline(always)]
 fn fold(mut total: u64) -> u16 {
-    // Each step adds the carries of the previous one. After four steps there is no carry left.
+    // Each step adds the carries of the previous step. After four steps there is no carry left.
     total = (total & 0xffff_ffff) + (total >> 32);
     total = (total & 0xffff_ffff) + (total >> 32);
     total = (total & 0xffff) + (total >> 16);

@@ -89,7 +89,7 @@ pub struct Tcp {
     pub window: u16,
 }
 
-/// The TCP header; `None` if the packet has none or it is truncated.
+/// The TCP header; `None` if the packet has no TCP header or a truncated TCP header.
 #[inline]
 pub fn tcp(frame: &[u8], parsed: &Parsed) -> Option<Tcp> {
     let flags = parsed.tcp_flags()?;
@@ -149,8 +149,8 @@ impl<'a> Iterator for Options<'a> {
     }
 }
 
-/// The IPv6 extension headers of a packet, in their order. There are at most as many as the parser
-/// follows.
+/// The IPv6 extension headers of a packet, in their order. The iterator returns at most as many as
+/// the parser follows.
 pub fn extensions<'a>(frame: &'a [u8], parsed: &Parsed) -> Extensions<'a> {
     let first = match parsed.ip {
         IpVersion::V6 => frame.get(parsed.network_offset() + 6).copied(),

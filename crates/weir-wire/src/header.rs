@@ -33,7 +33,7 @@ pub struct Parsed {
     /// The IP version, or [`IpVersion::None`].
     pub ip: IpVersion,
     /// Protocol of the transport layer (after any IPv6 extension headers); 0 for protocols other
-    /// than IP. Every fragment has it.
+    /// than IP. Every fragment has this number.
     pub protocol: u8,
     /// DSCP, 6 bits, or 0.
     pub dscp: u8,
@@ -243,8 +243,7 @@ fn parse_v6(frame: &[u8], network: usize, vlan: u16) -> Result<Parsed, ParseErro
     let present = packet.len();
     let next = header[6];
     let total = match u16::from_be_bytes([header[4], header[5]]) {
-        // A length of 0 means the rest of the frame, unless the header says that nothing follows
-        // it.
+        // A length of 0 means the rest of the frame, unless the header says that no header follows.
         0 if next != protocol::NO_NEXT => present,
         len => IPV6_HEADER + usize::from(len),
     };
@@ -274,7 +273,7 @@ fn parse_v6(frame: &[u8], network: usize, vlan: u16) -> Result<Parsed, ParseErro
 }
 
 /// Follows the chain of IPv6 extension headers from `at`. `parsed.protocol` is the kind of the
-/// first.
+/// first extension header.
 #[cold]
 fn walk_extensions(frame: &[u8], end: usize, mut at: usize, parsed: &mut Parsed) {
     for _ in 0..MAX_EXTENSIONS {
@@ -342,7 +341,7 @@ fn empty(network: usize, vlan: u16, ethertype: u16, ip: IpVersion) -> Parsed {
         vlan,
         transport: 0,
         payload: 0,
-        // At most 14 + 8 × 4, so it fits.
+        // At most 14 + 8 × 4 = 46, which fits 8 bits.
         link_header: network as u8,
         ip,
         protocol: 0,

@@ -19,7 +19,7 @@
 //! | checksums | IPv4 header recomputed; transport according to [`ChecksumMode`] |
 //!
 //! Trains of UDP *fragments* (UFO) are refused. Linux has not created them since 4.14 unless a
-//! guest requests it, and [`SegmentError::UdpFragments`] says which feature to disable.
+//! guest requests them, and [`SegmentError::UdpFragments`] says which feature to disable.
 
 use core::ops::Range;
 
@@ -51,11 +51,11 @@ enum Seed {
     OfTrain,
     /// From the addresses, because the train has no seed.
     OfAddresses,
-    /// There is none: UDP over IPv4 without a checksum.
+    /// No sum: UDP over IPv4 without a checksum.
     Unchecked,
 }
 
-/// The content that [`Train::headers`] gives the transport checksum.
+/// The value that [`Train::headers`] writes into the field of the transport checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChecksumMode {
     /// The seed. The virtio-net header asks the receiver of the frame to complete the checksum.
@@ -293,8 +293,8 @@ impl Train {
             return Some(true);
         }
         put(headers, field, [0, 0])?;
-        // The transport header has an even length, so the sum of the payload can be added to its
-        // sum.
+        // The transport header has an even length, so the sum of the payload can be added to the
+        // sum of the header.
         let total = checksum::add(
             seed,
             checksum::add(checksum::sum(headers.get(at..)?), checksum::sum(data)),
@@ -303,7 +303,7 @@ impl Train {
         Some(false)
     }
 
-    /// Payload bytes of the run, which must be within the train.
+    /// The range of the run's bytes in the payload. The run must be within the train.
     #[inline]
     fn payload_of(&self, run: &Range<u16>) -> (u32, u32) {
         let size = u32::from(self.gso_size);
@@ -356,7 +356,7 @@ pub enum SegmentError {
     /// The headers of the train are longer than [`MAX_HEADER_LEN`].
     #[error("the train has {0} bytes of headers; at most {MAX_HEADER_LEN} are supported")]
     HeaderTooLong(usize),
-    /// The checksum is not where the protocol has it.
+    /// The checksum field is not where the protocol places it.
     #[error(
         "the header places the train's checksum at {csum_start}+{csum_offset}, where its protocol \
          has none"
@@ -372,7 +372,7 @@ pub enum SegmentError {
     NoSuchRun {
         /// Number of the first packet.
         start: u16,
-        /// Number after that of the last packet.
+        /// Number of the last packet plus one.
         end: u16,
         /// Number of packets in the train.
         segments: u16,

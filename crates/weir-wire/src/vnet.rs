@@ -95,8 +95,8 @@ impl VnetHeader {
         self.flags & Self::NEEDS_CSUM != 0
     }
 
-    /// Checks that the header fits a frame of `len` bytes. Headers may come from a guest or another
-    /// program, and the kernel refuses a frame with a header that fails these checks.
+    /// Checks that the header fits `frame`. Headers may come from a guest or another program, and
+    /// the kernel refuses a frame with a header that fails these checks.
     #[inline]
     pub fn validate(&self, frame: &[u8]) -> Result<(), VnetError> {
         let len = frame.len();
@@ -170,7 +170,8 @@ pub enum VnetError {
     /// The checksum field is outside the frame.
     #[error(transparent)]
     Checksum(PartialError),
-    /// The checksum of a train cannot be completed, because each of its packets has its own.
+    /// The checksum of a train cannot be completed, because each of its packets has its own
+    /// checksum.
     #[error("a train's checksum cannot be completed as a whole; cut it first")]
     CompleteTrain,
 }
@@ -183,6 +184,6 @@ const GSO_TCPV4: u8 = 1;
 const GSO_UDP: u8 = 3;
 const GSO_TCPV6: u8 = 4;
 const GSO_UDP_L4: u8 = 5;
-/// The `gso_size` with which Linux marks trains of packets with different sizes. Linux refuses it
-/// from user space.
+/// The `gso_size` with which Linux marks trains of packets with different sizes. Linux refuses this
+/// size from user space.
 const GSO_SIZE_RESERVED: u16 = 0xffff;

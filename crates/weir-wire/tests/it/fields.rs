@@ -40,7 +40,8 @@ proptest! {
             (header.dont_fragment(), header.more_fragments())
         );
         prop_assert_eq!(field & 0x8000, flags & 0x8000);
-        // Only the first fragment has a transport header, whatever bytes the others contain.
+        // Only the first fragment has a transport header, whatever bytes the other fragments
+        // contain.
         let first = header.fragments_offset().value() == 0;
         let kind = &packet.transport;
         prop_assert_eq!(

@@ -252,7 +252,7 @@ proptest! {
     }
 
     #[test]
-    fn damage_never_goes_unnoticed(packet in any_packet(), bit: u32) {
+    fn an_inverted_bit_in_the_payload_is_detected(packet in any_packet(), bit: u32) {
         let mut frame = packet.frame();
         let before = parse(&frame).unwrap();
         let at = invert_bit(&mut frame, &before, bit).unwrap();

@@ -70,7 +70,7 @@ fn a_udp_train_is_cut_into_datagrams() {
 }
 
 #[test]
-fn udp_without_checksum_remains_without() {
+fn udp_without_a_checksum_stays_without_a_checksum() {
     let packet = PacketBuilder::udp(A4, B4, 1, 2).numbered(3, 130);
     let (mut vnet, mut frame) = packet.train(100);
     (vnet.flags, vnet.csum_start, vnet.csum_offset) = (0, 0, 0);
@@ -291,7 +291,7 @@ fn any_train() -> impl Strategy<Value = (PacketBuilder, u16)> {
             }
         ),
     ];
-    // Usual sizes, tiny ones, and trains of any length.
+    // Packet sizes that are tiny, usual and very large.
     let shape = prop_oneof![
         (1u16..20, 0usize..200),
         (500u16..9000, 0usize..65_000),
