@@ -60,9 +60,9 @@ impl<S: Scheduler> Link<S> {
             // A dropped packet is either the first of its flow, like a departing packet, or the
             // last to arrive.
             let inside = self.inside.get_mut(&hash).unwrap();
-            let place = inside.iter().position(|&other| other == frame).unwrap();
-            assert!(place == 0 || place == inside.len() - 1);
-            inside.remove(place);
+            let index = inside.iter().position(|&other| other == frame).unwrap();
+            assert!(index == 0 || index == inside.len() - 1);
+            inside.remove(index);
             self.out.push((frame, hash, Fate::Dropped(reason)));
         }
     }

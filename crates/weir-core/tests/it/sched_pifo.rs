@@ -88,11 +88,11 @@ impl Model {
         let rank = self.rank(flow, now, len, label);
         let mut refused_flow = None;
         if self.list.len() == self.limit {
-            let place = (0..self.list.len()).max_by_key(|&i| (self.list[i].key, i)).unwrap();
-            if self.list[place].key.0 <= rank {
+            let index = (0..self.list.len()).max_by_key(|&i| (self.list[i].key, i)).unwrap();
+            if self.list[index].key.0 <= rank {
                 return Some(flow);
             }
-            let out = self.list.remove(place);
+            let out = self.list.remove(index);
             let state = &mut self.flows[out.flow as usize];
             state.finish = out.key.0;
             state.rest = 0;
@@ -352,8 +352,8 @@ impl weir_core::sched::Visitor for Counted {
                 }
                 Step::Take => {
                     let Some((flow, _)) = rig.take() else { continue };
-                    let place = inside.iter().position(|p| p.0 == flow).unwrap();
-                    let (_, rank) = inside.remove(place);
+                    let index = inside.iter().position(|p| p.0 == flow).unwrap();
+                    let (_, rank) = inside.remove(index);
                     let lower: Vec<u64> =
                         inside.iter().filter(|p| p.1 < rank).map(|p| rank - p.1).collect();
                     pairs += lower.len() as u64;

@@ -97,11 +97,11 @@ impl<S: Scheduler> Rig<S> {
     pub(crate) fn refuse(&mut self, refused: PacketId) -> u32 {
         let packet = self.pool.remove(refused);
         let inside = &mut self.flows.get_mut(&packet.flow).unwrap().inside;
-        let place = inside
+        let index = inside
             .iter()
             .position(|&frame| frame == packet.frame)
             .expect("a refused packet was inside, or just arrived");
-        inside.remove(place);
+        inside.remove(index);
         packet.flow
     }
 

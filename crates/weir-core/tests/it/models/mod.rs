@@ -360,16 +360,16 @@ impl Kps {
     }
 
     fn place(&mut self, slot: u32) {
-        let place = self.flows.get_mut(&slot).unwrap();
-        let width = place.width();
+        let state = self.flows.get_mut(&slot).unwrap();
+        let width = state.width();
         let (length, half) = (1 << width, 1 << (width - 1));
-        let mut begin = (place.flow.start + half).div_euclid(length) * length - half;
-        if place.flow.packets.is_empty() {
+        let mut begin = (state.flow.start + half).div_euclid(length) * length - half;
+        if state.flow.packets.is_empty() {
             begin += length;
         }
         let eligible = begin <= self.virtual_time;
-        place.flow.active = !eligible || !place.flow.packets.is_empty();
-        if !place.flow.active {
+        state.flow.active = !eligible || !state.flow.packets.is_empty();
+        if !state.flow.active {
             return;
         }
         // A ring has 64 slots. Occupied slots stay where they are, so the new flow must be within
@@ -389,8 +389,8 @@ impl Kps {
             };
         }
         self.placement += 1;
-        let place = self.flows.get_mut(&slot).unwrap();
-        (place.eligible, place.begin, place.placement) = (eligible, begin, self.placement);
+        let state = self.flows.get_mut(&slot).unwrap();
+        (state.eligible, state.begin, state.placement) = (eligible, begin, self.placement);
     }
 
     fn in_wheels(&self, eligible: bool) -> impl Iterator<Item = (&u32, &InSlots)> {
@@ -429,20 +429,20 @@ impl Model for Kps {
 
     fn change(&mut self, slot: u32, weight: u32) {
         let now = self.virtual_time;
-        let place = self.flows.get_mut(&slot).unwrap();
-        if (place.flow.weight, place.max_packet) == (weight, 1500) {
+        let state = self.flows.get_mut(&slot).unwrap();
+        if (state.flow.weight, state.max_packet) == (weight, 1500) {
             return;
         }
-        let active = std::mem::replace(&mut place.flow.active, false);
-        (place.flow.weight, place.max_packet) = (weight, 1500);
-        if !place.flow.packets.is_empty() {
-            place.finish_head();
+        let active = std::mem::replace(&mut state.flow.active, false);
+        (state.flow.weight, state.max_packet) = (weight, 1500);
+        if !state.flow.packets.is_empty() {
+            state.finish_head();
         }
-        let most = 2 << place.width();
-        place.flow.start = place.flow.start.clamp(now - most, now + most);
-        place.flow.finish = place.flow.start;
-        if !place.flow.packets.is_empty() {
-            place.finish_head();
+        let most = 2 << state.width();
+        state.flow.start = state.flow.start.clamp(now - most, now + most);
+        state.flow.finish = state.flow.start;
+        if !state.flow.packets.is_empty() {
+            state.finish_head();
         }
         if active {
             self.place(slot);
@@ -455,18 +455,18 @@ impl Model for Kps {
     }
 
     fn send(&mut self, slot: u32, len: u32) {
-        let place = self.flows.get_mut(&slot).unwrap();
-        place.flow.packets.push_back(len);
-        if place.flow.packets.len() > 1 {
+        let state = self.flows.get_mut(&slot).unwrap();
+        state.flow.packets.push_back(len);
+        if state.flow.packets.len() > 1 {
             return;
         }
-        place.flow.start = if place.flow.active {
-            place.flow.finish.max(self.virtual_time)
+        state.flow.start = if state.flow.active {
+            state.flow.finish.max(self.virtual_time)
         } else {
             self.virtual_time
         };
-        place.flow.active = false;
-        place.finish_head();
+        state.flow.active = false;
+        state.finish_head();
         self.place(slot);
     }
 
@@ -485,14 +485,14 @@ impl Model for Kps {
             .filter(|flow| flow.flow.active)
             .map(|flow| u128::from(flow.flow.weight))
             .sum();
-        let place = self.flows.get_mut(&slot).unwrap();
-        let len = place.flow.packets.pop_front().unwrap().min(1 << 18);
-        place.flow.active = false;
+        let state = self.flows.get_mut(&slot).unwrap();
+        let len = state.flow.packets.pop_front().unwrap().min(1 << 18);
+        state.flow.active = false;
         self.virtual_time +=
             (((u128::from(len) << 40) * (u128::from(u64::MAX) / weights)) >> 64) as Time;
-        place.flow.start = place.flow.finish;
-        if !place.flow.packets.is_empty() {
-            place.finish_head();
+        state.flow.start = state.flow.finish;
+        if !state.flow.packets.is_empty() {
+            state.finish_head();
         }
         self.place(slot);
         self.admit();
