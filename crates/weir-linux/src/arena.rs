@@ -60,7 +60,8 @@ impl BufferPool {
         self.bytes
     }
 
-    /// Sets the most bytes of unused buffers, and frees those beyond it, the largest ones first.
+    /// Sets the limit on the bytes of unused buffers, and frees buffers beyond the limit, the
+    /// largest first.
     fn set_limit(&mut self, limit: usize) {
         self.limit = limit;
         for class in (0..SIZES.len()).rev() {

@@ -49,7 +49,7 @@ impl Translation {
     /// the machine by an interface other than `interface`.
     ///
     /// # Errors
-    /// The reason; no rule remains then.
+    /// The reason. No rule remains in force after an error.
     pub fn start(
         interface: &str,
         ipv4: Ipv4Addr,
@@ -107,7 +107,7 @@ impl Drop for Translation {
 /// Loads a ruleset into one of Weir's namespaces. The rules end with the namespace.
 ///
 /// # Errors
-/// The reason; no rule remains then.
+/// The reason. No rule remains in force after an error.
 pub(crate) fn load(netns: &NetNs, rules: &str) -> Result<(), NatError> {
     let program = find_tool("nft").ok_or(NatError::NoNft)?;
     netns.enter(|| {

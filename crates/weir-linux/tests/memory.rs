@@ -36,7 +36,7 @@ fn bursts_of_mixed_lengths_take_at_most_about_twice_the_budget() {
     assert!(most <= BUDGET * 9 / 4, "{most} bytes for a budget of {BUDGET}");
 }
 
-/// Stores a frame whose memory is written, as a received frame's is.
+/// Stores a frame and writes its memory, as when a frame is received.
 fn store(arena: &mut Arena, len: usize) -> Option<u32> {
     let mut buffer = arena.pool.take(len);
     buffer.bytes_mut()[..len].fill(1);

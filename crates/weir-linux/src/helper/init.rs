@@ -2,9 +2,9 @@
 //! processes, forwards signals, and ends the background processes of the program.
 //!
 //! The kernel kills every process of a PID namespace when process 1 ends. Process 1 ends when the
-//! program has ended, and when the socket to the main process closes, so no process survives. It
-//! stays in the process group of the main process, and so does the program: a terminal's signals
-//! and job control work as they do without Weir. Process 1 itself ignores those signals.
+//! program has ended, or when the socket to the main process closes, so no process survives.
+//! Process 1 stays in the process group of the main process, and so does the program: a terminal's
+//! signals and job control work as they do without Weir. Process 1 itself ignores those signals.
 
 use std::ffi::OsString;
 use std::io;

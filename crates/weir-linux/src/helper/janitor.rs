@@ -4,10 +4,10 @@
 //! The janitor of a session is a process in a separate terminal session that ignores signals and
 //! waits until the main process has ended. It receives the list of changes before the first change
 //! and keeps it in memory, so it needs no file. Each session with such changes also has a state
-//! file in `/run/weir-sessions`, which shows them to other sessions: if main process and janitor
-//! are both killed, the next session that starts does the janitor's work. A setting that several
-//! sessions need is restored after the last of them: each state holds the value from before the
-//! first session.
+//! file in `/run/weir-sessions`, which shows them to other sessions: if the main process and the
+//! janitor are both killed, the next session that starts does the janitor's work. A setting that
+//! several sessions need is restored after the last of them: each state holds the value from before
+//! the first session.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
@@ -132,8 +132,8 @@ impl Janitor {
         Ok(Janitor { child, lifeline: Some(lifeline) })
     }
 
-    /// Gives the janitor the changes that it undoes at the end of this session. It finds those of
-    /// killed processes without this call.
+    /// Gives the janitor the changes that it undoes at the end of this session. The janitor finds
+    /// the changes of killed sessions without this call.
     pub(crate) fn entrust(&self, state: &State) -> io::Result<()> {
         self.lifeline.as_ref().map_or(Ok(()), |lifeline| send(lifeline, state))
     }
@@ -277,7 +277,7 @@ pub(crate) fn with_lock<T>(work: impl FnOnce(&Path) -> io::Result<T>) -> io::Res
     let result = work(directory);
     if list_states(directory).is_ok_and(|states| states.is_empty()) {
         let _ = fs::remove_file(&path);
-        // This fails when the directory is not empty, and then it must stay.
+        // If the directory is not empty, this fails, and the directory must stay.
         let _ = fs::remove_dir(directory);
     }
     drop(lock);

@@ -40,7 +40,7 @@ impl LatencyRequests {
         Self { opened: Some((0..workers).filter_map(|_| open()).collect()) }
     }
 
-    /// The share of the next worker.
+    /// Removes and returns the next worker's share of the opened devices.
     pub(super) fn share(&mut self) -> Self {
         let opened = self.opened.as_mut().map(|opened| opened.pop().into_iter().collect());
         Self { opened }

@@ -176,8 +176,8 @@ fn sum<'a>(parts: impl Iterator<Item = &'a LaneSample>) -> LaneSample {
 }
 
 /// How long a record waits for earlier records of other workers. A worker writes a record some
-/// microseconds after the event. The record of an arrival is later, because the kernel's timestamp
-/// precedes the reading.
+/// microseconds after the event. For an arrival this time is longer, because the kernel's timestamp
+/// is from before the worker reads the frame.
 const HOLD: Nanos = Nanos::from_millis(2);
 /// The pause between two reads of the rings while they have records.
 const SHORT_PAUSE: std::time::Duration = std::time::Duration::from_millis(2);

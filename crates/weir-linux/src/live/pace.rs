@@ -73,8 +73,8 @@ impl Pacer {
     }
 
     /// Whether a loop with real-time priority must rest at `now`, when the next event is at `next`.
-    /// After a long time awake it rests if nothing is due soon; after a longer time it rests in any
-    /// case.
+    /// After [`LONG_AWAKE`] it rests if nothing is due soon. After [`LONGEST_AWAKE`] it rests in
+    /// any case.
     pub(super) fn must_rest(&self, now: Nanos, next: Nanos) -> bool {
         let awake = now.since(self.rested);
         awake >= LONGEST_AWAKE || (awake >= LONG_AWAKE && next.since(now) >= ROOM_TO_REST)

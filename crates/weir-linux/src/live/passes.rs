@@ -8,8 +8,8 @@
 //!
 //! The rules examine a train once, unless some rule may treat its packets differently.
 //!
-//! **Invariant:** a packet that goes from pipe to pipe enters the next pipe at its due time from
-//! the last one, however late the loop is.
+//! **Invariant:** a packet that goes from pipe to pipe enters the next pipe at the time at which
+//! its departure from the previous pipe was due, however late the loop is.
 
 use std::ops::Range;
 

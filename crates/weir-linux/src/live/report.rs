@@ -106,7 +106,7 @@ impl LiveReport {
         self.strays.bytes += part.strays.bytes;
         self.unobserved += part.unobserved;
         self.skipped_steps += part.skipped_steps;
-        // Only the worker that stopped first has a reason; it then asked the others to
+        // Only the worker that stopped first has a reason; that worker has asked the others to
         // stop.
         self.stopped = match (self.stopped, part.stopped) {
             (Some(StopReason::Asked), other) => other.or(Some(StopReason::Asked)),

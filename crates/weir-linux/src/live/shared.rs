@@ -10,7 +10,8 @@ use weir_rules::classify::{DynamicEntry, State};
 #[derive(Debug)]
 pub(super) struct Shared {
     ended: AtomicBool,
-    /// The state from which those of all workers' rules derive; they share its dynamic rules.
+    /// The state from which the states of all workers' rules derive. All of them share its dynamic
+    /// rules.
     state: State,
 }
 

@@ -216,8 +216,8 @@ impl Worker {
             self.pacer.rested(clock::now());
             return self.ports.check_readiness();
         }
-        // After frames or parcels, more often follow. Sleeping would then cost more than another
-        // turn.
+        // After frames or parcels, more of them often follow. In this case sleeping costs more than
+        // another turn.
         if busy || self.ports.any_ready() {
             return self.ports.check_readiness();
         }
@@ -262,9 +262,10 @@ impl Worker {
         Ok(())
     }
 
-    /// Executes a command of a handle. A turn executes one, because packets wait meanwhile.
+    /// Executes a command of a handle. A turn executes only one command, because packets wait
+    /// meanwhile.
     fn run_command(&mut self, now: Nanos, command: Command) -> Obeyed {
-        // Answering fails if the asking thread has ended or has lost its patience.
+        // Answering fails if the asking thread has ended or no longer waits.
         match command {
             Command::SetPipe(id, config, answer) => {
                 self.set_pipe(now, id, &config);
@@ -438,7 +439,7 @@ impl Worker {
 /// The effect of a command on the loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Obeyed {
-    /// The loop goes on.
+    /// The loop continues.
     Continue,
     /// The loop ends.
     Stop,

@@ -107,8 +107,8 @@ impl PacketPort {
         let mut port = match packet::namespace(self.socket.as_fd()) {
             Ok(place) => match NetNs::of(place).enter(|| Ok::<_, std::io::Error>(open())) {
                 Ok(opened) => opened?,
-                // A thread that may not change its namespace still is in the one in which it opens
-                // ports.
+                // A thread that may not change its namespace is still in the namespace in which it
+                // opens ports.
                 Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => open()?,
                 Err(error) => {
                     return Err(failed("entering the namespace of")(

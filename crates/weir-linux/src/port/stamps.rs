@@ -79,8 +79,9 @@ impl Stamps {
 
 /// Readings for one measurement of the offset.
 const READINGS: usize = 3;
-/// The difference from the known offset from which a check measures again: a preempted thread, or a
-/// slewed clock. Far below the lateness of a normal machine.
+/// A check measures the offset again if it differs from the known offset by more than this: the
+/// thread was preempted, or the clock is slewed. This is far below the lateness of a normal
+/// machine.
 const TOLERANCE: Nanos = Nanos::from_micros(20);
 /// The least change of the offset that counts as a step. Slewing by 500 ppm takes two seconds for
 /// as much.

@@ -1,8 +1,8 @@
 //! A TAP device that Weir creates: it receives the frames that its namespace sends, and sends
 //! frames to the namespace.
 //!
-//! It saves one copy compared with a packet socket on a veth pair, and it disappears when its
-//! descriptor closes.
+//! A TAP device saves one copy compared with a packet socket on a veth pair, and disappears when
+//! its descriptor closes.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 

@@ -93,12 +93,12 @@ impl Confinement {
     }
 
     /// Confines the calling thread: it keeps the capabilities in `keep`, and the user and the files
-    /// of this confinement. Open files stay open. TCP sockets can be bound or connected no more.
+    /// of this confinement. Open files stay open. TCP sockets can no longer be bound or connected.
     /// All of this is permanent, and no program that the thread starts can regain anything. Returns
     /// whether the files are restricted, which needs a kernel with Landlock (5.13 or newer).
     ///
     /// # Errors
-    /// The kernel's error. The thread may then have lost a part of its rights.
+    /// The kernel's error. After an error the thread may have lost a part of its rights.
     pub fn apply(&self, keep: CapabilitySet) -> Result<bool, ConfineError> {
         // The rules refer to files that the new user might not reach.
         let files = Ruleset::default()
@@ -199,7 +199,8 @@ mod tests {
             let run = std::process::Command::new(program)
                 .args([own_name, "--exact", "--nocapture"])
                 .env("WEIR_TEST_CONFINED", "1")
-                // At its end the leak sanitizer would start a process, which the filter refuses.
+                // The leak sanitizer would start a process at the end of the program, which the
+                // filter refuses.
                 .env("ASAN_OPTIONS", "detect_leaks=0")
                 .output();
             let run = run.unwrap();

@@ -2,9 +2,10 @@
 
 /// Keeps the memory of a long-running process in a few regions. Call this before threads start.
 ///
-/// glibc gives threads their own regions, up to eight for each processor, and keeps what a
-/// region once used. In a daemon, each burst of clients then leaves another region behind. glibc
-/// also raises the size from which it returns memory at once; here the size stays where it starts.
+/// glibc gives threads their own regions, up to eight for each processor, and keeps the memory that
+/// a region once used. In a daemon, each burst of clients therefore leaves behind a region that
+/// keeps its memory. glibc also raises the size from which it returns memory at once; here the size
+/// stays where it starts.
 ///
 /// Other C libraries have one region, and this does nothing.
 pub fn keep_compact() {
@@ -14,12 +15,13 @@ pub fn keep_compact() {
         (libc::M_MMAP_THRESHOLD, RETURNED_AT_ONCE),
         (libc::M_TRIM_THRESHOLD, RETURNED_AT_ONCE),
     ] {
-        // SAFETY: mallopt takes two numbers. The worst it does with a wrong one is to refuse it.
+        // SAFETY: mallopt takes two numbers. At worst, mallopt refuses a number.
         unsafe { libc::mallopt(setting, value) };
     }
 }
 
-/// One region for the thread that forwards and one for the others, as far as they do not collide.
+/// One region for the thread that forwards and one for the other threads. A thread uses the other
+/// region when its own is in use.
 #[cfg(target_env = "gnu")]
 const REGIONS: libc::c_int = 2;
 /// glibc's own first value, bytes.

@@ -20,10 +20,10 @@ pub struct PollSet {
 impl PollSet {
     /// Waits for at most `timeout`, which may be zero, until a descriptor can be read or has an
     /// error to report. A `None` keeps its index and is never ready. Returns the number of ready
-    /// descriptors; [`PollSet::is_ready`] tells which.
+    /// descriptors; [`PollSet::is_ready`] tells which are ready.
     ///
     /// # Errors
-    /// `EINTR` when a signal arrived; then nothing is ready.
+    /// `EINTR` when a signal arrived; no descriptor is ready in this case.
     pub fn wait<'a>(
         &mut self,
         descriptors: impl Iterator<Item = Option<BorrowedFd<'a>>>,

@@ -9,7 +9,7 @@ use crate::process::Stopper;
 /// the interfaces promiscuous, until the ports close.
 ///
 /// # Errors
-/// The reason; the machine is then unchanged.
+/// The reason. The machine is unchanged after an error.
 pub fn bridge(setup: &BridgeSetup) -> Result<Session, SetupError> {
     if setup.left == setup.right {
         return Err(SetupError::SameInterface { name: setup.left.clone() });

@@ -87,7 +87,8 @@ fn server(line: &str) -> Option<&str> {
     (words.next()? == "nameserver").then(|| words.next()).flatten()
 }
 
-/// An address with a zone refers to an interface that the program does not have.
+/// Whether programs behind the links can reach a name server at this address. An address with a
+/// zone refers to an interface that the program does not have.
 fn is_reachable(address: &str) -> bool {
     address
         .parse::<IpAddr>()

@@ -49,7 +49,7 @@ pub struct HostSetup {
 /// Without root this process enters a user namespace permanently.
 ///
 /// # Errors
-/// The reason; the machine is then unchanged.
+/// The reason. The machine is unchanged after an error.
 pub fn network(setup: &NetworkSetup) -> Result<Network, SetupError> {
     check_mtu(setup.mtu)?;
     let count = setup.hosts.len();
@@ -190,7 +190,7 @@ impl Network {
     ///
     /// # Errors
     /// The command cannot be executed or its namespaces cannot be created. Nothing remains of the
-    /// program then.
+    /// program after an error.
     ///
     /// # Panics
     /// There is no such host.

@@ -16,7 +16,7 @@ use crate::process::Stopper;
 /// Without root this process enters a user namespace permanently.
 ///
 /// # Errors
-/// The reason; the machine is then unchanged.
+/// The reason. The machine is unchanged after an error.
 pub fn pair(setup: &PairSetup) -> Result<Session, SetupError> {
     check_mtu(setup.mtu)?;
     become_privileged()?;

@@ -28,8 +28,8 @@ use crate::sys;
 /// Without root this process enters a user namespace permanently.
 ///
 /// # Errors
-/// The reason; the machine is then unchanged. Missing access to other networks is a note, not an
-/// error.
+/// The reason. The machine is unchanged after an error. Missing access to other networks is a note,
+/// not an error.
 pub fn run(setup: &RunSetup) -> Result<Session, SetupError> {
     check_mtu(setup.mtu)?;
     let ipv6 = has_ipv6(setup.mtu);

@@ -69,9 +69,9 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// The exit code of the session. It is that of a program: a program that ended on its own takes
-    /// precedence over one that the session ended, and then the right one over the left one.
-    /// Without programs, it is 128 + n after signal n, otherwise 0.
+    /// The exit code of the session. It is that of a program. A program that ended on its own takes
+    /// precedence over one that the session ended; if both ended in the same way, the right one
+    /// takes precedence. Without programs, it is 128 + n after signal n, otherwise 0.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         let ended_on_its_own =
@@ -122,13 +122,13 @@ impl Session {
         self.stopper.clone()
     }
 
-    /// Starts a program on one side, in its own namespaces. It is a child in this process's
-    /// group, so that the terminal's signals reach it. Of two programs only the right one reads
-    /// standard input.
+    /// Starts a program on one side, in its own namespaces. It is a child in this process's group,
+    /// so that the terminal's signals reach it. Of two programs only the right one reads standard
+    /// input.
     ///
     /// # Errors
     /// The command cannot be executed or its namespaces cannot be created. Nothing remains of the
-    /// program then.
+    /// program after an error.
     pub fn spawn(&mut self, side: Side, command: &[OsString]) -> Result<(), SpawnError> {
         let both = self.places.iter().all(Option::is_some);
         let Some(place) = &self.places[side.index()] else {
@@ -182,7 +182,7 @@ impl Session {
     ) -> io::Result<Outcome> {
         let deadline = timeout.map(|timeout| Instant::now() + timeout);
         let mut ends = Vec::new();
-        // The forwarded signal that ends the session, and the time at which it does so.
+        // The forwarded signal that ends the session, and the time at which the session ends.
         let mut signalled = None;
         // The time until which the right program may continue after the left one failed.
         let mut abandoned: Option<Instant> = None;

@@ -1,4 +1,4 @@
-//! Faults that a loop must survive without using the processor, or must end with.
+//! Faults that a loop must survive without using the processor, and faults after which it must end.
 
 use std::os::fd::AsFd as _;
 use std::time::{Duration, Instant};

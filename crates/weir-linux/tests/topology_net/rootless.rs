@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use super::{Machine, as_nobody, kill, skip, with_surround};
 
-/// A machine with everything that an ordinary user needs; reports what is missing otherwise.
+/// A machine with everything that an ordinary user needs. If something is missing, reports it and
+/// returns `None`.
 fn machine(name: &str) -> Option<Machine> {
     let machine = Machine::new(name)?;
     for tool in ["python3", "pasta"] {
