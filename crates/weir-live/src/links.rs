@@ -41,8 +41,8 @@ pub(crate) fn link_result(
 }
 
 /// The configured rate and delay of a link. If a table changes them over time, these are the means
-/// over the steps, weighted by their duration: over one period of a repeating table, otherwise from
-/// the start on, where the last step counts as long as the one before it.
+/// over the steps, weighted by their duration: over one period of a repeating table, otherwise over
+/// all steps. The last step, which does not end, counts as long as the step before it.
 fn configured(link: &LinkConfig) -> (Option<u64>, Nanos) {
     let bps = |capacity: &Capacity| match capacity {
         Capacity::Unlimited => None,

@@ -107,7 +107,7 @@ pub(crate) fn between(ruleset: Ruleset, place: Where, ends: &[End]) -> ActiveRul
     ActiveRules::new(Arc::new(ruleset), Place { interfaces, passes, ..Place::default() })
 }
 
-/// The handling of offload trains under these rules: `Whole` if every pipe is configured so.
+/// The handling of offload trains under these rules: `Whole` if every pipe is configured with it.
 pub(crate) fn offloads(ruleset: &Ruleset) -> Gso {
     let whole = !ruleset.pipes.is_empty()
         && ruleset.pipes.values().all(|pipe| pipe.gso == weir_rules::Gso::Whole);
@@ -158,6 +158,6 @@ pub(crate) fn results(
     (rules, report.pipes.iter().map(pipe).collect())
 }
 
-/// The most changed entries of a table that are compiled singly; above, the whole table is
-/// compiled.
+/// The most changed entries of a table that are compiled one by one. If more entries change, the
+/// whole table is compiled.
 const FEW_KEYS: usize = 256;

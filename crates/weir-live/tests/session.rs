@@ -303,7 +303,7 @@ fn a_capture_has_every_packet() {
     let _ = std::fs::remove_file(path);
 }
 
-/// Twenty echo requests of 84 bytes pass a link of 5 Mbit/s in 2.7 ms; a period has 10 ms.
+/// Twenty echo requests of 84 bytes pass a link of 5 Mbit/s in 2.7 ms; a sample period has 10 ms.
 fn a_burst_is_in_the_series() {
     let link = "bw 5Mbit/s delay 5ms";
     let (mut session, signals) = start(pair([link, link]));
@@ -353,8 +353,8 @@ fn a_scenarios_links_change() {
     assert!(flow.delay_ns.min < 100_000_000 && flow.delay_ns.max >= 105_000_000, "{flow:?}");
 }
 
-/// At the end, the queue holds 300 packets, which the link would carry in 2.4 s. Both links drop by
-/// the end what they cannot carry or hold; the flows lose the same packets.
+/// At the end, the queue holds 300 packets, which the link would carry in 2.4 s. The link drops the
+/// other packets that it cannot carry, and the flows lose the same packets.
 fn packets_inside_are_not_lost() {
     let text = r#"
         name = "full"
@@ -377,8 +377,9 @@ fn packets_inside_are_not_lost() {
     let (lost, inside) = (sum(|flow| flow.lost), sum(|flow| flow.inside));
     let link = &outcome.links[0].counters;
     let (dropped, backlog) = (link.total_drops(), link.backlog_packets);
-    // The queue fills within half a second, so at the end it is full. Packets between the link and
-    // the generators, and those that pass while the end is noticed, make a difference of a few.
+    // The queue fills within half a second, so at the end it is full. The numbers differ by a few
+    // packets: those between the link and the generators, and those that pass while the loop
+    // notices the end.
     assert!(backlog >= 290, "{link:?}");
     assert!(lost.abs_diff(dropped) <= SLACK, "{lost} packets lost, {dropped} dropped");
     assert!(inside.abs_diff(backlog) <= SLACK, "{inside} packets inside, {backlog} in the link");
@@ -454,8 +455,8 @@ fn scratch(name: &str) -> PathBuf {
     std::env::temp_dir().join(format!("weir-live-{}-{name}", std::process::id()))
 }
 
-/// The most packets by which two counts of a run may differ that end at slightly different times.
-/// While the loop is 30 ms late on a busy machine, 22 packets arrive.
+/// The most packets by which two counts of a run may differ if they end at slightly different
+/// times. While the loop is 30 ms late on a busy machine, 22 packets arrive.
 const SLACK: u64 = 40;
 /// The longest wait for any condition, on a slow machine.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -16,7 +16,7 @@ use weir_rules::classify::PlaceInterface;
 pub struct BridgesSetup {
     /// The two interfaces of each bridge.
     pub bridges: Vec<[String; 2]>,
-    /// The interfaces' network namespace (of `ip netns`); `None` for the caller's own.
+    /// The network namespace of the interfaces, a name of `ip netns`; `None` for the caller's own.
     pub netns: Option<String>,
     /// Number of workers that share the load. Each interface is opened once for each worker.
     pub workers: usize,
@@ -74,7 +74,7 @@ impl Bridges {
     /// Opens every interface of every bridge. A missing interface is opened when it appears.
     ///
     /// # Errors
-    /// See [`BridgesError`]; no interface stays open then.
+    /// See [`BridgesError`]. No interface stays open after an error.
     pub fn open(setup: &BridgesSetup) -> Result<Self, BridgesError> {
         let names: Vec<String> = setup.bridges.iter().flatten().cloned().collect();
         if let Some((_, name)) =
@@ -135,7 +135,7 @@ impl Bridges {
         std::mem::take(&mut *self.ports.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The workers' requests to keep processors awake; without any after the first call.
+    /// The workers' requests to keep processors awake; empty after the first call.
     pub(super) fn take_latency_requests(&self) -> LatencyRequests {
         let mut requests = self.latency_requests.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::replace(&mut *requests, LatencyRequests::open(0))

@@ -27,7 +27,7 @@ struct Link {
     times: Option<Box<Times>>,
 }
 
-/// Links and queues of which the counters are copied between two turns of a loop.
+/// The links and queues that a worker copies between two turns of its loop.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Portion {
     links: Vec<u16>,
@@ -178,7 +178,8 @@ pub(super) fn merge_lengths(mut one: Lengths, other: Lengths) -> Lengths {
     one
 }
 
-/// The most links for which latencies are copied: the two histograms of a link have about 30 KB.
+/// The most links for which histograms of delays are copied. The two histograms of a link take
+/// about 30 KB.
 const FEW_LINKS: usize = 64;
 /// Links of which a worker copies counters and times between two turns of its loop.
 const LINKS_WITH_TIMES: usize = 8;

@@ -13,30 +13,30 @@ struct Interface {
     attached: bool,
     /// Whether the interface is switched on and has a carrier.
     running: bool,
-    /// The error after which its port is not used any more.
+    /// The error after which the interface's port is no longer used.
     failed: Option<String>,
-    /// How often it has disappeared.
+    /// How often the interface has disappeared.
     vanished: u64,
-    /// How often it went down while it existed.
+    /// How often the interface went down while it existed.
     went_down: u64,
 }
 
 impl Interfaces {
-    /// Interfaces of which these exist. An interface that exists counts as running until
-    /// [`Self::set_running`].
+    /// The interfaces, one for each item of `attached`, which says whether the interface exists. An
+    /// interface that exists counts as running until a call of [`Self::set_running`].
     pub(super) fn new(attached: Vec<bool>) -> Self {
         let interface =
             |attached| Interface { attached, running: attached, ..Interface::default() };
         Self(attached.into_iter().map(interface).collect())
     }
 
-    /// Records an event. Returns a line for the log, unless it is known: every worker reports an
-    /// event.
+    /// Records an event. Returns a line for the log, or `None` if the event is already known,
+    /// because every worker reports it.
     pub(super) fn note(&mut self, event: &LiveEvent) -> Option<String> {
         let interface = self.0.get_mut(event.port)?;
         let name = &event.interface;
         match event.fault {
-            // The kernel is asked for the state of every interface.
+            // [`Self::set_running`] records this when the kernel has been asked.
             Fault::Down => None,
             Fault::Vanished => {
                 let news = std::mem::replace(&mut interface.attached, false);
@@ -117,7 +117,7 @@ impl Interfaces {
     }
 }
 
-/// The reaction to a failed port.
+/// What the user can do about a failed port.
 const REPAIR: &str = "restart the daemon, or delete the interface and create it again";
 
 #[cfg(test)]

@@ -122,7 +122,8 @@ impl LivePlane {
     /// Ends the links. Packets inside are lost, as on a machine that is switched off.
     ///
     /// # Errors
-    /// The loop failed, or did not end within [`STOP_WITHIN`]. Its thread is then left behind.
+    /// The loop failed, or did not end within [`STOP_WITHIN`]. A thread that does not end is left
+    /// behind.
     pub fn stop(&self) -> Result<(), StopError> {
         // Ending the session takes a moment, so it happens after the lock is released.
         let session = self.session().take();
@@ -168,8 +169,8 @@ impl LivePlane {
             }
             self.interfaces().attached(index);
             news.push(format!("interface {} is back", names[index]));
-            // The interface's addresses may have changed. The error means that the session has
-            // ended, which `ended` reports, or that the loop takes them later.
+            // The interface's addresses may have changed. An error means that the session has
+            // ended, which `ended` reports, or that the loop takes the addresses later.
             let _ = control.relocate_rules(self.bridges.interfaces());
         }
         news
@@ -294,8 +295,8 @@ impl Plane for LivePlane {
     }
 }
 
-/// Every counter. The workers copy a few links at a time, because packets wait meanwhile. The
-/// counters of many links are therefore not from the same moment.
+/// All counters. The workers copy the counters of a few links at a time, because packets wait
+/// meanwhile. The counters of many links are therefore from different moments.
 fn snapshot(handle: &LiveHandle) -> Result<Snapshot, NoAnswer> {
     let report = handle.brief_report()?;
     let mut snapshot = Snapshot {
@@ -418,5 +419,5 @@ fn wall_seconds(at: Nanos) -> u64 {
 
 /// The longest wait for the end of the loop when the daemon ends. The loop ends after one turn.
 const STOP_WITHIN: Duration = Duration::from_secs(3);
-/// The longest wait for the lanes, for which a client of the health resource waits.
+/// The longest wait for the lanes. A client of the health resource waits for them.
 const LANES_WITHIN: Duration = Duration::from_secs(1);

@@ -1,7 +1,7 @@
-//! Finds workers that hang: a worker counts its turns, and the number of a worker that hangs stays
+//! Finds workers that hang. A worker counts its turns, so the count of a worker that hangs stays
 //! the same.
 
-/// The workers' numbers of turns at the last checks.
+/// The number of turns of each worker at the last check.
 #[derive(Clone, Debug, Default)]
 pub struct Watchdog {
     workers: Vec<Worker>,
@@ -15,11 +15,11 @@ struct Worker {
 }
 
 impl Watchdog {
-    /// Compares the numbers of turns with those of the last check. Returns the workers, counted
-    /// from 0, that hang: they completed no turn between [`CHECKS`] checks in a row.
+    /// Compares the numbers of turns with those of the previous check. Returns the workers that
+    /// hang, counted from 0. A worker hangs if [`CHECKS`] checks in a row each find no new turn.
     ///
-    /// Let at least 200 ms pass between two checks, because an idle worker completes a turn in
-    /// 100 ms. Checks are counted and no time is measured, so a process that was stopped for a
+    /// Let at least 200 ms pass between two checks, because an idle worker completes a turn in 100
+    /// ms. The watchdog counts checks and measures no time, so a process that was stopped for a
     /// while has no hanging worker when it continues.
     pub fn check(&mut self, turns: &[u64]) -> Vec<usize> {
         self.workers.resize(turns.len(), Worker::default());
@@ -35,7 +35,7 @@ impl Watchdog {
     }
 }
 
-/// Number of checks in a row without a turn after which a worker hangs.
+/// Number of checks in a row without a new turn after which a worker counts as hanging.
 pub const CHECKS: u32 = 4;
 
 #[cfg(test)]

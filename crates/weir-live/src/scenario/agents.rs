@@ -153,7 +153,7 @@ pub(super) fn soon() -> (Start, Instant) {
     (Start { at_ns }, now + HEAD_START)
 }
 
-/// Time from the moment at which all generators are ready to the start.
+/// Time between the moment at which all generators are ready and the start.
 const HEAD_START: Duration = Duration::from_millis(100);
 /// The longest time that a generator may take to open its sockets. It first reads the scenario,
 /// which may be large.

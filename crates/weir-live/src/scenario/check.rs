@@ -10,8 +10,8 @@ use weir_sim::traffic::TRANSPORT;
 
 use super::kinds::{Carrier, Impossible, carrier_of, packet_sizes};
 
-/// Returns an error, with a remedy, for each part of a scenario that cannot be live. The errors
-/// refer to places in `text`, from which the scenario was read under the name `file`. `mtu` is the
+/// Returns an error, with a remedy, for each part of a scenario that cannot run live. The errors
+/// refer to places in `text`, the scenario's text, which is the content of `file`. `mtu` is the
 /// largest IP packet of the hosts' interfaces, in bytes.
 pub fn check(scenario: &Scenario, text: &str, file: &str, mtu: u32) -> Diagnostics {
     let places = Places::of(text);
@@ -106,8 +106,8 @@ impl<'a> Places<'a> {
         Self { root: DeTable::parse(text).ok() }
     }
 
-    /// The place of a key's value in table `number` of those called `tables`. If the key is absent,
-    /// the place of the table.
+    /// The place of the value of `key` in table `number` of the tables called `tables`. If the key
+    /// is absent, this is the place of the table.
     fn key(&self, tables: &str, number: usize, key: &str) -> Span {
         let Some((_, all)) = self.root.as_ref().and_then(|root| find(root.get_ref(), tables))
         else {
@@ -119,7 +119,7 @@ impl<'a> Places<'a> {
         find(keys, key).map_or(table.span(), |(_, value)| value.span())
     }
 
-    /// Whether table `number` of those called `tables` has a key.
+    /// Whether table `number` of the tables called `tables` has this key.
     fn has(&self, tables: &str, number: usize, key: &str) -> bool {
         let of = |root: &'_ Spanned<DeTable<'a>>| {
             let (_, all) = find(root.get_ref(), tables)?;
@@ -140,7 +140,7 @@ fn find<'t, 'a>(table: &'t DeTable<'a>, key: &str) -> Option<(Span, &'t Spanned<
     table.iter().find(|(name, _)| name.get_ref() == key).map(|(name, value)| (name.span(), value))
 }
 
-/// The settings of TCP that a live run passes to the kernel.
+/// The TCP settings that a live run passes to the kernel.
 const CHOSEN: [&str; 2] = ["cc", "mss"];
 /// The smallest packet in bytes: IPv4 and UDP headers, a sequence number and a time stamp.
 const LEAST_PACKET: u64 = 40;

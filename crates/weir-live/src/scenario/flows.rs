@@ -31,7 +31,7 @@ pub(super) struct Flow {
 impl Flow {
     /// The source of the flow's packets.
     pub(super) fn carrier(&self, scenario: &Scenario) -> Carrier {
-        // The check has refused traffic that cannot be live.
+        // The check has refused traffic that cannot run live.
         carrier_of(&scenario.traffic[self.traffic].spec)
             .unwrap_or(Carrier::Datagrams { tos: 0, echo: false })
     }

@@ -105,9 +105,9 @@ fn nothing(name: &FlowName) -> FlowOutcome {
 /// live loop counted until the end of the run. A packet that was sent before the end, and has
 /// neither arrived nor been dropped by then, is inside.
 ///
-/// `all_drops` has the drops until all packets had left, or `None` if some were still inside then.
-/// A packet that never arrived and that the loop did not drop was lost outside the loop, for
-/// example at a full socket buffer.
+/// `all_drops` has the drops until all packets had left; `None` if the loop ended with packets
+/// inside. A packet that never arrived and that the loop did not drop was lost outside the loop,
+/// for example at a full socket buffer.
 fn by_ends(
     [sender, receiver]: &[EndReport; 2],
     count: &Count,
@@ -120,7 +120,7 @@ fn by_ends(
     let carried = sender.early.saturating_sub(receiver.early + count.early_drops);
     let (entered, departed) =
         (carried + sender.sent + receiver.duplicated, receiver.received + lost);
-    // More departures than entries: the links dropped copies that they had made.
+    // If more packets departed than entered, the links dropped copies that they had made.
     let copies = departed.saturating_sub(entered);
     FlowOutcome {
         carried,
@@ -149,7 +149,7 @@ fn watched(count: &Count, [sender, receiver]: &[EndReport; 2]) -> FlowOutcome {
     let departed = count.received + count.reasons.total_drops();
     let entered = count.sent + count.duplicated;
     // A program of the user does not report the bytes that it reads, so the payload of its packets
-    // replaces them.
+    // counts instead.
     let goodput =
         if receiver.goodput_bytes > 0 { receiver.goodput_bytes } else { count.payload_bytes };
     FlowOutcome {
@@ -252,7 +252,7 @@ mod tests {
         let flow = by_ends(&ends, &count, None);
         assert_eq!((flow.carried, flow.lost, flow.inside, flow.received), (2, 3, 5, 95));
         assert!(flow.balanced(), "{flow:?}");
-        // If the links are empty afterwards, the fifth packet was lost outside them.
+        // If the links are empty after the run, the fifth packet was lost outside them.
         let flow = by_ends(&ends, &count, Some(1 + 3 + 1));
         assert_eq!((flow.lost, flow.inside), (4, 4));
         assert!(flow.balanced(), "{flow:?}");

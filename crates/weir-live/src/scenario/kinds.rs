@@ -1,5 +1,5 @@
-//! The kinds of traffic that can be live, with the source of their packets, and the reasons why
-//! others are only simulated.
+//! The kinds of traffic that can run live, with the source of their packets, and the reasons why
+//! other kinds can only be simulated.
 
 use serde_json::Value;
 use weir_rules::quantity;
@@ -30,7 +30,7 @@ pub(super) enum Carrier {
     },
 }
 
-/// Why traffic cannot be live: the reason, the setting that causes it, and a remedy.
+/// Why traffic cannot run live: the reason, the setting that causes it, and a remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Impossible {
     pub(super) what: String,
@@ -82,7 +82,7 @@ fn transfer(settings: &Value, common: &Common) -> Result<Transfer, Impossible> {
     let words = settings["cc"].as_str().unwrap_or("cubic").to_ascii_lowercase();
     let (wanted, own) = words.trim().split_once(char::is_whitespace).unwrap_or((words.trim(), ""));
     let own = own.trim();
-    // The simulator's `variant linux` is the kernel's own.
+    // The simulator's `variant linux` is the kernel's own algorithm.
     if !(own.is_empty() || wanted == "cubic" && KERNEL.contains(&own)) {
         let what = format!("the kernel's `{wanted}` takes no settings");
         let help = format!("write `cc = \"{wanted}\"`, or use `weir sim`");
@@ -135,7 +135,7 @@ pub(super) fn protocol(spec: &Spec) -> u8 {
     if is_datagrams(spec) { UDP } else { TCP }
 }
 
-/// The settings of `cubic` with which the simulator's is that of the kernel.
+/// The settings with which the simulator's `cubic` is the same as the kernel's.
 const KERNEL: [&str; 2] = ["variant linux", "variant=linux"];
 /// Payload bytes of a segment on Ethernet with timestamps, which Linux uses by default.
 const DEFAULT_SEGMENT: u32 = 1448;

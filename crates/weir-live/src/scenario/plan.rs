@@ -145,9 +145,10 @@ pub(super) fn address(node: usize) -> Ipv4Addr {
 }
 
 /// The rules that lead packets along their paths. A packet that departs from a link continues after
-/// the rule that sent it there, so the rules of a path follow each other, one for each link. A flow
-/// of another class than the first flow of its hosts has its own rules before those of its hosts,
-/// followed by a rule that lets its packets pass.
+/// the rule that sent it there, so the rules of a path follow each other, one for each link. The
+/// rules of two hosts send packets to the queues of class 0. A flow of another class has its own
+/// rules before them, followed by a rule that lets its packets pass. A program's flow has no known
+/// port numbers and so no rules of its own.
 fn rules(
     scenario: &Scenario,
     paths: &BTreeMap<(usize, usize), &[usize]>,

@@ -52,7 +52,7 @@ pub struct LiveScenario {
     names: Names,
     prepared: Prepared<Network>,
     counts: Counts,
-    /// Numbers of the flows that the live loop counts, at least their drops.
+    /// Numbers of the flows for which the live loop counts all packets, or only the drops.
     watched: Vec<u32>,
 }
 
@@ -80,7 +80,7 @@ impl LiveScenario {
     /// Sets up the hosts. It starts no thread: see [`LiveSession::build`].
     ///
     /// # Errors
-    /// The scenario or the machine does not allow it; the machine is then unchanged.
+    /// The scenario or the machine does not allow it. The machine is unchanged after an error.
     pub fn build(setup: ScenarioSetup) -> Result<Self, ScenarioError> {
         let scenario = &setup.scenario;
         let plan = plan(scenario, setup.mtu)?;
@@ -174,7 +174,7 @@ fn warnings(report: &LiveReport) -> Vec<String> {
     words
 }
 
-/// The numbers of the flows that the live loop counts, at least their drops, and how it recognises
+/// The numbers of the flows for which the live loop counts packets or drops, and how it recognises
 /// their packets.
 fn watched(scenario: &Scenario, plan: &Plan) -> (Vec<u32>, Vec<Sign>) {
     let address = |bits: u128| Ipv4Addr::from_bits(bits as u32);
@@ -303,7 +303,7 @@ impl<'a> Run<'a> {
             notes.extend(report.notes.iter().map(|note| format!("{name}: {note}")));
             self.sort(host, report, &mut seen);
         }
-        // The generators have received what arrived after the end.
+        // By now the generators have also received the packets that arrived after the end.
         let drops = self.sampler.counts()?.into_iter().map(|count| count.all_drops());
         seen.all_drops = self.watched.iter().copied().zip(drops).collect();
         let printed = programs

@@ -22,9 +22,9 @@ pub(super) struct Count {
     pub(super) payload_bytes: u64,
     pub(super) duplicated: u64,
     pub(super) marked: u64,
-    /// Drops by reason since counting began anew.
+    /// Drops by reason since the last call of [`Self::zero`].
     pub(super) reasons: Reasons,
-    /// Drops before that.
+    /// Drops before that call.
     pub(super) early_drops: u64,
     pub(super) delay_ns: Tally,
     /// Sum of the delay differences between successive packets, and the last delay, in ns.
@@ -121,7 +121,7 @@ impl Count {
         self.reasons.count_drop(reason);
     }
 
-    /// Begins to count anew.
+    /// Starts all counts again from 0, and keeps the sum of the drops.
     pub(super) fn zero(&mut self) {
         *self = Self { early_drops: self.all_drops(), ..Self::default() };
     }

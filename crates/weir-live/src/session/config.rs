@@ -72,7 +72,7 @@ impl<S> SessionConfig<S> {
 
     /// Lets the session continue when an interface disappears, so that
     /// [`Control::replace_port`](super::Control::replace_port) can replace the port later. Without
-    /// this call the session ends then.
+    /// this call the session ends when an interface disappears.
     #[must_use]
     pub fn outlives_ports(self) -> Self {
         Self { outlives_ports: true, ..self }
@@ -89,7 +89,7 @@ impl<S: std::fmt::Debug> std::fmt::Debug for SessionConfig<S> {
     }
 }
 
-/// The links or rules between the ports.
+/// What a session emulates between its ports: links or rules.
 pub enum Emulation {
     /// A link in each direction between two ports: the first from port 0 to port 1, the second
     /// back.

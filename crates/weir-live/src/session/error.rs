@@ -41,7 +41,7 @@ pub enum StartError {
     Thread(#[source] std::io::Error),
 }
 
-/// Why a change was refused; nothing has changed then, except after [`ChangeError::NoAnswer`].
+/// Why a change was refused. Nothing has changed, except perhaps after [`ChangeError::NoAnswer`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ChangeError {
     /// No link has the requested name.
@@ -73,7 +73,8 @@ pub enum StopError {
     /// The live loop failed.
     #[error(transparent)]
     Live(#[from] LiveError),
-    /// The thread of the live loop did not end in time. It was left behind with the results.
+    /// The thread of the live loop did not end in time. The thread is left behind, and the results
+    /// are lost.
     #[error("the loop that forwards packets did not end within {} s; its results are lost, please \
              report this as a bug", .within.as_secs())]
     Stuck {

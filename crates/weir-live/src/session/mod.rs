@@ -68,7 +68,7 @@ impl LiveSession {
     /// this and before [`Prepared::start`].
     ///
     /// # Errors
-    /// The configuration or the machine does not allow it; the machine is then unchanged.
+    /// The configuration or the machine does not allow it. The machine is unchanged after an error.
     pub fn build<S: Surroundings>(
         config: SessionConfig<S>,
     ) -> Result<Prepared<S::Place>, BuildError> {
@@ -102,7 +102,7 @@ impl LiveSession {
     ///
     /// # Errors
     /// The command cannot be executed, or its namespaces cannot be created. Nothing remains of the
-    /// program then.
+    /// program after an error.
     pub fn spawn(&mut self, side: Side, command: &[OsString]) -> Result<(), SpawnError> {
         self.place.spawn(side, command)
     }
@@ -141,7 +141,7 @@ impl LiveSession<Network> {
     ///
     /// # Errors
     /// The command cannot be executed, or its namespaces cannot be created. Nothing remains of the
-    /// program then.
+    /// program after an error.
     ///
     /// # Panics
     /// There is no such host.
@@ -229,7 +229,7 @@ impl<P: Place> Prepared<P> {
     /// Starts the links.
     ///
     /// # Errors
-    /// See [`StartError`]; every change to the machine is then undone.
+    /// See [`StartError`]. After an error every change to the machine is undone.
     pub fn start(self) -> Result<LiveSession<P>, StartError> {
         self.start_from(None)
     }
@@ -238,7 +238,7 @@ impl<P: Place> Prepared<P> {
     /// capabilities and the namespace of that thread.
     ///
     /// # Errors
-    /// See [`StartError`]; every change to the machine is then undone.
+    /// See [`StartError`]. After an error every change to the machine is undone.
     pub fn start_from(self, starter: Option<&Resident>) -> Result<LiveSession<P>, StartError> {
         let Self { mut place, config } = self;
         let SessionConfig { emulation, observation, seed, tuning, .. } = config;
@@ -294,7 +294,7 @@ fn share(sets: &mut Vec<Vec<AnyPort>>, workers: usize) -> Result<(), StartError>
     Ok(())
 }
 
-/// The lanes for an emulation, and the configuration that is then in force.
+/// The lanes for an emulation, and the configuration that is in force at the start.
 fn plan(emulation: Emulation, ends: &[End]) -> (Lanes, State) {
     match emulation {
         Emulation::Links(links) => {

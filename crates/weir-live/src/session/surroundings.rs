@@ -17,7 +17,7 @@ pub trait Surroundings: private::Sealed {
     /// possible only while it has one thread.
     ///
     /// # Errors
-    /// The machine refuses a step; it is then unchanged.
+    /// The machine refuses a step. The machine is unchanged after an error.
     fn set_up(self) -> Result<Self::Place, SetupError>;
 }
 
