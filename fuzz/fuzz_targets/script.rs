@@ -1,5 +1,5 @@
-//! Scripts: no text makes the parser panic, printed scripts parse to themselves, and formatting
-//! changes no meaning.
+//! Scripts: no text makes the parser panic, each printed command parses to the same command, and
+//! formatting changes no meaning.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| weir_fuzz::script::run(data));

@@ -1,9 +1,9 @@
-//! Packet captures and tables as traffic of a scenario: no bytes make a reader panic, and an
-//! accepted trace has rising times and possible lengths.
+//! Packet captures and tables as traffic of a scenario: no bytes make a reader panic, and the times
+//! of an accepted trace never decrease and its lengths are possible.
 
 use weir_sim::traffic::replay::Trace;
 
-/// The bytes are a capture (pcap, pcapng), and a table if they are text.
+/// The bytes are read as a capture (pcap or pcapng) and, if they are text, also as a table.
 pub fn run(data: &[u8]) {
     let capture = Trace::capture(data);
     let table = std::str::from_utf8(data).ok().map(Trace::csv);

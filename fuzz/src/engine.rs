@@ -1,5 +1,5 @@
-//! Links with schedules, traces and profiles in the engine: any accepted link passes any arrivals
-//! at any times, in finite work, and accounts for every packet.
+//! Links with schedules, traces and profiles in the engine: an accepted link takes arrivals at any
+//! times with finite work, and accounts for every packet.
 
 use weir_core::key::FlowKey;
 use weir_core::packet::Ecn;
@@ -8,8 +8,9 @@ use weir_rules::check_spec;
 
 use super::parts;
 
-/// The bytes are the specifications of a link before and after a change, the content of the files
-/// `f`, `f.csv` and `f.dist`, each ended by a zero, and operations of two bytes.
+/// The bytes are the specifications of a link before and after a change, then the content of the
+/// files `f`, `f.csv` and `f.dist`, then operations of two bytes. A zero ends each of the first
+/// three parts.
 pub fn run(data: &[u8]) {
     let Some(([first, second, content], operations)) = parts::split(data) else { return };
     let files = parts::files(content);
@@ -61,11 +62,12 @@ fn submit(engine: &mut Emulator, now: Nanos, frame: u32, kind: u8, value: u8) {
         label: value.into(),
     };
     let key = FlowKey { dst: value.into(), ..FlowKey::default() };
-    // A refused packet is counted.
+    // The engine counts a refused packet, so the result needs no check.
     let _ = engine.submit(now, arrival, &key, Action::Pipe(PIPE));
 }
 
-/// Takes the departures up to `now`. None is due later or earlier than its own arrival.
+/// Takes the departures up to `now`. Each is due at or before `now`, and not before the packet's
+/// arrival.
 fn poll(engine: &mut Emulator, now: Nanos, out: &mut Vec<Departure>) {
     engine.poll(now, out);
     for departure in out.drain(..) {
@@ -74,8 +76,8 @@ fn poll(engine: &mut Emulator, now: Nanos, out: &mut Vec<Departure>) {
 }
 
 const PIPE: u16 = 1;
-/// Bounds the memory of an input, not what the engine can hold.
+/// Bounds the memory that an input needs. The engine itself can hold more.
 const LIMITS: Limits = Limits { packets: 10_000, instances: 1000, idle: Nanos::from_secs(60) };
-/// Bounds the time of an input.
+/// Bounds the time that an input takes.
 const MOST_OPERATIONS: usize = 2000;
 const LONGEST_STEP: Nanos = Nanos::from_secs(10);

@@ -15,7 +15,7 @@ pub fn run(data: &[u8]) {
         marks(frame, &parsed);
         inverts(frame, &parsed, number);
     }
-    // Headers of another frame must be harmless too.
+    // Headers that belong to another frame must be harmless, too.
     if let (Ok(parsed), Some(half)) = (parse(frame), frame.get(..frame.len() / 2)) {
         let mut half = half.to_vec();
         let _ = (
@@ -74,7 +74,7 @@ fn inverts(frame: &[u8], parsed: &Parsed, bit: u32) {
     assert_eq!(copy, frame);
 }
 
-/// Compares the fast sum with the definition, and a completed checksum with verification.
+/// Compares the fast sum with its definition, and checks that a completed checksum is correct.
 fn sums_agree(frame: &[u8], number: u32) {
     let mut total: u64 = frame
         .chunks(2)
@@ -90,7 +90,7 @@ fn sums_agree(frame: &[u8], number: u32) {
         Ok(()) => {
             let field = usize::from(start) + usize::from(offset);
             let seed = u16::from_be_bytes([frame[field], frame[field + 1]]);
-            // Including its seed, the covered part sums to all ones if the offset of the field is
+            // The sum of the covered part and the seed is all ones if the offset of the field is
             // even.
             if offset % 2 == 0 {
                 assert_eq!(checksum::add(checksum::sum(&copy[start.into()..]), seed), 0xffff);

@@ -1,5 +1,5 @@
-//! The bodies of the fuzz targets. A plain test runs them over their corpora too
-//! (`crates/weir-cli/tests/it/corpus.rs`), without a nightly toolchain.
+//! The bodies of the fuzz targets. An ordinary test (`crates/weir-cli/tests/it/corpus.rs`) also
+//! runs them over their corpora; it needs no nightly toolchain.
 
 pub mod api;
 pub mod capture;

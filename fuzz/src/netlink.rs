@@ -1,7 +1,8 @@
 //! Answers of the kernel about interfaces, routes, addresses and queues: no bytes make a reader
-//! panic, and no more answers are found than fit.
+//! panic, and a reader finds no more answers than fit into the bytes.
 
-/// The bytes are one datagram; its first message has the sequence number of the request.
+/// The bytes are one datagram. The sequence number of its first message counts as that of the
+/// request.
 pub fn run(data: &[u8]) {
     let sequence = data.get(8..12).and_then(|bytes| bytes.try_into().ok()).map(u32::from_ne_bytes);
     let most = data.len() / HEADER;

@@ -19,7 +19,7 @@ pub fn run(data: &[u8]) {
     }
 }
 
-/// Reads entries after an error too, as no caller does.
+/// Reads entries even after an error, although no caller does this.
 fn entries(data: &[u8]) {
     let line = data.iter().position(|&byte| byte == b'\n').map_or(data.len(), |at| at + 1);
     let Ok((_, mut decoder)) = Decoder::begin(&data[..line]) else { return };

@@ -1,5 +1,5 @@
-//! Inputs with several parts, which a zero separates: a seed is a readable file, and the fuzzer can
-//! change one part without moving the others.
+//! Inputs with several parts, which zeros separate. A seed is thus a readable file, and the fuzzer
+//! can change the length of one part without damage to the others.
 
 /// The first `N` parts, which are text, and the bytes after them. Missing parts are empty.
 ///

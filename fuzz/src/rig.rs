@@ -1,5 +1,5 @@
 //! The scheduler rig's inputs: flow sets, algorithms, backlogs and traces. No text makes a parser
-//! panic, printed values parse to themselves, and an accepted small plan runs to its end.
+//! panic, each printed value parses to the same value, and an accepted small plan runs to its end.
 
 use weir_rig::flows::{FlowSet, sweep};
 use weir_rig::plan::{Amount, Backlog};
@@ -21,7 +21,7 @@ pub fn run(data: &[u8]) {
     if let Ok(algorithm) = &algorithm {
         assert_eq!(Algorithm::parse(&algorithm.to_string()).as_ref(), Ok(algorithm));
     }
-    // A constant backlog, as some orders have by default, has a long warm-up.
+    // Without this, some orders would have a constant backlog, which needs a long warm-up.
     let backlog =
         backlog.parse().unwrap_or(Backlog { low: Amount::Total(0), high: Amount::Total(20) });
     let trace = Trace::read(trace);
@@ -29,7 +29,7 @@ pub fn run(data: &[u8]) {
         assert_eq!(Trace::read(&trace.to_string()).as_ref(), Ok(trace));
     }
     let (Some(set), Ok(algorithm)) = (sets.first(), &algorithm) else { return };
-    // The other orders draw a million packets first.
+    // Orders other than these two draw a million packets first.
     let order = trace.map_or(Order::Ramp, |trace| Order::Trace(Box::new(trace)));
     let batch = usize::from(batch % MOST_IN_BATCH);
     let Ok(plan) = Plan::new(set.clone(), order, Some(backlog), batch, pairs.into(), 1) else {
@@ -41,9 +41,9 @@ pub fn run(data: &[u8]) {
     }
 }
 
-/// Bounds the time of an input.
+/// Bounds the time that an input takes.
 const MOST_FLOWS: u32 = 64;
-/// Bounds the time of an input.
+/// Bounds the time that an input takes.
 const MOST_PACKETS: u64 = 1000;
-/// Bounds the time of an input.
+/// Bounds the time that an input takes.
 const MOST_IN_BATCH: u8 = 16;

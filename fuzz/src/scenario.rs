@@ -27,7 +27,7 @@ pub fn run(data: &[u8]) {
     }
 }
 
-/// Whether the scenario can be built and has few events. Bounds the time of an input.
+/// Whether the scenario can be built and has few events. This bounds the time that an input takes.
 fn is_small(scenario: &Scenario) -> bool {
     let flows: u64 = scenario.traffic.iter().map(|traffic| traffic.flows()).sum();
     if flows > 100 || scenario.links.len() > 100 || scenario.duration > LONGEST {
@@ -41,6 +41,6 @@ fn is_small(scenario: &Scenario) -> bool {
 }
 
 const LONGEST: Nanos = Nanos::from_millis(10);
-/// The number of times at which the events are counted.
+/// The number of moments of a run at which the events are counted.
 const PIECES: u64 = 100;
 const MOST_EVENTS: u64 = 20_000;

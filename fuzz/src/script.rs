@@ -1,5 +1,5 @@
-//! Scripts: no text makes the parser panic, printed scripts parse to themselves, and formatting
-//! changes no meaning.
+//! Scripts: no text makes the parser panic, each printed command parses to the same command, and
+//! formatting changes no meaning.
 
 use weir_rules::command::Command;
 use weir_rules::script::{Parsed, check, format, parse, parse_command, print};
@@ -21,7 +21,7 @@ pub fn run(data: &[u8]) {
         assert_eq!(commands(&same), commands(&parsed), "{formatted:?}\n{}", same.diagnostics);
         assert_eq!(format(&formatted, "formatted", &files).as_ref(), Ok(&formatted));
     }
-    // The same text as words that a shell has split.
+    // Parse the same text as words into which a shell has split it.
     let argv: Vec<String> = text.split(' ').map(str::to_owned).collect();
     let one = parse_command(&argv, &files);
     let _ = one.diagnostics.render(false);

@@ -1,5 +1,5 @@
-//! Link specifications and the files they name: no text makes the parser panic, and printed
-//! specifications parse to themselves.
+//! Link specifications and the files that they name: no text makes the parser panic, and each
+//! printed specification parses to the same specification.
 
 use weir_rules::{canonical, check_spec, parse_spec};
 
@@ -18,7 +18,8 @@ pub fn run(data: &[u8]) {
             Err(error) => panic!("{printed}\n{error}"),
         }
     }
-    // Call the file parsers directly, so that the search does not depend on finding their keywords.
+    // Call the parsers of files directly, so that the fuzzer reaches them without finding their
+    // keywords first.
     let _ = weir_rules::profile::parse(content, "f");
     let _ = weir_rules::trace::parse_csv(content, "f", true);
     let _ = weir_rules::trace::parse_mahimahi(content, "f");

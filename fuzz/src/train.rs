@@ -1,12 +1,13 @@
 //! Any virtio-net header before any bytes: an accepted train is cut into valid packets, and a run
-//! of them is a train that is cut into the same packets.
+//! of several of these packets is a train that is cut into the same packets.
 
 use weir_wire::{
     ChecksumMode, Gso, MAX_HEADER_LEN, Parsed, Run, Train, VNET_HEADER_LEN, VnetHeader, checksum,
     parse, parse_ip,
 };
 
-/// Two bytes select the layer and the run, ten are the virtio-net header, the rest is the frame.
+/// The first two bytes select the layer and the run, the next ten are the virtio-net header, and
+/// the rest is the frame.
 pub fn run(data: &[u8]) {
     let Some((choice, rest)) = data.split_first_chunk::<2>() else { return };
     let Some((header, frame)) = rest.split_first_chunk::<VNET_HEADER_LEN>() else { return };
@@ -67,7 +68,7 @@ fn cut(
         Train::plan(&joined, &run.vnet, &parsed).expect("a run of several packets is a train")
     });
     assert!(again.is_none_or(|again| usize::from(again.segments()) == range.len()));
-    // Of a long run, check its first, some inner and its last packets.
+    // Check the first three packets of a run and its last packet, because a run can be long.
     for i in range.clone().take(3).chain(range.clone().skip(3).last()) {
         let (_, packet) = made(train, frame, i..i + 1, ChecksumMode::Partial);
         if let Some(again) = again {
@@ -81,7 +82,8 @@ fn cut(
         assert!(!complete.vnet.needs_csum() && complete.vnet.gso() == Ok(Gso::None));
         let parsed = reparse(&packet).expect("a packet has headers that parse");
         assert_eq!(parsed.network_len, train.segment_len(i));
-        // A seed from outside may be wrong; our own is not.
+        // A checksum seed from the input's header may be wrong, so only a train without one is
+        // checked.
         if !vnet.needs_csum() {
             assert_ne!(checksum::verify_transport(&packet, &parsed), Some(false));
         }
