@@ -22,7 +22,8 @@ pub(crate) struct Pacer {
 }
 
 impl Pacer {
-    /// `rate` readings per second, or as many as possible without a rate.
+    /// Creates a pacer for `rate` readings per second, or for as many as possible if `rate` is
+    /// `None`. `interval` is the time between two readings in ns; 0 without a rate.
     pub(crate) fn new(rate: Option<u64>, interval: u64) -> Pacer {
         Pacer { interval, next: 0, last: 0, pace: Pace { asked: rate, ..Pace::default() } }
     }

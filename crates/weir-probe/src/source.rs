@@ -22,13 +22,15 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The highest valid rate, per second: above it one reading takes longer than the interval.
+    /// The highest valid rate, per second. At higher rates one reading takes longer than the
+    /// interval.
     pub const MAX_RATE: u64 = 50_000_000;
 
     /// Checks the plan.
     ///
     /// # Errors
-    /// [`ProbeError::Plan`] for no target and for a rate of zero or above [`Plan::MAX_RATE`].
+    /// [`ProbeError::Plan`] for a plan without a target, for one that reports packets with a method
+    /// other than `events`, and for a rate of zero or above [`Plan::MAX_RATE`].
     pub fn check(&self) -> Result<(), ProbeError> {
         if self.targets.is_empty() {
             return Err(ProbeError::Plan("no device to watch".into()));

@@ -27,7 +27,7 @@ pub enum Namespace {
 
 #[cfg(target_os = "linux")]
 impl Namespace {
-    /// Opens the namespace, which lives at least as long as the returned value.
+    /// Opens the namespace, which exists at least as long as the returned value.
     ///
     /// # Errors
     /// [`ProbeError::Namespace`], with the existing alternatives, if the namespace does not exist
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_match_like_in_a_shell() {
+    fn patterns_match_as_in_a_shell() {
         let fits = |pattern: &str, name: &str| {
             Target { device: pattern.into(), namespace: Namespace::Own }.fits(name)
         };

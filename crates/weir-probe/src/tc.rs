@@ -1,5 +1,6 @@
 //! The method `tc`: starts the program of that name for each device and reading. Scripts read
-//! queues in this manner, and publications compare with it; the method has no other advantage.
+//! queues in this manner, and publications compare their results with it; the method has no other
+//! advantage.
 
 use std::io;
 use std::process::{Command, Output};
@@ -59,7 +60,8 @@ impl TcSource {
     /// Finds the program.
     ///
     /// # Errors
-    /// [`ProbeError::Unavailable`] if it is missing; or a target does not exist.
+    /// [`ProbeError::Unavailable`] if the program is missing; another error if a target does not
+    /// exist.
     pub(crate) fn open(plan: &Plan) -> Result<TcSource, ProbeError> {
         let is_there = |program: &&str| {
             Command::new(program).arg("-V").output().is_ok_and(|output| output.status.success())
@@ -197,7 +199,7 @@ impl Source for TcSource {
     }
 }
 
-/// Parses the output; some versions write nothing at all if there is nothing to show.
+/// Parses the output. Some versions of `tc` write nothing at all if there is no discipline to show.
 fn parse(text: &[u8]) -> Result<Vec<Shown>, serde_json::Error> {
     if text.trim_ascii().is_empty() { Ok(Vec::new()) } else { serde_json::from_slice(text) }
 }

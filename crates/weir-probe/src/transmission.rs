@@ -167,8 +167,9 @@ impl Source for WithTransmission {
 }
 
 /// Opens the directory of a namespace's devices. sysfs shows the devices of the namespace from
-/// which it was mounted, so this mounts it from there, invisible to other processes. Without the
-/// privilege to mount, the existing mount serves the caller's own namespace.
+/// which it was mounted, so this function mounts it from the namespace; other processes do not see
+/// the mount. Without the privilege to mount, the function uses the existing mount if the namespace
+/// is the caller's own.
 fn directory(group: &Group) -> io::Result<OwnedFd> {
     let open = || {
         Ok(openat(CWD, CLASS, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)

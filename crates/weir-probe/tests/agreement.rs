@@ -13,7 +13,7 @@ use weir_probe::{Handle, Method, Namespace, Plan, Target};
 /// The methods that read lengths.
 const METHODS: [Method; 4] = [Method::Loop, Method::Timer, Method::Netlink, Method::Tc];
 
-/// Compares every method with `tc`, and `tc` with itself afterwards.
+/// Compares every method with `tc`. Then checks that the state according to `tc` is still the same.
 fn assert_agreement(place: &Place, device: &str) {
     let truth = place.truth(device);
     for method in METHODS {
@@ -64,8 +64,8 @@ fn a_hundred_leaves_of_htb_agree_including_hidden_ones() {
             "class add dev x0 parent 1: classid 1:{class:x} htb rate 8bit ceil 8bit burst 1 \
              cburst 1 quantum 1514"
         );
-        // A third have a queue limited in packets, a third a queue limited in bytes, and the rest
-        // the kernel's hidden default.
+        // A third of the classes have a queue limited in packets, a third a queue limited in bytes,
+        // and the rest the kernel's hidden default.
         match class % 3 {
             0 => writeln!(
                 lines,
@@ -105,7 +105,8 @@ fn bands_of_pfifo_fast_hold_the_packets_of_their_priority() {
     place
         .tc("qdisc add dev x0 root handle 1: tbf rate 8bit burst 2000 limit 60000\nqdisc add dev \
               x0 parent 1:1 handle 2: pfifo_fast\n");
-    // Best effort goes into band 1 and uses up the burst; interactive into 0, bulk into 2.
+    // Best effort packets enter band 1 and use up the burst; interactive packets enter band 0, bulk
+    // packets band 2.
     place.send(40, 0);
     place.send(3, 6);
     place.send(7, 2);

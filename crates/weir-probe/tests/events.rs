@@ -29,8 +29,8 @@ fn record(place: &Place, work: impl FnOnce() -> u64 + Send) -> Option<(u64, Log)
     Some((sent, log))
 }
 
-/// Checks the order of times. Returns for each queue the sum of the length differences that its
-/// flagged events leave unexplained.
+/// Checks the order of times, and that only flagged events have a length that does not follow from
+/// the previous one. Returns the sum of these differences for each queue.
 fn unexplained(events: &[Event]) -> BTreeMap<QueueId, i64> {
     let mut last: BTreeMap<QueueId, Event> = BTreeMap::new();
     let mut sums = BTreeMap::new();

@@ -2,11 +2,12 @@
 //!
 //! An enqueue makes the queue one packet longer, unless the discipline cuts the packet, an offload
 //! train, into several. A dequeue makes the queue shorter by the number of packets that it reports.
-//! A requeue by the device makes it longer again, and a counter reports requeues. The only other
-//! cause of a change is the drop of a waiting packet. A discipline that drops only arrivals has no
-//! such drops, so any other difference is a gap. In other disciplines as many packets may be
-//! missing as the drop counter has grown by. A lock-free discipline is read while other processors
-//! change it; for such a discipline, the sum of all steps must stay close to the length.
+//! A requeue by the device makes the queue longer again, and a counter reports requeues. The only
+//! other cause of a change is the drop of a waiting packet. A discipline that drops only arrivals
+//! never drops a waiting packet, so any other difference is a gap. In other disciplines, the queue
+//! may be shorter by as many packets as the drop counter has grown. A lock-free discipline is read
+//! while other processors change it; for such a discipline, the sum of all steps must stay close to
+//! the length.
 
 use super::records::{Kind, Record};
 
@@ -111,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn consistent_steps_are_no_gaps() {
+    fn consistent_steps_have_no_gap() {
         let events = [
             record(Kind::Enqueue, 1, 11, 0, 0),
             record(Kind::Dequeue, 3, 8, 0, 0),

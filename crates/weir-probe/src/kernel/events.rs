@@ -1,10 +1,10 @@
 //! The method `events`: a record of every enqueue and dequeue of the root disciplines.
 //!
-//! The kernel calls the BPF programs at each enqueue and dequeue. They write records, separately on
-//! each processor. A turn collects the records, sorts them, and checks that each length follows
-//! from the previous one. At intervals the sampling program scans the existing disciplines. The
-//! kernel also reports the end of a discipline, so that its successor counts as another queue even
-//! at the same address.
+//! The kernel calls the BPF programs at each enqueue and dequeue. The programs write records,
+//! separately on each processor. A turn collects the records, sorts them, and checks that each
+//! length follows from the previous one. At intervals the sampling program scans the existing
+//! disciplines. The kernel also reports the end of a discipline, so that its successor counts as
+//! another queue even at the same address.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher as _, RandomState};
@@ -33,15 +33,16 @@ const PACKET_PROGRAMS: [&str; 3] = ["on_arrive", "on_sent", "on_free"];
 const POLL: u64 = 3_000_000;
 /// Time between two scans of disciplines and devices, in ns.
 const SCAN_INTERVAL: u64 = 20_000_000;
-/// Records younger than this, in ns, wait for the next turn, because lock-free disciplines write
-/// them only nearly in order.
+/// Records younger than this, in ns, wait for the next turn, because the records of lock-free
+/// disciplines are written only nearly in order.
 const GUARD: u64 = 50_000;
 /// Number of records of 64 bytes each: for all processors together, and the bounds for one
 /// processor.
 const RECORDS: usize = 1 << 20;
 const MOST: usize = 1 << 16;
 const FEWEST: usize = 1 << 12;
-/// Disciplines that drop only arrivals. Any other kind on the device may have shortened a queue.
+/// Disciplines that drop only arrivals. If the device has a discipline of another kind, waiting
+/// packets may have been dropped.
 const DROP_ONLY_ARRIVALS: [&str; 11] = [
     "tbf",
     "pfifo",
@@ -63,7 +64,7 @@ struct Tracked {
     last: u64,
 }
 
-/// Recorded and missing events.
+/// The numbers of recorded and of missing events.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sums {
     events: u64,
@@ -120,7 +121,7 @@ impl Recording {
         recorder[records::CPUS].store(cpus as u64, Relaxed);
         recorder[records::WITH_PACKETS].store(plan.packets.into(), Relaxed);
         for place in 0..2 {
-            // Each value depends on random bytes of the system.
+            // Each word depends on random bytes from the system.
             let word = RandomState::new().hash_one(place);
             recorder[records::FLOW_KEY + place].store(word, Relaxed);
         }

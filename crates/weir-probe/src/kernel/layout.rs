@@ -34,7 +34,7 @@ pub(super) mod control {
 
     /// Maximum duration of a call in ns.
     pub(crate) const SLICE: usize = 0;
-    /// Time between two readings in ns; 0: as short as possible.
+    /// Time between two readings in ns; 0 for as short a time as possible.
     pub(crate) const INTERVAL: usize = 1;
     /// Maximum number of readings in a call.
     pub(crate) const MAX_READINGS: usize = 2;
@@ -108,7 +108,7 @@ pub(super) struct Slot {
     pub(super) first: u64,
     pub(super) last: u64,
     pub(super) count: u32,
-    /// The packets and bytes that these readings found.
+    /// The packets and bytes in the queue, according to these readings.
     pub(super) qlen: u32,
     pub(super) backlog: u32,
 }

@@ -19,7 +19,7 @@ const TAIL: usize = 8;
 /// slot.
 pub(super) const MAX_WATCHED: usize = 1024;
 const NEIGHBOURS: usize = 8;
-/// Words of `struct recorder` and their offsets.
+/// Offsets of the words of `struct recorder`, and their number.
 pub(super) const MASK: usize = 0;
 pub(super) const OPS: usize = 1;
 const NEAR: usize = 2;
@@ -46,7 +46,7 @@ pub(super) enum Kind {
     Packet(PacketEventKind),
 }
 
-/// The identity of a discipline, distinct from all others at any time.
+/// The identity of a discipline. No two disciplines have the same identity at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key {
     pub(super) address: u64,
@@ -111,7 +111,7 @@ impl Record {
 }
 
 impl Record {
-    /// The event of a packet, from the words that a record of a packet has at other places.
+    /// The event of a packet. In the record of a packet, some words have another meaning.
     pub(super) fn packet(&self, kind: PacketEventKind) -> PacketEvent {
         PacketEvent {
             time: self.time,
@@ -126,7 +126,8 @@ impl Record {
     }
 }
 
-/// The regions of a processor: one, and one for the interrupts that come while it is written.
+/// The number of regions of a processor: one for its records, and one for the records of interrupts
+/// that arrive while the first region is being written.
 pub(super) const LEVELS: usize = 2;
 
 /// The records of all processors, including those that were read but are not yet sorted.

@@ -213,7 +213,7 @@ impl Sampling {
         }
     }
 
-    /// Reports once which parts could not be read.
+    /// Reports once which queues, runs or devices could not be read.
     pub(super) fn remark_cuts(&mut self, time: u64, sink: &mut dyn Sink) {
         let (cut, _) = halves(self.get(control::CUT_NETNS));
         for (flag, text) in [
@@ -303,7 +303,7 @@ impl Source for Sampling {
             self.hand_over_counters(at, time, &slots, sink);
         }
         self.remark_cuts(time, sink);
-        // A namespace without any of its devices is read at a slow pace.
+        // While a namespace has none of the devices, it is read slowly.
         if slots.is_empty() && self.method == Method::Loop {
             sleep_until(monotonic() + SLICE);
         }

@@ -1,11 +1,11 @@
 //! The method `netlink`: sends the queries of `tc`, but from one process over one socket. It needs
 //! no privileges in the caller's own namespace, and is the baseline for reading inside the kernel.
 //!
-//! A reading is one dump of the namespace's disciplines, from which the watched devices are
-//! selected. The kernel dumps all devices, so other devices in the namespace make it slower. If
-//! only roots are read, they are queried one by one. Each such answer also goes to all listeners to
-//! changes of traffic control (`tc monitor`), because the kernel offers no private query for one
-//! discipline.
+//! A reading is one dump of the namespace's disciplines, from which those of the watched devices
+//! are selected. The kernel dumps the disciplines of all devices, so other devices in the namespace
+//! make the reading slower. If only roots are read, they are queried one by one. The kernel also
+//! sends each such answer to all programs that listen to changes of traffic control (`tc monitor`),
+//! because it offers no private query for one discipline.
 
 mod wire;
 
@@ -22,7 +22,7 @@ use crate::pacer::{NAP, Pacer, monotonic, sleep_until};
 use crate::source::{Plan, Source};
 use weir_measure::watch::{Counters, Method, Pace, Run, Sink};
 
-/// Number of queries for a discipline while the disciplines change.
+/// Maximum number of queries for a discipline, which are repeated while the disciplines change.
 const ATTEMPTS: u32 = 10;
 /// Duration of one turn, in ns. The source delivers its readings at the end of a turn.
 const TURN: u64 = 4_000_000;
@@ -77,7 +77,7 @@ pub(crate) fn discipline_of(ifindex: u32) -> io::Result<Discipline> {
     let inner = others.next().filter(|_| others.next().is_none());
     let limits = inner.map_or(root.shaping, |inner| inner.shaping);
     let known = |value: u64| Some(value).filter(|&value| value > 0);
-    // A discipline with its own rate and limit may hold a queue without one.
+    // A discipline with its own rate and limit may contain a queue that has neither.
     let limit = |of: fn(&wire::Shaping) -> u32| {
         [of(&limits), of(&root.shaping)].into_iter().find(|&limit| limit > 0)
     };
@@ -159,8 +159,8 @@ impl NetlinkSource {
         Ok(true)
     }
 
-    /// The set of queues has changed since the last reading: ends the runs and numbers the new
-    /// queues.
+    /// Replaces the set of queues, which has changed since the last reading: ends the runs and
+    /// numbers the new queues.
     fn begin(&mut self, at: usize, time: u64, sink: &mut dyn Sink) {
         self.hand_over(sink);
         let Place { group, now, before, open, counted, .. } = &mut self.places[at];

@@ -112,7 +112,7 @@ impl Shaping {
             "tbf" => shaping.read_tbf(options),
             "cake" => {
                 let rate = attributes(options).find(|(kind, _)| *kind == TCA_CAKE_BASE_RATE64);
-                // In bytes per second.
+                // The attribute is in bytes per second.
                 let rate = rate.and_then(|(_, value)| u64_at(value, 0)).unwrap_or(0);
                 shaping.rate_bps = rate.saturating_mul(8);
             }
@@ -127,8 +127,9 @@ impl Shaping {
         shaping
     }
 
-    /// The parameters are a `tc_tbf_qopt`: two `tc_ratespec` of 12 bytes with the rate in their
-    /// last four, the limit in bytes, and the time in which the rate fills the bucket.
+    /// Parses the options of `tbf`. The parameters are a `tc_tbf_qopt`: two `tc_ratespec` of 12
+    /// bytes, each with a rate in its last four bytes, the limit in bytes, and the time in which
+    /// the rate fills the bucket.
     fn read_tbf(&mut self, options: &[u8]) {
         let (mut bytes_per_second, mut has_peak) = (0, false);
         for (kind, value) in attributes(options) {
@@ -142,7 +143,7 @@ impl Shaping {
                     self.limit_bytes = word(24);
                     self.burst_bytes = u64::from(word(28)) * TICK_NS;
                 }
-                // Present if the rate does not fit 32 bits.
+                // This attribute is present if the rate does not fit into 32 bits.
                 TCA_TBF_RATE64 => bytes_per_second = u64_at(value, 0).unwrap_or(bytes_per_second),
                 _ => {}
             }
@@ -207,7 +208,7 @@ impl QuerySocket {
     }
 
     /// Queries every discipline of the namespace. A kernel that supports `ifindex` in this query
-    /// (none does so far) returns only those of that device; 0 means all.
+    /// (none does so far) returns only the disciplines of that device; 0 means all devices.
     ///
     /// # Errors
     /// The kernel refuses the query.
@@ -220,8 +221,8 @@ impl QuerySocket {
     /// # Errors
     /// The kernel refuses the query.
     pub(super) fn root(&mut self, ifindex: u32, answer: impl FnMut(Answer)) -> io::Result<Outcome> {
-        // The answer is a notice of a change. With this flag the sender of the query receives it,
-        // too.
+        // The answer is a notice of a change. This flag makes the kernel send it to the sender of
+        // the query too.
         self.query(NLM_F_REQUEST | NLM_F_ECHO, ifindex, TC_H_ROOT, answer)
     }
 
@@ -248,8 +249,8 @@ impl QuerySocket {
                 }
                 Ok(length) => length,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                // The absence of an answer to the query for one discipline means that there is no
-                // such root; a dump would have sent an end message.
+                // No answer to the query for one discipline means that there is no such root. A
+                // dump would have sent an end message.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock && !is_dump => {
                     return Ok(outcome);
                 }
@@ -372,8 +373,8 @@ const TCMSG: usize = 20;
 const REQUEST: usize = HEADER + TCMSG + 4;
 /// The largest part in which the kernel answers a dump.
 const ANSWER: usize = 32 * 1024;
-/// Enough for twenty disciplines, and no larger than the buffers that the kernel has preallocated:
-/// a larger allocation takes longer than the answer.
+/// The initial size of a part. It is enough for twenty disciplines, and no larger than the buffers
+/// that the kernel has preallocated: a larger allocation takes longer than the answer.
 const SMALL_ANSWER: usize = 4 * 1024;
 
 const NLM_F_REQUEST: u16 = 0x001;

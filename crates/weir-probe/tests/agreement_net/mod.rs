@@ -28,7 +28,7 @@ pub(crate) type Key = (String, Handle, Handle, bool);
 pub(crate) type State = (u32, u32, Counters);
 
 impl Place {
-    /// `None`, with the reason on standard output, if the namespace cannot be created.
+    /// Creates a namespace; `None`, with the reason on standard output, if this is not possible.
     pub(crate) fn new() -> Option<Place> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         if !rustix::process::geteuid().is_root() {

@@ -64,7 +64,8 @@ fn probe() -> &'static Path {
     })
 }
 
-/// A process that has begun to watch; `None`, with the reason on standard output, if it cannot.
+/// A process that has begun to watch; `None`, with the reason on standard output, if the process
+/// cannot watch.
 fn watching(place: &Place, method: Method, seconds: &str) -> Option<Child> {
     let rate = if method == Method::Timer { "1000" } else { "max" };
     let words = [method.name(), rate, seconds, &format!("x0@{}", place.name)].map(str::to_owned);
@@ -160,7 +161,7 @@ fn is_reachable() -> bool {
 fn without_privileges_a_forced_method_fails_and_a_free_choice_uses_netlink() {
     let Some(place) = Place::new() else { return };
     let reachable = is_reachable();
-    // The first word after the script is its name.
+    // The first word after the script becomes the script's name.
     let alone: &[&str] = &["unshare", "-Urn", "sh", "-c", "ip link set lo up; exec \"$@\""];
     for before in [alone, &NOBODY].into_iter().take(1 + usize::from(reachable)) {
         for method in ["loop", "timer", "events"] {

@@ -25,7 +25,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// `None`, with the reason on standard output, if the namespace cannot be created.
+    /// Creates a namespace; `None`, with the reason on standard output, if this is not possible.
     pub(crate) fn new() -> Option<Place> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         if !rustix::process::geteuid().is_root() {
@@ -118,13 +118,13 @@ impl Place {
         })
     }
 
-    /// Sends packets of 142 bytes through `x0` at full speed while `go_on` allows it, and returns
-    /// their number.
-    pub(crate) fn send(&self, go_on: impl Fn(u64) -> bool) -> u64 {
+    /// Sends packets of 142 bytes through `x0` at full speed while `may_continue` allows it, and
+    /// returns their number.
+    pub(crate) fn send(&self, may_continue: impl Fn(u64) -> bool) -> u64 {
         let socket = self.within(|| UdpSocket::bind("10.9.0.1:0").expect("the address is there"));
         socket.set_nonblocking(true).expect("sockets can be non-blocking");
         let mut sent = 0;
-        while go_on(sent) {
+        while may_continue(sent) {
             match socket.send_to(&[0; 100], "10.9.0.2:9") {
                 // Either the socket's whole buffer is in the queue, or the system has no free
                 // buffer at the moment.
@@ -193,10 +193,10 @@ pub(crate) fn turn_until(
     source: &mut dyn Source,
     log: &mut Log,
     what: &str,
-    so: impl Fn(&Log) -> bool,
+    holds: impl Fn(&Log) -> bool,
 ) {
     let end = Instant::now() + PATIENCE;
-    while !so(log) {
+    while !holds(log) {
         assert!(
             Instant::now() < end,
             "{}: {what} does not come: {:?} {:?}",
@@ -219,7 +219,7 @@ pub(crate) struct Log {
     pub(crate) events: Vec<Event>,
     /// Readings of each queue.
     pub(crate) readings: BTreeMap<QueueId, u64>,
-    /// The longest queue of all readings, in packets and bytes.
+    /// The length of the longest queue in all readings, in packets and bytes.
     pub(crate) most: (u32, u32),
     /// The last counters.
     pub(crate) counters: BTreeMap<QueueId, Counters>,
