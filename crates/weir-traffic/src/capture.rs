@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn undamaged_packets_pass_with_complete_and_partial_checksum() {
+    fn undamaged_packets_pass_with_a_complete_or_partial_checksum() {
         for (v6, partial) in [(false, false), (false, true), (true, false), (true, true)] {
             let mut seen = Capture::default();
             count_packet(&packet(v6, partial), v6, &mut seen);

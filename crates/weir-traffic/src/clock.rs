@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_end_after_their_deadline_and_not_much_later() {
+    fn a_wait_ends_soon_after_its_deadline() {
         let deadline = now() + 3_000_000;
         Pacer::SHARED.wait_until(deadline);
         let late = now() - deadline;

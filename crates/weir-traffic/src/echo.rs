@@ -28,7 +28,7 @@ pub struct Ping {
     /// How long to wait for answers after the last packet, ns.
     pub timeout_ns: u64,
     /// Whether to send ICMP echo requests, which the kernel answers, instead of UDP packets to an
-    /// echo program. Works over IPv4 only and needs CAP_NET_RAW.
+    /// echo program. ICMP works over IPv4 only and needs CAP_NET_RAW.
     pub icmp: bool,
 }
 
@@ -37,7 +37,7 @@ pub struct Ping {
 pub struct Answers {
     /// Packets sent.
     pub sent: u64,
-    /// Answers, copies included.
+    /// Answers, including further answers to the same packet.
     pub received: u64,
     /// Packets that were not answered.
     pub lost: u64,
@@ -72,7 +72,7 @@ pub fn ping(plan: &Ping) -> Result<Answers, TrafficError> {
         socket.set_read_timeout(Some(left)).when("set a timeout")?;
         let len = match socket.recv(&mut buffer) {
             Ok(len) => len,
-            // The other end does not listen yet, or no answer arrived. The loop ends after the
+            // The other end does not listen yet, or no answer has arrived. The loop ends at the
             // timeout.
             Err(e)
                 if matches!(

@@ -12,8 +12,8 @@ use crate::{Context, TrafficError};
 
 /// Bytes of an echo request's header.
 pub(crate) const HEADER: usize = 8;
-/// The largest number of bytes in front of an answer's payload: an IPv4 header with options and the
-/// ICMP header.
+/// The largest number of bytes before an answer's payload: an IPv4 header with options and the ICMP
+/// header.
 pub(crate) const MOST_HEADERS: usize = 60 + HEADER;
 
 /// Opens a raw ICMP socket that sends to and receives from `to` only. The standard library has no
@@ -44,8 +44,8 @@ pub(crate) fn request(packet: &mut [u8], sequence: u32) {
     packet[2..4].copy_from_slice(&sum.to_be_bytes());
 }
 
-/// The payload of an echo reply to this process, or `None` for any other packet. `packet` begins
-/// with the IPv4 header.
+/// The payload of an echo reply to this process; `None` for any other packet. `packet` begins with
+/// the IPv4 header.
 pub(crate) fn answer(packet: &[u8]) -> Option<&[u8]> {
     let icmp = packet.get(usize::from(packet.first()? & 15) * 4..)?;
     let ours = icmp.first() == Some(&ECHO_REPLY) && icmp.get(4..6)? == identity().to_be_bytes();
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_checks_itself_and_its_answer_is_recognised() {
+    fn a_request_has_a_valid_checksum_and_only_its_reply_is_recognised() {
         let mut packet = vec![7; HEADER + 21];
         request(&mut packet, 3);
         assert_eq!(checksum(&packet), 0);

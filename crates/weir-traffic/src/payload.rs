@@ -6,10 +6,10 @@
 //! | check | sequence  | time of sending    | turn-round   | pattern …
 //! ```
 //! The time of sending is in ns modulo 2^48 (78 hours). The receiver reads the same clock and
-//! restores the upper bits. The turn-round is the time in ns that an echo spent between its arrival
-//! and being sent back. A payload shorter than 16 bytes, as in a packet of 40 bytes, has no room
-//! for it. `check` is chosen so that the exclusive-or of all 16-bit words of the stamp is a
-//! constant. All numbers are big-endian.
+//! restores the upper bits. The turn-round of an echo is the time in ns from the packet's arrival
+//! at the other end until the other end sends it back. A payload shorter than 16 bytes, as in a
+//! packet of 40 bytes, has no room for the turn-round. `check` is chosen so that the exclusive-or
+//! of all 16-bit words of the stamp is a constant. All numbers are big-endian.
 
 /// Bytes of the shortest stamp, and therefore of the smallest payload.
 pub const LEAST: usize = 12;
@@ -56,7 +56,7 @@ pub fn read(payload: &[u8], near_ns: u64) -> Option<Stamp> {
     };
     let low = u64::from_be_bytes([0, 0, head[6], head[7], head[8], head[9], head[10], head[11]]);
     // The signed difference of the low 48 bits. It may have either sign: if a packet takes almost
-    // no time, the receiver's reading of the clock may be the earlier one.
+    // no time, the receiver may have read the clock before the sender did.
     let ahead = (low << 16).wrapping_sub(near_ns << 16).cast_signed() >> 16;
     let sent_ns = near_ns.wrapping_add_signed(ahead);
     Some(Stamp { sequence: word(2)?, sent_ns, turned_ns: word(LEAST).unwrap_or(0) })
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn times_of_sending_may_lie_on_either_side_of_the_receivers_clock() {
+    fn a_time_of_sending_may_be_before_or_after_the_receivers_clock() {
         let (payload, s) = packet(40);
         for near in [s.sent_ns - 300, s.sent_ns, s.sent_ns + (1 << 46)] {
             assert_eq!(read(&payload, near), Some(s));

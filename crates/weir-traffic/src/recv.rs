@@ -94,8 +94,8 @@ impl Inlet {
     /// # Errors
     /// The kernel does not report times of arrival or ECN fields.
     pub fn on(socket: UdpSocket) -> Result<Self, TrafficError> {
-        // Without the privilege, the system's maximum limits the buffer. Packets that do not fit
-        // count as drops.
+        // Without the privilege, the system's maximum limits the buffer. Packets for which the
+        // buffer has no room count as drops.
         if setsockopt(&socket, sockopt::RcvBufForce, &BUFFER).is_err() {
             let _ = setsockopt(&socket, sockopt::RcvBuf, &BUFFER);
         }
@@ -275,7 +275,7 @@ const CE: u8 = 3;
 const MESSAGES: usize = 64;
 /// Bytes of the largest payload.
 const LARGEST: usize = 65_536;
-/// The largest number of packets kept, which bounds memory to 640 MB.
+/// Maximum number of packets kept, which limits memory to 640 MB.
 const MOST: u64 = 20_000_000;
 /// Size of the socket buffer in bytes: large, so that the receiver itself loses no packets.
 const BUFFER: usize = 64 << 20;

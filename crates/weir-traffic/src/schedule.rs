@@ -94,7 +94,7 @@ impl Schedule for Even {
     }
 }
 
-/// The largest number of trains in one burst.
+/// Maximum number of trains in one burst.
 const MOST_TRAINS: u64 = 32;
 
 #[cfg(test)]
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn trains_leave_when_their_last_packet_is_due() {
+    fn a_train_is_sent_when_its_last_packet_is_due() {
         let mut stream = even(Pace::Packets(1000), 4, 6);
         let bursts: Vec<_> = std::iter::from_fn(|| stream.next(0)).collect();
         let seen: Vec<_> = bursts.iter().map(|burst| (burst.at, burst.count)).collect();

@@ -113,11 +113,11 @@ pub struct Outlet {
 pub struct Departures {
     /// Packets in the measured part of the run.
     pub packets: u64,
-    /// Their network-layer bytes.
+    /// Network-layer bytes of these packets.
     pub bytes: u64,
     /// Packets sent before the end of the warm-up, which are not part of `packets`.
     pub early: u64,
-    /// Packets and bytes sent in each interval of the run.
+    /// The packets and bytes that were sent in each interval of the run.
     pub series: Vec<Point>,
     /// Packets that the kernel refused. They were not sent again.
     pub refused: u64,
@@ -241,7 +241,7 @@ impl Sending {
 /// Buffers for one system call.
 struct Batch {
     train: usize,
-    /// The payload size for which `bytes` is filled with the pattern.
+    /// The size of the payloads with whose pattern `bytes` is filled.
     payload: usize,
     bytes: Vec<u8>,
     messages: MultiHeaders<SockaddrStorage>,
@@ -300,9 +300,9 @@ impl Batch {
     /// Fills the buffer with the pattern of `packets` payloads of `payload` bytes each.
     fn fill(&mut self, payload: usize, packets: usize) {
         if packets == 1 && payload < self.payload {
-            // The pattern depends only on the offset in the payload, so the buffer already holds
-            // it. The exception is the end of a long stamp, where a payload with a short stamp has
-            // pattern bytes.
+            // The pattern depends only on the offset in the payload, so the buffer already contains
+            // the pattern of the shorter payload. The exception is the end of a long stamp, where a
+            // payload with a short stamp has pattern bytes.
             fill(&mut self.bytes[..payload.min(LONG)]);
             return;
         }
@@ -327,7 +327,7 @@ fn is_out_of_buffers(error: &io::Error) -> bool {
 
 /// Messages in one system call.
 const MESSAGES: usize = 32;
-/// The largest number of segments that the kernel accepts in one train.
+/// Maximum number of segments that the kernel accepts in one train.
 const MOST_TRAIN: usize = 64;
 /// Largest UDP payload over IPv4.
 const MOST_DATAGRAM: usize = 65_507;

@@ -62,9 +62,9 @@ impl Span {
 pub struct Point {
     /// Packets.
     pub packets: u64,
-    /// Their network-layer bytes.
+    /// Network-layer bytes of these packets.
     pub bytes: u64,
-    /// Their payload bytes.
+    /// Payload bytes of these packets.
     pub payload: u64,
     /// Packets that arrived with congestion experienced.
     pub marked: u64,

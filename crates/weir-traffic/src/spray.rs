@@ -139,7 +139,7 @@ const FIRST: u32 = 0x0a02_0000;
 const MESSAGES: usize = 32;
 /// Time to wait while no packet is due, ns.
 const PAUSE: u64 = 5_000;
-/// Gap between packets from which on the thread sleeps and does not spin, ns.
+/// If the gap between packets is longer than this, in ns, the thread sleeps and does not spin.
 const SPARSE: u64 = 100_000;
 
 #[cfg(test)]

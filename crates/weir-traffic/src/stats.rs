@@ -51,7 +51,8 @@ pub struct Reception {
     /// Throughput in network-layer bits per second: the bytes after the first packet, divided by
     /// `span_ns`. 0 if fewer than two packets arrived.
     pub bits_per_second: f64,
-    /// Packets after the first, divided by `span_ns`.
+    /// Packets per second: the packets after the first, divided by `span_ns`. 0 if fewer than two
+    /// packets arrived.
     pub packets_per_second: f64,
     /// Packets that were sent: the number that the caller gave, or the highest sequence number
     /// received plus one, whichever is larger.
@@ -70,14 +71,14 @@ pub struct Reception {
     /// Packets that arrived after a packet with a higher sequence number.
     pub reordered: u64,
     /// The largest difference between the sequence number of a reordered packet and the highest
-    /// sequence number that had arrived before.
+    /// sequence number that had arrived before it.
     pub reorder_depth: u64,
     /// Time between consecutive arrivals, ns.
     pub gap_ns: Spread,
     /// Time from sending to arrival, ns.
     pub delay_ns: Spread,
-    /// Size in bytes of the smallest token bucket, filled at `burst_rate`, that would have passed
-    /// all packets without delay.
+    /// Size in bytes of the smallest token bucket that would have passed all packets without delay.
+    /// The bucket is filled at the caller's `burst_rate`; `None` without such a rate.
     pub burst_bytes: Option<u64>,
     /// Packets dropped because the socket's buffer was full. They also count as `lost`, although
     /// the link did not lose them.
@@ -287,7 +288,7 @@ mod tests {
         let even: Vec<_> = (0..50).map(|i| (i, u64::from(i))).collect();
         assert_eq!(statistics(&even).burst_bytes, Some(1000));
         assert_eq!(statistics(&[(0, 0), (1, 0), (2, 0), (3, 2)]).burst_bytes, Some(3000));
-        // A pause longer than needed to empty the bucket gains nothing.
+        // A pause after the bucket is full does not change the result.
         assert_eq!(statistics(&[(0, 0), (1, 100), (2, 100)]).burst_bytes, Some(2000));
     }
 

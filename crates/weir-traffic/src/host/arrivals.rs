@@ -91,7 +91,7 @@ mod tests {
     use crate::span::Point;
 
     #[test]
-    fn copies_late_and_early_packets_are_counted_separately() {
+    fn duplicates_and_early_and_late_packets_are_counted_separately() {
         let span = Span { start: 0, warmup: 100, duration: 1_000, interval: 500 };
         let mut arrivals = Arrivals::new(3, Kind::OneWay);
         let mut arrive = |sequence, sent_ns, at| {

@@ -5,13 +5,14 @@ use weir_rules::NoFiles;
 use weir_sim::scenario::Traffic;
 use weir_sim::traffic::Spec;
 
-/// Whether traffic of this kind consists of datagrams, each of which is sent regardless of the fate
-/// of earlier ones.
+/// Whether traffic of this kind consists of datagrams. Each datagram is sent regardless of what
+/// happened to earlier datagrams.
 pub fn is_datagrams(spec: &Spec) -> bool {
     DATAGRAMS.contains(&spec.kind())
 }
 
-/// Replaces the traffic by datagrams at long intervals, which get no answers.
+/// Replaces the traffic by datagrams at intervals so long that hardly any are sent. They get no
+/// answers.
 pub fn silence(traffic: &mut Traffic) {
     let nothing = serde_json::from_str::<Spec>(r#"{"kind":"cbr","interval":"1000s"}"#);
     if let Ok(spec) = nothing

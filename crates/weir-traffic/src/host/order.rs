@@ -112,19 +112,19 @@ pub struct Report {
     pub notes: Vec<String>,
 }
 
-/// The results of one end of a flow. Unless stated otherwise, from the end of the warm-up to the
-/// end of the run.
+/// The results of one end of a flow. Unless stated otherwise, they cover the time from the end of
+/// the warm-up to the end of the run.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct EndReport {
     /// The flow's number.
     pub flow: u32,
     /// Packets sent.
     pub sent: u64,
-    /// Their network-layer bytes.
+    /// Network-layer bytes of the packets sent.
     pub sent_bytes: u64,
     /// Packets that arrived.
     pub received: u64,
-    /// Their network-layer bytes.
+    /// Network-layer bytes of the packets that arrived.
     pub received_bytes: u64,
     /// Payload bytes that arrived.
     pub goodput_bytes: u64,
@@ -138,7 +138,7 @@ pub struct EndReport {
     pub marked: u64,
     /// Retransmitted segments.
     pub retransmitted: u64,
-    /// One-way delays, ns. At the sending end of a ping: round-trip times.
+    /// One-way delays, ns; at the sending end of a ping, round-trip times.
     pub delay_ns: Distribution,
     /// Sum of the absolute differences between the delays of consecutive arrivals, ns.
     pub variation_ns: u64,

@@ -97,8 +97,8 @@ impl Sockets {
                 let cause = sent.cause.map(|error| error.to_string()).unwrap_or_default();
                 notes.push(format!("{} datagrams could not be sent: {cause}", sent.refused));
             }
-            // The echoes of a flow arrive at its sending end, so one report holds the datagrams
-            // sent and the echoes.
+            // The echoes of a flow arrive at its sending end, so one report covers both the
+            // datagrams sent and the echoes.
             let report = match ends.remove(&(flow, false)) {
                 Some(echoes) => echoes,
                 None => EndReport { flow, series: sent.series, ..EndReport::default() },

@@ -27,8 +27,8 @@ pub(super) struct Sources {
 }
 
 impl Sources {
-    /// The packets of the flows in `places`, which gives the index of each flow's outlet. Other
-    /// hosts and traffic that does not consist of datagrams send nothing.
+    /// Creates the schedule of the flows in `places`, which gives the index of each flow's outlet.
+    /// The sources of other hosts, and traffic that does not consist of datagrams, are left out.
     ///
     /// # Errors
     /// The reason why the simulator rejects the scenario.

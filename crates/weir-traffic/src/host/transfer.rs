@@ -122,7 +122,7 @@ fn receive(mut stream: TcpStream, flow: u32, span: &Span) -> io::Result<EndRepor
     Ok(report)
 }
 
-/// Whether a call failed only for the moment and must be repeated.
+/// Whether a call failed only temporarily and must be repeated.
 fn must_retry(error: &io::Error) -> bool {
     matches!(
         error.kind(),
