@@ -181,7 +181,7 @@ fn refused(error: &ClientError) -> ProbeError {
 
 /// The device name under which the daemon's queues are shown.
 const DEVICE: &str = "weir";
-/// The most readings per second, because each reading interrupts the live loop.
+/// Maximum number of readings per second. Each reading interrupts the live loop.
 const MOST_RATE: u64 = 1000;
 /// The longest sleep of a turn, in ns, so that the caller can stop.
 const NAP: u64 = 20_000_000;

@@ -46,7 +46,7 @@ impl Files {
     }
 
     /// Writes a batch to all files, and returns new failures. A file that cannot be written is
-    /// reported once and not written any further.
+    /// reported once and then no longer written.
     pub(crate) fn take(&mut self, seen: &[Observation]) -> Vec<String> {
         let flush = self.flushed.elapsed() >= FLUSH_EVERY;
         if flush {

@@ -1,9 +1,9 @@
 //! The recording of packets: combines the events of each packet into one entry, in the order of
 //! arrival.
 //!
-//! An offload train is recorded as its wire packets. A discipline that cuts a train replaces it by
-//! new packets, which the kernel does not relate to it. They are then assigned to the train by their
-//! flow, in its order.
+//! An offload train is recorded as its wire packets. A discipline that cuts a train replaces the
+//! train by new packets, which the kernel does not relate to it. The recorder assigns these packets
+//! to the trains of the same flow, in the order in which the trains arrived.
 
 use std::collections::{HashMap, VecDeque};
 use std::path::Path;
@@ -40,7 +40,7 @@ impl PacketRecord {
         })
     }
 
-    /// The error that ended the recording, if it was not taken yet.
+    /// The error that ended the recording, if it has not been taken yet.
     pub(crate) fn take_error(&mut self) -> Option<RecordError> {
         self.error.take()
     }
@@ -114,11 +114,11 @@ impl Sink for PacketRecord {
 #[derive(Default)]
 struct Trail {
     waiting: VecDeque<Waiting>,
-    /// The number of the first of them, counted from the beginning.
+    /// The number of the first element of `waiting`, counted from the beginning.
     first: u64,
     /// The packets and whole trains that are queued, by the kernel's number.
     queued: HashMap<u64, Train>,
-    /// The trains of each flow, in their order, that may have been cut.
+    /// The trains of each flow that may have been cut, in the order of arrival.
     trains: HashMap<u64, VecDeque<Train>>,
     begin: Option<u64>,
     last: u64,
@@ -126,7 +126,7 @@ struct Trail {
     strays: u32,
 }
 
-/// An entry that waits for the outcome of its packet, or for that of an earlier one.
+/// An entry that waits for the outcome of its own packet or of an earlier one.
 enum Waiting {
     Packet(Packet, State),
     Other(Entry),
@@ -200,7 +200,7 @@ impl Trail {
         }
     }
 
-    /// A packet departs or is dropped.
+    /// Records that a packet departed or was dropped.
     fn leave(&mut self, event: &PacketEvent, time: u64, fate: Fate) {
         if let Some(train) = self.whole(event) {
             return self.settle(train, time, fate, event.tos);
@@ -208,7 +208,7 @@ impl Trail {
         for _ in 0..event.packets.max(1) {
             match self.part(event.flow, time, fate) {
                 Some(part) => self.settle(part, time, fate, event.tos),
-                // Drops elsewhere, such as those of received packets, are not of this queue.
+                // Drops elsewhere, such as those of received packets, are not drops of this queue.
                 None if fate == Fate::Dropped => return,
                 None => self.strays = self.strays.saturating_add(1),
             }
@@ -227,7 +227,7 @@ impl Trail {
         Some(train)
     }
 
-    /// Removes a train from those of its flow.
+    /// Removes a train from the list of its flow's trains.
     fn forget(&mut self, train: Train) {
         if let Some(trains) = self.trains.get_mut(&train.flow) {
             trains.retain(|other| other.end != train.end);
@@ -237,8 +237,9 @@ impl Trail {
         }
     }
 
-    /// The next wire packet of a cut train of a flow. A drop right after an arrival is of the end of
-    /// the train that arrived, any other of the oldest train.
+    /// The wire packet of a cut train to which an event of this flow belongs. For a drop directly
+    /// after an arrival, this is the last packet of the train that arrived. For every other event,
+    /// it is the first packet of the oldest train.
     fn part(&mut self, flow: u64, time: u64, fate: Fate) -> Option<Train> {
         let trains = self.trains.get_mut(&flow)?;
         let newest = trains.back_mut()?;
@@ -288,7 +289,7 @@ impl Trail {
         }
     }
 
-    /// The kernel has lost this many events since the beginning.
+    /// Records that the kernel has lost this many events since the beginning.
     fn lost(&mut self, time: u64, events: u64, ready: &mut Vec<Entry>) {
         let time = self.time(time);
         let more = events.saturating_sub(self.lost);
@@ -296,7 +297,7 @@ impl Trail {
         self.other(Entry::Lost { time, events: more }, ready);
     }
 
-    /// The discipline was replaced.
+    /// Records that the discipline was replaced.
     fn changed(&mut self, time: u64, ready: &mut Vec<Entry>) {
         let time = self.time(time);
         self.other(Entry::Changed(time), ready);
@@ -307,14 +308,16 @@ impl Trail {
         self.hand_over(ready);
     }
 
-    /// Time since the beginning. Events of different kinds are reported only nearly in order.
+    /// Time since the beginning. It never decreases, although events of different kinds are
+    /// reported only nearly in order.
     fn time(&mut self, time: u64) -> u64 {
         let begin = *self.begin.get_or_insert(time);
         self.last = self.last.max(time.saturating_sub(begin));
         self.last
     }
 
-    /// Forgets packets that are written. Most are forgotten with their outcome.
+    /// Removes packets that have been written. Most packets are removed when their outcome is
+    /// known.
     fn prune(&mut self) {
         let first = self.first;
         self.queued.retain(|_, train| train.end > first);
@@ -324,8 +327,8 @@ impl Trail {
         });
     }
 
-    /// Appends the entries up to the first packet without an outcome. If too many wait behind it,
-    /// its outcome counts as unknown.
+    /// Appends the entries up to the first packet without an outcome. If too many entries wait
+    /// after this packet, its outcome becomes unknown.
     fn hand_over(&mut self, ready: &mut Vec<Entry>) {
         loop {
             let is_full = self.waiting.len() > MAX_WAITING;
@@ -344,8 +347,9 @@ impl Trail {
         }
     }
 
-    /// Appends the remaining entries and returns the end. Packets without an outcome are inside,
-    /// unless the queue was empty at a later time: then the kernel did not report their outcome.
+    /// Appends the remaining entries and returns the end. Packets without an outcome count as
+    /// inside, unless the queue was empty at a later time: in this case the kernel did not report
+    /// their outcome.
     fn finish(&mut self, empty_at: Option<u64>, ready: &mut Vec<Entry>) -> End {
         let begin = self.begin.unwrap_or(0);
         let empty_at = empty_at.and_then(|time| time.checked_sub(begin));
@@ -373,11 +377,12 @@ fn lengths(event: &PacketEvent, count: u32) -> impl Iterator<Item = u32> {
     (1..=count).map(move |place| if place < count { each } else { last }.clamp(1, most))
 }
 
-/// The most wire packets of a train.
+/// Maximum number of wire packets of a train.
 const MAX_TRAIN: u32 = u16::MAX as u32;
-/// The most entries that wait for the outcome of the oldest packet.
+/// Maximum number of entries that wait for the outcome of the oldest packet.
 const MAX_WAITING: usize = 1 << 18;
-/// A drop within this time after the arrival of its flow's last train, in ns, is of that train.
+/// A drop within this time after the arrival of its flow's last train, in ns, belongs to that
+/// train.
 const ON_ARRIVAL: u64 = 100_000;
 
 #[cfg(test)]

@@ -12,12 +12,13 @@ fn train(time: u64, kind: PacketEventKind, packet: u64) -> PacketEvent {
     PacketEvent { bytes: 2500, packets: 3, segment: 1000, ..event(time, kind, packet) }
 }
 
-/// Bytes, outcome and waiting time of each packet, in the order of arrival, and the strays.
+/// Bytes, outcome and sojourn time of each packet, in the order of arrival, and the number of
+/// strays.
 fn outcomes(events: &[PacketEvent]) -> (Vec<(u32, Fate, Option<u64>)>, u32) {
     outcomes_when_empty(events, None)
 }
 
-/// The same if the queue was found empty at this time.
+/// The same as [`outcomes`], if the queue was found empty at this time.
 fn outcomes_when_empty(
     events: &[PacketEvent],
     empty_at: Option<u64>,
@@ -57,7 +58,7 @@ fn packets_have_their_own_outcomes_in_the_order_of_arrival() {
 }
 
 #[test]
-fn a_train_that_stays_whole_departs_as_its_packets() {
+fn the_packets_of_an_uncut_train_depart_with_it() {
     let (all, strays) = outcomes(&[train(0, Arrive, 1), train(7, Leave, 1)]);
     let expected = [1000, 1000, 500].map(|bytes| (bytes, Fate::Departed, Some(7)));
     assert_eq!((all, strays), (expected.to_vec(), 0));
@@ -89,7 +90,7 @@ fn departures_without_an_arrival_are_strays_and_other_drops_are_not() {
 }
 
 #[test]
-fn a_number_in_use_means_that_the_outcome_was_lost() {
+fn a_packet_whose_number_is_reused_has_an_unknown_outcome() {
     let events = [event(0, Arrive, 1), event(5, Arrive, 1), event(9, Leave, 1)];
     let expected = vec![(1000, Fate::Unknown, None), (1000, Fate::Departed, Some(4))];
     assert_eq!(outcomes(&events), (expected, 0));
@@ -108,7 +109,7 @@ fn a_packet_is_not_inside_a_queue_that_was_empty_later() {
 }
 
 #[test]
-fn marks_are_seen_and_losses_counted_once() {
+fn marks_are_recorded_and_losses_counted_once() {
     let (mut trail, mut ready) = (Trail::default(), Vec::new());
     trail.take(&event(0, Arrive, 1), &mut ready);
     trail.take(&PacketEvent { tos: 3, ..event(1, Leave, 1) }, &mut ready);
@@ -135,7 +136,7 @@ fn memory_is_bounded_when_an_outcome_never_comes() {
 }
 
 #[test]
-fn impossible_trains_have_possible_lengths() {
+fn the_packets_of_impossible_trains_have_possible_lengths() {
     for (bytes, packets, segment) in
         [(0, 0, 0), (5, 9, 1000), (u32::MAX, 2, u32::MAX), (10, 65_535, 1)]
     {

@@ -33,8 +33,9 @@ pub(crate) enum Observation {
     Counters(u64, QueueId, Counters),
     /// The devices' transmission queues at this time, in ns.
     Transmission(u64, Vec<Transmission>),
-    /// A remark for the user, with its time in ns.
+    /// No packet was in any queue at this time, in ns.
     Empty(u64),
+    /// A remark for the user, with its time in ns.
     Remark(u64, String),
 }
 

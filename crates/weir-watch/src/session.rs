@@ -28,8 +28,8 @@ pub struct Sources {
     pub daemons: Vec<Option<PathBuf>>,
     /// Readings of the daemons' queues per second.
     pub daemon_rate: u64,
-    /// The file for a recording of the packets of the kernel's device, and when the watch began, in
-    /// UTC. The plan must name one device and report packets.
+    /// The file for a recording of the packets of the kernel's device, and the UTC time at which
+    /// the watch began. The plan must name one device and report packets.
     pub record: Option<(PathBuf, String)>,
 }
 
@@ -176,7 +176,7 @@ fn summary(tally: &Tally, sources: &[Source], seconds: f64, threshold: Option<u3
     Summary { devices }
 }
 
-/// The most batches that wait for the recorder; the readers then wait.
+/// Maximum number of batches that wait for the recorder. If there are so many, the readers wait.
 const BATCHES: usize = 64;
 
 #[cfg(test)]
