@@ -241,7 +241,7 @@ fn run(options: &Options, progress: &Progress<'_>) -> Finding {
                 && case.dql == dql
                 && case.real_driver == real_driver
         };
-        cases.iter().position(wanted).map_or_else(Measured::default, |place| measured[place])
+        cases.iter().position(wanted).map_or_else(Measured::default, |index| measured[index])
     };
     let mut finding = Finding {
         title: "A probe behind a transmission ring: 1 Gbit/s, 100 us".to_owned(),

@@ -138,8 +138,8 @@ struct Runs {
 impl Runs {
     /// A count for each served packet, by seed.
     fn of(&self, system: usize, load: f64, what: fn(&Count) -> u64) -> Vec<f64> {
-        let place = self.jobs.iter().position(|job| job.system == system && job.load == load);
-        let counts = place.map_or(&[][..], |place| &self.counts[place]);
+        let index = self.jobs.iter().position(|job| job.system == system && job.load == load);
+        let counts = index.map_or(&[][..], |index| &self.counts[index]);
         counts.iter().map(|count| what(count) as f64 / count.served as f64).collect()
     }
 

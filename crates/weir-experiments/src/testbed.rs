@@ -81,8 +81,8 @@ impl Waits {
 
     /// The wait that a fraction `q` of the packets does not exceed, ms.
     pub(super) fn quantile_ms(&self, q: f64) -> f64 {
-        let place = ((q * self.all.len() as f64) as usize).min(self.all.len().saturating_sub(1));
-        self.all.get(place).map_or(f64::NAN, |&ns| ns as f64 / 1e6)
+        let index = ((q * self.all.len() as f64) as usize).min(self.all.len().saturating_sub(1));
+        self.all.get(index).map_or(f64::NAN, |&ns| ns as f64 / 1e6)
     }
 
     /// Mean wait from the middle switch on, ms.

@@ -36,11 +36,11 @@ impl Exact {
         self.total += weight;
         self.sum += u128::from(value) * u128::from(weight);
         if value < SMALL {
-            let place = value as usize;
-            if self.small.len() <= place {
-                self.small.resize(place + 1, 0);
+            let index = value as usize;
+            if self.small.len() <= index {
+                self.small.resize(index + 1, 0);
             }
-            self.small[place] += weight;
+            self.small[index] += weight;
             return;
         }
         *self.large.entry(self.class(value)).or_default() += weight;

@@ -168,11 +168,11 @@ impl<S: Scheduler> Driver<S> {
     /// packet that is due at that time is enqueued before the next packet is dequeued.
     fn replay<K: Sink>(&mut self, sink: &mut K) {
         let begin = self.machine.now;
-        for place in 0..self.ring.len() {
-            let due = begin + self.times[place];
+        for index in 0..self.ring.len() {
+            let due = begin + self.times[index];
             while self.machine.now < due && self.machine.down(1, 1, sink) {}
             self.machine.now = self.machine.now.max(due);
-            self.machine.enqueue(&self.ring[place]);
+            self.machine.enqueue(&self.ring[index]);
             self.machine.counts.enqueued += 1;
         }
         self.drain(sink);

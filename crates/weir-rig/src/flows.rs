@@ -128,12 +128,12 @@ impl FlowSet {
     /// All flows in the order of their numbers.
     pub fn flows(&self) -> impl Iterator<Item = Flow> {
         let alike =
-            self.groups.iter().enumerate().flat_map(|(place, group)| {
-                std::iter::repeat_n((place, group), group.count as usize)
+            self.groups.iter().enumerate().flat_map(|(index, group)| {
+                std::iter::repeat_n((index, group), group.count as usize)
             });
-        (0..).zip(alike).map(|(number, (place, group))| {
+        (0..).zip(alike).map(|(number, (index, group))| {
             let &Group { weight, priority, lengths, lmax, .. } = group;
-            Flow { number, group: place, weight, priority, lmax, lengths }
+            Flow { number, group: index, weight, priority, lmax, lengths }
         })
     }
 
@@ -313,12 +313,12 @@ fn group(text: &str) -> Result<Group, FlowSetError> {
 }
 
 fn once<T>(
-    place: &mut Option<T>,
+    slot: &mut Option<T>,
     value: T,
     word: &str,
     what: &'static str,
 ) -> Result<(), FlowSetError> {
-    if place.replace(value).is_some() {
+    if slot.replace(value).is_some() {
         Err(FlowSetError::Twice(word.to_owned(), what))
     } else {
         Ok(())

@@ -94,7 +94,7 @@ impl Events {
             names
                 .iter()
                 .position(|known| *known == name)
-                .and_then(|place| totals.get(place))
+                .and_then(|index| totals.get(index))
                 .copied()
         };
         let sum =

@@ -47,8 +47,8 @@ impl Trace {
     pub fn new(flows: FlowSet, arrivals: Vec<Arrival>) -> Result<Self, (usize, Wrong)> {
         let lmax: Vec<u32> = flows.flows().map(|flow| flow.lmax).collect();
         let mut before = 0;
-        for (place, arrival) in arrivals.iter().enumerate() {
-            check(arrival, before, &lmax).map_err(|wrong| (place, wrong))?;
+        for (index, arrival) in arrivals.iter().enumerate() {
+            check(arrival, before, &lmax).map_err(|wrong| (index, wrong))?;
             before = arrival.time;
         }
         Ok(Self { flows, arrivals, notes: Vec::new() })

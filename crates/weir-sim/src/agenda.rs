@@ -86,27 +86,27 @@ impl Agenda {
             return self.rebuild(time);
         }
         let mut winner = self.key(number, time);
-        let (mut group, mut place) = (self.leaves + number as usize / 4, number as usize % 4);
+        let (mut group, mut index) = (self.leaves + number as usize / 4, number as usize % 4);
         while group >= NEAR {
-            winner = self.play(group, place, winner);
-            (group, place) = above(group);
-            if self.groups[group][place] == winner {
+            winner = self.play(group, index, winner);
+            (group, index) = above(group);
+            if self.groups[group][index] == winner {
                 return;
             }
         }
         while group > 0 {
-            winner = self.play(group, place, winner);
-            (group, place) = above(group);
+            winner = self.play(group, index, winner);
+            (group, index) = above(group);
         }
-        self.top = self.play(0, place, winner);
+        self.top = self.play(0, index, winner);
     }
 
-    /// Stores a key at index `place` of a group. Returns the winner of the group.
+    /// Stores a key at an index of a group. Returns the winner of the group.
     #[inline(always)] // Measured: see `network::path`.
-    fn play(&mut self, group: usize, place: usize, key: u64) -> u64 {
+    fn play(&mut self, group: usize, index: usize, key: u64) -> u64 {
         let group = &mut self.groups[group];
-        let others = group[place ^ 1].min(group[place ^ 2]).min(group[place ^ 3]);
-        group[place] = key;
+        let others = group[index ^ 1].min(group[index ^ 2]).min(group[index ^ 3]);
+        group[index] = key;
         key.min(others)
     }
 
@@ -161,8 +161,8 @@ impl Agenda {
                 self.key(number as u32, self.times[number]);
         }
         for group in (1..self.groups.len()).rev() {
-            let (upper, place) = above(group);
-            self.groups[upper][place] = winner(&self.groups[group]);
+            let (upper, index) = above(group);
+            self.groups[upper][index] = winner(&self.groups[group]);
         }
         self.top = winner(&self.groups[0]);
     }

@@ -31,7 +31,7 @@ pub struct Packet {
     pub window: u32,
     pub(crate) extra: u32,
     /// Index in the table of paths: the next hop of the packet.
-    pub(crate) place: u32,
+    pub(crate) next_hop: u32,
     /// Header bytes of each wire packet; `len` includes them.
     pub header: u8,
     /// Number of wire packets that this packet represents: more than 1 if the host leaves
@@ -57,7 +57,7 @@ impl Default for Packet {
             stamp: Nanos::ZERO,
             window: 0,
             extra: NONE,
-            place: 0,
+            next_hop: 0,
             header: 0,
             segments: 1,
             flags: Flags::default(),

@@ -239,14 +239,14 @@ impl World {
 
     #[inline]
     fn call(&mut self, id: EndpointId, what: impl FnOnce(&mut dyn Endpoint, &mut Context<'_>)) {
-        let Some(place) = self.endpoints.get_mut(id.0 as usize) else { return };
+        let Some(slot) = self.endpoints.get_mut(id.0 as usize) else { return };
         what(
-            &mut *place.endpoint,
+            &mut *slot.endpoint,
             &mut Context { network: &mut self.network, born: &mut self.born, me: id },
         );
-        let next = place.endpoint.next_event();
-        if next != place.announced {
-            place.announced = next;
+        let next = slot.endpoint.next_event();
+        if next != slot.announced {
+            slot.announced = next;
             self.network.agenda.set(self.network.ports() + id.0, next);
         }
     }

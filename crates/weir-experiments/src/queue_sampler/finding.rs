@@ -391,16 +391,16 @@ mod tests {
 
     /// A case in which every method reads for one second in each of `rounds` equal rounds.
     fn case(clients: u16, samples: [u64; 3], zero: [f64; 3], rounds: usize) -> Case {
-        let one = |place: usize| {
+        let one = |index: usize| {
             let round = Round {
                 seconds: 2.0,
-                samples: samples[place],
-                zero: zero[place],
+                samples: samples[index],
+                zero: zero[index],
                 one: 0.05,
                 mean: 3.0,
             };
             Watched {
-                method: METHODS[place],
+                method: METHODS[index],
                 rounds: vec![round; rounds],
                 most: 9,
                 stretch: vec![[0.0, 1.0], [0.001, 2.0]],

@@ -281,8 +281,8 @@ mod tests {
         fn a_changed_byte_is_found(at in 0usize..10_000, flip in 1u8..) {
             let end = Entry::End(End { time: 9, ..End::default() });
             let mut all = bytes(&[Entry::Packet(PACKET), Entry::Changed(7), end]);
-            let places = all.len();
-            all[at % places] ^= flip;
+            let positions = all.len();
+            all[at % positions] ^= flip;
             prop_assert!(read(&all).is_err());
         }
     }

@@ -148,14 +148,14 @@ impl<P: Period> Periods<P> {
 
     /// All periods, each with its start time in ns.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (u64, &P)> + ExactSizeIterator {
-        let begins = |place: usize| self.origin_ns + place as u64 * self.width_ns;
-        self.periods.iter().enumerate().map(move |(place, period)| (begins(place), period))
+        let begins = |index: usize| self.origin_ns + index as u64 * self.width_ns;
+        self.periods.iter().enumerate().map(move |(index, period)| (begins(index), period))
     }
 
     /// The period that contains a time in ns; a time before the origin belongs to the first period.
     pub fn at(&mut self, time_ns: u64) -> &mut P {
-        let place = self.reach(time_ns.saturating_sub(self.origin_ns));
-        &mut self.periods[place]
+        let index = self.reach(time_ns.saturating_sub(self.origin_ns));
+        &mut self.periods[index]
     }
 
     /// Spreads `weight` evenly over the time from `from_ns` to `to_ns` (both inclusive), and calls
@@ -175,8 +175,8 @@ impl<P: Period> Periods<P> {
         }
         let span = u128::from(to - from) + 1;
         let mut given = 0;
-        for (place, period) in self.periods.iter_mut().enumerate().take(last + 1).skip(first) {
-            let end = ((place as u64 + 1) * self.width_ns).min(to + 1) - from;
+        for (index, period) in self.periods.iter_mut().enumerate().take(last + 1).skip(first) {
+            let end = ((index as u64 + 1) * self.width_ns).min(to + 1) - from;
             let total = (u128::from(weight) * u128::from(end) / span) as u64;
             give(period, total - given);
             given = total;
@@ -214,22 +214,22 @@ impl<P: Period> Periods<P> {
         while time / self.width_ns >= self.capacity as u64 {
             self.double();
         }
-        let place = (time / self.width_ns) as usize;
-        if self.periods.len() <= place {
-            self.periods.resize(place + 1, P::default());
+        let index = (time / self.width_ns) as usize;
+        if self.periods.len() <= index {
+            self.periods.resize(index + 1, P::default());
         }
-        place
+        index
     }
 
     fn double(&mut self) {
         self.width_ns *= 2;
         let half = self.periods.len().div_ceil(2);
-        for place in 0..half {
-            let mut first = mem::take(&mut self.periods[2 * place]);
-            if let Some(next) = self.periods.get(2 * place + 1) {
+        for index in 0..half {
+            let mut first = mem::take(&mut self.periods[2 * index]);
+            if let Some(next) = self.periods.get(2 * index + 1) {
                 first.merge(next);
             }
-            self.periods[place] = first;
+            self.periods[index] = first;
         }
         self.periods.truncate(half);
     }

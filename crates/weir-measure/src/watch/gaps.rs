@@ -43,8 +43,8 @@ impl Gaps {
     pub fn record(&mut self, gap: u64) {
         let part =
             PARTS.iter().position(|shift| gap >> shift < PLACES as u64).unwrap_or(PARTS.len() - 1);
-        let place = (gap >> PARTS[part]).min(PLACES as u64 - 1) as usize;
-        self.counts[part * PLACES + place] += 1;
+        let index = (gap >> PARTS[part]).min(PLACES as u64 - 1) as usize;
+        self.counts[part * PLACES + index] += 1;
         self.count += 1;
         self.longest = self.longest.max(gap);
     }
@@ -69,12 +69,12 @@ impl Gaps {
         }
         let rank = ((q.clamp(0.0, 1.0) * self.count as f64) as u64).min(self.count - 1);
         let mut seen = 0;
-        for (place, &n) in self.counts.iter().enumerate() {
+        for (index, &n) in self.counts.iter().enumerate() {
             seen += n;
             if seen > rank {
-                let shift = PARTS[place / PLACES];
+                let shift = PARTS[index / PLACES];
                 // The middle of the bin.
-                let value = ((place % PLACES) as u64) << shift | (1 << shift) >> 1;
+                let value = ((index % PLACES) as u64) << shift | (1 << shift) >> 1;
                 return value.min(self.longest);
             }
         }

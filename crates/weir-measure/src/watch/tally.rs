@@ -43,7 +43,7 @@ pub struct Tally {
     queues: Vec<Measured>,
     /// The index into `queues` for the number of each queue. Of vanished queues at one place, only
     /// the latest is kept.
-    places: BTreeMap<QueueId, usize>,
+    indices: BTreeMap<QueueId, usize>,
     vanished: VecDeque<QueueId>,
     rings: Vec<Ring>,
     remarks: Vec<Remark>,
@@ -124,7 +124,7 @@ impl Tally {
     }
 
     fn measured(&mut self, id: QueueId) -> Option<&mut Measured> {
-        self.places.get(&id).map(|&place| &mut self.queues[place])
+        self.indices.get(&id).map(|&index| &mut self.queues[index])
     }
 
     /// A vanished queue at the same place, with which `queue` is counted as one if there are too
@@ -145,7 +145,7 @@ impl Tally {
         if self.vanished.len() > MOST_QUEUES
             && let Some(oldest) = self.vanished.pop_front()
         {
-            self.places.remove(&oldest);
+            self.indices.remove(&oldest);
         }
     }
 }
@@ -154,7 +154,7 @@ impl Sink for Tally {
     fn appeared(&mut self, time: u64, id: QueueId, queue: &Queue) {
         self.saw(time);
         if self.queues.len() >= MOST_QUEUES {
-            let Some(place) = self.predecessor(queue) else {
+            let Some(index) = self.predecessor(queue) else {
                 if self.unkept == 0 {
                     self.keep_remark(
                         Some(time),
@@ -164,11 +164,11 @@ impl Sink for Tally {
                 self.unkept += 1;
                 return;
             };
-            self.queues[place].succeed(queue);
-            self.places.insert(id, place);
+            self.queues[index].succeed(queue);
+            self.indices.insert(id, index);
             return;
         }
-        self.places.insert(id, self.queues.len());
+        self.indices.insert(id, self.queues.len());
         let origin = self.span.map_or(time, |(first, _)| first);
         let capacity = |queues: usize| (ALL_PERIODS / queues.next_power_of_two()).min(MOST_PERIODS);
         let (before, now) = (capacity(self.queues.len().max(1)), capacity(self.queues.len() + 1));
@@ -217,11 +217,11 @@ impl Sink for Tally {
             let same = |ring: &Ring| {
                 (&ring.device, &ring.netns, ring.queue) == (&seen.device, &seen.netns, seen.queue)
             };
-            let place = self.rings.iter().position(same).unwrap_or(self.rings.len());
-            if place == MOST_QUEUES {
+            let index = self.rings.iter().position(same).unwrap_or(self.rings.len());
+            if index == MOST_QUEUES {
                 continue;
             }
-            if place == self.rings.len() {
+            if index == self.rings.len() {
                 let (device, netns, queue) = (seen.device.clone(), seen.netns.clone(), seen.queue);
                 self.rings.push(Ring {
                     device,
@@ -232,7 +232,7 @@ impl Sink for Tally {
                     last_limit: 0,
                 });
             }
-            let ring = &mut self.rings[place];
+            let ring = &mut self.rings[index];
             ring.limit.record(seen.limit, 1);
             ring.inflight.record(seen.inflight, 1);
             ring.last_limit = seen.limit;
@@ -282,7 +282,7 @@ mod tests {
             (tally.queues().len(), tally.remarks().len(), tally.more_remarks()),
             (MOST_QUEUES, MOST_REMARKS, 4000)
         );
-        assert!(tally.places.len() <= MOST_QUEUES + 1);
+        assert!(tally.indices.len() <= MOST_QUEUES + 1);
         assert!(
             tally.queues().iter().map(|queue| queue.periods().as_slice().len()).sum::<usize>()
                 <= ALL_PERIODS

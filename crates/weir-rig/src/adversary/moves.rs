@@ -19,8 +19,8 @@ impl Space {
             } else if self.weights.is_some() && random.below(10) == 0 {
                 self.change_weight(&mut changed, random);
             } else {
-                let place = Self::pick(random, changed.acts.len());
-                self.change_act(&mut changed.acts[place], worst, random);
+                let index = Self::pick(random, changed.acts.len());
+                self.change_act(&mut changed.acts[index], worst, random);
             }
         }
         changed.acts.iter_mut().for_each(|act| self.mend(act));
@@ -65,12 +65,12 @@ impl Space {
 
     fn change_weight(&self, pattern: &mut Pattern, random: &mut Stream) {
         let Some((least, most)) = self.weights else { return };
-        let place = Self::pick(random, pattern.weights.len());
-        pattern.weights[place] = match random.below(4) {
+        let index = Self::pick(random, pattern.weights.len());
+        pattern.weights[index] = match random.below(4) {
             0 => least,
             1 => most,
             2 => least + random.below(most - least + 1),
-            _ => (pattern.weights[place] + random.below(3)).saturating_sub(1).clamp(least, most),
+            _ => (pattern.weights[index] + random.below(3)).saturating_sub(1).clamp(least, most),
         };
     }
 

@@ -198,11 +198,11 @@ impl Account {
         self.delays.record(delay);
         self.curve.delay(at, delay);
         self.last = self.last.max(at);
-        let place = flow as usize;
-        if self.flows.len() <= place {
-            self.flows.resize(place + 1, (0, 0, 0));
+        let index = flow as usize;
+        if self.flows.len() <= index {
+            self.flows.resize(index + 1, (0, 0, 0));
         }
-        let flow = &mut self.flows[place];
+        let flow = &mut self.flows[index];
         *flow = (flow.0 + u64::from(bytes), flow.1 + 1, flow.2 + u128::from(delay));
     }
 
@@ -286,8 +286,8 @@ fn level(offered: &[u64], total: u64) -> f64 {
     let mut needs = offered.to_vec();
     needs.sort_unstable();
     let mut left = total as f64;
-    for (place, &need) in needs.iter().enumerate() {
-        let each = left / (needs.len() - place) as f64;
+    for (index, &need) in needs.iter().enumerate() {
+        let each = left / (needs.len() - index) as f64;
         if need as f64 >= each {
             return each;
         }

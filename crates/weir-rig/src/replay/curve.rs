@@ -59,11 +59,11 @@ impl Curve {
             };
             self.points = self.points.chunks(2).map(merge).collect();
         }
-        let place = (at / self.period) as usize;
-        if self.points.len() <= place {
-            self.points.resize(place + 1, Point::default());
+        let index = (at / self.period) as usize;
+        if self.points.len() <= index {
+            self.points.resize(index + 1, Point::default());
         }
-        &mut self.points[place]
+        &mut self.points[index]
     }
 }
 

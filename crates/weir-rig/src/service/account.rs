@@ -130,8 +130,8 @@ impl Watch for Account {
         let account = &mut self.flows[flow as usize];
         // Removes the newest waiting packet of this length, since a scheduler normally refuses the
         // packet that arrives.
-        if let Some(place) = account.waiting.iter().rposition(|waiting| waiting.len == len) {
-            account.waiting.remove(place);
+        if let Some(index) = account.waiting.iter().rposition(|waiting| waiting.len == len) {
+            account.waiting.remove(index);
             account.backlog -= u64::from(len);
         }
     }

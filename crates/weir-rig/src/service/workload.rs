@@ -50,9 +50,9 @@ enum Arrivals<'a> {
     /// Arrivals that replace departures.
     Replenished(Replenished),
     /// Arrivals that were generated in advance.
-    Made { all: Vec<Arrival>, place: usize },
+    Made { all: Vec<Arrival>, next: usize },
     /// Arrivals of a trace.
-    Given { all: &'a [Arrival], place: usize },
+    Given { all: &'a [Arrival], next: usize },
 }
 
 /// Keeps every flow backlogged.
@@ -111,7 +111,7 @@ impl Replenished {
 
 impl<'a> Source<'a> {
     pub(super) fn new(workload: &Workload<'a>, flows: &FlowSet, seed: u64) -> Self {
-        let made = |all| Self { arrivals: Arrivals::Made { all, place: 0 }, most: None };
+        let made = |all| Self { arrivals: Arrivals::Made { all, next: 0 }, most: None };
         match *workload {
             Workload::Backlogged { packets } => Self {
                 arrivals: Arrivals::Replenished(Replenished::new(flows, seed)),
@@ -120,7 +120,7 @@ impl<'a> Source<'a> {
             Workload::OnOff { packets } => made(on_off(flows, packets, seed)),
             Workload::Ramp { packets } => made(ramp(flows, packets, seed)),
             Workload::Trace(trace) => {
-                Self { arrivals: Arrivals::Given { all: trace.arrivals(), place: 0 }, most: None }
+                Self { arrivals: Arrivals::Given { all: trace.arrivals(), next: 0 }, most: None }
             }
         }
     }
@@ -131,20 +131,20 @@ impl<'a> Source<'a> {
             Arrivals::Replenished(replenished) => {
                 replenished.pending.front().map(|arrival| arrival.time)
             }
-            Arrivals::Made { all, place } => all.get(*place).map(|arrival| arrival.time),
-            Arrivals::Given { all, place } => all.get(*place).map(|arrival| arrival.time),
+            Arrivals::Made { all, next } => all.get(*next).map(|arrival| arrival.time),
+            Arrivals::Given { all, next } => all.get(*next).map(|arrival| arrival.time),
         }
     }
 
     /// Takes the next arrival.
     pub(super) fn take(&mut self) -> Option<Arrival> {
-        let (all, place) = match &mut self.arrivals {
+        let (all, next) = match &mut self.arrivals {
             Arrivals::Replenished(replenished) => return replenished.pending.pop_front(),
-            Arrivals::Made { all, place } => (all.as_slice(), place),
-            Arrivals::Given { all, place } => (*all, place),
+            Arrivals::Made { all, next } => (all.as_slice(), next),
+            Arrivals::Given { all, next } => (*all, next),
         };
-        let arrival = all.get(*place).copied();
-        *place += 1;
+        let arrival = all.get(*next).copied();
+        *next += 1;
         arrival
     }
 

@@ -218,8 +218,8 @@ impl Order {
             self.inversions.enter(waiting);
         }
         // A packet that was served at once is still among the fresh arrivals.
-        if let Some(place) = self.fresh.iter().position(|&fresh| fresh == (arrival, rank)) {
-            self.fresh.remove(place);
+        if let Some(index) = self.fresh.iter().position(|&fresh| fresh == (arrival, rank)) {
+            self.fresh.remove(index);
             self.inversions.enter(rank);
         }
         self.inversions.serve(rank);
@@ -228,8 +228,8 @@ impl Order {
     /// Removes a lost packet.
     fn remove_lost(&mut self, arrival: Nanos, rank: u64) {
         match self.fresh.iter().position(|&fresh| fresh == (arrival, rank)) {
-            Some(place) => {
-                self.fresh.remove(place);
+            Some(index) => {
+                self.fresh.remove(index);
             }
             None => self.inversions.leave(rank),
         }

@@ -23,14 +23,14 @@ impl Network {
 
     /// Puts a packet into its next port, or holds it while that port has no room.
     pub(super) fn hand_over(&mut self, held: Held) {
-        let Held { from, port, place, arrival, key, action } = held;
+        let Held { from, port, next_hop, arrival, key, action } = held;
         if !self.engine.has_room(self.now, &arrival, &key, action) {
             self.held.push(held);
             self.engine_event = self.engine.next_event().unwrap_or(Nanos::MAX);
             return;
         }
         let outcome = self.engine.submit(self.now, arrival, &key, action);
-        self.submitted(arrival.frame, place, port, arrival.label, outcome);
+        self.submitted(arrival.frame, next_hop, port, arrival.label, outcome);
         self.permit(from);
     }
 

@@ -34,7 +34,7 @@ pub(super) struct Held {
     /// The port for which it waits.
     pub(super) port: u32,
     /// Index of its next hop.
-    pub(super) place: u32,
+    pub(super) next_hop: u32,
     pub(super) arrival: Arrival,
     pub(super) key: FlowKey,
     pub(super) action: Action,
@@ -54,7 +54,7 @@ pub(super) struct PlainPort {
 pub(super) struct Exit {
     pub(super) due: Nanos,
     pub(super) number: u32,
-    pub(super) place: u32,
+    pub(super) next_hop: u32,
     pub(super) len: u32,
     pub(super) segments: u8,
     pub(super) tell: bool,

@@ -42,7 +42,7 @@ use crate::packet::{Flags, FlowId, NONE, Packet};
 pub(super) struct Mover {
     number: u32,
     /// Index of its next hop.
-    place: u32,
+    next_hop: u32,
     len: u32,
     segments: u8,
     /// Whether the host gets a notice when the packet has left it.
@@ -60,19 +60,19 @@ impl Network {
         packet.sent = self.now;
         flow.inside += 1;
         if packet.flags.has(Flags::BACK) {
-            packet.place = flow.back;
+            packet.next_hop = flow.back;
         } else {
-            packet.place = flow.forward;
+            packet.next_hop = flow.forward;
             let count = &mut self.counts[flow.group as usize];
             count.sent += 1;
             count.sent_bytes += u64::from(packet.len);
         }
         packet.extra = extra;
-        let Packet { place, len, segments, flags, .. } = packet;
+        let Packet { next_hop, len, segments, flags, .. } = packet;
         let number = self.packets.insert(packet);
         self.enter(Mover {
             number,
-            place,
+            next_hop,
             len,
             segments,
             tell: flags.has(Flags::TELL),
@@ -135,10 +135,10 @@ impl Network {
     /// end of its path, the packet joins the arrived packets.
     #[inline]
     fn enter(&mut self, mover: Mover) {
-        let Mover { number, mut place, len, segments, tell, lost } = mover;
+        let Mover { number, mut next_hop, len, segments, tell, lost } = mover;
         let (mut at, mut before) = (self.now, NONE);
         loop {
-            let hop = self.paths[place as usize];
+            let hop = self.paths[next_hop as usize];
             if hop.is_end() {
                 self.arrived.push_back(number);
                 self.unsettled = true;
@@ -149,17 +149,17 @@ impl Network {
                 return self.enter_engine(mover, None);
             };
             let Ok(due) = plain.pipe.submit(at, len, segments.into(), self.horizon) else {
-                return self.refused(Mover { place, ..mover }, port, before, at);
+                return self.refused(Mover { next_hop, ..mover }, port, before, at);
             };
-            place += 1;
+            next_hop += 1;
             let idle = plain.exits.is_empty();
             // A packet may enter the next port in this step only if no earlier packet is still in
             // this port, because that packet must enter the next port first.
-            if self.paths[place as usize].joined && idle && !tell && self.observer.is_none() {
+            if self.paths[next_hop as usize].joined && idle && !tell && self.observer.is_none() {
                 (at, before) = (due, port);
                 continue;
             }
-            plain.exits.push_back(Exit { due, number, place, len, segments, tell, lost });
+            plain.exits.push_back(Exit { due, number, next_hop, len, segments, tell, lost });
             if idle {
                 self.agenda.set(port, due);
             }
@@ -175,13 +175,13 @@ impl Network {
     #[cold]
     fn refused(&mut self, mut mover: Mover, port: u32, before: u32, at: Nanos) {
         if before == NONE {
-            return self.lose(mover.number, mover.place, PortId(port), DropReason::QueueFull);
+            return self.lose(mover.number, mover.next_hop, PortId(port), DropReason::QueueFull);
         }
         mover.lost = true;
-        let Mover { number, place, len, segments, tell, lost } = mover;
+        let Mover { number, next_hop, len, segments, tell, lost } = mover;
         if let Port::Plain(plain) = &mut self.ports[before as usize] {
             // The packet was to pass both ports in one step, so the first port has no other exits.
-            plain.exits.push_back(Exit { due: at, number, place, len, segments, tell, lost });
+            plain.exits.push_back(Exit { due: at, number, next_hop, len, segments, tell, lost });
             self.agenda.set(before, at);
         }
     }
@@ -198,12 +198,12 @@ impl Network {
     /// port has no room for it.
     #[inline(never)]
     pub(super) fn enter_engine(&mut self, mover: Mover, from: Option<u32>) {
-        let Mover { number, place, len, segments, .. } = mover;
-        let hop = self.paths[place as usize].port;
+        let Mover { number, next_hop, len, segments, .. } = mover;
+        let hop = self.paths[next_hop as usize].port;
         let (port, queue) = (hop & PORT, hop >> PORT_BITS);
         let Port::Engine(to) = &mut self.ports[port as usize] else { return };
         let packet = self.packets.get_mut(number);
-        packet.place = place;
+        packet.next_hop = next_hop;
         let mut rank = packet.label;
         if let Some(labeller) = &mut to.labeller {
             (rank, packet.label) = labeller.enter(self.now, packet);
@@ -230,12 +230,12 @@ impl Network {
             key = &own;
         }
         if let Some(from) = from {
-            let held = Held { from, port, place, arrival, key: *key, action };
+            let held = Held { from, port, next_hop, arrival, key: *key, action };
             return self.hand_over(held);
         }
         let outcome = self.engine.submit(self.now, arrival, key, action);
         self.engine_event = self.engine.next_event().unwrap_or(Nanos::MAX);
-        self.submitted(number, place, port, rank, outcome);
+        self.submitted(number, next_hop, port, rank, outcome);
     }
 
     /// Handles the engine's answer to a packet that entered `port`.
@@ -243,13 +243,13 @@ impl Network {
     pub(super) fn submitted(
         &mut self,
         number: u32,
-        place: u32,
+        next_hop: u32,
         port: u32,
         rank: u64,
         outcome: Result<(), Rejected>,
     ) {
         match outcome {
-            Err(rejected) => self.lose(number, place, PortId(port), rejected.reason),
+            Err(rejected) => self.lose(number, next_hop, PortId(port), rejected.reason),
             Ok(()) if self.observer.is_some() => {
                 let packet = *self.packets.get(number);
                 self.observe(&packet, rank, |observer, now| {
@@ -271,13 +271,13 @@ impl Network {
     }
 
     #[cold]
-    fn lose(&mut self, number: u32, place: u32, port: PortId, reason: DropReason) {
+    fn lose(&mut self, number: u32, next_hop: u32, port: PortId, reason: DropReason) {
         let packet = self.packets.remove(number);
         self.forget_wait(number);
         self.observe(&packet, 0, |observer, now| observer.dropped(now, port, &packet, reason));
         self.packets.drop_extra(&packet);
         if packet.flags.has(Flags::TELL) {
-            self.tell_host(&packet, place, 0);
+            self.tell_host(&packet, next_hop, 0);
         }
         if !packet.flags.has(Flags::BACK) {
             self.count(packet.flow).reasons.count_drop(reason);
@@ -334,14 +334,14 @@ impl Network {
         let &Departure { frame: number, link, fate, arrived, dequeued, .. } = departure;
         let port = self.engine_ports[usize::from(link)];
         let packet = self.packets.get_mut(number);
-        let Packet { flow, place, len, segments, flags, .. } = *packet;
+        let Packet { flow, next_hop, len, segments, flags, .. } = *packet;
         let (mark, corrupt) = match fate {
-            Fate::Drop(reason) => return self.lose(number, place, PortId(port), reason),
+            Fate::Drop(reason) => return self.lose(number, next_hop, PortId(port), reason),
             Fate::Deliver { mark, corrupt, .. } => (mark, corrupt),
         };
         // The checksum of every endpoint detects an inverted bit.
         if corrupt.is_some() {
-            return self.lose(number, place, PortId(port), DropReason::BadFrame);
+            return self.lose(number, next_hop, PortId(port), DropReason::BadFrame);
         }
         if let Some(reason) = mark {
             packet.ecn = Ecn::Ce;
@@ -369,7 +369,7 @@ impl Network {
         }
         let mover = Mover {
             number,
-            place: place + 1,
+            next_hop: next_hop + 1,
             len,
             segments,
             tell: flags.has(Flags::TELL),
@@ -387,7 +387,7 @@ impl Network {
     /// Moves a packet from the gated port `from` to its next port.
     #[cold]
     fn leave_gated(&mut self, mover: Mover, from: u32) {
-        let hop = self.paths[mover.place as usize];
+        let hop = self.paths[mover.next_hop as usize];
         if !hop.is_end() && matches!(self.ports[(hop.port & PORT) as usize], Port::Engine(_)) {
             return self.enter_engine(mover, Some(from));
         }
@@ -401,8 +401,9 @@ impl Network {
     pub(crate) fn run_plain(&mut self, port: u32) -> Option<u32> {
         loop {
             let Port::Plain(plain) = &mut self.ports[port as usize] else { return None };
-            let Exit { number, place, len, segments, tell, lost, .. } = plain.exits.pop_front()?;
-            let mover = Mover { number, place, len, segments, tell, lost };
+            let Exit { number, next_hop, len, segments, tell, lost, .. } =
+                plain.exits.pop_front()?;
+            let mover = Mover { number, next_hop, len, segments, tell, lost };
             let next = plain.exits.front().map_or(Nanos::MAX, |exit| exit.due);
             self.agenda.set(port, next);
             self.handled += 1;
@@ -410,7 +411,7 @@ impl Network {
             if tell || lost || self.observer.is_some() {
                 self.handle_departure(mover, port, None);
             }
-            if self.paths[place as usize].is_end() && !more && !self.unsettled {
+            if self.paths[next_hop as usize].is_end() && !more && !self.unsettled {
                 return Some(number);
             }
             if !lost {
@@ -425,14 +426,14 @@ impl Network {
     /// Handles a packet that has left a port, for an observer or for the host that wants a notice.
     #[cold]
     fn handle_departure(&mut self, mover: Mover, port: u32, dequeued: Option<Nanos>) {
-        let Mover { number, place, tell, lost, .. } = mover;
+        let Mover { number, next_hop, tell, lost, .. } = mover;
         if lost {
-            let port = self.paths[place as usize].port & PORT;
-            return self.lose(number, place, PortId(port), DropReason::QueueFull);
+            let port = self.paths[next_hop as usize].port & PORT;
+            return self.lose(number, next_hop, PortId(port), DropReason::QueueFull);
         }
         let packet = *self.packets.get(number);
         if tell {
-            self.tell_host(&packet, place, 1);
+            self.tell_host(&packet, next_hop, 1);
         }
         self.observe(&packet, 0, |observer, now| {
             observer.departed(now, PortId(port), &packet, dequeued);
@@ -442,9 +443,9 @@ impl Network {
     /// Notifies the source of a forward packet if the packet has left the first port of its path.
     /// `ports` is the number of ports that it has passed.
     #[cold]
-    fn tell_host(&mut self, packet: &Packet, place: u32, ports: u32) {
+    fn tell_host(&mut self, packet: &Packet, next_hop: u32, ports: u32) {
         let flow = &self.flows[packet.flow.0 as usize];
-        if place == flow.forward + ports {
+        if next_hop == flow.forward + ports {
             self.left_host.push_back((flow.source, *packet));
             self.unsettled = true;
         }

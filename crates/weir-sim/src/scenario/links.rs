@@ -94,7 +94,7 @@ fn by_class(
     for queue in queues {
         let class = &queue.get_ref().class;
         let number = *class.get_ref();
-        let Some(place) = usize::try_from(number).ok().and_then(|number| found.get_mut(number))
+        let Some(slot) = usize::try_from(number).ok().and_then(|number| found.get_mut(number))
         else {
             let label = format!("0 to {}", queues.len().saturating_sub(1));
             let help = "classes of a scheduler's queues are counted from 0 without gaps; the last \
@@ -108,7 +108,7 @@ fn by_class(
             );
             continue;
         };
-        if place.is_some() {
+        if slot.is_some() {
             collector.error(
                 Code::Repeated,
                 &class.span(),
@@ -122,7 +122,7 @@ fn by_class(
             None => FlowsetConfig::default(),
             Some(text) => self::queue(text, scheduler, files, collector).unwrap_or_default(),
         };
-        *place = Some(config);
+        *slot = Some(config);
     }
     found.into_iter().flatten().collect()
 }

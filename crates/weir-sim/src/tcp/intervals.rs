@@ -61,21 +61,21 @@ impl Intervals {
 
     /// Whether the set contains all bytes of a range.
     pub(super) fn contains(&self, start: u64, end: u64) -> bool {
-        let place = self.ranges.partition_point(|range| range.1 < end);
-        self.ranges.get(place).is_some_and(|range| range.0 <= start && end <= range.1)
+        let index = self.ranges.partition_point(|range| range.1 < end);
+        self.ranges.get(index).is_some_and(|range| range.0 <= start && end <= range.1)
     }
 
     /// The ranges that grew last, the latest first.
     pub(super) fn latest(&self) -> impl Iterator<Item = Range> + '_ {
         self.latest[..self.latest_len].iter().filter_map(|&start| {
-            let place = self.ranges.partition_point(|range| range.0 < start);
-            self.ranges.get(place).copied()
+            let index = self.ranges.partition_point(|range| range.0 < start);
+            self.ranges.get(index).copied()
         })
     }
 
     fn forget(&mut self, start: u64) {
-        if let Some(place) = self.latest[..self.latest_len].iter().position(|&s| s == start) {
-            self.latest.copy_within(place + 1..self.latest_len, place);
+        if let Some(index) = self.latest[..self.latest_len].iter().position(|&s| s == start) {
+            self.latest.copy_within(index + 1..self.latest_len, index);
             self.latest_len -= 1;
         }
     }

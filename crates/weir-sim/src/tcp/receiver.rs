@@ -142,8 +142,8 @@ impl Receiver {
         let mut extra = Extra::default();
         if ranges {
             let all = self.duplicate.take().into_iter().chain(self.ahead.latest()).take(SACKS);
-            for (range, place) in all.zip(&mut extra.sack) {
-                *place = range;
+            for (range, slot) in all.zip(&mut extra.sack) {
+                *slot = range;
                 extra.sacks += 1;
             }
             // The ranges are an option of 4 bytes plus 8 per range. `header` already includes the

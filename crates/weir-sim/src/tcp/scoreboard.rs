@@ -274,10 +274,11 @@ impl Scoreboard {
     fn sack_range(&mut self, start: u64, end: u64, highest: u64, report: &mut Report) {
         let hint = self.at(self.hint);
         let grows = self.ring.get(hint).is_some_and(|segment| segment.seq == start);
-        let mut place =
+        let mut position =
             if grows { hint } else { self.ring.partition_point(|segment| segment.seq < start) };
-        while let Some(segment) = self.ring.get_mut(place).filter(|segment| segment.end() <= end) {
-            place += 1;
+        while let Some(segment) = self.ring.get_mut(position).filter(|segment| segment.end() <= end)
+        {
+            position += 1;
             if segment.sacked {
                 continue;
             }
@@ -288,7 +289,7 @@ impl Scoreboard {
             self.highest = self.highest.max(segment.end());
             report.add(&segment, highest);
         }
-        self.hint = self.first + place as u64;
+        self.hint = self.first + position as u64;
     }
 
     /// Position in the ring of the segment with index `number`; 0 if the segment is acknowledged.
@@ -309,8 +310,8 @@ impl Scoreboard {
     /// Finds losses among segments that were sent once, in sequence order.
     fn find_lost_once(&mut self, now: Nanos, newest: u64, patience: Nanos) -> (u64, Nanos) {
         let mut found = 0;
-        let mut place = self.at(self.scanned);
-        while let Some(segment) = self.ring.get_mut(place) {
+        let mut position = self.at(self.scanned);
+        while let Some(segment) = self.ring.get_mut(position) {
             if !segment.sacked && !segment.lost && segment.times == 1 {
                 if segment.order > newest {
                     break;
@@ -322,10 +323,10 @@ impl Scoreboard {
                 segment.lost = true;
                 found += u64::from(segment.len);
                 self.lost += u64::from(segment.len);
-                self.repaired = self.repaired.min(self.first + place as u64);
+                self.repaired = self.repaired.min(self.first + position as u64);
             }
-            place += 1;
-            self.scanned = self.first + place as u64;
+            position += 1;
+            self.scanned = self.first + position as u64;
         }
         (found, Nanos::MAX)
     }
@@ -334,10 +335,10 @@ impl Scoreboard {
     fn find_lost_again(&mut self, now: Nanos, newest: u64, patience: Nanos) -> (u64, Nanos) {
         let mut found = 0;
         while let Some(&(number, order)) = self.resends.front() {
-            let place = self.at(number);
+            let position = self.at(number);
             let segment = self
                 .ring
-                .get_mut(place)
+                .get_mut(position)
                 .filter(|segment| segment.order == order && !segment.sacked);
             // Otherwise the segment has arrived or was sent once more.
             if let Some(segment) = segment {
@@ -399,10 +400,10 @@ impl Scoreboard {
 
     /// Records a retransmission of the first lost segment that was not yet retransmitted.
     pub(super) fn resend_lost(&mut self, now: Nanos, snapshot: Snapshot) -> Option<Segment> {
-        let mut place = self.at(self.repaired);
+        let mut position = self.at(self.repaired);
         loop {
-            let segment = self.ring.get_mut(place)?;
-            let number = self.first + place as u64;
+            let segment = self.ring.get_mut(position)?;
+            let number = self.first + position as u64;
             self.repaired = number + 1;
             if segment.lost && !segment.resent && !segment.sacked {
                 segment.resent = true;
@@ -413,22 +414,22 @@ impl Scoreboard {
                 self.resends.push_back((number, self.orders));
                 return Some(*segment);
             }
-            place += 1;
+            position += 1;
         }
     }
 
     /// The first segment to retransmit.
     pub(super) fn first_lost(&mut self) -> Option<&Segment> {
-        let mut place = self.at(self.repaired);
+        let mut position = self.at(self.repaired);
         while self
             .ring
-            .get(place)
+            .get(position)
             .is_some_and(|segment| !segment.lost || segment.resent || segment.sacked)
         {
-            place += 1;
+            position += 1;
         }
-        self.repaired = self.first + place as u64;
-        self.ring.get(place)
+        self.repaired = self.first + position as u64;
+        self.ring.get(position)
     }
 
     /// Records a retransmission of the last segment as a probe. The segment does not count as lost.

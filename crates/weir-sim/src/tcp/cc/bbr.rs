@@ -410,25 +410,25 @@ impl Control for Bbr {
 /// The largest value of the last rounds.
 #[derive(Clone, Debug)]
 struct Highest {
-    /// The largest value of each round. The current round is at `place`.
+    /// The largest value of each round. The current round is at `index`.
     rounds: Vec<u64>,
-    place: usize,
+    index: usize,
     highest: u64,
 }
 
 impl Highest {
     fn new(rounds: usize) -> Self {
-        Self { rounds: vec![0; rounds.max(1)], place: 0, highest: 0 }
+        Self { rounds: vec![0; rounds.max(1)], index: 0, highest: 0 }
     }
 
     fn next_round(&mut self) {
-        self.place = (self.place + 1) % self.rounds.len();
-        self.rounds[self.place] = 0;
+        self.index = (self.index + 1) % self.rounds.len();
+        self.rounds[self.index] = 0;
         self.highest = self.rounds.iter().copied().max().unwrap_or(0);
     }
 
     fn note(&mut self, value: u64) {
-        self.rounds[self.place] = self.rounds[self.place].max(value);
+        self.rounds[self.index] = self.rounds[self.index].max(value);
         self.highest = self.highest.max(value);
     }
 
