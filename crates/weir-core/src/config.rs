@@ -25,7 +25,8 @@ pub struct Jitter {
     pub distribution: Arc<Distribution>,
     /// Correlation of consecutive deviations.
     pub correlation: Probability,
-    /// Whether a packet may overtake an earlier one. If not, a late packet delays those behind it.
+    /// Whether a packet may overtake an earlier one. If not, a late packet delays the packets
+    /// behind it.
     pub may_reorder: bool,
 }
 
@@ -100,8 +101,8 @@ pub struct FlowsetConfig {
     pub aqm: Option<crate::aqm::Policy>,
     /// Loss before the queue. Lost packets occupy neither the queue nor the link.
     pub loss: Loss,
-    /// Maximum number of flows that the mask makes at one time (for a pipe: of pipes). With `None`,
-    /// only [`crate::Limits::instances`] applies.
+    /// Maximum number of flows that the mask makes at one time (for a pipe: the maximum number of
+    /// pipes). With `None`, only [`crate::Limits::instances`] applies.
     pub max_flows: Option<u32>,
 }
 

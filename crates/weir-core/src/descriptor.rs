@@ -11,7 +11,7 @@ use crate::units::Nanos;
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(16))]
 struct Descriptor {
-    /// The successor in the packet's list; for a free descriptor, the next free one.
+    /// The successor in the packet's list; for a free descriptor, the next free descriptor.
     next: u32,
     next_len: u32,
     len: u32,
@@ -20,8 +20,8 @@ struct Descriptor {
 
 const _: () = assert!(size_of::<Descriptor>() == 16, "four packets fill one cache line");
 
-/// Descriptors of packets, and a list of free ones. The most recently freed descriptor is reused
-/// first, because it is still in the cache.
+/// Descriptors of packets, and a list of free descriptors. The most recently freed descriptor is
+/// reused first, because it is still in the cache.
 #[derive(Debug)]
 pub struct Descriptors {
     all: Vec<Descriptor>,

@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_queue_takes_any_packet_and_a_full_one_none() {
+    fn an_empty_queue_takes_any_packet_and_a_full_queue_takes_none() {
         let mut gate = Gate::new(QueueLimit::Bytes(1000).into());
         assert_eq!(gate.admit(5000), Ok(()));
         gate.enter(600);

@@ -153,7 +153,7 @@ fn fold(a: u64, b: u64) -> u64 {
     product as u64 ^ (product >> 64) as u64
 }
 
-/// Fractional digits of π. Any words without a pattern would serve.
+/// Fractional digits of π. Any other words without a pattern would also work.
 const HASH_KEYS: [u64; 8] = [
     0x243f_6a88_85a3_08d3,
     0x1319_8a2e_0370_7344,

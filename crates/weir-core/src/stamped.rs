@@ -13,7 +13,7 @@ use crate::units::Nanos;
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(32))]
 struct Stamp {
-    /// The successor in the packet's list; for a free descriptor, the next free one.
+    /// The successor in the packet's list; for a free descriptor, the next free descriptor.
     next: u32,
     next_len: u32,
     len: u32,
@@ -43,8 +43,8 @@ pub struct Released {
     pub mark: Option<MarkReason>,
 }
 
-/// Descriptors of packets, and a list of free ones. The most recently freed descriptor is reused
-/// first, because it is still in the cache.
+/// Descriptors of packets, and a list of free descriptors. The most recently freed descriptor is
+/// reused first, because it is still in the cache.
 #[derive(Debug)]
 pub struct StampedDescriptors {
     all: Vec<Stamp>,

@@ -8,11 +8,11 @@
 //! ```text
 //! tick of an event   … | 8 bits, level 2 | 8 bits, level 1 | 8 bits, level 0 |  2^12 ns below: order within the heap
 //! ```
-//! The level of an event is the highest digit in which its tick differs from the wheel's position;
-//! its slot is that digit. All events of a level therefore precede those of higher levels, and the
-//! lowest slot of the lowest level contains the earliest event. When the heap's first event is not
-//! before that slot, the position moves to the start of the slot, and the slot's events move to a
-//! lower level or to the heap.
+//! The level of an event is the level of the highest digit in which its tick differs from the
+//! wheel's position. The value of that digit selects the slot. All events of a level therefore
+//! precede those of higher levels, and the lowest slot of the lowest level contains the earliest
+//! event. When the heap's first event is not before that slot, the position moves to the start of
+//! the slot, and the slot's events move to a lower level or to the heap.
 //!
 //! **Invariant:** the heap's first event precedes every event of the wheel, and the heap is empty
 //! only if the wheel is empty.

@@ -44,8 +44,8 @@
 //! O(1) for each packet, with one division for each flow in each period.
 //!
 //! # Guarantees
-//! No packet is dropped while packets wait for less than an eighth of `target`. No packet of a flow
-//! with at most half of the fair rate is dropped while its packets wait for less than twice
+//! No packet is dropped while packets wait for less than an eighth of `target`. No packet of a
+//! place with at most half of the fair rate is dropped while its packets wait for less than twice
 //! `target`. The last packet of the queue is not dropped.
 //!
 //! # Statistics

@@ -53,10 +53,10 @@
 //! # Differences from Linux/FreeBSD
 //! `arith linux` makes the same decisions as Linux, packet by packet, but time does not wrap after
 //! 73 minutes. In the first 16 intervals after Linux's time 0 or after a wrap, a queue that
-//! overflowed before it ever dropped resumes a drop rate with a root of 0 and loses all its packets
-//! but the last; here this does not happen. `mtu` counts from the network layer, so 1500
-//! corresponds to 1514 in Linux. ns-3 drops as Linux does and marks less often (see above). Linux
-//! drops no packet while exactly `mtu` bytes wait; ns-3 may.
+//! overflowed before its first dropping state resumes a drop rate with a root of 0 and loses all
+//! its packets but the last; here this does not happen. `mtu` counts from the network layer, so
+//! 1500 corresponds to 1514 in Linux. ns-3 drops as Linux does and marks less often (see above).
+//! Linux drops no packet while exactly `mtu` bytes wait; ns-3 may.
 //!
 //! # Validation
 //! Tests compare drops, times and states with ns-3 and Linux in three cases, check as a property

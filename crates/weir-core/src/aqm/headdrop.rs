@@ -44,7 +44,7 @@ pub struct HeadDrop {
     /// The lengths of the packets that will be served, from the oldest to the newest.
     alive: VecDeque<u32>,
     alive_bytes: u64,
-    /// The number of packets in front of these that will be dropped.
+    /// The number of packets that will be dropped. They wait in front of the packets in `alive`.
     owed: u32,
 }
 

@@ -76,7 +76,7 @@ impl Pace {
         self.measuring = false;
     }
 
-    /// Whether a measurement has ended.
+    /// Whether the rate is known.
     pub(crate) fn is_known(&self) -> bool {
         self.mean > 0
     }

@@ -147,7 +147,7 @@ impl Law {
 }
 
 impl State {
-    /// Notes that a packet was dropped for another reason, which also signals congestion to its
+    /// Notes that a packet was dropped, but not by PIE. Such a drop also signals congestion to the
     /// sender.
     pub(crate) fn dropped(&mut self) {
         self.sum = 0;

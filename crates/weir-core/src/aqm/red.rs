@@ -60,7 +60,7 @@
 //! the period a multiple of 8 ticks: 512 ms at 250 ticks per second, 504 ms at 1000.
 //!
 //! An idle time begins when the last packet leaves the queue; in ns-3 and Linux it begins when that
-//! packet's transmission has ended. Linux only counts lengths in bytes. The dummynet variant
+//! packet's transmission has ended. Linux counts lengths only in bytes. The dummynet variant
 //! follows dummynet's rules with two exceptions: it does not use dummynet's 16-bit arithmetic, in
 //! which the average overflows at 32 KiB and idle times count in ticks, and it does not mark every
 //! ECN-capable packet above `min`. ns-2 and ns-3 compute the gentle part with the initial `max_p`
@@ -69,8 +69,8 @@
 //!
 //! # Validation
 //! Tests compare the implementation with the equations in floating point, packet by packet; compare
-//! counts with ns-3's own test of RED over many seeds; and check marks against the depth of a
-//! limited queue.
+//! counts with ns-3's own test of RED over many seeds; and check that a queue is marked above its
+//! threshold and not below.
 
 pub(super) mod adapt;
 pub(super) mod average;

@@ -11,8 +11,8 @@
 //! rate.
 //!
 //! A flow that shares all its bins with such a flow would be limited permanently, so the hash
-//! changes at intervals. For some time before each change, a second set of bins with the next hash
-//! also learns which flows do not respond.
+//! changes at intervals. For the time `db` before each change, a second set of bins with the next
+//! hash also learns which flows do not respond.
 //!
 //! # Equations
 //! For each arriving packet, in each of its bins:
@@ -25,7 +25,7 @@
 //! fewest packets >= max:   dropped
 //! p = 1:                   dropped, unless there is a token
 //! else                     with probability p marked, or dropped if the packet is not ECN-capable
-//! p > 1/2:                 the part (2p - 1)/p of the packets so selected is always dropped
+//! p > 1/2: of the selected packets, (2p - 1)/p are dropped even if they are ECN-capable
 //! ```
 //! Probabilities are in parts of 2^16 - 1, as in Linux.
 //!
@@ -44,7 +44,7 @@
 //!
 //! # Guarantees
 //! Flows with a probability of 1 together pass at `penalty_rate`, with bursts of `penalty_burst`;
-//! with `variant linux` at no more than that.
+//! with `variant linux` at `penalty_rate` or less.
 //!
 //! # Differences from Linux/FreeBSD
 //! FreeBSD does not implement it. Linux always marks; here `ecn` can be switched off. Linux counts
@@ -277,7 +277,7 @@ impl Rules {
     fn update(&self, set: &mut Set, hash: u32) -> (u16, u32) {
         let (mut least, mut fewest) = (u16::MAX, u32::MAX);
         for (level, bins) in set.bins.iter_mut().enumerate() {
-            let bin = &mut bins[place(hash, level)];
+            let bin = &mut bins[index(hash, level)];
             if bin.packets == 0 {
                 bin.p = bin.p.saturating_sub(self.decrement);
             } else if bin.packets >= self.target {
@@ -300,14 +300,14 @@ impl Set {
     /// Counts a packet in its bins.
     fn enter(&mut self, hash: u32) {
         for (level, bins) in self.bins.iter_mut().enumerate() {
-            bins[place(hash, level)].packets += 1;
+            bins[index(hash, level)].packets += 1;
         }
     }
 
     /// Removes a packet from the counts of its bins.
     fn leave(&mut self, hash: u32) {
         for (level, bins) in self.bins.iter_mut().enumerate() {
-            let bin = &mut bins[place(hash, level)];
+            let bin = &mut bins[index(hash, level)];
             bin.packets = bin.packets.saturating_sub(1);
         }
     }
@@ -315,7 +315,7 @@ impl Set {
 
 /// The index of a flow's bin in a level. Each level uses four bits of the flow's hash.
 #[inline]
-fn place(hash: u32, level: usize) -> usize {
+fn index(hash: u32, level: usize) -> usize {
     (hash >> (4 * level)) as usize % BINS
 }
 

@@ -133,7 +133,7 @@ impl VqRed {
     }
 
     /// The number of the virtual queue for packets with this code point.
-    fn place(&self, dscp: u8) -> usize {
+    fn number_of(&self, dscp: u8) -> usize {
         let last = self.queues.len() - 1;
         match self.by {
             By::Dscp => usize::from(63 - dscp.min(63)) * self.queues.len() / 64,
@@ -145,9 +145,9 @@ impl VqRed {
         }
     }
 
-    /// The sum of the averages of the queues before `place` that have packets.
-    fn before(&self, place: usize) -> u128 {
-        self.queues[..place]
+    /// The sum of the averages of the queues before `number` that have packets.
+    fn before(&self, number: usize) -> u128 {
+        self.queues[..number]
             .iter()
             .filter(|queue| queue.packets > 0)
             .map(|queue| queue.red.average())
@@ -164,20 +164,20 @@ impl Aqm for VqRed {
                 queue.red.emptied(now);
             }
         }
-        let place = self.place(packet.header.dscp);
-        let others = if self.mode == Mode::Rio { self.before(place) } else { 0 };
+        let number = self.number_of(packet.header.dscp);
+        let others = if self.mode == Mode::Rio { self.before(number) } else { 0 };
         let (average, length) = if self.mode == Mode::Wred {
             let whole = &mut self.queues[0].red;
             let length = whole.length(queue);
             whole.observe(now, length, queue.packets == 0);
             (whole.average(), length)
         } else {
-            let Virtual { red, packets, bytes } = &mut self.queues[place];
+            let Virtual { red, packets, bytes } = &mut self.queues[number];
             let length = red.length(&QueueState { packets: *packets, bytes: *bytes, full: false });
             red.observe(now, length, *packets == 0);
             (red.average() + others, length)
         };
-        let chosen = &mut self.queues[place];
+        let chosen = &mut self.queues[number];
         let verdict = chosen.red.judge(average, length, packet, &mut self.stream);
         if !queue.full && !matches!(verdict, Verdict::Drop(_)) {
             chosen.packets = chosen.packets.saturating_add(1);
@@ -187,8 +187,8 @@ impl Aqm for VqRed {
     }
 
     fn leave(&mut self, now: Nanos, packet: &Seen, queue: &QueueState) -> Verdict {
-        let place = self.place(packet.header.dscp);
-        let virtual_queue = &mut self.queues[place];
+        let number = self.number_of(packet.header.dscp);
+        let virtual_queue = &mut self.queues[number];
         if virtual_queue.packets > 0 {
             virtual_queue.packets -= 1;
             virtual_queue.bytes = virtual_queue.bytes.saturating_sub(u64::from(packet.len));

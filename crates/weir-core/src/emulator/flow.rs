@@ -61,7 +61,7 @@ pub(super) struct Cold {
     pub(super) queue: Option<u16>,
     /// The masked key of the flow's packets.
     pub(super) key: FlowKey,
-    /// Drops and marks by reason; `None` until the first one.
+    /// Drops and marks by reason; `None` until the first drop or mark.
     pub(super) reasons: Option<Box<Reasons>>,
     /// The neighbours in the list of the link's flows, which is in the order of creation, or
     /// [`NO_FLOW`].
@@ -256,7 +256,8 @@ pub(super) fn path(template: u16, key: &FlowKey) -> u64 {
     stable_hash(key) ^ u64::from(template).rotate_left(48)
 }
 
-/// The path of the random streams of a queue's flow in that instance.
+/// The path of the random streams of a queue's flow, in the instance of `template` with the key
+/// `link`.
 pub(super) fn flow_path(template: u16, link: &FlowKey, queue: u16, masked: &FlowKey) -> u64 {
     path(template, link) ^ path(queue, masked).rotate_left(17)
 }

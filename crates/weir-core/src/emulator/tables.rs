@@ -78,7 +78,7 @@ impl Template {
         self.reached(self.queue_packets, self.queue_bytes);
     }
 
-    /// Counts a packet that bypassed the queue as if it had passed it.
+    /// Counts a packet that bypassed the queue as if it had passed the queue.
     #[inline]
     pub(super) fn bypassed(&mut self, len: u32) {
         self.reached(self.queue_packets + 1, self.queue_bytes + u64::from(len));

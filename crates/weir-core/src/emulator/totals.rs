@@ -12,7 +12,7 @@ pub struct Totals {
     pub packets: u64,
     /// Their network-layer bytes.
     pub bytes: u64,
-    /// Packets dropped before or in the queue.
+    /// Packets dropped before they entered the queue or while they were in it.
     pub drops: u64,
     /// Packets that left their queue with a mark.
     pub marks: u64,

@@ -87,8 +87,8 @@ pub struct Limits {
     /// create at most twice as many flows. A packet that needs another link or flow is refused with
     /// [`DropReason::TooManyFlows`]; existing links and flows are not affected.
     pub instances: u32,
-    /// Time for which an idle link that a mask created is kept. An idle flow is kept for one to two
-    /// times as long.
+    /// Time for which an idle link that a mask created is kept. An idle flow is kept for at least
+    /// this time and at most twice this time.
     pub idle: Nanos,
 }
 

@@ -119,7 +119,7 @@ impl Emulator {
     }
 
     /// The instances of pipe or scheduler `id` with these numbers. The call takes time in
-    /// proportion to the range, whichever pipes its instances belong to.
+    /// proportion to the length of the range, even if few of these instances belong to `id`.
     pub fn instances_between(
         &self,
         id: u16,

@@ -17,7 +17,7 @@ pub(super) struct Aggregate {
     /// The number of classes, `n`.
     classes: u32,
     /// The last class in the ring of classes with packets, or [`NONE`]. While the aggregate is
-    /// served, the scheduler holds it.
+    /// served, the scheduler stores this class instead.
     pub(super) last: u32,
 }
 
@@ -85,7 +85,7 @@ impl Aggregate {
         self.last == NONE
     }
 
-    /// Whether no more classes fit in.
+    /// Whether the aggregate has its largest number of classes.
     pub(super) fn is_full(&self) -> bool {
         self.classes >= self.kind.most
     }

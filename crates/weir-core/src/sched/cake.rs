@@ -31,7 +31,7 @@
 //!   with 1/2; low latency (CS4 to CS7, EF, VA) with 1/4.
 //! * `diffserv8`: eight tins, from LE to network control, each with 7/8 of the share of the
 //!   previous tin.
-//! * `precedence`: eight tins with such shares, by the first three bits of the DSCP.
+//! * `precedence`: eight tins with the shares of `diffserv8`, by the first three bits of the DSCP.
 //!
 //! `isolation`, default `triple-isolate`:
 //!
@@ -81,11 +81,11 @@
 //!   fewer full packets, and with a tenth of the acknowledgements.
 //! * Among several longest queues, the first loses a packet; in Linux the order of a heap decides.
 //!
-//! Left out, with the consequence:
+//! Not implemented, with the consequences:
 //!
-//! * `ack-filter`: Linux drops an acknowledgement from a queue when later ones of the same
-//!   connection say the same. The engine passes no TCP headers to schedulers, so that all
-//!   acknowledgements are sent. The cost is inferred from lengths, not measured. With one
+//! * `ack-filter`: Linux drops an acknowledgement from a queue when a later acknowledgement of the
+//!   same connection makes it redundant. The engine passes no TCP headers to schedulers, so that
+//!   all acknowledgements are sent. The cost is inferred from lengths, not measured. With one
 //!   acknowledgement of 52 bytes for two packets of 1500, a download needs 1/58 of its rate on the
 //!   uplink. A download is thus slower here than in Linux with `ack-filter` where the download is
 //!   more than about 58 times as fast as the uplink: if the filter drops two of three
@@ -634,7 +634,7 @@ mod tests {
     }
 
     /// Best effort keeps the link busy. A call in the low-latency tin has priority while it is
-    /// below its threshold, a quarter of the rate, and only its share beyond.
+    /// below its threshold, a quarter of the rate. Above the threshold it gets only its share.
     #[test]
     fn a_tin_below_its_threshold_has_priority() {
         let (call, bulk) = (46, 0);

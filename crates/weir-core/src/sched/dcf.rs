@@ -92,7 +92,7 @@
 //! # Guarantees
 //! Stations of one category that always have packets send equal numbers of packets in the long run,
 //! regardless of packet sizes and rates, if each access is for one packet. There is no guarantee
-//! over short times. With `edca dscp` packets of a flow keep their order within a category only.
+//! over short times. With `edca dscp`, packets of a flow keep their order only within a category.
 //!
 //! # Differences from Linux/FreeBSD
 //! Neither implements this medium; dummynet's profiles add random air-time, but have no stations.
@@ -109,12 +109,13 @@
 //! `weir algorithms --check dcf` compares simulation and models. Tests compare them by 95 %
 //! confidence intervals over ten seeds. The intervals lie entirely within these distances from the
 //! model: the saturation throughput of 1 to 50 stations within 4 % of Bianchi's, with and without
-//! RTS, for `b`, `g` and `n`; with a fifth of the frames lost within 3 % of the same model with
-//! errors; cells of 2 to 10 stations with one slow station within 6 % of Heusse's formula and 5 %
-//! of Bianchi's model; the shares of categories of `b` within 1.5 percentage points of a model of
-//! contention zones after Robinson and Randhawa, except that the model gives background stations up
-//! to twice the share that they have here. Other tests check the exact times of each physical
-//! layer, of gaps and of TXOPs, equal shares, and that every failure leads to a retry or a drop.
+//! RTS, for `b`, `g` and `n`; the throughput when a fifth of the frames are lost, within 3 % of the
+//! same model with errors; cells of 2 to 10 stations with one slow station within 6 % of Heusse's
+//! formula and 5 % of Bianchi's model; the shares of categories of `b` within 1.5 percentage points
+//! of a model of contention zones after Robinson and Randhawa, except that the model gives
+//! background stations up to twice the share that they have here. Other tests check the exact times
+//! of each physical layer, of gaps and of TXOPs, equal shares, and that every failure leads to a
+//! retry or a drop.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;

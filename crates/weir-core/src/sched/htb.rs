@@ -4,7 +4,8 @@
 //! Each flow is a class with two token buckets. While the first bucket, filled at `rate`, has
 //! tokens for the next packet, the class sends within its own rate. Without these tokens the class
 //! *borrows*: it shares the capacity that other classes leave. The second bucket, filled at `ceil`,
-//! bounds all packets of the class; a class without tokens in it waits, even if the link is idle.
+//! bounds all packets of the class; a class without tokens in this bucket waits, even if the link
+//! is idle.
 //!
 //! Classes within their own rates are served before classes that borrow. In either group, lower
 //! values of `pri` are served first. Classes of equal `pri` share by virtual starts: each class has
@@ -45,10 +46,10 @@
 //! packet early; with `variant exact` the buckets must hold the tokens of the whole packet. Linux
 //! shares by deficit round robin with quanta in bytes; `variant exact` shares in smaller steps, by
 //! virtual starts. With `variant linux`, decisions are those of Linux for classes without a parent,
-//! except that these may borrow from the link. In Linux, classes borrow from a parent, which has
-//! buckets too. Here, a scheduler can be a flow of another scheduler, but it offers up to two
-//! packets to its parent before their service. Time is exact, so that no timer resolution requires
-//! a minimum burst. dummynet has no comparable scheduler.
+//! except that here these classes may borrow from the link. In Linux, classes borrow from a parent,
+//! which has buckets too. Here, a scheduler can be a flow of another scheduler, but it offers up to
+//! two packets to its parent before their service. Time is exact, so that no timer resolution
+//! requires a minimum burst. dummynet has no comparable scheduler.
 //!
 //! # Validation
 //! Tests compare rates with exact arithmetic over hours of simulated time, and check the bound of a
@@ -505,7 +506,7 @@ impl Class {
 /// 86 of the 128 bits.
 const UNIT: u128 = 1 << 64;
 const LEVELS: usize = MAX_PRIORITY as usize + 1;
-/// Linux's default `r2q`, 10, for a rate in bit/s.
+/// The divisor that converts a rate in bit/s to a quantum: 8 times Linux's default `r2q`, 10.
 const RATE_TO_QUANTUM: u64 = 80;
 /// The largest rate, in bit/s.
 const MAX_RATE: u64 = Rate::MAX.bps();

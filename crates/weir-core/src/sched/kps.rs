@@ -13,11 +13,12 @@
 //!
 //! # Reference
 //! Karsten, "Approximation of generalized processor sharing with interleaved stratified timer
-//! wheels", IEEE/ACM Transactions on Networking 18(3), 2010; first as "SI-WF2Q: WF2Q approximation
-//! with small constant execution overhead", IEEE INFOCOM 2006. Only the abstracts of both papers
-//! were available. They describe the wheels, constant and near-optimal delay and fairness, and O(1)
-//! complexity. The rounding of times, the breaking of ties, the layout of the wheels and the bounds
-//! below are our own, so the order may differ from that of the author's programs.
+//! wheels", IEEE/ACM Transactions on Networking 18(3), 2010; first published as "SI-WF2Q: WF2Q
+//! approximation with small constant execution overhead", IEEE INFOCOM 2006. Only the abstracts of
+//! both papers were available. They describe the wheels, constant and near-optimal delay and
+//! fairness, and O(1) complexity. The rounding of times, the breaking of ties, the layout of the
+//! wheels and the bounds below are our own, so the order may differ from that of the author's
+//! programs.
 //!
 //! # Symbols
 //! `w` weight of a flow, `W` sum of the weights of all active flows, `L` length of a packet in

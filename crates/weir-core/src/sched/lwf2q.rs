@@ -1,11 +1,11 @@
 //! L-WF2Q: worst-case fair weighted fair queueing with an exact fluid, in logarithmic time.
 //!
 //! # Model
-//! Think of a fluid that serves all flows with packets at once, each at a rate by its weight. Of
-//! the packets that the fluid has started (`S ≤ V`, *eligible*), the scheduler serves the packet
-//! that the fluid finishes first. No flow therefore gets ahead of the fluid by more than a packet,
-//! and no flow falls behind by more than a packet. WF2Q+ uses a clock that is cheaper to compute;
-//! L-WF2Q uses the fluid's exact time.
+//! Think of a fluid that serves all flows with packets at once, each at a rate in proportion to its
+//! weight. Of the packets that the fluid has started (`S ≤ V`, *eligible*), the scheduler serves
+//! the packet that the fluid finishes first. No flow therefore gets ahead of the fluid by more than
+//! a packet, and no flow falls behind by more than a packet. WF2Q+ uses a clock that is cheaper to
+//! compute; L-WF2Q uses the fluid's exact time.
 //!
 //! # Reference
 //! Bennett and Zhang, "WF2Q: worst-case fair weighted fair queueing", IEEE INFOCOM 1996; Valente,

@@ -64,8 +64,7 @@ use crate::units::Nanos;
 pub struct Qfq {
     flows: Lines<Flow>,
     groups: Groups,
-    /// The only flow with packets, which is then in none of the groups; [`NONE`] if other flows may
-    /// have packets.
+    /// The only flow with packets while it is in none of the groups; otherwise [`NONE`].
     lone: u32,
     foresight: Foresight,
     len: u32,

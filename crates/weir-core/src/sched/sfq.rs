@@ -38,13 +38,13 @@
 //! # Differences from Linux/FreeBSD
 //! Decisions are those of Linux with the same hash values: of several longest queues the one that
 //! most recently reached this length loses a packet; when each queue has one packet, the queue
-//! whose turn is next loses it. A packet of a new flow is dropped when `flows` queues have packets.
-//! With `headdrop`, a packet that finds `depth` packets in its queue replaces the oldest one. Linux
-//! requires a power of 2 for `divisor`, and reduces `limit` to `depth` times `flows`; here larger
-//! values have no effect. Before version 6.13, Linux rounds lengths up to a multiple of 8 bytes
-//! when it counts them against the quantum. Sizes count from the network layer on. Linux's optional
-//! RED for each queue (`redflowlimit`) is left out: `fq_codel` and `fq_pie` serve this purpose.
-//! FreeBSD has no such scheduler.
+//! whose turn is next loses its packet. A packet of a new flow is dropped when `flows` queues have
+//! packets. With `headdrop`, a packet that finds `depth` packets in its queue replaces the oldest
+//! one. Linux requires a power of 2 for `divisor`, and reduces `limit` to `depth` times `flows`;
+//! here larger values have no effect. Before version 6.13, Linux rounds lengths up to a multiple of
+//! 8 bytes when it counts them against the quantum. Sizes count from the network layer on. Linux's
+//! optional RED for each queue (`redflowlimit`) is not implemented: `fq_codel` and `fq_pie` serve
+//! this purpose. FreeBSD has no such scheduler.
 //!
 //! # Validation
 //! Tests compare decisions with a plain model that searches all queues, for random traffic, and

@@ -23,9 +23,9 @@
 //! O(1) for each packet to select a queue, and O(log N) to count inversions, with N packets inside.
 //!
 //! # Guarantees
-//! A packet waits for at most `depth − 1` packets of its own slice, and for those of lower slices.
-//! Packets of a flow leave in order: a packet that would overtake an older packet of its flow is
-//! appended to the queue of that packet.
+//! A packet waits for at most `depth − 1` packets of its own slice, and for all packets of lower
+//! slices. Packets of a flow leave in order: a packet that would overtake an older packet of its
+//! flow is appended to the queue of that packet.
 //!
 //! # Statistics
 //! `inversions`, `inverted`, `unpifoness`, `refused` and `held`, as in `sp-pifo`.

@@ -68,8 +68,8 @@ impl Turns {
         Some(key)
     }
 
-    /// Removes and returns the turn of the newest packet. Older packets keep a turn that it passed
-    /// on to them.
+    /// Removes and returns the turn of the newest packet. Older packets keep a turn that the newest
+    /// packet passed on to them.
     pub(super) fn pop_last(&mut self) -> Option<u128> {
         let (key, packets) = self.runs.back_mut()?;
         let key = *key;

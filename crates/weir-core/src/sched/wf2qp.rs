@@ -1,9 +1,9 @@
 //! WF2Q+: worst-case fair weighted fair queueing.
 //!
 //! # Model
-//! Think of a fluid that serves all flows with packets at once, each at a rate by its weight. A
-//! packet has a start `S` and a finish `F` in that fluid's time, the virtual time `V`. Of the
-//! packets that have started (`S ≤ V`, *eligible*), the scheduler serves the packet with the
+//! Think of a fluid that serves all flows with packets at once, each at a rate in proportion to its
+//! weight. A packet has a start `S` and a finish `F` in that fluid's time, the virtual time `V`. Of
+//! the packets that have started (`S ≤ V`, *eligible*), the scheduler serves the packet with the
 //! earliest finish. A packet that the fluid would not yet have started must wait, so that no flow
 //! gets ahead by more than a packet. The earliest finish is served first, so that no flow falls
 //! behind by more than a packet.
@@ -92,7 +92,7 @@ pub struct Wf2qPlus {
     /// `1 / W` with 64 bits of fraction, for the `W` in `inverse_of`.
     inverse_sum: u64,
     inverse_of: u64,
-    /// The only active flow, which is then in no other structure; else [`NO_FLOW`].
+    /// The only active flow while it is in no other structure; otherwise [`NO_FLOW`].
     lone: u32,
     len: u32,
     backlog: u64,
@@ -217,8 +217,8 @@ impl Wf2qPlus {
         self.put(slot, chain, start, finish);
     }
 
-    /// Adds a flow to a chain of its class, or to a tournament if it does not fit or `chain` is
-    /// [`HEADS`].
+    /// Adds a flow to a chain of its class, or to a tournament if the chains do not accept the flow
+    /// or `chain` is [`HEADS`].
     #[inline(always)] // Measured: see the module of schedulers.
     fn put(&mut self, slot: u32, chain: usize, start: u64, finish: u64) {
         let start_rounded = self.eligible.rounded(start);

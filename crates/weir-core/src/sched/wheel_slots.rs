@@ -2,7 +2,7 @@
 //! slot.
 //!
 //! One bit for each slot marks it as used, so that one instruction finds the next used slot. Slots
-//! within 64 of each other keep their order; a slot farther away is stored as the last one. Times
+//! within 64 of each other keep their order; a slot farther away is stored as the last slot. Times
 //! wrap around at 2^64 and are compared by their difference.
 
 /// The first and last flow of each slot, and the slots in use.

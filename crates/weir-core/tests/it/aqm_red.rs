@@ -134,7 +134,7 @@ fn marks_and_hard_drops_follow_their_settings() {
 }
 
 #[test]
-fn a_queue_is_marked_by_its_depth() {
+fn packets_are_marked_by_the_length_of_the_queue() {
     // Marks depend on the current length, without averaging, as in switches. The threshold is
     // 30,000 bytes; the queue holds two thirds of it, then three halves.
     let settings = [

@@ -105,8 +105,8 @@ impl<S: Scheduler> Rig<S> {
         packet.flow
     }
 
-    /// Takes the next packet; returns its flow and its length. It must be the oldest packet of its
-    /// flow.
+    /// Takes the next packet; returns its flow and its length. The packet must be the oldest packet
+    /// of its flow.
     pub(crate) fn take(&mut self) -> Option<(u32, u32)> {
         let taken = self.scheduler.dequeue(self.now, &mut self.pool);
         self.refuse_others();
