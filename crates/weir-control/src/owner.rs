@@ -2,7 +2,7 @@
 //!
 //! Commands from all clients are handled one after another: executed on a copy → saved → applied →
 //! acknowledged. So an acknowledged change is on disk, and everything on disk was accepted. A
-//! daemon that is killed between two of these steps comes back with the last acknowledged
+//! daemon that is killed between two of these steps starts again with the last acknowledged
 //! configuration, or with one that was about to be acknowledged.
 //!
 //! **Group commit.** Syncing a disk takes milliseconds. Commands that wait during one save are
@@ -368,8 +368,8 @@ impl Work {
         let before = self.current();
         let mut next = (*before.ruleset).clone();
         if next.expire(now()) > 0 {
-            // If the disk is full, the deletion is retried later and the entry lives longer than
-            // configured.
+            // If the disk is full, the deletion is retried later and the entry exists
+            // longer than configured.
             let _ = self.commit(&before, next, before.revision + 1, &[]);
         }
     }

@@ -102,7 +102,7 @@ impl StoreError {
         matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
     }
 
-    /// Whether the file itself is bad, so that another configuration may replace it. All other
+    /// Whether the file itself is damaged, so that another configuration may replace it. All other
     /// errors come from the environment: missing rights or descriptors, or a file of a newer
     /// version.
     #[must_use]
@@ -542,7 +542,7 @@ impl Ledger {
         self.current = Some((revision, next));
     }
 
-    /// Whether the oldest revision must go. The newest one stays, whatever its size.
+    /// Whether the oldest revision must be deleted. The newest one stays, whatever its size.
     fn has_too_much(&self) -> bool {
         let scripts: u64 = self.kept.values().map(|listed| listed.bytes).sum();
         let stored: u64 = self.sizes.values().sum();

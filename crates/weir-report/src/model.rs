@@ -243,7 +243,7 @@ pub const LATE_NS: u64 = 1_000_000;
 /// A run's timing is not reliable if at least this fraction of its packets is late: the 99th
 /// percentile of the lateness is then at least [`LATE_NS`].
 pub const LATE_WARNING: f64 = 0.01;
-/// The least number of late packets that makes a run's timing unreliable. Fewer late packets may
+/// The smallest number of late packets that makes a run's timing unreliable. Fewer late packets may
 /// result from a single pause of the machine. In a run with only a few hundred packets, such a
 /// pause exceeds [`LATE_WARNING`].
 pub const LATE_PACKETS_WARNING: u64 = 5;

@@ -6,7 +6,7 @@
 //! its own unit. An empty cell keeps the previous value. A rate of 0 is an outage and becomes 1
 //! bit/s, because a packet on the wire continues at the next rate. Rows are at least 1 us apart. If
 //! a table repeats, its last row lasts as long as the row before it. A last row that contains only
-//! a time just ends the period.
+//! a time only ends the period.
 
 use weir_core::config::Capacity;
 use weir_core::link::{LEAST_STEP, Schedule, ScheduleError, Step, Trace, TraceError};

@@ -218,7 +218,7 @@ impl Trail {
     /// The packet or the whole train of an event, if it is queued as such.
     fn whole(&mut self, event: &PacketEvent) -> Option<Train> {
         let train = self.queued.get(&event.packet)?;
-        // A part of a cut train may have got the number that the train had.
+        // A part of a cut train may have received the number that the train had.
         if train.flow != event.flow || train.end - train.next != u64::from(event.packets.max(1)) {
             return None;
         }

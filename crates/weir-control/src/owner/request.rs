@@ -52,7 +52,7 @@ impl Files for Sources<'_> {
 
     fn read_quotable(&self, path: &str) -> std::io::Result<(String, bool)> {
         if let Some(content) = self.sent.get(path) {
-            // The client has this file anyway.
+            // The client has sent this file, so messages may quote it.
             return Ok((content.clone(), true));
         }
         let read = self.stored.read_quotable(path)?;

@@ -364,7 +364,7 @@ fn a_reader_that_never_reads_only_misses_samples() {
     };
     assert!(stalled.ends_with(" 1"), "{stalled}");
     let mut rest = Vec::new();
-    // The server closes the connection, so reading the remaining data comes to an end.
+    // The server closes the connection, so reading the remaining data ends.
     silent.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
     let end = silent.read_to_end(&mut rest);
     assert!(end.is_ok() || end.is_err_and(|e| e.kind() == std::io::ErrorKind::ConnectionReset));

@@ -18,7 +18,7 @@ fn unfinished_bodies_share_a_budget() {
     for answer in &refused {
         assert!(answer.starts_with("HTTP/1.1 503") && answer.contains("MiB"), "{answer}");
     }
-    // Small requests of others still find room, or are refused at once.
+    // There is still memory for the small requests of other clients.
     assert!(lab.client().health().is_ok());
     drop(held);
     // The connections' memory is free again: the longest body that is permitted arrives in full.

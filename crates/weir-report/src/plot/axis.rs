@@ -214,7 +214,7 @@ fn unit_of(unit: Unit, max: f64) -> (f64, &'static str) {
     }
 }
 
-/// The least of 1, 2, 5 times a power of ten that is not below `raw`.
+/// The smallest number of the form 1, 2 or 5 times a power of ten that is not below `raw`.
 fn nice_step(raw: f64) -> f64 {
     let raw = if raw.is_finite() && raw > 0.0 { raw } else { 1.0 };
     let base = power_of_ten(raw.log10().floor() as i32);
