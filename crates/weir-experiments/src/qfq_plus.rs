@@ -56,9 +56,11 @@ const PUBLISHED: [(&str, [f64; 4]); 4] = [
     ("32768:w1", [267.0, 225.0, 173.0, 257.0]),
     ("16384:w1,8192:w2,8192:w4", [253.0, 187.0, 252.0, 257.0]),
 ];
-/// The order in which the classes get packets in turn, up to 20 each and down to none.
+/// The order of arrivals that serves the classes in turn: the backlog rises to 20 packets for each
+/// class and falls back to none.
 const RAMP: &str = "ramp";
-/// Sets with a heavy class among light ones, which waits for their aggregates.
+/// Sets with one heavy class among light classes. The heavy class waits for the aggregates of the
+/// light classes.
 const HEAVY: [&str; 2] = ["15:w1,1:w16", "8:w1:l1024,1:w1024:l1024"];
 
 /// The measurements of the patch.

@@ -21,7 +21,7 @@ pub(crate) const EXPERIMENT: Measured = Measured {
         },
         Measurement {
             plot: "wfi",
-            // Schedulers without a guarantee would hide the others in the plot.
+            // In the plot, schedulers without a guarantee would hide the schedulers with one.
             algorithms: &GUARANTEED,
             flows: &FAIRNESS,
             order: "ramp",
@@ -186,7 +186,7 @@ fn claims(rows: &[Row]) -> Vec<Claim> {
     claims
 }
 
-/// The claim that WF2Q+ grows with the logarithm of the flows.
+/// The claim that the cost of WF2Q+ grows with the logarithm of the number of flows.
 fn logarithm(rows: &[Row]) -> Claim {
     let ratio =
         |many: u32, few: u32| time_ratio(rows, ("wf2q+", &flows(many)), ("wf2q+", &flows(few)));

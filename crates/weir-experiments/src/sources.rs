@@ -25,7 +25,7 @@ pub(crate) const NS3: Provenance = Provenance::Measured {
     date: "November 2026",
 };
 
-/// A place in a document.
+/// The provenance of values that are published at a place in a document.
 pub(crate) const fn published(document: &'static str, place: &'static str) -> Provenance {
     Provenance::Published { document, place }
 }

@@ -5,9 +5,9 @@
 //! share one frame, which lives until its last reference is released. Buffers come in three sizes
 //! and are recycled, most recently used first, so that a busy loop stays in the cache.
 //!
-//! **Invariant:** the stored frames, with their records and those of their packets, and the free
-//! buffers together never hold more bytes than the budget. A frame beyond it is refused, and free
-//! buffers of one size are freed before they limit the buffers of another size.
+//! **Invariant:** the stored frames, the records of frames and packets, and the free buffers
+//! together never hold more bytes than the budget. A frame that would exceed the budget is refused.
+//! Free buffers of one size are freed before they limit the buffers of another size.
 
 use weir_wire::{Parsed, Train, VnetHeader};
 
@@ -171,8 +171,8 @@ impl Arena {
         Self { slots: Vec::new(), free: Vec::new(), held: 0, budget, pool }
     }
 
-    /// Bytes that a frame takes of the budget, with a buffer of `bytes` bytes and for `references`
-    /// packets.
+    /// Bytes of the budget that a frame with a buffer of `bytes` bytes and `references` packets
+    /// takes.
     pub const fn cost(bytes: usize, references: u32) -> usize {
         bytes + size_of::<Slot>() + references as usize * PACKET
     }
@@ -289,8 +289,8 @@ pub fn unpack(handle: u32) -> (u32, u16) {
 /// Bytes of a packet's records: its journey among the rules, and its descriptor in the engine with
 /// its places in queues and in the queue of the port.
 const PACKET: usize = size_of::<Journey>() + DESCRIPTORS;
-/// Bytes of the descriptors of a packet, which are in only one place at a time. The vectors that
-/// hold them may be half empty.
+/// Bytes of a packet's descriptors, of which only one is in use at a time. The vectors that hold
+/// descriptors may be half empty.
 const DESCRIPTORS: usize = 160;
 const SEGMENT_BITS: u32 = 12;
 const MAX_SLOTS: usize = 1 << (32 - SEGMENT_BITS);

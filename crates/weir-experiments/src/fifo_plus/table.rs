@@ -102,7 +102,7 @@ fn claims(runs: &[Vec<Run>]) -> Vec<Claim> {
     claims
 }
 
-/// The claim that each of one system's means or percentiles is near the reference.
+/// The claim that every mean, or every percentile, of one system is near the reference.
 fn within(name: &str, system: usize, what: &str, is_mean: bool, runs: &[Vec<Run>]) -> Claim {
     let words = format!("{name}: every {what} within 20 % of the reference");
     let mut claim = Claim::new(words, CALIBRATED);

@@ -6,7 +6,7 @@
 //! pass, the loop therefore asks the kernel to keep idle processors spinning, through the power
 //! management's quality of service (`/dev/cpu_dma_latency`), as real-time test programs do. Under
 //! load no processor sleeps, and a spinning processor takes time from its hyperthread sibling. The
-//! loop then withdraws the request, and it also withdraws it after a while without packets. The
+//! loop therefore withdraws the request under load, and also after a while without packets. The
 //! request ends with the process in any case.
 
 use std::fs::File;

@@ -1,5 +1,5 @@
-//! One step of the emulation: it takes received frames, and passes packets that are due to their
-//! ports.
+//! One step of the emulation: it accepts received frames, and hands packets to their ports when the
+//! packets are due.
 
 use std::sync::Arc;
 
@@ -124,7 +124,7 @@ impl Emulation {
         ports.flush(&mut self.packets);
     }
 
-    /// Passes departures to their ports, or to further rules; returns whether some of them entered
+    /// Hands departures to their ports or to further rules. Returns whether some of them entered
     /// the engine again.
     fn dispatch(&mut self, now: Nanos, departures: &mut Vec<Departure>, ports: &mut Ports) -> bool {
         // A copy and its original depart together, in either order. The copy needs its reference or
@@ -190,7 +190,7 @@ impl Emulation {
         self.send_outgoing(ports);
     }
 
-    /// Passes packets that have completed all passes to their ports.
+    /// Hands packets that have completed all passes to their ports.
     fn send_outgoing(&mut self, ports: &mut Ports) {
         let Some(passes) = &mut self.passes else { return };
         for item in passes.outgoing().drain(..) {
@@ -352,7 +352,8 @@ mod tests {
         let held = workers[0].packets.held();
         while workers[1].collect() {}
         assert!(workers[0].packets.held() == held && counted(&workers).balanced());
-        // Worker 1 returns half of its free buffers, so the pool of worker 0 has some again.
+        // Worker 1 returns half of its free buffers, so the pool of worker 0 has free buffers
+        // again.
         let mut out = Vec::new();
         workers[1].emulator_mut().poll(Nanos::from_secs(1), &mut out);
         out.iter().for_each(|departure| workers[1].packets.release(unpack(departure.frame).0));

@@ -10,8 +10,8 @@ pub struct Forwarding {
 }
 
 impl Forwarding {
-    /// Sends frames that arrive at `port` for `address` to `lane`; returns the previous lane of
-    /// these frames.
+    /// Selects `lane` for frames that arrive at `port` with the destination `address`. Returns the
+    /// previous lane of these frames.
     pub fn insert(&mut self, port: usize, address: IpAddr, lane: u16) -> Option<u16> {
         self.lanes.insert((port, address), lane)
     }

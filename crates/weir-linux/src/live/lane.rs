@@ -102,8 +102,8 @@ impl Lane {
         &self.counters
     }
 
-    /// The counters of the engine's pipe, in which the lane's own counters replace those that the
-    /// lane counts itself.
+    /// The counters of the engine's pipe, except that the lane's own counters replace the values
+    /// that the lane counts itself.
     pub(super) fn with_counters_of(&self, engine: &LinkCounters) -> LinkCounters {
         let lane = &self.counters;
         LinkCounters {
@@ -166,7 +166,7 @@ impl Lane {
     }
 }
 
-/// A backlog of one of several workers, or 0 if it is below zero.
+/// The backlog of one worker, or 0 if it is below zero.
 fn not_negative(backlog: u64) -> u64 {
     if backlog.cast_signed() < 0 { 0 } else { backlog }
 }

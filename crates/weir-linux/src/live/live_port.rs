@@ -65,7 +65,7 @@ impl LivePort {
         self.port.refresh();
     }
 
-    /// Frames lost before they were received, at this port and at those that it has replaced.
+    /// Frames lost before they were received, at this port and at the ports that it has replaced.
     pub(super) fn losses(&mut self) -> Losses {
         let Losses { kernel_drops, unreadable } = self.port.losses();
         Losses {

@@ -111,8 +111,8 @@ impl Passes {
         self.proceed(packets, entry, Group { slot, segments, journey }, due);
     }
 
-    /// Takes packets from their current pass to the engine, to the list of outgoing packets, or
-    /// drops them.
+    /// Examines packets, from their current pass on. Then submits them to the engine, appends them
+    /// to the outgoing packets, or drops them.
     fn proceed(&mut self, packets: &mut Packets, entry: &mut Entry, mut group: Group, at: Nanos) {
         loop {
             let Some(pass) = next_pass(packets, &group) else {
@@ -213,8 +213,8 @@ fn next_pass(packets: &Packets, group: &Group) -> Option<Pass> {
     lane.config().passes.get(usize::from(group.journey.pass)).copied()
 }
 
-/// Writes a DSCP into packets, which move to a separate frame if they share theirs. Returns
-/// `false` without memory.
+/// Writes a DSCP into packets. They first move to a separate frame if other packets share their
+/// frame. Returns `false` without memory.
 fn rewrite(packets: &mut Packets, group: &mut Group, dscp: u8) -> bool {
     if packets.references(group.slot) != group.segments.len() as u32 {
         // A group of several packets always has the whole frame, so only a single packet is moved.
@@ -256,5 +256,5 @@ fn lose(packets: &mut Packets, group: &Group, reason: DropReason, at: Nanos) {
     }
 }
 
-/// The most times that one packet may enter the engine. It ends loops among rules.
+/// The most times that one packet may enter the engine. This limit ends loops among rules.
 const MOST_HOPS: u8 = 64;

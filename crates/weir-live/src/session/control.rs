@@ -175,8 +175,8 @@ impl Control {
     }
 
     /// Ends the session's links, so that a wait for its programs returns. Packets inside stay
-    /// inside and count as backlog. [`LiveSession::stop`](super::LiveSession::stop) then has the
-    /// results.
+    /// inside and count as backlog. [`LiveSession::stop`](super::LiveSession::stop) returns the
+    /// results afterwards.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
         // This fails if the loop has already ended.
