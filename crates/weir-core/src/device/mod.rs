@@ -78,7 +78,7 @@ pub(crate) struct Device {
     /// Packets that are complete but not reported. Empty if each packet is reported at once and the
     /// processor is free.
     done: Size,
-    /// Time at which the first of these packets was completed.
+    /// Time at which the first packet in `done` was completed.
     done_since: Nanos,
     packets: u32,
     /// Whether the wire may take a packet, if the device is gated.

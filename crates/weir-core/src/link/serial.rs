@@ -2,11 +2,11 @@
 //!
 //! # Model
 //! The link has its own clock: the time at which the link becomes free. A packet starts at that
-//! time, but no earlier than now less the burst (so that an idle link has credit for `burst`
-//! bytes), and takes `bits / rate`. The remainder of the division, a fraction of a nanosecond, is
-//! carried over to the next packet of the same busy period, so that a busy period of any length has
-//! no drift. A packet is released when the link's clock reaches the packet's end, or at once if
-//! that time has passed.
+//! time, but no earlier than now less the time of the burst (so that an idle link has credit for
+//! `burst` bytes), and takes `bits / rate`. The remainder of the division, a fraction of a
+//! nanosecond, is carried over to the next packet of the same busy period, so that a busy period of
+//! any length has no drift. A packet is released when the link's clock reaches the packet's end, or
+//! at once if that time has passed.
 //!
 //! All times are computed from previous ideal times, so a late driver does not slow the link.
 //!

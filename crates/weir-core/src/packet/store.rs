@@ -31,7 +31,7 @@ pub trait Store {
 
     /// Marks the packet with congestion experienced at its departure. If it is marked several
     /// times, the first reason counts. Only for packets with an ECN field ([`Header::ecn`]) that
-    /// allows it.
+    /// permits a mark.
     fn mark(&mut self, id: PacketId, reason: MarkReason);
 
     /// The packet's successor in its list, and the successor's length; undefined for the last

@@ -400,11 +400,11 @@ impl Scheduler for Cake {
         let tin = usize::from(self.index[usize::from(header.dscp & 63)]);
         let Some(tin) = self.tins.get_mut(tin) else { return Some(packet) };
         let hash = self.isolation.hash(header.hash, hosts);
-        let (place, collides) = tin.place(hash, self.seed, hosts);
+        let (index, collides) = tin.queue_of(hash, self.seed, hosts);
         self.collisions += u64::from(collides);
         self.packets += 1;
         self.bytes += u64::from(store.len(packet));
-        tin.enqueue(now, store, place, packet);
+        tin.enqueue(now, store, index, packet);
         if self.bytes > self.memory {
             self.make_room(now, store);
         }
@@ -520,30 +520,30 @@ mod tests {
             (1..).filter(|&hash| spread(hash, tin::QUEUES) / tin::WAYS == set).take(9).collect();
         let mut store = Pool::new(100);
         let mut refused = Refused::new();
-        let mut places = Vec::new();
+        let mut indices = Vec::new();
         for &hash in &hashes {
-            let (place, collides) = tin.place(hash, 0, [0; 2]);
-            assert_eq!((place / tin::WAYS, collides), (set, places.len() == 8));
-            places.push(place);
+            let (index, collides) = tin.queue_of(hash, 0, [0; 2]);
+            assert_eq!((index / tin::WAYS, collides), (set, indices.len() == 8));
+            indices.push(index);
             let packet = store.insert(Packet { len: 100, ..Default::default() }).unwrap();
-            tin.enqueue(Nanos::ZERO, &mut store, place, packet);
+            tin.enqueue(Nanos::ZERO, &mut store, index, packet);
         }
-        let mut first = places[..8].to_vec();
+        let mut first = indices[..8].to_vec();
         first.sort_unstable();
         assert_eq!(first, (set * tin::WAYS..set * tin::WAYS + 8).collect::<Vec<_>>());
         // Each flow keeps its queue, and the ninth flow keeps the queue that it shares, even when
         // another queue is free.
         let again = |tin: &mut Tin| {
-            hashes.iter().map(|&hash| tin.place(hash, 0, [0; 2]).0).collect::<Vec<_>>()
+            hashes.iter().map(|&hash| tin.queue_of(hash, 0, [0; 2]).0).collect::<Vec<_>>()
         };
-        assert_eq!(again(&mut tin), places);
+        assert_eq!(again(&mut tin), indices);
         // Every queue is found empty, and at rest an interval later.
         for now in [1, 1_000_000_000, 2_000_000_000].map(Nanos) {
             for _ in 0..100 {
                 tin.dequeue(now, &mut store, &mut true, &mut refused);
             }
         }
-        assert!(!tin.place(hashes[8], 0, [0; 2]).1, "all are free");
+        assert!(!tin.queue_of(hashes[8], 0, [0; 2]).1, "all are free");
     }
 
     #[test]

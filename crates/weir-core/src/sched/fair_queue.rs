@@ -84,12 +84,12 @@ impl<A: FlowPolicy> Scheduler for FairQueue<A> {
         _slot: FlowSlot,
         packet: PacketId,
     ) -> Option<PacketId> {
-        let place = self.queues.place(store.header(packet).hash, self.seed);
+        let index = self.queues.queue_of(store.header(packet).hash, self.seed);
         if self.queues.packets() >= self.limit && self.policy.drops_tail() {
-            self.queues.refuse(now, place, packet, &mut self.policy, &mut self.refused);
+            self.queues.refuse(now, index, packet, &mut self.policy, &mut self.refused);
             return None;
         }
-        self.queues.enqueue(now, store, place, packet, &mut self.policy, &mut self.refused);
+        self.queues.enqueue(now, store, index, packet, &mut self.policy, &mut self.refused);
         if self.queues.packets() > self.limit || self.queues.bytes() > self.memory {
             self.queues.drop_from_longest(
                 now,

@@ -145,9 +145,9 @@ impl<S: Default> FlowQueues<S> {
 }
 
 impl<S> FlowQueues<S> {
-    /// The queue for a hash. `seed` determines which hashes share a queue.
+    /// The index of the queue for a hash. `seed` determines which hashes share a queue.
     #[inline]
-    pub(super) fn place(&self, hash: u32, seed: u32) -> u32 {
+    pub(super) fn queue_of(&self, hash: u32, seed: u32) -> u32 {
         spread(hash ^ seed, self.queues.len() as u32)
     }
 
@@ -169,7 +169,7 @@ impl<S> FlowQueues<S> {
         &mut self,
         now: Nanos,
         store: &mut P,
-        place: u32,
+        index: u32,
         packet: PacketId,
         policy: &mut A,
         refused: &mut Refused,
@@ -178,7 +178,7 @@ impl<S> FlowQueues<S> {
             self.clear_lists(policy);
         }
         let seen = Seen { len: store.len(packet), arrived: now, header: store.header(packet) };
-        let queue = &mut self.queues[place as usize];
+        let queue = &mut self.queues[index as usize];
         let state = QueueState { packets: queue.packets, bytes: queue.bytes, full: false };
         // At [`Nanos::MAX`], packets move here from another scheduler, where an AQM has already
         // decided about them.
@@ -199,10 +199,10 @@ impl<S> FlowQueues<S> {
         queue.bytes += u64::from(seen.len);
         self.packets += 1;
         self.bytes += u64::from(seen.len);
-        self.peaks.grow(place, queue.bytes);
+        self.peaks.grow(index, queue.bytes);
         if queue.next == IDLE {
             queue.credit = self.quantum;
-            self.append(true, place);
+            self.append(true, index);
         }
     }
 
@@ -212,12 +212,12 @@ impl<S> FlowQueues<S> {
     pub(super) fn refuse<A: FlowPolicy<State = S>>(
         &mut self,
         now: Nanos,
-        place: u32,
+        index: u32,
         packet: PacketId,
         policy: &mut A,
         refused: &mut Refused,
     ) {
-        policy.overflowed(&mut self.queues[place as usize].state, now, 1);
+        policy.overflowed(&mut self.queues[index as usize].state, now, 1);
         refused.push_back((packet, DropReason::QueueFull));
     }
 
@@ -233,30 +233,30 @@ impl<S> FlowQueues<S> {
     ) -> Option<PacketId> {
         loop {
             let is_fresh = self.fresh.head != END;
-            let place = if is_fresh { self.fresh.head } else { self.old.head };
-            let queue = self.queues.get_mut(place as usize)?;
+            let index = if is_fresh { self.fresh.head } else { self.old.head };
+            let queue = self.queues.get_mut(index as usize)?;
             if queue.credit <= 0 {
                 let alone = !is_fresh && queue.next == END;
                 // If only one queue is in the lists, all rounds that it needs happen in one step.
                 let rounds = if alone { 1 - queue.credit / self.quantum } else { 1 };
                 queue.credit += self.quantum * rounds;
                 self.advance(is_fresh);
-                self.append(false, place);
+                self.append(false, index);
                 continue;
             }
-            let taken = self.take(now, store, place, policy, refused);
+            let taken = self.take(now, store, index, policy, refused);
             if self.packets == 0 {
                 self.emptied = now;
             }
             if taken.is_some() {
                 return taken;
             }
-            policy.emptied(&mut self.queues[place as usize].state, now);
+            policy.emptied(&mut self.queues[index as usize].state, now);
             self.advance(is_fresh);
             if is_fresh && self.old.head != END {
-                self.append(false, place);
+                self.append(false, index);
             } else {
-                self.queues[place as usize].next = IDLE;
+                self.queues[index as usize].next = IDLE;
             }
         }
     }
@@ -267,11 +267,11 @@ impl<S> FlowQueues<S> {
         &mut self,
         now: Nanos,
         store: &mut P,
-        place: u32,
+        index: u32,
         policy: &mut A,
         refused: &mut Refused,
     ) -> Option<PacketId> {
-        let queue = &mut self.queues[place as usize];
+        let queue = &mut self.queues[index as usize];
         loop {
             let len = queue.list.front_len();
             let packet = queue.list.pop_front(store)?;
@@ -298,15 +298,15 @@ impl<S> FlowQueues<S> {
                 }
             }
             queue.credit -= len.min(MOST_QUANTUM).cast_signed();
-            self.look_ahead(store, place);
+            self.look_ahead(store, index);
             return Some(packet);
         }
     }
 
     /// Prefetches the queue and the packet that are probably served next.
     #[inline]
-    fn look_ahead<P: Store>(&self, store: &P, place: u32) {
-        let queue = &self.queues[place as usize];
+    fn look_ahead<P: Store>(&self, store: &P, index: u32) {
+        let queue = &self.queues[index as usize];
         if queue.credit > 0
             && let Some(next) = queue.list.front()
         {
@@ -332,8 +332,8 @@ impl<S> FlowQueues<S> {
         policy: &mut A,
         refused: &mut Refused,
     ) -> Option<u32> {
-        let place = self.longest()?;
-        let queue = &mut self.queues[place as usize];
+        let index = self.longest()?;
+        let queue = &mut self.queues[index as usize];
         let (half, before) = (queue.bytes / 2, queue.packets);
         let (mut dropped_bytes, mut packets) = (0, 0);
         while packets == 0 || packets < most && dropped_bytes < half {
@@ -348,7 +348,7 @@ impl<S> FlowQueues<S> {
         self.packets -= packets;
         self.bytes -= dropped_bytes;
         policy.overflowed(&mut queue.state, now, packets);
-        Some(place)
+        Some(index)
     }
 
     /// The queue with the most bytes, the first among equals; `None` when no packet waits.
@@ -358,10 +358,10 @@ impl<S> FlowQueues<S> {
         }
         let queues = &self.queues;
         let longest =
-            self.peaks.largest(|place| queues.get(place as usize).map(|queue| queue.bytes));
+            self.peaks.largest(|index| queues.get(index as usize).map(|queue| queue.bytes));
         // A queue of packets of length 0 has no bytes.
         let with_packets =
-            || queues.iter().position(|queue| queue.packets > 0).map(|place| place as u32);
+            || queues.iter().position(|queue| queue.packets > 0).map(|index| index as u32);
         if queues[longest as usize].packets > 0 { Some(longest) } else { with_packets() }
     }
 
@@ -386,12 +386,12 @@ impl<S> FlowQueues<S> {
     fn clear_lists<A: FlowPolicy<State = S>>(&mut self, policy: &mut A) {
         for is_fresh in [true, false] {
             loop {
-                let place = self.ring(is_fresh).head;
-                if place == END {
+                let index = self.ring(is_fresh).head;
+                if index == END {
                     break;
                 }
                 self.advance(is_fresh);
-                let queue = &mut self.queues[place as usize];
+                let queue = &mut self.queues[index as usize];
                 queue.next = IDLE;
                 policy.emptied(&mut queue.state, self.emptied);
             }
@@ -413,14 +413,14 @@ impl<S> FlowQueues<S> {
 
     /// Appends a queue to a list.
     #[inline]
-    fn append(&mut self, is_fresh: bool, place: u32) {
-        self.queues[place as usize].next = END;
+    fn append(&mut self, is_fresh: bool, index: u32) {
+        self.queues[index as usize].next = END;
         let ring = self.ring(is_fresh);
-        let last = core::mem::replace(&mut ring.tail, place);
+        let last = core::mem::replace(&mut ring.tail, index);
         if ring.head == END {
-            ring.head = place;
+            ring.head = index;
         } else {
-            self.queues[last as usize].next = place;
+            self.queues[last as usize].next = index;
         }
     }
 }
@@ -451,8 +451,8 @@ impl Peaks {
     }
 
     #[inline]
-    pub(super) fn grow(&mut self, place: u32, bytes: u64) {
-        let bound = &mut self.bounds[(place >> self.shift) as usize];
+    pub(super) fn grow(&mut self, index: u32, bytes: u64) {
+        let bound = &mut self.bounds[(index >> self.shift) as usize];
         if bytes > *bound {
             *bound = bytes;
         }
@@ -467,14 +467,14 @@ impl Peaks {
             };
             let group = (1..self.bounds.len()).fold(0, first_largest);
             let first = (group as u32) << self.shift;
-            let (mut place, mut most) = (first, 0);
+            let (mut index, mut most) = (first, 0);
             for candidate in first..first + (1 << self.shift) {
                 if let Some(here) = bytes(candidate).filter(|&here| here > most) {
-                    (place, most) = (candidate, here);
+                    (index, most) = (candidate, here);
                 }
             }
             if core::mem::replace(&mut self.bounds[group], most) == most {
-                return place;
+                return index;
             }
         }
     }

@@ -150,7 +150,7 @@ impl Stochastic {
             perturbations: 0,
             settings,
         };
-        (0..settings.flows).for_each(|place| new.lengths.link(&mut new.queues, place));
+        (0..settings.flows).for_each(|index| new.lengths.link(&mut new.queues, index));
         new
     }
 
@@ -161,9 +161,9 @@ impl Stochastic {
         spread(hash ^ seed, self.settings.divisor)
     }
 
-    /// The queue for a hash value; `None` if all queues have packets of other flows.
+    /// The index of the queue for a hash value; `None` if all queues have packets of other flows.
     #[inline]
-    fn place(&mut self, hash: u32) -> Option<u32> {
+    fn queue_of(&mut self, hash: u32) -> Option<u32> {
         let known = self.table[hash as usize];
         if known != NO {
             return Some(known);
@@ -176,37 +176,37 @@ impl Stochastic {
 
     /// Appends a packet to a queue with room, which gets a turn if it was empty.
     #[inline]
-    fn append<P: Store>(&mut self, store: &mut P, place: u32, packet: PacketId, len: u32) {
-        self.queues[place as usize].list.push_back_of(store, packet, len);
-        self.lengths.change(&mut self.queues, place, 1);
+    fn append<P: Store>(&mut self, store: &mut P, index: u32, packet: PacketId, len: u32) {
+        self.queues[index as usize].list.push_back_of(store, packet, len);
+        self.lengths.change(&mut self.queues, index, 1);
         self.packets += 1;
         self.bytes += u64::from(len);
-        if self.queues[place as usize].packets > 1 {
+        if self.queues[index as usize].packets > 1 {
             return;
         }
         let next = match self.queues.get_mut(self.tail as usize) {
-            None => place,
-            Some(last) => core::mem::replace(&mut last.next, place),
+            None => index,
+            Some(last) => core::mem::replace(&mut last.next, index),
         };
-        let queue = &mut self.queues[place as usize];
+        let queue = &mut self.queues[index as usize];
         (queue.next, queue.credit) = (next, i64::from(self.settings.quantum));
-        self.tail = place;
+        self.tail = index;
         self.active += 1;
     }
 
     /// Removes the oldest packet of a queue with packets.
     #[inline]
-    fn take_oldest<P: Store>(&mut self, store: &mut P, place: u32) -> Option<(PacketId, u32)> {
-        let list = &mut self.queues[place as usize].list;
+    fn take_oldest<P: Store>(&mut self, store: &mut P, index: u32) -> Option<(PacketId, u32)> {
+        let list = &mut self.queues[index as usize].list;
         let len = list.front_len();
         let packet = list.pop_front(store)?;
-        self.counted_out(place, len);
+        self.counted_out(index, len);
         Some((packet, len))
     }
 
     /// Removes the newest packet of a queue with packets.
-    fn take_newest<P: Store>(&mut self, store: &mut P, place: u32) -> Option<(PacketId, u32)> {
-        let list = &mut self.queues[place as usize].list;
+    fn take_newest<P: Store>(&mut self, store: &mut P, index: u32) -> Option<(PacketId, u32)> {
+        let list = &mut self.queues[index as usize].list;
         let (mut rest, last) = (PacketList::default(), list.back()?);
         while let Some(packet) = list.pop_front(store) {
             if packet != last {
@@ -215,24 +215,24 @@ impl Stochastic {
         }
         *list = rest;
         let len = store.len(last);
-        self.counted_out(place, len);
+        self.counted_out(index, len);
         Some((last, len))
     }
 
     #[inline]
-    fn counted_out(&mut self, place: u32, len: u32) {
-        self.lengths.change(&mut self.queues, place, -1);
+    fn counted_out(&mut self, index: u32, len: u32) {
+        self.lengths.change(&mut self.queues, index, -1);
         self.packets -= 1;
         self.bytes -= u64::from(len);
     }
 
     /// Removes the queue whose turn is next from the round, since it is empty.
     fn ends_turn(&mut self) {
-        let place = self.queues[self.tail as usize].next;
-        let Queue { next, hash, .. } = self.queues[place as usize];
+        let index = self.queues[self.tail as usize].next;
+        let Queue { next, hash, .. } = self.queues[index as usize];
         self.table[hash as usize] = NO;
         self.active -= 1;
-        if next == place {
+        if next == index {
             self.tail = NO;
         } else {
             self.queues[self.tail as usize].next = next;
@@ -243,7 +243,7 @@ impl Stochastic {
     #[cold]
     #[inline(never)]
     fn make_room<P: Store>(&mut self, store: &mut P) {
-        let place = if self.lengths.most == 1 {
+        let index = if self.lengths.most == 1 {
             // Every queue has one packet. The queue that is next in the round loses its packet and
             // its turn.
             self.queues[self.tail as usize].next
@@ -252,8 +252,8 @@ impl Stochastic {
         };
         let oldest = self.settings.headdrop;
         let taken =
-            if oldest { self.take_oldest(store, place) } else { self.take_newest(store, place) };
-        if self.queues[place as usize].packets == 0 {
+            if oldest { self.take_oldest(store, index) } else { self.take_newest(store, index) };
+        if self.queues[index as usize].packets == 0 {
             self.ends_turn();
         }
         if let Some((packet, _)) = taken {
@@ -268,14 +268,14 @@ impl Stochastic {
     fn handle_full_queue<P: Store>(
         &mut self,
         store: &mut P,
-        place: u32,
+        index: u32,
         packet: PacketId,
         len: u32,
     ) {
         if !self.settings.headdrop {
             return self.refused.push_back((packet, DropReason::QueueFull));
         }
-        let queue = &mut self.queues[place as usize];
+        let queue = &mut self.queues[index as usize];
         let oldest = queue.list.front_len();
         if let Some(dropped) = queue.list.pop_front(store) {
             self.bytes -= u64::from(oldest);
@@ -308,8 +308,8 @@ impl Stochastic {
         }
         self.perturbations += 1;
         let mut all = PacketList::default();
-        for place in 0..self.settings.flows {
-            while let Some((packet, len)) = self.take_oldest(store, place) {
+        for index in 0..self.settings.flows {
+            while let Some((packet, len)) = self.take_oldest(store, index) {
                 all.push_back_of(store, packet, len);
             }
         }
@@ -319,17 +319,17 @@ impl Stochastic {
             let len = all.front_len();
             let Some(packet) = all.pop_front(store) else { return };
             let hash = self.hash(store.header(packet).hash);
-            let place = self.place(hash);
-            match place.filter(|&place| self.has_room(place)) {
-                Some(place) => self.append(store, place, packet, len),
+            let index = self.queue_of(hash);
+            match index.filter(|&index| self.has_room(index)) {
+                Some(index) => self.append(store, index, packet, len),
                 None => self.refused.push_back((packet, DropReason::QueueFull)),
             }
         }
     }
 
     #[inline]
-    fn has_room(&self, place: u32) -> bool {
-        self.queues[place as usize].packets < self.settings.depth
+    fn has_room(&self, index: u32) -> bool {
+        self.queues[index as usize].packets < self.settings.depth
     }
 
     /// Gives every queue the credit of all rounds in which none would be served.
@@ -367,17 +367,17 @@ impl Scheduler for Stochastic {
     ) -> PacketList {
         let mut taken = PacketList::default();
         for _ in 0..self.active {
-            let place = self.queues[self.tail as usize].next;
-            let mut own = self.queues[place as usize].list.take_flow(store, flow);
+            let index = self.queues[self.tail as usize].next;
+            let mut own = self.queues[index as usize].list.take_flow(store, flow);
             while let Some(packet) = own.pop_front(store) {
                 let len = store.len(packet);
-                self.counted_out(place, len);
+                self.counted_out(index, len);
                 taken.push_back_of(store, packet, len);
             }
-            if self.queues[place as usize].packets == 0 {
+            if self.queues[index as usize].packets == 0 {
                 self.ends_turn();
             } else {
-                self.tail = place;
+                self.tail = index;
             }
         }
         taken
@@ -394,19 +394,19 @@ impl Scheduler for Stochastic {
         self.catch_up(now, store);
         let len = store.len(packet);
         let hash = self.hash(store.header(packet).hash);
-        let Some(place) = self.place(hash) else {
+        let Some(index) = self.queue_of(hash) else {
             self.refused.push_back((packet, DropReason::QueueFull));
             return None;
         };
         // At [`Nanos::MAX`], packets move here from another scheduler and are not dropped.
         let moves = now == Nanos::MAX;
-        if moves || self.has_room(place) {
-            self.append(store, place, packet, len);
+        if moves || self.has_room(index) {
+            self.append(store, index, packet, len);
             if self.packets > self.settings.limit && !moves {
                 self.make_room(store);
             }
         } else {
-            self.handle_full_queue(store, place, packet, len);
+            self.handle_full_queue(store, index, packet, len);
         }
         None
     }
@@ -416,10 +416,10 @@ impl Scheduler for Stochastic {
         self.catch_up(now, store);
         let mut passed = 0;
         while self.tail != NO {
-            let place = self.queues[self.tail as usize].next;
-            let queue = &mut self.queues[place as usize];
+            let index = self.queues[self.tail as usize].next;
+            let queue = &mut self.queues[index as usize];
             if queue.credit <= 0 {
-                self.tail = place;
+                self.tail = index;
                 queue.credit += i64::from(self.settings.quantum);
                 passed += 1;
                 if passed == self.active {
@@ -428,11 +428,11 @@ impl Scheduler for Stochastic {
                 }
                 continue;
             }
-            let (packet, len) = self.take_oldest(store, place)?;
-            if self.queues[place as usize].packets == 0 {
+            let (packet, len) = self.take_oldest(store, index)?;
+            if self.queues[index as usize].packets == 0 {
                 self.ends_turn();
             } else {
-                self.queues[place as usize].credit -= i64::from(len);
+                self.queues[index as usize].credit -= i64::from(len);
             }
             return Some(packet);
         }
@@ -465,8 +465,8 @@ impl Scheduler for Stochastic {
 impl Lengths {
     /// Changes the number of packets of a queue by one.
     #[inline]
-    fn change(&mut self, queues: &mut [Queue], place: u32, by: i32) {
-        let Queue { packets, newer, older, .. } = queues[place as usize];
+    fn change(&mut self, queues: &mut [Queue], index: u32, by: i32) {
+        let Queue { packets, newer, older, .. } = queues[index as usize];
         match queues.get_mut(newer as usize) {
             Some(newer) => newer.older = older,
             None => self.newest[packets as usize] = older,
@@ -477,24 +477,24 @@ impl Lengths {
         if by < 0 && packets == self.most && self.newest[packets as usize] == NO {
             self.most -= 1;
         }
-        queues[place as usize].packets = packets.wrapping_add_signed(by);
-        self.most = self.most.max(queues[place as usize].packets);
-        self.link(queues, place);
+        queues[index as usize].packets = packets.wrapping_add_signed(by);
+        self.most = self.most.max(queues[index as usize].packets);
+        self.link(queues, index);
     }
 
     /// Adds a queue to the list of its number of packets.
     #[inline]
-    fn link(&mut self, queues: &mut [Queue], place: u32) {
-        let packets = queues[place as usize].packets as usize;
+    fn link(&mut self, queues: &mut [Queue], index: u32) {
+        let packets = queues[index as usize].packets as usize;
         if packets >= self.newest.len() {
             self.newest.resize(packets + 1, NO);
         }
         let newest = &mut self.newest[packets];
-        let older = core::mem::replace(newest, place);
+        let older = core::mem::replace(newest, index);
         if let Some(older) = queues.get_mut(older as usize) {
-            older.newer = place;
+            older.newer = index;
         }
-        let queue = &mut queues[place as usize];
+        let queue = &mut queues[index as usize];
         (queue.newer, queue.older) = (NO, older);
     }
 }

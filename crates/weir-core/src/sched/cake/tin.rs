@@ -174,12 +174,12 @@ impl Tin {
         &mut self.turn
     }
 
-    /// The queue for a flow, and whether another flow has it. A flow that finds no queue at rest
-    /// uses the first queue of its hash until that queue is at rest, so that its packets are never
-    /// in two queues.
-    pub(super) fn place(&mut self, hash: u32, seed: u32, hosts: [u32; 2]) -> (u32, bool) {
+    /// The index of the queue for a flow, and whether another flow has this queue. A flow that
+    /// finds no queue at rest uses the first queue of its hash until that queue is at rest, so that
+    /// its packets are never in two queues.
+    pub(super) fn queue_of(&mut self, hash: u32, seed: u32, hosts: [u32; 2]) -> (u32, bool) {
         let own = spread(hash ^ seed, QUEUES);
-        let at_rest = |tin: &Self, place: u32| tin.places[place as usize].set == Set::AtRest;
+        let at_rest = |tin: &Self, index: u32| tin.places[index as usize].set == Set::AtRest;
         let rests = at_rest(self, own);
         if self.places[own as usize].tag == hash && !rests {
             return (own, false);
@@ -192,15 +192,15 @@ impl Tin {
             let shared = self.places[own as usize].shared;
             ways().find(|&way| !shared && at_rest(self, way))
         };
-        let Some(place) = known.or_else(free) else {
+        let Some(index) = known.or_else(free) else {
             self.places[own as usize].shared = true;
             return (own, true);
         };
-        if at_rest(self, place) {
-            self.places[place as usize].hosts = self.hosts.find(hosts);
+        if at_rest(self, index) {
+            self.places[index as usize].hosts = self.hosts.find(hosts);
         }
-        self.places[place as usize].tag = hash;
-        (place, false)
+        self.places[index as usize].tag = hash;
+        (index, false)
     }
 
     /// Appends a packet to a queue.
@@ -208,26 +208,26 @@ impl Tin {
         &mut self,
         now: Nanos,
         store: &mut P,
-        place: u32,
+        index: u32,
         packet: PacketId,
     ) {
         let len = store.len(packet);
         if self.packets == 0 {
             self.turn.due = self.turn.due.max(now.0);
         }
-        let queue = &mut self.queues[place as usize];
+        let queue = &mut self.queues[index as usize];
         queue.list.push_back_of(store, packet, len);
         queue.packets += 1;
         queue.bytes += u64::from(len);
         self.packets += 1;
         self.bytes += u64::from(len);
-        self.peaks.grow(place, queue.bytes);
-        match self.places[place as usize].set {
+        self.peaks.grow(index, queue.bytes);
+        match self.places[index as usize].set {
             Set::AtRest | Set::Decaying => {
-                self.queues[place as usize].credit = self.next_quantum(place);
-                self.enter(place, Set::Sparse, FRESH);
+                self.queues[index as usize].credit = self.next_quantum(index);
+                self.enter(index, Set::Sparse, FRESH);
             }
-            Set::SparseWaits => self.count_as(place, Set::Bulk),
+            Set::SparseWaits => self.count_as(index, Set::Bulk),
             Set::Sparse | Set::Bulk => {}
         }
     }
@@ -247,12 +247,12 @@ impl Tin {
             let head = |list: usize| Some(self.rings[list].head).filter(|&head| head != END);
             let decaying = head(DECAYING).filter(|_| core::mem::take(first));
             *first = false;
-            let place = decaying
+            let index = decaying
                 .or_else(|| head(FRESH))
                 .or_else(|| head(OLD))
                 .or_else(|| head(DECAYING))?;
-            if self.queues[place as usize].credit <= 0 {
-                self.pass(place);
+            if self.queues[index as usize].credit <= 0 {
+                self.pass(index);
                 passed += 1;
                 if passed > self.sparse + self.bulk {
                     self.skip_rounds();
@@ -260,27 +260,27 @@ impl Tin {
                 }
                 continue;
             }
-            let taken = self.take(now, store, place, refused);
+            let taken = self.take(now, store, index, refused);
             if let Some((packet, len)) = taken {
-                self.charge(now, place, len);
+                self.charge(now, index, len);
                 return Some(packet);
             }
-            self.found_empty(now, place);
+            self.found_empty(now, index);
             return None;
         }
     }
 
     /// Gives a queue without credit a quantum, and moves it to the end of the old list.
-    fn pass(&mut self, place: u32) {
-        let queue = &self.queues[place as usize];
-        let set = match self.places[place as usize].set {
+    fn pass(&mut self, index: u32) {
+        let queue = &self.queues[index as usize];
+        let set = match self.places[index as usize].set {
             Set::Sparse if queue.packets == 0 => Set::SparseWaits,
             Set::Sparse => Set::Bulk,
             set => set,
         };
-        self.enter(place, set, OLD);
-        let quantum = self.next_quantum(place);
-        let queue = &mut self.queues[place as usize];
+        self.enter(index, set, OLD);
+        let quantum = self.next_quantum(index);
+        let queue = &mut self.queues[index as usize];
         queue.credit = queue.credit.saturating_add(quantum);
     }
 
@@ -288,26 +288,26 @@ impl Tin {
     #[cold]
     fn skip_rounds(&mut self) {
         let load =
-            |tin: &Self, place: u32| i64::from(tin.hosts.load(tin.places[place as usize].hosts));
-        let next = |tin: &Self, place: u32| {
-            Some(tin.queues[place as usize].next).filter(|&next| next != END)
+            |tin: &Self, index: u32| i64::from(tin.hosts.load(tin.places[index as usize].hosts));
+        let next = |tin: &Self, index: u32| {
+            Some(tin.queues[index as usize].next).filter(|&next| next != END)
         };
         let quantum = i64::from(self.quantum);
         let head = Some(self.rings[OLD].head).filter(|&head| head != END);
         let mut fewest = i64::MAX;
         let mut at = head;
-        while let Some(place) = at {
-            let owed = i64::from(-self.queues[place as usize].credit);
-            fewest = fewest.min(owed * load(self, place) / quantum);
-            at = next(self, place);
+        while let Some(index) = at {
+            let owed = i64::from(-self.queues[index as usize].credit);
+            fewest = fewest.min(owed * load(self, index) / quantum);
+            at = next(self, index);
         }
         let mut at = head;
-        while let Some(place) = at {
-            let more = quantum * fewest.max(0) / load(self, place);
-            let queue = &mut self.queues[place as usize];
+        while let Some(index) = at {
+            let more = quantum * fewest.max(0) / load(self, index);
+            let queue = &mut self.queues[index as usize];
             let credit = i64::from(queue.credit) + more;
             queue.credit = i32::try_from(credit).unwrap_or(i32::MAX);
-            at = next(self, place);
+            at = next(self, index);
         }
     }
 
@@ -316,19 +316,19 @@ impl Tin {
         &mut self,
         now: Nanos,
         store: &mut P,
-        place: u32,
+        index: u32,
         refused: &mut Refused,
     ) -> Option<(PacketId, u32)> {
         loop {
-            let queue = &mut self.queues[place as usize];
+            let queue = &mut self.queues[index as usize];
             let len = queue.list.front_len();
             let packet = queue.list.pop_front(store)?;
-            let is_last = self.counted_out(place, len);
+            let is_last = self.counted_out(index, len);
             if now == Nanos::MAX {
                 return Some((packet, len));
             }
             let seen = Seen { len, arrived: store.arrived(packet), header: store.header(packet) };
-            let state = &mut self.queues[place as usize].state;
+            let state = &mut self.queues[index as usize].state;
             match state.leave(&mut self.law, now, &seen, is_last) {
                 Verdict::Drop(reason) => refused.push_back((packet, reason)),
                 Verdict::Mark(reason) => {
@@ -341,8 +341,8 @@ impl Tin {
     }
 
     /// Counts a packet that leaves its queue. Returns whether it was the last.
-    fn counted_out(&mut self, place: u32, len: u32) -> bool {
-        let queue = &mut self.queues[place as usize];
+    fn counted_out(&mut self, index: u32, len: u32) -> bool {
+        let queue = &mut self.queues[index as usize];
         queue.packets -= 1;
         queue.bytes -= u64::from(len);
         self.packets -= 1;
@@ -351,8 +351,8 @@ impl Tin {
     }
 
     /// Charges a packet to its queue and to the tin.
-    fn charge(&mut self, now: Nanos, place: u32, len: u32) {
-        self.queues[place as usize].credit -= len.min(MOST_CHARGE).cast_signed();
+    fn charge(&mut self, now: Nanos, index: u32, len: u32) {
+        self.queues[index as usize].credit -= len.min(MOST_CHARGE).cast_signed();
         let Turn { credit, rate, due, .. } = &mut self.turn;
         *credit -= i64::from(len);
         if *rate > 0 && now != Nanos::MAX {
@@ -369,27 +369,27 @@ impl Tin {
 
     /// Moves a queue that was found empty to the decaying list, or out of all lists when its COBALT
     /// is at rest.
-    fn found_empty(&mut self, now: Nanos, place: u32) {
-        let state = &mut self.queues[place as usize].state;
+    fn found_empty(&mut self, now: Nanos, index: u32) {
+        let state = &mut self.queues[index as usize].state;
         state.emptied(&self.law, now);
         if state.is_at_rest(now) {
-            self.leave_list(place);
-            self.count_as(place, Set::AtRest);
+            self.leave_list(index);
+            self.count_as(index, Set::AtRest);
         } else {
-            self.enter(place, Set::Decaying, DECAYING);
+            self.enter(index, Set::Decaying, DECAYING);
         }
     }
 
     /// The next quantum of a queue.
-    fn next_quantum(&mut self, place: u32) -> i32 {
-        let load = u32::from(self.hosts.load(self.places[place as usize].hosts));
+    fn next_quantum(&mut self, index: u32) -> i32 {
+        let load = u32::from(self.hosts.load(self.places[index as usize].hosts));
         let dither = if load > 1 { self.stream.below(load) } else { 0 };
         ((self.quantum + dither) / load).cast_signed()
     }
 
     /// Counts a queue as `set`.
-    fn count_as(&mut self, place: u32, set: Set) {
-        let Place { hosts, set: before, .. } = self.places[place as usize];
+    fn count_as(&mut self, index: u32, set: Set) {
+        let Place { hosts, set: before, .. } = self.places[index as usize];
         if before == set {
             return;
         }
@@ -409,26 +409,26 @@ impl Tin {
             }
             Set::AtRest | Set::Decaying => {}
         }
-        self.places[place as usize].set = set;
+        self.places[index as usize].set = set;
     }
 
     /// Moves a queue to the end of a list, as a member of `set`.
-    fn enter(&mut self, place: u32, set: Set, list: usize) {
-        self.leave_list(place);
-        self.count_as(place, set);
-        let last = core::mem::replace(&mut self.rings[list].tail, place);
-        self.queues[place as usize].next = END;
-        self.places[place as usize].previous = last;
+    fn enter(&mut self, index: u32, set: Set, list: usize) {
+        self.leave_list(index);
+        self.count_as(index, set);
+        let last = core::mem::replace(&mut self.rings[list].tail, index);
+        self.queues[index as usize].next = END;
+        self.places[index as usize].previous = last;
         match self.queues.get_mut(last as usize) {
-            Some(last) => last.next = place,
-            None => self.rings[list].head = place,
+            Some(last) => last.next = index,
+            None => self.rings[list].head = index,
         }
     }
 
     /// Removes a queue from its list.
-    fn leave_list(&mut self, place: u32) {
-        let next = self.queues[place as usize].next;
-        let Place { previous, set, .. } = self.places[place as usize];
+    fn leave_list(&mut self, index: u32) {
+        let next = self.queues[index as usize].next;
+        let Place { previous, set, .. } = self.places[index as usize];
         let list = match set {
             Set::AtRest => return,
             Set::Sparse => FRESH,
@@ -447,7 +447,7 @@ impl Tin {
 
     /// The bytes in the longest queue.
     pub(super) fn most_bytes(&mut self) -> u64 {
-        self.longest().map_or(0, |place| self.queues[place as usize].bytes)
+        self.longest().map_or(0, |index| self.queues[index as usize].bytes)
     }
 
     /// The queue with the most bytes, the first among equals; `None` when no packet waits.
@@ -457,10 +457,10 @@ impl Tin {
         }
         let queues = &self.queues;
         let longest =
-            self.peaks.largest(|place| queues.get(place as usize).map(|queue| queue.bytes));
+            self.peaks.largest(|index| queues.get(index as usize).map(|queue| queue.bytes));
         // A queue of packets of length 0 has no bytes.
         let with_packets =
-            || queues.iter().position(|queue| queue.packets > 0).map(|place| place as u32);
+            || queues.iter().position(|queue| queue.packets > 0).map(|index| index as u32);
         if queues[longest as usize].packets > 0 { Some(longest) } else { with_packets() }
     }
 
@@ -472,27 +472,27 @@ impl Tin {
         store: &mut P,
         refused: &mut Refused,
     ) {
-        let Some(place) = self.longest() else { return };
-        let queue = &mut self.queues[place as usize];
+        let Some(index) = self.longest() else { return };
+        let queue = &mut self.queues[index as usize];
         let len = queue.list.front_len();
         if let Some(packet) = queue.list.pop_front(store) {
             refused.push_back((packet, DropReason::Overlimit));
             queue.state.overflowed(&self.law, now);
-            self.counted_out(place, len);
+            self.counted_out(index, len);
         }
     }
 
     /// Removes the packets of flow number `flow` from all queues.
     pub(super) fn take_flow<P: Store>(&mut self, store: &mut P, flow: u32) -> PacketList {
         let mut taken = PacketList::default();
-        for place in 0..QUEUES {
-            if self.queues[place as usize].packets == 0 {
+        for index in 0..QUEUES {
+            if self.queues[index as usize].packets == 0 {
                 continue;
             }
-            let mut own = self.queues[place as usize].list.take_flow(store, flow);
+            let mut own = self.queues[index as usize].list.take_flow(store, flow);
             while let Some(packet) = own.pop_front(store) {
                 let len = store.len(packet);
-                self.counted_out(place, len);
+                self.counted_out(index, len);
                 taken.push_back_of(store, packet, len);
             }
         }

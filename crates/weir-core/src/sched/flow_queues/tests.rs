@@ -36,12 +36,12 @@ impl Rig {
         }
     }
 
-    fn send(&mut self, place: u32, len: u32) {
-        let packet = self.pool.insert(Packet { len, flow: place, ..Packet::default() }).unwrap();
+    fn send(&mut self, index: u32, len: u32) {
+        let packet = self.pool.insert(Packet { len, flow: index, ..Packet::default() }).unwrap();
         self.queues.enqueue(
             Nanos::ZERO,
             &mut self.pool,
-            place,
+            index,
             packet,
             &mut Nothing,
             &mut self.refused,
@@ -71,11 +71,11 @@ impl Rig {
         (self.queues.queues[0].credit, self.queues.queues[1].credit)
     }
 
-    fn places(&self, ring: Ring) -> Vec<u32> {
-        let next = |&place: &u32| {
+    fn indices(&self, ring: Ring) -> Vec<u32> {
+        let next = |&index: &u32| {
             self.queues
                 .queues
-                .get(place as usize)
+                .get(index as usize)
                 .map(|queue| queue.next)
                 .filter(|&next| next != END)
         };
@@ -87,12 +87,12 @@ impl Rig {
 fn credits_are_as_published_for_a_quantum_shorter_than_a_packet() {
     let mut rig = Rig::new(2, 90);
     rig.send(0, 120);
-    assert_eq!((rig.credits().0, rig.places(rig.queues.fresh)), (90, [0].into()));
+    assert_eq!((rig.credits().0, rig.indices(rig.queues.fresh)), (90, [0].into()));
     assert_eq!((rig.take(), rig.credits().0), (Some(0), -30));
-    for place in [0, 0, 1, 1] {
-        rig.send(place, 120);
+    for index in [0, 0, 1, 1] {
+        rig.send(index, 120);
     }
-    assert_eq!((rig.credits(), rig.places(rig.queues.fresh)), ((-30, 90), [0, 1].into()));
+    assert_eq!((rig.credits(), rig.indices(rig.queues.fresh)), ((-30, 90), [0, 1].into()));
     for (flow, credits) in [(1, (60, -30)), (0, (-60, 60)), (1, (30, -60)), (0, (-90, 30))] {
         assert_eq!((rig.take(), rig.credits()), (Some(flow), credits));
     }
@@ -109,13 +109,13 @@ fn a_new_queue_is_served_first_but_only_once() {
     // The first queue has used its credit; the second is in the new list.
     assert_eq!(rig.take(), Some(1));
     assert_eq!(
-        (rig.places(rig.queues.fresh), rig.places(rig.queues.old)),
+        (rig.indices(rig.queues.fresh), rig.indices(rig.queues.old)),
         ([1].into(), [0].into())
     );
     assert_eq!(rig.take(), Some(0));
     rig.send(1, 100);
     assert_eq!(
-        (rig.places(rig.queues.fresh), rig.places(rig.queues.old)),
+        (rig.indices(rig.queues.fresh), rig.indices(rig.queues.old)),
         ([].into(), [0, 1].into())
     );
 }
@@ -149,16 +149,16 @@ proptest! {
         operations in proptest::collection::vec((0u32..200, 0u32..1500, 0u32..4), 1..300),
     ) {
         let mut rig = Rig::new(queues, 300);
-        for (place, len, kind) in operations {
+        for (index, len, kind) in operations {
             match kind {
-                0 | 1 => rig.send(place % queues, len),
+                0 | 1 => rig.send(index % queues, len),
                 2 => {
                     rig.take();
                 }
                 _ => {
                     let most = rig.queues.queues.iter().map(|queue| queue.bytes).max().unwrap();
                     let full = |queue: &Queue<()>| queue.packets > 0 && queue.bytes == most;
-                    let first = rig.queues.queues.iter().position(full).map(|place| place as u32);
+                    let first = rig.queues.queues.iter().position(full).map(|index| index as u32);
                     prop_assert_eq!(rig.overflow(3).first().copied(), first);
                 }
             }
@@ -174,13 +174,13 @@ proptest! {
     ) {
         let mut rig = Rig::new(8, quantum);
         let mut bytes = [0i64; 8];
-        for (&len, place) in lens.iter().zip(0..) {
-            (0..2).for_each(|_| rig.send(place, len));
+        for (&len, index) in lens.iter().zip(0..) {
+            (0..2).for_each(|_| rig.send(index, len));
         }
         for _ in 0..2000 {
-            let place = rig.take().unwrap();
-            bytes[place as usize] += i64::from(lens[place as usize]);
-            rig.send(place, lens[place as usize]);
+            let index = rig.take().unwrap();
+            bytes[index as usize] += i64::from(lens[index as usize]);
+            rig.send(index, lens[index as usize]);
             let (least, most) = (
                 bytes[..lens.len()].iter().min().unwrap(),
                 bytes[..lens.len()].iter().max().unwrap(),
