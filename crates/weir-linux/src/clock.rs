@@ -15,9 +15,10 @@ pub fn wall_offset() -> Nanos {
     offset_by(now, wall)
 }
 
-/// The offset from the best of several readings. Each reads the wall clock between two readings of
-/// the monotonic clock, and the middle of these two is off by at most half their distance. An
-/// interruption makes the distance longer, so the reading with the least distance counts.
+/// The offset from the best of several readings. Each reading takes the time of the wall clock
+/// between two times of the monotonic clock. The middle of the two times is wrong by at most half
+/// their distance. An interruption makes the distance longer, so the reading with the shortest
+/// distance counts.
 fn offset_by(mut now: impl FnMut() -> Nanos, mut wall: impl FnMut() -> Nanos) -> Nanos {
     let mut reading = || {
         let before = now();

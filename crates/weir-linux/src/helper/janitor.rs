@@ -4,10 +4,10 @@
 //! The janitor of a session is a process in a separate terminal session that ignores signals and
 //! waits until the main process has ended. It receives the list of changes before the first change
 //! and keeps it in memory, so it needs no file. Each session with such changes also has a state
-//! file in `/run/weir-sessions`, which shows them to other sessions: if the main process and the
-//! janitor are both killed, the next session that starts does the janitor's work. A setting that
-//! several sessions need is restored after the last of them: each state holds the value from before
-//! the first session.
+//! file in `/run/weir-sessions`, which shows the changes to other sessions: if the main process and
+//! the janitor are both killed, the next session that starts does the janitor's work. A setting
+//! that several sessions need is restored after the last of them: each state holds the value from
+//! before the first session.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};

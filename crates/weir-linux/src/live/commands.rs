@@ -288,8 +288,8 @@ impl LiveHandle {
 
 /// The rest of the time for the answers to one question.
 ///
-/// The time is counted in steps that were waited for. A process that was stopped for a minute finds
-/// every deadline missed when it continues, but only one step used.
+/// The time is counted in completed steps of waiting. When a process that was stopped for a minute
+/// continues, every deadline has passed, but only one step counts.
 struct Patience {
     steps: u128,
 }

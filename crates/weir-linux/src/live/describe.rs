@@ -14,7 +14,7 @@ pub(super) const ETHERNET_HEADER: usize = 14;
 #[derive(Debug)]
 pub(super) struct Described {
     pub(super) frame: Frame,
-    /// Wire packets in it.
+    /// Number of wire packets in the frame.
     pub(super) packets: u16,
     /// Network-layer bytes of these packets.
     pub(super) bytes: u32,

@@ -1,9 +1,10 @@
 //! The rings between workers: they hand packets over to the worker that owns their instance.
 //!
-//! The kernel chooses the worker that receives a packet by the packet's flow. The hash of the
-//! instance chooses the worker that queues it, so every worker can compute the owner. A bounded
-//! ring leads from each worker to each other worker. The frame's buffer moves with the packet; an
-//! empty buffer is returned in exchange, so that buffers do not accumulate on one worker.
+//! The flow of a packet determines which worker receives the packet from the kernel. The hash of
+//! the packet's instance determines which worker queues the packet, so every worker can compute the
+//! owner. A bounded ring leads from each worker to each other worker. The frame's buffer moves with
+//! the packet; an empty buffer is returned in exchange, so that buffers do not accumulate on one
+//! worker.
 //!
 //! **Invariant:** packets of a flow stay in order: one worker receives them, one worker sends them,
 //! and a ring keeps the order.

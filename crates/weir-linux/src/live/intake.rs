@@ -12,7 +12,7 @@ use crate::port::{Ingress, LONGEST_QUEUED};
 pub(super) struct Intake {
     /// The lane that each port feeds, when there is no forwarding.
     lane_of: Vec<Option<u16>>,
-    /// Selects the lane by destination address, if there is one.
+    /// Selects the lane by destination address; `None` without forwarding.
     forwarding: Option<Forwarding>,
     strays: Strays,
 }

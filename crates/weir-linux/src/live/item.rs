@@ -55,7 +55,7 @@ pub(super) struct Lost {
 }
 
 impl Lost {
-    /// The loss of a packet at its arrival, at `at`.
+    /// The loss of a packet that arrives at `at` and is dropped at once.
     pub(super) fn on_arrival(reason: DropReason, at: Nanos) -> Self {
         Self { reason, at, due: at, arrived: at, dequeued: at }
     }

@@ -27,7 +27,7 @@ pub(super) struct Packets {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stored {
     pub(super) slot: u32,
-    /// Number of references to it: one for each packet that the engine handles separately.
+    /// Number of references to the frame: one for each packet that the engine handles separately.
     pub(super) references: u16,
 }
 

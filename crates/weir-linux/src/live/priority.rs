@@ -1,11 +1,11 @@
 //! The scheduling priority of a worker's thread.
 //!
 //! A worker with a rate or a delay has due times to keep, and runs with real-time priority where
-//! that is permitted. A worker that only forwards frames has none to keep. With priority it would
-//! run on the processor where it is woken and displace the programs that it serves, and a round
-//! trip would take at least 60 us longer. However, when frames arrive faster than the worker
-//! handles them, it must not lose its processor to the programs that send them, and then it also
-//! runs with priority.
+//! that is permitted. A worker that only forwards frames has no due times to keep. With priority it
+//! would run on the processor where it is woken and displace the programs that it serves, and a
+//! round trip would take at least 60 us longer. However, when frames arrive faster than such a
+//! worker handles them, the worker must not lose its processor to the programs that send them. It
+//! then runs with priority, too.
 
 use weir_core::Nanos;
 
@@ -21,7 +21,7 @@ pub(super) struct Priority {
     is_realtime: bool,
     /// Whether some pipe has a rate or a delay.
     keeps_time: bool,
-    /// The start of the current period without a moment in which no frame waited.
+    /// The start of the current period in which frames have waited at every moment.
     busy_since: Option<Nanos>,
 }
 

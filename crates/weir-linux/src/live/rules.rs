@@ -22,7 +22,7 @@ pub(super) struct Rules {
     scratch: Vec<u8>,
 }
 
-/// Packets that the rules examine, and the pass in which they do.
+/// Packets that the rules examine, and their current pass.
 pub(super) struct Lookup<'a> {
     pub(super) frame: &'a Frame,
     pub(super) segments: std::ops::Range<u16>,

@@ -66,9 +66,9 @@ pub(super) struct LaneSample {
 pub(super) enum Frames {
     /// No frames.
     No,
-    /// Those of dropped packets.
+    /// The frames of dropped packets.
     Dropped,
-    /// Those of all arrivals and departures.
+    /// The frames of all arrivals and departures.
     All,
 }
 

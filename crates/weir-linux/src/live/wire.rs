@@ -52,8 +52,8 @@ pub(super) fn materialise(
     let Some(train) = &frame.train else {
         out.extend_from_slice(frame.bytes());
         let mut vnet = frame.vnet;
-        // The checksum of a train kept whole stays partial. That of any other frame is completed if
-        // its offsets are valid.
+        // The checksum of a train kept whole stays partial. The checksum of any other frame is
+        // completed if its offsets are valid.
         let _ = vnet.complete(out);
         return Some(());
     };

@@ -335,7 +335,7 @@ impl Worker {
         self.emulation.set_rules(classifier, || self.shared.state(self.number))
     }
 
-    /// Prepares for a configuration that has a mask, and a rate or a delay.
+    /// Prepares for any configuration: for masks, and for rates and delays.
     fn expect_any_configuration(&mut self) {
         self.emulation.need_keys();
         self.priority.keep_time();

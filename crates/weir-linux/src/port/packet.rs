@@ -116,8 +116,8 @@ impl PacketPort {
                     ));
                 }
             },
-            // A process that may not read the socket's namespace has created none, so the interface
-            // is in the caller's namespace.
+            // A process that may not read the socket's namespace has created no namespace, so the
+            // interface is in the caller's namespace.
             Err(_) => open()?,
         };
         packet::join_group(port.socket.as_fd(), group)
@@ -260,7 +260,7 @@ fn read_clocks() -> Reading {
 }
 
 /// Inserts a VLAN tag after the two addresses, and moves the offsets in the offload header that
-/// point beyond them.
+/// point beyond the addresses.
 fn insert_tag(frame: &mut Ingress, (protocol, control): (u16, u16)) {
     if frame.len < ADDRESSES || frame.start < TAG {
         return;

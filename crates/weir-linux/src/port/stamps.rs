@@ -11,8 +11,8 @@ use weir_core::Nanos;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reading {
     pub(super) wall: Nanos,
-    /// Read after `wall`: a pause between both makes the offset too small, and thus arrivals later,
-    /// which shortens no delay.
+    /// The clock is read after `wall`. A pause between the two readings makes the offset too small
+    /// and the arrival times too late, which shortens no delay.
     pub(super) monotonic: Nanos,
 }
 
@@ -79,12 +79,12 @@ impl Stamps {
 
 /// Readings for one measurement of the offset.
 const READINGS: usize = 3;
-/// A check measures the offset again if it differs from the known offset by more than this: the
-/// thread was preempted, or the clock is slewed. This is far below the lateness of a normal
-/// machine.
+/// If a check finds an offset that differs from the known offset by more than this, it measures the
+/// offset again: the thread was preempted, or the clock is slewed. The value is far below the
+/// lateness of a normal machine.
 const TOLERANCE: Nanos = Nanos::from_micros(20);
-/// The least change of the offset that counts as a step. Slewing by 500 ppm takes two seconds for
-/// as much.
+/// The least change of the offset that counts as a step. At 500 ppm, slewing takes two seconds to
+/// change the offset by this much.
 const LEAST_STEP: Nanos = Nanos::from_millis(1);
 /// The longest time for which a frame waits in a socket's buffer. Older timestamps are not trusted
 /// in any case.
@@ -147,7 +147,7 @@ mod tests {
         let stamp = clocks.wall;
         clocks.pass(10_000);
         clocks.wall += 60_000_000;
-        // The step is noticed with one batch; the frame is in the next.
+        // The check of one batch notices the step; the frame is in the next batch.
         stamps.check(|| clocks.read());
         clocks.pass(10_000);
         stamps.check(|| clocks.read());

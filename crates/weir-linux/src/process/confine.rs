@@ -181,7 +181,7 @@ pub fn give_up(capabilities: CapabilitySet) -> Result<(), ConfineError> {
     reduce().map_err(|errno: rustix::io::Errno| ConfineError::Capabilities(errno.into()))
 }
 
-/// The newest rights that Weir knows. An older kernel restricts those that it knows itself.
+/// The newest rights that Weir knows. An older kernel restricts only the rights that it knows.
 const LANDLOCK: ABI = ABI::V5;
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! The messages between this process and the init process of a program's namespaces, over a socket
 //! pair.
 //!
-//! Each message is its length (four bytes, little endian) and that many bytes of JSON. The socket
-//! also shows each process when the other has ended, even by SIGKILL: it then reads an end of file.
+//! Each message is its length (four bytes, little endian) and that many bytes of JSON. When one of
+//! the processes has ended, even by SIGKILL, the other process reads an end of file.
 
 use std::io::{self, Read, Write};
 

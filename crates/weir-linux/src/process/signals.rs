@@ -70,8 +70,8 @@ impl Stopper {
 
     /// Ends the wait.
     pub fn stop(&self) {
-        // Writing fails only if the counter would overflow; the counter then is nonzero, as
-        // required.
+        // Writing fails only if the counter would overflow; in this case the counter is not zero,
+        // as required.
         let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
     }
 }

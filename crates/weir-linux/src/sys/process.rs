@@ -203,7 +203,8 @@ pub(crate) fn map_executable() -> io::Result<()> {
 #[cfg(test)]
 const PAGE: usize = 4096;
 
-/// The supplementary groups of the process at the other end of a Unix socket, as of its connection.
+/// The supplementary groups of the process at the other end of a Unix socket, at the time when it
+/// connected.
 ///
 /// # Errors
 /// The kernel's error; `ERANGE` for more than a thousand groups.

@@ -196,7 +196,8 @@ pub(super) fn best_effort(setting: &str, value: &str) {
 /// Base of the numbers of the `near` interfaces, far from the numbers that interfaces get in order;
 /// see [`Netlink::create_veth`]. The last two bytes of the Ethernet address are added to it.
 const NEAR_INDEX: u32 = 1 << 30;
-/// The interval of multicast reports in ms; the kernel repeats a report after a random part of it.
+/// The interval of multicast reports in ms; the kernel repeats a report after a random part of this
+/// interval.
 const SOON_MS: &str = "1";
 /// The ports are settled after this time without a frame. The kernel repeats a report once, and its
 /// timers have steps of up to ten milliseconds.

@@ -75,8 +75,8 @@ impl Machine {
         }
     }
 
-    /// Whether the machine's interfaces have their carrier, and the addresses that the kernel then
-    /// adds. Both take a moment, and a snapshot must not be taken before.
+    /// Whether the machine's interfaces have their carrier, and the addresses that the kernel adds
+    /// after that. Both take a moment, and a snapshot must not be taken before both are complete.
     fn has_settled(&self) -> bool {
         let text =
             |words: &[&str]| String::from_utf8_lossy(&self.output(words).stdout).into_owned();
