@@ -322,7 +322,7 @@ fn all(cases: &[Case], measured: &[Measured]) -> Table {
     table
 }
 
-/// Adds a claim for each of the six effects, and those about ns-3.
+/// Adds a claim for each of the six effects, and the claims about ns-3.
 fn claims(finding: &mut Finding, find: &Find<'_>) {
     let mut add = |claim: Claim| finding.claims.push(claim);
     let probe = |queue, ring, dql, driver| find(queue, ring, dql, driver).probe[0];

@@ -136,7 +136,7 @@ struct Runs {
 }
 
 impl Runs {
-    /// A count for each served packet, by seed.
+    /// A count divided by the number of served packets, by seed.
     fn of(&self, system: usize, load: f64, what: fn(&Count) -> u64) -> Vec<f64> {
         let index = self.jobs.iter().position(|job| job.system == system && job.load == load);
         let counts = index.map_or(&[][..], |index| &self.counts[index]);
@@ -291,6 +291,6 @@ const RANKS: u32 = 100;
 const FLOWS: u64 = 1 << 16;
 /// Ratios of the arrival rate to the service rate.
 const LOADS: [f64; 6] = [0.8, 0.9, 0.95, 1.0, 1.1, 1.25];
-/// The load that is compared with the publication, which does not state its load. This one was
+/// The load that is compared with the publication, which does not state its load. This load was
 /// chosen because it gives both published ratios.
 const LOADED: f64 = 1.1;

@@ -144,7 +144,7 @@ impl<S: Scheduler, A: Aqm> Managed<S, A> {
         }
     }
 
-    /// Counts a packet that was taken as queued again, while it waits for the link.
+    /// Counts a packet as queued again after [`Self::take`], while the packet waits for the link.
     pub(crate) fn hold(&mut self, packet: &Released) {
         self.queues[packet.flow as usize].gate.enter(packet.len);
     }
@@ -168,7 +168,7 @@ impl<S: Scheduler, A: Aqm> Managed<S, A> {
     }
 
     /// Drops the packets that the scheduler has discarded since the last call. Most schedulers
-    /// never do, and the compiler removes the loop.
+    /// never discard a packet, and the compiler removes the loop.
     #[inline(always)] // Measured: see the module `aqm_cost`.
     fn take_refused<W: Watch>(&mut self, now: Nanos, watch: &mut W) {
         while let Some((id, reason)) = self.scheduler.pop_refused(&mut self.store) {

@@ -27,7 +27,7 @@ pub(crate) struct Summary {
     pub(crate) percentiles: Vec<f64>,
 }
 
-/// A run: each host's packets, and then those of all hosts.
+/// The waits in a run: those of each host's packets, and then those of all packets.
 pub(crate) type Run = Vec<Summary>;
 
 impl Summary {

@@ -59,8 +59,8 @@ fn claims(theirs: f64, runs: &[Vec<Run>]) -> Vec<Claim> {
     vec![ties, size]
 }
 
-/// Testbeds with one change each, as FIFO and FIFO+. The first variant is unchanged; the next two
-/// read waits differently ([`EXACTLY`] and [`MUCH_LATER`]).
+/// Testbeds with one change each, as FIFO and FIFO+. The first variant is unchanged. The next four
+/// read waits differently; [`EXACTLY`] and [`MUCH_LATER`] select three of them.
 fn variants(options: &Options) -> Vec<(&'static str, [Testbed; 2])> {
     let both = |depth: u32, batch: u32, change: fn(&mut Testbed)| {
         [false, true].map(|plus| {

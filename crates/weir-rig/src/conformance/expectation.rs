@@ -7,7 +7,7 @@ use weir_core::stats::{DropReason, MarkReason};
 /// One expectation of a case.
 #[derive(Clone, Debug)]
 pub struct Expectation {
-    /// Its line in the file, from 1.
+    /// The line of the expectation in the file, from 1.
     pub line: usize,
     /// The name of the expectation in the file.
     pub name: String,

@@ -48,7 +48,7 @@ struct Player<'a> {
     /// Packets that departed and were not yet taken.
     departed: VecDeque<Departed>,
     departures: Vec<Departure>,
-    /// The packets that were taken before.
+    /// Whether each packet has been taken, by its number.
     taken: Vec<bool>,
     /// The index of the next arrival.
     next: usize,

@@ -84,7 +84,8 @@ pub(super) fn expectations(expect: &Table<'_>) -> Result<(u64, Vec<Expectation>)
     Ok((within, all))
 }
 
-/// The values of a state variable. Numbers are numbers, texts are times, and `""` expects nothing.
+/// The values of a state variable. A number is the value itself, a text is a time, and `""` expects
+/// nothing.
 fn wanted_variable(value: &Value<'_>) -> Result<Wanted, CaseError> {
     let members = value.members();
     let times = members.iter().any(Value::is_text);

@@ -238,7 +238,7 @@ mod tests {
         }
     }
 
-    /// Bianchi's model counts busy slots in a backoff, which stations of DCF do not, so that the
+    /// Bianchi's model counts busy slots in a backoff. Stations of DCF do not count them, so the
     /// difference is systematic.
     #[test]
     fn intervals_over_seeds_are_near_bianchis_model() {

@@ -1,6 +1,6 @@
 //! Passes 10⁹ packets, or the given number, through one link of the engine in the simulator:
-//! `billion [PACKETS]`. Checks after each hundredth of them that every packet is accounted for, and
-//! prints the identities after each tenth.
+//! `billion [PACKETS]`. After each hundredth of the packets, it checks that every packet is
+//! accounted for. After each tenth, it prints the identities.
 
 use std::process::ExitCode;
 

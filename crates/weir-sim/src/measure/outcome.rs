@@ -12,7 +12,7 @@ use crate::world::World;
 /// The parameters of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// The seed, for the record.
+    /// The seed, which is stored with the results.
     pub seed: u64,
     /// When counting starts.
     pub warmup: Nanos,

@@ -86,15 +86,14 @@ impl fmt::Debug for Recorder {
     }
 }
 
-/// The identity of a packet among those inside at the same time.
+/// The identity of a packet among the packets inside at the same time.
 type Identity = (u32, u64, u64, Nanos, bool);
 
 /// The inversions of one port.
 #[derive(Debug, Default)]
 struct Order {
     inversions: Inversions,
-    /// Arrivals, with their ranks, at or after the latest departure from the queue that was
-    /// counted.
+    /// The arrivals at or after the latest counted departure from the queue, with their ranks.
     fresh: VecDeque<(Nanos, u64)>,
     /// The counts before the last reset.
     before: [u64; 3],

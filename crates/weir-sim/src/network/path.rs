@@ -45,7 +45,7 @@ pub(super) struct Mover {
     next_hop: u32,
     len: u32,
     segments: u8,
-    /// Whether the host gets a notice when the packet has left it.
+    /// Whether the host gets a notice when the packet has left the host.
     tell: bool,
     /// Whether the next port will drop the packet.
     lost: bool,

@@ -38,8 +38,8 @@ pub struct Config {
     /// Segments that the sender gives to the device as one packet.
     pub train: u8,
     /// The largest number of bytes in the queue and device of the sending host, which is the first
-    /// port of the flow's path (TCP small queues); `None` for no limit. If the rate sends less than
-    /// that in a millisecond, the data of one millisecond is the limit. At least two packets are
+    /// port of the flow's path (TCP small queues); `None` for no limit. If the rate sends fewer
+    /// bytes in a millisecond, the bytes of one millisecond are the limit. At least two packets are
     /// always allowed.
     pub small_queue: Option<u32>,
     /// Receive buffer in bytes. The receiver advertises all of it.

@@ -1,9 +1,9 @@
 //! Earliest deadline first.
 //!
 //! # Model
-//! A packet's label is the time at which the packet must be at its destination, in nanoseconds. It
-//! is the same at every switch. A packet that arrives without a label gets the time of its arrival
-//! at the first switch plus `deadline`, and keeps that label.
+//! A packet's label is the time at which the packet must be at its destination, in nanoseconds. The
+//! label is the same at every switch. A packet that arrives without a label gets the time of its
+//! arrival at the first switch plus `deadline`, and keeps that label.
 //!
 //! # Reference
 //! Liu and Layland, "Scheduling algorithms for multiprogramming in a hard-real-time environment",

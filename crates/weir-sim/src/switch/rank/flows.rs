@@ -4,10 +4,10 @@
 //! # Model
 //! The traffic manager keeps this state, because only it knows when a packet is served; see the
 //! table of ranks in [`weir_core::sched`]. It therefore distinguishes flows by addresses and ports,
-//! and keeps the order within each.
+//! and keeps the order within each flow.
 //!
 //! `srpt` and `sjf` read a packet's label if its source sets one: the bytes that its flow still has
-//! to send, or those of the whole job. `prio` uses the class of a flow, 0 first.
+//! to send, or the bytes of the whole job. `prio` uses the class of a flow, 0 first.
 //!
 //! # Reference
 //! Goyal, Vin and Cheng, "Start-time fair queueing", SIGCOMM 1996; Schrage 1968; Alizadeh et al.,

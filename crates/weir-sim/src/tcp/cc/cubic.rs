@@ -61,7 +61,7 @@
 //! # Validation
 //! In the tests of this file and of `curve.rs`: points of `W(t)` against a closed form in floating
 //! point, the friendly region against its additive increase, and both slow starts round by round.
-//! `bench/agree` compares `variant linux` with the kernel's.
+//! `bench/agree` compares `variant linux` with the kernel's CUBIC.
 
 use weir_core::Nanos;
 use weir_core::settings::{Fraction, Part, Switch, UNIT};

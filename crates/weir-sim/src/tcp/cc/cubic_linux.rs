@@ -17,12 +17,12 @@
 //! cwnd  += 1                                    for each max(count, 2) segments that are acknowledged
 //! ```
 //!
-//! W_est keeps this rate when it exceeds the window before the reduction, as in RFC 8312. RFC 9438
-//! has one segment per window from there on. A timeout forgets W_max.
+//! W_est keeps this rate when it exceeds the window before the reduction, as in RFC 8312. In RFC
+//! 9438 it then grows by one segment per window. A timeout forgets W_max.
 //!
 //! # Reference
 //! The behaviour of Linux 6.18. The tests of `cubic.rs` check it, and `bench/agree` compares it
-//! with the kernel's.
+//! with the kernel's CUBIC.
 
 use weir_core::Nanos;
 

@@ -43,7 +43,8 @@
 //! In this file's tests: growth at short and at long round trips, one reduction per virtual round
 //! trip, losses during reductions, and a flow at a step of marks. In `tests/it/controls.rs`: Prague
 //! and CUBIC in a dual queue, where their shares are within a factor of two from 20 to 100 Mbit/s
-//! and from 10 to 40 ms. At 12 Mbit/s the queue's step of 1 ms is one packet, and Prague gets less.
+//! and from 10 to 40 ms. At 12 Mbit/s the queue's step of 1 ms is one packet, and Prague gets a
+//! smaller share.
 
 use super::additive::{Additive, ONE};
 use super::alpha::Alpha;
