@@ -127,11 +127,11 @@ mod tests {
     }
 
     #[test]
-    fn values_that_were_not_measured_leave_claims_untried() {
+    fn claims_about_unmeasured_values_cannot_be_judged() {
         for experiment in MEASURED {
             let finding = (experiment.finding)(&[]);
-            let untried = |claim: &Claim| claim.verdict() == Verdict::CannotBeJudged;
-            assert!(finding.claims.iter().all(untried), "{finding:?}");
+            let cannot_be_judged = |claim: &Claim| claim.verdict() == Verdict::CannotBeJudged;
+            assert!(finding.claims.iter().all(cannot_be_judged), "{finding:?}");
             assert!(!finding.tables.is_empty());
         }
     }

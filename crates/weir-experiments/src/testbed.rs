@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn readings_that_differ_spread_packets_over_strict_queues() {
+    fn different_readings_spread_packets_over_strict_queues() {
         // The interface accepts 47 packets at a time. Until it is full, packets pass without a
         // wait.
         let switch = SwitchConfig {

@@ -154,8 +154,8 @@ impl Exact {
         for (value, weight) in other.iter() {
             self.record(value, weight);
         }
-        // The recorded values may be rounded, so the sum and the extremes are taken from the exact
-        // ones.
+        // The recorded values may be rounded, so the sum and the extremes are computed from the
+        // exact sums and extremes.
         self.sum = self.sum
             - other
                 .iter()

@@ -43,7 +43,7 @@ impl Trace {
     ///
     /// # Errors
     /// [`Wrong`] and the index of the first invalid arrival: its flow is not in the set, its length
-    /// exceeds the flow's `lmax`, or its time is earlier than the previous one.
+    /// exceeds the flow's `lmax`, or its time is earlier than that of the previous arrival.
     pub fn new(flows: FlowSet, arrivals: Vec<Arrival>) -> Result<Self, (usize, Wrong)> {
         let lmax: Vec<u32> = flows.flows().map(|flow| flow.lmax).collect();
         let mut before = 0;
@@ -152,7 +152,7 @@ pub enum Wrong {
     /// The flow cannot have a packet of this length.
     #[error("a length of {0} bytes: allowed is 1..{1}, the flow's largest packet")]
     Length(u32, u32),
-    /// The time is earlier than the previous one.
+    /// The time is earlier than that of the previous arrival.
     #[error("time {0} comes after time {1}: arrivals must be in the order of their times")]
     Time(u64, u64),
 }

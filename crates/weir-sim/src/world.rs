@@ -70,8 +70,8 @@ impl World {
         id
     }
 
-    /// Reserves the number of an endpoint that [`Self::fill_endpoint`] adds later, so that others
-    /// can refer to it.
+    /// Reserves the number of an endpoint that [`Self::fill_endpoint`] adds later, so that other
+    /// endpoints can refer to it.
     pub fn reserve_endpoint(&mut self) -> EndpointId {
         let id = self.network.next_endpoint();
         self.place(id, Box::new(Absent));

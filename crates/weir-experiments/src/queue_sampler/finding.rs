@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_show_published_beside_measured() {
+    fn tables_show_published_and_measured_values() {
         let finding = finding(
             &[case(2, [1000, 400_000, 20_000_000], [0.5, 0.9, 0.99], 1)],
             2.0,
@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn claims_are_judged_over_all_cases_and_by_their_ends() {
+    fn some_claims_concern_all_cases_and_some_the_first_and_last() {
         let cases = [
             case(2, [1000, 400_000, 20_000_000], [0.5, 0.9, 0.99], 2),
             case(100, [900, 9_000, 2_000_000], [0.6, 0.9, 0.5], 2),

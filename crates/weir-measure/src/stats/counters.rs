@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn an_overflow_is_not_taken_for_balance() {
+    fn an_overflow_does_not_count_as_balanced() {
         let counters =
             LinkCounters { packets_in: u64::MAX, duplicated: 1, ..LinkCounters::default() };
         assert_eq!(counters.accounts(), None);

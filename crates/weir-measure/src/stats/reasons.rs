@@ -290,7 +290,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_unique_and_words_are_for_people() {
+    fn names_are_unique_and_words_are_readable() {
         let drops = DropReason::ALL.map(|reason| (reason.name(), reason.words()));
         let marks = MarkReason::ALL.map(|reason| (reason.name(), reason.words()));
         for rows in [&drops[..], &marks[..]] {

@@ -48,7 +48,7 @@ pub struct Tally {
     rings: Vec<Ring>,
     remarks: Vec<Remark>,
     more_remarks: u64,
-    unkept: u64,
+    unmeasured: u64,
     span: Option<(u64, u64)>,
 }
 
@@ -77,16 +77,16 @@ impl Tally {
         &self.remarks
     }
 
-    /// Number of remarks that were discarded because a thousand were already stored.
+    /// Number of remarks that were discarded because a thousand remarks were already stored.
     #[must_use]
     pub fn more_remarks(&self) -> u64 {
         self.more_remarks
     }
 
-    /// Number of queues that were not measured because a thousand already were.
+    /// Number of queues that were not measured because 1024 queues already had statistics.
     #[must_use]
     pub fn unmeasured(&self) -> u64 {
-        self.unkept
+        self.unmeasured
     }
 
     /// Times of the first and the last reading or event, `CLOCK_MONOTONIC` in ns.
@@ -155,13 +155,13 @@ impl Sink for Tally {
         self.saw(time);
         if self.queues.len() >= MOST_QUEUES {
             let Some(index) = self.predecessor(queue) else {
-                if self.unkept == 0 {
+                if self.unmeasured == 0 {
                     self.keep_remark(
                         Some(time),
                         &format!("more than {MOST_QUEUES} queues: the others have no statistics"),
                     );
                 }
-                self.unkept += 1;
+                self.unmeasured += 1;
                 return;
             };
             self.queues[index].succeed(queue);

@@ -64,8 +64,8 @@ fn a_watch_becomes_the_published_document() {
         (&json!(100.0), &json!(100), &json!(2))
     );
     assert_eq!(document["gap_ns"], json!({"p50": 5000, "p99": 5000, "max": 5000}));
-    // There are 99 differences: 89 and 8 are 0 within the runs, and the two between the runs are 1
-    // and 7.
+    // There are 99 differences. The 89 and 8 differences within the runs are 0; the two differences
+    // between the runs are 1 and 7.
     assert_eq!(document["variance"]["0"], json!(97.0 / 99.0));
     assert_eq!(
         (&document["variance"]["1"], &document["variance"]["max"]),

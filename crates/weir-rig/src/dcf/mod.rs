@@ -263,7 +263,7 @@ mod tests {
 
     /// The model applies the same probability of an error to each attempt.
     #[test]
-    fn errors_cost_what_the_model_says() {
+    fn errors_reduce_the_throughput_as_in_the_model() {
         let discipline = dcf(&[("errors", "0.2"), ("retries", "20")]);
         for stations in [1, 5] {
             let groups = [Group { stations, ..Group::default() }];

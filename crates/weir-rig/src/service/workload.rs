@@ -27,8 +27,8 @@ pub enum Workload<'a> {
         /// Packets that arrive.
         packets: u64,
     },
-    /// One flow after the other sends twenty packets, together at twice the link's rate. The next
-    /// round starts when the link has caught up.
+    /// One flow after the other sends twenty packets. Together the flows send at twice the link's
+    /// rate. The next round starts when the link has caught up.
     Ramp {
         /// Packets that arrive.
         packets: u64,

@@ -347,9 +347,10 @@ fn wf2qp_comes_near_its_bound_of_a_packet_and_does_not_exceed_it() {
     assert!(weighted.iter().all(|&worst| worst <= 1.0) && weighted[2] > 0.1, "{weighted:?}");
 }
 
-/// The unfairness of the published QFQ+: the heavy class waits for whole aggregates of light ones. It
-/// is exactly that of a model of the published algorithm, in 31sts of a packet, if the model also
-/// rounds virtual time down. With exact times it is a little less: see `docs/guarantees.md`.
+/// The unfairness of the published QFQ+: the heavy class waits for whole aggregates of light ones.
+/// The B-WFI, in 31sts of a packet, equals that of a model of the published algorithm if the model
+/// also rounds virtual time down. With exact times the model gives a little less: see
+/// `docs/guarantees.md`.
 #[test]
 fn qfqp_lets_a_heavy_class_wait_for_the_budgets_of_aggregates() {
     let worst = |kind: Kind, settings: &[(&str, &str)]| {

@@ -2,9 +2,9 @@
 //!
 //! # Model
 //! The document arrives over one persistent connection. After a time for parsing, the browser
-//! requests its objects over up to six connections, one after the other on each, as with HTTP/1.1.
-//! When the last object has arrived, the page is complete, its connections close, and the user
-//! reads it. The completion time is that of the page.
+//! requests the document's objects over up to six connections, one after the other on each, as with
+//! HTTP/1.1. When the last object has arrived, the page is complete, its connections close, and the
+//! user reads it. The completion time is that of the page.
 //!
 //! # Reference
 //! IEEE 802.16m-08/004, evaluation methodology, and 3GPP2 C.R1002: sizes of documents and objects

@@ -235,7 +235,7 @@ impl Sender {
     fn connected(&mut self, packet: &Packet, context: &mut Context<'_>) {
         let now = context.now();
         self.phase = Phase::Established;
-        // The timestamp tells which SYN was answered.
+        // The timestamp shows which SYN was answered.
         self.rtt.progress();
         let rtt = now.since(packet.stamp);
         self.rtt.sample(rtt, rtt);
