@@ -14,9 +14,9 @@
 //!
 //! The rows are our measurements with ns-3, one run each. Where ns-3 differs from Linux and the
 //! simulator has a setting for the difference, the experiment follows ns-3: CoDel's arithmetic
-//! (`arith ns3`, which also drops from a queue of one packet), a congestion window counted in
-//! acknowledgements in NewReno (`count=acks`), and the thresholds of 5 and 15 packets that are the
-//! defaults of its ARED.
+//! (`arith ns3`, which also drops from a queue of one packet), a count of acknowledgements instead
+//! of bytes in NewReno (`count=acks`), and the thresholds of 5 and 15 packets that are the defaults
+//! of ns-3's ARED.
 //!
 //! # What is compared
 //! Two simulators with different implementations of TCP never give the same values. The claims
@@ -124,7 +124,7 @@ pub struct Measured {
     pub delay: [f64; 3],
     /// Packets lost in the queue, over the whole run.
     pub drops: u64,
-    /// Packets marked in the queue.
+    /// Packets marked in the queue, over the whole run.
     pub marks: u64,
     /// Packets through the bottleneck, over the whole run.
     pub packets: u64,

@@ -10,9 +10,10 @@ use weir_sim::traffic::TRANSPORT;
 
 use super::kinds::{Carrier, Impossible, carrier_of, packet_sizes};
 
-/// Returns an error, with a remedy, for each part of a scenario that cannot run live. The errors
-/// refer to places in `text`, the scenario's text, which is the content of `file`. `mtu` is the
-/// largest IP packet of the hosts' interfaces, in bytes.
+/// Returns an error, with a remedy, for each part of a scenario that cannot run live, and a note
+/// for each TCP setting that has no effect. Both refer to places in `text`, the scenario's text,
+/// which is the content of `file`. `mtu` is the largest IP packet of the hosts' interfaces, in
+/// bytes.
 pub fn check(scenario: &Scenario, text: &str, file: &str, mtu: u32) -> Diagnostics {
     let places = Places::of(text);
     let mut diagnostics = Diagnostics::default();

@@ -8,8 +8,8 @@
 //!   weights of *all* flows of the set. No scheduler can guarantee much less than one packet to
 //!   flows of all weights.
 //! - **bound**: the theoretical bound of the B-WFI, if there is one; see [`bounds`].
-//! - **delay** of a packet from its arrival to the end of its transmission, and the delay that
-//!   follows from the bound for a flow with as many bytes.
+//! - **delay** of a packet from its arrival to the end of its transmission, and the limit of this
+//!   delay that follows from the bound and the largest backlog of a flow.
 //! - **lag**, **lead** and **lateness** against the *fluid*, which serves the same arrivals all at
 //!   once, by weight.
 //! - **Jain's index** at the end of the arrivals, with each flow's service divided by its service
