@@ -120,6 +120,7 @@ mod tests {
     }
 
     /// A frame arrives at a step of the wall clock by `step` ns and is read `wait` ns later.
+    /// Returns the true arrival time, and the arrival time from the timestamp.
     fn read_after_step(step: i64, wait: u64) -> (u64, Option<Nanos>) {
         let (mut clocks, mut stamps) = started();
         clocks.pass(SECOND / 2);

@@ -19,7 +19,7 @@ use crate::sys::{interface_mtu, tun};
 #[derive(Debug)]
 pub struct TapPort {
     device: OwnedFd,
-    /// A socket in the device's namespace, for reading its MTU.
+    /// A socket in the device's namespace, for reading the device's MTU.
     control: OwnedFd,
     name: String,
     slots: Slots,
@@ -62,7 +62,7 @@ impl TapPort {
         &self.name
     }
 
-    /// Reads the device's MTU. Larger single frames are refused.
+    /// Reads the device's MTU. The port refuses larger frames, except trains.
     pub(super) fn refresh(&mut self) {
         if let Ok(mtu) = interface_mtu(&self.control, &self.name) {
             self.limit = mtu as usize + LINK_HEADER;
