@@ -296,8 +296,8 @@ mod tests {
     /// With the standard's parameters and with others, the total is near the zone model's, and each
     /// category has its share of the total to within 1.5 percentage points. The model overestimates
     /// background, which gets less than 1.5 % in most of these cells: the high categories hardly
-    /// ever leave the slots in which it may begin idle, because their backoffs are short and not
-    /// geometric.
+    /// ever leave the slots in which background may begin idle, because their backoffs are short
+    /// and not geometric.
     #[test]
     fn categories_get_the_shares_of_the_zone_model() {
         for settings in [
