@@ -59,7 +59,8 @@
 //!
 //! # Guarantees
 //! Packets of a flow leave in order. In a tin without host isolation, queues that always have
-//! packets send the same number of bytes, to within two quanta and a packet. Tins that always have
+//! packets send the same number of bytes, to within two quanta, a packet and the random rounding of
+//! each quantum, which is less than a byte and has the same mean for all. Tins that always have
 //! packets send bytes in proportion to their shares. The last packet of a queue is not dropped
 //! unless there is no room.
 //!
@@ -74,8 +75,7 @@
 //! * A flow that finds its set full shares a queue until that queue is free; in Linux it takes over
 //!   the queue, and the packets of the flow that had the queue may leave out of order.
 //! * Sizes count from the network layer on, so that `quantum 1500` corresponds to Linux's 1514 with
-//!   an Ethernet header; for an interface without a link-layer header, use `quantum 1514`. Linux
-//!   lowers one quantum in 43 by a byte.
+//!   an Ethernet header; for an interface without a link-layer header, use `quantum 1514`.
 //! * The memory limit counts bytes of packets. Linux counts allocated memory, often 2304 bytes for
 //!   a packet of 1500 and 768 for an acknowledgement, so that its limit is reached with a third
 //!   fewer full packets, and with a tenth of the acknowledgements.

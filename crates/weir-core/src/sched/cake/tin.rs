@@ -13,8 +13,12 @@
 //!
 //! # Hosts
 //! A queue in the old list with packets is *bulk*. Its quantum is divided by the number of bulk
-//! queues of its source or of its destination, whichever is larger. A random number below the
-//! divisor is added first, so that the mean is exact.
+//! queues of its source or of its destination, whichever is larger.
+//!
+//! # Dither
+//! As in Linux, a quantum is `(quantum · ⌊65535 / divisor⌋ + random) / 65536`, rounded down, with 16
+//! random bits. The fraction of a byte that division leaves is thus added at random, and the mean is
+//! right to 1/65536 for few queues. A quantum of 1514 that nothing divides is 1513 once in 43 times.
 
 use alloc::vec::Vec;
 
@@ -382,9 +386,10 @@ impl Tin {
 
     /// The next quantum of a queue.
     fn next_quantum(&mut self, index: u32) -> i32 {
-        let load = u32::from(self.hosts.load(self.places[index as usize].hosts));
-        let dither = if load > 1 { self.stream.below(load) } else { 0 };
-        ((self.quantum + dither) / load).cast_signed()
+        let load = u64::from(self.hosts.load(self.places[index as usize].hosts));
+        let dither = u64::from(self.stream.bits32() >> 16);
+        let quantum = (u64::from(self.quantum) * (0xFFFF / load) + dither) >> 16;
+        (quantum as u32).cast_signed()
     }
 
     /// Counts a queue as `set`.
