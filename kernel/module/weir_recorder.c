@@ -267,7 +267,11 @@ static struct sk_buff *make_packet(u32 id, u32 len, u32 flow, u32 priority, u8 t
 	skb->priority = priority;
 	skb->mark = id;
 	skb->destructor = freed;
+	/* What the kernel sets before it calls a discipline. */
 	qdisc_skb_cb(skb)->pkt_len = skb->len;
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 19, 0)
+	qdisc_skb_cb(skb)->pkt_segs = 1;
+#endif
 	return skb;
 }
 
