@@ -17,8 +17,9 @@
 //!
 //! # Dither
 //! As in Linux, a quantum is `(quantum · ⌊65535 / divisor⌋ + random) / 65536`, rounded down, with 16
-//! random bits. The fraction of a byte that division leaves is thus added at random, and the mean is
-//! right to 1/65536 for few queues. A quantum of 1514 that nothing divides is 1513 once in 43 times.
+//! random bits. A quantum is thus rounded up or down at random. The mean is less than the exact
+//! quotient by a part of at most divisor / 65536. A quantum of 1514 that is not divided is 1513 once
+//! in 43 times.
 
 use alloc::vec::Vec;
 
