@@ -296,6 +296,9 @@ pub(crate) struct PlaceArgs {
         help_heading = "Network"
     )]
     pub(crate) mtu: u32,
+    /// How the two ends of the link learn each other's Ethernet addresses.
+    #[arg(long, value_name = "HOW", value_enum, default_value_t, help_heading = "Network")]
+    pub(crate) arp: ArpArg,
     /// How frames are exchanged with the kernel.
     #[arg(long, value_enum, default_value_t, help_heading = "Tuning")]
     pub(crate) backend: BackendArg,
@@ -459,6 +462,18 @@ pub(crate) enum BackendArg {
     Packet,
 }
 
+/// How the two ends of a link learn each other's Ethernet addresses.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+pub(crate) enum ArpArg {
+    /// Both ends know them from the start, so the first packet is like all others.
+    #[default]
+    Static,
+    /// The kernels resolve them over the link, as between neighbours on a real segment: the first
+    /// packet waits for a round trip more, and a second more for each lost request; above 1.5 s of
+    /// delay in each direction the other end is unreachable.
+    Emulated,
+}
+
 /// The names of the presets, so that shells complete them.
 fn preset_names() -> clap::builder::PossibleValuesParser {
     weir_rules::presets::names().collect::<Vec<_>>().into()
@@ -541,7 +556,8 @@ const RUN_EXAMPLES: &str = "Examples:
   weir run --rules site.rules -- ./client
 
 The program runs in its own network. It reaches this machine as `host`, and all other networks
-through this machine. The exit code is that of the program; 125 if weir itself failed, 126 and 127
+through this machine. Inside another `weir run`, `host` is the outer program's network, and the
+machine is `outer-host`. The exit code is that of the program; 125 if weir itself failed, 126 and 127
 as in a shell, 2 for a bad command line. SPEC: `weir check` explains a specification, and
 docs/link-spec.md describes all words.";
 const PAIR_EXAMPLES: &str = "Examples:

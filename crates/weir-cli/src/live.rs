@@ -9,7 +9,8 @@ use std::time::SystemTime;
 use weir_linux::live::Realtime;
 use weir_linux::process::Signals;
 use weir_linux::topology::{
-    Backend, BridgeSetup, EndedBy, Outcome, PairSetup, RunSetup, Session, SetupError, Side,
+    Backend, BridgeSetup, EndedBy, Neighbours, Outcome, PairSetup, RunSetup, Session, SetupError,
+    Side,
 };
 use weir_live::rules::Where;
 use weir_live::{
@@ -19,7 +20,7 @@ use weir_live::{
 use weir_report::{CaptureReport, RunInfo};
 use weir_rules::ruleset::Ruleset;
 
-use crate::args::{BackendArg, BridgeArgs, CommonArgs, PairArgs, RunArgs, TwoWayArgs};
+use crate::args::{ArpArg, BackendArg, BridgeArgs, CommonArgs, PairArgs, RunArgs, TwoWayArgs};
 use crate::output::{Failure, USAGE, WEIR_FAILED, check_destinations, say, write_results};
 use crate::progress::{Progress, progress};
 use crate::rules::read;
@@ -41,6 +42,7 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
         mtu: args.place.mtu,
         backend: backend(args.place.backend),
         outside: !args.no_outside,
+        neighbours: neighbours(args.place.arp),
     };
     drive(setup, emulation, &[(Side::Left, args.command)], &args.common)
 }
@@ -50,7 +52,11 @@ pub(crate) fn pair(args: PairArgs) -> Result<ExitCode, Failure> {
     let rules = ruled(args.rules.as_deref(), Where::Machine)?;
     let emulation = emulation(["to-right", "to-left"], two_way(&args.link)?, rules);
     check_destinations(&args.common)?;
-    let setup = PairSetup { mtu: args.place.mtu, backend: backend(args.place.backend) };
+    let setup = PairSetup {
+        mtu: args.place.mtu,
+        backend: backend(args.place.backend),
+        neighbours: neighbours(args.place.arp),
+    };
     let programs = [(Side::Left, shell(args.left)), (Side::Right, shell(args.right))];
     drive(setup, emulation, &programs, &args.common)
 }
@@ -248,5 +254,12 @@ fn backend(arg: BackendArg) -> Backend {
         BackendArg::Auto => Backend::Auto,
         BackendArg::Tap => Backend::Tap,
         BackendArg::Packet => Backend::Packet,
+    }
+}
+
+fn neighbours(arg: ArpArg) -> Neighbours {
+    match arg {
+        ArpArg::Static => Neighbours::Static,
+        ArpArg::Emulated => Neighbours::Emulated,
     }
 }

@@ -312,8 +312,8 @@ impl Netlink {
         })
     }
 
-    /// Keeps resolved neighbours of an interface valid for a day. The kernel still resolves each
-    /// neighbour before the first packet.
+    /// Keeps resolved neighbours of an interface valid for a day. The kernel still resolves a
+    /// neighbour without an entry before the first packet.
     ///
     /// # Errors
     /// The kernel's error; `NotFound` for IPv6 where the interface has none.

@@ -18,9 +18,11 @@ mod common;
 mod ecn;
 mod failures;
 mod faults;
+mod first_packet;
 mod frames;
 mod killed;
 mod links;
+mod nested;
 mod outputs;
 mod programs;
 mod record;
@@ -98,6 +100,7 @@ fn shaped() -> Vec<Trial> {
     let modules = [
         shaping::tests(),
         links::counts(),
+        first_packet::tests(),
         rules::counts(),
         sched::tests(),
         ecn::tests(),
@@ -115,6 +118,7 @@ fn waiting() -> Vec<Trial> {
         killed::tests(),
         serve::tests(),
         failures::tests(),
+        nested::tests(),
         faults::tests(),
         outputs::tests(),
         verbs::tests(),

@@ -17,7 +17,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitCode, Stdio};
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{Access, FlockOperation, access, flock};
 use serde::{Deserialize, Serialize};
 
 use super::role::{Role, command, ignore_signals};
@@ -246,6 +246,18 @@ fn read_state(path: &Path) -> io::Result<State> {
 /// No other part of Weir uses it: a service manager deletes `/run/weir` when the daemon stops.
 pub(crate) fn state_directory() -> &'static Path {
     Path::new("/run/weir-sessions")
+}
+
+/// Whether this process may create the state directory, or write to it if it exists. A process that
+/// is root only in a user namespace may not: there the directory belongs to another user.
+pub(crate) fn may_keep_state() -> bool {
+    let directory = state_directory();
+    let place = if directory.exists() { Some(directory) } else { directory.parent() };
+    let own = rustix::process::geteuid().as_raw();
+    place.is_some_and(|place| {
+        fs::metadata(place).is_ok_and(|metadata| metadata.uid() == own)
+            && access(place, Access::WRITE_OK | Access::EXEC_OK).is_ok()
+    })
 }
 
 /// Runs `work` while this process holds the lock of the state directory. The function creates the

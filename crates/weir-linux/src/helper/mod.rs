@@ -15,7 +15,9 @@ use std::process::ExitCode;
 
 use crate::sys::process::inherited_descriptor;
 
-pub(crate) use janitor::{Janitor, State, clean_up, list_states, state_directory, with_lock};
+pub(crate) use janitor::{
+    Janitor, State, clean_up, list_states, may_keep_state, state_directory, with_lock,
+};
 pub(crate) use proxy::{FIRST_PACKETS, NOTHING, Proxy, ProxySockets, first_packet, proxy_order};
 pub(crate) use role::{Role, command};
 

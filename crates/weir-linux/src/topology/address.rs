@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use super::Neighbours;
 use crate::netlink::{Link, Mac, Route};
 
 /// The addresses of one link.
@@ -13,22 +14,31 @@ pub(super) struct Range {
 impl Range {
     /// The first range with a free interface name and free addresses.
     pub(super) fn choose(links: &[Link], routes: &[Route]) -> Option<Range> {
-        (0..SLOTS).map(|slot| Range { slot }).find(|range| {
-            let name = range.interface();
-            !links.iter().any(|link| link.name == name)
-                && !routes.iter().any(|route| range.collides(route))
-        })
+        Self::free(routes).find(|range| !links.iter().any(|link| link.name == range.interface()))
     }
 
-    /// The range of a link that exists only inside Weir's namespaces, so it cannot collide.
+    /// The ranges for an ordinary user's link, and for the connection of its router to pasta. Both
+    /// exist only in Weir's namespaces, and are the same in every run. If this process is itself
+    /// behind a link, they leave out the outer link's range, so that its other end stays reachable.
+    pub(super) fn choose_two(routes: &[Route]) -> [Range; 2] {
+        let mut free = Self::free(routes);
+        match (free.next(), free.next()) {
+            (Some(link), Some(uplink)) => [link, uplink],
+            // The machine routes all of them, so some of its addresses are hidden.
+            _ => [Range { slot: 0 }, Range { slot: 1 }],
+        }
+    }
+
+    fn free(routes: &[Route]) -> impl Iterator<Item = Range> {
+        (0..SLOTS)
+            .map(|slot| Range { slot })
+            .filter(|range| !routes.iter().any(|route| range.collides(route)))
+    }
+
+    /// The range of a link between two namespaces of Weir that lead nowhere else, so it cannot
+    /// collide.
     pub(super) fn private() -> Range {
         Range { slot: 0 }
-    }
-
-    /// The range between an ordinary user's router and pasta, which also exists only in a
-    /// namespace.
-    pub(super) fn uplink() -> Range {
-        Range { slot: 1 }
     }
 
     /// Name of the interface on the machine's side.
@@ -58,6 +68,16 @@ impl Range {
             addresses.push((v6.into(), v6_prefix));
         }
         addresses
+    }
+
+    /// The entries for the other side's addresses, as [`super::place::Attachment`] takes them; none
+    /// if the ends resolve addresses over the link.
+    pub(super) fn neighbours(self, side: usize, ipv6: bool, how: Neighbours) -> Vec<(IpAddr, Mac)> {
+        let entries = self.addresses(1 - side, ipv6).into_iter();
+        match how {
+            Neighbours::Static => entries.map(|(address, _)| (address, mac(1 - side))).collect(),
+            Neighbours::Emulated => Vec::new(),
+        }
     }
 
     fn collides(self, route: &Route) -> bool {
@@ -129,6 +149,15 @@ mod tests {
         let range = Range::choose(&[], &[default, to("10.0.0.0", 8)]).unwrap();
         assert_eq!(range.ipv4(0), ("198.18.0.2".parse().unwrap(), 30));
         assert_eq!(range.ipv6(1), ("fd77:6569:7248::1".parse().unwrap(), 64));
+    }
+
+    #[test]
+    fn an_ordinary_users_ranges_differ_from_those_of_an_outer_link() {
+        let slots = |routes: &[Route]| Range::choose_two(routes).map(|range| range.slot);
+        assert_eq!(slots(&[]), [0, 1]);
+        assert_eq!(slots(&[to("198.18.0.0", 30)]), [1, 2]);
+        assert_eq!(slots(&[to("198.18.0.4", 30)]), [0, 2]);
+        assert_eq!(slots(&[to("198.18.0.0", 15)]), [0, 1]);
     }
 
     #[test]

@@ -47,6 +47,17 @@ pub enum Backend {
     Packet,
 }
 
+/// How the two ends of a link learn each other's Ethernet addresses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Neighbours {
+    /// Both ends have permanent entries before a program starts, so the first packet between them
+    /// is like all others.
+    #[default]
+    Static,
+    /// The kernels resolve the addresses by ARP and neighbour discovery, over the link.
+    Emulated,
+}
+
 /// The configuration of [`run`].
 #[derive(Clone, Debug)]
 pub struct RunSetup {
@@ -57,11 +68,18 @@ pub struct RunSetup {
     /// Whether the program reaches the networks beyond the machine: by address translation for
     /// root, through `pasta` for other users.
     pub outside: bool,
+    /// How the ends learn each other's Ethernet addresses.
+    pub neighbours: Neighbours,
 }
 
 impl Default for RunSetup {
     fn default() -> Self {
-        RunSetup { mtu: DEFAULT_MTU, backend: Backend::Auto, outside: true }
+        RunSetup {
+            mtu: DEFAULT_MTU,
+            backend: Backend::Auto,
+            outside: true,
+            neighbours: Neighbours::Static,
+        }
     }
 }
 
@@ -72,11 +90,13 @@ pub struct PairSetup {
     pub mtu: u32,
     /// How frames are exchanged.
     pub backend: Backend,
+    /// How the ends learn each other's Ethernet addresses.
+    pub neighbours: Neighbours,
 }
 
 impl Default for PairSetup {
     fn default() -> Self {
-        PairSetup { mtu: DEFAULT_MTU, backend: Backend::Auto }
+        PairSetup { mtu: DEFAULT_MTU, backend: Backend::Auto, neighbours: Neighbours::Static }
     }
 }
 

@@ -5,18 +5,47 @@ use std::net::IpAddr;
 
 use super::{End, Note};
 
-/// The machine's hosts file after the ends' names, because the first match wins.
-pub(super) fn hosts(ends: &[&End]) -> String {
-    let mut text = String::from("# Names of this emulated link\n");
+/// The hosts file of the programs at the end `own`: the names of the link's ends, then the content
+/// of this process's hosts file.
+///
+/// This process may itself be at the end of a link. Each machine then has one name, see
+/// [`seen_from_inside`].
+pub(super) fn hosts(ends: &[&End], own: &str) -> String {
+    hosts_over(ends, own, &fs::read_to_string("/etc/hosts").unwrap_or_default())
+}
+
+fn hosts_over(ends: &[&End], own: &str, machine: &str) -> String {
+    let mut text = format!("{LINK_NAMES}\n");
     for end in ends {
+        let mark = if end.name == own { OWN } else { "" };
         for address in
             [end.ipv4.map(IpAddr::from), end.ipv6.map(IpAddr::from)].into_iter().flatten()
         {
-            text.push_str(&format!("{address}\t{}\n", end.name));
+            text.push_str(&format!("{address}\t{}{mark}\n", end.name));
         }
     }
-    text.push_str(&fs::read_to_string("/etc/hosts").unwrap_or_default());
+    let taken: Vec<&str> = ends.iter().map(|end| end.name.as_str()).collect();
+    text.push_str(&seen_from_inside(machine, &taken));
     text
+}
+
+/// The hosts file of a process that may be at the end of a link, for a program behind a further
+/// link with the names `taken`. The process's own name is left out, because `host` now refers to
+/// it. A name of the outer link that is taken gets the prefix `outer-`, so that `host`,
+/// `outer-host`, `outer-outer-host` are the machines from the inside out.
+fn seen_from_inside(machine: &str, taken: &[&str]) -> String {
+    let Some(names) = machine.strip_prefix(LINK_NAMES) else {
+        return format!("{MACHINE_NAMES}\n{machine}");
+    };
+    let (links, rest) = names.split_once(MACHINE_NAMES).unwrap_or((names, ""));
+    let mut text = format!("{OUTER_NAMES}\n");
+    let entries = links.lines().filter(|line| !line.ends_with(OWN));
+    for (address, name) in entries.filter_map(|line| line.split_once('\t')) {
+        let inner = name.trim_start_matches(OUTER);
+        let outer = if taken.contains(&inner) { OUTER } else { "" };
+        text.push_str(&format!("{address}\t{outer}{name}\n"));
+    }
+    format!("{text}{MACHINE_NAMES}{rest}")
 }
 
 /// The machine's resolver file, adapted for a program with its own loopback interface.
@@ -95,9 +124,87 @@ fn is_reachable(address: &str) -> bool {
         .is_ok_and(|address| !address.is_loopback() && !address.is_unspecified())
 }
 
+/// The first line of the hosts file that a program behind a link sees.
+const LINK_NAMES: &str = "# Names of this emulated link";
+/// The line before the names of the links outside.
+const OUTER_NAMES: &str = "# Names of the links outside";
+/// The line before the content of the machine's own hosts file.
+const MACHINE_NAMES: &str = "# Names of the machine";
+/// Follows the name of the end at which the program runs.
+const OWN: &str = " # this end";
+/// Precedes a name of an outer link that the inner link has too.
+const OUTER: &str = "outer-";
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn end(name: &str, address: &str) -> End {
+        let ipv4 = Some(address.parse().unwrap());
+        End { name: name.into(), interface: "eth0".into(), ipv4, ipv6: None }
+    }
+
+    /// The names in a hosts file, with their addresses.
+    fn names(text: &str) -> Vec<(&str, &str)> {
+        let entries = text.lines().map(|line| line.split('#').next().unwrap_or_default());
+        let words = entries.map(|line| line.split_whitespace());
+        words.filter_map(|mut words| Some((words.next()?, words.next()?))).collect()
+    }
+
+    #[test]
+    fn every_machine_has_one_name_at_every_depth() {
+        let nested = |machine: &str, number: u8| {
+            let (host, inside) = (format!("10.{number}.0.1"), format!("10.{number}.0.2"));
+            hosts_over(&[&end("host", &host), &end("inside", &inside)], "inside", machine)
+        };
+        let machine = "127.0.0.1\tlocalhost\n192.0.2.1 server\n";
+        let one = nested(machine, 1);
+        assert_eq!(
+            names(&one),
+            [
+                ("10.1.0.1", "host"),
+                ("10.1.0.2", "inside"),
+                ("127.0.0.1", "localhost"),
+                ("192.0.2.1", "server")
+            ]
+        );
+        let two = nested(&one, 2);
+        assert_eq!(
+            names(&two),
+            [
+                ("10.2.0.1", "host"),
+                ("10.2.0.2", "inside"),
+                ("10.1.0.1", "outer-host"),
+                ("127.0.0.1", "localhost"),
+                ("192.0.2.1", "server")
+            ]
+        );
+        let three = names(&nested(&two, 3))
+            .into_iter()
+            .map(|(a, n)| format!("{n} {a}"))
+            .collect::<Vec<_>>();
+        assert_eq!(
+            three[..4],
+            [
+                "host 10.3.0.1",
+                "inside 10.3.0.2",
+                "outer-host 10.2.0.1",
+                "outer-outer-host 10.1.0.1"
+            ]
+        );
+    }
+
+    #[test]
+    fn names_of_an_outer_pair_stay_behind_an_inner_link() {
+        let pair = [end("left", "10.1.0.2"), end("right", "10.1.0.1")];
+        let outer = hosts_over(&[&pair[0], &pair[1]], "left", "");
+        let inner =
+            hosts_over(&[&end("host", "10.2.0.1"), &end("inside", "10.2.0.2")], "inside", &outer);
+        assert_eq!(
+            names(&inner),
+            [("10.2.0.1", "host"), ("10.2.0.2", "inside"), ("10.1.0.1", "right")]
+        );
+    }
 
     #[test]
     fn a_file_with_reachable_servers_stays_unchanged() {

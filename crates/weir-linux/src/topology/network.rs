@@ -7,7 +7,7 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
@@ -19,7 +19,7 @@ use super::place::{
 use super::run::become_privileged;
 use super::session::GRACE;
 use super::{End, Note, SetupError, SpawnError};
-use crate::netlink::Netlink;
+use crate::netlink::Mac;
 use crate::netns::NetNs;
 use crate::port::AnyPort;
 use crate::process::{Program, ProgramSpec, Report, Signals, Stopper, Terminal, Wake, wait_any};
@@ -59,7 +59,7 @@ pub fn network(setup: &NetworkSetup) -> Result<Network, SetupError> {
     become_privileged()?;
     let switch = switch_netns()?;
     let ends: Vec<End> = setup.hosts.iter().map(end).collect();
-    let hosts = names::hosts(&ends.iter().collect::<Vec<_>>());
+    let all: Vec<&End> = ends.iter().collect();
     let mut places = Vec::new();
     let mut ports = Vec::new();
     for (number, host) in (0..last).zip(&setup.hosts) {
@@ -72,16 +72,20 @@ pub fn network(setup: &NetworkSetup) -> Result<Network, SetupError> {
         };
         netns.enter(without_ipv6)?;
         let addresses = [(host.address.into(), setup.prefix)];
+        let others = (0..).zip(&setup.hosts).filter(|(other, _)| *other != number);
+        let neighbours: Vec<(IpAddr, Mac)> =
+            others.map(|(other, host)| (host.address.into(), host_mac(other))).collect();
         let attachment = Attachment {
             name: INTERFACE,
             mac: host_mac(number),
             mtu: setup.mtu,
             addresses: &addresses,
             gateways: &[],
+            neighbours: &neighbours,
         };
         ports.push(attach(&netns, Some(&switch), &format!("host{number}"), &attachment)?);
-        netns.enter(|| add_neighbours(number, &setup.hosts))?;
-        places.push(Place { netns, hosts: hosts.clone(), resolv: Some(names::no_resolver()) });
+        let hosts = names::hosts(&all, &host.name);
+        places.push(Place { netns, hosts, resolv: Some(names::no_resolver()) });
     }
     settle(&mut ports);
     Ok(Network {
@@ -104,16 +108,6 @@ fn end(host: &HostSetup) -> End {
         ipv4: Some(host.address),
         ipv6: None,
     }
-}
-
-/// Adds neighbour entries for all other hosts to the host with this number.
-fn add_neighbours(number: u16, hosts: &[HostSetup]) -> Result<(), SetupError> {
-    let mut netlink = Netlink::open()?;
-    let link = netlink.link(INTERFACE)?;
-    for (other, host) in (0..).zip(hosts).filter(|(other, _)| *other != number) {
-        netlink.add_neighbour(link.index, host.address.into(), host_mac(other))?;
-    }
-    Ok(())
 }
 
 /// Hosts that are set up, and the programs on them. Dropping this ends the programs and undoes

@@ -42,9 +42,10 @@ pub fn pair(setup: &PairSetup) -> Result<Session, SetupError> {
             mtu: setup.mtu,
             addresses: &addresses,
             gateways: &[],
+            neighbours: &range.neighbours(side, ipv6, setup.neighbours),
         };
         let port = attach(&netns, switch.as_ref(), &ends[side].name, &attachment)?;
-        let hosts = names::hosts(&[&ends[0], &ends[1]]);
+        let hosts = names::hosts(&[&ends[0], &ends[1]], &ends[side].name);
         Ok::<_, SetupError>((Place { netns, hosts, resolv: Some(names::no_resolver()) }, port))
     };
     let (left, left_port) = place(0)?;

@@ -29,6 +29,8 @@ pub(super) struct Attachment<'a> {
     pub(super) mtu: u32,
     pub(super) addresses: &'a [(IpAddr, u8)],
     pub(super) gateways: &'a [IpAddr],
+    /// Permanent entries for other hosts on the link.
+    pub(super) neighbours: &'a [(IpAddr, Mac)],
 }
 
 /// A new network namespace with loopback up and `ping` permitted. IPv6 starts there without delays,
@@ -106,7 +108,7 @@ pub(super) fn attach(
     Ok(port)
 }
 
-/// Gives the interface its addresses and routes and switches it on.
+/// Gives the interface its addresses, routes and neighbours and switches it on.
 fn configure(attachment: &Attachment<'_>) -> Result<(), SetupError> {
     silence_kernel(attachment.name);
     let mut netlink = Netlink::open()?;
@@ -121,6 +123,9 @@ fn configure(attachment: &Attachment<'_>) -> Result<(), SetupError> {
     }
     for &gateway in attachment.gateways {
         netlink.add_default_route(link.index, gateway)?;
+    }
+    for &(address, mac) in attachment.neighbours {
+        netlink.add_neighbour(link.index, address, mac)?;
     }
     Ok(())
 }

@@ -47,11 +47,11 @@ pub(super) fn router_netns() -> Result<NetNs, SetupError> {
 }
 
 /// Lets the namespace carry the connections that arrive on `interface`, which has the addresses of
-/// side 1 of `range`.
+/// side 1 of `range`. The connection to pasta has the addresses of `uplink`.
 pub(super) fn start_router(
     netns: &NetNs,
     interface: &str,
-    range: Range,
+    [range, uplink]: [Range; 2],
     ipv6: bool,
 ) -> Result<Proxy, RouterError> {
     let host: Vec<IpAddr> =
@@ -82,13 +82,12 @@ pub(super) fn start_router(
             open("lo", &NOTHING)?,
         ))
     })?;
-    load(netns, &rules(interface, range, &host, &ports))?;
+    load(netns, &rules(interface, [range, uplink], &host, &ports))?;
     Ok(Proxy::start(&ProxySockets { listeners, watch, inject, host })?)
 }
 
 /// Sets the addresses and routes of the interface that leads to pasta.
-pub(super) fn configure_uplink(ipv6: bool) -> Result<(), SetupError> {
-    let range = Range::uplink();
+pub(super) fn configure_uplink(range: Range, ipv6: bool) -> Result<(), SetupError> {
     let mut netlink = Netlink::open()?;
     let index = netlink.link(UPLINK)?.index;
     for (address, prefix) in range.addresses(0, ipv6) {
@@ -102,8 +101,7 @@ pub(super) fn configure_uplink(ipv6: bool) -> Result<(), SetupError> {
 
 /// The namespace's nftables rules. They drop first packets before connection tracking; the proxy
 /// re-injects them through loopback.
-fn rules(interface: &str, range: Range, host: &[IpAddr], ports: &[u16]) -> String {
-    let uplink = Range::uplink();
+fn rules(interface: &str, [range, uplink]: [Range; 2], host: &[IpAddr], ports: &[u16]) -> String {
     let mut arrive = String::new();
     for (address, port) in host.iter().zip(ports) {
         let (family, program, pasta) = match address {
@@ -148,10 +146,11 @@ mod tests {
 
     #[test]
     fn rules_translate_each_family_to_its_own_port() {
-        let range = Range::private();
+        let ranges = Range::choose_two(&[]);
+        let range = ranges[0];
         let host: Vec<IpAddr> =
             range.addresses(1, true).into_iter().map(|(address, _)| address).collect();
-        let text = rules("host0", range, &host, &[4001, 4002]);
+        let text = rules("host0", ranges, &host, &[4001, 4002]);
         assert!(
             text.contains("ip saddr 198.18.0.2 meta l4proto tcp dnat ip to 198.18.0.1:4001\n"),
             "{text}"

@@ -14,7 +14,9 @@ use super::place::{
 };
 use super::router::{RouterError, UPLINK, configure_uplink, router_netns, start_router};
 use super::{DEFAULT_MTU, End, Note, RunSetup, Session, SetupError, names};
-use crate::helper::{Janitor, State, clean_up, list_states, state_directory, with_lock};
+use crate::helper::{
+    Janitor, State, clean_up, list_states, may_keep_state, state_directory, with_lock,
+};
 use crate::nat::{Ipv6Forwarding, NatError, Translation, forwarding_settings, strict_chains};
 use crate::netlink::{Netlink, Route};
 use crate::netns::{NetNs, read_setting};
@@ -34,7 +36,7 @@ pub fn run(setup: &RunSetup) -> Result<Session, SetupError> {
     check_mtu(setup.mtu)?;
     let ipv6 = has_ipv6(setup.mtu);
     // Inside a user namespace that maps a single group, the setting's range is unreadable.
-    let ping_note = if is_in_own_user_namespace() { None } else { ping_note() };
+    let ping_note = if is_in_user_namespace() { None } else { ping_note() };
     if become_privileged()? {
         run_for_user(setup, ipv6, ping_note)
     } else {
@@ -42,12 +44,13 @@ pub fn run(setup: &RunSetup) -> Result<Session, SetupError> {
     }
 }
 
-/// Makes sure that this process may create namespaces. Returns `true` when the process had to enter
-/// a user namespace for that.
+/// Makes sure that this process may create namespaces. Returns `true` when the process acts as an
+/// ordinary user: it had to enter a user namespace for that, or it is in one that gives it no
+/// rights on the machine.
 pub(super) fn become_privileged() -> Result<bool, SetupError> {
     let needed = CapabilitySet::SYS_ADMIN | CapabilitySet::NET_ADMIN | CapabilitySet::NET_RAW;
     if rustix::thread::capabilities(None).is_ok_and(|sets| sets.effective.contains(needed)) {
-        return Ok(is_in_own_user_namespace());
+        return Ok(is_in_user_namespace() && (!is_root() || !may_keep_state()));
     }
     let count = fs::read_dir("/proc/self/task").map_or(1, Iterator::count);
     if count != 1 {
@@ -65,10 +68,19 @@ pub(super) fn become_privileged() -> Result<bool, SetupError> {
     Ok(true)
 }
 
-/// Whether this is an ordinary user's process in a user namespace that an earlier session entered.
-fn is_in_own_user_namespace() -> bool {
-    !rustix::process::geteuid().is_root()
-        && fs::read_to_string("/proc/self/setgroups").is_ok_and(|word| word.trim() == "deny")
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// Whether this process is in a user namespace: one that an earlier session entered, one in which
+/// an ordinary user is called root (`unshare --map-root-user`), or that of a container.
+fn is_in_user_namespace() -> bool {
+    fs::read_to_string("/proc/self/uid_map").is_ok_and(|map| !maps_every_user(&map))
+}
+
+/// Whether this is the user map of the machine itself, in which each user is the same user.
+fn maps_every_user(map: &str) -> bool {
+    map.split_whitespace().eq(["0", "0", "4294967295"])
 }
 
 /// The program's side of the link, which is the same for root and for other users.
@@ -107,9 +119,10 @@ fn inside(
         mtu: setup.mtu,
         addresses: &addresses,
         gateways: &gateways,
+        neighbours: &range.neighbours(0, ipv6, setup.neighbours),
     };
     let port = attach(&netns, switch.as_ref(), "inside", &attachment)?;
-    let hosts = names::hosts(&[&ends[1], &ends[0]]);
+    let hosts = names::hosts(&[&ends[1], &ends[0]], &ends[0].name);
     Ok(Inside { place: Place { netns, hosts, resolv: None }, port, switch, far: None, ends })
 }
 
@@ -168,6 +181,7 @@ fn run_as_root(setup: &RunSetup, ipv6: bool) -> Result<Session, SetupError> {
                 mtu: setup.mtu,
                 addresses: &addresses,
                 gateways: &[],
+                neighbours: &range.neighbours(1, ipv6, setup.neighbours),
             };
             let outer = attach(&host, inside.switch.as_ref(), "outside", &attachment)?;
             let interface = HostInterface::new(NetNs::current()?, &name)?;
@@ -262,8 +276,9 @@ fn run_for_user(
     ipv6: bool,
     ping_note: Option<Note>,
 ) -> Result<Session, SetupError> {
-    let range = Range::private();
     let routes: Vec<Route> = Netlink::open()?.routes()?;
+    let ranges = Range::choose_two(&routes);
+    let [range, uplink] = ranges;
     let leads_out = |ipv6: bool| {
         routes.iter().any(|route| route.ipv6 == ipv6 && route.to.is_none() && route.unicast)
     };
@@ -277,6 +292,7 @@ fn run_for_user(
         mtu: setup.mtu,
         addresses: &addresses,
         gateways: &[],
+        neighbours: &range.neighbours(1, ipv6, setup.neighbours),
     };
     let outer = attach(&netns, inside.switch.as_ref(), "outside", &attachment)?;
     if !setup.outside {
@@ -284,7 +300,7 @@ fn run_for_user(
     }
     let mut notes = Vec::new();
     let forward_dns = set_resolver(&mut inside, range, &mut notes);
-    let proxy = match start_router(&netns, OUTER, range, ipv6) {
+    let proxy = match start_router(&netns, OUTER, ranges, ipv6) {
         Ok(proxy) => proxy,
         Err(why) => {
             let far = switch_netns()?;
@@ -312,18 +328,11 @@ fn run_for_user(
         }
     };
     let mut outside = Outside { proxy: Some(proxy), ..Outside::default() };
-    match start_pasta(
-        &netns,
-        UPLINK,
-        Range::uplink(),
-        setup.mtu.max(DEFAULT_MTU),
-        ipv6_out,
-        forward_dns,
-    ) {
+    match start_pasta(&netns, UPLINK, uplink, setup.mtu.max(DEFAULT_MTU), ipv6_out, forward_dns) {
         Ok(pasta) => {
             outside.pasta = Some(pasta);
             notes.extend(ping_note);
-            netns.enter(|| configure_uplink(ipv6_out))?;
+            netns.enter(|| configure_uplink(uplink, ipv6_out))?;
         }
         Err(error) => {
             inside.place.resolv = Some(names::over_tcp(inside.place.resolv.take()));
@@ -395,3 +404,16 @@ fn without_router(error: &RouterError) -> Note {
 const INTERFACE: &str = "eth0";
 /// The interface on the machine's side of an ordinary user's link.
 const OUTER: &str = "host0";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_machines_own_map_has_every_user() {
+        assert!(maps_every_user("         0          0 4294967295\n"));
+        assert!(!maps_every_user("         0       1000          1\n"));
+        assert!(!maps_every_user("      1000       1000          1\n"));
+        assert!(!maps_every_user("0 0 1\n1 100000 65536\n"));
+    }
+}

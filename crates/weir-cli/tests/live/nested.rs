@@ -1,0 +1,80 @@
+//! Tests `weir run` inside other namespaces: a user namespace in which an ordinary user is called
+//! root, and another `weir run`.
+
+use std::process::Command;
+
+use libtest_mimic::Trial;
+
+use crate::common::{Copies, Done, Lab, NOBODY, Need, at_once, trial};
+use crate::outputs::serve;
+
+/// The tests of this file.
+pub(crate) fn tests() -> Vec<Trial> {
+    vec![
+        trial(
+            "root_of_a_user_namespace_is_an_ordinary_user",
+            &[Need::Root, Need::Program("setpriv"), Need::Program("ping")],
+            called_root,
+        ),
+        trial(
+            "each_machine_has_one_name_in_nested_runs",
+            &[Need::Root, Need::Program("setpriv"), Need::Program("ping")],
+            nested,
+        ),
+    ]
+}
+
+/// Runs a command as an ordinary user.
+fn as_user(lab: &Lab, words: &[&str]) -> Done {
+    let mut command = Command::new(NOBODY[0]);
+    lab.launch(command.args(&NOBODY[1..]).args(words)).finish()
+}
+
+fn called_root(lab: &Lab) {
+    let Copies { weir, .. } = &Copies::make(lab);
+    at_once(2, [&["-rn"][..], &["-r"], &["-rn", "--mount"]], |options| {
+        let program = "id -u; ping -c1 -W5 host >/dev/null && echo answered";
+        let run = [weir, "run", "-q", "--link", "delay 1ms", "--", "sh", "-c", program];
+        let done = as_user(lab, &[&["unshare"], options, &run].concat());
+        assert_eq!((done.code, &*done.stdout), (0, "0\nanswered\n"), "{options:?}: {done:?}");
+        let pair = [weir, "pair", "-q", "--left", "sleep 9", "--right", "ping -c1 -W5 left"];
+        let done = as_user(lab, &[&["unshare"], options, &pair].concat());
+        assert_eq!(done.code, 0, "{options:?}: {done:?}");
+    });
+}
+
+/// The smallest round trip that `ping` printed, in milliseconds.
+fn fastest(text: &str) -> f64 {
+    let times = text.lines().filter_map(|line| line.split("time=").nth(1)?.split(' ').next());
+    let times = times.map(|time| time.parse::<f64>().expect("ping prints a number"));
+    times.fold(f64::INFINITY, f64::min)
+}
+
+fn nested(lab: &Lab) {
+    let Copies { weir, .. } = &Copies::make(lab);
+    let port = serve("page".into());
+    // Bash measures the time to connect, in microseconds. An ordinary user's pings get no further
+    // than `host` on a machine without pasta.
+    let program = format!(
+        "ping -4 -c2 -i0.2 host; began=${{EPOCHREALTIME/./}}; exec 3<>/dev/tcp/outer-host/{port}; \
+         echo connected $(( ${{EPOCHREALTIME/./}} - began )); \
+         getent ahostsv4 host | cut -d ' ' -f 1 | sort -u | wc -l"
+    );
+    let inner = [weir, "run", "-q", "--link", "delay 5ms", "--", "bash", "-c", &program];
+    let outer = [weir, "run", "-q", "--link", "delay 30ms", "--"];
+    let both = [&outer[..], &inner].concat();
+    at_once(2, [false, true], |user| {
+        let done = if user {
+            as_user(lab, &both)
+        } else {
+            lab.launch(Command::new(both[0]).args(&both[1..])).finish()
+        };
+        assert_eq!(done.code, 0, "{done:?}");
+        let host = fastest(&done.stdout);
+        assert!((10.0..60.0).contains(&host), "`host` is behind the inner link only: {done:?}");
+        let connected = done.stdout.split("connected ").nth(1).and_then(|text| text.lines().next());
+        let connected: u64 = connected.and_then(|text| text.parse().ok()).expect("a number");
+        assert!(connected >= 70_000, "both links lead to the machine: {done:?}");
+        assert!(done.stdout.ends_with("\n1\n"), "`host` has one address: {done:?}");
+    });
+}
