@@ -66,6 +66,16 @@ pub(crate) struct RunArgs {
     /// `host`.
     #[arg(long, help_heading = "Network")]
     pub(crate) no_outside: bool,
+    /// A port of this machine that leads to a port of the program over the link, as in
+    /// `8080:80`, `127.0.0.1:8080:80`, `5000:53/udp`; may be given several times. Clients connect
+    /// to the machine at once, and their data crosses the link; the program sees them as `host`.
+    #[arg(
+        long,
+        value_name = "[ADDRESS:]PORT:PORT[/udp]",
+        value_parser = crate::publish::parse,
+        help_heading = "Network"
+    )]
+    pub(crate) publish: Vec<weir_linux::topology::Publish>,
     #[command(flatten)]
     pub(crate) place: PlaceArgs,
     #[command(flatten)]
@@ -553,6 +563,7 @@ const RUN_EXAMPLES: &str = "Examples:
   weir run --up 256k/20ms --down 4M/20ms -- curl -o /dev/null http://host:8000/
   weir run --link 'bw 20Mbit/s delay 15ms loss 0.5% queue 100KB' --json out.json -- ./game
   weir run --preset satellite -- bash
+  weir run --link 10M/20ms --publish 8080:80 -- ./server
   weir run --rules site.rules -- ./client
 
 The program runs in its own network. It reaches this machine as `host`, and all other networks

@@ -43,6 +43,7 @@ pub(crate) fn run(args: RunArgs) -> Result<ExitCode, Failure> {
         backend: backend(args.place.backend),
         outside: !args.no_outside,
         neighbours: neighbours(args.place.arp),
+        publish: args.publish,
     };
     drive(setup, emulation, &[(Side::Left, args.command)], &args.common)
 }
@@ -113,7 +114,7 @@ fn drive<S: Surroundings<Place = Session>>(
         .tuning(tuning(args))
         .observation(Observation::Series { capture });
     let prepared = LiveSession::build(config).map_err(|error| not_built(&error))?;
-    for note in prepared.notes().iter().filter(|_| !args.quiet) {
+    for note in prepared.notes().iter().filter(|note| note.serious || !args.quiet) {
         let remedy = note.remedy.as_ref().map(|r| format!(" ({r})")).unwrap_or_default();
         say(format_args!("weir: note: {}{remedy}\n", note.what));
     }
@@ -129,7 +130,7 @@ fn drive<S: Surroundings<Place = Session>>(
     for (side, command) in programs {
         session.spawn(*side, command).map_err(|error| Failure::new(error.exit_code(), error))?;
     }
-    for note in session.notes().iter().skip(noted).filter(|_| !args.quiet) {
+    for note in session.notes().iter().skip(noted).filter(|note| note.serious || !args.quiet) {
         say(format_args!("weir: note: {}\n", note.what));
     }
     let progress = progress(programs.is_empty(), args)

@@ -16,6 +16,7 @@ mod offers;
 mod output;
 mod presets;
 mod progress;
+mod publish;
 mod reproduce;
 mod rig;
 mod rules;

@@ -25,6 +25,7 @@ mod links;
 mod nested;
 mod outputs;
 mod programs;
+mod publish;
 mod record;
 mod reproduce;
 mod rules;
@@ -119,6 +120,7 @@ fn waiting() -> Vec<Trial> {
         serve::tests(),
         failures::tests(),
         nested::tests(),
+        publish::tests(),
         faults::tests(),
         outputs::tests(),
         verbs::tests(),

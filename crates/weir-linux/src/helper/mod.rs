@@ -1,20 +1,24 @@
 //! The processes that Weir starts from its own executable: the init of a program's namespaces, the
-//! janitor, and the proxy.
+//! janitor, the proxy, and the forwarder.
 //!
 //! A hidden first argument selects the helper, so that no second file must be installed and found.
 //! Each helper holds one end of a socket; the main process holds the other. When the main process
 //! ends, even by SIGKILL, the helper reads an end of file.
 
+mod forward;
 mod init;
 mod janitor;
+mod limit;
 mod mounts;
 mod proxy;
+mod relay;
 mod role;
 
 use std::process::ExitCode;
 
 use crate::sys::process::inherited_descriptor;
 
+pub(crate) use forward::{Entrance, Forward, Kind};
 pub(crate) use janitor::{
     Janitor, State, clean_up, list_states, may_keep_state, state_directory, with_lock,
 };
@@ -48,5 +52,6 @@ pub fn main_if_helper() -> Option<ExitCode> {
         Role::Init => init::run(socket),
         Role::Janitor => janitor::run(socket),
         Role::Proxy => proxy::run(socket),
+        Role::Forward => forward::run(socket),
     })
 }

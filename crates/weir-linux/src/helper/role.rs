@@ -15,11 +15,13 @@ pub(crate) enum Role {
     Janitor,
     /// Carries TCP connections between a link and the machine's network.
     Proxy,
+    /// Passes connections and datagrams on from the sockets of one network to addresses of another.
+    Forward,
 }
 
 impl Role {
     /// All kinds.
-    pub(super) const ALL: [Self; 3] = [Self::Init, Self::Janitor, Self::Proxy];
+    pub(super) const ALL: [Self; 4] = [Self::Init, Self::Janitor, Self::Proxy, Self::Forward];
 
     /// The hidden first argument that selects this helper.
     pub(super) fn word(self) -> &'static str {
@@ -27,6 +29,7 @@ impl Role {
             Self::Init => "__weir-init",
             Self::Janitor => "__weir-janitor",
             Self::Proxy => "__weir-proxy",
+            Self::Forward => "__weir-forward",
         }
     }
 }

@@ -94,6 +94,14 @@ pub enum SetupError {
     /// Bridging the machine's interfaces needs privileges.
     #[error("bridging interfaces needs root (CAP_NET_ADMIN and CAP_NET_RAW): run it with sudo")]
     NotPrivileged,
+    /// A port cannot be published.
+    #[error("cannot publish port {port} of this machine: {why}")]
+    Publish {
+        /// The port, with its address and protocol.
+        port: String,
+        /// The reason, and the remedy if there is one.
+        why: String,
+    },
     /// The state directory or its lock cannot be used.
     #[error("cannot keep the session's state in {path}: {source}")]
     State {

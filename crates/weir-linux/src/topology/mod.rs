@@ -19,6 +19,8 @@ mod network;
 mod outside;
 mod pair;
 mod place;
+mod publish;
+mod resolver;
 mod router;
 mod run;
 mod session;
@@ -32,6 +34,7 @@ pub use network::{
     Happened, HostSetup, Launch, MOST_HOSTS, Network, NetworkSetup, ProgramId, network,
 };
 pub use pair::pair;
+pub use publish::{Protocol, Publish};
 pub use run::run;
 pub use session::{CloseReport, EndedBy, FAREWELL, GRACE, Outcome, ProgramEnd, Session};
 
@@ -70,6 +73,8 @@ pub struct RunSetup {
     pub outside: bool,
     /// How the ends learn each other's Ethernet addresses.
     pub neighbours: Neighbours,
+    /// Ports of the machine that lead to the program.
+    pub publish: Vec<Publish>,
 }
 
 impl Default for RunSetup {
@@ -79,6 +84,7 @@ impl Default for RunSetup {
             backend: Backend::Auto,
             outside: true,
             neighbours: Neighbours::Static,
+            publish: Vec::new(),
         }
     }
 }
@@ -150,15 +156,22 @@ pub struct Note {
     pub what: String,
     /// The remedy, if there is one; a command where possible.
     pub remedy: Option<String>,
+    /// Whether programs will probably fail because of it.
+    pub serious: bool,
 }
 
 impl Note {
     pub(crate) fn new(what: impl Into<String>) -> Note {
-        Note { what: what.into(), remedy: None }
+        Note { what: what.into(), remedy: None, serious: false }
+    }
+
+    /// A note that the user should see even if few words are wanted.
+    pub(crate) fn serious(self) -> Note {
+        Note { serious: true, ..self }
     }
 
     pub(crate) fn with_remedy(what: impl Into<String>, remedy: impl Into<String>) -> Note {
-        Note { what: what.into(), remedy: Some(remedy.into()) }
+        Note { what: what.into(), remedy: Some(remedy.into()), serious: false }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The content of `/etc/hosts` and `/etc/resolv.conf` that programs see.
 
 use std::fs;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::{End, Note};
 
@@ -57,6 +57,25 @@ pub(super) fn resolver(forwarder: Option<IpAddr>) -> (Option<String>, Option<Not
     resolver_for(&resolv, upstream.as_deref(), forwarder)
 }
 
+/// The loopback address at which programs of the machine ask for names; `None` if they ask elsewhere
+/// only. Without any name server in the file, the C library asks 127.0.0.1.
+pub(super) fn loopback_server() -> Option<IpAddr> {
+    loopback_server_of(&fs::read_to_string("/etc/resolv.conf").unwrap_or_default())
+}
+
+fn loopback_server_of(resolv: &str) -> Option<IpAddr> {
+    let mut addresses = servers(resolv).filter_map(|address| address.parse::<IpAddr>().ok());
+    if servers(resolv).next().is_none() {
+        return Some(Ipv4Addr::LOCALHOST.into());
+    }
+    let local = addresses.find(|address| address.is_loopback() || address.is_unspecified())?;
+    Some(match local {
+        IpAddr::V4(address) if address.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(address) if address.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        address => address,
+    })
+}
+
 /// A resolver file for a link without access to other networks, so that look-ups fail at once
 /// instead of after a timeout.
 pub(super) fn no_resolver() -> String {
@@ -88,8 +107,8 @@ fn resolver_for(
         return (Some(without_unreachable(own, forwarder)), None);
     }
     let note = Note::with_remedy(
-        "names do not resolve inside: the machine's resolver listens on loopback only, which the \
-         program does not share",
+        "names do not resolve inside: the machine's resolver has a loopback address, and no program \
+         listens there",
         "put a name server that the network can reach into /etc/resolv.conf",
     );
     (None, Some(note))
@@ -209,6 +228,16 @@ mod tests {
     #[test]
     fn a_file_with_reachable_servers_stays_unchanged() {
         assert_eq!(resolver_for("nameserver 9.9.9.9\n", None, None), (None, None));
+    }
+
+    #[test]
+    fn the_loopback_server_is_the_first_one_in_the_file() {
+        let of = |text: &str| loopback_server_of(text).map(|address| address.to_string());
+        assert_eq!(of("nameserver 127.0.0.53\nnameserver ::1\n").as_deref(), Some("127.0.0.53"));
+        assert_eq!(of("nameserver 9.9.9.9\nnameserver ::1\n").as_deref(), Some("::1"));
+        assert_eq!(of("nameserver 0.0.0.0\n").as_deref(), Some("127.0.0.1"));
+        assert_eq!(of("search example.org\n").as_deref(), Some("127.0.0.1"));
+        assert_eq!(of("nameserver 9.9.9.9\n"), None);
     }
 
     #[test]

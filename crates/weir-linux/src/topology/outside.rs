@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::address::{Range, mac};
 use super::{Note, SetupError};
-use crate::helper::{Janitor, Proxy};
+use crate::helper::{Forward, Janitor, Proxy};
 use crate::nat::Translation;
 use crate::netlink::Netlink;
 use crate::netns::NetNs;
@@ -23,6 +23,7 @@ pub(super) struct Outside {
     pub(super) translation: Option<Translation>,
     pub(super) janitor: Option<Janitor>,
     pub(super) proxy: Option<Proxy>,
+    pub(super) forward: Option<Forward>,
     pub(super) pasta: Option<Program>,
 }
 
@@ -41,6 +42,7 @@ impl Outside {
         drop(self.translation);
         drop(self.janitor);
         drop(self.proxy);
+        drop(self.forward);
         if let Some(pasta) = self.pasta {
             pasta.kill();
         }

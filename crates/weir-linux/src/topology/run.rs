@@ -12,10 +12,13 @@ use super::place::{
     Attachment, Place, attach, best_effort, check_mtu, has_ipv6, quiet_netns, settle, switch_for,
     switch_netns,
 };
+use super::publish::OpenPort;
+use super::resolver::resolver;
 use super::router::{RouterError, UPLINK, configure_uplink, router_netns, start_router};
 use super::{DEFAULT_MTU, End, Note, RunSetup, Session, SetupError, names};
 use crate::helper::{
-    Janitor, State, clean_up, list_states, may_keep_state, state_directory, with_lock,
+    Entrance, Forward, Janitor, State, clean_up, list_states, may_keep_state, state_directory,
+    with_lock,
 };
 use crate::nat::{Ipv6Forwarding, NatError, Translation, forwarding_settings, strict_chains};
 use crate::netlink::{Netlink, Route};
@@ -35,12 +38,14 @@ use crate::sys;
 pub fn run(setup: &RunSetup) -> Result<Session, SetupError> {
     check_mtu(setup.mtu)?;
     let ipv6 = has_ipv6(setup.mtu);
+    let ports: Vec<OpenPort> =
+        setup.publish.iter().map(|publish| publish.open()).collect::<Result<_, _>>()?;
     // Inside a user namespace that maps a single group, the setting's range is unreadable.
     let ping_note = if is_in_user_namespace() { None } else { ping_note() };
     if become_privileged()? {
-        run_for_user(setup, ipv6, ping_note)
+        run_for_user(setup, ipv6, ports, ping_note)
     } else {
-        run_as_root(setup, ipv6)
+        run_as_root(setup, ipv6, ports)
     }
 }
 
@@ -150,7 +155,7 @@ impl Inside {
 }
 
 /// A session of root, with an interface of the machine on the other side.
-fn run_as_root(setup: &RunSetup, ipv6: bool) -> Result<Session, SetupError> {
+fn run_as_root(setup: &RunSetup, ipv6: bool, ports: Vec<OpenPort>) -> Result<Session, SetupError> {
     let host = NetNs::current()?;
     let janitor =
         Janitor::start().map_err(|source| SetupError::Helper { helper: "janitor", source })?;
@@ -174,6 +179,7 @@ fn run_as_root(setup: &RunSetup, ipv6: bool) -> Result<Session, SetupError> {
             let plan = forwarding_settings(&links, &routes);
             let ipv6_out = ipv6 && setup.outside && plan.ipv6 == Ipv6Forwarding::Possible;
             let mut inside = inside(setup, range, ipv6, ipv6_out, &name)?;
+            let mut entrances = lead_inside(ports, range, ipv6);
             let addresses = range.addresses(1, ipv6);
             let attachment = Attachment {
                 name: &name,
@@ -195,8 +201,9 @@ fn run_as_root(setup: &RunSetup, ipv6: bool) -> Result<Session, SetupError> {
                     }
                     notes.extend(change_settings(&state, directory, &janitor)?);
                 }
-                let (resolv, note) = names::resolver(None);
+                let (resolv, queries, note) = resolver(range);
                 inside.place.resolv = resolv;
+                entrances.extend(queries);
                 notes.extend(note);
                 if ipv6 && plan.ipv6 == Ipv6Forwarding::Off {
                     notes.push(Note::with_remedy(
@@ -216,6 +223,7 @@ fn run_as_root(setup: &RunSetup, ipv6: bool) -> Result<Session, SetupError> {
                     chain.remedy(&name),
                 )
             }));
+            outside.forward = forward(&entrances, &host)?;
             inside.into_session(outer, outside, notes)
         };
         Ok(set_up())
@@ -223,6 +231,22 @@ fn run_as_root(setup: &RunSetup, ipv6: bool) -> Result<Session, SetupError> {
     let mut session = session.map_err(state)??;
     session.outside.get_or_insert_default().janitor = Some(janitor);
     Ok(session)
+}
+
+/// Lets clients of these ports enter the link, towards the program's addresses.
+fn lead_inside(ports: Vec<OpenPort>, range: Range, ipv6: bool) -> Vec<Entrance> {
+    let addresses: Vec<IpAddr> =
+        range.addresses(0, ipv6).into_iter().map(|(address, _)| address).collect();
+    ports.into_iter().map(|port| port.leading_to(&addresses)).collect()
+}
+
+/// Starts the process that passes clients of these entrances on, from `netns`.
+fn forward(entrances: &[Entrance], netns: &NetNs) -> Result<Option<Forward>, SetupError> {
+    if entrances.is_empty() {
+        return Ok(None);
+    }
+    let forward = Forward::start(entrances, netns);
+    forward.map(Some).map_err(|source| SetupError::Helper { helper: "forwarder", source })
 }
 
 /// Sets up address translation; returns a note when that fails.
@@ -274,6 +298,7 @@ fn change_settings(
 fn run_for_user(
     setup: &RunSetup,
     ipv6: bool,
+    ports: Vec<OpenPort>,
     ping_note: Option<Note>,
 ) -> Result<Session, SetupError> {
     let routes: Vec<Route> = Netlink::open()?.routes()?;
@@ -295,14 +320,22 @@ fn run_for_user(
         neighbours: &range.neighbours(1, ipv6, setup.neighbours),
     };
     let outer = attach(&netns, inside.switch.as_ref(), "outside", &attachment)?;
+    let entrances = lead_inside(ports, range, ipv6);
+    let mut outside = Outside { forward: forward(&entrances, &netns)?, ..Outside::default() };
     if !setup.outside {
-        return alone(inside, netns, outer, Vec::new());
+        return alone(inside, netns, (outer, outside), Vec::new());
     }
     let mut notes = Vec::new();
     let forward_dns = set_resolver(&mut inside, range, &mut notes);
     let proxy = match start_router(&netns, OUTER, ranges, ipv6) {
         Ok(proxy) => proxy,
         Err(why) => {
+            if let Some(publish) = setup.publish.first() {
+                return Err(SetupError::Publish {
+                    port: publish.to_string(),
+                    why: why.to_string(),
+                });
+            }
             let far = switch_netns()?;
             return match start_pasta(&far, OUTER, range, setup.mtu, ipv6_out, forward_dns) {
                 Ok(pasta) => {
@@ -322,12 +355,12 @@ fn run_for_user(
                         "the program reaches neither this machine nor anything beyond",
                         &error,
                     );
-                    alone(inside, netns, outer, vec![note, without_router(&why)])
+                    alone(inside, netns, (outer, outside), vec![note, without_router(&why)])
                 }
             };
         }
     };
-    let mut outside = Outside { proxy: Some(proxy), ..Outside::default() };
+    outside.proxy = Some(proxy);
     match start_pasta(&netns, UPLINK, uplink, setup.mtu.max(DEFAULT_MTU), ipv6_out, forward_dns) {
         Ok(pasta) => {
             outside.pasta = Some(pasta);
@@ -346,12 +379,12 @@ fn run_for_user(
 fn alone(
     mut inside: Inside,
     netns: NetNs,
-    outer: AnyPort,
+    (outer, outside): (AnyPort, Outside),
     notes: Vec<Note>,
 ) -> Result<Session, SetupError> {
     inside.place.resolv = Some(names::no_resolver());
     inside.far = Some(netns);
-    inside.into_session(outer, Outside::default(), notes)
+    inside.into_session(outer, outside, notes)
 }
 
 /// Chooses the program's resolver file. Returns `true` when queries to the link's other end must be

@@ -7,11 +7,10 @@
 //! congestion control. The proxy connects to the server first (see [`syn`]), so that the program
 //! sees a refusal as a refusal and a slow answer as a slow answer.
 //!
-//! Limits: [`LIMIT`] connections, or fewer if the descriptor limit is lower; and 64 KiB read ahead
+//! Limits: [`LIMIT`](super::limit::LIMIT) connections, or fewer if the descriptor limit is lower; and 64 KiB read ahead
 //! per direction, stored only while a receiver is slow. Beyond the connection limit the proxy
 //! ignores first packets, as a busy host does, and the client sends them again.
 
-mod relay;
 mod syn;
 
 use std::collections::HashMap;
@@ -26,12 +25,12 @@ use std::time::{Duration, Instant};
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::{Deserialize, Serialize};
 
-use self::relay::{Relay, SCRATCH, Turn, reset_on_close};
 use self::syn::Flow;
 pub(crate) use self::syn::{FIRST_PACKETS, NOTHING};
+use super::limit::{RESERVED, raise_descriptor_limit};
+use super::relay::{Relay, SCRATCH, Turn, reset_on_close};
 use super::role::{Role, command, ignore_signals};
 use crate::process::{receive, send, timespec};
 use crate::sys::process::{drop_own_capabilities, inherited_descriptor, keep_open};
@@ -186,7 +185,7 @@ impl Connections {
         for listener in &sockets.listeners {
             watch(listener, LISTENERS)?;
         }
-        let limit = raise_descriptor_limit();
+        let limit = raise_descriptor_limit(RESERVED);
         let scratch = Box::new([0; SCRATCH]);
         let (pending, relays, flows) = (HashMap::new(), HashMap::new(), HashMap::new());
         Ok(Connections {
@@ -421,31 +420,6 @@ impl Connections {
     }
 }
 
-/// Raises the descriptor limit as far as possible. Returns the number of connections that it
-/// permits.
-fn raise_descriptor_limit() -> usize {
-    let wanted = (2 * LIMIT + RESERVED) as u64;
-    let now = getrlimit(Resource::Nofile);
-    let possible = now.maximum.map_or(wanted, |maximum| maximum.min(wanted));
-    let current = now.current.unwrap_or(wanted);
-    if current < possible
-        && setrlimit(Resource::Nofile, Rlimit { current: Some(possible), maximum: now.maximum })
-            .is_ok()
-    {
-        return connections(possible);
-    }
-    connections(current)
-}
-
-fn connections(descriptors: u64) -> usize {
-    let descriptors = usize::try_from(descriptors).unwrap_or(usize::MAX);
-    (descriptors.saturating_sub(RESERVED) / 2).clamp(1, LIMIT)
-}
-
-/// The most concurrent connections, including those that are not established yet.
-const LIMIT: usize = 4096;
-/// Descriptors reserved for purposes other than connections.
-const RESERVED: usize = 32;
 /// The most events that one wait returns.
 const EVENTS: usize = 256;
 /// Interval between two checks for unclaimed connections.
@@ -464,15 +438,3 @@ const LIFELINE: u64 = 0;
 const WATCH: u64 = 1;
 const LISTENERS: u64 = 2;
 const FIRST_NUMBER: u64 = 3;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn descriptor_limit_bounds_the_connections() {
-        assert_eq!(connections(1024), (1024 - 32) / 2);
-        assert_eq!(connections(u64::MAX), LIMIT);
-        assert_eq!(connections(8), 1);
-    }
-}

@@ -1,0 +1,188 @@
+//! The clients of the forwarder that send datagrams. Each has a socket of its own towards its
+//! destination, so that answers find their client.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use rustix::event::epoll::EventFlags;
+use rustix::net::{RecvFlags, SendFlags};
+
+use super::entrance::Entrance;
+use super::poll::Poll;
+
+/// All clients.
+pub(super) struct Datagrams {
+    clients: HashMap<u64, Client>,
+    /// The number of each client, by its entrance and address.
+    numbers: HashMap<(usize, SocketAddr), u64>,
+    buffer: Vec<u8>,
+    limit: usize,
+    swept: Option<Instant>,
+}
+
+struct Client {
+    entrance: usize,
+    address: SocketAddr,
+    socket: OwnedFd,
+    /// The number of destinations that have refused.
+    refused: usize,
+    /// The time of the last datagram in either direction.
+    last: Instant,
+}
+
+impl Datagrams {
+    /// No clients yet, and never more than `limit`.
+    pub(super) fn new(limit: usize) -> Datagrams {
+        let (clients, numbers) = (HashMap::new(), HashMap::new());
+        Datagrams { clients, numbers, buffer: vec![0; LARGEST], limit, swept: None }
+    }
+
+    /// The number of clients.
+    pub(super) fn count(&self) -> usize {
+        self.clients.len()
+    }
+
+    /// Changes the largest number of clients.
+    #[cfg(test)]
+    pub(super) fn set_limit(&mut self, limit: usize) {
+        self.limit = limit;
+    }
+
+    /// Passes datagrams of clients on, at most [`BATCH`] at a time.
+    pub(super) fn take(
+        &mut self,
+        index: usize,
+        entrance: &Entrance,
+        poll: &mut Poll,
+        now: Instant,
+    ) {
+        for _ in 0..BATCH {
+            let taken =
+                rustix::net::recvfrom(&entrance.socket, &mut self.buffer[..], RecvFlags::DONTWAIT);
+            let Ok((length, _, from)) = taken else { return };
+            let Some(from) = from.and_then(|from| SocketAddr::try_from(from).ok()) else {
+                continue;
+            };
+            if !entrance.permits(from) {
+                continue;
+            }
+            let Some(number) = self.client(index, from, entrance, poll, now) else { continue };
+            if let Some(client) = self.clients.get_mut(&number) {
+                client.last = now;
+                // A datagram may be lost, as on every path. A refusal of an earlier one arrives as
+                // an event.
+                let _ = rustix::net::send(
+                    &client.socket,
+                    &self.buffer[..length.min(LARGEST)],
+                    SendFlags::DONTWAIT,
+                );
+            }
+        }
+    }
+
+    /// The number of the client with this address, which may be new.
+    fn client(
+        &mut self,
+        index: usize,
+        address: SocketAddr,
+        entrance: &Entrance,
+        poll: &mut Poll,
+        now: Instant,
+    ) -> Option<u64> {
+        if let Some(&number) = self.numbers.get(&(index, address)) {
+            return Some(number);
+        }
+        if self.clients.len() >= self.limit {
+            let oldest = self.clients.iter().min_by_key(|(_, client)| client.last);
+            if let Some(number) = oldest.map(|(&number, _)| number) {
+                self.forget(number);
+            }
+        }
+        let socket = connected(*entrance.targets.first()?).ok()?;
+        let number = poll.number();
+        poll.watch(&socket, number, EventFlags::IN).ok()?;
+        let client = Client { entrance: index, address, socket, refused: 0, last: now };
+        self.clients.insert(number, client);
+        self.numbers.insert((index, address), number);
+        Some(number)
+    }
+
+    /// Passes answers on to their client, at most [`BATCH`] at a time.
+    pub(super) fn answer(
+        &mut self,
+        number: u64,
+        entrances: &[Option<Entrance>],
+        poll: &Poll,
+        now: Instant,
+    ) {
+        let Some(client) = self.clients.get_mut(&number) else { return };
+        let Some(Some(entrance)) = entrances.get(client.entrance) else { return };
+        for _ in 0..BATCH {
+            match rustix::net::recv(&client.socket, &mut self.buffer[..], RecvFlags::DONTWAIT) {
+                Ok((length, _)) => {
+                    client.last = now;
+                    let answer = &self.buffer[..length.min(LARGEST)];
+                    let flags = SendFlags::DONTWAIT;
+                    // A datagram may be lost, as on every path.
+                    let _ = rustix::net::sendto(&entrance.socket, answer, flags, &client.address);
+                }
+                Err(rustix::io::Errno::CONNREFUSED) => {
+                    client.refused += 1;
+                    let next = entrance.targets.get(client.refused % entrance.targets.len());
+                    // The client's next datagram goes to the next destination.
+                    if let Some(&target) = next
+                        && let Ok(socket) = connected(target)
+                        && poll.watch(&socket, number, EventFlags::IN).is_ok()
+                    {
+                        client.socket = socket;
+                    }
+                    return;
+                }
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Forgets clients that have been silent for long.
+    pub(super) fn forget_silent(&mut self, now: Instant) {
+        if self.swept.is_some_and(|swept| now.duration_since(swept) < SWEEP) {
+            return;
+        }
+        self.swept = Some(now);
+        let silent = |client: &Client| now.duration_since(client.last) >= SILENT;
+        let old: Vec<u64> =
+            self.clients.iter().filter(|(_, c)| silent(c)).map(|(&number, _)| number).collect();
+        old.into_iter().for_each(|number| self.forget(number));
+    }
+
+    fn forget(&mut self, number: u64) {
+        if let Some(client) = self.clients.remove(&number) {
+            self.numbers.remove(&(client.entrance, client.address));
+        }
+    }
+}
+
+/// A socket that sends to `target`.
+fn connected(target: SocketAddr) -> io::Result<OwnedFd> {
+    let any: SocketAddr = if target.is_ipv4() {
+        (Ipv4Addr::UNSPECIFIED, 0).into()
+    } else {
+        (Ipv6Addr::UNSPECIFIED, 0).into()
+    };
+    let socket = UdpSocket::bind(any)?;
+    socket.connect(target)?;
+    Ok(socket.into())
+}
+
+/// The longest datagram.
+const LARGEST: usize = 65_535;
+/// The most datagrams of one socket before other events are handled.
+const BATCH: usize = 64;
+/// The interval between two searches for silent clients.
+const SWEEP: Duration = Duration::from_secs(5);
+/// How long a client may be silent. Address translation forgets unanswered datagrams earlier, after
+/// half a minute.
+const SILENT: Duration = Duration::from_secs(60);

@@ -1,0 +1,330 @@
+//! The process that passes connections and datagrams on: from sockets of the machine to a server
+//! behind the link (published ports), and from the link's end to the machine's loopback resolver.
+//!
+//! The process runs in the network namespace from which the destinations are reached. The sockets
+//! that accept clients may belong to another namespace. The main process opens them, so a port that
+//! is in use is an error before any program starts. Each connection is two: the kernel terminates
+//! the client's, and the kernel of this process's namespace sends over the link, with its
+//! congestion control.
+//!
+//! Limits: [`LIMIT`](super::limit::LIMIT) connections and as many clients of datagrams, or fewer if
+//! the descriptor limit is lower. Beyond it a connection is reset, and a new client of datagrams
+//! replaces the one that has been silent the longest. A client of datagrams that is silent for a
+//! minute is forgotten.
+
+mod datagrams;
+mod entrance;
+mod poll;
+mod streams;
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::event::epoll::EventFlags;
+use serde::{Deserialize, Serialize};
+
+use self::datagrams::Datagrams;
+pub(crate) use self::entrance::{Entrance, Kind};
+use self::poll::Poll;
+use self::streams::Streams;
+use super::limit::{RESERVED, raise_descriptor_limit};
+use super::role::{Role, command, ignore_signals};
+use crate::netns::NetNs;
+use crate::process::{receive, send};
+use crate::sys::process::{drop_own_capabilities, inherited_descriptor, keep_open};
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Entry {
+    socket: RawFd,
+    kind: Kind,
+    targets: Vec<SocketAddr>,
+    only: Option<IpAddr>,
+}
+
+/// The forwarder process, as the main process sees it. Dropping it closes the entrances.
+#[derive(Debug)]
+pub(crate) struct Forward {
+    child: Child,
+    /// The process ends when this socket closes.
+    lifeline: Option<UnixStream>,
+}
+
+impl Forward {
+    /// Starts the forwarder in `netns`.
+    pub(crate) fn start(entrances: &[Entrance], netns: &NetNs) -> io::Result<Forward> {
+        let (lifeline, helper_end) = UnixStream::pair()?;
+        let mut command = command(Role::Forward, helper_end.as_raw_fd());
+        let order: Vec<Entry> = entrances
+            .iter()
+            .map(|entrance| Entry {
+                socket: entrance.socket.as_raw_fd(),
+                kind: entrance.kind,
+                targets: entrance.targets.clone(),
+                only: entrance.only,
+            })
+            .collect();
+        for entry in &order {
+            keep_open(&mut command, entry.socket);
+        }
+        // A separate process group, because ^C is meant for the user's program.
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .process_group(0)
+            .current_dir("/");
+        let child = netns.enter(|| command.spawn())?;
+        drop(helper_end);
+        let forward = Forward { child, lifeline: Some(lifeline) };
+        if let Some(lifeline) = &forward.lifeline {
+            send(lifeline, &order)?;
+        }
+        Ok(forward)
+    }
+}
+
+impl Drop for Forward {
+    /// Gives the forwarder a moment to pass pending data on, and waits for it to end.
+    fn drop(&mut self) {
+        drop(self.lifeline.take());
+        let _ = self.child.wait();
+    }
+}
+
+/// Runs as the forwarder until the main process has ended.
+pub(super) fn run(socket: OwnedFd) -> ExitCode {
+    ignore_signals();
+    let _ = rustix::thread::set_name(c"weir-forward");
+    let lifeline = UnixStream::from(socket);
+    let work = || {
+        let order: Vec<Entry> = receive(&lifeline)?;
+        let entrances = order.into_iter().map(|entry| {
+            Ok(Entrance {
+                socket: inherited_descriptor(entry.socket)?,
+                kind: entry.kind,
+                targets: entry.targets,
+                only: entry.only,
+            })
+        });
+        let entrances = entrances.collect::<io::Result<Vec<_>>>()?;
+        drop_own_capabilities()?;
+        Forwarder::new(entrances, lifeline.try_clone()?.into())?.serve()
+    };
+    if work().is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+struct Forwarder {
+    /// The entrances by their numbers; `None` after an entrance was closed.
+    entrances: Vec<Option<Entrance>>,
+    /// The socket to the main process. It becomes readable when the main process ends.
+    lifeline: OwnedFd,
+    poll: Poll,
+    streams: Streams,
+    datagrams: Datagrams,
+    /// The end of the drain time, which starts when the main process has ended.
+    until: Option<Instant>,
+}
+
+impl Forwarder {
+    fn new(entrances: Vec<Entrance>, lifeline: OwnedFd) -> io::Result<Forwarder> {
+        let limit = raise_descriptor_limit(RESERVED + entrances.len()) / 2;
+        let poll = Poll::new(FIRST_ENTRANCE + entrances.len() as u64)?;
+        poll.watch(&lifeline, LIFELINE, EventFlags::IN)?;
+        for (token, entrance) in (FIRST_ENTRANCE..).zip(&entrances) {
+            poll.watch(&entrance.socket, token, EventFlags::IN)?;
+        }
+        let entrances = entrances.into_iter().map(Some).collect();
+        let (streams, datagrams) = (Streams::new(limit.max(1)), Datagrams::new(limit.max(1)));
+        Ok(Forwarder { entrances, lifeline, poll, streams, datagrams, until: None })
+    }
+
+    fn serve(mut self) -> io::Result<()> {
+        while !self.step(None)? {}
+        Ok(())
+    }
+
+    /// Waits for events, at most for `longest`, and handles them. Returns whether the forwarder's
+    /// work is over.
+    fn step(&mut self, longest: Option<Duration>) -> io::Result<bool> {
+        let wait = if self.streams.is_busy() {
+            Some(Duration::ZERO)
+        } else if self.until.is_some() {
+            Some(QUIET)
+        } else if self.datagrams.count() > 0 {
+            Some(longest.unwrap_or(SWEEP))
+        } else {
+            longest
+        };
+        let events = self.poll.wait(wait)?;
+        let now = Instant::now();
+        let is_quiet = events.is_empty() && !self.streams.is_busy();
+        if self.until.is_some_and(|until| now > until || is_quiet) {
+            return Ok(true);
+        }
+        for (token, flags) in events {
+            match token {
+                LIFELINE => {
+                    self.close_entrances()?;
+                    self.until = Some(now + DRAIN_TIME);
+                }
+                token if token < self.poll.first() => self.enter(token, now),
+                token => {
+                    if !self.streams.advance(token, flags, &mut self.poll) {
+                        self.datagrams.answer(token, &self.entrances, &self.poll, now);
+                    }
+                }
+            }
+        }
+        self.streams.continue_busy();
+        self.datagrams.forget_silent(now);
+        Ok(false)
+    }
+
+    /// Takes clients of the entrance with this token.
+    fn enter(&mut self, token: u64, now: Instant) {
+        let index = usize::try_from(token - FIRST_ENTRANCE).unwrap_or(usize::MAX);
+        let Some(Some(entrance)) = self.entrances.get(index) else { return };
+        match entrance.kind {
+            Kind::Stream => self.streams.accept(entrance, &mut self.poll),
+            Kind::Datagrams => self.datagrams.take(index, entrance, &mut self.poll, now),
+        }
+    }
+
+    /// Takes no further connection. Sockets for datagrams stay, because answers are sent there.
+    fn close_entrances(&mut self) -> io::Result<()> {
+        self.poll.forget(&self.lifeline)?;
+        for entrance in &mut self.entrances {
+            if let Some(open) = entrance.take_if(|open| open.kind == Kind::Stream) {
+                drop(open);
+            } else if let Some(open) = entrance {
+                self.poll.forget(&open.socket)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The longest time for which the forwarder passes data on after the end of the session.
+const DRAIN_TIME: Duration = Duration::from_secs(1);
+/// A silence of this length shows that no more data follows after the end of the session.
+const QUIET: Duration = Duration::from_millis(20);
+/// Interval between two checks for silent clients.
+const SWEEP: Duration = Duration::from_secs(5);
+
+const LIFELINE: u64 = 0;
+const FIRST_ENTRANCE: u64 = 1;
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::net::{TcpListener, TcpStream, UdpSocket};
+
+    use super::*;
+
+    /// Steps of the loop until a condition holds; many steps are a failure.
+    fn until(forwarder: &mut Forwarder, mut holds: impl FnMut(&Forwarder) -> bool) {
+        for _ in 0..500 {
+            if holds(forwarder) {
+                return;
+            }
+            assert!(forwarder.step(Some(Duration::from_millis(10))).is_ok_and(|over| !over));
+        }
+        panic!("the forwarder did not get there");
+    }
+
+    /// A forwarder with one entrance at a loopback address, and the main process's socket.
+    fn forwarder(
+        socket: OwnedFd,
+        kind: Kind,
+        targets: Vec<SocketAddr>,
+        only: Option<IpAddr>,
+    ) -> (Forwarder, UnixStream) {
+        let (lifeline, theirs) = UnixStream::pair().unwrap();
+        let entrance = Entrance { socket, kind, targets, only };
+        (Forwarder::new(vec![entrance], theirs.into()).unwrap(), lifeline)
+    }
+
+    fn listen() -> (TcpListener, SocketAddr) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let address = listener.local_addr().unwrap();
+        (listener, address)
+    }
+
+    #[test]
+    fn a_connection_goes_to_the_first_destination_that_accepts_and_too_many_are_reset() {
+        let (entrance, door) = listen();
+        let (server, open) = listen();
+        let closed = listen().1;
+        let (mut forwarder, _lifeline) =
+            forwarder(entrance.into(), Kind::Stream, vec![closed, open], None);
+        forwarder.streams.set_limit(1);
+        let mut first = TcpStream::connect(door).unwrap();
+        first.write_all(b"question").unwrap();
+        let mut accepted = None;
+        until(&mut forwarder, |_| {
+            accepted = accepted.take().or_else(|| server.accept().ok());
+            accepted.is_some()
+        });
+        let (mut inner, _) = accepted.unwrap();
+        inner.set_nonblocking(true).unwrap();
+        let mut heard = [0; 8];
+        until(&mut forwarder, |_| inner.peek(&mut heard).is_ok_and(|length| length == 8));
+        assert_eq!(&heard, b"question");
+        inner.write_all(b"answer").unwrap();
+        drop(inner);
+        let mut second = TcpStream::connect(door).unwrap();
+        second.set_nonblocking(true).unwrap();
+        until(&mut forwarder, |_| {
+            second.read(&mut [0; 1]).is_err_and(|e| e.kind() == io::ErrorKind::ConnectionReset)
+        });
+    }
+
+    #[test]
+    fn a_client_that_is_not_permitted_is_reset() {
+        let (entrance, door) = listen();
+        let (_server, open) = listen();
+        let only = Some("127.0.0.2".parse().unwrap());
+        let (mut forwarder, _lifeline) = forwarder(entrance.into(), Kind::Stream, vec![open], only);
+        let mut client = TcpStream::connect(door).unwrap();
+        client.set_nonblocking(true).unwrap();
+        until(&mut forwarder, |_| {
+            client.read(&mut [0; 1]).is_err_and(|e| e.kind() == io::ErrorKind::ConnectionReset)
+        });
+    }
+
+    #[test]
+    fn clients_of_datagrams_get_their_own_answers_and_the_most_silent_one_makes_room() {
+        let entrance = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let door = entrance.local_addr().unwrap();
+        let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+        server.set_nonblocking(true).unwrap();
+        let targets = vec![server.local_addr().unwrap()];
+        let (mut forwarder, lifeline) = forwarder(entrance.into(), Kind::Datagrams, targets, None);
+        forwarder.datagrams.set_limit(2);
+        for text in [&b"one"[..], b"two", b"three"] {
+            let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+            client.set_nonblocking(true).unwrap();
+            client.send_to(text, door).unwrap();
+            let mut buffer = [0; 99];
+            until(&mut forwarder, |_| {
+                server
+                    .recv_from(&mut buffer)
+                    .is_ok_and(|(length, from)| server.send_to(&buffer[..length], from).is_ok())
+            });
+            let mut heard = [0; 99];
+            until(&mut forwarder, |_| {
+                client.recv(&mut heard).is_ok_and(|length| &heard[..length] == text)
+            });
+            assert!(forwarder.datagrams.count() <= 2);
+        }
+        drop(lifeline);
+        let over = (0..100).any(|_| forwarder.step(None).unwrap());
+        assert!(over, "the forwarder ends soon after the main process");
+    }
+}
