@@ -1,13 +1,13 @@
 //! Live acceptance tests: the real command, real programs and real packets, in network namespaces.
 //!
 //! Tests that measure the times of packets run one after another. Tests of whole scenarios run two
-//! at a time. Tests that measure shares and rates under small loads run four at a time. Tests that
-//! mostly wait, for processes to end and files to appear, run six at a time. Tests that run at the
-//! same time do so in several processes. As root, each process first moves into its own network and
-//! mount namespaces, so that a fault cannot affect the machine. As an ordinary user, the tests rely
-//! on user namespaces, as `weir` itself does. A test that cannot run is reported as ignored, with
+//! at a time. Tests that measure shares and rates under small loads run six at a time. Tests that
+//! mostly wait, for processes to end and files to appear, run eight at a time. Each test runs in a
+//! process of its own. As root, the process first moves into its own network and mount namespaces,
+//! so that a fault cannot affect the machine. As an ordinary user, the tests rely on user
+//! namespaces, as `weir` itself does. A test that cannot run is reported as ignored, with
 //! `SKIPPED: REASON` on stderr and in the file that `WEIR_SKIP_LOG` names. If a filter is given,
-//! all matching tests run one after another.
+//! all matching tests run one after another in one process.
 //!
 //! This program is also the traffic tool inside the namespaces: `live load …` is `weir-load …`.
 
@@ -40,26 +40,28 @@ mod verbs;
 mod watch;
 
 use std::process::{Command, ExitCode, Output};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use libtest_mimic::{Arguments, Trial};
 
-/// Environment variable that tells a process of this program which part of which group to run:
-/// `shaped 0/2`.
-const SHARE: &str = "WEIR_LIVE_SHARE";
+/// Environment variable that tells a process of this program which test of which group to run:
+/// `shaped 7`.
+const TEST: &str = "WEIR_LIVE_TEST";
 
-/// A group of tests that run in the same number of simultaneous processes.
+/// A group of tests, of which the same number run at a time.
 struct Group {
     name: &'static str,
-    /// Number of processes at the same time.
-    processes: usize,
+    /// Number of tests that run at the same time.
+    at_once: usize,
     tests: fn() -> Vec<Trial>,
 }
 
 const GROUPS: [Group; 4] = [
-    Group { name: "timed", processes: 1, tests: timed },
-    Group { name: "compared", processes: 2, tests: compared },
-    Group { name: "shaped", processes: 4, tests: shaped },
-    Group { name: "waiting", processes: 6, tests: waiting },
+    Group { name: "timed", at_once: 1, tests: timed },
+    Group { name: "compared", at_once: 2, tests: compared },
+    Group { name: "shaped", at_once: 6, tests: shaped },
+    Group { name: "waiting", at_once: 8, tests: waiting },
 ];
 
 fn main() -> ExitCode {
@@ -72,8 +74,8 @@ fn main() -> ExitCode {
     if common::is_root() && !options.list {
         withdraw();
     }
-    if let Some((group, share)) = own_share() {
-        let tests = (group.tests)().into_iter().skip(share).step_by(group.processes).collect();
+    if let Some((group, number)) = own_test() {
+        let tests = (group.tests)().into_iter().skip(number).take(1).collect();
         return libtest_mimic::run(&options, tests).exit_code();
     }
     if options.list || options.filter.is_some() || !options.skip.is_empty() || options.ignored {
@@ -99,6 +101,7 @@ fn compared() -> Vec<Trial> {
 /// Tests of rates, shares and counts. Their loads are small for the machine.
 fn shaped() -> Vec<Trial> {
     let modules = [
+        aqm::counts(),
         shaping::tests(),
         links::counts(),
         first_packet::tests(),
@@ -130,40 +133,44 @@ fn waiting() -> Vec<Trial> {
     modules.into_iter().flatten().collect()
 }
 
-/// The group and share of this process, if it runs a part of a group.
-fn own_share() -> Option<(&'static Group, usize)> {
-    let value = std::env::var(SHARE).ok()?;
-    let (name, share) = value.split_once(' ')?;
+/// The group of the only test of this process, and the test's number, if this process runs one.
+fn own_test() -> Option<(&'static Group, usize)> {
+    let value = std::env::var(TEST).ok()?;
+    let (name, number) = value.split_once(' ')?;
     let group = GROUPS.iter().find(|group| group.name == name)?;
-    Some((group, share.parse().ok()?))
+    Some((group, number.parse().ok()?))
 }
 
-/// Runs the tests of a group in several processes, and prints the output of each process when it
-/// has ended. Returns whether all tests passed.
+/// Runs each test of a group in a process of its own, several at a time, and prints the output of
+/// each process when it has ended. Returns whether all tests passed.
 fn side_by_side(group: &Group) -> bool {
     let program = std::env::current_exe().expect("this program has a path");
-    let run = |share: usize| -> Output {
+    let run = |number: usize| -> Output {
         let mut command = Command::new(&program);
-        command.args(std::env::args_os().skip(1)).env(SHARE, format!("{} {share}", group.name));
+        command.args(std::env::args_os().skip(1)).env(TEST, format!("{} {number}", group.name));
         command.output().expect("this program can be started")
     };
-    let outputs: Vec<Output> = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..group.processes)
-            .map(|share| {
-                let run = &run;
-                scope.spawn(move || run(share))
-            })
-            .collect();
-        threads
-            .into_iter()
-            .map(|thread| thread.join().expect("waiting for a process does not fail"))
-            .collect()
+    let (count, next) = ((group.tests)().len(), AtomicUsize::new(0));
+    // The lock also keeps the outputs of two tests apart.
+    let passed = Mutex::new(true);
+    std::thread::scope(|scope| {
+        for _ in 0..group.at_once {
+            scope.spawn(|| {
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if number >= count {
+                        return;
+                    }
+                    let output = run(number);
+                    let mut passed = passed.lock().expect("no holder of the lock panics");
+                    eprint!("{}", String::from_utf8_lossy(&output.stderr));
+                    print!("{}", String::from_utf8_lossy(&output.stdout));
+                    *passed &= output.status.success();
+                }
+            });
+        }
     });
-    for output in &outputs {
-        eprint!("{}", String::from_utf8_lossy(&output.stderr));
-        print!("{}", String::from_utf8_lossy(&output.stdout));
-    }
-    outputs.iter().all(|output| output.status.success())
+    passed.into_inner().expect("no holder of the lock panics")
 }
 
 /// Moves into a new network namespace with a loopback interface, and into a new mount namespace, in

@@ -18,8 +18,9 @@ use crate::schema::document;
 /// The tests of this file.
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
-        trial("live_runs_of_a_scenario_agree_with_simulated_ones", &[], agreement),
+        // The longest test comes first, so that it does not end alone.
         trial("congested_live_runs_do_not_differ_from_simulated_ones", &[Need::Root], congestion),
+        trial("live_runs_of_a_scenario_agree_with_simulated_ones", &[], agreement),
         trial("packets_go_the_scenarios_routes_and_no_others", &[], routes),
         trial(
             "programs_run_on_their_hosts_and_the_kernels_tcp_fills_a_link",
