@@ -64,6 +64,12 @@ impl Row {
     pub(crate) fn worst_wfi(&self) -> Option<f64> {
         self.run.wfi.as_ref()?.iter().map(|row| row.bwfi_packets).max_by(f64::total_cmp)
     }
+
+    /// The mean deviation from the fluid of the class of flows with the largest, in packets of its
+    /// largest size.
+    pub(crate) fn mean_deviation(&self) -> Option<f64> {
+        self.run.wfi.as_ref()?.iter().filter_map(|row| row.deviation_packets).max_by(f64::total_cmp)
+    }
 }
 
 /// A value of an algorithm, by the name under which it was requested, and a set of flows.

@@ -71,6 +71,9 @@ pub struct WfiRow {
     pub lmax: u32,
     /// The B-WFI of the worst flow, in packets of the largest length.
     pub bwfi_packets: f64,
+    /// The mean distance between a flow's service and its service in the fluid, over the ends of
+    /// the class's packets, in packets of the largest length; null if the link sent none.
+    pub deviation_packets: Option<f64>,
     /// The theoretical bound, in packets of the largest length; null without a bound.
     pub bound_packets: Option<f64>,
     /// `verified` or `unverified`; null without a bound.

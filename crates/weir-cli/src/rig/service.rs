@@ -31,6 +31,7 @@ pub(crate) fn rows(service: &Service) -> Vec<WfiRow> {
         weight: class.group.weight,
         lmax: class.group.lmax,
         bwfi_packets: class.bwfi_packets(),
+        deviation_packets: class.deviation_packets(),
         bound_packets: class.bound_packets(),
         bound_status: class.bound_packets().map(|_| class.bound.status.to_string()),
     };

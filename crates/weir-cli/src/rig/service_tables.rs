@@ -24,7 +24,8 @@ pub(crate) fn tables(config: &Config, measured: &[&Measured]) -> String {
     };
     let _ = writeln!(text, "service of {}, {load}, {} packets", first.set, count(service.packets));
     if config.measures(Metric::Wfi) {
-        text += "\nworst-case fairness (B-WFI) in largest packets of the class\n";
+        text += "\nworst-case fairness (B-WFI), and mean deviation from the fluid, in largest \
+            packets of the class\n";
         text += &wfi(measured);
     }
     if config.measures(Metric::Delay) {
@@ -53,8 +54,16 @@ fn name(class: &Class) -> String {
 }
 
 fn wfi(measured: &[&Measured]) -> String {
-    let mut table =
-        Table::new(["scheduler", "class", "B-WFI", "bound", "of bound", "bound is", "Jain"]);
+    let mut table = Table::new([
+        "scheduler",
+        "class",
+        "B-WFI",
+        "mean",
+        "bound",
+        "of bound",
+        "bound is",
+        "Jain",
+    ]);
     for (alg, service, class) in classes(measured) {
         let dash = || "-".to_owned();
         let status = match class.is_within_bound() {
@@ -65,6 +74,7 @@ fn wfi(measured: &[&Measured]) -> String {
             alg.to_owned(),
             name(class),
             format!("{:.2}", class.bwfi_packets()),
+            class.deviation_packets().map_or_else(dash, |mean| format!("{mean:.2}")),
             class.bound_packets().map_or_else(dash, |bound| format!("{bound:.2}")),
             class.of_bound().map_or_else(dash, |part| format!("{:.0} %", part * 100.0)),
             status,

@@ -35,6 +35,9 @@ pub(super) struct Fluid {
     /// The fluid where backlogs come and go; `None` where every flow always has packets.
     changing: Option<Gps>,
     worst: Vec<Deviation<i128>>,
+    /// For each flow, the sum of the distances between its service and the fluid's at the ends of
+    /// its packets, and the number of these packets.
+    distances: Vec<(i128, u64)>,
     fairness: f64,
 }
 
@@ -57,7 +60,16 @@ impl Fluid {
         let weights: Vec<u32> = flows.flows().map(|flow| flow.weight).collect();
         let changing = (!steady).then(|| Gps::new(&weights));
         let (sent, worst) = (vec![0; weights.len()], vec![Deviation::default(); weights.len()]);
-        Self { total: flows.total_weight(), weights, all: 0, sent, changing, worst, fairness: 1.0 }
+        Self {
+            total: flows.total_weight(),
+            all: 0,
+            sent,
+            changing,
+            worst,
+            distances: vec![(0, 0); weights.len()],
+            fairness: 1.0,
+            weights,
+        }
     }
 
     /// The largest differences of each flow.
@@ -71,6 +83,13 @@ impl Fluid {
                 if self.changing.is_some() { unit } else { weight.into() },
             ),
         })
+    }
+
+    /// For each flow, the sum in bytes of the distances between its service and the fluid's at the
+    /// ends of its packets, and the number of these packets.
+    pub(super) fn distances(&self) -> impl Iterator<Item = (f64, u64)> {
+        let unit = self.unit() as f64;
+        self.distances.iter().map(move |&(sum, count)| (sum as f64 / unit, count))
     }
 
     /// Jain's index of the flows, at the end of the arrivals: each flow's service is divided by its
@@ -139,6 +158,8 @@ impl Watch for Fluid {
         let worst = &mut self.worst[flow as usize];
         worst.lead = worst.lead.max(lead);
         worst.late = worst.late.max(late);
+        let (sum, count) = &mut self.distances[flow as usize];
+        (*sum, *count) = (*sum + lead.abs(), *count + 1);
     }
 
     fn rests(&mut self, now: u64) {

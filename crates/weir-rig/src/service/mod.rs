@@ -12,6 +12,8 @@
 //!   delay that follows from the bound and the largest backlog of a flow.
 //! - **lag**, **lead** and **lateness** against the *fluid*, which serves the same arrivals all at
 //!   once, by weight.
+//! - **mean deviation**: the mean distance between a flow's service and its service in the fluid,
+//!   over the ends of the packets of a group. The other quantities are extremes.
 //! - **Jain's index** at the end of the arrivals, with each flow's service divided by its service
 //!   in the fluid.
 //!
@@ -79,6 +81,9 @@ pub struct Class {
     pub lead: Exact,
     /// The longest time by which a packet ended later than in the fluid, in bytes of the link.
     pub late: Exact,
+    /// The mean distance in bytes between a flow's service and the fluid's, over the ends of the
+    /// group's packets; `None` if the link sent none.
+    pub deviation_mean: Option<f64>,
 }
 
 impl Class {
@@ -90,6 +95,11 @@ impl Class {
     /// The bound in packets of the group's largest length.
     pub fn bound_packets(&self) -> Option<f64> {
         self.bound.bytes.map(|bytes| self.in_packets(bytes))
+    }
+
+    /// The mean deviation from the fluid, in packets of the group's largest length.
+    pub fn deviation_packets(&self) -> Option<f64> {
+        self.deviation_mean.map(|bytes| bytes / f64::from(self.group.lmax))
     }
 
     /// Whether the measured B-WFI is within the bound plus [`bounds::ROUNDING`]; `None` without a
@@ -122,6 +132,7 @@ pub fn measure(
     let (mut account, fluid) = watch;
     account.close(time);
     let deviations: Vec<Deviation<Exact>> = fluid.worst().collect();
+    let distances: Vec<(f64, u64)> = fluid.distances().collect();
     let bounds = bounds::with_shortest(discipline, flows, &shortest(flows, workload));
     let mut classes = Vec::with_capacity(flows.groups().len());
     let mut first = 0;
@@ -133,7 +144,7 @@ pub fn measure(
             flows.total_weight(),
             first as u32,
             &account.flows()[range.clone()],
-            &deviations[range],
+            (&deviations[range.clone()], &distances[range]),
         ));
         first += group.count as usize;
     }
@@ -202,7 +213,7 @@ fn class(
     total: u64,
     first: u32,
     accounts: &[FlowAccount],
-    deviations: &[Deviation<Exact>],
+    (deviations, distances): (&[Deviation<Exact>], &[(f64, u64)]),
 ) -> Class {
     let most =
         |of: fn(&Deviation<Exact>) -> Exact| deviations.iter().map(of).max().unwrap_or(Exact::ZERO);
@@ -225,7 +236,14 @@ fn class(
         lag: most(|a| a.lag),
         lead: most(|a| a.lead),
         late: most(|a| a.late),
+        deviation_mean: mean(distances),
     }
+}
+
+/// The mean of the distances of several flows, which are sums with their counts.
+fn mean(distances: &[(f64, u64)]) -> Option<f64> {
+    let count: u64 = distances.iter().map(|(_, count)| count).sum();
+    (count > 0).then(|| distances.iter().map(|(sum, _)| sum).sum::<f64>() / count as f64)
 }
 
 /// Drives the visited scheduler.

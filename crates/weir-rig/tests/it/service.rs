@@ -218,6 +218,7 @@ proptest! {
         for (flow, class) in (0..).zip(&service.classes) {
             let (mut own, mut lag, mut lead, mut late) =
                 (Exact::ZERO, Exact::ZERO, Exact::ZERO, Exact::ZERO);
+            let mut distances = Vec::new();
             let finishes = trace
                 .arrivals()
                 .iter()
@@ -227,7 +228,9 @@ proptest! {
             for (packet, finish) in sent.iter().filter(|s| s.flow == flow).zip(finishes) {
                 lag = lag.max(naive_fluid(&trace, packet.start).1[flow as usize] - own);
                 own = own + Exact::whole(packet.end - packet.start);
-                lead = lead.max(own - naive_fluid(&trace, packet.end).1[flow as usize]);
+                let ahead = own - naive_fluid(&trace, packet.end).1[flow as usize];
+                lead = lead.max(ahead);
+                distances.push(ahead.to_f64().abs());
                 late = late.max(Exact::whole(packet.end) - finish);
             }
             prop_assert!(
@@ -235,6 +238,11 @@ proptest! {
                 "{:?}",
                 class
             );
+            let mean = distances.iter().sum::<f64>() / distances.len() as f64;
+            match class.deviation_mean {
+                None => prop_assert!(distances.is_empty()),
+                Some(seen) => prop_assert!((seen - mean).abs() < 1e-3, "{} {}", seen, mean),
+            }
         }
     }
 
