@@ -37,6 +37,7 @@ mod fifo_plus;
 mod measured;
 mod parallel;
 mod pifo;
+mod priority_drop;
 mod qfq_plus;
 mod qfq_talk;
 pub mod queue_sampler;
@@ -60,6 +61,9 @@ pub const EXPERIMENTS: &[Experiment] = &[
     fifo_plus::PATH,
     fifo_plus::TABLE,
     fifo_plus::FAIR,
+    fifo_plus::ORDER,
+    fifo_plus::ALONE,
+    priority_drop::EXPERIMENT,
     pifo::EXACT,
     sp_pifo::SP_PIFO,
     dql_ring::EXPERIMENT,

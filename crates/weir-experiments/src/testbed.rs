@@ -71,6 +71,8 @@ pub(super) struct Waits {
     middle: (u64, u64),
     /// Sum of the waits from the middle switch on, for packets that arrived at the end.
     behind: u64,
+    /// For each switch, the sum of the exact waits, and the number of packets that left the switch.
+    switches: Vec<(u64, u64)>,
 }
 
 impl Waits {
@@ -94,6 +96,14 @@ impl Waits {
         }
     }
 
+    /// Mean wait at the switch with this index, of the packets that left it, ms.
+    pub(super) fn switch_ms(&self, switch: usize) -> f64 {
+        match self.switches.get(switch) {
+            Some(&(sum, count)) if count > 0 => sum as f64 / count as f64 / 1e6,
+            _ => f64::NAN,
+        }
+    }
+
     /// Mean wait before the middle switch, ms.
     pub(super) fn before_ms(&self) -> f64 {
         let (sum, count) = self.middle;
@@ -107,6 +117,10 @@ impl Waits {
         self.all.sort_unstable();
         self.middle = (self.middle.0 + other.middle.0, self.middle.1 + other.middle.1);
         self.behind += other.behind;
+        self.switches.resize(self.switches.len().max(other.switches.len()), (0, 0));
+        for (own, other) in self.switches.iter_mut().zip(&other.switches) {
+            *own = (own.0 + other.0, own.1 + other.1);
+        }
     }
 }
 
@@ -156,7 +170,10 @@ impl Testbed {
                 hosts.push(Owner { host: number as usize, label });
             }
         }
-        let waits = Arc::new(Mutex::new(vec![Waits::default(); self.hosts.len()]));
+        let outputs: Vec<PortId> =
+            chain.iter().filter_map(|path| path.last()).map(|port| port.port()).collect();
+        let none = Waits { switches: vec![(0, 0); outputs.len()], ..Waits::default() };
+        let waits = Arc::new(Mutex::new(vec![none; self.hosts.len()]));
         let warmup = Nanos::from_secs(self.warmup);
         world.observe(Box::new(Receiver {
             owners: hosts,
@@ -164,6 +181,8 @@ impl Testbed {
             middle,
             waits: Arc::clone(&waits),
             at_middle: Vec::new(),
+            outputs,
+            entries: Vec::new(),
         }));
         // Packets that are queued when the hosts stop can still leave.
         world.run(Nanos::from_secs(self.seconds + DRAIN));
@@ -270,23 +289,47 @@ struct Receiver {
     waits: Arc<Mutex<Vec<Waits>>>,
     /// The wait of each packet before the middle switch, by flow and by number.
     at_middle: Vec<Vec<u64>>,
+    /// The output of each switch on the path.
+    outputs: Vec<PortId>,
+    /// When each packet entered the traffic manager in which it is, by flow and by number.
+    entries: Vec<Vec<Nanos>>,
+}
+
+/// The place for a packet in a list by flow and by number.
+fn place<'a, T: Clone + Default>(lists: &'a mut Vec<Vec<T>>, packet: &Packet) -> &'a mut T {
+    let (flow, seq) = (packet.flow.0 as usize, packet.seq as usize);
+    if lists.len() <= flow {
+        lists.resize(flow + 1, Vec::new());
+    }
+    let list = &mut lists[flow];
+    if list.len() <= seq {
+        list.resize(seq + 1, T::default());
+    }
+    &mut list[seq]
 }
 
 impl Observer for Receiver {
-    fn entered(&mut self, _now: Nanos, port: PortId, packet: &Packet) {
-        if port != self.middle {
+    fn entered(&mut self, now: Nanos, port: PortId, packet: &Packet) {
+        if port == self.middle {
+            *place(&mut self.at_middle, packet) =
+                self.owners[packet.flow.0 as usize].label - packet.label;
+        }
+        if self.outputs.contains(&port) {
+            *place(&mut self.entries, packet) = now;
+        }
+    }
+
+    fn departed(&mut self, _now: Nanos, port: PortId, packet: &Packet, dequeued: Option<Nanos>) {
+        let switch = self.outputs.iter().position(|&output| output == port);
+        let (Some(switch), Some(dequeued)) = (switch, dequeued) else { return };
+        if packet.sent < self.warmup {
             return;
         }
-        let (flow, seq) = (packet.flow.0 as usize, packet.seq as usize);
-        let waited = self.owners[flow].label - packet.label;
-        if self.at_middle.len() <= flow {
-            self.at_middle.resize(flow + 1, Vec::new());
-        }
-        let list = &mut self.at_middle[flow];
-        if list.len() <= seq {
-            list.resize(seq + 1, 0);
-        }
-        list[seq] = waited;
+        let waited = dequeued.since(*place(&mut self.entries, packet)).0;
+        let host = self.owners[packet.flow.0 as usize].host;
+        let mut waits = self.waits.lock().unwrap_or_else(PoisonError::into_inner);
+        let (sum, count) = &mut waits[host].switches[switch];
+        (*sum, *count) = (*sum + waited, *count + 1);
     }
 
     fn arrived(&mut self, _now: Nanos, packet: &Packet) {
@@ -353,6 +396,8 @@ mod tests {
             "the second switch is ten times as fast"
         );
         assert!(waits.behind_ms().abs() < 1e-9);
+        assert!((waits.switch_ms(0) - waits.mean_ms()).abs() < 1e-9);
+        assert!(waits.switch_ms(1).abs() < 1e-9 && waits.switch_ms(2).is_nan());
         // 512 packets wait in the queue, 10 ms each.
         assert!((waits.quantile_ms(1.0) - 5120.0).abs() < 10.0, "{}", waits.quantile_ms(1.0));
     }

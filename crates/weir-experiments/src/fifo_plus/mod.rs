@@ -7,6 +7,7 @@
 //! published; `docs/experiments/fifo-plus.md` describes how these were inferred.
 
 pub(super) mod bed;
+mod by_switch;
 mod causes;
 mod path;
 mod published;
@@ -34,4 +35,18 @@ pub(super) const FAIR: Experiment = Experiment {
     summary: "deadlines that account for the path give short paths back what FIFO+ takes from them",
     source: "PIFO on a P4 software switch by eight strict-priority queues, section 4.4.1.3",
     run: path::fair,
+};
+
+pub(super) const ORDER: Experiment = Experiment {
+    name: "fifo-plus-order",
+    summary: "at each switch FIFO+ prefers packets that have passed more switches",
+    source: "PIFO on a P4 software switch by eight strict-priority queues, figure 4.20",
+    run: by_switch::order,
+};
+
+pub(super) const ALONE: Experiment = Experiment {
+    name: "fifo-plus-alone",
+    summary: "one host on links of one rate: without consecutive congestion FIFO+ is a FIFO",
+    source: "PIFO on a P4 software switch by eight strict-priority queues, section 4.4.1",
+    run: by_switch::alone,
 };
