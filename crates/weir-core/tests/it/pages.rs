@@ -16,16 +16,22 @@ fn the_pages_of_the_schedulers_are_up_to_date() {
          [schedulers.md](../schedulers.md).\n\n",
         origin("scheduler")
     );
-    index.push_str("| name | what it does | cost of a packet | from |\n|---|---|---|---|\n");
+    index.push_str(
+        "`lines` counts the lines of code in the scheduler's own file, without comments, empty \
+         lines and tests. Structures that several schedulers use are not included.\n\n\
+         | name | what it does | cost of a packet | lines | from |\n|---|---|---|---|---|\n",
+    );
     for row in TABLE {
-        compare("schedulers", &file(row.name), &scheduler_page(row, source(&sources, row.name)));
+        let source = source(&sources, row.name);
+        compare("schedulers", &file(row.name), &scheduler_page(row, source));
         writeln!(
             index,
-            "| [{}]({}) | {} | {} | {} |",
+            "| [{}]({}) | {} | {} | {} | {} |",
             row.name,
             file(row.name),
             row.summary,
             row.traits.complexity,
+            lines_of_code(source),
             row.source
         )
         .unwrap();
@@ -97,6 +103,12 @@ fn aqm_page(row: &aqm::Row, source: &str) -> String {
     )
     .unwrap();
     text + &parameters(row.aliases, &[("aqm", row.parameters)])
+}
+
+/// The number of lines of a module before its tests that are neither empty nor only a comment.
+fn lines_of_code(source: &str) -> usize {
+    let code = source.split("#[cfg(test)]\nmod tests {").next().unwrap_or(source);
+    code.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("//")).count()
 }
 
 /// The file name of a row's page.
