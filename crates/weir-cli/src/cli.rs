@@ -1,5 +1,5 @@
-//! The command line as a whole: all commands with their help. Each command's options belong to its
-//! module, or to [`crate::args`] where modules share them.
+//! The command line as a whole: all commands with their help. The options of a command are in the
+//! command's module or in [`crate::args`].
 
 use clap::{Parser, Subcommand};
 
@@ -38,8 +38,8 @@ pub(crate) enum Command {
     /// Generate the traffic of one host of a live scenario; `weir live` starts this command.
     #[command(hide = true)]
     Traffic,
-    /// Watch queues: the kernel's own, millions of times a second or packet by packet, and those of
-    /// Weir.
+    /// Watch the kernel's queues, millions of times a second or packet by packet, and Weir's own
+    /// queues.
     Watch(crate::watch::WatchArgs),
     /// Run as a daemon: bridges with rules that can change under traffic, and a configuration that
     /// survives restarts.

@@ -1,30 +1,30 @@
 //! Adaptive RED: RED that computes its parameters from the link's rate and a target delay.
 //!
 //! # Model
-//! This is gentle `red` with `wait`. The algorithm adapts `max_p` so that the average queue length
-//! stays in the middle fifth of the range between the thresholds: `max_p` rises by addition and
-//! falls by a factor, both slowly compared with round-trip times. The algorithm computes the
-//! settings that the user does not give: the thresholds from the target delay, the weight from the
-//! rate.
+//! The algorithm is `red` with `wait` and, by default, `gentle`. It adapts `max_p` so that the
+//! average length of the queue stays in the middle fifth of the range between the thresholds:
+//! `max_p` rises by addition and falls by a factor, both slowly compared with round-trip times. The
+//! algorithm computes the settings that the user does not give: the thresholds from the target
+//! delay, the weight from the rate.
 //!
 //! # Equations
-//! With `C` the link's rate in packets of the mean length per second:
+//! `C` is the link's rate in packets of mean length per second:
 //! ```text
 //! w   = 1 - e^(-1/C)
 //! min = max(5 packets, target·C/2),   max = 3·min
-//! each `interval`:  avg > max - 0.4·(max-min) and max_p < top:     max_p <- max_p + min(alpha, max_p/4)
-//!                   avg < min + 0.4·(max-min) and max_p > bottom:  max_p <- max_p·beta
+//! if avg > max - 0.4·(max-min) and max_p < top:     max_p <- max_p + min(alpha, max_p/4)
+//! if avg < min + 0.4·(max-min) and max_p > bottom:  max_p <- max_p·beta
 //! ```
-//! An interval is measured from the last change. `max_p` changes only when a packet arrives.
+//! `max_p` changes only when a packet arrives more than `interval` after the previous change.
 //!
 //! # Reference
 //! Floyd, Gummadi and Shenker, "Adaptive RED: an algorithm for increasing the robustness of RED's
 //! active queue management", 2001.
 //!
 //! # Parameters
-//! `min`, `max` and `w` are automatic at 0. `max_p` is the initial value. `bottom 0` means 0.01 or,
-//! on faster links, one divided by the number of packets that the link carries in 100 ms. `hz`, 100
-//! to 1000, default 250: Linux's ticks per second, for `adapt linux`.
+//! The value 0 makes `min`, `max` and `w` automatic. `max_p` is the initial value. `bottom 0` means
+//! the lower of 0.01 and one divided by the number of packets that the link carries in 100 ms.
+//! `hz`, 100 to 1000, default 250: Linux's ticks per second, for `adapt linux`.
 //!
 //! # Complexity
 //! O(1); a division at each interval.
@@ -34,17 +34,17 @@
 //!
 //! # Differences from Linux/FreeBSD
 //! Linux's RED implements adaptive RED as `adaptive`, with thresholds and weight from the user;
-//! `adapt linux` selects the same rule here. Linux adapts `max_p` by a timer, whether packets
-//! arrive or not. The timer of 500 ms runs every 512 ms at 250 ticks per second (see `red`).
-//! Linux's average decays while the link is idle, and Linux keeps `max_p` between 0.01 and 0.5.
+//! `adapt linux` selects the same rule here. Linux changes `max_p` by a timer, whether packets
+//! arrive or not. The timer is set to 500 ms; at 250 ticks per second it runs every 512 ms (see
+//! `red`). The average decays while the link is idle, and `max_p` stays between 0.01 and 0.5.
 //! FreeBSD does not implement adaptive RED. ns-3 computes the automatic `bottom` with the
-//! round-trip time on the wrong side of the division, so that its `bottom` is 100 times lower than
-//! that of ns-2; this implementation follows ns-2. For a link without a configured rate the
-//! algorithm assumes 10 Mbit/s.
+//! round-trip time on the wrong side of the division, so that it is 100 times lower than in ns-2;
+//! this implementation follows ns-2. For a link without a configured rate the algorithm assumes
+//! 10 Mbit/s.
 //!
 //! # Validation
-//! Tests check changes of `max_p` step by step, compare several of Linux's periods in one step with
-//! single periods, and compare thresholds and weight with the equations.
+//! Tests check each change of `max_p`, and the thresholds and the weight against the equations.
+//! They compare several periods of Linux's timer in one step with the same periods one by one.
 
 use alloc::vec::Vec;
 
@@ -106,7 +106,8 @@ fn plan(settings: &Settings, setup: &Setup) -> Plan {
     let bytes = settings.unit == Lengths::Bytes;
     let given = |length: u32| Some(u128::from(length) << FRACTION).filter(|&length| length > 0);
     let min = given(settings.min).unwrap_or_else(|| {
-        // target·C/2. The factor 8·10^9 converts bits and nanoseconds to bytes and seconds.
+        // target·C/2. The divisor is 2 times 8·10^9, which converts bits and nanoseconds to bytes
+        // and seconds.
         let half = ((u128::from(settings.target.0) * u128::from(rate)) << FRACTION)
             / (16_000_000_000 * u128::from(mean));
         half.max(5 << FRACTION) * if bytes { u128::from(mean) } else { 1 }

@@ -2,9 +2,9 @@
 //!
 //! # Model
 //! The queue's length is sampled at a fixed frequency. Arriving packets are dropped, or marked,
-//! with a probability. A length above the reference and a growing queue raise this probability; a
-//! length below the reference and a shrinking queue lower it. RED drops more packets only when the
-//! queue is longer; PI holds the same length for any load.
+//! with a probability that changes at each sample. A queue longer than its reference raises the
+//! probability, and so does a growing queue; a shorter or a shrinking queue lowers it. RED drops
+//! more packets only with a longer queue; PI holds the same length for any load.
 //!
 //! # Equations
 //! With `q` the number of packets that wait at a sample and `q_old` that number at the previous
@@ -26,10 +26,10 @@
 //! 0.00001816: the design of the paper, for 15 Mbit/s, 60 flows and round trips up to 246 ms. `w`
 //! 1..100000 Hz, default 170: the sampling frequency. `q_ref` 0..10000000 packets, default 50.
 //! `ecn` off|on, default off: ECN-capable packets are marked. `bytemode` off|on, default off: `p`
-//! is multiplied by the packet's length and divided by `mean_pkt`, 1..65536 bytes, default 500.
+//! is multiplied by a packet's length and divided by `mean_pkt`, 1..65536 bytes, default 500.
 //!
 //! # Complexity
-//! O(1). The samples since the last packet are computed in one step when the next packet arrives.
+//! O(1). The samples since the previous arrival or departure are computed in one step at the next.
 //!
 //! # Guarantees
 //! `p` has the value of the equation at each sample, to 10 digits.
@@ -42,8 +42,8 @@
 //! first packet.
 //!
 //! # Validation
-//! Tests compare the probability with floating point over random queues, and one step over an idle
-//! time of any length with single samples.
+//! Tests compare the probability with the equation in floating point, sample by sample, for random
+//! queue lengths and random times between packets.
 
 use alloc::vec::Vec;
 

@@ -1,10 +1,10 @@
-//! Settings of algorithms: parameters with their allowed values, tables of algorithms, and an
-//! algorithm of a table with values for its settings.
+//! Settings of algorithms: parameters with their allowed values, tables of algorithms, and
+//! [`Chosen`], an algorithm with the values of its settings.
 //!
 //! One call of [`table!`](crate::table) defines a table. One call of
-//! [`settings!`](crate::settings!) defines the settings of an algorithm: its lines generate both
-//! the typed values that the algorithm reads and the parameters of its row, from which the command
-//! language, help and documentation are generated.
+//! [`settings!`](crate::settings!) defines the settings of an algorithm. The call generates the
+//! typed values that the algorithm reads, and the parameters in the algorithm's row of the table.
+//! The command language, the help and the documentation are generated from these parameters.
 
 mod chosen;
 mod domain;

@@ -29,20 +29,21 @@ impl Policy {
         Ok(Self { policy, priority: param.sched_priority })
     }
 
-    /// Makes this the calling thread's policy; threads started later do not inherit it.
+    /// Makes this the calling thread's policy. Threads that the caller starts later do not
+    /// inherit a real-time policy.
     ///
     /// # Errors
     /// `EPERM` without CAP_SYS_NICE or a sufficient RLIMIT_RTPRIO.
     pub fn apply(self) -> Result<(), Errno> {
         let param = libc::sched_param { sched_priority: self.priority };
-        let inherit = if self.policy == libc::SCHED_FIFO { libc::SCHED_RESET_ON_FORK } else { 0 };
+        let reset = if self.policy == libc::SCHED_FIFO { libc::SCHED_RESET_ON_FORK } else { 0 };
         // SAFETY: the kernel reads one sched_param, which lives for the call.
-        check(unsafe { libc::sched_setscheduler(0, self.policy | inherit, &raw const param) })?;
+        check(unsafe { libc::sched_setscheduler(0, self.policy | reset, &raw const param) })?;
         Ok(())
     }
 }
 
-/// Lets the calling thread's timers fire to the nanosecond instead of up to 50 us later.
+/// Makes the calling thread's timers exact: the kernel may delay them by 1 ns instead of 50 us.
 pub fn exact_timers() -> Result<(), Errno> {
     rustix::thread::set_current_timer_slack(NonZeroU64::new(1))
 }

@@ -1,16 +1,19 @@
-//! Programs with a token bucket for each flow: `min-rate` guarantees a rate, and `token-bucket`
-//! limits a flow to a rate when other flows compete.
+//! Rank programs with a token bucket for each flow: `min-rate` guarantees a rate, and
+//! `token-bucket` limits a flow to a rate when other flows compete.
 //!
 //! # Model
-//! A bucket of `burst` bytes fills at `rate`; each packet takes its length from the bucket.
+//! A bucket of `burst` bytes fills with tokens at `rate`; a token allows one byte.
 //!
-//! `min-rate` has two ranks. A packet for which the bucket holds enough tokens takes them and goes
-//! before all packets of the other rank, so that each flow gets its rate whatever other flows send.
-//! A packet for which there are too few tokens takes none. `token-bucket` ranks a packet by the
-//! time at which a shaper with this bucket would release it: a flow that keeps to its rate is
-//! served on arrival, and a flow that exceeds it falls behind by the excess. Neither program delays
-//! packets on an idle link. The traffic manager `pifo-tree` does so for flows with a bound on their
-//! rate.
+//! `min-rate` has two ranks. A packet that finds enough tokens takes them and goes before all
+//! others, so that each flow gets its rate whatever the others send. A packet that finds too few
+//! takes none.
+//!
+//! `token-bucket` ranks a packet by the time at which a shaper with this bucket would release it.
+//! While a flow keeps to its rate, that time is the packet's arrival; a flow that exceeds its rate
+//! falls behind by the excess.
+//!
+//! Neither program delays packets on an idle link; the bounds of the traffic manager `pifo-tree`
+//! do.
 //!
 //! # Reference
 //! Sivaraman et al., "Programmable packet scheduling at line rate", SIGCOMM 2016 (minimum rates,
@@ -63,18 +66,18 @@ pub(super) const MIN_RATE: Row = Row {
 #[derive(Clone, Debug)]
 struct Buckets {
     bps: u64,
-    /// The time for which a full bucket lasts at the rate, ns.
+    /// The time in which an empty bucket fills, ns.
     depth: u64,
-    /// Whether the program is `min-rate`, which has only two ranks.
-    promise: bool,
+    /// Whether to use only two ranks, as `min-rate` does.
+    two_ranks: bool,
     /// The time at which each flow's bucket is full, by flow number.
     full: Vec<u64>,
 }
 
 impl Buckets {
-    fn new(settings: Settings, promise: bool) -> Self {
+    fn new(settings: Settings, two_ranks: bool) -> Self {
         let Settings { rate, burst } = settings;
-        Self { bps: rate, depth: span(burst, rate), promise, full: Vec::new() }
+        Self { bps: rate, depth: span(burst, rate), two_ranks, full: Vec::new() }
     }
 }
 
@@ -88,25 +91,25 @@ impl Labeller for Buckets {
         let after = full.saturating_add(span(u64::from(packet.len), self.bps));
         // The earliest time at which there are tokens for the packet.
         let at = after.saturating_sub(self.depth).max(now.0);
-        let rank = match (self.promise, at > now.0) {
+        let rank = match (self.two_ranks, at > now.0) {
             (false, _) => at.max(1),
             (true, false) => WITHIN,
             (true, true) => BEYOND,
         };
-        if rank != BEYOND || !self.promise {
+        if rank != BEYOND || !self.two_ranks {
             self.full[number] = after;
         }
-        // An existing label belongs to other switches and does not change.
+        // The packet keeps its label, which belongs to the programs of other switches.
         (rank, packet.label)
     }
 }
 
-/// The time for which `bytes` last at the rate `bps`, ns.
+/// The time in which `bytes` tokens accumulate at the rate `bps`, ns.
 fn span(bytes: u64, bps: u64) -> u64 {
     u64::try_from(u128::from(bytes) * 8_000_000_000 / u128::from(bps.max(1))).unwrap_or(u64::MAX)
 }
 
-/// The rank of packets with enough tokens in the bucket, and the rank of all other packets.
+/// The rank of packets that find enough tokens, and the rank of all others.
 const WITHIN: u64 = 1;
 const BEYOND: u64 = 2;
 
@@ -121,7 +124,7 @@ mod tests {
 
     #[test]
     fn a_flow_that_exceeds_its_bucket_falls_behind_by_the_excess() {
-        // 8 Mbit/s: a packet lasts one millisecond, and the bucket two.
+        // 8 Mbit/s: the tokens of a packet take one millisecond, and those of a full bucket two.
         let mut program = Buckets::new(Settings { rate: 8_000_000, burst: 2000 }, false);
         let ranks: Vec<_> = (0..4).map(|_| program.enter(Nanos(5_000_000), &packet(1)).0).collect();
         assert_eq!(ranks, [5_000_000, 5_000_000, 6_000_000, 7_000_000]);
@@ -132,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_beyond_the_promised_rate_take_no_tokens() {
+    fn packets_beyond_the_guaranteed_rate_take_no_tokens() {
         let mut program = Buckets::new(Settings { rate: 8_000_000, burst: 1000 }, true);
         let ranks: Vec<_> = [0, 0, 500_000, 1_000_000, 1_500_000]
             .iter()

@@ -8,7 +8,7 @@ const MSS: u64 = 1000;
 const RATE: u64 = 10_000_000;
 
 fn model() -> Model {
-    // 10 Mbit/s and 40 ms: the path holds 50 segments, and one is on the link.
+    // 10 Mbit/s and 40 ms: 50 segments propagate while one more is transmitted.
     Model::new(AnyControl::new(&Choice::new(Kind::Bbr), &setup(MSS)), RATE, Nanos::from_millis(40))
 }
 
@@ -67,8 +67,8 @@ fn the_link_is_full_and_the_queue_below_a_bandwidth_delay_product() {
     let mut model = model();
     model.run(Nanos::from_secs(2));
     let product = 50 * MSS;
-    let startup = model.forget();
-    assert!(startup < 3 * product, "start-up queues {startup} bytes");
+    let startup_queue = model.forget();
+    assert!(startup_queue < 3 * product, "start-up queues {startup_queue} bytes");
     model.run(Nanos::from_secs(9));
     assert!(model.utilisation() > 0.98, "{}", model.utilisation());
     assert!(model.longest_queue() < product, "{} bytes wait", model.longest_queue());
@@ -135,7 +135,7 @@ fn the_maximum_of_the_last_rounds_is_exact() {
 }
 
 #[test]
-fn a_recovery_keeps_packet_conservation_for_a_round_and_then_restores_the_window() {
+fn a_recovery_conserves_packets_for_a_round_and_then_restores_the_window() {
     let mut model = model();
     model.run(Nanos::from_secs(3));
     let AnyControl::Bbr(control) = &mut model.control else { panic!("it is BBR") };
