@@ -20,8 +20,8 @@ pub enum Lengths {
 }
 
 impl Lengths {
-    /// The notation's words: `lSIZE`, `lLEAST-MOST`, `bimodal`, `imix`. `None` when the text is
-    /// none of these, or when a length is not between 1 and [`MAX_PACKET`].
+    /// Parses the notation of a flow set: `lSIZE`, `lLEAST-MOST`, `bimodal` or `imix`. `None` when
+    /// the text is none of these, or when a length is not between 1 and [`MAX_PACKET`].
     pub fn parse(text: &str) -> Option<Self> {
         match text {
             "bimodal" => return Some(Self::Bimodal),

@@ -2,8 +2,8 @@
 //! judge the service of each flow.
 //!
 //! Both flows always offer more than their shares, and the tests judge the ratio of received
-//! packets. A busy machine therefore slows a test down but does not change its outcome. If the
-//! senders were too slow, the run is repeated.
+//! bytes. A busy machine therefore slows a test down but does not change its outcome. A run with
+//! wrong shares is repeated, because senders that are too slow cause them too.
 
 use libtest_mimic::Trial;
 use weir_core::sched::{Kind, Row};
@@ -92,15 +92,15 @@ fn by_weight(_lab: &Lab) {
 }
 
 fn hierarchy(lab: &Lab) {
-    // The link has weights 2:3. The first scheduler has an active and an inactive flow; the active
-    // flow gets the scheduler's whole share.
+    // Schedulers 2 and 3 share the link with weights 1:3. Scheduler 2 has an active and an inactive
+    // flow; the active flow gets the scheduler's whole share.
     let rules = "sched 1 config type qfq bw 20Mbit/s\nsched 2 config type rr parent 1\n\
                  sched 3 config type wf2q+ parent 1 weight 3\n\
                  queue 1 config sched 2 queue 300\nqueue 2 config sched 3 weight 7 queue 300\n\
                  queue 3 config sched 2 weight 9\n";
     check_share(lab, "two levels", rules, OFFERS, 0.75, 0.03);
-    // Nested schedulers: the inner scheduler gets four fifths of the link, and its only busy flow
-    // gets all of that.
+    // Three levels: scheduler 2 gets four fifths of the link, and its only flow, that of scheduler
+    // 3, gets all of that.
     let rules = "sched 1 config type rr bw 20Mbit/s\nsched 2 config type prio parent 1 weight 4\n\
                  sched 3 config type rr parent 2 pri 5\n\
                  queue 1 config sched 1 queue 300\nqueue 2 config sched 3 queue 300\n";
@@ -161,7 +161,8 @@ fn carries(_lab: &Lab) {
     });
 }
 
-/// The offered loads in Mbit/s. Each exceeds the flow's share of 20 Mbit/s, which is 5 and 15.
+/// The offered loads. Each exceeds the flow's share of a link of 20 Mbit/s, which is 5 or 15 Mbit/s
+/// for weights of 1 and 3.
 const OFFERS: [Offer; 2] = [
     Offer { bits_per_second: 10_000_000, size: 1000 },
     Offer { bits_per_second: 22_000_000, size: 1000 },

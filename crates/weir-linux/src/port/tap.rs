@@ -23,8 +23,8 @@ pub struct TapPort {
     control: OwnedFd,
     name: String,
     slots: Slots,
-    /// The largest frame, from the link-layer header on, that the port writes to the device. The
-    /// kernel does not check the size.
+    /// The largest frame, from the link-layer header on, that the port writes to the device if the
+    /// frame is not a train. The kernel does not check the size.
     limit: usize,
 }
 

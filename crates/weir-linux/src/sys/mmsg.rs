@@ -172,7 +172,8 @@ pub fn read(device: BorrowedFd<'_>, target: &mut Target<'_>) -> Result<Received,
         return Err(last_error());
     }
     let len = (read as usize).saturating_sub(VNET_LEN);
-    // A TAP device reports the full length of a frame even if it truncated the frame.
+    // A TAP device reports at most the length of the pieces, even if it truncated the frame, so
+    // `truncated` stays false. The target must have room for the longest frame.
     Ok(Received { len: len.min(room), vnet, truncated: len > room, vlan: None, wall_ns: 0 })
 }
 

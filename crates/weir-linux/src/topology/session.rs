@@ -54,8 +54,7 @@ pub struct ProgramEnd {
     pub code: u8,
     /// The number of background processes that were ended with the namespace.
     pub background: u32,
-    /// Whether the session ended the program, because the other side's program or the session had
-    /// ended.
+    /// Whether the session ended the program; otherwise, the program ended on its own.
     pub ended_by_us: bool,
 }
 
@@ -158,9 +157,9 @@ impl Session {
     ///
     /// Signals that are sent to this process alone are forwarded to the programs. The terminal's
     /// signals (^C) are not forwarded, because the terminal sends them to the whole process group;
-    /// each program decides how it reacts to ^C. Of the forwarded signals, SIGTERM and SIGHUP end
-    /// the session after the grace period, and SIGINT ends it after half a minute. A further signal
-    /// after one of these ends it at once.
+    /// each program decides how it reacts to ^C. Of the forwarded signals, SIGTERM, SIGHUP and
+    /// SIGQUIT end the session after the grace period, and SIGINT ends it after half a minute. A
+    /// further signal after one of these ends it at once.
     ///
     /// # Errors
     /// Waiting itself fails.

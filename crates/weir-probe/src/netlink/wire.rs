@@ -93,7 +93,7 @@ impl Answer {
                     (self.qlen, self.backlog) = (word(0), word(1));
                     (self.drops, self.requeues, self.overlimits) = (word(2), word(3), word(4));
                 }
-                // This attribute is present if the 32-bit count of packets is too small.
+                // This attribute is present if the number of packets does not fit into 32 bits.
                 TCA_STATS_PKT64 => self.packets = u64_at(value, 0).unwrap_or(self.packets),
                 _ => {}
             }
@@ -102,7 +102,7 @@ impl Answer {
 }
 
 impl Shaping {
-    /// Parses the options of a discipline of a kind (`linux/pkt_sched.h`).
+    /// Parses the options of a discipline (`linux/pkt_sched.h`), which depend on its `kind`.
     fn read(kind: &str, options: &[u8]) -> Shaping {
         let number = |value: &[u8]| u32_at(value, 0).unwrap_or(0);
         let mut shaping = Shaping::default();
@@ -128,10 +128,10 @@ impl Shaping {
     }
 
     /// Parses the options of `tbf`. The parameters are a `tc_tbf_qopt`: two `tc_ratespec` of 12
-    /// bytes, each with a rate in its last four bytes, the limit in bytes, and the time in which
-    /// the rate fills the bucket.
+    /// bytes (each has a rate in its last four bytes), then the limit in bytes, then the time in
+    /// which the rate fills the bucket.
     fn read_tbf(&mut self, options: &[u8]) {
-        let (mut bytes_per_second, mut has_peak) = (0, false);
+        let (mut bytes_per_second, mut fill_ns, mut has_peak) = (0, 0, false);
         for (kind, value) in attributes(options) {
             match kind {
                 TCA_TBF_PARMS => {
@@ -141,7 +141,7 @@ impl Shaping {
                     }
                     has_peak = word(20) != 0;
                     self.limit_bytes = word(24);
-                    self.burst_bytes = u64::from(word(28)) * TICK_NS;
+                    fill_ns = u64::from(word(28)) * TICK_NS;
                 }
                 // This attribute is present if the rate does not fit into 32 bits.
                 TCA_TBF_RATE64 => bytes_per_second = u64_at(value, 0).unwrap_or(bytes_per_second),
@@ -150,11 +150,10 @@ impl Shaping {
         }
         if has_peak {
             // Two rates bound the queue, and one number would describe neither.
-            self.burst_bytes = 0;
             return;
         }
         self.rate_bps = bytes_per_second.saturating_mul(8);
-        let burst = u128::from(self.burst_bytes) * u128::from(bytes_per_second) / 1_000_000_000;
+        let burst = u128::from(fill_ns) * u128::from(bytes_per_second) / 1_000_000_000;
         self.burst_bytes = u64::try_from(burst).unwrap_or(u64::MAX);
     }
 }
@@ -164,8 +163,8 @@ impl Shaping {
 pub(super) enum Outcome {
     /// The answer is complete.
     Whole,
-    /// Disciplines changed while the kernel answered, or the answer was truncated. The answer is
-    /// not a valid reading.
+    /// Disciplines changed while the kernel answered, or a part of the answer never arrived. The
+    /// answer is not a valid reading.
     Interrupted,
     /// A part of the answer did not fit. The buffer has been enlarged; repeat the query.
     Cut,
@@ -194,8 +193,8 @@ impl QuerySocket {
         let mut request = [0; REQUEST];
         request[..4].copy_from_slice(&(REQUEST as u32).to_ne_bytes());
         request[4..6].copy_from_slice(&RTM_GETQDISC.to_ne_bytes());
-        // An empty attribute is a flag. It also requests disciplines that the kernel created. The
-        // query for one discipline ignores it.
+        // This empty attribute is a flag: with it, a dump includes the disciplines that the kernel
+        // itself created. The query for one discipline ignores it.
         request[HEADER + TCMSG..][..2].copy_from_slice(&4u16.to_ne_bytes());
         request[HEADER + TCMSG + 2..].copy_from_slice(&TCA_DUMP_INVISIBLE.to_ne_bytes());
         Ok(QuerySocket {
@@ -216,13 +215,13 @@ impl QuerySocket {
         self.query(NLM_F_REQUEST | NLM_F_DUMP, ifindex, 0, answer)
     }
 
-    /// Queries the root of a device; a device that is removed or down gives no answer.
+    /// Queries the root of a device. A device without a root (removed or never up) gives no answer.
     ///
     /// # Errors
     /// The kernel refuses the query.
     pub(super) fn root(&mut self, ifindex: u32, answer: impl FnMut(Answer)) -> io::Result<Outcome> {
-        // The answer is a notice of a change. This flag makes the kernel send it to the sender of
-        // the query too.
+        // The kernel answers with the message by which it announces a change to all listeners. This
+        // flag makes it send that message to the sender of the query too.
         self.query(NLM_F_REQUEST | NLM_F_ECHO, ifindex, TC_H_ROOT, answer)
     }
 
@@ -397,7 +396,7 @@ const TCA_STATS_PKT64: u16 = 8;
 const TCA_TBF_PARMS: u16 = 1;
 const TCA_TBF_RATE64: u16 = 4;
 const TCA_CAKE_BASE_RATE64: u16 = 2;
-/// Nanoseconds of a tick in which traffic control counts times.
+/// Nanoseconds per tick, the unit of time of traffic control.
 const TICK_NS: u64 = 64;
 /// Makes the kernel report the full length of a datagram that did not fit.
 const MSG_TRUNC: i32 = 0x20;

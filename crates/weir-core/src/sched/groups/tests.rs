@@ -16,8 +16,8 @@ impl Stamped for Member {
     }
 }
 
-/// The changed bits of virtual time show exactly the groups for which it passes a multiple of
-/// their unit, for every wrap and carry.
+/// The changed bits of virtual time show exactly the groups `i` for which it passes a multiple of
+/// `σ_i`, for every wrap and carry.
 #[test]
 fn changed_bits_show_the_groups_that_time_passes() {
     for bit in LEAST_SHIFT..64 {

@@ -4,11 +4,11 @@
 //! # Model
 //! Packets are ECT(1), so that a dual queue puts them into its low-latency queue. Counters in the
 //! acknowledgements report how many packets were marked. The moving average of the share of marks
-//! determines the reduction of the window, as in DCTCP, but the reduction is immediate and growth
-//! continues during it: every acknowledged byte without a mark counts. Flows with a short
-//! round-trip time would grow more often than others and take a larger share. Some rounds after
-//! slow start, they therefore begin to grow, average and reduce as if their round trip took 25 ms.
-//! Losses halve the window as in Reno, regardless of the marks.
+//! determines the reduction of the window, as in DCTCP, but the window is reduced at once and not
+//! over a round trip, and it does not stop growing: every acknowledged byte without a mark counts.
+//! Flows with a short round-trip time would grow more often than others and take a larger share.
+//! Some rounds after slow start, they therefore begin to grow, average and reduce as if their round
+//! trip took 25 ms. Losses halve the window as in Reno, regardless of the marks.
 //!
 //! # Equations
 //! With `R` the smoothed round-trip time, `V = max(R, target)`, `F` the share of marked bytes, `a`
@@ -28,8 +28,8 @@
 //!
 //! # Parameters
 //! `g` and `alpha` as for DCTCP. `target` 0..100ms, default 25ms: the virtual round-trip time of
-//! flows with a shorter one; 0 disables it. `transition` 0..10000, default 500: rounds after slow
-//! start before the virtual round-trip time applies; short flows never use it.
+//! flows with a shorter real one; 0 disables it. `transition` 0..10000, default 500: rounds after
+//! slow start before the virtual round-trip time applies; flows that end earlier never use it.
 //!
 //! # Complexity
 //! O(1) for each acknowledgement, with two divisions.
@@ -42,9 +42,9 @@
 //! # Validation
 //! In this file's tests: growth at short and at long round trips, one reduction per virtual round
 //! trip, losses during reductions, and a flow at a step of marks. In `tests/it/controls.rs`: Prague
-//! and CUBIC in a dual queue, where their shares are within a factor of two from 20 to 100 Mbit/s
-//! and from 10 to 40 ms. At 12 Mbit/s the queue's step of 1 ms is one packet, and Prague gets a
-//! smaller share.
+//! and CUBIC in a dual queue, where their shares differ by at most a factor of two, at rates of 20
+//! to 100 Mbit/s and round trips of 10 to 40 ms. At 12 Mbit/s the queue's step of 1 ms is one
+//! packet, and Prague gets a smaller share.
 
 use super::additive::{Additive, ONE};
 use super::alpha::Alpha;
@@ -190,12 +190,13 @@ impl Control for Prague {
     fn acked(&mut self, path: &Path, sample: &Sample) {
         self.repaired = self.repaired.filter(|&end| path.una < end);
         if sample.lost > 0 && self.repaired.is_none() {
-            // The loss was found during a reduction for marks, so the sender does not report it.
+            // The loss was found during a reduction for marks, so the sender does not call `reduce`
+            // for it.
             self.lose(path);
         }
         if sample.ce > 0 && self.repaired.is_none() {
-            // Marks are handled here and not in `reduce`: the sender calls `reduce` once per round
-            // trip, so the virtual round trip would become a multiple of the real one.
+            // Handling marks in `reduce` is not enough: the sender calls it at most once per real
+            // round trip, so the virtual one would be rounded up to a multiple of the real one.
             self.answer(path);
         }
         self.alpha.count(sample.acked, sample.ce);
@@ -299,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn growth_in_time_does_not_depend_on_a_short_round_trip() {
+    fn growth_of_the_rate_does_not_depend_on_a_short_round_trip() {
         // One window is acknowledged per round trip. At 25 ms the window grows by a segment, at 5
         // ms by a 25th of a segment, so that the rate grows equally fast.
         for (srtt, growth) in [(50, 1000), (25, 1000), (5, 40), (1, 1)] {
@@ -375,7 +376,8 @@ mod tests {
 
     #[test]
     fn a_step_of_marks_keeps_a_short_queue_and_a_full_link() {
-        // Before the transition and long after it, with round trips of 10 ms that count as 25 ms.
+        // With round trips of 10 ms, before the transition and long after it, when they count as
+        // 25 ms.
         for (from, to) in [(2, 5), (30, 60)] {
             let mut model = Model::new(
                 AnyControl::new(&Choice::new(Kind::Prague), &setup(MSS)),
